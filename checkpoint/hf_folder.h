@@ -1,0 +1,48 @@
+// Hugging Face model folders: config.json, model.safetensors or sharded with an index.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/tensor_files.h"
+#include "comm/communicator.h"
+
+namespace fm::checkpoint {
+
+// Weights of a folder, opened and validated (every mapped file exists and holds its tensors).
+// Errors are UserError (11) with the file's name.
+class HfFolder {
+ public:
+  explicit HfFolder(const std::filesystem::path& folder);
+  ~HfFolder();
+  HfFolder(const HfFolder&) = delete;
+  HfFolder& operator=(const HfFolder&) = delete;
+
+  bool contains(const std::string& name) const;
+  // Fills the slice, converting F32, F16, BF16 or F64 to fp32. The shape must match.
+  void read(const core::TensorSlice& slice) const;
+  std::vector<std::string> names() const;
+
+ private:
+  struct Files;
+  std::unique_ptr<Files> files_;
+};
+
+// True when the folder holds tokenizer files that are not fmengine's own byte tokenizer.
+bool has_foreign_tokenizer(const std::filesystem::path& folder);
+
+struct ExportRequest {
+  std::filesystem::path folder;          // made if missing; written to a temporary name, renamed
+  std::string config_json;               // text of config.json
+  std::vector<TensorSpec> tensors;       // all tensors in model order, tied ones once
+  std::vector<core::TensorSlice> mine;   // what this rank writes
+  std::filesystem::path tokenizer_from;  // copy its tokenizer files; empty: the byte tokenizer's
+  core::Bytes shard_limit = core::Bytes(5'000'000'000);
+};
+
+// Collective. Writes what transformers' from_pretrained loads.
+void export_hf_folder(const ExportRequest& request, comm::Communicator& world);
+
+}  // namespace fm::checkpoint

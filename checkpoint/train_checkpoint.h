@@ -1,0 +1,69 @@
+// Crash-safe training checkpoints: output_dir/global_stepN/ with MANIFEST.json, safetensors files
+// and state.json; output_dir/latest names the newest. Nothing on disk is rank-shaped.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/tensor_files.h"
+#include "comm/communicator.h"
+
+namespace fm::checkpoint {
+
+// Exclusive use of an output directory by one run, held by rank 0 until destroyed.
+// Throws MachineError (13) that prints the holder.
+class OutputLock {
+ public:
+  explicit OutputLock(const std::filesystem::path& output_dir);
+  OutputLock(OutputLock&&) noexcept;
+  OutputLock& operator=(OutputLock&&) = delete;
+  ~OutputLock();
+
+ private:
+  int fd_ = -1;
+};
+
+struct SaveRequest {
+  std::filesystem::path output_dir;
+  std::int64_t step = 0;
+  std::vector<FileSpec> files;    // the same on every rank
+  std::vector<FileSlice> mine;    // what this rank writes
+  std::string state_json;         // rank 0's counts: step, samples, scheduler, seed, layout
+  int keep_last = 0;              // 0 keeps all
+};
+
+struct SaveResult {
+  bool durable = false;
+  std::string problem;  // one message (rank and cause) when not durable
+  core::Bytes bytes;
+  double seconds = 0;
+};
+
+// Collective over `world`. A save that cannot be made (no space, not writable) is skipped on all
+// ranks with one message; the previous checkpoint stays loadable at every moment
+// (specs/reliability.md 4.3, S0 to S10).
+SaveResult save_checkpoint(const SaveRequest& request, comm::Communicator& world);
+
+enum class Resume : std::uint8_t { kAuto, kMust, kNever, kPath };
+
+struct FoundCheckpoint {
+  std::filesystem::path folder;
+  std::int64_t step = 0;
+  std::string state_json;
+};
+
+// Collective: all ranks agree. kAuto: the newest valid one below output_dir or nothing; when
+// something is there and none of it is valid, MachineError (12). kMust: (12) when there is none.
+// kPath: `path` is a checkpoint folder or an output directory.
+std::optional<FoundCheckpoint> find_checkpoint(const std::filesystem::path& output_dir,
+                                               Resume resume, const std::filesystem::path& path,
+                                               comm::Communicator& world);
+
+// Fills this rank's slices. Every byte of the checkpoint is checked against its CRC by some rank;
+// MachineError (12) names file, range, expected and found value.
+void load_checkpoint(const FoundCheckpoint& found, const std::vector<FileSpec>& files,
+                     const std::vector<FileSlice>& mine, comm::Communicator& world);
+
+}  // namespace fm::checkpoint

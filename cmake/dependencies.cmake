@@ -1,0 +1,30 @@
+# LibTorch comes from the PyPI wheel (scripts/setup.sh unpacks it); the rest from Debian.
+find_package(Threads REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+if(FM_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(benchmark REQUIRED)
+endif()
+
+if(NOT FM_SANITIZE)
+  set(FM_TORCH_DIR "$ENV{TORCH_DIR}" CACHE PATH "folder `torch` of the wheel (holds include/, lib/)")
+  if(NOT FM_TORCH_DIR)
+    set(FM_TORCH_DIR "${PROJECT_SOURCE_DIR}/.deps/torch")
+  endif()
+  if(NOT EXISTS "${FM_TORCH_DIR}/lib/libtorch_cpu.so")
+    message(FATAL_ERROR "LibTorch is required; run scripts/setup.sh or set TORCH_DIR to the wheel's "
+                        "torch folder (FM_TORCH_DIR=${FM_TORCH_DIR})")
+  endif()
+  # A CPU build links libtorch_cpu and libc10 only; CUDA runtime and CUPTI beside it are loaded.
+  add_library(fm_torch INTERFACE)
+  target_include_directories(fm_torch SYSTEM INTERFACE ${FM_TORCH_DIR}/include
+                                                       ${FM_TORCH_DIR}/include/torch/csrc/api/include)
+  target_link_libraries(fm_torch INTERFACE ${FM_TORCH_DIR}/lib/libtorch_cpu.so
+                                           ${FM_TORCH_DIR}/lib/libc10.so)
+  target_link_options(fm_torch INTERFACE -Wl,--allow-shlib-undefined)
+
+  find_package(MPI REQUIRED COMPONENTS C)
+  find_library(FM_DNNL dnnl REQUIRED)
+  add_library(fm_dnnl INTERFACE)
+  target_link_libraries(fm_dnnl INTERFACE ${FM_DNNL})
+endif()

@@ -1,0 +1,41 @@
+# Compiler settings shared by every target, and the one way to declare a library or a test.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "build type" FORCE)
+endif()
+find_program(FM_CCACHE ccache)
+if(FM_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${FM_CCACHE})
+endif()
+
+add_library(fm_flags INTERFACE)
+target_compile_options(fm_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Werror
+                                          -ffp-contract=off -D_GLIBCXX_USE_CXX11_ABI=1)
+target_include_directories(fm_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(FM_SANITIZE)
+  target_compile_options(fm_flags INTERFACE -fsanitize=${FM_SANITIZE} -fno-omit-frame-pointer -g)
+  target_link_options(fm_flags INTERFACE -fsanitize=${FM_SANITIZE})
+endif()
+
+# fm_library(name SOURCES a.cc b.cc LINKS other libraries)
+function(fm_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC fm_flags ${ARG_LINKS})
+endfunction()
+
+# fm_test(name SOURCES x_test.cc LINKS libraries LABELS unit) registers one ctest test.
+function(fm_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest_main fm_flags)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+                                          ENVIRONMENT "OMP_NUM_THREADS=1")
+endfunction()

@@ -1,0 +1,101 @@
+// What ranks say to each other: eight verbs over (pointer, elements, dtype), all mandatory in
+// every backend. Every verb posts and returns a Pending.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/check.h"
+#include "core/types.h"
+
+namespace fm::comm {
+
+struct Span {  // memory that a verb writes (or reads and writes)
+  void* data = nullptr;
+  core::Elements elements;
+  core::DType dtype = core::DType::kF32;
+  core::Bytes bytes() const { return core::bytes_of(elements, dtype); }
+};
+
+struct ConstSpan {  // memory that a verb reads
+  const void* data = nullptr;
+  core::Elements elements;
+  core::DType dtype = core::DType::kF32;
+  ConstSpan() = default;
+  ConstSpan(const void* pointer, core::Elements count, core::DType type)
+      : data(pointer), elements(count), dtype(type) {}
+  ConstSpan(const Span& span)  // NOLINT(google-explicit-constructor): a Span may be read
+      : data(span.data), elements(span.elements), dtype(span.dtype) {}
+  core::Bytes bytes() const { return core::bytes_of(elements, dtype); }
+};
+
+inline Span span_of(std::span<float> floats) {
+  return {floats.data(), core::Elements(static_cast<std::int64_t>(floats.size())),
+          core::DType::kF32};
+}
+
+// One posted operation.
+//
+// Invariant: buffers of the operation belong to it until wait() returned.
+// Thread:    waited for by the thread that posted it.
+// Lifetime:  must be waited for before it dies, unless an error is in flight; not longer than
+//            its communicator.
+class Pending {
+ public:
+  class Work {
+   public:
+    virtual ~Work() = default;
+    virtual void wait() = 0;  // throws MachineError naming the peer when its limit passes
+  };
+
+  Pending() = default;  // already done
+  explicit Pending(std::unique_ptr<Work> work) : work_(std::move(work)) {}
+  Pending(Pending&&) noexcept = default;
+  Pending& operator=(Pending&&) noexcept = default;
+
+  bool done() const { return work_ == nullptr; }
+  void wait() {
+    if (work_ == nullptr) return;
+    const std::unique_ptr<Work> work = std::move(work_);
+    work->wait();
+  }
+
+ private:
+  std::unique_ptr<Work> work_;
+};
+
+// A group of ranks. Sums are fixed trees in rank order (core/tree.h), never in order of arrival:
+// every backend gives the same bits.
+//
+// Invariant: all members post the same collectives in the same order; messages between two
+//            ranks match in order of posting.
+// Thread:    one thread per rank.
+// Lifetime:  communicators from split() may outlive their parent object, not the process group.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::string describe() const = 0;  // "tcp, 2 ranks"
+
+  // receive: size x send.elements, rank order. `send` may be its own place inside `receive`.
+  virtual Pending all_gather(ConstSpan send, Span receive) = 0;
+  // send: size x receive.elements; receive = tree over ranks of the rank-th part (fp32, fp64,
+  // int64). `receive` may be its own place inside `send`.
+  virtual Pending reduce_scatter(ConstSpan send, Span receive) = 0;
+  virtual Pending all_reduce(Span values) = 0;  // tree over ranks, in place
+  // Part j of send goes to rank j; part i of receive came from rank i. Not in place.
+  virtual Pending all_to_all(ConstSpan send, Span receive) = 0;
+  virtual Pending broadcast(Span values, int root) = 0;
+  virtual Pending send(ConstSpan values, int peer) = 0;
+  virtual Pending receive(Span values, int peer) = 0;
+  virtual Pending barrier() = 0;
+
+  // Members in the new order, this rank among them; only members call, all in the same order.
+  virtual std::unique_ptr<Communicator> split(std::span<const int> members) = 0;
+};
+
+}  // namespace fm::comm

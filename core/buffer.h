@@ -1,0 +1,40 @@
+// Owned memory: 64-byte aligned, zero-filled, charged to the ledger for as long as it lives.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "core/ledger.h"
+#include "core/types.h"
+
+namespace fm::core {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  // Throws MachineError (out of memory) when the system refuses.
+  Buffer(Ledger& ledger, Account account, Bytes bytes);
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  Bytes bytes() const { return bytes_; }
+  void* data() const { return data_; }
+  float* f32() const { return static_cast<float*>(data_); }
+  std::span<float> floats() const {
+    return {f32(), static_cast<std::size_t>(bytes_.count()) / sizeof(float)};
+  }
+
+ private:
+  void release() noexcept;
+
+  Ledger* ledger_ = nullptr;
+  Account account_ = Account::kScratch;
+  Bytes bytes_;
+  void* data_ = nullptr;
+};
+
+// fp32 buffer of `elements`.
+Buffer make_f32(Ledger& ledger, Account account, Elements elements);
+
+}  // namespace fm::core

@@ -1,0 +1,82 @@
+// Three kinds of errors: the user is wrong, we are wrong, the machine or a peer is wrong.
+// Message order everywhere: what is required; what to do; values last. Only main ends the process.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "core/exit_code.h"
+
+namespace fm::core {
+
+// Base of everything fmengine throws on purpose; main turns it into one line and its exit code.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+class UserError : public Error {  // exit code 10 (configuration) or 11 (data)
+ public:
+  using Error::Error;
+};
+
+class BugError : public Error {  // exit code 1
+ public:
+  explicit BugError(const std::string& message) : Error(ExitCode::kOurFault, message) {}
+};
+
+class MachineError : public Error {  // exit codes 12 to 26: a peer, a disk, a network
+ public:
+  using Error::Error;
+};
+
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+[[noreturn]] void throw_bug(const char* file, int line, const char* condition,
+                            const std::string& message);
+
+}  // namespace fm::core
+
+// The configuration is wrong (exit code 10).
+#define FM_USER_CHECK(condition, ...)                                                       \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      throw ::fm::core::UserError(::fm::core::ExitCode::kConfigError,                       \
+                                  ::fm::core::concat(__VA_ARGS__));                         \
+    }                                                                                       \
+  } while (false)
+
+// A file of the user is wrong (exit code 11).
+#define FM_DATA_CHECK(condition, ...)                                                       \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      throw ::fm::core::UserError(::fm::core::ExitCode::kDataError,                         \
+                                  ::fm::core::concat(__VA_ARGS__));                         \
+    }                                                                                       \
+  } while (false)
+
+// fmengine itself is wrong; never for anything that input can cause.
+#define FM_CHECK(condition, ...)                                                            \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      ::fm::core::throw_bug(__FILE__, __LINE__, #condition, ::fm::core::concat(__VA_ARGS__)); \
+    }                                                                                       \
+  } while (false)
+
+// The machine or a peer is wrong; `code` is an ExitCode.
+#define FM_MACHINE_CHECK(condition, code, ...)                                              \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      throw ::fm::core::MachineError((code), ::fm::core::concat(__VA_ARGS__));              \
+    }                                                                                       \
+  } while (false)

@@ -1,0 +1,87 @@
+#include "core/text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+
+namespace fm::core {
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string scaled(double value, const char* unit) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.1f %s", value, unit);
+  return text;
+}
+
+}  // namespace
+
+std::string join(std::span<const std::string> parts, std::string_view separator) {
+  std::string out;
+  for (const std::string& part : parts) {
+    if (&part != parts.data()) out += separator;
+    out += part;
+  }
+  return out;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t end = text.find(separator, begin);
+    parts.emplace_back(text.substr(begin, end - begin));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& letter : out) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return out;
+}
+
+std::string human(Bytes bytes) {
+  const auto value = static_cast<double>(bytes.count());
+  if (value >= 1e9) return scaled(value / 1e9, "GB");
+  if (value >= 1e6) return scaled(value / 1e6, "MB");
+  if (value >= 1e3) return scaled(value / 1e3, "kB");
+  return std::to_string(bytes.count()) + " B";
+}
+
+std::string human_count(double count) {
+  if (count >= 1e9) return scaled(count / 1e9, "B");
+  if (count >= 1e6) return scaled(count / 1e6, "M");
+  if (count >= 1e3) return scaled(count / 1e3, "k");
+  return std::to_string(static_cast<std::int64_t>(count));
+}
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(lower(word), lower(candidate));
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace fm::core

@@ -1,0 +1,24 @@
+// Small text tools for messages.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/types.h"
+
+namespace fm::core {
+
+std::string join(std::span<const std::string> parts, std::string_view separator);
+std::vector<std::string> split(std::string_view text, char separator);  // empty parts kept
+std::string lower(std::string_view text);
+// "1.2 GB", "340.0 MB": decimal units, for people.
+std::string human(Bytes bytes);
+// "5.1 M", "1.2 B": for people.
+std::string human_count(double count);
+// The candidate with the smallest edit distance, or "" when none is near (more than a third of
+// the word differs). For "did you mean".
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+}  // namespace fm::core

@@ -1,0 +1,41 @@
+// Deals samples to slots: slot s = k * dp + r is micro-batch k of data rank r; row b of slot s is
+// sample first + s * B + b of the step (ARCHITECTURE, "Order of sums").
+#pragma once
+
+#include <vector>
+
+#include "core/types.h"
+#include "data/sample_source.h"
+
+namespace fm::data {
+
+struct MicroBatch {
+  std::vector<std::int32_t> tokens_BT;
+  std::vector<std::int32_t> labels_BT;
+};
+
+class BatchStream {
+ public:
+  struct Layout {
+    core::BatchShape shape;
+    int micros = 1;
+    int dp_size = 1;
+    int dp_rank = 0;
+    std::int64_t samples_per_step() const { return shape.batch * micros * dp_size; }
+  };
+  BatchStream(const SampleSource& source, const Layout& layout);
+
+  // Reads every micro-batch of this data rank for the step that starts at global sample `first`.
+  void load_step(std::int64_t first_sample);
+  const MicroBatch& micro(int index) const { return micros_[static_cast<std::size_t>(index)]; }
+  // Labels that count, over the loaded micro-batches of this data rank; or of one of them.
+  std::int64_t count_valid() const;
+  std::int64_t count_valid(int micro) const;
+
+ private:
+  const SampleSource& source_;
+  Layout layout_;
+  std::vector<MicroBatch> micros_;
+};
+
+}  // namespace fm::data

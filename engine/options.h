@@ -1,0 +1,101 @@
+// Everything a training run was asked to do, typed. cli fills it from flags, DeepSpeed JSON and
+// environment; nothing below cli knows where a value came from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/train_checkpoint.h"
+#include "core/param_table.h"
+#include "core/shard_plan.h"
+#include "data/sample_source.h"
+
+namespace fm::engine {
+
+enum class ScheduleKind : std::uint8_t { kOneFOneB, kGPipe };
+enum class LossReduction : std::uint8_t { kToken, kMeanOfMeans };
+
+// The batch triad as given; the engine resolves it (DeepSpeed's rules) once it knows dp_size.
+struct BatchTriad {
+  std::optional<std::int64_t> train_batch;
+  std::optional<std::int64_t> micro_batch;
+  std::optional<std::int64_t> accumulation;
+};
+
+enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::kAdamW;
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  double momentum = 0.0;       // SGD
+  double dampening = 0.0;      // SGD
+  bool nesterov = false;       // SGD
+  bool decoupled = true;       // AdamW; false: L2 added to the gradient ("adam_w_mode": false)
+  bool bias_correction = true;
+};
+
+enum class SchedulerKind : std::uint8_t { kConstant, kWarmup, kWarmupDecay, kWarmupCosine };
+enum class WarmupType : std::uint8_t { kLog, kLinear };
+struct SchedulerOptions {
+  SchedulerKind kind = SchedulerKind::kConstant;
+  double warmup_min_lr = 0.0;
+  std::optional<double> warmup_max_lr;  // WarmupLR: the optimizer's lr; WarmupDecayLR: 0.001
+  std::int64_t warmup_num_steps = 1000;
+  std::int64_t total_num_steps = 0;
+  double warmup_min_ratio = 0.0;
+  double cos_min_ratio = 0.0001;
+  WarmupType warmup_type = WarmupType::kLog;
+};
+
+struct TrainOptions {
+  // model and data
+  std::string init_ckpt;     // Hugging Face folder, or empty
+  std::string model_config;  // Hugging Face config.json with random weights, or empty
+  bool pretrain = false;     // FMEngine: do not load weights of init_ckpt
+  std::string data_path;
+  data::DataFormat data_format = data::DataFormat::kAuto;
+  data::Packing packing = data::Packing::kConcat;
+  std::string text_field = "text";
+  std::int64_t max_seq_len = 128;
+  std::uint64_t seed = 3407;
+  // length and rhythm
+  std::int64_t train_steps = 100;
+  std::int64_t save_steps = 100;
+  std::int64_t log_steps = 1;
+  std::string eval_data_path;
+  std::int64_t eval_steps = 100;
+  std::int64_t eval_batches = 0;  // 0: the whole evaluation set once
+  // layout
+  int pipe_parallel_size = 1;
+  int model_parallel_size = 1;
+  int zero_stage = 0;
+  core::SumOrder sum_order = core::SumOrder::kFast;
+  ScheduleKind schedule = ScheduleKind::kOneFOneB;
+  bool recompute = false;
+  BatchTriad batch;
+  // optimization
+  OptimizerOptions optimizer;
+  SchedulerOptions scheduler;
+  double gradient_clipping = 1.0;  // 0: off
+  core::NoDecay no_decay;
+  LossReduction loss_reduction = LossReduction::kToken;
+  int max_consecutive_skips = 10;
+  // output
+  std::string output_dir = "./output";
+  checkpoint::Resume resume = checkpoint::Resume::kAuto;
+  std::string resume_path;
+  int keep_last = 0;
+  bool dry_run = false;          // FMEngine: no final save; the plan is printed first
+  std::string dump_gradients;    // safetensors file: gradients of the first step, then stop
+  int timeout_ms = 600'000;
+  std::string project_name = "fmengine";
+  std::string experiment_name = "experiment";
+  std::vector<std::string> notes;  // lines for the banner: what was ignored and why
+};
+
+}  // namespace fm::engine

@@ -1,0 +1,121 @@
+// A model is a row of units with explicit backward. No autograd, no hooks: three functions over
+// plain fp32 memory, so that a schedule decides when each runs.
+//
+// Shapes: B rows of T tokens, D hidden elements; hidden_BTD is [B, T, D] row-major.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/param_table.h"
+#include "core/types.h"
+
+namespace fm::model {
+
+enum class Write : std::uint8_t { kAssign, kAdd };
+
+// Bases of the flat buffers that hold a unit's parameters (or their gradients).
+// `tied`: a matrix that belongs to another unit's table (the head of a tied model), else null.
+struct Weights {
+  const float* own = nullptr;
+  const float* tied = nullptr;
+};
+struct Gradients {
+  float* own = nullptr;
+  float* tied = nullptr;
+};
+
+// One micro-batch as every unit sees it.
+struct UnitInput {
+  core::BatchShape shape;
+  const std::int32_t* tokens_BT = nullptr;  // first pipe rank only
+  const std::int32_t* labels_BT = nullptr;  // last pipe rank only; -100 is not counted
+};
+
+// Memory of one (micro-batch, unit), owned by the caller.
+struct Saved {
+  float* input_BTD = nullptr;  // the unit's input; null for the embedding
+  float* kept = nullptr;       // what forward keeps for backward
+  float* parked = nullptr;     // what backward_input leaves for backward_weight
+};
+
+// How many fp32 elements the caller must provide.
+struct UnitSizes {
+  std::int64_t input = 0;
+  std::int64_t kept = 0;
+  std::int64_t parked = 0;
+  std::int64_t scratch = 0;  // Arena, for any one call
+};
+
+class Unit {
+ public:
+  virtual ~Unit() = default;
+  virtual const core::ParamTable& params() const = 0;
+  virtual UnitSizes sizes(core::BatchShape shape) const = 0;
+  // Floating-point operations of one forward (multiply-adds count two); backward is twice that.
+  virtual double forward_flops(core::BatchShape shape) const = 0;
+
+  // saved.input_BTD -> output_BTD; fills saved.kept. output_BTD null: only fill saved.kept
+  // (recomputation), skipping what only the output needs.
+  virtual void forward(const Weights& weights, const UnitInput& input, const Saved& saved,
+                       core::Arena& scratch, float* output_BTD) const = 0;
+  // Gradient of the input; parks the operands of W. dinput_BTD is null for the embedding.
+  // doutput_BTD and dinput_BTD are different memory; doutput_BTD may be overwritten.
+  virtual void backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
+                              core::Arena& scratch, float* doutput_BTD,
+                              float* dinput_BTD) const = 0;
+  // Writes every parameter gradient of the unit. kAssign also zeroes nothing else: gaps of the
+  // flat buffer are never touched.
+  virtual void backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
+                               core::Arena& scratch, const Gradients& gradients,
+                               Write write) const = 0;
+};
+
+// The head: final norm, language-model matrix and cross-entropy, forward and whole backward in
+// chunks of rows; logits never exist whole. Chunk rows depend on (tokens, vocabulary) only.
+class LossUnit {
+ public:
+  virtual ~LossUnit() = default;
+  virtual const core::ParamTable& params() const = 0;
+  // Table of the embedding when the head uses its matrix, else null.
+  virtual const core::ParamTable* tied_params() const = 0;
+  virtual UnitSizes sizes(core::BatchShape shape) const = 0;
+  virtual double forward_flops(core::BatchShape shape) const = 0;
+
+  // Returns the sum of token losses (nats), added in token order in fp64. In place: hidden_BTD
+  // becomes dhidden_BTD of (scale x that sum). Gradients are written by the rule of `write`
+  // (kAssign: assigned by the first chunk, added to by the others).
+  virtual double loss(const Weights& weights, const UnitInput& input, float* hidden_BTD,
+                      double scale, const Gradients& gradients, Write write,
+                      core::Arena& scratch) const = 0;
+  // Sum of token losses only.
+  virtual double evaluate(const Weights& weights, const UnitInput& input, const float* hidden_BTD,
+                          core::Arena& scratch) const = 0;
+  // Logits of one row, for sampling: hidden_D [D] -> logits_V [V].
+  virtual void logits(const Weights& weights, const float* hidden_D, float* logits_V,
+                      core::Arena& scratch) const = 0;
+};
+
+// Units 0 .. units.size()-1 (embedding, blocks), then the head as unit number units.size().
+struct Model {
+  std::vector<std::unique_ptr<Unit>> units;
+  std::unique_ptr<LossUnit> head;
+  std::int64_t hidden = 0;
+  std::int64_t vocab = 0;
+  bool tied = false;
+
+  int unit_count() const { return static_cast<int>(units.size()) + 1; }
+  int head_unit() const { return static_cast<int>(units.size()); }
+  const core::ParamTable& table(int unit) const {
+    return unit == head_unit() ? head->params() : units[static_cast<std::size_t>(unit)]->params();
+  }
+  UnitSizes sizes(int unit, core::BatchShape shape) const {
+    return unit == head_unit() ? head->sizes(shape)
+                               : units[static_cast<std::size_t>(unit)]->sizes(shape);
+  }
+};
+
+}  // namespace fm::model
