@@ -11,6 +11,8 @@
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "data/sample_source.h"
+#include "optim/lr_schedule.h"
+#include "optim/optimizer.h"
 
 namespace fm::engine {
 
@@ -24,33 +26,11 @@ struct BatchTriad {
   std::optional<std::int64_t> accumulation;
 };
 
-enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
-struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::kAdamW;
-  double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.0;
-  double momentum = 0.0;       // SGD
-  double dampening = 0.0;      // SGD
-  bool nesterov = false;       // SGD
-  bool decoupled = true;       // AdamW; false: L2 added to the gradient ("adam_w_mode": false)
-  bool bias_correction = true;
-};
-
-enum class SchedulerKind : std::uint8_t { kConstant, kWarmup, kWarmupDecay, kWarmupCosine };
-enum class WarmupType : std::uint8_t { kLog, kLinear };
-struct SchedulerOptions {
-  SchedulerKind kind = SchedulerKind::kConstant;
-  double warmup_min_lr = 0.0;
-  std::optional<double> warmup_max_lr;  // WarmupLR: the optimizer's lr; WarmupDecayLR: 0.001
-  std::int64_t warmup_num_steps = 1000;
-  std::int64_t total_num_steps = 0;
-  double warmup_min_ratio = 0.0;
-  double cos_min_ratio = 0.0001;
-  WarmupType warmup_type = WarmupType::kLog;
-};
+using optim::OptimizerKind;
+using optim::OptimizerOptions;
+using optim::SchedulerKind;
+using optim::SchedulerOptions;
+using optim::WarmupType;
 
 struct TrainOptions {
   // model and data

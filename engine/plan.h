@@ -1,0 +1,15 @@
+// What a run would do, for any number of ranks, without starting one: batch arithmetic, rank map,
+// programs, predicted bytes per memory account, bytes on the wire, bubble.
+#pragma once
+
+#include <string>
+
+#include "engine/options.h"
+
+namespace fm::engine {
+
+// Both read the model's config.json and no weights. Throw UserError as training would.
+std::string plan_text(const TrainOptions& options, int world_size);
+std::string plan_json(const TrainOptions& options, int world_size);
+
+}  // namespace fm::engine

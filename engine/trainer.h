@@ -1,0 +1,23 @@
+// A training run from options to exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "engine/options.h"
+
+namespace fm::engine {
+
+// What only the program that was started knows.
+struct RunContext {
+  std::string launch_decision;            // how ranks were found, one line
+  std::vector<std::string> report_lines;  // CPU, libraries: for the banner
+  bool terminal = false;                  // stdout is a terminal: a live line instead of many
+};
+
+// Collective over `world`. Returns the exit code: 0, or 75 after SIGTERM with the state saved.
+// Throws core::Error.
+int train(const TrainOptions& options, comm::Communicator& world, const RunContext& context);
+
+}  // namespace fm::engine

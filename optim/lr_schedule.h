@@ -1,0 +1,29 @@
+// Learning-rate schedules with DeepSpeed's exact step semantics (runtime/lr_schedules.py): the
+// schedule advances after each update that was not skipped, so update n runs with the value of
+// last = n - 2 and the first one with the constructor's value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace fm::optim {
+
+enum class SchedulerKind : std::uint8_t { kConstant, kWarmup, kWarmupDecay, kWarmupCosine };
+enum class WarmupType : std::uint8_t { kLog, kLinear };
+
+struct SchedulerOptions {
+  SchedulerKind kind = SchedulerKind::kConstant;
+  double warmup_min_lr = 0.0;
+  std::optional<double> warmup_max_lr;  // WarmupLR: the optimizer's lr; WarmupDecayLR: 0.001
+  std::int64_t warmup_num_steps = 1000;
+  std::int64_t total_num_steps = 0;
+  double warmup_min_ratio = 0.0;
+  double cos_min_ratio = 0.0001;
+  WarmupType warmup_type = WarmupType::kLog;
+};
+
+// Learning rate of the update that follows `applied` applied (not skipped) updates.
+// base_lr: the optimizer's lr.
+double learning_rate(const SchedulerOptions& options, double base_lr, std::int64_t applied);
+
+}  // namespace fm::optim
