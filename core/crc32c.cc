@@ -1,0 +1,66 @@
+#include "core/crc32c.h"
+
+#include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace fm::core {
+namespace {
+
+constexpr std::uint32_t kPolynomial = 0x82F63B78U;
+
+constexpr std::array<std::uint32_t, 256> make_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1U) != 0 ? kPolynomial : 0U);
+    table[byte] = crc;
+  }
+  return table;
+}
+constexpr std::array<std::uint32_t, 256> kTable = make_table();
+
+using Crc = std::uint32_t (*)(std::span<const std::byte>, std::uint32_t);
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(std::span<const std::byte> bytes,
+                                                             std::uint32_t crc) {
+  std::uint64_t wide = ~crc;
+  const std::byte* at = bytes.data();
+  std::size_t left = bytes.size();
+  for (; left >= 8; at += 8, left -= 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, 8);
+    wide = _mm_crc32_u64(wide, word);
+  }
+  auto narrow = static_cast<std::uint32_t>(wide);
+  for (; left > 0; ++at, --left) {
+    narrow = _mm_crc32_u8(narrow, std::to_integer<std::uint8_t>(*at));
+  }
+  return ~narrow;
+}
+
+Crc choose() { return __builtin_cpu_supports("sse4.2") != 0 ? crc32c_sse42 : crc32c_plain; }
+#else
+Crc choose() { return crc32c_plain; }
+#endif
+
+}  // namespace
+
+std::uint32_t crc32c_plain(std::span<const std::byte> bytes, std::uint32_t crc) {
+  crc = ~crc;
+  for (const std::byte byte : bytes) {
+    crc = (crc >> 8) ^ kTable[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFFU];
+  }
+  return ~crc;
+}
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
+  static const Crc kChosen = choose();
+  return kChosen(bytes, crc);
+}
+
+}  // namespace fm::core

@@ -1,0 +1,21 @@
+// CRC-32C (Castagnoli, reflected polynomial 0x82F63B78; RFC 3720 appendix B.4).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace fm::core {
+
+// CRC of `bytes`, continuing from `crc`: crc32c(b, crc32c(a)) is the CRC of a followed by b.
+// Uses the SSE4.2 instruction where the CPU has it; the same number everywhere.
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+// Plain table version, the reference of the fast one.
+std::uint32_t crc32c_plain(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+
+inline std::uint32_t crc32c(std::string_view text, std::uint32_t crc = 0) {
+  return crc32c(std::as_bytes(std::span(text.data(), text.size())), crc);
+}
+
+}  // namespace fm::core

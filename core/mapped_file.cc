@@ -1,0 +1,54 @@
+#include "core/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/check.h"
+
+namespace fm::core {
+
+MappedFile::MappedFile(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  FM_DATA_CHECK(fd >= 0, "the file must exist and be readable; check the path (", path, ": ",
+                std::strerror(errno), ")");
+  struct stat info {};
+  const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  size_ = regular ? static_cast<std::size_t>(info.st_size) : 0;
+  void* mapped = nullptr;
+  if (size_ > 0) mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  const int problem = errno;
+  ::close(fd);
+  FM_DATA_CHECK(regular, "a regular file is required; check the path (", path, ")");
+  if (mapped == MAP_FAILED) {
+    size_ = 0;
+    FM_DATA_CHECK(false, "the file must be readable into memory (", path, ": ",
+                  std::strerror(problem), ")");
+  }
+  data_ = static_cast<const std::byte*>(mapped);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  data_ = std::exchange(other.data_, nullptr);
+  size_ = std::exchange(other.size_, 0);
+  return *this;
+}
+
+MappedFile::~MappedFile() { release(); }
+
+void MappedFile::release() noexcept {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  data_ = nullptr;
+  size_ = 0;
+}
+
+}  // namespace fm::core
