@@ -1,0 +1,50 @@
+#include "data/batch_stream.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace fm::data {
+namespace {
+
+std::int64_t counted(const MicroBatch& micro) {
+  return std::count_if(micro.labels_BT.begin(), micro.labels_BT.end(),
+                       [](std::int32_t label) { return label != kIgnored; });
+}
+
+}  // namespace
+
+BatchStream::BatchStream(const SampleSource& source, const Layout& layout)
+    : source_(source), layout_(layout), micros_(static_cast<std::size_t>(layout.micros)) {
+  FM_CHECK(layout.micros >= 1 && layout.dp_rank >= 0 && layout.dp_rank < layout.dp_size,
+           "layout of ", layout.micros, " micros, data rank ", layout.dp_rank, " of ",
+           layout.dp_size);
+  for (MicroBatch& micro : micros_) {
+    micro.tokens_BT.resize(static_cast<std::size_t>(layout.shape.tokens()));
+    micro.labels_BT.resize(static_cast<std::size_t>(layout.shape.tokens()));
+  }
+}
+
+void BatchStream::load_step(std::int64_t first_sample) {
+  const auto row_ids = static_cast<std::size_t>(layout_.shape.seq_len);
+  for (int k = 0; k < layout_.micros; ++k) {
+    MicroBatch& micro = micros_[static_cast<std::size_t>(k)];
+    const std::int64_t slot = std::int64_t{k} * layout_.dp_size + layout_.dp_rank;
+    for (std::int64_t b = 0; b < layout_.shape.batch; ++b) {
+      const std::size_t at = static_cast<std::size_t>(b) * row_ids;
+      source_.read(first_sample + slot * layout_.shape.batch + b,
+                   std::span(micro.tokens_BT).subspan(at, row_ids),
+                   std::span(micro.labels_BT).subspan(at, row_ids));
+    }
+  }
+}
+
+std::int64_t BatchStream::count_valid() const {
+  std::int64_t total = 0;
+  for (const MicroBatch& micro : micros_) total += counted(micro);
+  return total;
+}
+
+std::int64_t BatchStream::count_valid(int index) const { return counted(micro(index)); }
+
+}  // namespace fm::data

@@ -1,0 +1,137 @@
+#include "data/document_rows.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/buffer.h"
+#include "core/check.h"
+#include "core/crc32c.h"
+#include "core/mapped_file.h"
+#include "core/text.h"
+#include "data/byte_tokenizer.h"
+#include "data/jsonl.h"
+#include "data/permutation.h"
+#include "data/token_store.h"
+
+namespace fm::data {
+namespace {
+
+struct Extent {  // of one document in the stream, its EOS included
+  std::int64_t first;
+  std::int64_t count;
+};
+
+class DocumentRows : public SampleSource {
+ public:
+  explicit DocumentRows(const SourceOptions& options)
+      : options_(options),
+        ledger_(options.ledger == nullptr ? own_ledger_ : *options.ledger),
+        stream_(ledger_, core::kByteVocab) {
+    const core::MappedFile file(options_.path);
+    fingerprint_ =
+        core::concat("jsonl ", options_.path, " bytes=", file.bytes().size(),
+                     " crc32c=", core::crc32c(file.bytes()), " field=", options_.text_field,
+                     " tokenizer=bytes packing=", packed() ? "concat" : "one_document",
+                     " seq_len=", options_.seq_len, " seed=", options_.seed);
+    read_jsonl(file.text(), options_.path, options_.text_field,
+               [&](std::string_view text) { add(text); });
+    count_rows();
+    keep_extents();
+  }
+
+  std::int64_t samples_per_epoch() const override { return rows_; }
+
+  void read(std::int64_t position, std::span<std::int32_t> tokens_T,
+            std::span<std::int32_t> labels_T) const override {
+    const Permutation order(rows_, options_.seed, position / rows_);
+    const std::int64_t row = order(position % rows_);
+    const Extent ids = packed() ? Extent{row * row_ids(), row_ids()} : document(row);
+    const std::int64_t length = std::min(ids.count, row_ids());
+    fill(tokens_T, ids.first, length, core::kPadId);
+    fill(labels_T, ids.first + 1, length - 1, kIgnored);
+  }
+
+  std::string describe() const override {
+    const std::string corpus =
+        core::concat(options_.path, ": ", documents_, " documents, ",
+                     core::human_count(static_cast<double>(stream_.size())), " byte tokens; ",
+                     rows_, " rows of ", row_ids(), " ids");
+    const std::string order = core::concat(", order shuffled per epoch (seed ", options_.seed, ")");
+    if (packed()) {
+      return core::concat(corpus, " (joined with EOS, cut; last ", stream_.size() % row_ids(),
+                          " ids dropped)", order);
+    }
+    return core::concat(corpus, " (one document each, cut or padded; ", empty_,
+                        " empty ones left out)", order);
+  }
+
+  std::string fingerprint() const override { return fingerprint_; }
+
+ private:
+  bool packed() const { return options_.packing == Packing::kConcat; }
+  std::int64_t row_ids() const { return options_.seq_len + 1; }
+  const Extent& document(std::int64_t row) const {
+    return static_cast<const Extent*>(extents_.data())[row];
+  }
+
+  void add(std::string_view text) {
+    std::vector<std::int32_t> ids = encode_bytes(text);
+    ids.push_back(core::kEosId);
+    ++documents_;
+    if (text.empty()) ++empty_;
+    if (!packed() && !text.empty()) {
+      found_.push_back({stream_.size(), static_cast<std::int64_t>(ids.size())});
+    }
+    stream_.append(ids);
+  }
+
+  void count_rows() {
+    rows_ = packed() ? stream_.size() / row_ids() : static_cast<std::int64_t>(found_.size());
+    FM_DATA_CHECK(rows_ > 0, options_.path,
+                  ": at least one row of max_seq_len + 1 ids is required; ",
+                  "give more text or a smaller max_seq_len (", documents_, " documents, ", empty_,
+                  " of them empty, ", stream_.size(),
+                  " ids with one EOS after each document, max_seq_len + 1 = ", row_ids(), ")");
+  }
+
+  // The index moves from the growing list to memory the ledger knows of.
+  void keep_extents() {
+    if (found_.empty()) return;
+    const std::size_t bytes = found_.size() * sizeof(Extent);
+    extents_ =
+        core::Buffer(ledger_, core::Account::kData, core::Bytes(static_cast<std::int64_t>(bytes)));
+    std::copy(found_.begin(), found_.end(), static_cast<Extent*>(extents_.data()));
+    found_ = {};
+  }
+
+  // ids [first, first + count) of the stream, then `filler`.
+  void fill(std::span<std::int32_t> out_T, std::int64_t first, std::int64_t count,
+            std::int32_t filler) const {
+    const auto real = std::min(out_T.size(), static_cast<std::size_t>(count));
+    stream_.read(first, out_T.first(real));
+    std::fill(out_T.begin() + static_cast<std::ptrdiff_t>(real), out_T.end(), filler);
+  }
+
+  core::Ledger own_ledger_;  // used when the caller gave none
+  SourceOptions options_;
+  core::Ledger& ledger_;
+  TokenStore stream_;
+  std::vector<Extent> found_;  // documents that are not empty (kOneDocument), while reading
+  core::Buffer extents_;       // the same afterwards
+  std::int64_t documents_ = 0;
+  std::int64_t empty_ = 0;
+  std::int64_t rows_ = 0;
+  std::string fingerprint_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleSource> open_documents(const SourceOptions& options) {
+  FM_DATA_CHECK(options.vocab >= core::kByteVocab, options.path,
+                ": JSONL is read with the byte tokenizer, whose ids reach ", core::kByteVocab - 1,
+                "; use a model with a larger vocab_size or --data_format tokens_i32 (vocab_size=",
+                options.vocab, ")");
+  return std::make_unique<DocumentRows>(options);
+}
+
+}  // namespace fm::data
