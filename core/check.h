@@ -48,35 +48,35 @@ std::string concat(const Parts&... parts) {
 }  // namespace fm::core
 
 // The configuration is wrong (exit code 10).
-#define FM_USER_CHECK(condition, ...)                                                       \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      throw ::fm::core::UserError(::fm::core::ExitCode::kConfigError,                       \
-                                  ::fm::core::concat(__VA_ARGS__));                         \
-    }                                                                                       \
+#define FM_USER_CHECK(condition, ...)                                 \
+  do {                                                                \
+    if (!(condition)) {                                               \
+      throw ::fm::core::UserError(::fm::core::ExitCode::kConfigError, \
+                                  ::fm::core::concat(__VA_ARGS__));   \
+    }                                                                 \
   } while (false)
 
 // A file of the user is wrong (exit code 11).
-#define FM_DATA_CHECK(condition, ...)                                                       \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      throw ::fm::core::UserError(::fm::core::ExitCode::kDataError,                         \
-                                  ::fm::core::concat(__VA_ARGS__));                         \
-    }                                                                                       \
+#define FM_DATA_CHECK(condition, ...)                               \
+  do {                                                              \
+    if (!(condition)) {                                             \
+      throw ::fm::core::UserError(::fm::core::ExitCode::kDataError, \
+                                  ::fm::core::concat(__VA_ARGS__)); \
+    }                                                               \
   } while (false)
 
 // fmengine itself is wrong; never for anything that input can cause.
-#define FM_CHECK(condition, ...)                                                            \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
+#define FM_CHECK(condition, ...)                                                              \
+  do {                                                                                        \
+    if (!(condition)) {                                                                       \
       ::fm::core::throw_bug(__FILE__, __LINE__, #condition, ::fm::core::concat(__VA_ARGS__)); \
-    }                                                                                       \
+    }                                                                                         \
   } while (false)
 
 // The machine or a peer is wrong; `code` is an ExitCode.
-#define FM_MACHINE_CHECK(condition, code, ...)                                              \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      throw ::fm::core::MachineError((code), ::fm::core::concat(__VA_ARGS__));              \
-    }                                                                                       \
+#define FM_MACHINE_CHECK(condition, code, ...)                                 \
+  do {                                                                         \
+    if (!(condition)) {                                                        \
+      throw ::fm::core::MachineError((code), ::fm::core::concat(__VA_ARGS__)); \
+    }                                                                          \
   } while (false)

@@ -34,9 +34,9 @@ class ParamTable {
   ParamTable(std::vector<ParamEntry> entries, const NoDecay& no_decay);
 
   const std::vector<ParamEntry>& entries() const { return entries_; }
-  Elements elements() const { return elements_; }         // flat length, gaps included
-  Elements decayed() const { return decayed_; }           // [0, decayed) get weight decay
-  Elements parameters() const { return parameters_; }     // gaps excluded
+  Elements elements() const { return elements_; }      // flat length, gaps included
+  Elements decayed() const { return decayed_; }        // [0, decayed) get weight decay
+  Elements parameters() const { return parameters_; }  // gaps excluded
   const ParamEntry& at(std::size_t index) const { return entries_[index]; }
   const ParamEntry* find_at(Elements flat_offset) const;  // entry that covers it, or null (gap)
 

@@ -12,10 +12,9 @@ constexpr int kRounds = 10;
 }  // namespace
 
 PhiloxBlock philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
-  PhiloxBlock block = {static_cast<std::uint32_t>(counter_low),
-                       static_cast<std::uint32_t>(counter_low >> 32),
-                       static_cast<std::uint32_t>(counter_high),
-                       static_cast<std::uint32_t>(counter_high >> 32)};
+  PhiloxBlock block = {
+      static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+      static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
   auto key0 = static_cast<std::uint32_t>(key);
   auto key1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < kRounds; ++round) {

@@ -52,7 +52,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  for (char& letter : out) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  for (char& letter : out)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return out;
 }
 

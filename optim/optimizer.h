@@ -1,4 +1,5 @@
-// Update rules. The formulas are DeepSpeed's (specs of ops/adam/fused_adam.py) and torch.optim.SGD's.
+// Update rules. The formulas are DeepSpeed's (specs of ops/adam/fused_adam.py) and
+// torch.optim.SGD's.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +40,8 @@ struct UpdateSlice {
 
 struct UpdateScalars {
   double lr = 0.0;
-  std::int64_t step = 1;     // 1-based count of applied updates
-  float grad_scale = 1.0F;   // clipping factor
+  std::int64_t step = 1;    // 1-based count of applied updates
+  float grad_scale = 1.0F;  // clipping factor
 };
 
 // Pure per element: any cut of a tensor into slices gives the same bits.

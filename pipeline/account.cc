@@ -1,0 +1,231 @@
+#include "pipeline/account.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+namespace fm::pipeline {
+namespace {
+
+using core::Bytes;
+using core::DType;
+using core::Elements;
+using core::Home;
+using core::ShardMap;
+
+Bytes f32(Elements elements) { return core::bytes_of(elements, DType::kF32); }
+
+ShardMap map_of(Elements elements, int dp_size) { return {elements, dp_size}; }
+
+// Elements of a flat buffer that one rank keeps under `home`.
+Elements kept_elements(const ShardMap& map, Home home) {
+  return home == Home::kEveryRank ? map.padded() : map.slice();
+}
+
+// Counts the buffers of the hidden and kept pools while a program runs. The rules of life are the
+// runtime's (engine/activations.h): a hidden state lives from its producer to its consumer's
+// backward; a sent buffer until the next send of the same direction or the end.
+class ActivationWalk {
+ public:
+  ActivationWalk(const UnitRow& row, bool recompute, bool forward_only)
+      : row_(row), recompute_(recompute), forward_only_(forward_only) {}
+
+  void see(const Instruction& at) {
+    switch (at.op) {
+      case Op::kRecvAct:
+      case Op::kRecvGrad:
+        hold_hidden(1);
+        break;
+      case Op::kForward:
+        forward(at.unit);
+        break;
+      case Op::kLoss:
+        hold_hidden(forward_only_ ? -1 : 0);
+        break;
+      case Op::kRecompute:
+        hold_kept(1);
+        break;
+      case Op::kBackward:
+        backward_input(at.unit), backward_weight(at.unit);
+        break;
+      case Op::kBackwardInput:
+        backward_input(at.unit);
+        break;
+      case Op::kBackwardWeight:
+        backward_weight(at.unit);
+        break;
+      case Op::kSendAct:
+        hold_hidden(act_in_flight_ ? -1 : 0), act_in_flight_ = true;
+        break;
+      case Op::kSendGrad:
+        hold_hidden(grad_in_flight_ ? -1 : 0), grad_in_flight_ = true;
+        break;
+      case Op::kCount:
+      case Op::kLoad:
+      case Op::kGather:
+      case Op::kRelease:
+      case Op::kReduce:
+      case Op::kReduceTied:
+      case Op::kNorm:
+      case Op::kFetch:
+      case Op::kUpdate:
+      case Op::kStore:
+      case Op::kPublish:
+      case Op::kReport:
+        break;
+    }
+  }
+  ActivationPeaks peaks() const { return peaks_; }
+
+ private:
+  void hold_hidden(int change) {
+    hidden_ += change;
+    peaks_.hidden = std::max(peaks_.hidden, hidden_);
+  }
+  void hold_kept(int change) {
+    kept_ += change;
+    peaks_.kept = std::max(peaks_.kept, kept_);
+  }
+  void forward(int unit) {
+    hold_hidden(1);  // the output
+    if (row_.is_block(unit)) hold_kept(1);
+    if (row_.is_block(unit) && (recompute_ || forward_only_)) hold_kept(-1);
+    if (forward_only_ && unit > 0) hold_hidden(-1);  // the input
+  }
+  void backward_input(int unit) {
+    if (unit > 0) hold_hidden(1);  // the input's gradient
+    hold_hidden(-1);               // the output's gradient
+  }
+  void backward_weight(int unit) {
+    if (unit > 0) hold_hidden(-1);  // the input
+    if (row_.is_block(unit)) hold_kept(-1);
+  }
+
+  const UnitRow& row_;
+  bool recompute_;
+  bool forward_only_;
+  bool act_in_flight_ = false;
+  bool grad_in_flight_ = false;
+  int hidden_ = 0;
+  int kept_ = 0;
+  ActivationPeaks peaks_;
+};
+
+bool trains(const Program& program) {
+  return std::any_of(program.begin(), program.end(), [](const Instruction& at) {
+    return at.op == Op::kBackward || at.op == Op::kBackwardWeight;
+  });
+}
+
+const UnitFootprint& unit_at(const AccountInput& input, int unit) {
+  return input.units[static_cast<std::size_t>(unit)];
+}
+
+// Whether both ends of the tied matrix live on this rank: one copy of weights and moments serves.
+bool shares_tied(const AccountInput& input, int pipe_rank) {
+  return input.row.tied && input.row.is_first(pipe_rank) && input.row.is_last(pipe_rank);
+}
+
+// Bytes sent by one reduction of a flat buffer.
+Bytes reduction_bytes(const ShardMap& map, const AccountInput& input) {
+  const Bytes scatter = f32(map.slice()) * (input.dp_size - 1);
+  const bool whole = input.plan.optimizer == Home::kEveryRank ||
+                     (input.plan.reduce_every_micro && input.plan.grads == Home::kEveryRank);
+  return whole ? scatter * 2 : scatter;
+}
+
+}  // namespace
+
+ActivationPeaks activation_peaks(const Program& program, const UnitRow& row, bool recompute) {
+  ActivationWalk walk(row, recompute, !trains(program));
+  for (const Instruction& at : program) walk.see(at);
+  return walk.peaks();
+}
+
+int gather_peak(const Program& program) {
+  int live = 0;
+  int peak = 0;
+  for (const Instruction& at : program) {
+    if (at.op == Op::kGather) peak = std::max(peak, ++live);
+    if (at.op == Op::kRelease) --live;
+  }
+  return peak;
+}
+
+PoolSizes pool_sizes(const Program& program, const AccountInput& input, int pipe_rank) {
+  PoolSizes sizes;
+  sizes.peaks = activation_peaks(program, input.row, input.recompute);
+  sizes.gather_slots = gather_peak(program);
+  const bool adds_later = input.plan.reduce_every_micro && input.micros > 1;
+  const UnitRange range = input.row.ranges[static_cast<std::size_t>(pipe_rank)];
+  for (int unit = range.first; unit < range.last; ++unit) {
+    const UnitFootprint& at = unit_at(input, unit);
+    const ShardMap own = map_of(at.own, input.dp_size);
+    const ShardMap tied = map_of(at.tied, input.dp_size);
+    const Elements whole = own.padded() + tied.padded();
+    if (sizes.gather_slots > 0) sizes.gather_slot = std::max(sizes.gather_slot, whole);
+    if (input.plan.reduce_every_micro) sizes.gradient_slot = std::max(sizes.gradient_slot, whole);
+    if (adds_later) {
+      const Elements arriving =
+          std::max(kept_elements(own, input.plan.grads), kept_elements(tied, input.plan.grads));
+      sizes.incoming = std::max(sizes.incoming, arriving);
+    }
+    sizes.kept = std::max(sizes.kept, at.kept);
+    sizes.parked = std::max(sizes.parked, at.parked);
+    sizes.arena = std::max(sizes.arena, at.scratch);
+  }
+  if (input.order == core::SumOrder::kCanonical) {
+    sizes.counter_levels = std::bit_width(static_cast<unsigned>(input.micros)) - 1;
+  }
+  return sizes;
+}
+
+MemoryForecast forecast_memory(const Program& program, const AccountInput& input, int pipe_rank) {
+  const PoolSizes pools = pool_sizes(program, input, pipe_rank);
+  const bool shared = shares_tied(input, pipe_rank);
+  MemoryForecast out;
+  const auto add_group = [&](Elements elements, bool own_state) {
+    const ShardMap map = map_of(elements, input.dp_size);
+    const Elements grads = kept_elements(map, input.plan.grads);
+    out.grads += f32(grads);
+    out.scratch += f32(grads) * pools.counter_levels;
+    if (!own_state) return;
+    out.params += f32(kept_elements(map, input.plan.params));
+    out.optimizer += f32(kept_elements(map, input.plan.optimizer)) * input.moments;
+  };
+  const UnitRange range = input.row.ranges[static_cast<std::size_t>(pipe_rank)];
+  for (int unit = range.first; unit < range.last; ++unit) {
+    add_group(unit_at(input, unit).own, true);
+    if (unit_at(input, unit).tied.count() > 0) add_group(unit_at(input, unit).tied, !shared);
+  }
+  out.slots = f32(pools.gather_slot) * pools.gather_slots + f32(pools.gradient_slot);
+  out.scratch += f32(pools.arena) + f32(pools.incoming);
+  out.activations = f32(input.hidden) * pools.peaks.hidden + f32(pools.kept) * pools.peaks.kept +
+                    f32(pools.parked);
+  return out;
+}
+
+std::map<std::string, Bytes> wire_bytes(const Program& program, const AccountInput& input,
+                                        int pipe_rank) {
+  std::map<std::string, Bytes> out;
+  for (const Instruction& at : program) {
+    const std::string picture(form_of(at.op).picture);
+    if (at.op == Op::kSendAct || at.op == Op::kSendGrad) out[picture] += f32(input.hidden);
+    if (at.op == Op::kReduceTied && input.row.pipe_ranks() > 1) {
+      const Elements tied = unit_at(input, input.row.head()).tied;
+      out[picture] += f32(kept_elements(map_of(tied, input.dp_size), input.plan.optimizer));
+    }
+    if (at.unit < 0) continue;
+    const UnitFootprint& unit = unit_at(input, at.unit);
+    for (const bool tied : {false, true}) {
+      const ShardMap map = map_of(tied ? unit.tied : unit.own, input.dp_size);
+      const Bytes others = f32(map.slice()) * (input.dp_size - 1);
+      const bool alias = tied && shares_tied(input, pipe_rank);
+      if (at.op == Op::kGather || (at.op == Op::kPublish && !alias)) out[picture] += others;
+      if (at.op == Op::kReduce) out[picture] += reduction_bytes(map, input);
+    }
+  }
+  return out;
+}
+
+}  // namespace fm::pipeline

@@ -1,0 +1,70 @@
+// Predictions from a program alone: bytes per memory account, bytes on the wire. The runtime
+// allocates exactly what is predicted here.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "core/shard_map.h"
+#include "core/shard_plan.h"
+#include "pipeline/instruction.h"
+#include "pipeline/split_units.h"
+
+namespace fm::pipeline {
+
+// What one unit needs, fp32 elements.
+struct UnitFootprint {
+  core::Elements own;   // flat length of its parameters
+  core::Elements tied;  // flat length of the embedding's matrix when this is a tied head
+  core::Elements kept;  // per micro-batch, from forward to backward
+  core::Elements parked;
+  core::Elements scratch;
+  double forward_flops = 0.0;
+};
+
+struct AccountInput {
+  UnitRow row;
+  core::ShardPlan plan;
+  core::SumOrder order = core::SumOrder::kFast;
+  int dp_size = 1;
+  int micros = 1;
+  bool recompute = false;
+  int moments = 2;        // fp32 optimizer values per parameter
+  core::Elements hidden;  // B x T x D: one hidden state
+  std::vector<UnitFootprint> units;
+};
+
+// How many buffers of each pool are in use at once.
+struct ActivationPeaks {
+  int hidden = 0;  // hidden states and their gradients
+  int kept = 0;    // what blocks keep for backward
+};
+ActivationPeaks activation_peaks(const Program& program, const UnitRow& row, bool recompute);
+// Units whole in a slot at once.
+int gather_peak(const Program& program);
+
+struct MemoryForecast {  // bytes of one rank, owned for the whole run
+  core::Bytes params, grads, optimizer, slots, scratch, activations;
+  core::Bytes total() const { return params + grads + optimizer + slots + scratch + activations; }
+};
+MemoryForecast forecast_memory(const Program& program, const AccountInput& input, int pipe_rank);
+
+// Sizes of the pools that the forecast is made of, for the runtime to allocate.
+struct PoolSizes {
+  ActivationPeaks peaks;
+  int gather_slots = 0;
+  core::Elements gather_slot;    // largest unit, padded, tied matrix included
+  core::Elements gradient_slot;  // 0 when gradients are written where they stay
+  core::Elements kept;           // largest
+  core::Elements parked;         // largest
+  core::Elements arena;          // largest scratch of a unit
+  core::Elements incoming;       // a reduced gradient before it is added, 0 when never needed
+  int counter_levels = 0;        // canonical: accumulators per group beside the gradient itself
+};
+PoolSizes pool_sizes(const Program& program, const AccountInput& input, int pipe_rank);
+
+// Bytes that one rank sends per step, by picture of the instruction ("g", "R", "p", "sa", ...).
+std::map<std::string, core::Bytes> wire_bytes(const Program& program, const AccountInput& input,
+                                              int pipe_rank);
+
+}  // namespace fm::pipeline

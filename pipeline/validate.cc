@@ -1,0 +1,154 @@
+#include "pipeline/validate.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "pipeline/rank_rules.h"
+
+namespace fm::pipeline {
+namespace {
+
+std::optional<Refusal> validate_rank(const Program& program, const ProgramRules& rules, int rank) {
+  RankRules state(rules, rank);
+  for (std::size_t index = 0; index < program.size(); ++index) {
+    const std::string reason = state.check(program[index]);
+    if (!reason.empty()) return Refusal{rank, static_cast<int>(index), reason};
+  }
+  const std::string reason = state.check_end();
+  if (reason.empty()) return std::nullopt;
+  return Refusal{rank, static_cast<int>(program.size()), reason};
+}
+
+// All ranks in lockstep where they meet: pairs of send and receive, the two ends of the tied
+// matrix, and the collectives of the whole pipe.
+class Rendezvous {
+ public:
+  Rendezvous(const std::vector<Program>& programs, const UnitRow& row)
+      : programs_(programs), row_(row), next_(programs.size(), 0) {}
+
+  std::optional<Refusal> run() {
+    bool progressed = true;
+    while (progressed) {
+      progressed = false;
+      for (int rank = 0; rank < row_.pipe_ranks(); ++rank) progressed |= advance(rank);
+    }
+    for (int rank = 0; rank < row_.pipe_ranks(); ++rank) {
+      if (head(rank) != nullptr) return stuck(rank);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const Instruction* head(int rank) const {
+    const auto at = static_cast<std::size_t>(rank);
+    return next_[at] < programs_[at].size() ? &programs_[at][next_[at]] : nullptr;
+  }
+
+  bool holds(int rank, const Instruction& wanted) const {
+    const Instruction* at = head(rank);
+    return at != nullptr && *at == wanted;
+  }
+
+  // Ranks that must stand at `partner` for the instruction to happen; empty: nobody.
+  std::vector<int> partners(int rank, const Instruction& at, Instruction& partner) const {
+    partner = at;
+    switch (at.op) {
+      case Op::kSendAct:
+        partner.op = Op::kRecvAct;
+        return {rank + 1};
+      case Op::kRecvAct:
+        partner.op = Op::kSendAct;
+        return {rank - 1};
+      case Op::kSendGrad:
+        partner.op = Op::kRecvGrad;
+        return {rank - 1};
+      case Op::kRecvGrad:
+        partner.op = Op::kSendGrad;
+        return {rank + 1};
+      case Op::kReduceTied:
+        return {0, row_.pipe_ranks() - 1};
+      case Op::kNorm:
+      case Op::kReport:
+        return everyone();
+      case Op::kCount:
+      case Op::kLoad:
+      case Op::kGather:
+      case Op::kRelease:
+      case Op::kForward:
+      case Op::kLoss:
+      case Op::kBackward:
+      case Op::kBackwardInput:
+      case Op::kBackwardWeight:
+      case Op::kRecompute:
+      case Op::kReduce:
+      case Op::kFetch:
+      case Op::kUpdate:
+      case Op::kStore:
+      case Op::kPublish:
+        return {};
+    }
+    return {};
+  }
+
+  std::vector<int> everyone() const {
+    std::vector<int> ranks(programs_.size());
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank] = static_cast<int>(rank);
+    return ranks;
+  }
+
+  bool advance(int rank) {
+    bool moved = false;
+    while (const Instruction* at = head(rank)) {
+      Instruction partner;
+      std::vector<int> others = partners(rank, *at, partner);
+      std::erase(others, rank);
+      const bool met = std::all_of(others.begin(), others.end(),
+                                   [&](int other) { return holds(other, partner); });
+      if (!met) return moved;
+      for (const int other : others) ++next_[static_cast<std::size_t>(other)];
+      ++next_[static_cast<std::size_t>(rank)];
+      moved = true;
+    }
+    return moved;
+  }
+
+  Refusal stuck(int rank) const {
+    Instruction partner;
+    const auto index = static_cast<int>(next_[static_cast<std::size_t>(rank)]);
+    std::string reason = "waits for ever";
+    for (const int other : partners(rank, *head(rank), partner)) {
+      if (other == rank || holds(other, partner)) continue;
+      const Instruction* at = head(other);
+      reason = core::concat("waits for ", print(partner), " of pipe rank ", other, ", which ",
+                            at == nullptr ? "has ended" : "waits in " + print(*at));
+    }
+    return {rank, index, reason};
+  }
+
+  const std::vector<Program>& programs_;
+  const UnitRow& row_;
+  std::vector<std::size_t> next_;
+};
+
+}  // namespace
+
+std::optional<Refusal> validate(const std::vector<Program>& programs, const ProgramRules& rules) {
+  FM_CHECK(static_cast<int>(programs.size()) == rules.row.pipe_ranks(),
+           "one program per pipe rank");
+  for (int rank = 0; rank < rules.row.pipe_ranks(); ++rank) {
+    if (auto refusal = validate_rank(programs[static_cast<std::size_t>(rank)], rules, rank)) {
+      return refusal;
+    }
+  }
+  return Rendezvous(programs, rules.row).run();
+}
+
+std::string describe(const Refusal& refusal, const std::vector<Program>& programs) {
+  const Program& program = programs[static_cast<std::size_t>(refusal.pipe_rank)];
+  const auto index = static_cast<std::size_t>(refusal.index);
+  return core::concat("pipe rank ", refusal.pipe_rank, ", instruction ", refusal.index, " (",
+                      index < program.size() ? print(program[index]) : "the end",
+                      "): ", refusal.reason);
+}
+
+}  // namespace fm::pipeline

@@ -1,0 +1,39 @@
+// The proof before the run: every program of every pipe rank is checked against the rules below,
+// then all ranks together with rendezvous semantics (a send waits for its receive).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/shard_plan.h"
+#include "pipeline/instruction.h"
+#include "pipeline/split_units.h"
+
+namespace fm::pipeline {
+
+struct ProgramRules {
+  UnitRow row;
+  int micros = 1;
+  core::ShardPlan plan;
+  bool recompute = false;
+  bool forward_only = false;  // evaluation
+};
+
+struct Refusal {
+  int pipe_rank = 0;
+  int index = 0;  // into the rank's program; its size when something is missing at the end
+  std::string reason;
+};
+
+// Checks, per rank: every micro-batch passes every unit forward and backward exactly once and in
+// order; weights are gathered before and released after use; a gradient is reduced exactly once,
+// after it is complete and before its memory is used again; norm after all reductions, update
+// after norm, publish after update, report last. Across ranks: every send meets its receive, no
+// wait in a circle. Returns the first offence, or nothing.
+std::optional<Refusal> validate(const std::vector<Program>& programs, const ProgramRules& rules);
+
+// One line: "pipe rank 1, instruction 7 (F0.3): weights of unit 3 are not gathered".
+std::string describe(const Refusal& refusal, const std::vector<Program>& programs);
+
+}  // namespace fm::pipeline

@@ -1,0 +1,87 @@
+#include "zero/insert_zero.h"
+
+#include <algorithm>
+#include <map>
+
+namespace fm::zero {
+namespace {
+
+using pipeline::Instruction;
+using pipeline::Op;
+using pipeline::Program;
+using pipeline::UnitRange;
+using pipeline::UnitRow;
+
+// Gather before each use, release after it; a release directly followed by a gather of the same
+// unit is no move at all.
+Program with_gathers(const Program& program, const UnitRow& row) {
+  Program out;
+  for (const Instruction& at : program) {
+    if (!row.reads_weights(at)) {
+      out.push_back(at);
+      continue;
+    }
+    const int unit = row.unit_of(at);
+    if (!out.empty() && out.back() == Instruction{Op::kRelease, -1, unit}) {
+      out.pop_back();
+    } else {
+      out.push_back({Op::kGather, -1, unit});
+    }
+    out.push_back(at);
+    out.push_back({Op::kRelease, -1, unit});
+  }
+  return out;
+}
+
+// After every gradient, or after the last one of a unit.
+Program with_reductions(const Program& program, bool every_micro, const UnitRow& row) {
+  std::map<int, int> left;  // gradients still to be written, by unit
+  for (const Instruction& at : program) {
+    if (UnitRow::writes_gradient(at)) ++left[row.unit_of(at)];
+  }
+  Program out;
+  for (const Instruction& at : program) {
+    out.push_back(at);
+    if (!UnitRow::writes_gradient(at)) continue;
+    const int unit = row.unit_of(at);
+    const bool last = --left[unit] == 0;
+    if (every_micro) {
+      out.push_back({Op::kReduce, at.micro, unit});
+    } else if (last) {
+      out.push_back({Op::kReduce, -1, unit});
+    }
+  }
+  return out;
+}
+
+void append_boundary(Program& out, const core::ShardPlan& plan, const UnitRow& row, int pipe_rank) {
+  if (row.has_tied_end(pipe_rank)) out.push_back({Op::kReduceTied, -1, -1});
+  out.push_back({Op::kNorm, -1, -1});
+  const bool publishes =
+      plan.params == core::Home::kEveryRank && plan.optimizer == core::Home::kOneSliceEach;
+  const UnitRange range = row.ranges[static_cast<std::size_t>(pipe_rank)];
+  for (int unit = range.first; unit < range.last; ++unit) {
+    out.push_back({Op::kUpdate, -1, unit});
+    if (publishes) out.push_back({Op::kPublish, -1, unit});
+  }
+}
+
+}  // namespace
+
+Program insert_zero(const Program& program, const core::ShardPlan& plan, const UnitRow& row,
+                    int pipe_rank) {
+  const bool trains = std::any_of(program.begin(), program.end(), [](const Instruction& at) {
+    return at.op == Op::kBackward || at.op == Op::kBackwardWeight;
+  });
+  Program body = trains ? with_reductions(program, plan.reduce_every_micro, row) : program;
+  if (plan.params == core::Home::kOneSliceEach) body = with_gathers(body, row);
+  Program out;
+  if (trains && row.is_last(pipe_rank)) out.push_back({Op::kCount, -1, -1});
+  for (const Instruction& at : body) {
+    if (trains && at.op == Op::kReport) append_boundary(out, plan, row, pipe_rank);
+    out.push_back(at);
+  }
+  return out;
+}
+
+}  // namespace fm::zero
