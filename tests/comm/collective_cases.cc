@@ -1,0 +1,274 @@
+#include "tests/comm/collective_cases.h"
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/philox.h"
+
+namespace fm::comm {
+namespace {
+
+using core::DType;
+using core::Elements;
+
+template <class T>
+constexpr DType kTypeOf = DType::kU8;
+template <>
+constexpr DType kTypeOf<float> = DType::kF32;
+template <>
+constexpr DType kTypeOf<double> = DType::kF64;
+template <>
+constexpr DType kTypeOf<std::int64_t> = DType::kI64;
+
+template <class T>
+Span span_over(std::vector<T>& values) {
+  return {values.data(), Elements(static_cast<std::int64_t>(values.size())), kTypeOf<T>};
+}
+
+template <class T>
+void expect_equal(Communicator& world, const std::string& name, const std::vector<T>& got,
+                  const std::vector<T>& wanted) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (got.size() == wanted.size() && std::memcmp(&got[i], &wanted[i], sizeof(T)) == 0) continue;
+    throw std::runtime_error(core::concat(name, " on rank ", world.rank(), " of ", world.size(),
+                                          ": element ", i, " is ", got[i], ", wanted ", wanted[i]));
+  }
+}
+
+template <class T>
+std::vector<T> address_data(int rank, std::int64_t count) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  std::iota(values.begin(), values.end(), static_cast<T>(100 * rank));
+  return values;
+}
+
+// Values whose sum depends on the order of additions: magnitudes over six decades.
+template <class T>
+std::vector<T> random_data(int rank, std::int64_t count) {
+  constexpr float kScale[] = {1e-3F, 1.0F, 17.0F, 1e3F};
+  std::vector<T> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto bits = core::philox(7, i, static_cast<std::uint64_t>(rank));
+    const float uniform = core::uniform_of(bits[0]) - 0.5F;
+    values[i] = static_cast<T>(uniform * kScale[bits[1] % 4] * 1000.0F);
+  }
+  return values;
+}
+
+// The tree by its definition: split off the largest power of two that is smaller than the count.
+// (Pairing neighbours level by level, a leftover passing up, builds exactly this shape.)
+template <class T>
+T tree_of(const std::vector<std::vector<T>>& rows, std::size_t first, std::size_t count,
+          std::size_t element) {
+  if (count == 1) return rows[first][element];
+  std::size_t left = 1;
+  while (left * 2 < count) left *= 2;
+  return tree_of(rows, first, left, element) + tree_of(rows, first + left, count - left, element);
+}
+
+template <class T>
+std::vector<T> tree_over_ranks(int ranks, std::int64_t count) {
+  std::vector<std::vector<T>> rows;
+  for (int rank = 0; rank < ranks; ++rank) rows.push_back(random_data<T>(rank, count));
+  std::vector<T> sums(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = tree_of(rows, 0, rows.size(), i);
+  return sums;
+}
+
+template <class T>
+std::vector<T> part(const std::vector<T>& whole, int index, int parts) {
+  const auto size = static_cast<std::ptrdiff_t>(whole.size()) / parts;
+  return {whole.begin() + index * size, whole.begin() + (index + 1) * size};
+}
+
+void all_gather_shows_every_address(Communicator& world, std::int64_t count) {
+  auto own = address_data<float>(world.rank(), count);
+  std::vector<float> wanted;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const auto row = address_data<float>(rank, count);
+    wanted.insert(wanted.end(), row.begin(), row.end());
+  }
+  std::vector<float> all(wanted.size(), -1.0F);
+  world.all_gather(span_over(own), span_over(all)).wait();
+  expect_equal(world, "all_gather", all, wanted);
+
+  std::vector<float> in_place(wanted.size(), -1.0F);
+  const Span place{in_place.data() + world.rank() * count, Elements(count), DType::kF32};
+  if (count > 0) std::memcpy(place.data, own.data(), own.size() * sizeof(float));
+  world.all_gather(place, span_over(in_place)).wait();
+  expect_equal(world, "all_gather in place", in_place, wanted);
+}
+
+template <class T>
+void reduce_scatter_is_the_tree(Communicator& world, std::int64_t count) {
+  auto whole = random_data<T>(world.rank(), count * world.size());
+  const auto wanted =
+      part(tree_over_ranks<T>(world.size(), count * world.size()), world.rank(), world.size());
+  std::vector<T> own(wanted.size());
+  world.reduce_scatter(span_over(whole), span_over(own)).wait();
+  expect_equal(world, "reduce_scatter", own, wanted);
+
+  const Span place{whole.data() + world.rank() * count, Elements(count), kTypeOf<T>};
+  world.reduce_scatter(span_over(whole), place).wait();
+  expect_equal(world, "reduce_scatter in place", part(whole, world.rank(), world.size()), wanted);
+}
+
+template <class T>
+void all_reduce_is_the_tree(Communicator& world, std::int64_t count) {
+  auto values = random_data<T>(world.rank(), count);
+  world.all_reduce(span_over(values)).wait();
+  expect_equal(world, core::concat("all_reduce of ", count), values,
+               tree_over_ranks<T>(world.size(), count));
+}
+
+void all_to_all_transposes(Communicator& world, std::int64_t count) {
+  auto send = address_data<float>(world.rank(), count * world.size());
+  std::vector<float> wanted;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const auto row =
+        part(address_data<float>(rank, count * world.size()), world.rank(), world.size());
+    wanted.insert(wanted.end(), row.begin(), row.end());
+  }
+  std::vector<float> received(wanted.size());
+  world.all_to_all(span_over(send), span_over(received)).wait();
+  expect_equal(world, "all_to_all", received, wanted);
+}
+
+void broadcast_repeats_every_root(Communicator& world, std::int64_t count) {
+  for (int root = 0; root < world.size(); ++root) {
+    auto values = address_data<float>(world.rank(), count);
+    world.broadcast(span_over(values), root).wait();
+    expect_equal(world, core::concat("broadcast from ", root), values,
+                 address_data<float>(root, count));
+  }
+}
+
+// Everyone posts large sends to everyone first, then receives, and waits for the sends first.
+void large_sends_first_do_not_deadlock(Communicator& world, std::int64_t count) {
+  auto own = address_data<float>(world.rank(), count);
+  std::vector<std::vector<float>> received(static_cast<std::size_t>(world.size()),
+                                           std::vector<float>(own.size()));
+  std::vector<Pending> pending;
+  for (int peer = 0; peer < world.size(); ++peer) {
+    if (peer != world.rank()) pending.push_back(world.send(span_over(own), peer));
+  }
+  for (int peer = 0; peer < world.size(); ++peer) {
+    auto& into = received[static_cast<std::size_t>(peer)];
+    if (peer != world.rank()) pending.push_back(world.receive(span_over(into), peer));
+  }
+  for (Pending& one : pending) one.wait();
+  for (int peer = 0; peer < world.size(); ++peer) {
+    if (peer == world.rank()) continue;
+    expect_equal(world, core::concat("receive from ", peer),
+                 received[static_cast<std::size_t>(peer)], address_data<float>(peer, count));
+  }
+}
+
+// Two messages of different size in one direction, with a collective posted between them on one
+// side and before them on the other.
+void messages_match_in_posting_order(Communicator& world) {
+  std::vector<std::int64_t> sum{1};
+  if (world.rank() == 0 && world.size() > 1) {
+    auto first = address_data<float>(1, 3);
+    auto second = address_data<float>(2, 5);
+    Pending one = world.send(span_over(first), 1);
+    Pending both = world.all_reduce(span_over(sum));
+    Pending two = world.send(span_over(second), 1);
+    two.wait();
+    both.wait();
+    one.wait();
+  } else {
+    Pending both = world.all_reduce(span_over(sum));
+    if (world.rank() == 1) {
+      std::vector<float> first(3);
+      std::vector<float> second(5);
+      Pending one = world.receive(span_over(first), 0);
+      Pending two = world.receive(span_over(second), 0);
+      two.wait();
+      one.wait();
+      expect_equal(world, "first message", first, address_data<float>(1, 3));
+      expect_equal(world, "second message", second, address_data<float>(2, 5));
+    }
+    both.wait();
+  }
+  expect_equal(world, "collective between messages", sum, {world.size()});
+}
+
+// Even ranks wait for the newest first, odd ranks for the oldest.
+void waiting_order_is_free(Communicator& world) {
+  const std::int64_t count = 3000;
+  std::vector<std::vector<float>> values;
+  std::vector<Pending> pending;
+  for (int i = 0; i < 4; ++i) values.push_back(random_data<float>(world.rank(), count + i));
+  for (auto& one : values) pending.push_back(world.all_reduce(span_over(one)));
+  for (std::size_t i = 0; i < 4; ++i) pending[world.rank() % 2 == 0 ? 3 - i : i].wait();
+  for (int i = 0; i < 4; ++i) {
+    expect_equal(world, "all_reduce waited out of order", values[static_cast<std::size_t>(i)],
+                 tree_over_ranks<float>(world.size(), count + i));
+  }
+}
+
+std::unique_ptr<Communicator> split_by_parity(Communicator& world) {
+  std::vector<int> members;  // same parity as this rank, highest first
+  for (int rank = world.size() - 1; rank >= 0; --rank) {
+    if (rank % 2 == world.rank() % 2) members.push_back(rank);
+  }
+  return world.split(members);
+}
+
+void split_groups_speak_apart(Communicator& world) {
+  const auto half = split_by_parity(world);
+  const auto again = split_by_parity(world);
+  const int highest = world.size() - 1;
+  const int top = highest % 2 == world.rank() % 2 ? highest : highest - 1;
+  const std::vector<int> wanted_rank{(top - world.rank()) / 2};
+  expect_equal(world, "rank in split", std::vector<int>{half->rank()}, wanted_rank);
+
+  std::vector<std::int64_t> in_half{world.rank()};
+  std::vector<std::int64_t> in_again{1};
+  std::vector<std::int64_t> in_world{1};
+  Pending one = half->all_reduce(span_over(in_half));
+  Pending two = again->all_reduce(span_over(in_again));
+  Pending three = world.all_reduce(span_over(in_world));
+  three.wait();
+  two.wait();
+  one.wait();
+  std::int64_t sum = 0;
+  for (int rank = world.rank() % 2; rank < world.size(); rank += 2) sum += rank;
+  expect_equal(world, "sum of a split", in_half, {sum});
+  expect_equal(world, "sum of the second split", in_again, {half->size()});
+  expect_equal(world, "sum of the world", in_world, {world.size()});
+}
+
+void barrier_waits_for_the_last(Communicator& world) {
+  for (int i = 0; i < 20; ++i) world.barrier().wait();
+}
+
+}  // namespace
+
+void run_collective_cases(Communicator& world) {
+  for (const std::int64_t count : {0, 1, 7, 1024, 40'000}) {
+    all_gather_shows_every_address(world, count);
+    all_to_all_transposes(world, count);
+    broadcast_repeats_every_root(world, count);
+    reduce_scatter_is_the_tree<float>(world, count);
+    reduce_scatter_is_the_tree<double>(world, count);
+    reduce_scatter_is_the_tree<std::int64_t>(world, count);
+  }
+  for (const std::int64_t count : {0, 1, 5, 1023, 1024, 1025, 4099, 100'003}) {
+    all_reduce_is_the_tree<float>(world, count);
+    all_reduce_is_the_tree<double>(world, count);
+    all_reduce_is_the_tree<std::int64_t>(world, count);
+  }
+  large_sends_first_do_not_deadlock(world, 1'000'000);
+  messages_match_in_posting_order(world);
+  waiting_order_is_free(world);
+  split_groups_speak_apart(world);
+  barrier_waits_for_the_last(world);
+}
+
+}  // namespace fm::comm

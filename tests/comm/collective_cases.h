@@ -1,0 +1,13 @@
+// One body of collective tests for every backend: threads, tcp and MPI processes run the same.
+// Data tells its address: element i on rank r holds 100 r + i. Random values are compared, bit
+// for bit, with a tree of sums written here independently of the library.
+#pragma once
+
+#include "comm/communicator.h"
+
+namespace fm::comm {
+
+// Throws std::runtime_error naming the case, rank and element of the first difference.
+void run_collective_cases(Communicator& world);
+
+}  // namespace fm::comm

@@ -1,0 +1,140 @@
+// Solo and thread worlds: the collective cases, limits, disagreements and failures.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "comm/solo.h"
+#include "comm/thread_world.h"
+#include "tests/comm/collective_cases.h"
+
+namespace fm::comm {
+namespace {
+
+using core::ExitCode;
+
+class ThreadWorld : public testing::TestWithParam<int> {};
+
+TEST_P(ThreadWorld, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
+  EXPECT_NO_THROW(run_ranks(GetParam(), run_collective_cases));
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, ThreadWorld, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST(Solo, EveryVerbMovesWhatItSays) {
+  const auto solo = make_solo();
+  EXPECT_NO_THROW(run_collective_cases(*solo));
+  float value = 0;
+  EXPECT_THROW(solo->send({&value, core::Elements(1), core::DType::kF32}, 0), core::BugError);
+}
+
+// Runs and returns the error that came out, so that a test can read code and text.
+core::MachineError failure_of(int size, const std::function<void(Communicator&)>& body,
+                              int timeout_ms) {
+  try {
+    run_ranks(size, body, timeout_ms);
+  } catch (const core::MachineError& error) {
+    return error;
+  }
+  throw std::runtime_error("no MachineError came");
+}
+
+TEST(ThreadWorldLimits, AWaitEndsAtItsLimitAndNamesThePeerAndTheVerb) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto error = failure_of(
+      3,
+      [](Communicator& world) {
+        if (world.rank() == 2) return;  // never comes to the reduction
+        std::vector<float> values(6);
+        std::vector<float> own(2);
+        world.reduce_scatter(span_of(values), span_of(own)).wait();
+      },
+      150);
+  EXPECT_EQ(error.code(), ExitCode::kHang);
+  const std::string text = error.what();
+  EXPECT_NE(text.find("waited 150 ms for rank 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("in reduce_scatter"), std::string::npos) << text;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(3));
+}
+
+TEST(ThreadWorldLimits, DifferentSizesAreAMismatchThatNamesBoth) {
+  const auto error = failure_of(
+      2,
+      [](Communicator& world) {
+        std::vector<float> values(world.rank() == 0 ? 3 : 4);
+        world.all_reduce(span_of(values)).wait();
+      },
+      2000);
+  EXPECT_EQ(error.code(), ExitCode::kMismatch);
+  const std::string text = error.what();
+  EXPECT_NE(text.find("12 bytes"), std::string::npos) << text;
+  EXPECT_NE(text.find("16 bytes"), std::string::npos) << text;
+}
+
+TEST(ThreadWorldLimits, DifferentVerbsAreAMismatchThatNamesBoth) {
+  const auto error = failure_of(
+      2,
+      [](Communicator& world) {
+        std::vector<float> values(2);
+        if (world.rank() == 0) world.all_reduce(span_of(values)).wait();
+        if (world.rank() == 1) world.broadcast(span_of(values), 1).wait();
+      },
+      2000);
+  EXPECT_EQ(error.code(), ExitCode::kMismatch);
+  const std::string text = error.what();
+  EXPECT_NE(text.find("all_reduce"), std::string::npos) << text;
+  EXPECT_NE(text.find("broadcast"), std::string::npos) << text;
+}
+
+TEST(ThreadWorldLimits, TheFirstFailureIsRethrownAndTheOthersStopWaiting) {
+  std::atomic<int> stopped = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto body = [&](Communicator& world) {
+    if (world.rank() == 1) throw std::domain_error("rank 1 had enough");
+    try {
+      world.barrier().wait();
+    } catch (const core::MachineError& error) {
+      EXPECT_EQ(error.code(), ExitCode::kPeerLost);
+      ++stopped;
+      throw;
+    }
+  };
+  EXPECT_THROW(run_ranks(4, body, 10'000), std::domain_error);
+  EXPECT_EQ(stopped, 3);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(ThreadWorldLimits, AnAbandonedReceiveIsWithdrawn) {
+  const auto body = [](Communicator& world) {
+    if (world.rank() == 0) {
+      std::vector<float> values(4);
+      const Pending abandoned = world.receive(span_of(values), 1);
+      throw std::domain_error("gives up while receiving");
+    }
+    std::vector<float> values(4);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    world.send(span_of(values), 0).wait();  // finds nobody, must not write into freed memory
+  };
+  EXPECT_THROW(run_ranks(2, body, 10'000), std::domain_error);
+}
+
+TEST(Split, ANonMemberIsADefect) {
+  const auto body = [](Communicator& world) {
+    const std::vector<int> others{1 - world.rank()};
+    world.split(others);
+  };
+  EXPECT_THROW(run_ranks(2, body), core::BugError);
+}
+
+TEST(Sums, ADtypeWithoutSumIsADefect) {
+  const auto body = [](Communicator& world) {
+    std::vector<std::uint8_t> values(4);
+    world.all_reduce({values.data(), core::Elements(4), core::DType::kU8}).wait();
+  };
+  EXPECT_THROW(run_ranks(2, body), core::BugError);
+}
+
+}  // namespace
+}  // namespace fm::comm
