@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# check_sanitized.sh KINDS FOLDER: builds the torch-free targets with -fsanitize=KINDS in FOLDER
+# and runs their unit tests there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+kinds=$1
+folder=$2
+FM_SANITIZE=$kinds scripts/build.sh --tests "$folder"
+export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1
+# ThreadSanitizer wants the address space without much randomness.
+exec setarch --addr-no-randomize ctest --test-dir "$folder" --output-on-failure --no-tests=error \
+  -L unit -j "$(nproc)"

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# ./test.sh          everything: at most 45 minutes on 2 cores
+# ./test.sh --quick  unit tests and the laws of style: under 3 minutes once it is built
+# Other arguments go to scripts/setup.sh (--no-apt). CONTRIBUTING.md has the table of tiers.
+set -euo pipefail
+cd "$(dirname "$0")"
+selection=()
+setup_arguments=()
+for argument in "$@"; do
+  case $argument in
+    --quick) selection=(-L '^(unit|tidy)$') ;;
+    *) setup_arguments+=("$argument") ;;
+  esac
+done
+scripts/setup.sh --tests "${setup_arguments[@]}"
+scripts/build.sh --tests
+export FM_ORACLE_PYTHON=${FM_ORACLE_PYTHON:-$PWD/.deps/oracle/bin/python}
+ctest --test-dir build --output-on-failure --no-tests=error -j "$(nproc)" "${selection[@]}"

@@ -1,0 +1,54 @@
+// The laws of style as functions: each looks at one source and names every line that breaks it.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/tidy/source.h"
+
+namespace fm::tidy {
+
+// What the laws leave to tables; the project's own values are in tidy_test.cc.
+struct Limits {
+  int function_lines = 0;
+  int source_lines = 0;
+  int header_lines = 0;
+  int columns = 0;
+  std::map<std::string, std::set<std::string>> may_include;  // folder -> folders
+  std::set<std::string> may_name_torch;       // sources, besides tests and benchmarks
+  std::set<std::string> may_have_state;       // sources with a mutable global, and why there
+  std::set<std::string> may_end_process;      // sources besides those with main
+  std::vector<std::string> library_prefixes;  // of <...> that no header may include
+};
+
+struct Finding {
+  int line = 0;
+  std::string law;
+};
+using Findings = std::vector<Finding>;
+
+Findings include_matrix(const Source& source, const Limits& limits);
+Findings torch_free(const Source& source, const Limits& limits);
+Findings libraries_stay_in_sources(const Source& source, const Limits& limits);
+Findings lengths(const Source& source, const Limits& limits);
+Findings telling_names(const Source& source, const Limits& limits);
+Findings one_namespace(const Source& source, const Limits& limits);
+Findings no_mutable_globals(const Source& source, const Limits& limits);
+Findings no_default_label(const Source& source, const Limits& limits);
+Findings qualified_stage(const Source& source, const Limits& limits);
+Findings only_main_ends(const Source& source, const Limits& limits);
+Findings no_directives_in_bodies(const Source& source, const Limits& limits);
+
+// Every law above applied to `source`.
+Findings all_laws(const Source& source, const Limits& limits);
+
+// For any text file: nothing that only exists on one machine or at one site.
+Findings no_places(const std::string& text);
+
+// Sources (".cc", ".cu") that `cmake_lists` does not name, of those in `files`.
+std::vector<std::string> not_built(const std::vector<std::string>& files,
+                                   const std::string& cmake_lists);
+
+}  // namespace fm::tidy

@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "tests/tidy/laws.h"
+
+namespace fm::tidy {
+
+namespace {
+
+// Split, so that this file obeys its own law.
+constexpr std::array<std::string_view, 7> kPlaces = {
+    "/wo"
+    "rk/",
+    "/ro"
+    "ot/",
+    "/ho"
+    "me/",
+    "/tmp/se"
+    "tup",
+    "pypi"
+    ".org",
+    "python"
+    "hosted",
+    "debian"
+    ".org"};
+
+bool is_name_char(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+}
+
+// `file` as a whole name inside `cmake_lists`, so that a.cc is not found in data.cc.
+bool names(const std::string& cmake_lists, const std::string& file) {
+  for (std::size_t at = cmake_lists.find(file); at != std::string::npos;
+       at = cmake_lists.find(file, at + 1)) {
+    const std::size_t end = at + file.size();
+    const bool begins = at == 0 || !is_name_char(cmake_lists[at - 1]);
+    if (begins && (end == cmake_lists.size() || !is_name_char(cmake_lists[end]))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Findings all_laws(const Source& source, const Limits& limits) {
+  constexpr std::array kLaws = {
+      include_matrix,  torch_free,     libraries_stay_in_sources, lengths,
+      telling_names,   one_namespace,  no_default_label,          no_mutable_globals,
+      qualified_stage, only_main_ends, no_directives_in_bodies};
+  Findings found;
+  for (const auto law : kLaws) {
+    const Findings more = law(source, limits);
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  return found;
+}
+
+Findings no_places(const std::string& text) {
+  Findings found;
+  for (const std::string_view place : kPlaces) {
+    for (std::size_t at = text.find(place); at != std::string::npos;
+         at = text.find(place, at + 1)) {
+      const auto line =
+          std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+      found.push_back({static_cast<int>(line) + 1,
+                       "no paths of one machine, no hosts of registries: " + std::string(place)});
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> not_built(const std::vector<std::string>& files,
+                                   const std::string& cmake_lists) {
+  std::vector<std::string> absent;
+  std::copy_if(
+      files.begin(), files.end(), std::back_inserter(absent), [&](const std::string& file) {
+        return (file.ends_with(".cc") || file.ends_with(".cu")) && !names(cmake_lists, file);
+      });
+  return absent;
+}
+
+}  // namespace fm::tidy

@@ -1,0 +1,154 @@
+// The laws of CONTRIBUTING.md, applied to every file of the repository. This file is the one home
+// of the include matrix, of the files that may name LibTorch, and of the caps on size.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/tidy/laws.h"
+
+namespace fm::tidy {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::set<std::string> kBelowEngine = {"core",     "kernels", "comm",  "data", "optim",
+                                            "pipeline", "offload", "model", "zero", "checkpoint"};
+
+std::set<std::string> everything_below_cli() {
+  std::set<std::string> folders = kBelowEngine;
+  folders.insert("engine");
+  return folders;
+}
+
+const Limits kLimits = {
+    .function_lines = 70,
+    .source_lines = 400,
+    .header_lines = 200,
+    .columns = 100,
+    .may_include =
+        {
+            {"core", {}},
+            {"kernels", {"core"}},
+            {"comm", {"core", "kernels"}},
+            {"data", {"core", "kernels"}},
+            {"optim", {"core", "kernels"}},
+            {"pipeline", {"core"}},
+            {"model", {"core", "kernels", "comm"}},
+            {"offload", {"core", "kernels", "pipeline"}},
+            {"zero", {"core", "kernels", "comm", "optim", "pipeline", "offload"}},
+            {"checkpoint", {"core", "kernels", "comm", "model", "zero"}},
+            {"engine", kBelowEngine},
+            {"cli", everything_below_cli()},
+        },
+    .may_name_torch = {"comm/tcp_store_torch.cc", "model/attention_torch.cc"},
+    .may_have_state = {"core/fault.cc"},   // the fault registry
+    .may_end_process = {"core/fault.cc"},  // the faults `exit` and `kill`
+    .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
+                         "mpi.h"},
+};
+
+const fs::path kRoot = FM_SOURCE_ROOT;
+
+std::string read_text(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+bool is_source(const fs::path& path) {
+  const std::string suffix = path.extension().string();
+  return suffix == ".cc" || suffix == ".h" || suffix == ".cu" || suffix == ".hpp";
+}
+
+std::vector<std::string> code_folders() {
+  std::vector<std::string> folders = {"tests", "benchmarks"};
+  for (const auto& [folder, unused] : kLimits.may_include) folders.push_back(folder);
+  return folders;
+}
+
+// Paths relative to the root, sorted.
+std::vector<std::string> files_below(const std::string& folder) {
+  std::vector<std::string> files;
+  if (!fs::exists(kRoot / folder)) return files;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+    if (entry.is_regular_file())
+      files.push_back(fs::relative(entry.path(), kRoot).generic_string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void report(const std::string& path, const Findings& findings) {
+  for (const Finding& finding : findings) {
+    ADD_FAILURE() << path << ":" << finding.line << ": " << finding.law;
+  }
+}
+
+TEST(Tidy, EverySourceObeysTheLaws) {
+  int seen = 0;
+  for (const std::string& folder : code_folders()) {
+    for (const std::string& path : files_below(folder)) {
+      if (!is_source(path)) continue;
+      ++seen;
+      const Source source(path, read_text(kRoot / path));
+      report(path, all_laws(source, kLimits));
+    }
+  }
+  EXPECT_GT(seen, 30) << "the walk must find the sources below " << kRoot;
+}
+
+TEST(Tidy, EverySourceIsInTheBuild) {
+  std::map<std::string, std::vector<std::string>> files_of;  // folder -> file names
+  for (const std::string& folder : code_folders()) {
+    for (const std::string& path : files_below(folder)) {
+      files_of[fs::path(path).parent_path().generic_string()].push_back(
+          fs::path(path).filename().string());
+    }
+  }
+  for (const auto& [folder, files] : files_of) {
+    std::string lists = read_text(kRoot / folder / "CMakeLists.txt");
+    if (folder.starts_with("tests")) lists += read_text(kRoot / "tests/tidy.cmake");
+    for (const std::string& file : not_built(files, lists)) {
+      ADD_FAILURE() << folder << "/" << file << " is named by no CMakeLists.txt";
+    }
+  }
+}
+
+TEST(Tidy, NoFileNamesAPlace) {
+  const std::set<std::string> kText = {".cc",   ".h",  ".cu",  ".py",   ".sh",
+                                       ".json", ".md", ".txt", ".cmake"};
+  std::vector<std::string> files = {"README.md",    "ARCHITECTURE.md", "CONTRIBUTING.md",
+                                    "CHANGELOG.md", "quickstart.sh",   "test.sh",
+                                    ".ci/run",      "CMakeLists.txt"};
+  std::vector<std::string> folders = code_folders();
+  folders.insert(folders.end(), {"configs", "scripts", "cmake"});
+  for (const std::string& folder : folders) {
+    for (const std::string& path : files_below(folder)) {
+      if (kText.contains(fs::path(path).extension().string())) files.push_back(path);
+    }
+  }
+  for (const std::string& path : files) {
+    const std::string text = read_text(kRoot / path);
+    EXPECT_FALSE(text.empty() && !path.ends_with("CMakeLists.txt")) << path << " must exist";
+    report(path, no_places(text));
+  }
+}
+
+// Every folder with code is a row of the matrix, so that a new folder needs a decision.
+TEST(Tidy, NoFolderOfCodeIsOutsideTheMatrix) {
+  const std::vector<std::string> known = code_folders();
+  for (const auto& entry : fs::directory_iterator(kRoot)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_directory() || !fs::exists(entry.path() / "CMakeLists.txt")) continue;
+    if (name.starts_with("build")) continue;
+    EXPECT_NE(std::find(known.begin(), known.end(), name), known.end()) << name;
+  }
+}
+
+}  // namespace
+
+}  // namespace fm::tidy
