@@ -28,10 +28,10 @@ class OutputLock {
 struct SaveRequest {
   std::filesystem::path output_dir;
   std::int64_t step = 0;
-  std::vector<FileSpec> files;    // the same on every rank
-  std::vector<FileSlice> mine;    // what this rank writes
-  std::string state_json;         // rank 0's counts: step, samples, scheduler, seed, layout
-  int keep_last = 0;              // 0 keeps all
+  std::vector<FileSpec> files;  // the same on every rank
+  std::vector<FileSlice> mine;  // what this rank writes
+  std::string state_json;       // rank 0's counts: step, samples, scheduler, seed, layout
+  int keep_last = 0;            // 0 keeps all
 };
 
 struct SaveResult {
@@ -60,6 +60,10 @@ struct FoundCheckpoint {
 std::optional<FoundCheckpoint> find_checkpoint(const std::filesystem::path& output_dir,
                                                Resume resume, const std::filesystem::path& path,
                                                comm::Communicator& world);
+
+// Collective. Renames a checkpoint that load_checkpoint refused to .bad-<tag>-<8 hex>, so that
+// find_checkpoint offers the next older one (and never a fresh start in its place).
+void quarantine_checkpoint(const FoundCheckpoint& found, comm::Communicator& world);
 
 // Fills this rank's slices. Every byte of the checkpoint is checked against its CRC by some rank;
 // MachineError (12) names file, range, expected and found value.

@@ -1,0 +1,168 @@
+#include "checkpoint/durable_file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "core/check.h"
+
+namespace fm::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr mode_t kFileMode = 0666;  // the umask decides
+
+[[noreturn]] void fail(const fs::path& path, const char* action, int error) {
+  throw core::MachineError(
+      core::ExitCode::kStorageFailed,
+      core::concat("storage must take what is written; check space, quota and ", "permissions (",
+                   action, " ", path.string(), ": ", std::strerror(error), ")"));
+}
+
+void reserve(int fd, const fs::path& path, core::Bytes bytes) {
+  if (bytes.count() == 0) return;
+  int error = EINTR;
+  while (error == EINTR) error = ::posix_fallocate(fd, 0, bytes.count());
+  const bool unsupported = error == EOPNOTSUPP || error == EINVAL;
+  if (unsupported) error = ::ftruncate(fd, bytes.count()) == 0 ? 0 : errno;
+  if (error == 0) return;
+  ::close(fd);
+  fail(path, "reserve", error);
+}
+
+void remove_tree(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) fail(folder, "delete", error.value());
+}
+
+void rename_over(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "rename to", errno);
+}
+
+}  // namespace
+
+WritableFile WritableFile::create(const fs::path& path, core::Bytes bytes) {
+  const int fd =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode);
+  if (fd < 0) fail(path, "create", errno);
+  reserve(fd, path, bytes);
+  return {fd, path};
+}
+
+WritableFile WritableFile::open(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) fail(path, "open", errno);
+  return {fd, path};
+}
+
+WritableFile::WritableFile(WritableFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+
+WritableFile::~WritableFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void WritableFile::write_at(core::Bytes offset, std::span<const std::byte> bytes) {
+  auto at = static_cast<off_t>(offset.count());
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path_, "write", errno);
+    if (written == 0) fail(path_, "write", ENOSPC);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    at += written;
+  }
+}
+
+void WritableFile::sync_and_close() {
+  const int synced = ::fdatasync(fd_) == 0 ? 0 : errno;
+  const int closed = ::close(std::exchange(fd_, -1)) == 0 ? 0 : errno;
+  if (synced != 0) fail(path_, "fdatasync", synced);
+  if (closed != 0) fail(path_, "close", closed);
+}
+
+void write_new_file(const fs::path& path, std::string_view text) {
+  WritableFile file =
+      WritableFile::create(path, core::Bytes(static_cast<std::int64_t>(text.size())));
+  file.write_at(core::Bytes(0), std::as_bytes(std::span(text.data(), text.size())));
+  file.sync_and_close();
+}
+
+void replace_file(const fs::path& path, std::string_view text) {
+  const fs::path fresh =
+      path.parent_path() / core::concat(".tmp-", path.filename().string(), "-", random_tag());
+  write_new_file(fresh, text);
+  rename_over(fresh, path);
+  sync_folder(path.parent_path());
+}
+
+void sync_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail(folder, "open", errno);
+  const int error = ::fsync(fd) == 0 ? 0 : errno;
+  ::close(fd);
+  const bool meaningless = error == EINVAL;  // some network file systems have nothing to do here
+  if (error != 0 && !meaningless) fail(folder, "fsync", error);
+}
+
+bool publish_folder(const fs::path& from, const fs::path& to) {
+  bool exchanged = false;
+  int error = 0;
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) != 0)
+    error = errno;
+  if (error == EEXIST) {
+    exchanged = true;
+    error = 0;
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0)
+      error = errno;
+  }
+  const bool no_flags = error == EINVAL || error == ENOSYS;
+  if (no_flags) {
+    const fs::path aside = core::concat(to.string(), ".old");
+    exchanged = fs::exists(fs::symlink_status(to));
+    if (exchanged) rename_over(to, aside);
+    rename_over(from, to);
+    if (exchanged) rename_over(aside, from);
+    error = 0;
+  }
+  if (error != 0) fail(to, "rename to", error);
+  sync_folder(to.parent_path());
+  return exchanged;
+}
+
+void discard_folder(const fs::path& folder) {
+  const fs::path parent = folder.parent_path();
+  const fs::path trash =
+      parent / core::concat(".trash-", folder.filename().string(), "-", random_tag());
+  rename_over(folder, trash);
+  sync_folder(parent);
+  remove_tree(trash);
+}
+
+std::string random_tag() {
+  std::random_device device;
+  char text[9];
+  std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(device()));
+  return text;
+}
+
+bool is_leftover(std::string_view name) {
+  constexpr std::size_t kDigits = 8;
+  if (!name.starts_with(".tmp-") && !name.starts_with(".trash-")) return false;
+  const std::size_t dash = name.rfind('-');
+  const std::string_view digits = name.substr(dash + 1);
+  return digits.size() == kDigits && std::all_of(digits.begin(), digits.end(), [](char letter) {
+           return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'f');
+         });
+}
+
+}  // namespace fm::checkpoint

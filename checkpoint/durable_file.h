@@ -1,0 +1,59 @@
+// Bytes that survive a power cut: files of a known size written in place by several ranks, and
+// folders that appear and disappear by rename. Everything throws MachineError (26) with path and
+// cause.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/types.h"
+
+namespace fm::checkpoint {
+
+// Invariant: owns one descriptor; data is on disk only after sync_and_close() returned.
+// Thread:    one.
+// Lifetime:  move-only; a destructor without sync_and_close() just gives the descriptor back.
+class WritableFile {
+ public:
+  // A new file that has all its blocks (a full disk shows here). Must not exist.
+  static WritableFile create(const std::filesystem::path& path, core::Bytes bytes);
+  // Opens what another rank created; never follows a symbolic link.
+  static WritableFile open(const std::filesystem::path& path);
+  WritableFile(WritableFile&& other) noexcept;
+  WritableFile& operator=(WritableFile&&) = delete;
+  ~WritableFile();
+
+  void write_at(core::Bytes offset, std::span<const std::byte> bytes);
+  void sync_and_close();
+
+ private:
+  WritableFile(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
+
+  int fd_;
+  std::filesystem::path path_;
+};
+
+// Writes a new file and fsyncs it.
+void write_new_file(const std::filesystem::path& path, std::string_view text);
+// Replaces a file: temporary name, fsync, rename, fsync of the folder.
+void replace_file(const std::filesystem::path& path, std::string_view text);
+void sync_folder(const std::filesystem::path& folder);
+
+// Gives `from` the name `to`, atomically, and fsyncs the parent. When `to` exists the two change
+// places: the old folder then has the name `from`, and the answer is true. (On file systems that
+// cannot exchange names the old one steps aside first: a crash between leaves only its `.old`.)
+bool publish_folder(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Takes a folder out of sight by renaming it to .trash-<name>-<8 hex> beside it, then deletes it.
+// Never follows a symbolic link.
+void discard_folder(const std::filesystem::path& folder);
+
+// Eight random hexadecimal digits: tells temporary names of different runs apart.
+std::string random_tag();
+// Whether `name` is a temporary or trash name made here (prefix and the eight digits).
+bool is_leftover(std::string_view name);
+
+}  // namespace fm::checkpoint

@@ -1,0 +1,199 @@
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/agree.h"
+#include "checkpoint/byte_tokenizer_files.h"
+#include "checkpoint/durable_file.h"
+#include "checkpoint/hf_folder.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/slice_places.h"
+#include "core/check.h"
+
+namespace fm::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
+                                           "tokenizer.model",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "vocab.json",
+                                           "vocab.txt",
+                                           "merges.txt",
+                                           "chat_template.jinja",
+                                           "chat_template.json",
+                                           "generation_config.json"};
+
+core::Bytes bytes_of(const TensorSpec& tensor) {
+  std::int64_t bytes = core::size_of(core::DType::kF32).count();
+  for (const std::int64_t size : tensor.shape) bytes *= size;
+  return core::Bytes(bytes);
+}
+
+// Greedy in the order given, as huggingface_hub does: a tensor over the limit has a file alone.
+std::vector<FileSpec> split_files(const ExportRequest& request) {
+  std::vector<FileSpec> files(1);
+  core::Bytes used;
+  for (const TensorSpec& tensor : request.tensors) {
+    const core::Bytes bytes = bytes_of(tensor);
+    if (!files.back().tensors.empty() && used + bytes > request.shard_limit) {
+      files.emplace_back();
+      used = core::Bytes(0);
+    }
+    files.back().tensors.push_back(tensor);
+    used += bytes;
+  }
+  char name[64];
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", f + 1, files.size());
+    files[f].file = files.size() == 1 ? "model.safetensors" : name;
+  }
+  return files;
+}
+
+std::string index_json(const std::vector<FileSpec>& files) {
+  core::Bytes total;
+  std::map<std::string, std::string> weight_map;
+  for (const FileSpec& file : files) {
+    for (const TensorSpec& tensor : file.tensors) {
+      total += bytes_of(tensor);
+      weight_map[tensor.name] = file.file;
+    }
+  }
+  const nlohmann::ordered_json index = {{"metadata", {{"total_size", total.count()}}},
+                                        {"weight_map", weight_map}};
+  return index.dump(2) + "\n";
+}
+
+class Exporter {
+ public:
+  Exporter(const ExportRequest& request, comm::Communicator& world)
+      : request_(request),
+        world_(world),
+        target_(fs::absolute(request.folder).lexically_normal()),
+        files_(split_files(request)) {
+    if (target_.filename().empty()) target_ = target_.parent_path();  // "out/" means "out"
+    for (const FileSpec& file : files_) {
+      plans_.push_back(plan_f32(file.tensors));
+      for (const TensorSpec& tensor : file.tensors) file_of_[tensor.name] = file.file;
+    }
+    for (const core::TensorSlice& slice : request.mine) {
+      const auto at = file_of_.find(slice.name);
+      FM_CHECK(at != file_of_.end(), "tensor ", slice.name, " is not to be exported");
+      mine_.push_back({at->second, slice});
+    }
+  }
+
+  void run() {
+    check_complete();
+    all_must([this] {
+      if (world_.rank() == 0) create_folder();
+    });
+    temporary_ = text_of_rank0(world_, temporary_.string());
+    all_must([this] { write_slices(); });
+    all_must([this] {
+      if (world_.rank() == 0) publish();
+    });
+  }
+
+ private:
+  // All ranks' slices together have as many elements as the tensors.
+  void check_complete() {
+    core::Elements planned;
+    core::Elements held;
+    for (const TensorSpec& tensor : request_.tensors) {
+      planned += core::Elements(bytes_of(tensor) / core::size_of(core::DType::kF32));
+    }
+    for (const core::TensorSlice& slice : request_.mine) held += slice.count;
+    core::Elements all;
+    for (const std::int64_t count : gather_numbers(world_, held.count())) {
+      all += core::Elements(count);
+    }
+    FM_CHECK(all == planned, "slices of all ranks must cover every tensor once: ", all.count(),
+             " of ", planned.count(), " elements");
+  }
+
+  template <class Body>
+  void all_must(const Body& body) {
+    const std::string problem = first_problem(world_, attempt(body));
+    if (problem.empty()) return;
+    if (world_.rank() == 0 && fs::exists(temporary_)) {
+      attempt([this] { discard_folder(temporary_); });
+    }
+    throw core::MachineError(
+        core::ExitCode::kStorageFailed,
+        core::concat(
+            "the Hugging Face folder must be written; correct the cause and export again (",
+            target_.string(), ": ", problem, ")"));
+  }
+
+  void create_folder() {
+    fs::create_directories(target_.parent_path());
+    temporary_ = target_.parent_path() /
+                 core::concat(".tmp-", target_.filename().string(), "-", random_tag());
+    fs::create_directory(temporary_);
+    for (std::size_t f = 0; f < files_.size(); ++f) {
+      WritableFile file = WritableFile::create(temporary_ / files_[f].file, plans_[f].file_bytes);
+      file.write_at(core::Bytes(0), std::as_bytes(std::span(plans_[f].head)));
+      file.sync_and_close();
+    }
+    if (files_.size() > 1) {
+      write_new_file(temporary_ / "model.safetensors.index.json", index_json(files_));
+    }
+    write_new_file(temporary_ / "config.json", request_.config_json);
+    write_tokenizer();
+  }
+
+  void write_tokenizer() const {
+    if (request_.tokenizer_from.empty()) {
+      write_new_file(temporary_ / "tokenizer.json", byte_tokenizer_json());
+      write_new_file(temporary_ / "tokenizer_config.json", byte_tokenizer_config_json());
+      write_new_file(temporary_ / "generation_config.json", byte_generation_config_json());
+      return;
+    }
+    for (const char* name : kTokenizerFiles) {
+      const fs::path source = request_.tokenizer_from / name;
+      if (!fs::exists(source)) continue;
+      write_new_file(temporary_ / name, core::MappedFile(source.string()).text());
+    }
+  }
+
+  void write_slices() const {
+    std::map<std::size_t, WritableFile> open;
+    for (const SlicePlace& place : place_slices(files_, plans_, mine_)) {
+      auto at = open.find(place.file);
+      if (at == open.end()) {
+        at = open.emplace(place.file, WritableFile::open(temporary_ / files_[place.file].file))
+                 .first;
+      }
+      const auto count = static_cast<std::size_t>(place.slice->count.count());
+      at->second.write_at(place.begin, std::as_bytes(std::span(place.slice->data, count)));
+    }
+    for (auto& [index, file] : open) file.sync_and_close();
+  }
+
+  void publish() {
+    sync_folder(temporary_);
+    if (publish_folder(temporary_, target_)) discard_folder(temporary_);
+  }
+
+  const ExportRequest& request_;
+  comm::Communicator& world_;
+  fs::path target_;
+  fs::path temporary_;
+  std::vector<FileSpec> files_;
+  std::vector<SafetensorsPlan> plans_;
+  std::map<std::string, std::string> file_of_;
+  std::vector<FileSlice> mine_;
+};
+
+}  // namespace
+
+void export_hf_folder(const ExportRequest& request, comm::Communicator& world) {
+  Exporter(request, world).run();
+}
+
+}  // namespace fm::checkpoint

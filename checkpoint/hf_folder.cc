@@ -1,0 +1,105 @@
+#include "checkpoint/hf_folder.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "checkpoint/byte_tokenizer_files.h"
+#include "checkpoint/safetensors.h"
+#include "core/check.h"
+
+namespace fm::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSingle = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+nlohmann::json parse_json_file(const fs::path& path) {
+  const core::MappedFile file(path.string());
+  nlohmann::json parsed = nlohmann::json::parse(file.text(), nullptr, false);
+  FM_DATA_CHECK(!parsed.is_discarded() && parsed.is_object(), path.string(),
+                ": a JSON object is required; get the file again");
+  return parsed;
+}
+
+}  // namespace
+
+struct HfFolder::Files {
+  std::vector<SafetensorsFile> files;
+  std::vector<std::string> names;                      // in order of the files
+  std::unordered_map<std::string, std::size_t> where;  // name -> index into files
+
+  void open_single(const fs::path& path) {
+    files.emplace_back(path.string());
+    for (const StoredTensor& tensor : files[0].header().tensors) {
+      names.push_back(tensor.name);
+      where[tensor.name] = 0;
+    }
+  }
+
+  void open_sharded(const fs::path& folder) {
+    const fs::path index = folder / kIndex;
+    const nlohmann::json parsed = parse_json_file(index);
+    const bool has_map = parsed.contains("weight_map") && parsed["weight_map"].is_object();
+    FM_DATA_CHECK(has_map, index.string(),
+                  ": an object \"weight_map\" is required; get the file again");
+    std::unordered_map<std::string, std::size_t> opened;
+    for (const auto& [name, file] : parsed["weight_map"].items()) {
+      FM_DATA_CHECK(file.is_string(), index.string(), ": \"weight_map\" must map names to files; ",
+                    "get the file again (", name, ")");
+      const auto file_name = file.get<std::string>();
+      const bool plain = !file_name.empty() && file_name.find('/') == std::string::npos;
+      FM_DATA_CHECK(plain, index.string(), ": \"weight_map\" must name files of the folder; ",
+                    "correct it (", name, " -> ", file_name, ")");
+      const auto [at, fresh] = opened.try_emplace(file_name, files.size());
+      if (fresh) files.emplace_back((folder / file_name).string());
+      FM_DATA_CHECK(files[at->second].find(name) != nullptr, index.string(), ": tensor ", name,
+                    " must be in the file it is mapped to; get the files again (", file_name, ")");
+      names.push_back(name);
+      where[name] = at->second;
+    }
+  }
+};
+
+HfFolder::HfFolder(const fs::path& folder) : files_(std::make_unique<Files>()) {
+  FM_DATA_CHECK(fs::is_directory(folder), "a Hugging Face folder is required; check the path (",
+                folder.string(), ")");
+  if (fs::exists(folder / kSingle)) {
+    files_->open_single(folder / kSingle);
+  } else if (fs::exists(folder / kIndex)) {
+    files_->open_sharded(folder);
+  } else {
+    FM_DATA_CHECK(false, "a Hugging Face folder must hold ", kSingle, " or ", kIndex,
+                  "; save the model with safetensors (", folder.string(), ")");
+  }
+}
+
+HfFolder::~HfFolder() = default;
+
+bool HfFolder::contains(const std::string& name) const { return files_->where.contains(name); }
+
+void HfFolder::read(const core::TensorSlice& slice) const {
+  const auto found = files_->where.find(slice.name);
+  FM_DATA_CHECK(found != files_->where.end(), files_->files.front().path(), ": tensor ", slice.name,
+                " is required; check that weights and model config belong together (",
+                files_->names.size(), " other tensors in the folder)");
+  files_->files[found->second].read(slice);
+}
+
+std::vector<std::string> HfFolder::names() const { return files_->names; }
+
+bool has_foreign_tokenizer(const fs::path& folder) {
+  const fs::path config = folder / "tokenizer_config.json";
+  if (fs::exists(config)) {
+    const nlohmann::json parsed = parse_json_file(config);
+    return !parsed.contains(kTokenizerMarker) || parsed[kTokenizerMarker] != "bytes";
+  }
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
+    if (fs::exists(folder / name)) return true;
+  }
+  return false;
+}
+
+}  // namespace fm::checkpoint

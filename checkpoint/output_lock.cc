@@ -1,0 +1,87 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "checkpoint/durable_file.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/train_checkpoint.h"
+#include "core/check.h"
+
+namespace fm::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string holder_text() {
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  std::string boot_id;
+  std::getline(boot, boot_id);
+  const nlohmann::ordered_json holder = {{"host", host},
+                                         {"pid", ::getpid()},
+                                         {"boot_id", boot_id},
+                                         {"since", static_cast<std::int64_t>(std::time(nullptr))}};
+  return holder.dump() + "\n";
+}
+
+// Folders and files that a killed run left behind. Links are not touched.
+void sweep(const fs::path& output_dir) {
+  std::vector<fs::path> dead;
+  for (const fs::directory_entry& entry : fs::directory_iterator(output_dir)) {
+    const bool link = fs::is_symlink(entry.symlink_status());
+    if (!link && is_leftover(entry.path().filename().string())) dead.push_back(entry.path());
+  }
+  for (const fs::path& path : dead) {
+    std::error_code ignored;  // what cannot be deleted now harms nobody
+    fs::remove_all(path, ignored);
+  }
+}
+
+}  // namespace
+
+OutputLock::OutputLock(const fs::path& output_dir) {
+  std::error_code error;
+  fs::create_directories(output_dir, error);
+  FM_MACHINE_CHECK(fs::is_directory(output_dir), core::ExitCode::kStorageFailed,
+                   "output_dir must be a directory that can be made; choose another (",
+                   output_dir.string(), ": ", error.message(), ")");
+  const fs::path path = output_dir / "LOCK";
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  FM_MACHINE_CHECK(fd_ >= 0, core::ExitCode::kStorageFailed,
+                   "output_dir must be writable; choose another (", path.string(), ": ",
+                   std::strerror(errno), ")");
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    const int problem = errno;
+    ::close(std::exchange(fd_, -1));
+    std::string holder;
+    std::ifstream in(path);
+    std::getline(in, holder);
+    FM_MACHINE_CHECK(
+        problem != EWOULDBLOCK, core::ExitCode::kLocked,
+        "output_dir must belong to one run at a time; wait for the other run or choose ",
+        "another output_dir (", output_dir.string(), " is held by ", holder, ")");
+    FM_MACHINE_CHECK(false, core::ExitCode::kStorageFailed,
+                     "output_dir must be on a file system with flock; choose another (",
+                     path.string(), ": ", std::strerror(problem), ")");
+  }
+  const std::string holder = holder_text();
+  const bool written = ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, holder.data(), holder.size(), 0) ==
+                                                       static_cast<ssize_t>(holder.size());
+  if (written) sweep(output_dir);  // a disk without room for 100 bytes is found by the first save
+}
+
+OutputLock::OutputLock(OutputLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+OutputLock::~OutputLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+}  // namespace fm::checkpoint

@@ -1,0 +1,66 @@
+#include "checkpoint/float_convert.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_types.h"
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::checkpoint {
+namespace {
+
+struct Readable {
+  std::string_view dtype;
+  StoredFloat stored;
+};
+constexpr Readable kReadable[] = {{"F32", StoredFloat::kF32},
+                                  {"F16", StoredFloat::kF16},
+                                  {"BF16", StoredFloat::kBF16},
+                                  {"F64", StoredFloat::kF64}};
+
+StoredFloat stored_float(const StoredTensor& tensor, const std::string& path) {
+  for (const Readable& readable : kReadable) {
+    if (readable.dtype == tensor.dtype) return readable.stored;
+  }
+  FM_DATA_CHECK(false, path, ": weights must be stored as F32, F16, BF16 or F64; convert the file ",
+                "(tensor ", tensor.name, " is ", tensor.dtype, ")");
+}
+
+}  // namespace
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::vector<std::string> sizes;
+  sizes.reserve(shape.size());
+  for (const std::int64_t size : shape) sizes.push_back(std::to_string(size));
+  return core::concat("[", core::join(sizes, ", "), "]");
+}
+
+SafetensorsFile::SafetensorsFile(const std::string& path)
+    : path_(path), file_(path), header_(parse_safetensors(file_.bytes(), path)) {
+  for (std::size_t i = 0; i < header_.tensors.size(); ++i) place_[header_.tensors[i].name] = i;
+}
+
+const StoredTensor* SafetensorsFile::find(const std::string& name) const {
+  const auto found = place_.find(name);
+  return found == place_.end() ? nullptr : &header_.tensors[found->second];
+}
+
+void SafetensorsFile::read(const core::TensorSlice& slice) const {
+  const StoredTensor* tensor = find(slice.name);
+  FM_DATA_CHECK(tensor != nullptr, path_, ": tensor ", slice.name,
+                " is required; check that weights and model config belong together");
+  FM_DATA_CHECK(
+      tensor->shape == slice.shape, path_, ": tensor ", slice.name,
+      " must have the model's shape; check that weights and model config belong together (",
+      shape_text(tensor->shape), " in the file, ", shape_text(slice.shape), " wanted)");
+  const StoredFloat stored = stored_float(*tensor, path_);
+  const auto width = static_cast<std::int64_t>(kStoredTypes[rank_of_type(tensor->dtype)].bits / 8);
+  const core::Bytes begin = tensor->begin + core::Bytes(slice.first.count() * width);
+  const core::Bytes bytes(slice.count.count() * width);
+  FM_CHECK(slice.first.count() >= 0 && slice.count.count() >= 0 && begin + bytes <= tensor->end,
+           "slice ", slice.first.count(), " + ", slice.count.count(), " of ", slice.name);
+  to_f32(stored,
+         file_.bytes().subspan(static_cast<std::size_t>(begin.count()),
+                               static_cast<std::size_t>(bytes.count())),
+         std::span(slice.data, static_cast<std::size_t>(slice.count.count())));
+}
+
+}  // namespace fm::checkpoint

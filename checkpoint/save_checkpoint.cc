@@ -1,0 +1,263 @@
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "checkpoint/agree.h"
+#include "checkpoint/checkpoint_list.h"
+#include "checkpoint/durable_file.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/slice_places.h"
+#include "checkpoint/train_checkpoint.h"
+#include "core/check.h"
+#include "core/crc32c.h"
+#include "core/fault.h"
+
+namespace fm::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kSpareBytes = 1 << 20;   // manifest, directories
+constexpr std::int64_t kRangeBytes = 16 << 20;  // one CRC each: says where damage is
+constexpr auto kStorageFailed = core::ExitCode::kStorageFailed;
+
+enum class Who : std::uint8_t { kEveryRank, kRank0 };
+
+// One save. Every step S0 .. S10 of specs "The protocol to build" is one call of all_did: the
+// work, its fault point, and the vote after it.
+class Saver {
+ public:
+  Saver(const SaveRequest& request, comm::Communicator& world)
+      : request_(request), world_(world), tag_(tag_of_step(request.step)) {}
+
+  SaveResult run() {
+    const auto start = std::chrono::steady_clock::now();
+    SaveResult result;
+    result.durable = write_all();
+    result.problem = problem_;
+    if (result.durable) {  // what fails from here on is a warning: the loader needs none of it
+      all_did_or_warn("ckpt.S8", [this] { replace_file(request_.output_dir / "latest", tag_); });
+      all_did_or_warn("ckpt.S9", [] {});  // the vote itself is the acknowledgement
+      all_did_or_warn("ckpt.S10", [this] { prune(); });
+    } else {
+      all_did_or_warn("ckpt.clean_up", [this] { clean_up(); });
+    }
+    for (const SafetensorsPlan& plan : plans_) result.bytes += plan.file_bytes;
+    result.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  }
+
+ private:
+  bool write_all() {
+    return all_did("ckpt.S0", Who::kEveryRank, [this] { plan_and_check_space(); }) &&
+           all_did("ckpt.S1", Who::kEveryRank, [] {}) &&  // weights stand still: no copy is needed
+           all_did("ckpt.S2", Who::kRank0, [this] { create_files(); }) && share_folder() &&
+           all_did("ckpt.S3", Who::kEveryRank, [this] { write_slices(); }) &&
+           all_did("ckpt.S4", Who::kEveryRank, [this] { sync_files(); }) && gather_ranges() &&
+           all_did("ckpt.S5", Who::kRank0, [this] { check_cover(); }) &&
+           all_did("ckpt.S6", Who::kRank0, [this] { write_manifest(); }) &&
+           all_did("ckpt.S7", Who::kRank0, [this] { publish(); });
+  }
+
+  bool all_did(std::string_view point, Who who, const std::function<void()>& body) {
+    const std::string mine = attempt([&] {
+      pass(point);
+      if (who == Who::kEveryRank || world_.rank() == 0) body();
+    });
+    problem_ = first_problem(world_, mine);
+    return problem_.empty();
+  }
+
+  void all_did_or_warn(std::string_view point, const std::function<void()>& body) {
+    if (all_did(point, Who::kRank0, body) || world_.rank() != 0) return;
+    warn(problem_);
+  }
+
+  void pass(std::string_view point) const {
+    int error = 0;
+    switch (core::fault({.point = point, .rank = world_.rank(), .step = request_.step})) {
+      case core::FaultEffect::kNone:
+        return;
+      case core::FaultEffect::kNan:
+        return;  // no numbers here
+      case core::FaultEffect::kNoSpace:
+        error = ENOSPC;
+        break;
+      case core::FaultEffect::kIoError:
+        error = EIO;
+        break;
+    }
+    FM_MACHINE_CHECK(false, kStorageFailed, request_.output_dir.string(), ": ",
+                     std::strerror(error), " (injected at ", point, ")");
+  }
+
+  void plan_and_check_space() {
+    core::Bytes needed(kSpareBytes);
+    for (const FileSpec& file : request_.files) {
+      plans_.push_back(plan_f32(file.tensors));
+      needed += plans_.back().file_bytes;
+    }
+    places_ = place_slices(request_.files, plans_, request_.mine);
+    std::error_code ignored;  // what matters is whether it can be written, checked next
+    fs::create_directories(request_.output_dir, ignored);
+    FM_MACHINE_CHECK(::access(request_.output_dir.c_str(), W_OK | X_OK) == 0, kStorageFailed,
+                     "output_dir must be writable (", request_.output_dir.string(), ": ",
+                     std::strerror(errno), ")");
+    struct statvfs disk {};
+    FM_MACHINE_CHECK(::statvfs(request_.output_dir.c_str(), &disk) == 0, kStorageFailed,
+                     "output_dir must tell its free space (", request_.output_dir.string(), ": ",
+                     std::strerror(errno), ")");
+    const auto free = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
+    FM_MACHINE_CHECK(free >= needed.count(), kStorageFailed,
+                     "output_dir must have room for a checkpoint; free some space (",
+                     request_.output_dir.string(), " has ", free, " bytes, needs ", needed.count(),
+                     ")");
+    const bool counts_inodes = disk.f_files > 0;
+    FM_MACHINE_CHECK(!counts_inodes || disk.f_favail > request_.files.size() + 4, kStorageFailed,
+                     "output_dir must have free inodes; delete some files (",
+                     request_.output_dir.string(), " has ", disk.f_favail, ")");
+  }
+
+  void create_files() {
+    folder_ = request_.output_dir / core::concat(".tmp-", tag_, "-", random_tag());
+    FM_MACHINE_CHECK(fs::create_directory(folder_), kStorageFailed, folder_.string(),
+                     " must be new");
+    for (std::size_t f = 0; f < plans_.size(); ++f) {
+      WritableFile file =
+          WritableFile::create(folder_ / request_.files[f].file, plans_[f].file_bytes);
+      file.write_at(core::Bytes(0), std::as_bytes(std::span(plans_[f].head)));
+      file.sync_and_close();
+    }
+    write_new_file(folder_ / kStateName, request_.state_json);
+    sync_folder(folder_);
+    sync_folder(request_.output_dir);
+  }
+
+  bool share_folder() {
+    folder_ = text_of_rank0(world_, folder_.string());
+    return true;
+  }
+
+  void write_slices() {
+    for (const SlicePlace& place : places_) {
+      WritableFile& file = open_once(place.file);
+      auto left = std::as_bytes(
+          std::span(place.slice->data, static_cast<std::size_t>(place.slice->count.count())));
+      std::int64_t offset = place.begin.count();
+      while (!left.empty()) {
+        const auto piece = left.first(std::min(left.size(), static_cast<std::size_t>(kRangeBytes)));
+        const auto bytes = static_cast<std::int64_t>(piece.size());
+        ranges_.push_back({.file = static_cast<std::int64_t>(place.file),
+                           .offset = offset,
+                           .bytes = bytes,
+                           .crc = core::crc32c(piece)});
+        file.write_at(core::Bytes(offset), piece);
+        offset += bytes;
+        left = left.subspan(piece.size());
+      }
+    }
+  }
+
+  WritableFile& open_once(std::size_t file) {
+    const auto found = open_.find(file);
+    if (found != open_.end()) return found->second;
+    return open_.emplace(file, WritableFile::open(folder_ / request_.files[file].file))
+        .first->second;
+  }
+
+  void sync_files() {
+    for (auto& [index, file] : open_) file.sync_and_close();
+    open_.clear();
+  }
+
+  // Every rank's list of written ranges goes to rank 0.
+  bool gather_ranges() {
+    const std::string mine(reinterpret_cast<const char*>(ranges_.data()),
+                           ranges_.size() * sizeof(ManifestRange));
+    const std::vector<std::string> all = gather_texts(world_, mine);
+    if (world_.rank() == 0) ranges_.clear();
+    for (const std::string& text : all) {
+      const std::size_t old = ranges_.size();
+      ranges_.resize(old + text.size() / sizeof(ManifestRange));
+      if (!text.empty()) std::memcpy(ranges_.data() + old, text.data(), text.size());
+    }
+    return true;
+  }
+
+  void check_cover() {
+    manifest_ = {.tag = tag_,
+                 .step = request_.step,
+                 .files = {},
+                 .ranges = std::move(ranges_),
+                 .state_bytes = core::Bytes(static_cast<std::int64_t>(request_.state_json.size())),
+                 .state_crc = core::crc32c(request_.state_json)};
+    for (std::size_t f = 0; f < plans_.size(); ++f) {
+      const std::string& head = plans_[f].head;
+      manifest_.files.push_back(
+          {.file = request_.files[f].file,
+           .bytes = plans_[f].file_bytes,
+           .header_bytes = core::Bytes(static_cast<std::int64_t>(head.size())),
+           .header_crc = core::crc32c(head)});
+    }
+    const std::string problem = coverage_problem(manifest_);
+    FM_CHECK(problem.empty(), "slices of all ranks must cover every tensor once: ", problem);
+  }
+
+  void write_manifest() { replace_file(folder_ / kManifestName, manifest_text(manifest_)); }
+
+  void publish() {
+    const bool replaced = publish_folder(folder_, request_.output_dir / tag_);
+    if (!replaced) return;
+    const std::string problem = attempt([this] { put_old_away(); });
+    if (!problem.empty()) warn(problem);  // the new one is in place all the same
+  }
+
+  // The old checkpoint of the same step now has the temporary name. What is not ours is not ours
+  // to delete.
+  void put_old_away() const {
+    if (fs::exists(folder_ / kManifestName)) return discard_folder(folder_);
+    fs::rename(folder_, request_.output_dir / core::concat(".bad-", tag_, "-", random_tag()));
+  }
+
+  void prune() const {
+    if (request_.keep_last <= 0) return;
+    prune_checkpoints(request_.output_dir, request_.keep_last, request_.step);
+  }
+
+  void clean_up() const {
+    if (!folder_.empty() && fs::exists(folder_)) discard_folder(folder_);
+  }
+
+  void warn(const std::string& problem) const {
+    std::fprintf(stderr, "fmengine: checkpoint %s: %s\n", tag_.c_str(), problem.c_str());
+  }
+
+  const SaveRequest& request_;
+  comm::Communicator& world_;
+  std::string tag_;
+  std::string problem_;
+  fs::path folder_;
+  std::vector<SafetensorsPlan> plans_;
+  std::vector<SlicePlace> places_;
+  std::map<std::size_t, WritableFile> open_;
+  std::vector<ManifestRange> ranges_;
+  Manifest manifest_;
+};
+
+}  // namespace
+
+SaveResult save_checkpoint(const SaveRequest& request, comm::Communicator& world) {
+  return Saver(request, world).run();
+}
+
+}  // namespace fm::checkpoint
