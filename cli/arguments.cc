@@ -1,0 +1,254 @@
+#include "cli/arguments.h"
+
+#include <charconv>
+#include <cxxopts.hpp>
+#include <filesystem>
+#include <limits>
+
+#include "cli/argv.h"
+#include "cli/ds_config.h"
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::cli {
+namespace {
+
+cxxopts::Options make_options() {
+  cxxopts::Options options("fmengine-train",
+                           "Trains a Llama on N ranks, driven by a DeepSpeed JSON.\n");
+  options.custom_help("--deepspeed_config FILE --init_ckpt DIR --data_path FILE [flags]");
+  options.set_width(100);
+  for (const FlagRow& flag : train_flags()) {
+    const std::shared_ptr<cxxopts::Value> value = cxxopts::value<std::string>();
+    if (*flag.otherwise != '\0') value->default_value(flag.otherwise);
+    options.add_options(flag.group)(flag.name, flag.help, value);
+  }
+  options.add_options("Other")("help", "this text")("version", "version of fmengine");
+  return options;
+}
+
+// The value of each flag, typed; every flag of the table was parsed by cxxopts as text.
+class Flags {
+ public:
+  explicit Flags(const cxxopts::ParseResult& parsed) : parsed_(parsed) {}
+
+  bool given(const char* name) const { return parsed_.count(name) > 0; }
+  std::string text(const char* name) const {
+    const bool has = given(name) || parsed_[name].has_default();
+    return has ? parsed_[name].as<std::string>() : "";
+  }
+  bool flag(const char* name) const { return text(name) == "true"; }
+  std::optional<std::string> maybe(const char* name) const {
+    return given(name) ? std::optional(text(name)) : std::nullopt;
+  }
+  std::int64_t integer(const char* name, std::int64_t least,
+                       std::int64_t most = std::numeric_limits<std::int64_t>::max()) const {
+    const std::string word = text(name);
+    std::int64_t value = 0;
+    const char* end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data(), end, value);
+    const bool whole = error == std::errc() && stop == end && !word.empty();
+    FM_USER_CHECK(whole && value >= least && value <= most, "--", name,
+                  " must be a whole number, at least ", least, "; correct it (", word, ")");
+    return value;
+  }
+  int small(const char* name, int least) const {
+    return static_cast<int>(integer(name, least, std::numeric_limits<int>::max()));
+  }
+  // The value that belongs to the word of the flag.
+  template <class T>
+  T choice(const char* name, std::initializer_list<std::pair<const char*, T>> choices) const {
+    const std::string word = core::lower(text(name));
+    std::vector<std::string> known;
+    for (const auto& [key, value] : choices) {
+      if (word == key) return value;
+      known.emplace_back(key);
+    }
+    const std::string near = core::nearest(word, known);
+    FM_USER_CHECK(false, "--", name, " must be one of ", core::join(known, ", "), "; ",
+                  near.empty() ? "choose one" : "did you mean " + near + "?", " (", text(name),
+                  ")");
+  }
+
+ private:
+  const cxxopts::ParseResult& parsed_;
+};
+
+void read_model(const Flags& flags, engine::TrainOptions& options) {
+  options.model_config = flags.text("model_config");
+  options.pretrain = flags.flag("pretrain");
+  FM_USER_CHECK(options.model_config.empty() || !flags.given("init_ckpt"),
+                "--init_ckpt and --model_config exclude each other; use --init_ckpt DIR --pretrain "
+                "for random weights in the shape of DIR (",
+                flags.text("init_ckpt"), ", ", options.model_config, ")");
+  if (!options.model_config.empty()) return;
+  options.init_ckpt = flags.text("init_ckpt");
+  std::error_code ignored;
+  FM_USER_CHECK(flags.given("init_ckpt") || std::filesystem::exists(options.init_ckpt, ignored),
+                "a model is required; give --init_ckpt DIR (a Hugging Face folder) or "
+                "--model_config FILE (FMEngine's default folder is not here: ",
+                options.init_ckpt, ")");
+}
+
+void read_data(const Flags& flags, engine::TrainOptions& options) {
+  options.data_path = flags.text("data_path");
+  options.data_format =
+      flags.choice<data::DataFormat>("data_format", {{"auto", data::DataFormat::kAuto},
+                                                     {"jsonl", data::DataFormat::kJsonl},
+                                                     {"tokens_i32", data::DataFormat::kTokensI32}});
+  options.packing = flags.choice<data::Packing>(
+      "packing",
+      {{"concat", data::Packing::kConcat}, {"one_document", data::Packing::kOneDocument}});
+  options.text_field = flags.text("text_field");
+  options.max_seq_len = flags.integer("max_seq_len", 1, 1 << 24);
+  options.seed = static_cast<std::uint64_t>(flags.integer("seed", 0));
+  options.eval_data_path = flags.text("eval_data_path");
+  options.eval_batches = flags.integer("eval_batches", 0);
+  options.train_steps = flags.integer("train_steps", 1);
+  options.eval_steps = flags.integer("eval_steps", 1);
+  options.save_steps = flags.integer("save_steps", 1);
+  options.log_steps = flags.integer("log_steps", 1);
+}
+
+core::NoDecay read_no_decay(const std::string& words) {
+  core::NoDecay no_decay;
+  if (words.empty()) return no_decay;
+  for (const std::string& kind : core::split(words, ',')) {
+    if (kind == "norm") {
+      no_decay.norm = true;
+    } else if (kind == "bias") {
+      no_decay.bias = true;
+    } else {
+      FM_USER_CHECK(kind == "embedding",
+                    "--no_decay is a list of norm, bias, embedding; correct it (", words, ")");
+      no_decay.embedding = true;
+    }
+  }
+  return no_decay;
+}
+
+void read_layout(const Flags& flags, engine::TrainOptions& options) {
+  options.pipe_parallel_size = flags.small("pipe_parallel_size", 1);
+  options.model_parallel_size = flags.small("model_parallel_size", 1);
+  FM_USER_CHECK(options.model_parallel_size == 1,
+                "--model_parallel_size must be 1 because tensor parallelism is not there yet; use "
+                "ZeRO 3 or --pipe_parallel_size to split the model (",
+                options.model_parallel_size, ")");
+  const std::int64_t window = flags.integer("window_size", 0);
+  FM_USER_CHECK(window == 0,
+                "--window_size must be 0 because sliding-window attention is not there yet; leave "
+                "it out for full attention (",
+                window, ")");
+  options.schedule = flags.choice<engine::ScheduleKind>(
+      "schedule",
+      {{"1f1b", engine::ScheduleKind::kOneFOneB}, {"gpipe", engine::ScheduleKind::kGPipe}});
+  options.no_decay = read_no_decay(flags.text("no_decay"));
+  options.loss_reduction = flags.choice<engine::LossReduction>(
+      "loss_reduction", {{"token", engine::LossReduction::kToken},
+                         {"mean_of_means", engine::LossReduction::kMeanOfMeans}});
+  constexpr std::int64_t kMostSeconds = std::numeric_limits<int>::max() / 1000;
+  options.timeout_ms = static_cast<int>(flags.integer("timeout_s", 1, kMostSeconds) * 1000);
+}
+
+void read_output(const Flags& flags, engine::TrainOptions& options) {
+  options.output_dir = flags.text("output_dir");
+  options.keep_last = flags.small("keep_last", 0);
+  options.dry_run = flags.flag("dry_run");
+  options.dump_gradients = flags.text("dump_gradients");
+  options.project_name = flags.text("project_name");
+  options.experiment_name = flags.text("experiment_name");
+  const std::string resume = flags.text("resume");
+  if (resume == "auto") {
+    options.resume = checkpoint::Resume::kAuto;
+  } else if (resume == "must") {
+    options.resume = checkpoint::Resume::kMust;
+  } else if (resume == "never") {
+    options.resume = checkpoint::Resume::kNever;
+  } else {
+    FM_USER_CHECK(!resume.empty(), "--resume must be auto, must, never or a path; write one");
+    options.resume = checkpoint::Resume::kPath;
+    options.resume_path = resume;
+  }
+}
+
+// Flags that FMEngine has and that change nothing: said once, when they were given.
+void note_compatible(const Flags& flags, engine::TrainOptions& options) {
+  for (const FlagRow& flag : train_flags()) {
+    const bool noted = std::string_view(flag.group) == kCompatible && flags.given(flag.name) &&
+                       flags.text(flag.name) != flag.otherwise;
+    if (noted)
+      options.notes.push_back(core::concat("--", flag.name, " has no effect: ", flag.help));
+  }
+  if (flags.given("eval_steps") && options.eval_data_path.empty()) {
+    options.notes.emplace_back("--eval_steps has no effect without --eval_data_path");
+  }
+}
+
+void read_config(const Flags& flags, engine::TrainOptions& options) {
+  const std::string precision = core::lower(flags.text("precision"));
+  const bool fp32 = precision == "fp32" || precision == "float32";
+  FM_USER_CHECK(precision.empty() || fp32,
+                "--precision must be fp32 because bf16 and fp16 are not there yet; leave it out or "
+                "use fp32 (",
+                precision, ")");
+  const std::string config = flags.text("deepspeed_config");
+  if (config.empty()) {
+    options.batch.micro_batch = 1;
+    options.notes.emplace_back(
+        "no --deepspeed_config: ZeRO 0, micro-batch 1, AdamW with lr 0.001, clipping 1.0");
+    return;
+  }
+  apply_ds_config(load_config_text(config),
+                  fp32 ? PrecisionFlag::kForcedFp32 : PrecisionFlag::kFromJson, options);
+}
+
+Command read_command(const Flags& flags) {
+  Command command;
+  if (flags.flag("report")) {
+    command.action = Action::kReport;
+    return command;
+  }
+  command.action = flags.flag("plan") ? Action::kPlan : Action::kTrain;
+  command.json = flags.flag("json");
+  FM_USER_CHECK(!command.json || command.action == Action::kPlan,
+                "--json belongs to --plan; add --plan or remove it");
+  command.plan_ranks = flags.small("plan_ranks", 0);
+  command.rank = flags.maybe("rank");
+  command.local_rank = flags.maybe("local_rank");
+  command.world_size = flags.maybe("world_size");
+  read_layout(flags, command.options);
+  read_data(flags, command.options);
+  read_output(flags, command.options);
+  note_compatible(flags, command.options);
+  read_config(flags, command.options);
+  read_model(flags, command.options);
+  FM_USER_CHECK(command.action == Action::kPlan || !command.options.data_path.empty(),
+                "training data is required; give --data_path FILE (JSONL or tokens_i32)");
+  return command;
+}
+
+}  // namespace
+
+Command parse_command(std::span<const std::string> words) {
+  std::vector<std::string> normal = normalise_argv(words, train_flags());
+  Command command;
+  for (const std::string& word : normal) {
+    if (word == "--help") command.action = Action::kHelp;
+    if (word == "--version") command.action = Action::kVersion;
+    if (command.action != Action::kTrain) return command;
+  }
+  std::vector<const char*> argv = {"fmengine-train"};
+  for (const std::string& word : normal) argv.push_back(word.c_str());
+  try {
+    cxxopts::Options options = make_options();
+    return read_command(Flags(options.parse(static_cast<int>(argv.size()), argv.data())));
+  } catch (const cxxopts::exceptions::exception& error) {
+    FM_USER_CHECK(false, error.what(), "; see --help");
+  }
+}
+
+std::string help_text() { return make_options().help(); }
+
+std::string version_text() { return std::string("fmengine ") + FM_VERSION; }
+
+}  // namespace fm::cli

@@ -1,0 +1,81 @@
+#include "cli/argv.h"
+
+#include <algorithm>
+
+#include "cli/value_types.h"
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::cli {
+namespace {
+
+// One flag as it was written, split at "=".
+struct Written {
+  std::string word;
+  std::string name;  // underscores
+  bool has_value = false;
+  std::string value;
+};
+
+Written split_word(const std::string& word) {
+  Written written{.word = word, .name = word.substr(2), .value = {}};
+  const std::size_t equals = written.name.find('=');
+  if (equals != std::string::npos) {
+    written.has_value = true;
+    written.value = written.name.substr(equals + 1);
+    written.name.resize(equals);
+  }
+  std::replace(written.name.begin(), written.name.end(), '-', '_');
+  return written;
+}
+
+const FlagRow& find_flag(const Written& written, std::span<const FlagRow> flags) {
+  const auto row = std::find_if(flags.begin(), flags.end(),
+                                [&](const FlagRow& each) { return written.name == each.name; });
+  if (row != flags.end()) return *row;
+  std::vector<std::string> names = {"help", "version"};
+  for (const FlagRow& each : flags) names.emplace_back(each.name);
+  const std::string near = core::nearest(written.name, names);
+  FM_USER_CHECK(false, "unknown flag ", written.word.substr(0, written.word.find('=')), "; ",
+                near.empty() ? "see --help" : "did you mean --" + near + "?");
+}
+
+std::string boolean_word(const Written& written) {
+  const std::optional<bool> parsed = parse_bool(written.value);
+  FM_USER_CHECK(parsed, "--", written.name, " must be true or false; correct it (", written.value,
+                ")");
+  return *parsed ? "true" : "false";
+}
+
+}  // namespace
+
+std::vector<std::string> normalise_argv(std::span<const std::string> words,
+                                        std::span<const FlagRow> flags) {
+  std::vector<std::string> normal;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "-h" || word == "--help" || word == "--version") {
+      normal.push_back(word == "-h" ? "--help" : word);
+      continue;
+    }
+    FM_USER_CHECK(word.size() > 2 && word.starts_with("--"),
+                  "only flags (--name value) are understood; remove or quote the stray word (",
+                  word, ")");
+    Written written = split_word(word);
+    const FlagRow& flag = find_flag(written, flags);
+    const bool boolean = flag.kind == FlagKind::kBool;
+    const bool next_fits = i + 1 < words.size() && (boolean ? parse_bool(words[i + 1]).has_value()
+                                                            : !words[i + 1].starts_with("--"));
+    if (!written.has_value && next_fits) {
+      written.value = words[++i];
+    } else if (!written.has_value) {
+      FM_USER_CHECK(boolean, "--", written.name, " needs a value; write --", written.name,
+                    " VALUE");
+      written.value = "true";
+    }
+    normal.push_back("--" + written.name + "=" + (boolean ? boolean_word(written) : written.value));
+  }
+  return normal;
+}
+
+}  // namespace fm::cli

@@ -1,0 +1,18 @@
+// The words of a command line in one normal form: every flag one word, --name=value, with
+// underscores. Accepts --flag, --flag true, --flag=false for booleans, - and _ alike in names.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/flags.h"
+
+namespace fm::cli {
+
+// Throws UserError (10): unknown flag (with the nearest known one), missing value, stray word.
+// --help, -h and --version are kept as they are.
+std::vector<std::string> normalise_argv(std::span<const std::string> words,
+                                        std::span<const FlagRow> flags);
+
+}  // namespace fm::cli

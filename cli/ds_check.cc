@@ -1,0 +1,212 @@
+#include "cli/ds_check.h"
+
+#include <algorithm>
+
+#include "cli/ds_config_keys.h"
+#include "cli/value_types.h"
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::cli {
+namespace {
+
+enum class Notes : std::uint8_t { kShown, kQuiet };
+
+void add(std::vector<Finding>& findings, const std::string& why, const std::string& what) {
+  const auto same = std::find_if(findings.begin(), findings.end(),
+                                 [&](const Finding& each) { return each.why == why; });
+  if (same != findings.end()) {
+    same->what.push_back(what);
+  } else {
+    findings.push_back({why, {what}});
+  }
+}
+
+// On when `enabled` is true anywhere inside, or when there is content and no `enabled` at all.
+bool holds_enabled(const Value& block) {
+  return std::any_of(block.members.begin(), block.members.end(), [](const Value::Member& member) {
+    return member.first == "enabled" || holds_enabled(member.second);
+  });
+}
+bool enables(const Value& block) {
+  return std::any_of(block.members.begin(), block.members.end(), [](const Value::Member& member) {
+    return (member.first == "enabled" && to_bool(member.second) == true) || enables(member.second);
+  });
+}
+bool switched_on(const Value& block) {
+  return holds_enabled(block) ? enables(block) : !block.members.empty();
+}
+
+class Walk {
+ public:
+  Walk(const std::string& name, PrecisionFlag precision) : name_(name), precision_(precision) {}
+
+  void block(const Value& object, const std::string& path, Notes notes) {
+    for (const auto& [key, value] : object.members) {
+      const std::string full = path.empty() ? key : path + "." + key;
+      if (const KeyRow* row = find_key(full)) {
+        visit(*row, value, full, notes);
+      } else {
+        unknown(key, value, path);
+      }
+    }
+  }
+
+  Findings take() { return std::move(findings_); }
+
+ private:
+  std::string where(const Value& value) const { return core::concat(name_, ":", value.line); }
+
+  void visit(const KeyRow& row, const Value& value, const std::string& path, Notes notes) {
+    const bool bare_zero = path == "zero_optimization" && value.kind == Value::Kind::kBool;
+    if (value.kind == Value::Kind::kNull || is_auto(value) || bare_zero) return;
+    check_type(row, value, where(value));
+    const bool is_block = row.type == KeyType::kBlock || row.type == KeyType::kOpen;
+    if (is_block && row.verdict != Verdict::kRefused) {
+      // Below a switch only the switch itself is worth a note.
+      const bool has_switch = find_key(path + ".enabled") || find_key(path + ".device");
+      block(value, path, has_switch ? Notes::kQuiet : notes);
+      return;
+    }
+    judge(row, value, path, notes);
+    if (is_block) block(value, path, Notes::kQuiet);
+  }
+
+  void judge(const KeyRow& row, const Value& value, const std::string& path, Notes notes) {
+    const bool is_switch = row.type == KeyType::kSwitch;
+    const bool decided_with_type = row.plain.empty() && row.verdict == Verdict::kRefused &&
+                                   row.type != KeyType::kSwitch && row.type != KeyType::kBlock;
+    if (decided_with_type || (is_switch ? !switched_on(value) : is_plain(row, value))) return;
+    const std::string what =
+        core::concat(path, is_switch ? "" : " = " + show(value), " (line ", value.line, ")");
+    switch (row.verdict) {
+      case Verdict::kHonoured:
+        return;
+      case Verdict::kIgnored:
+        if (notes == Notes::kShown || path.ends_with(".enabled")) {
+          add(findings_.ignored, std::string(row.why), path);
+        }
+        return;
+      case Verdict::kRefused:
+        findings_.refuse(what, std::string(row.why));
+        return;
+      case Verdict::kPrecision:
+        judge_precision(row, what);
+        return;
+    }
+  }
+
+  void judge_precision(const KeyRow& row, const std::string& what) {
+    if (precision_ == PrecisionFlag::kForcedFp32) {
+      findings_.notes.push_back("--precision fp32 overrides " + what);
+    } else {
+      findings_.refuse(what, std::string(row.why) + ", --precision fp32 overrides it by name");
+    }
+  }
+
+  void unknown(const std::string& key, const Value& value, const std::string& path) {
+    const KeyRow* parent = path.empty() ? nullptr : find_key(path);
+    const std::vector<std::string> known = keys_below(path);
+    const std::string near = core::nearest(key, known);
+    const std::string advice = near.empty() ? "" : "did you mean \"" + near + "\"? ";
+    const bool modelled = parent != nullptr && parent->type == KeyType::kBlock;
+    FM_USER_CHECK(!modelled, "\"", key, "\" is not a key of ", path, "; ",
+                  near.empty() ? "remove it " : advice, "(", where(value),
+                  ": extra inputs are not permitted)");
+    findings_.notes.push_back(core::concat("unknown key \"", path.empty() ? key : path + "." + key,
+                                           "\" has no effect; ", advice, "(", where(value), ")"));
+  }
+
+  const std::string& name_;
+  const PrecisionFlag precision_;
+  Findings findings_;
+};
+
+void check_deprecated(const Settings& settings, Findings& findings) {
+  for (const DeprecatedKey& key : deprecated_keys()) {
+    const std::string old_path(key.old_path);
+    const std::string new_path(key.new_path);
+    if (settings.get(old_path) == nullptr) continue;
+    FM_USER_CHECK(settings.get(new_path) == nullptr, "Cannot provide deprecated parameter '",
+                  old_path, "' and replacing parameter '", new_path,
+                  "' together; remove the first (", settings.where(old_path), ")");
+    findings.notes.push_back(core::concat("\"", old_path, "\" is deprecated, use \"", new_path,
+                                          "\" (", settings.where(old_path), ")"));
+  }
+}
+
+}  // namespace
+
+const Value* Settings::raw(const std::string& path) const {
+  const Value* at = &root_;
+  for (const std::string& key : core::split(path, '.')) {
+    at = at->find(key);
+    if (at == nullptr) return nullptr;
+  }
+  return at;
+}
+
+const Value* Settings::get(const std::string& path) const {
+  const Value* value = raw(path);
+  const bool nothing = value == nullptr || value->kind == Value::Kind::kNull || is_auto(*value);
+  return nothing ? nullptr : value;
+}
+
+bool Settings::asks_auto(const std::string& path) const {
+  const Value* value = raw(path);
+  return value != nullptr && is_auto(*value);
+}
+
+std::string Settings::where(const std::string& path) const {
+  const Value* value = raw(path);
+  return value == nullptr ? name_ : core::concat(name_, ":", value->line);
+}
+
+bool Settings::flag(const std::string& path, bool otherwise) const {
+  const Value* value = get(path);
+  return value == nullptr ? otherwise : to_bool(*value).value_or(otherwise);
+}
+
+double Settings::number(const std::string& path, double otherwise) const {
+  const Value* value = get(path);
+  return value == nullptr ? otherwise : to_number(*value).value_or(otherwise);
+}
+
+std::int64_t Settings::integer(const std::string& path, std::int64_t otherwise) const {
+  const Value* value = get(path);
+  return value == nullptr ? otherwise : to_int(*value).value_or(otherwise);
+}
+
+std::string Settings::text(const std::string& path, const std::string& otherwise) const {
+  const Value* value = get(path);
+  return value == nullptr ? otherwise : value->text;
+}
+
+void Findings::refuse(const std::string& what, const std::string& why) { add(refused, why, what); }
+
+Findings check_settings(const Value& root, const std::string& name, PrecisionFlag precision) {
+  Walk walk(name, precision);
+  walk.block(root, "", Notes::kShown);
+  Findings findings = walk.take();
+  check_deprecated(Settings(root, name), findings);
+  return findings;
+}
+
+void throw_refusals(const Findings& findings, const std::string& name) {
+  std::vector<std::string> reasons;
+  for (const Finding& each : findings.refused) {
+    reasons.push_back(core::join(each.what, ", ") + ": " + each.why);
+  }
+  FM_USER_CHECK(reasons.empty(), name,
+                " must hold only what fmengine can honour; change: ", core::join(reasons, "; "));
+}
+
+std::vector<std::string> to_notes(const Findings& findings) {
+  std::vector<std::string> notes = findings.notes;
+  for (const Finding& each : findings.ignored) {
+    notes.push_back("ignored " + core::join(each.what, ", ") + ": " + each.why);
+  }
+  return notes;
+}
+
+}  // namespace fm::cli

@@ -1,0 +1,104 @@
+#include "cli/ds_config.h"
+
+#include <algorithm>
+
+#include "cli/value_types.h"
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::cli {
+namespace {
+
+// Given numbers are passed on as they are: the engine resolves the triad once it knows dp_size.
+void apply_batch(const Settings& settings, Findings& findings, engine::BatchTriad& batch) {
+  struct Part {
+    const char* key;
+    std::optional<std::int64_t>* target;
+  };
+  const Part parts[] = {{"train_batch_size", &batch.train_batch},
+                        {"train_micro_batch_size_per_gpu", &batch.micro_batch},
+                        {"gradient_accumulation_steps", &batch.accumulation}};
+  bool any_auto = false;
+  for (const Part& part : parts) {
+    any_auto = any_auto || settings.asks_auto(part.key);
+    if (const Value* value = settings.get(part.key)) *part.target = to_int(*value);
+  }
+  if (any_auto && !batch.train_batch && !batch.micro_batch) {
+    batch.micro_batch = 1;
+    findings.notes.push_back("\"auto\": train_micro_batch_size_per_gpu is 1 (FMEngine's default)");
+  }
+}
+
+void apply_zero(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
+  const Value* block = settings.get("zero_optimization");
+  if (block == nullptr) return;
+  if (block->kind == Value::Kind::kBool) {
+    options.zero_stage = block->boolean ? 1 : 0;
+    findings.notes.push_back(
+        "\"zero_optimization\" as true or false is deprecated, use {\"stage\": "
+        "1} (" +
+        settings.where("zero_optimization") + ")");
+    return;
+  }
+  const std::string path = "zero_optimization.stage";
+  const std::int64_t stage = settings.integer(path, 0);
+  FM_USER_CHECK(stage >= 0 && stage <= 3, path, " must be 0, 1, 2 or 3; choose one (",
+                settings.where(path), ": ", stage, ")");
+  options.zero_stage = static_cast<int>(stage);
+}
+
+void apply_recompute(const Settings& settings, engine::TrainOptions& options) {
+  const Value* block = settings.get("activation_checkpointing");
+  const std::int64_t interval = settings.integer("pipeline.activation_checkpoint_interval", 0);
+  options.recompute = block != nullptr || interval > 0;
+}
+
+void apply_clipping(const Settings& settings, engine::TrainOptions& options) {
+  const std::string path = "gradient_clipping";
+  options.gradient_clipping = settings.number(path, 1.0);
+  FM_USER_CHECK(options.gradient_clipping >= 0,
+                "gradient_clipping must not be negative; 0 turns it off (", settings.where(path),
+                ": ", options.gradient_clipping, ")");
+}
+
+void apply_sum_order(const Settings& settings, engine::TrainOptions& options) {
+  const bool canonical = core::lower(settings.text("communication_order", "fast")) == "canonical";
+  options.sum_order = canonical ? core::SumOrder::kCanonical : core::SumOrder::kFast;
+}
+
+}  // namespace
+
+void check_params(const Settings& settings, const std::string& block, const std::string& type,
+                  std::span<const std::string> known) {
+  const Value* params = settings.get(block);
+  if (params == nullptr) return;
+  for (const auto& [key, value] : params->members) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string near = core::nearest(key, known);
+    FM_USER_CHECK(false, type, " takes no parameter \"", key, "\"; ",
+                  near.empty() ? "remove it" : "did you mean \"" + near + "\"?", " (",
+                  settings.where(block + "." + key), ")");
+  }
+}
+
+void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
+                     engine::TrainOptions& options) {
+  const Value root = parse_hjson(config.text, config.name);
+  FM_USER_CHECK(root.is_object(),
+                "a DeepSpeed configuration must be one object {...}; correct it (", config.name,
+                ")");
+  const Settings settings(root, config.name);
+  Findings findings = check_settings(root, config.name, precision);
+  apply_batch(settings, findings, options.batch);
+  apply_zero(settings, findings, options);
+  apply_recompute(settings, options);
+  apply_clipping(settings, options);
+  apply_sum_order(settings, options);
+  apply_optimizer(settings, findings, options);
+  apply_scheduler(settings, findings, options);
+  throw_refusals(findings, config.name);
+  const std::vector<std::string> notes = to_notes(findings);
+  options.notes.insert(options.notes.end(), notes.begin(), notes.end());
+}
+
+}  // namespace fm::cli

@@ -1,0 +1,67 @@
+// The one table of every key that DeepSpeed 0.19's JSON knows (and the few that FMEngine and we
+// add), each with what fmengine does about it. Source: deepspeed/runtime/config.py and the files
+// it reads. Rows live in ds_keys_*.cc, one file per part of the JSON.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fm::cli {
+
+enum class KeyType : std::uint8_t {
+  kBool,
+  kInt,
+  kCount,  // int >= 0
+  kNumber,
+  kText,
+  kList,
+  kAny,     // content not looked at
+  kSwitch,  // block, content not looked at; it is on when `enabled` is true anywhere inside it,
+            // or when it is not empty and has no `enabled`
+  kBlock,   // block; an unknown key inside is refused
+  kOpen,    // block; an unknown key inside is noted
+};
+
+enum class Verdict : std::uint8_t {
+  kHonoured,
+  kIgnored,    // because `why`; noted when the value is not `plain`
+  kRefused,    // because `why`; only when the value is not `plain`
+  kPrecision,  // as kRefused, but --precision fp32 overrides it by name
+};
+
+struct KeyRow {
+  std::string_view path;  // "zero_optimization.stage"; a component * stands for any name
+  KeyType type;
+  std::string_view plain;  // values that change nothing, usually DeepSpeed's default: "false|null"
+  Verdict verdict;
+  std::string_view why;      // continues "ignored: KEY: " or "KEY = VALUE: "; how it is honoured
+  std::string_view choices;  // the only values of a kText, any case: "ignore|warn|fail"; "": free
+};
+
+// A key that DeepSpeed moved: the value of `old_path` counts as `new_path`'s.
+struct DeprecatedKey {
+  std::string_view old_path;
+  std::string_view new_path;
+};
+
+const std::vector<KeyRow>& ds_config_keys();
+std::span<const DeprecatedKey> deprecated_keys();
+
+// The row of a path ("aio.queue_depth"), or null.
+const KeyRow* find_key(std::string_view path);
+// Names of the rows directly below a block ("" is the top level), for suggestions.
+std::vector<std::string> keys_below(std::string_view block);
+
+// The parts of the table.
+std::span<const KeyRow> top_level_keys();
+std::span<const KeyRow> optimizer_keys();  // optimizer, scheduler
+std::span<const KeyRow> precision_keys();  // fp16, bf16, data_types, ...
+std::span<const KeyRow> zero_keys();
+std::span<const KeyRow> monitor_keys();  // monitors, profilers, timers
+std::span<const KeyRow> runtime_keys();  // activation_checkpointing, pipeline, aio, checkpoint
+std::span<const KeyRow> tuning_keys();   // elasticity, autotuning, data_efficiency, curriculum
+
+}  // namespace fm::cli

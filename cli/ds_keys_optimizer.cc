@@ -1,0 +1,80 @@
+// optimizer and scheduler. Which params a type takes is decided in ds_optimizer.cc and
+// ds_scheduler.cc; rows of types that are not there yet are refused with their type.
+#include "cli/ds_config_keys.h"
+
+namespace fm::cli {
+namespace {
+
+using enum KeyType;
+using enum Verdict;
+
+constexpr std::string_view kOneLoop = "it chooses among implementations of the same update";
+constexpr std::string_view kNotYet = "its optimizer or scheduler type is not there yet";
+constexpr std::string_view kAdam = "as DeepSpeed's FusedAdam";
+constexpr std::string_view kWarmup = "as deepspeed/runtime/lr_schedules.py";
+
+constexpr KeyRow kRows[] = {
+    {"optimizer", kOpen, "", kHonoured, "a block", ""},
+    {"optimizer.type", kText, "", kHonoured, "Adam and AdamW (decoupled decay), SGD", ""},
+    {"optimizer.legacy_fusion", kBool, "false", kIgnored, kOneLoop, ""},
+    {"optimizer.params", kBlock, "", kHonoured, "a block", ""},
+    {"optimizer.params.lr", kNumber, "", kHonoured, "the learning rate", ""},
+    {"optimizer.params.betas", kList, "", kHonoured, kAdam, ""},
+    {"optimizer.params.eps", kNumber, "", kHonoured, kAdam, ""},
+    {"optimizer.params.weight_decay", kNumber, "", kHonoured, "on every parameter", ""},
+    {"optimizer.params.bias_correction", kBool, "true", kHonoured, kAdam, ""},
+    {"optimizer.params.adam_w_mode", kBool, "true", kHonoured, "false: L2, for type Adam", ""},
+    {"optimizer.params.torch_adam", kBool, "false", kHonoured,
+     "torch's default decay, 0.01 for AdamW", ""},
+    {"optimizer.params.momentum", kNumber, "0", kHonoured, "SGD", ""},
+    {"optimizer.params.dampening", kNumber, "0", kHonoured, "SGD", ""},
+    {"optimizer.params.nesterov", kBool, "false", kHonoured, "SGD", ""},
+    {"optimizer.params.amsgrad", kBool, "false", kRefused,
+     "FusedAdam does not support the AMSGrad variant, nor do we; remove it", ""},
+    {"optimizer.params.maximize", kBool, "false", kRefused, "a loss is minimised; remove it", ""},
+    {"optimizer.params.max_grad_norm", kAny, "null", kRefused,
+     "'max_grad_norm' is not supported as an optimizer parameter; set the top-level key "
+     "\"gradient_clipping\" instead",
+     ""},
+    {"optimizer.params.fp32_optimizer_states", kBool, "true", kRefused,
+     "moments are always fp32; remove it", ""},
+    {"optimizer.params.set_grad_none", kBool, "true", kIgnored, kOneLoop, ""},
+    {"optimizer.params.foreach", kAny, "null", kIgnored, kOneLoop, ""},
+    {"optimizer.params.fused", kAny, "null", kIgnored, kOneLoop, ""},
+    {"optimizer.params.capturable", kBool, "false", kIgnored, kOneLoop, ""},
+    {"optimizer.params.differentiable", kBool, "false", kIgnored, kOneLoop, ""},
+    {"scheduler", kOpen, "", kHonoured, "a block", ""},
+    {"scheduler.type", kText, "", kHonoured, "WarmupLR, WarmupDecayLR, WarmupCosineLR", ""},
+    {"scheduler.params", kBlock, "", kHonoured, "a block", ""},
+    {"scheduler.params.warmup_min_lr", kNumber, "0", kHonoured, kWarmup, ""},
+    {"scheduler.params.warmup_max_lr", kNumber, "", kHonoured, kWarmup, ""},
+    {"scheduler.params.warmup_num_steps", kInt, "1000", kHonoured, kWarmup, ""},
+    {"scheduler.params.warmup_type", kText, "log", kHonoured, "log or linear", ""},
+    {"scheduler.params.total_num_steps", kInt, "", kHonoured, kWarmup, ""},
+    {"scheduler.params.warmup_min_ratio", kNumber, "0", kHonoured, kWarmup, ""},
+    {"scheduler.params.cos_min_ratio", kNumber, "0.0001", kHonoured, kWarmup, ""},
+    {"scheduler.params.last_batch_iteration", kInt, "-1", kRefused,
+     "the position of the schedule comes from the checkpoint (--resume); remove it", ""},
+    {"scheduler.params.lr_range_test_min_lr", kNumber, "", kRefused, kNotYet, ""},
+    {"scheduler.params.lr_range_test_step_size", kInt, "", kRefused, kNotYet, ""},
+    {"scheduler.params.lr_range_test_step_rate", kNumber, "", kRefused, kNotYet, ""},
+    {"scheduler.params.lr_range_test_staircase", kBool, "", kRefused, kNotYet, ""},
+    {"scheduler.params.cycle_min_lr", kNumber, "", kRefused, kNotYet, ""},
+    {"scheduler.params.cycle_max_lr", kNumber, "", kRefused, kNotYet, ""},
+    {"scheduler.params.decay_lr_rate", kNumber, "", kRefused, kNotYet, ""},
+    {"scheduler.params.cycle_first_step_size", kInt, "", kRefused, kNotYet, ""},
+    {"scheduler.params.cycle_second_step_size", kInt, "", kRefused, kNotYet, ""},
+    {"scheduler.params.cycle_first_stair_count", kInt, "", kRefused, kNotYet, ""},
+    {"scheduler.params.cycle_second_stair_count", kInt, "", kRefused, kNotYet, ""},
+    {"scheduler.params.decay_step_size", kInt, "", kRefused, kNotYet, ""},
+    {"scheduler.params.cycle_momentum", kBool, "", kRefused, kNotYet, ""},
+    {"scheduler.params.cycle_min_mom", kNumber, "", kRefused, kNotYet, ""},
+    {"scheduler.params.cycle_max_mom", kNumber, "", kRefused, kNotYet, ""},
+    {"scheduler.params.decay_mom_rate", kNumber, "", kRefused, kNotYet, ""},
+};
+
+}  // namespace
+
+std::span<const KeyRow> optimizer_keys() { return kRows; }
+
+}  // namespace fm::cli

@@ -1,0 +1,57 @@
+// Precision: everything that would make a number narrower than fp32.
+#include "cli/ds_config_keys.h"
+
+namespace fm::cli {
+namespace {
+
+using enum KeyType;
+using enum Verdict;
+
+constexpr std::string_view kNarrow = "only fp32 is there today";
+constexpr std::string_view kNoScale = "fp32 needs no loss scale";
+constexpr std::string_view kOneRule =
+    "a loss or gradient that is not finite skips the step, in every precision";
+constexpr std::string_view kFp32 = "fp32|float32|float|null";
+constexpr std::string_view kDtypes = "fp32|float32|float|fp16|float16|half|bf16|bfloat16";
+
+constexpr KeyRow kRows[] = {
+    {"fp16", kBlock, "", kHonoured, "a block", ""},
+    {"fp16.enabled", kBool, "false", kPrecision, kNarrow, ""},
+    {"fp16.auto_cast", kBool, "false", kIgnored, kNoScale, ""},
+    {"fp16.loss_scale", kNumber, "0", kIgnored, kNoScale, ""},
+    {"fp16.initial_scale_power", kInt, "16", kIgnored, kNoScale, ""},
+    {"fp16.loss_scale_window", kInt, "1000", kIgnored, kNoScale, ""},
+    {"fp16.hysteresis", kInt, "2", kIgnored, kNoScale, ""},
+    {"fp16.consecutive_hysteresis", kBool, "false", kIgnored, kNoScale, ""},
+    {"fp16.min_loss_scale", kInt, "1", kIgnored, kNoScale, ""},
+    {"fp16.fp16_master_weights_and_grads", kBool, "false", kPrecision, kNarrow, ""},
+    {"bf16", kBlock, "", kHonoured, "a block", ""},
+    {"bf16.enabled", kBool, "false", kPrecision, kNarrow, ""},
+    {"bf16.immediate_grad_update", kBool, "false", kIgnored, "gradients are always fp32", ""},
+    {"bf16.check_grad_overflow", kBool, "true", kIgnored, kOneRule, ""},
+    {"bf16.bf16_master_weights_and_grads", kBool, "false", kPrecision, kNarrow, ""},
+    {"bf16.bf16_optimizer_states", kBool, "false", kPrecision, kNarrow, ""},
+    {"bfloat16", kBlock, "", kHonoured, "old name of bf16", ""},
+    {"bfloat16.enabled", kBool, "false", kPrecision, kNarrow, ""},
+    {"bfloat16.immediate_grad_update", kBool, "false", kIgnored, "gradients are always fp32", ""},
+    {"bfloat16.check_grad_overflow", kBool, "true", kIgnored, kOneRule, ""},
+    {"bfloat16.bf16_master_weights_and_grads", kBool, "false", kPrecision, kNarrow, ""},
+    {"bfloat16.bf16_optimizer_states", kBool, "false", kPrecision, kNarrow, ""},
+    {"precision", kText, kFp32, kPrecision, kNarrow, ""},  // FMEngine: any value means bf16
+    {"communication_data_type", kText, kFp32, kPrecision, kNarrow, "fp16|bf16|fp32"},
+    {"data_types", kOpen, "", kHonoured, "a block", ""},
+    {"data_types.grad_accum_dtype", kText, kFp32, kPrecision, kNarrow, kDtypes},
+    {"data_types.param_dtype", kText, kFp32, kPrecision, kNarrow, kDtypes},
+    {"data_types.buffer_dtype", kText, kFp32, kPrecision, kNarrow, kDtypes},
+    {"torch_autocast", kOpen, "", kHonoured, "a block", ""},
+    {"torch_autocast.enabled", kBool, "false", kPrecision, kNarrow, ""},
+    {"torch_autocast.dtype", kAny, "", kIgnored, kNarrow, ""},
+    {"torch_autocast.lower_precision_safe_modules", kAny, "", kIgnored, kNarrow, ""},
+    {"amp", kSwitch, "", kPrecision, kNarrow, ""},
+};
+
+}  // namespace
+
+std::span<const KeyRow> precision_keys() { return kRows; }
+
+}  // namespace fm::cli

@@ -1,0 +1,146 @@
+// The optimizer block, with DeepSpeed's rules (runtime/engine.py, _configure_basic_optimizer):
+// type is compared in lower case, anything else must be a class of torch.optim in exact case.
+#include <algorithm>
+
+#include "cli/ds_config.h"
+#include "cli/value_types.h"
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::cli {
+namespace {
+
+constexpr double kTorchAdamWDecay = 0.01;
+
+const std::vector<std::string> kDeepSpeedTypes = {
+    "adam",       "adamw", "adagrad", "lamb",   "onebitadam", "zerooneadam",
+    "onebitlamb", "lion",  "muon",    "muadam", "muadamw",    "musgd"};
+const std::vector<std::string> kFusedAdamParams = {
+    "lr",           "bias_correction", "betas",      "eps",           "adam_w_mode",
+    "weight_decay", "amsgrad",         "torch_adam", "set_grad_none", "fp32_optimizer_states",
+    "max_grad_norm"};
+const std::vector<std::string> kTorchAdamParams = {"lr",
+                                                   "betas",
+                                                   "eps",
+                                                   "weight_decay",
+                                                   "amsgrad",
+                                                   "foreach",
+                                                   "maximize",
+                                                   "capturable",
+                                                   "differentiable",
+                                                   "fused",
+                                                   "torch_adam",
+                                                   "adam_w_mode",
+                                                   "fp32_optimizer_states",
+                                                   "max_grad_norm"};
+const std::vector<std::string> kSgdParams = {
+    "lr",       "momentum", "dampening", "weight_decay",   "nesterov",
+    "maximize", "foreach",  "fused",     "differentiable", "max_grad_norm"};
+
+std::string param(const char* name) { return std::string("optimizer.params.") + name; }
+
+double at_least_zero(const Settings& settings, const char* name, double otherwise) {
+  const double value = settings.number(param(name), otherwise);
+  FM_USER_CHECK(value >= 0, param(name), " must not be negative; correct it (",
+                settings.where(param(name)), ": ", value, ")");
+  return value;
+}
+
+void apply_betas(const Settings& settings, engine::OptimizerOptions& optimizer) {
+  const Value* betas = settings.get(param("betas"));
+  if (betas == nullptr) return;
+  const std::string where = settings.where(param("betas")) + ": " + show(*betas);
+  FM_USER_CHECK(betas->items.size() == 2,
+                "optimizer.params.betas must be two numbers, "
+                "[0.9, 0.999]; correct it (",
+                where, ")");
+  const double beta1 = to_number(betas->items[0]).value_or(-1);
+  const double beta2 = to_number(betas->items[1]).value_or(-1);
+  const bool in_range = beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1;
+  FM_USER_CHECK(in_range, "optimizer.params.betas must lie in [0, 1); correct them (", where, ")");
+  optimizer.beta1 = beta1;
+  optimizer.beta2 = beta2;
+}
+
+void apply_adam(const Settings& settings, const std::string& type, Findings& findings,
+                engine::OptimizerOptions& optimizer) {
+  const bool torch = settings.flag(param("torch_adam"), false);
+  check_params(settings, "optimizer.params", torch ? "torch_adam" : type,
+               torch ? kTorchAdamParams : kFusedAdamParams);
+  optimizer.kind = engine::OptimizerKind::kAdamW;
+  optimizer.lr = at_least_zero(settings, "lr", 1e-3);
+  optimizer.eps = at_least_zero(settings, "eps", 1e-8);
+  apply_betas(settings, optimizer);
+  optimizer.bias_correction = settings.flag(param("bias_correction"), true);
+  const bool says_adamw = core::lower(type) == "adamw";
+  optimizer.decoupled = says_adamw || settings.flag(param("adam_w_mode"), true);
+  const double decay = torch && optimizer.decoupled ? kTorchAdamWDecay : 0.0;
+  optimizer.weight_decay = at_least_zero(settings, "weight_decay", decay);
+  if (!says_adamw && optimizer.decoupled && optimizer.weight_decay > 0) {
+    findings.notes.push_back(
+        "optimizer \"Adam\" means AdamW (decoupled decay), as in DeepSpeed; "
+        "\"adam_w_mode\": false gives L2");
+  }
+  if (says_adamw && !settings.flag(param("adam_w_mode"), true)) {
+    findings.notes.push_back("\"adam_w_mode\": false has no effect on type AdamW, as in DeepSpeed");
+  }
+}
+
+void apply_sgd(const Settings& settings, int zero_stage, engine::OptimizerOptions& optimizer) {
+  check_params(settings, "optimizer.params", "SGD", kSgdParams);
+  FM_USER_CHECK(zero_stage == 0 || settings.flag("zero_allow_untested_optimizer", false),
+                "You are using an untested ZeRO Optimizer. Please add "
+                "<\"zero_allow_untested_optimizer\": true> in the configuration (",
+                settings.where("optimizer.type"), ": SGD with ZeRO ", zero_stage, ")");
+  optimizer.kind = engine::OptimizerKind::kSgd;
+  optimizer.lr = at_least_zero(settings, "lr", 1e-3);
+  optimizer.weight_decay = at_least_zero(settings, "weight_decay", 0.0);
+  optimizer.momentum = at_least_zero(settings, "momentum", 0.0);
+  optimizer.dampening = settings.number(param("dampening"), 0.0);
+  optimizer.nesterov = settings.flag(param("nesterov"), false);
+  const bool nesterov_fits = optimizer.momentum > 0 && optimizer.dampening == 0;
+  FM_USER_CHECK(!optimizer.nesterov || nesterov_fits,
+                "Nesterov momentum requires a momentum and zero dampening; set them (",
+                settings.where(param("nesterov")), ": momentum ", optimizer.momentum,
+                ", dampening ", optimizer.dampening, ")");
+}
+
+void refuse_type(const Settings& settings, const std::string& type, Findings& findings) {
+  const bool known = std::find(kDeepSpeedTypes.begin(), kDeepSpeedTypes.end(), core::lower(type)) !=
+                     kDeepSpeedTypes.end();
+  const std::string near = core::nearest(type, std::vector<std::string>{"Adam", "AdamW", "SGD"});
+  const std::string advice = near.empty() || known ? "" : ", did you mean \"" + near + "\"?";
+  findings.refuse("optimizer.type = \"" + type + "\" (" + settings.where("optimizer.type") + ")",
+                  known ? "it comes later, today there are Adam, AdamW and SGD"
+                        : type + " is not a supported DeepSpeed Optimizer" + advice +
+                              " (DeepSpeed knows " + core::join(kDeepSpeedTypes, ", ") +
+                              " and classes of torch.optim; today there are Adam, AdamW and SGD)");
+}
+
+}  // namespace
+
+void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
+  const std::string type = settings.text("optimizer.type", "");
+  if (type.empty()) {
+    FM_USER_CHECK(options.zero_stage == 0, "zero stage ", options.zero_stage,
+                  " requires an optimizer; add \"optimizer\": {\"type\": \"AdamW\", \"params\": "
+                  "{\"lr\": 3e-4}} (",
+                  settings.where("zero_optimization"), ")");
+    findings.notes.push_back("no optimizer in the configuration: AdamW with lr 0.001");
+    return;
+  }
+  const std::string lowered = core::lower(type);
+  if (lowered == "adam" || lowered == "adamw") {
+    apply_adam(settings, type, findings, options.optimizer);
+  } else if (type == "SGD") {
+    apply_sgd(settings, options.zero_stage, options.optimizer);
+  } else {
+    refuse_type(settings, type, findings);
+  }
+  if (settings.asks_auto(param("lr"))) {
+    findings.notes.push_back(core::concat("\"auto\": optimizer.params.lr is ", options.optimizer.lr,
+                                          " (DeepSpeed's default); write a number to change it"));
+  }
+}
+
+}  // namespace fm::cli

@@ -1,0 +1,74 @@
+#include "cli/flags.h"
+
+namespace fm::cli {
+namespace {
+
+constexpr auto kBool = FlagKind::kBool;
+constexpr auto kInt = FlagKind::kInt;
+constexpr auto kText = FlagKind::kText;
+
+constexpr const char* kModel = "Model";
+constexpr const char* kData = "Data";
+constexpr const char* kLength = "Length and rhythm";
+constexpr const char* kLayout = "Layout and numbers";
+constexpr const char* kOutput = "Output and resume";
+constexpr const char* kLook = "Look before you run";
+constexpr const char* kLaunch = "Launch (set by launchers; used when the environment has none)";
+
+constexpr FlagRow kRows[] = {
+    {"init_ckpt", kText, "llama-7B-init-test-ckpt", kModel,
+     "Hugging Face folder: config.json, safetensors, tokenizer files"},
+    {"model_config", kText, "", kModel, "Hugging Face config.json; weights start random"},
+    {"pretrain", kBool, "false", kModel, "take only the config of --init_ckpt, random weights"},
+    {"data_path", kText, "", kData, "training data: JSONL, or flat int32 token ids"},
+    {"data_format", kText, "auto", kData, "auto (by file name), jsonl, tokens_i32"},
+    {"packing", kText, "concat", kData,
+     "concat (documents joined by EOS, cut into rows) or one_document (FMEngine's)"},
+    {"text_field", kText, "text", kData, "field of a JSONL line that holds the text"},
+    {"max_seq_len", kInt, "128", kData, "tokens per row"},
+    {"seed", kInt, "3407", kData, "of the initial weights and the order of the data"},
+    {"eval_data_path", kText, "", kData, "evaluation data; without it nothing is evaluated"},
+    {"eval_batches", kInt, "0", kData, "micro-batches per evaluation; 0: all of it"},
+    {"train_steps", kInt, "100", kLength, "optimizer steps"},
+    {"eval_steps", kInt, "100", kLength, "evaluate every N steps (needs --eval_data_path)"},
+    {"save_steps", kInt, "100", kLength, "save a checkpoint every N steps"},
+    {"log_steps", kInt, "1", kLength, "print a line every N steps; metrics.jsonl has all"},
+    {"deepspeed_config", kText, "", kLayout, "DeepSpeed JSON: a path, or url-safe base64 of it"},
+    {"precision", kText, "", kLayout, "fp32: overrides bf16 and fp16 of the JSON"},
+    {"pipe_parallel_size", kInt, "1", kLayout, "pipe ranks; the other ranks are data ranks"},
+    {"model_parallel_size", kInt, "1", kLayout, "only 1: tensor parallelism comes later"},
+    {"schedule", kText, "1f1b", kLayout, "pipeline schedule: 1f1b or gpipe"},
+    {"no_decay", kText, "", kLayout,
+     "kinds without weight decay, e.g. norm,bias,embedding (DeepSpeed decays all)"},
+    {"loss_reduction", kText, "token", kLayout,
+     "token (mean over the step's tokens) or mean_of_means (DeepSpeed's)"},
+    {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank"},
+    {"output_dir", kText, "./output", kOutput, "checkpoints, metrics.jsonl, exported model"},
+    {"resume", kText, "auto", kOutput, "auto, must, never, or the path of a checkpoint"},
+    {"keep_last", kInt, "0", kOutput, "checkpoints to keep; 0: all"},
+    {"dry_run", kBool, "false", kOutput, "print the plan, train, save nothing at the end"},
+    {"project_name", kText, "fmengine", kOutput, "shown in the banner (no wandb yet)"},
+    {"experiment_name", kText, "experiment", kOutput, "shown in the banner (no wandb yet)"},
+    {"plan", kBool, "false", kLook, "print what a run would do and need; start nothing"},
+    {"plan_ranks", kInt, "0", kLook, "ranks to plan for; 0: those that were started"},
+    {"json", kBool, "false", kLook, "with --plan: as one JSON object"},
+    {"report", kBool, "false", kLook, "print CPU, libraries, threads, memory"},
+    {"dump_gradients", kText, "", kLook,
+     "write the gradients of the first step to this safetensors file, then stop"},
+    {"local_rank", kInt, "", kLaunch, "LOCAL_RANK"},
+    {"rank", kInt, "", kLaunch, "RANK"},
+    {"world_size", kInt, "", kLaunch, "WORLD_SIZE"},
+    {"use_flash_attn", kBool, "false", kCompatible, "attention is always flash attention"},
+    {"use_fused_ops", kBool, "false", kCompatible, "there is one set of kernels"},
+    {"use_deepspeed", kBool, "true", kCompatible, "the engine is always on"},
+    {"cache_dir", kText, "", kCompatible, "nothing is downloaded, nothing is cached"},
+    {"res_dir", kText, "", kCompatible, "FMEngine does not use it either"},
+    {"num_workers", kInt, "1", kCompatible, "data is read without worker processes"},
+    {"window_size", kInt, "0", kCompatible, "only 0 (full attention); else refused"},
+};
+
+}  // namespace
+
+std::span<const FlagRow> train_flags() { return kRows; }
+
+}  // namespace fm::cli

@@ -1,0 +1,25 @@
+// The one table of fmengine-train's flags: FMEngine's (cli/train.py) with its defaults, and ours.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace fm::cli {
+
+enum class FlagKind : std::uint8_t { kBool, kInt, kText };
+
+struct FlagRow {
+  const char* name;
+  FlagKind kind;
+  const char* otherwise;  // default; "": none
+  const char* group;
+  const char* help;
+};
+
+// The group of flags that are parsed for FMEngine's sake and change nothing.
+inline constexpr const char* kCompatible =
+    "Accepted because FMEngine has them; they change nothing here";
+
+std::span<const FlagRow> train_flags();
+
+}  // namespace fm::cli

@@ -1,0 +1,144 @@
+// Golden cases from hjson-py (the reader DeepSpeed uses) and its syntax page.
+#include "cli/hjson.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/check.h"
+
+namespace fm::cli {
+namespace {
+
+// One line of JSON with sorted nothing: what was read, for comparison with a picture.
+std::string picture(const Value& value) {
+  if (value.kind == Value::Kind::kArray) {
+    std::string out = "[";
+    for (const Value& item : value.items) out += (out.size() > 1 ? " " : "") + picture(item);
+    return out + "]";
+  }
+  if (value.kind == Value::Kind::kObject) {
+    std::string out = "{";
+    for (const auto& [key, member] : value.members) {
+      out += (out.size() > 1 ? " " : "") + key + ":" + picture(member);
+    }
+    return out + "}";
+  }
+  return value.kind == Value::Kind::kString ? "<" + value.text + ">" : show(value);
+}
+
+std::string read(std::string_view text) { return picture(parse_hjson(text, "t.json")); }
+
+std::string refusal(std::string_view text) {
+  try {
+    return "accepted " + picture(parse_hjson(text, "t.json"));
+  } catch (const core::UserError& error) {
+    EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
+    return error.what();
+  }
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Hjson, ReadsStrictJson) {
+  EXPECT_EQ(read(R"({"a": [1, -2.5e3, true, null], "b": {"c": "x\n\u00e9\ud83d\ude00"}})"),
+            "{a:[1 -2.5e3 true null] b:{c:<x\n\xC3\xA9\xF0\x9F\x98\x80>}}");
+}
+
+TEST(Hjson, SkipsThreeKindsOfComments) {
+  EXPECT_EQ(read("# one\n{ // two\n \"a\": 1 /* three\n lines */ , # four\n \"b\": 2}\n// end"),
+            "{a:1 b:2}");
+}
+
+TEST(Hjson, ToleratesTrailingAndMissingCommas) {
+  EXPECT_EQ(read("{\"a\": [1, 2,], \"b\": 3,}"), "{a:[1 2] b:3}");
+  EXPECT_EQ(read("{\n a: 1\n b: [\n 1\n 2\n ]\n c: 3\n}"), "{a:1 b:[1 2] c:3}");
+}
+
+TEST(Hjson, ReadsKeysAndTextsWithoutQuotesToTheEndOfTheLine) {
+  EXPECT_EQ(read("{\n type: AdamW, the best # really\n n: 5e8, m: true # yes\n}"),
+            "{type:<AdamW, the best # really> n:5e8 m:true}");
+}
+
+TEST(Hjson, RootBracesMayBeLeftOut) { EXPECT_EQ(read("a: 1\nb: {c: 2}"), "{a:1 b:{c:2}}"); }
+
+TEST(Hjson, NumbersThatJsonDoesNotKnowAreTexts) {
+  EXPECT_EQ(read("{\na: 007\nb: 1.\nc: .5\nd: +1\ne: -0\n}"),
+            "{a:<007> b:<1.> c:<.5> d:<+1> e:-0}");
+}
+
+TEST(Hjson, MultilineTextLosesItsIndentation) {
+  EXPECT_EQ(read("{\n  a: '''\n     one\n       two\n     '''\n}"), "{a:<one\n  two>}");
+}
+
+TEST(Hjson, SingleQuotesAndByteOrderMark) { EXPECT_EQ(read("\xEF\xBB\xBF{'a': 'b'}"), "{a:<b>}"); }
+
+TEST(Hjson, EveryValueKnowsTheLineOfItsKey) {
+  const Value root = parse_hjson("{\n\"a\": 1,\n\"b\":\n {\n\"c\": 2}}", "t.json");
+  EXPECT_EQ(root.find("a")->line, 2);
+  EXPECT_EQ(root.find("b")->line, 3);
+  EXPECT_EQ(root.find("b")->find("c")->line, 5);
+}
+
+TEST(Hjson, DuplicateKeysAreRefusedAtEveryLevelWithBothLines) {
+  EXPECT_EQ(refusal("{\n\"a\": 1,\n\"b\": 2,\n\"a\": 3\n}"),
+            "Duplicate keys in DeepSpeed config: ['a']; keep one of each (t.json:4, first on line "
+            "2)");
+  EXPECT_TRUE(has(refusal("{\"z\": [{\"stage\": 1,\n\"stage\": 2}]}"), "['stage']"));
+  EXPECT_TRUE(has(refusal("{a: 1, b: 2, a: 3, b: 4, a: 5}"), "config: ['a', 'b'];"));
+}
+
+TEST(Hjson, ErrorsNameFileAndLine) {
+  EXPECT_TRUE(has(refusal("{\n\"a\": 1,\n\"b\"  2}"), "t.json:3"));
+  EXPECT_TRUE(has(refusal("{\n\"a\": [1, 2\n"), "the list that starts on line 2"));
+  EXPECT_TRUE(has(refusal("{\n\"a\": {\"b\": 1}\n"), "the object that starts on line 1"));
+  EXPECT_TRUE(has(refusal("{\"a\": \"b\n\"}"), "must end on its line"));
+  EXPECT_TRUE(has(refusal("{\"a\": \"\\x\"}"), "found \\x"));
+  EXPECT_TRUE(has(refusal("{\"a\": \"\\u12g4\"}"), "four hexadecimal digits"));
+  EXPECT_TRUE(has(refusal("{my key: 1}"), "must not hold spaces"));
+  EXPECT_TRUE(has(refusal("{[: 1}"), "a key name is required where '['"));
+  EXPECT_TRUE(has(refusal("{a: }"), "a value is required where '}'"));
+  EXPECT_TRUE(has(refusal("{a: 1} b"), "must end after its object"));
+  EXPECT_TRUE(has(refusal("{/* never closed"), "closed by */"));
+  EXPECT_TRUE(has(refusal("{a: '''x"), "closed by '''"));
+  EXPECT_TRUE(has(refusal("{a: "), "a value is missing"));
+}
+
+TEST(Hjson, DeepNestingIsRefusedNotCrashed) {
+  EXPECT_TRUE(has(refusal("{a: " + std::string(100'000, '[')), "64 deep"));
+}
+
+TEST(Hjson, EveryPrefixOfAConfigurationIsReadOrRefused) {
+  const std::string text =
+      "{ # x\n \"a\": [1, {\"b\": \"\\u00e9\"}], c: '''\n t\n ''', /* y */ d: word, \n e: 5e8 }";
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    const std::string outcome = refusal(text.substr(0, length));
+    EXPECT_FALSE(outcome.empty());
+  }
+}
+
+TEST(ConfigText, ComesFromAFileOrBase64OrTheWordItself) {
+  const std::string path = ::testing::TempDir() + "config_text.json";
+  std::ofstream(path) << "{\"a\": 1}";
+  EXPECT_EQ(load_config_text(path).text, "{\"a\": 1}");
+  EXPECT_EQ(load_config_text(path).name, path);
+  // python3: base64.urlsafe_b64encode(b'{"a": "?>"}')
+  EXPECT_EQ(load_config_text("eyJhIjogIj8-In0=").text, "{\"a\": \"?>\"}");
+  EXPECT_EQ(load_config_text("eyJhIjogIj8-In0").text, "{\"a\": \"?>\"}");
+  EXPECT_EQ(load_config_text(" {\"a\": 2}").text, " {\"a\": 2}");
+}
+
+TEST(ConfigText, AMissingFileIsNamed) {
+  try {
+    load_config_text("no/such/file.json");
+    FAIL();
+  } catch (const core::UserError& error) {
+    EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
+    EXPECT_TRUE(has(error.what(), "(received: no/such/file.json)")) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace fm::cli
