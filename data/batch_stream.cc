@@ -25,16 +25,17 @@ BatchStream::BatchStream(const SampleSource& source, const Layout& layout)
   }
 }
 
-void BatchStream::load_step(std::int64_t first_sample) {
+void BatchStream::load_step(std::int64_t first_sample, std::int64_t end_sample) {
   const auto row_ids = static_cast<std::size_t>(layout_.shape.seq_len);
   for (int k = 0; k < layout_.micros; ++k) {
     MicroBatch& micro = micros_[static_cast<std::size_t>(k)];
     const std::int64_t slot = std::int64_t{k} * layout_.dp_size + layout_.dp_rank;
     for (std::int64_t b = 0; b < layout_.shape.batch; ++b) {
       const std::size_t at = static_cast<std::size_t>(b) * row_ids;
-      source_.read(first_sample + slot * layout_.shape.batch + b,
-                   std::span(micro.tokens_BT).subspan(at, row_ids),
-                   std::span(micro.labels_BT).subspan(at, row_ids));
+      const std::int64_t sample = first_sample + slot * layout_.shape.batch + b;
+      const std::span labels_T = std::span(micro.labels_BT).subspan(at, row_ids);
+      source_.read(sample, std::span(micro.tokens_BT).subspan(at, row_ids), labels_T);
+      if (sample >= end_sample) std::ranges::fill(labels_T, kIgnored);
     }
   }
 }

@@ -2,6 +2,7 @@
 // sample first + s * B + b of the step (ARCHITECTURE, "Order of sums").
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "core/types.h"
@@ -26,7 +27,9 @@ class BatchStream {
   BatchStream(const SampleSource& source, const Layout& layout);
 
   // Reads every micro-batch of this data rank for the step that starts at global sample `first`.
-  void load_step(std::int64_t first_sample);
+  // Rows of samples at or beyond `end_sample` keep their tokens but no label counts (evaluation).
+  void load_step(std::int64_t first_sample,
+                 std::int64_t end_sample = std::numeric_limits<std::int64_t>::max());
   const MicroBatch& micro(int index) const { return micros_[static_cast<std::size_t>(index)]; }
   // Labels that count, over the loaded micro-batches of this data rank; or of one of them.
   std::int64_t count_valid() const;

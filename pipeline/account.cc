@@ -156,7 +156,9 @@ PoolSizes pool_sizes(const Program& program, const AccountInput& input, int pipe
   PoolSizes sizes;
   sizes.peaks = activation_peaks(program, input.row, input.recompute);
   sizes.gather_slots = gather_peak(program);
-  const bool adds_later = input.plan.reduce_every_micro && input.micros > 1;
+  // Whole gradients are added where they arrive (their slot); slices need a place to arrive at.
+  const bool adds_later =
+      input.plan.reduce_every_micro && input.micros > 1 && input.plan.grads == Home::kOneSliceEach;
   const UnitRange range = input.row.ranges[static_cast<std::size_t>(pipe_rank)];
   for (int unit = range.first; unit < range.last; ++unit) {
     const UnitFootprint& at = unit_at(input, unit);
@@ -181,7 +183,10 @@ PoolSizes pool_sizes(const Program& program, const AccountInput& input, int pipe
 }
 
 MemoryForecast forecast_memory(const Program& program, const AccountInput& input, int pipe_rank) {
-  const PoolSizes pools = pool_sizes(program, input, pipe_rank);
+  return forecast_memory(pool_sizes(program, input, pipe_rank), input, pipe_rank);
+}
+
+MemoryForecast forecast_memory(const PoolSizes& pools, const AccountInput& input, int pipe_rank) {
   const bool shared = shares_tied(input, pipe_rank);
   MemoryForecast out;
   const auto add_group = [&](Elements elements, bool own_state) {
@@ -197,6 +202,10 @@ MemoryForecast forecast_memory(const Program& program, const AccountInput& input
   for (int unit = range.first; unit < range.last; ++unit) {
     add_group(unit_at(input, unit).own, true);
     if (unit_at(input, unit).tied.count() > 0) add_group(unit_at(input, unit).tied, !shared);
+  }
+  if (input.row.has_tied_end(pipe_rank) && input.row.pipe_ranks() > 1) {
+    const ShardMap tied = map_of(unit_at(input, input.row.head()).tied, input.dp_size);
+    out.scratch += f32(kept_elements(tied, input.plan.optimizer));  // the other end's gradient
   }
   out.slots = f32(pools.gather_slot) * pools.gather_slots + f32(pools.gradient_slot);
   out.scratch += f32(pools.arena) + f32(pools.incoming);

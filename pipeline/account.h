@@ -62,6 +62,7 @@ struct PoolSizes {
   int counter_levels = 0;        // canonical: accumulators per group beside the gradient itself
 };
 PoolSizes pool_sizes(const Program& program, const AccountInput& input, int pipe_rank);
+MemoryForecast forecast_memory(const PoolSizes& pools, const AccountInput& input, int pipe_rank);
 
 // Bytes that one rank sends per step, by picture of the instruction ("g", "R", "p", "sa", ...).
 std::map<std::string, core::Bytes> wire_bytes(const Program& program, const AccountInput& input,

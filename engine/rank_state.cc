@@ -1,0 +1,70 @@
+#include "engine/rank_state.h"
+
+namespace fm::engine {
+namespace {
+
+std::vector<std::int64_t> partial_counts(const RunPlan& plan, const model::Model& model) {
+  std::vector<std::int64_t> counts;
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
+    counts.push_back(zero::GlobalNorm::partial_count(make_group_layout(plan, model, rank, 0)));
+  }
+  return counts;
+}
+
+}  // namespace
+
+zero::GroupLayout make_group_layout(const RunPlan& plan, const model::Model& model, int pipe_rank,
+                                    int dp_rank) {
+  zero::GroupLayout layout;
+  layout.plan = plan.rules.plan;
+  layout.order = plan.account.order;
+  layout.dp_size = plan.mesh.data;
+  layout.dp_rank = dp_rank;
+  layout.micros = plan.rules.micros;
+  const auto add = [&](int unit, const core::ParamTable& table, bool tied_end, int alias) {
+    layout.groups.push_back({unit, tied_end, alias, &table, {table.elements(), plan.mesh.data}});
+  };
+  const pipeline::UnitRange range = plan.row().ranges[static_cast<std::size_t>(pipe_rank)];
+  for (int unit = range.first; unit < range.last; ++unit) add(unit, model.table(unit), false, -1);
+  if (model.tied && plan.row().is_last(pipe_rank)) {
+    const int alias = plan.row().is_first(pipe_rank) ? 0 : -1;
+    add(model.head_unit(), *model.head->tied_params(), true, alias);
+  }
+  return layout;
+}
+
+RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
+                     const model::Model& run_model, comm::Communicator& run_world,
+                     core::Ledger& run_ledger)
+    : plan(run_plan),
+      model(run_model),
+      ledger(run_ledger),
+      world(run_world),
+      at(plan.mesh.position_of(world.rank())),
+      dp(world.split(plan.mesh.data_group(world.rank()))),
+      pipe(world.split(plan.mesh.pipe_group(world.rank()))),
+      pools(plan.pools(at.pipe_rank)),
+      layout(make_group_layout(plan, model, at.pipe_rank, at.dp_rank)),
+      params(layout, ledger, *dp),
+      grads(layout, ledger, *dp),
+      optimizer(layout, ledger, options.optimizer),
+      tied(layout, ledger, *pipe),
+      norm(layout, *dp, *pipe, partial_counts(plan, model)),
+      gather_slots(ledger, core::Account::kSlots, pools.gather_slot, pools.gather_slots),
+      gradient_slot(ledger, core::Account::kSlots, pools.gradient_slot,
+                    pools.gradient_slot.count() > 0 ? 1 : 0),
+      hidden(ledger, core::Account::kActivations, plan.account.hidden, pools.peaks.hidden),
+      kept(ledger, core::Account::kActivations, pools.kept, pools.peaks.kept),
+      parked(core::make_f32(ledger, core::Account::kActivations, pools.parked)),
+      scratch(core::make_f32(ledger, core::Account::kScratch, pools.arena)) {}
+
+pipeline::UnitRange RankState::range() const {
+  return plan.row().ranges[static_cast<std::size_t>(at.pipe_rank)];
+}
+
+int RankState::tied_group(int unit) const {
+  const bool has = model.tied && unit == model.head_unit();
+  return has ? layout.count() - 1 : -1;
+}
+
+}  // namespace fm::engine

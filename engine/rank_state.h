@@ -1,0 +1,59 @@
+// What one rank owns during a run: communicators, stores, pools.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "comm/communicator.h"
+#include "core/arena.h"
+#include "engine/buffer_pool.h"
+#include "engine/run_plan.h"
+#include "zero/global_norm.h"
+#include "zero/grad_store.h"
+#include "zero/optimizer_shard.h"
+#include "zero/param_store.h"
+#include "zero/reduce_tied.h"
+
+namespace fm::engine {
+
+// Invariant: sizes of all pools are the plan's.
+// Thread:    the rank's thread; construction is collective over the world.
+// Lifetime:  options, plan, model, world and ledger outlive it.
+struct RankState {
+  RankState(const TrainOptions& options, const RunPlan& plan, const model::Model& model,
+            comm::Communicator& world, core::Ledger& ledger);
+  RankState(const RankState&) = delete;
+  RankState& operator=(const RankState&) = delete;
+
+  const RunPlan& plan;
+  const model::Model& model;
+  core::Ledger& ledger;
+  comm::Communicator& world;
+  core::Mesh::Position at;
+  std::unique_ptr<comm::Communicator> dp;
+  std::unique_ptr<comm::Communicator> pipe;
+  pipeline::PoolSizes pools;
+  zero::GroupLayout layout;
+  zero::ParamStore params;
+  zero::GradStore grads;
+  zero::OptimizerShard optimizer;
+  zero::TiedReduction tied;
+  zero::GlobalNorm norm;
+  BufferPool gather_slots;
+  BufferPool gradient_slot;
+  BufferPool hidden;
+  BufferPool kept;
+  core::Buffer parked;
+  core::Buffer scratch;
+
+  pipeline::UnitRange range() const;
+  // Groups of a unit on this rank: its own, and the tied end (-1 when it has none).
+  int own_group(int unit) const { return unit - range().first; }
+  int tied_group(int unit) const;
+};
+
+// The groups of one pipe rank.
+zero::GroupLayout make_group_layout(const RunPlan& plan, const model::Model& model, int pipe_rank,
+                                    int dp_rank);
+
+}  // namespace fm::engine

@@ -1,0 +1,140 @@
+#include "engine/run_plan.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/check.h"
+#include "offload/tier.h"
+#include "pipeline/passes.h"
+#include "pipeline/schedules.h"
+#include "zero/insert_zero.h"
+
+namespace fm::engine {
+namespace {
+
+using pipeline::Program;
+
+core::Mesh make_mesh(const TrainOptions& options, int world_size) {
+  const int fixed = options.pipe_parallel_size * options.model_parallel_size;
+  FM_USER_CHECK(
+      options.pipe_parallel_size >= 1 && options.model_parallel_size >= 1,
+      "parallel sizes must be at least 1 (pipe_parallel_size=", options.pipe_parallel_size,
+      ", model_parallel_size=", options.model_parallel_size, ")");
+  FM_USER_CHECK(world_size % fixed == 0,
+                "the number of ranks must be a multiple of pipe_parallel_size x "
+                "model_parallel_size; start a multiple of ",
+                fixed, " ranks (ranks=", world_size,
+                ", pipe_parallel_size=", options.pipe_parallel_size,
+                ", model_parallel_size=", options.model_parallel_size, ")");
+  return {options.pipe_parallel_size, world_size / fixed, options.model_parallel_size};
+}
+
+pipeline::Schedule schedule_of(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::kOneFOneB:
+      return pipeline::one_f_one_b;
+    case ScheduleKind::kGPipe:
+      return pipeline::gpipe;
+  }
+  return nullptr;
+}
+
+std::vector<Program> build_programs(pipeline::Schedule schedule,
+                                    const pipeline::ProgramRules& rules) {
+  const pipeline::ScheduleShape shape = {
+      .pipe_ranks = rules.row.pipe_ranks(), .micros = rules.micros, .units = 1};
+  std::vector<Program> programs;
+  for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
+    programs.push_back(pipeline::expand_units(schedule(shape, rank), rules.row, rank));
+  }
+  programs = pipeline::insert_p2p(programs, rules.row);
+  for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
+    Program& program = programs[static_cast<std::size_t>(rank)];
+    if (rules.recompute) program = pipeline::insert_recompute(program, rules.row);
+    program = zero::insert_zero(program, rules.plan, rules.row, rank);
+    program = offload::insert_offload(program, offload::Tier::kDevice);
+  }
+  const auto refusal = pipeline::validate(programs, rules);
+  FM_CHECK(!refusal, "the program built for this run is refused: ",
+           refusal ? pipeline::describe(*refusal, programs) : "");
+  return programs;
+}
+
+std::vector<pipeline::UnitFootprint> footprints(const model::Model& model, core::BatchShape shape) {
+  std::vector<pipeline::UnitFootprint> out;
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    const model::UnitSizes sizes = model.sizes(unit, shape);
+    pipeline::UnitFootprint at;
+    at.own = model.table(unit).elements();
+    const bool head = unit == model.head_unit();
+    if (head && model.tied) at.tied = model.head->tied_params()->elements();
+    at.kept = core::Elements(sizes.kept);
+    at.parked = core::Elements(sizes.parked);
+    at.scratch = core::Elements(sizes.scratch);
+    at.forward_flops = head ? model.head->forward_flops(shape)
+                            : model.units[static_cast<std::size_t>(unit)]->forward_flops(shape);
+    out.push_back(at);
+  }
+  return out;
+}
+
+void check_canonical(const TrainOptions& options, const core::Mesh& mesh) {
+  if (options.sum_order != core::SumOrder::kCanonical) return;
+  FM_USER_CHECK(std::has_single_bit(static_cast<unsigned>(mesh.data)),
+                "\"communication_order\": \"canonical\" needs a power of two data-parallel ranks; "
+                "use 1, 2, 4, 8 ... or \"fast\" (data-parallel size=",
+                mesh.data, ")");
+}
+
+}  // namespace
+
+pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
+  const auto rank = static_cast<std::size_t>(pipe_rank);
+  pipeline::PoolSizes sizes = pipeline::pool_sizes(train[rank], account, pipe_rank);
+  const pipeline::PoolSizes other = pipeline::pool_sizes(eval[rank], account, pipe_rank);
+  sizes.peaks.hidden = std::max(sizes.peaks.hidden, other.peaks.hidden);
+  sizes.peaks.kept = std::max(sizes.peaks.kept, other.peaks.kept);
+  sizes.gather_slots = std::max(sizes.gather_slots, other.gather_slots);
+  return sizes;
+}
+
+pipeline::MemoryForecast RunPlan::memory(int pipe_rank) const {
+  return pipeline::forecast_memory(pools(pipe_rank), account, pipe_rank);
+}
+
+double RunPlan::flops_per_step() const {
+  double forward = 0.0;
+  for (const pipeline::UnitFootprint& unit : account.units) forward += unit.forward_flops;
+  return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.data;
+}
+
+RunPlan make_run_plan(const TrainOptions& options, const model::Model& model, int world_size) {
+  RunPlan plan;
+  plan.mesh = make_mesh(options, world_size);
+  check_canonical(options, plan.mesh);
+  plan.batch = resolve_batch(options.batch, plan.mesh.data);
+  plan.shape = {plan.batch.micro_batch, options.max_seq_len};
+  plan.rules.row = pipeline::split_units(model.unit_count() - 2, plan.mesh.pipe, model.tied);
+  plan.rules.micros = static_cast<int>(plan.batch.accumulation);
+  plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order);
+  plan.rules.recompute = options.recompute;
+  plan.train = build_programs(schedule_of(options.schedule), plan.rules);
+
+  pipeline::ProgramRules eval_rules = plan.rules;
+  eval_rules.forward_only = true;
+  eval_rules.recompute = false;
+  plan.eval = build_programs(pipeline::forward_only, eval_rules);
+
+  plan.account.row = plan.rules.row;
+  plan.account.plan = plan.rules.plan;
+  plan.account.order = options.sum_order;
+  plan.account.dp_size = plan.mesh.data;
+  plan.account.micros = plan.rules.micros;
+  plan.account.recompute = options.recompute;
+  plan.account.moments = optim::moments_of(options.optimizer);
+  plan.account.hidden = core::Elements(plan.shape.tokens() * model.hidden);
+  plan.account.units = footprints(model, plan.shape);
+  return plan;
+}
+
+}  // namespace fm::engine

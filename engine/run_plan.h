@@ -1,0 +1,36 @@
+// Everything about a run that follows from options, model and number of ranks alone: mesh, batch,
+// programs of every pipe rank (checked), and what they need. Pure; needs no weights and no ranks.
+#pragma once
+
+#include <vector>
+
+#include "core/mesh.h"
+#include "engine/batch_triad.h"
+#include "engine/options.h"
+#include "model/unit.h"
+#include "pipeline/account.h"
+#include "pipeline/validate.h"
+
+namespace fm::engine {
+
+struct RunPlan {
+  core::Mesh mesh;
+  ResolvedBatch batch;
+  core::BatchShape shape;        // of one micro-batch
+  pipeline::ProgramRules rules;  // units, micros, shard plan
+  pipeline::AccountInput account;
+  std::vector<pipeline::Program> train, eval;  // by pipe rank
+
+  const pipeline::UnitRow& row() const { return rules.row; }
+  // The larger of both programs' needs, pool by pool: what a rank allocates.
+  pipeline::PoolSizes pools(int pipe_rank) const;
+  pipeline::MemoryForecast memory(int pipe_rank) const;
+  // Model FLOPs of one step over all ranks (forward x 3; recomputation not counted).
+  double flops_per_step() const;
+  std::int64_t tokens_per_step() const { return batch.train_batch * shape.seq_len; }
+};
+
+// Throws UserError for sizes that do not fit together.
+RunPlan make_run_plan(const TrainOptions& options, const model::Model& model, int world_size);
+
+}  // namespace fm::engine

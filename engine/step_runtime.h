@@ -1,0 +1,128 @@
+// What every instruction does: a few lines each, moving a slice or calling a unit of the model.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/trace.h"
+#include "data/batch_stream.h"
+#include "engine/rank_state.h"
+#include "pipeline/executor.h"
+
+namespace fm::engine {
+
+// What the step needs beside the plan.
+struct StepRequest {
+  std::int64_t step = 1;           // for fault points
+  optim::UpdateScalars scalars;    // learning rate and update count; the scale is set by norm
+  double gradient_clipping = 0.0;  // 0: off
+  LossReduction loss_reduction = LossReduction::kToken;
+  bool apply = true;  // false: stop before the update (gradients are looked at)
+};
+
+// The same on every rank after the step.
+struct StepResult {
+  double loss = 0.0;       // mean over the step's counted tokens (or mean of means)
+  double loss_sum = 0.0;   // evaluation: sum over this program's counted tokens
+  std::int64_t valid = 0;  // labels that counted
+  double grad_norm = 0.0;  // before clipping
+  bool skipped = false;    // loss or gradient was not finite: nothing was changed
+};
+
+// Where a non-finite value appeared first on this rank.
+struct NonFinite {
+  int micro = -1;
+  int unit = -1;
+  std::string parameter;  // "" when only the loss is known
+};
+
+// Invariant: between steps no buffer is lent and no message is in flight.
+// Thread:    the rank's thread.
+// Lifetime:  state, stream and clock outlive it.
+class StepRuntime : public pipeline::StepHandler {
+ public:
+  StepRuntime(RankState& state, core::PhaseClock& clock);
+
+  // Runs the training program on the loaded step of `stream`. Collective.
+  StepResult train_step(const data::BatchStream& stream, const StepRequest& request);
+  // Runs the evaluation program: loss_sum and valid.
+  StepResult evaluate_step(const data::BatchStream& stream);
+  // Runs the step again without update and watches every gradient as it is written. Collective.
+  std::optional<NonFinite> locate_non_finite(const data::BatchStream& stream,
+                                             const StepRequest& request);
+
+  void count() override;
+  void load(int micro) override;
+  void send_act(int micro) override;
+  void recv_act(int micro) override;
+  void send_grad(int micro) override;
+  void recv_grad(int micro) override;
+  void gather(int unit) override;
+  void release(int unit) override;
+  void forward(int micro, int unit) override;
+  void loss(int micro) override;
+  void backward_input(int micro, int unit) override;
+  void backward_weight(int micro, int unit) override;
+  void recompute(int micro, int unit) override;
+  void reduce(int micro, int unit) override;
+  void reduce_tied() override;
+  void norm() override;
+  void fetch(int unit) override;
+  void update(int unit) override;
+  void store(int unit) override;
+  void publish(int unit) override;
+  void report() override;
+
+ private:
+  struct Hidden {  // a hidden state or its gradient, maybe still on its way
+    float* data = nullptr;
+    comm::Pending arriving;
+  };
+  struct Sent {
+    float* data = nullptr;
+    comm::Pending leaving;
+  };
+  using MicroUnit = std::pair<int, int>;
+
+  void run(const pipeline::Program& program);
+  void end_of_program();
+  model::UnitInput input_of(int micro) const;
+  model::Saved saved_of(int micro, int unit) const;
+  model::Weights weights_of(int unit);
+  model::Gradients destinations(int unit, bool& assign);
+  float* whole_weights(int group);
+  Hidden receive_from(int pipe_rank);
+  void send_to(int pipe_rank, float* data, Sent& sent);
+  void settle(Sent& sent);
+  double loss_scale(int micro) const;
+  void exchange_loss();
+  void scan(int micro, int unit, const model::Gradients& written);
+  core::Arena arena() const { return core::Arena(state_.scratch.floats()); }
+  const pipeline::UnitRow& row() const { return state_.plan.row(); }
+  pipeline::UnitRange body() const { return row().body(state_.at.pipe_rank); }
+
+  RankState& state_;
+  core::PhaseClock& clock_;
+  const data::BatchStream* stream_ = nullptr;
+  StepRequest request_;
+  StepResult result_;
+  bool forward_only_ = false;
+  bool watching_ = false;
+  std::optional<NonFinite> found_;
+  std::int64_t divisor_ = 0;
+  std::vector<double> slot_loss_;       // by micro, this data rank
+  std::vector<double> all_losses_;      // gathered
+  std::map<MicroUnit, Hidden> inputs_;  // input of (micro, unit)
+  std::map<int, Hidden> gradients_;     // gradient that backward of a micro has reached
+  std::map<MicroUnit, float*> kept_;
+  std::map<int, float*> gathered_;  // unit -> slot
+  float* gradient_slot_ = nullptr;
+  Sent sent_act_;
+  Sent sent_grad_;
+};
+
+}  // namespace fm::engine

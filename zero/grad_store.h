@@ -1,0 +1,65 @@
+// Where gradients are written, how they are summed over micro-batches and ranks, and where the sum
+// rests until the update.
+#pragma once
+
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/buffer.h"
+#include "zero/groups.h"
+
+namespace fm::zero {
+
+// Two orders of sums (ARCHITECTURE, "Order of sums"):
+//   fast       ZeRO 0/1 add micro-batches where they are written, then reduce once; ZeRO 2/3 reduce
+//              each micro-batch to its owner, who adds in the order of micro-batches.
+//   canonical  each micro-batch is reduced, then carried up a binary counter over micro-batches:
+//              one tree over all slots of the step, whatever the layout.
+//
+// Invariant: gaps and padding of every buffer are zero whenever it is reduced or read.
+// Thread:    the rank's thread.
+// Lifetime:  layout, ledger and communicator outlive it.
+class GradStore {
+ public:
+  GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp);
+
+  // New step: nothing is written yet.
+  void begin_step();
+
+  // Where backward writes the gradient of one micro-batch: the store's own buffer, or `slot`
+  // [padded] when each micro-batch is reduced. `first` tells whether to assign (true) or add.
+  struct Destination {
+    float* whole = nullptr;
+    bool assign = true;
+  };
+  Destination destination(int group, float* slot);
+
+  // Sums over data ranks; micro < 0: the whole step at once. `slot` as in destination().
+  void reduce(int group, int micro, float* slot);
+
+  // The finished sum of this rank's slice [slice].
+  float* slice(int group);
+  // Everything this rank keeps [kept(group, plan.grads)]; ZeRO 0 updates all of it.
+  float* kept(int group);
+  bool written(int group) const { return written_[static_cast<std::size_t>(group)]; }
+
+ private:
+  struct Counter {  // level 0 is the group's own buffer
+    std::vector<core::Buffer> upper;
+  };
+
+  void reduce_once(int group);
+  void add_fast(int group, int micro, const float* arrived);
+  void carry(int group, int micro, float* arrived);
+  void fold(int group);
+  float* level(int group, int index);
+
+  const GroupLayout& layout_;
+  comm::Communicator& dp_;
+  std::vector<core::Buffer> buffers_;
+  std::vector<Counter> counters_;
+  core::Buffer incoming_;
+  std::vector<bool> written_;
+};
+
+}  // namespace fm::zero

@@ -1,0 +1,51 @@
+#include "zero/optimizer_shard.h"
+
+#include <algorithm>
+
+namespace fm::zero {
+
+using core::Elements;
+using core::Home;
+
+OptimizerShard::OptimizerShard(const GroupLayout& layout, core::Ledger& ledger,
+                               const optim::OptimizerOptions& options)
+    : layout_(layout), options_(options), moments_(optim::moments_of(options)) {
+  for (int group = 0; group < layout.count(); ++group) {
+    const bool own = layout.at(group).alias < 0;
+    const Elements kept = own ? layout.kept(group, layout.plan.optimizer) : Elements(0);
+    for (int index = 0; index < moments_; ++index) {
+      buffers_.push_back(core::make_f32(ledger, core::Account::kOptimizer, kept));
+    }
+  }
+}
+
+float* OptimizerShard::kept(int group, int index) {
+  return buffers_[static_cast<std::size_t>(group * moments_ + index)].f32();
+}
+
+float* OptimizerShard::slice(int group, int index) {
+  const bool whole_here = layout_.plan.optimizer == Home::kEveryRank;
+  return kept(group, index) + (whole_here ? layout_.slice_first(group).count() : 0);
+}
+
+void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, ParamStore& params,
+                            GradStore& grads) {
+  if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
+  const bool all = layout_.plan.optimizer == Home::kEveryRank;
+  const Elements first = layout_.first(group, layout_.plan.optimizer);
+  const Elements last = first + layout_.kept(group, layout_.plan.optimizer);
+  const Elements boundary = std::clamp(layout_.at(group).table->decayed(), first, last);
+  float* const param = all ? params.kept(group) : params.slice(group);
+  const float* const grad = all ? grads.kept(group) : grads.slice(group);
+  const auto run = [&](Elements begin, Elements end, bool decay) {
+    if (begin == end) return;
+    const std::int64_t at = (begin - first).count();
+    optim::UpdateSlice slice{param + at, grad + at, {nullptr, nullptr}, end - begin, decay};
+    for (int index = 0; index < moments_; ++index) slice.moment[index] = kept(group, index) + at;
+    optim::update(options_, scalars, slice);
+  };
+  run(first, boundary, true);
+  run(boundary, last, false);
+}
+
+}  // namespace fm::zero
