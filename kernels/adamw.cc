@@ -1,0 +1,51 @@
+#include "kernels/adamw.h"
+
+#include <cmath>
+
+namespace fm::kernels {
+namespace {
+
+template <WeightDecay kMode>
+void run(const AdamwStep& step, const AdamwSlice& slice) {
+  const auto lr = static_cast<float>(step.lr);
+  const auto beta1 = static_cast<float>(step.beta1);
+  const auto beta2 = static_cast<float>(step.beta2);
+  const auto rest1 = static_cast<float>(1.0 - step.beta1);
+  const auto rest2 = static_cast<float>(1.0 - step.beta2);
+  const auto eps = static_cast<float>(step.eps);
+  const auto decay = static_cast<float>(step.weight_decay);
+  const auto correction1 = static_cast<float>(step.correction1);
+  const auto correction2 = static_cast<float>(step.correction2);
+  const float grad_scale = step.grad_scale;
+  float* __restrict param = slice.param;
+  const float* __restrict grad = slice.grad;
+  float* __restrict exp_avg = slice.exp_avg;
+  float* __restrict exp_avg_sq = slice.exp_avg_sq;
+  for (std::int64_t i = 0; i < slice.count; ++i) {
+    const float p = param[i];
+    float g = grad[i] * grad_scale;
+    if constexpr (kMode == WeightDecay::kL2) g += decay * p;
+    const float m = beta1 * exp_avg[i] + rest1 * g;
+    const float v = beta2 * exp_avg_sq[i] + rest2 * g * g;
+    float change = (m / correction1) / (std::sqrt(v / correction2) + eps);
+    if constexpr (kMode == WeightDecay::kDecoupled) change += decay * p;
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    param[i] = p - lr * change;
+  }
+}
+
+}  // namespace
+
+void adamw(const AdamwStep& step, const AdamwSlice& slice) {
+  switch (step.mode) {
+    case WeightDecay::kDecoupled:
+      run<WeightDecay::kDecoupled>(step, slice);
+      break;
+    case WeightDecay::kL2:
+      run<WeightDecay::kL2>(step, slice);
+      break;
+  }
+}
+
+}  // namespace fm::kernels
