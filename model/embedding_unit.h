@@ -1,0 +1,29 @@
+// Unit 0: tokens to hidden states.
+#pragma once
+
+#include "model/llama.h"
+
+namespace fm::model {
+
+class EmbeddingUnit final : public Unit {
+ public:
+  EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_decay);
+
+  const core::ParamTable& params() const override { return params_; }
+  UnitSizes sizes(core::BatchShape shape) const override;
+  double forward_flops(core::BatchShape) const override { return 0.0; }
+  void forward(const Weights& weights, const UnitInput& input, const Saved& saved,
+               core::Arena& scratch, float* output_BTD) const override;
+  void backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
+                      core::Arena& scratch, float* doutput_BTD, float* dinput_BTD) const override;
+  void backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
+                       core::Arena& scratch, const Gradients& gradients,
+                       Write write) const override;
+
+ private:
+  std::int64_t vocab_;
+  std::int64_t hidden_;
+  core::ParamTable params_;
+};
+
+}  // namespace fm::model

@@ -1,0 +1,280 @@
+#include "model/llama_block.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/swiglu.h"
+#include "model/carver.h"
+#include "model/write_vector.h"
+
+namespace fm::model {
+namespace {
+
+using core::ParamKind;
+
+core::ParamTable make_table(const LlamaConfig& config, std::int64_t layer,
+                            const core::NoDecay& no_decay) {
+  const std::int64_t D = config.hidden;
+  const std::int64_t q_width = config.heads * config.head_dim;
+  const std::int64_t kv_width = config.kv_heads * config.head_dim;
+  const std::string prefix = "model.layers." + std::to_string(layer) + ".";
+  std::vector<core::ParamEntry> entries;
+  const auto declare = [&](const char* name, std::vector<std::int64_t> shape, ParamKind kind) {
+    entries.push_back({prefix + name + ".weight", std::move(shape), kind, {}, {}});
+  };
+  declare("input_layernorm", {D}, ParamKind::kNorm);
+  declare("self_attn.q_proj", {q_width, D}, ParamKind::kMatrix);
+  declare("self_attn.k_proj", {kv_width, D}, ParamKind::kMatrix);
+  declare("self_attn.v_proj", {kv_width, D}, ParamKind::kMatrix);
+  declare("self_attn.o_proj", {D, q_width}, ParamKind::kMatrix);
+  declare("post_attention_layernorm", {D}, ParamKind::kNorm);
+  declare("mlp.gate_proj", {config.ffn, D}, ParamKind::kMatrix);
+  declare("mlp.up_proj", {config.ffn, D}, ParamKind::kMatrix);
+  declare("mlp.down_proj", {D, config.ffn}, ParamKind::kMatrix);
+  return {std::move(entries), no_decay};
+}
+
+std::int64_t offset_of(const core::ParamTable& table, std::string_view module) {
+  for (const core::ParamEntry& entry : table.entries()) {
+    if (entry.name.ends_with(std::string(module) + ".weight")) return entry.offset.count();
+  }
+  FM_CHECK(false, "no parameter of module ", module);
+}
+
+}  // namespace
+
+// What forward leaves for backward.
+struct LlamaBlock::Kept {
+  float *rstd1, *q, *k, *v, *attended, *logsumexp, *x_mid, *rstd2, *gate, *up;
+  std::int64_t elements;
+
+  Kept(const Shapes& shapes, std::int64_t heads, float* base) {
+    const std::int64_t N = shapes.q.tokens;
+    Carver carver(base);
+    rstd1 = carver.take(N);
+    q = carver.take(N * shapes.q.out);
+    k = carver.take(N * shapes.kv.out);
+    v = carver.take(N * shapes.kv.out);
+    attended = carver.take(N * shapes.o.in);
+    logsumexp = carver.take(N * heads);
+    x_mid = carver.take(N * shapes.o.out);
+    rstd2 = carver.take(N);
+    gate = carver.take(N * shapes.up.out);
+    up = carver.take(N * shapes.up.out);
+    elements = carver.used();
+  }
+};
+
+// What backward_input leaves for backward_weight.
+struct LlamaBlock::Parked {
+  float *dy, *dgate, *dup, *dx_mid, *dq, *dk, *dv, *dnorm1, *dnorm2;
+  std::int64_t elements;
+
+  Parked(const Shapes& shapes, float* base) {
+    const std::int64_t N = shapes.q.tokens;
+    const std::int64_t D = shapes.q.in;
+    Carver carver(base);
+    dy = carver.take(N * D);
+    dgate = carver.take(N * shapes.up.out);
+    dup = carver.take(N * shapes.up.out);
+    dx_mid = carver.take(N * D);
+    dq = carver.take(N * shapes.q.out);
+    dk = carver.take(N * shapes.kv.out);
+    dv = carver.take(N * shapes.kv.out);
+    dnorm1 = carver.take(D);
+    dnorm2 = carver.take(D);
+    elements = carver.used();
+  }
+};
+
+LlamaBlock::LlamaBlock(const LlamaConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
+                       std::shared_ptr<RopeTables> rope)
+    : config_(config), params_(make_table(config, layer, no_decay)), rope_(std::move(rope)) {
+  at_ = {.norm1 = offset_of(params_, ".input_layernorm"),
+         .q = offset_of(params_, ".q_proj"),
+         .k = offset_of(params_, ".k_proj"),
+         .v = offset_of(params_, ".v_proj"),
+         .o = offset_of(params_, ".o_proj"),
+         .norm2 = offset_of(params_, ".post_attention_layernorm"),
+         .gate = offset_of(params_, ".gate_proj"),
+         .up = offset_of(params_, ".up_proj"),
+         .down = offset_of(params_, ".down_proj")};
+}
+
+LlamaBlock::Shapes LlamaBlock::shapes_of(core::BatchShape shape) const {
+  const std::int64_t N = shape.tokens();
+  const std::int64_t D = config_.hidden;
+  const std::int64_t q_width = config_.heads * config_.head_dim;
+  const std::int64_t kv_width = config_.kv_heads * config_.head_dim;
+  return {.q = {N, D, q_width},
+          .kv = {N, D, kv_width},
+          .o = {N, q_width, D},
+          .up = {N, D, config_.ffn},
+          .down = {N, config_.ffn, D}};
+}
+
+AttentionShape LlamaBlock::attention_of(core::BatchShape shape) const {
+  return {shape, config_.heads, config_.kv_heads, config_.head_dim};
+}
+
+UnitSizes LlamaBlock::sizes(core::BatchShape shape) const {
+  const Shapes shapes = shapes_of(shape);
+  const std::int64_t N = shape.tokens();
+  const auto rounded = core::Arena::aligned;
+  const std::int64_t wide = std::max(N * config_.ffn, N * shapes.q.out);
+  return {.input = N * config_.hidden,
+          .kept = Kept(shapes, config_.heads, nullptr).elements,
+          .parked = Parked(shapes, nullptr).elements,
+          .scratch = rounded(N * config_.hidden) + rounded(wide)};
+}
+
+double LlamaBlock::forward_flops(core::BatchShape shape) const {
+  const Shapes shapes = shapes_of(shape);
+  const double scores = 4.0 * static_cast<double>(shapes.q.out) *
+                        static_cast<double>(shape.seq_len) * static_cast<double>(shape.tokens());
+  return shapes.q.flops() + 2.0 * shapes.kv.flops() + shapes.o.flops() + 2.0 * shapes.up.flops() +
+         shapes.down.flops() + scores;
+}
+
+void LlamaBlock::forward_attention(const float* weights, core::BatchShape shape, const float* x_BTD,
+                                   const Kept& kept, float* normed_BTD) const {
+  const Shapes shapes = shapes_of(shape);
+  const kernels::RowShape rows{shape.tokens(), config_.hidden};
+  kernels::rmsnorm_rstd(rows, x_BTD, config_.rms_norm_eps, kept.rstd1);
+  kernels::rmsnorm_apply(rows, x_BTD, weights + at_.norm1, kept.rstd1, normed_BTD);
+  linear(shapes.q, normed_BTD, weights + at_.q, kept.q);
+  linear(shapes.kv, normed_BTD, weights + at_.k, kept.k);
+  linear(shapes.kv, normed_BTD, weights + at_.v, kept.v);
+  const kernels::RopeTable table = rope_->get(shape.seq_len);
+  kernels::rope(table, shape, config_.heads, kept.q);
+  kernels::rope(table, shape, config_.kv_heads, kept.k);
+  attention_forward(
+      attention_of(shape),
+      {.q = kept.q, .k = kept.k, .v = kept.v, .out = kept.attended, .logsumexp = kept.logsumexp});
+  std::copy_n(x_BTD, rows.rows * rows.width, kept.x_mid);
+  linear(shapes.o, kept.attended, weights + at_.o, kept.x_mid, Beta::kOne);
+}
+
+void LlamaBlock::forward(const Weights& weights, const UnitInput& input, const Saved& saved,
+                         core::Arena& scratch, float* output_BTD) const {
+  const core::Arena::Scope scope(scratch);
+  const Shapes shapes = shapes_of(input.shape);
+  const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
+  const Kept kept(shapes, config_.heads, saved.kept);
+  float* normed_BTD = scratch.take(rows.rows * rows.width);
+  forward_attention(weights.own, input.shape, saved.input_BTD, kept, normed_BTD);
+
+  kernels::rmsnorm_rstd(rows, kept.x_mid, config_.rms_norm_eps, kept.rstd2);
+  kernels::rmsnorm_apply(rows, kept.x_mid, weights.own + at_.norm2, kept.rstd2, normed_BTD);
+  linear(shapes.up, normed_BTD, weights.own + at_.gate, kept.gate);
+  linear(shapes.up, normed_BTD, weights.own + at_.up, kept.up);
+  if (output_BTD == nullptr) return;
+
+  const std::int64_t wide = rows.rows * config_.ffn;
+  float* product_BTF = scratch.take(wide);
+  kernels::swiglu(wide, kept.gate, kept.up, product_BTF);
+  std::copy_n(kept.x_mid, rows.rows * rows.width, output_BTD);
+  linear(shapes.down, product_BTF, weights.own + at_.down, output_BTD, Beta::kOne);
+}
+
+void LlamaBlock::backward_mlp(const float* weights, core::BatchShape shape, const Kept& kept,
+                              const Parked& parked, core::Arena& scratch) const {
+  const core::Arena::Scope scope(scratch);
+  const Shapes shapes = shapes_of(shape);
+  const kernels::RowShape rows{shape.tokens(), config_.hidden};
+  const std::int64_t wide = rows.rows * config_.ffn;
+  float* dproduct_BTF = scratch.take(wide);
+  float* dnormed_BTD = scratch.take(rows.rows * rows.width);
+  linear_input(shapes.down, parked.dy, weights + at_.down, dproduct_BTF);
+  kernels::swiglu_backward(wide, {.gate = kept.gate,
+                                  .up = kept.up,
+                                  .dy = dproduct_BTF,
+                                  .dgate = parked.dgate,
+                                  .dup = parked.dup});
+  linear_input(shapes.up, parked.dgate, weights + at_.gate, dnormed_BTD);
+  linear_input(shapes.up, parked.dup, weights + at_.up, dnormed_BTD, Beta::kOne);
+  std::fill_n(parked.dnorm2, rows.width, 0.0F);
+  kernels::rmsnorm_backward(rows, {.x = kept.x_mid,
+                                   .weight = weights + at_.norm2,
+                                   .rstd = kept.rstd2,
+                                   .dy = dnormed_BTD,
+                                   .residual = parked.dy,
+                                   .dx = parked.dx_mid,
+                                   .dweight_sum = parked.dnorm2});
+}
+
+void LlamaBlock::backward_heads(const float* weights, core::BatchShape shape, const Kept& kept,
+                                const Parked& parked, core::Arena& scratch) const {
+  const core::Arena::Scope scope(scratch);
+  const Shapes shapes = shapes_of(shape);
+  float* dattended_BTD = scratch.take(shapes.o.tokens * shapes.o.in);
+  linear_input(shapes.o, parked.dx_mid, weights + at_.o, dattended_BTD);
+  attention_backward(attention_of(shape), {.q = kept.q,
+                                           .k = kept.k,
+                                           .v = kept.v,
+                                           .out = kept.attended,
+                                           .logsumexp = kept.logsumexp,
+                                           .dout = dattended_BTD,
+                                           .dq = parked.dq,
+                                           .dk = parked.dk,
+                                           .dv = parked.dv});
+  const kernels::RopeTable table = rope_->get(shape.seq_len);
+  kernels::rope_inverse(table, shape, config_.heads, parked.dq);
+  kernels::rope_inverse(table, shape, config_.kv_heads, parked.dk);
+}
+
+void LlamaBlock::backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
+                                core::Arena& scratch, float* doutput_BTD, float* dinput_BTD) const {
+  const core::Arena::Scope scope(scratch);
+  const Shapes shapes = shapes_of(input.shape);
+  const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
+  const Kept kept(shapes, config_.heads, saved.kept);
+  const Parked parked(shapes, saved.parked);
+  std::copy_n(doutput_BTD, rows.rows * rows.width, parked.dy);
+  backward_mlp(weights.own, input.shape, kept, parked, scratch);
+  backward_heads(weights.own, input.shape, kept, parked, scratch);
+
+  float* dnormed_BTD = scratch.take(rows.rows * rows.width);
+  linear_input(shapes.q, parked.dq, weights.own + at_.q, dnormed_BTD);
+  linear_input(shapes.kv, parked.dk, weights.own + at_.k, dnormed_BTD, Beta::kOne);
+  linear_input(shapes.kv, parked.dv, weights.own + at_.v, dnormed_BTD, Beta::kOne);
+  std::fill_n(parked.dnorm1, rows.width, 0.0F);
+  kernels::rmsnorm_backward(rows, {.x = saved.input_BTD,
+                                   .weight = weights.own + at_.norm1,
+                                   .rstd = kept.rstd1,
+                                   .dy = dnormed_BTD,
+                                   .residual = parked.dx_mid,
+                                   .dx = dinput_BTD,
+                                   .dweight_sum = parked.dnorm1});
+}
+
+void LlamaBlock::backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
+                                 core::Arena& scratch, const Gradients& gradients,
+                                 Write write) const {
+  const core::Arena::Scope scope(scratch);
+  const Shapes shapes = shapes_of(input.shape);
+  const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
+  const Kept kept(shapes, config_.heads, saved.kept);
+  const Parked parked(shapes, saved.parked);
+  const Beta beta = beta_of(write);
+  float* product_BTF = scratch.take(rows.rows * config_.ffn);
+  kernels::swiglu(rows.rows * config_.ffn, kept.gate, kept.up, product_BTF);
+  linear_weight(shapes.down, parked.dy, product_BTF, gradients.own + at_.down, beta);
+
+  float* normed_BTD = scratch.take(rows.rows * rows.width);
+  kernels::rmsnorm_apply(rows, kept.x_mid, weights.own + at_.norm2, kept.rstd2, normed_BTD);
+  linear_weight(shapes.up, parked.dgate, normed_BTD, gradients.own + at_.gate, beta);
+  linear_weight(shapes.up, parked.dup, normed_BTD, gradients.own + at_.up, beta);
+  write_vector(rows.width, parked.dnorm2, gradients.own + at_.norm2, write);
+  linear_weight(shapes.o, parked.dx_mid, kept.attended, gradients.own + at_.o, beta);
+
+  kernels::rmsnorm_apply(rows, saved.input_BTD, weights.own + at_.norm1, kept.rstd1, normed_BTD);
+  linear_weight(shapes.q, parked.dq, normed_BTD, gradients.own + at_.q, beta);
+  linear_weight(shapes.kv, parked.dk, normed_BTD, gradients.own + at_.k, beta);
+  linear_weight(shapes.kv, parked.dv, normed_BTD, gradients.own + at_.v, beta);
+  write_vector(rows.width, parked.dnorm1, gradients.own + at_.norm1, write);
+}
+
+}  // namespace fm::model

@@ -1,0 +1,56 @@
+// The head: final norm, language-model matrix (its own, or the embedding's when tied) and
+// cross-entropy, forward and backward chunk by chunk.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "model/linear.h"
+#include "model/llama.h"
+
+namespace fm::model {
+
+// Rows of logits that exist at once: about 16 MB, a multiple of 16, at least 64. A function of the
+// sizes only, so that sums never depend on the layout of a run.
+constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab) {
+  constexpr std::int64_t kLogits = 4 * 1024 * 1024;
+  const std::int64_t rows = std::max<std::int64_t>(64, kLogits / vocab / 16 * 16);
+  return std::min(rows, tokens);
+}
+
+class LlamaHead final : public LossUnit {
+ public:
+  // `embedding`: the table whose matrix a tied head uses; ignored by an untied one.
+  LlamaHead(const LlamaConfig& config, const core::NoDecay& no_decay,
+            const core::ParamTable& embedding);
+
+  const core::ParamTable& params() const override { return params_; }
+  const core::ParamTable* tied_params() const override { return tied_ ? &*tied_ : nullptr; }
+  UnitSizes sizes(core::BatchShape shape) const override;
+  double forward_flops(core::BatchShape shape) const override;
+  double loss(const Weights& weights, const UnitInput& input, float* hidden_BTD, double scale,
+              const Gradients& gradients, Write write, core::Arena& scratch) const override;
+  double evaluate(const Weights& weights, const UnitInput& input, const float* hidden_BTD,
+                  core::Arena& scratch) const override;
+  void logits(const Weights& weights, const float* hidden_D, float* logits_V,
+              core::Arena& scratch) const override;
+
+ private:
+  struct Chunk;
+
+  const float* matrix_of(const Weights& weights) const;
+  Chunk take_chunk(core::BatchShape shape, core::Arena& scratch) const;
+  // hidden rows -> chunk.rstd, chunk.normed, chunk.logits
+  void forward_chunk(const Weights& weights, const float* hidden_ND, const Chunk& chunk) const;
+  void check_labels(const UnitInput& input) const;
+
+  std::int64_t vocab_;
+  std::int64_t hidden_;
+  double rms_norm_eps_;
+  core::ParamTable params_;
+  std::optional<core::ParamTable> tied_;
+  std::int64_t norm_at_ = 0;    // offset in the own buffer
+  std::int64_t matrix_at_ = 0;  // offset in the own buffer, or in the tied one
+};
+
+}  // namespace fm::model
