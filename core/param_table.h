@@ -21,8 +21,8 @@ struct ParamEntry {
   std::string name;                 // Hugging Face name, e.g. model.layers.0.mlp.up_proj.weight
   std::vector<std::int64_t> shape;  // global shape
   ParamKind kind = ParamKind::kMatrix;
-  Elements offset;  // from the start of the unit's flat buffer; a multiple of 16 (64 bytes)
-  Elements numel;
+  Elements offset{};  // from the start of the unit's flat buffer; a multiple of 16 (64 bytes)
+  Elements numel{};
 };
 
 // Invariant: decayed entries come first, offsets ascend, gaps hold zeros for ever.

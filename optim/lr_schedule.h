@@ -14,7 +14,8 @@ enum class WarmupType : std::uint8_t { kLog, kLinear };
 struct SchedulerOptions {
   SchedulerKind kind = SchedulerKind::kConstant;
   double warmup_min_lr = 0.0;
-  std::optional<double> warmup_max_lr;  // WarmupLR: the optimizer's lr; WarmupDecayLR: 0.001
+  // Without a value: WarmupLR reaches the optimizer's lr, WarmupDecayLR 0.001.
+  std::optional<double> warmup_max_lr = std::nullopt;
   std::int64_t warmup_num_steps = 1000;
   std::int64_t total_num_steps = 0;
   double warmup_min_ratio = 0.0;

@@ -1,0 +1,56 @@
+#include "core/text.h"
+
+#include <gtest/gtest.h>
+
+namespace fm::core {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(Text, NearestFindsTheTypo) {
+  const Words keys = {"train_batch_size", "gradient_clipping", "optimizer", "fp16"};
+  EXPECT_EQ(nearest("train_batch_sise", keys), "train_batch_size");
+  EXPECT_EQ(nearest("gradient-clipping", keys), "gradient_clipping");
+  EXPECT_EQ(nearest("OPTIMISER", keys), "optimizer");
+  EXPECT_EQ(nearest("fp61", Words{"fp16", "fp64"}), "fp64");  // one letter, not two
+}
+
+TEST(Text, NearestIsSilentWhenMoreThanAThirdDiffers) {
+  const Words keys = {"optimizer", "fp16"};
+  EXPECT_EQ(nearest("scheduler", keys), "");
+  EXPECT_EQ(nearest("bf32", keys), "");
+  EXPECT_EQ(nearest("optixxxer", keys), "optimizer");  // three of nine
+  EXPECT_EQ(nearest("optxxxxer", keys), "");           // four of nine
+  EXPECT_EQ(nearest("anything", Words{}), "");
+}
+
+TEST(Text, HumanBytesAreDecimal) {
+  EXPECT_EQ(human(Bytes(0)), "0 B");
+  EXPECT_EQ(human(Bytes(999)), "999 B");
+  EXPECT_EQ(human(Bytes(1000)), "1.0 kB");
+  EXPECT_EQ(human(Bytes(340'000'000)), "340.0 MB");
+  EXPECT_EQ(human(Bytes(1'240'000'000)), "1.2 GB");
+}
+
+TEST(Text, HumanCountsAreShort) {
+  EXPECT_EQ(human_count(12), "12");
+  EXPECT_EQ(human_count(4'200), "4.2 k");
+  EXPECT_EQ(human_count(5'100'000), "5.1 M");
+  EXPECT_EQ(human_count(1.2e9), "1.2 B");
+}
+
+TEST(Text, SplitKeepsEmptyParts) {
+  EXPECT_EQ(split("a,,b,", ','), (Words{"a", "", "b", ""}));
+  EXPECT_EQ(split("", ','), (Words{""}));
+}
+
+TEST(Text, JoinPutsTheSeparatorBetween) {
+  EXPECT_EQ(join(Words{"a", "b", "c"}, ", "), "a, b, c");
+  EXPECT_EQ(join(Words{"", "b"}, ","), ",b");
+  EXPECT_EQ(join(Words{}, ","), "");
+}
+
+TEST(Text, LowerLeavesOtherBytesAlone) { EXPECT_EQ(lower("AbC-9_\xC3\x84"), "abc-9_\xC3\x84"); }
+
+}  // namespace
+}  // namespace fm::core
