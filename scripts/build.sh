@@ -11,7 +11,14 @@ for argument in "$@"; do
     *) folder=$argument ;;
   esac
 done
-torch_dir=${TORCH_DIR:-$root/.deps/torch}
-cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFM_BUILD_TESTS=$tests \
-  -DFM_SANITIZE="${FM_SANITIZE:-}" -DFM_TORCH_DIR="$(realpath -m "$torch_dir")" --log-level=WARNING
-ninja -C "$folder" --quiet
+options=(-DCMAKE_BUILD_TYPE=Release -DFM_BUILD_TESTS=$tests)
+if [ -n "${FM_SANITIZE:-}" ]; then
+  options+=("-DFM_SANITIZE=$FM_SANITIZE")
+else
+  options+=("-DFM_TORCH_DIR=$(realpath -m "${TORCH_DIR:-$root/.deps/torch}")")
+fi
+cmake -S "$root" -B "$folder" -G Ninja "${options[@]}" --log-level=WARNING >/dev/null
+echo "build: $folder on $(nproc) cores"
+quiet=--quiet
+if [ -t 1 ]; then quiet=; fi
+ninja -C "$folder" $quiet

@@ -90,6 +90,13 @@ bool declares_state(const Source& source, std::size_t at) {
   return !has_any(words, {"const", "constexpr"});
 }
 
+// `name(`, `std::name(` or `::name(`, but no member and no declaration.
+bool is_free_call(const Source& source, std::size_t at) {
+  const Token& before = source.tokens[at - 1];
+  if (!before.is("::")) return is_any(before.text, {";", "{", "}", ")", "(", "return"});
+  return at < 2 || is_any(source.tokens[at - 2].text, {"std", ";", "{", "}", ")", "("});
+}
+
 }  // namespace
 
 Findings include_matrix(const Source& source, const Limits& limits) {
@@ -248,11 +255,11 @@ Findings only_main_ends(const Source& source, const Limits& limits) {
   if (source.is_test() || source.has_main() || limits.may_end_process.contains(source.path)) {
     return found;
   }
-  for (std::size_t i = 0; i + 1 < source.tokens.size(); ++i) {
+  for (std::size_t i = 1; i + 1 < source.tokens.size(); ++i) {
     if (!source.tokens[i + 1].is("(")) continue;
-    const bool member = i > 0 && is_any(source.tokens[i - 1].text, {".", ">"});
     const std::string_view name = source.tokens[i].text;
-    if (!member && is_any(name, {"exit", "_exit", "_Exit", "abort", "quick_exit", "terminate"})) {
+    if (is_any(name, {"exit", "_exit", "_Exit", "abort", "quick_exit", "terminate"}) &&
+        is_free_call(source, i)) {
       found.push_back({source.tokens[i].line, "only main ends the process"});
     }
     if (name == "assert") found.push_back({source.tokens[i].line, "use FM_CHECK, not assert"});

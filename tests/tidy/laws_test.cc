@@ -168,8 +168,10 @@ TEST(TidyLaws, AStageIsQualified) {
 }
 
 TEST(TidyLaws, OnlyMainEndsTheProcess) {
-  const std::string text = "void f() {\n  std::exit(1);\n  x.abort();\n  assert(y);\n}\n";
-  EXPECT_EQ(broken_lines(only_main_ends, "zero/a.cc", text), "2 4 ");
+  const std::string text =
+      "void f() {\n  std::exit(1);\n  x.abort();\n  assert(y);\n  ::_exit(1);\n}\n"
+      "void World::abort() {}\n";
+  EXPECT_EQ(broken_lines(only_main_ends, "zero/a.cc", text), "2 4 5 ");
   EXPECT_EQ(broken_lines(only_main_ends, "zero/registry.cc", text), "");
   EXPECT_EQ(broken_lines(only_main_ends, "zero/a.cc", text + "int main() { return 0; }\n"), "");
 }

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# ./quickstart.sh: from a bare Debian 12 to a trained model. What is done already is skipped.
+#   1 packages and LibTorch   2 build   3 corpus: the C++ headers that step 1 put here
+#   4 train a byte-level Llama of 5 M parameters on 2 ranks with ZeRO-2   5 sample text from it
+# Arguments go to scripts/setup.sh (--no-apt); TORCH_DIR= names an unpacked LibTorch.
+set -euo pipefail
+cd "$(dirname "$0")"
+steps=${FM_DEMO_STEPS:-300}
+torch_dir=${TORCH_DIR:-.deps/torch}
+
+say() { printf '\n== %s\n' "$*"; }
+
+say "1/5 set-up"
+scripts/setup.sh "$@"
+
+say "2/5 build"
+scripts/build.sh
+
+say "3/5 corpus"
+mkdir -p demo
+if [ ! -s demo/corpus.jsonl ]; then
+  standard_library=$(ls -d /usr/include/c++/* | sort -V | tail -1)
+  python3 scripts/collect_corpus.py demo/corpus.jsonl 16 "$torch_dir/include" "$standard_library"
+fi
+
+say "4/5 train: $steps steps, 2 ranks, ZeRO-2 (stop and start again as you like: it resumes)"
+launcher=(mpirun -np 2 --bind-to core)
+if [ "$(nproc)" -lt 2 ]; then launcher=(mpirun -np 2 --oversubscribe); fi
+if [ "$(id -u)" = 0 ]; then launcher+=(--allow-run-as-root); fi
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+"${launcher[@]}" build/fmengine-train --deepspeed_config configs/zero2.json \
+  --model_config configs/models/llama-5m-bytes.json --data_path demo/corpus.jsonl \
+  --output_dir demo/run --train_steps "$steps" --save_steps "$steps"
+
+say "5/5 200 bytes from the trained model"
+hf_folder=$(ls -d demo/run/hf* | tail -1)
+build/fmengine-generate --ckpt "$hf_folder" --prompt "#include <" --max_new_tokens 200 \
+  --temperature 0.7 --seed 1
+printf '\n\ncheckpoint: demo/run/%s   Hugging Face folder: %s\n' "$(cat demo/run/latest)" "$hf_folder"

@@ -1,0 +1,83 @@
+"""The runs that are compared with transformers: shapes, batches and layouts by name.
+
+`w1` is the benchmark workload of that name; the others have sizes that divide badly.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    vocab: int
+    tied: bool
+    head_dim: int = 0  # 0: hidden / heads
+    rope: tuple = (("rope_type", "default"), ("rope_theta", 10000.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    shape: Shape
+    seq_len: int
+    micro_batch: int
+    steps: int
+    data_ranks: int = 2
+    pipe_ranks: int = 1
+    accumulation: int = 1
+    zero: int = 0
+    schedule: str = "1f1b"
+
+    def reference_key(self):
+        """Layouts of one key must give the losses of one reference run."""
+        batch = (self.seq_len, self.micro_batch, self.steps)
+        return (self.shape, *batch, self.data_ranks, self.accumulation)
+
+
+# AdamW and clipping as the peers are measured with.
+LR = 3e-4
+BETAS = (0.9, 0.95)
+EPS = 1e-8
+WEIGHT_DECAY = 0.1
+CLIP = 1.0
+SEED = 3407
+
+LLAMA3_ROPE = (
+    ("rope_type", "llama3"),
+    ("rope_theta", 500000.0),
+    ("factor", 8.0),
+    ("low_freq_factor", 1.0),
+    ("high_freq_factor", 4.0),
+    ("original_max_position_embeddings", 64),
+)
+
+W1 = Shape(hidden=256, layers=4, heads=4, kv_heads=2, ffn=688, vocab=2048, tied=False)
+ODD = Shape(hidden=96, layers=5, heads=6, kv_heads=2, ffn=250, vocab=777, tied=False)
+ODD_TIED = dataclasses.replace(ODD, tied=True)
+WIDE_HEADS = dataclasses.replace(ODD, head_dim=24, kv_heads=3, rope=LLAMA3_ROPE)
+
+
+def w1(**layout):
+    return Case(W1, seq_len=128, micro_batch=2, steps=50, **layout)
+
+
+def odd(shape, **layout):
+    return Case(shape, seq_len=37, micro_batch=3, steps=10, accumulation=2, **layout)
+
+
+CASES = {
+    "w1_zero0": w1(zero=0),
+    "w1_zero1": w1(zero=1),
+    "w1_zero2": w1(zero=2),
+    "w1_zero3": w1(zero=3),
+    "odd_zero3": odd(ODD, zero=3),
+    "odd_tied_zero2": odd(ODD_TIED, zero=2),
+    "odd_wide_heads_zero1": odd(WIDE_HEADS, zero=1),
+    "odd_pipe_zero1": odd(ODD, zero=1, data_ranks=1, pipe_ranks=2),
+    "odd_tied_pipe_gpipe_zero2": odd(
+        ODD_TIED, zero=2, data_ranks=2, pipe_ranks=2, schedule="gpipe"
+    ),
+}

@@ -1,0 +1,123 @@
+"""parity_test.py CASE BUILD_FOLDER: trains CASE with fmengine-train and compares with transformers.
+
+Losses and norms of every step, gradients of the first step, and the exported folder. The work
+lies in BUILD_FOLDER/oracle; reference runs are made once and shared by the cases of one key.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import cases
+import compare
+import hf_loss
+import train_reference
+
+
+class Engine:
+    def __init__(self, case, build, reference, work):
+        self.case, self.build, self.reference, self.work = case, build, reference, work
+        self.config = os.path.join(work, "ds_config.json")
+
+    def write_config(self):
+        case = self.case
+        params = {
+            "lr": cases.LR,
+            "betas": cases.BETAS,
+            "eps": cases.EPS,
+            "weight_decay": cases.WEIGHT_DECAY,
+        }
+        config = {
+            "train_micro_batch_size_per_gpu": case.micro_batch,
+            "gradient_accumulation_steps": case.accumulation,
+            "train_batch_size": case.micro_batch * case.accumulation * case.data_ranks,
+            "gradient_clipping": cases.CLIP,
+            "optimizer": {"type": "AdamW", "params": params},
+            "zero_optimization": {"stage": case.zero},
+        }
+        with open(self.config, "w") as file:
+            json.dump(config, file, indent=1)
+
+    def run(self, output, steps, *more):
+        """Starts fmengine-train under mpirun; a failure shows what it said."""
+        case = self.case
+        ranks = case.data_ranks * case.pipe_ranks
+        launcher = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
+        if os.geteuid() == 0:
+            launcher.append("--allow-run-as-root")
+        flags = {
+            "deepspeed_config": self.config,
+            "init_ckpt": os.path.join(self.reference, "model"),
+            "data_path": os.path.join(self.reference, "tokens.bin"),
+            "data_format": "tokens_i32",
+            "max_seq_len": case.seq_len,
+            "pipe_parallel_size": case.pipe_ranks,
+            "schedule": case.schedule,
+            "train_steps": steps,
+            "save_steps": steps,
+            "output_dir": os.path.join(self.work, output),
+        }
+        command = [*launcher, os.path.join(self.build, "fmengine-train")]
+        for name, value in flags.items():
+            command += [f"--{name}", str(value)]
+        environment = dict(os.environ, OMP_NUM_THREADS="1")
+        done = subprocess.run(
+            [*command, *more], env=environment, capture_output=True, text=True, timeout=600
+        )
+        if done.returncode != 0:
+            print(done.stdout[-4000:], done.stderr[-4000:], sep="\n", file=sys.stderr)
+            sys.exit(f"fmengine-train must end with 0, not {done.returncode}: {command} {more}")
+        return os.path.join(self.work, output)
+
+
+def shared_reference(case, folder):
+    """The folder of the reference run of this case; made by whoever comes first."""
+    key = hashlib.sha256(repr(case.reference_key()).encode()).hexdigest()[:12]
+    reference = os.path.join(folder, f"reference-{key}")
+    os.makedirs(reference, exist_ok=True)
+    with open(os.path.join(reference, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        train_reference.prepare(case, reference)
+    return reference
+
+
+def check_export(engine, output, steps):
+    """The next step's loss by the training checkpoint is the loss of the exported folder."""
+    case = engine.case
+    exported = os.path.join(output, "hf")
+    engine.run(os.path.basename(output), steps + 1, "--resume", "must")
+    next_loss = compare.read_metrics(os.path.join(output, "metrics.jsonl"))[-1]["loss"]
+    windows = case.micro_batch * case.accumulation * case.data_ranks
+    tokens = os.path.join(engine.reference, "tokens.bin")
+    loss = hf_loss.loss_of_windows(exported, tokens, case.seq_len, steps * windows, windows)
+    compare.compare_series("exported folder", [loss], [next_loss], 1e-5)
+
+
+def main():
+    name, build = sys.argv[1], os.path.abspath(sys.argv[2])
+    case = cases.CASES[name]
+    folder = os.path.join(build, "oracle")
+    work = os.path.join(folder, name)
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    engine = Engine(case, build, shared_reference(case, folder), work)
+    engine.write_config()
+    dumped = os.path.join(work, "gradients.safetensors")
+    engine.run("first", 1, "--dump_gradients", dumped)
+    compare.compare_gradients(dumped, os.path.join(engine.reference, "gradients.safetensors"))
+    output = engine.run("run", case.steps)
+    compare.compare_run(
+        os.path.join(output, "metrics.jsonl"), os.path.join(engine.reference, "losses.jsonl")
+    )
+    check_export(engine, output, case.steps)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except compare.Mismatch as mismatch:
+        sys.exit(str(mismatch))

@@ -1,0 +1,100 @@
+"""The comparisons themselves: each must fail on a deliberately wrong value."""
+
+import json
+import os
+import tempfile
+import unittest
+
+import safetensors.torch
+import torch
+
+import cases
+import compare
+import tiny_llama
+
+
+def write_lines(folder, name, lines):
+    path = os.path.join(folder, name)
+    with open(path, "w") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    return path
+
+
+class Comparisons(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def run_pair(self, got, want):
+        path = self.folder.name
+        got_lines = [{"step": i + 1, "loss": x, "grad_norm": 1.0} for i, x in enumerate(got)]
+        want_lines = [{"loss": x, "grad_norm": 1.0} for x in want]
+        compare.compare_run(
+            write_lines(path, "got", got_lines), write_lines(path, "want", want_lines)
+        )
+
+    def test_small_differences_pass(self):
+        self.run_pair([7.0, 6.0001], [7.000001, 6.0])
+
+    def test_first_loss_is_strict(self):
+        with self.assertRaises(compare.Mismatch):
+            self.run_pair([7.00002, 6.0], [7.0, 6.0])
+
+    def test_every_step_counts(self):
+        with self.assertRaises(compare.Mismatch):
+            self.run_pair([7.0, 6.0, 5.0], [7.0, 6.0002, 5.0])
+
+    def test_nan_fails(self):
+        with self.assertRaises(compare.Mismatch):
+            self.run_pair([7.0, float("nan")], [7.0, 6.0])
+
+    def test_missing_step_fails(self):
+        with self.assertRaises(compare.Mismatch):
+            self.run_pair([7.0], [7.0, 6.0])
+
+    def test_last_line_of_a_step_wins(self):
+        lines = [{"step": 1, "loss": 1.0}, {"step": 1, "loss": 2.0}, {"step": 2, "eval_loss": 3.0}]
+        path = write_lines(self.folder.name, "metrics", lines)
+        self.assertEqual([line["loss"] for line in compare.read_metrics(path)], [2.0])
+
+    def gradients(self, name, tensors):
+        path = os.path.join(self.folder.name, name)
+        safetensors.torch.save_file(tensors, path)
+        return path
+
+    def test_gradients(self):
+        want = self.gradients("want", {"a": torch.tensor([1.0, -2.0])})
+        near = self.gradients("near", {"a": torch.tensor([1.00001, -2.0])})
+        far = self.gradients("far", {"a": torch.tensor([1.0001, -2.0])})
+        nan = self.gradients("nan", {"a": torch.tensor([float("nan"), -2.0])})
+        other = self.gradients("other", {"b": torch.tensor([1.0, -2.0])})
+        compare.compare_gradients(near, want)
+        for wrong in (far, nan, other):
+            with self.assertRaises(compare.Mismatch):
+                compare.compare_gradients(wrong, want)
+
+
+class Tokens(unittest.TestCase):
+    def test_splitmix_is_the_published_sequence(self):
+        # Seed 1234567, from the sequence printed in rosettacode's "Pseudo-random numbers/Splitmix64".
+        want = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+        self.assertEqual([int(x) for x in tiny_llama.splitmix64(1234567, 3)], want)
+
+    def test_windows_are_consecutive_and_endless(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tokens.bin")
+            torch.arange(10, dtype=torch.int32).numpy().tofile(path)
+            inputs, labels = tiny_llama.Windows(path, seq_len=2).batch(2, 2)
+            self.assertEqual(inputs.tolist(), [[6, 7], [0, 1]])
+            self.assertEqual(labels.tolist(), [[7, 8], [1, 2]])
+
+    def test_every_case_is_registered(self):
+        here = os.path.dirname(os.path.abspath(__file__))
+        with open(os.path.join(here, "CMakeLists.txt")) as file:
+            words = file.read().replace(")", " ").split()
+        for name in cases.CASES:
+            self.assertIn(name, words)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,65 @@
+"""The reference: one process, transformers and torch.optim.AdamW, N data ranks emulated.
+
+Micro-batch g of rank r in step s is the windows from ((s * accumulation + g) * ranks + r) * B.
+The loss of a step is the mean over its micro-batches and ranks, as DDP makes it.
+"""
+
+import json
+import os
+
+import safetensors.torch
+import torch
+
+import cases
+import tiny_llama
+
+
+def gradients_of_step(model, windows, case, step):
+    """Accumulates the mean gradient in the parameters; returns the loss."""
+    parts = case.accumulation * case.data_ranks
+    total = 0.0
+    for part in range(parts):
+        first = (step * parts + part) * case.micro_batch
+        loss = tiny_llama.mean_loss(model, *windows.batch(first, case.micro_batch))
+        (loss / parts).backward()
+        total += loss.item()
+    return total / parts
+
+
+def train(model, windows, case, gradients_file):
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(
+        parameters,
+        lr=cases.LR,
+        betas=cases.BETAS,
+        eps=cases.EPS,
+        weight_decay=cases.WEIGHT_DECAY,
+    )
+    for step in range(case.steps):
+        loss = gradients_of_step(model, windows, case, step)
+        if step == 0:
+            gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+            safetensors.torch.save_file(gradients, gradients_file)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, cases.CLIP)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        yield {"loss": loss, "grad_norm": norm.item()}
+
+
+def prepare(case, folder):
+    """Makes folder/model, tokens.bin, gradients.safetensors and losses.jsonl unless they exist."""
+    losses_file = os.path.join(folder, "losses.jsonl")
+    if os.path.exists(losses_file):
+        return
+    os.makedirs(folder, exist_ok=True)
+    torch.set_num_threads(1)
+    tokens = os.path.join(folder, "tokens.bin")
+    tiny_llama.save_model(case.shape, case.seq_len, os.path.join(folder, "model"))
+    tiny_llama.save_tokens(tokens, case.shape.vocab, count=100_000)
+    model = tiny_llama.load_model(os.path.join(folder, "model"))
+    windows = tiny_llama.Windows(tokens, case.seq_len)
+    gradients_file = os.path.join(folder, "gradients.safetensors")
+    with open(losses_file + ".part", "w") as file:
+        for line in train(model, windows, case, gradients_file):
+            file.write(json.dumps(line) + "\n")
+    os.replace(losses_file + ".part", losses_file)
