@@ -1,0 +1,83 @@
+#include "data/batch_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace fm::data {
+namespace {
+
+// Token t of row p is 100 p + t, its label one more; every third label of row 5 is ignored.
+class AddressSource : public SampleSource {
+ public:
+  std::int64_t samples_per_epoch() const override { return 1000; }
+  void read(std::int64_t position, std::span<std::int32_t> tokens_T,
+            std::span<std::int32_t> labels_T) const override {
+    for (std::size_t t = 0; t < tokens_T.size(); ++t) {
+      tokens_T[t] = static_cast<std::int32_t>(100 * position + static_cast<std::int64_t>(t));
+      labels_T[t] = position == 5 && t % 3 == 0 ? kIgnored : tokens_T[t] + 1;
+    }
+  }
+  std::string describe() const override { return "addresses"; }
+  std::string fingerprint() const override { return "addresses"; }
+};
+
+// 3 data ranks x 2 micros x 2 rows: slot s = k * 3 + r holds samples 2 s and 2 s + 1 of the step.
+TEST(BatchStream, SlotsTakeSamplesInOrder) {
+  const AddressSource source;
+  for (int r = 0; r < 3; ++r) {
+    BatchStream stream(
+        source, {.shape = {.batch = 2, .seq_len = 4}, .micros = 2, .dp_size = 3, .dp_rank = r});
+    stream.load_step(24);
+    for (int k = 0; k < 2; ++k) {
+      const int sample = 24 + 2 * (3 * k + r);
+      const std::vector<std::int32_t> expected = {
+          100 * sample,       100 * sample + 1,   100 * sample + 2,   100 * sample + 3,
+          100 * sample + 100, 100 * sample + 101, 100 * sample + 102, 100 * sample + 103};
+      EXPECT_EQ(stream.micro(k).tokens_BT, expected) << "rank " << r << " micro " << k;
+    }
+  }
+}
+
+TEST(BatchStream, TheSamplesOfAStepDoNotDependOnTheLayout) {
+  const AddressSource source;
+  const auto samples = [&](int dp_size, int micros, std::int64_t batch) {
+    std::map<std::int32_t, int> seen;
+    for (int r = 0; r < dp_size; ++r) {
+      BatchStream stream(source, {.shape = {.batch = batch, .seq_len = 1},
+                                  .micros = micros,
+                                  .dp_size = dp_size,
+                                  .dp_rank = r});
+      stream.load_step(16);
+      for (int k = 0; k < micros; ++k) {
+        for (const std::int32_t token : stream.micro(k).tokens_BT) ++seen[token];
+      }
+    }
+    return seen;
+  };
+  EXPECT_EQ(samples(1, 8, 1).size(), 8U);
+  EXPECT_EQ(samples(2, 4, 1), samples(1, 8, 1));
+  EXPECT_EQ(samples(4, 1, 2), samples(1, 8, 1));
+}
+
+// Rows 4 to 7 of 6 labels each; row 5 has 2 that are ignored.
+TEST(BatchStream, OnlyLabelsThatCountAreCounted) {
+  const AddressSource source;
+  BatchStream stream(source, {.shape = {.batch = 2, .seq_len = 6}, .micros = 2});
+  stream.load_step(4);
+  EXPECT_EQ(stream.count_valid(0), 10);
+  EXPECT_EQ(stream.count_valid(1), 12);
+  EXPECT_EQ(stream.count_valid(), 22);
+}
+
+TEST(BatchStream, RowsBehindTheEndHaveNoLabelsThatCount) {
+  const AddressSource source;
+  BatchStream stream(source, {.shape = {.batch = 2, .seq_len = 6}, .micros = 2});
+  stream.load_step(8, 11);
+  EXPECT_EQ(stream.count_valid(0), 12);
+  EXPECT_EQ(stream.count_valid(1), 6);
+  EXPECT_EQ(stream.micro(1).tokens_BT[6], 1100);
+}
+
+}  // namespace
+}  // namespace fm::data

@@ -1,0 +1,75 @@
+#include "data/jsonl.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/check.h"
+#include "tests/data/scratch_folder.h"
+
+namespace fm::data {
+namespace {
+
+std::vector<std::string> documents(std::string_view text, std::string_view field = "text") {
+  std::vector<std::string> found;
+  read_jsonl(text, "f.jsonl", field, [&](std::string_view one) { found.emplace_back(one); });
+  return found;
+}
+
+std::string refusal(std::string_view text, std::string_view field = "text") {
+  return testing::message_of<core::UserError>(11, [&] { documents(text, field); });
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(Jsonl, LinesAreDocumentsInOrder) {
+  EXPECT_EQ(documents("{\"text\":\"a\"}\n{\"text\":\"b\"}\n"), (Texts{"a", "b"}));
+  EXPECT_EQ(documents("{\"text\":\"no newline at the end\"}"), (Texts{"no newline at the end"}));
+  EXPECT_EQ(documents("{\"text\":\"\"}\r\n\n  \n{ \"text\" : \"b\" }\r\n"), (Texts{"", "b"}));
+}
+
+TEST(Jsonl, EscapesBecomeUtf8) {
+  EXPECT_EQ(documents(R"({"text":"\n\t\"\\\/\u00e9\ud83d\ude00"})"),
+            (Texts{"\n\t\"\\/\xC3\xA9\xF0\x9F\x98\x80"}));
+}
+
+TEST(Jsonl, OnlyTheTopLevelFieldCounts) {
+  EXPECT_EQ(documents(R"({"meta":{"text":5,"x":["text",{"text":1}]},"n":1.5,"text":"a","z":null})"),
+            (Texts{"a"}));
+  EXPECT_EQ(documents(R"({"text":1,"body":"b"})", "body"), (Texts{"b"}));
+}
+
+TEST(Jsonl, BadLinesAreNamed) {
+  struct Case {
+    const char* text;
+    const char* place;
+    const char* why;
+  };
+  const Case cases[] = {
+      {"{\"text\":\"a\"}\n{\"text\":\"b\"\n", "f.jsonl:2: ", "JSON object"},
+      {"{\"text\":\"a\"}\n\n{\"body\":\"b\"}\n", "f.jsonl:3: ", "field \"text\" is required"},
+      {"{\"text\":7}\n", "f.jsonl:1: ", "it is a number"},
+      {"{\"text\":null}\n", "f.jsonl:1: ", "it is null"},
+      {"{\"text\":[\"a\"]}\n", "f.jsonl:1: ", "it is an array"},
+      {"{\"text\":{\"text\":\"a\"}}\n", "f.jsonl:1: ", "it is an object"},
+      {"{\"text\":\"a\",\"text\":\"b\"}\n", "f.jsonl:1: ", "twice"},
+      {"\"text\"\n", "f.jsonl:1: ", "JSON object"},
+      {"[{\"text\":\"a\"}]\n", "f.jsonl:1: ", "JSON object"},
+      {"{\"text\":\"a\"} x\n", "f.jsonl:1: ", "JSON object"},
+      {"{\"text\":\"\xFF\"}\n", "f.jsonl:1: ", "UTF-8"},
+      {"{\"text\":\"\\ud800\"}\n", "f.jsonl:1: ", "surrogate"},
+  };
+  for (const Case& one : cases) {
+    const std::string message = refusal(one.text);
+    EXPECT_EQ(message.rfind(one.place, 0), 0U) << message;
+    EXPECT_NE(message.find(one.why), std::string::npos) << message;
+  }
+}
+
+TEST(Jsonl, AFileWithoutDocumentsIsRefused) {
+  EXPECT_NE(refusal("").find("f.jsonl:1: at least one line"), std::string::npos);
+  EXPECT_NE(refusal("\n \n").find("2 blank lines"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fm::data
