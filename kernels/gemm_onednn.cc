@@ -1,3 +1,10 @@
+// GEMM by Debian's oneDNN, loaded at run time into a scope of its own. LibTorch carries another
+// version of oneDNN inside, and both export the weak symbol of the std::call_once that makes the
+// JIT kernels (std::once_flag::_Prepare_execution<... gemm_info_t<...>::jit_init() ...>). Linked
+// the plain way, whichever library comes second runs the other's lambda and every product fails
+// with dnnl_unimplemented. RTLD_DEEPBIND keeps oneDNN with its own symbols, RTLD_LOCAL keeps
+// them from LibTorch.
+#include <dlfcn.h>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -7,27 +14,55 @@
 namespace fm::kernels {
 namespace {
 
+struct OneDnn {
+  decltype(&dnnl_sgemm) sgemm = nullptr;
+  decltype(&dnnl_version) version = nullptr;
+  decltype(&dnnl_get_effective_cpu_isa) effective_isa = nullptr;
+};
+
+template <class Function>
+Function symbol(void* library, const char* name) {
+  void* found = dlsym(library, name);
+  FM_USER_CHECK(found != nullptr, "oneDNN 2.6 or later of the 2.x line is required; install ",
+                "libdnnl2 (no symbol ", name, ")");
+  return reinterpret_cast<Function>(found);
+}
+
+OneDnn load() {
+  constexpr const char* kName = "libdnnl.so.2";
+  void* library = dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  FM_USER_CHECK(library != nullptr, "the matrix library ", kName,
+                " is required; install libdnnl2 (", dlerror(), ")");
+  return {symbol<decltype(&dnnl_sgemm)>(library, "dnnl_sgemm"),
+          symbol<decltype(&dnnl_version)>(library, "dnnl_version"),
+          symbol<decltype(&dnnl_get_effective_cpu_isa)>(library, "dnnl_get_effective_cpu_isa")};
+}
+
+const OneDnn& onednn() {
+  static const OneDnn kLibrary = load();
+  return kLibrary;
+}
+
+struct IsaName {
+  dnnl_cpu_isa_t isa;
+  const char* name;
+};
+constexpr IsaName kIsaNames[] = {
+    {dnnl_cpu_isa_sse41, "sse41"},
+    {dnnl_cpu_isa_avx, "avx"},
+    {dnnl_cpu_isa_avx2, "avx2"},
+    {dnnl_cpu_isa_avx2_vnni, "avx2_vnni"},
+    {dnnl_cpu_isa_avx512_core, "avx512_core"},
+    {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+    {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+    {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"},
+};
+
 const char* name_of(dnnl_cpu_isa_t isa) {
-  switch (isa) {
-    case dnnl_cpu_isa_sse41:
-      return "sse41";
-    case dnnl_cpu_isa_avx:
-      return "avx";
-    case dnnl_cpu_isa_avx2:
-      return "avx2";
-    case dnnl_cpu_isa_avx2_vnni:
-      return "avx2_vnni";
-    case dnnl_cpu_isa_avx512_core:
-      return "avx512_core";
-    case dnnl_cpu_isa_avx512_core_vnni:
-      return "avx512_core_vnni";
-    case dnnl_cpu_isa_avx512_core_bf16:
-      return "avx512_core_bf16";
-    case dnnl_cpu_isa_avx512_core_amx:
-      return "avx512_core_amx";
-    default:
-      return "other instruction set";  // the enum of a foreign library grows
+  for (const IsaName& at : kIsaNames) {
+    if (at.isa == isa) return at.name;
   }
+  return "other instruction set";
 }
 
 char letter_of(Form form) { return form == Form::kTransposed ? 'T' : 'N'; }
@@ -37,8 +72,8 @@ char letter_of(Form form) { return form == Form::kTransposed ? 'T' : 'N'; }
 void gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c) {
   const float beta = c.beta == Beta::kOne ? 1.0F : 0.0F;
   const dnnl_status_t status =
-      dnnl_sgemm(letter_of(a.form), letter_of(b.form), shape.m, shape.n, shape.k, 1.0F, a.data,
-                 a.stride, b.data, b.stride, beta, c.data, c.stride);
+      onednn().sgemm(letter_of(a.form), letter_of(b.form), shape.m, shape.n, shape.k, 1.0F, a.data,
+                     a.stride, b.data, b.stride, beta, c.data, c.stride);
   FM_MACHINE_CHECK(status != dnnl_out_of_memory, core::ExitCode::kOutOfMemory,
                    "a matrix product needs packing memory that the system refuses; use a smaller "
                    "micro batch (m=",
@@ -48,9 +83,9 @@ void gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Targ
 }
 
 std::string gemm_library() {
-  const dnnl_version_t* version = dnnl_version();
+  const dnnl_version_t* version = onednn().version();
   return core::concat("oneDNN ", version->major, '.', version->minor, '.', version->patch, " (",
-                      name_of(dnnl_get_effective_cpu_isa()), ")");
+                      name_of(onednn().effective_isa()), ")");
 }
 
 void set_kernel_threads(int threads) { omp_set_num_threads(threads); }
