@@ -70,8 +70,8 @@ struct TrainOptions {
   checkpoint::Resume resume = checkpoint::Resume::kAuto;
   std::string resume_path;
   int keep_last = 0;
-  bool dry_run = false;          // FMEngine: no final save; the plan is printed first
-  std::string dump_gradients;    // safetensors file: gradients of the first step, then stop
+  bool dry_run = false;        // FMEngine: no final save; the plan is printed first
+  std::string dump_gradients;  // safetensors file: gradients of the first step, then stop
   int timeout_ms = 600'000;
   std::string project_name = "fmengine";
   std::string experiment_name = "experiment";

@@ -6,6 +6,7 @@
 
 #include "comm/communicator.h"
 #include "engine/options.h"
+#include "engine/signals.h"
 
 namespace fm::engine {
 
@@ -14,6 +15,7 @@ struct RunContext {
   std::string launch_decision;            // how ranks were found, one line
   std::vector<std::string> report_lines;  // CPU, libraries: for the banner
   bool terminal = false;                  // stdout is a terminal: a live line instead of many
+  SignalInbox* signals = nullptr;         // null: signals act as the system does
 };
 
 // Collective over `world`. Returns the exit code: 0, or 75 after SIGTERM with the state saved.

@@ -1,0 +1,30 @@
+#include "engine/evaluation.h"
+
+#include <algorithm>
+
+namespace fm::engine {
+
+Evaluation::Evaluation(const data::SourceOptions& source, RankState& state, StepRuntime& runtime,
+                       std::int64_t batches)
+    : state_(state),
+      runtime_(runtime),
+      source_(data::open_source(source)),
+      stream_(*source_,
+              {state.plan.shape, state.plan.rules.micros, state.plan.mesh.data, state.at.dp_rank}),
+      samples_(source_->samples_per_epoch()) {
+  if (batches > 0) samples_ = std::min(samples_, batches * state.plan.batch.train_batch);
+}
+
+double Evaluation::run() {
+  double sum = 0.0;
+  std::int64_t valid = 0;
+  for (std::int64_t first = 0; first < samples_; first += state_.plan.batch.train_batch) {
+    stream_.load_step(first, samples_);
+    const StepResult result = runtime_.evaluate_step(stream_);
+    sum += result.loss_sum;
+    valid += result.valid;
+  }
+  return valid > 0 ? sum / static_cast<double>(valid) : 0.0;
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,29 @@
+// The loss on held-out data, by the forward-only program.
+#pragma once
+
+#include <memory>
+
+#include "engine/step_runtime.h"
+
+namespace fm::engine {
+
+// Invariant: every run sees the same samples, in any layout of ranks.
+// Thread:    the rank's thread; collective.
+// Lifetime:  state and runtime outlive it.
+class Evaluation {
+ public:
+  // batches: steps' worth of samples to look at, 0: the whole set once.
+  Evaluation(const data::SourceOptions& source, RankState& state, StepRuntime& runtime,
+             std::int64_t batches);
+
+  double run();  // mean token loss, nats
+
+ private:
+  RankState& state_;
+  StepRuntime& runtime_;
+  std::unique_ptr<data::SampleSource> source_;
+  data::BatchStream stream_;
+  std::int64_t samples_;
+};
+
+}  // namespace fm::engine

@@ -1,0 +1,73 @@
+#include "engine/persistence.h"
+
+#include "checkpoint/hf_folder.h"
+#include "core/check.h"
+#include "engine/tensors.h"
+
+namespace fm::engine {
+namespace {
+
+void fill_random(const TrainOptions& options, const RunModel& run, RankState& state) {
+  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
+    core::ParamEntry entry;
+    entry.name = slice.name;
+    entry.shape = slice.shape;
+    for (int unit = 0; unit < run.model.unit_count(); ++unit) {
+      for (const core::ParamEntry& known : run.model.table(unit).entries()) {
+        if (known.name == slice.name) entry = known;
+      }
+    }
+    model::init_parameter(entry, options.seed, run.config.initializer_range, slice.first,
+                          {slice.data, static_cast<std::size_t>(slice.count.count())});
+  }
+}
+
+void fill_from_folder(const RunModel& run, RankState& state) {
+  const checkpoint::HfFolder folder(run.weights_from);
+  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
+}
+
+}  // namespace
+
+ProgressState fill_state(const TrainOptions& options, const RunModel& run, RankState& state,
+                         const std::optional<checkpoint::FoundCheckpoint>& found) {
+  if (found) {
+    checkpoint::load_checkpoint(*found, checkpoint_files(run.model, options.optimizer),
+                                checkpoint_slices(state, options.optimizer, Part::kKept),
+                                state.world);
+    return progress_from_json(found->state_json);
+  }
+  if (run.weights_from.empty()) {
+    fill_random(options, run, state);
+  } else {
+    fill_from_folder(run, state);
+  }
+  return {};
+}
+
+std::string save_state(const TrainOptions& options, const RunModel& run, RankState& state,
+                       const ProgressState& progress) {
+  checkpoint::SaveRequest request;
+  request.output_dir = options.output_dir;
+  request.step = progress.step;
+  request.files = checkpoint_files(run.model, options.optimizer);
+  request.mine = checkpoint_slices(state, options.optimizer, Part::kOwned);
+  request.state_json = to_json(progress);
+  request.keep_last = options.keep_last;
+  const checkpoint::SaveResult result = checkpoint::save_checkpoint(request, state.world);
+  return result.durable ? "" : result.problem;
+}
+
+void export_model(const TrainOptions& options, const RunModel& run, RankState& state) {
+  checkpoint::ExportRequest request;
+  request.folder = std::filesystem::path(options.output_dir) / "hf";
+  request.config_json = run.config.json;
+  request.tensors = tensor_specs(run.model);
+  request.mine = param_slices(state, Part::kOwned);
+  if (!options.init_ckpt.empty() && checkpoint::has_foreign_tokenizer(options.init_ckpt)) {
+    request.tokenizer_from = options.init_ckpt;
+  }
+  checkpoint::export_hf_folder(request, state.world);
+}
+
+}  // namespace fm::engine

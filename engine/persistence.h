@@ -1,0 +1,24 @@
+// Saving, resuming and exporting a run: names what checkpoint writes and reads.
+#pragma once
+
+#include <optional>
+
+#include "engine/progress_state.h"
+#include "engine/rank_state.h"
+#include "engine/run_model.h"
+
+namespace fm::engine {
+
+// Random values by (seed, name), or the tensors of a Hugging Face folder, or a checkpoint.
+// Collective. Returns where the run stands (step 0 for a fresh one).
+ProgressState fill_state(const TrainOptions& options, const RunModel& run, RankState& state,
+                         const std::optional<checkpoint::FoundCheckpoint>& found);
+
+// Collective. Returns the message of a save that could not be made, "" when it is durable.
+std::string save_state(const TrainOptions& options, const RunModel& run, RankState& state,
+                       const ProgressState& progress);
+
+// Collective. output_dir/hf, for transformers.
+void export_model(const TrainOptions& options, const RunModel& run, RankState& state);
+
+}  // namespace fm::engine

@@ -1,0 +1,196 @@
+#include "engine/plan.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/text.h"
+#include "engine/run_model.h"
+#include "engine/run_plan.h"
+#include "pipeline/simulate.h"
+
+namespace fm::engine {
+namespace {
+
+using pipeline::Op;
+using pipeline::Simulation;
+
+// Time of an instruction in floating-point operations of the model; moving bytes costs nothing.
+double cost_of(const RunPlan& plan, const pipeline::Instruction& at) {
+  const auto forward = [&](int unit) {
+    return plan.account.units[static_cast<std::size_t>(unit)].forward_flops;
+  };
+  switch (at.op) {
+    case Op::kForward:
+    case Op::kRecompute:
+    case Op::kBackwardInput:
+    case Op::kBackwardWeight:
+      return forward(at.unit);
+    case Op::kBackward:
+      return 2.0 * forward(at.unit);
+    case Op::kLoss:
+      return 3.0 * forward(plan.row().head());
+    case Op::kCount:
+    case Op::kLoad:
+    case Op::kSendAct:
+    case Op::kRecvAct:
+    case Op::kSendGrad:
+    case Op::kRecvGrad:
+    case Op::kGather:
+    case Op::kRelease:
+    case Op::kReduce:
+    case Op::kReduceTied:
+    case Op::kNorm:
+    case Op::kFetch:
+    case Op::kUpdate:
+    case Op::kStore:
+    case Op::kPublish:
+    case Op::kReport:
+      return 0.0;
+  }
+  return 0.0;
+}
+
+Simulation simulate_plan(const RunPlan& plan) {
+  return pipeline::simulate(plan.train, plan.row(), [&](const pipeline::Instruction& at, int) {
+    return cost_of(plan, at);
+  });
+}
+
+std::string row_of(const std::string& name, const std::vector<core::Bytes>& values) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "  %-12s", name.c_str());
+  std::string out = text;
+  for (const core::Bytes value : values) {
+    std::snprintf(text, sizeof(text), "%14s", core::human(value).c_str());
+    out += text;
+  }
+  return out + "\n";
+}
+
+std::string rank_map(const RunPlan& plan) {
+  std::string out = "rank map (world rank: pipe, data, model)\n";
+  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    if (rank == 16 && plan.mesh.size() > 20) {
+      out += core::concat("  ... and so on to rank ", plan.mesh.size() - 1, "\n");
+      break;
+    }
+    const core::Mesh::Position at = plan.mesh.position_of(rank);
+    out += core::concat("  ", rank, ": ", at.pipe_rank, ", ", at.dp_rank, ", ", at.tp_rank, "\n");
+  }
+  return out;
+}
+
+std::string units_text(const RunPlan& plan) {
+  std::string out = "units (0 embedding, blocks, last the head)\n";
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
+    const pipeline::UnitRange range = plan.row().ranges[static_cast<std::size_t>(rank)];
+    out += core::concat("  pipe rank ", rank, ": ", range.first, " to ", range.last - 1, "\n");
+  }
+  return out;
+}
+
+std::string memory_text(const RunPlan& plan) {
+  std::vector<pipeline::MemoryForecast> ranks;
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) ranks.push_back(plan.memory(rank));
+  const auto column = [&](auto member) {
+    std::vector<core::Bytes> values;
+    for (const pipeline::MemoryForecast& rank : ranks) values.push_back(member(rank));
+    return values;
+  };
+  using Forecast = pipeline::MemoryForecast;
+  std::string out = "memory per rank, one column per pipe rank\n";
+  out += row_of("params", column([](const Forecast& at) { return at.params; }));
+  out += row_of("grads", column([](const Forecast& at) { return at.grads; }));
+  out += row_of("optimizer", column([](const Forecast& at) { return at.optimizer; }));
+  out += row_of("slots", column([](const Forecast& at) { return at.slots; }));
+  out += row_of("scratch", column([](const Forecast& at) { return at.scratch; }));
+  out += row_of("activations", column([](const Forecast& at) { return at.activations; }));
+  out += row_of("total", column([](const Forecast& at) { return at.total(); }));
+  return out;
+}
+
+std::string wire_text(const RunPlan& plan) {
+  std::string out = "bytes sent per rank and step\n";
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
+    out += core::concat("  pipe rank ", rank, ":");
+    const auto wire =
+        pipeline::wire_bytes(plan.train[static_cast<std::size_t>(rank)], plan.account, rank);
+    for (const auto& [picture, bytes] : wire) {
+      if (bytes.count() > 0) out += core::concat("  ", picture, " ", core::human(bytes));
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string programs_text(const RunPlan& plan) {
+  std::string out = "programs (see pipeline/instruction.h for the pictures)\n";
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
+    out += core::concat("  pipe rank ", rank, ": ",
+                        pipeline::print(plan.train[static_cast<std::size_t>(rank)]), "\n");
+  }
+  return out;
+}
+
+nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
+  const core::Mesh::Position at = plan.mesh.position_of(world_rank);
+  const pipeline::MemoryForecast memory = plan.memory(at.pipe_rank);
+  return {{"world_rank", world_rank},
+          {"pipe_rank", at.pipe_rank},
+          {"dp_rank", at.dp_rank},
+          {"tp_rank", at.tp_rank},
+          {"params_bytes", memory.params.count()},
+          {"grads_bytes", memory.grads.count()},
+          {"optimizer_bytes", memory.optimizer.count()},
+          {"slots_bytes", memory.slots.count()},
+          {"scratch_bytes", memory.scratch.count()},
+          {"activations_bytes", memory.activations.count()}};
+}
+
+}  // namespace
+
+std::string plan_text(const TrainOptions& options, int world_size) {
+  const RunModel run = open_run_model(options);
+  const RunPlan plan = make_run_plan(options, run.model, world_size);
+  char bubble[32];
+  std::snprintf(bubble, sizeof(bubble), "%.4f", simulate_plan(plan).bubble());
+  std::string out = core::concat(
+      "plan for ", world_size, " ranks: pipe ", plan.mesh.pipe, " x data ", plan.mesh.data,
+      " x model ", plan.mesh.model, ", ZeRO stage ", options.zero_stage, "\n", "batch ",
+      plan.batch.train_batch, " = micro ", plan.batch.micro_batch, " x accumulation ",
+      plan.batch.accumulation, " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
+      " tokens per step\n");
+  out += rank_map(plan) + units_text(plan) + memory_text(plan) + wire_text(plan);
+  out += core::concat("predicted bubble ", bubble, " (idle share of the pipe, by FLOPs)\n");
+  return out + programs_text(plan);
+}
+
+std::string plan_json(const TrainOptions& options, int world_size) {
+  const RunModel run = open_run_model(options);
+  const RunPlan plan = make_run_plan(options, run.model, world_size);
+  nlohmann::json json;
+  json["world_size"] = world_size;
+  json["mesh"] = {{"pipe", plan.mesh.pipe}, {"data", plan.mesh.data}, {"model", plan.mesh.model}};
+  json["batch"] = {{"train_batch_size", plan.batch.train_batch},
+                   {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
+                   {"gradient_accumulation_steps", plan.batch.accumulation}};
+  json["zero_stage"] = options.zero_stage;
+  json["tokens_per_step"] = plan.tokens_per_step();
+  json["flops_per_step"] = plan.flops_per_step();
+  json["bubble"] = simulate_plan(plan).bubble();
+  for (int rank = 0; rank < world_size; ++rank) json["ranks"].push_back(rank_json(plan, rank));
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    json["programs"].push_back(pipeline::print(plan.train[index]));
+    nlohmann::json wire = nlohmann::json::object();
+    for (const auto& [picture, bytes] :
+         pipeline::wire_bytes(plan.train[index], plan.account, rank)) {
+      wire[picture] = bytes.count();
+    }
+    json["wire_bytes"].push_back(wire);
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace fm::engine

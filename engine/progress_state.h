@@ -1,0 +1,25 @@
+// Where a run stands: what a checkpoint must remember beside tensors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fm::engine {
+
+struct ProgressState {
+  std::int64_t step = 0;     // finished steps, skipped ones included
+  std::int64_t samples = 0;  // consumed samples: the data position
+  std::int64_t applied = 0;  // updates that were not skipped: scheduler and Adam count
+  std::int64_t skipped = 0;
+  std::int64_t consecutive_skips = 0;
+  std::uint64_t seed = 0;  // of data order and initial weights
+  std::string data;        // fingerprint of the data source
+  std::string optimizer;   // its kind: moments on disk are named after it
+  std::string arithmetic;  // GEMM library and instruction set, for the record
+};
+
+std::string to_json(const ProgressState& state);
+// MachineError (12) when a field is missing or has another type.
+ProgressState progress_from_json(const std::string& text);
+
+}  // namespace fm::engine

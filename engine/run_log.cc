@@ -1,0 +1,164 @@
+#include "engine/run_log.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::engine {
+namespace {
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[512];
+  std::snprintf(text, sizeof(text), pattern, values...);
+  return text;
+}
+
+std::string number(const char* pattern, double value) {
+  return std::isfinite(value) ? format(pattern, value) : "null";
+}
+
+std::string with_commas(double value) {
+  std::string digits = format("%.0f", value);
+  for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string megabytes(core::Bytes bytes) {
+  return format("%.1f", static_cast<double>(bytes.count()) / 1e6);
+}
+
+}  // namespace
+
+std::string text_of(const StepLine& line) {
+  std::string out =
+      format("step %lld/%lld loss %.4f lr %.2e grad_norm %.4g", static_cast<long long>(line.step),
+             static_cast<long long>(line.last_step), line.loss, line.lr, line.grad_norm);
+  out += " tokens/s " + with_commas(line.tokens_per_second());
+  out += format(" GFLOP/s %.1f", line.gflops()) + " mem " + core::human(line.mem_peak);
+  if (line.skipped) out += " SKIPPED";
+  if (line.eval_loss) {
+    out += format(" eval_loss %.4f perplexity %.4g", *line.eval_loss, std::exp(*line.eval_loss));
+  }
+  return out;
+}
+
+std::string json_of(const StepLine& line) {
+  std::string out = "{\"step\": " + std::to_string(line.step);
+  out += ", \"loss\": " + number("%.9g", line.loss) + ", \"lr\": " + number("%.9g", line.lr);
+  out += ", \"grad_norm\": " + number("%.17g", line.grad_norm);
+  out += ", \"tokens\": " + std::to_string(line.tokens);
+  out += ", \"tokens_per_second\": " + number("%.6g", line.tokens_per_second());
+  out += ", \"gflops\": " + number("%.6g", line.gflops());
+  out += ", \"step_time\": " + number("%.6g", line.step_time_s);
+  out += ", \"phases\": {";
+  for (std::size_t at = 0; at < core::kPhaseCount; ++at) {
+    const auto phase = static_cast<core::Phase>(at);
+    out += (at == 0 ? "\"" : ", \"") + std::string(core::name_of(phase)) +
+           "\": " + number("%.3f", line.phases.ms(phase));
+  }
+  out += std::string("}, \"skipped\": ") + (line.skipped ? "true" : "false");
+  out += ", \"mem_peak_bytes\": " + std::to_string(line.mem_peak.count());
+  if (line.eval_loss) {
+    out += ", \"eval_loss\": " + number("%.9g", *line.eval_loss) +
+           ", \"perplexity\": " + number("%.9g", std::exp(*line.eval_loss));
+  }
+  return out + "}";
+}
+
+std::string banner(const TrainOptions& options, const RunModel& run, const RunPlan& plan,
+                   const RunContext& context, const std::string& data) {
+  double parameters = 0.0;
+  for (int unit = 0; unit < run.model.unit_count(); ++unit) {
+    parameters += static_cast<double>(run.model.table(unit).parameters().count());
+  }
+  const model::LlamaConfig& config = run.config;
+  std::string out = "fmengine: " + options.project_name + " / " + options.experiment_name + "\n";
+  out += core::concat("  model      Llama, ", core::human_count(parameters), " parameters: hidden ",
+                      config.hidden, ", layers ", config.layers, ", heads ", config.heads, " (kv ",
+                      config.kv_heads, "), ffn ", config.ffn, ", vocabulary ", config.vocab,
+                      config.tied ? ", tied" : "", "\n");
+  out += core::concat("  weights    ",
+                      run.weights_from.empty() ? core::concat("random, seed ", options.seed)
+                                               : run.weights_from.string(),
+                      "\n");
+  out += core::concat("  data       ", data, "\n");
+  out += core::concat("  ranks      ", plan.mesh.size(), " = pipe ", plan.mesh.pipe, " x data ",
+                      plan.mesh.data, " x model ", plan.mesh.model, "; ", context.launch_decision,
+                      "\n");
+  out += core::concat("  ZeRO       stage ", options.zero_stage, ", sums in ",
+                      options.sum_order == core::SumOrder::kFast ? "fast" : "canonical",
+                      " order, recomputation ", options.recompute ? "on" : "off", "\n");
+  out +=
+      core::concat("  batch      ", plan.batch.train_batch, " samples = ", plan.batch.micro_batch,
+                   " per micro-batch x ", plan.batch.accumulation, " accumulation x ",
+                   plan.mesh.data, " data ranks; ", plan.tokens_per_step(), " tokens per step\n");
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
+    const pipeline::MemoryForecast memory = plan.memory(rank);
+    out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",
+                        megabytes(memory.params), ", grads ", megabytes(memory.grads),
+                        ", optimizer ", megabytes(memory.optimizer), ", slots ",
+                        megabytes(memory.slots), ", scratch ", megabytes(memory.scratch),
+                        ", activations ", megabytes(memory.activations), "\n");
+  }
+  for (const std::string& line : context.report_lines) out += "  " + line + "\n";
+  for (const std::string& note : options.notes) out += "  note       " + note + "\n";
+  return out;
+}
+
+RunLog::RunLog(const TrainOptions& options, const RunContext& context, bool speaks)
+    : speaks_(speaks), terminal_(context.terminal), log_steps_(options.log_steps) {
+  if (!speaks) return;
+  const std::string path = (std::filesystem::path(options.output_dir) / "metrics.jsonl").string();
+  metrics_ = std::fopen(path.c_str(), "ae");
+  FM_MACHINE_CHECK(metrics_ != nullptr, core::ExitCode::kStorageFailed,
+                   "the output directory must be writable; choose another --output_dir (", path,
+                   ")");
+}
+
+RunLog::~RunLog() {
+  end_live_line();
+  if (metrics_ != nullptr) std::fclose(metrics_);
+}
+
+void RunLog::step(const StepLine& line) {
+  if (!speaks_) return;
+  std::fprintf(metrics_, "%s\n", json_of(line).c_str());
+  std::fflush(metrics_);
+  const bool due = log_steps_ > 0 && (line.step % log_steps_ == 0 || line.step == line.last_step);
+  const bool keep = line.skipped || line.eval_loss.has_value();
+  if (!due && !keep) return;
+  if (terminal_ && !keep && line.step != line.last_step) {
+    std::printf("\r\033[K%s", text_of(line).c_str());
+    live_ = true;
+  } else {
+    if (live_) std::printf("\r\033[K");
+    live_ = false;
+    std::printf("%s\n", text_of(line).c_str());
+  }
+  std::fflush(stdout);
+}
+
+void RunLog::say(const std::string& text) {
+  if (!speaks_) return;
+  end_live_line();
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+void RunLog::warn(const std::string& text) {
+  if (!speaks_) return;
+  end_live_line();
+  std::fprintf(stderr, "fmengine: %s\n", text.c_str());
+}
+
+void RunLog::end_live_line() {
+  if (live_) std::printf("\n");
+  live_ = false;
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,70 @@
+// What the user sees: the start banner, the line of a step, and output_dir/metrics.jsonl.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "core/trace.h"
+#include "engine/run_model.h"
+#include "engine/run_plan.h"
+#include "engine/trainer.h"
+
+namespace fm::engine {
+
+// Everything about one finished step, the same on every rank but the times.
+struct StepLine {
+  std::int64_t step = 0;
+  std::int64_t last_step = 0;
+  double loss = 0.0;
+  double lr = 0.0;
+  double grad_norm = 0.0;
+  std::int64_t tokens = 0;
+  double step_time_s = 0.0;
+  double flops = 0.0;
+  bool skipped = false;
+  core::Bytes mem_peak;
+  core::PhaseClock phases;
+  std::optional<double> eval_loss;
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / step_time_s; }
+  double gflops() const { return flops / step_time_s / 1e9; }
+};
+
+// "step 12/100 loss 5.4321 lr 3.00e-04 grad_norm 1.23 tokens/s 1,234 GFLOP/s 12.3 mem 345.0 MB"
+std::string text_of(const StepLine& line);
+// One JSON object, loss with 9 and grad_norm with 17 significant digits; null for what is not
+// finite.
+std::string json_of(const StepLine& line);
+
+// Lines of the start banner.
+std::string banner(const TrainOptions& options, const RunModel& run, const RunPlan& plan,
+                   const RunContext& context, const std::string& data);
+
+// Writes to stdout and metrics.jsonl; on ranks other than 0 it is silent.
+//
+// Invariant: every line of the file is a whole JSON object; it is only appended to.
+// Thread:    the rank's thread.
+// Lifetime:  owns the file.
+class RunLog {
+ public:
+  RunLog(const TrainOptions& options, const RunContext& context, bool speaks);
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  void step(const StepLine& line);
+  void say(const std::string& text);   // one plain line on stdout
+  void warn(const std::string& text);  // one line on stderr
+
+ private:
+  void end_live_line();
+
+  bool speaks_;
+  bool terminal_;
+  std::int64_t log_steps_;
+  bool live_ = false;  // a live line stands on the terminal
+  std::FILE* metrics_ = nullptr;
+};
+
+}  // namespace fm::engine

@@ -1,0 +1,55 @@
+#include "engine/run_model.h"
+
+#include "checkpoint/hf_folder.h"
+#include "core/byte_ids.h"
+#include "core/check.h"
+
+namespace fm::engine {
+namespace {
+
+bool is_jsonl(const TrainOptions& options) {
+  switch (options.data_format) {
+    case data::DataFormat::kJsonl:
+      return true;
+    case data::DataFormat::kTokensI32:
+      return false;
+    case data::DataFormat::kAuto:
+      break;
+  }
+  const std::string extension = std::filesystem::path(options.data_path).extension().string();
+  return extension != ".bin" && extension != ".i32";
+}
+
+void check_tokenizer(const TrainOptions& options, const RunModel& run) {
+  if (!is_jsonl(options) || options.data_path.empty()) return;
+  FM_USER_CHECK(
+      options.init_ckpt.empty() || !checkpoint::has_foreign_tokenizer(options.init_ckpt),
+      "text is tokenised with the built-in byte tokenizer only, and this model has its own; "
+      "tokenise the data beforehand and pass --data_format tokens_i32 (flat little-endian int32 "
+      "ids) (init_ckpt=",
+      options.init_ckpt, ", data_path=", options.data_path, ")");
+  FM_USER_CHECK(run.config.vocab >= core::kByteVocab,
+                "the built-in byte tokenizer needs a vocabulary of at least ", core::kByteVocab,
+                " ids; use such a model or --data_format tokens_i32 (vocab_size=", run.config.vocab,
+                ")");
+}
+
+}  // namespace
+
+RunModel open_run_model(const TrainOptions& options) {
+  FM_USER_CHECK(options.init_ckpt.empty() != options.model_config.empty(),
+                "exactly one of --init_ckpt DIR (a Hugging Face folder) and --model_config FILE (a "
+                "config.json, random weights) is required (init_ckpt=\"",
+                options.init_ckpt, "\", model_config=\"", options.model_config, "\")");
+  RunModel run;
+  const bool folder = !options.init_ckpt.empty();
+  const auto config = folder ? std::filesystem::path(options.init_ckpt) / "config.json"
+                             : std::filesystem::path(options.model_config);
+  run.config = model::read_llama_config(config);
+  if (folder && !options.pretrain) run.weights_from = options.init_ckpt;
+  check_tokenizer(options, run);
+  run.model = model::make_llama(run.config, options.no_decay);
+  return run;
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,147 @@
+#include "engine/tensors.h"
+
+#include <cstdio>
+#include <filesystem>
+
+#include "checkpoint/durable_file.h"
+#include "checkpoint/slice_places.h"
+
+namespace fm::engine {
+namespace {
+
+using checkpoint::FileSlice;
+using checkpoint::FileSpec;
+using checkpoint::TensorSpec;
+using core::Home;
+
+std::vector<TensorSpec> specs_of(const core::ParamTable& table) {
+  std::vector<TensorSpec> out;
+  for (const core::ParamEntry& entry : table.entries()) out.push_back({entry.name, entry.shape});
+  return out;
+}
+
+std::string file_name(const std::string& kind, int unit) {
+  char name[64];
+  std::snprintf(name, sizeof(name), "-%04d.safetensors", unit);
+  return kind + name;
+}
+
+// Flat elements of a group that a rank names, and where they lie in a buffer kept under `home`.
+struct Run {
+  core::Elements first;
+  core::Elements count;
+  std::int64_t at = 0;  // from the start of the kept buffer
+};
+Run run_of(const zero::GroupLayout& layout, int group, Home home, Part part) {
+  const core::Elements kept_first = layout.first(group, home);
+  if (part == Part::kKept) return {kept_first, layout.kept(group, home), 0};
+  const core::Elements first = layout.slice_first(group);
+  return {first, layout.at(group).map.slice(), (first - kept_first).count()};
+}
+
+bool takes_part(const zero::Group& group, Part part) {
+  return part == Part::kKept ? group.alias < 0 : !group.tied_end;
+}
+
+// File index of a group: the tied end is stored with the embedding.
+int file_unit(const zero::Group& group) { return group.tied_end ? 0 : group.unit; }
+
+void append(std::vector<FileSlice>& out, const std::string& file,
+            std::vector<core::TensorSlice> slices) {
+  for (core::TensorSlice& slice : slices) out.push_back({file, std::move(slice)});
+}
+
+}  // namespace
+
+std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
+  std::vector<core::TensorSlice> out;
+  const zero::GroupLayout& layout = state.layout;
+  for (int group = 0; group < layout.count(); ++group) {
+    if (!takes_part(layout.at(group), part)) continue;
+    const Run run = run_of(layout, group, layout.plan.params, part);
+    for (core::TensorSlice& slice : zero::cut_slices(*layout.at(group).table, run.first, run.count,
+                                                     state.params.kept(group) + run.at)) {
+      out.push_back(std::move(slice));
+    }
+  }
+  return out;
+}
+
+std::vector<core::TensorSlice> gradient_slices(RankState& state) {
+  std::vector<core::TensorSlice> out;
+  const zero::GroupLayout& layout = state.layout;
+  for (int group = 0; group < layout.count(); ++group) {
+    if (layout.at(group).tied_end) continue;
+    for (core::TensorSlice& slice :
+         zero::cut_slices(*layout.at(group).table, layout.slice_first(group),
+                          layout.at(group).map.slice(), state.grads.slice(group))) {
+      out.push_back(std::move(slice));
+    }
+  }
+  return out;
+}
+
+std::vector<TensorSpec> tensor_specs(const model::Model& model) {
+  std::vector<TensorSpec> out;
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    for (TensorSpec& spec : specs_of(model.table(unit))) out.push_back(std::move(spec));
+  }
+  return out;
+}
+
+std::vector<FileSpec> checkpoint_files(const model::Model& model,
+                                       const optim::OptimizerOptions& optimizer) {
+  std::vector<FileSpec> files;
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    const std::vector<TensorSpec> specs = specs_of(model.table(unit));
+    files.push_back({file_name("weights", unit), specs});
+    for (int index = 0; index < optim::moments_of(optimizer); ++index) {
+      files.push_back({file_name(optim::moment_name(optimizer, index), unit), specs});
+    }
+  }
+  return files;
+}
+
+std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::OptimizerOptions& optimizer,
+                                         Part part) {
+  std::vector<FileSlice> out;
+  const zero::GroupLayout& layout = state.layout;
+  for (int group = 0; group < layout.count(); ++group) {
+    const zero::Group& at = layout.at(group);
+    if (!takes_part(at, part)) continue;
+    const Run weights = run_of(layout, group, layout.plan.params, part);
+    append(out, file_name("weights", file_unit(at)),
+           zero::cut_slices(*at.table, weights.first, weights.count,
+                            state.params.kept(group) + weights.at));
+    const Run moments = run_of(layout, group, layout.plan.optimizer, part);
+    for (int index = 0; index < state.optimizer.moments(); ++index) {
+      append(out, file_name(optim::moment_name(optimizer, index), file_unit(at)),
+             zero::cut_slices(*at.table, moments.first, moments.count,
+                              state.optimizer.kept(group, index) + moments.at));
+    }
+  }
+  return out;
+}
+
+void dump_gradients(const std::string& path, RankState& state) {
+  const std::vector<FileSpec> files = {{path, tensor_specs(state.model)}};
+  const std::vector<checkpoint::SafetensorsPlan> plans = {checkpoint::plan_f32(files[0].tensors)};
+  if (state.world.rank() == 0) {
+    std::filesystem::remove(path);
+    auto file = checkpoint::WritableFile::create(path, plans[0].file_bytes);
+    file.write_at(core::Bytes(0), std::as_bytes(std::span(plans[0].head)));
+    file.sync_and_close();
+  }
+  state.world.barrier().wait();
+  std::vector<FileSlice> mine;
+  append(mine, path, gradient_slices(state));
+  auto file = checkpoint::WritableFile::open(path);
+  for (const checkpoint::SlicePlace& place : checkpoint::place_slices(files, plans, mine)) {
+    const auto count = static_cast<std::size_t>(place.slice->count.count());
+    file.write_at(place.begin, std::as_bytes(std::span(place.slice->data, count)));
+  }
+  file.sync_and_close();
+  state.world.barrier().wait();
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,33 @@
+// The named tensors behind a rank's flat buffers, for everything that reads or writes files.
+#pragma once
+
+#include <vector>
+
+#include "checkpoint/tensor_files.h"
+#include "engine/rank_state.h"
+
+namespace fm::engine {
+
+// Which part of its state a rank names: what it keeps (to fill), or what it owns (to write, so that
+// all ranks together cover every tensor once).
+enum class Part : std::uint8_t { kKept, kOwned };
+
+// Parameters of this rank. Kept: every group; owned: slices, the tied matrix at the embedding only.
+std::vector<core::TensorSlice> param_slices(RankState& state, Part part);
+// Finished gradient sums of this rank's slices.
+std::vector<core::TensorSlice> gradient_slices(RankState& state);
+
+// All tensors of the model in unit order, the tied matrix once.
+std::vector<checkpoint::TensorSpec> tensor_specs(const model::Model& model);
+
+// Files of a training checkpoint: weights-0003.safetensors and one per moment and unit.
+std::vector<checkpoint::FileSpec> checkpoint_files(const model::Model& model,
+                                                   const optim::OptimizerOptions& optimizer);
+std::vector<checkpoint::FileSlice> checkpoint_slices(RankState& state,
+                                                     const optim::OptimizerOptions& optimizer,
+                                                     Part part);
+
+// Collective: all gradients as one safetensors file.
+void dump_gradients(const std::string& path, RankState& state);
+
+}  // namespace fm::engine

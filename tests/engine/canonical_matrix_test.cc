@@ -1,0 +1,68 @@
+// The promise of the canonical order (ARCHITECTURE, "Order of sums"): ZeRO stage, data ranks,
+// pipeline schedule and recomputation change no bit of losses, norms and weights.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "small_run.h"
+
+namespace fm::engine {
+namespace {
+
+constexpr int kSteps = 5;
+
+enum class Pipe : std::uint8_t { kNone, kOneFOneB, kGPipe };
+
+TrainOptions canonical_options(bool tied) {
+  TrainOptions options = small_options(testing::TempDir() + "/fm_canonical", tied);
+  options.sum_order = core::SumOrder::kCanonical;
+  return options;
+}
+
+const RunTrace& reference(bool tied) {
+  static const RunTrace untied_run = run_small(canonical_options(false), 1, kSteps);
+  static const RunTrace tied_run = run_small(canonical_options(true), 1, kSteps);
+  return tied ? tied_run : untied_run;
+}
+
+using Cell = std::tuple<int, int, Pipe, bool, bool>;  // zero, dp, pipe, recompute, tied
+class CanonicalMatrix : public testing::TestWithParam<Cell> {};
+
+TEST_P(CanonicalMatrix, EqualsOneRankBitForBit) {
+  const auto [zero_stage, dp_size, pipe, recompute, tied] = GetParam();
+  TrainOptions options = canonical_options(tied);
+  options.zero_stage = zero_stage;
+  options.recompute = recompute;
+  options.pipe_parallel_size = pipe == Pipe::kNone ? 1 : 2;
+  options.schedule = pipe == Pipe::kGPipe ? ScheduleKind::kGPipe : ScheduleKind::kOneFOneB;
+  const RunTrace trace = run_small(options, dp_size, kSteps);
+  ASSERT_EQ(trace.losses.size(), static_cast<std::size_t>(kSteps));
+  EXPECT_EQ(first_difference(reference(tied), trace), "");
+}
+
+std::string name_of_cell(const testing::TestParamInfo<Cell>& info) {
+  const auto [zero_stage, dp_size, pipe, recompute, tied] = info.param;
+  const char* const pipes[] = {"NoPipe", "OneFOneB", "GPipe"};
+  return "Zero" + std::to_string(zero_stage) + "Dp" + std::to_string(dp_size) +
+         pipes[static_cast<int>(pipe)] + (recompute ? "Recompute" : "Keep") +
+         (tied ? "Tied" : "Untied");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CanonicalMatrix,
+                         testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(1, 2, 4),
+                                          testing::Values(Pipe::kNone, Pipe::kOneFOneB,
+                                                          Pipe::kGPipe),
+                                          testing::Bool(), testing::Bool()),
+                         name_of_cell);
+
+TEST(CanonicalMatrix, TheReferenceLearnsAndClips) {
+  for (const bool tied : {false, true}) {
+    const RunTrace& run = reference(tied);
+    EXPECT_NEAR(run.losses.front(), 6.655, 0.1);  // ln 777
+    EXPECT_NE(run.losses.front(), run.losses.back());
+    for (const double norm : run.norms) EXPECT_GT(norm, 0.05);  // the clipping threshold
+  }
+}
+
+}  // namespace
+}  // namespace fm::engine

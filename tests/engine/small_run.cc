@@ -1,0 +1,122 @@
+#include "small_run.h"
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <random>
+
+#include "comm/thread_world.h"
+#include "core/check.h"
+#include "engine/persistence.h"
+#include "engine/step_runtime.h"
+#include "engine/tensors.h"
+
+namespace fm::engine {
+namespace {
+
+void write_tokens(const std::string& path) {
+  if (std::filesystem::exists(path)) return;
+  std::mt19937 random(7);
+  std::vector<std::int32_t> ids(17 * 40);
+  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random() % 777);
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(ids.data()),
+             static_cast<std::streamsize>(ids.size() * sizeof(std::int32_t)));
+}
+
+void write_config(const std::string& path, bool tied) {
+  std::ofstream(path) << R"({"model_type": "llama", "hidden_size": 96, "num_hidden_layers": 5,
+    "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 250,
+    "vocab_size": 777, "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "tie_word_embeddings": )"
+                      << (tied ? "true" : "false") << "}";
+}
+
+StepRequest request_of(const TrainOptions& options, int step) {
+  StepRequest request;
+  request.step = step;
+  request.scalars.lr = options.optimizer.lr;
+  request.scalars.step = step;
+  request.gradient_clipping = options.gradient_clipping;
+  return request;
+}
+
+}  // namespace
+
+TrainOptions small_options(const std::string& folder, bool tied) {
+  std::filesystem::create_directories(folder);
+  TrainOptions options;
+  options.model_config = folder + (tied ? "/tied.json" : "/untied.json");
+  options.data_path = folder + "/tokens.bin";
+  write_config(options.model_config, tied);
+  write_tokens(options.data_path);
+  options.data_format = data::DataFormat::kTokensI32;
+  options.max_seq_len = 16;
+  options.batch = {4, 1, {}};
+  options.optimizer.lr = 1e-2;
+  options.optimizer.weight_decay = 0.1;
+  options.gradient_clipping = 0.05;
+  return options;
+}
+
+RunTrace run_small(TrainOptions options, int dp_size, int steps) {
+  RunTrace trace;
+  std::mutex mutex;
+  const int ranks = options.pipe_parallel_size * dp_size;
+  comm::run_ranks(
+      ranks,
+      [&](comm::Communicator& world) {
+        core::Ledger ledger;
+        core::PhaseClock clock;
+        const RunModel run = open_run_model(options);
+        const RunPlan plan = make_run_plan(options, run.model, world.size());
+        RankState state(options, plan, run.model, world, ledger);
+        fill_state(options, run, state, std::nullopt);
+        const auto source = data::open_source({.path = options.data_path,
+                                               .format = options.data_format,
+                                               .seq_len = options.max_seq_len,
+                                               .vocab = run.config.vocab});
+        data::BatchStream stream(*source,
+                                 {plan.shape, plan.rules.micros, dp_size, state.at.dp_rank});
+        StepRuntime runtime(state, clock);
+        for (int step = 1; step <= steps; ++step) {
+          stream.load_step((step - 1) * plan.batch.train_batch);
+          const StepResult result = runtime.train_step(stream, request_of(options, step));
+          if (world.rank() != 0) continue;
+          trace.losses.push_back(result.loss);
+          trace.norms.push_back(result.grad_norm);
+        }
+        const std::scoped_lock lock(mutex);
+        for (const core::TensorSlice& slice : param_slices(state, Part::kOwned)) {
+          std::int64_t numel = 1;
+          for (const std::int64_t dim : slice.shape) numel *= dim;
+          std::vector<float>& whole = trace.weights[slice.name];
+          whole.resize(static_cast<std::size_t>(numel));
+          std::copy_n(slice.data, slice.count.count(), whole.begin() + slice.first.count());
+        }
+      },
+      60'000);
+  return trace;
+}
+
+std::string first_difference(const RunTrace& a, const RunTrace& b) {
+  for (std::size_t step = 0; step < a.losses.size(); ++step) {
+    if (a.losses[step] != b.losses.at(step)) {
+      return core::concat("loss of step ", step + 1, ": ", a.losses[step], " and ", b.losses[step]);
+    }
+    if (a.norms[step] != b.norms.at(step)) {
+      return core::concat("norm of step ", step + 1, ": ", a.norms[step], " and ", b.norms[step]);
+    }
+  }
+  if (a.weights.size() != b.weights.size()) return "different tensors";
+  for (const auto& [name, values] : a.weights) {
+    const std::vector<float>& other = b.weights.at(name);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != other.at(i)) {
+        return core::concat(name, " element ", i, ": ", values[i], " and ", other[i]);
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace fm::engine
