@@ -24,7 +24,11 @@ if(NOT FM_SANITIZE)
   target_link_options(fm_torch INTERFACE -Wl,--allow-shlib-undefined)
 
   find_package(MPI REQUIRED COMPONENTS C)
-  find_library(FM_DNNL dnnl REQUIRED)
-  add_library(fm_dnnl INTERFACE)
-  target_link_libraries(fm_dnnl INTERFACE ${FM_DNNL})
+  # oneDNN is loaded at run time (kernels/gemm_onednn.cc); only its header is needed here.
+  find_path(FM_DNNL_HEADER oneapi/dnnl/dnnl.h REQUIRED)
+  # By flag and not by library path: LibTorch's folder holds another libgomp.so.1, and CMake would
+  # warn about the two at every program.
+  add_library(fm_openmp INTERFACE)
+  target_compile_options(fm_openmp INTERFACE -fopenmp)
+  target_link_options(fm_openmp INTERFACE -fopenmp)
 endif()
