@@ -1,0 +1,31 @@
+// MPI underneath: messages by MPI_Isend and MPI_Irecv, polled with MPI_Test so that waits have
+// limits. MPI itself is told nothing else: groups, sums and their order are ours.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/fabric.h"
+#include "comm/roster.h"
+#include "comm/socket.h"
+
+namespace fm::comm {
+
+struct MpiWorld {
+  std::unique_ptr<Fabric> fabric;
+  Roster roster;
+  std::vector<Socket> watch;  // rank 0: by world rank; others: [0] only
+  int refused = 0;            // strangers at the door of the watch
+};
+
+// MPI_Init (FUNNELED), once per process. Throws UserError when MPI counts other ranks than the
+// launcher, MachineError (14) when a rank cannot reach rank 0's watch.
+MpiWorld join_mpi(int world_rank, int world_size, int rendezvous_ms);
+
+// MPI_Finalize: every rank comes here, all transfers are done, no verb is posted afterwards.
+void leave_mpi();
+
+// `world_rank` of the process; every message of world group 0 travels on a copy of MPI_COMM_WORLD.
+std::unique_ptr<Fabric> make_mpi_fabric(int world_rank, Roster roster);
+
+}  // namespace fm::comm

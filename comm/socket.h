@@ -1,0 +1,55 @@
+// TCP sockets as values. IPv4 and IPv6; addresses are numeric text.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/deadline.h"
+
+namespace fm::comm {
+
+// Owns a file descriptor.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket() { close(); }
+
+  int fd() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void close() noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+struct Endpoint {
+  std::string address;
+  int port = 0;
+};
+
+// Listens on a free port of one address of this host. Throws MachineError (14).
+Socket listen_on(const std::string& address);
+int port_of(const Socket& socket);
+// Own address on the way to `host`, e.g. the one that peers of a multi-host job can reach.
+// Throws MachineError (14) when the name does not resolve before the deadline.
+std::string address_towards(const std::string& host, int port, const Deadline& deadline);
+// Addresses of this host that others may reach (no loopback, no link-local).
+std::vector<std::string> own_addresses();
+bool is_loopback(const std::string& address);
+
+// One attempt to connect; a closed Socket when it failed or the deadline passed. The socket is
+// non-blocking, without delay (TCP_NODELAY), and notices a silent host in about 15 s.
+Socket connect_once(const Endpoint& to, const Deadline& deadline);
+// Next connection that waits at the listener, prepared alike; closed when there is none.
+Socket accept_one(const Socket& listener);
+
+// All bytes or nothing: false when the peer closed, or the deadline passed.
+bool send_fully(const Socket& socket, std::span<const std::byte> bytes, const Deadline& deadline);
+bool receive_fully(const Socket& socket, std::span<std::byte> bytes, const Deadline& deadline);
+
+}  // namespace fm::comm

@@ -1,0 +1,118 @@
+#include "comm/world.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "comm/meeting_store.h"
+#include "comm/mpi_world.h"
+#include "comm/peer_communicator.h"
+#include "comm/progress.h"
+#include "comm/solo.h"
+#include "comm/tcp_fabric.h"
+#include "comm/tcp_mesh.h"
+#include "comm/watch.h"
+
+namespace fm::comm {
+namespace {
+
+// A process is member of at most one world, as MPI_Init allows only one: what connect() began and
+// a farewell ends, while the communicator in between may already be gone by an exception.
+//
+// Invariant: watch is set between connect() and a farewell, in worlds of several ranks.
+// Thread:    main.
+// Lifetime:  the process.
+struct Membership {
+  std::unique_ptr<Watch> watch;
+  bool mpi = false;
+};
+
+Membership& membership() {
+  static Membership only;
+  return only;
+}
+
+void begin_watch(const LaunchInfo& launch, const ConnectOptions& options, const Roster& roster,
+                 std::vector<Socket> sockets) {
+  membership().watch = std::make_unique<Watch>(WatchOptions{.world_rank = launch.world_rank,
+                                                            .roster = roster,
+                                                            .farewell_ms = options.timeout_ms,
+                                                            .on_peer_lost = options.on_peer_lost},
+                                               std::move(sockets));
+}
+
+std::unique_ptr<Communicator> world_over(std::unique_ptr<Fabric> fabric, const LaunchInfo& launch,
+                                         const ConnectOptions& options) {
+  Group world{.rank = launch.world_rank};
+  for (int rank = 0; rank < launch.world_size; ++rank) world.world_ranks.push_back(rank);
+  auto progress = std::make_shared<Progress>(std::move(fabric), options.timeout_ms);
+  return std::make_unique<PeerCommunicator>(std::move(progress), std::move(world));
+}
+
+void warn_of_strangers(int refused) {
+  if (refused == 0) return;
+  std::fprintf(stderr, "fmengine: refused %d connections without the token of this job\n", refused);
+}
+
+std::unique_ptr<Communicator> connect_mpi(const LaunchInfo& launch, const ConnectOptions& options) {
+  MpiWorld mpi = join_mpi(launch.world_rank, launch.world_size, options.rendezvous_ms);
+  membership().mpi = true;
+  warn_of_strangers(mpi.refused);
+  begin_watch(launch, options, mpi.roster, std::move(mpi.watch));
+  return world_over(std::move(mpi.fabric), launch, options);
+}
+
+std::unique_ptr<Communicator> connect_tcp(const LaunchInfo& launch, const ConnectOptions& options) {
+  const Deadline deadline(options.rendezvous_ms);
+  const std::string address = address_towards(launch.master_addr, launch.master_port, deadline);
+  const auto store =
+      open_torch_store({.host = launch.master_addr,
+                        .port = launch.master_port,
+                        .serve = launch.world_rank == 0 && !launch.agent_store,
+                        .prefix = core::concat("fmengine/", launch.restart_count, "/"),
+                        .timeout_ms = options.rendezvous_ms});
+  Mesh mesh = build_mesh(*store, {.world_rank = launch.world_rank,
+                                  .world_size = launch.world_size,
+                                  .address = address,
+                                  .rendezvous_ms = deadline.left_ms()});
+  warn_of_strangers(mesh.refused);
+  begin_watch(launch, options, mesh.roster, std::move(mesh.watch));
+  auto world = world_over(make_tcp_fabric({.world_rank = launch.world_rank, .roster = mesh.roster},
+                                          std::move(mesh.data)),
+                          launch, options);
+  world->barrier().wait();  // then nobody needs rank 0's store any more, and it closes
+  return world;
+}
+
+}  // namespace
+
+void print_and_exit(const PeerLoss& loss) {
+  const std::string line = loss.message + "\n";
+  // One write, so that lines of several ranks do not mix; a closed stderr changes nothing.
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) _exit(loss.exit_code);
+  _exit(loss.exit_code);
+}
+
+std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options) {
+  FM_CHECK(membership().watch == nullptr, "a process joins one world only");
+  if (launch.world_size == 1) return make_solo();
+  if (launch.launcher == Launcher::kOpenMpi) return connect_mpi(launch, options);
+  return connect_tcp(launch, options);
+}
+
+void farewell() {
+  Membership& member = membership();
+  if (member.watch != nullptr) member.watch->farewell();
+  member.watch.reset();
+  if (std::exchange(member.mpi, false)) leave_mpi();
+}
+
+void farewell_with_error(int exit_code, const std::string& message) noexcept {
+  Membership& member = membership();
+  if (member.watch == nullptr) return;
+  member.watch->farewell_with_error(exit_code, message);
+  member.watch.reset();
+}
+
+}  // namespace fm::comm

@@ -1,0 +1,172 @@
+// Which launcher: the order of specs/ecosystem.md 4.1, and what each one's variables mean.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "comm/world.h"
+
+namespace fm::comm {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+LaunchInfo launch_with(const Variables& variables) {
+  return detect_launch([&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+std::string refusal_with(const Variables& variables) {
+  try {
+    launch_with(variables);
+  } catch (const core::UserError& error) {
+    EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
+    return error.what();
+  }
+  return "not refused";
+}
+
+// What torchrun 2.x sets for the second of two workers on the second of two hosts.
+const Variables kTorchrun = {{"RANK", "3"},
+                             {"LOCAL_RANK", "1"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_WORLD_SIZE", "2"},
+                             {"MASTER_ADDR", "node0"},
+                             {"MASTER_PORT", "29500"},
+                             {"TORCHELASTIC_RUN_ID", "job7"},
+                             {"TORCHELASTIC_RESTART_COUNT", "2"},
+                             {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+
+TEST(DetectLaunch, AnEmptyEnvironmentIsAWorldOfOne) {
+  const LaunchInfo launch = launch_with({});
+  EXPECT_EQ(launch.launcher, Launcher::kAlone);
+  EXPECT_EQ(launch.world_size, 1);
+  EXPECT_EQ(launch.restart_count, "0");
+}
+
+TEST(DetectLaunch, TorchrunTellsRanksStoreAndRestart) {
+  const LaunchInfo launch = launch_with(kTorchrun);
+  EXPECT_EQ(launch.launcher, Launcher::kEnvironment);
+  EXPECT_EQ(launch.world_rank, 3);
+  EXPECT_EQ(launch.world_size, 4);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 2);
+  EXPECT_EQ(launch.master_addr, "node0");
+  EXPECT_EQ(launch.master_port, 29500);
+  EXPECT_TRUE(launch.agent_store);
+  EXPECT_EQ(launch.restart_count, "2");
+  EXPECT_EQ(launch.run_id, "job7");
+}
+
+TEST(DetectLaunch, OnlyTheWordTrueMeansAgentStore) {
+  Variables variables = kTorchrun;
+  for (const char* const value : {"true", "1", "False", ""}) {
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = value;
+    EXPECT_FALSE(launch_with(variables).agent_store) << value;
+  }
+}
+
+TEST(DetectLaunch, FourVariablesAreEnoughByHand) {
+  const LaunchInfo launch = launch_with(
+      {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", "1234"}});
+  EXPECT_EQ(launch.launcher, Launcher::kEnvironment);
+  EXPECT_EQ(launch.world_size, 2);
+  EXPECT_FALSE(launch.agent_store);
+  EXPECT_EQ(launch.restart_count, "0");
+  EXPECT_TRUE(launch.warnings.empty());
+}
+
+TEST(DetectLaunch, TheDeepSpeedLauncherSaysLocalSize) {
+  const LaunchInfo launch = launch_with({{"RANK", "1"},
+                                         {"WORLD_SIZE", "4"},
+                                         {"LOCAL_RANK", "1"},
+                                         {"LOCAL_SIZE", "4"},
+                                         {"MASTER_ADDR", "a"},
+                                         {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(launch.local_size, 4);
+}
+
+const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "1"},
+                            {"OMPI_COMM_WORLD_SIZE", "2"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                            {"PMIX_RANK", "1"}};
+
+TEST(DetectLaunch, OpenMpiTellsRanks) {
+  const LaunchInfo launch = launch_with(kOpenMpi);
+  EXPECT_EQ(launch.launcher, Launcher::kOpenMpi);
+  EXPECT_EQ(launch.world_rank, 1);
+  EXPECT_EQ(launch.world_size, 2);
+  EXPECT_EQ(launch.local_size, 2);
+  EXPECT_TRUE(launch.warnings.empty());
+}
+
+TEST(DetectLaunch, StaleVariablesUnderMpirunAreIgnoredWithAWarning) {
+  Variables variables = kOpenMpi;
+  variables.insert(
+      {{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "x"}, {"MASTER_PORT", "29500"}});
+  const LaunchInfo launch = launch_with(variables);
+  EXPECT_EQ(launch.launcher, Launcher::kOpenMpi);
+  EXPECT_EQ(launch.world_size, 2);
+  ASSERT_EQ(launch.warnings.size(), 2U);
+  EXPECT_NE(launch.warnings[0].find("RANK=0, OpenMPI says 1"), std::string::npos);
+  EXPECT_NE(launch.warnings[1].find("WORLD_SIZE=8, OpenMPI says 2"), std::string::npos);
+}
+
+// RANK=0 of the shell agrees with rank 0 and disagrees with rank 1: both must choose OpenMPI.
+TEST(DetectLaunch, StaleVariablesThatAgreeOnOneRankDoNotSplitTheJob) {
+  Variables variables = kOpenMpi;
+  variables.insert({{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "x"}, {"MASTER_PORT", "29500"}});
+  for (const char* const rank : {"0", "1"}) {
+    variables["RANK"] = "0";
+    variables["OMPI_COMM_WORLD_RANK"] = rank;
+    EXPECT_EQ(launch_with(variables).launcher, Launcher::kOpenMpi) << rank;
+  }
+}
+
+TEST(DetectLaunch, TorchrunInsideMpirunCountsAsTorchrun) {
+  Variables variables = kTorchrun;
+  variables.insert(kOpenMpi.begin(), kOpenMpi.end());
+  EXPECT_EQ(launch_with(variables).launcher, Launcher::kEnvironment);
+}
+
+TEST(DetectLaunch, ValuesThatAreNoRanksAreRefusedWithTheirText) {
+  Variables variables = kTorchrun;
+  for (const char* const bad : {"two", "-1", "3.0", "", " 3", "99999999999"}) {
+    variables["RANK"] = bad;
+    EXPECT_NE(refusal_with(variables).find(core::concat("RANK=\"", bad, "\"")), std::string::npos);
+  }
+  variables["RANK"] = "4";
+  EXPECT_NE(refusal_with(variables).find("RANK=4, WORLD_SIZE=4"), std::string::npos);
+  variables = kTorchrun;
+  variables["MASTER_PORT"] = "70000";
+  EXPECT_NE(refusal_with(variables).find("MASTER_PORT=70000"), std::string::npos);
+  variables = kTorchrun;
+  variables["LOCAL_RANK"] = "2";
+  EXPECT_NE(refusal_with(variables).find("local rank 2"), std::string::npos);
+  variables = kTorchrun;
+  variables.erase("MASTER_ADDR");
+  EXPECT_NE(refusal_with(variables).find("MASTER_ADDR"), std::string::npos);
+}
+
+TEST(DetectLaunch, ManyProcessesNeverRunAloneSilently) {
+  EXPECT_NE(refusal_with({{"RANK", "1"}, {"WORLD_SIZE", "4"}}).find("MASTER_ADDR=unset"),
+            std::string::npos);
+  EXPECT_NE(refusal_with({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}})
+                .find("SLURM_NTASKS=4"),
+            std::string::npos);
+  EXPECT_NE(refusal_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).find("PMI_SIZE=2"),
+            std::string::npos);
+}
+
+TEST(DetectLaunch, ABareSbatchShellIsAWorldOfOne) {
+  const LaunchInfo launch =
+      launch_with({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "4"}});
+  EXPECT_EQ(launch.launcher, Launcher::kAlone);
+}
+
+}  // namespace
+}  // namespace fm::comm

@@ -1,0 +1,118 @@
+// One rank of a real world, started by tests/comm/processes_test.cc under mpirun, torchrun, or by
+// hand: world_program MODE [arguments]. Writes its pid to $FM_TEST_DIR/pid.<rank> once connected.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/world.h"
+#include "tests/comm/collective_cases.h"
+
+namespace fm::comm {
+namespace {
+
+using Words = std::vector<std::string>;
+
+void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+void sign_in(int rank) {
+  const char* const folder = std::getenv("FM_TEST_DIR");
+  if (folder == nullptr) return;
+  const std::string name = std::string(folder) + "/pid." + std::to_string(rank);
+  std::ofstream(name + ".new") << getpid();
+  std::rename((name + ".new").c_str(), name.c_str());
+}
+
+int run_cases(Communicator& world, const Words&) {
+  run_collective_cases(world);
+  std::cout << "cases hold on " << world.describe() << std::endl;
+  return 0;
+}
+
+// Reduces for ever; somebody kills a rank.
+int reduce_for_ever(Communicator& world, const Words&) {
+  std::vector<float> values(50'000, 1.0F);
+  while (true) world.all_reduce(span_of(values)).wait();
+}
+
+// No message at all: only the watch can notice.
+int idle(Communicator&, const Words&) {
+  sleep_ms(60'000);
+  return 0;
+}
+
+// stop RANK CODE: that rank fails, the others are busy.
+int stop_one(Communicator& world, const Words& words) {
+  if (world.rank() != std::stoi(words.at(0))) return reduce_for_ever(world, {});
+  sleep_ms(200);
+  throw core::UserError(static_cast<core::ExitCode>(std::stoi(words.at(1))), "the file is short");
+}
+
+// exit RANK: that rank ends without a word.
+int exit_one(Communicator& world, const Words& words) {
+  if (world.rank() != std::stoi(words.at(0))) return reduce_for_ever(world, {});
+  sleep_ms(200);
+  std::exit(10);
+}
+
+// Rank 1 is late for a reduction; 500 ms is the limit.
+int hang(Communicator& world, const Words&) {
+  std::vector<float> values(6 * static_cast<std::size_t>(world.size()));
+  std::vector<float> own(6);
+  if (world.rank() == 1) sleep_ms(20'000);
+  world.reduce_scatter(span_of(values), span_of(own)).wait();
+  return 0;
+}
+
+// Ranks disagree about the length.
+int mismatch(Communicator& world, const Words&) {
+  std::vector<float> values(static_cast<std::size_t>(world.rank() == 0 ? 300 : 400));
+  world.all_reduce(span_of(values)).wait();
+  return 0;
+}
+
+// Ranks come to their farewell at different times.
+int part_slowly(Communicator& world, const Words&) {
+  sleep_ms(300 * (world.size() - world.rank()));
+  return 0;
+}
+
+int run(const std::string& mode, const Words& words) {
+  const std::map<std::string, std::function<int(Communicator&, const Words&)>> modes{
+      {"cases", run_cases},   {"reduce", reduce_for_ever}, {"idle", idle},
+      {"stop", stop_one},     {"exit", exit_one},          {"hang", hang},
+      {"mismatch", mismatch}, {"part", part_slowly}};
+  try {
+    const LaunchInfo launch = detect_launch(process_environment());
+    const int timeout_ms = mode == "hang" ? 500 : 20'000;
+    const auto world = connect(launch, {.timeout_ms = timeout_ms, .rendezvous_ms = 10'000});
+    sign_in(world->rank());
+    const int code = modes.at(mode)(*world, words);
+    farewell();
+    return code;
+  } catch (const core::Error& error) {
+    std::cerr << "own error: " << error.what() << std::endl;
+    farewell_with_error(static_cast<int>(error.code()), error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::cerr << "own error: " << error.what() << std::endl;
+    farewell_with_error(1, error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace fm::comm
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) return 10;
+  return fm::comm::run(words[0], {words.begin() + 1, words.end()});
+}
