@@ -19,3 +19,7 @@ foreach(sanitizer IN ITEMS asan:address,undefined tsan:thread)
                                          ${PROJECT_SOURCE_DIR}/build-${name})
   set_tests_properties(sanitize_${name} PROPERTIES LABELS sanitize TIMEOUT 1800 PROCESSORS 2)
 endforeach()
+
+add_test(NAME install_tree COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_install.sh
+                                   ${PROJECT_BINARY_DIR})
+set_tests_properties(install_tree PROPERTIES LABELS system TIMEOUT 120)

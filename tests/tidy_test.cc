@@ -45,8 +45,10 @@ const Limits kLimits = {
             {"cli", everything_below_cli()},
         },
     .may_name_torch = {"comm/tcp_store_torch.cc", "model/attention_torch.cc"},
-    .may_have_state = {"core/fault.cc"},   // the fault registry
-    .may_end_process = {"core/fault.cc"},  // the faults `exit` and `kill`
+    // The fault registry; the one world of a process (MPI_Init allows only one).
+    .may_have_state = {"core/fault.cc", "comm/world.cc"},
+    // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
+    .may_end_process = {"core/fault.cc", "comm/world.cc"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
                          "mpi.h"},
 };
