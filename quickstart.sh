@@ -28,12 +28,15 @@ launcher=(mpirun -np 2 --bind-to core)
 if [ "$(nproc)" -lt 2 ]; then launcher=(mpirun -np 2 --oversubscribe); fi
 if [ "$(id -u)" = 0 ]; then launcher+=(--allow-run-as-root); fi
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
-"${launcher[@]}" build/fmengine-train --deepspeed_config configs/zero2.json \
-  --model_config configs/models/llama-5m-bytes.json --data_path demo/corpus.jsonl \
-  --output_dir demo/run --train_steps "$steps" --save_steps "$steps"
+if [ "$(cat demo/run/latest 2>/dev/null)" = "global_step$steps" ] && [ -e demo/run/hf/config.json ]; then
+  echo "done already (remove demo/run to train again)"
+else
+  "${launcher[@]}" build/fmengine-train --deepspeed_config configs/zero2.json \
+    --model_config configs/models/llama-5m-bytes.json --data_path demo/corpus.jsonl \
+    --output_dir demo/run --train_steps "$steps" --save_steps "$steps"
+fi
 
 say "5/5 200 bytes from the trained model"
-hf_folder=$(ls -d demo/run/hf* | tail -1)
-build/fmengine-generate --ckpt "$hf_folder" --prompt "#include <" --max_new_tokens 200 \
+build/fmengine-generate --ckpt demo/run/hf --prompt "#include <" --max_new_tokens 200 \
   --temperature 0.7 --seed 1
-printf '\n\ncheckpoint: demo/run/%s   Hugging Face folder: %s\n' "$(cat demo/run/latest)" "$hf_folder"
+printf '\n\ncheckpoint:          demo/run/%s\nHugging Face folder: demo/run/hf\n' "$(cat demo/run/latest)"

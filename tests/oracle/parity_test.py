@@ -86,14 +86,14 @@ def shared_reference(case, folder):
 
 
 def check_export(engine, output, steps):
-    """The next step's loss by the training checkpoint is the loss of the exported folder."""
+    """The exported folder's loss on the next step's windows is what the engine finds there."""
     case = engine.case
-    exported = os.path.join(output, "hf")
-    engine.run(os.path.basename(output), steps + 1, "--resume", "must")
-    next_loss = compare.read_metrics(os.path.join(output, "metrics.jsonl"))[-1]["loss"]
     windows = case.micro_batch * case.accumulation * case.data_ranks
     tokens = os.path.join(engine.reference, "tokens.bin")
+    exported = os.path.join(output, "hf")
     loss = hf_loss.loss_of_windows(exported, tokens, case.seq_len, steps * windows, windows)
+    engine.run(os.path.basename(output), steps + 1, "--resume", "must")
+    next_loss = compare.read_metrics(os.path.join(output, "metrics.jsonl"))[-1]["loss"]
     compare.compare_series("exported folder", [loss], [next_loss], 1e-5)
 
 
