@@ -21,6 +21,7 @@ zero::GroupLayout make_group_layout(const RunPlan& plan, const model::Model& mod
   layout.dp_size = plan.mesh.data;
   layout.dp_rank = dp_rank;
   layout.micros = plan.rules.micros;
+  layout.tied = model.tied;
   const auto add = [&](int unit, const core::ParamTable& table, bool tied_end, int alias) {
     layout.groups.push_back({unit, tied_end, alias, &table, {table.elements(), plan.mesh.data}});
   };

@@ -27,6 +27,7 @@ struct GroupLayout {
   int dp_size = 1;
   int dp_rank = 0;
   int micros = 1;
+  bool tied = false;  // the model's head uses the embedding's matrix
 
   int count() const { return static_cast<int>(groups.size()); }
   const Group& at(int group) const { return groups[static_cast<std::size_t>(group)]; }

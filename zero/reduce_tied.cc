@@ -11,6 +11,7 @@ using core::Home;
 TiedReduction::TiedReduction(const GroupLayout& layout, core::Ledger& ledger,
                              comm::Communicator& pipe)
     : layout_(layout), pipe_(pipe) {
+  if (!layout.tied) return;
   for (int group = 0; group < layout.count(); ++group) {
     if (layout.at(group).tied_end) head_ = group;
     if (layout.at(group).unit == 0) embedding_ = group;

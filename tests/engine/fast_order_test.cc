@@ -1,0 +1,77 @@
+// What the fast order promises (ARCHITECTURE, "Order of sums"): at equal data ranks ZeRO 0 = 1 and
+// 2 = 3, all four with one micro-batch per step, pipelines that reduce once equal no pipeline, and
+// every run repeats itself.
+#include <gtest/gtest.h>
+
+#include "small_run.h"
+
+namespace fm::engine {
+namespace {
+
+constexpr int kSteps = 3;
+
+RunTrace fast_run(int zero_stage, int dp_size, bool tied = false, int pipe = 1,
+                  ScheduleKind schedule = ScheduleKind::kOneFOneB) {
+  TrainOptions options = small_options(testing::TempDir() + "/fm_fast", tied);
+  options.zero_stage = zero_stage;
+  options.pipe_parallel_size = pipe;
+  options.schedule = schedule;
+  return run_small(options, dp_size, kSteps);
+}
+
+TEST(FastOrder, ZeroStagesThatReduceOnceAgree) {
+  for (const int dp_size : {1, 2}) {
+    EXPECT_EQ(first_difference(fast_run(0, dp_size), fast_run(1, dp_size)), "");
+    EXPECT_EQ(first_difference(fast_run(0, dp_size, true), fast_run(1, dp_size, true)), "");
+  }
+}
+
+TEST(FastOrder, ZeroStagesThatReduceEveryMicroBatchAgree) {
+  for (const int dp_size : {1, 2}) {
+    EXPECT_EQ(first_difference(fast_run(2, dp_size), fast_run(3, dp_size)), "");
+    EXPECT_EQ(first_difference(fast_run(2, dp_size, true), fast_run(3, dp_size, true)), "");
+  }
+}
+
+TEST(FastOrder, AllStagesAgreeAtOneMicroBatchPerStep) {
+  const RunTrace zero0 = fast_run(0, 4);
+  for (const int zero_stage : {1, 2, 3}) {
+    EXPECT_EQ(first_difference(zero0, fast_run(zero_stage, 4)), "") << zero_stage;
+  }
+}
+
+TEST(FastOrder, PipelinesThatReduceOnceEqualNoPipeline) {
+  for (const int dp_size : {1, 2}) {
+    for (const int zero_stage : {0, 1}) {
+      const RunTrace plain = fast_run(zero_stage, dp_size);
+      EXPECT_EQ(first_difference(plain, fast_run(zero_stage, dp_size, false, 2)), "");
+      EXPECT_EQ(
+          first_difference(plain, fast_run(zero_stage, dp_size, false, 2, ScheduleKind::kGPipe)),
+          "");
+    }
+  }
+}
+
+TEST(FastOrder, EveryStagePipelinesAndRepeatsItself) {
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    const RunTrace once = fast_run(zero_stage, 2, true, 2);
+    EXPECT_EQ(first_difference(once, fast_run(zero_stage, 2, true, 2)), "") << zero_stage;
+  }
+}
+
+// The two orders differ in rounding only; if they did not differ at all, one of them would be idle.
+TEST(FastOrder, DiffersFromCanonicalByRoundingOnly) {
+  TrainOptions options = small_options(testing::TempDir() + "/fm_fast", false);
+  options.sum_order = core::SumOrder::kCanonical;
+  const RunTrace canonical = run_small(options, 1, kSteps);
+  const RunTrace fast = fast_run(0, 1);
+  EXPECT_NE(first_difference(canonical, fast), "");
+  for (int step = 0; step < kSteps; ++step) {
+    const auto at = static_cast<std::size_t>(step);
+    EXPECT_NEAR(canonical.losses[at], fast.losses[at], 1e-5 * fast.losses[at]);
+    EXPECT_NEAR(canonical.norms[at], fast.norms[at], 1e-4 * fast.norms[at]);
+  }
+}
+
+}  // namespace
+}  // namespace fm::engine

@@ -1,0 +1,101 @@
+// The ledger after a run against the plan before it.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "comm/thread_world.h"
+#include "engine/rank_state.h"
+#include "engine/run_model.h"
+#include "small_run.h"
+
+namespace fm::engine {
+namespace {
+
+using core::Account;
+
+struct Owned {
+  std::int64_t params = 0;
+  std::int64_t grads = 0;
+  std::int64_t optimizer = 0;
+};
+
+struct Layout {
+  int zero_stage = 0;
+  int dp_size = 1;
+  int pipe = 1;
+  core::SumOrder order = core::SumOrder::kFast;
+  bool tied = false;
+};
+
+// Builds the state on every rank, checks each account against the plan; returns world rank 0's.
+Owned owned_by(const Layout& layout) {
+  TrainOptions options = small_options(testing::TempDir() + "/fm_memory", layout.tied);
+  options.zero_stage = layout.zero_stage;
+  options.pipe_parallel_size = layout.pipe;
+  options.sum_order = layout.order;
+  Owned out;
+  std::mutex mutex;
+  comm::run_ranks(layout.dp_size * layout.pipe, [&](comm::Communicator& world) {
+    core::Ledger ledger;
+    const RunModel run = open_run_model(options);
+    const RunPlan plan = make_run_plan(options, run.model, world.size());
+    const RankState state(options, plan, run.model, world, ledger);
+    const pipeline::MemoryForecast forecast = plan.memory(state.at.pipe_rank);
+    const std::scoped_lock lock(mutex);
+    EXPECT_EQ(ledger.current(Account::kParams).count(), forecast.params.count());
+    EXPECT_EQ(ledger.current(Account::kGrads).count(), forecast.grads.count());
+    EXPECT_EQ(ledger.current(Account::kOptimizer).count(), forecast.optimizer.count());
+    EXPECT_EQ(ledger.current(Account::kSlots).count(), forecast.slots.count());
+    EXPECT_EQ(ledger.current(Account::kScratch).count(), forecast.scratch.count());
+    EXPECT_EQ(ledger.current(Account::kActivations).count(), forecast.activations.count());
+    if (world.rank() == 0)
+      out = {forecast.params.count(), forecast.grads.count(), forecast.optimizer.count()};
+  });
+  return out;
+}
+
+TEST(Memory, EveryAccountIsWhatThePlanPredicts) {
+  for (const bool tied : {false, true}) {
+    for (const int pipe : {1, 2}) {
+      for (const int zero_stage : {0, 1, 2, 3}) {
+        for (const auto order : {core::SumOrder::kFast, core::SumOrder::kCanonical}) {
+          SCOPED_TRACE(testing::Message() << "tied " << tied << " pipe " << pipe << " ZeRO "
+                                          << zero_stage << " order " << static_cast<int>(order));
+          owned_by({zero_stage, 2, pipe, order, tied});
+        }
+      }
+    }
+  }
+}
+
+// Parameters of the model by hand: embedding and head 777 x 96, per block q and o 96 x 96, k and v
+// 32 x 96, three FFN matrices 250 x 96, two norms, and the last norm. Every flat buffer is padded
+// to whole blocks of 1,024 per owner.
+std::int64_t padded(std::int64_t elements, int owners) {
+  const std::int64_t slice = ((elements + owners - 1) / owners + 1023) / 1024 * 1024;
+  return slice * owners;
+}
+std::int64_t model_elements(int owners) {
+  const std::int64_t block = 2 * 96 * 96 + 2 * 32 * 96 + 3 * 250 * 96 + 2 * 96;
+  return padded(777 * 96, owners) + 5 * padded(block, owners) + padded(777 * 96 + 96, owners);
+}
+
+TEST(Memory, OwnedStateFallsByStageAsTheZeroPaperSays) {
+  for (const int dp_size : {1, 2, 4}) {
+    const std::int64_t whole = model_elements(dp_size) * 4;
+    const std::int64_t share = whole / dp_size;
+    const std::int64_t expected[4][3] = {{whole, whole, 2 * whole},
+                                         {whole, whole, 2 * share},
+                                         {whole, share, 2 * share},
+                                         {share, share, 2 * share}};
+    for (int zero_stage = 0; zero_stage < 4; ++zero_stage) {
+      const Owned owned = owned_by({.zero_stage = zero_stage, .dp_size = dp_size});
+      EXPECT_EQ(owned.params, expected[zero_stage][0]) << zero_stage << " dp " << dp_size;
+      EXPECT_EQ(owned.grads, expected[zero_stage][1]) << zero_stage << " dp " << dp_size;
+      EXPECT_EQ(owned.optimizer, expected[zero_stage][2]) << zero_stage << " dp " << dp_size;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fm::engine
