@@ -34,11 +34,12 @@ class HfFolder {
 bool has_foreign_tokenizer(const std::filesystem::path& folder);
 
 struct ExportRequest {
-  std::filesystem::path folder;          // made if missing; written to a temporary name, renamed
-  std::string config_json;               // text of config.json
-  std::vector<TensorSpec> tensors;       // all tensors in model order, tied ones once
-  std::vector<core::TensorSlice> mine;   // what this rank writes
-  std::filesystem::path tokenizer_from;  // copy its tokenizer files; empty: the byte tokenizer's
+  std::filesystem::path folder;              // made if missing; temporary name, then renamed
+  std::string config_json;                   // text of config.json
+  std::vector<TensorSpec> tensors = {};      // all tensors in model order, tied ones once
+  std::vector<core::TensorSlice> mine = {};  // what this rank writes
+  // Copy its tokenizer files; empty: the byte tokenizer's.
+  std::filesystem::path tokenizer_from = {};
   core::Bytes shard_limit = core::Bytes(5'000'000'000);
 };
 

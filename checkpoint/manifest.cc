@@ -1,6 +1,7 @@
 #include "checkpoint/manifest.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,11 +19,12 @@ constexpr std::string_view kSeal = ",\"crc32c\":\"";
 constexpr std::string_view kSealEnd = "\"}";
 constexpr auto kNoCheckpoint = core::ExitCode::kNoCheckpoint;
 
+// Only what hex_of writes: eight digits, small letters.
 std::uint32_t crc_of_hex(const std::string& text) {
-  std::size_t used = 0;
-  const unsigned long value = text.size() == 8 ? std::stoul(text, &used, 16) : 0;
-  if (used != 8) throw std::runtime_error("a CRC must be 8 hexadecimal digits");
-  return static_cast<std::uint32_t>(value);
+  std::uint32_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (hex_of(value) != text) throw std::runtime_error("a CRC must be 8 hexadecimal digits");
+  return value;
 }
 
 core::Bytes bytes_at(const ordered_json& object, const char* key) {

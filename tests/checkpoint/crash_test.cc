@@ -1,0 +1,64 @@
+// Kill -9 inside every step of the protocol: what was durable before is loadable afterwards, and
+// the next run starts clean.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/fault.h"
+#include "tests/checkpoint/checkpoint_cases.h"
+#include "tests/data/scratch_folder.h"
+
+namespace fm::checkpoint {
+namespace {
+
+constexpr int kRanks = 3;
+
+// A process that saves step after step and is killed at `point` of the last.
+void save_in_a_doomed_process(const std::filesystem::path& output, std::int64_t step,
+                              const std::string& point) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    core::arm_faults(core::concat("step=", step, ",point=", point, ",action=kill"));
+    const OutputLock lock(output);
+    testing::save_state(output, step, kRanks, 1);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << point;
+}
+
+class Crash : public ::testing::TestWithParam<int> {
+ protected:
+  std::string point() const { return "ckpt.S" + std::to_string(GetParam()); }
+  // The rename of S7 is the moment from which the new one counts.
+  bool published() const { return GetParam() > 7; }
+  testing::ScratchFolder folder_;
+};
+
+TEST_P(Crash, BeforeTheFirstSaveIsAFreshStart) {
+  save_in_a_doomed_process(folder_.path(), 1, point());
+  EXPECT_EQ(testing::load_state(folder_.path(), 2), published() ? 1 : -1);
+}
+
+TEST_P(Crash, ThePreviousCheckpointIsLoadable) {
+  ASSERT_TRUE(testing::save_state(folder_.path(), 1, kRanks).durable);
+  save_in_a_doomed_process(folder_.path(), 2, point());
+  EXPECT_EQ(testing::load_state(folder_.path(), 2), published() ? 2 : 1);
+  const OutputLock next(folder_.path());
+  EXPECT_EQ(testing::listing(folder_.path()).find(".tmp-"), std::string::npos);
+  EXPECT_TRUE(testing::save_state(folder_.path(), 2, kRanks, 1).durable);
+  EXPECT_EQ(testing::listing(folder_.path()), "LOCK global_step2 latest");
+}
+
+TEST_P(Crash, TheSameStepWrittenAgainIsAlwaysThere) {
+  ASSERT_TRUE(testing::save_state(folder_.path(), 2, kRanks).durable);
+  save_in_a_doomed_process(folder_.path(), 2, point());
+  EXPECT_EQ(testing::load_state(folder_.path(), 2), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryStep, Crash, ::testing::Range(0, 11));
+
+}  // namespace
+}  // namespace fm::checkpoint

@@ -1,0 +1,222 @@
+#include "checkpoint/hf_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "comm/thread_world.h"
+#include "core/byte_ids.h"
+#include "tests/checkpoint/checkpoint_cases.h"
+#include "tests/checkpoint/safetensors_bytes.h"
+#include "tests/data/scratch_folder.h"
+
+namespace fm::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<TensorSpec> model() { return {{"embed", {6, 4}}, {"norm", {4}}, {"head", {6, 4}}}; }
+
+// Element i of tensor k is 100 k + i. Writes as `ranks` threads.
+void export_model(ExportRequest request, int ranks) {
+  request.tensors = model();
+  comm::run_ranks(ranks, [&](comm::Communicator& world) {
+    ExportRequest mine = request;
+    std::vector<std::vector<float>> memory;
+    for (std::size_t k = 0; k < mine.tensors.size(); ++k) {
+      const std::int64_t count = k == 1 ? 4 : 24;
+      const std::int64_t begin = count * world.rank() / ranks;
+      const std::int64_t end = count * (world.rank() + 1) / ranks;
+      std::vector<float>& floats = memory.emplace_back();
+      for (std::int64_t i = begin; i < end; ++i) {
+        floats.push_back(static_cast<float>(100 * static_cast<std::int64_t>(k) + i));
+      }
+      mine.mine.push_back({.name = mine.tensors[k].name,
+                           .shape = mine.tensors[k].shape,
+                           .first = core::Elements(begin),
+                           .data = floats.data(),
+                           .count = core::Elements(end - begin)});
+    }
+    export_hf_folder(mine, world);
+  });
+}
+
+void expect_model(const fs::path& path) {
+  const HfFolder folder(path);
+  for (std::size_t k = 0; k < 3; ++k) {
+    const std::int64_t count = k == 1 ? 4 : 24;
+    std::vector<float> read(static_cast<std::size_t>(count - 1));
+    folder.read({.name = model()[k].name,
+                 .shape = model()[k].shape,
+                 .first = core::Elements(1),
+                 .data = read.data(),
+                 .count = core::Elements(count - 1)});
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      EXPECT_EQ(read[i], static_cast<float>(100 * k + i + 1));
+    }
+  }
+  EXPECT_EQ(folder.names().size(), 3U);
+  EXPECT_TRUE(folder.contains("norm"));
+  EXPECT_FALSE(folder.contains("lm_head.weight"));
+}
+
+std::string refusal(const fs::path& path) {
+  return testing::message_of<core::UserError>(11, [&] { HfFolder folder(path); });
+}
+
+constexpr const char* kByteFiles = "config.json generation_config.json";
+
+TEST(HfExport, OneFileWhenItFits) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "deep" / "hf";
+  export_model({.folder = out, .config_json = "{\"model_type\": \"llama\"}"}, 3);
+  EXPECT_EQ(testing::listing(out),
+            std::string(kByteFiles) + " model.safetensors tokenizer.json tokenizer_config.json");
+  EXPECT_EQ(testing::listing(scratch.path() / "deep"), "hf");
+  EXPECT_EQ(testing::file_content(out / "config.json"), "{\"model_type\": \"llama\"}");
+  expect_model(out);
+}
+
+// 24 + 4 + 24 floats: 96, 16 and 96 bytes; 112 bytes hold the first two.
+TEST(HfExport, ShardsAtTheLimitWithAnIndex) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}", .shard_limit = core::Bytes(112)}, 2);
+  EXPECT_EQ(testing::listing(out),
+            std::string(kByteFiles) +
+                " model-00001-of-00002.safetensors model-00002-of-00002.safetensors "
+                "model.safetensors.index.json tokenizer.json tokenizer_config.json");
+  const auto index =
+      nlohmann::json::parse(testing::file_content(out / "model.safetensors.index.json"));
+  EXPECT_EQ(index, nlohmann::json::parse(
+                       R"({"metadata":{"total_size":208},"weight_map":{
+                         "embed":"model-00001-of-00002.safetensors",
+                         "norm":"model-00001-of-00002.safetensors",
+                         "head":"model-00002-of-00002.safetensors"}})"));
+  expect_model(out);
+  export_model({.folder = out, .config_json = "{}", .shard_limit = core::Bytes(1)}, 1);
+  EXPECT_TRUE(fs::exists(out / "model-00003-of-00003.safetensors"));
+  expect_model(out);
+}
+
+TEST(HfExport, AnExistingFolderIsReplacedWhole) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}", .shard_limit = core::Bytes(1)}, 2);
+  export_model({.folder = out / "", .config_json = "{}"}, 2);
+  EXPECT_EQ(testing::listing(out),
+            std::string(kByteFiles) + " model.safetensors tokenizer.json tokenizer_config.json");
+  EXPECT_EQ(testing::listing(scratch.path()), "hf");
+}
+
+TEST(HfExport, ForeignTokenizerFilesAreCopiedByteForByte) {
+  const testing::ScratchFolder scratch;
+  const fs::path source = scratch.path() / "source";
+  fs::create_directory(source);
+  std::ofstream(source / "tokenizer.json") << "{\"version\": \"1.0\"}  ";
+  std::ofstream(source / "special_tokens_map.json") << "{}";
+  std::ofstream(source / "config.json") << "not this one";
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}", .tokenizer_from = source}, 1);
+  EXPECT_EQ(testing::listing(out),
+            "config.json model.safetensors special_tokens_map.json tokenizer.json");
+  EXPECT_EQ(testing::file_content(out / "tokenizer.json"), "{\"version\": \"1.0\"}  ");
+  EXPECT_EQ(testing::file_content(out / "config.json"), "{}");
+}
+
+TEST(HfExport, AFailureIsOneErrorOnAllRanksAndLeavesNothing) {
+  const testing::ScratchFolder scratch;
+  scratch.write("file", "");
+  const std::string message = testing::message_of<core::MachineError>(26, [&] {
+    export_model({.folder = scratch.path() / "file" / "hf", .config_json = "{}"}, 2);
+  });
+  EXPECT_NE(message.find("rank 0: "), std::string::npos) << message;
+  const std::string copy = testing::message_of<core::MachineError>(26, [&] {
+    fs::create_directories(scratch.path() / "source" / "vocab.json");  // a folder: cannot be copied
+    export_model({.folder = scratch.path() / "hf",
+                  .config_json = "{}",
+                  .tokenizer_from = scratch.path() / "source"},
+                 2);
+  });
+  EXPECT_NE(copy.find("vocab.json"), std::string::npos) << copy;
+  EXPECT_EQ(testing::listing(scratch.path()), "file source");
+}
+
+TEST(HfTokenizer, ForeignIsWhatDoesNotCarryOurMarker) {
+  const testing::ScratchFolder scratch;
+  EXPECT_FALSE(has_foreign_tokenizer(scratch.path()));
+  export_model({.folder = scratch.path() / "hf", .config_json = "{}"}, 1);
+  EXPECT_FALSE(has_foreign_tokenizer(scratch.path() / "hf"));
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
+    const std::string file = scratch.write(name, "{}");
+    EXPECT_TRUE(has_foreign_tokenizer(scratch.path())) << name;
+    fs::remove(file);
+  }
+  scratch.write("tokenizer_config.json", "{\"tokenizer_class\": \"LlamaTokenizer\"}");
+  EXPECT_TRUE(has_foreign_tokenizer(scratch.path()));
+}
+
+TEST(HfTokenizer, GenerationConfigNamesOurIds) {
+  const testing::ScratchFolder scratch;
+  export_model({.folder = scratch.path() / "hf", .config_json = "{}"}, 1);
+  const auto config = nlohmann::json::parse(
+      testing::file_content(scratch.path() / "hf" / "generation_config.json"));
+  EXPECT_EQ(config,
+            nlohmann::json::parse(R"({"bos_token_id":256,"eos_token_id":257,"pad_token_id":258})"));
+}
+
+TEST(HfFolder, StoredTypesBecomeFloats) {
+  const testing::ScratchFolder scratch;
+  const std::string header =
+      "{\"d\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8]},"
+      "\"h\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[8,12]},"
+      "\"b\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[12,16]},"
+      "\"i\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[16,20]}}";
+  using std::string_literals::operator""s;
+  const std::string data = "\0\0\0\0\0\0\xF8\x3F"s +  // 1.5
+                           "\x00\x3C\x00\xC0"s +      // 1, -2
+                           "\x80\x3F\x49\xC0"s +      // 1, -3.140625
+                           "\1\0\0\0"s;
+  scratch.write("model.safetensors", testing::length_bytes(header.size()) + header + data);
+  const HfFolder folder(scratch.path());
+  const auto read = [&](const char* name, std::int64_t size) {
+    std::vector<float> floats(static_cast<std::size_t>(size));
+    folder.read({name, {size}, core::Elements(0), floats.data(), core::Elements(size)});
+    return floats;
+  };
+  EXPECT_EQ(read("d", 1), (std::vector<float>{1.5F}));
+  EXPECT_EQ(read("h", 2), (std::vector<float>{1.0F, -2.0F}));
+  EXPECT_EQ(read("b", 2), (std::vector<float>{1.0F, -3.140625F}));
+  const std::string integer = testing::message_of<core::UserError>(11, [&] { read("i", 1); });
+  EXPECT_NE(integer.find("tensor i is I32"), std::string::npos) << integer;
+  const std::string absent = testing::message_of<core::UserError>(11, [&] { read("x", 1); });
+  EXPECT_NE(absent.find("tensor x is required"), std::string::npos) << absent;
+}
+
+TEST(HfFolder, IncompleteFoldersAreRefusedWithTheFile) {
+  const testing::ScratchFolder scratch;
+  EXPECT_NE(refusal(scratch.path() / "absent").find("absent"), std::string::npos);
+  EXPECT_NE(refusal(scratch.path()).find("model.safetensors.index.json"), std::string::npos);
+  const char* one = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+  scratch.write("part.safetensors", testing::file_of(one, 1));
+  const auto with_index = [&](const char* index) {
+    scratch.write("model.safetensors.index.json", index);
+    return refusal(scratch.path());
+  };
+  EXPECT_EQ(with_index(R"({"weight_map":{"a":"part.safetensors"}})"), "NOTHING THROWN");
+  EXPECT_NE(with_index("{").find("JSON object is required"), std::string::npos);
+  EXPECT_NE(with_index("{}").find("weight_map"), std::string::npos);
+  EXPECT_NE(with_index(R"({"weight_map":{"a":1}})").find("names to files"), std::string::npos);
+  EXPECT_NE(with_index(R"({"weight_map":{"a":"../x.safetensors"}})").find("of the folder"),
+            std::string::npos);
+  EXPECT_NE(with_index(R"({"weight_map":{"a":"gone.safetensors"}})").find("gone.safetensors"),
+            std::string::npos);
+  EXPECT_NE(with_index(R"({"weight_map":{"b":"part.safetensors"}})").find("tensor b must be in"),
+            std::string::npos);
+  scratch.write("part.safetensors", testing::file_of(one, 0));
+  EXPECT_NE(with_index(R"({"weight_map":{"a":"part.safetensors"}})").find("part.safetensors: "),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace fm::checkpoint
