@@ -91,8 +91,10 @@ int run(const std::string& mode, const Words& words) {
       {"mismatch", mismatch}, {"part", part_slowly}};
   try {
     const LaunchInfo launch = detect_launch(process_environment());
-    const int timeout_ms = mode == "hang" ? 500 : 20'000;
-    const auto world = connect(launch, {.timeout_ms = timeout_ms, .rendezvous_ms = 10'000});
+    // absent RANK: that rank never comes to the meeting.
+    if (mode == "absent" && launch.world_rank == std::stoi(words.at(0))) return 0;
+    const auto world = connect(launch, {.timeout_ms = mode == "hang" ? 500 : 20'000,
+                                        .rendezvous_ms = mode == "absent" ? 1'500 : 30'000});
     sign_in(world->rank());
     const int code = modes.at(mode)(*world, words);
     farewell();

@@ -1,0 +1,51 @@
+// Starts world_program as a job of several processes and watches what becomes of it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace fm::comm {
+
+enum class Starter : std::uint8_t { kByHand, kMpirun, kTorchrun };
+std::string name_of(Starter starter);
+
+// Invariant: all processes of the job live in process groups of their own.
+// Lifetime:  the destructor kills what is still alive and removes the folder of outputs.
+class ProcessJob {
+ public:
+  ProcessJob(Starter starter, int ranks, const std::vector<std::string>& arguments);
+  ~ProcessJob();
+  ProcessJob(const ProcessJob&) = delete;
+  ProcessJob& operator=(const ProcessJob&) = delete;
+
+  // Pid of a rank, once it is connected. Throws std::runtime_error after 30 s.
+  pid_t rank_pid(int rank);
+  // Waits until the started processes (ranks, or mpirun or torchrun) have ended; false when some
+  // still live after `limit_ms`.
+  bool wait(int limit_ms);
+  // True when the process of no rank is alive (all must have been asked for by rank_pid).
+  bool all_ranks_gone(int limit_ms) const;
+  // Exit codes of what was started: by hand one per rank, otherwise the launcher's; 128 + signal
+  // when killed.
+  const std::vector<int>& exit_codes() const { return exit_codes_; }
+  // Standard error and output, of one started process or of all.
+  std::string output(int started) const;
+  std::string output() const;
+
+ private:
+  void start(const std::vector<std::string>& command, const std::vector<std::string>& variables);
+
+  Starter starter_;
+  int ranks_;
+  std::string folder_;
+  std::vector<pid_t> started_;
+  std::vector<int> exit_codes_;
+  std::vector<pid_t> rank_pids_;
+};
+
+// A port of 127.0.0.1 that was free a moment ago.
+int free_port();
+
+}  // namespace fm::comm

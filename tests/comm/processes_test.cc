@@ -1,0 +1,170 @@
+// Real processes under mpirun, torchrun and by hand: the collective cases, and every way a rank
+// can end. torchrun needs a Python with torch, named by FM_ORACLE_PYTHON.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <tuple>
+
+#include "core/check.h"
+#include "tests/comm/process_job.h"
+
+namespace fm::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool missing(Starter starter) {
+  return starter == Starter::kTorchrun && std::getenv("FM_ORACLE_PYTHON") == nullptr;
+}
+
+int occurrences(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+class World : public testing::TestWithParam<std::tuple<Starter, int>> {
+ protected:
+  void SetUp() override {
+    if (missing(starter())) GTEST_SKIP() << "FM_ORACLE_PYTHON is not set";
+  }
+  static Starter starter() { return std::get<0>(GetParam()); }
+  static int ranks() { return std::get<1>(GetParam()); }
+};
+
+std::string name_of_world(const testing::TestParamInfo<std::tuple<Starter, int>>& info) {
+  return core::concat(name_of(std::get<0>(info.param)), std::get<1>(info.param));
+}
+
+TEST_P(World, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
+  ProcessJob job(starter(), ranks(), {"cases"});
+  ASSERT_TRUE(job.wait(60'000)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
+  EXPECT_EQ(occurrences(job.output(), "cases hold on "), ranks()) << job.output();
+  EXPECT_EQ(occurrences(job.output(), "fmengine: "), 0) << job.output();
+}
+INSTANTIATE_TEST_SUITE_P(Cases, World,
+                         testing::Combine(testing::Values(Starter::kByHand, Starter::kMpirun),
+                                          testing::Values(2, 3, 4)),
+                         name_of_world);
+INSTANTIATE_TEST_SUITE_P(CasesUnderTorchrun, World,
+                         testing::Combine(testing::Values(Starter::kTorchrun), testing::Values(2)),
+                         name_of_world);
+
+// (starter, ranks, victim, mode): "reduce" dies inside a collective, "idle" outside of any.
+class Killed : public testing::TestWithParam<std::tuple<Starter, int, int, const char*>> {};
+
+TEST_P(Killed, EveryProcessIsGoneInFiveSecondsAndStderrNamesTheRank) {
+  const auto [starter, ranks, victim, mode] = GetParam();
+  if (missing(starter)) GTEST_SKIP() << "FM_ORACLE_PYTHON is not set";
+  ProcessJob job(starter, ranks, {mode});
+  for (int rank = 0; rank < ranks; ++rank) job.rank_pid(rank);
+  const pid_t victim_pid = job.rank_pid(victim);
+  const auto begin = Clock::now();
+  ASSERT_EQ(kill(victim_pid, SIGKILL), 0);
+  EXPECT_TRUE(job.all_ranks_gone(5'000)) << job.output();
+  const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+  RecordProperty("all_gone_ms", static_cast<int>(spent.count()));
+  ASSERT_TRUE(job.wait(20'000)) << job.output();
+
+  const std::string line = core::concat("fmengine: rank ", victim, " (host ");
+  const std::string end = core::concat(", pid ", victim_pid, ") ended without farewell");
+  if (starter == Starter::kByHand) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(job.exit_codes()[static_cast<std::size_t>(rank)], rank == victim ? 128 + 9 : 20);
+      if (rank == victim) continue;
+      EXPECT_EQ(occurrences(job.output(rank), line), 1) << job.output(rank);
+      EXPECT_EQ(occurrences(job.output(rank), end), 1) << job.output(rank);
+    }
+  } else {
+    EXPECT_NE(job.exit_codes()[0], 0);
+    // The launcher may end a survivor before it spoke, but not all of them.
+    EXPECT_GE(occurrences(job.output(), line), 1) << job.output();
+    EXPECT_GE(occurrences(job.output(), end), 1) << job.output();
+  }
+  EXPECT_EQ(occurrences(job.output(), "own error"), 0) << job.output();
+}
+
+std::string name_of_kill(const testing::TestParamInfo<Killed::ParamType>& info) {
+  return core::concat(name_of(std::get<0>(info.param)), std::get<1>(info.param), "Rank",
+                      std::get<2>(info.param), "In", std::get<3>(info.param));
+}
+
+const auto kModes = testing::Values("reduce", "idle");
+const auto kLocal = testing::Values(Starter::kByHand, Starter::kMpirun);
+INSTANTIATE_TEST_SUITE_P(OfTwo, Killed,
+                         testing::Combine(kLocal, testing::Values(2), testing::Values(0, 1),
+                                          kModes),
+                         name_of_kill);
+INSTANTIATE_TEST_SUITE_P(OfThree, Killed,
+                         testing::Combine(kLocal, testing::Values(3), testing::Values(0, 1, 2),
+                                          testing::Values("reduce")),
+                         name_of_kill);
+INSTANTIATE_TEST_SUITE_P(UnderTorchrun, Killed,
+                         testing::Combine(testing::Values(Starter::kTorchrun), testing::Values(2),
+                                          testing::Values(0, 1), testing::Values("reduce")),
+                         name_of_kill);
+
+class Ended : public testing::TestWithParam<Starter> {};
+
+TEST_P(Ended, ARankThatStopsWithAnErrorGivesEveryRankItsCodeAndItsWords) {
+  for (const int culprit : {0, 2}) {
+    ProcessJob job(GetParam(), 3, {"stop", std::to_string(culprit), "11"});
+    ASSERT_TRUE(job.wait(20'000)) << job.output();
+    for (const int code : job.exit_codes()) EXPECT_EQ(code, 11) << job.output();
+    EXPECT_EQ(occurrences(job.output(), "own error: the file is short"), 1) << job.output();
+    EXPECT_GE(occurrences(job.output(), core::concat("fmengine: rank ", culprit, " (host ")), 1);
+    EXPECT_GE(occurrences(job.output(), " stopped with exit code 11: the file is short"), 1)
+        << job.output();
+  }
+}
+
+TEST_P(Ended, ARankThatExitsWithoutFarewellIsNamed) {
+  ProcessJob job(GetParam(), 3, {"exit", "1"});
+  ASSERT_TRUE(job.wait(20'000)) << job.output();
+  EXPECT_NE(job.exit_codes()[0], 0);
+  EXPECT_GE(occurrences(job.output(), "fmengine: rank 1 (host "), 1) << job.output();
+  EXPECT_GE(occurrences(job.output(), "ended without farewell"), 1) << job.output();
+}
+
+TEST_P(Ended, AWaitPastItsLimitNamesThePeerAndTheVerb) {
+  ProcessJob job(GetParam(), 2, {"hang"});
+  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 21) << job.output();
+  EXPECT_GE(occurrences(job.output(), "waited 500 ms for rank 1 (host "), 1) << job.output();
+  EXPECT_GE(occurrences(job.output(), "in reduce_scatter"), 1) << job.output();
+}
+
+TEST_P(Ended, DisagreementNamesBothSides) {
+  ProcessJob job(GetParam(), 2, {"mismatch"});
+  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 22) << job.output();
+  EXPECT_GE(occurrences(job.output(), "1200 bytes"), 1) << job.output();
+  EXPECT_GE(occurrences(job.output(), "1600 bytes"), 1) << job.output();
+}
+
+TEST_P(Ended, RanksThatPartAtDifferentTimesAreNotReportedDead) {
+  ProcessJob job(GetParam(), 3, {"part"});
+  ASSERT_TRUE(job.wait(20'000)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
+  EXPECT_EQ(job.output(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Ended, testing::Values(Starter::kByHand, Starter::kMpirun),
+                         [](const auto& starter) { return name_of(starter.param); });
+
+TEST(Meeting, TheRanksThatDoNotComeAreNamed) {
+  ProcessJob job(Starter::kByHand, 3, {"absent", "1"});
+  ASSERT_TRUE(job.wait(30'000)) << job.output();
+  EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
+  EXPECT_EQ(job.exit_codes()[2], 14) << job.output();
+  EXPECT_GE(occurrences(job.output(0), "no sign of rank 1"), 1) << job.output();
+}
+
+}  // namespace
+}  // namespace fm::comm
