@@ -1,0 +1,220 @@
+// Sums over micro-batches and ranks against a tree written down here, with gradients that tell
+// their address.
+#include "zero/grad_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <mutex>
+
+#include "comm/thread_world.h"
+#include "zero/global_norm.h"
+
+namespace fm::zero {
+namespace {
+
+using core::Elements;
+using core::Home;
+
+constexpr std::int64_t kElements = 2500;  // three blocks, one entry of 2,500 elements
+
+const core::ParamTable& table() {
+  static const core::ParamTable made({{.name = "a", .shape = {50, 50}}}, {});
+  return made;
+}
+
+// A number that float sums cannot add exactly in every order.
+float gradient(int slot, std::int64_t element) {
+  return std::sin(static_cast<float>(slot * 131 + element)) *
+         std::exp2(static_cast<float>(slot % 7));
+}
+
+float tree_of(std::vector<float> values) {
+  while (values.size() > 1) {
+    std::vector<float> next;
+    for (std::size_t i = 0; i + 1 < values.size(); i += 2)
+      next.push_back(values[i] + values[i + 1]);
+    if (values.size() % 2 == 1) next.push_back(values.back());
+    values = next;
+  }
+  return values[0];
+}
+
+// What the two orders must give for one element (ARCHITECTURE, "Order of sums").
+float canonical_sum(int micros, int dp, std::int64_t element) {
+  std::vector<float> slots;
+  for (int slot = 0; slot < micros * dp; ++slot) slots.push_back(gradient(slot, element));
+  return tree_of(slots);
+}
+float local_first_sum(int micros, int dp, std::int64_t element) {
+  std::vector<float> ranks;
+  for (int rank = 0; rank < dp; ++rank) {
+    float sum = gradient(rank, element);
+    for (int k = 1; k < micros; ++k) sum += gradient(k * dp + rank, element);
+    ranks.push_back(sum);
+  }
+  return tree_of(ranks);
+}
+float reduced_first_sum(int micros, int dp, std::int64_t element) {
+  float sum = 0.0F;
+  for (int k = 0; k < micros; ++k) {
+    std::vector<float> ranks;
+    for (int rank = 0; rank < dp; ++rank) ranks.push_back(gradient(k * dp + rank, element));
+    sum = k == 0 ? tree_of(ranks) : sum + tree_of(ranks);
+  }
+  return sum;
+}
+
+GroupLayout layout_of(int zero_stage, core::SumOrder order, int micros, comm::Communicator& dp) {
+  GroupLayout layout;
+  layout.plan = core::plan_of(zero_stage, order);
+  layout.order = order;
+  layout.dp_size = dp.size();
+  layout.dp_rank = dp.rank();
+  layout.micros = micros;
+  layout.groups.push_back({.table = &table(), .map = {table().elements(), dp.size()}});
+  return layout;
+}
+
+void write_micro(GradStore& store, const GroupLayout& layout, int micro, float* slot) {
+  const GradStore::Destination to = store.destination(0, slot);
+  for (std::int64_t i = 0; i < kElements; ++i) {
+    const float value = gradient(micro * layout.dp_size + layout.dp_rank, i);
+    to.whole[i] = to.assign ? value : to.whole[i] + value;
+  }
+}
+
+struct Case {
+  int zero_stage = 0;
+  core::SumOrder order = core::SumOrder::kFast;
+  int micros = 1;
+  int dp = 1;
+};
+
+void expect_sum(const Case& at, const std::function<float(std::int64_t)>& expected) {
+  std::mutex mutex;
+  comm::run_ranks(at.dp, [&](comm::Communicator& dp) {
+    core::Ledger ledger;
+    const GroupLayout layout = layout_of(at.zero_stage, at.order, at.micros, dp);
+    GradStore store(layout, ledger, dp);
+    std::vector<float> slot(static_cast<std::size_t>(layout.at(0).map.padded().count()), 9.0F);
+    for (int step = 0; step < 2; ++step) {  // the second step must not see the first
+      store.begin_step();
+      for (int micro = 0; micro < at.micros; ++micro) {
+        write_micro(store, layout, micro, slot.data());
+        if (layout.plan.reduce_every_micro) store.reduce(0, micro, slot.data());
+      }
+      if (!layout.plan.reduce_every_micro) store.reduce(0, -1, nullptr);
+    }
+    const std::scoped_lock lock(mutex);
+    const std::int64_t first = layout.slice_first(0).count();
+    for (std::int64_t i = 0; i < layout.at(0).map.slice().count(); ++i) {
+      const float wanted = first + i < kElements ? expected(first + i) : 0.0F;
+      ASSERT_EQ(store.slice(0)[i], wanted)
+          << "ZeRO " << at.zero_stage << " micros " << at.micros << " rank " << dp.rank() << " of "
+          << at.dp << " element " << first + i;
+    }
+  });
+}
+
+TEST(GradStore, CanonicalOrderIsOneTreeOverAllSlots) {
+  for (const int dp : {1, 2, 4}) {
+    for (const int micros : {1, 2, 3, 4, 5, 6, 7, 8}) {
+      for (const int zero_stage : {0, 1, 2, 3}) {
+        expect_sum({zero_stage, core::SumOrder::kCanonical, micros, dp},
+                   [&](std::int64_t i) { return canonical_sum(micros, dp, i); });
+      }
+    }
+  }
+}
+
+TEST(GradStore, FastOrderAddsMicroBatchesFirstInZero0And1) {
+  for (const int dp : {1, 2, 3}) {
+    for (const int micros : {1, 3, 4}) {
+      for (const int zero_stage : {0, 1}) {
+        expect_sum({zero_stage, core::SumOrder::kFast, micros, dp},
+                   [&](std::int64_t i) { return local_first_sum(micros, dp, i); });
+      }
+    }
+  }
+}
+
+TEST(GradStore, FastOrderAddsReducedMicroBatchesInZero2And3) {
+  for (const int dp : {1, 2, 3}) {
+    for (const int micros : {1, 3, 4}) {
+      for (const int zero_stage : {2, 3}) {
+        expect_sum({zero_stage, core::SumOrder::kFast, micros, dp},
+                   [&](std::int64_t i) { return reduced_first_sum(micros, dp, i); });
+      }
+    }
+  }
+}
+
+TEST(GradStore, CanonicalCounterTakesTheBuffersThatTheDesignAllows) {
+  const int levels[] = {0, 0, 1, 1, 2, 2, 2, 2, 3};  // floor(log2 micros) beside the gradient
+  for (int micros = 1; micros <= 8; ++micros) {
+    comm::run_ranks(1, [&](comm::Communicator& dp) {
+      core::Ledger ledger;
+      const GroupLayout layout = layout_of(2, core::SumOrder::kCanonical, micros, dp);
+      const GradStore store(layout, ledger, dp);
+      const std::int64_t slice = layout.at(0).map.slice().count() * 4;
+      const std::int64_t arriving = micros > 1 ? slice : 0;
+      EXPECT_EQ(ledger.current(core::Account::kScratch).count(), levels[micros] * slice + arriving);
+      EXPECT_EQ(ledger.current(core::Account::kGrads).count(), slice);
+    });
+  }
+}
+
+TEST(GlobalNorm, IsTheEuclideanNormOnEveryRankInEveryLayout) {
+  double squares = 0.0;
+  for (std::int64_t i = 0; i < kElements; ++i) {
+    const double value = canonical_sum(1, 4, i);
+    squares += value * value;
+  }
+  for (const auto order : {core::SumOrder::kFast, core::SumOrder::kCanonical}) {
+    for (const int zero_stage : {0, 2}) {
+      comm::run_ranks(4, [&](comm::Communicator& dp) {
+        core::Ledger ledger;
+        const GroupLayout layout = layout_of(zero_stage, order, 1, dp);
+        GradStore store(layout, ledger, dp);
+        std::vector<float> slot(static_cast<std::size_t>(layout.at(0).map.padded().count()));
+        store.begin_step();
+        write_micro(store, layout, 0, slot.data());
+        store.reduce(0, layout.plan.reduce_every_micro ? 0 : -1, slot.data());
+        const auto pipe = dp.split(std::vector<int>{dp.rank()});
+        GlobalNorm norm(layout, dp, *pipe, {GlobalNorm::partial_count(layout)});
+        EXPECT_NEAR(norm.squared(store), squares, 1e-12 * squares);
+      });
+    }
+  }
+}
+
+TEST(Groups, SlicesNameTensorsAndLeaveGapsOut) {
+  const core::ParamTable two({{.name = "x", .shape = {3, 5}}, {.name = "y", .shape = {20}}}, {});
+  std::vector<float> flat(64);
+  const auto slices = cut_slices(two, Elements(10), Elements(20), flat.data() + 10);
+  ASSERT_EQ(slices.size(), 2U);
+  EXPECT_EQ(slices[0].name, "x");
+  EXPECT_EQ(slices[0].first.count(), 10);
+  EXPECT_EQ(slices[0].count.count(), 5);
+  EXPECT_EQ(slices[0].data, flat.data() + 10);
+  EXPECT_EQ(slices[1].name, "y");
+  EXPECT_EQ(slices[1].first.count(), 0);
+  EXPECT_EQ(slices[1].count.count(), 14);
+  EXPECT_EQ(slices[1].data, flat.data() + 16);
+}
+
+TEST(Groups, ClearGapsTouchesNothingElse) {
+  const core::ParamTable two({{.name = "x", .shape = {3, 5}}, {.name = "y", .shape = {20}}}, {});
+  const core::ShardMap map{two.elements(), 1};
+  std::vector<float> flat(static_cast<std::size_t>(map.padded().count()), 1.0F);
+  clear_gaps(two, map, flat.data());
+  for (std::size_t i = 0; i < flat.size(); ++i) {
+    const bool parameter = i < 15 || (i >= 16 && i < 36);
+    EXPECT_EQ(flat[i], parameter ? 1.0F : 0.0F) << i;
+  }
+}
+
+}  // namespace
+}  // namespace fm::zero
