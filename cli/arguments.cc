@@ -1,80 +1,29 @@
 #include "cli/arguments.h"
 
-#include <charconv>
-#include <cxxopts.hpp>
 #include <filesystem>
 #include <limits>
 
 #include "cli/argv.h"
 #include "cli/ds_config.h"
+#include "cli/flag_values.h"
 #include "core/check.h"
 #include "core/text.h"
 
 namespace fm::cli {
 namespace {
 
-cxxopts::Options make_options() {
-  cxxopts::Options options("fmengine-train",
-                           "Trains a Llama on N ranks, driven by a DeepSpeed JSON.\n");
-  options.custom_help("--deepspeed_config FILE --init_ckpt DIR --data_path FILE [flags]");
-  options.set_width(100);
-  for (const FlagRow& flag : train_flags()) {
-    const std::shared_ptr<cxxopts::Value> value = cxxopts::value<std::string>();
-    if (*flag.otherwise != '\0') value->default_value(flag.otherwise);
-    options.add_options(flag.group)(flag.name, flag.help, value);
-  }
-  options.add_options("Other")("help", "this text")("version", "version of fmengine");
-  return options;
+constexpr const char* kPurpose = "Trains a Llama on N ranks, driven by a DeepSpeed JSON.";
+constexpr const char* kUsage =
+    "--deepspeed_config FILE --init_ckpt DIR --data_path FILE [flags]\n"
+    "  Start N ranks with: mpirun -np N fmengine-train ..., or\n"
+    "                      torchrun --nproc-per-node N --no-python fmengine-train ...\n"
+    "  Names may use - or _; a boolean is --flag, --flag true or --flag=false.";
+
+Program program() {
+  return {.name = "fmengine-train", .purpose = kPurpose, .usage = kUsage, .flags = train_flags()};
 }
 
-// The value of each flag, typed; every flag of the table was parsed by cxxopts as text.
-class Flags {
- public:
-  explicit Flags(const cxxopts::ParseResult& parsed) : parsed_(parsed) {}
-
-  bool given(const char* name) const { return parsed_.count(name) > 0; }
-  std::string text(const char* name) const {
-    const bool has = given(name) || parsed_[name].has_default();
-    return has ? parsed_[name].as<std::string>() : "";
-  }
-  bool flag(const char* name) const { return text(name) == "true"; }
-  std::optional<std::string> maybe(const char* name) const {
-    return given(name) ? std::optional(text(name)) : std::nullopt;
-  }
-  std::int64_t integer(const char* name, std::int64_t least,
-                       std::int64_t most = std::numeric_limits<std::int64_t>::max()) const {
-    const std::string word = text(name);
-    std::int64_t value = 0;
-    const char* end = word.data() + word.size();
-    const auto [stop, error] = std::from_chars(word.data(), end, value);
-    const bool whole = error == std::errc() && stop == end && !word.empty();
-    FM_USER_CHECK(whole && value >= least && value <= most, "--", name,
-                  " must be a whole number, at least ", least, "; correct it (", word, ")");
-    return value;
-  }
-  int small(const char* name, int least) const {
-    return static_cast<int>(integer(name, least, std::numeric_limits<int>::max()));
-  }
-  // The value that belongs to the word of the flag.
-  template <class T>
-  T choice(const char* name, std::initializer_list<std::pair<const char*, T>> choices) const {
-    const std::string word = core::lower(text(name));
-    std::vector<std::string> known;
-    for (const auto& [key, value] : choices) {
-      if (word == key) return value;
-      known.emplace_back(key);
-    }
-    const std::string near = core::nearest(word, known);
-    FM_USER_CHECK(false, "--", name, " must be one of ", core::join(known, ", "), "; ",
-                  near.empty() ? "choose one" : "did you mean " + near + "?", " (", text(name),
-                  ")");
-  }
-
- private:
-  const cxxopts::ParseResult& parsed_;
-};
-
-void read_model(const Flags& flags, engine::TrainOptions& options) {
+void read_model(const FlagValues& flags, engine::TrainOptions& options) {
   options.model_config = flags.text("model_config");
   options.pretrain = flags.flag("pretrain");
   FM_USER_CHECK(options.model_config.empty() || !flags.given("init_ckpt"),
@@ -90,7 +39,7 @@ void read_model(const Flags& flags, engine::TrainOptions& options) {
                 options.init_ckpt, ")");
 }
 
-void read_data(const Flags& flags, engine::TrainOptions& options) {
+void read_data(const FlagValues& flags, engine::TrainOptions& options) {
   options.data_path = flags.text("data_path");
   options.data_format =
       flags.choice<data::DataFormat>("data_format", {{"auto", data::DataFormat::kAuto},
@@ -105,8 +54,8 @@ void read_data(const Flags& flags, engine::TrainOptions& options) {
   options.eval_data_path = flags.text("eval_data_path");
   options.eval_batches = flags.integer("eval_batches", 0);
   options.train_steps = flags.integer("train_steps", 1);
-  options.eval_steps = flags.integer("eval_steps", 1);
-  options.save_steps = flags.integer("save_steps", 1);
+  options.eval_steps = flags.integer("eval_steps", 0);
+  options.save_steps = flags.integer("save_steps", 0);
   options.log_steps = flags.integer("log_steps", 1);
 }
 
@@ -127,7 +76,7 @@ core::NoDecay read_no_decay(const std::string& words) {
   return no_decay;
 }
 
-void read_layout(const Flags& flags, engine::TrainOptions& options) {
+void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
   options.pipe_parallel_size = flags.small("pipe_parallel_size", 1);
   options.model_parallel_size = flags.small("model_parallel_size", 1);
   FM_USER_CHECK(options.model_parallel_size == 1,
@@ -150,7 +99,7 @@ void read_layout(const Flags& flags, engine::TrainOptions& options) {
   options.timeout_ms = static_cast<int>(flags.integer("timeout_s", 1, kMostSeconds) * 1000);
 }
 
-void read_output(const Flags& flags, engine::TrainOptions& options) {
+void read_output(const FlagValues& flags, engine::TrainOptions& options) {
   options.output_dir = flags.text("output_dir");
   options.keep_last = flags.small("keep_last", 0);
   options.dry_run = flags.flag("dry_run");
@@ -172,7 +121,7 @@ void read_output(const Flags& flags, engine::TrainOptions& options) {
 }
 
 // Flags that FMEngine has and that change nothing: said once, when they were given.
-void note_compatible(const Flags& flags, engine::TrainOptions& options) {
+void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
   for (const FlagRow& flag : train_flags()) {
     const bool noted = std::string_view(flag.group) == kCompatible && flags.given(flag.name) &&
                        flags.text(flag.name) != flag.otherwise;
@@ -184,7 +133,7 @@ void note_compatible(const Flags& flags, engine::TrainOptions& options) {
   }
 }
 
-void read_config(const Flags& flags, engine::TrainOptions& options) {
+void read_config(const FlagValues& flags, engine::TrainOptions& options) {
   const std::string precision = core::lower(flags.text("precision"));
   const bool fp32 = precision == "fp32" || precision == "float32";
   FM_USER_CHECK(precision.empty() || fp32,
@@ -202,7 +151,7 @@ void read_config(const Flags& flags, engine::TrainOptions& options) {
                   fp32 ? PrecisionFlag::kForcedFp32 : PrecisionFlag::kFromJson, options);
 }
 
-Command read_command(const Flags& flags) {
+Command read_command(const FlagValues& flags) {
   Command command;
   if (flags.flag("report")) {
     command.action = Action::kReport;
@@ -230,24 +179,17 @@ Command read_command(const Flags& flags) {
 }  // namespace
 
 Command parse_command(std::span<const std::string> words) {
-  std::vector<std::string> normal = normalise_argv(words, train_flags());
+  const std::vector<std::string> normal = normalise_argv(words, train_flags());
   Command command;
   for (const std::string& word : normal) {
     if (word == "--help") command.action = Action::kHelp;
     if (word == "--version") command.action = Action::kVersion;
     if (command.action != Action::kTrain) return command;
   }
-  std::vector<const char*> argv = {"fmengine-train"};
-  for (const std::string& word : normal) argv.push_back(word.c_str());
-  try {
-    cxxopts::Options options = make_options();
-    return read_command(Flags(options.parse(static_cast<int>(argv.size()), argv.data())));
-  } catch (const cxxopts::exceptions::exception& error) {
-    FM_USER_CHECK(false, error.what(), "; see --help");
-  }
+  return read_command(FlagValues(program(), normal));
 }
 
-std::string help_text() { return make_options().help(); }
+std::string train_help_text() { return help_text(program()); }
 
 std::string version_text() { return std::string("fmengine ") + FM_VERSION; }
 

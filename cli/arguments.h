@@ -26,7 +26,7 @@ struct Command {
 // UserError (10).
 Command parse_command(std::span<const std::string> words);
 
-std::string help_text();
+std::string train_help_text();
 std::string version_text();
 
 }  // namespace fm::cli

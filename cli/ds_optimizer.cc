@@ -122,11 +122,14 @@ void refuse_type(const Settings& settings, const std::string& type, Findings& fi
 void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
   const std::string type = settings.text("optimizer.type", "");
   if (type.empty()) {
-    FM_USER_CHECK(options.zero_stage == 0, "zero stage ", options.zero_stage,
-                  " requires an optimizer; add \"optimizer\": {\"type\": \"AdamW\", \"params\": "
-                  "{\"lr\": 3e-4}} (",
-                  settings.where("zero_optimization"), ")");
-    findings.notes.push_back("no optimizer in the configuration: AdamW with lr 0.001");
+    if (options.zero_stage > 0) {
+      findings.refuse("no optimizer",
+                      core::concat("zero stage ", options.zero_stage,
+                                   " requires an optimizer, e.g. \"optimizer\": {\"type\": "
+                                   "\"AdamW\", \"params\": {\"lr\": 3e-4}}"));
+    } else {
+      findings.notes.push_back("no optimizer in the configuration: AdamW with lr 0.001");
+    }
     return;
   }
   const std::string lowered = core::lower(type);

@@ -48,8 +48,8 @@ class Parser {
 
   Value root() {
     skip_blank();
-    const bool braces = peek() == '{';
-    Value value = braces ? parse_value(0) : parse_members(0, Braces::kLeftOut);
+    const bool written = peek() == '{' || peek() == '[';
+    Value value = written ? parse_value(0) : parse_members(0, Braces::kLeftOut);
     skip_blank();
     require(at_ >= text_.size(), "the file must end after its object; remove the rest");
     return value;

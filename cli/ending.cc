@@ -1,0 +1,92 @@
+#include "cli/ending.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <new>
+
+#include "core/check.h"
+
+namespace fm::cli {
+namespace {
+
+using core::ExitCode;
+
+constexpr const char* kTooLittleMemory =
+    "memory must suffice; see --plan for what a rank needs, and use a higher ZeRO stage, more "
+    "ranks or a smaller micro-batch";
+
+// Bytes that are not ASCII may be broken UTF-8, which the agent would refuse.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') out += '\\';
+    if (byte < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof(code), "\\u%04x", byte);
+      out += code;
+    } else {
+      out += byte > 0x7E ? '?' : c;
+    }
+  }
+  return out;
+}
+
+void write_error_file(const std::string& message) {
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr || *path == '\0') return;
+  std::ofstream(path) << error_file_json(message, static_cast<long long>(std::time(nullptr)));
+}
+
+}  // namespace
+
+std::string error_file_json(const std::string& message, long long epoch_seconds) {
+  return "{\"message\": {\"message\": \"" + escaped(message) +
+         "\", \"extraInfo\": {\"py_callstack\": \"\", \"timestamp\": \"" +
+         std::to_string(epoch_seconds) + "\"}}}";
+}
+
+int Ending::run(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const core::Error& error) {
+    return fail(static_cast<int>(error.code()), error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(static_cast<int>(ExitCode::kOutOfMemory), kTooLittleMemory);
+  } catch (const std::exception& error) {
+    return fail(static_cast<int>(ExitCode::kOurFault), error.what());
+  }
+}
+
+void Ending::follow(const comm::PeerLoss& loss) {
+  say(loss.exit_code, loss.message);
+  write_error_file(loss.message);
+  std::_Exit(loss.exit_code);
+}
+
+int Ending::fail(int exit_code, const std::string& message) {
+  const std::string line = program_ + ": " + message;
+  say(exit_code, line);
+  write_error_file(message);
+  if (farewell_) farewell_(exit_code, line);
+  return exit_code;
+}
+
+void Ending::say(int exit_code, const std::string& line) {
+  const bool of_user = exit_code == static_cast<int>(ExitCode::kConfigError) ||
+                       exit_code == static_cast<int>(ExitCode::kDataError);
+  if ((of_user && !speaks_) || spoken_.exchange(true)) return;
+  std::fprintf(stderr, "%s\n", line.c_str());
+  std::fflush(stderr);
+}
+
+bool is_first_rank_of_environment() {
+  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
+    if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
+  }
+  return true;
+}
+
+}  // namespace fm::cli

@@ -1,0 +1,54 @@
+// How a program ends when something is wrong: one line on stderr and the exit code; under torchrun
+// also the error file that its agent reads (torch/distributed/elastic/multiprocessing/errors).
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "comm/peer_loss.h"
+
+namespace fm::cli {
+
+// The JSON of TORCHELASTIC_ERROR_FILE: valid whatever bytes the message holds.
+std::string error_file_json(const std::string& message, long long epoch_seconds);
+
+// Errors of the user (exit codes 10, 11) are mostly the same on every rank: only the rank that
+// speaks prints them, once, whether it met them itself or another rank told it. Errors of a machine
+// are printed by everybody.
+//
+// Invariant: a process prints one line at most.
+// Thread:    run() belongs to the main thread; follow() may be called by any thread.
+// Lifetime:  outlives the communicators whose watch calls follow().
+class Ending {
+ public:
+  explicit Ending(std::string program) : program_(std::move(program)) {}
+
+  // Whether this rank speaks for errors of the user; known before ranks meet.
+  void set_speaks(bool speaks) { speaks_ = speaks; }
+  // Called with (exit code, line) when this rank stops because of an error.
+  void set_farewell(std::function<void(int, const std::string&)> farewell) {
+    farewell_ = std::move(farewell);
+  }
+
+  // Runs `body` and turns what it throws into an exit code: core::Error its own, std::bad_alloc
+  // 25, anything else 1.
+  int run(const std::function<int()>& body);
+
+  // Another rank ended before its time: says so and ends this process with the loss's exit code.
+  [[noreturn]] void follow(const comm::PeerLoss& loss);
+
+ private:
+  int fail(int exit_code, const std::string& message);
+  void say(int exit_code, const std::string& line);
+
+  const std::string program_;
+  std::atomic<bool> speaks_{true};
+  std::atomic<bool> spoken_{false};
+  std::function<void(int, const std::string&)> farewell_;
+};
+
+// False when the launcher's variables give this process a rank other than 0.
+bool is_first_rank_of_environment();
+
+}  // namespace fm::cli

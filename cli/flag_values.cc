@@ -1,0 +1,74 @@
+#include "cli/flag_values.h"
+
+#include <charconv>
+#include <cxxopts.hpp>
+
+#include "cli/hjson.h"
+
+namespace fm::cli {
+namespace {
+
+cxxopts::Options make_options(const Program& program) {
+  cxxopts::Options options(program.name, std::string(program.purpose) + "\n");
+  options.custom_help(program.usage);
+  options.set_width(100);
+  for (const FlagRow& flag : program.flags) {
+    const std::shared_ptr<cxxopts::Value> value = cxxopts::value<std::string>();
+    if (*flag.otherwise != '\0') value->default_value(flag.otherwise);
+    options.add_options(flag.group)(flag.name, flag.help, value);
+  }
+  options.add_options("Other")("help", "this text")("version", "version of fmengine");
+  return options;
+}
+
+}  // namespace
+
+std::string help_text(const Program& program) { return make_options(program).help(); }
+
+FlagValues::FlagValues(const Program& program, const std::vector<std::string>& normal) {
+  for (const FlagRow& flag : program.flags) values_[flag.name] = flag.otherwise;
+  std::vector<const char*> argv = {program.name};
+  for (const std::string& word : normal) argv.push_back(word.c_str());
+  try {
+    cxxopts::Options options = make_options(program);
+    const cxxopts::ParseResult parsed = options.parse(static_cast<int>(argv.size()), argv.data());
+    for (const cxxopts::KeyValue& each : parsed.arguments()) {  // a later one wins
+      values_[each.key()] = each.value();
+      given_[each.key()] = each.value();
+    }
+  } catch (const cxxopts::exceptions::exception& error) {
+    FM_USER_CHECK(false, error.what(), "; see --help");
+  }
+}
+
+std::optional<std::string> FlagValues::maybe(const std::string& name) const {
+  return given(name) ? std::optional(text(name)) : std::nullopt;
+}
+
+std::int64_t FlagValues::integer(const std::string& name, std::int64_t least,
+                                 std::int64_t most) const {
+  const std::string word = text(name);
+  std::int64_t value = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, value);
+  const bool whole = error == std::errc() && stop == end && !word.empty();
+  FM_USER_CHECK(
+      whole && value >= least && value <= most, "--", name, " must be a whole number, at least ",
+      least,
+      most == std::numeric_limits<std::int64_t>::max() ? "" : core::concat(", at most ", most),
+      "; correct it (", word, ")");
+  return value;
+}
+
+int FlagValues::small(const std::string& name, int least) const {
+  return static_cast<int>(integer(name, least, std::numeric_limits<int>::max()));
+}
+
+double FlagValues::number(const std::string& name, double least) const {
+  const std::optional<double> value = parse_number(text(name));
+  FM_USER_CHECK(value && *value >= least, "--", name, " must be a number, at least ", least,
+                "; correct it (", text(name), ")");
+  return *value;
+}
+
+}  // namespace fm::cli

@@ -1,0 +1,22 @@
+// What this machine and this build are: for --report and the start banner.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace fm::cli {
+
+// Parts that are text in, text out, for tests.
+std::string cpu_model(const std::string& cpuinfo);           // of /proc/cpuinfo
+std::string instruction_sets(const std::string& cpuinfo);    // those that kernels care about
+std::string memory_line(const std::string& meminfo);         // of /proc/meminfo
+std::string ranges(const std::vector<int>& sorted_numbers);  // {0, 1, 2, 5}: "0-2,5"
+
+// "CPU", "instructions", "GEMM", "threads", "affinity", "memory", "MPI", "LibTorch": one line each.
+std::vector<std::string> report_lines();
+
+// OMP_NUM_THREADS when the user set it; otherwise the cores this process may use, divided among
+// the ranks of the host that share them. At least 1.
+int choose_threads(int local_size);
+
+}  // namespace fm::cli

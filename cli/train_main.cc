@@ -1,0 +1,116 @@
+// fmengine-train: words in, a trained model and an exit code out.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "cli/ending.h"
+#include "cli/report.h"
+#include "comm/world.h"
+#include "engine/plan.h"
+#include "engine/trainer.h"
+#include "kernels/gemm.h"
+
+namespace {
+
+using fm::cli::Action;
+using fm::cli::Command;
+using fm::cli::Ending;
+
+constexpr int kRendezvousMs = 120'000;
+
+// The environment, and below it what the command line says (deepspeed passes --local_rank=N).
+fm::comm::Environment with_flags(const Command& command) {
+  return [&command, process = fm::comm::process_environment()](
+             const std::string& name) -> std::optional<std::string> {
+    if (const std::optional<std::string> value = process(name)) return value;
+    if (name == "RANK") return command.rank;
+    if (name == "LOCAL_RANK") return command.local_rank;
+    if (name == "WORLD_SIZE") return command.world_size;
+    return std::nullopt;
+  };
+}
+
+// The kernels' threads and LibTorch's, which reads the variable at its first parallel region.
+void set_threads(int local_size) {
+  const int threads = fm::cli::choose_threads(local_size);
+  setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
+  fm::kernels::set_kernel_threads(threads);
+}
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+int print_report() {
+  for (const std::string& line : fm::cli::report_lines()) print(line);
+  return 0;
+}
+
+int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
+  const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
+  if (launch.world_rank != 0) return 0;
+  print(command.json ? fm::engine::plan_json(command.options, ranks)
+                     : fm::engine::plan_text(command.options, ranks));
+  return 0;
+}
+
+void print_warnings(const fm::comm::LaunchInfo& launch) {
+  if (launch.world_rank != 0) return;
+  for (const std::string& warning : launch.warnings) {
+    std::fprintf(stderr, "fmengine-train: warning: %s\n", warning.c_str());
+  }
+}
+
+int train(const Command& command, const fm::comm::LaunchInfo& launch, Ending& ending) {
+  fm::engine::SignalInbox signals;  // before any other thread: they inherit what is blocked
+  print_warnings(launch);
+  ending.set_farewell(fm::comm::farewell_with_error);
+  const std::unique_ptr<fm::comm::Communicator> world = fm::comm::connect(
+      launch, {.timeout_ms = command.options.timeout_ms,
+               .rendezvous_ms = kRendezvousMs,
+               .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) { ending.follow(loss); }});
+  const fm::engine::RunContext context{.launch_decision = launch.decision,
+                                       .report_lines = fm::cli::report_lines(),
+                                       .terminal = isatty(STDOUT_FILENO) == 1,
+                                       .signals = &signals};
+  const int code = fm::engine::train(command.options, *world, context);
+  fm::comm::farewell();
+  return code;
+}
+
+int run(const std::vector<std::string>& words, Ending& ending) {
+  const Command command = fm::cli::parse_command(words);
+  if (command.action == Action::kHelp) return print(fm::cli::train_help_text()), 0;
+  if (command.action == Action::kVersion) return print(fm::cli::version_text()), 0;
+  const fm::comm::LaunchInfo launch = fm::comm::detect_launch(with_flags(command));
+  ending.set_speaks(launch.world_rank == 0);
+  set_threads(launch.local_size);
+  switch (command.action) {
+    case Action::kHelp:
+    case Action::kVersion:
+      return 0;
+    case Action::kReport:
+      return print_report();
+    case Action::kPlan:
+      return print_plan(command, launch);
+    case Action::kTrain:
+      return train(command, launch, ending);
+  }
+  return 1;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);  // launchers read lines from a pipe
+  Ending ending("fmengine-train");
+  ending.set_speaks(fm::cli::is_first_rank_of_environment());
+  return ending.run([&] { return run({words + 1, words + count}, ending); });
+}

@@ -1,0 +1,282 @@
+// FMEngine's command line (cli/train.py, HfArgumentParser): names, defaults, ways to write them.
+#include "cli/arguments.h"
+
+#include "cli/argv.h"
+#include "cli/flags.h"
+#include "cli/generate_arguments.h"
+#include "core/text.h"
+#include "tests/cli/expect_refusal.h"
+
+namespace fm::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const std::string kModel = "--model_config=m.json";
+const std::string kData = "--data_path=d.jsonl";
+
+Command parse(Words words) {
+  words.insert(words.begin(), {kModel, kData});
+  return parse_command(words);
+}
+
+std::string refusal(const Words& words) {
+  return refusal_of([&] { parse(words); });
+}
+
+std::string normal(const Words& words) {
+  return core::join(normalise_argv(words, train_flags()), " ");
+}
+
+TEST(Argv, BooleansMayBeWrittenInEveryWay) {
+  struct Row {
+    Words words;
+    const char* expected;
+  };
+  for (const Row& row : {Row{{"--dry_run"}, "true"}, Row{{"--dry_run", "true"}, "true"},
+                         Row{{"--dry_run=True"}, "true"}, Row{{"--dry-run", "yes"}, "true"},
+                         Row{{"--dry_run", "t"}, "true"}, Row{{"--dry_run=y"}, "true"},
+                         Row{{"--dry_run", "1"}, "true"}, Row{{"--dry_run", "false"}, "false"},
+                         Row{{"--dry_run=False"}, "false"}, Row{{"--dry-run=no"}, "false"},
+                         Row{{"--dry_run", "f"}, "false"}, Row{{"--dry_run", "n"}, "false"},
+                         Row{{"--dry_run=0"}, "false"}}) {
+    EXPECT_EQ(normal(row.words), std::string("--dry_run=") + row.expected);
+  }
+}
+
+TEST(Argv, ABooleanDoesNotSwallowTheNextFlag) {
+  EXPECT_EQ(normal({"--use_flash_attn", "--seed", "3"}), "--use_flash_attn=true --seed=3");
+  EXPECT_EQ(normal({"--use_flash_attn", "false", "--plan"}), "--use_flash_attn=false --plan=true");
+}
+
+TEST(Argv, DashesAndUnderscoresAreAlikeInNamesOnly) {
+  EXPECT_EQ(normal({"--local-rank=1"}), "--local_rank=1");
+  EXPECT_EQ(normal({"--local_rank=1"}), "--local_rank=1");
+  EXPECT_EQ(normal({"--output-dir", "my-run_1"}), "--output_dir=my-run_1");
+  EXPECT_EQ(normal({"--output_dir=a=b"}), "--output_dir=a=b");
+}
+
+TEST(Argv, UnknownFlagsAreRefusedWithTheNearest) {
+  EXPECT_EQ(refusal_of([] {
+              normal({"--train_step", "5"});
+            }),
+            "unknown flag --train_step; did you mean --train_steps?");
+  EXPECT_EQ(refusal_of([] { normal({"--deepspeed-conifg=x"}); }),
+            "unknown flag --deepspeed-conifg; did you mean --deepspeed_config?");
+  EXPECT_TRUE(holds(refusal_of([] { normal({"--zzzzzzzz"}); }), "see --help"));
+}
+
+TEST(Argv, StrayWordsAndMissingValuesAreRefused) {
+  EXPECT_TRUE(holds(refusal_of([] { normal({"train"}); }), "stray word (train)"));
+  EXPECT_TRUE(holds(refusal_of([] { normal({"--dry_run", "maybe"}); }), "stray word (maybe)"));
+  EXPECT_TRUE(holds(refusal_of([] { normal({"--seed"}); }), "--seed needs a value"));
+  EXPECT_TRUE(holds(refusal_of([] { normal({"--seed", "--plan"}); }), "--seed needs a value"));
+  EXPECT_TRUE(holds(refusal_of([] { normal({"--plan=perhaps"}); }), "must be true or false"));
+}
+
+TEST(Arguments, DefaultsAreFmEngines) {
+  const engine::TrainOptions options = parse({}).options;
+  EXPECT_EQ(options.output_dir, "./output");
+  EXPECT_EQ(options.max_seq_len, 128);
+  EXPECT_EQ(options.train_steps, 100);
+  EXPECT_EQ(options.eval_steps, 100);
+  EXPECT_EQ(options.save_steps, 100);
+  EXPECT_EQ(options.log_steps, 1);
+  EXPECT_EQ(options.pipe_parallel_size, 1);
+  EXPECT_EQ(options.model_parallel_size, 1);
+  EXPECT_EQ(options.seed, 3407U);
+  EXPECT_EQ(options.project_name, "fmengine");
+  EXPECT_EQ(options.experiment_name, "experiment");
+  EXPECT_FALSE(options.pretrain);
+  EXPECT_FALSE(options.dry_run);
+  EXPECT_EQ(options.resume, checkpoint::Resume::kAuto);
+  EXPECT_EQ(options.timeout_ms, 600'000);
+}
+
+TEST(Arguments, EveryFlagReachesItsOption) {
+  const Command command = parse_command(Words{"--init_ckpt",
+                                              "dir",
+                                              "--pretrain",
+                                              "true",
+                                              "--data_path=d",
+                                              "--data_format",
+                                              "tokens_i32",
+                                              "--packing=one_document",
+                                              "--text_field",
+                                              "body",
+                                              "--max_seq_len",
+                                              "256",
+                                              "--seed=7",
+                                              "--eval_data_path",
+                                              "e",
+                                              "--eval_batches",
+                                              "3",
+                                              "--train_steps",
+                                              "11",
+                                              "--eval_steps",
+                                              "12",
+                                              "--save_steps",
+                                              "13",
+                                              "--log_steps",
+                                              "14",
+                                              "--pipe_parallel_size",
+                                              "2",
+                                              "--schedule",
+                                              "gpipe",
+                                              "--no_decay",
+                                              "norm,embedding",
+                                              "--loss_reduction",
+                                              "mean_of_means",
+                                              "--timeout_s",
+                                              "5",
+                                              "--output_dir",
+                                              "o",
+                                              "--resume",
+                                              "a/b",
+                                              "--keep_last",
+                                              "4",
+                                              "--dry_run",
+                                              "--project_name",
+                                              "p",
+                                              "--experiment_name",
+                                              "x",
+                                              "--dump_gradients",
+                                              "g.safetensors",
+                                              "--rank",
+                                              "1",
+                                              "--world_size",
+                                              "2",
+                                              "--local_rank=0"});
+  const engine::TrainOptions& options = command.options;
+  EXPECT_EQ(options.init_ckpt, "dir");
+  EXPECT_TRUE(options.pretrain);
+  EXPECT_EQ(options.data_path, "d");
+  EXPECT_EQ(options.data_format, data::DataFormat::kTokensI32);
+  EXPECT_EQ(options.packing, data::Packing::kOneDocument);
+  EXPECT_EQ(options.text_field, "body");
+  EXPECT_EQ(options.max_seq_len, 256);
+  EXPECT_EQ(options.seed, 7U);
+  EXPECT_EQ(options.eval_data_path, "e");
+  EXPECT_EQ(options.eval_batches, 3);
+  EXPECT_EQ(options.train_steps, 11);
+  EXPECT_EQ(options.eval_steps, 12);
+  EXPECT_EQ(options.save_steps, 13);
+  EXPECT_EQ(options.log_steps, 14);
+  EXPECT_EQ(options.pipe_parallel_size, 2);
+  EXPECT_EQ(options.schedule, engine::ScheduleKind::kGPipe);
+  EXPECT_TRUE(options.no_decay.norm);
+  EXPECT_FALSE(options.no_decay.bias);
+  EXPECT_TRUE(options.no_decay.embedding);
+  EXPECT_EQ(options.loss_reduction, engine::LossReduction::kMeanOfMeans);
+  EXPECT_EQ(options.timeout_ms, 5000);
+  EXPECT_EQ(options.output_dir, "o");
+  EXPECT_EQ(options.resume, checkpoint::Resume::kPath);
+  EXPECT_EQ(options.resume_path, "a/b");
+  EXPECT_EQ(options.keep_last, 4);
+  EXPECT_TRUE(options.dry_run);
+  EXPECT_EQ(options.project_name, "p");
+  EXPECT_EQ(options.experiment_name, "x");
+  EXPECT_EQ(options.dump_gradients, "g.safetensors");
+  EXPECT_EQ(command.rank, "1");
+  EXPECT_EQ(command.world_size, "2");
+  EXPECT_EQ(command.local_rank, "0");
+  EXPECT_EQ(command.action, Action::kTrain);
+}
+
+TEST(Arguments, ChooseTheAction) {
+  EXPECT_EQ(parse({"--plan"}).action, Action::kPlan);
+  const Command plan = parse({"--plan", "--plan_ranks", "8", "--json"});
+  EXPECT_TRUE(plan.json);
+  EXPECT_EQ(plan.plan_ranks, 8);
+  EXPECT_EQ(parse_command(Words{"--report"}).action, Action::kReport);
+  EXPECT_EQ(parse_command(Words{"--help"}).action, Action::kHelp);
+  EXPECT_EQ(parse_command(Words{"-h"}).action, Action::kHelp);
+  EXPECT_EQ(parse_command(Words{"--version"}).action, Action::kVersion);
+}
+
+TEST(Arguments, WhatIsNotThereYetIsRefused) {
+  EXPECT_TRUE(holds(refusal({"--model_parallel_size", "2"}), "tensor parallelism is not there"));
+  EXPECT_TRUE(holds(refusal({"--window_size", "4096"}), "sliding-window attention is not there"));
+  EXPECT_TRUE(holds(refusal({"--precision", "bf16"}), "--precision must be fp32"));
+}
+
+TEST(Arguments, FlagsWithoutEffectSaySo) {
+  const Command command = parse({"--use_flash_attn", "true", "--use_fused_ops", "--cache_dir=/c",
+                                 "--num_workers", "4", "--use_deepspeed", "--res_dir", "r"});
+  const std::string notes = core::join(command.options.notes, "\n");
+  for (const char* name :
+       {"use_flash_attn", "use_fused_ops", "cache_dir", "num_workers", "res_dir"}) {
+    EXPECT_TRUE(holds(notes, std::string("--") + name + " has no effect: "));
+  }
+  EXPECT_EQ(notes.find("--use_deepspeed "), std::string::npos);
+}
+
+TEST(Arguments, WrongValuesNameTheFlag) {
+  EXPECT_TRUE(holds(refusal({"--train_steps", "ten"}), "--train_steps must be a whole number"));
+  EXPECT_TRUE(holds(refusal({"--train_steps", "0"}), "at least 1"));
+  EXPECT_TRUE(holds(refusal({"--train_steps", "5e2"}), "--train_steps must be a whole number"));
+  EXPECT_TRUE(holds(refusal({"--seed", "-1"}), "--seed must be a whole number"));
+  EXPECT_TRUE(holds(refusal({"--seed", "99999999999999999999"}), "--seed must be"));
+  EXPECT_TRUE(holds(refusal({"--schedule", "1f1bb"}), "did you mean 1f1b?"));
+  EXPECT_TRUE(holds(refusal({"--data_format", "csv"}), "one of auto, jsonl, tokens_i32"));
+  EXPECT_TRUE(holds(refusal({"--no_decay", "norms"}), "a list of norm, bias, embedding"));
+  EXPECT_TRUE(holds(refusal({"--resume="}), "--resume must be"));
+  EXPECT_TRUE(holds(refusal({"--json"}), "--json belongs to --plan"));
+}
+
+TEST(Arguments, AModelAndDataAreRequired) {
+  EXPECT_TRUE(holds(refusal_of([] { parse_command(Words{kData}); }), "a model is required"));
+  EXPECT_TRUE(holds(refusal_of([] { parse_command(Words{kModel}); }), "training data is required"));
+  EXPECT_EQ(refusal_of([] { parse_command(Words{kModel, "--plan"}); }), "accepted");
+  EXPECT_TRUE(holds(refusal({"--init_ckpt", "d"}), "exclude each other"));
+}
+
+TEST(Arguments, TheLaterOfTwoEqualFlagsWins) {
+  EXPECT_EQ(parse({"--seed", "1", "--seed=2"}).options.seed, 2U);
+}
+
+TEST(Arguments, WithoutAConfigurationTheDefaultsAreSaid) {
+  const engine::TrainOptions options = parse({}).options;
+  EXPECT_EQ(options.batch.micro_batch, 1);
+  EXPECT_TRUE(holds(core::join(options.notes, "\n"), "no --deepspeed_config: ZeRO 0"));
+}
+
+TEST(Arguments, TheConfigurationMayBeTheTextItself) {
+  const Command command = parse({"--deepspeed_config", "{train_batch_size: 4}"});
+  EXPECT_EQ(command.options.batch.train_batch, 4);
+}
+
+TEST(Arguments, HelpNamesEveryFlagAndItsDefault) {
+  const std::string help = train_help_text();
+  for (const FlagRow& flag : train_flags()) EXPECT_TRUE(holds(help, std::string("--") + flag.name));
+  EXPECT_TRUE(holds(help, "(default: 3407)"));
+}
+
+TEST(GenerateArguments, FlagsReachTheOptions) {
+  const GenerateCommand command =
+      parse_generate_command(Words{"--ckpt", "d", "--prompt", "int main", "--max-new-tokens", "9",
+                                   "--temperature", "0.5", "--top_k=40", "--seed", "3"});
+  EXPECT_EQ(command.options.ckpt, "d");
+  EXPECT_EQ(command.options.prompt, "int main");
+  EXPECT_EQ(command.options.max_new_tokens, 9);
+  EXPECT_EQ(command.options.temperature, 0.5);
+  EXPECT_EQ(command.options.top_k, 40);
+  EXPECT_EQ(command.options.seed, 3U);
+}
+
+TEST(GenerateArguments, GreedyByDefaultAndRefusals) {
+  EXPECT_EQ(parse_generate_command(Words{"--ckpt=d"}).options.temperature, 0.0);
+  EXPECT_TRUE(parse_generate_command(Words{"--help"}).help);
+  EXPECT_TRUE(holds(refusal_of([] { parse_generate_command(Words{}); }), "a model is required"));
+  EXPECT_TRUE(holds(refusal_of([] {
+                      parse_generate_command(Words{"--ckpt=d", "--temp=1"});
+                    }),
+                    "unknown flag --temp"));
+  EXPECT_TRUE(holds(refusal_of([] {
+                      parse_generate_command(Words{"--ckpt=d", "--temperature=-1"});
+                    }),
+                    "--temperature must be a number, at least 0"));
+}
+
+}  // namespace
+}  // namespace fm::cli

@@ -1,0 +1,92 @@
+// Every file of configs/ is read and mapped.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/ds_config.h"
+#include "core/text.h"
+#include "engine/batch_triad.h"
+#include "tests/cli/expect_refusal.h"
+
+namespace fm::cli {
+namespace {
+
+engine::TrainOptions read(const std::string& name,
+                          PrecisionFlag precision = PrecisionFlag::kFromJson) {
+  engine::TrainOptions options;
+  apply_ds_config(load_config_text(std::string(FM_CONFIGS) + "/" + name), precision, options);
+  return options;
+}
+
+TEST(Configs, AreTheseFiles) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(FM_CONFIGS)) {
+    if (entry.is_regular_file()) names.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"zero0.json", "zero1.json", "zero2.json", "zero3.json",
+                                          "llama.json", "pipeline.json", "llama-5m-bytes.json",
+                                          "llama-1b.json"}));
+}
+
+TEST(Configs, ZeroFilesDifferInTheStageOnly) {
+  for (int stage = 0; stage < 4; ++stage) {
+    const engine::TrainOptions options = read("zero" + std::to_string(stage) + ".json");
+    EXPECT_EQ(options.zero_stage, stage);
+    EXPECT_EQ(options.batch.micro_batch, 8);
+    EXPECT_EQ(engine::resolve_batch(options.batch, 2).train_batch, 16);
+    EXPECT_EQ(options.optimizer.lr, 1e-3);
+    EXPECT_EQ(options.optimizer.weight_decay, 0.1);
+    EXPECT_EQ(options.scheduler.kind, engine::SchedulerKind::kWarmupCosine);
+    EXPECT_EQ(options.scheduler.total_num_steps, options.train_steps);
+    EXPECT_TRUE(options.notes.empty()) << core::join(options.notes, "\n");
+  }
+}
+
+TEST(Configs, PipelineFillsWithEightMicroBatches) {
+  const engine::TrainOptions options = read("pipeline.json");
+  EXPECT_EQ(options.zero_stage, 1);
+  EXPECT_EQ(engine::resolve_batch(options.batch, 2).accumulation, 8);
+  EXPECT_TRUE(options.notes.empty()) << core::join(options.notes, "\n");
+}
+
+// FMEngine's own file asks for bf16.
+TEST(Configs, LlamaRunsWhenFp32IsAskedForByName) {
+  const std::string said = refusal_of([] { read("llama.json"); });
+  EXPECT_TRUE(holds(said, "bf16.enabled = true"));
+  EXPECT_TRUE(holds(said, "--precision fp32"));
+  const engine::TrainOptions options = read("llama.json", PrecisionFlag::kForcedFp32);
+  EXPECT_EQ(options.zero_stage, 0);
+  EXPECT_EQ(engine::resolve_batch(options.batch, 2).accumulation, 2);
+  EXPECT_EQ(options.optimizer.beta1, 0.9);
+  EXPECT_EQ(options.optimizer.beta2, 0.95);
+  EXPECT_TRUE(options.optimizer.decoupled);
+  EXPECT_TRUE(options.recompute);
+  EXPECT_EQ(options.scheduler.kind, engine::SchedulerKind::kWarmup);
+  const std::string notes = core::join(options.notes, "\n");
+  EXPECT_TRUE(holds(notes, "ignored lr-decay-style, warmup, min_lr"));
+  EXPECT_EQ(notes.find("unknown"), std::string::npos) << notes;
+}
+
+double parameters(const std::string& name) {
+  std::ifstream file(std::string(FM_CONFIGS) + "/models/" + name);
+  const nlohmann::json config = nlohmann::json::parse(file);
+  const double hidden = config["hidden_size"];
+  const double q = config["num_attention_heads"].get<double>() * config["head_dim"].get<double>();
+  const double kv = config["num_key_value_heads"].get<double>() * config["head_dim"].get<double>();
+  const double ffn = config["intermediate_size"];
+  const double block = hidden * (2 * q + 2 * kv + 3 * ffn + 2);
+  const double matrices = config["tie_word_embeddings"].get<bool>() ? 1 : 2;
+  return config["num_hidden_layers"].get<double>() * block + hidden +
+         matrices * config["vocab_size"].get<double>() * hidden;
+}
+
+TEST(Configs, ModelsHaveTheSizeOfTheirName) {
+  EXPECT_NEAR(parameters("llama-5m-bytes.json"), 5.0e6, 0.2e6);
+  EXPECT_NEAR(parameters("llama-1b.json"), 1'235'814'400, 1);  // Llama 3.2 1B's model card: 1.24 B
+}
+
+}  // namespace
+}  // namespace fm::cli

@@ -1,0 +1,177 @@
+// The table against the list of keys of DeepSpeed 0.19 (deepspeed/runtime/config.py and the files
+// it reads), typed here a second time, from that list.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "cli/ds_config_keys.h"
+
+namespace fm::cli {
+namespace {
+
+// "block: key key ..." lines; a key may be followed by nothing else.
+constexpr const char* kKeys = R"(
+: train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps
+: steps_per_print gradient_clipping prescale_gradients gradient_predivide_factor
+: gradient_allreduce_op communication_data_type seq_parallel_communication_data_type
+: managed_gradient_accumulation sparse_gradients disable_allgather dump_state dataloader_drop_last
+: wall_clock_breakdown memory_breakdown log_level zero_allow_untested_optimizer
+: zero_force_ds_cpu_optimizer graph_harvesting vocabulary_size sequence_parallel_size
+: data_parallel_size use_data_before_expert_parallelism amp torch_autocast data_types eigenvalue
+: progressive_layer_drop quantize_training compression_training sparse_attention
+: weight_quantization hybrid_engine allgather_size optimizer scheduler fp16 bf16 bfloat16
+: zero_optimization activation_checkpointing aio pipeline tensorboard wandb csv_monitor comet
+: flops_profiler comms_logger timers checkpoint elasticity autotuning data_efficiency
+: curriculum_learning tensor_parallel expert_parallel nebula datastates_ckpt compile
+torch_autocast: enabled dtype lower_precision_safe_modules
+data_types: grad_accum_dtype param_dtype buffer_dtype
+optimizer: type params legacy_fusion
+optimizer.params: lr betas eps weight_decay torch_adam adam_w_mode fp32_optimizer_states
+optimizer.params: max_grad_norm bias_correction amsgrad momentum
+scheduler: type params
+scheduler.params: warmup_min_lr warmup_max_lr warmup_num_steps warmup_type total_num_steps
+scheduler.params: warmup_min_ratio cos_min_ratio lr_range_test_min_lr lr_range_test_step_size
+scheduler.params: lr_range_test_step_rate lr_range_test_staircase cycle_min_lr cycle_max_lr
+scheduler.params: decay_lr_rate cycle_first_step_size cycle_second_step_size
+scheduler.params: cycle_first_stair_count cycle_second_stair_count decay_step_size cycle_momentum
+scheduler.params: cycle_min_mom cycle_max_mom decay_mom_rate
+fp16: enabled auto_cast loss_scale initial_scale_power loss_scale_window hysteresis
+fp16: consecutive_hysteresis min_loss_scale fp16_master_weights_and_grads
+bf16: enabled immediate_grad_update check_grad_overflow bf16_master_weights_and_grads
+bf16: bf16_optimizer_states
+bfloat16: enabled immediate_grad_update check_grad_overflow bf16_master_weights_and_grads
+bfloat16: bf16_optimizer_states
+zero_optimization: stage contiguous_gradients reduce_scatter use_multi_rank_bucket_allreduce
+zero_optimization: reduce_bucket_size allgather_partitions allgather_bucket_size overlap_comm
+zero_optimization: load_from_fp32_weights elastic_checkpoint offload_param offload_optimizer
+zero_optimization: zenflow sub_group_size cpu_offload cpu_offload_param cpu_offload_use_pin_memory
+zero_optimization: stage3_prefetch_bucket_size prefetch_bucket_size
+zero_optimization: stage3_param_persistence_threshold param_persistence_threshold
+zero_optimization: stage3_model_persistence_threshold model_persistence_threshold
+zero_optimization: stage3_max_live_parameters max_live_parameters stage3_max_reuse_distance
+zero_optimization: max_reuse_distance stage3_gather_16bit_weights_on_model_save
+zero_optimization: gather_16bit_weights_on_model_save stage3_gather_fp16_weights_on_model_save
+zero_optimization: stage3_module_granularity_threshold stage3_use_all_reduce_for_fetch_params
+zero_optimization: stage3_allgather_sequential ignore_unused_parameters legacy_stage1
+zero_optimization: round_robin_gradients zero_hpz_partition_size zero_quantized_weights
+zero_optimization: zero_quantized_nontrainable_weights zero_quantized_gradients zeropp_loco_param
+zero_optimization: mics_shard_size mics_hierarchical_params_gather memory_efficient_linear
+zero_optimization: pipeline_loading_checkpoint override_module_apply log_trace_cache_warnings
+zero_optimization: enable_sanity_checks save_muon_momentum_buffer_in_memory leaf_module
+zero_optimization.leaf_module: classes names name_suffixes
+zero_optimization.offload_param: device nvme_path buffer_count buffer_size max_in_cpu pin_memory
+zero_optimization.offload_optimizer: device nvme_path buffer_count pin_memory pipeline_read
+zero_optimization.offload_optimizer: pipeline_write fast_init ratio super_offload
+zero_optimization.offload_optimizer: cpuadam_cores_perc
+zero_optimization.zenflow: topk_ratio select_strategy select_interval update_interval overlap_step
+zero_optimization.zenflow: offload auto_ratio full_warm_up_rounds pt_reserved_cores_perc
+zero_optimization.zenflow: steps_per_epoch
+activation_checkpointing: partition_activations number_checkpoints contiguous_memory_optimization
+activation_checkpointing: cpu_checkpointing synchronize_checkpoint_boundary profile
+aio: block_size queue_depth intra_op_parallelism thread_count single_submit overlap_events use_gds
+pipeline: stages partition seed_layers activation_checkpoint_interval pipe_partitioned
+pipeline: grad_partitioned use_reentrant
+tensorboard: enabled output_path job_name
+wandb: enabled group team project
+csv_monitor: enabled output_path job_name
+comet: enabled samples_log_interval project workspace api_key experiment_name experiment_key
+comet: online mode
+flops_profiler: enabled recompute_fwd_factor profile_step module_depth top_modules detailed
+flops_profiler: output_file
+comms_logger: enabled verbose prof_all debug prof_ops
+timers.throughput: enabled synchronized
+checkpoint: tag_validation load_universal use_node_local_storage parallel_write
+checkpoint: checkpoint_serialization writer
+checkpoint.parallel_write: pipeline_stage
+checkpoint.writer: type io_buffer_size io_buffer_double show_statistics data_parallel decoupled
+checkpoint.writer: io_multiplier
+elasticity: enabled max_train_batch_size micro_batch_sizes min_gpus max_gpus min_time
+elasticity: prefer_larger_batch ignore_non_elastic_batch_info version model_parallel_size
+elasticity: num_gpus_per_node
+autotuning: enabled fast results_dir exps_dir overwrite start_profile_step end_profile_step metric
+autotuning: metric_path tuner_type tuner_early_stopping tuner_num_trials arg_mappings
+autotuning: max_train_batch_size min_train_batch_size max_train_micro_batch_size_per_gpu
+autotuning: min_train_micro_batch_size_per_gpu num_tuning_micro_batch_sizes mp_size model_info
+autotuning: model_info_path
+autotuning.model_info: profile num_params hidden_size num_layers
+data_efficiency: enabled seed data_sampling data_routing
+data_efficiency.data_sampling: enabled num_epochs num_workers pin_memory curriculum_learning
+data_efficiency.data_sampling: dynamic_batching
+data_efficiency.data_sampling.curriculum_learning: enabled data_cluster_path curriculum_metrics
+data_efficiency.data_sampling.dynamic_batching: enabled metrics_path lr_scaling_method
+data_efficiency.data_sampling.dynamic_batching: min_batch_size max_batch_size max_tokens verbose
+data_efficiency.data_sampling.dynamic_batching: sequence_picking_order
+data_efficiency.data_routing: enabled random_ltd
+curriculum_learning: enabled curriculum_type min_difficulty max_difficulty schedule_type
+curriculum_learning: schedule_config
+tensor_parallel: autotp_size tp_overlap_comm tp dtype partition_config preset_model
+tensor_parallel.tp: tp_size tp_grain_size
+tensor_parallel.partition_config: use_default_specs layer_specs
+nebula: enabled persistent_storage_path persistent_time_interval num_of_version_in_retention
+nebula: enable_nebula_load nebula_load_path
+compile: deepcompile free_activation free_activation_threshold offload_activation
+compile: offload_opt_states double_buffer passes
+)";
+
+std::vector<std::string> listed_paths() {
+  std::vector<std::string> paths;
+  std::istringstream lines(kKeys);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string block = line.substr(0, colon);
+    std::istringstream keys(line.substr(colon + 1));
+    for (std::string key; keys >> key;) paths.push_back(block.empty() ? key : block + "." + key);
+  }
+  return paths;
+}
+
+TEST(DsConfigKeys, HoldsEveryKeyOfDeepSpeed) {
+  const std::vector<std::string> paths = listed_paths();
+  EXPECT_GT(paths.size(), 280U);
+  for (const std::string& path : paths) EXPECT_NE(find_key(path), nullptr) << path;
+}
+
+TEST(DsConfigKeys, AMetricOfTheCurriculumMayHaveAnyName) {
+  const std::string metrics =
+      "data_efficiency.data_sampling.curriculum_learning.curriculum_metrics";
+  for (const char* key : {"index_to_sample_path", "index_to_metric_path", "difficulty_type",
+                          "clustering_type", "min_difficulty", "max_difficulty", "schedule_type",
+                          "schedule_config.total_curriculum_step", "schedule_config.max_step"}) {
+    EXPECT_NE(find_key(metrics + ".seqlen." + key), nullptr) << key;
+  }
+}
+
+TEST(DsConfigKeys, NoKeyIsListedTwice) {
+  std::set<std::string_view> seen;
+  for (const KeyRow& row : ds_config_keys()) EXPECT_TRUE(seen.insert(row.path).second) << row.path;
+}
+
+TEST(DsConfigKeys, EveryRowSaysWhy) {
+  for (const KeyRow& row : ds_config_keys()) EXPECT_FALSE(row.why.empty()) << row.path;
+}
+
+TEST(DsConfigKeys, EveryParentIsABlock) {
+  for (const KeyRow& row : ds_config_keys()) {
+    const std::size_t dot = row.path.rfind('.');
+    if (dot == std::string_view::npos) continue;
+    const KeyRow* parent = find_key(row.path.substr(0, dot));
+    ASSERT_NE(parent, nullptr) << row.path;
+    EXPECT_TRUE(parent->type == KeyType::kBlock || parent->type == KeyType::kOpen) << row.path;
+  }
+}
+
+// pydantic's extra="forbid" in the reference.
+TEST(DsConfigKeys, BlocksThatDeepSpeedModelsAreClosed) {
+  for (const char* path :
+       {"zero_optimization", "zero_optimization.offload_param",
+        "zero_optimization.offload_optimizer", "zero_optimization.zenflow",
+        "zero_optimization.leaf_module", "fp16", "bf16", "bfloat16", "tensorboard", "wandb",
+        "csv_monitor", "comet", "comms_logger", "timers.throughput", "tensor_parallel"}) {
+    EXPECT_EQ(find_key(path)->type, KeyType::kBlock) << path;
+  }
+}
+
+}  // namespace
+}  // namespace fm::cli

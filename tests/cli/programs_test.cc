@@ -1,0 +1,202 @@
+// The built programs as a user meets them: words in, text and an exit code out.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace fm::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kTrain = std::string(FM_PROGRAMS) + "/fmengine-train";
+const std::string kGenerate = std::string(FM_PROGRAMS) + "/fmengine-generate";
+const std::string kConfigs = std::string(FM_SOURCES) + "/configs/";
+
+struct Outcome {
+  int code = -1;
+  std::string out;
+  std::string err;
+};
+
+std::string read_all(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A folder of one test, removed with it.
+class Programs : public ::testing::Test {
+ protected:
+  Programs() {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(::testing::TempDir()) / (std::string("fm_programs_") + test->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~Programs() override { fs::remove_all(folder_); }
+
+  // `command` is for sh; it runs in the test's folder.
+  Outcome run(const std::string& command) const {
+    const std::string whole = "cd " + folder_.string() + " && " + command + " > .out 2> .err";
+    const int status = std::system(whole.c_str());
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return {code, read_all(folder_ / ".out"), read_all(folder_ / ".err")};
+  }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+
+  std::string tiny_model() const {
+    return write("model.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+      "vocab_size": 259, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+      "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64})");
+  }
+
+  std::string tiny_corpus() const {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) {
+      lines += "{\"text\": \"int value_" + std::to_string(i) + " = " + std::to_string(i * i) +
+               "; // the square of a small number\"}\n";
+    }
+    return write("corpus.jsonl", lines);
+  }
+
+  fs::path folder_;
+};
+
+void expect_one_line(const Outcome& outcome, int code, const std::string& part) {
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  EXPECT_TRUE(outcome.err.starts_with("fmengine-")) << outcome.err;
+  EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+TEST_F(Programs, HelpVersionAndReportSucceed) {
+  EXPECT_NE(run(kTrain + " --help").out.find("--deepspeed_config"), std::string::npos);
+  EXPECT_EQ(run(kTrain + " --help").code, 0);
+  EXPECT_TRUE(run(kTrain + " --version").out.starts_with("fmengine "));
+  EXPECT_EQ(run(kGenerate + " --help").code, 0);
+  const Outcome report = run(kTrain + " --report");
+  EXPECT_EQ(report.code, 0);
+  for (const char* line : {"CPU ", "instructions ", "GEMM ", "threads ", "affinity ", "memory ",
+                           "MPI ", "LibTorch "}) {
+    EXPECT_NE(report.out.find(line), std::string::npos) << line;
+  }
+}
+
+TEST_F(Programs, WrongWordsGiveOneLineAndCodeTen) {
+  expect_one_line(run(kTrain + " --train_step 5"), 10, "did you mean --train_steps?");
+  expect_one_line(run(kGenerate + " --prompts x"), 10, "did you mean --prompt?");
+}
+
+TEST_F(Programs, WrongConfigurationsGiveOneLineAndCodeTen) {
+  const std::string plan =
+      kTrain + " --plan --plan_ranks 2 --model_config " + tiny_model() + " --deepspeed_config ";
+  expect_one_line(run(plan + "missing.json"), 10, "missing.json");
+  expect_one_line(run(plan + write("a.json", "{\"zero_optimization\": {\"stagee\": 1}}")), 10,
+                  "did you mean \"stage\"?");
+  expect_one_line(
+      run(plan + write("b.json", "{\"train_batch_size\": 1,\n\"train_batch_size\": 2}")), 10,
+      "Duplicate keys in DeepSpeed config: ['train_batch_size']");
+  expect_one_line(run(plan + write("c.json",
+                                   "{\"train_batch_size\": 10, "
+                                   "\"train_micro_batch_size_per_gpu\": 3}")),
+                  10, "10 != 3 * 1 * 2");
+  expect_one_line(run(plan + kConfigs + "llama.json"), 10, "--precision fp32");
+}
+
+TEST_F(Programs, MissingFilesAreNamed) {
+  const std::string train =
+      kTrain + " --deepspeed_config " + kConfigs + "zero0.json --output_dir o ";
+  expect_one_line(run(train + "--data_path no.jsonl --model_config " + tiny_model()), 11,
+                  "no.jsonl");
+  expect_one_line(run(train + "--init_ckpt no_folder --data_path " + tiny_corpus()), 11,
+                  "no_folder");
+  expect_one_line(run(kGenerate + " --ckpt no_folder --prompt x"), 11, "no_folder");
+}
+
+TEST_F(Programs, OtherRanksStayQuietAboutErrorsOfTheUser) {
+  const Outcome outcome =
+      run("env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 "
+          "MASTER_PORT=29999 " +
+          kTrain + " --nonsense");
+  EXPECT_EQ(outcome.code, 10);
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(Programs, TorchrunsErrorFileHoldsTheMessage) {
+  run("env TORCHELASTIC_ERROR_FILE=error.json " + kTrain + " --train_step 5");
+  const nlohmann::json json = nlohmann::json::parse(read_all(folder_ / "error.json"));
+  EXPECT_EQ(json["message"]["message"], "unknown flag --train_step; did you mean --train_steps?");
+  EXPECT_GT(std::stoll(json["message"]["extraInfo"]["timestamp"].get<std::string>()), 1.6e9);
+}
+
+TEST_F(Programs, EveryConfigurationIsPlanned) {
+  struct Row {
+    const char* config;
+    const char* more;
+  };
+  for (const Row& row :
+       {Row{"zero0.json", ""}, Row{"zero1.json", ""}, Row{"zero2.json", ""}, Row{"zero3.json", ""},
+        Row{"llama.json", " --precision fp32"}, Row{"pipeline.json", " --pipe_parallel_size 2"}}) {
+    for (const char* model : {"llama-5m-bytes.json", "llama-1b.json"}) {
+      const std::string words = " --plan --plan_ranks 4 --model_config " + kConfigs + "models/" +
+                                model + " --deepspeed_config " + kConfigs + row.config + row.more;
+      const Outcome text = run(kTrain + words);
+      EXPECT_EQ(text.code, 0) << row.config << " " << model << ": " << text.err;
+      const Outcome json = run(kTrain + words + " --json");
+      ASSERT_EQ(json.code, 0) << row.config << " " << model << ": " << json.err;
+      EXPECT_TRUE(nlohmann::json::parse(json.out).is_object());
+    }
+  }
+}
+
+TEST_F(Programs, TrainThenGenerateTheSameTextTwice) {
+  const Outcome train =
+      run(kTrain + " --deepspeed_config " + kConfigs + "zero0.json --model_config " + tiny_model() +
+          " --data_path " + tiny_corpus() + " --output_dir o --train_steps 3 --max_seq_len 32");
+  ASSERT_EQ(train.code, 0) << train.err << train.out;
+  const std::string words = kGenerate + " --ckpt o/hf --prompt 'int v' --max_new_tokens 20";
+  const Outcome greedy = run(words);
+  EXPECT_EQ(greedy.code, 0) << greedy.err;
+  EXPECT_TRUE(greedy.out.starts_with("int v")) << greedy.out;
+  EXPECT_EQ(run(words).out, greedy.out);
+  const std::string sampled = words + " --temperature 1 --seed 4";
+  EXPECT_EQ(run(sampled).out, run(sampled).out);
+  EXPECT_NE(run(sampled).out, greedy.out);
+}
+
+TEST_F(Programs, AForeignTokenizerIsRefusedWithAdvice) {
+  fs::create_directories(folder_ / "foreign");
+  write("foreign/tokenizer.json", "{\"model\": {\"type\": \"BPE\"}}");
+  fs::copy(tiny_model(), folder_ / "foreign/config.json");
+  expect_one_line(run(kGenerate + " --ckpt foreign --prompt x"), 10, "byte tokenizer only");
+}
+
+TEST_F(Programs, TheInstalledTreeRunsWithoutTheBuildTree) {
+  const Outcome install = run(std::string("cmake --install ") + FM_PROGRAMS + " --prefix tree");
+  ASSERT_EQ(install.code, 0) << install.err;
+  const Outcome libraries = run("ldd tree/bin/fmengine-train");
+  EXPECT_EQ(libraries.out.find("not found"), std::string::npos) << libraries.out;
+  EXPECT_EQ(libraries.out.find(FM_SOURCES), std::string::npos) << libraries.out;
+  EXPECT_NE(libraries.out.find("tree/bin/../lib/libtorch_cpu.so"), std::string::npos)
+      << libraries.out;
+  const Outcome plan =
+      run("tree/bin/fmengine-train --plan --plan_ranks 2 --deepspeed_config "
+          "tree/share/fmengine/configs/zero2.json --model_config "
+          "tree/share/fmengine/configs/models/llama-5m-bytes.json");
+  EXPECT_EQ(plan.code, 0) << plan.err;
+  EXPECT_EQ(run("tree/bin/fmengine-generate --version").code, 0);
+}
+
+}  // namespace
+}  // namespace fm::cli

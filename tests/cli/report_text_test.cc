@@ -1,0 +1,109 @@
+// Text of /proc into lines, and how a program ends.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "cli/ending.h"
+#include "cli/report.h"
+#include "core/check.h"
+
+namespace fm::cli {
+namespace {
+
+constexpr const char* kCpuInfo =
+    "processor\t: 0\nmodel name\t: Some CPU @ 2.10GHz\nflags\t\t: fpu sse4_2 avx avx2 fma avx512f\n"
+    "\nprocessor\t: 1\nmodel name\t: Other\nflags\t\t: fpu\n";
+
+TEST(ReportText, ReadsTheFirstCpu) {
+  EXPECT_EQ(cpu_model(kCpuInfo), "Some CPU @ 2.10GHz");
+  EXPECT_EQ(instruction_sets(kCpuInfo), "sse4_2 avx fma avx2 avx512f");
+  EXPECT_EQ(cpu_model(""), "unknown");
+  EXPECT_EQ(instruction_sets(""), "none that matter");
+}
+
+TEST(ReportText, MemoryIsInPowersOfTen) {
+  // 1 kB of /proc/meminfo is 1,024 bytes: 2,000,000 kB are 2.048e9 bytes.
+  EXPECT_EQ(memory_line("MemTotal:       2000000 kB\nMemFree: 1 kB\nMemAvailable:    1000000 kB\n"),
+            "2.0 GB, 1.0 GB available");
+}
+
+TEST(ReportText, NumbersInARowAreARange) {
+  EXPECT_EQ(ranges({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
+  EXPECT_EQ(ranges({3}), "3");
+  EXPECT_EQ(ranges({}), "");
+}
+
+TEST(Ending, ErrorFileIsJsonWhateverTheMessageHolds) {
+  const std::string text = error_file_json("a \"b\" \\ c\nd \x01 \xff\xfe \xC3\xA9", 1700000000);
+  const nlohmann::json json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["message"]["message"], "a \"b\" \\ c\nd \x01 ?? ??");
+  EXPECT_EQ(json["message"]["extraInfo"]["timestamp"], "1700000000");
+}
+
+struct Outcome {
+  int code;
+  std::string said;
+};
+
+Outcome end_with(bool speaks, const std::function<int()>& body) {
+  Ending ending("prog");
+  ending.set_speaks(speaks);
+  ::testing::internal::CaptureStderr();
+  const int code = ending.run(body);
+  return {code, ::testing::internal::GetCapturedStderr()};
+}
+
+TEST(Ending, EveryErrorBecomesOneLineAndItsCode) {
+  const Outcome user = end_with(true, []() -> int { FM_USER_CHECK(false, "wrong flag"); });
+  EXPECT_EQ(user.code, 10);
+  EXPECT_EQ(user.said, "prog: wrong flag\n");
+  EXPECT_EQ(end_with(true, []() -> int { FM_DATA_CHECK(false, "x"); }).code, 11);
+  EXPECT_EQ(
+      end_with(true, []() -> int { FM_MACHINE_CHECK(false, core::ExitCode::kPeerLost, "x"); }).code,
+      20);
+  EXPECT_EQ(end_with(true, []() -> int { throw std::bad_alloc(); }).code, 25);
+  EXPECT_EQ(end_with(true, []() -> int { throw std::logic_error("odd"); }).said, "prog: odd\n");
+  EXPECT_EQ(end_with(true, []() -> int { throw std::logic_error("odd"); }).code, 1);
+  EXPECT_EQ(end_with(true, [] { return 75; }).code, 75);
+}
+
+TEST(Ending, OnlyTheSpeakerPrintsErrorsOfTheUser) {
+  const Outcome user = end_with(false, []() -> int { FM_USER_CHECK(false, "wrong flag"); });
+  EXPECT_EQ(user.code, 10);
+  EXPECT_EQ(user.said, "");
+  const Outcome machine =
+      end_with(false, []() -> int { FM_MACHINE_CHECK(false, core::ExitCode::kHang, "stuck"); });
+  EXPECT_EQ(machine.said, "prog: stuck\n");
+}
+
+TEST(Ending, TheOthersAreTold) {
+  Ending ending("prog");
+  std::string told;
+  ending.set_farewell(
+      [&](int code, const std::string& line) { told = std::to_string(code) + " " + line; });
+  ::testing::internal::CaptureStderr();
+  ending.run([]() -> int { FM_DATA_CHECK(false, "no file"); });
+  ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(told, "11 prog: no file");
+}
+
+TEST(EndingDeathTest, FollowingALostRankEndsWithItsCode) {
+  Ending ending("prog");
+  EXPECT_EXIT(ending.follow({.world_rank = 1, .exit_code = 20, .message = "rank 1 was lost"}),
+              ::testing::ExitedWithCode(20), "rank 1 was lost");
+}
+
+TEST(Ending, TorchrunsErrorFileIsWritten) {
+  const std::string path = ::testing::TempDir() + "error_file.json";
+  setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+  end_with(true, []() -> int { FM_USER_CHECK(false, "wrong \"flag\""); });
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  std::ifstream file(path);
+  EXPECT_EQ(nlohmann::json::parse(file)["message"]["message"], "wrong \"flag\"");
+}
+
+}  // namespace
+}  // namespace fm::cli
