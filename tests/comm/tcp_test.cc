@@ -1,0 +1,202 @@
+// The tcp backend over real sockets, ranks as threads: meeting, strangers, collectives, losses.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "comm/handshake.h"
+#include "comm/tcp_fabric.h"
+#include "tests/comm/collective_cases.h"
+#include "tests/comm/local_mesh.h"
+
+namespace fm::comm {
+namespace {
+
+using core::ExitCode;
+
+class TcpWorld : public testing::TestWithParam<int> {};
+
+TEST_P(TcpWorld, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
+  EXPECT_NO_THROW(run_tcp_ranks(GetParam(), run_collective_cases));
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, TcpWorld, testing::Values(2, 3, 5));
+
+core::MachineError failure_of(int ranks, const std::function<void(Communicator&)>& body,
+                              int timeout_ms) {
+  try {
+    run_tcp_ranks(ranks, body, timeout_ms);
+  } catch (const core::MachineError& error) {
+    return error;
+  }
+  throw std::runtime_error("no MachineError came");
+}
+
+TEST(TcpFailures, AWaitEndsAtItsLimitAndNamesThePeer) {
+  const auto body = [](Communicator& world) {
+    std::vector<float> values(4);
+    if (world.rank() == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    world.receive(span_of(values), 1).wait();
+  };
+  const auto error = failure_of(2, body, 100);
+  EXPECT_EQ(error.code(), ExitCode::kHang);
+  const std::string text = error.what();
+  EXPECT_NE(text.find("waited 100 ms for rank 1 (host "), std::string::npos) << text;
+  EXPECT_NE(text.find("in send/receive"), std::string::npos) << text;
+}
+
+TEST(TcpFailures, AConnectionThatEndsNamesThePeer) {
+  const auto body = [](Communicator& world) {
+    std::vector<float> values(4);
+    if (world.rank() == 1) return;  // its sockets close
+    world.receive(span_of(values), 1).wait();
+  };
+  const auto error = failure_of(2, body, 5'000);
+  EXPECT_EQ(error.code(), ExitCode::kPeerLost);
+  const std::string text = error.what();
+  EXPECT_NE(text.find("rank 1 (host "), std::string::npos) << text;
+}
+
+TEST(TcpFailures, WhatArrivedBeforeTheEndIsStillDelivered) {
+  const auto body = [](Communicator& world) {
+    std::vector<float> values{1, 2, 3};
+    if (world.rank() == 1) return world.send(span_of(values), 0).wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::vector<float> received(3);
+    world.receive(span_of(received), 1).wait();
+    EXPECT_EQ(received, values);
+  };
+  EXPECT_NO_THROW(run_tcp_ranks(2, body));
+}
+
+TEST(TcpFailures, DifferentVerbsAreAMismatchThatNamesBoth) {
+  const auto body = [](Communicator& world) {
+    std::vector<float> values(2);
+    if (world.rank() == 0) world.all_reduce(span_of(values)).wait();
+    if (world.rank() == 1) world.broadcast(span_of(values), 1).wait();
+  };
+  const auto error = failure_of(2, body, 5'000);
+  EXPECT_EQ(error.code(), ExitCode::kMismatch);
+  const std::string text = error.what();
+  EXPECT_NE(text.find("all_reduce of 8 bytes here"), std::string::npos) << text;
+  EXPECT_NE(text.find("broadcast of 8 bytes at rank 1 (host "), std::string::npos) << text;
+}
+
+TEST(TcpFailures, AnAbandonedReceiveIsNeverWritten) {
+  const auto body = [](Communicator& world) {
+    constexpr std::size_t kMany = 4'000'000;
+    if (world.rank() == 1) {
+      std::vector<float> values(kMany, 1.0F);
+      try {
+        world.send(span_of(values), 0).wait();
+      } catch (const core::MachineError&) {  // rank 0 went away in the middle
+      }
+      return;
+    }
+    std::vector<float> small(1);
+    {
+      std::vector<float> values(kMany);
+      const Pending abandoned = world.receive(span_of(values), 1);
+    }
+    throw std::domain_error("gave up");
+  };
+  EXPECT_THROW(run_tcp_ranks(2, body), std::domain_error);
+}
+
+TEST(Meeting, RanksThatStayAwayAreNamed) {
+  const auto store = make_memory_store();
+  try {
+    build_mesh(*store,
+               {.world_rank = 0, .world_size = 3, .address = "127.0.0.1", .rendezvous_ms = 50});
+    FAIL() << "a mesh of one";
+  } catch (const core::MachineError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRendezvousFailed);
+    EXPECT_NE(std::string(error.what()).find("no sign of rank 1, 2"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Meeting, ALoopbackAddressOfAnotherHostIsRefusedWithAdvice) {
+  const auto store = make_memory_store();
+  store->set("token", hex_of(random_token()));
+  store->set("member/0", "elsewhere 12 127.0.1.1 4000");
+  try {
+    build_mesh(*store,
+               {.world_rank = 1, .world_size = 2, .address = "127.0.0.1", .rendezvous_ms = 2'000});
+    FAIL() << "connected to itself";
+  } catch (const core::MachineError& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 0 (host elsewhere, pid 12) listens on"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+class Door : public testing::Test {
+ protected:
+  Endpoint endpoint() const { return {"127.0.0.1", port_of(listener_)}; }
+  Socket stranger(const std::vector<std::byte>& says) {
+    Socket socket = connect_once(endpoint(), Deadline(1'000));
+    send_fully(socket, says, Deadline(1'000));
+    return socket;
+  }
+  static bool closed_by_peer(const Socket& socket) {
+    std::byte byte{};
+    return !receive_fully(socket, std::span(&byte, 1), Deadline(300));
+  }
+
+  Socket listener_ = listen_on("127.0.0.1");
+  Token token_ = random_token();
+};
+
+TEST_F(Door, OnlyTheTokenAndTheExpectedRankGetIn) {
+  const Socket silent = stranger({});
+  const Socket babbler = stranger(std::vector<std::byte>(100, std::byte{'x'}));
+  const Socket half = stranger(std::vector<std::byte>(7, std::byte{0}));
+  Token wrong = token_;
+  wrong[15] ^= 1U;
+  std::vector<std::jthread> intruders;
+  const auto intrude = [&](Hello hello) {
+    intruders.emplace_back([this, hello] {
+      EXPECT_THROW(dial({endpoint()}, hello, "the door", Deadline(400)), core::MachineError);
+    });
+  };
+  intrude({.token = wrong, .world_rank = 1, .purpose = Purpose::kData});
+  intrude({.token = token_, .world_rank = 7, .purpose = Purpose::kData});
+  intrude({.token = token_, .world_rank = 1, .purpose = Purpose::kWatch});
+  Socket guest;
+  std::jthread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    guest = dial({endpoint()}, {.token = token_, .world_rank = 1, .purpose = Purpose::kData},
+                 "the door", Deadline(3'000));
+  });
+  Arrivals arrivals = accept_all(listener_, token_, {{Purpose::kData, 1}}, Deadline(5'000));
+  late.join();
+  EXPECT_EQ(arrivals.sockets.size(), 1U);
+  EXPECT_TRUE(arrivals.sockets.contains({Purpose::kData, 1}));
+  EXPECT_GE(arrivals.refused, 4);  // the babbler and three intruders, who try again
+  listener_.close();
+  EXPECT_TRUE(closed_by_peer(babbler));
+  const std::byte word{42};
+  std::byte heard{};
+  EXPECT_TRUE(send_fully(guest, std::span(&word, 1), Deadline(1'000)));
+  EXPECT_TRUE(receive_fully(arrivals.sockets.at({Purpose::kData, 1}), std::span(&heard, 1),
+                            Deadline(1'000)));
+  EXPECT_EQ(heard, word);
+}
+
+TEST_F(Door, TheMissingOnesAreWhoeverDidNotArrive) {
+  const Arrivals arrivals = accept_all(listener_, token_, {{Purpose::kData, 1}}, Deadline(30));
+  EXPECT_TRUE(arrivals.sockets.empty());
+}
+
+TEST(Token, SurvivesItsText) {
+  const Token token = random_token();
+  EXPECT_EQ(hex_of(token).size(), 32U);
+  EXPECT_EQ(token_of(hex_of(token)), token);
+  EXPECT_NE(token, random_token());
+  EXPECT_THROW(token_of("12"), core::MachineError);
+  EXPECT_THROW(token_of(std::string(31, 'a') + "g"), core::MachineError);
+}
+
+}  // namespace
+}  // namespace fm::comm

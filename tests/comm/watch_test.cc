@@ -1,0 +1,164 @@
+// The watch over real sockets, ranks as threads: who is told what when a rank ends.
+#include "comm/watch.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/check.h"
+#include "tests/comm/local_mesh.h"
+
+namespace fm::comm {
+namespace {
+
+using core::ExitCode;
+
+// What every rank heard, by rank.
+class Heard {
+ public:
+  explicit Heard(int ranks) : losses_(static_cast<std::size_t>(ranks)) {}
+  OnPeerLost ear(int rank) {
+    return [this, rank](const PeerLoss& loss) {
+      const std::lock_guard lock(mutex_);
+      losses_[static_cast<std::size_t>(rank)].push_back(loss);
+    };
+  }
+  std::vector<PeerLoss> of(int rank) {
+    const std::lock_guard lock(mutex_);
+    return losses_[static_cast<std::size_t>(rank)];
+  }
+  void await(int rank) {
+    const Deadline deadline(5'000);
+    while (of(rank).empty() && !deadline.passed()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::vector<PeerLoss>> losses_;
+};
+
+Watch make_watch(int rank, Mesh& mesh, OnPeerLost ear, int farewell_ms = 5'000) {
+  return Watch({.world_rank = rank,
+                .roster = mesh.roster,
+                .farewell_ms = farewell_ms,
+                .on_peer_lost = std::move(ear)},
+               std::move(mesh.watch));
+}
+
+TEST(Watch, AFarewellOfAllIsSilent) {
+  Heard heard(4);
+  EXPECT_NO_THROW(run_with_mesh(4, [&](int rank, Mesh mesh) {
+    Watch watch = make_watch(rank, mesh, heard.ear(rank));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 * (4 - rank)));
+    watch.farewell();
+  }));
+  for (int rank = 0; rank < 4; ++rank) EXPECT_TRUE(heard.of(rank).empty()) << rank;
+}
+
+class LostRank : public testing::TestWithParam<int> {};
+
+TEST_P(LostRank, IsNamedToEveryOtherRankOnce) {
+  const int lost = GetParam();
+  Heard heard(3);
+  Roster roster;
+  run_with_mesh(3, [&](int rank, Mesh mesh) {
+    if (rank == lost) roster = mesh.roster;
+    Watch watch = make_watch(rank, mesh, heard.ear(rank));
+    if (rank == lost) return;  // destroyed without a farewell
+    heard.await(rank);
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto losses = heard.of(rank);
+    ASSERT_EQ(losses.size(), rank == lost ? 0U : 1U) << "rank " << rank;
+    if (rank == lost) continue;
+    EXPECT_EQ(losses[0].exit_code, 20);
+    EXPECT_EQ(losses[0].world_rank, lost);
+    const Member& member = roster[static_cast<std::size_t>(lost)];
+    EXPECT_EQ(losses[0].message,
+              core::concat("fmengine: rank ", lost, " (host ", member.host, ", pid ", member.pid,
+                           ") ended without farewell; every rank stops, restart to resume from "
+                           "the last checkpoint (exit code 20)"));
+  }
+}
+
+TEST_P(LostRank, WithWordsPassesOnItsCodeAndWords) {
+  const int stopped = GetParam();
+  Heard heard(3);
+  run_with_mesh(3, [&](int rank, Mesh mesh) {
+    Watch watch = make_watch(rank, mesh, heard.ear(rank));
+    if (rank == stopped) return watch.farewell_with_error(11, "line 3: \"text\" is missing");
+    heard.await(rank);
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto losses = heard.of(rank);
+    ASSERT_EQ(losses.size(), rank == stopped ? 0U : 1U) << "rank " << rank;
+    if (rank == stopped) continue;
+    EXPECT_EQ(losses[0].exit_code, 11);
+    EXPECT_NE(losses[0].message.find(core::concat("fmengine: rank ", stopped, " (host ")),
+              std::string::npos);
+    EXPECT_TRUE(
+        losses[0].message.ends_with(") stopped with exit code 11: line 3: \"text\" is missing"))
+        << losses[0].message;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(EachRank, LostRank, testing::Values(0, 1, 2));
+
+TEST(Watch, ALossDuringTheFarewellEndsTheWait) {
+  Heard heard(3);
+  run_with_mesh(3, [&](int rank, Mesh mesh) {
+    Watch watch = make_watch(rank, mesh, heard.ear(rank));
+    if (rank == 2) return std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    try {
+      watch.farewell();
+      ADD_FAILURE() << "rank " << rank << " left although rank 2 was lost";
+    } catch (const core::MachineError& error) {
+      EXPECT_EQ(error.code(), ExitCode::kPeerLost);
+      EXPECT_NE(std::string(error.what()).find("rank 2"), std::string::npos);
+    }
+  });
+}
+
+TEST(Watch, AFarewellPastItsLimitNamesWhoHasNotCome) {
+  Heard heard(3);
+  run_with_mesh(3, [&](int rank, Mesh mesh) {
+    Watch watch = make_watch(rank, mesh, heard.ear(rank), rank == 0 ? 100 : 5'000);
+    if (rank == 2) heard.await(rank);
+    if (rank == 1) {
+      EXPECT_THROW(watch.farewell(), core::MachineError);
+    }
+    if (rank != 0) return;
+    try {
+      watch.farewell();
+      ADD_FAILURE() << "left alone";
+    } catch (const core::MachineError& error) {
+      EXPECT_EQ(error.code(), ExitCode::kHang);
+      const std::string text = error.what();
+      EXPECT_NE(text.find("waited 100 ms for rank 2 (host "), std::string::npos) << text;
+    }
+  });
+}
+
+TEST(Watch, AFrameOfNobodyCountsAsALossOfItsSender) {
+  Heard heard(2);
+  run_with_mesh(2, [&](int rank, Mesh mesh) {
+    if (rank == 1) {
+      const std::vector<std::byte> noise(64, std::byte{'?'});
+      EXPECT_TRUE(send_fully(mesh.watch[0], noise, Deadline(1'000)));
+      std::byte byte{};
+      receive_fully(mesh.watch[0], std::span(&byte, 1), Deadline(2'000));
+      return;
+    }
+    Watch watch = make_watch(rank, mesh, heard.ear(rank));
+    heard.await(rank);
+  });
+  ASSERT_EQ(heard.of(0).size(), 1U);
+  EXPECT_EQ(heard.of(0)[0].world_rank, 1);
+}
+
+}  // namespace
+}  // namespace fm::comm
