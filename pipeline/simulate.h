@@ -1,4 +1,5 @@
-// Predicted time of a step: every pipe rank runs its program, receives wait for their sends.
+// Predicted time of a step: every pipe rank runs its program; what consumes a received hidden state
+// or gradient waits for it.
 #pragma once
 
 #include <functional>
@@ -16,8 +17,9 @@ struct Simulation {
   double bubble() const;
 };
 
-// cost: time of an instruction on a pipe rank, any unit; sends do not block, a receive ends `comm`
-// after its send. Programs must have passed validate().
+// cost: time of an instruction on a pipe rank, any unit. Sends and receives are posted and block
+// nothing: what consumes a received value starts at the earliest `comm` after its send. Programs
+// must have passed validate(); BugError when they wait in a circle.
 Simulation simulate(const std::vector<Program>& programs, const UnitRow& row,
                     const std::function<double(const Instruction&, int pipe_rank)>& cost,
                     double comm = 0.0);
