@@ -1,0 +1,118 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "tests/pipeline/built_programs.h"
+
+namespace fm::pipeline {
+namespace {
+
+std::vector<int> micros_of(const Program& program, Op op) {
+  std::vector<int> out;
+  for (const Instruction& at : program) {
+    if (at.op == op) out.push_back(at.micro);
+  }
+  return out;
+}
+
+std::ptrdiff_t place_of(const Program& program, const Instruction& wanted) {
+  return std::find(program.begin(), program.end(), wanted) - program.begin();
+}
+
+// By hand with the lowering rule: rank by rank one instruction each, a producer appends its send
+// here and the receive there.
+TEST(InsertP2p, OneMicroOverTwoPipeRanks) {
+  const auto programs = lowered({.pipe_ranks = 2, .micros = 1, .blocks = 2});
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 rg0 B0.1 B0.0 O ");
+  EXPECT_EQ(print(programs[1]), "L0 ra0 F0.2 X0 B0.2 sg0 O ");
+}
+
+TEST(InsertP2p, OneFOneBOverTwoPipeRanks) {
+  const auto programs = lowered({.pipe_ranks = 2, .micros = 2, .blocks = 2});
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 L1 F1.0 rg0 F1.1 sa1 B0.1 B0.0 rg1 B1.1 B1.0 O ");
+  EXPECT_EQ(print(programs[1]), "L0 ra0 F0.2 X0 B0.2 sg0 ra1 L1 F1.2 X1 B1.2 sg1 O ");
+}
+
+TEST(InsertP2p, OneMicroOverThreePipeRanks) {
+  const auto programs = lowered({.schedule = gpipe, .pipe_ranks = 3, .micros = 1, .blocks = 3});
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 rg0 B0.1 B0.0 O ");
+  EXPECT_EQ(print(programs[1]), "ra0 F0.2 sa0 rg0 B0.2 sg0 O ");
+  EXPECT_EQ(print(programs[2]), "L0 ra0 F0.3 X0 B0.3 sg0 O ");
+}
+
+TEST(InsertP2p, EvaluationSendsForwardOnly) {
+  const auto programs =
+      lowered({.schedule = forward_only, .pipe_ranks = 2, .micros = 1, .blocks = 2});
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 O ");
+  EXPECT_EQ(print(programs[1]), "L0 ra0 F0.2 X0 O ");
+}
+
+TEST(InsertP2p, AnInputGradientIsSentBeforeItsWeightGradient) {
+  const UnitRow row = split_units(2, 2, false);
+  const auto programs = insert_p2p(
+      {parse("L0 F0.0 F0.1 I0.1 I0.0 W0.1 W0.0 O"), parse("L0 F0.2 X0 I0.2 W0.2 O")}, row);
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 rg0 I0.1 I0.0 W0.1 W0.0 O ");
+  EXPECT_EQ(print(programs[1]), "L0 ra0 F0.2 X0 I0.2 sg0 W0.2 O ");
+}
+
+TEST(InsertP2p, OnePipeRankTalksToNobody) {
+  const BuildShape shape{.micros = 3, .blocks = 2};
+  const Program alone = expand_units(one_f_one_b({.micros = 3}, 0), row_of(shape), 0);
+  EXPECT_EQ(lowered(shape)[0], alone);
+}
+
+// Every boundary: m activations down and m gradients up, received in the order they were sent.
+TEST(InsertP2p, PairsMatchExactlyAtEveryBoundary) {
+  for (const Schedule schedule : {gpipe, one_f_one_b}) {
+    for (int pipe_ranks = 2; pipe_ranks <= 5; ++pipe_ranks) {
+      for (int micros = 1; micros <= 9; ++micros) {
+        const auto programs = lowered({schedule, pipe_ranks, micros, pipe_ranks + 2});
+        for (std::size_t up = 0; up + 1 < programs.size(); ++up) {
+          const auto acts = micros_of(programs[up], Op::kSendAct);
+          const auto grads = micros_of(programs[up + 1], Op::kSendGrad);
+          EXPECT_EQ(acts.size(), static_cast<std::size_t>(micros));
+          EXPECT_EQ(grads.size(), static_cast<std::size_t>(micros));
+          EXPECT_EQ(micros_of(programs[up + 1], Op::kRecvAct), acts);
+          EXPECT_EQ(micros_of(programs[up], Op::kRecvGrad), grads);
+        }
+        EXPECT_TRUE(micros_of(programs.front(), Op::kRecvAct).empty());
+        EXPECT_TRUE(micros_of(programs.back(), Op::kSendAct).empty());
+      }
+    }
+  }
+}
+
+TEST(InsertP2p, SendsFollowTheirProducerAndReceivesComeBeforeTheirConsumer) {
+  const BuildShape shape{.pipe_ranks = 4, .micros = 6, .blocks = 6};
+  const UnitRow row = row_of(shape);
+  const auto programs = lowered(shape);
+  for (int rank = 1; rank < 4; ++rank) {
+    const Program& here = programs[static_cast<std::size_t>(rank)];
+    const Program& before = programs[static_cast<std::size_t>(rank - 1)];
+    for (int micro = 0; micro < 6; ++micro) {
+      const int input = row.body(rank).first;
+      EXPECT_EQ(place_of(before, {Op::kSendAct, micro, -1}),
+                place_of(before, {Op::kForward, micro, input - 1}) + 1);
+      EXPECT_LT(place_of(here, {Op::kRecvAct, micro, -1}),
+                place_of(here, {Op::kForward, micro, input}));
+      EXPECT_EQ(place_of(here, {Op::kSendGrad, micro, -1}),
+                place_of(here, {Op::kBackward, micro, input}) + 1);
+      EXPECT_LT(place_of(before, {Op::kRecvGrad, micro, -1}),
+                place_of(before, {Op::kBackward, micro, input - 1}));
+    }
+  }
+}
+
+TEST(InsertP2p, AnOrderThatDeadlocksByItselfIsADefect) {
+  const UnitRow row = split_units(2, 2, false);
+  // Rank 0 wants the gradient of micro 1 first, rank 1 makes that of micro 0 first and then waits
+  // for an activation that rank 0 sends only afterwards.
+  EXPECT_THROW(insert_p2p({parse("L0 F0.0 F0.1 B1.1 L1 F1.0 F1.1 O"),
+                           parse("L0 F0.2 X0 B0.2 L1 F1.2 X1 B1.2 O")},
+                          row),
+               core::BugError);
+}
+
+}  // namespace
+}  // namespace fm::pipeline
