@@ -1,0 +1,86 @@
+#include "kernels/cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/kernels/random_values.h"
+
+namespace fm::kernels {
+namespace {
+
+using Labels = std::vector<std::int32_t>;
+
+// Loss of each row in fp64; -100 gives 0.
+Doubles row_losses(const Floats& logits, const Labels& labels, std::size_t vocab) {
+  Doubles losses;
+  for (std::size_t r = 0; r < labels.size(); ++r) {
+    const float* row = logits.data() + r * vocab;
+    const double max = *std::max_element(row, row + vocab);
+    double sum = 0.0;
+    for (std::size_t i = 0; i < vocab; ++i) sum += std::exp(static_cast<double>(row[i]) - max);
+    const bool counted = labels[r] != -100;
+    losses.push_back(counted ? std::log(sum) + max - static_cast<double>(row[labels[r]]) : 0.0);
+  }
+  return losses;
+}
+
+TEST(CrossEntropy, LossAndGradientEqualTheFormulaInDouble) {
+  for (const std::int64_t vocab : {1LL, 5LL, 16LL, 777LL, 2500LL}) {
+    const auto last = static_cast<std::int32_t>(vocab - 1);
+    const Labels labels = {0, last, -100, last / 2};
+    Floats logits = random_values(4 * vocab, 7, 5.0F);
+    const Doubles losses = row_losses(logits, labels, static_cast<std::size_t>(vocab));
+    const double scale = 1.0 / 3.0;
+    Doubles expected;
+    for (std::size_t r = 0; r < 4; ++r) {
+      for (std::int64_t i = 0; i < vocab; ++i) {
+        const float* row = logits.data() + static_cast<std::int64_t>(r) * vocab;
+        // log p of the label is -loss; log p of element i follows from the difference of logits.
+        const double log_p = labels[r] == -100 ? -INFINITY
+                                               : -losses[r] + static_cast<double>(row[i]) -
+                                                     static_cast<double>(row[labels[r]]);
+        expected.push_back(scale * (std::exp(log_p) - (i == labels[r] ? 1.0 : 0.0)));
+      }
+    }
+    const double before = 2.5;
+    const double loss_only = cross_entropy_loss({4, vocab}, logits.data(), labels.data(), before);
+    const double loss = cross_entropy({4, vocab}, logits.data(), labels.data(), scale, before);
+    EXPECT_EQ(loss, loss_only);
+    EXPECT_NEAR(loss, before + losses[0] + losses[1] + losses[3], 2e-6);
+    EXPECT_LT(difference(expected, logits), 1e-6) << "vocabulary " << vocab;
+  }
+}
+
+TEST(CrossEntropy, IgnoredRowIsExactlyZeroWhateverItHolds) {
+  Floats logits(20, std::numeric_limits<float>::quiet_NaN());
+  const Labels labels = {-100};
+  EXPECT_EQ(cross_entropy({1, 20}, logits.data(), labels.data(), 1.0, 0.0), 0.0);
+  EXPECT_EQ(logits, Floats(20, 0.0F));
+}
+
+TEST(CrossEntropy, ChunksChainToTheSameBits) {
+  const Floats logits = random_values(6 * 33, 8, 3.0F);
+  const Labels labels = {3, 1, -100, 32, 7, 0};
+  Floats whole = logits;
+  Floats parts = logits;
+  const double at_once = cross_entropy({6, 33}, whole.data(), labels.data(), 0.25, 0.0);
+  double chained = cross_entropy({2, 33}, parts.data(), labels.data(), 0.25, 0.0);
+  chained = cross_entropy({4, 33}, parts.data() + 66, labels.data() + 2, 0.25, chained);
+  EXPECT_EQ(at_once, chained);
+  EXPECT_EQ(whole, parts);
+}
+
+TEST(CrossEntropy, HugeLogitsStayFiniteAndNanIsSeen) {
+  Floats logits = {1e4F, -1e4F, 0.0F};
+  const Labels labels = {1};
+  EXPECT_NEAR(cross_entropy({1, 3}, logits.data(), labels.data(), 1.0, 0.0), 2e4, 1e-2);
+  EXPECT_EQ(logits, (Floats{1.0F, -1.0F, 0.0F}));
+  Floats poisoned = {0.0F, std::numeric_limits<float>::quiet_NaN(), 0.0F};
+  const Labels first = {0};
+  EXPECT_TRUE(std::isnan(cross_entropy_loss({1, 3}, poisoned.data(), first.data(), 0.0)));
+  EXPECT_TRUE(std::isnan(cross_entropy({1, 3}, poisoned.data(), first.data(), 1.0, 0.0)));
+}
+
+}  // namespace
+}  // namespace fm::kernels

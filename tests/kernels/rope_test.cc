@@ -1,0 +1,65 @@
+#include "kernels/rope.h"
+
+#include <gtest/gtest.h>
+
+#include <complex>
+
+#include "tests/kernels/random_values.h"
+
+namespace fm::kernels {
+namespace {
+
+constexpr std::int64_t kHeadDim = 10;
+constexpr std::int64_t kHeads = 3;
+constexpr core::BatchShape kShape{.batch = 2, .seq_len = 7};
+const Floats kInvFreq = {1.0F, 0.5F, 0.1F, 0.03F, 0.001F};
+
+struct Tables {
+  Floats cos = Floats(35);
+  Floats sin = Floats(35);
+  Tables() { rope_table(kInvFreq, kShape.seq_len, cos.data(), sin.data()); }
+  RopeTable view() const { return {cos.data(), sin.data(), kHeadDim / 2}; }
+};
+
+TEST(Rope, TurnsPairsOfHalvesAsComplexNumbers) {
+  const std::int64_t count = kShape.tokens() * kHeads * kHeadDim;
+  const Floats x = random_values(count, 5);
+  Doubles expected(x.size());
+  for (std::size_t head = 0; head < x.size() / kHeadDim; ++head) {
+    const auto position = static_cast<double>(head / kHeads % kShape.seq_len);
+    for (std::size_t i = 0; i < kHeadDim / 2; ++i) {
+      const std::size_t at = head * kHeadDim + i;
+      const auto turned = std::complex<double>(x[at], x[at + kHeadDim / 2]) *
+                          std::polar(1.0, position * static_cast<double>(kInvFreq[i]));
+      expected[at] = turned.real();
+      expected[at + kHeadDim / 2] = turned.imag();
+    }
+  }
+  const Tables tables;
+  Floats turned = x;
+  rope(tables.view(), kShape, kHeads, turned.data());
+  EXPECT_LT(difference(expected, turned), 2e-7);
+}
+
+TEST(Rope, InverseUndoes) {
+  const Tables tables;
+  const Floats x = random_values(kShape.tokens() * kHeads * kHeadDim, 6);
+  Floats there_and_back = x;
+  rope(tables.view(), kShape, kHeads, there_and_back.data());
+  EXPECT_GT(difference(to_double(x), there_and_back), 0.1);
+  rope_inverse(tables.view(), kShape, kHeads, there_and_back.data());
+  EXPECT_LT(difference(to_double(x), there_and_back), 3e-7);
+}
+
+TEST(Rope, AngleIsRoundedToSinglePrecisionBeforeTheCosine) {
+  Floats cos(2001);
+  Floats sin(2001);
+  const Floats third = {1.0F / 3.0F};
+  rope_table(third, 2001, cos.data(), sin.data());
+  const float angle = (1.0F / 3.0F) * 2000.0F;
+  EXPECT_EQ(cos[2000], static_cast<float>(std::cos(static_cast<double>(angle))));
+  EXPECT_EQ(sin[2000], static_cast<float>(std::sin(static_cast<double>(angle))));
+}
+
+}  // namespace
+}  // namespace fm::kernels

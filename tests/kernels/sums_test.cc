@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/check.h"
+#include "core/tree.h"
+#include "kernels/add.h"
+#include "kernels/squared_norm.h"
+#include "kernels/tree_add.h"
+#include "tests/kernels/random_values.h"
+
+namespace fm::kernels {
+namespace {
+
+TEST(SquaredNorm, AddsBlocksOf1024AndTheRest) {
+  Floats ones(2500, 2.0F);
+  Doubles blocks(static_cast<std::size_t>(norm_blocks(2500)));
+  squared_norm(ones, blocks);
+  EXPECT_EQ(blocks, (Doubles{4096.0, 4096.0, 4.0 * 452.0}));
+}
+
+TEST(SquaredNorm, UsesSixteenLanesAndATree) {
+  const Floats values = random_values(1024 + 37, 3, 10.0F);
+  Doubles expected;
+  for (std::size_t from = 0; from < values.size(); from += 1024) {
+    Doubles lanes(16, 0.0);
+    for (std::size_t i = from; i < std::min(values.size(), from + 1024); ++i) {
+      lanes[i % 16] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    }
+    while (lanes.size() > 1) {  // neighbours, level by level
+      Doubles next;
+      for (std::size_t i = 0; i < lanes.size(); i += 2) next.push_back(lanes[i] + lanes[i + 1]);
+      lanes = next;
+    }
+    expected.push_back(lanes[0]);
+  }
+  Doubles blocks(2);
+  squared_norm(values, blocks);
+  EXPECT_EQ(blocks, expected);
+}
+
+TEST(SquaredNorm, PaddingWithZerosChangesNoBit) {
+  Floats values = random_values(777, 4);
+  Doubles bare(1);
+  Doubles padded(1);
+  squared_norm(values, bare);
+  values.resize(1024, 0.0F);
+  squared_norm(values, padded);
+  EXPECT_EQ(bare, padded);
+}
+
+TEST(TreeAdd, EqualsTheTreeOfCoreForAnyNumberOfRows) {
+  for (std::size_t rows = 1; rows <= 33; ++rows) {
+    std::vector<Floats> data;
+    std::vector<const float*> pointers;
+    for (std::size_t r = 0; r < rows; ++r) {
+      data.push_back(random_values(600, static_cast<std::uint32_t>(r), 1e3F));
+    }
+    for (const Floats& row : data) pointers.push_back(row.data());
+    Floats expected;
+    for (std::size_t i = 0; i < 600; ++i) {
+      Floats column;
+      for (const Floats& row : data) column.push_back(row[i]);
+      expected.push_back(core::tree_sum(std::span<float>(column)));
+    }
+    tree_add(pointers, 600, data[rows / 2].data());  // out may be a row
+    ASSERT_EQ(data[rows / 2], expected) << rows << " rows";
+  }
+}
+
+TEST(TreeAdd, RefusesNoRows) {
+  Floats out(1);
+  EXPECT_THROW(tree_add({}, 1, out.data()), core::BugError);
+}
+
+TEST(Add, AddsInPlace) {
+  Floats into = {1, 2, 3};
+  const Floats from = {10, 20, 30};
+  add(2, from.data(), into.data());
+  EXPECT_EQ(into, (Floats{11, 22, 3}));
+}
+
+}  // namespace
+}  // namespace fm::kernels

@@ -1,0 +1,182 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/check.h"
+#include "model/llama.h"
+
+namespace fm::model {
+namespace {
+
+const std::string kSizes =
+    R"("model_type": "llama", "vocab_size": 777, "hidden_size": 96, "intermediate_size": 250,
+       "num_hidden_layers": 5, "num_attention_heads": 6)";
+
+class ConfigFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ =
+        std::filesystem::path(testing::TempDir()) / (std::string("fm_config_") + test->name());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path path() const { return folder_ / "config.json"; }
+  LlamaConfig read(const std::string& text) {
+    std::ofstream(path()) << text;
+    return read_llama_config(path());
+  }
+  LlamaConfig with(const std::string& more) { return read("{" + kSizes + ", " + more + "}"); }
+
+  // The message must hold all words; code as given.
+  void refused(const std::string& text, core::ExitCode code, std::vector<std::string> words) {
+    try {
+      read(text);
+      ADD_FAILURE() << "accepted: " << text;
+    } catch (const core::UserError& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      words.push_back("config.json");
+      for (const std::string& word : words) {
+        EXPECT_NE(std::string(error.what()).find(word), std::string::npos)
+            << "'" << word << "' is not in: " << error.what();
+      }
+    }
+  }
+  void refused_key(const std::string& more, std::vector<std::string> words) {
+    refused("{" + kSizes + ", " + more + "}", core::ExitCode::kConfigError, std::move(words));
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+TEST_F(ConfigFile, DefaultsAreThoseOfTransformers) {
+  const LlamaConfig config = read("{" + kSizes + "}");
+  EXPECT_EQ(config.vocab, 777);
+  EXPECT_EQ(config.hidden, 96);
+  EXPECT_EQ(config.ffn, 250);
+  EXPECT_EQ(config.layers, 5);
+  EXPECT_EQ(config.heads, 6);
+  EXPECT_EQ(config.kv_heads, 6);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.max_positions, 2048);
+  EXPECT_EQ(config.rms_norm_eps, 1e-6);
+  EXPECT_EQ(config.initializer_range, 0.02);
+  EXPECT_FALSE(config.tied);
+  EXPECT_EQ(config.rope.type, RopeConfig::Type::kDefault);
+  EXPECT_EQ(config.rope.theta, 10000.0);
+  EXPECT_EQ(config.json, "{" + kSizes + "}");
+}
+
+TEST_F(ConfigFile, ReadsEveryKeyItHonours) {
+  const LlamaConfig config = with(
+      R"("num_key_value_heads": 2, "head_dim": 24, "max_position_embeddings": 99,
+         "rms_norm_eps": 1e-05, "initializer_range": 0.5, "tie_word_embeddings": true,
+         "hidden_act": "silu", "attention_bias": false, "mlp_bias": false,
+         "attention_dropout": 0.0, "rope_theta": 500000, "torch_dtype": "bfloat16",
+         "pretraining_tp": 1, "eos_token_id": [1, 2])");
+  EXPECT_EQ(config.kv_heads, 2);
+  EXPECT_EQ(config.head_dim, 24);
+  EXPECT_EQ(config.max_positions, 99);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  EXPECT_EQ(config.initializer_range, 0.5);
+  EXPECT_TRUE(config.tied);
+  EXPECT_EQ(config.rope.theta, 500000.0);
+}
+
+TEST_F(ConfigFile, NullMeansAbsent) {
+  const LlamaConfig config =
+      with(R"("num_key_value_heads": null, "head_dim": null, "rope_scaling": null)");
+  EXPECT_EQ(config.kv_heads, 6);
+  EXPECT_EQ(config.head_dim, 16);
+}
+
+TEST_F(ConfigFile, FourSpellingsOfRopeMeanTheSame) {
+  const std::string values =
+      R"("factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+         "original_max_position_embeddings": 8192)";
+  const std::string top = R"("rope_theta": 500000.0, )";
+  for (const std::string& spelling :
+       {top + R"("rope_scaling": {"type": "llama3", )" + values + "}",
+        top + R"("rope_scaling": {"rope_type": "llama3", )" + values + "}",
+        R"("rope_parameters": {"rope_theta": 500000.0, "rope_type": "llama3", )" + values + "}",
+        top + R"("rope_parameters": {"type": "llama3", )" + values + "}"}) {
+    const RopeConfig rope = with(spelling).rope;
+    EXPECT_EQ(rope.type, RopeConfig::Type::kLlama3) << spelling;
+    EXPECT_EQ(rope.theta, 500000.0) << spelling;
+    EXPECT_EQ(rope.factor, 8.0);
+    EXPECT_EQ(rope.low_freq_factor, 1.0);
+    EXPECT_EQ(rope.high_freq_factor, 4.0);
+    EXPECT_EQ(rope.original_max_position_embeddings, 8192);
+  }
+  EXPECT_EQ(with(R"("rope_scaling": {"type": "linear", "factor": 2.0})").rope.factor, 2.0);
+  EXPECT_EQ(with(R"("rope_parameters": {"rope_theta": 7.0, "rope_type": "default"})").rope.theta,
+            7.0);
+}
+
+TEST_F(ConfigFile, OtherArchitecturesAreRefusedByName) {
+  refused_key(R"("model_type": "qwen2")", {"model_type", "qwen2", "llama"});
+  refused_key(R"("hidden_act": "gelu")", {"hidden_act", "gelu", "silu"});
+  refused_key(R"("attention_bias": true)", {"attention_bias"});
+  refused_key(R"("mlp_bias": true)", {"mlp_bias"});
+  refused_key(R"("attention_dropout": 0.1)", {"attention_dropout"});
+  refused_key(R"("partial_rotary_factor": 0.5)", {"partial_rotary_factor"});
+  refused_key(R"("quantization_config": {"bits": 4})", {"quantization_config"});
+  refused("{}", core::ExitCode::kConfigError, {"model_type"});
+}
+
+TEST_F(ConfigFile, OtherRopesAreRefusedByName) {
+  for (const char* type : {"yarn", "dynamic", "longrope", "mrope"}) {
+    const std::string value = std::string("\"") + type + "\"";
+    refused_key(R"("rope_scaling": {"factor": 2.0, "type": )" + value + "}",
+                {"rope_scaling.type", type, "llama3"});
+    refused_key(R"("rope_parameters": {"rope_type": )" + value + "}",
+                {"rope_parameters.rope_type", type});
+  }
+  refused_key(R"("rope_scaling": {"type": "linear"})", {"rope_scaling.factor", "required"});
+  refused_key(R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0})", {"low_freq_factor"});
+  refused_key(R"("rope_parameters": {"full_attention": {"rope_type": "default"}})",
+              {"rope_parameters.full_attention"});
+  refused_key(R"("rope_scaling": 4)", {"rope_scaling", "object"});
+}
+
+TEST_F(ConfigFile, SizesThatDoNotFitAreRefusedWithTheirValues) {
+  refused_key(R"("num_key_value_heads": 4)", {"num_key_value_heads", "4", "6"});
+  refused_key(R"("num_attention_heads": 7)", {"num_attention_heads", "7", "96"});
+  refused_key(R"("head_dim": 15)", {"head_dim", "15"});
+  refused_key(R"("hidden_size": 0)", {"hidden_size", "0"});
+  refused_key(R"("vocab_size": -5)", {"vocab_size", "-5"});
+  refused_key(R"("num_hidden_layers": 2.5)", {"num_hidden_layers", "2.5"});
+  refused_key(R"("intermediate_size": "big")", {"intermediate_size", "big"});
+  refused_key(R"("rms_norm_eps": 0)", {"rms_norm_eps"});
+  refused_key(R"("tie_word_embeddings": "yes")", {"tie_word_embeddings", "yes"});
+}
+
+TEST_F(ConfigFile, MissingKeysAreNamed) {
+  for (const char* key : {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
+                          "num_attention_heads"}) {
+    std::string text = "{" + kSizes + "}";
+    text.replace(text.find(key), 2, "zz");
+    refused(text, core::ExitCode::kConfigError, {key, "required"});
+  }
+}
+
+TEST_F(ConfigFile, MissingOrBrokenFilesAreDataErrors) {
+  refused("{\"model_type\": ", core::ExitCode::kDataError, {"JSON"});
+  refused("[1]", core::ExitCode::kDataError, {"object"});
+  refused("", core::ExitCode::kDataError, {"JSON"});
+  std::filesystem::remove(path());
+  for (const std::filesystem::path& wrong : {path(), path().parent_path()}) {
+    try {
+      read_llama_config(wrong);
+      ADD_FAILURE() << "accepted " << wrong;
+    } catch (const core::UserError& error) {
+      EXPECT_EQ(error.code(), core::ExitCode::kDataError);
+      EXPECT_NE(std::string(error.what()).find(wrong.string()), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fm::model

@@ -1,0 +1,46 @@
+// The oracle: Llama in fp64 written with ATen operations and differentiated by autograd. Nothing
+// here is shared with the code under test but names, shapes and the configuration.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/llama.h"
+
+namespace fm::model {
+
+class LlamaTwin {
+ public:
+  // inv_freq is given by the caller: RoPE frequencies have a test of their own.
+  LlamaTwin(const LlamaConfig& config, std::vector<float> inv_freq)
+      : config_(config), inv_freq_(std::move(inv_freq)) {}
+
+  // Makes leaves (requiring gradients) of the parameters of one flat buffer.
+  void add_leaves(const core::ParamTable& table, const float* flat);
+
+  at::Tensor embed(const UnitInput& input) const;                              // [B, T, D]
+  at::Tensor block(std::int64_t layer, const at::Tensor& x_BTD) const;         // [B, T, D]
+  at::Tensor loss_sum(const UnitInput& input, const at::Tensor& x_BTD) const;  // scalar
+  at::Tensor logits(const at::Tensor& x_BTD) const;                            // [B, T, V]
+
+  at::Tensor gradient(const std::string& name) const { return leaves_.at(name).grad(); }
+
+ private:
+  at::Tensor norm(const at::Tensor& x, const std::string& name) const;
+  at::Tensor linear(const at::Tensor& x, const std::string& name) const;
+  at::Tensor rotate(const at::Tensor& x_BHTd) const;
+
+  LlamaConfig config_;
+  std::vector<float> inv_freq_;
+  std::map<std::string, at::Tensor> leaves_;
+};
+
+// fp64 copy of fp32 memory.
+at::Tensor tensor_of(const float* data, std::vector<std::int64_t> shape);
+// Largest difference over largest expected magnitude; NaN when anything is NaN.
+double difference(const at::Tensor& expected, const float* got);
+
+}  // namespace fm::model

@@ -1,0 +1,65 @@
+// Expected values: transformers 5.x LlamaRotaryEmbedding on CPU, head_dim 24, as exact fp32.
+#include "model/rope_frequencies.h"
+
+#include <gtest/gtest.h>
+
+namespace fm::model {
+namespace {
+
+using Frequencies = std::vector<float>;
+
+TEST(RopeFrequencies, DefaultEqualsTransformers) {
+  EXPECT_EQ(rope_frequencies({.theta = 10000.0}, 24),
+            (Frequencies{0x1p+0F, 0x1.db4c78p-2F, 0x1.b93a6ap-3F, 0x1.99999ap-4F, 0x1.7c3d2ap-5F,
+                         0x1.60fb8cp-6F, 0x1.47ae14p-7F, 0x1.3030f4p-8F, 0x1.1a62d2p-9F,
+                         0x1.0624dep-10F, 0x1.e6b4b8p-12F, 0x1.c3d14ep-13F}));
+}
+
+TEST(RopeFrequencies, LinearScalingEqualsTransformers) {
+  EXPECT_EQ(
+      rope_frequencies({.type = RopeConfig::Type::kLinear, .theta = 10000.0, .factor = 2.5}, 24),
+      (Frequencies{0x1.99999ap-2F, 0x1.7c3d2cp-3F, 0x1.60fb88p-4F, 0x1.47ae14p-5F, 0x1.3030eep-6F,
+                   0x1.1a62d6p-7F, 0x1.0624dcp-8F, 0x1.e6b4bap-10F, 0x1.c3d15p-11F, 0x1.a36e3p-12F,
+                   0x1.855d6p-13F, 0x1.69743ep-14F}));
+}
+
+TEST(RopeFrequencies, Llama3ScalingEqualsTransformers) {
+  const RopeConfig config{.type = RopeConfig::Type::kLlama3,
+                          .theta = 500000.0,
+                          .factor = 8.0,
+                          .low_freq_factor = 1.0,
+                          .high_freq_factor = 4.0,
+                          .original_max_position_embeddings = 64};
+  EXPECT_EQ(rope_frequencies(config, 24),
+            (Frequencies{0x1p+0F, 0x1.1c4bc2p-2F, 0x1.32c2cp-6F, 0x1.34119p-8F, 0x1.9cd9d2p-10F,
+                         0x1.14a2e4p-11F, 0x1.72ba42p-13F, 0x1.f0d27p-15F, 0x1.4ce6ecp-16F,
+                         0x1.be2188p-18F, 0x1.2aefa4p-19F, 0x1.909caap-21F}));
+}
+
+TEST(RopeTables, EqualTransformersAtAFarPosition) {
+  RopeTables tables({.theta = 10000.0}, 24);
+  const kernels::RopeTable table = tables.get(201);
+  const Frequencies cos = {0x1.f2e154p-2F,  0x1.3bc21p-3F,  0x1.40d226p-1F,  0x1.a1e044p-2F,
+                           -0x1.fae022p-1F, -0x1.9214cp-2F, -0x1.aa2266p-2F, 0x1.32c7eap-1F,
+                           0x1.d13374p-1F,  0x1.f5cb4ap-1F, 0x1.fdcba2p-1F,  0x1.ff8658p-1F};
+  const Frequencies sin = {-0x1.bf20d2p-1F, -0x1.f9e0c4p-1F, -0x1.8f057p-1F, 0x1.d36d9p-1F,
+                           0x1.210824p-3F,  -0x1.d6e0fp-1F,  0x1.d18f6ep-1F, 0x1.99e9fap-1F,
+                           0x1.abb376p-2F,  0x1.96dff2p-3F,  0x1.7bb17p-4F,  0x1.60df8ep-5F};
+  for (std::size_t i = 0; i < 12; ++i) {  // torch's cosine may be one unit off
+    EXPECT_FLOAT_EQ(table.cos[200 * 12 + i], cos[i]) << i;
+    EXPECT_FLOAT_EQ(table.sin[200 * 12 + i], sin[i]) << i;
+  }
+}
+
+TEST(RopeTables, HandedOutTablesSurviveLongerOnes) {
+  RopeTables tables({}, 8);
+  const kernels::RopeTable small = tables.get(10);
+  const float before = small.cos[9 * 4];
+  const kernels::RopeTable large = tables.get(1000);
+  EXPECT_EQ(small.cos[9 * 4], before);
+  EXPECT_EQ(large.cos[9 * 4], before);
+  EXPECT_EQ(tables.get(10).cos, large.cos);
+}
+
+}  // namespace
+}  // namespace fm::model

@@ -1,0 +1,72 @@
+// Memory and inputs to run the units of a small model by hand, as the engine would.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/buffer.h"
+#include "core/ledger.h"
+#include "model/llama.h"
+
+namespace fm::model {
+
+// Odd sizes on purpose: nothing divides anything it need not divide.
+LlamaConfig odd_config();
+
+// Invariant: buffers live as long as the run; every gradient starts as NaN, so that a kAssign that
+//            reads old values or a missing write is seen.
+class UnitRun {
+ public:
+  UnitRun(const LlamaConfig& config, core::BatchShape shape);
+
+  const Model& model() const { return model_; }
+  const UnitInput& input() const { return input_; }
+  std::int64_t tokens() const { return input_.shape.tokens(); }
+  std::int64_t hidden_elements() const { return tokens() * model_.hidden; }
+
+  float* weights(int unit) { return units_[index(unit)].weights.f32(); }
+  float* gradients(int unit) { return units_[index(unit)].gradients.f32(); }
+  float* tied_gradients() { return tied_gradients_.f32(); }  // the head's share of a tied matrix
+  float* kept(int unit) { return units_[index(unit)].kept.f32(); }
+  core::Bytes kept_bytes(int unit) const { return units_[index(unit)].kept.bytes(); }
+  float* parked(int unit) { return units_[index(unit)].parked.f32(); }
+  float* input_of(int unit) { return units_[index(unit)].input.f32(); }
+  const float* gradient(int unit, const core::ParamEntry& entry) {
+    return gradients(unit) + entry.offset.count();
+  }
+
+  // One unit. `forward` writes the next unit's input unless told where.
+  void forward(int unit) { forward(unit, input_of(unit + 1)); }
+  void forward(int unit, float* output);
+  double loss(double scale, Write write);  // the head's input becomes its gradient
+  double evaluate();
+  void backward_input(int unit, float* doutput, float* dinput);
+  void backward_weight(int unit, Write write);
+  void logits(const float* hidden_D, float* logits_V);
+
+  // The whole model: loss sum; every gradient assigned.
+  double forward_and_backward(double scale);
+
+  core::Buffer memory(std::int64_t elements);
+
+ private:
+  struct PerUnit {
+    core::Buffer weights, gradients, input, kept, parked;
+  };
+  static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
+  Saved saved(int unit);
+  Weights weights_of(int unit);
+  core::Arena arena();
+
+  core::Ledger ledger_;
+  Model model_;
+  std::vector<std::int32_t> token_ids_;
+  std::vector<std::int32_t> label_ids_;
+  UnitInput input_;
+  std::vector<PerUnit> units_;
+  core::Buffer tied_gradients_;
+  core::Buffer scratch_;
+};
+
+}  // namespace fm::model

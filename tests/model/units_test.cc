@@ -1,0 +1,286 @@
+// Every unit against its autograd twin in fp64, over shapes where nothing is square.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "core/check.h"
+#include "model/llama_head.h"
+#include "model/rope_frequencies.h"
+#include "tests/model/llama_twin.h"
+#include "tests/model/unit_run.h"
+
+namespace fm::model {
+namespace {
+
+constexpr double kTolerance = 5e-6;  // fp32 against fp64, of the largest magnitude
+constexpr core::BatchShape kShape{.batch = 2, .seq_len = 13};
+
+struct Variant {
+  const char* name;
+  LlamaConfig config;
+  core::BatchShape shape = kShape;
+};
+
+LlamaConfig changed(void (*change)(LlamaConfig&)) {
+  LlamaConfig config = odd_config();
+  change(config);
+  return config;
+}
+
+std::vector<Variant> variants() {
+  return {{"Grouped", odd_config()},
+          {"HeadDimOfItsOwn", changed([](LlamaConfig& c) { c.head_dim = 24; })},
+          {"OneKvHead", changed([](LlamaConfig& c) { c.kv_heads = 1; })},
+          {"NoGroups", changed([](LlamaConfig& c) { c.kv_heads = 6; })},
+          {"Tied", changed([](LlamaConfig& c) { c.tied = true; })},
+          {"Llama3Rope", changed([](LlamaConfig& c) {
+             c.rope = {.type = RopeConfig::Type::kLlama3,
+                       .theta = 500000.0,
+                       .factor = 8.0,
+                       .low_freq_factor = 1.0,
+                       .high_freq_factor = 4.0,
+                       .original_max_position_embeddings = 16};
+           })},
+          {"OneToken", odd_config(), {.batch = 1, .seq_len = 1}},
+          {"BeyondOneAttentionBlock", odd_config(), {.batch = 1, .seq_len = 301}}};
+}
+
+std::string name_of(const testing::TestParamInfo<Variant>& info) { return info.param.name; }
+
+class Units : public testing::TestWithParam<Variant> {};
+
+LlamaTwin twin_of(const LlamaConfig& config, UnitRun& run) {
+  LlamaTwin twin(config, rope_frequencies(config.rope, config.head_dim));
+  for (int unit = 0; unit < run.model().unit_count(); ++unit) {
+    twin.add_leaves(run.model().table(unit), run.weights(unit));
+  }
+  return twin;
+}
+
+TEST_P(Units, LossAndEveryGradientEqualTheAutogradTwin) {
+  const Variant& at = GetParam();
+  UnitRun run(at.config, at.shape);
+  const LlamaTwin twin = twin_of(at.config, run);
+  at::Tensor hidden = twin.embed(run.input());
+  for (std::int64_t layer = 0; layer < at.config.layers; ++layer)
+    hidden = twin.block(layer, hidden);
+  const at::Tensor expected = twin.loss_sum(run.input(), hidden);
+  const double scale = 1.0 / 19.0;
+  (expected * scale).backward();
+
+  const double sum = run.forward_and_backward(scale);
+  EXPECT_NEAR(sum, expected.item<double>(), 1e-6 * expected.item<double>());
+  if (at.config.tied) {  // the optimizer sees the sum of both ends
+    float* table = run.gradients(0);
+    const std::int64_t count = run.model().table(0).elements().count();
+    for (std::int64_t i = 0; i < count; ++i) table[i] += run.tied_gradients()[i];
+  }
+  for (int unit = 0; unit < run.model().unit_count(); ++unit) {
+    for (const core::ParamEntry& entry : run.model().table(unit).entries()) {
+      EXPECT_LT(difference(twin.gradient(entry.name), run.gradient(unit, entry)), kTolerance)
+          << entry.name;
+    }
+  }
+}
+
+TEST_P(Units, BlockForwardAndInputGradientEqualTheAutogradTwin) {
+  const Variant& at = GetParam();
+  UnitRun run(at.config, at.shape);
+  const LlamaTwin twin = twin_of(at.config, run);
+  const std::vector<std::int64_t> shape = {at.shape.batch, at.shape.seq_len, at.config.hidden};
+  run.forward(0);
+  const at::Tensor x = tensor_of(run.input_of(1), shape).set_requires_grad(true);
+  const at::Tensor y = twin.block(0, x);
+  run.forward(1);
+  EXPECT_LT(difference(y, run.input_of(2)), kTolerance);
+
+  core::Buffer dy = run.memory(run.hidden_elements());
+  core::Buffer dx = run.memory(run.hidden_elements());
+  for (std::int64_t i = 0; i < run.hidden_elements(); ++i) {
+    dy.f32()[i] = std::sin(static_cast<float>(i));
+  }
+  y.backward(tensor_of(dy.f32(), shape));
+  run.backward_input(1, dy.f32(), dx.f32());
+  EXPECT_LT(difference(x.grad(), dx.f32()), kTolerance);
+}
+
+TEST_P(Units, RecomputationFillsTheSameBits) {
+  UnitRun run(GetParam().config, GetParam().shape);
+  run.forward(0);
+  run.forward(1);
+  const auto bytes = static_cast<std::size_t>(run.kept_bytes(1).count());
+  const std::vector<float> first(run.kept(1), run.kept(1) + bytes / sizeof(float));
+  std::fill_n(run.kept(1), first.size(), 0.0F);
+  run.forward(1, nullptr);
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), run.kept(1)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Units, testing::ValuesIn(variants()), name_of);
+
+std::vector<float> copy_of(const float* from, std::int64_t count) { return {from, from + count}; }
+
+TEST(Gradients, AddingTwiceIsTheSumAndGapsAreNeverTouched) {
+  LlamaConfig config = odd_config();
+  config.hidden = 50;  // norms of 50 leave gaps of 14
+  UnitRun run(config, kShape);
+  run.forward_and_backward(1.0);
+  for (int unit = 0; unit < run.model().head_unit(); ++unit) {
+    const core::ParamTable& table = run.model().table(unit);
+    const std::vector<float> once = copy_of(run.gradients(unit), table.elements().count());
+    run.backward_weight(unit, Write::kAdd);
+    double worst = 0.0;
+    double largest = 0.0;
+    for (std::size_t i = 0; i < once.size(); ++i) {
+      const auto at = core::Elements(static_cast<std::int64_t>(i));
+      if (table.find_at(at) == nullptr) {
+        EXPECT_TRUE(std::isnan(run.gradients(unit)[i])) << "gap at " << i;
+        continue;
+      }
+      worst = std::max<double>(worst, std::abs(run.gradients(unit)[i] - 2.0F * once[i]));
+      largest = std::max<double>(largest, std::abs(once[i]));
+    }
+    EXPECT_LT(worst, 1e-6 * largest) << "unit " << unit;
+  }
+}
+
+TEST(Gradients, HeadAddsToWhatItFinds) {
+  for (const bool tied : {false, true}) {
+    LlamaConfig config = odd_config();
+    config.tied = tied;
+    UnitRun run(config, kShape);
+    const int head = run.model().head_unit();
+    for (int unit = 0; unit < head; ++unit) run.forward(unit);
+    const std::vector<float> hidden = copy_of(run.input_of(head), run.hidden_elements());
+    run.loss(0.5, Write::kAssign);
+    const core::ParamTable& table = run.model().table(head);
+    const std::int64_t matrix = run.model().table(0).elements().count();
+    const std::vector<float> once = copy_of(run.gradients(head), table.elements().count());
+    const std::vector<float> once_tied = copy_of(run.tied_gradients(), matrix);
+    std::ranges::copy(hidden, run.input_of(head));
+    run.loss(0.5, Write::kAdd);
+    for (const core::ParamEntry& entry : table.entries()) {
+      const at::Tensor doubled = 2.0 * tensor_of(once.data() + entry.offset.count(), entry.shape);
+      EXPECT_LT(difference(doubled, run.gradient(head, entry)), 1e-6) << entry.name;
+    }
+    if (!tied) continue;
+    EXPECT_LT(difference(2.0 * tensor_of(once_tied.data(), {matrix}), run.tied_gradients()), 1e-6);
+  }
+}
+
+TEST(Head, ManyChunksEqualTheTwin) {
+  LlamaConfig config = odd_config();
+  config.vocab = 70001;  // 64 rows per chunk: 2 x 65 tokens are three chunks, the last of 2
+  config.layers = 0;
+  const core::BatchShape shape{.batch = 2, .seq_len = 65};
+  ASSERT_EQ(logits_chunk_rows(shape.tokens(), config.vocab), 64);
+  UnitRun run(config, shape);
+  const LlamaTwin twin = twin_of(config, run);
+  run.forward(0);
+  const at::Tensor x = tensor_of(run.input_of(1), {shape.batch, shape.seq_len, config.hidden})
+                           .set_requires_grad(true);
+  const at::Tensor expected = twin.loss_sum(run.input(), x);
+  (expected * 0.01).backward();
+  EXPECT_NEAR(run.evaluate(), expected.item<double>(), 1e-6 * expected.item<double>());
+  const double evaluated = run.evaluate();
+  EXPECT_EQ(run.loss(0.01, Write::kAssign), evaluated);
+  EXPECT_LT(difference(x.grad(), run.input_of(1)), kTolerance);
+  for (const core::ParamEntry& entry : run.model().table(1).entries()) {
+    EXPECT_LT(difference(twin.gradient(entry.name), run.gradient(1, entry)), kTolerance);
+  }
+}
+
+TEST(Head, ChunkRowsFollowFromTheSizesOnly) {
+  EXPECT_EQ(logits_chunk_rows(100'000, 32000), 128);  // 131 rows are 16 MB; a multiple of 16
+  EXPECT_EQ(logits_chunk_rows(100'000, 128256), 64);  // at least 64
+  EXPECT_EQ(logits_chunk_rows(100, 259), 100);        // never more than there are
+}
+
+TEST(Head, LogitsOfOneRowEqualTheTwin) {
+  for (const bool tied : {false, true}) {
+    LlamaConfig config = odd_config();
+    config.tied = tied;
+    UnitRun run(config, kShape);
+    const LlamaTwin twin = twin_of(config, run);
+    run.forward(0);
+    std::vector<float> logits(static_cast<std::size_t>(config.vocab));
+    run.logits(run.input_of(1) + 5 * config.hidden, logits.data());
+    const at::Tensor row = tensor_of(run.input_of(1) + 5 * config.hidden, {1, 1, config.hidden});
+    EXPECT_LT(difference(twin.logits(row).flatten(), logits.data()), kTolerance);
+  }
+}
+
+TEST(Embedding, AssignZeroesRowsOfAbsentTokens) {
+  UnitRun run(odd_config(), {.batch = 1, .seq_len = 3});
+  run.forward_and_backward(1.0);
+  const float* table = run.gradients(0);
+  std::int64_t zero_rows = 0;
+  for (std::int64_t row = 0; row < 777; ++row) {
+    zero_rows +=
+        std::all_of(table + row * 96, table + (row + 1) * 96, [](float g) { return g == 0; });
+  }
+  EXPECT_EQ(zero_rows, 774);
+}
+
+TEST(Embedding, TokenBeyondTheVocabularyIsADefect) {
+  UnitRun run(odd_config(), kShape);
+  std::vector<std::int32_t> ids(26, 777);
+  UnitInput input = run.input();
+  input.tokens_BT = ids.data();
+  core::Arena scratch({});
+  EXPECT_THROW(
+      run.model().units[0]->forward({run.weights(0), nullptr}, input, {}, scratch, run.input_of(1)),
+      core::BugError);
+}
+
+TEST(Model, ThreadsThatTrainAtOnceGetTheSameBits) {
+  constexpr int kThreads = 4;
+  std::vector<std::unique_ptr<UnitRun>> runs;
+  std::vector<double> losses(kThreads);
+  for (int i = 0; i < kThreads; ++i) {
+    runs.push_back(std::make_unique<UnitRun>(odd_config(), core::BatchShape{2, 65}));
+  }
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const auto at = static_cast<std::size_t>(i);
+      losses[at] = runs[at]->forward_and_backward(0.01);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 1; i < kThreads; ++i) {
+    EXPECT_EQ(losses[i], losses[0]);
+    for (int unit = 0; unit < runs[0]->model().unit_count(); ++unit) {
+      for (const core::ParamEntry& entry : runs[0]->model().table(unit).entries()) {
+        const float* mine = runs[i]->gradient(unit, entry);
+        EXPECT_TRUE(std::equal(mine, mine + entry.numel.count(), runs[0]->gradient(unit, entry)))
+            << entry.name;
+      }
+    }
+  }
+}
+
+TEST(Model, KeepsNoMoreThanItsFormula) {
+  const LlamaConfig config = odd_config();
+  const Model model = make_llama(config, {});
+  const std::int64_t N = 26;  // 4 H + 2 kv + 2 F per token would be 96 * 3 + 2 * 32 + 2 * 250 ...
+  const std::int64_t exact = N * (2 + 6 + 96 + 2 * 32 + 96 + 96 + 2 * 250);
+  EXPECT_GE(model.sizes(1, kShape).kept, exact);
+  EXPECT_LE(model.sizes(1, kShape).kept, exact + 10 * 15);  // ten arrays, each rounded to 64 bytes
+  EXPECT_EQ(model.sizes(0, kShape).kept, 0);
+  EXPECT_EQ(model.sizes(0, kShape).input, 0);
+  EXPECT_EQ(model.sizes(3, kShape).kept, 0);
+}
+
+TEST(Model, FlopsFollowFromTheMatrices) {
+  const Model model = make_llama(odd_config(), {});
+  const double per_token = 2.0 * (96 * 96 + 2 * 96 * 32 + 96 * 96 + 3 * 96 * 250);
+  const double attention = 4.0 * 96 * 13;
+  EXPECT_DOUBLE_EQ(model.units[1]->forward_flops(kShape), 26.0 * (per_token + attention));
+  EXPECT_DOUBLE_EQ(model.head->forward_flops(kShape), 26.0 * 2.0 * 96 * 777);
+}
+
+}  // namespace
+}  // namespace fm::model
