@@ -23,7 +23,14 @@ cxxopts::Options make_options(const Program& program) {
 
 }  // namespace
 
-std::string help_text(const Program& program) { return make_options(program).help(); }
+std::string help_text(const Program& program) {
+  std::vector<std::string> groups;  // in the order of the table
+  for (const FlagRow& flag : program.flags) {
+    if (groups.empty() || groups.back() != flag.group) groups.emplace_back(flag.group);
+  }
+  groups.emplace_back("Other");
+  return make_options(program).help(groups);
+}
 
 FlagValues::FlagValues(const Program& program, const std::vector<std::string>& normal) {
   for (const FlagRow& flag : program.flags) values_[flag.name] = flag.otherwise;

@@ -12,8 +12,8 @@ constexpr const char* kData = "Data";
 constexpr const char* kLength = "Length and rhythm";
 constexpr const char* kLayout = "Layout and numbers";
 constexpr const char* kOutput = "Output and resume";
-constexpr const char* kLook = "Look before you run";
-constexpr const char* kLaunch = "Launch (set by launchers; used when the environment has none)";
+constexpr const char* kLook = "Diagnosis";
+constexpr const char* kLaunch = "Launch (used where the environment says nothing)";
 
 constexpr FlagRow kRows[] = {
     {"init_ckpt", kText, "llama-7B-init-test-ckpt", kModel,

@@ -17,8 +17,7 @@ struct FlagRow {
 };
 
 // The group of flags that are parsed for FMEngine's sake and change nothing.
-inline constexpr const char* kCompatible =
-    "Accepted because FMEngine has them; they change nothing here";
+inline constexpr const char* kCompatible = "No-effect (FMEngine has them)";
 
 std::span<const FlagRow> train_flags();
 

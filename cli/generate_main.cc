@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "cli/cores.h"
 #include "cli/ending.h"
 #include "cli/generate_arguments.h"
-#include "cli/report.h"
 #include "kernels/gemm.h"
 
 namespace {

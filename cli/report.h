@@ -15,8 +15,4 @@ std::string ranges(const std::vector<int>& sorted_numbers);  // {0, 1, 2, 5}: "0
 // "CPU", "instructions", "GEMM", "threads", "affinity", "memory", "MPI", "LibTorch": one line each.
 std::vector<std::string> report_lines();
 
-// OMP_NUM_THREADS when the user set it; otherwise the cores this process may use, divided among
-// the ranks of the host that share them. At least 1.
-int choose_threads(int local_size);
-
 }  // namespace fm::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "cli/cores.h"
 #include "cli/ending.h"
 #include "cli/report.h"
 #include "comm/world.h"

@@ -88,7 +88,7 @@ TEST_F(Programs, HelpVersionAndReportSucceed) {
   const Outcome report = run(kTrain + " --report");
   EXPECT_EQ(report.code, 0);
   for (const char* line : {"CPU ", "instructions ", "GEMM ", "threads ", "affinity ", "memory ",
-                           "MPI ", "LibTorch "}) {
+                           "MPI           Open MPI ", "LibTorch      2."}) {
     EXPECT_NE(report.out.find(line), std::string::npos) << line;
   }
 }
