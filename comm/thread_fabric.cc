@@ -79,11 +79,12 @@ ThreadHub::ThreadHub(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) mailboxes_.push_back(std::make_unique<Mailbox>());
 }
 
+// From finish() on the owner may destroy the transfer, so that is the last touch.
 void ThreadHub::complete(ThreadTransfer& transfer) {
-  transfer.finish();
   Mailbox& owner = mailbox(transfer.world_rank());
   std::erase(owner.waiting, &transfer);
   ++owner.events;
+  transfer.finish();
   owner.changed.notify_one();
 }
 
