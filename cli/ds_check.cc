@@ -25,16 +25,20 @@ void add(std::vector<Finding>& findings, const std::string& why, const std::stri
 // On when `enabled` is true anywhere inside, or when there is content and no `enabled` at all.
 bool holds_enabled(const Value& block) {
   return std::any_of(block.members.begin(), block.members.end(), [](const Value::Member& member) {
-    return member.first == "enabled" || holds_enabled(member.second);
+    return member.key == "enabled" || holds_enabled(member.value);
   });
 }
 bool enables(const Value& block) {
   return std::any_of(block.members.begin(), block.members.end(), [](const Value::Member& member) {
-    return (member.first == "enabled" && to_bool(member.second) == true) || enables(member.second);
+    return (member.key == "enabled" && to_bool(member.value) == true) || enables(member.value);
   });
 }
 bool switched_on(const Value& block) {
   return holds_enabled(block) ? enables(block) : !block.members.empty();
+}
+
+std::string below(const std::string& path, const std::string& key) {
+  return path.empty() ? key : core::concat(path, ".", key);
 }
 
 class Walk {
@@ -43,7 +47,7 @@ class Walk {
 
   void block(const Value& object, const std::string& path, Notes notes) {
     for (const auto& [key, value] : object.members) {
-      const std::string full = path.empty() ? key : path + "." + key;
+      const std::string full = below(path, key);
       if (const KeyRow* row = find_key(full)) {
         visit(*row, value, full, notes);
       } else {
@@ -113,8 +117,8 @@ class Walk {
     FM_USER_CHECK(!modelled, "\"", key, "\" is not a key of ", path, "; ",
                   near.empty() ? "remove it " : advice, "(", where(value),
                   ": extra inputs are not permitted)");
-    findings_.notes.push_back(core::concat("unknown key \"", path.empty() ? key : path + "." + key,
-                                           "\" has no effect; ", advice, "(", where(value), ")"));
+    findings_.notes.push_back(core::concat("unknown key \"", below(path, key), "\" has no effect; ",
+                                           advice, "(", where(value), ")"));
   }
 
   const std::string& name_;

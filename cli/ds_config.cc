@@ -41,10 +41,10 @@ void apply_zero(const Settings& settings, Findings& findings, engine::TrainOptio
     return;
   }
   const std::string path = "zero_optimization.stage";
-  const std::int64_t stage = settings.integer(path, 0);
-  FM_USER_CHECK(stage >= 0 && stage <= 3, path, " must be 0, 1, 2 or 3; choose one (",
-                settings.where(path), ": ", stage, ")");
-  options.zero_stage = static_cast<int>(stage);
+  const std::int64_t zero_stage = settings.integer(path, 0);
+  FM_USER_CHECK(zero_stage >= 0 && zero_stage <= 3, path, " must be 0, 1, 2 or 3; choose one (",
+                settings.where(path), ": ", zero_stage, ")");
+  options.zero_stage = static_cast<int>(zero_stage);
 }
 
 void apply_recompute(const Settings& settings, engine::TrainOptions& options) {
@@ -74,10 +74,10 @@ void check_params(const Settings& settings, const std::string& block, const std:
   if (params == nullptr) return;
   for (const auto& [key, value] : params->members) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string where = settings.where(core::concat(block, ".", key));
     const std::string near = core::nearest(key, known);
     FM_USER_CHECK(false, type, " takes no parameter \"", key, "\"; ",
-                  near.empty() ? "remove it" : "did you mean \"" + near + "\"?", " (",
-                  settings.where(block + "." + key), ")");
+                  near.empty() ? "remove it" : "did you mean \"" + near + "\"?", " (", where, ")");
   }
 }
 

@@ -60,10 +60,10 @@ int Ending::run(const std::function<int()>& body) {
   }
 }
 
-void Ending::follow(const comm::PeerLoss& loss) {
+int Ending::follow(const comm::PeerLoss& loss) {
   say(loss.exit_code, loss.message);
   write_error_file(loss.message);
-  std::_Exit(loss.exit_code);
+  return loss.exit_code;
 }
 
 int Ending::fail(int exit_code, const std::string& message) {

@@ -35,8 +35,9 @@ class Ending {
   // 25, anything else 1.
   int run(const std::function<int()>& body);
 
-  // Another rank ended before its time: says so and ends this process with the loss's exit code.
-  [[noreturn]] void follow(const comm::PeerLoss& loss);
+  // Another rank ended before its time: says so and returns the exit code for this process, which
+  // the caller ends at once.
+  int follow(const comm::PeerLoss& loss);
 
  private:
   int fail(int exit_code, const std::string& message);

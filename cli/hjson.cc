@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "core/check.h"
 #include "core/text.h"
@@ -108,7 +109,7 @@ class Parser {
       case '"':
       case '\'':
         return parse_text();
-      default:
+      default:  // anything else starts a keyword, a number or a text without quotes
         return parse_tfnns();
     }
   }
@@ -145,7 +146,7 @@ class Parser {
     advance();
     Value value = parse_value(depth + 1);
     value.line = key_line;
-    object.members.emplace_back(std::move(key), std::move(value));
+    object.members.push_back({std::move(key), std::move(value)});
     skip_blank();
     if (peek() == ',') advance();
   }

@@ -12,14 +12,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace fm::cli {
 
 struct Value {
   enum class Kind : std::uint8_t { kNull, kBool, kNumber, kString, kArray, kObject };
-  using Member = std::pair<std::string, Value>;
+  struct Member;
 
   Kind kind = Kind::kNull;
   bool boolean = false;
@@ -31,6 +30,11 @@ struct Value {
 
   bool is_object() const { return kind == Kind::kObject; }
   const Value* find(std::string_view key) const;  // null when absent or not an object
+};
+
+struct Value::Member {
+  std::string key;
+  Value value;
 };
 
 // "true", "5e8", "\"cpu\"", "[0.9, 0.95]", "{...}": for messages.

@@ -42,14 +42,14 @@ std::string mpi_version() {
 
 std::vector<std::string> report_lines() {
   const std::string cpuinfo = read_all("/proc/cpuinfo");
-  return {"CPU           " + cpu_model(cpuinfo),
-          "instructions  " + instruction_sets(cpuinfo),
-          "GEMM          " + kernels::gemm_library(),
-          "threads       " + threads(),
-          "affinity      " + affinity(),
-          "memory        " + memory_line(read_all("/proc/meminfo")),
-          "MPI           " + mpi_version(),
-          std::string("LibTorch      ") + FM_TORCH_VERSION};
+  return {"CPU        " + cpu_model(cpuinfo),
+          "SIMD       " + instruction_sets(cpuinfo),
+          "GEMM       " + kernels::gemm_library(),
+          "threads    " + threads(),
+          "affinity   " + affinity(),
+          "RAM        " + memory_line(read_all("/proc/meminfo")),
+          "MPI        " + mpi_version(),
+          std::string("LibTorch   ") + FM_TORCH_VERSION};
 }
 
 }  // namespace fm::cli

@@ -12,7 +12,7 @@ std::string instruction_sets(const std::string& cpuinfo);    // those that kerne
 std::string memory_line(const std::string& meminfo);         // of /proc/meminfo
 std::string ranges(const std::vector<int>& sorted_numbers);  // {0, 1, 2, 5}: "0-2,5"
 
-// "CPU", "instructions", "GEMM", "threads", "affinity", "memory", "MPI", "LibTorch": one line each.
+// "CPU", "SIMD", "GEMM", "threads", "affinity", "RAM", "MPI", "LibTorch": one line each.
 std::vector<std::string> report_lines();
 
 }  // namespace fm::cli

@@ -28,7 +28,7 @@ constexpr int kRendezvousMs = 120'000;
 fm::comm::Environment with_flags(const Command& command) {
   return [&command, process = fm::comm::process_environment()](
              const std::string& name) -> std::optional<std::string> {
-    if (const std::optional<std::string> value = process(name)) return value;
+    if (std::optional<std::string> value = process(name)) return value;
     if (name == "RANK") return command.rank;
     if (name == "LOCAL_RANK") return command.local_rank;
     if (name == "WORLD_SIZE") return command.world_size;
@@ -73,10 +73,12 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Ending& en
   fm::engine::SignalInbox signals;  // before any other thread: they inherit what is blocked
   print_warnings(launch);
   ending.set_farewell(fm::comm::farewell_with_error);
-  const std::unique_ptr<fm::comm::Communicator> world = fm::comm::connect(
-      launch, {.timeout_ms = command.options.timeout_ms,
-               .rendezvous_ms = kRendezvousMs,
-               .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) { ending.follow(loss); }});
+  const std::unique_ptr<fm::comm::Communicator> world =
+      fm::comm::connect(launch, {.timeout_ms = command.options.timeout_ms,
+                                 .rendezvous_ms = kRendezvousMs,
+                                 .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) {
+                                   std::_Exit(ending.follow(loss));
+                                 }});
   const fm::engine::RunContext context{.launch_decision = launch.decision,
                                        .report_lines = fm::cli::report_lines(),
                                        .terminal = isatty(STDOUT_FILENO) == 1,

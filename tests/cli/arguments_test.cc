@@ -93,61 +93,13 @@ TEST(Arguments, DefaultsAreFmEngines) {
   EXPECT_EQ(options.timeout_ms, 600'000);
 }
 
-TEST(Arguments, EveryFlagReachesItsOption) {
-  const Command command = parse_command(Words{"--init_ckpt",
-                                              "dir",
-                                              "--pretrain",
-                                              "true",
-                                              "--data_path=d",
-                                              "--data_format",
-                                              "tokens_i32",
-                                              "--packing=one_document",
-                                              "--text_field",
-                                              "body",
-                                              "--max_seq_len",
-                                              "256",
-                                              "--seed=7",
-                                              "--eval_data_path",
-                                              "e",
-                                              "--eval_batches",
-                                              "3",
-                                              "--train_steps",
-                                              "11",
-                                              "--eval_steps",
-                                              "12",
-                                              "--save_steps",
-                                              "13",
-                                              "--log_steps",
-                                              "14",
-                                              "--pipe_parallel_size",
-                                              "2",
-                                              "--schedule",
-                                              "gpipe",
-                                              "--no_decay",
-                                              "norm,embedding",
-                                              "--loss_reduction",
-                                              "mean_of_means",
-                                              "--timeout_s",
-                                              "5",
-                                              "--output_dir",
-                                              "o",
-                                              "--resume",
-                                              "a/b",
-                                              "--keep_last",
-                                              "4",
-                                              "--dry_run",
-                                              "--project_name",
-                                              "p",
-                                              "--experiment_name",
-                                              "x",
-                                              "--dump_gradients",
-                                              "g.safetensors",
-                                              "--rank",
-                                              "1",
-                                              "--world_size",
-                                              "2",
-                                              "--local_rank=0"});
-  const engine::TrainOptions& options = command.options;
+TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
+  const engine::TrainOptions options =
+      parse_command(Words{"--init_ckpt", "dir", "--pretrain", "true", "--data_path=d",
+                          "--data_format", "tokens_i32", "--packing=one_document", "--text_field",
+                          "body", "--max_seq_len", "256", "--seed=7", "--eval_data_path", "e",
+                          "--eval_batches", "3"})
+          .options;
   EXPECT_EQ(options.init_ckpt, "dir");
   EXPECT_TRUE(options.pretrain);
   EXPECT_EQ(options.data_path, "d");
@@ -158,6 +110,15 @@ TEST(Arguments, EveryFlagReachesItsOption) {
   EXPECT_EQ(options.seed, 7U);
   EXPECT_EQ(options.eval_data_path, "e");
   EXPECT_EQ(options.eval_batches, 3);
+  EXPECT_EQ(parse({}).options.model_config, "m.json");
+}
+
+TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
+  const engine::TrainOptions options =
+      parse({"--train_steps", "11", "--eval_steps", "12", "--save_steps", "13", "--log_steps", "14",
+             "--pipe_parallel_size", "2", "--schedule", "gpipe", "--no_decay", "norm,embedding",
+             "--loss_reduction", "mean_of_means", "--timeout_s", "5"})
+          .options;
   EXPECT_EQ(options.train_steps, 11);
   EXPECT_EQ(options.eval_steps, 12);
   EXPECT_EQ(options.save_steps, 13);
@@ -169,6 +130,13 @@ TEST(Arguments, EveryFlagReachesItsOption) {
   EXPECT_TRUE(options.no_decay.embedding);
   EXPECT_EQ(options.loss_reduction, engine::LossReduction::kMeanOfMeans);
   EXPECT_EQ(options.timeout_ms, 5000);
+}
+
+TEST(Arguments, OutputFlagsReachTheirOptions) {
+  const engine::TrainOptions options =
+      parse({"--output_dir", "o", "--resume", "a/b", "--keep_last", "4", "--dry_run",
+             "--project_name", "p", "--experiment_name", "x", "--dump_gradients", "g.safetensors"})
+          .options;
   EXPECT_EQ(options.output_dir, "o");
   EXPECT_EQ(options.resume, checkpoint::Resume::kPath);
   EXPECT_EQ(options.resume_path, "a/b");
@@ -177,10 +145,17 @@ TEST(Arguments, EveryFlagReachesItsOption) {
   EXPECT_EQ(options.project_name, "p");
   EXPECT_EQ(options.experiment_name, "x");
   EXPECT_EQ(options.dump_gradients, "g.safetensors");
+  EXPECT_EQ(parse({"--resume", "must"}).options.resume, checkpoint::Resume::kMust);
+  EXPECT_EQ(parse({"--resume=never"}).options.resume, checkpoint::Resume::kNever);
+}
+
+TEST(Arguments, RankFlagsAreKeptForTheLauncher) {
+  const Command command = parse({"--rank", "1", "--world_size", "2", "--local_rank=0"});
   EXPECT_EQ(command.rank, "1");
   EXPECT_EQ(command.world_size, "2");
   EXPECT_EQ(command.local_rank, "0");
   EXPECT_EQ(command.action, Action::kTrain);
+  EXPECT_FALSE(parse({}).rank.has_value());
 }
 
 TEST(Arguments, ChooseTheAction) {

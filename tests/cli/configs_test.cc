@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "cli/ds_config.h"
 #include "core/text.h"
@@ -21,20 +20,24 @@ engine::TrainOptions read(const std::string& name,
   return options;
 }
 
-TEST(Configs, AreTheseFiles) {
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(FM_CONFIGS)) {
-    if (entry.is_regular_file()) names.insert(entry.path().filename().string());
+TEST(Configs, EveryFileIsReadAndMapped) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(FM_CONFIGS)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string name = entry.path().filename().string();
+    const engine::TrainOptions options = read(name, PrecisionFlag::kForcedFp32);
+    EXPECT_GT(engine::resolve_batch(options.batch, 2).train_batch, 0) << name;
+    const std::string notes = core::join(options.notes, "\n");
+    EXPECT_EQ(notes.find("unknown"), std::string::npos) << name << ": " << notes;
+    ++files;
   }
-  EXPECT_EQ(names, (std::set<std::string>{"zero0.json", "zero1.json", "zero2.json", "zero3.json",
-                                          "llama.json", "pipeline.json", "llama-5m-bytes.json",
-                                          "llama-1b.json"}));
+  EXPECT_GE(files, 6);
 }
 
 TEST(Configs, ZeroFilesDifferInTheStageOnly) {
-  for (int stage = 0; stage < 4; ++stage) {
-    const engine::TrainOptions options = read("zero" + std::to_string(stage) + ".json");
-    EXPECT_EQ(options.zero_stage, stage);
+  for (int zero_stage = 0; zero_stage < 4; ++zero_stage) {
+    const engine::TrainOptions options = read("zero" + std::to_string(zero_stage) + ".json");
+    EXPECT_EQ(options.zero_stage, zero_stage);
     EXPECT_EQ(options.batch.micro_batch, 8);
     EXPECT_EQ(engine::resolve_batch(options.batch, 2).train_batch, 16);
     EXPECT_EQ(options.optimizer.lr, 1e-3);

@@ -87,8 +87,8 @@ TEST_F(Programs, HelpVersionAndReportSucceed) {
   EXPECT_EQ(run(kGenerate + " --help").code, 0);
   const Outcome report = run(kTrain + " --report");
   EXPECT_EQ(report.code, 0);
-  for (const char* line : {"CPU ", "instructions ", "GEMM ", "threads ", "affinity ", "memory ",
-                           "MPI           Open MPI ", "LibTorch      2."}) {
+  for (const char* line : {"CPU ", "SIMD ", "GEMM ", "threads ", "affinity ", "RAM ",
+                           "MPI        Open MPI ", "LibTorch   2."}) {
     EXPECT_NE(report.out.find(line), std::string::npos) << line;
   }
 }

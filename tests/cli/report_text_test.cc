@@ -100,10 +100,21 @@ TEST(Ending, TheOthersAreTold) {
   EXPECT_EQ(told, "11 prog: no file");
 }
 
-TEST(EndingDeathTest, FollowingALostRankEndsWithItsCode) {
+TEST(Ending, FollowingALostRankSaysSoOnceAndTakesItsCode) {
   Ending ending("prog");
-  EXPECT_EXIT(ending.follow({.world_rank = 1, .exit_code = 20, .message = "rank 1 was lost"}),
-              ::testing::ExitedWithCode(20), "rank 1 was lost");
+  ::testing::internal::CaptureStderr();
+  const comm::PeerLoss loss{.world_rank = 1, .exit_code = 20, .message = "rank 1 was lost"};
+  EXPECT_EQ(ending.follow(loss), 20);
+  EXPECT_EQ(ending.follow(loss), 20);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "rank 1 was lost\n");
+}
+
+TEST(Ending, AQuietRankFollowsAnErrorOfTheUserQuietly) {
+  Ending ending("prog");
+  ending.set_speaks(false);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(ending.follow({.world_rank = 0, .exit_code = 11, .message = "no such file"}), 11);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 TEST(Ending, TorchrunsErrorFileIsWritten) {
