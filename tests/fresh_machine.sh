@@ -12,7 +12,7 @@ mkdir -p "$root"
 
 leave() {
   local mounted
-  for mounted in dev/shm dev proc; do
+  for mounted in dev/shm dev sys proc; do
     if mountpoint -q "$root/$mounted"; then umount "$root/$mounted"; fi
   done
   if [ -z "${FM_FRESH_ROOT:-}" ]; then rm -rf --one-file-system "$root"; fi
@@ -66,6 +66,7 @@ run_inside() {
   mount --bind /dev "$root/dev"
   mount -t tmpfs shm "$root/dev/shm"
   mount -t proc proc "$root/proc"
+  mount -t sysfs -o ro sysfs "$root/sys"
   chroot "$root" /usr/bin/env -i HOME=/srv PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     "${environment[@]}" bash -c "cd /srv/fmengine && $1" </dev/null
 }

@@ -9,5 +9,6 @@ if [ ! -x "$python" ]; then
   exit 1
 fi
 export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false TQDM_DISABLE=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
-cd "$here"
-exec "$python" "$@"
+program=$here/$1
+shift
+exec "$python" "$program" "$@"
