@@ -54,7 +54,7 @@ std::string mutated(std::string file, std::mt19937& random) {
       case 4:
         file.insert(at, file.substr(random() % file.size(), random() % 40));
         break;
-      default:
+      default:  // the fifth: the file ends early
         file.resize(at);
         break;
     }

@@ -65,6 +65,42 @@ TEST_F(SaveCheckpoint, ManifestSaysTheCrcOfEveryByte) {
   EXPECT_EQ(coverage_problem(manifest), "");
 }
 
+// A slice of 40 MB is three ranges of at most 16 MiB, each with a CRC of its own.
+TEST_F(SaveCheckpoint, LargeSlicesAreCutIntoRanges) {
+  constexpr std::int64_t kCount = 10'000'000;
+  const std::vector<FileSpec> files = {{.file = "w.safetensors", .tensors = {{"w", {kCount}}}}};
+  std::vector<float> written(kCount);
+  for (std::size_t i = 0; i < written.size(); ++i) written[i] = static_cast<float>(i);
+  const auto slice = [&](std::int64_t first, std::span<float> floats) {
+    return FileSlice{"w.safetensors",
+                     {.name = "w",
+                      .shape = {kCount},
+                      .first = core::Elements(first),
+                      .data = floats.data(),
+                      .count = core::Elements(static_cast<std::int64_t>(floats.size()))}};
+  };
+  comm::run_ranks(1, [&](comm::Communicator& world) {
+    const SaveRequest request = {.output_dir = output(),
+                                 .step = 1,
+                                 .files = files,
+                                 .mine = {slice(0, written)},
+                                 .state_json = "{}"};
+    ASSERT_TRUE(save_checkpoint(request, world).durable);
+  });
+  const Manifest manifest = open_manifest(output() / "global_step1");
+  ASSERT_EQ(manifest.ranges.size(), 3U);
+  EXPECT_EQ(manifest.ranges[2].bytes, 4 * kCount - 2 * (std::int64_t{16} << 20));
+  std::vector<float> read(kCount);
+  comm::run_ranks(2, [&](comm::Communicator& world) {
+    const auto found = find_checkpoint(output(), Resume::kMust, "", world);
+    const auto half = static_cast<std::size_t>(kCount / 2);
+    const std::int64_t first = world.rank() * (kCount / 2);
+    const auto mine = std::span(read).subspan(static_cast<std::size_t>(first), half);
+    load_checkpoint(*found, files, {slice(first, mine)}, world);
+  });
+  EXPECT_EQ(read, written);
+}
+
 TEST_F(SaveCheckpoint, TheSameStepIsReplaced) {
   save_state(output(), 5, 2);
   std::ofstream(output() / "global_step5" / "extra") << "from the first save";

@@ -81,7 +81,7 @@ TEST(JsonlMutation, AgreesWithASecondReader) {
         case 2:
           text.erase(at, 1 + random() % 3);
           break;
-        default:
+        default:  // the third: a piece is doubled
           text.insert(at, text.substr(random() % text.size(), random() % 12));
           break;
       }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/check.h"
 #include "data/batch_stream.h"
 #include "data/sample_source.h"
@@ -86,6 +88,8 @@ TEST_F(TokenRows, IdsOutsideTheVocabularyAreNamedWithTheirPosition) {
   EXPECT_NE(high.find("id 500 at position 150001, vocab_size=500"), std::string::npos) << high;
   ids[150'001] = -1;
   EXPECT_NE(refusal(bytes_of(ids), 500).find("id -1 at position 150001"), std::string::npos);
+  ids[150'001] = std::numeric_limits<std::int32_t>::min();
+  EXPECT_NE(refusal(bytes_of(ids), 500).find("id -2147483648 at"), std::string::npos);
 }
 
 TEST_F(TokenRows, CutAndShortFilesAreRefused) {
