@@ -31,7 +31,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 if [ "$(cat demo/run/latest 2>/dev/null)" = "global_step$steps" ] && [ -e demo/run/hf/config.json ]; then
   echo "done already (remove demo/run to train again)"
 else
-  "${launcher[@]}" build/fmengine-train --deepspeed_config configs/zero2.json \
+  "${launcher[@]}" build/fmengine-train --deepspeed_config configs/quickstart.json \
     --model_config configs/models/llama-5m-bytes.json --data_path demo/corpus.jsonl \
     --output_dir demo/run --train_steps "$steps" --save_steps "$steps"
 fi

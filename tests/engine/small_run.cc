@@ -27,7 +27,8 @@ void write_tokens(const std::string& path) {
 void write_config(const std::string& path, bool tied) {
   std::ofstream(path) << R"({"model_type": "llama", "hidden_size": 96, "num_hidden_layers": 5,
     "num_attention_heads": 6, "num_key_value_heads": 2, "intermediate_size": 250,
-    "vocab_size": 777, "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "tie_word_embeddings": )"
+    "vocab_size": 777, "max_position_embeddings": 64, "rms_norm_eps": 1e-6,
+    "tie_word_embeddings": )"
                       << (tied ? "true" : "false") << "}";
 }
 
