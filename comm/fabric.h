@@ -64,6 +64,9 @@ class Fabric {
   virtual void progress(int limit_ms) = 0;
   // Called by all members of a new group, in its rank order, before its first message.
   virtual void open_group(std::uint64_t group, std::span<const int> world_ranks) = 0;
+  // Asked once a second about a message that does not come: throws MachineError (22) when the peer
+  // is seen in another operation. For backends that cannot see it when it happens.
+  virtual void look_into(const Message& /*missing*/) {}
   virtual std::string name() const = 0;                     // "tcp"
   virtual std::string peer_name(int world_rank) const = 0;  // "rank 1 (host a, pid 4711)"
 };

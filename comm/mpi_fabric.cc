@@ -153,6 +153,7 @@ class MpiFabric : public Fabric {
   }
 
   void open_group(std::uint64_t group, std::span<const int> world_ranks) override;
+  void look_into(const Message& missing) override;
   std::string name() const override { return "mpi"; }
   std::string peer_name(int world_rank) const override {
     return name_of(roster_[static_cast<std::size_t>(world_rank)]);
@@ -188,6 +189,26 @@ void MpiFabric::open_group(std::uint64_t group, std::span<const int> world_ranks
   check_mpi(code, core::concat("MPI_Comm_create_group on rank ", world_rank_));
   MPI_Comm_set_errhandler(child.comm, MPI_ERRORS_RETURN);
   groups_[group] = std::move(child);
+}
+
+// MPI keeps the same operation under another verb apart, so it would wait for ever.
+void MpiFabric::look_into(const Message& missing) {
+  if (missing.verb == Verb::kMessage) return;
+  const OpenGroup& group = groups_.at(missing.group);
+  for (int verb = 0; verb <= static_cast<int>(Verb::kBarrier); ++verb) {
+    Message other = missing;
+    other.verb = static_cast<Verb>(verb);
+    if (other.verb == Verb::kMessage || other.verb == missing.verb) continue;
+    int there = 0;
+    MPI_Status status{};
+    check_mpi(MPI_Iprobe(group.rank_of(missing.peer), tag_of(other), group.comm, &there, &status),
+              "MPI_Iprobe");
+    if (there == 0) continue;
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    other.bytes = core::Bytes(bytes);
+    check_agreement(missing, other, peer_name(missing.peer));
+  }
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ bool one_host(const Roster& roster) {
 }
 
 // Rank 0's invitation, by MPI_Bcast: "token port address address ...".
-std::string broadcast_text(std::string text) {
+std::string broadcast_text(const std::string& text) {
   std::array<char, 4096> block{};
   text.copy(block.data(), block.size() - 1);
   MPI_Bcast(block.data(), static_cast<int>(block.size()), MPI_CHAR, 0, MPI_COMM_WORLD);

@@ -10,6 +10,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::align_val_t kAlignment{64};
+constexpr auto kLookEvery = std::chrono::seconds(1);
 constexpr int kNapMs = 100;  // longest sleep between two looks at the limit
 
 [[noreturn]] void throw_hang(const Operation& operation, const Fabric& fabric, int timeout_ms) {
@@ -64,6 +65,7 @@ bool Progress::advance_all() {
 
 void Progress::wait(Operation& operation) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms_);
+  auto next_look = Clock::now() + kLookEvery;
   while (true) {
     const bool moved = advance_all();
     if (operation.finished()) return;
@@ -72,6 +74,9 @@ void Progress::wait(Operation& operation) {
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) throw_hang(operation, *fabric_, timeout_ms_);
     fabric_->progress(static_cast<int>(std::min<std::int64_t>(left, kNapMs)));
+    if (Clock::now() < next_look) continue;
+    next_look = Clock::now() + kLookEvery;
+    if (const Message* const missing = operation.missing()) fabric_->look_into(*missing);
   }
 }
 

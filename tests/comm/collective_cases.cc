@@ -228,11 +228,15 @@ void split_groups_speak_apart(Communicator& world) {
   const std::vector<int> wanted_rank{(top - world.rank()) / 2};
   expect_equal(world, "rank in split", std::vector<int>{half->rank()}, wanted_rank);
 
+  // Groups are independent of each other: ranks use them in different order at the same time.
   std::vector<std::int64_t> in_half{world.rank()};
   std::vector<std::int64_t> in_again{1};
   std::vector<std::int64_t> in_world{1};
-  Pending one = half->all_reduce(span_over(in_half));
-  Pending two = again->all_reduce(span_over(in_again));
+  const bool half_first = half->rank() % 2 == 0;
+  Pending one =
+      half_first ? half->all_reduce(span_over(in_half)) : again->all_reduce(span_over(in_again));
+  Pending two =
+      half_first ? again->all_reduce(span_over(in_again)) : half->all_reduce(span_over(in_half));
   Pending three = world.all_reduce(span_over(in_world));
   three.wait();
   two.wait();

@@ -148,6 +148,14 @@ TEST_P(Ended, DisagreementNamesBothSides) {
   EXPECT_GE(occurrences(job.output(), "1600 bytes"), 1) << job.output();
 }
 
+TEST_P(Ended, DisagreementAboutTheVerbNamesBoth) {
+  ProcessJob job(GetParam(), 2, {"verbs"});
+  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 22) << job.output();
+  EXPECT_GE(occurrences(job.output(), "is all_reduce of 1200 bytes here, broadcast of 1200"), 1)
+      << job.output();
+}
+
 TEST_P(Ended, RanksThatPartAtDifferentTimesAreNotReportedDead) {
   ProcessJob job(GetParam(), 3, {"part"});
   ASSERT_TRUE(job.wait(20'000)) << job.output();

@@ -78,6 +78,18 @@ int mismatch(Communicator& world, const Words&) {
   return 0;
 }
 
+// The same operation, of the same size, under another verb.
+int other_verb(Communicator& world, const Words&) {
+  std::vector<float> values(300);
+  if (world.rank() == 0) {
+    world.all_reduce(span_of(values)).wait();
+  } else {
+    world.broadcast(span_of(values), 1).wait();
+    world.barrier().wait();
+  }
+  return 0;
+}
+
 // Ranks come to their farewell at different times.
 int part_slowly(Communicator& world, const Words&) {
   sleep_ms(300 * (world.size() - world.rank()));
@@ -88,7 +100,7 @@ int run(const std::string& mode, const Words& words) {
   const std::map<std::string, std::function<int(Communicator&, const Words&)>> modes{
       {"cases", run_cases},   {"reduce", reduce_for_ever}, {"idle", idle},
       {"stop", stop_one},     {"exit", exit_one},          {"hang", hang},
-      {"mismatch", mismatch}, {"part", part_slowly}};
+      {"mismatch", mismatch}, {"verbs", other_verb},       {"part", part_slowly}};
   try {
     const LaunchInfo launch = detect_launch(process_environment());
     // absent RANK: that rank never comes to the meeting.
