@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 namespace fm::model {
 namespace {
@@ -26,20 +27,33 @@ double difference(const at::Tensor& expected, const float* got) {
   return largest == 0.0 ? gap : gap / largest;
 }
 
+struct LlamaTwin::Leaves {
+  std::map<std::string, at::Tensor> by_name;
+  const at::Tensor& at(const std::string& name) const { return by_name.at(name); }
+};
+
+LlamaTwin::LlamaTwin(const LlamaConfig& config, std::vector<float> inv_freq)
+    : config_(config), inv_freq_(std::move(inv_freq)), leaves_(std::make_unique<Leaves>()) {}
+
+LlamaTwin::LlamaTwin(LlamaTwin&&) noexcept = default;
+LlamaTwin::~LlamaTwin() = default;
+
+at::Tensor LlamaTwin::gradient(const std::string& name) const { return leaves_->at(name).grad(); }
+
 void LlamaTwin::add_leaves(const core::ParamTable& table, const float* flat) {
   for (const core::ParamEntry& entry : table.entries()) {
     at::Tensor leaf = tensor_of(flat + entry.offset.count(), entry.shape);
-    leaves_[entry.name] = leaf.set_requires_grad(true);
+    leaves_->by_name[entry.name] = leaf.set_requires_grad(true);
   }
 }
 
 at::Tensor LlamaTwin::norm(const at::Tensor& x, const std::string& name) const {
   const at::Tensor variance = x.pow(2).mean(-1, true);
-  return leaves_.at(name + ".weight") * x * (variance + config_.rms_norm_eps).rsqrt();
+  return leaves_->at(name + ".weight") * x * (variance + config_.rms_norm_eps).rsqrt();
 }
 
 at::Tensor LlamaTwin::linear(const at::Tensor& x, const std::string& name) const {
-  return at::matmul(x, leaves_.at(name + ".weight").t());
+  return at::matmul(x, leaves_->at(name + ".weight").t());
 }
 
 at::Tensor LlamaTwin::rotate(const at::Tensor& x_BHTd) const {
@@ -55,7 +69,7 @@ at::Tensor LlamaTwin::rotate(const at::Tensor& x_BHTd) const {
 }
 
 at::Tensor LlamaTwin::embed(const UnitInput& input) const {
-  return leaves_.at("model.embed_tokens.weight")
+  return leaves_->at("model.embed_tokens.weight")
       .index_select(0, ids(input.tokens_BT, input.shape).flatten())
       .view({input.shape.batch, input.shape.seq_len, config_.hidden});
 }

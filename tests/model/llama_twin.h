@@ -2,21 +2,24 @@
 // here is shared with the code under test but names, shapes and the configuration.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "model/llama.h"
+
+namespace at {
+class Tensor;
+}
 
 namespace fm::model {
 
 class LlamaTwin {
  public:
   // inv_freq is given by the caller: RoPE frequencies have a test of their own.
-  LlamaTwin(const LlamaConfig& config, std::vector<float> inv_freq)
-      : config_(config), inv_freq_(std::move(inv_freq)) {}
+  LlamaTwin(const LlamaConfig& config, std::vector<float> inv_freq);
+  LlamaTwin(LlamaTwin&&) noexcept;
+  ~LlamaTwin();
 
   // Makes leaves (requiring gradients) of the parameters of one flat buffer.
   void add_leaves(const core::ParamTable& table, const float* flat);
@@ -26,16 +29,18 @@ class LlamaTwin {
   at::Tensor loss_sum(const UnitInput& input, const at::Tensor& x_BTD) const;  // scalar
   at::Tensor logits(const at::Tensor& x_BTD) const;                            // [B, T, V]
 
-  at::Tensor gradient(const std::string& name) const { return leaves_.at(name).grad(); }
+  at::Tensor gradient(const std::string& name) const;
 
  private:
+  struct Leaves;  // parameters by name
+
   at::Tensor norm(const at::Tensor& x, const std::string& name) const;
   at::Tensor linear(const at::Tensor& x, const std::string& name) const;
   at::Tensor rotate(const at::Tensor& x_BHTd) const;
 
   LlamaConfig config_;
   std::vector<float> inv_freq_;
-  std::map<std::string, at::Tensor> leaves_;
+  std::unique_ptr<Leaves> leaves_;
 };
 
 // fp64 copy of fp32 memory.
