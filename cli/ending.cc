@@ -43,9 +43,11 @@ void write_error_file(const std::string& message) {
 }  // namespace
 
 std::string error_file_json(const std::string& message, long long epoch_seconds) {
-  return "{\"message\": {\"message\": \"" + escaped(message) +
-         "\", \"extraInfo\": {\"py_callstack\": \"\", \"timestamp\": \"" +
-         std::to_string(epoch_seconds) + "\"}}}";
+  // torchrun prints "py_callstack" as the traceback, and nothing else of the message.
+  const std::string text = "\"" + escaped(message) + "\"";
+  return core::concat("{\"message\": {\"message\": ", text,
+                      ", \"extraInfo\": {\"py_callstack\": ", text, ", \"timestamp\": \"",
+                      epoch_seconds, "\"}}}");
 }
 
 int Ending::run(const std::function<int()>& body) {
@@ -61,25 +63,28 @@ int Ending::run(const std::function<int()>& body) {
 }
 
 int Ending::follow(const comm::PeerLoss& loss) {
-  say(loss.exit_code, loss.message);
-  write_error_file(loss.message);
+  announce(loss.exit_code, loss.message, loss.message);
   return loss.exit_code;
 }
 
 int Ending::fail(int exit_code, const std::string& message) {
   const std::string line = program_ + ": " + message;
-  say(exit_code, line);
-  write_error_file(message);
+  announce(exit_code, line, message);
   if (farewell_) farewell_(exit_code, line);
   return exit_code;
 }
 
-void Ending::say(int exit_code, const std::string& line) {
+void Ending::announce(int exit_code, const std::string& line, const std::string& message) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (announced_) return;
+  announced_ = true;
   const bool of_user = exit_code == static_cast<int>(ExitCode::kConfigError) ||
                        exit_code == static_cast<int>(ExitCode::kDataError);
-  if ((of_user && !speaks_) || spoken_.exchange(true)) return;
-  std::fprintf(stderr, "%s\n", line.c_str());
-  std::fflush(stderr);
+  if (speaks_ || !of_user) {
+    std::fprintf(stderr, "%s\n", line.c_str());
+    std::fflush(stderr);
+  }
+  write_error_file(message);
 }
 
 bool is_first_rank_of_environment() {

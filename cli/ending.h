@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <string>
 
 #include "comm/peer_loss.h"
@@ -17,7 +18,7 @@ std::string error_file_json(const std::string& message, long long epoch_seconds)
 // speaks prints them, once, whether it met them itself or another rank told it. Errors of a machine
 // are printed by everybody.
 //
-// Invariant: a process prints one line at most.
+// Invariant: a process announces one failure, the first: one line at most, one error file.
 // Thread:    run() belongs to the main thread; follow() may be called by any thread.
 // Lifetime:  outlives the communicators whose watch calls follow().
 class Ending {
@@ -41,11 +42,12 @@ class Ending {
 
  private:
   int fail(int exit_code, const std::string& message);
-  void say(int exit_code, const std::string& line);
+  void announce(int exit_code, const std::string& line, const std::string& message);
 
   const std::string program_;
   std::atomic<bool> speaks_{true};
-  std::atomic<bool> spoken_{false};
+  std::mutex mutex_;  // one announcement is whole before the process may end
+  bool announced_ = false;
   std::function<void(int, const std::string&)> farewell_;
 };
 

@@ -69,8 +69,15 @@ void print_warnings(const fm::comm::LaunchInfo& launch) {
   }
 }
 
-int train(const Command& command, const fm::comm::LaunchInfo& launch, Ending& ending) {
-  fm::engine::SignalInbox signals;  // before any other thread: they inherit what is blocked
+// What lives as long as the process, so that nothing ends it while it says why it stops.
+struct Process {
+  Ending ending{"fmengine-train"};
+  std::optional<fm::engine::SignalInbox> signals;
+};
+
+int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& process) {
+  process.signals.emplace();  // before any other thread: they inherit what is blocked
+  Ending& ending = process.ending;
   print_warnings(launch);
   ending.set_farewell(fm::comm::farewell_with_error);
   const std::unique_ptr<fm::comm::Communicator> world =
@@ -82,18 +89,18 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Ending& en
   const fm::engine::RunContext context{.launch_decision = launch.decision,
                                        .report_lines = fm::cli::report_lines(),
                                        .terminal = isatty(STDOUT_FILENO) == 1,
-                                       .signals = &signals};
+                                       .signals = &*process.signals};
   const int code = fm::engine::train(command.options, *world, context);
   fm::comm::farewell();
   return code;
 }
 
-int run(const std::vector<std::string>& words, Ending& ending) {
+int run(const std::vector<std::string>& words, Process& process) {
   const Command command = fm::cli::parse_command(words);
   if (command.action == Action::kHelp) return print(fm::cli::train_help_text()), 0;
   if (command.action == Action::kVersion) return print(fm::cli::version_text()), 0;
   const fm::comm::LaunchInfo launch = fm::comm::detect_launch(with_flags(command));
-  ending.set_speaks(launch.world_rank == 0);
+  process.ending.set_speaks(launch.world_rank == 0);
   set_threads(launch.local_size);
   switch (command.action) {
     case Action::kHelp:
@@ -104,7 +111,7 @@ int run(const std::vector<std::string>& words, Ending& ending) {
     case Action::kPlan:
       return print_plan(command, launch);
     case Action::kTrain:
-      return train(command, launch, ending);
+      return train(command, launch, process);
   }
   return 1;
 }
@@ -113,7 +120,11 @@ int run(const std::vector<std::string>& words, Ending& ending) {
 
 int main(int count, char** words) {
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);  // launchers read lines from a pipe
-  Ending ending("fmengine-train");
-  ending.set_speaks(fm::cli::is_first_rank_of_environment());
-  return ending.run([&] { return run({words + 1, words + count}, ending); });
+  Process process;
+  process.ending.set_speaks(fm::cli::is_first_rank_of_environment());
+  const int code = process.ending.run([&] { return run({words + 1, words + count}, process); });
+  // Destructors would let a SIGTERM through that waits in the queue: a launcher that stops the
+  // others because one failed must not change this rank's exit code.
+  std::fflush(nullptr);
+  std::_Exit(code);
 }

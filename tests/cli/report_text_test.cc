@@ -1,10 +1,12 @@
 // Text of /proc into lines, and how a program ends.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "cli/cores.h"
 #include "cli/ending.h"
@@ -50,6 +52,7 @@ TEST(Ending, ErrorFileIsJsonWhateverTheMessageHolds) {
   const std::string text = error_file_json("a \"b\" \\ c\nd \x01 \xff\xfe \xC3\xA9", 1700000000);
   const nlohmann::json json = nlohmann::json::parse(text);
   EXPECT_EQ(json["message"]["message"], "a \"b\" \\ c\nd \x01 ?? ??");
+  EXPECT_EQ(json["message"]["extraInfo"]["py_callstack"], json["message"]["message"]);
   EXPECT_EQ(json["message"]["extraInfo"]["timestamp"], "1700000000");
 }
 
@@ -124,6 +127,27 @@ TEST(Ending, TorchrunsErrorFileIsWritten) {
   unsetenv("TORCHELASTIC_ERROR_FILE");
   std::ifstream file(path);
   EXPECT_EQ(nlohmann::json::parse(file)["message"]["message"], "wrong \"flag\"");
+}
+
+// The main thread fails while the watch hears that another rank did: torchrun's agent refuses a
+// file that two of them wrote.
+TEST(Ending, TwoFailuresAtOnceLeaveOneWholeErrorFile) {
+  const std::string path = ::testing::TempDir() + "two_failures.json";
+  setenv("TORCHELASTIC_ERROR_FILE", path.c_str(), 1);
+  ::testing::internal::CaptureStderr();
+  for (int round = 0; round < 200; ++round) {
+    Ending ending("prog");
+    std::thread watch([&] {
+      ending.follow({.world_rank = 1, .exit_code = 20, .message = std::string(5000, 'w')});
+    });
+    ending.run([]() -> int { FM_USER_CHECK(false, "short"); });
+    watch.join();
+    std::ifstream file(path);
+    ASSERT_TRUE(nlohmann::json::accept(file)) << "round " << round;
+  }
+  unsetenv("TORCHELASTIC_ERROR_FILE");
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 200);
 }
 
 }  // namespace
