@@ -1,0 +1,98 @@
+// kill -9 of a rank in the middle of a run: nobody is left, the rank is named, and the same command
+// again ends with the losses of a run that nobody killed.
+#include <signal.h>
+
+#include "core/check.h"
+#include "tests/system/long_run.h"
+#include "tests/system/text_files.h"
+
+namespace fm::system {
+namespace {
+
+struct Death {
+  Interrupted run;
+  int victim;
+};
+
+std::string name_of_death(const testing::TestParamInfo<Death>& info) {
+  return core::concat(name_of(info.param.run.starter), info.param.run.ranks, "Rank",
+                      info.param.victim);
+}
+
+class Killed : public LongRun, public testing::WithParamInterface<Death> {
+ protected:
+  // Kills when metrics.jsonl has `step`, and checks what the others do.
+  void kill_at(int step) {
+    const auto& [run, victim] = GetParam();
+    const std::unique_ptr<Job> job = start(launch_of(run));
+    wait_for_step(output(), step);
+    ASSERT_EQ(kill(job->rank_pid(victim), SIGKILL), 0);
+    EXPECT_TRUE(job->all_gone(5'000)) << "processes live on 5 s after the kill";
+    const Ended ended = job->wait(kLimitMs);
+    const StepTexts steps = steps_in(output());
+    ASSERT_LT(steps.rbegin()->first, run.steps) << "the kill came after the end";
+    expect_named(ended);
+  }
+
+  static void expect_named(const Ended& ended) {
+    const auto& [run, victim] = GetParam();
+    const std::string name = core::concat("fmengine: rank ", victim, " (host ");
+    EXPECT_GE(occurrences(ended.err, name), 1) << ended.err;
+    for (std::size_t i = 0; i < ended.codes.size(); ++i) {
+      EXPECT_NE(ended.codes[i], 0);
+      if (run.starter != Starter::kByHand) continue;
+      EXPECT_EQ(ended.codes[i], static_cast<int>(i) == victim ? 128 + SIGKILL : 20) << ended.err;
+    }
+  }
+};
+
+TEST_P(Killed, NobodyIsLeftAndTheSameCommandGoesOnBitForBit) {
+  kill_at(60);
+  if (HasFatalFailure()) return;
+  const Ended ended = resume_to_the_end(GetParam().run);
+  EXPECT_EQ(occurrences(ended.out, "resuming at step "), 1) << ended.out;
+}
+INSTANTIATE_TEST_SUITE_P(EachRank, Killed,
+                         testing::Values(Death{{.starter = Starter::kByHand}, 0},
+                                         Death{{.starter = Starter::kByHand}, 1},
+                                         Death{{.starter = Starter::kMpirun}, 0},
+                                         Death{{.starter = Starter::kMpirun}, 1},
+                                         Death{{.starter = Starter::kTorchrun}, 0},
+                                         Death{{.starter = Starter::kTorchrun}, 1}),
+                         name_of_death);
+INSTANTIATE_TEST_SUITE_P(
+    OfAPipeline, Killed,
+    testing::Values(Death{{.ranks = 4, .pipe_ranks = 2, .zero_stage = 3, .steps = 150}, 3},
+                    Death{{.starter = Starter::kMpirun, .ranks = 4, .pipe_ranks = 2, .steps = 150},
+                          2}),
+    name_of_death);
+
+// Every step is saved, so most of these kills land inside a save.
+class KilledAgain : public LongRun {};
+
+TEST_F(KilledAgain, AndAgainWhileEveryStepIsSaved) {
+  const Interrupted run{.steps = 60, .save_steps = 1, .more = {"--keep_last", "2"}};
+  for (int round = 0; round < 5; ++round) {
+    const std::unique_ptr<Job> job = start(launch_of(run));
+    wait_for_step(output(), 10 * round + 5);
+    ASSERT_EQ(kill(job->rank_pid(round % 2), SIGKILL), 0);
+    const Ended ended = job->wait(5'000);
+    EXPECT_EQ(ended.codes[static_cast<std::size_t>(1 - round % 2)], 20) << ended.err;
+  }
+  resume_to_the_end(run);
+}
+
+// The launcher dies, not a rank: mpirun's daemon takes its ranks with it.
+class LauncherKilled : public LongRun {};
+
+TEST_F(LauncherKilled, NoRankOutlivesMpirun) {
+  const Interrupted run{.starter = Starter::kMpirun};
+  const std::unique_ptr<Job> job = start(launch_of(run));
+  wait_for_step(output(), 60);
+  ASSERT_EQ(kill(job->started()[0], SIGKILL), 0);
+  EXPECT_TRUE(job->all_gone(5'000));
+  resume_to_the_end(run);
+}
+
+}  // namespace
+}  // namespace fm::system

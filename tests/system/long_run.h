@@ -1,0 +1,35 @@
+// The run that the tests of survival interrupt. Canonical order: one process is the reference for
+// any number of ranks.
+#pragma once
+
+#include <string>
+
+#include "tests/system/small_job.h"
+#include "tests/system/system_case.h"
+
+namespace fm::system {
+
+struct Interrupted {
+  Starter starter = Starter::kByHand;
+  int ranks = 2;
+  int pipe_ranks = 1;
+  int zero_stage = 2;
+  int steps = 400;  // some seconds: a signal sent at step 60 lands in the middle
+  int save_steps = 25;
+  std::vector<std::string> more = {};
+  std::string fault = "";
+};
+
+class LongRun : public SystemCase {
+ protected:
+  Launch launch_of(const Interrupted& run) const;
+  std::filesystem::path output() const { return folder() / "output"; }
+  // Starts the same command and lets it come to its end: exit code 0, and the merged losses and
+  // norms are those of a run that nobody interrupted. Returns what it wrote.
+  Ended resume_to_the_end(const Interrupted& run);
+};
+
+// Losses and norms of 400 steps without interruption.
+const StepTexts& uninterrupted();
+
+}  // namespace fm::system

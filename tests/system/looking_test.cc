@@ -1,0 +1,108 @@
+// The programs asked for words instead of training: --plan, --report, --help; and text from what a
+// run exported.
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "tests/system/small_job.h"
+#include "tests/system/system_case.h"
+#include "tests/system/text_files.h"
+
+namespace fm::system {
+namespace {
+
+class Looking : public SystemCase {
+ protected:
+  Ended ask(std::vector<std::string> words) {
+    return run_well({.starter = Starter::kAlone, .words = std::move(words), .variables = {}});
+  }
+
+  nlohmann::json plan(int zero_stage, int ranks, const std::vector<std::string>& more) {
+    std::vector<std::string> words{
+        FM_PROGRAMS "/fmengine-train",
+        "--plan",
+        "--json",
+        "--plan_ranks",
+        std::to_string(ranks),
+        "--model_config",
+        FM_SOURCES "/configs/models/llama-1b.json",
+        "--max_seq_len",
+        "1024",
+        "--deepspeed_config",
+        FM_SOURCES "/configs/zero" + std::to_string(zero_stage) + ".json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended ended = ask(words);
+    EXPECT_EQ(ended.err, "");
+    return nlohmann::json::parse(ended.out);
+  }
+};
+
+TEST_F(Looking, ThePlanOf64RanksIsOneJsonObjectWithEveryField) {
+  const nlohmann::json json = plan(3, 64, {"--pipe_parallel_size", "4"});
+  ASSERT_EQ(json.at("ranks").size(), 64U);
+  for (const nlohmann::json& rank : json.at("ranks")) {
+    for (const char* field : {"params_bytes", "grads_bytes", "optimizer_bytes", "slots_bytes",
+                              "scratch_bytes", "activations_bytes"}) {
+      EXPECT_GT(rank.at(field).get<std::int64_t>(), 0) << field;
+    }
+  }
+  EXPECT_EQ(json.at("programs").size(), 4U);
+  for (const auto& program : json.at("programs")) EXPECT_GT(program.get<std::string>().size(), 20U);
+  ASSERT_EQ(json.at("wire_bytes").size(), 4U);
+  EXPECT_GT(json.at("wire_bytes")[0].at("g").get<std::int64_t>(), 0);
+  EXPECT_GT(json.at("bubble").get<double>(), 0.0);
+  EXPECT_LT(json.at("bubble").get<double>(), 1.0);
+  const nlohmann::json& batch = json.at("batch");
+  EXPECT_EQ(batch.at("train_batch_size").get<int>(),
+            batch.at("train_micro_batch_size_per_gpu").get<int>() *
+                batch.at("gradient_accumulation_steps").get<int>() * 16);
+}
+
+// 1,235,814,400 parameters (Llama 3.2 1B, tied). Adam's master weights are the fp32 parameters, so
+// its state is two numbers of 4 bytes each. The tied matrix has a gradient from either end.
+TEST_F(Looking, ThePlannedStateFallsWithTheRanksWhereTheZeroStageSaysSo) {
+  constexpr double kParameters = 1'235'814'400.0;
+  constexpr double kGradients = 1.0 + 128'256.0 * 2'048.0 / kParameters;
+  const auto of = [](const nlohmann::json& json, const char* account) {
+    return json.at("ranks")[0].at(account).get<double>() / (4.0 * kParameters);
+  };
+  for (int stage = 0; stage <= 3; ++stage) {
+    const nlohmann::json json = plan(stage, 8, {});
+    EXPECT_NEAR(of(json, "params_bytes"), stage == 3 ? 1.0 / 8 : 1.0, 1e-3) << stage;
+    EXPECT_NEAR(of(json, "grads_bytes"), stage >= 2 ? kGradients / 8 : kGradients, 1e-3) << stage;
+    EXPECT_NEAR(of(json, "optimizer_bytes"), stage >= 1 ? 2.0 / 8 : 2.0, 1e-3) << stage;
+  }
+}
+
+TEST_F(Looking, HelpVersionAndReportSucceed) {
+  EXPECT_GE(occurrences(ask({FM_PROGRAMS "/fmengine-train", "--help"}).out, "--plan_ranks"), 1);
+  EXPECT_GE(occurrences(ask({FM_PROGRAMS "/fmengine-generate", "--help"}).out, "--prompt"), 1);
+  const Ended report = ask({FM_PROGRAMS "/fmengine-train", "--report"});
+  EXPECT_GE(occurrences(report.out, "oneDNN"), 1) << report.out;
+  EXPECT_EQ(report.err, "");
+}
+
+// Two letters that follow each other: what greedy text from a trained model must show.
+TEST_F(Looking, GreedyTextFromAnExportedFolderRepeatsItselfAndWhatWasLearned) {
+  std::string corpus;
+  for (int i = 0; i < 64; ++i) corpus += "{\"text\": \"abababababababababababababababababab\"}\n";
+  SmallRun run{.config = small_config(folder(), 2),
+               .model = small_model(folder()),
+               .data = write_file(folder() / "corpus.jsonl", corpus),
+               .output = folder() / "output",
+               .steps = 60,
+               .more = {}};
+  run_well({.starter = Starter::kMpirun, .ranks = 2, .words = words_of(run), .variables = {}});
+  const std::vector<std::string> words{FM_PROGRAMS "/fmengine-generate",
+                                       "--ckpt",
+                                       (run.output / "hf").string(),
+                                       "--prompt",
+                                       "abab",
+                                       "--max_new_tokens",
+                                       "12"};
+  const Ended first = ask(words);
+  EXPECT_EQ(first.out, "abababababababab\n") << first.err;
+  EXPECT_EQ(ask(words).out, first.out);
+}
+
+}  // namespace
+}  // namespace fm::system

@@ -1,0 +1,240 @@
+// Wrong input: one clear line on stderr, the exit code of the contract (README, "Exit codes"), and
+// never a stack trace. Under mpirun the ranks say it once.
+#include <functional>
+
+#include "core/check.h"
+#include "tests/system/small_job.h"
+#include "tests/system/system_case.h"
+#include "tests/system/text_files.h"
+
+namespace fm::system {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTraces[] = {"terminate called", "what():", "Segmentation", "Aborted",
+                                   "backtrace",        "Signal:", "[ 0]",         ".cc:"};
+
+class Refusals : public SystemCase {
+ protected:
+  SmallRun good_run() const {
+    return {.config = small_config(folder(), 1),
+            .model = small_model(folder()),
+            .data = small_tokens(folder(), 16),
+            .output = folder() / "output",
+            .steps = 2,
+            .more = {}};
+  }
+
+  Launch launch(const SmallRun& run, Starter starter = Starter::kAlone, int ranks = 1) const {
+    return {.starter = starter, .ranks = ranks, .words = words_of(run), .variables = {}};
+  }
+
+  std::string config(const std::string& text) const {
+    return write_file(folder() / "wrong.json", text);
+  }
+
+  // `part` must be in the only line of ours; under mpirun lines of its own may follow.
+  void expect_refusal(const Launch& launch, int code, const std::string& part) {
+    const Ended ended = run(launch);
+    for (const int got : ended.codes) EXPECT_EQ(got, code) << ended.out << ended.err;
+    EXPECT_EQ(occurrences(ended.err, "fmengine-train: "), 1) << ended.err;
+    EXPECT_GE(occurrences(ended.err, part), 1) << ended.err;
+    if (launch.starter == Starter::kAlone) {
+      EXPECT_EQ(occurrences(ended.err, "\n"), 1) << ended.err;
+    }
+    for (const char* trace : kTraces) EXPECT_EQ(occurrences(ended.err, trace), 0) << ended.err;
+  }
+
+  // The same alone and as two ranks of mpirun.
+  void expect_refusals(const SmallRun& run, int code, const std::string& part) {
+    expect_refusal(launch(run), code, part);
+    expect_refusal(launch(run, Starter::kMpirun, 2), code, part);
+  }
+
+  // The Hugging Face folder of a short run.
+  fs::path trained_folder() {
+    SmallRun run = good_run();
+    run.output = folder() / "trained";
+    run_well(launch(run));
+    return run.output / "hf";
+  }
+};
+
+TEST_F(Refusals, AnUnknownKeyInABlock) {
+  SmallRun run = good_run();
+  run.config = config(R"({"train_batch_size": 4, "zero_optimization": {"stagee": 1}})");
+  expect_refusals(run, 10, "\"stage\"");
+}
+
+TEST_F(Refusals, ADuplicateKey) {
+  SmallRun run = good_run();
+  run.config = config("{\"train_batch_size\": 4,\n\"train_batch_size\": 8}");
+  expect_refusal(launch(run), 10, "Duplicate keys");
+}
+
+TEST_F(Refusals, JsonThatEndsEarly) {
+  SmallRun run = good_run();
+  run.config = config("{\"train_batch_size\": 4, \"zero_optimization\": {");
+  expect_refusal(launch(run), 10, "wrong.json");
+}
+
+TEST_F(Refusals, ABatchTripleThatDoesNotMultiply) {
+  SmallRun run = good_run();
+  run.config = config(R"({"train_batch_size": 12, "train_micro_batch_size_per_gpu": 2,
+                          "gradient_accumulation_steps": 5})");
+  expect_refusals(run, 10, "12 != 2 * 5 * ");
+}
+
+TEST_F(Refusals, MissingFiles) {
+  SmallRun run = good_run();
+  run.data = (folder() / "nothing.bin").string();
+  expect_refusals(run, 11, "nothing.bin");
+  run = good_run();
+  run.model = (folder() / "nothing.json").string();
+  expect_refusal(launch(run), 11, "nothing.json");
+  run = good_run();
+  run.config = (folder() / "nothing.json").string();
+  expect_refusal(launch(run), 10, "nothing.json");
+}
+
+TEST_F(Refusals, ATruncatedSafetensors) {
+  const fs::path trained = trained_folder();
+  const fs::path weights = trained / "model.safetensors";
+  fs::resize_file(weights, fs::file_size(weights) - 1000);
+  SmallRun run = good_run();
+  run.more = {"--init_ckpt", trained.string()};
+  run.model.clear();
+  Launch words = launch(run);
+  std::erase(words.words, "--model_config");
+  std::erase(words.words, "");
+  expect_refusal(words, 11, "model.safetensors");
+  words.starter = Starter::kMpirun;
+  words.ranks = 2;
+  expect_refusal(words, 11, "model.safetensors");
+}
+
+TEST_F(Refusals, ATokenIdBeyondTheVocabulary) {
+  SmallRun run = good_run();
+  std::string bytes = content_of(run.data);
+  bytes[33 * 4 * 3 + 1] = 2;  // byte 1 of the first id of row 3: 512 and more
+  write_file(run.data, bytes);
+  expect_refusals(run, 11, "264");
+}
+
+TEST_F(Refusals, AnUnknownFlag) {
+  SmallRun run = good_run();
+  run.more = {"--train_stepps", "3"};
+  expect_refusals(run, 10, "--train_steps");
+}
+
+TEST_F(Refusals, FewerLayersThanPipeRanks) {
+  SmallRun run = good_run();
+  run.model = write_file(folder() / "one_layer.json",
+                         R"({"model_type": "llama", "vocab_size": 264, "hidden_size": 64,
+    "intermediate_size": 176, "num_hidden_layers": 1, "num_attention_heads": 4})");
+  run.more = {"--pipe_parallel_size", "2"};
+  expect_refusal(launch(run, Starter::kMpirun, 2), 10, "layer");
+}
+
+TEST_F(Refusals, PipeRanksThatDoNotDivideTheRanks) {
+  SmallRun run = good_run();
+  run.more = {"--pipe_parallel_size", "2"};
+  expect_refusal(launch(run), 10, "pipe");
+}
+
+TEST_F(Refusals, CanonicalOrderWithThreeDataRanks) {
+  SmallRun run = good_run();
+  run.config = config(R"({"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1,
+                          "communication_order": "canonical"})");
+  expect_refusal(launch(run, Starter::kMpirun, 3), 10, "canonical");
+}
+
+TEST_F(Refusals, Bf16AndOffload) {
+  SmallRun run = good_run();
+  run.config = config(R"({"train_batch_size": 4, "bf16": {"enabled": true}})");
+  expect_refusal(launch(run), 10, "--precision fp32");
+  run.config = config(R"({"train_batch_size": 4, "zero_optimization": {"stage": 2,
+                          "offload_optimizer": {"device": "cpu"}}})");
+  expect_refusal(launch(run), 10, "offload_optimizer");
+}
+
+TEST_F(Refusals, AnOutputDirectoryOfARunningRun) {
+  SmallRun run = good_run();
+  run.steps = 100'000;
+  const std::unique_ptr<Job> first = start(launch(run));
+  wait_for_step(run.output, 1);
+  expect_refusal(launch(run), 13, "\"pid\":" + std::to_string(first->started()[0]));
+  const Ended ranks = this->run(launch(run, Starter::kMpirun, 2));
+  EXPECT_EQ(ranks.codes[0], 13) << ranks.err;
+  EXPECT_TRUE(fs::exists(run.output / "LOCK"));
+}
+
+TEST_F(Refusals, ARankWhoseOthersDoNotCome) {
+  SmallRun run = good_run();
+  run.more = {"--timeout_s", "2"};
+  Launch first = launch(run);
+  first.variables = {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29871"};
+  expect_refusal(first, 14, "rank 1");
+  Launch second = launch(run);
+  second.variables = {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29871"};
+  expect_refusal(second, 14, "127.0.0.1:29871");
+}
+
+TEST_F(Refusals, ResumeMustWithNothingThere) {
+  SmallRun run = good_run();
+  run.more = {"--resume", "must"};
+  expect_refusal(launch(run), 12, "--resume");
+  const Ended ranks = this->run(launch(run, Starter::kMpirun, 2));
+  EXPECT_EQ(ranks.codes[0], 12) << ranks.err;
+}
+
+// One byte of every file of the only checkpoint in turn.
+TEST_F(Refusals, AFlippedByteInTheOnlyCheckpoint) {
+  SmallRun run = good_run();
+  run_well(launch(run));
+  run.steps = 3;
+  int files = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(run.output / "global_step2")) {
+    const std::string good = content_of(entry.path());
+    std::string bad = good;
+    bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 1);
+    write_file(entry.path(), bad);
+    const Ended ended = this->run(launch(run));
+    EXPECT_EQ(ended.codes[0], 12) << entry.path() << "\n" << ended.out << ended.err;
+    EXPECT_GE(occurrences(ended.err, entry.path().filename().string()), 1) << ended.err;
+    for (const char* trace : kTraces) EXPECT_EQ(occurrences(ended.err, trace), 0) << ended.err;
+    ASSERT_TRUE(fs::exists(entry.path())) << "moved away: " << ended.err;
+    write_file(entry.path(), good);
+    ++files;
+  }
+  EXPECT_GE(files, 4);
+  run_well(launch(run));
+}
+
+TEST_F(Refusals, ADamagedCheckpointGivesWayToTheOneBefore) {
+  SmallRun run = good_run();
+  run.steps = 4;
+  run.save_steps = 2;
+  run_well(launch(run));
+  const StepTexts before = steps_in(run.output);
+  for (const fs::directory_entry& entry : fs::directory_iterator(run.output / "global_step4")) {
+    if (entry.path().extension() != ".safetensors") continue;
+    std::string bytes = content_of(entry.path());
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    write_file(entry.path(), bytes);
+  }
+  const Ended ended = run_well(launch(run, Starter::kByHand, 2));
+  EXPECT_EQ(occurrences(ended.out, "resuming at step 2,"), 1) << ended.out << ended.err;
+  EXPECT_GE(occurrences(ended.err, "global_step4"), 1) << ended.err;
+  EXPECT_EQ(steps_in(run.output).size(), before.size());
+}
+
+TEST_F(Refusals, AFaultThatCannotBeUnderstood) {
+  Launch wrong = launch(good_run());
+  wrong.variables = {"FME_FAULT=point=step.pre,action=sing"};
+  expect_refusal(wrong, 10, "FME_FAULT");
+}
+
+}  // namespace
+}  // namespace fm::system

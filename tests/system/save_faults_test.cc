@@ -1,0 +1,94 @@
+// A process dies at each step of the save protocol: the next start resumes from the checkpoint that
+// is complete, never from half of one, and ends with the losses of a run that nobody killed.
+#include <signal.h>
+
+#include <tuple>
+
+#include "core/check.h"
+#include "tests/system/long_run.h"
+#include "tests/system/text_files.h"
+
+namespace fm::system {
+namespace {
+
+constexpr int kFirstSave = 2;
+constexpr int kSecondSave = 4;
+constexpr int kPublish = 7;  // S7 gives the checkpoint its name
+
+Interrupted short_run() { return {.steps = 6, .save_steps = 2}; }
+
+class SaveFaults : public LongRun, public testing::WithParamInterface<std::tuple<int, int>> {
+ protected:
+  static int point() { return std::get<0>(GetParam()); }
+  static int victim() { return std::get<1>(GetParam()); }
+
+  void die_in_save(int step, const std::vector<std::string>& more = {}) {
+    Interrupted run = short_run();
+    run.more = more;
+    run.fault =
+        core::concat("rank=", victim(), ",step=", step, ",point=ckpt.S", point(), ",action=kill");
+    const Ended ended = this->run(launch_of(run));
+    const auto index = static_cast<std::size_t>(victim());
+    ASSERT_EQ(ended.codes[index], 128 + SIGKILL) << "the fault point was not reached" << ended.err;
+    EXPECT_EQ(ended.codes[1 - index], 20) << ended.err;
+    EXPECT_GE(occurrences(ended.err, core::concat("fmengine: rank ", victim(), " (host ")), 1);
+  }
+
+  static bool resumed_at(const Ended& ended, int step) {
+    return occurrences(ended.out, core::concat("resuming at step ", step, ",")) == 1;
+  }
+};
+
+TEST_P(SaveFaults, TheNextStartResumesFromTheCheckpointThatIsComplete) {
+  die_in_save(kSecondSave);
+  if (HasFatalFailure()) return;
+  const Ended ended = resume_to_the_end(short_run());
+  // While rank 1 dies at S7, rank 0 may be faster with the name.
+  const bool may_be_old = point() <= kPublish;
+  const bool may_be_new = point() > kPublish || (point() == kPublish && victim() != 0);
+  EXPECT_TRUE((may_be_old && resumed_at(ended, kFirstSave)) ||
+              (may_be_new && resumed_at(ended, kSecondSave)))
+      << ended.out << ended.err;
+}
+INSTANTIATE_TEST_SUITE_P(SecondSave, SaveFaults,
+                         testing::Combine(testing::Range(0, 11), testing::Values(0, 1)),
+                         [](const auto& at) {
+                           return core::concat("S", std::get<0>(at.param), "Rank",
+                                               std::get<1>(at.param));
+                         });
+
+class FirstSaveFaults : public SaveFaults {};
+
+TEST_P(FirstSaveFaults, TheNextStartIsFreshAndSaysSo) {
+  die_in_save(kFirstSave);
+  if (HasFatalFailure()) return;
+  const Ended ended = resume_to_the_end(short_run());
+  EXPECT_EQ(occurrences(ended.out, "resuming at step"), 0) << ended.out;
+  EXPECT_EQ(occurrences(ended.out, "no checkpoint"), 1) << ended.out;
+}
+INSTANTIATE_TEST_SUITE_P(FirstSave, FirstSaveFaults,
+                         testing::Values(std::tuple(0, 0), std::tuple(3, 1), std::tuple(6, 0),
+                                         std::tuple(7, 0)),
+                         [](const auto& at) {
+                           return core::concat("S", std::get<0>(at.param), "Rank",
+                                               std::get<1>(at.param));
+                         });
+
+// A save that fails without a death is skipped with one message; the run goes on to its end.
+class SaveFails : public LongRun, public testing::WithParamInterface<const char*> {};
+
+TEST_P(SaveFails, TheRunGoesOnAndSaysWhy) {
+  Interrupted run = short_run();
+  run.fault = core::concat("rank=1,step=4,point=ckpt.S3,action=", GetParam());
+  const Ended ended = run_well(launch_of(run));
+  EXPECT_EQ(occurrences(ended.err, "injected at ckpt.S3"), 1) << ended.err;
+  EXPECT_EQ(first_difference(uninterrupted(), steps_in(output()), run.steps), "");
+  EXPECT_FALSE(std::filesystem::exists(output() / "global_step4"));
+  EXPECT_TRUE(std::filesystem::exists(output() / "global_step6"));
+  EXPECT_EQ(leftovers_in(output()), "");
+}
+INSTANTIATE_TEST_SUITE_P(All, SaveFails, testing::Values("enospc", "eio"),
+                         [](const auto& at) { return std::string(at.param); });
+
+}  // namespace
+}  // namespace fm::system

@@ -1,0 +1,87 @@
+// SIGTERM: save, then exit 75. SIGUSR1: save and go on. Either way no step is lost or done twice.
+#include <signal.h>
+
+#include "core/check.h"
+#include "tests/system/long_run.h"
+#include "tests/system/text_files.h"
+
+namespace fm::system {
+namespace {
+
+enum class To : std::uint8_t { kEveryRank, kOneRank, kLauncher };
+
+struct Terminated {
+  Starter starter;
+  To to;
+  int code;  // of what was started
+};
+
+class Signals : public LongRun {
+ protected:
+  void send(const Job& job, To to, int signal) {
+    if (to == To::kLauncher) return send_to(job.started()[0], signal);
+    if (to == To::kEveryRank) send_to(job.rank_pid(0), signal);
+    send_to(job.rank_pid(1), signal);
+  }
+
+  static void send_to(pid_t pid, int signal) { EXPECT_EQ(kill(pid, signal), 0); }
+
+  int last_step() const { return steps_in(output()).rbegin()->first; }
+};
+
+std::string name_of_case(const testing::TestParamInfo<Terminated>& at) {
+  constexpr const char* kTo[] = {"EveryRank", "OneRank", "Launcher"};
+  return name_of(at.param.starter) + "To" + kTo[static_cast<int>(at.param.to)];
+}
+
+class Term : public Signals, public testing::WithParamInterface<Terminated> {};
+
+TEST_P(Term, SavesExits75AndTheNextStartLosesNothing) {
+  const Interrupted run{.starter = GetParam().starter, .save_steps = 0};
+  const std::unique_ptr<Job> job = start(launch_of(run));
+  wait_for_step(output(), 60);
+  send(*job, GetParam().to, SIGTERM);
+  const Ended ended = job->wait(kLimitMs);
+  for (const int code : ended.codes) EXPECT_EQ(code, GetParam().code) << ended.out << ended.err;
+  EXPECT_EQ(occurrences(ended.err, "fmengine"), 0) << ended.err;
+  const int last = last_step();
+  ASSERT_LT(last, run.steps) << "the signal came after the end";
+  EXPECT_EQ(content_of(output() / "latest"), core::concat("global_step", last));
+
+  const Ended second = resume_to_the_end({.save_steps = 0});
+  EXPECT_EQ(occurrences(second.out, core::concat("resuming at step ", last, ",")), 1) << second.out;
+}
+
+// What mpirun and torchrun return themselves is theirs: mpirun the code of a rank, or that of the
+// signal it got (1 of its own); torchrun 1.
+INSTANTIATE_TEST_SUITE_P(All, Term,
+                         testing::Values(Terminated{Starter::kByHand, To::kEveryRank, 75},
+                                         Terminated{Starter::kByHand, To::kOneRank, 75},
+                                         Terminated{Starter::kMpirun, To::kEveryRank, 75},
+                                         Terminated{Starter::kMpirun, To::kLauncher, 75},
+                                         Terminated{Starter::kTorchrun, To::kLauncher, 1}),
+                         name_of_case);
+
+class Usr1 : public Signals, public testing::WithParamInterface<Terminated> {};
+
+TEST_P(Usr1, SavesAndGoesOn) {
+  const Interrupted run{.starter = GetParam().starter, .save_steps = 0};
+  const std::unique_ptr<Job> job = start(launch_of(run));
+  wait_for_step(output(), 60);
+  send(*job, GetParam().to, SIGUSR1);
+  ASSERT_TRUE(eventually(10'000, [&] { return !content_of(output() / "latest").empty(); }));
+  const std::string saved = content_of(output() / "latest");
+  const Ended ended = job->wait(kLimitMs);
+  for (const int code : ended.codes) EXPECT_EQ(code, 0) << ended.out << ended.err;
+  EXPECT_TRUE(saved.starts_with("global_step")) << saved;
+  EXPECT_NE(saved, core::concat("global_step", run.steps)) << "the signal came after the end";
+  EXPECT_TRUE(std::filesystem::exists(output() / saved / "MANIFEST.json"));
+  EXPECT_EQ(first_difference(uninterrupted(), steps_in(output()), run.steps), "");
+}
+INSTANTIATE_TEST_SUITE_P(All, Usr1,
+                         testing::Values(Terminated{Starter::kByHand, To::kOneRank, 0},
+                                         Terminated{Starter::kMpirun, To::kLauncher, 0}),
+                         name_of_case);
+
+}  // namespace
+}  // namespace fm::system
