@@ -85,9 +85,11 @@ class MpiTransfer : public Transfer {
       Piece& piece = pieces_[next_];
       MPI_Status status{};
       int finished = 0;
-      check_mpi(MPI_Test(&piece.request, &finished, &status), what());
+      const int code = MPI_Test(&piece.request, &finished, &status);
+      // First, because a message that is too long is an error to MPI, which names no size.
+      if (finished != 0 && direction_ == Direction::kReceive) check_size(status, piece);
+      check_mpi(code, what());
       if (finished == 0) return false;
-      if (direction_ == Direction::kReceive) check_size(status, piece);
       ++next_;
     }
     return true;
