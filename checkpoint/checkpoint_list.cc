@@ -33,7 +33,8 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   std::int64_t step = 0;
   const char* end = name.data() + name.size();
   const auto [stopped, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc() || stopped != end || tag_of_step(step) != name) return std::nullopt;
+  if (error != std::errc() || stopped != end || step < 0) return std::nullopt;
+  if (tag_of_step(step) != name) return std::nullopt;  // leading zeros: not written by us
   return step;
 }
 

@@ -20,6 +20,14 @@ FoundCheckpoint open_checkpoint(const fs::path& folder) {
   return {.folder = folder, .step = manifest.step, .state_json = read_text(folder / kStateName)};
 }
 
+// A copy under another name must not pass for the newest.
+FoundCheckpoint open_listed(const ListedCheckpoint& listed) {
+  FoundCheckpoint found = open_checkpoint(listed.folder);
+  FM_MACHINE_CHECK(found.step == listed.step, kNoCheckpoint, listed.folder.string(),
+                   ": the folder must have the name of its step (it is step ", found.step, ")");
+  return found;
+}
+
 // The newest valid checkpoint below `output_dir`; what is passed over is said on stderr.
 // Throws MachineError (12) when there are checkpoints but none is valid.
 std::optional<FoundCheckpoint> newest_valid(const fs::path& output_dir) {
@@ -29,7 +37,7 @@ std::optional<FoundCheckpoint> newest_valid(const fs::path& output_dir) {
     if (!looks_like_checkpoint(listed.folder)) continue;
     newest = std::max(newest, listed.step);
     std::optional<FoundCheckpoint> found;
-    const std::string problem = attempt([&] { found = open_checkpoint(listed.folder); });
+    const std::string problem = attempt([&] { found = open_listed(listed); });
     if (found) {
       if (newest != found->step) {
         std::fprintf(stderr, "fmengine: resuming from step %lld, %lld steps are lost\n",

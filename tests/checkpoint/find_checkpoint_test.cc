@@ -74,6 +74,24 @@ TEST_F(FindCheckpoint, NewestByNumberNotByNameOrLatest) {
   EXPECT_EQ(found_step(output(), Resume::kNever), -1);
 }
 
+TEST_F(FindCheckpoint, OtherSpellingsOfTheNameAreNotCheckpoints) {
+  save_state(output(), 1, 1);
+  for (const char* name : {"global_step007", "global_step9x", "global_step", "global_step-9",
+                           "global_step+9", "xglobal_step9", "global_step99999999999999999999"}) {
+    fs::rename(output() / "global_step1", output() / name);
+    EXPECT_EQ(found_step(output(), Resume::kAuto), -1) << name;
+    fs::rename(output() / name, output() / "global_step1");
+  }
+  EXPECT_EQ(found_step(output(), Resume::kAuto), 1);
+}
+
+TEST_F(FindCheckpoint, ACopyUnderAnotherStepIsPassedOver) {
+  for (const std::int64_t step : {1, 2}) save_state(output(), step, 1);
+  fs::copy(output() / "global_step1", output() / "global_step5");
+  EXPECT_EQ(found_step(output(), Resume::kAuto), 2);
+  EXPECT_EQ(found_step("elsewhere", Resume::kPath, output() / "global_step5"), 1);
+}
+
 TEST_F(FindCheckpoint, PathIsACheckpointOrAnOutputDirectory) {
   for (const std::int64_t step : {1, 2}) save_state(output(), step, 1);
   EXPECT_EQ(found_step("elsewhere", Resume::kPath, output() / "global_step1"), 1);

@@ -15,7 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<TensorSpec> model() { return {{"embed", {6, 4}}, {"norm", {4}}, {"head", {6, 4}}}; }
+std::vector<TensorSpec> model() {
+  return {{"embed", {6, 4}}, {"norm", {4}}, {"head", {6, 4}}, {"tail", {4}}};
+}
 
 // Element i of tensor k is 100 k + i. Writes as `ranks` threads.
 void export_model(ExportRequest request, int ranks) {
@@ -24,7 +26,7 @@ void export_model(ExportRequest request, int ranks) {
     ExportRequest mine = request;
     std::vector<std::vector<float>> memory;
     for (std::size_t k = 0; k < mine.tensors.size(); ++k) {
-      const std::int64_t count = k == 1 ? 4 : 24;
+      const std::int64_t count = k % 2 == 1 ? 4 : 24;
       const std::int64_t begin = count * world.rank() / ranks;
       const std::int64_t end = count * (world.rank() + 1) / ranks;
       std::vector<float>& floats = memory.emplace_back();
@@ -43,8 +45,8 @@ void export_model(ExportRequest request, int ranks) {
 
 void expect_model(const fs::path& path) {
   const HfFolder folder(path);
-  for (std::size_t k = 0; k < 3; ++k) {
-    const std::int64_t count = k == 1 ? 4 : 24;
+  for (std::size_t k = 0; k < 4; ++k) {
+    const std::int64_t count = k % 2 == 1 ? 4 : 24;
     std::vector<float> read(static_cast<std::size_t>(count - 1));
     folder.read({.name = model()[k].name,
                  .shape = model()[k].shape,
@@ -55,7 +57,7 @@ void expect_model(const fs::path& path) {
       EXPECT_EQ(read[i], static_cast<float>(100 * k + i + 1));
     }
   }
-  EXPECT_EQ(folder.names().size(), 3U);
+  EXPECT_EQ(folder.names().size(), 4U);
   EXPECT_TRUE(folder.contains("norm"));
   EXPECT_FALSE(folder.contains("lm_head.weight"));
 }
@@ -77,7 +79,7 @@ TEST(HfExport, OneFileWhenItFits) {
   expect_model(out);
 }
 
-// 24 + 4 + 24 floats: 96, 16 and 96 bytes; 112 bytes hold the first two.
+// 24, 4, 24 and 4 floats: 96 + 16 and 96 + 16 bytes; 112 bytes hold two of them.
 TEST(HfExport, ShardsAtTheLimitWithAnIndex) {
   const testing::ScratchFolder scratch;
   const fs::path out = scratch.path() / "hf";
@@ -89,13 +91,14 @@ TEST(HfExport, ShardsAtTheLimitWithAnIndex) {
   const auto index =
       nlohmann::json::parse(testing::file_content(out / "model.safetensors.index.json"));
   EXPECT_EQ(index, nlohmann::json::parse(
-                       R"({"metadata":{"total_size":208},"weight_map":{
+                       R"({"metadata":{"total_size":224},"weight_map":{
                          "embed":"model-00001-of-00002.safetensors",
                          "norm":"model-00001-of-00002.safetensors",
-                         "head":"model-00002-of-00002.safetensors"}})"));
+                         "head":"model-00002-of-00002.safetensors",
+                         "tail":"model-00002-of-00002.safetensors"}})"));
   expect_model(out);
   export_model({.folder = out, .config_json = "{}", .shard_limit = core::Bytes(1)}, 1);
-  EXPECT_TRUE(fs::exists(out / "model-00003-of-00003.safetensors"));
+  EXPECT_TRUE(fs::exists(out / "model-00004-of-00004.safetensors"));
   expect_model(out);
 }
 
