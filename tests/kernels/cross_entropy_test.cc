@@ -71,6 +71,14 @@ TEST(CrossEntropy, ChunksChainToTheSameBits) {
   EXPECT_EQ(whole, parts);
 }
 
+TEST(CrossEntropy, MaximumMayLieBehindTheWholeLanes) {
+  Floats logits(17, 0.0F);
+  logits[16] = 200.0F;  // e^200 is beyond fp32 unless the maximum is taken out
+  const Labels labels = {0};
+  EXPECT_DOUBLE_EQ(cross_entropy({1, 17}, logits.data(), labels.data(), 1.0, 0.0), 200.0);
+  EXPECT_EQ(logits[16], 1.0F);
+}
+
 TEST(CrossEntropy, HugeLogitsStayFiniteAndNanIsSeen) {
   Floats logits = {1e4F, -1e4F, 0.0F};
   const Labels labels = {1};
