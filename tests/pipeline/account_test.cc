@@ -186,6 +186,18 @@ TEST(Account, AGatheredTiedHeadNeedsBothMatricesInItsSlot) {
   EXPECT_EQ(sizes.incoming, Elements(5120));
 }
 
+TEST(Account, TheTiedMatrixMayBeTheLargestGradientThatArrives) {
+  const BuildShape shape{.pipe_ranks = 2, .micros = 2, .blocks = 2, .tied = true, .zero_stage = 2};
+  AccountInput input = input_of(shape);
+  input.units[3].tied = Elements(9000);
+  EXPECT_EQ(pool_sizes(built(shape)[1], input, 1).incoming, Elements(5120));
+}
+
+TEST(Account, WithoutGathersThereIsNoSlotToSize) {
+  EXPECT_EQ(pool_sizes(built(tiny(2))[0], input_of(tiny(2)), 0).gather_slot, Elements(0));
+  EXPECT_EQ(pool_sizes(built(tiny(3))[0], input_of(tiny(3)), 0).gather_slot, Elements(6144));
+}
+
 TEST(ActivationPeaks, OneFOneBOverTwoPipeRanksByHand) {
   const BuildShape shape{.pipe_ranks = 2, .micros = 2, .blocks = 2};
   const UnitRow row = row_of(shape);

@@ -58,9 +58,9 @@ TEST(Instruction, AProgramHasOneSpaceAfterEveryInstruction) {
 
 TEST(Instruction, WhatIsNoInstructionIsRefusedByName) {
   for (const std::string bad :
-       {"Q0", "F0",  "F.3",  "F0.", "F0.x", "F0.3.1",       "F0.3x", "F-1.3", "K1", "K.1",
-        "L",  "L.1", "X0.1", "sa",  "sa.0", "g3",           "g",     "g0.3",  "R",  "R0",
-        "R.", "Rt0", "N1",   "O.0", "u0.1", "L99999999999", "f",     "k",     "x0"}) {
+       {"Q0",  "F0",  "F.3", "F0.",  "F0.x", "F0.3.1",       "F0.3x", "F-1.3", "K1",   "K.", "L0.",
+        "K.1", "L",   "L.1", "X0.1", "sa",   "sa.0",         "g3",    "g",     "g0.3", "R",  "R0",
+        "R.",  "Rt0", "N1",  "O.0",  "u0.1", "L99999999999", "f",     "k",     "x0"}) {
     try {
       parse("L0 " + bad + " O");
       FAIL() << bad << " was accepted";
