@@ -61,14 +61,10 @@ std::optional<FoundCheckpoint> newest_valid(const fs::path& output_dir) {
 std::optional<FoundCheckpoint> find_here(const fs::path& output_dir, Resume resume,
                                          const fs::path& path) {
   switch (resume) {
-    case Resume::kNever:
-      return std::nullopt;
-    case Resume::kAuto:
-      return newest_valid(output_dir);
-    case Resume::kMust:
-      break;
-    case Resume::kPath:
-      break;
+    case Resume::kNever: return std::nullopt;
+    case Resume::kAuto: return newest_valid(output_dir);
+    case Resume::kMust: break;
+    case Resume::kPath: break;
   }
   const fs::path& where = resume == Resume::kPath ? path : output_dir;
   FM_MACHINE_CHECK(fs::is_directory(where), kNoCheckpoint,

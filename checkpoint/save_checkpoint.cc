@@ -86,16 +86,10 @@ class Saver {
   void pass(std::string_view point) const {
     int error = 0;
     switch (core::fault({.point = point, .rank = world_.rank(), .step = request_.step})) {
-      case core::FaultEffect::kNone:
-        return;
-      case core::FaultEffect::kNan:
-        return;  // no numbers here
-      case core::FaultEffect::kNoSpace:
-        error = ENOSPC;
-        break;
-      case core::FaultEffect::kIoError:
-        error = EIO;
-        break;
+      case core::FaultEffect::kNone: return;
+      case core::FaultEffect::kNan: return;  // no numbers here
+      case core::FaultEffect::kNoSpace: error = ENOSPC; break;
+      case core::FaultEffect::kIoError: error = EIO; break;
     }
     FM_MACHINE_CHECK(false, kStorageFailed, request_.output_dir.string(), ": ",
                      std::strerror(error), " (injected at ", point, ")");

@@ -84,19 +84,14 @@ class Walk {
     const std::string what =
         core::concat(path, is_switch ? "" : " = " + show(value), " (line ", value.line, ")");
     switch (row.verdict) {
-      case Verdict::kHonoured:
-        return;
+      case Verdict::kHonoured: return;
       case Verdict::kIgnored:
         if (notes == Notes::kShown || path.ends_with(".enabled")) {
           add(findings_.ignored, std::string(row.why), path);
         }
         return;
-      case Verdict::kRefused:
-        findings_.refuse(what, std::string(row.why));
-        return;
-      case Verdict::kPrecision:
-        judge_precision(row, what);
-        return;
+      case Verdict::kRefused: findings_.refuse(what, std::string(row.why)); return;
+      case Verdict::kPrecision: judge_precision(row, what); return;
     }
   }
 

@@ -102,13 +102,10 @@ class Parser {
     skip_blank();
     require(!ended(), "a value is missing at the end; write it");
     switch (peek()) {
-      case '{':
-        return parse_object(depth);
-      case '[':
-        return parse_array(depth);
+      case '{': return parse_object(depth);
+      case '[': return parse_array(depth);
       case '"':
-      case '\'':
-        return parse_text();
+      case '\'': return parse_text();
       default:  // anything else starts a keyword, a number or a text without quotes
         return parse_tfnns();
     }
@@ -354,18 +351,12 @@ const Value* Value::find(std::string_view key) const {
 
 std::string show(const Value& value) {
   switch (value.kind) {
-    case Value::Kind::kNull:
-      return "null";
-    case Value::Kind::kBool:
-      return value.boolean ? "true" : "false";
-    case Value::Kind::kNumber:
-      return value.text;
-    case Value::Kind::kString:
-      return "\"" + value.text + "\"";
-    case Value::Kind::kObject:
-      return "{...}";
-    case Value::Kind::kArray:
-      break;
+    case Value::Kind::kNull: return "null";
+    case Value::Kind::kBool: return value.boolean ? "true" : "false";
+    case Value::Kind::kNumber: return value.text;
+    case Value::Kind::kString: return "\"" + value.text + "\"";
+    case Value::Kind::kObject: return "{...}";
+    case Value::Kind::kArray: break;
   }
   std::vector<std::string> items;
   for (const Value& item : value.items) items.push_back(show(item));

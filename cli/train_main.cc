@@ -104,14 +104,10 @@ int run(const std::vector<std::string>& words, Process& process) {
   set_threads(launch.local_size);
   switch (command.action) {
     case Action::kHelp:
-    case Action::kVersion:
-      return 0;
-    case Action::kReport:
-      return print_report();
-    case Action::kPlan:
-      return print_plan(command, launch);
-    case Action::kTrain:
-      return train(command, launch, process);
+    case Action::kVersion: return 0;
+    case Action::kReport: return print_report();
+    case Action::kPlan: return print_plan(command, launch);
+    case Action::kTrain: return train(command, launch, process);
   }
   return 1;
 }

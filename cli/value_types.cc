@@ -30,52 +30,38 @@ bool contains(std::string_view choices, const std::string& word) {
 
 bool fits(const KeyRow& row, const Value& value) {
   switch (row.type) {
-    case KeyType::kBool:
-      return to_bool(value).has_value();
-    case KeyType::kInt:
-      return to_int(value).has_value();
-    case KeyType::kCount:
-      return to_int(value).value_or(-1) >= 0;
-    case KeyType::kNumber:
-      return to_number(value).has_value();
+    case KeyType::kBool: return to_bool(value).has_value();
+    case KeyType::kInt: return to_int(value).has_value();
+    case KeyType::kCount: return to_int(value).value_or(-1) >= 0;
+    case KeyType::kNumber: return to_number(value).has_value();
     case KeyType::kText:
       return value.kind == Value::Kind::kString &&
              (row.choices.empty() || contains(row.choices, core::lower(value.text)));
-    case KeyType::kList:
-      return value.kind == Value::Kind::kArray;
-    case KeyType::kAny:
-      return true;
+    case KeyType::kList: return value.kind == Value::Kind::kArray;
+    case KeyType::kAny: return true;
     case KeyType::kSwitch:
     case KeyType::kBlock:
-    case KeyType::kOpen:
-      return value.is_object();
+    case KeyType::kOpen: return value.is_object();
   }
   return false;
 }
 
 std::string wanted(const KeyRow& row) {
   switch (row.type) {
-    case KeyType::kBool:
-      return "true or false";
-    case KeyType::kInt:
-      return "a whole number";
-    case KeyType::kCount:
-      return "a whole number that is not negative";
-    case KeyType::kNumber:
-      return "a number";
+    case KeyType::kBool: return "true or false";
+    case KeyType::kInt: return "a whole number";
+    case KeyType::kCount: return "a whole number that is not negative";
+    case KeyType::kNumber: return "a number";
     case KeyType::kText: {
       if (row.choices.empty()) return "a text";
       const std::vector<std::string> choices = core::split(row.choices, '|');
       return "one of \"" + core::join(choices, "\", \"") + "\"";
     }
-    case KeyType::kList:
-      return "a list [...]";
-    case KeyType::kAny:
-      return "anything";
+    case KeyType::kList: return "a list [...]";
+    case KeyType::kAny: return "anything";
     case KeyType::kSwitch:
     case KeyType::kBlock:
-    case KeyType::kOpen:
-      return "a block {...}";
+    case KeyType::kOpen: return "a block {...}";
   }
   return "";
 }
@@ -147,8 +133,7 @@ bool is_plain(const KeyRow& row, const Value& value) {
         break;
       case KeyType::kSwitch:
       case KeyType::kBlock:
-      case KeyType::kOpen:
-        break;
+      case KeyType::kOpen: break;
     }
   }
   return false;

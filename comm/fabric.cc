@@ -6,20 +6,13 @@ namespace fm::comm {
 
 std::string_view name_of(Verb verb) {
   switch (verb) {
-    case Verb::kAllGather:
-      return "all_gather";
-    case Verb::kReduceScatter:
-      return "reduce_scatter";
-    case Verb::kAllReduce:
-      return "all_reduce";
-    case Verb::kAllToAll:
-      return "all_to_all";
-    case Verb::kBroadcast:
-      return "broadcast";
-    case Verb::kMessage:
-      return "send/receive";
-    case Verb::kBarrier:
-      return "barrier";
+    case Verb::kAllGather: return "all_gather";
+    case Verb::kReduceScatter: return "reduce_scatter";
+    case Verb::kAllReduce: return "all_reduce";
+    case Verb::kAllToAll: return "all_to_all";
+    case Verb::kBroadcast: return "broadcast";
+    case Verb::kMessage: return "send/receive";
+    case Verb::kBarrier: return "barrier";
   }
   return "?";
 }

@@ -55,17 +55,14 @@ void tree_sum_rows(std::span<const void* const> rows, Span out) {
   FM_CHECK(!rows.empty(), "a sum needs at least one rank");
   const auto elements = static_cast<std::size_t>(out.elements.count());
   switch (out.dtype) {
-    case core::DType::kF32:
-      return tree_rows_of(rows, static_cast<float*>(out.data), elements);
-    case core::DType::kF64:
-      return tree_rows_of(rows, static_cast<double*>(out.data), elements);
+    case core::DType::kF32: return tree_rows_of(rows, static_cast<float*>(out.data), elements);
+    case core::DType::kF64: return tree_rows_of(rows, static_cast<double*>(out.data), elements);
     case core::DType::kI64:
       return tree_rows_of(rows, static_cast<std::int64_t*>(out.data), elements);
     case core::DType::kBF16:
     case core::DType::kF16:
     case core::DType::kI32:
-    case core::DType::kU8:
-      break;
+    case core::DType::kU8: break;
   }
   FM_CHECK(false, "sums over ranks exist for fp32, fp64 and int64, not ", name_of(out.dtype));
 }

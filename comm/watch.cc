@@ -219,11 +219,9 @@ void Watch::handle(Line& line, const Frame& frame) {
       }
       return release_when_all_left();
     }
-    case Kind::kReleased:
-      return settle(State::kReleased);
+    case Kind::kReleased: return settle(State::kReleased);
     case Kind::kStopped:
-    case Kind::kLost:
-      break;
+    case Kind::kLost: break;
   }
   const bool known =
       frame.world_rank >= 0 && frame.world_rank < static_cast<int>(options_.roster.size());

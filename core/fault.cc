@@ -140,22 +140,13 @@ FaultEffect fault(const FaultSite& site) {
   std::fprintf(stderr, "fmengine: injected fault at %s, rank %d, step %lld\n", hit->point.c_str(),
                site.rank, static_cast<long long>(site.step));
   switch (hit->action) {
-    case Action::kKill:
-      ::kill(::getpid(), SIGKILL);
-      break;
-    case Action::kExit:
-      ::_exit(static_cast<int>(hit->number));
-    case Action::kNoSpace:
-      return FaultEffect::kNoSpace;
-    case Action::kIoError:
-      return FaultEffect::kIoError;
-    case Action::kSleep:
-      std::this_thread::sleep_for(std::chrono::milliseconds(hit->number));
-      break;
-    case Action::kThrow:
-      throw BugError(concat("injected fault at ", site.point));
-    case Action::kNan:
-      return FaultEffect::kNan;
+    case Action::kKill: ::kill(::getpid(), SIGKILL); break;
+    case Action::kExit: ::_exit(static_cast<int>(hit->number));
+    case Action::kNoSpace: return FaultEffect::kNoSpace;
+    case Action::kIoError: return FaultEffect::kIoError;
+    case Action::kSleep: std::this_thread::sleep_for(std::chrono::milliseconds(hit->number)); break;
+    case Action::kThrow: throw BugError(concat("injected fault at ", site.point));
+    case Action::kNan: return FaultEffect::kNan;
   }
   return FaultEffect::kNone;
 }

@@ -13,20 +13,13 @@ void raise_to(std::atomic<std::int64_t>& peak, std::int64_t value) {
 
 std::string_view name_of(Account account) {
   switch (account) {
-    case Account::kParams:
-      return "params";
-    case Account::kGrads:
-      return "grads";
-    case Account::kOptimizer:
-      return "optimizer";
-    case Account::kSlots:
-      return "slots";
-    case Account::kScratch:
-      return "scratch";
-    case Account::kActivations:
-      return "activations";
-    case Account::kData:
-      return "data";
+    case Account::kParams: return "params";
+    case Account::kGrads: return "grads";
+    case Account::kOptimizer: return "optimizer";
+    case Account::kSlots: return "slots";
+    case Account::kScratch: return "scratch";
+    case Account::kActivations: return "activations";
+    case Account::kData: return "data";
   }
   return "?";
 }

@@ -11,14 +11,10 @@ constexpr Elements kEntryAlignment(16);  // 64 bytes of fp32
 
 bool decays(ParamKind kind, const NoDecay& no_decay) {
   switch (kind) {
-    case ParamKind::kMatrix:
-      return true;
-    case ParamKind::kEmbedding:
-      return !no_decay.embedding;
-    case ParamKind::kNorm:
-      return !no_decay.norm;
-    case ParamKind::kBias:
-      return !no_decay.bias;
+    case ParamKind::kMatrix: return true;
+    case ParamKind::kEmbedding: return !no_decay.embedding;
+    case ParamKind::kNorm: return !no_decay.norm;
+    case ParamKind::kBias: return !no_decay.bias;
   }
   return true;
 }

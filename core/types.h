@@ -41,40 +41,26 @@ enum class DType : std::uint8_t { kF32, kBF16, kF16, kF64, kI32, kI64, kU8 };
 
 constexpr Bytes size_of(DType dtype) {
   switch (dtype) {
-    case DType::kF32:
-      return Bytes(4);
-    case DType::kBF16:
-      return Bytes(2);
-    case DType::kF16:
-      return Bytes(2);
-    case DType::kF64:
-      return Bytes(8);
-    case DType::kI32:
-      return Bytes(4);
-    case DType::kI64:
-      return Bytes(8);
-    case DType::kU8:
-      return Bytes(1);
+    case DType::kF32: return Bytes(4);
+    case DType::kBF16: return Bytes(2);
+    case DType::kF16: return Bytes(2);
+    case DType::kF64: return Bytes(8);
+    case DType::kI32: return Bytes(4);
+    case DType::kI64: return Bytes(8);
+    case DType::kU8: return Bytes(1);
   }
   return Bytes(0);
 }
 
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::kF32:
-      return "fp32";
-    case DType::kBF16:
-      return "bf16";
-    case DType::kF16:
-      return "fp16";
-    case DType::kF64:
-      return "fp64";
-    case DType::kI32:
-      return "int32";
-    case DType::kI64:
-      return "int64";
-    case DType::kU8:
-      return "uint8";
+    case DType::kF32: return "fp32";
+    case DType::kBF16: return "bf16";
+    case DType::kF16: return "fp16";
+    case DType::kF64: return "fp64";
+    case DType::kI32: return "int32";
+    case DType::kI64: return "int64";
+    case DType::kU8: return "uint8";
   }
   return "?";
 }

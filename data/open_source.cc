@@ -28,12 +28,9 @@ std::unique_ptr<SampleSource> open_source(const SourceOptions& options) {
   FM_USER_CHECK(options.vocab >= 1, "vocab_size must be at least 1; correct the model's config ",
                 "(vocab_size=", options.vocab, ")");
   switch (format_of(options)) {
-    case DataFormat::kJsonl:
-      return open_documents(options);
-    case DataFormat::kTokensI32:
-      return open_tokens(options);
-    case DataFormat::kAuto:
-      break;
+    case DataFormat::kJsonl: return open_documents(options);
+    case DataFormat::kTokensI32: return open_tokens(options);
+    case DataFormat::kAuto: break;
   }
   FM_CHECK(false, "data format was not resolved");
 }

@@ -24,12 +24,9 @@ double cost_of(const RunPlan& plan, const pipeline::Instruction& at) {
     case Op::kForward:
     case Op::kRecompute:
     case Op::kBackwardInput:
-    case Op::kBackwardWeight:
-      return forward(at.unit);
-    case Op::kBackward:
-      return 2.0 * forward(at.unit);
-    case Op::kLoss:
-      return 3.0 * forward(plan.row().head());
+    case Op::kBackwardWeight: return forward(at.unit);
+    case Op::kBackward: return 2.0 * forward(at.unit);
+    case Op::kLoss: return 3.0 * forward(plan.row().head());
     case Op::kCount:
     case Op::kLoad:
     case Op::kSendAct:
@@ -45,8 +42,7 @@ double cost_of(const RunPlan& plan, const pipeline::Instruction& at) {
     case Op::kUpdate:
     case Op::kStore:
     case Op::kPublish:
-    case Op::kReport:
-      return 0.0;
+    case Op::kReport: return 0.0;
   }
   return 0.0;
 }

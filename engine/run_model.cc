@@ -9,12 +9,9 @@ namespace {
 
 bool is_jsonl(const TrainOptions& options) {
   switch (options.data_format) {
-    case data::DataFormat::kJsonl:
-      return true;
-    case data::DataFormat::kTokensI32:
-      return false;
-    case data::DataFormat::kAuto:
-      break;
+    case data::DataFormat::kJsonl: return true;
+    case data::DataFormat::kTokensI32: return false;
+    case data::DataFormat::kAuto: break;
   }
   const std::string extension = std::filesystem::path(options.data_path).extension().string();
   return extension != ".bin" && extension != ".i32";

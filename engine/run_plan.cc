@@ -31,10 +31,8 @@ core::Mesh make_mesh(const TrainOptions& options, int world_size) {
 
 pipeline::Schedule schedule_of(ScheduleKind kind) {
   switch (kind) {
-    case ScheduleKind::kOneFOneB:
-      return pipeline::one_f_one_b;
-    case ScheduleKind::kGPipe:
-      return pipeline::gpipe;
+    case ScheduleKind::kOneFOneB: return pipeline::one_f_one_b;
+    case ScheduleKind::kGPipe: return pipeline::gpipe;
   }
   return nullptr;
 }

@@ -39,12 +39,8 @@ void run(const AdamwStep& step, const AdamwSlice& slice) {
 
 void adamw(const AdamwStep& step, const AdamwSlice& slice) {
   switch (step.mode) {
-    case WeightDecay::kDecoupled:
-      run<WeightDecay::kDecoupled>(step, slice);
-      break;
-    case WeightDecay::kL2:
-      run<WeightDecay::kL2>(step, slice);
-      break;
+    case WeightDecay::kDecoupled: run<WeightDecay::kDecoupled>(step, slice); break;
+    case WeightDecay::kL2: run<WeightDecay::kL2>(step, slice); break;
   }
 }
 

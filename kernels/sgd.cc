@@ -34,12 +34,8 @@ void run_momentum(const SgdStep& step, const SgdSlice& slice) {
 void sgd(const SgdStep& step, const SgdSlice& slice) {
   if (step.momentum == 0.0) return run_plain(step, slice);
   switch (step.lookahead) {
-    case Lookahead::kPlain:
-      run_momentum<Lookahead::kPlain>(step, slice);
-      break;
-    case Lookahead::kNesterov:
-      run_momentum<Lookahead::kNesterov>(step, slice);
-      break;
+    case Lookahead::kPlain: run_momentum<Lookahead::kPlain>(step, slice); break;
+    case Lookahead::kNesterov: run_momentum<Lookahead::kNesterov>(step, slice); break;
   }
 }
 

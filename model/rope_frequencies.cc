@@ -38,11 +38,8 @@ std::vector<float> rope_frequencies(const RopeConfig& config, std::int64_t head_
     inv_freq.push_back(1.0F / power);
   }
   switch (config.type) {
-    case RopeConfig::Type::kDefault:
-      break;
-    case RopeConfig::Type::kLlama3:
-      stretch_llama3(config, inv_freq);
-      break;
+    case RopeConfig::Type::kDefault: break;
+    case RopeConfig::Type::kLlama3: stretch_llama3(config, inv_freq); break;
     case RopeConfig::Type::kLinear:
       for (float& frequency : inv_freq) frequency /= static_cast<float>(config.factor);
       break;

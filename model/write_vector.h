@@ -10,12 +10,8 @@ namespace fm::model {
 
 inline void write_vector(std::int64_t count, const float* sum, float* gradient, Write write) {
   switch (write) {
-    case Write::kAssign:
-      std::copy_n(sum, count, gradient);
-      break;
-    case Write::kAdd:
-      kernels::add(count, sum, gradient);
-      break;
+    case Write::kAssign: std::copy_n(sum, count, gradient); break;
+    case Write::kAdd: kernels::add(count, sum, gradient); break;
   }
 }
 

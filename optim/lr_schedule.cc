@@ -44,14 +44,12 @@ double cosine(const SchedulerOptions& options, double base_lr, std::int64_t last
 double learning_rate(const SchedulerOptions& options, double base_lr, std::int64_t applied) {
   const std::int64_t last = applied - 1;
   switch (options.kind) {
-    case SchedulerKind::kConstant:
-      return base_lr;
+    case SchedulerKind::kConstant: return base_lr;
     case SchedulerKind::kWarmup:
       return warmup(options, options.warmup_max_lr.value_or(base_lr), last);
     case SchedulerKind::kWarmupDecay:
       return warmup(options, options.warmup_max_lr.value_or(0.001), last);
-    case SchedulerKind::kWarmupCosine:
-      return cosine(options, base_lr, last);
+    case SchedulerKind::kWarmupCosine: return cosine(options, base_lr, last);
   }
   return base_lr;
 }

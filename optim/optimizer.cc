@@ -45,10 +45,8 @@ void update_sgd(const OptimizerOptions& options, const UpdateScalars& scalars,
 
 int moments_of(const OptimizerOptions& options) {
   switch (options.kind) {
-    case OptimizerKind::kAdamW:
-      return 2;
-    case OptimizerKind::kSgd:
-      return options.momentum != 0.0 ? 1 : 0;
+    case OptimizerKind::kAdamW: return 2;
+    case OptimizerKind::kSgd: return options.momentum != 0.0 ? 1 : 0;
   }
   return 0;
 }
@@ -61,10 +59,8 @@ const char* moment_name(const OptimizerOptions& options, int index) {
 void update(const OptimizerOptions& options, const UpdateScalars& scalars,
             const UpdateSlice& slice) {
   switch (options.kind) {
-    case OptimizerKind::kAdamW:
-      return update_adamw(options, scalars, slice);
-    case OptimizerKind::kSgd:
-      return update_sgd(options, scalars, slice);
+    case OptimizerKind::kAdamW: return update_adamw(options, scalars, slice);
+    case OptimizerKind::kSgd: return update_sgd(options, scalars, slice);
   }
 }
 

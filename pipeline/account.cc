@@ -33,33 +33,15 @@ class ActivationWalk {
   void see(const Instruction& at) {
     switch (at.op) {
       case Op::kRecvAct:
-      case Op::kRecvGrad:
-        hold_hidden(1);
-        break;
-      case Op::kForward:
-        forward(at.unit);
-        break;
-      case Op::kLoss:
-        hold_hidden(forward_only_ ? -1 : 0);
-        break;
-      case Op::kRecompute:
-        hold_kept(1);
-        break;
-      case Op::kBackward:
-        backward_input(at.unit), backward_weight(at.unit);
-        break;
-      case Op::kBackwardInput:
-        backward_input(at.unit);
-        break;
-      case Op::kBackwardWeight:
-        backward_weight(at.unit);
-        break;
-      case Op::kSendAct:
-        hold_hidden(act_in_flight_ ? -1 : 0), act_in_flight_ = true;
-        break;
-      case Op::kSendGrad:
-        hold_hidden(grad_in_flight_ ? -1 : 0), grad_in_flight_ = true;
-        break;
+      case Op::kRecvGrad: hold_hidden(1); break;
+      case Op::kForward: forward(at.unit); break;
+      case Op::kLoss: hold_hidden(forward_only_ ? -1 : 0); break;
+      case Op::kRecompute: hold_kept(1); break;
+      case Op::kBackward: backward_input(at.unit), backward_weight(at.unit); break;
+      case Op::kBackwardInput: backward_input(at.unit); break;
+      case Op::kBackwardWeight: backward_weight(at.unit); break;
+      case Op::kSendAct: hold_hidden(act_in_flight_ ? -1 : 0), act_in_flight_ = true; break;
+      case Op::kSendGrad: hold_hidden(grad_in_flight_ ? -1 : 0), grad_in_flight_ = true; break;
       case Op::kCount:
       case Op::kLoad:
       case Op::kGather:
@@ -71,8 +53,7 @@ class ActivationWalk {
       case Op::kUpdate:
       case Op::kStore:
       case Op::kPublish:
-      case Op::kReport:
-        break;
+      case Op::kReport: break;
     }
   }
   ActivationPeaks peaks() const { return peaks_; }

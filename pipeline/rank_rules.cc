@@ -50,49 +50,31 @@ std::string RankRules::check_weights(const Instruction& at) {
 
 std::string RankRules::dispatch(const Instruction& at) {
   switch (at.op) {
-    case Op::kCount:
-      return count();
-    case Op::kLoad:
-      return load(at.micro);
+    case Op::kCount: return count();
+    case Op::kLoad: return load(at.micro);
     case Op::kSendAct:
-    case Op::kSendGrad:
-      return send(at);
+    case Op::kSendGrad: return send(at);
     case Op::kRecvAct:
-    case Op::kRecvGrad:
-      return receive(at);
-    case Op::kGather:
-      return gather(at.unit);
-    case Op::kRelease:
-      return release(at.unit);
-    case Op::kForward:
-      return forward(at.micro, at.unit);
-    case Op::kLoss:
-      return loss(at.micro);
+    case Op::kRecvGrad: return receive(at);
+    case Op::kGather: return gather(at.unit);
+    case Op::kRelease: return release(at.unit);
+    case Op::kForward: return forward(at.micro, at.unit);
+    case Op::kLoss: return loss(at.micro);
     case Op::kBackward: {
       const std::string reason = backward_input(at.micro, at.unit);
       return reason.empty() ? backward_weight(at.micro, at.unit) : reason;
     }
-    case Op::kBackwardInput:
-      return backward_input(at.micro, at.unit);
-    case Op::kBackwardWeight:
-      return backward_weight(at.micro, at.unit);
-    case Op::kRecompute:
-      return recompute(at.micro, at.unit);
-    case Op::kReduce:
-      return reduce(at.micro, at.unit);
-    case Op::kReduceTied:
-      return reduce_tied();
-    case Op::kNorm:
-      return norm();
+    case Op::kBackwardInput: return backward_input(at.micro, at.unit);
+    case Op::kBackwardWeight: return backward_weight(at.micro, at.unit);
+    case Op::kRecompute: return recompute(at.micro, at.unit);
+    case Op::kReduce: return reduce(at.micro, at.unit);
+    case Op::kReduceTied: return reduce_tied();
+    case Op::kNorm: return norm();
     case Op::kFetch:
-    case Op::kStore:
-      return "this plan offloads nothing";
-    case Op::kUpdate:
-      return update(at.unit);
-    case Op::kPublish:
-      return publish(at.unit);
-    case Op::kReport:
-      return report();
+    case Op::kStore: return "this plan offloads nothing";
+    case Op::kUpdate: return update(at.unit);
+    case Op::kPublish: return publish(at.unit);
+    case Op::kReport: return report();
   }
   return "unknown instruction";
 }

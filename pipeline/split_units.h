@@ -39,12 +39,10 @@ struct UnitRow {
     switch (at.op) {
       case Op::kForward:
       case Op::kLoss:
-      case Op::kRecompute:
-        return true;
+      case Op::kRecompute: return true;
       case Op::kBackward:
       case Op::kBackwardInput:
-      case Op::kBackwardWeight:
-        return is_block(at.unit);
+      case Op::kBackwardWeight: return is_block(at.unit);
       case Op::kCount:
       case Op::kLoad:
       case Op::kSendAct:
@@ -60,8 +58,7 @@ struct UnitRow {
       case Op::kUpdate:
       case Op::kStore:
       case Op::kPublish:
-      case Op::kReport:
-        return false;
+      case Op::kReport: return false;
     }
     return false;
   }

@@ -53,23 +53,13 @@ class Rendezvous {
   std::vector<int> partners(int rank, const Instruction& at, Instruction& partner) const {
     partner = at;
     switch (at.op) {
-      case Op::kSendAct:
-        partner.op = Op::kRecvAct;
-        return {rank + 1};
-      case Op::kRecvAct:
-        partner.op = Op::kSendAct;
-        return {rank - 1};
-      case Op::kSendGrad:
-        partner.op = Op::kRecvGrad;
-        return {rank - 1};
-      case Op::kRecvGrad:
-        partner.op = Op::kSendGrad;
-        return {rank + 1};
-      case Op::kReduceTied:
-        return {0, row_.pipe_ranks() - 1};
+      case Op::kSendAct: partner.op = Op::kRecvAct; return {rank + 1};
+      case Op::kRecvAct: partner.op = Op::kSendAct; return {rank - 1};
+      case Op::kSendGrad: partner.op = Op::kRecvGrad; return {rank - 1};
+      case Op::kRecvGrad: partner.op = Op::kSendGrad; return {rank + 1};
+      case Op::kReduceTied: return {0, row_.pipe_ranks() - 1};
       case Op::kNorm:
-      case Op::kReport:
-        return everyone();
+      case Op::kReport: return everyone();
       case Op::kCount:
       case Op::kLoad:
       case Op::kGather:
@@ -84,8 +74,7 @@ class Rendezvous {
       case Op::kFetch:
       case Op::kUpdate:
       case Op::kStore:
-      case Op::kPublish:
-        return {};
+      case Op::kPublish: return {};
     }
     return {};
   }

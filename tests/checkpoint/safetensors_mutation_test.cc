@@ -39,21 +39,11 @@ std::string mutated(std::string file, std::mt19937& random) {
   for (unsigned long change = 0; change < changes && !file.empty(); ++change) {
     const std::size_t at = random() % file.size();
     switch (random() % 6) {
-      case 0:
-        file[at] = static_cast<char>(random() % 256);
-        break;
-      case 1:
-        file[at] = kLetters[random() % kLetters.size()];
-        break;
-      case 2:
-        file.insert(at, 1, kLetters[random() % kLetters.size()]);
-        break;
-      case 3:
-        file.erase(at, 1 + random() % 4);
-        break;
-      case 4:
-        file.insert(at, file.substr(random() % file.size(), random() % 40));
-        break;
+      case 0: file[at] = static_cast<char>(random() % 256); break;
+      case 1: file[at] = kLetters[random() % kLetters.size()]; break;
+      case 2: file.insert(at, 1, kLetters[random() % kLetters.size()]); break;
+      case 3: file.erase(at, 1 + random() % 4); break;
+      case 4: file.insert(at, file.substr(random() % file.size(), random() % 40)); break;
       default:  // the fifth: the file ends early
         file.resize(at);
         break;

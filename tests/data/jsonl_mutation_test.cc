@@ -72,15 +72,9 @@ TEST(JsonlMutation, AgreesWithASecondReader) {
       const std::size_t at = random() % text.size();
       const char letter = letters[random() % letters.size()];
       switch (random() % 4) {
-        case 0:
-          text[at] = letter;
-          break;
-        case 1:
-          text.insert(at, 1, letter);
-          break;
-        case 2:
-          text.erase(at, 1 + random() % 3);
-          break;
+        case 0: text[at] = letter; break;
+        case 1: text.insert(at, 1, letter); break;
+        case 2: text.erase(at, 1 + random() % 3); break;
         default:  // the third: a piece is doubled
           text.insert(at, text.substr(random() % text.size(), random() % 12));
           break;

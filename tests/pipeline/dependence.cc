@@ -18,51 +18,34 @@ class Table {
     const int k = at.micro;
     const int u = at.unit;
     switch (at.op) {
-      case Op::kCount:
-        return makes({kDivisor, -1, -1});
-      case Op::kLoad:
-        return makes({kBatch, k, -1});
-      case Op::kSendAct:
-        return uses({kHidden, k, body_.last - 1}), makes({kOnTheWire, k, kDown});
-      case Op::kRecvAct:
-        return makes({kHidden, k, body_.first - 1});
+      case Op::kCount: return makes({kDivisor, -1, -1});
+      case Op::kLoad: return makes({kBatch, k, -1});
+      case Op::kSendAct: return uses({kHidden, k, body_.last - 1}), makes({kOnTheWire, k, kDown});
+      case Op::kRecvAct: return makes({kHidden, k, body_.first - 1});
       case Op::kSendGrad:
         return uses({kHiddenGrad, k, body_.first - 1}), makes({kOnTheWire, k, kUp});
       case Op::kRecvGrad:  // comes back only after the hidden state went there
         return uses({kOnTheWire, k, kDown}), makes({kHiddenGrad, k, body_.last - 1});
       case Op::kGather:
-      case Op::kRelease:
-        return makes({kGathered, -1, u});
+      case Op::kRelease: return makes({kGathered, -1, u});
       case Op::kForward:
         return reads_input(k, u), uses({kGathered, -1, u}), makes({kHidden, k, u}),
                makes({kKept, k, u});
-      case Op::kLoss:
-        return loss(k);
-      case Op::kBackward:
-        return backward_input(k, u), reads_input(k, u), writes_gradient(u);
-      case Op::kBackwardInput:
-        return backward_input(k, u), makes({kParked, k, u});
-      case Op::kBackwardWeight:
-        return uses({kParked, k, u}), reads_input(k, u), writes_gradient(u);
-      case Op::kRecompute:
-        return reads_input(k, u), uses({kGathered, -1, u}), makes({kKept, k, u});
-      case Op::kReduce:
-        return writes_gradient(u), makes({kReduced, -1, u});
-      case Op::kReduceTied:
-        return reduce_tied();
-      case Op::kNorm:
-        return norm();
+      case Op::kLoss: return loss(k);
+      case Op::kBackward: return backward_input(k, u), reads_input(k, u), writes_gradient(u);
+      case Op::kBackwardInput: return backward_input(k, u), makes({kParked, k, u});
+      case Op::kBackwardWeight: return uses({kParked, k, u}), reads_input(k, u), writes_gradient(u);
+      case Op::kRecompute: return reads_input(k, u), uses({kGathered, -1, u}), makes({kKept, k, u});
+      case Op::kReduce: return writes_gradient(u), makes({kReduced, -1, u});
+      case Op::kReduceTied: return reduce_tied();
+      case Op::kNorm: return norm();
       case Op::kFetch:
-      case Op::kStore:
-        return makes({kFetched, -1, u});
+      case Op::kStore: return makes({kFetched, -1, u});
       case Op::kUpdate:
         return uses({kNorm, -1, -1}), uses({kReduced, -1, u}), makes({kFetched, -1, u}),
                makes({kUpdated, -1, u});
-      case Op::kPublish:
-        return uses({kUpdated, -1, u}), makes({kPublished, -1, u});
-      case Op::kReport:
-        effects_.ends_the_step = true;
-        return;
+      case Op::kPublish: return uses({kUpdated, -1, u}), makes({kPublished, -1, u});
+      case Op::kReport: effects_.ends_the_step = true; return;
     }
   }
 
