@@ -28,7 +28,7 @@ constexpr FlagRow kRows[] = {
     {"max_seq_len", kInt, "128", kData, "tokens per row"},
     {"seed", kInt, "3407", kData, "of the initial weights and the order of the data"},
     {"eval_data_path", kText, "", kData, "evaluation data; without it nothing is evaluated"},
-    {"eval_batches", kInt, "0", kData, "micro-batches per evaluation; 0: all of it"},
+    {"eval_batches", kInt, "0", kData, "steps' worth of samples per evaluation; 0: all"},
     {"train_steps", kInt, "100", kLength, "optimizer steps"},
     {"eval_steps", kInt, "100", kLength,
      "evaluate every N steps (needs --eval_data_path); 0: at the end only"},
