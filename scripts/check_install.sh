@@ -12,7 +12,7 @@ if echo "$libraries" | grep -E "not found|$root"; then
   echo "every library must come from the installed tree or from the system" >&2
   exit 1
 fi
-echo "$libraries" | grep -F "$prefix/lib/libtorch_cpu.so"
+echo "$libraries" | grep -E "$prefix/(bin/../)?lib/libtorch_cpu.so"
 cd "$prefix"
 "$prefix/bin/fmengine-train" --report
 "$prefix/bin/fmengine-train" --help >/dev/null

@@ -28,17 +28,17 @@ std::string order_of(Schedule schedule, int pipe_ranks, int micros, int pipe_ran
 
 // TrainSchedule of DeepSpeed: a machine of 2 (m + S - 1) slots; in even slots even pipe stages go
 // forward and odd ones backward, in odd slots the other way round.
-std::string slot_machine(int stages, int micros, int stage) {
+std::string slot_machine(int stages, int micros, int pipe_stage) {
   std::string out;
   for (int slot = 0; slot < 2 * (micros + stages - 1); ++slot) {
     const bool even_slot = slot % 2 == 0;
-    const bool even_stage = stage % 2 == 0;
+    const bool even_stage = pipe_stage % 2 == 0;
     const bool forward = even_slot == even_stage;
     int micro = 0;
-    if (even_slot && even_stage) micro = slot / 2 - stage / 2;
-    if (!even_slot && !even_stage) micro = (slot - 1) / 2 - stage / 2;
-    if (even_slot && !even_stage) micro = slot / 2 - stages + (stage + 1) / 2;
-    if (!even_slot && even_stage) micro = (slot - 1) / 2 - stages + 1 + stage / 2;
+    if (even_slot && even_stage) micro = slot / 2 - pipe_stage / 2;
+    if (!even_slot && !even_stage) micro = (slot - 1) / 2 - pipe_stage / 2;
+    if (even_slot && !even_stage) micro = slot / 2 - stages + (pipe_stage + 1) / 2;
+    if (!even_slot && even_stage) micro = (slot - 1) / 2 - stages + 1 + pipe_stage / 2;
     if (micro >= 0 && micro < micros) out += (forward ? "F" : "B") + std::to_string(micro) + " ";
   }
   return out;

@@ -65,11 +65,12 @@ TEST_F(Looking, ThePlannedStateFallsWithTheRanksWhereTheZeroStageSaysSo) {
   const auto of = [](const nlohmann::json& json, const char* account) {
     return json.at("ranks")[0].at(account).get<double>() / (4.0 * kParameters);
   };
-  for (int stage = 0; stage <= 3; ++stage) {
-    const nlohmann::json json = plan(stage, 8, {});
-    EXPECT_NEAR(of(json, "params_bytes"), stage == 3 ? 1.0 / 8 : 1.0, 1e-3) << stage;
-    EXPECT_NEAR(of(json, "grads_bytes"), stage >= 2 ? kGradients / 8 : kGradients, 1e-3) << stage;
-    EXPECT_NEAR(of(json, "optimizer_bytes"), stage >= 1 ? 2.0 / 8 : 2.0, 1e-3) << stage;
+  for (int zero_stage = 0; zero_stage <= 3; ++zero_stage) {
+    const nlohmann::json json = plan(zero_stage, 8, {});
+    EXPECT_NEAR(of(json, "params_bytes"), zero_stage == 3 ? 1.0 / 8 : 1.0, 1e-3) << zero_stage;
+    EXPECT_NEAR(of(json, "grads_bytes"), zero_stage >= 2 ? kGradients / 8 : kGradients, 1e-3)
+        << zero_stage;
+    EXPECT_NEAR(of(json, "optimizer_bytes"), zero_stage >= 1 ? 2.0 / 8 : 2.0, 1e-3) << zero_stage;
   }
 }
 
