@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "checkpoint/agree.h"
 #include "checkpoint/manifest.h"
@@ -66,9 +68,18 @@ class Loader {
   // Which checkpoint this rank sees.
   std::int64_t identity() const { return core::crc32c(text_); }
 
-  // The range numbers rank, rank + size, ... are as they were written.
-  void verify(int rank, int size) const {
+  // "" when the headers and the ranges numbered rank, rank + size, ... are as they were written.
+  std::string damage(int rank, int size) const {
     std::vector<std::byte> block;
+    for (std::size_t f = 0; f < manifest_.files.size(); ++f) {
+      const ManifestFile& file = manifest_.files[f];
+      block.resize(static_cast<std::size_t>(file.header_bytes.count()));
+      open_[f]->read(0, block);
+      const std::uint32_t crc = core::crc32c(block);
+      if (crc != file.header_crc) {
+        return damage_text(*open_[f], {0, file.header_bytes.count()}, {file.header_crc, crc});
+      }
+    }
     for (std::size_t i = static_cast<std::size_t>(rank); i < manifest_.ranges.size();
          i += static_cast<std::size_t>(size)) {
       const ManifestRange& range = manifest_.ranges[i];
@@ -76,12 +87,11 @@ class Loader {
       block.resize(static_cast<std::size_t>(range.bytes));
       file.read(range.offset, block);
       const std::uint32_t crc = core::crc32c(block);
-      FM_MACHINE_CHECK(
-          crc == range.crc, kNoCheckpoint, file.path(),
-          ": the checkpoint must be as it was written; resume from an older one (bytes [",
-          range.offset, ", ", range.offset + range.bytes, "), CRC-32C expected ", hex_of(range.crc),
-          ", found ", hex_of(crc), ")");
+      if (crc != range.crc) {
+        return damage_text(file, {range.offset, range.offset + range.bytes}, {range.crc, crc});
+      }
     }
+    return "";
   }
 
   void read(const std::vector<FileSlice>& mine) const {
@@ -99,8 +109,17 @@ class Loader {
   }
 
  private:
-  // Our files have one layout for one list of tensors: equal headers mean equal tensors. The
-  // header is verified here, by every rank.
+  static std::string damage_text(const ReadableFile& file,
+                                 std::pair<std::int64_t, std::int64_t> bytes,
+                                 std::pair<std::uint32_t, std::uint32_t> expected_found) {
+    return core::concat(
+        file.path(),
+        ": the checkpoint must be as it was written; resume from an older one (bytes [",
+        bytes.first, ", ", bytes.second, "), CRC-32C expected ", hex_of(expected_found.first),
+        ", found ", hex_of(expected_found.second), ")");
+  }
+
+  // Our files have one layout for one list of tensors: equal headers mean equal tensors.
   std::size_t check_same_tensors(const FileSpec& wanted, const SafetensorsPlan& plan) const {
     const auto at =
         std::find_if(manifest_.files.begin(), manifest_.files.end(),
@@ -111,11 +130,6 @@ class Loader {
     const auto index = static_cast<std::size_t>(at - manifest_.files.begin());
     std::string head(static_cast<std::size_t>(at->header_bytes.count()), '\0');
     open_[index]->read(0, std::as_writable_bytes(std::span(head)));
-    const std::uint32_t crc = core::crc32c(head);
-    FM_MACHINE_CHECK(
-        crc == at->header_crc, kNoCheckpoint, open_[index]->path(),
-        ": the checkpoint must be as it was written; resume from an older one (bytes [0, ",
-        head.size(), "), CRC-32C expected ", hex_of(at->header_crc), ", found ", hex_of(crc), ")");
     if (head != plan.head) explain_difference(wanted, index);
     return index;
   }
@@ -150,21 +164,23 @@ class Loader {
 
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<FileSpec>& files,
                      const std::vector<FileSlice>& mine, comm::Communicator& world) {
-  std::int64_t identity = -1;
-  const std::string problem = attempt([&] {
-    const Loader loader(found, files);
-    identity = loader.identity();
-    loader.verify(world.rank(), world.size());
-    loader.read(mine);
-  });
-  const std::string first = first_problem(world, problem);
-  FM_MACHINE_CHECK(first.empty(), kNoCheckpoint, first);
-  const std::vector<std::int64_t> seen = gather_numbers(world, identity);
+  const auto all_must = [&world](const auto& body) {
+    const std::string problem = first_problem(world, attempt(body));
+    FM_MACHINE_CHECK(problem.empty(), kNoCheckpoint, problem);
+  };
+  std::optional<Loader> loader;
+  all_must([&] { loader.emplace(found, files); });
+  const std::vector<std::int64_t> seen = gather_numbers(world, loader->identity());
   const bool same = std::all_of(seen.begin(), seen.end(),
                                 [&](std::int64_t other) { return other == seen.front(); });
   FM_MACHINE_CHECK(
       same, kNoCheckpoint, found.folder.string(),
       ": all ranks must see the same checkpoint; put output_dir on a shared file system");
+  std::string damage;
+  all_must([&] { damage = loader->damage(world.rank(), world.size()); });
+  damage = first_problem(world, damage);
+  if (!damage.empty()) throw DamagedCheckpoint(kNoCheckpoint, damage);
+  all_must([&] { loader->read(mine); });
 }
 
 }  // namespace fm::checkpoint

@@ -9,6 +9,7 @@
 
 #include "checkpoint/tensor_files.h"
 #include "comm/communicator.h"
+#include "core/check.h"
 
 namespace fm::checkpoint {
 
@@ -65,8 +66,15 @@ std::optional<FoundCheckpoint> find_checkpoint(const std::filesystem::path& outp
 // find_checkpoint offers the next older one (and never a fresh start in its place).
 void quarantine_checkpoint(const FoundCheckpoint& found, comm::Communicator& world);
 
+// The bytes are not those that were written; one of another model or a file that cannot be read is
+// a plain MachineError.
+class DamagedCheckpoint : public core::MachineError {
+ public:
+  using MachineError::MachineError;
+};
+
 // Fills this rank's slices. Every byte of the checkpoint is checked against its CRC by some rank;
-// MachineError (12) names file, range, expected and found value.
+// DamagedCheckpoint (12), thrown on all ranks, names file, range, expected and found value.
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<FileSpec>& files,
                      const std::vector<FileSlice>& mine, comm::Communicator& world);
 

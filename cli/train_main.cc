@@ -1,8 +1,10 @@
 // fmengine-train: words in, a trained model and an exit code out.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,7 +24,7 @@ using fm::cli::Action;
 using fm::cli::Command;
 using fm::cli::Ending;
 
-constexpr int kRendezvousMs = 120'000;
+constexpr int kRendezvousMs = 120'000;  // or --timeout_s, when that is shorter
 
 // The environment, and below it what the command line says (deepspeed passes --local_rank=N).
 fm::comm::Environment with_flags(const Command& command) {
@@ -69,6 +71,15 @@ void print_warnings(const fm::comm::LaunchInfo& launch) {
   }
 }
 
+// mpirun gives its ranks a pseudo terminal even when its own output goes into a file.
+bool shows_on_terminal(const fm::comm::LaunchInfo& launch) {
+  if (isatty(STDOUT_FILENO) != 1) return false;
+  if (launch.launcher != fm::comm::Launcher::kOpenMpi) return true;
+  std::error_code none;
+  const std::string parent = "/proc/" + std::to_string(getppid()) + "/fd/1";
+  return std::filesystem::read_symlink(parent, none).string().starts_with("/dev/pts/");
+}
+
 // What lives as long as the process, so that nothing ends it while it says why it stops.
 struct Process {
   Ending ending{"fmengine-train"};
@@ -80,15 +91,15 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
   Ending& ending = process.ending;
   print_warnings(launch);
   ending.set_farewell(fm::comm::farewell_with_error);
-  const std::unique_ptr<fm::comm::Communicator> world =
-      fm::comm::connect(launch, {.timeout_ms = command.options.timeout_ms,
-                                 .rendezvous_ms = kRendezvousMs,
-                                 .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) {
-                                   std::_Exit(ending.follow(loss));
-                                 }});
+  const std::unique_ptr<fm::comm::Communicator> world = fm::comm::connect(
+      launch, {.timeout_ms = command.options.timeout_ms,
+               .rendezvous_ms = std::min(kRendezvousMs, command.options.timeout_ms),
+               .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) {
+                 std::_Exit(ending.follow(loss));
+               }});
   const fm::engine::RunContext context{.launch_decision = launch.decision,
                                        .report_lines = fm::cli::report_lines(),
-                                       .terminal = isatty(STDOUT_FILENO) == 1,
+                                       .terminal = shows_on_terminal(launch),
                                        .signals = &*process.signals};
   const int code = fm::engine::train(command.options, *world, context);
   fm::comm::farewell();

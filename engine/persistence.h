@@ -9,10 +9,14 @@
 
 namespace fm::engine {
 
-// Random values by (seed, name), or the tensors of a Hugging Face folder, or a checkpoint.
-// Collective. Returns where the run stands (step 0 for a fresh one).
-ProgressState fill_state(const TrainOptions& options, const RunModel& run, RankState& state,
-                         const std::optional<checkpoint::FoundCheckpoint>& found);
+// Random values by (seed, name), or the tensors of a Hugging Face folder. Collective.
+void fill_state(const TrainOptions& options, const RunModel& run, RankState& state);
+
+// Collective. Fills the state from the checkpoint that --resume asks for and returns where it
+// stands, or nothing when the run starts afresh. A damaged checkpoint is put aside for the one
+// before it, unless it was named by its path.
+std::optional<ProgressState> resume_state(const TrainOptions& options, const RunModel& run,
+                                          RankState& state);
 
 // Collective. Returns the message of a save that could not be made, "" when it is durable.
 std::string save_state(const TrainOptions& options, const RunModel& run, RankState& state,

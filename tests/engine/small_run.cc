@@ -71,7 +71,7 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps) {
         const RunModel run = open_run_model(options);
         const RunPlan plan = make_run_plan(options, run.model, world.size());
         RankState state(options, plan, run.model, world, ledger);
-        fill_state(options, run, state, std::nullopt);
+        fill_state(options, run, state);
         const auto source = data::open_source({.path = options.data_path,
                                                .format = options.data_format,
                                                .seq_len = options.max_seq_len,
