@@ -66,11 +66,10 @@ class Trainer {
   int run() {
     restore();
     log_.say(banner(options_, run_, plan_, context_, source_->describe()));
-    if (progress_.step > 0) {
-      log_.say(core::concat("resuming at step ", progress_.step, ", sample ", progress_.samples));
-    } else if (options_.resume == checkpoint::Resume::kAuto) {
-      log_.say("starting at step 1: no checkpoint in " + options_.output_dir);
-    }
+    log_.say(
+        saved_step_ < 0
+            ? core::concat("no checkpoint to resume in ", options_.output_dir, ": fresh start")
+            : core::concat("resuming at step ", progress_.step, ", sample ", progress_.samples));
     while (progress_.step < options_.train_steps) {
       step();
       if (!options_.dump_gradients.empty()) return finish_dump();
@@ -86,10 +85,15 @@ class Trainer {
 
  private:
   void restore() {
-    const auto found = fill_from_newest();
+    const std::optional<ProgressState> found = resume_state(options_, run_, state_);
     const std::string optimizer =
         options_.optimizer.kind == OptimizerKind::kAdamW ? "AdamW" : "SGD";
-    if (found) check_same_run(optimizer);
+    if (found) {
+      progress_ = *found;
+      check_same_run(optimizer);
+    } else {
+      fill_state(options_, run_, state_);
+    }
     progress_.seed = options_.seed;
     progress_.data = source_->fingerprint();
     progress_.optimizer = optimizer;
@@ -97,212 +101,168 @@ class Trainer {
     saved_step_ = found ? progress_.step : -1;
   }
 
-  // A damaged checkpoint is put aside and the one before it taken, unless it was asked for by name.
-  std::optional<checkpoint::FoundCheckpoint> fill_from_newest() {
-    std::int64_t newest = 0;
-    while (true) {
-      const std::optional<ProgressState> found = resume_state(options_, run_, state_);
-      const std::string optimizer =
-          options_.optimizer.kind == OptimizerKind::kAdamW ? "AdamW" : "SGD";
-      if (found) {
-        progress_ = *found;
-        check_same_run(optimizer);
-      } else {
-        fill_state(options_, run_, state_);
-      }
-      progress_.seed = options_.seed;
-      progress_.data = source_->fingerprint();
-      progress_.optimizer = optimizer;
-      progress_.arithmetic = kernels::gemm_library();
-      saved_step_ = found ? progress_.step : -1;
+  void check_same_run(const std::string& optimizer) {
+    FM_USER_CHECK(progress_.optimizer == optimizer,
+                  "a run resumes with the optimizer it was saved with; use the same, or --resume "
+                  "never with another --output_dir (checkpoint: ",
+                  progress_.optimizer, ", now: ", optimizer, ")");
+    FM_USER_CHECK(progress_.data == source_->fingerprint(),
+                  "a run resumes on the data it was saved with, or its position would mean nothing;"
+                  " use the same data, --max_seq_len and --seed, or start anew from the exported "
+                  "model with --init_ckpt and another --output_dir (checkpoint: ",
+                  progress_.data, ", now: ", source_->fingerprint(), ")");
+    if (progress_.arithmetic != kernels::gemm_library()) {
+      log_.warn(core::concat("the checkpoint was computed with ", progress_.arithmetic,
+                             ", this machine uses ", kernels::gemm_library(),
+                             ": losses agree to rounding, not bit for bit"));
     }
+  }
 
-    // A damaged checkpoint is put aside and the one before it taken, unless it was asked for by
-    // name.
-    std::optional<checkpoint::FoundCheckpoint> fill_from_newest() {
-      std::int64_t newest = 0;
-      while (true) {
-        const auto found = checkpoint::find_checkpoint(options_.output_dir, options_.resume,
-                                                       options_.resume_path, state_.world);
-        if (found) newest = std::max(newest, found->step);
-        try {
-          progress_ = fill_state(options_, run_, state_, found);
-          if (progress_.step < newest) {
-            log_.warn(core::concat("resuming from step ", progress_.step, ", ",
-                                   newest - progress_.step, " steps are lost"));
-          }
-          return found;
-        } catch (const checkpoint::DamagedCheckpoint& damage) {
-          if (options_.resume == checkpoint::Resume::kPath) throw;
-          log_.warn(damage.what());
-          checkpoint::quarantine_checkpoint(*found, state_.world);
-        }
-      }
+  bool has_data() const {
+    return plan_.row().is_first(state_.at.pipe_rank) || plan_.row().is_last(state_.at.pipe_rank);
+  }
+
+  void step() {
+    const auto start = std::chrono::steady_clock::now();
+    clock_.reset();
+    const StepRequest request = next_request();
+    core::fault({"step.pre", state_.world.rank(), request.step});
+    if (has_data()) {
+      const core::TraceRange range(clock_, core::Phase::kData);
+      stream_.load_step(progress_.samples);
     }
+    const StepResult result = runtime_.train_step(stream_, request);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    if (result.skipped) explain_skip(request, result);
+    advance(result);
+    log_.step(line_of(request, result, spent.count()));
+    core::fault({"step.post", state_.world.rank(), request.step});
+    FM_MACHINE_CHECK(
+        progress_.consecutive_skips < options_.max_consecutive_skips, ExitCode::kNumericLimit,
+        "loss and gradients must be finite; lower the learning rate or look at the "
+        "data (",
+        progress_.consecutive_skips, " steps skipped in a row, last step ", progress_.step, ")");
+  }
 
-    void check_same_run(const std::string& optimizer) {
-      FM_USER_CHECK(progress_.optimizer == optimizer,
-                    "a run resumes with the optimizer it was saved with; use the same, or --resume "
-                    "never with another --output_dir (checkpoint: ",
-                    progress_.optimizer, ", now: ", optimizer, ")");
-      FM_USER_CHECK(
-          progress_.data == source_->fingerprint(),
-          "a run resumes on the data it was saved with, or its position would mean nothing;"
-          " use the same data, --max_seq_len and --seed, or start anew from the exported "
-          "model with --init_ckpt and another --output_dir (checkpoint: ",
-          progress_.data, ", now: ", source_->fingerprint(), ")");
-      if (progress_.arithmetic != kernels::gemm_library()) {
-        log_.warn(core::concat("the checkpoint was computed with ", progress_.arithmetic,
-                               ", this machine uses ", kernels::gemm_library(),
-                               ": losses agree to rounding, not bit for bit"));
-      }
+  StepRequest next_request() const {
+    StepRequest request;
+    request.step = progress_.step + 1;
+    request.scalars.lr =
+        optim::learning_rate(options_.scheduler, options_.optimizer.lr, progress_.applied);
+    request.scalars.step = progress_.applied + 1;
+    request.gradient_clipping = options_.gradient_clipping;
+    request.loss_reduction = options_.loss_reduction;
+    request.apply = options_.dump_gradients.empty();
+    return request;
+  }
+
+  void advance(const StepResult& result) {
+    progress_.step += 1;
+    progress_.samples += plan_.batch.train_batch;
+    progress_.applied += result.skipped ? 0 : 1;
+    progress_.skipped += result.skipped ? 1 : 0;
+    progress_.consecutive_skips = result.skipped ? progress_.consecutive_skips + 1 : 0;
+  }
+
+  StepLine line_of(const StepRequest& request, const StepResult& result, double seconds) {
+    StepLine line;
+    line.step = progress_.step;
+    line.last_step = options_.train_steps;
+    line.loss = result.loss;
+    line.lr = request.scalars.lr;
+    line.grad_norm = result.grad_norm;
+    line.tokens = plan_.tokens_per_step();
+    line.step_time_s = seconds;
+    line.flops = plan_.flops_per_step();
+    line.skipped = result.skipped;
+    line.mem_peak = peak_resident();
+    line.phases = clock_;
+    const bool due = options_.eval_steps > 0 && progress_.step % options_.eval_steps == 0;
+    if (evaluation_ && (due || progress_.step == options_.train_steps)) {
+      line.eval_loss = evaluation_->run();
     }
+    return line;
+  }
 
-    bool has_data() const {
-      return plan_.row().is_first(state_.at.pipe_rank) || plan_.row().is_last(state_.at.pipe_rank);
+  // Nothing was changed, so the same step can be run again to see where it goes wrong.
+  void explain_skip(const StepRequest& request, const StepResult& result) {
+    const auto found = runtime_.locate_non_finite(stream_, request);
+    const int micros = plan_.rules.micros;
+    const std::int64_t nowhere = std::int64_t{micros} * state_.world.size();
+    std::int64_t first = nowhere;  // micro-batch major, then world rank
+    if (found) first = std::int64_t{found->micro} * state_.world.size() + state_.world.rank();
+    std::vector<std::int64_t> all(static_cast<std::size_t>(state_.world.size()));
+    state_.world
+        .all_gather({&first, core::Elements(1), core::DType::kI64},
+                    {all.data(), core::Elements(state_.world.size()), core::DType::kI64})
+        .wait();
+    const std::int64_t earliest = *std::min_element(all.begin(), all.end());
+    const std::string head =
+        core::concat("step ", request.step, " skipped, weights unchanged: loss ", result.loss,
+                     ", gradient norm ", result.grad_norm);
+    if (earliest == nowhere) {
+      log_.warn(head + "; no single gradient is non-finite");
+    } else if (found && first == earliest) {
+      const auto text =
+          core::concat("fmengine: ", head, "; first non-finite gradient: ", found->parameter,
+                       ", world rank ", state_.world.rank(), " (pipe rank ", state_.at.pipe_rank,
+                       ", data rank ", state_.at.dp_rank, "), micro-batch ", found->micro,
+                       " of step ", request.step, ", samples from ", progress_.samples, "\n");
+      std::fputs(text.c_str(), stderr);
     }
+  }
 
-    void step() {
-      const auto start = std::chrono::steady_clock::now();
-      clock_.reset();
-      const StepRequest request = next_request();
-      core::fault({"step.pre", state_.world.rank(), request.step});
-      if (has_data()) {
-        const core::TraceRange range(clock_, core::Phase::kData);
-        stream_.load_step(progress_.samples);
-      }
-      const StepResult result = runtime_.train_step(stream_, request);
-      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-      if (result.skipped) explain_skip(request, result);
-      advance(result);
-      log_.step(line_of(request, result, spent.count()));
-      core::fault({"step.post", state_.world.rank(), request.step});
-      FM_MACHINE_CHECK(
-          progress_.consecutive_skips < options_.max_consecutive_skips, ExitCode::kNumericLimit,
-          "loss and gradients must be finite; lower the learning rate or look at the "
-          "data (",
-          progress_.consecutive_skips, " steps skipped in a row, last step ", progress_.step, ")");
+  SignalInbox::Requests agree_on_signals() {
+    SignalInbox::Requests mine;
+    if (context_.signals != nullptr) mine = context_.signals->read();
+    std::int64_t asked[2] = {mine.save ? 1 : 0, mine.terminate ? 1 : 0};
+    state_.world.all_reduce({asked, core::Elements(2), core::DType::kI64}).wait();
+    return {asked[0] > 0, asked[1] > 0};
+  }
+
+  void save(bool must) {
+    if (saved_step_ == progress_.step) return;
+    const std::string problem = save_state(options_, run_, state_, progress_);
+    if (problem.empty()) {
+      saved_step_ = progress_.step;
+      log_.say(core::concat("saved ", options_.output_dir, "/global_step", progress_.step));
+      return;
     }
+    FM_MACHINE_CHECK(!must, ExitCode::kStorageFailed, problem);
+    log_.warn(problem);
+  }
 
-    StepRequest next_request() const {
-      StepRequest request;
-      request.step = progress_.step + 1;
-      request.scalars.lr =
-          optim::learning_rate(options_.scheduler, options_.optimizer.lr, progress_.applied);
-      request.scalars.step = progress_.applied + 1;
-      request.gradient_clipping = options_.gradient_clipping;
-      request.loss_reduction = options_.loss_reduction;
-      request.apply = options_.dump_gradients.empty();
-      return request;
+  int finish_dump() {
+    dump_gradients(options_.dump_gradients, state_);
+    log_.say("gradients of step 1 are in " + options_.dump_gradients);
+    return static_cast<int>(ExitCode::kFinished);
+  }
+
+  void finish() {
+    if (options_.dry_run) {
+      log_.say("dry run: nothing is saved at the end");
+      return;
     }
+    save(true);
+    export_model(options_, run_, state_);
+    log_.say(core::concat("exported ", options_.output_dir, "/hf"));
+  }
 
-    void advance(const StepResult& result) {
-      progress_.step += 1;
-      progress_.samples += plan_.batch.train_batch;
-      progress_.applied += result.skipped ? 0 : 1;
-      progress_.skipped += result.skipped ? 1 : 0;
-      progress_.consecutive_skips = result.skipped ? progress_.consecutive_skips + 1 : 0;
-    }
-
-    StepLine line_of(const StepRequest& request, const StepResult& result, double seconds) {
-      StepLine line;
-      line.step = progress_.step;
-      line.last_step = options_.train_steps;
-      line.loss = result.loss;
-      line.lr = request.scalars.lr;
-      line.grad_norm = result.grad_norm;
-      line.tokens = plan_.tokens_per_step();
-      line.step_time_s = seconds;
-      line.flops = plan_.flops_per_step();
-      line.skipped = result.skipped;
-      line.mem_peak = peak_resident();
-      line.phases = clock_;
-      const bool due = options_.eval_steps > 0 && progress_.step % options_.eval_steps == 0;
-      if (evaluation_ && (due || progress_.step == options_.train_steps)) {
-        line.eval_loss = evaluation_->run();
-      }
-      return line;
-    }
-
-    // Nothing was changed, so the same step can be run again to see where it goes wrong.
-    void explain_skip(const StepRequest& request, const StepResult& result) {
-      const auto found = runtime_.locate_non_finite(stream_, request);
-      const int micros = plan_.rules.micros;
-      const std::int64_t nowhere = std::int64_t{micros} * state_.world.size();
-      std::int64_t first = nowhere;  // micro-batch major, then world rank
-      if (found) first = std::int64_t{found->micro} * state_.world.size() + state_.world.rank();
-      std::vector<std::int64_t> all(static_cast<std::size_t>(state_.world.size()));
-      state_.world
-          .all_gather({&first, core::Elements(1), core::DType::kI64},
-                      {all.data(), core::Elements(state_.world.size()), core::DType::kI64})
-          .wait();
-      const std::int64_t earliest = *std::min_element(all.begin(), all.end());
-      const std::string head =
-          core::concat("step ", request.step, " skipped, weights unchanged: loss ", result.loss,
-                       ", gradient norm ", result.grad_norm);
-      if (earliest == nowhere) {
-        log_.warn(head + "; no single gradient is non-finite");
-      } else if (found && first == earliest) {
-        const auto text =
-            core::concat("fmengine: ", head, "; first non-finite gradient: ", found->parameter,
-                         ", world rank ", state_.world.rank(), " (pipe rank ", state_.at.pipe_rank,
-                         ", data rank ", state_.at.dp_rank, "), micro-batch ", found->micro,
-                         " of step ", request.step, ", samples from ", progress_.samples, "\n");
-        std::fputs(text.c_str(), stderr);
-      }
-    }
-
-    SignalInbox::Requests agree_on_signals() {
-      SignalInbox::Requests mine;
-      if (context_.signals != nullptr) mine = context_.signals->read();
-      std::int64_t asked[2] = {mine.save ? 1 : 0, mine.terminate ? 1 : 0};
-      state_.world.all_reduce({asked, core::Elements(2), core::DType::kI64}).wait();
-      return {asked[0] > 0, asked[1] > 0};
-    }
-
-    void save(bool must) {
-      if (saved_step_ == progress_.step) return;
-      const std::string problem = save_state(options_, run_, state_, progress_);
-      if (problem.empty()) {
-        saved_step_ = progress_.step;
-        log_.say(core::concat("saved ", options_.output_dir, "/global_step", progress_.step));
-        return;
-      }
-      FM_MACHINE_CHECK(!must, ExitCode::kStorageFailed, problem);
-      log_.warn(problem);
-    }
-
-    int finish_dump() {
-      dump_gradients(options_.dump_gradients, state_);
-      log_.say("gradients of step 1 are in " + options_.dump_gradients);
-      return static_cast<int>(ExitCode::kFinished);
-    }
-
-    void finish() {
-      if (options_.dry_run) {
-        log_.say("dry run: nothing is saved at the end");
-        return;
-      }
-      save(true);
-      export_model(options_, run_, state_);
-      log_.say(core::concat("exported ", options_.output_dir, "/hf"));
-    }
-
-    const TrainOptions& options_;
-    const RunContext& context_;
-    core::Ledger ledger_;
-    core::PhaseClock clock_;
-    RunModel run_;
-    RunPlan plan_;
-    std::unique_ptr<data::SampleSource> source_;
-    RankState state_;
-    data::BatchStream stream_;
-    StepRuntime runtime_;
-    RunLog log_;
-    std::optional<Evaluation> evaluation_;
-    ProgressState progress_;
-    std::int64_t saved_step_ = -1;
-  };
+  const TrainOptions& options_;
+  const RunContext& context_;
+  core::Ledger ledger_;
+  core::PhaseClock clock_;
+  RunModel run_;
+  RunPlan plan_;
+  std::unique_ptr<data::SampleSource> source_;
+  RankState state_;
+  data::BatchStream stream_;
+  StepRuntime runtime_;
+  RunLog log_;
+  std::optional<Evaluation> evaluation_;
+  ProgressState progress_;
+  std::int64_t saved_step_ = -1;
+};
 
 }  // namespace
 
