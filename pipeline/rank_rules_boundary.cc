@@ -54,7 +54,7 @@ std::string RankRules::reduce_tied() {
 std::string RankRules::norm() {
   if (rules_.forward_only) return "evaluation has no gradients";
   if (normed_) return "the norm is known already";
-  const std::string missing = incomplete_reductions();
+  std::string missing = incomplete_reductions();
   if (!missing.empty()) return missing;
   normed_ = true;
   return "";
