@@ -31,6 +31,8 @@ constexpr Cell kCells[] = {
     {"Zero3Dp2OneFOneB", Starter::kByHand, 3, 2, "1f1b", false, false},
 };
 
+void PrintTo(const Cell& cell, std::ostream* out) { *out << cell.name; }
+
 struct Trace {
   StepTexts steps;
   std::string weights;  // bytes of model.safetensors

@@ -128,14 +128,10 @@ std::string oracle_python() {
 
 std::string name_of(Starter starter) {
   switch (starter) {
-    case Starter::kAlone:
-      return "Alone";
-    case Starter::kByHand:
-      return "ByHand";
-    case Starter::kMpirun:
-      return "Mpirun";
-    case Starter::kTorchrun:
-      return "Torchrun";
+    case Starter::kAlone: return "Alone";
+    case Starter::kByHand: return "ByHand";
+    case Starter::kMpirun: return "Mpirun";
+    case Starter::kTorchrun: return "Torchrun";
   }
   return "?";
 }
@@ -146,8 +142,7 @@ Job::Job(Launch launch, const fs::path& folder)
   const std::string count = std::to_string(launch_.ranks);
   std::vector<std::string> words;
   switch (launch_.starter) {
-    case Starter::kAlone:
-      break;
+    case Starter::kAlone: break;
     case Starter::kByHand: {
       port_ = free_port();
       for (int rank = 0; rank < launch_.ranks; ++rank) {

@@ -19,6 +19,8 @@ std::string name_of_death(const testing::TestParamInfo<Death>& info) {
                       info.param.victim);
 }
 
+void PrintTo(const Death& at, std::ostream* out) { *out << name_of(at.run.starter); }
+
 class Killed : public LongRun, public testing::WithParamInterface<Death> {
  protected:
   // Kills when metrics.jsonl has `step`, and checks what the others do.

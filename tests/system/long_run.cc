@@ -14,6 +14,8 @@ Launch launch_in(const fs::path& folder, const Interrupted& run) {
       .steps = run.steps,
       .save_steps = run.save_steps,
       .more = run.more};
+  // mpirun stops reading while it sends SIGTERM: ranks that print every step would wait for it.
+  small.more.insert(small.more.end(), {"--log_steps", "100"});
   if (run.pipe_ranks > 1) {
     small.more.insert(small.more.end(), {"--pipe_parallel_size", std::to_string(run.pipe_ranks)});
   }
