@@ -1,283 +1,94 @@
 #include "engine/persistence.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <chrono>
-#include <filesystem>
+#include <cstdio>
 
+#include "checkpoint/hf_folder.h"
 #include "core/check.h"
-#include "core/fault.h"
-#include "core/text.h"
-#include "engine/evaluation.h"
-#include "engine/plan.h"
-#include "engine/run_log.h"
-#include "engine/step_runtime.h"
 #include "engine/tensors.h"
-#include "engine/trainer.h"
-#include "kernels/gemm.h"
 
 namespace fm::engine {
 namespace {
 
-using core::ExitCode;
-
-core::Bytes peak_resident() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return core::Bytes(usage.ru_maxrss * 1024L);
+void fill_random(const TrainOptions& options, const RunModel& run, RankState& state) {
+  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
+    core::ParamEntry entry;
+    entry.name = slice.name;
+    entry.shape = slice.shape;
+    for (int unit = 0; unit < run.model.unit_count(); ++unit) {
+      for (const core::ParamEntry& known : run.model.table(unit).entries()) {
+        if (known.name == slice.name) entry = known;
+      }
+    }
+    model::init_parameter(entry, options.seed, run.config.initializer_range, slice.first,
+                          {slice.data, static_cast<std::size_t>(slice.count.count())});
+  }
 }
 
-data::SourceOptions source_options(const TrainOptions& options, const RunModel& run,
-                                   const std::string& path, core::Ledger& ledger) {
-  return {.path = path,
-          .format = options.data_format,
-          .packing = options.packing,
-          .text_field = options.text_field,
-          .seq_len = options.max_seq_len,
-          .vocab = run.config.vocab,
-          .seed = options.seed,
-          .ledger = &ledger};
+void fill_from_folder(const RunModel& run, RankState& state) {
+  const checkpoint::HfFolder folder(run.weights_from);
+  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
 }
-
-// One training run of one rank.
-//
-// Invariant: progress_ describes the weights in state_ at every step boundary.
-// Thread:    the rank's thread; everything collective over the world.
-// Lifetime:  options, world and context outlive it.
-class Trainer {
- public:
-  Trainer(const TrainOptions& options, comm::Communicator& world, const RunContext& context)
-      : options_(options),
-        context_(context),
-        run_(open_run_model(options)),
-        plan_(make_run_plan(options, run_.model, world.size())),
-        source_(data::open_source(source_options(options, run_, options.data_path, ledger_))),
-        state_(options, plan_, run_.model, world, ledger_),
-        stream_(*source_, {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
-        runtime_(state_, clock_),
-        log_(options, context, world.rank() == 0) {
-    if (!options.eval_data_path.empty()) {
-      evaluation_.emplace(source_options(options, run_, options.eval_data_path, ledger_), state_,
-                          runtime_, options.eval_batches);
-    }
-  }
-
-  int run() {
-    restore();
-    log_.say(banner(options_, run_, plan_, context_, source_->describe()));
-    log_.say(
-        saved_step_ < 0
-            ? core::concat("no checkpoint to resume in ", options_.output_dir, ": fresh start")
-            : core::concat("resuming at step ", progress_.step, ", sample ", progress_.samples));
-    while (progress_.step < options_.train_steps) {
-      step();
-      if (!options_.dump_gradients.empty()) return finish_dump();
-      const SignalInbox::Requests asked = agree_on_signals();
-      const bool last = progress_.step == options_.train_steps;
-      const bool due = options_.save_steps > 0 && progress_.step % options_.save_steps == 0;
-      if (asked.terminate || asked.save || (due && !last)) save(asked.terminate);
-      if (asked.terminate) return static_cast<int>(ExitCode::kPreempted);
-    }
-    finish();
-    return static_cast<int>(ExitCode::kFinished);
-  }
-
- private:
-  void restore() {
-    const std::optional<ProgressState> found = resume_state(options_, run_, state_);
-    const std::string optimizer =
-        options_.optimizer.kind == OptimizerKind::kAdamW ? "AdamW" : "SGD";
-    if (found) {
-      progress_ = *found;
-      check_same_run(optimizer);
-    } else {
-      fill_state(options_, run_, state_);
-    }
-    progress_.seed = options_.seed;
-    progress_.data = source_->fingerprint();
-    progress_.optimizer = optimizer;
-    progress_.arithmetic = kernels::gemm_library();
-    saved_step_ = found ? progress_.step : -1;
-  }
-
-  void check_same_run(const std::string& optimizer) {
-    FM_USER_CHECK(progress_.optimizer == optimizer,
-                  "a run resumes with the optimizer it was saved with; use the same, or --resume "
-                  "never with another --output_dir (checkpoint: ",
-                  progress_.optimizer, ", now: ", optimizer, ")");
-    FM_USER_CHECK(progress_.data == source_->fingerprint(),
-                  "a run resumes on the data it was saved with, or its position would mean nothing;"
-                  " use the same data, --max_seq_len and --seed, or start anew from the exported "
-                  "model with --init_ckpt and another --output_dir (checkpoint: ",
-                  progress_.data, ", now: ", source_->fingerprint(), ")");
-    if (progress_.arithmetic != kernels::gemm_library()) {
-      log_.warn(core::concat("the checkpoint was computed with ", progress_.arithmetic,
-                             ", this machine uses ", kernels::gemm_library(),
-                             ": losses agree to rounding, not bit for bit"));
-    }
-  }
-
-  bool has_data() const {
-    return plan_.row().is_first(state_.at.pipe_rank) || plan_.row().is_last(state_.at.pipe_rank);
-  }
-
-  void step() {
-    const auto start = std::chrono::steady_clock::now();
-    clock_.reset();
-    const StepRequest request = next_request();
-    core::fault({"step.pre", state_.world.rank(), request.step});
-    if (has_data()) {
-      const core::TraceRange range(clock_, core::Phase::kData);
-      stream_.load_step(progress_.samples);
-    }
-    const StepResult result = runtime_.train_step(stream_, request);
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    if (result.skipped) explain_skip(request, result);
-    advance(result);
-    log_.step(line_of(request, result, spent.count()));
-    core::fault({"step.post", state_.world.rank(), request.step});
-    FM_MACHINE_CHECK(
-        progress_.consecutive_skips < options_.max_consecutive_skips, ExitCode::kNumericLimit,
-        "loss and gradients must be finite; lower the learning rate or look at the "
-        "data (",
-        progress_.consecutive_skips, " steps skipped in a row, last step ", progress_.step, ")");
-  }
-
-  StepRequest next_request() const {
-    StepRequest request;
-    request.step = progress_.step + 1;
-    request.scalars.lr =
-        optim::learning_rate(options_.scheduler, options_.optimizer.lr, progress_.applied);
-    request.scalars.step = progress_.applied + 1;
-    request.gradient_clipping = options_.gradient_clipping;
-    request.loss_reduction = options_.loss_reduction;
-    request.apply = options_.dump_gradients.empty();
-    return request;
-  }
-
-  void advance(const StepResult& result) {
-    progress_.step += 1;
-    progress_.samples += plan_.batch.train_batch;
-    progress_.applied += result.skipped ? 0 : 1;
-    progress_.skipped += result.skipped ? 1 : 0;
-    progress_.consecutive_skips = result.skipped ? progress_.consecutive_skips + 1 : 0;
-  }
-
-  StepLine line_of(const StepRequest& request, const StepResult& result, double seconds) {
-    StepLine line;
-    line.step = progress_.step;
-    line.last_step = options_.train_steps;
-    line.loss = result.loss;
-    line.lr = request.scalars.lr;
-    line.grad_norm = result.grad_norm;
-    line.tokens = plan_.tokens_per_step();
-    line.step_time_s = seconds;
-    line.flops = plan_.flops_per_step();
-    line.skipped = result.skipped;
-    line.mem_peak = peak_resident();
-    line.phases = clock_;
-    const bool due = options_.eval_steps > 0 && progress_.step % options_.eval_steps == 0;
-    if (evaluation_ && (due || progress_.step == options_.train_steps)) {
-      line.eval_loss = evaluation_->run();
-    }
-    return line;
-  }
-
-  // Nothing was changed, so the same step can be run again to see where it goes wrong.
-  void explain_skip(const StepRequest& request, const StepResult& result) {
-    const auto found = runtime_.locate_non_finite(stream_, request);
-    const int micros = plan_.rules.micros;
-    const std::int64_t nowhere = std::int64_t{micros} * state_.world.size();
-    std::int64_t first = nowhere;  // micro-batch major, then world rank
-    if (found) first = std::int64_t{found->micro} * state_.world.size() + state_.world.rank();
-    std::vector<std::int64_t> all(static_cast<std::size_t>(state_.world.size()));
-    state_.world
-        .all_gather({&first, core::Elements(1), core::DType::kI64},
-                    {all.data(), core::Elements(state_.world.size()), core::DType::kI64})
-        .wait();
-    const std::int64_t earliest = *std::min_element(all.begin(), all.end());
-    const std::string head =
-        core::concat("step ", request.step, " skipped, weights unchanged: loss ", result.loss,
-                     ", gradient norm ", result.grad_norm);
-    if (earliest == nowhere) {
-      log_.warn(head + "; no single gradient is non-finite");
-    } else if (found && first == earliest) {
-      const auto text =
-          core::concat("fmengine: ", head, "; first non-finite gradient: ", found->parameter,
-                       ", world rank ", state_.world.rank(), " (pipe rank ", state_.at.pipe_rank,
-                       ", data rank ", state_.at.dp_rank, "), micro-batch ", found->micro,
-                       " of step ", request.step, ", samples from ", progress_.samples, "\n");
-      std::fputs(text.c_str(), stderr);
-    }
-  }
-
-  SignalInbox::Requests agree_on_signals() {
-    SignalInbox::Requests mine;
-    if (context_.signals != nullptr) mine = context_.signals->read();
-    std::int64_t asked[2] = {mine.save ? 1 : 0, mine.terminate ? 1 : 0};
-    state_.world.all_reduce({asked, core::Elements(2), core::DType::kI64}).wait();
-    return {asked[0] > 0, asked[1] > 0};
-  }
-
-  void save(bool must) {
-    if (saved_step_ == progress_.step) return;
-    const std::string problem = save_state(options_, run_, state_, progress_);
-    if (problem.empty()) {
-      saved_step_ = progress_.step;
-      log_.say(core::concat("saved ", options_.output_dir, "/global_step", progress_.step));
-      return;
-    }
-    FM_MACHINE_CHECK(!must, ExitCode::kStorageFailed, problem);
-    log_.warn(problem);
-  }
-
-  int finish_dump() {
-    dump_gradients(options_.dump_gradients, state_);
-    log_.say("gradients of step 1 are in " + options_.dump_gradients);
-    return static_cast<int>(ExitCode::kFinished);
-  }
-
-  void finish() {
-    if (options_.dry_run) {
-      log_.say("dry run: nothing is saved at the end");
-      return;
-    }
-    save(true);
-    export_model(options_, run_, state_);
-    log_.say(core::concat("exported ", options_.output_dir, "/hf"));
-  }
-
-  const TrainOptions& options_;
-  const RunContext& context_;
-  core::Ledger ledger_;
-  core::PhaseClock clock_;
-  RunModel run_;
-  RunPlan plan_;
-  std::unique_ptr<data::SampleSource> source_;
-  RankState state_;
-  data::BatchStream stream_;
-  StepRuntime runtime_;
-  RunLog log_;
-  std::optional<Evaluation> evaluation_;
-  ProgressState progress_;
-  std::int64_t saved_step_ = -1;
-};
 
 }  // namespace
 
-int train(const TrainOptions& options, comm::Communicator& world, const RunContext& context) {
-  FM_USER_CHECK(!options.data_path.empty(), "training data is required; pass --data_path FILE");
-  if (options.dry_run && world.rank() == 0) {
-    std::fputs(plan_text(options, world.size()).c_str(), stdout);
+void fill_state(const TrainOptions& options, const RunModel& run, RankState& state) {
+  if (run.weights_from.empty()) {
+    fill_random(options, run, state);
+  } else {
+    fill_from_folder(run, state);
   }
-  std::optional<checkpoint::OutputLock> lock;
-  if (world.rank() == 0) {
-    std::filesystem::create_directories(options.output_dir);
-    lock.emplace(options.output_dir);
+}
+
+std::optional<ProgressState> resume_state(const TrainOptions& options, const RunModel& run,
+                                          RankState& state) {
+  std::int64_t newest = 0;
+  while (const auto found = checkpoint::find_checkpoint(options.output_dir, options.resume,
+                                                        options.resume_path, state.world)) {
+    newest = std::max(newest, found->step);
+    const bool speaks = state.world.rank() == 0;
+    try {
+      checkpoint::load_checkpoint(*found, checkpoint_files(run.model, options.optimizer),
+                                  checkpoint_slices(state, options.optimizer, Part::kKept),
+                                  state.world);
+      if (speaks && found->step < newest) {
+        std::fprintf(stderr, "fmengine: resuming from step %lld, %lld steps are lost\n",
+                     static_cast<long long>(found->step),
+                     static_cast<long long>(newest - found->step));
+      }
+      return progress_from_json(found->state_json);
+    } catch (const checkpoint::DamagedCheckpoint& damage) {  // on all ranks alike
+      if (options.resume == checkpoint::Resume::kPath) throw;
+      if (speaks) std::fprintf(stderr, "fmengine: %s\n", damage.what());
+      checkpoint::quarantine_checkpoint(*found, state.world);
+    }
   }
-  world.barrier().wait();
-  return Trainer(options, world, context).run();
+  return std::nullopt;
+}
+
+std::string save_state(const TrainOptions& options, const RunModel& run, RankState& state,
+                       const ProgressState& progress) {
+  checkpoint::SaveRequest request;
+  request.output_dir = options.output_dir;
+  request.step = progress.step;
+  request.files = checkpoint_files(run.model, options.optimizer);
+  request.mine = checkpoint_slices(state, options.optimizer, Part::kOwned);
+  request.state_json = to_json(progress);
+  request.keep_last = options.keep_last;
+  const checkpoint::SaveResult result = checkpoint::save_checkpoint(request, state.world);
+  return result.durable ? "" : result.problem;
+}
+
+void export_model(const TrainOptions& options, const RunModel& run, RankState& state) {
+  checkpoint::ExportRequest request;
+  request.folder = std::filesystem::path(options.output_dir) / "hf";
+  request.config_json = run.config.json;
+  request.tensors = tensor_specs(run.model);
+  request.mine = param_slices(state, Part::kOwned);
+  if (!options.init_ckpt.empty() && checkpoint::has_foreign_tokenizer(options.init_ckpt)) {
+    request.tokenizer_from = options.init_ckpt;
+  }
+  checkpoint::export_hf_folder(request, state.world);
 }
 
 }  // namespace fm::engine
