@@ -46,5 +46,14 @@ TEST(MappedFile, WhatIsMissingOrNoFileIsADataErrorWithThePath) {
   }
 }
 
+TEST(MappedFile, AFolderIsToldApartFromAnUnreadableFile) {
+  try {
+    const MappedFile file(::testing::TempDir());
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("a regular file is required"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace fm::core
