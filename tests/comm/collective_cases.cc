@@ -275,4 +275,17 @@ void run_collective_cases(Communicator& world) {
   barrier_waits_for_the_last(world);
 }
 
+void run_abandoned_receive(Communicator& world) {
+  std::vector<float> values(4, world.rank() == 0 ? -1.0F : 5.0F);
+  if (world.rank() == 0) {
+    const Pending abandoned = world.receive(span_over(values), 1);
+  }
+  world.barrier().wait();
+  Pending unheard;
+  if (world.rank() == 1) unheard = world.send(span_over(values), 0);
+  world.barrier().wait();
+  const std::vector<float> untouched(4, -1.0F);
+  if (world.rank() == 0) expect_equal(world, "abandoned receive", values, untouched);
+}
+
 }  // namespace fm::comm

@@ -10,4 +10,7 @@ namespace fm::comm {
 // Throws std::runtime_error naming the case, rank and element of the first difference.
 void run_collective_cases(Communicator& world);
 
+// Two ranks: a receive that was dropped before its message came is never written. Throws alike.
+void run_abandoned_receive(Communicator& world);
+
 }  // namespace fm::comm

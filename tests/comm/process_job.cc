@@ -77,12 +77,9 @@ int free_port() {
 
 std::string name_of(Starter starter) {
   switch (starter) {
-    case Starter::kByHand:
-      return "ByHand";
-    case Starter::kMpirun:
-      return "Mpirun";
-    case Starter::kTorchrun:
-      return "Torchrun";
+    case Starter::kByHand: return "ByHand";
+    case Starter::kMpirun: return "Mpirun";
+    case Starter::kTorchrun: return "Torchrun";
   }
   return "?";
 }
