@@ -28,9 +28,9 @@ TEST(ReportText, ReadsTheFirstCpu) {
 }
 
 TEST(ReportText, MemoryIsInPowersOfTen) {
-  // 1 kB of /proc/meminfo is 1,024 bytes: 2,000,000 kB are 2.048e9 bytes.
-  EXPECT_EQ(memory_line("MemTotal:       2000000 kB\nMemFree: 1 kB\nMemAvailable:    1000000 kB\n"),
-            "2.0 GB, 1.0 GB available");
+  // 1 kB of /proc/meminfo is 1,024 bytes: 10,000,000 kB are 1.024e10 bytes.
+  EXPECT_EQ(memory_line("MemTotal:       10000000 kB\nMemFree: 1 kB\nMemAvailable:  5000000 kB\n"),
+            "10.2 GB, 5.1 GB available");
 }
 
 TEST(ReportText, NumbersInARowAreARange) {
