@@ -13,6 +13,8 @@ namespace fm::system {
 enum class Starter : std::uint8_t { kAlone, kByHand, kMpirun, kTorchrun };
 std::string name_of(Starter starter);
 
+inline constexpr int kLimitMs = 60'000;  // of one job; a case that needs it fails
+
 struct Launch {
   Starter starter = Starter::kAlone;
   int ranks = 1;

@@ -27,7 +27,7 @@ class Killed : public LongRun, public testing::WithParamInterface<Death> {
   void kill_at(int step) {
     const auto& [run, victim] = GetParam();
     const std::unique_ptr<Job> job = start(launch_of(run));
-    wait_for_step(output(), step);
+    wait_for_step(*job, output(), step);
     ASSERT_EQ(kill(job->rank_pid(victim), SIGKILL), 0);
     EXPECT_TRUE(job->all_gone(5'000)) << "processes live on 5 s after the kill";
     const Ended ended = job->wait(kLimitMs);
@@ -76,7 +76,7 @@ TEST_F(KilledAgain, AndAgainWhileEveryStepIsSaved) {
   const Interrupted run{.steps = 60, .save_steps = 1, .more = {"--keep_last", "2"}};
   for (int round = 0; round < 5; ++round) {
     const std::unique_ptr<Job> job = start(launch_of(run));
-    wait_for_step(output(), 10 * round + 5);
+    wait_for_step(*job, output(), 10 * round + 5);
     ASSERT_EQ(kill(job->rank_pid(round % 2), SIGKILL), 0);
     const Ended ended = job->wait(5'000);
     EXPECT_EQ(ended.codes[static_cast<std::size_t>(1 - round % 2)], 20) << ended.err;
@@ -90,7 +90,7 @@ class LauncherKilled : public LongRun {};
 TEST_F(LauncherKilled, NoRankOutlivesMpirun) {
   const Interrupted run{.starter = Starter::kMpirun};
   const std::unique_ptr<Job> job = start(launch_of(run));
-  wait_for_step(output(), 60);
+  wait_for_step(*job, output(), 60);
   ASSERT_EQ(kill(job->started()[0], SIGKILL), 0);
   EXPECT_TRUE(job->all_gone(5'000));
   resume_to_the_end(run);

@@ -163,7 +163,7 @@ TEST_F(Refusals, AnOutputDirectoryOfARunningRun) {
   SmallRun run = good_run();
   run.steps = 100'000;
   const std::unique_ptr<Job> first = start(launch(run));
-  wait_for_step(run.output, 1);
+  wait_for_step(*first, run.output, 1);
   expect_refusal(launch(run), 13, "\"pid\":" + std::to_string(first->started()[0]));
   const Ended ranks = this->run(launch(run, Starter::kMpirun, 2));
   EXPECT_EQ(ranks.codes[0], 13) << ranks.err;

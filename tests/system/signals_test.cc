@@ -41,7 +41,7 @@ class Term : public Signals, public testing::WithParamInterface<Terminated> {};
 TEST_P(Term, SavesExits75AndTheNextStartLosesNothing) {
   const Interrupted run{.starter = GetParam().starter, .save_steps = 0};
   const std::unique_ptr<Job> job = start(launch_of(run));
-  wait_for_step(output(), 60);
+  wait_for_step(*job, output(), 60);
   send(*job, GetParam().to, SIGTERM);
   const Ended ended = job->wait(kLimitMs);
   for (const int code : ended.codes) EXPECT_EQ(code, GetParam().code) << ended.out << ended.err;
@@ -69,7 +69,7 @@ class Usr1 : public Signals, public testing::WithParamInterface<Terminated> {};
 TEST_P(Usr1, SavesAndGoesOn) {
   const Interrupted run{.starter = GetParam().starter, .save_steps = 0};
   const std::unique_ptr<Job> job = start(launch_of(run));
-  wait_for_step(output(), 60);
+  wait_for_step(*job, output(), 60);
   send(*job, GetParam().to, SIGUSR1);
   ASSERT_TRUE(eventually(10'000, [&] { return !content_of(output() / "latest").empty(); }));
   const std::string saved = content_of(output() / "latest");

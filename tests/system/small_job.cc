@@ -116,14 +116,19 @@ std::string leftovers_in(const fs::path& output) {
   return found;
 }
 
-void wait_for_step(const fs::path& output, int step) {
+void wait_for_step(Job& job, const fs::path& output, int step) {
   const auto written = [&] {
     const StepTexts steps = steps_in(output);
     return !steps.empty() && steps.rbegin()->first >= step;
   };
-  if (!eventually(60'000, written)) {
-    throw std::runtime_error(concat("step ", step, " never came in ", output.string()));
-  }
+  bool ended = false;
+  eventually(kLimitMs, [&] {
+    ended = job.all_gone(0);
+    return ended || written();
+  });
+  if (written()) return;
+  const std::string why = ended ? job.wait(0).err : "it takes too long";
+  throw std::runtime_error(concat("step ", step, " never came in ", output.string(), ": ", why));
 }
 
 }  // namespace fm::system

@@ -39,7 +39,8 @@ StepTexts steps_in(const std::filesystem::path& output);
 std::string first_difference(const StepTexts& expected, const StepTexts& got, int count);
 // Folders of checkpoints killed while they were written, or temporary ones; "" when there is none.
 std::string leftovers_in(const std::filesystem::path& output);
-// Waits until metrics.jsonl has this step; throws std::runtime_error after 60 s.
-void wait_for_step(const std::filesystem::path& output, int step);
+// Waits until metrics.jsonl has this step; throws std::runtime_error when the job ends before, and
+// after 60 s.
+void wait_for_step(Job& job, const std::filesystem::path& output, int step);
 
 }  // namespace fm::system

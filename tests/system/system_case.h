@@ -12,8 +12,6 @@
 
 namespace fm::system {
 
-inline constexpr int kLimitMs = 60'000;  // of one job; a case that needs it fails
-
 // A new folder, removed with this object.
 class ScratchFolder {
  public:
