@@ -1,4 +1,6 @@
 // The only file that names c10d.
+#include <c10/util/Flags.h>
+
 #include <chrono>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -7,8 +9,12 @@
 #include "comm/meeting_store.h"
 #include "core/check.h"
 
+C10_DECLARE_int(caffe2_log_level);
+
 namespace fm::comm {
 namespace {
+
+constexpr int kFatalOnly = 3;  // what fails is thrown, and main says it in one line
 
 // Runs `call`; what c10d throws becomes one line without its stack trace.
 template <class Call>
@@ -33,6 +39,7 @@ auto translated(const StoreOptions& options, const Call& call) {
 class TorchStore : public MeetingStore {
  public:
   explicit TorchStore(const StoreOptions& options) : options_(options) {
+    FLAGS_caffe2_log_level = kFatalOnly;
     c10d::TCPStoreOptions store;
     store.port = static_cast<std::uint16_t>(options.port);
     store.isServer = options.serve;
