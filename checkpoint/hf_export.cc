@@ -123,6 +123,7 @@ class Exporter {
     if (world_.rank() == 0 && fs::exists(temporary_)) {
       attempt([this] { discard_folder(temporary_); });
     }
+    world_.barrier().wait();  // who throws first ends the others, maybe before they cleaned up
     throw core::MachineError(
         core::ExitCode::kStorageFailed,
         core::concat(
