@@ -30,8 +30,11 @@ Launch launch_in(const fs::path& folder, const Interrupted& run) {
 const StepTexts& uninterrupted() {
   static const StepTexts steps = [] {
     const ScratchFolder scratch;
-    const Interrupted alone{
-        .starter = Starter::kAlone, .ranks = 1, .zero_stage = 0, .save_steps = 0};
+    const Interrupted alone{.starter = Starter::kAlone,
+                            .ranks = 1,
+                            .zero_stage = 0,
+                            .steps = kLongest,
+                            .save_steps = 0};
     run_reference(launch_in(scratch.path(), alone), scratch.path() / "job");
     return steps_in(scratch.path() / "output");
   }();

@@ -9,6 +9,8 @@
 
 namespace fm::system {
 
+constexpr int kLongest = 2000;  // steps; 2 ms each on a fast machine
+
 struct Interrupted {
   Starter starter = Starter::kByHand;
   int ranks = 2;
@@ -29,7 +31,7 @@ class LongRun : public SystemCase {
   Ended resume_to_the_end(const Interrupted& run);
 };
 
-// Losses and norms of 400 steps without interruption.
+// Losses and norms of kLongest steps without interruption.
 const StepTexts& uninterrupted();
 
 }  // namespace fm::system

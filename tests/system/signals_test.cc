@@ -13,7 +13,8 @@ enum class To : std::uint8_t { kEveryRank, kOneRank, kLauncher };
 struct Terminated {
   Starter starter;
   To to;
-  int code;  // of what was started
+  int code;   // of what was started
+  int steps;  // of the run: it must last beyond the signal
 };
 
 void PrintTo(const Terminated& at, std::ostream* out) { *out << name_of(at.starter); }
@@ -39,7 +40,7 @@ std::string name_of_case(const testing::TestParamInfo<Terminated>& at) {
 class Term : public Signals, public testing::WithParamInterface<Terminated> {};
 
 TEST_P(Term, SavesExits75AndTheNextStartLosesNothing) {
-  const Interrupted run{.starter = GetParam().starter, .save_steps = 0};
+  const Interrupted run{.starter = GetParam().starter, .steps = GetParam().steps, .save_steps = 0};
   const std::unique_ptr<Job> job = start(launch_of(run));
   wait_for_step(*job, output(), 60);
   send(*job, GetParam().to, SIGTERM);
@@ -50,24 +51,25 @@ TEST_P(Term, SavesExits75AndTheNextStartLosesNothing) {
   ASSERT_LT(last, run.steps) << "the signal came after the end";
   EXPECT_EQ(content_of(output() / "latest"), core::concat("global_step", last));
 
-  const Ended second = resume_to_the_end({.save_steps = 0});
+  const Ended second = resume_to_the_end({.steps = run.steps, .save_steps = 0});
   EXPECT_EQ(occurrences(second.out, core::concat("resuming at step ", last, ",")), 1) << second.out;
 }
 
-// What a launcher returns after a signal of its own is its affair: 1 with both. mpirun gives ranks
-// one second from SIGTERM to SIGKILL (--mca odls_base_sigkill_timeout N), torchrun thirty.
+// What a launcher returns after a signal of its own is its affair: 1 with both. mpirun waits one
+// second before it passes SIGTERM on, and gives ranks one more until SIGKILL (--mca
+// odls_base_sigkill_timeout N is both); torchrun gives thirty.
 INSTANTIATE_TEST_SUITE_P(All, Term,
-                         testing::Values(Terminated{Starter::kByHand, To::kEveryRank, 75},
-                                         Terminated{Starter::kByHand, To::kOneRank, 75},
-                                         Terminated{Starter::kMpirun, To::kEveryRank, 75},
-                                         Terminated{Starter::kMpirun, To::kLauncher, 1},
-                                         Terminated{Starter::kTorchrun, To::kLauncher, 1}),
+                         testing::Values(Terminated{Starter::kByHand, To::kEveryRank, 75, 400},
+                                         Terminated{Starter::kByHand, To::kOneRank, 75, 400},
+                                         Terminated{Starter::kMpirun, To::kEveryRank, 75, 400},
+                                         Terminated{Starter::kMpirun, To::kLauncher, 1, kLongest},
+                                         Terminated{Starter::kTorchrun, To::kLauncher, 1, 400}),
                          name_of_case);
 
 class Usr1 : public Signals, public testing::WithParamInterface<Terminated> {};
 
 TEST_P(Usr1, SavesAndGoesOn) {
-  const Interrupted run{.starter = GetParam().starter, .save_steps = 0};
+  const Interrupted run{.starter = GetParam().starter, .steps = GetParam().steps, .save_steps = 0};
   const std::unique_ptr<Job> job = start(launch_of(run));
   wait_for_step(*job, output(), 60);
   send(*job, GetParam().to, SIGUSR1);
@@ -81,8 +83,8 @@ TEST_P(Usr1, SavesAndGoesOn) {
   EXPECT_EQ(first_difference(uninterrupted(), steps_in(output()), run.steps), "");
 }
 INSTANTIATE_TEST_SUITE_P(All, Usr1,
-                         testing::Values(Terminated{Starter::kByHand, To::kOneRank, 0},
-                                         Terminated{Starter::kMpirun, To::kLauncher, 0}),
+                         testing::Values(Terminated{Starter::kByHand, To::kOneRank, 0, 400},
+                                         Terminated{Starter::kMpirun, To::kLauncher, 0, kLongest}),
                          name_of_case);
 
 }  // namespace
