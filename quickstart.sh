@@ -5,7 +5,7 @@
 # Arguments go to scripts/setup.sh (--no-apt); TORCH_DIR= names an unpacked LibTorch.
 set -euo pipefail
 cd "$(dirname "$0")"
-steps=${FM_DEMO_STEPS:-300}
+steps=${FM_DEMO_STEPS:-600}
 torch_dir=${TORCH_DIR:-.deps/torch}
 
 say() { printf '\n== %s\n' "$*"; }
@@ -20,7 +20,7 @@ say "3/5 corpus"
 mkdir -p demo
 if [ ! -s demo/corpus.jsonl ]; then
   standard_library=$(ls -d /usr/include/c++/* | sort -V | tail -1)
-  python3 scripts/collect_corpus.py demo/corpus.jsonl 16 "$torch_dir/include" "$standard_library"
+  python3 scripts/collect_corpus.py demo/corpus.jsonl 8 "$torch_dir/include" "$standard_library"
 fi
 
 say "4/5 train: $steps steps, 2 ranks, ZeRO-2 (stop and start again as you like: it resumes)"
@@ -38,5 +38,5 @@ fi
 
 say "5/5 200 bytes from the trained model"
 build/fmengine-generate --ckpt demo/run/hf --prompt "#include <" --max_new_tokens 200 \
-  --temperature 0.7 --seed 1
+  --temperature 0.5 --seed 1
 printf '\n\ncheckpoint:          demo/run/%s\nHugging Face folder: demo/run/hf\n' "$(cat demo/run/latest)"

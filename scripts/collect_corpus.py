@@ -1,7 +1,8 @@
-"""collect_corpus.py OUT LIMIT_MB FOLDER...: C++ headers as JSONL, one {"text": ...} per file.
+"""collect_corpus.py OUT LIMIT_KB FOLDER...: C++ headers as JSONL, one {"text": ...} per file.
 
-The order depends on the paths inside the folders only, so every machine gets the same mix from the
-same packages; files that are no UTF-8 are left out.
+Headers above LIMIT_KB are left out: a minute of training learns short declarations, not long
+tables. So are files that are no UTF-8. The order depends on the paths inside the folders only, so
+every machine gets the same text from the same packages.
 """
 
 import hashlib
@@ -32,12 +33,12 @@ def documents(folders):
 
 
 def main():
-    out, limit = sys.argv[1], int(sys.argv[2]) * 1_000_000
+    out, limit = sys.argv[1], int(sys.argv[2]) * 1_000
     written = count = 0
     with open(out + ".part", "w", encoding="utf-8") as file:
         for text in documents(sys.argv[3:]):
-            if written + len(text) > limit:
-                break
+            if len(text) > limit:
+                continue
             file.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
             written += len(text)
             count += 1
