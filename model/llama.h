@@ -36,8 +36,8 @@ struct LlamaConfig {
   std::string json;  // the source text of config.json, for writing it back with few changes
 };
 
-// Reads a Hugging Face config.json (all four spellings of RoPE). UserError (10) names the file,
-// the key and what is supported; MissingFile is exit code 11.
+// Reads a Hugging Face config.json (all four spellings of RoPE). A UserError names the file: exit
+// code 10 with the key and what is supported, 11 when the file is missing or not a JSON object.
 LlamaConfig read_llama_config(const std::filesystem::path& config_json);
 
 Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay);

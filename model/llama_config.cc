@@ -23,6 +23,7 @@ class Reader {
 
   // A key set to null counts as absent, as in transformers.
   bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
+  bool empty() const { return object_.empty(); }
   std::string where(const char* key) const { return file_ + ", key " + prefix_ + key; }
 
   const Json& required(const char* key) const {
@@ -116,10 +117,11 @@ void read_sizes(const Reader& at, LlamaConfig& config) {
   FM_USER_CHECK(config.heads % config.kv_heads == 0, at.where("num_key_value_heads"),
                 ": must divide num_attention_heads (num_key_value_heads=", config.kv_heads,
                 ", num_attention_heads=", config.heads, ")");
-  FM_USER_CHECK(
-      at.has("head_dim") || config.hidden % config.heads == 0, at.where("num_attention_heads"),
-      ": must divide hidden_size, or head_dim must be given (num_attention_heads=", config.heads,
-      ", hidden_size=", config.hidden, ")");
+  // The arithmetic would allow it where head_dim is given.
+  FM_USER_CHECK(config.hidden % config.heads == 0, at.where("num_attention_heads"),
+                ": must divide hidden_size, otherwise transformers does not load what is exported "
+                "(num_attention_heads=",
+                config.heads, ", hidden_size=", config.hidden, ")");
   config.head_dim = at.size_or("head_dim", config.hidden / config.heads);
   FM_USER_CHECK(config.head_dim % 2 == 0, at.where("head_dim"),
                 ": must be even for rotary embedding (head_dim=", config.head_dim,
@@ -145,23 +147,24 @@ void read_scaling(const Reader& at, RopeConfig& rope) {
                 ", low_freq_factor=", rope.low_freq_factor, ")");
 }
 
+// transformers 5 writes rope_parameters; earlier versions rope_theta and rope_scaling. Where both
+// objects stand, rope_scaling alone rules unless it is empty (convert_rope_params_to_dict).
 RopeConfig read_rope(const Reader& at) {
   RopeConfig rope;
   rope.theta = at.positive_or("rope_theta", rope.theta);
-  // transformers 5 writes rope_parameters; earlier versions rope_theta and rope_scaling.
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!at.has(key)) continue;
-    const Reader inner = at.inner(key);
-    rope.theta = inner.positive_or("rope_theta", rope.theta);
-    const double rotary = inner.number_or("partial_rotary_factor", 1.0);
-    FM_USER_CHECK(rotary == 1.0, inner.where("partial_rotary_factor"), ": supported is 1 (value ",
-                  rotary, ")");
-    for (const char* layer_type : {"full_attention", "sliding_attention"}) {
-      FM_USER_CHECK(!inner.has(layer_type), inner.where(layer_type),
-                    ": parameters per layer type are not part of Llama; give one set");
-    }
-    read_scaling(inner, rope);
+  const bool scaling_rules = at.has("rope_scaling") && !at.inner("rope_scaling").empty();
+  const char* key = scaling_rules ? "rope_scaling" : "rope_parameters";
+  if (!at.has(key)) return rope;
+  const Reader inner = at.inner(key);
+  rope.theta = inner.positive_or("rope_theta", rope.theta);
+  const double rotary = inner.number_or("partial_rotary_factor", 1.0);
+  FM_USER_CHECK(rotary == 1.0, inner.where("partial_rotary_factor"), ": supported is 1 (value ",
+                rotary, ")");
+  for (const char* layer_type : {"full_attention", "sliding_attention"}) {
+    FM_USER_CHECK(!inner.has(layer_type), inner.where(layer_type),
+                  ": parameters per layer type are not part of Llama; give one set");
   }
+  read_scaling(inner, rope);
   return rope;
 }
 

@@ -115,6 +115,45 @@ TEST_F(ConfigFile, FourSpellingsOfRopeMeanTheSame) {
             7.0);
 }
 
+// Expected: LlamaConfig.rope_parameters of transformers 5.23 for the same file.
+TEST_F(ConfigFile, OneOfTwoRopeObjectsRulesAlone) {
+  const std::string parameters =
+      R"("rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0})";
+  const std::string scaling = R"("rope_scaling": {"type": "linear", "factor": 2.0)";
+  RopeConfig rope = with(scaling + "}, " + parameters).rope;
+  EXPECT_EQ(rope.factor, 2.0);
+  EXPECT_EQ(rope.theta, 10000.0);
+  EXPECT_EQ(with(R"("rope_theta": 7.0, )" + scaling + "}, " + parameters).rope.theta, 7.0);
+  EXPECT_EQ(with(scaling + R"(, "rope_theta": 3.0}, )" + parameters).rope.theta, 3.0);
+  rope = with(R"("rope_scaling": {"rope_type": "default"}, )" + parameters).rope;
+  EXPECT_EQ(rope.type, RopeConfig::Type::kDefault);
+  EXPECT_EQ(rope.theta, 10000.0);
+  for (const char* nothing : {"{}", "null"}) {
+    rope = with(std::string(R"("rope_scaling": )") + nothing + ", " + parameters).rope;
+    EXPECT_EQ(rope.factor, 4.0) << nothing;
+    EXPECT_EQ(rope.theta, 500.0) << nothing;
+  }
+}
+
+TEST_F(ConfigFile, FactorsOfLlama3AreReadNotAssumed) {
+  const RopeConfig rope =
+      with(R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 2.0,
+              "high_freq_factor": 5.0, "original_max_position_embeddings": 4096})")
+          .rope;
+  EXPECT_EQ(rope.low_freq_factor, 2.0);
+  EXPECT_EQ(rope.high_freq_factor, 5.0);
+  EXPECT_EQ(rope.original_max_position_embeddings, 4096);
+}
+
+TEST_F(ConfigFile, RopeTypeRulesOverType) {
+  EXPECT_EQ(with(R"("rope_scaling": {"type": "dynamic", "rope_type": "linear", "factor": 2.0})")
+                .rope.type,
+            RopeConfig::Type::kLinear);
+  EXPECT_EQ(with(R"("rope_scaling": {"type": "linear", "rope_type": "default", "factor": 2.0})")
+                .rope.type,
+            RopeConfig::Type::kDefault);
+}
+
 TEST_F(ConfigFile, OtherArchitecturesAreRefusedByName) {
   refused_key(R"("model_type": "qwen2")", {"model_type", "qwen2", "llama"});
   refused_key(R"("hidden_act": "gelu")", {"hidden_act", "gelu", "silu"});
@@ -139,11 +178,21 @@ TEST_F(ConfigFile, OtherRopesAreRefusedByName) {
   refused_key(R"("rope_parameters": {"full_attention": {"rope_type": "default"}})",
               {"rope_parameters.full_attention"});
   refused_key(R"("rope_scaling": 4)", {"rope_scaling", "object"});
+  refused_key(R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5})",
+              {"rope_parameters.partial_rotary_factor", "0.5"});
+  for (const char* high : {"2.0", "1.5"}) {
+    refused_key(R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 2.0,
+                    "original_max_position_embeddings": 64, "high_freq_factor": )" +
+                    std::string(high) + "}",
+                {"rope_scaling.high_freq_factor", "low_freq_factor"});
+  }
 }
 
 TEST_F(ConfigFile, SizesThatDoNotFitAreRefusedWithTheirValues) {
   refused_key(R"("num_key_value_heads": 4)", {"num_key_value_heads", "4", "6"});
-  refused_key(R"("num_attention_heads": 7)", {"num_attention_heads", "7", "96"});
+  refused_key(R"("num_attention_heads": 7)", {"num_attention_heads", "7", "96", "transformers"});
+  refused_key(R"("num_attention_heads": 7, "head_dim": 16)",
+              {"num_attention_heads", "7", "96", "transformers"});
   refused_key(R"("head_dim": 15)", {"head_dim", "15"});
   refused_key(R"("hidden_size": 0)", {"hidden_size", "0"});
   refused_key(R"("vocab_size": -5)", {"vocab_size", "-5"});
@@ -151,6 +200,12 @@ TEST_F(ConfigFile, SizesThatDoNotFitAreRefusedWithTheirValues) {
   refused_key(R"("intermediate_size": "big")", {"intermediate_size", "big"});
   refused_key(R"("rms_norm_eps": 0)", {"rms_norm_eps"});
   refused_key(R"("tie_word_embeddings": "yes")", {"tie_word_embeddings", "yes"});
+}
+
+TEST_F(ConfigFile, SizesEndWhereTokenIdsEnd) {
+  EXPECT_EQ(with(R"("vocab_size": 2147483647)").vocab, 2147483647);
+  refused_key(R"("vocab_size": 2147483648)", {"vocab_size", "2147483648"});
+  refused_key(R"("vocab_size": 18446744073709551615)", {"vocab_size", "18446744073709551615"});
 }
 
 TEST_F(ConfigFile, MissingKeysAreNamed) {

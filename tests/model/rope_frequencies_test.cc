@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
+#include <cmath>
+#include <thread>
+
 namespace fm::model {
 namespace {
 
@@ -36,6 +40,19 @@ TEST(RopeFrequencies, Llama3ScalingEqualsTransformers) {
                          0x1.be2188p-18F, 0x1.2aefa4p-19F, 0x1.909caap-21F}));
 }
 
+TEST(RopeFrequencies, Llama3BandEndsFollowFromItsFactors) {
+  const RopeConfig config{.type = RopeConfig::Type::kLlama3,
+                          .theta = 500000.0,
+                          .factor = 8.0,
+                          .low_freq_factor = 2.0,
+                          .high_freq_factor = 5.0,
+                          .original_max_position_embeddings = 4096};
+  EXPECT_EQ(rope_frequencies(config, 24),
+            (Frequencies{0x1p+0F, 0x1.571288p-2F, 0x1.cbc2aap-4F, 0x1.34119p-5F, 0x1.9cd9d2p-7F,
+                         0x1.7cf0bap-10F, 0x1.72ba42p-13F, 0x1.f0d27p-15F, 0x1.4ce6ecp-16F,
+                         0x1.be2188p-18F, 0x1.2aefa4p-19F, 0x1.909caap-21F}));
+}
+
 TEST(RopeTables, EqualTransformersAtAFarPosition) {
   RopeTables tables({.theta = 10000.0}, 24);
   const kernels::RopeTable table = tables.get(201);
@@ -59,6 +76,26 @@ TEST(RopeTables, HandedOutTablesSurviveLongerOnes) {
   EXPECT_EQ(small.cos[9 * 4], before);
   EXPECT_EQ(large.cos[9 * 4], before);
   EXPECT_EQ(tables.get(10).cos, large.cos);
+}
+
+// Every thread asks for ever longer tables, so that each call may be the one that makes one.
+TEST(RopeTables, AnyThreadMayAsk) {
+  constexpr int kThreads = 8;
+  RopeTables tables({}, 4);
+  std::barrier start(kThreads);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      start.arrive_and_wait();
+      for (std::int64_t positions = 1; positions <= 4096; positions *= 2) {
+        const kernels::RopeTable table = tables.get(positions);
+        const std::int64_t last = positions - 1;  // the first frequency of every table is 1
+        EXPECT_EQ(table.cos[last * 2], static_cast<float>(std::cos(static_cast<double>(last))));
+        EXPECT_EQ(table.sin[last * 2], static_cast<float>(std::sin(static_cast<double>(last))));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace
