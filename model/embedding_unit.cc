@@ -30,7 +30,6 @@ UnitSizes EmbeddingUnit::sizes(core::BatchShape shape) const {
 
 void EmbeddingUnit::forward(const Weights& weights, const UnitInput& input, const Saved&,
                             core::Arena&, float* output_BTD) const {
-  if (output_BTD == nullptr) return;
   for (const std::int32_t token : tokens_of(input)) {
     FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
   }

@@ -123,11 +123,11 @@ UnitSizes LlamaBlock::sizes(core::BatchShape shape) const {
   const Shapes shapes = shapes_of(shape);
   const std::int64_t N = shape.tokens();
   const auto rounded = core::Arena::aligned;
-  const std::int64_t wide = std::max(N * config_.ffn, N * shapes.q.out);
+  const std::int64_t mlp = rounded(N * config_.hidden) + rounded(N * config_.ffn);
   return {.input = N * config_.hidden,
           .kept = Kept(shapes, config_.heads, nullptr).elements,
           .parked = Parked(shapes, nullptr).elements,
-          .scratch = rounded(N * config_.hidden) + rounded(wide)};
+          .scratch = std::max(mlp, rounded(N * shapes.q.out))};
 }
 
 double LlamaBlock::forward_flops(core::BatchShape shape) const {

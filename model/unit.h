@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "core/arena.h"
@@ -58,8 +57,8 @@ class Unit {
   // Floating-point operations of one forward (multiply-adds count two); backward is twice that.
   virtual double forward_flops(core::BatchShape shape) const = 0;
 
-  // saved.input_BTD -> output_BTD; fills saved.kept. output_BTD null: only fill saved.kept
-  // (recomputation), skipping what only the output needs.
+  // saved.input_BTD -> output_BTD; fills saved.kept. output_BTD null (never for the embedding):
+  // only fill saved.kept (recomputation), skipping what only the output needs.
   virtual void forward(const Weights& weights, const UnitInput& input, const Saved& saved,
                        core::Arena& scratch, float* output_BTD) const = 0;
   // Gradient of the input; parks the operands of W. dinput_BTD is null for the embedding.

@@ -19,8 +19,8 @@ LlamaConfig odd_config() {
   return config;
 }
 
-UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape)
-    : model_(make_llama(config, {})) {
+UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::NoDecay& no_decay)
+    : model_(make_llama(config, no_decay)) {
   std::mt19937 bits(11);
   std::normal_distribution<float> normal;
   const auto vocab = static_cast<std::uint32_t>(config.vocab);
@@ -66,40 +66,43 @@ Weights UnitRun::weights_of(int unit) {
   return {weights(unit), model_.tied && unit == model_.head_unit() ? weights(0) : nullptr};
 }
 
-core::Arena UnitRun::arena() { return core::Arena(scratch_.floats()); }
+core::Arena UnitRun::arena(int unit) {
+  const std::int64_t announced = model_.sizes(unit, input_.shape).scratch;
+  return core::Arena(scratch_.floats().first(static_cast<std::size_t>(announced)));
+}
 
 void UnitRun::forward(int unit, float* output) {
-  core::Arena scratch = arena();
+  core::Arena scratch = arena(unit);
   model_.units[index(unit)]->forward(weights_of(unit), input_, saved(unit), scratch, output);
 }
 
 double UnitRun::loss(double scale, Write write) {
-  core::Arena scratch = arena();
   const int head = model_.head_unit();
+  core::Arena scratch = arena(head);
   const Gradients gradients_of_head{gradients(head), model_.tied ? tied_gradients() : nullptr};
   return model_.head->loss(weights_of(head), input_, input_of(head), scale, gradients_of_head,
                            write, scratch);
 }
 
 double UnitRun::evaluate() {
-  core::Arena scratch = arena();
   const int head = model_.head_unit();
+  core::Arena scratch = arena(head);
   return model_.head->evaluate(weights_of(head), input_, input_of(head), scratch);
 }
 
 void UnitRun::logits(const float* hidden_D, float* logits_V) {
-  core::Arena scratch = arena();
+  core::Arena scratch = arena(model_.head_unit());
   model_.head->logits(weights_of(model_.head_unit()), hidden_D, logits_V, scratch);
 }
 
 void UnitRun::backward_input(int unit, float* doutput, float* dinput) {
-  core::Arena scratch = arena();
+  core::Arena scratch = arena(unit);
   model_.units[index(unit)]->backward_input(weights_of(unit), input_, saved(unit), scratch, doutput,
                                             dinput);
 }
 
 void UnitRun::backward_weight(int unit, Write write) {
-  core::Arena scratch = arena();
+  core::Arena scratch = arena(unit);
   model_.units[index(unit)]->backward_weight(weights_of(unit), input_, saved(unit), scratch,
                                              {gradients(unit), nullptr}, write);
 }

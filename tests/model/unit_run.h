@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "core/buffer.h"
@@ -15,13 +15,16 @@ namespace fm::model {
 LlamaConfig odd_config();
 
 // Invariant: buffers live as long as the run; every gradient starts as NaN, so that a kAssign that
-//            reads old values or a missing write is seen.
+//            reads old values or a missing write is seen. A call gets the scratch that its unit
+//            announced, not more.
 class UnitRun {
  public:
-  UnitRun(const LlamaConfig& config, core::BatchShape shape);
+  UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::NoDecay& no_decay = {});
 
   const Model& model() const { return model_; }
   const UnitInput& input() const { return input_; }
+  std::span<std::int32_t> tokens_BT() { return token_ids_; }
+  std::span<std::int32_t> labels_BT() { return label_ids_; }
   std::int64_t tokens() const { return input_.shape.tokens(); }
   std::int64_t hidden_elements() const { return tokens() * model_.hidden; }
 
@@ -57,7 +60,7 @@ class UnitRun {
   static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
   Saved saved(int unit);
   Weights weights_of(int unit);
-  core::Arena arena();
+  core::Arena arena(int unit);
 
   core::Ledger ledger_;
   Model model_;

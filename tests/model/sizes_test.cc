@@ -1,0 +1,78 @@
+// What units announce, against formulas written from the shapes of their matrices.
+#include <gtest/gtest.h>
+
+#include "model/llama_head.h"
+#include "tests/model/unit_run.h"
+
+namespace fm::model {
+namespace {
+
+constexpr core::BatchShape kShape{.batch = 2, .seq_len = 13};
+constexpr std::int64_t N = 26;  // tokens
+constexpr std::int64_t D = 96;
+constexpr std::int64_t F = 250;
+constexpr std::int64_t V = 777;
+constexpr std::int64_t kRounding = 15;  // an array ends on 64 bytes
+
+Model model_with(std::int64_t head_dim) {
+  LlamaConfig config = odd_config();  // 6 query heads, 2 key and value heads
+  config.head_dim = head_dim;
+  return make_llama(config, {});
+}
+
+std::int64_t rounded(std::int64_t elements) { return (elements + kRounding) / 16 * 16; }
+
+TEST(Sizes, BlockKeepsAndParksWhatItsFormulaSays) {
+  for (const std::int64_t head_dim : {16, 24, 64}) {
+    const std::int64_t q = 6 * head_dim;
+    const std::int64_t kv = 2 * head_dim;
+    const UnitSizes sizes = model_with(head_dim).sizes(1, kShape);
+    EXPECT_EQ(sizes.input, N * D);
+    // Both rstd, logsumexp per head, q, k, v, attended, x_mid, gate, up.
+    const std::int64_t kept = N * (2 + 6 + q + 2 * kv + q + D + 2 * F);
+    EXPECT_GE(sizes.kept, kept);
+    EXPECT_LE(sizes.kept, kept + 10 * kRounding);
+    // dy, dx_mid, dgate, dup, dq, dk, dv and the gradients of both norms.
+    const std::int64_t parked = N * (2 * D + 2 * F + q + 2 * kv) + 2 * D;
+    EXPECT_GE(sizes.parked, parked);
+    EXPECT_LE(sizes.parked, parked + 9 * kRounding);
+  }
+}
+
+TEST(Sizes, BlockScratchIsTheWiderOfTheMlpAndTheHeads) {
+  const std::int64_t mlp = rounded(N * D) + rounded(N * F);  // a normed input and a product
+  EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, mlp);
+  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64);  // gradient of the attention
+}
+
+TEST(Sizes, EmbeddingParksItsGradient) {
+  const UnitSizes sizes = model_with(16).sizes(0, kShape);
+  EXPECT_EQ(sizes.input, 0);
+  EXPECT_EQ(sizes.kept, 0);
+  EXPECT_EQ(sizes.parked, N * D);
+  EXPECT_EQ(sizes.scratch, 0);
+}
+
+TEST(Sizes, HeadNeedsOneChunk) {
+  const UnitSizes sizes = model_with(16).sizes(3, kShape);
+  EXPECT_EQ(sizes.input, N * D);
+  EXPECT_EQ(sizes.kept, 0);
+  EXPECT_EQ(sizes.parked, 0);
+  // rstd, normed rows and their gradient, logits; the gradient of the norm.
+  EXPECT_EQ(sizes.scratch, rounded(N) + 2 * rounded(N * D) + rounded(N * V) + D);
+  LlamaConfig config = odd_config();
+  config.vocab = 70001;  // 64 rows at a time
+  EXPECT_EQ(make_llama(config, {}).head->sizes({.batch = 2, .seq_len = 65}).scratch,
+            64 + 2 * 64 * D + 64 * 70001 + D);
+}
+
+TEST(Flops, FollowFromTheMatrices) {
+  const Model model = model_with(24);  // q, attention output: 144 wide, keys and values: 48
+  const double per_token = 2.0 * (96 * 144 + 2 * 96 * 48 + 144 * 96 + 3 * 96 * 250);
+  const double attention = 4.0 * 144 * 13;
+  EXPECT_DOUBLE_EQ(model.units[1]->forward_flops(kShape), 26.0 * (per_token + attention));
+  EXPECT_DOUBLE_EQ(model.head->forward_flops(kShape), 26.0 * 2.0 * 96 * 777);
+}
+
+}  // namespace
+}  // namespace fm::model
