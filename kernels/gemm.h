@@ -34,7 +34,8 @@ void gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Targ
 // Library, version and instruction set for the banner, e.g. "oneDNN 2.6.3 (avx512_core_amx)".
 std::string gemm_library();
 
-// Threads that kernels called by this thread use. One per rank unless told otherwise.
+// Threads that kernels called by this thread use: OpenMP's default (OMP_NUM_THREADS, else all
+// cores) until set.
 void set_kernel_threads(int threads);
 int kernel_threads();
 

@@ -74,11 +74,31 @@ TEST(Gemm, RepeatsItselfBitForBitFromSeveralThreads) {
   for (const Floats& result : results) EXPECT_EQ(result, results[0]);
 }
 
-TEST(Gemm, NamesItsLibraryAndKeepsThreadsPerCaller) {
-  EXPECT_TRUE(gemm_library().starts_with("oneDNN 2."));
+TEST(Gemm, TwoThreadsRepeatTheSameBitsAndAgreeWithOne) {
+  const Floats a = random_values(256 * 512, 1);
+  const Floats b = random_values(512 * 256, 2);
+  const auto product = [&](int threads) {
+    Floats result(256 * 256);
+    std::thread([&] {
+      set_kernel_threads(threads);
+      EXPECT_EQ(kernel_threads(), threads);
+      gemm({256, 256, 512}, {a.data(), 512}, {b.data(), 256}, {result.data(), 256});
+    }).join();
+    return result;
+  };
+  const Floats first = product(2);
+  EXPECT_EQ(product(2), first);
+  EXPECT_LT(difference(to_double(product(1)), first), 1e-6);
+}
+
+TEST(Gemm, NamesItsLibrary) { EXPECT_TRUE(gemm_library().starts_with("oneDNN 2.")); }
+
+TEST(KernelThreads, BelongToTheCaller) {
   set_kernel_threads(1);
-  EXPECT_EQ(kernel_threads(), 1);
-  std::thread([] { set_kernel_threads(3); }).join();
+  std::thread([] {
+    set_kernel_threads(3);
+    EXPECT_EQ(kernel_threads(), 3);
+  }).join();
   EXPECT_EQ(kernel_threads(), 1);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "kernels/gemm.h"
@@ -90,11 +91,40 @@ TEST(Attention, TheFutureChangesNothing) {
   for (std::size_t i = 0; i < 500 * 16; ++i) ASSERT_EQ(at.out[i], before[i]) << i;
 }
 
-TEST(Attention, KeepsTheCallersThreadCount) {
-  kernels::set_kernel_threads(1);
-  Problem at({.batch = {1, 4}, .heads = 2, .kv_heads = 1, .head_dim = 8});
-  at.forward();
-  EXPECT_EQ(kernels::kernel_threads(), 1);
+// LibTorch changes the thread count of every thread that it meets for the first time.
+TEST(Attention, KeepsTheThreadCountOfAThreadThatIsNewToIt) {
+  for (const int threads : {1, 3, 5}) {
+    std::thread([threads] {
+      kernels::set_kernel_threads(threads);
+      Problem at({.batch = {1, 4}, .heads = 2, .kv_heads = 1, .head_dim = 8});
+      at.forward();
+      EXPECT_EQ(kernels::kernel_threads(), threads);
+    }).join();
+  }
+}
+
+TEST(Attention, TwoThreadsRepeatTheSameBitsAndAgreeWithOne) {
+  const auto run = [](int threads) {
+    Problem at({.batch = {2, 129}, .heads = 6, .kv_heads = 2, .head_dim = 16});
+    const Floats dout = random_values(static_cast<std::int64_t>(at.q.size()), 4);
+    Floats dq(at.q.size()), dk(at.k.size()), dv(at.v.size());
+    std::thread([&] {
+      kernels::set_kernel_threads(threads);
+      at.forward();
+      attention_backward(at.shape,
+                         {at.q.data(), at.k.data(), at.v.data(), at.out.data(), at.logsumexp.data(),
+                          dout.data(), dq.data(), dk.data(), dv.data()});
+    }).join();
+    return std::vector<Floats>{at.out, dq, dk, dv};
+  };
+  const std::vector<Floats> first = run(2);
+  EXPECT_EQ(run(2), first);
+  const std::vector<Floats> alone = run(1);
+  for (std::size_t part = 0; part < first.size(); ++part) {
+    for (std::size_t i = 0; i < first[part].size(); ++i) {
+      ASSERT_NEAR(first[part][i], alone[part][i], 1e-5) << part << " " << i;
+    }
+  }
 }
 
 }  // namespace
