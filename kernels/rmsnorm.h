@@ -8,7 +8,7 @@ namespace fm::kernels {
 // rstd [rows] of x [rows, width].
 void rmsnorm_rstd(RowShape shape, const float* x, double eps, float* rstd);
 
-// y [rows, width] from x, weight [width] and rstd [rows]. y may be x.
+// y [rows, width] from x, weight [width] and rstd [rows]; y overlaps no input.
 void rmsnorm_apply(RowShape shape, const float* x, const float* weight, const float* rstd,
                    float* y);
 
@@ -18,7 +18,7 @@ struct RmsnormBackward {
   const float* rstd = nullptr;      // [rows], of the forward
   const float* dy = nullptr;        // [rows, width]
   const float* residual = nullptr;  // [rows, width] added to dx, or null
-  float* dx = nullptr;              // [rows, width]; may be x, dy or residual
+  float* dx = nullptr;              // [rows, width]; may be x
   float* dweight_sum = nullptr;     // [width]; added to, row after row in fp32
 };
 

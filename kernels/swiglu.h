@@ -5,15 +5,15 @@
 
 namespace fm::kernels {
 
-// y [count]; may be gate or up.
+// y [count] overlaps neither input.
 void swiglu(std::int64_t count, const float* gate, const float* up, float* y);
 
 struct SwigluBackward {
   const float* gate = nullptr;  // [count], of the forward
   const float* up = nullptr;
   const float* dy = nullptr;
-  float* dgate = nullptr;  // may be dy (or gate)
-  float* dup = nullptr;    // may be dy (or up), when dgate is not
+  float* dgate = nullptr;  // may be dy
+  float* dup = nullptr;
 };
 
 // dup = dy * silu(gate); dgate = dy * up * s * (1 + gate * (1 - s)) with s = sigmoid(gate).

@@ -87,6 +87,22 @@ TEST(Adamw, GradientScaleIsFoldedIn) {
             2e-7);
 }
 
+TEST(Adamw, GradientScaleSparesTheL2Term) {
+  const State state = after_adamw(WeightDecay::kL2, 0.25F);
+  EXPECT_LT(
+      difference({0.473104089127852, -1.2219558805258532, 1.977827612265371, -0.01109139517951764},
+                 state.param),
+      2e-7);
+  EXPECT_LT(difference({0.05166690758536427, -0.03202177543398189, 0.016735009477697835,
+                        7.75361451764029e-05},
+                       state.first),
+            2e-7);
+  EXPECT_LT(difference({0.003713905773417053, 0.0009655367191594158, 0.004748173658742475,
+                        1.0774733521930287e-07},
+                       state.second),
+            2e-7);
+}
+
 TEST(Adamw, AnyCutGivesTheSameBits) {
   const Floats grad = random_values(301, 1);
   const AdamwStep rule{.lr = 0.01, .weight_decay = 0.1, .correction1 = 0.1, .correction2 = 0.001};
@@ -130,6 +146,35 @@ TEST(Sgd, NesterovEqualsTorch) {
   EXPECT_LT(difference({0.19022731167122436, -1.239041698224415, 2.1798768291983923,
                         -0.005976739282709502},
                        state.param),
+            2e-7);
+}
+
+TEST(Sgd, GradientScaleIsFoldedIntoMomentum) {
+  const State state = after_sgd(
+      {.lr = 0.1, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01, .grad_scale = 0.25F});
+  EXPECT_LT(difference({0.4662751109539078, -1.2388516717357874, 1.9952499191419246,
+                        -0.003398285780852423},
+                       state.param),
+            2e-7);
+  EXPECT_LT(difference({0.28551988988376314, -0.02777703122703708, -0.19943269916576564,
+                        0.002336536466531876},
+                       state.first),
+            2e-7);
+}
+
+TEST(Sgd, GradientScaleIsFoldedIntoNesterov) {
+  const State state = after_sgd({.lr = 0.1,
+                                 .momentum = 0.9,
+                                 .weight_decay = 0.01,
+                                 .lookahead = Lookahead::kNesterov,
+                                 .grad_scale = 0.25F});
+  EXPECT_LT(difference({0.41954366584568104, -1.2397275193757913, 2.032916559011098,
+                        -0.0037261058676452507},
+                       state.param),
+            2e-7);
+  EXPECT_LT(difference({0.39743175843281914, -0.017943976225206566, -0.3181500519726272,
+                        0.002999948072714408},
+                       state.first),
             2e-7);
 }
 

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "core/check.h"
 #include "core/tree.h"
 #include "kernels/add.h"

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "model/llama.h"
 
@@ -87,6 +86,20 @@ TEST(InitParameter, SliceEqualsTheWhole) {
         std::equal(slice.begin(), slice.end(), whole.begin() + static_cast<std::ptrdiff_t>(first)))
         << first;
   }
+}
+
+// The first two blocks, recomputed with Python's integers and math module: key = FNV-1a of the
+// name (seed 0 mixes nothing in) = 0xa88fd795d5c6d156; words w0 .. w3 = philox4x32-10(key, block),
+// checked against Random123's known answers; u = ((w >> 8) + 1) / 2^24; the values are
+// 0.02 sqrt(-2 ln u0) {cos, sin}(2 pi u1), then the same of u2 and u3.
+TEST(InitParameter, EqualsPhiloxAndBoxMullerDoneElsewhere) {
+  const std::vector<float> expected = {-0x1.fe308p-8F, 0x1.ad2ec4p-6F,  -0x1.84c17cp-10F,
+                                       -0x1.fa3dap-6F, -0x1.217ebcp-7F, 0x1.023e9p-7F,
+                                       0x1.a7928ep-8F, -0x1.271d02p-5F};
+  std::vector<float> out(8);
+  init_parameter(entry("model.embed_tokens.weight", core::ParamKind::kEmbedding), 0, 0.02,
+                 core::Elements(0), out);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_FLOAT_EQ(out[i], expected[i]) << i;
 }
 
 TEST(InitParameter, IsNormalWithTheGivenRange) {
