@@ -32,7 +32,7 @@ class Case:
     schedule: str = "1f1b"
 
     def reference_key(self):
-        """Layouts of one key must give the losses of one reference run."""
+        """Layouts of one key must give the losses of one reference run (of the same programs)."""
         batch = (self.seq_len, self.micro_batch, self.steps)
         return (self.shape, *batch, self.data_ranks, self.accumulation)
 

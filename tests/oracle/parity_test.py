@@ -17,6 +17,8 @@ import compare
 import hf_loss
 import train_reference
 
+SOURCES = os.path.dirname(os.path.abspath(__file__))
+
 
 class Engine:
     def __init__(self, case, build, reference, work):
@@ -74,10 +76,19 @@ class Engine:
         return os.path.join(self.work, output)
 
 
+def reference_name(case, sources):
+    """Changes with the case, with any program in `sources` and with the versions required there."""
+    key = hashlib.sha256(repr(case.reference_key()).encode())
+    for name in sorted(os.listdir(sources)):
+        if name.endswith(".py") or name == "requirements.txt":
+            with open(os.path.join(sources, name), "rb") as file:
+                key.update(name.encode() + hashlib.sha256(file.read()).digest())
+    return f"reference-{key.hexdigest()[:12]}"
+
+
 def shared_reference(case, folder):
     """The folder of the reference run of this case; made by whoever comes first."""
-    key = hashlib.sha256(repr(case.reference_key()).encode()).hexdigest()[:12]
-    reference = os.path.join(folder, f"reference-{key}")
+    reference = os.path.join(folder, reference_name(case, SOURCES))
     os.makedirs(reference, exist_ok=True)
     with open(os.path.join(reference, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

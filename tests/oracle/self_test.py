@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tempfile
 import unittest
 
@@ -10,6 +11,7 @@ import torch
 
 import cases
 import compare
+import parity_test
 import tiny_llama
 
 
@@ -25,9 +27,9 @@ class Comparisons(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def run_pair(self, got, want):
+    def run_pair(self, got, want, got_norm=1.0):
         path = self.folder.name
-        got_lines = [{"step": i + 1, "loss": x, "grad_norm": 1.0} for i, x in enumerate(got)]
+        got_lines = [{"step": i + 1, "loss": x, "grad_norm": got_norm} for i, x in enumerate(got)]
         want_lines = [{"loss": x, "grad_norm": 1.0} for x in want]
         compare.compare_run(
             write_lines(path, "got", got_lines), write_lines(path, "want", want_lines)
@@ -39,6 +41,11 @@ class Comparisons(unittest.TestCase):
     def test_first_loss_is_strict(self):
         with self.assertRaises(compare.Mismatch):
             self.run_pair([7.00002, 6.0], [7.0, 6.0])
+
+    def test_norms_count(self):
+        self.run_pair([7.0, 6.0], [7.0, 6.0], got_norm=1.00005)
+        with self.assertRaisesRegex(compare.Mismatch, "grad_norm"):
+            self.run_pair([7.0, 6.0], [7.0, 6.0], got_norm=1.0002)
 
     def test_every_step_counts(self):
         with self.assertRaises(compare.Mismatch):
@@ -72,6 +79,47 @@ class Comparisons(unittest.TestCase):
         for wrong in (far, nan, other):
             with self.assertRaises(compare.Mismatch):
                 compare.compare_gradients(wrong, want)
+
+    def test_gradients_have_the_same_shape(self):
+        want = self.gradients("want", {"a": torch.ones(2, 3)})
+        turned = self.gradients("turned", {"a": torch.ones(3, 2)})
+        spread = self.gradients("spread", {"a": torch.ones(1, 3)})  # would broadcast
+        for wrong in (turned, spread):
+            with self.assertRaisesRegex(compare.Mismatch, "is not \\[2, 3\\]"):
+                compare.compare_gradients(wrong, want)
+
+    def test_gradients_of_zeros_compare_nothing(self):
+        want = self.gradients("want", {"a": torch.ones(2), "b": torch.zeros(2)})
+        with self.assertRaisesRegex(compare.Mismatch, "b: a gradient of zeros"):
+            compare.compare_gradients(want, want)
+
+
+class References(unittest.TestCase):
+    """A reference run is shared for as long as nothing that it was made of changes."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.sources = os.path.join(folder.name, "oracle")
+        shutil.copytree(parity_test.SOURCES, self.sources)
+
+    def name(self, case="odd_zero3"):
+        return parity_test.reference_name(cases.CASES[case], self.sources)
+
+    def test_layouts_of_one_key_share_it(self):
+        self.assertEqual(self.name("w1_zero0"), self.name("w1_zero3"))
+        self.assertNotEqual(self.name("w1_zero0"), self.name("odd_zero3"))
+
+    def test_it_does_not_depend_on_where_the_sources_are(self):
+        here = parity_test.reference_name(cases.CASES["odd_zero3"], parity_test.SOURCES)
+        self.assertEqual(self.name(), here)
+
+    def test_every_source_and_the_requirements_count(self):
+        for file in ("cases.py", "tiny_llama.py", "train_reference.py", "requirements.txt"):
+            before = self.name()
+            with open(os.path.join(self.sources, file), "a") as source:
+                source.write("# changed\n")
+            self.assertNotEqual(self.name(), before, file)
 
 
 class Tokens(unittest.TestCase):
