@@ -45,46 +45,49 @@ std::int64_t offset_of(const core::ParamTable& table, std::string_view module) {
 
 }  // namespace
 
-// What forward leaves for backward.
+// What forward leaves for backward. In the names: F the width of the MLP, H query heads and K key
+// and value heads of d elements; logsumexp, of B T H, has an order of its own (model/attention.h).
 struct LlamaBlock::Kept {
-  float *rstd1, *q, *k, *v, *attended, *logsumexp, *x_mid, *rstd2, *gate, *up;
+  float *rstd1_BT, *q_BTHd, *k_BTKd, *v_BTKd, *attended_BTHd, *logsumexp, *x_mid_BTD, *rstd2_BT,
+      *gate_BTF, *up_BTF;
   std::int64_t elements;
 
   Kept(const Shapes& shapes, std::int64_t heads, float* base) {
     const std::int64_t N = shapes.q.tokens;
     Carver carver(base);
-    rstd1 = carver.take(N);
-    q = carver.take(N * shapes.q.out);
-    k = carver.take(N * shapes.kv.out);
-    v = carver.take(N * shapes.kv.out);
-    attended = carver.take(N * shapes.o.in);
+    rstd1_BT = carver.take(N);
+    q_BTHd = carver.take(N * shapes.q.out);
+    k_BTKd = carver.take(N * shapes.kv.out);
+    v_BTKd = carver.take(N * shapes.kv.out);
+    attended_BTHd = carver.take(N * shapes.o.in);
     logsumexp = carver.take(N * heads);
-    x_mid = carver.take(N * shapes.o.out);
-    rstd2 = carver.take(N);
-    gate = carver.take(N * shapes.up.out);
-    up = carver.take(N * shapes.up.out);
+    x_mid_BTD = carver.take(N * shapes.o.out);
+    rstd2_BT = carver.take(N);
+    gate_BTF = carver.take(N * shapes.up.out);
+    up_BTF = carver.take(N * shapes.up.out);
     elements = carver.used();
   }
 };
 
 // What backward_input leaves for backward_weight.
 struct LlamaBlock::Parked {
-  float *dy, *dgate, *dup, *dx_mid, *dq, *dk, *dv, *dnorm1, *dnorm2;
+  float *dy_BTD, *dgate_BTF, *dup_BTF, *dx_mid_BTD, *dq_BTHd, *dk_BTKd, *dv_BTKd, *dnorm1_D,
+      *dnorm2_D;
   std::int64_t elements;
 
   Parked(const Shapes& shapes, float* base) {
     const std::int64_t N = shapes.q.tokens;
     const std::int64_t D = shapes.q.in;
     Carver carver(base);
-    dy = carver.take(N * D);
-    dgate = carver.take(N * shapes.up.out);
-    dup = carver.take(N * shapes.up.out);
-    dx_mid = carver.take(N * D);
-    dq = carver.take(N * shapes.q.out);
-    dk = carver.take(N * shapes.kv.out);
-    dv = carver.take(N * shapes.kv.out);
-    dnorm1 = carver.take(D);
-    dnorm2 = carver.take(D);
+    dy_BTD = carver.take(N * D);
+    dgate_BTF = carver.take(N * shapes.up.out);
+    dup_BTF = carver.take(N * shapes.up.out);
+    dx_mid_BTD = carver.take(N * D);
+    dq_BTHd = carver.take(N * shapes.q.out);
+    dk_BTKd = carver.take(N * shapes.kv.out);
+    dv_BTKd = carver.take(N * shapes.kv.out);
+    dnorm1_D = carver.take(D);
+    dnorm2_D = carver.take(D);
     elements = carver.used();
   }
 };
@@ -142,19 +145,21 @@ void LlamaBlock::forward_attention(const float* weights, core::BatchShape shape,
                                    const Kept& kept, float* normed_BTD) const {
   const Shapes shapes = shapes_of(shape);
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
-  kernels::rmsnorm_rstd(rows, x_BTD, config_.rms_norm_eps, kept.rstd1);
-  kernels::rmsnorm_apply(rows, x_BTD, weights + at_.norm1, kept.rstd1, normed_BTD);
-  linear(shapes.q, normed_BTD, weights + at_.q, kept.q);
-  linear(shapes.kv, normed_BTD, weights + at_.k, kept.k);
-  linear(shapes.kv, normed_BTD, weights + at_.v, kept.v);
+  kernels::rmsnorm_rstd(rows, x_BTD, config_.rms_norm_eps, kept.rstd1_BT);
+  kernels::rmsnorm_apply(rows, x_BTD, weights + at_.norm1, kept.rstd1_BT, normed_BTD);
+  linear(shapes.q, normed_BTD, weights + at_.q, kept.q_BTHd);
+  linear(shapes.kv, normed_BTD, weights + at_.k, kept.k_BTKd);
+  linear(shapes.kv, normed_BTD, weights + at_.v, kept.v_BTKd);
   const kernels::RopeTable table = rope_->get(shape.seq_len);
-  kernels::rope(table, shape, config_.heads, kept.q);
-  kernels::rope(table, shape, config_.kv_heads, kept.k);
-  attention_forward(
-      attention_of(shape),
-      {.q = kept.q, .k = kept.k, .v = kept.v, .out = kept.attended, .logsumexp = kept.logsumexp});
-  std::copy_n(x_BTD, rows.rows * rows.width, kept.x_mid);
-  linear(shapes.o, kept.attended, weights + at_.o, kept.x_mid, Beta::kOne);
+  kernels::rope(table, shape, config_.heads, kept.q_BTHd);
+  kernels::rope(table, shape, config_.kv_heads, kept.k_BTKd);
+  attention_forward(attention_of(shape), {.q = kept.q_BTHd,
+                                          .k = kept.k_BTKd,
+                                          .v = kept.v_BTKd,
+                                          .out = kept.attended_BTHd,
+                                          .logsumexp = kept.logsumexp});
+  std::copy_n(x_BTD, rows.rows * rows.width, kept.x_mid_BTD);
+  linear(shapes.o, kept.attended_BTHd, weights + at_.o, kept.x_mid_BTD, Beta::kOne);
 }
 
 void LlamaBlock::forward(const Weights& weights, const UnitInput& input, const Saved& saved,
@@ -166,16 +171,16 @@ void LlamaBlock::forward(const Weights& weights, const UnitInput& input, const S
   float* normed_BTD = scratch.take(rows.rows * rows.width);
   forward_attention(weights.own, input.shape, saved.input_BTD, kept, normed_BTD);
 
-  kernels::rmsnorm_rstd(rows, kept.x_mid, config_.rms_norm_eps, kept.rstd2);
-  kernels::rmsnorm_apply(rows, kept.x_mid, weights.own + at_.norm2, kept.rstd2, normed_BTD);
-  linear(shapes.up, normed_BTD, weights.own + at_.gate, kept.gate);
-  linear(shapes.up, normed_BTD, weights.own + at_.up, kept.up);
+  kernels::rmsnorm_rstd(rows, kept.x_mid_BTD, config_.rms_norm_eps, kept.rstd2_BT);
+  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, weights.own + at_.norm2, kept.rstd2_BT, normed_BTD);
+  linear(shapes.up, normed_BTD, weights.own + at_.gate, kept.gate_BTF);
+  linear(shapes.up, normed_BTD, weights.own + at_.up, kept.up_BTF);
   if (output_BTD == nullptr) return;
 
   const std::int64_t wide = rows.rows * config_.ffn;
   float* product_BTF = scratch.take(wide);
-  kernels::swiglu(wide, kept.gate, kept.up, product_BTF);
-  std::copy_n(kept.x_mid, rows.rows * rows.width, output_BTD);
+  kernels::swiglu(wide, kept.gate_BTF, kept.up_BTF, product_BTF);
+  std::copy_n(kept.x_mid_BTD, rows.rows * rows.width, output_BTD);
   linear(shapes.down, product_BTF, weights.own + at_.down, output_BTD, Beta::kOne);
 }
 
@@ -187,42 +192,42 @@ void LlamaBlock::backward_mlp(const float* weights, core::BatchShape shape, cons
   const std::int64_t wide = rows.rows * config_.ffn;
   float* dproduct_BTF = scratch.take(wide);
   float* dnormed_BTD = scratch.take(rows.rows * rows.width);
-  linear_input(shapes.down, parked.dy, weights + at_.down, dproduct_BTF);
-  kernels::swiglu_backward(wide, {.gate = kept.gate,
-                                  .up = kept.up,
+  linear_input(shapes.down, parked.dy_BTD, weights + at_.down, dproduct_BTF);
+  kernels::swiglu_backward(wide, {.gate = kept.gate_BTF,
+                                  .up = kept.up_BTF,
                                   .dy = dproduct_BTF,
-                                  .dgate = parked.dgate,
-                                  .dup = parked.dup});
-  linear_input(shapes.up, parked.dgate, weights + at_.gate, dnormed_BTD);
-  linear_input(shapes.up, parked.dup, weights + at_.up, dnormed_BTD, Beta::kOne);
-  std::fill_n(parked.dnorm2, rows.width, 0.0F);
-  kernels::rmsnorm_backward(rows, {.x = kept.x_mid,
+                                  .dgate = parked.dgate_BTF,
+                                  .dup = parked.dup_BTF});
+  linear_input(shapes.up, parked.dgate_BTF, weights + at_.gate, dnormed_BTD);
+  linear_input(shapes.up, parked.dup_BTF, weights + at_.up, dnormed_BTD, Beta::kOne);
+  std::fill_n(parked.dnorm2_D, rows.width, 0.0F);
+  kernels::rmsnorm_backward(rows, {.x = kept.x_mid_BTD,
                                    .weight = weights + at_.norm2,
-                                   .rstd = kept.rstd2,
+                                   .rstd = kept.rstd2_BT,
                                    .dy = dnormed_BTD,
-                                   .residual = parked.dy,
-                                   .dx = parked.dx_mid,
-                                   .dweight_sum = parked.dnorm2});
+                                   .residual = parked.dy_BTD,
+                                   .dx = parked.dx_mid_BTD,
+                                   .dweight_sum = parked.dnorm2_D});
 }
 
 void LlamaBlock::backward_heads(const float* weights, core::BatchShape shape, const Kept& kept,
                                 const Parked& parked, core::Arena& scratch) const {
   const core::Arena::Scope scope(scratch);
   const Shapes shapes = shapes_of(shape);
-  float* dattended_BTD = scratch.take(shapes.o.tokens * shapes.o.in);
-  linear_input(shapes.o, parked.dx_mid, weights + at_.o, dattended_BTD);
-  attention_backward(attention_of(shape), {.q = kept.q,
-                                           .k = kept.k,
-                                           .v = kept.v,
-                                           .out = kept.attended,
+  float* dattended_BTHd = scratch.take(shapes.o.tokens * shapes.o.in);
+  linear_input(shapes.o, parked.dx_mid_BTD, weights + at_.o, dattended_BTHd);
+  attention_backward(attention_of(shape), {.q = kept.q_BTHd,
+                                           .k = kept.k_BTKd,
+                                           .v = kept.v_BTKd,
+                                           .out = kept.attended_BTHd,
                                            .logsumexp = kept.logsumexp,
-                                           .dout = dattended_BTD,
-                                           .dq = parked.dq,
-                                           .dk = parked.dk,
-                                           .dv = parked.dv});
+                                           .dout = dattended_BTHd,
+                                           .dq = parked.dq_BTHd,
+                                           .dk = parked.dk_BTKd,
+                                           .dv = parked.dv_BTKd});
   const kernels::RopeTable table = rope_->get(shape.seq_len);
-  kernels::rope_inverse(table, shape, config_.heads, parked.dq);
-  kernels::rope_inverse(table, shape, config_.kv_heads, parked.dk);
+  kernels::rope_inverse(table, shape, config_.heads, parked.dq_BTHd);
+  kernels::rope_inverse(table, shape, config_.kv_heads, parked.dk_BTKd);
 }
 
 void LlamaBlock::backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
@@ -232,22 +237,22 @@ void LlamaBlock::backward_input(const Weights& weights, const UnitInput& input, 
   const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
   const Kept kept(shapes, config_.heads, saved.kept);
   const Parked parked(shapes, saved.parked);
-  std::copy_n(doutput_BTD, rows.rows * rows.width, parked.dy);
+  std::copy_n(doutput_BTD, rows.rows * rows.width, parked.dy_BTD);
   backward_mlp(weights.own, input.shape, kept, parked, scratch);
   backward_heads(weights.own, input.shape, kept, parked, scratch);
 
   float* dnormed_BTD = scratch.take(rows.rows * rows.width);
-  linear_input(shapes.q, parked.dq, weights.own + at_.q, dnormed_BTD);
-  linear_input(shapes.kv, parked.dk, weights.own + at_.k, dnormed_BTD, Beta::kOne);
-  linear_input(shapes.kv, parked.dv, weights.own + at_.v, dnormed_BTD, Beta::kOne);
-  std::fill_n(parked.dnorm1, rows.width, 0.0F);
+  linear_input(shapes.q, parked.dq_BTHd, weights.own + at_.q, dnormed_BTD);
+  linear_input(shapes.kv, parked.dk_BTKd, weights.own + at_.k, dnormed_BTD, Beta::kOne);
+  linear_input(shapes.kv, parked.dv_BTKd, weights.own + at_.v, dnormed_BTD, Beta::kOne);
+  std::fill_n(parked.dnorm1_D, rows.width, 0.0F);
   kernels::rmsnorm_backward(rows, {.x = saved.input_BTD,
                                    .weight = weights.own + at_.norm1,
-                                   .rstd = kept.rstd1,
+                                   .rstd = kept.rstd1_BT,
                                    .dy = dnormed_BTD,
-                                   .residual = parked.dx_mid,
+                                   .residual = parked.dx_mid_BTD,
                                    .dx = dinput_BTD,
-                                   .dweight_sum = parked.dnorm1});
+                                   .dweight_sum = parked.dnorm1_D});
 }
 
 void LlamaBlock::backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
@@ -260,21 +265,21 @@ void LlamaBlock::backward_weight(const Weights& weights, const UnitInput& input,
   const Parked parked(shapes, saved.parked);
   const Beta beta = beta_of(write);
   float* product_BTF = scratch.take(rows.rows * config_.ffn);
-  kernels::swiglu(rows.rows * config_.ffn, kept.gate, kept.up, product_BTF);
-  linear_weight(shapes.down, parked.dy, product_BTF, gradients.own + at_.down, beta);
+  kernels::swiglu(rows.rows * config_.ffn, kept.gate_BTF, kept.up_BTF, product_BTF);
+  linear_weight(shapes.down, parked.dy_BTD, product_BTF, gradients.own + at_.down, beta);
 
   float* normed_BTD = scratch.take(rows.rows * rows.width);
-  kernels::rmsnorm_apply(rows, kept.x_mid, weights.own + at_.norm2, kept.rstd2, normed_BTD);
-  linear_weight(shapes.up, parked.dgate, normed_BTD, gradients.own + at_.gate, beta);
-  linear_weight(shapes.up, parked.dup, normed_BTD, gradients.own + at_.up, beta);
-  write_vector(rows.width, parked.dnorm2, gradients.own + at_.norm2, write);
-  linear_weight(shapes.o, parked.dx_mid, kept.attended, gradients.own + at_.o, beta);
+  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, weights.own + at_.norm2, kept.rstd2_BT, normed_BTD);
+  linear_weight(shapes.up, parked.dgate_BTF, normed_BTD, gradients.own + at_.gate, beta);
+  linear_weight(shapes.up, parked.dup_BTF, normed_BTD, gradients.own + at_.up, beta);
+  write_vector(rows.width, parked.dnorm2_D, gradients.own + at_.norm2, write);
+  linear_weight(shapes.o, parked.dx_mid_BTD, kept.attended_BTHd, gradients.own + at_.o, beta);
 
-  kernels::rmsnorm_apply(rows, saved.input_BTD, weights.own + at_.norm1, kept.rstd1, normed_BTD);
-  linear_weight(shapes.q, parked.dq, normed_BTD, gradients.own + at_.q, beta);
-  linear_weight(shapes.kv, parked.dk, normed_BTD, gradients.own + at_.k, beta);
-  linear_weight(shapes.kv, parked.dv, normed_BTD, gradients.own + at_.v, beta);
-  write_vector(rows.width, parked.dnorm1, gradients.own + at_.norm1, write);
+  kernels::rmsnorm_apply(rows, saved.input_BTD, weights.own + at_.norm1, kept.rstd1_BT, normed_BTD);
+  linear_weight(shapes.q, parked.dq_BTHd, normed_BTD, gradients.own + at_.q, beta);
+  linear_weight(shapes.kv, parked.dk_BTKd, normed_BTD, gradients.own + at_.k, beta);
+  linear_weight(shapes.kv, parked.dv_BTKd, normed_BTD, gradients.own + at_.v, beta);
+  write_vector(rows.width, parked.dnorm1_D, gradients.own + at_.norm1, write);
 }
 
 }  // namespace fm::model

@@ -47,10 +47,10 @@ class LlamaBlock final : public Unit {
   AttentionShape attention_of(core::BatchShape shape) const;
   void forward_attention(const float* weights, core::BatchShape shape, const float* x_BTD,
                          const Kept& kept, float* normed_BTD) const;
-  // dy -> parked.dgate, parked.dup, parked.dx_mid
+  // parked.dy_BTD -> parked.dgate_BTF, parked.dup_BTF, parked.dx_mid_BTD
   void backward_mlp(const float* weights, core::BatchShape shape, const Kept& kept,
                     const Parked& parked, core::Arena& scratch) const;
-  // parked.dx_mid -> parked.dq, parked.dk, parked.dv (before RoPE)
+  // parked.dx_mid_BTD -> parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd (before RoPE)
   void backward_heads(const float* weights, core::BatchShape shape, const Kept& kept,
                       const Parked& parked, core::Arena& scratch) const;
 
