@@ -13,6 +13,7 @@ std::string_view name_of(Verb verb) {
     case Verb::kBroadcast: return "broadcast";
     case Verb::kMessage: return "send/receive";
     case Verb::kBarrier: return "barrier";
+    case Verb::kSplit: return "split";
   }
   return "?";
 }

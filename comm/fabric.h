@@ -20,7 +20,9 @@ enum class Verb : std::uint8_t {
   kBroadcast,
   kMessage,  // send and receive
   kBarrier,
+  kSplit,  // members of a new group wait for each other
 };
+inline constexpr Verb kLastVerb = Verb::kSplit;
 std::string_view name_of(Verb verb);
 
 // Which message: both ends build the same address, apart from `peer`.
@@ -39,8 +41,9 @@ bool same_slot(const Message& a, const Message& b);
 // Throws MachineError (22) naming both sides' values unless verb and bytes agree.
 void check_agreement(const Message& here, const Message& there, const std::string& peer_name);
 
-// One posted message. Destroying it before it is done withdraws it: the backend never touches
-// its memory afterwards.
+// One posted message. Destroying it before it is done withdraws it, which only an error may do:
+// threads and tcp never touch its memory afterwards. MPI cannot take back what it has begun and may
+// still use the memory whenever it is called: after such an error nobody calls MPI any more.
 class Transfer {
  public:
   explicit Transfer(const Message& message) : message_(message) {}

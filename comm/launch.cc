@@ -59,7 +59,6 @@ LaunchInfo from_variables(const Environment& environment) {
                 launch.master_port, ")");
   launch.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.restart_count = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
-  launch.run_id = environment("TORCHELASTIC_RUN_ID").value_or("");
   launch.decision =
       core::concat("rank ", launch.world_rank, " of ", launch.world_size, ", from ",
                    elastic ? "torchrun (TORCHELASTIC_RUN_ID is set)"

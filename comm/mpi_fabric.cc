@@ -76,7 +76,7 @@ class MpiTransfer : public Transfer {
     for (Piece& piece : pieces_) {
       if (piece.request == MPI_REQUEST_NULL) continue;
       if (direction_ == Direction::kReceive) MPI_Cancel(&piece.request);
-      MPI_Request_free(&piece.request);  // a send that began cannot be withdrawn from MPI
+      MPI_Request_free(&piece.request);  // what began goes on: see Transfer
     }
   }
 
@@ -183,7 +183,8 @@ void MpiFabric::open_group(std::uint64_t group, std::span<const int> world_ranks
   MPI_Group members = MPI_GROUP_NULL;
   MPI_Comm_group(world.comm, &world_group);
   MPI_Group_incl(world_group, static_cast<int>(world_ranks.size()), world_ranks.data(), &members);
-  // The tag keeps groups apart that are made at the same time.
+  // It has no limit of its own: split() met all members just before. The tag keeps groups apart
+  // that are made at the same time.
   const int tag = static_cast<int>(group % 32'000);
   const int code = MPI_Comm_create_group(world.comm, members, tag, &child.comm);
   MPI_Group_free(&members);
@@ -197,7 +198,7 @@ void MpiFabric::open_group(std::uint64_t group, std::span<const int> world_ranks
 void MpiFabric::look_into(const Message& missing) {
   if (missing.verb == Verb::kMessage) return;
   const OpenGroup& group = groups_.at(missing.group);
-  for (int verb = 0; verb <= static_cast<int>(Verb::kBarrier); ++verb) {
+  for (int verb = 0; verb <= static_cast<int>(kLastVerb); ++verb) {
     Message other = missing;
     other.verb = static_cast<Verb>(verb);
     if (other.verb == Verb::kMessage || other.verb == missing.verb) continue;

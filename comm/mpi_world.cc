@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "comm/handshake.h"
+#include "comm/watchdog.h"
 #include "core/check.h"
 #include "core/text.h"
 
@@ -22,11 +23,40 @@ struct Card {  // what every rank tells the others; plain bytes for MPI
   std::int64_t pid = 0;
 };
 
-Roster gather_roster(int world_rank, int world_size) {
+// MPI's blocking calls know no limit, and a peer that is stopped would be waited for for ever.
+//
+// Thread:    main.
+// Lifetime:  the meeting.
+class MeetingLimit {
+ public:
+  MeetingLimit(int world_rank, const JoinOptions& options)
+      : world_rank_(world_rank), options_(options), deadline_(options.rendezvous_ms) {}
+
+  const Deadline& deadline() const { return deadline_; }
+
+  // While the result lives, the calling thread is in `call`.
+  Watchdog guard(const char* call) const {
+    return Watchdog(deadline_, [this, call] {
+      options_.on_late(core::concat(
+          "fmengine: every rank must come to ", call,
+          " within the limit of the meeting; look whether all ranks were started and none is "
+          "stopped (rank ",
+          world_rank_, " waited ", deadline_.limit_ms(), " ms)"));
+    });
+  }
+
+ private:
+  int world_rank_;
+  const JoinOptions& options_;
+  Deadline deadline_;
+};
+
+Roster gather_roster(int world_rank, int world_size, const MeetingLimit& limit) {
   const Member own = this_process(world_rank);
   Card card{.pid = own.pid};
   own.host.copy(card.host.data(), card.host.size() - 1);
   std::vector<Card> cards(static_cast<std::size_t>(world_size));
+  const Watchdog guard = limit.guard("MPI_Allgather");
   MPI_Allgather(&card, sizeof card, MPI_BYTE, cards.data(), sizeof card, MPI_BYTE, MPI_COMM_WORLD);
   Roster roster;
   for (int rank = 0; rank < world_size; ++rank) {
@@ -42,20 +72,22 @@ bool one_host(const Roster& roster) {
 }
 
 // Rank 0's invitation, by MPI_Bcast: "token port address address ...".
-std::string broadcast_text(const std::string& text) {
+std::string broadcast_text(const std::string& text, const MeetingLimit& limit) {
   std::array<char, 4096> block{};
   text.copy(block.data(), block.size() - 1);
+  const Watchdog guard = limit.guard("MPI_Bcast of rank 0");
   MPI_Bcast(block.data(), static_cast<int>(block.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
   return block.data();
 }
 
-void host_watch(MpiWorld& world, const Deadline& deadline) {
+void host_watch(MpiWorld& world, const MeetingLimit& limit) {
+  const Deadline& deadline = limit.deadline();
   const bool local = one_host(world.roster);
   const Socket listener = listen_on(local ? "127.0.0.1" : "0.0.0.0");
   const Token token = random_token();
   std::vector<std::string> words{hex_of(token), std::to_string(port_of(listener))};
   for (std::string& address : own_addresses()) words.push_back(std::move(address));
-  broadcast_text(core::join(words, " "));
+  broadcast_text(core::join(words, " "), limit);
   std::set<Visitor> expected;
   for (const Member& member : world.roster) {
     if (member.world_rank > 0) expected.insert({Purpose::kWatch, member.world_rank});
@@ -78,8 +110,8 @@ void host_watch(MpiWorld& world, const Deadline& deadline) {
                    deadline.limit_ms(), " ms for ", core::join(missing, ", "), ")");
 }
 
-void join_watch(MpiWorld& world, int world_rank, const Deadline& deadline) {
-  const std::vector<std::string> words = core::split(broadcast_text(""), ' ');
+void join_watch(MpiWorld& world, int world_rank, const MeetingLimit& limit) {
+  const std::vector<std::string> words = core::split(broadcast_text("", limit), ' ');
   FM_CHECK(words.size() >= 2, "an invitation of ", words.size(), " words");
   int port = 0;
   std::from_chars(words[1].data(), words[1].data() + words[1].size(), port);
@@ -91,12 +123,11 @@ void join_watch(MpiWorld& world, int world_rank, const Deadline& deadline) {
     endpoints.push_back({words[i], port});
   const Hello hello{
       .token = token_of(words[0]), .world_rank = world_rank, .purpose = Purpose::kWatch};
-  world.watch.push_back(dial(endpoints, hello, name_of(world.roster[0]), deadline));
+  world.watch.push_back(dial(endpoints, hello, name_of(world.roster[0]), limit.deadline()));
 }
 
-}  // namespace
-
-MpiWorld join_mpi(int world_rank, int world_size, int rendezvous_ms) {
+void init_mpi(const MeetingLimit& limit) {
+  const Watchdog guard = limit.guard("MPI_Init");
   int provided = 0;
   FM_MACHINE_CHECK(
       MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS &&
@@ -104,6 +135,13 @@ MpiWorld join_mpi(int world_rank, int world_size, int rendezvous_ms) {
       ExitCode::kRendezvousFailed,
       "MPI_Init must grant MPI_THREAD_FUNNELED; use an OpenMPI built with threads (granted ",
       provided, ")");
+}
+
+}  // namespace
+
+MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options) {
+  const MeetingLimit limit(world_rank, options);
+  init_mpi(limit);
   int rank = 0;
   int size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -112,14 +150,14 @@ MpiWorld join_mpi(int world_rank, int world_size, int rendezvous_ms) {
                 "MPI and its launcher must count the same ranks; start with the mpirun of the "
                 "OpenMPI that fmengine was built with (MPI: rank ",
                 rank, " of ", size, ", mpirun: rank ", world_rank, " of ", world_size, ")");
-  const Deadline deadline(rendezvous_ms);
   MpiWorld world;
-  world.roster = gather_roster(world_rank, world_size);
+  world.roster = gather_roster(world_rank, world_size, limit);
   if (world_rank == 0) {
-    host_watch(world, deadline);
+    host_watch(world, limit);
   } else {
-    join_watch(world, world_rank, deadline);
+    join_watch(world, world_rank, limit);
   }
+  const Watchdog guard = limit.guard("MPI_Comm_dup");
   world.fabric = make_mpi_fabric(world_rank, world.roster);
   return world;
 }

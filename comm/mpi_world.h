@@ -2,7 +2,9 @@
 // limits. MPI itself is told nothing else: groups, sums and their order are ours.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "comm/fabric.h"
@@ -18,9 +20,16 @@ struct MpiWorld {
   int refused = 0;            // strangers at the door of the watch
 };
 
+struct JoinOptions {
+  int rendezvous_ms = 120'000;  // limit of the meeting, MPI_Init included
+  // Told, on a thread of its own, that MPI does not return: one complete line for stderr. The
+  // process must end: what waits inside of MPI cannot be called back.
+  std::function<void(const std::string& line)> on_late;
+};
+
 // MPI_Init (FUNNELED), once per process. Throws UserError when MPI counts other ranks than the
 // launcher, MachineError (14) when a rank cannot reach rank 0's watch.
-MpiWorld join_mpi(int world_rank, int world_size, int rendezvous_ms);
+MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options);
 
 // MPI_Finalize: every rank comes here, all transfers are done, no verb is posted afterwards.
 void leave_mpi();

@@ -248,6 +248,19 @@ Pending PeerCommunicator::barrier() {
   return Pending(std::move(operation));
 }
 
+// A backend may wait in open_group without a limit, so nobody goes there before all have come.
+void PeerCommunicator::meet(const Group& child) {
+  auto operation = begin();
+  Message shape{.group = group_.id, .sequence = child.id, .verb = Verb::kSplit};
+  for (const int world_rank : child.world_ranks) {
+    if (world_rank == child.world_ranks[static_cast<std::size_t>(child.rank)]) continue;
+    shape.peer = world_rank;
+    operation->receive(nullptr, shape);
+    operation->send(nullptr, shape);
+  }
+  operation->wait();
+}
+
 std::unique_ptr<Communicator> PeerCommunicator::split(std::span<const int> members) {
   Group child;
   child.rank = -1;
@@ -260,6 +273,7 @@ std::unique_ptr<Communicator> PeerCommunicator::split(std::span<const int> membe
   }
   FM_CHECK(child.rank >= 0, "rank ", rank(), " splits off a group that it is no member of");
   child.id = group_id(group_.id, child.world_ranks, splits_[child.world_ranks]++);
+  meet(child);
   progress_->fabric().open_group(child.id, child.world_ranks);
   return std::make_unique<PeerCommunicator>(progress_, std::move(child));
 }

@@ -7,7 +7,7 @@
 //                   (p-1) x N        to everyone and are added everywhere, in one phase
 //   all_to_all      (p-1) x N        each to each
 //   broadcast       N per child      binomial tree, ceil(log2 p) levels
-//   barrier         0                an empty message, each to each
+//   barrier, split  0                an empty message, each to each
 #pragma once
 
 #include <map>
@@ -57,6 +57,7 @@ class PeerCommunicator : public Communicator {
   template <class From, class Into>
   void exchange(Operation& operation, const Message& shape, const From& from, const Into& into);
   Message message_to(int peer, Message shape) const;
+  void meet(const Group& child);
   Message collective(Verb verb);
   void check_peer(int peer) const;
 

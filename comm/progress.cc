@@ -19,7 +19,7 @@ constexpr int kNapMs = 100;  // longest sleep between two looks at the limit
   throw core::MachineError(
       core::ExitCode::kHang,
       core::concat("every wait for a peer must end within its limit; look at what that rank was "
-                   "doing, or raise the limit (waited ",
+                   "doing, or raise the limit with --timeout_s (waited ",
                    timeout_ms, " ms for ", fabric.peer_name(missing->peer), " in ",
                    name_of(missing->verb), ", operation ", missing->sequence, ", ",
                    missing->bytes.count(), " bytes)"));

@@ -147,7 +147,7 @@ bool TcpConnection::read_some() {
 void TcpConnection::open_frame() {
   Socket until_sound = std::move(socket_);  // a frame that is refused ends the connection
   const bool sound = in_header_.magic == FrameHeader::kMagic &&
-                     in_header_.verb <= static_cast<std::uint8_t>(Verb::kBarrier);
+                     in_header_.verb <= static_cast<std::uint8_t>(kLastVerb);
   FM_MACHINE_CHECK(sound, core::ExitCode::kMismatch,
                    "every rank must run the same build; start all ranks with the same program (",
                    peer_name_, " sent a frame that is none of ours)");

@@ -56,7 +56,12 @@ void warn_of_strangers(int refused) {
 }
 
 std::unique_ptr<Communicator> connect_mpi(const LaunchInfo& launch, const ConnectOptions& options) {
-  MpiWorld mpi = join_mpi(launch.world_rank, launch.world_size, options.rendezvous_ms);
+  const auto give_up = [&](const std::string& line) {
+    const auto code = static_cast<int>(core::ExitCode::kRendezvousFailed);
+    options.on_peer_lost({.world_rank = launch.world_rank, .exit_code = code, .message = line});
+  };
+  MpiWorld mpi = join_mpi(launch.world_rank, launch.world_size,
+                          {.rendezvous_ms = options.rendezvous_ms, .on_late = give_up});
   membership().mpi = true;
   warn_of_strangers(mpi.refused);
   begin_watch(launch, options, mpi.roster, std::move(mpi.watch));

@@ -25,7 +25,6 @@ struct LaunchInfo {
   int master_port = 0;
   bool agent_store = false;   // TORCHELASTIC_USE_AGENT_STORE is exactly "True"
   std::string restart_count;  // TORCHELASTIC_RESTART_COUNT, "0" when absent
-  std::string run_id;         // TORCHELASTIC_RUN_ID, "" when absent
   std::string decision;       // one line for the banner: what was detected and why
   std::vector<std::string> warnings;
 };
@@ -53,7 +52,7 @@ struct ConnectOptions {
 // naming who is missing.
 // Also starts the watch: when another rank's process ends without farewell(), on_peer_lost is told
 // which one (rank, host, pid), with exit code 20; when it said farewell_with_error(), with its code
-// and words.
+// and words. MPI that does not return from the meeting is told there too, with exit code 14.
 std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options);
 
 // A clean end, called by every rank after its last operation; never by a destructor. Waits until

@@ -140,6 +140,14 @@ TEST_P(Ended, AWaitPastItsLimitNamesThePeerAndTheVerb) {
   EXPECT_GE(occurrences(job.output(), "in reduce_scatter"), 1) << job.output();
 }
 
+TEST_P(Ended, ASplitThatARankDoesNotReachNamesIt) {
+  ProcessJob job(GetParam(), 3, {"split"});
+  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 21) << job.output();
+  EXPECT_GE(occurrences(job.output(), "waited 500 ms for rank 1 (host "), 1) << job.output();
+  EXPECT_GE(occurrences(job.output(), "in split"), 1) << job.output();
+}
+
 TEST_P(Ended, DisagreementAboutTheSizeNamesBoth) {
   for (const char* const floats : {"250", "400"}) {  // too short, too long
     ProcessJob job(GetParam(), 2, {"mismatch", floats});
@@ -175,6 +183,15 @@ TEST(Meeting, TheRanksThatDoNotComeAreNamed) {
   EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
   EXPECT_EQ(job.exit_codes()[2], 14) << job.output();
   EXPECT_GE(occurrences(job.output(0), "no sign of rank 1"), 1) << job.output();
+}
+
+TEST(Meeting, AnMpiInitThatDoesNotReturnEndsAtItsLimit) {
+  ProcessJob job(Starter::kMpirun, 2, {"late", "1"});
+  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
+  EXPECT_EQ(occurrences(job.output(), "fmengine: every rank must come to MPI_Init"), 1)
+      << job.output();
+  EXPECT_EQ(occurrences(job.output(), "rank 0 waited 1500 ms"), 1) << job.output();
 }
 
 }  // namespace

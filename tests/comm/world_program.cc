@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -92,6 +93,15 @@ int other_verb(Communicator& world, const Words&) {
   return 0;
 }
 
+// Rank 1 is late for the split; 500 ms is the limit.
+int split_late(Communicator& world, const Words&) {
+  if (world.rank() == 1) sleep_ms(20'000);
+  std::vector<int> members(static_cast<std::size_t>(world.size()));
+  std::iota(members.begin(), members.end(), 0);
+  world.split(members)->barrier().wait();
+  return 0;
+}
+
 // Ranks come to their farewell at different times.
 int part_slowly(Communicator& world, const Words&) {
   sleep_ms(300 * (world.size() - world.rank()));
@@ -102,13 +112,18 @@ int run(const std::string& mode, const Words& words) {
   const std::map<std::string, std::function<int(Communicator&, const Words&)>> modes{
       {"cases", run_cases},   {"reduce", reduce_for_ever}, {"idle", idle},
       {"stop", stop_one},     {"exit", exit_one},          {"hang", hang},
-      {"mismatch", mismatch}, {"verbs", other_verb},       {"part", part_slowly}};
+      {"mismatch", mismatch}, {"verbs", other_verb},       {"part", part_slowly},
+      {"split", split_late},  {"late", part_slowly}};
   try {
     const LaunchInfo launch = detect_launch(process_environment());
     // absent RANK: that rank never comes to the meeting.
     if (mode == "absent" && launch.world_rank == std::stoi(words.at(0))) return 0;
-    const auto world = connect(launch, {.timeout_ms = mode == "hang" ? 500 : 20'000,
-                                        .rendezvous_ms = mode == "absent" ? 1'500 : 30'000});
+    // late RANK: that rank comes to the meeting when the others have given up.
+    if (mode == "late" && launch.world_rank == std::stoi(words.at(0))) sleep_ms(20'000);
+    const bool is_short = mode == "hang" || mode == "split";
+    const bool meets_in_vain = mode == "absent" || mode == "late";
+    const auto world = connect(launch, {.timeout_ms = is_short ? 500 : 20'000,
+                                        .rendezvous_ms = meets_in_vain ? 1'500 : 30'000});
     sign_in(world->rank());
     const int code = modes.at(mode)(*world, words);
     farewell();

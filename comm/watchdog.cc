@@ -1,0 +1,36 @@
+#include "comm/watchdog.h"
+
+#include <signal.h>
+
+#include <chrono>
+#include <utility>
+
+namespace fm::comm {
+
+Watchdog::Watchdog(const Deadline& deadline, std::function<void()> on_late)
+    : deadline_(deadline), on_late_(std::move(on_late)) {
+  // Signals are for the main thread.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  ended_changed_.notify_one();
+  thread_.join();
+}
+
+void Watchdog::run() {
+  std::unique_lock lock(mutex_);
+  const auto limit = std::chrono::milliseconds(deadline_.left_ms());
+  if (!ended_changed_.wait_for(lock, limit, [this] { return ended_; })) on_late_();
+}
+
+}  // namespace fm::comm
