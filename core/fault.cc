@@ -46,8 +46,8 @@ std::int64_t number_of(std::string_view text, std::string_view whole) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   FM_USER_CHECK(error == std::errc() && end == text.data() + text.size(),
-                "FME_FAULT must hold whole numbers for rank, step, exit and sleep (\"", text,
-                "\" in \"", whole, "\")");
+                "FME_FAULT must hold whole numbers for rank, step, exit and sleep; correct it (\"",
+                text, "\" in \"", whole, "\")");
   return value;
 }
 
@@ -61,8 +61,8 @@ void set_action(Fault& fault, std::string_view text, std::string_view whole) {
     return;
   }
   FM_USER_CHECK(false,
-                "FME_FAULT action must be one of kill, exit:N, enospc, eio, sleep:MS, throw, nan "
-                "(\"",
+                "FME_FAULT action must be one of kill, exit:N, enospc, eio, sleep:MS, throw, nan; "
+                "correct it (\"",
                 text, "\" in \"", whole, "\")");
 }
 
@@ -83,12 +83,12 @@ Fault parse_fault(std::string_view text) {
       set_action(fault, value, text);
       has_action = true;
     } else {
-      FM_USER_CHECK(false, "FME_FAULT keys are rank, step, point, action (\"", part, "\" in \"",
-                    text, "\")");
+      FM_USER_CHECK(false, "FME_FAULT keys are rank, step, point, action; correct the key (\"",
+                    part, "\" in \"", text, "\")");
     }
   }
-  FM_USER_CHECK(has_action && !fault.point.empty(), "FME_FAULT needs point=... and action=... (\"",
-                text, "\")");
+  FM_USER_CHECK(has_action && !fault.point.empty(),
+                "FME_FAULT needs point=... and action=...; add them (\"", text, "\")");
   std::fprintf(stderr, "fmengine: FAULT INJECTION IS ARMED: %s\n", std::string(text).c_str());
   return fault;
 }

@@ -47,7 +47,7 @@ class ParamTable {
   Elements parameters_;
 };
 
-// A contiguous run of one named tensor: elements [first, first + data.size()) of its
+// A contiguous run of one named tensor: elements [first, first + count) of its
 // row-major flattening. What checkpoints are made of.
 struct TensorSlice {
   std::string name;

@@ -17,12 +17,12 @@ class SampleSource {
   virtual ~SampleSource() = default;
   virtual std::int64_t samples_per_epoch() const = 0;
   // The row at `position` (0-based, endless: epoch = position / samples_per_epoch) of the global
-  // order, which depends on (seed, epoch) only. Both spans hold seq_len ids. Pure: any rank may
-  // ask for any position, any number of times.
+  // order: shuffled by (seed, epoch), or that of the file. Both spans hold seq_len ids. Pure: any
+  // rank may ask for any position, any number of times.
   virtual void read(std::int64_t position, std::span<std::int32_t> tokens_T,
                     std::span<std::int32_t> labels_T) const = 0;
   virtual std::string describe() const = 0;     // one line for the banner
-  virtual std::string fingerprint() const = 0;  // paths, sizes, content hash, seed, seq_len
+  virtual std::string fingerprint() const = 0;  // whatever decides the rows and their order
 };
 
 enum class DataFormat : std::uint8_t { kAuto, kJsonl, kTokensI32 };

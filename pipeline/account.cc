@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <set>
 
 namespace fm::pipeline {
@@ -23,12 +24,14 @@ Elements kept_elements(const ShardMap& map, Home home) {
 }
 
 // Counts the buffers of the hidden and kept pools while a program runs. The rules of life are the
-// runtime's (engine/activations.h): a hidden state lives from its producer to its consumer's
+// runtime's (engine/step_runtime.h): a hidden state lives from its producer to its consumer's
 // backward; a sent buffer until the next send of the same direction or the end.
 class ActivationWalk {
  public:
-  ActivationWalk(const UnitRow& row, bool recompute, bool forward_only)
-      : row_(row), recompute_(recompute), forward_only_(forward_only) {}
+  enum class Kind : std::uint8_t { kKeeping, kRecomputing, kForwardOnly };
+
+  ActivationWalk(const UnitRow& row, Kind kind)
+      : row_(row), keeps_(kind == Kind::kKeeping), forward_only_(kind == Kind::kForwardOnly) {}
 
   void see(const Instruction& at) {
     switch (at.op) {
@@ -70,7 +73,7 @@ class ActivationWalk {
   void forward(int unit) {
     hold_hidden(1);  // the output
     if (row_.is_block(unit)) hold_kept(1);
-    if (row_.is_block(unit) && (recompute_ || forward_only_)) hold_kept(-1);
+    if (row_.is_block(unit) && !keeps_) hold_kept(-1);
     if (forward_only_ && unit > 0) hold_hidden(-1);  // the input
   }
   void backward_input(int unit) {
@@ -83,7 +86,7 @@ class ActivationWalk {
   }
 
   const UnitRow& row_;
-  bool recompute_;
+  bool keeps_;  // what a block keeps for backward, from its forward on
   bool forward_only_;
   bool act_in_flight_ = false;
   bool grad_in_flight_ = false;
@@ -118,7 +121,9 @@ Bytes reduction_bytes(const ShardMap& map, const AccountInput& input) {
 }  // namespace
 
 ActivationPeaks activation_peaks(const Program& program, const UnitRow& row, bool recompute) {
-  ActivationWalk walk(row, recompute, !trains(program));
+  using Kind = ActivationWalk::Kind;
+  const Kind training = recompute ? Kind::kRecomputing : Kind::kKeeping;
+  ActivationWalk walk(row, trains(program) ? training : Kind::kForwardOnly);
   for (const Instruction& at : program) walk.see(at);
   return walk.peaks();
 }

@@ -41,7 +41,6 @@ class GradStore {
   float* slice(int group);
   // Everything this rank keeps [kept(group, plan.grads)]; ZeRO 0 updates all of it.
   float* kept(int group);
-  bool written(int group) const { return written_[static_cast<std::size_t>(group)]; }
 
  private:
   struct Counter {  // level 0 is the group's own buffer

@@ -1,7 +1,6 @@
 // Where parameters live and how a unit becomes whole.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "comm/communicator.h"
