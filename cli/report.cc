@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "kernels/gemm.h"
+#include "model/attention.h"
 
 namespace fm::cli {
 namespace {
@@ -45,6 +46,7 @@ std::vector<std::string> report_lines() {
   return {"CPU        " + cpu_model(cpuinfo),
           "SIMD       " + instruction_sets(cpuinfo),
           "GEMM       " + kernels::gemm_library(),
+          "attention  " + model::attention_library(),
           "threads    " + threads(),
           "affinity   " + affinity(),
           "RAM        " + memory_line(read_all("/proc/meminfo")),

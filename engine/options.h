@@ -65,6 +65,7 @@ struct TrainOptions {
   core::NoDecay no_decay;
   LossReduction loss_reduction = LossReduction::kToken;
   int max_consecutive_skips = 10;
+  int max_failed_saves = 3;  // in a row; one more than the run can afford to lose
   // output
   std::string output_dir = "./output";
   checkpoint::Resume resume = checkpoint::Resume::kAuto;

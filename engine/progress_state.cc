@@ -12,10 +12,12 @@ std::string to_json(const ProgressState& state) {
                                {"applied", state.applied},
                                {"skipped", state.skipped},
                                {"consecutive_skips", state.consecutive_skips},
-                               {"seed", state.seed},
-                               {"data", state.data},
-                               {"optimizer", state.optimizer},
-                               {"arithmetic", state.arithmetic}};
+                               {"seed", state.run.seed},
+                               {"data", state.run.data},
+                               {"optimizer", state.run.optimizer},
+                               {"arithmetic", state.run.arithmetic},
+                               {"model", nlohmann::json::parse(state.run.model)},
+                               {"optimization", nlohmann::json::parse(state.run.optimization)}};
   return json.dump(2) + "\n";
 }
 
@@ -28,10 +30,13 @@ ProgressState progress_from_json(const std::string& text) {
     state.applied = json.at("applied");
     state.skipped = json.at("skipped");
     state.consecutive_skips = json.at("consecutive_skips");
-    state.seed = json.at("seed");
-    state.data = json.at("data");
-    state.optimizer = json.at("optimizer");
-    state.arithmetic = json.at("arithmetic");
+    state.run.seed = json.at("seed");
+    state.run.data = json.at("data");
+    state.run.optimizer = json.at("optimizer");
+    state.run.arithmetic = json.at("arithmetic");
+    // States of older builds lack these two.
+    if (json.contains("model")) state.run.model = json["model"].dump();
+    if (json.contains("optimization")) state.run.optimization = json["optimization"].dump();
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw core::MachineError(

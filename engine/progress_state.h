@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "engine/run_identity.h"
+
 namespace fm::engine {
 
 struct ProgressState {
@@ -12,10 +14,7 @@ struct ProgressState {
   std::int64_t applied = 0;  // updates that were not skipped: scheduler and Adam count
   std::int64_t skipped = 0;
   std::int64_t consecutive_skips = 0;
-  std::uint64_t seed = 0;  // of data order and initial weights
-  std::string data;        // fingerprint of the data source
-  std::string optimizer;   // its kind: moments on disk are named after it
-  std::string arithmetic;  // GEMM library and instruction set, for the record
+  RunIdentity run;
 };
 
 std::string to_json(const ProgressState& state);

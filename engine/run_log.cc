@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "core/check.h"
 #include "core/text.h"
@@ -113,22 +114,19 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
 RunLog::RunLog(const TrainOptions& options, const RunContext& context, bool speaks)
     : speaks_(speaks), terminal_(context.terminal), log_steps_(options.log_steps) {
   if (!speaks) return;
-  const std::string path = (std::filesystem::path(options.output_dir) / "metrics.jsonl").string();
-  metrics_ = std::fopen(path.c_str(), "ae");
-  FM_MACHINE_CHECK(metrics_ != nullptr, core::ExitCode::kStorageFailed,
-                   "the output directory must be writable; choose another --output_dir (", path,
-                   ")");
+  metrics_.emplace(std::filesystem::path(options.output_dir) / "metrics.jsonl");
 }
 
-RunLog::~RunLog() {
-  end_live_line();
-  if (metrics_ != nullptr) std::fclose(metrics_);
-}
+RunLog::~RunLog() { end_live_line(); }
 
 void RunLog::step(const StepLine& line) {
   if (!speaks_) return;
-  std::fprintf(metrics_, "%s\n", json_of(line).c_str());
-  std::fflush(metrics_);
+  const std::string problem = metrics_->append(json_of(line));
+  if (!problem.empty() && !std::exchange(lacks_lines_, true)) {
+    warn(core::concat("metrics.jsonl lacks lines from step ", line.step,
+                      " on, training continues; make space in the output directory (", problem,
+                      ")"));
+  }
   const bool due = log_steps_ > 0 && (line.step % log_steps_ == 0 || line.step == line.last_step);
   const bool keep = line.skipped || line.eval_loss.has_value();
   if (!due && !keep) return;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/trace.h"
+#include "engine/metrics_file.h"
 #include "engine/run_model.h"
 #include "engine/run_plan.h"
 #include "engine/trainer.h"
@@ -43,7 +44,7 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
 
 // Writes to stdout and metrics.jsonl; on ranks other than 0 it is silent.
 //
-// Invariant: every line of the file is a whole JSON object; it is only appended to.
+// Invariant: every line of the file is a whole JSON object; whole lines are never taken away.
 // Thread:    the rank's thread.
 // Lifetime:  owns the file.
 class RunLog {
@@ -64,7 +65,8 @@ class RunLog {
   bool terminal_;
   std::int64_t log_steps_;
   bool live_ = false;  // a live line stands on the terminal
-  std::FILE* metrics_ = nullptr;
+  std::optional<MetricsFile> metrics_;
+  bool lacks_lines_ = false;  // one could not be written, and that was said
 };
 
 }  // namespace fm::engine

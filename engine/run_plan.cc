@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "core/check.h"
 #include "offload/tier.h"
@@ -18,8 +19,8 @@ core::Mesh make_mesh(const TrainOptions& options, int world_size) {
   const int fixed = options.pipe_parallel_size * options.model_parallel_size;
   FM_USER_CHECK(
       options.pipe_parallel_size >= 1 && options.model_parallel_size >= 1,
-      "parallel sizes must be at least 1 (pipe_parallel_size=", options.pipe_parallel_size,
-      ", model_parallel_size=", options.model_parallel_size, ")");
+      "parallel sizes must be at least 1; pass 1 for what is not split (pipe_parallel_size=",
+      options.pipe_parallel_size, ", model_parallel_size=", options.model_parallel_size, ")");
   FM_USER_CHECK(world_size % fixed == 0,
                 "the number of ranks must be a multiple of pipe_parallel_size x "
                 "model_parallel_size; start a multiple of ",
@@ -111,6 +112,11 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model, in
   plan.mesh = make_mesh(options, world_size);
   check_canonical(options, plan.mesh);
   plan.batch = resolve_batch(options.batch, plan.mesh.data);
+  FM_USER_CHECK(plan.batch.accumulation <= std::numeric_limits<int>::max(),
+                "micro-batches per step must be at most ", std::numeric_limits<int>::max(),
+                "; use a larger micro batch or a smaller train batch (train_batch_size=",
+                plan.batch.train_batch, ", gradient_accumulation_steps=", plan.batch.accumulation,
+                ")");
   plan.shape = {plan.batch.micro_batch, options.max_seq_len};
   plan.rules.row = pipeline::split_units(model.unit_count() - 2, plan.mesh.pipe, model.tied);
   plan.rules.micros = static_cast<int>(plan.batch.accumulation);

@@ -12,10 +12,10 @@
 #include "engine/evaluation.h"
 #include "engine/persistence.h"
 #include "engine/plan.h"
+#include "engine/run_identity.h"
 #include "engine/run_log.h"
 #include "engine/step_runtime.h"
 #include "engine/tensors.h"
-#include "kernels/gemm.h"
 
 namespace fm::engine {
 namespace {
@@ -84,38 +84,30 @@ class Trainer {
   }
 
  private:
+  RunIdentity identity(const Arithmetic& arithmetic) const {
+    const bool adamw = options_.optimizer.kind == OptimizerKind::kAdamW;
+    return {.seed = options_.seed,
+            .data = source_->fingerprint(),
+            .optimizer = adamw ? "AdamW" : "SGD",
+            .arithmetic = text_of(arithmetic),
+            .model = model_values(run_.config),
+            .optimization = optimization_values(options_, plan_.batch.train_batch)};
+  }
+
   void restore() {
+    const Arithmetic arithmetic = context_.arithmetic.value_or(arithmetic_here());
+    const std::string uneven = check_same_arithmetic(arithmetic, state_.world);
+    if (!uneven.empty()) log_.warn(uneven);
+    const RunIdentity now = identity(arithmetic);
     const std::optional<ProgressState> found = resume_state(options_, run_, state_);
-    const std::string optimizer =
-        options_.optimizer.kind == OptimizerKind::kAdamW ? "AdamW" : "SGD";
     if (found) {
+      for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
       progress_ = *found;
-      check_same_run(optimizer);
+      saved_step_ = progress_.step;
     } else {
       fill_state(options_, run_, state_);
     }
-    progress_.seed = options_.seed;
-    progress_.data = source_->fingerprint();
-    progress_.optimizer = optimizer;
-    progress_.arithmetic = kernels::gemm_library();
-    saved_step_ = found ? progress_.step : -1;
-  }
-
-  void check_same_run(const std::string& optimizer) {
-    FM_USER_CHECK(progress_.optimizer == optimizer,
-                  "a run resumes with the optimizer it was saved with; use the same, or --resume "
-                  "never with another --output_dir (checkpoint: ",
-                  progress_.optimizer, ", now: ", optimizer, ")");
-    FM_USER_CHECK(progress_.data == source_->fingerprint(),
-                  "a run resumes on the data it was saved with, or its position would mean nothing;"
-                  " use the same data, --max_seq_len and --seed, or start anew from the exported "
-                  "model with --init_ckpt and another --output_dir (checkpoint: ",
-                  progress_.data, ", now: ", source_->fingerprint(), ")");
-    if (progress_.arithmetic != kernels::gemm_library()) {
-      log_.warn(core::concat("the checkpoint was computed with ", progress_.arithmetic,
-                             ", this machine uses ", kernels::gemm_library(),
-                             ": losses agree to rounding, not bit for bit"));
-    }
+    progress_.run = now;
   }
 
   bool has_data() const {
@@ -225,16 +217,25 @@ class Trainer {
     const std::string problem = save_state(options_, run_, state_, progress_);
     if (problem.empty()) {
       saved_step_ = progress_.step;
+      failed_saves_ = 0;
       log_.say(core::concat("saved ", options_.output_dir, "/global_step", progress_.step));
       return;
     }
     FM_MACHINE_CHECK(!must, ExitCode::kStorageFailed, problem);
+    FM_MACHINE_CHECK(
+        ++failed_saves_ < options_.max_failed_saves, ExitCode::kStorageFailed,
+        "checkpoints must reach the disk, or a long run works for nothing; make space or repair "
+        "the output directory, then start the same command again (",
+        failed_saves_, " saves failed in a row, the newest checkpoint is ",
+        saved_step_ < 0 ? "none" : core::concat("of step ", saved_step_),
+        "; the last one: ", problem, ")");
     log_.warn(problem);
   }
 
   int finish_dump() {
     dump_gradients(options_.dump_gradients, state_);
-    log_.say("gradients of step 1 are in " + options_.dump_gradients);
+    log_.say(
+        core::concat("gradients of step ", progress_.step, " are in ", options_.dump_gradients));
     return static_cast<int>(ExitCode::kFinished);
   }
 
@@ -262,6 +263,7 @@ class Trainer {
   std::optional<Evaluation> evaluation_;
   ProgressState progress_;
   std::int64_t saved_step_ = -1;
+  int failed_saves_ = 0;  // since the last one that is durable
 };
 
 }  // namespace

@@ -1,10 +1,12 @@
 // A training run from options to exit code.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "engine/arithmetic.h"
 #include "engine/options.h"
 #include "engine/signals.h"
 
@@ -16,6 +18,8 @@ struct RunContext {
   std::vector<std::string> report_lines;  // CPU, libraries: for the banner
   bool terminal = false;                  // stdout is a terminal: a live line instead of many
   SignalInbox* signals = nullptr;         // null: signals act as the system does
+  // Absent: asked of the libraries of this process.
+  std::optional<Arithmetic> arithmetic = std::nullopt;
 };
 
 // Collective over `world`. Returns the exit code: 0, or 75 after SIGTERM with the state saved.

@@ -3,6 +3,8 @@
 // Any number of threads may call at once; each uses kernels::kernel_threads() of its own.
 #pragma once
 
+#include <string>
+
 #include "core/types.h"
 
 namespace fm::model {
@@ -38,5 +40,8 @@ struct AttentionBackward {
   float* dv = nullptr;
 };
 void attention_backward(const AttentionShape& shape, const AttentionBackward& at);
+
+// Library, version and instruction set, e.g. "LibTorch 2.11.0 (AVX2)".
+std::string attention_library();
 
 }  // namespace fm::model

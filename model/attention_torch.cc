@@ -1,11 +1,13 @@
 // Attention by LibTorch's CPU flash kernels. The one file of this folder that sees ATen.
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/sum.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/headeronly/version.h>
 
 #include "kernels/gemm.h"
 #include "model/attention.h"
@@ -95,6 +97,10 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward& at
     at::sum_out(dk_row, dk, {1});
     at::sum_out(dv_row, dv, {1});
   }
+}
+
+std::string attention_library() {
+  return "LibTorch " TORCH_VERSION " (" + at::get_cpu_capability() + ")";
 }
 
 }  // namespace fm::model

@@ -88,7 +88,7 @@ TEST_F(Programs, HelpVersionAndReportSucceed) {
   const Outcome report = run(kTrain + " --report");
   EXPECT_EQ(report.code, 0);
   for (const char* line : {"CPU ", "SIMD ", "GEMM ", "threads ", "affinity ", "RAM ",
-                           "MPI        Open MPI ", "LibTorch   2."}) {
+                           "MPI        Open MPI ", "attention  LibTorch 2.", "LibTorch   2."}) {
     EXPECT_NE(report.out.find(line), std::string::npos) << line;
   }
 }

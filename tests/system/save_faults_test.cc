@@ -90,5 +90,30 @@ TEST_P(SaveFails, TheRunGoesOnAndSaysWhy) {
 INSTANTIATE_TEST_SUITE_P(All, SaveFails, testing::Values("enospc", "eio"),
                          [](const auto& at) { return std::string(at.param); });
 
+// The last save and the one of SIGTERM are all that is left of the work: exit code 0 or 75 would be
+// a lie. Rank 1 fails, both ranks say so by their code.
+class SaveMustSucceed : public LongRun {};
+
+TEST_F(SaveMustSucceed, AtTheLastStep) {
+  Interrupted run = short_run();
+  run.fault = "rank=1,step=6,point=ckpt.S3,action=enospc";
+  const Ended ended = this->run(launch_of(run));
+  for (const int code : ended.codes) EXPECT_EQ(code, 26) << ended.out << ended.err;
+  EXPECT_GE(occurrences(ended.err, "fmengine-train: "), 1) << ended.err;
+  EXPECT_GE(occurrences(ended.err, "rank 1"), 1) << ended.err;
+  EXPECT_EQ(content_of(output() / "latest"), "global_step4");
+}
+
+TEST_F(SaveMustSucceed, AtSigterm) {
+  const Interrupted run{.save_steps = 0, .fault = "rank=1,point=ckpt.S3,action=enospc"};
+  const std::unique_ptr<Job> job = start(launch_of(run));
+  wait_for_step(*job, output(), 60);
+  EXPECT_EQ(kill(job->rank_pid(0), SIGTERM), 0);
+  const Ended ended = job->wait(kLimitMs);
+  for (const int code : ended.codes) EXPECT_EQ(code, 26) << ended.out << ended.err;
+  EXPECT_GE(occurrences(ended.err, "fmengine-train: "), 1) << ended.err;
+  EXPECT_LT(steps_in(output()).rbegin()->first, run.steps) << "the signal came after the end";
+}
+
 }  // namespace
 }  // namespace fm::system

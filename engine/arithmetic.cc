@@ -1,0 +1,69 @@
+#include "engine/arithmetic.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "core/check.h"
+#include "kernels/gemm.h"
+#include "model/attention.h"
+
+namespace fm::engine {
+namespace {
+
+struct Card {  // what every rank tells the others; longer texts are cut
+  std::array<char, 248> libraries{};
+  std::int64_t threads = 0;
+};
+static_assert(sizeof(Card) == 256);
+
+std::vector<Arithmetic> gather(const Arithmetic& mine, comm::Communicator& world) {
+  Card card{.threads = mine.threads};
+  mine.libraries.copy(card.libraries.data(), card.libraries.size() - 1);
+  std::vector<Card> cards(static_cast<std::size_t>(world.size()));
+  constexpr core::Elements kBytes{sizeof(Card)};
+  world
+      .all_gather({&card, kBytes, core::DType::kU8},
+                  {cards.data(), kBytes * world.size(), core::DType::kU8})
+      .wait();
+  std::vector<Arithmetic> all;
+  for (const Card& one : cards) {
+    all.push_back({.libraries = one.libraries.data(), .threads = static_cast<int>(one.threads)});
+  }
+  return all;
+}
+
+}  // namespace
+
+Arithmetic arithmetic_here() {
+  return {.libraries = kernels::gemm_library() + ", " + model::attention_library(),
+          .threads = kernels::kernel_threads()};
+}
+
+std::string text_of(const Arithmetic& arithmetic) {
+  return core::concat(arithmetic.libraries, ", ", arithmetic.threads,
+                      arithmetic.threads == 1 ? " thread" : " threads", " per rank");
+}
+
+std::string check_same_arithmetic(const Arithmetic& mine, comm::Communicator& world) {
+  const std::vector<Arithmetic> all = gather(mine, world);
+  const auto other_libraries = std::ranges::find_if(
+      all, [&](const Arithmetic& one) { return one.libraries != all[0].libraries; });
+  FM_USER_CHECK(other_libraries == all.end(),
+                "all ranks must compute with the same libraries and instruction set; start every "
+                "rank with the same build, and on different CPUs set ONEDNN_MAX_CPU_ISA and "
+                "ATEN_CPU_CAPABILITY to what all of them have (rank ",
+                other_libraries - all.begin(), ": ", other_libraries->libraries,
+                "; rank 0: ", all[0].libraries, ")");
+  const auto other_threads = std::ranges::find_if(
+      all, [&](const Arithmetic& one) { return one.threads != all[0].threads; });
+  if (other_threads == all.end()) return "";
+  return core::concat(
+      "ranks compute with different numbers of threads, so another layout agrees to "
+      "rounding, not bit for bit; set OMP_NUM_THREADS for all of them alike (rank ",
+      other_threads - all.begin(), ": ", text_of(*other_threads), "; rank 0: ", text_of(all[0]),
+      ")");
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,190 @@
+// A run that goes on: the same function, the same data, the same counts.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/fault.h"
+#include "engine/progress_state.h"
+#include "trainer_case.h"
+
+namespace fm::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ResumeTest : public TrainerCase {
+ protected:
+  // Every row is the same, so a step is the same wherever it stands.
+  void write_equal_rows() const {
+    std::mt19937 random(11);
+    std::vector<std::int32_t> row(17);
+    for (std::int32_t& id : row) id = static_cast<std::int32_t>(random() % 777);
+    std::ofstream file(folder() / "tokens.bin", std::ios::binary);
+    for (int window = 0; window < 40; ++window) {
+      file.write(reinterpret_cast<const char*>(row.data()),
+                 static_cast<std::streamsize>(row.size() * sizeof(row[0])));
+    }
+  }
+
+  // Replaces a part of the model's config.json.
+  static void edit(const std::string& path, const std::string& from, const std::string& to) {
+    std::ifstream file(path);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    ASSERT_NE(text.find(from), std::string::npos) << text;
+    text.replace(text.find(from), from.size(), to);
+    std::ofstream(path) << text;
+  }
+};
+
+void expect_equal_steps(const std::map<int, MetricsLine>& a, const std::map<int, MetricsLine>& b,
+                        int steps) {
+  for (int step = 1; step <= steps; ++step) {
+    EXPECT_EQ(a.at(step).loss, b.at(step).loss) << "step " << step;
+    EXPECT_EQ(a.at(step).grad_norm, b.at(step).grad_norm) << "step " << step;
+    EXPECT_EQ(a.at(step).lr, b.at(step).lr) << "step " << step;
+  }
+}
+
+TEST_F(ResumeTest, ResumesAtAnotherStageAndSizeBitForBit) {
+  TrainOptions whole = options("whole", 6);
+  whole.scheduler.kind = SchedulerKind::kWarmup;
+  whole.scheduler.warmup_num_steps = 4;
+  ASSERT_EQ(run(whole), 0);
+
+  TrainOptions part = whole;
+  part.output_dir = (folder() / "part").string();
+  part.train_steps = 2;
+  part.zero_stage = 3;
+  ASSERT_EQ(run(part, 2), 0);
+  part.train_steps = 4;
+  part.zero_stage = 1;
+  part.pipe_parallel_size = 2;
+  part.resume = checkpoint::Resume::kMust;
+  ASSERT_EQ(run(part, 4), 0);
+  part.train_steps = 6;
+  part.zero_stage = 2;
+  part.pipe_parallel_size = 1;
+  ASSERT_EQ(run(part, 4), 0);
+  expect_equal_steps(metrics(whole), metrics(part), 6);
+}
+
+TEST_F(ResumeTest, RefusesOtherData) {
+  ASSERT_EQ(run(options("run", 1)), 0);
+  TrainOptions other = options("run", 2);
+  other.max_seq_len = 8;
+  expect_error(core::ExitCode::kConfigError, "same data", [&] { run(other); });
+}
+
+TEST_F(ResumeTest, RefusesAnotherKindOfOptimizer) {
+  ASSERT_EQ(run(options("run", 1)), 0);
+  TrainOptions other = options("run", 2);
+  other.optimizer.kind = OptimizerKind::kSgd;
+  expect_error(core::ExitCode::kConfigError, "(checkpoint: AdamW, now: SGD)", [&] { run(other); });
+}
+
+// Every one of these has tensors of the same shapes.
+TEST_F(ResumeTest, RefusesAnotherFunctionOfTheSameTensors) {
+  const std::string heads = R"("num_attention_heads": 6, "num_key_value_heads": 2)";
+  const std::string eps = R"("rms_norm_eps": 1e-6)";
+  struct Change {
+    std::string from, to, said;
+  };
+  const Change changes[] = {
+      {heads, R"("num_attention_heads": 12, "num_key_value_heads": 4)",
+       "num_attention_heads: 6 in the checkpoint, 12 now"},
+      {eps, R"("rms_norm_eps": 1e-5)", "rms_norm_eps: 1e-06 in the checkpoint, 1e-05 now"},
+      {eps, eps + R"(, "rope_theta": 500000.0)",
+       "rope_theta: 10000.0 in the checkpoint, 500000.0 now"},
+      {eps, eps + R"(, "rope_scaling": {"rope_type": "linear", "factor": 2.0})",
+       R"(rope_type: "default" in the checkpoint, "linear" now)"},
+  };
+  ASSERT_EQ(run(options("run", 1)), 0);
+  for (const Change& change : changes) {
+    const TrainOptions other = options("run", 2);  // writes the first config.json again
+    edit(other.model_config, change.from, change.to);
+    expect_error(core::ExitCode::kConfigError, change.said, [&] { run(other); });
+  }
+  EXPECT_EQ(run(options("run", 2)), 0);
+}
+
+TEST_F(ResumeTest, OtherNumbersOfTheUpdateAreSaid) {
+  ASSERT_EQ(run(options("run", 1)), 0);
+  TrainOptions other = options("run", 2);
+  other.optimizer.lr = 0.25;  // was 1e-2
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(run(other), 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(occurrences(said, "saved with: lr: 0.01 in the checkpoint, 0.25 now\n"), 1) << said;
+}
+
+TEST_F(ResumeTest, OtherArithmeticIsSaid) {
+  RunContext context;
+  context.arithmetic = {.libraries = "G 1 (avx2)", .threads = 1};
+  ASSERT_EQ(run(options("run", 1), 1, context), 0);
+  context.arithmetic->threads = 4;
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(run(options("run", 2), 1, context), 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(occurrences(said,
+                        "computed with G 1 (avx2), 1 thread per rank, this run uses "
+                        "G 1 (avx2), 4 threads per rank"),
+            1)
+      << said;
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(run(options("run", 3), 1, context), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST_F(ResumeTest, AStateOfAnOlderBuildLoadsWithoutAWord) {
+  const ProgressState old = progress_from_json(R"state({"step": 5, "samples": 20, "applied": 4,
+      "skipped": 1, "consecutive_skips": 0, "seed": 7, "data": "d", "optimizer": "AdamW",
+      "arithmetic": "G 1 (avx2)"})state");
+  EXPECT_EQ(old.applied, 4);
+  const RunIdentity now{.seed = 7,
+                        .data = "d",
+                        .optimizer = "AdamW",
+                        .arithmetic = "G 1 (avx2), A 2, 1 thread per rank",
+                        .model = R"({"rope_theta": 1.0})",
+                        .optimization = R"({"lr": 1.0})"};
+  EXPECT_TRUE(compare_runs(old.run, now).empty());
+}
+
+// With equal rows, a run that skipped its third step is a run without that step, one step later:
+// weights, moments, bias correction and schedule, across a resume too.
+TEST_F(ResumeTest, ASkippedStepIsAsIfItHadNeverBeen) {
+  write_equal_rows();
+  TrainOptions clean = options("clean", 7);
+  clean.scheduler.kind = SchedulerKind::kWarmup;
+  clean.scheduler.warmup_type = WarmupType::kLinear;
+  clean.scheduler.warmup_num_steps = 10;
+  ASSERT_EQ(run(clean), 0);
+
+  core::arm_faults("step=3,point=bwd.layer,action=nan");
+  TrainOptions skipped = clean;
+  skipped.output_dir = (folder() / "skipped").string();
+  for (const std::int64_t steps : {4, 8}) {
+    skipped.train_steps = steps;
+    ASSERT_EQ(run(skipped), 0);
+  }
+  const auto want = metrics(clean);
+  const auto got = metrics(skipped);
+  ASSERT_TRUE(got.at(3).skipped);
+  for (int step = 3; step <= 7; ++step) {
+    EXPECT_EQ(got.at(step + 1).loss, want.at(step).loss) << step;
+    EXPECT_EQ(got.at(step + 1).lr, want.at(step).lr) << step;
+  }
+  EXPECT_NE(want.at(6).loss, want.at(7).loss) << "the run must learn to tell";
+}
+
+TEST_F(ResumeTest, SkipsInARowAreCountedAcrossAResume) {
+  core::arm_faults("step=2,point=bwd.layer,action=nan;step=3,point=bwd.layer,action=nan");
+  TrainOptions poisoned = options("poisoned", 2);
+  poisoned.max_consecutive_skips = 2;
+  ASSERT_EQ(run(poisoned), 0);
+  poisoned.train_steps = 5;
+  expect_error(core::ExitCode::kNumericLimit, "2 steps skipped in a row, last step 3",
+               [&] { run(poisoned); });
+}
+
+}  // namespace
+}  // namespace fm::engine

@@ -1,0 +1,85 @@
+#include "trainer_case.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/fault.h"
+
+namespace fm::engine {
+
+namespace fs = std::filesystem;
+
+void TrainerCase::SetUp() {
+  const auto* const info = testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = info->name();
+  for (char& letter : name) {
+    if (letter == '/') letter = '_';
+  }
+  folder_ = fs::path(testing::TempDir()) / ("fm_trainer_" + name);
+  fs::remove_all(folder_);
+  fs::create_directories(folder_);
+}
+
+void TrainerCase::TearDown() {
+  core::arm_faults("");
+  fs::remove_all(folder_);
+}
+
+TrainOptions TrainerCase::options(const std::string& output, std::int64_t steps) const {
+  TrainOptions out = small_options(folder_.string(), true);
+  out.output_dir = (folder_ / output).string();
+  out.sum_order = core::SumOrder::kCanonical;
+  out.train_steps = steps;
+  out.log_steps = 0;
+  return out;
+}
+
+int TrainerCase::run(const TrainOptions& options, int ranks, const RunContext& context) {
+  int code = -1;
+  comm::run_ranks(
+      ranks,
+      [&](comm::Communicator& world) {
+        const int mine = train(options, world, context);
+        if (world.rank() == 0) code = mine;
+      },
+      60'000);
+  return code;
+}
+
+std::map<int, MetricsLine> TrainerCase::metrics(const TrainOptions& options) {
+  std::map<int, MetricsLine> out;
+  std::ifstream file(fs::path(options.output_dir) / "metrics.jsonl");
+  for (std::string text; std::getline(file, text);) {
+    const auto json = nlohmann::json::parse(text);
+    MetricsLine& line = out[json.at("step")];
+    line = {.loss = json.value("loss", std::nan("")),
+            .lr = json.value("lr", std::nan("")),
+            .grad_norm = std::nullopt,
+            .skipped = json.value("skipped", false),
+            .eval_loss = json.value("eval_loss", std::nan("")),
+            .perplexity = json.value("perplexity", std::nan(""))};
+    const auto norm = json.find("grad_norm");
+    if (norm != json.end() && norm->is_number()) line.grad_norm = norm->get<double>();
+  }
+  return out;
+}
+
+int occurrences(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+void expect_error(core::ExitCode code, const std::string& part, const std::function<void()>& act) {
+  try {
+    act();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace fm::engine
