@@ -12,7 +12,8 @@ struct ResolvedBatch {
 };
 
 // Fills what is missing and checks train_batch = micro_batch * accumulation * dp_size. Divisions
-// round down, as DeepSpeed's do. Throws UserError (10).
+// round down, as DeepSpeed's do. Every part, and the samples of a step, are 1 to 2^31 - 1. Throws
+// UserError (10).
 ResolvedBatch resolve_batch(const BatchTriad& given, int dp_size);
 
 }  // namespace fm::engine

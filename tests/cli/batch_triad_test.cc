@@ -2,6 +2,8 @@
 // _batch_assertion.
 #include "engine/batch_triad.h"
 
+#include <limits>
+
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::engine {
@@ -49,6 +51,32 @@ TEST(BatchTriad, EveryPartMustBePositive) {
   EXPECT_TRUE(cli::holds(resolved(8, 0, kNone, 1), "Micro batch size per gpu: 0 has to be"));
   EXPECT_TRUE(cli::holds(resolved(8, 8, kNone, 2), "Gradient accumulation steps: 0 has to be"));
   EXPECT_TRUE(cli::holds(resolved(8, kNone, 0, 2), "Gradient accumulation steps: 0 has to be"));
+}
+
+// -2^63 / -1 does not fit and raises SIGFPE, whatever is checked afterwards.
+TEST(BatchTriad, NegativePartsAreRefusedBeforeTheyDivide) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  EXPECT_TRUE(cli::holds(resolved(kLeast, -1, kNone, 1), "has to be greater than 0"));
+  EXPECT_TRUE(cli::holds(resolved(kLeast, kNone, -1, 1), "has to be greater than 0"));
+  EXPECT_TRUE(cli::holds(resolved(8, -1, kNone, 1), "Micro batch size per gpu: -1 has to be"));
+  EXPECT_TRUE(cli::holds(resolved(kNone, -2, -2, 1), "has to be greater than 0"));
+  EXPECT_TRUE(cli::holds(resolved(8, kNone, -1, 1), "Gradient accumulation steps: -1 has to be"));
+}
+
+// 4611686018427387905 x 2 = 2^63 + 2, which wraps to a negative number; x 4 it would be 4.
+TEST(BatchTriad, WhatDoesNotFitIsRefused) {
+  constexpr std::int64_t kMost = 2147483647;
+  EXPECT_TRUE(cli::holds(resolved(kNone, 4611686018427387905, 2, 1), "has to be at most"));
+  EXPECT_TRUE(cli::holds(resolved(4, 4611686018427387905, 4, 1), "has to be at most"));
+  EXPECT_TRUE(cli::holds(resolved(kMost + 1, kNone, kNone, 1), "Train batch size: 2147483648"));
+  EXPECT_TRUE(cli::holds(resolved(kNone, 1, kMost + 1, 1), "Gradient accumulation steps: 2147"));
+  EXPECT_EQ(resolved(kMost, kNone, kNone, 1), "2147483647 = 2147483647 x 1 x 1");
+  const std::string too_many = "at most 2147483647 samples";
+  EXPECT_TRUE(cli::holds(resolved(kNone, kMost, 2, 1), too_many));
+  EXPECT_TRUE(cli::holds(resolved(kNone, kMost, kMost, 4), too_many));
+  EXPECT_TRUE(cli::holds(resolved(kNone, kMost, kNone, 2), too_many));
+  EXPECT_TRUE(cli::holds(resolved(8, kMost, kMost, 4), too_many));
+  EXPECT_EQ(resolved(kNone, 1 << 15, 1 << 13, 4), "1073741824 = 32768 x 8192 x 4");
 }
 
 TEST(BatchTriad, ARefusalIsAConfigurationError) {
