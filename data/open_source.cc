@@ -5,21 +5,15 @@
 #include "data/token_rows.h"
 
 namespace fm::data {
-namespace {
-
-bool has_suffix(std::string_view name, std::string_view suffix) { return name.ends_with(suffix); }
-
-DataFormat format_of(const SourceOptions& options) {
-  if (options.format != DataFormat::kAuto) return options.format;
-  const std::string name = core::lower(options.path);
-  if (has_suffix(name, ".jsonl") || has_suffix(name, ".json")) return DataFormat::kJsonl;
-  if (has_suffix(name, ".bin") || has_suffix(name, ".i32")) return DataFormat::kTokensI32;
+DataFormat format_of(const std::string& path, DataFormat format) {
+  if (format != DataFormat::kAuto) return format;
+  const std::string name = core::lower(path);
+  if (name.ends_with(".jsonl") || name.ends_with(".json")) return DataFormat::kJsonl;
+  if (name.ends_with(".bin") || name.ends_with(".i32")) return DataFormat::kTokensI32;
   FM_DATA_CHECK(
       false, "data_path must end with .jsonl, .json, .bin or .i32, or its format must be ",
-      "named; add --data_format jsonl or --data_format tokens_i32 (data_path=", options.path, ")");
+      "named; add --data_format jsonl or --data_format tokens_i32 (data_path=", path, ")");
 }
-
-}  // namespace
 
 std::unique_ptr<SampleSource> open_source(const SourceOptions& options) {
   FM_DATA_CHECK(!options.path.empty(), "data_path is required; name a JSONL or a token file");
@@ -27,7 +21,7 @@ std::unique_ptr<SampleSource> open_source(const SourceOptions& options) {
                 "max_seq_len must be at least 1; correct it (max_seq_len=", options.seq_len, ")");
   FM_USER_CHECK(options.vocab >= 1, "vocab_size must be at least 1; correct the model's config ",
                 "(vocab_size=", options.vocab, ")");
-  switch (format_of(options)) {
+  switch (format_of(options.path, options.format)) {
     case DataFormat::kJsonl: return open_documents(options);
     case DataFormat::kTokensI32: return open_tokens(options);
     case DataFormat::kAuto: break;

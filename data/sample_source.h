@@ -31,6 +31,10 @@ enum class Packing : std::uint8_t {
   kOneDocument,  // FMEngine: one document per sample, truncated or padded
 };
 
+// What a file is read as: `format`, or what its name says when that is kAuto. Throws UserError (11)
+// when the name says nothing.
+DataFormat format_of(const std::string& path, DataFormat format);
+
 struct SourceOptions {
   std::string path;
   DataFormat format = DataFormat::kAuto;  // kAuto: by file name (.jsonl, .json / .bin, .i32)

@@ -7,18 +7,9 @@
 namespace fm::engine {
 namespace {
 
-bool is_jsonl(const TrainOptions& options) {
-  switch (options.data_format) {
-    case data::DataFormat::kJsonl: return true;
-    case data::DataFormat::kTokensI32: return false;
-    case data::DataFormat::kAuto: break;
-  }
-  const std::string extension = std::filesystem::path(options.data_path).extension().string();
-  return extension != ".bin" && extension != ".i32";
-}
-
 void check_tokenizer(const TrainOptions& options, const RunModel& run) {
-  if (!is_jsonl(options) || options.data_path.empty()) return;
+  if (options.data_path.empty()) return;
+  if (data::format_of(options.data_path, options.data_format) != data::DataFormat::kJsonl) return;
   FM_USER_CHECK(
       options.init_ckpt.empty() || !checkpoint::has_foreign_tokenizer(options.init_ckpt),
       "text is tokenised with the built-in byte tokenizer only, and this model has its own; "
