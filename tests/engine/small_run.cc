@@ -38,6 +38,7 @@ StepRequest request_of(const TrainOptions& options, int step) {
   request.scalars.lr = options.optimizer.lr;
   request.scalars.step = step;
   request.gradient_clipping = options.gradient_clipping;
+  request.loss_reduction = options.loss_reduction;
   return request;
 }
 
@@ -59,7 +60,7 @@ TrainOptions small_options(const std::string& folder, bool tied) {
   return options;
 }
 
-RunTrace run_small(TrainOptions options, int dp_size, int steps) {
+RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::SampleSource* rows) {
   RunTrace trace;
   std::mutex mutex;
   const int ranks = options.pipe_parallel_size * dp_size;
@@ -76,7 +77,7 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps) {
                                                .format = options.data_format,
                                                .seq_len = options.max_seq_len,
                                                .vocab = run.config.vocab});
-        data::BatchStream stream(*source,
+        data::BatchStream stream(rows == nullptr ? *source : *rows,
                                  {plan.shape, plan.rules.micros, dp_size, state.at.dp_rank});
         StepRuntime runtime(state, clock);
         for (int step = 1; step <= steps; ++step) {

@@ -20,8 +20,10 @@ struct RunTrace {
 // vocabulary 777; a token file of random ids in `folder`. Clipping is active.
 TrainOptions small_options(const std::string& folder, bool tied);
 
-// Runs `steps` steps with pipe_parallel_size x dp_size ranks and global batch 4 (micro 1).
-RunTrace run_small(TrainOptions options, int dp_size, int steps);
+// Runs `steps` steps with pipe_parallel_size x dp_size ranks on `rows`, or on options.data_path
+// when that is null.
+RunTrace run_small(TrainOptions options, int dp_size, int steps,
+                   const data::SampleSource* rows = nullptr);
 
 // The first difference in words, "" when both are equal bit for bit.
 std::string first_difference(const RunTrace& a, const RunTrace& b);

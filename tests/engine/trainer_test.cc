@@ -209,5 +209,37 @@ TEST_F(TrainerTest, DumpedGradientsNameTheirStep) {
   EXPECT_EQ(occurrences(said, "gradients of step 3 are in "), 1) << said;
 }
 
+// Four documents under another field, one per micro-batch: too little text for a single packed row,
+// and their mean of means is the mean of what each gives alone.
+TEST_F(TrainerTest, PackingTextFieldAndLossReductionReachTheRun) {
+  const auto loss_of = [&](const std::string& name, const std::vector<std::string>& texts) {
+    TrainOptions one = options(name, 1);
+    one.data_path = (folder() / (name + ".jsonl")).string();
+    std::ofstream file(one.data_path);
+    for (const std::string& text : texts) file << "{\"body\": \"" << text << "\"}\n";
+    file.close();
+    one.data_format = data::DataFormat::kJsonl;
+    one.packing = data::Packing::kOneDocument;
+    one.text_field = "body";
+    one.loss_reduction = LossReduction::kMeanOfMeans;
+    one.batch = {static_cast<std::int64_t>(texts.size()), 1, {}};
+    EXPECT_EQ(run(one), 0);
+    return metrics(one).at(1).loss;
+  };
+  const std::vector<std::string> texts = {"a", "bcd", "ef", "ghijkl"};
+  double mean = 0.0;
+  double by_token = 0.0;
+  double tokens = 0.0;
+  for (const std::string& text : texts) {
+    const double loss = loss_of("alone_" + text, {text});
+    const auto counted = static_cast<double>(text.size());  // EOS is the last label
+    mean += loss / 4.0;
+    by_token += loss * counted;
+    tokens += counted;
+  }
+  ASSERT_GT(std::abs(mean - by_token / tokens), 1e-4);
+  EXPECT_NEAR(loss_of("together", texts), mean, 1e-6);
+}
+
 }  // namespace
 }  // namespace fm::engine
