@@ -50,9 +50,10 @@ void sweep(const fs::path& output_dir) {
 OutputLock::OutputLock(const fs::path& output_dir) {
   std::error_code error;
   fs::create_directories(output_dir, error);
-  FM_MACHINE_CHECK(fs::is_directory(output_dir), core::ExitCode::kStorageFailed,
+  std::error_code unseen;
+  FM_MACHINE_CHECK(fs::is_directory(output_dir, unseen), core::ExitCode::kStorageFailed,
                    "output_dir must be a directory that can be made; choose another (",
-                   output_dir.string(), ": ", error.message(), ")");
+                   output_dir.string(), ": ", (error ? error : unseen).message(), ")");
   const fs::path path = output_dir / "LOCK";
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   FM_MACHINE_CHECK(fd_ >= 0, core::ExitCode::kStorageFailed,

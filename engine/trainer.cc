@@ -266,6 +266,17 @@ class Trainer {
   int failed_saves_ = 0;  // since the last one that is durable
 };
 
+// What the words alone, or a file in the way, make wrong; the rest is found when it is made.
+void check_output_dir(const std::string& output_dir) {
+  FM_USER_CHECK(!output_dir.empty(),
+                "--output_dir must name a folder; give one, or leave it out for ./output");
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(output_dir, ignored);
+  FM_USER_CHECK(!std::filesystem::exists(status) || std::filesystem::is_directory(status),
+                "--output_dir must name a folder, not a file; choose another name (", output_dir,
+                ")");
+}
+
 }  // namespace
 
 int train(const TrainOptions& options, comm::Communicator& world, const RunContext& context) {
@@ -275,7 +286,7 @@ int train(const TrainOptions& options, comm::Communicator& world, const RunConte
   }
   std::optional<checkpoint::OutputLock> lock;
   if (world.rank() == 0) {
-    std::filesystem::create_directories(options.output_dir);
+    check_output_dir(options.output_dir);
     lock.emplace(options.output_dir);
   }
   world.barrier().wait();

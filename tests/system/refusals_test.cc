@@ -159,6 +159,18 @@ TEST_F(Refusals, Bf16AndOffload) {
   expect_refusal(launch(run), 10, "offload_optimizer");
 }
 
+TEST_F(Refusals, AnOutputDirectoryThatCannotBeOne) {
+  SmallRun run = good_run();
+  run.output = write_file(folder() / "afile", "");
+  expect_refusals(run, 10, "--output_dir must name a folder, not a file");
+  run.output = "";
+  expect_refusals(run, 10, "--output_dir must name a folder; give one");
+  run.output = folder() / "afile" / "below";
+  expect_refusal(launch(run), 26, "choose another");
+  run.output = "/proc/output";
+  expect_refusal(launch(run), 26, "choose another");
+}
+
 TEST_F(Refusals, AnOutputDirectoryOfARunningRun) {
   SmallRun run = good_run();
   run.steps = 100'000;
