@@ -87,11 +87,4 @@ void Ending::announce(int exit_code, const std::string& line, const std::string&
   write_error_file(message);
 }
 
-bool is_first_rank_of_environment() {
-  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
-    if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
-  }
-  return true;
-}
-
 }  // namespace fm::cli

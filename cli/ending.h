@@ -51,7 +51,4 @@ class Ending {
   std::function<void(int, const std::string&)> farewell_;
 };
 
-// False when the launcher's variables give this process a rank other than 0.
-bool is_first_rank_of_environment();
-
 }  // namespace fm::cli

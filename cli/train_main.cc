@@ -110,6 +110,8 @@ int run(const std::vector<std::string>& words, Process& process) {
   const Command command = fm::cli::parse_command(words);
   if (command.action == Action::kHelp) return print(fm::cli::train_help_text()), 0;
   if (command.action == Action::kVersion) return print(fm::cli::version_text()), 0;
+  // An error here is said by everybody: who speaks for the others is what it is about.
+  process.ending.set_speaks(true);
   const fm::comm::LaunchInfo launch = fm::comm::detect_launch(with_flags(command));
   process.ending.set_speaks(launch.world_rank == 0);
   set_threads(launch.local_size);
@@ -128,7 +130,7 @@ int run(const std::vector<std::string>& words, Process& process) {
 int main(int count, char** words) {
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);  // launchers read lines from a pipe
   Process process;
-  process.ending.set_speaks(fm::cli::is_first_rank_of_environment());
+  process.ending.set_speaks(fm::comm::is_first_rank(fm::comm::process_environment()));
   const int code = process.ending.run([&] { return run({words + 1, words + count}, process); });
   // Destructors would let a SIGTERM through that waits in the queue: a launcher that stops the
   // others because one failed must not change this rank's exit code.

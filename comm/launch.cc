@@ -113,6 +113,11 @@ void refuse_what_looks_like_many(const Environment& environment) {
                 "WORLD_SIZE, MASTER_ADDR and MASTER_PORT on every rank (SLURM_NTASKS=",
                 environment("SLURM_NTASKS").value_or("unset"),
                 ", PMI_SIZE=", environment("PMI_SIZE").value_or("unset"), ")");
+  FM_USER_CHECK(!many("WORLD_SIZE"),
+                "WORLD_SIZE above 1 needs RANK, MASTER_ADDR and MASTER_PORT beside it; start with "
+                "mpirun or torchrun, set all four, or leave out WORLD_SIZE and --world_size to run "
+                "alone (WORLD_SIZE=",
+                environment("WORLD_SIZE").value_or(""), ")");
 }
 
 }  // namespace
@@ -139,6 +144,14 @@ LaunchInfo detect_launch(const Environment& environment) {
   alone.restart_count = "0";
   alone.decision = "alone: neither torchrun-style variables nor OpenMPI";
   return alone;
+}
+
+bool is_first_rank(const Environment& environment) {
+  try {
+    return detect_launch(environment).world_rank == 0;
+  } catch (const core::UserError&) {
+    return true;
+  }
 }
 
 }  // namespace fm::comm

@@ -38,6 +38,10 @@ Environment process_environment();
 // are not supported yet (one world per process would be the silent alternative).
 LaunchInfo detect_launch(const Environment& environment);
 
+// Whether this process is rank 0 of what detect_launch finds; true where it finds an error, because
+// then nobody knows who else would say so. Never throws UserError.
+bool is_first_rank(const Environment& environment);
+
 // Prints the message on stderr and ends the process at once with the loss's exit code: nothing
 // that this process still holds is worth more than stopping together.
 void print_and_exit(const PeerLoss& loss);

@@ -161,6 +161,51 @@ TEST(DetectLaunch, ManyProcessesNeverRunAloneSilently) {
             std::string::npos);
 }
 
+TEST(DetectLaunch, AWorldSizeWithoutARankIsRefused) {
+  EXPECT_NE(refusal_with({{"WORLD_SIZE", "4"}}).find("(WORLD_SIZE=4)"), std::string::npos);
+  EXPECT_NE(refusal_with({{"WORLD_SIZE", "abc"}}).find("(WORLD_SIZE=abc)"), std::string::npos);
+  EXPECT_EQ(launch_with({{"WORLD_SIZE", "1"}}).launcher, Launcher::kAlone);
+  EXPECT_EQ(launch_with({{"RANK", "1"}}).launcher, Launcher::kAlone);  // left over, says nothing
+  Variables mpirun = kOpenMpi;
+  mpirun["WORLD_SIZE"] = "4";
+  EXPECT_EQ(launch_with(mpirun).world_size, 2);
+  const Variables srun = {
+      {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}, {"WORLD_SIZE", "4"}};
+  EXPECT_NE(refusal_with(srun).find("SLURM_NTASKS=4"), std::string::npos);
+}
+
+bool is_first_with(const Variables& variables) {
+  return is_first_rank([&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+TEST(FirstRank, IsRankZeroOfTheLauncherThatCounts) {
+  EXPECT_TRUE(is_first_with({}));
+  EXPECT_FALSE(is_first_with(kTorchrun));
+  EXPECT_FALSE(is_first_with(kOpenMpi));
+  Variables first = kOpenMpi;
+  first["OMPI_COMM_WORLD_RANK"] = "0";
+  first["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
+  first["RANK"] = "1";  // left over
+  EXPECT_TRUE(is_first_with(first));
+}
+
+TEST(FirstRank, LeftOversAndErrorsSilenceNobody) {
+  EXPECT_TRUE(is_first_with({{"RANK", "1"}}));
+  EXPECT_TRUE(is_first_with({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
+  for (const auto& [name, value] : Variables{{"RANK", "abc"},
+                                             {"WORLD_SIZE", "2"},
+                                             {"LOCAL_RANK", "5"},
+                                             {"MASTER_PORT", "0"},
+                                             {"MASTER_ADDR", ""}}) {
+    Variables wrong = kTorchrun;
+    wrong[name] = value;
+    EXPECT_TRUE(is_first_with(wrong)) << name;
+  }
+}
+
 TEST(DetectLaunch, ABareSbatchShellIsAWorldOfOne) {
   const LaunchInfo launch =
       launch_with({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_NTASKS", "4"}});
