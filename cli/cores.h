@@ -1,6 +1,7 @@
 // The cores that this process may use, and how many threads follow from them.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 namespace fm::cli {
@@ -17,7 +18,11 @@ struct CoreCounts {
 // those that all ranks share; at least 1.
 int threads_for(const CoreCounts& counts);
 
-// OMP_NUM_THREADS when it is set, otherwise threads_for this process.
+// The threads of the outermost level that a value of OMP_NUM_THREADS asks for: N of "N" or "N,M".
+// Throws UserError (10).
+int threads_in(std::string_view omp_num_threads);
+
+// OMP_NUM_THREADS when it is set, otherwise threads_for this process. Throws as threads_in.
 int choose_threads(int local_size);
 
 }  // namespace fm::cli

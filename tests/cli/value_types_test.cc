@@ -1,0 +1,31 @@
+// As lax as pydantic: what DeepSpeed reads as a whole number, and what no longer fits one.
+#include "cli/value_types.h"
+
+#include <gtest/gtest.h>
+
+namespace fm::cli {
+namespace {
+
+std::optional<std::int64_t> int_of(const std::string& number) {
+  return to_int(*parse_hjson("{a: " + number + "\n}", "t.json").find("a"));
+}
+
+TEST(ToInt, TakesWholeNumbersHoweverTheyAreWritten) {
+  EXPECT_EQ(int_of("5e8"), 500'000'000);
+  EXPECT_EQ(int_of("\"5e8\""), 500'000'000);
+  EXPECT_EQ(int_of("-2.0"), -2);
+  EXPECT_EQ(int_of("9223372036854775807"), 9223372036854775807);
+  EXPECT_EQ(int_of("2.5"), std::nullopt);
+}
+
+// Beyond 2^53 fp64 has gaps, beyond 2^63 a conversion is undefined.
+TEST(ToInt, RefusesWhatFp64CannotHoldExactlyOnEitherSide) {
+  EXPECT_EQ(int_of("9007199254740991.0"), 9007199254740991);
+  EXPECT_EQ(int_of("-9007199254740991.0"), -9007199254740991);
+  for (const char* number : {"1e16", "-1e16", "1e300", "-1e300", "9223372036854775808"}) {
+    EXPECT_EQ(int_of(number), std::nullopt) << number;
+  }
+}
+
+}  // namespace
+}  // namespace fm::cli
