@@ -41,11 +41,18 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
+// A text that was meant as a configuration may be long.
+std::string beginning_of(const std::string& text) {
+  constexpr std::size_t kMost = 200;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
 }  // namespace
 
 ConfigText load_config_text(const std::string& path_or_text) {
   std::error_code ignored;
-  if (std::filesystem::is_regular_file(path_or_text, ignored)) {
+  const std::filesystem::file_status status = std::filesystem::status(path_or_text, ignored);
+  if (std::filesystem::exists(status) && !std::filesystem::is_directory(status)) {
     return {read_file(path_or_text), path_or_text};
   }
   const std::size_t first = path_or_text.find_first_not_of(" \t\r\n");
@@ -57,7 +64,7 @@ ConfigText load_config_text(const std::string& path_or_text) {
   FM_USER_CHECK(json,
                 "--deepspeed_config must be the path of an existing file, or url-safe base64 "
                 "of its text; check the path (received: ",
-                path_or_text, ")");
+                beginning_of(path_or_text), ")");
   return {*decoded, "--deepspeed_config (base64)"};
 }
 

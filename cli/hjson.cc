@@ -124,7 +124,7 @@ class Parser {
       skip_blank();
       if (ended() && braces == Braces::kLeftOut) break;
       require(!ended(), core::concat("the object that starts on line ", object.line,
-                                     " must be closed by }; add it"));
+                                     " must be closed by }; add it", swallowed_));
       if (peek() == '}' && braces == Braces::kWritten) {
         advance();
         break;
@@ -173,7 +173,7 @@ class Parser {
     while (true) {
       skip_blank();
       require(!ended(), core::concat("the list that starts on line ", array.line,
-                                     " must be closed by ]; add it"));
+                                     " must be closed by ]; add it", swallowed_));
       if (peek() == ']') {
         advance();
         return array;
@@ -227,11 +227,13 @@ class Parser {
   }
 
   std::uint32_t parse_code_point() {
+    const std::string pairs = "\\u surrogates must come in pairs, high before low; correct them";
     const std::uint32_t high = parse_hex4();
-    if (high < 0xD800 || high > 0xDBFF || !starts("\\u")) return high;
+    if (high < 0xD800 || high > 0xDFFF) return high;
+    require(high <= 0xDBFF && starts("\\u"), pairs);  // half a pair is no UTF-8
     at_ += 2;
     const std::uint32_t low = parse_hex4();
-    require(low >= 0xDC00 && low <= 0xDFFF, "\\u surrogates must come in pairs; correct them");
+    require(low >= 0xDC00 && low <= 0xDFFF, pairs);
     return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
   }
 
@@ -266,7 +268,8 @@ class Parser {
   // to the end of the line, commas included, as hjson has it.
   Value parse_tfnns() {
     require(kPunctuators.find(peek()) == std::string_view::npos,
-            core::concat("a value is required where '", peek(), "' stands; write or quote it"));
+            core::concat("a value is required where '", peek(), "' stands; write or quote it",
+                         swallowed_));
     const std::size_t begin = at_;
     const int line = line_;
     while (true) {
@@ -276,9 +279,7 @@ class Parser {
       if (line_end || (!ended() && mark)) {
         const std::string_view token = trim(text_.substr(begin, at_ - begin));
         std::optional<Value> value = keyword_or_number(token);
-        if (!value && line_end)
-          value = Value{
-              .kind = Value::Kind::kString, .text = std::string(token), .items = {}, .members = {}};
+        if (!value && line_end) value = unquoted(token, line);
         if (value) {
           value->line = line;
           return *std::move(value);
@@ -286,6 +287,19 @@ class Parser {
       }
       advance();
     }
+  }
+
+  Value unquoted(std::string_view token, int line) {
+    constexpr std::size_t kMost = 60;
+    Value value;
+    value.kind = Value::Kind::kString;
+    value.text = std::string(token);
+    if (token.find_first_of("}]") != std::string_view::npos) {
+      swallowed_ = core::concat(" (the text without quotes on line ", line,
+                                " runs to its end: ", token.substr(0, kMost),
+                                token.size() > kMost ? "..." : "", "; quote it)");
+    }
+    return value;
   }
 
   static std::optional<Value> keyword_or_number(std::string_view token) {
@@ -326,6 +340,7 @@ class Parser {
   const std::string& name_;
   std::size_t at_ = 0;
   int line_ = 1;
+  std::string swallowed_;  // the last text without quotes that holds a closing brace, for messages
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // it reads), typed here a second time, from that list.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -146,6 +147,23 @@ TEST(DsConfigKeys, AMetricOfTheCurriculumMayHaveAnyName) {
 TEST(DsConfigKeys, NoKeyIsListedTwice) {
   std::set<std::string_view> seen;
   for (const KeyRow& row : ds_config_keys()) EXPECT_TRUE(seen.insert(row.path).second) << row.path;
+}
+
+// deepspeed/runtime/zero/config.py (new_param) and runtime/config.py (bfloat16).
+TEST(DsConfigKeys, MovedKeysCountAsTheirSuccessors) {
+  std::map<std::string_view, std::string_view> moved;
+  for (const DeprecatedKey& key : deprecated_keys()) moved[key.old_path] = key.new_path;
+  const std::map<std::string_view, std::string_view> expected = {
+      {"zero_optimization.stage3_gather_fp16_weights_on_model_save",
+       "zero_optimization.gather_16bit_weights_on_model_save"},
+      {"zero_optimization.cpu_offload", "zero_optimization.offload_optimizer"},
+      {"zero_optimization.cpu_offload_param", "zero_optimization.offload_param"},
+      {"bfloat16", "bf16"}};
+  EXPECT_EQ(moved, expected);
+  for (const auto& [old_path, new_path] : moved) {
+    EXPECT_NE(find_key(old_path), nullptr) << old_path;
+    EXPECT_NE(find_key(new_path), nullptr) << new_path;
+  }
 }
 
 TEST(DsConfigKeys, EveryRowSaysWhy) {

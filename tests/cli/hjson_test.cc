@@ -1,9 +1,14 @@
 // Golden cases from hjson-py (the reader DeepSpeed uses) and its syntax page.
 #include "cli/hjson.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
+#include <thread>
 
 #include "tests/cli/expect_refusal.h"
 
@@ -36,6 +41,20 @@ std::string refusal(std::string_view text) {
 TEST(Hjson, ReadsStrictJson) {
   EXPECT_EQ(read(R"({"a": [1, -2.5e3, true, null], "b": {"c": "x\n\u00e9\ud83d\ude00"}})"),
             "{a:[1 -2.5e3 true null] b:{c:<x\n\xC3\xA9\xF0\x9F\x98\x80>}}");
+}
+
+// U+20AC is E2 82 AC, U+FFFD is EF BF BD (the Unicode Standard, table 3-6).
+TEST(Hjson, EscapesBecomeUtf8OfEveryLength) {
+  EXPECT_EQ(read(R"({"a": "\u0041\u00df\u20ac\ufffd\ud800\udc00\udbff\udfff"})"),
+            "{a:<A\xC3\x9F\xE2\x82\xAC\xEF\xBF\xBD\xF0\x90\x80\x80\xF4\x8F\xBF\xBF>}");
+}
+
+TEST(Hjson, HalfASurrogatePairIsRefused) {
+  for (const char* const half : {"\\ud800", "\\udbffx", "\\udc00", "\\udfff", "\\ud800\\u0041",
+                                 "\\ud800\\ud800", "\\ud800\\n"}) {
+    EXPECT_TRUE(holds(refusal(core::concat("{\"a\": \"", half, "\"}")), "must come in pairs"))
+        << half;
+  }
 }
 
 TEST(Hjson, SkipsThreeKindsOfComments) {
@@ -97,6 +116,27 @@ TEST(Hjson, ErrorsNameFileAndLine) {
   EXPECT_TRUE(holds(refusal("{a: "), "a value is missing"));
 }
 
+// The text runs to the end of the line and takes the brace along.
+TEST(Hjson, ATextWithoutQuotesThatSwallowedTheBraceIsNamed) {
+  EXPECT_TRUE(
+      holds(refusal("{\"gradient_clipping\": NaN, \"x\": 1}"),
+            "(the text without quotes on line 1 runs to its end: NaN, \"x\": 1}; quote it)"));
+  EXPECT_TRUE(holds(refusal("{\n\"a\": {\"b\": 1e400}}\n"), "on line 2 runs to its end: 1e400}}"));
+  EXPECT_TRUE(holds(refusal("{type: AdamW}"), "runs to its end: AdamW}; quote it"));
+  EXPECT_TRUE(holds(refusal("{\"a\": [one, two]\n}"), "runs to its end: one, two]; quote it"));
+  EXPECT_EQ(refusal("{\ntype: AdamW\n").find("quote it"), std::string::npos);
+  EXPECT_TRUE(holds(refusal("{a: b" + std::string(100'000, '}')), "}...; quote it"));
+}
+
+// The object is the first of 64.
+TEST(Hjson, SixtyFourLevelsAreRead) {
+  const auto nested = [](std::size_t lists) {
+    return "{a: " + std::string(lists, '[') + std::string(lists, ']') + "}";
+  };
+  EXPECT_EQ(read(nested(63)), "{a:" + std::string(63, '[') + std::string(63, ']') + "}");
+  EXPECT_TRUE(holds(refusal(nested(64)), "64 deep"));
+}
+
 TEST(Hjson, DeepNestingIsRefusedNotCrashed) {
   EXPECT_TRUE(holds(refusal("{a: " + std::string(100'000, '[')), "64 deep"));
 }
@@ -118,6 +158,30 @@ TEST(ConfigText, ComesFromAFileOrBase64OrTheWordItself) {
   EXPECT_EQ(load_config_text("eyJhIjogIj8-In0=").text, "{\"a\": \"?>\"}");
   EXPECT_EQ(load_config_text("eyJhIjogIj8-In0").text, "{\"a\": \"?>\"}");
   EXPECT_EQ(load_config_text(" {\"a\": 2}").text, " {\"a\": 2}");
+}
+
+// What a shell makes of <(jq ...).
+TEST(ConfigText, MayComeThroughAPipe) {
+  const std::string path = ::testing::TempDir() + "config_text.fifo";
+  std::remove(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(path) << "{\"a\": 3}"; });
+  const std::string said =
+      refusal_of([&] { EXPECT_EQ(load_config_text(path).text, "{\"a\": 3}"); });
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);  // whom else the writer waits for
+  writer.join();
+  close(reader);
+  EXPECT_EQ(said, "accepted");
+}
+
+TEST(ConfigText, AFolderIsNoConfiguration) {
+  const std::string said = refusal_of([] { load_config_text(::testing::TempDir()); });
+  EXPECT_TRUE(holds(said, "must be the path of an existing file"));
+}
+
+TEST(ConfigText, ALongMistakeIsNotRepeatedWhole) {
+  const std::string said = refusal_of([] { load_config_text(std::string(100'000, '!')); });
+  EXPECT_TRUE(holds(said, std::string(200, '!') + "...)"));
 }
 
 TEST(ConfigText, AMissingFileIsNamed) {
