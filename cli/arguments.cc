@@ -57,6 +57,7 @@ void read_data(const FlagValues& flags, engine::TrainOptions& options) {
   options.eval_steps = flags.integer("eval_steps", 0);
   options.save_steps = flags.integer("save_steps", 0);
   options.log_steps = flags.integer("log_steps", 1);
+  flags.integer("num_workers", 0);  // has no effect, yet must be a number
 }
 
 core::NoDecay read_no_decay(const std::string& words) {
@@ -151,8 +152,23 @@ void read_config(const FlagValues& flags, engine::TrainOptions& options) {
                   fp32 ? PrecisionFlag::kForcedFp32 : PrecisionFlag::kFromJson, options);
 }
 
+// A number that stands for a variable of the environment, as a word.
+std::optional<std::string> launch_word(const FlagValues& flags, const std::string& name,
+                                       std::int64_t least) {
+  if (!flags.given(name)) return std::nullopt;
+  const std::int64_t value = flags.integer(name, least, std::numeric_limits<int>::max());
+  return value < 0 ? std::nullopt : std::optional(std::to_string(value));
+}
+
+void read_launch(const FlagValues& flags, Command& command) {
+  command.rank = launch_word(flags, "rank", 0);
+  command.local_rank = launch_word(flags, "local_rank", -1);  // -1: launchers say "none"
+  command.world_size = launch_word(flags, "world_size", 1);
+}
+
 Command read_command(const FlagValues& flags) {
   Command command;
+  read_launch(flags, command);
   if (flags.flag("report")) {
     command.action = Action::kReport;
     return command;
@@ -161,10 +177,10 @@ Command read_command(const FlagValues& flags) {
   command.json = flags.flag("json");
   FM_USER_CHECK(!command.json || command.action == Action::kPlan,
                 "--json belongs to --plan; add --plan or remove it");
+  FM_USER_CHECK(!flags.given("plan_ranks") || command.action == Action::kPlan,
+                "--plan_ranks belongs to --plan; add --plan, or start that many ranks to train (",
+                flags.text("plan_ranks"), ")");
   command.plan_ranks = flags.small("plan_ranks", 0);
-  command.rank = flags.maybe("rank");
-  command.local_rank = flags.maybe("local_rank");
-  command.world_size = flags.maybe("world_size");
   read_layout(flags, command.options);
   read_data(flags, command.options);
   read_output(flags, command.options);

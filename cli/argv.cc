@@ -54,14 +54,18 @@ std::vector<std::string> normalise_argv(std::span<const std::string> words,
   std::vector<std::string> normal;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
-    if (word == "-h" || word == "--help" || word == "--version") {
-      normal.push_back(word == "-h" ? "--help" : word);
+    if (word == "-h") {
+      normal.emplace_back("--help");
       continue;
     }
     FM_USER_CHECK(word.size() > 2 && word.starts_with("--"),
                   "only flags (--name value) are understood; remove or quote the stray word (",
                   word, ")");
     Written written = split_word(word);
+    if (written.name == "help" || written.name == "version") {
+      normal.push_back("--" + written.name);
+      continue;
+    }
     const FlagRow& flag = find_flag(written, flags);
     const bool boolean = flag.kind == FlagKind::kBool;
     const bool next_fits = i + 1 < words.size() && (boolean ? parse_bool(words[i + 1]).has_value()
@@ -70,7 +74,7 @@ std::vector<std::string> normalise_argv(std::span<const std::string> words,
       written.value = words[++i];
     } else if (!written.has_value) {
       FM_USER_CHECK(boolean, "--", written.name, " needs a value; write --", written.name,
-                    " VALUE");
+                    " VALUE, or --", written.name, "=VALUE when it starts with --");
       written.value = "true";
     }
     normal.push_back("--" + written.name + "=" + (boolean ? boolean_word(written) : written.value));

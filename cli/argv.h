@@ -11,7 +11,7 @@
 namespace fm::cli {
 
 // Throws UserError (10): unknown flag (with the nearest known one), missing value, stray word.
-// --help, -h and --version are kept as they are.
+// -h and --help become --help, --version stays; a value of theirs is dropped.
 std::vector<std::string> normalise_argv(std::span<const std::string> words,
                                         std::span<const FlagRow> flags);
 

@@ -34,22 +34,14 @@ std::string help_text(const Program& program) {
 
 FlagValues::FlagValues(const Program& program, const std::vector<std::string>& normal) {
   for (const FlagRow& flag : program.flags) values_[flag.name] = flag.otherwise;
-  std::vector<const char*> argv = {program.name};
-  for (const std::string& word : normal) argv.push_back(word.c_str());
-  try {
-    cxxopts::Options options = make_options(program);
-    const cxxopts::ParseResult parsed = options.parse(static_cast<int>(argv.size()), argv.data());
-    for (const cxxopts::KeyValue& each : parsed.arguments()) {  // a later one wins
-      values_[each.key()] = each.value();
-      given_[each.key()] = each.value();
-    }
-  } catch (const cxxopts::exceptions::exception& error) {
-    FM_USER_CHECK(false, error.what(), "; see --help");
+  for (const std::string& word : normal) {  // --name=value; a later one wins
+    const std::size_t equals = word.find('=');
+    FM_CHECK(word.starts_with("--") && equals != std::string::npos, "not normalised: ", word);
+    const std::string name = word.substr(2, equals - 2);
+    FM_CHECK(values_.contains(name), "not in the table: ", name);
+    values_[name] = word.substr(equals + 1);
+    given_.insert(name);
   }
-}
-
-std::optional<std::string> FlagValues::maybe(const std::string& name) const {
-  return given(name) ? std::optional(text(name)) : std::nullopt;
 }
 
 std::int64_t FlagValues::integer(const std::string& name, std::int64_t least,

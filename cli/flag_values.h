@@ -1,9 +1,11 @@
-// The values of a program's flags, by the flag's name. Parsed by cxxopts, which stays inside.
+// The values of a program's flags, by the flag's name. cxxopts writes the help text only: it
+// matches every word with a recursive std::regex, which ends in a stack overflow on a long one and
+// does not know line ends.
 #pragma once
 
 #include <limits>
 #include <map>
-#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,7 +37,6 @@ class FlagValues {
   // The default when not given.
   std::string text(const std::string& name) const { return values_.at(name); }
   bool flag(const std::string& name) const { return text(name) == "true"; }
-  std::optional<std::string> maybe(const std::string& name) const;
   std::int64_t integer(const std::string& name, std::int64_t least,
                        std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
   int small(const std::string& name, int least) const;
@@ -58,7 +59,7 @@ class FlagValues {
 
  private:
   std::map<std::string, std::string> values_;
-  std::map<std::string, std::string> given_;
+  std::set<std::string> given_;
 };
 
 }  // namespace fm::cli

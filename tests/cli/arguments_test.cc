@@ -72,6 +72,15 @@ TEST(Argv, StrayWordsAndMissingValuesAreRefused) {
   EXPECT_TRUE(holds(refusal_of([] { normal({"--seed"}); }), "--seed needs a value"));
   EXPECT_TRUE(holds(refusal_of([] { normal({"--seed", "--plan"}); }), "--seed needs a value"));
   EXPECT_TRUE(holds(refusal_of([] { normal({"--plan=perhaps"}); }), "must be true or false"));
+  EXPECT_TRUE(holds(refusal_of([] {
+                      normal({"--data_path", "-- select"});
+                    }),
+                    "or --data_path=VALUE when it starts with --"));
+}
+
+TEST(Argv, HelpAndVersionAreKnownByName) {
+  EXPECT_EQ(normal({"-h", "--help", "--version"}), "--help --help --version");
+  EXPECT_EQ(normal({"--help=5", "--version=true"}), "--help --version");
 }
 
 TEST(Arguments, DefaultsAreFmEngines) {
@@ -91,6 +100,31 @@ TEST(Arguments, DefaultsAreFmEngines) {
   EXPECT_FALSE(options.dry_run);
   EXPECT_EQ(options.resume, checkpoint::Resume::kAuto);
   EXPECT_EQ(options.timeout_ms, 600'000);
+}
+
+TEST(Arguments, DefaultsOfOurOwnFlags) {
+  const engine::TrainOptions options = parse({}).options;
+  EXPECT_EQ(options.packing, data::Packing::kConcat);
+  EXPECT_EQ(options.data_format, data::DataFormat::kAuto);
+  EXPECT_EQ(options.text_field, "text");
+  EXPECT_EQ(options.schedule, engine::ScheduleKind::kOneFOneB);
+  EXPECT_EQ(options.loss_reduction, engine::LossReduction::kToken);
+  EXPECT_EQ(options.keep_last, 0);
+  EXPECT_EQ(options.eval_batches, 0);
+}
+
+// A parser that matches words with a recursive regular expression stops at the line end, and ends
+// the process at some ten thousand characters.
+TEST(Arguments, AValueMayHoldAnythingAndBeLong) {
+  const std::string long_text(1'000'000, 'x');
+  for (const std::string& value :
+       {std::string("two\nlines"), std::string("cr\r"), std::string("a = b"), std::string("-- x"),
+        std::string(), long_text}) {
+    EXPECT_EQ(parse({"--project_name=" + value}).options.project_name, value);
+    const GenerateCommand command = parse_generate_command(Words{"--ckpt=d", "--prompt=" + value});
+    EXPECT_EQ(command.options.prompt, value);
+  }
+  EXPECT_EQ(parse({"--project_name", long_text}).options.project_name, long_text);
 }
 
 TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
@@ -156,6 +190,20 @@ TEST(Arguments, RankFlagsAreKeptForTheLauncher) {
   EXPECT_EQ(command.local_rank, "0");
   EXPECT_EQ(command.action, Action::kTrain);
   EXPECT_FALSE(parse({}).rank.has_value());
+  EXPECT_FALSE(parse({"--local_rank=-1"}).local_rank.has_value());  // "started by no launcher"
+  EXPECT_EQ(parse_command(Words{"--report", "--rank=3"}).rank, "3");
+}
+
+TEST(Arguments, RankFlagsAreWholeNumbers) {
+  for (const char* const name : {"rank", "local_rank", "world_size", "num_workers"}) {
+    for (const char* const bad : {"abc", "1.5", "", "-2", "99999999999"}) {
+      if (std::string_view(name) == "num_workers" && *bad == '9') continue;
+      EXPECT_TRUE(holds(refusal({core::concat("--", name, "=", bad)}),
+                        core::concat("--", name, " must be a whole number")));
+    }
+  }
+  EXPECT_TRUE(holds(refusal({"--world_size=0"}), "--world_size must be a whole number"));
+  EXPECT_TRUE(holds(refusal({"--rank=-1"}), "--rank must be a whole number"));
 }
 
 TEST(Arguments, ChooseTheAction) {
@@ -197,6 +245,7 @@ TEST(Arguments, WrongValuesNameTheFlag) {
   EXPECT_TRUE(holds(refusal({"--no_decay", "norms"}), "a list of norm, bias, embedding"));
   EXPECT_TRUE(holds(refusal({"--resume="}), "--resume must be"));
   EXPECT_TRUE(holds(refusal({"--json"}), "--json belongs to --plan"));
+  EXPECT_TRUE(holds(refusal({"--plan_ranks", "8"}), "--plan_ranks belongs to --plan"));
 }
 
 TEST(Arguments, AModelAndDataAreRequired) {
