@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr mode_t kFileMode = 0666;  // the umask decides
+constexpr mode_t kFolderMode = 0777;
 
 [[noreturn]] void fail(const fs::path& path, const char* action, int error) {
   throw core::MachineError(
@@ -46,6 +47,25 @@ void remove_tree(const fs::path& folder) {
 
 void rename_over(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "rename to", errno);
+}
+
+fs::path aside_of(const fs::path& folder) {
+  const fs::path parent = fs::absolute(folder).parent_path();
+  return parent / core::concat(".bad-", folder.filename().string(), "-", random_tag());
+}
+
+// Without flags: `to` steps aside, takes the name `from` when `from` has its own.
+void exchange_in_steps(const fs::path& from, const fs::path& to) {
+  if (!fs::exists(fs::symlink_status(to))) return rename_over(from, to);
+  const fs::path aside = aside_of(to);
+  rename_over(to, aside);
+  try {
+    rename_over(from, to);
+  } catch (const core::MachineError&) {
+    rename_over(aside, to);
+    throw;
+  }
+  rename_over(aside, from);
 }
 
 }  // namespace
@@ -114,29 +134,43 @@ void sync_folder(const fs::path& folder) {
   if (error != 0 && !meaningless) fail(folder, "fsync", error);
 }
 
-bool publish_folder(const fs::path& from, const fs::path& to) {
+void make_folders(const fs::path& folder) {
+  fs::path path = fs::absolute(folder).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();  // "out/" means "out"
+  std::error_code ignored;  // what cannot be looked at cannot be made either, said below
+  if (path == path.root_path() || fs::is_directory(path, ignored)) return;
+  make_folders(path.parent_path());
+  if (::mkdir(path.c_str(), kFolderMode) != 0 && errno != EEXIST) fail(path, "make", errno);
+  sync_folder(path.parent_path());
+}
+
+int flagged_rename(const char* from, const char* to, unsigned flags) {
+  return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, flags);
+}
+
+bool publish_folder(const fs::path& from, const fs::path& to, FlaggedRename rename) {
   bool exchanged = false;
-  int error = 0;
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) != 0)
-    error = errno;
+  int error = rename(from.c_str(), to.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
   if (error == EEXIST) {
     exchanged = true;
-    error = 0;
-    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0)
-      error = errno;
+    error = rename(from.c_str(), to.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
   }
   const bool no_flags = error == EINVAL || error == ENOSYS;
   if (no_flags) {
-    const fs::path aside = core::concat(to.string(), ".old");
     exchanged = fs::exists(fs::symlink_status(to));
-    if (exchanged) rename_over(to, aside);
-    rename_over(from, to);
-    if (exchanged) rename_over(aside, from);
-    error = 0;
+    exchange_in_steps(from, to);
+  } else if (error != 0) {
+    fail(to, "rename to", error);
   }
-  if (error != 0) fail(to, "rename to", error);
   sync_folder(to.parent_path());
   return exchanged;
+}
+
+fs::path put_aside(const fs::path& folder) {
+  const fs::path aside = aside_of(folder);
+  rename_over(folder, aside);
+  sync_folder(aside.parent_path());
+  return aside;
 }
 
 void discard_folder(const fs::path& folder) {

@@ -41,11 +41,23 @@ void write_new_file(const std::filesystem::path& path, std::string_view text);
 // Replaces a file: temporary name, fsync, rename, fsync of the folder.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 void sync_folder(const std::filesystem::path& folder);
+// Makes the folder and those above it that are missing; the names of new ones are on disk.
+void make_folders(const std::filesystem::path& folder);
+
+// renameat2 with these flags in the working directory: 0, or -1 and errno.
+using FlaggedRename = int (*)(const char* from, const char* to, unsigned flags);
+int flagged_rename(const char* from, const char* to, unsigned flags);
 
 // Gives `from` the name `to`, atomically, and fsyncs the parent. When `to` exists the two change
-// places: the old folder then has the name `from`, and the answer is true. (On file systems that
-// cannot exchange names the old one steps aside first: a crash between leaves only its `.old`.)
-bool publish_folder(const std::filesystem::path& from, const std::filesystem::path& to);
+// places: the old folder then has the name `from`, and the answer is true. (File systems that
+// cannot exchange names, NFS among them: the old one steps aside first, so a crash between leaves
+// it only as .bad-<name>-<8 hex>, which nobody deletes.)
+bool publish_folder(const std::filesystem::path& from, const std::filesystem::path& to,
+                    FlaggedRename rename = flagged_rename);
+
+// Renames a folder to .bad-<name>-<8 hex> beside it, where no run looks for it and nobody deletes
+// it. Returns the new path.
+std::filesystem::path put_aside(const std::filesystem::path& folder);
 
 // Takes a folder out of sight by renaming it to .trash-<name>-<8 hex> beside it, then deletes it.
 // Never follows a symbolic link.

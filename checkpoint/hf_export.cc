@@ -1,6 +1,8 @@
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "checkpoint/agree.h"
 #include "checkpoint/byte_tokenizer_files.h"
@@ -68,6 +70,27 @@ std::string index_json(const std::vector<FileSpec>& files) {
   return index.dump(2) + "\n";
 }
 
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    names.insert(entry.path().filename().string());
+  }
+  return names;
+}
+
+// A folder, no link to one, with the files of its marker and nothing that somebody added.
+bool is_our_export(const fs::path& folder) {
+  bool ours = false;
+  attempt([&] {  // what cannot be read is not known to be ours
+    if (!fs::is_directory(fs::symlink_status(folder))) return;
+    std::ifstream marker(folder / kExportMarker);
+    auto files = nlohmann::json::parse(marker).at("files").get<std::set<std::string>>();
+    files.insert(kExportMarker);
+    ours = files == names_in(folder);
+  });
+  return ours;
+}
+
 class Exporter {
  public:
   Exporter(const ExportRequest& request, comm::Communicator& world)
@@ -132,7 +155,7 @@ class Exporter {
   }
 
   void create_folder() {
-    fs::create_directories(target_.parent_path());
+    make_folders(target_.parent_path());
     temporary_ = target_.parent_path() /
                  core::concat(".tmp-", target_.filename().string(), "-", random_tag());
     fs::create_directory(temporary_);
@@ -146,6 +169,8 @@ class Exporter {
     }
     write_new_file(temporary_ / "config.json", request_.config_json);
     write_tokenizer();
+    const nlohmann::json marker = {{"files", names_in(temporary_)}};
+    write_new_file(temporary_ / kExportMarker, marker.dump() + "\n");
   }
 
   void write_tokenizer() const {
@@ -178,6 +203,11 @@ class Exporter {
 
   void publish() {
     sync_folder(temporary_);
+    const bool foreign = fs::exists(fs::symlink_status(target_)) && !is_our_export(target_);
+    if (foreign) {  // before it could take the temporary name, which the next start deletes
+      std::fprintf(stderr, "fmengine: %s is not an export of fmengine and is put aside as %s\n",
+                   target_.c_str(), put_aside(target_).filename().c_str());
+    }
     if (publish_folder(temporary_, target_)) discard_folder(temporary_);
   }
 

@@ -43,7 +43,11 @@ struct ExportRequest {
   core::Bytes shard_limit = core::Bytes(5'000'000'000);
 };
 
-// Collective. Writes what transformers' from_pretrained loads.
+// In every export: the list of its files. A folder that holds exactly these is ours to replace.
+inline constexpr const char* kExportMarker = "fmengine_export.json";
+
+// Collective. Writes what transformers' from_pretrained loads. An older export of ours in its place
+// is deleted, anything else put aside as .bad-<name>-<8 hex>.
 void export_hf_folder(const ExportRequest& request, comm::Communicator& world);
 
 }  // namespace fm::checkpoint

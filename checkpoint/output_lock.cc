@@ -3,14 +3,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "checkpoint/agree.h"
 #include "checkpoint/durable_file.h"
-#include "checkpoint/manifest.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
 
@@ -48,12 +49,12 @@ void sweep(const fs::path& output_dir) {
 }  // namespace
 
 OutputLock::OutputLock(const fs::path& output_dir) {
+  const std::string not_made = attempt([&] { make_folders(output_dir); });
   std::error_code error;
-  fs::create_directories(output_dir, error);
-  std::error_code unseen;
-  FM_MACHINE_CHECK(fs::is_directory(output_dir, unseen), core::ExitCode::kStorageFailed,
+  FM_MACHINE_CHECK(not_made.empty() && fs::is_directory(output_dir, error),
+                   core::ExitCode::kStorageFailed,
                    "output_dir must be a directory that can be made; choose another (",
-                   output_dir.string(), ": ", (error ? error : unseen).message(), ")");
+                   output_dir.string(), ": ", not_made.empty() ? error.message() : not_made, ")");
   const fs::path path = output_dir / "LOCK";
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   FM_MACHINE_CHECK(fd_ >= 0, core::ExitCode::kStorageFailed,
@@ -73,10 +74,12 @@ OutputLock::OutputLock(const fs::path& output_dir) {
                      "output_dir must be on a file system with flock; choose another (",
                      path.string(), ": ", std::strerror(problem), ")");
   }
+  sweep(output_dir);  // first: what lies there may be what fills the disk
   const std::string holder = holder_text();
   const bool written = ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, holder.data(), holder.size(), 0) ==
                                                        static_cast<ssize_t>(holder.size());
-  if (written) sweep(output_dir);  // a disk without room for 100 bytes is found by the first save
+  // The lock is held without its text; a disk without room for it is found by the first save.
+  if (!written) std::fprintf(stderr, "fmengine: %s cannot be written\n", path.c_str());
 }
 
 OutputLock::OutputLock(OutputLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

@@ -66,7 +66,19 @@ std::string refusal(const fs::path& path) {
   return testing::message_of<core::UserError>(11, [&] { HfFolder folder(path); });
 }
 
-constexpr const char* kByteFiles = "config.json generation_config.json";
+// Deletes it afterwards.
+std::string listing_of_the_one_put_aside(const fs::path& folder) {
+  fs::path aside;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with(".bad-hf-")) aside = entry.path();
+  }
+  if (aside.empty()) return "NOTHING PUT ASIDE";
+  std::string names = testing::listing(aside);
+  fs::remove_all(aside);
+  return names;
+}
+
+constexpr const char* kByteFiles = "config.json fmengine_export.json generation_config.json";
 
 TEST(HfExport, OneFileWhenItFits) {
   const testing::ScratchFolder scratch;
@@ -112,6 +124,28 @@ TEST(HfExport, AnExistingFolderIsReplacedWhole) {
   EXPECT_EQ(testing::listing(scratch.path()), "hf");
 }
 
+// The marker names the files of the export: one file more, and the folder is somebody's.
+TEST(HfExport, AFolderThatIsNotOursIsPutAsideWhole) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  const auto aside = [&] { return listing_of_the_one_put_aside(scratch.path()); };
+  fs::create_directory(out);
+  std::ofstream(out / "notes.txt") << "of the user";
+  export_model({.folder = out, .config_json = "{}"}, 2);
+  EXPECT_EQ(aside(), "notes.txt");
+  expect_model(out);
+  const std::string exported = testing::listing(out);
+  std::ofstream(out / "README.md") << "added later";
+  export_model({.folder = out, .config_json = "{}"}, 2);
+  EXPECT_EQ(aside(), "README.md " + exported);
+  fs::rename(out, scratch.path() / "real");
+  fs::create_directory_symlink(scratch.path() / "real", out);
+  export_model({.folder = out, .config_json = "{}"}, 2);
+  EXPECT_EQ(aside(), exported);
+  EXPECT_FALSE(fs::is_symlink(out));
+  expect_model(scratch.path() / "real");
+}
+
 TEST(HfExport, ForeignTokenizerFilesAreCopiedByteForByte) {
   const testing::ScratchFolder scratch;
   const fs::path source = scratch.path() / "source";
@@ -121,8 +155,9 @@ TEST(HfExport, ForeignTokenizerFilesAreCopiedByteForByte) {
   std::ofstream(source / "config.json") << "not this one";
   const fs::path out = scratch.path() / "hf";
   export_model({.folder = out, .config_json = "{}", .tokenizer_from = source}, 1);
-  EXPECT_EQ(testing::listing(out),
-            "config.json model.safetensors special_tokens_map.json tokenizer.json");
+  EXPECT_EQ(
+      testing::listing(out),
+      "config.json fmengine_export.json model.safetensors special_tokens_map.json tokenizer.json");
   EXPECT_EQ(testing::file_content(out / "tokenizer.json"), "{\"version\": \"1.0\"}  ");
   EXPECT_EQ(testing::file_content(out / "config.json"), "{}");
 }

@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "checkpoint/train_checkpoint.h"
@@ -46,6 +48,22 @@ TEST(OutputLock, SweepsWhatDeadRunsLeftAndNothingElse) {
   EXPECT_EQ(testing::listing(folder.path()),
             ".tmp-link-01234567 .tmp-mine .trash-0123ABCD LOCK global_step1");
   EXPECT_EQ(testing::listing(elsewhere.path()), "precious");
+}
+
+// A file that may not grow is a full disk: the holder cannot be written, and room is needed most.
+TEST(OutputLock, SweepsWhenTheDiskIsFull) {
+  const testing::ScratchFolder folder;
+  folder.write(".tmp-latest-01234567", "global_step5");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  const auto old = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  { const OutputLock lock(folder.path()); }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, old);
+  EXPECT_EQ(testing::listing(folder.path()), "LOCK");
+  EXPECT_EQ(testing::file_content(folder.path() / "LOCK"), "");
 }
 
 }  // namespace
