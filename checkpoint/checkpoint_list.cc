@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "global_step";
 constexpr std::string_view kQuarantine = ".bad-global_step";
 
+// Nothing there is no entry; whatever else prevents the look is not the same as nothing.
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::directory_entry> entries;
@@ -25,29 +26,33 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
     entries.push_back(*at);
     at.increment(error);
   }
+  FM_MACHINE_CHECK(!error || error == std::errc::no_such_file_or_directory,
+                   core::ExitCode::kStorageFailed,
+                   "the folder must be readable; correct its permissions, mount or disk (",
+                   folder.string(), ": ", error.message(), ")");
   return entries;
-}
-
-std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stopped, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc() || stopped != end || step < 0) return std::nullopt;
-  if (tag_of_step(step) != name) return std::nullopt;  // leading zeros: not written by us
-  return step;
 }
 
 }  // namespace
 
 std::string tag_of_step(std::int64_t step) { return core::concat(kPrefix, step); }
 
+std::optional<std::int64_t> step_of_tag(const std::string& tag) {
+  if (!tag.starts_with(kPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = tag.data() + tag.size();
+  const auto [stopped, error] = std::from_chars(tag.data() + kPrefix.size(), end, step);
+  if (error != std::errc() || stopped != end || step < 0) return std::nullopt;
+  if (tag_of_step(step) != tag) return std::nullopt;  // leading zeros: not written by us
+  return step;
+}
+
 std::vector<ListedCheckpoint> list_checkpoints(const fs::path& output_dir) {
   std::vector<ListedCheckpoint> found;
   for (const fs::directory_entry& entry : entries_of(output_dir)) {
-    std::error_code error;
-    if (!fs::is_directory(entry.symlink_status(error))) continue;
-    const std::optional<std::int64_t> step = step_of(entry.path().filename().string());
+    std::error_code error;  // what cannot be looked at is listed, and found damaged
+    if (fs::is_symlink(entry.symlink_status(error))) continue;
+    const std::optional<std::int64_t> step = step_of_tag(entry.path().filename().string());
     if (step) found.push_back({entry.path(), *step});
   }
   std::sort(found.begin(), found.end(),
@@ -56,26 +61,32 @@ std::vector<ListedCheckpoint> list_checkpoints(const fs::path& output_dir) {
 }
 
 bool looks_like_checkpoint(const fs::path& folder) {
-  const std::vector<fs::directory_entry> entries = entries_of(folder);
+  std::vector<fs::directory_entry> entries;
+  const std::string unreadable = attempt([&] { entries = entries_of(folder); });
+  if (!unreadable.empty()) return true;
   return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
     const std::string name = entry.path().filename().string();
     return name == kManifestName || name == kStateName || name.ends_with(".safetensors");
   });
 }
 
-bool has_quarantined(const fs::path& output_dir) {
-  const std::vector<fs::directory_entry> entries = entries_of(output_dir);
-  return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
-    return entry.path().filename().string().starts_with(kQuarantine);
-  });
+std::vector<fs::path> list_quarantined(const fs::path& output_dir) {
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : entries_of(output_dir)) {
+    if (entry.path().filename().string().starts_with(kQuarantine)) found.push_back(entry.path());
+  }
+  return found;
 }
 
-void prune_checkpoints(const fs::path& output_dir, int keep_last, std::int64_t current) {
+void prune_checkpoints(const PruneRequest& request) {
   int complete = 0;
-  for (const ListedCheckpoint& listed : list_checkpoints(output_dir)) {
-    if (!attempt([&] { open_manifest(listed.folder); }).empty()) continue;
+  for (const ListedCheckpoint& listed : list_checkpoints(request.output_dir)) {
+    std::string run;
+    const auto open = [&] { run = open_manifest(listed.folder).lineage.run; };
+    if (!attempt(open).empty() || run != request.run) continue;
     ++complete;
-    if (complete > keep_last && listed.step != current) discard_folder(listed.folder);
+    const bool spare = complete > request.keep_last && listed.step != request.current;
+    if (spare) discard_folder(listed.folder);
   }
 }
 

@@ -1,5 +1,6 @@
+#include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "checkpoint/agree.h"
 #include "checkpoint/checkpoint_list.h"
@@ -15,46 +16,80 @@ namespace fs = std::filesystem;
 
 constexpr auto kNoCheckpoint = core::ExitCode::kNoCheckpoint;
 
+void say_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::fprintf(stderr, "fmengine: %s\n", note.c_str());
+}
+
 FoundCheckpoint open_checkpoint(const fs::path& folder) {
   const Manifest manifest = open_manifest(folder);
-  return {.folder = folder, .step = manifest.step, .state_json = read_text(folder / kStateName)};
+  return {.folder = folder,
+          .step = manifest.step,
+          .state_json = read_text(folder / kStateName),
+          .lineage = manifest.lineage,
+          .newest = manifest.step};
 }
 
 // A copy under another name must not pass for the newest.
 FoundCheckpoint open_listed(const ListedCheckpoint& listed) {
   FoundCheckpoint found = open_checkpoint(listed.folder);
   FM_MACHINE_CHECK(found.step == listed.step, kNoCheckpoint, listed.folder.string(),
-                   ": the folder must have the name of its step (it is step ", found.step, ")");
+                   ": the folder must have the name of its step; rename it (it is step ",
+                   found.step, ")");
   return found;
 }
 
-// The newest valid checkpoint below `output_dir`; what is passed over is said on stderr.
-// Throws MachineError (12) when there are checkpoints but none is valid.
-std::optional<FoundCheckpoint> newest_valid(const fs::path& output_dir) {
-  std::string damaged;
-  std::int64_t newest = -1;
+// Checkpoints that were looked at before the one that is taken.
+struct Passed {
+  std::int64_t newest = -1;        // step of the newest damaged one
+  std::string damage;              // of the first damaged one
+  std::vector<std::string> notes;  // one line each
+};
+
+std::string note_of_another_run(const ListedCheckpoint& listed) {
+  return core::concat(listed.folder.string(),
+                      " is of another run and left alone; resume from it by its path");
+}
+
+// The newest valid one of the line.
+std::optional<FoundCheckpoint> newest_in_line(const fs::path& output_dir, Passed& passed) {
+  const RunLine line(output_dir);
   for (const ListedCheckpoint& listed : list_checkpoints(output_dir)) {
     if (!looks_like_checkpoint(listed.folder)) continue;
-    newest = std::max(newest, listed.step);
+    const std::optional<Lineage> lineage = lineage_of(listed.folder);
+    if (lineage && !line.holds(*lineage, listed.step)) {
+      passed.notes.push_back(note_of_another_run(listed));
+      continue;
+    }
+    passed.newest = std::max(passed.newest, listed.step);
     std::optional<FoundCheckpoint> found;
     const std::string problem = attempt([&] { found = open_listed(listed); });
-    if (found) {
-      if (newest != found->step) {
-        std::fprintf(stderr, "fmengine: resuming from step %lld, %lld steps are lost\n",
-                     static_cast<long long>(found->step),
-                     static_cast<long long>(newest - found->step));
-      }
-      return found;
-    }
-    std::fprintf(stderr, "fmengine: checkpoint passed over: %s\n", problem.c_str());
-    if (damaged.empty()) damaged = problem;
+    if (found) return found;
+    passed.notes.push_back("checkpoint passed over: " + problem);
+    if (passed.damage.empty()) passed.damage = problem;
   }
-  if (damaged.empty() && has_quarantined(output_dir)) damaged = "only .bad-global_step* are left";
+  return std::nullopt;
+}
+
+// The newest valid checkpoint below `output_dir`.
+// Throws MachineError (12) when there are checkpoints but none may be used.
+std::optional<FoundCheckpoint> newest_valid(const fs::path& output_dir) {
+  Passed passed;
+  std::optional<FoundCheckpoint> found = newest_in_line(output_dir, passed);
+  if (found) {
+    found->newest = passed.newest;
+    found->notes = std::move(passed.notes);
+    return found;
+  }
+  say_notes(passed.notes);
+  const bool others = passed.damage.empty() && !passed.notes.empty();
+  if (others) passed.damage = passed.notes.front();
+  const bool put_aside = passed.damage.empty() && !list_quarantined(output_dir).empty();
+  if (put_aside) passed.damage = "only .bad-global_step* are left";
   FM_MACHINE_CHECK(
-      damaged.empty(), kNoCheckpoint,
-      "a loadable checkpoint is required where checkpoints are; restore one, or start ",
-      "afresh with --resume never or another output_dir (", output_dir.string(), ": ", damaged,
-      ")");
+      passed.damage.empty(), kNoCheckpoint,
+      "a loadable checkpoint is required where checkpoints are; restore one, name one with ",
+      "--resume PATH, or start afresh with --resume never or another output_dir (",
+      output_dir.string(), ": ", passed.damage, ")");
   return std::nullopt;
 }
 
@@ -97,17 +132,28 @@ std::optional<FoundCheckpoint> find_checkpoint(const fs::path& output_dir, Resum
   return found;
 }
 
+Lineage lineage_of_start(const fs::path& output_dir, Resume resume, const FoundCheckpoint* found,
+                         comm::Communicator& world) {
+  const bool carries_on = found != nullptr && resume != Resume::kPath;
+  if (carries_on) return found->lineage;
+  Lineage lineage;
+  std::string mine;
+  if (world.rank() == 0) mine = attempt([&] { lineage = new_run(output_dir); });
+  const std::string problem = text_of_rank0(world, mine);
+  FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
+  if (found == nullptr || world.rank() != 0) return lineage;
+  lineage.parent_run = found->lineage.run;
+  lineage.parent_tag = tag_of_step(found->step);
+  return lineage;
+}
+
 void quarantine_checkpoint(const FoundCheckpoint& found, comm::Communicator& world) {
   std::string mine;
   if (world.rank() == 0) {
     mine = attempt([&] {
-      const fs::path parent = fs::absolute(found.folder).parent_path();
-      const std::string bad =
-          core::concat(".bad-", found.folder.filename().string(), "-", random_tag());
+      const fs::path bad = put_aside(found.folder);
       std::fprintf(stderr, "fmengine: damaged checkpoint %s is put aside as %s\n",
-                   found.folder.c_str(), bad.c_str());
-      fs::rename(found.folder, parent / bad);
-      sync_folder(parent);
+                   found.folder.c_str(), bad.filename().c_str());
     });
   }
   const std::string problem = text_of_rank0(world, mine);

@@ -28,7 +28,8 @@ class ReadableFile {
  public:
   explicit ReadableFile(const fs::path& path)
       : path_(path.string()), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    FM_MACHINE_CHECK(fd_ >= 0, kNoCheckpoint, path_, ": the file must be readable (",
+    FM_MACHINE_CHECK(fd_ >= 0, kNoCheckpoint, path_,
+                     ": the file must be readable; restore it, or resume from another checkpoint (",
                      std::strerror(errno), ")");
   }
   ReadableFile(const ReadableFile&) = delete;
@@ -40,7 +41,8 @@ class ReadableFile {
       const ssize_t got = ::pread(fd_, bytes.data(), bytes.size(), offset);
       if (got < 0 && errno == EINTR) continue;
       FM_MACHINE_CHECK(got > 0, kNoCheckpoint, path_, ": bytes [", offset, ", ",
-                       offset + static_cast<std::int64_t>(bytes.size()), ") must be readable (",
+                       offset + static_cast<std::int64_t>(bytes.size()),
+                       ") must be readable; check the disk, or resume from another checkpoint (",
                        got < 0 ? std::strerror(errno) : "the file ends before", ")");
       bytes = bytes.subspan(static_cast<std::size_t>(got));
       offset += got;
@@ -68,21 +70,44 @@ class Loader {
   // Which checkpoint this rank sees.
   std::int64_t identity() const { return core::crc32c(text_); }
 
-  // "" when the headers and the ranges numbered rank, rank + size, ... are as they were written.
-  std::string damage(int rank, int size) const {
-    std::vector<std::byte> block;
+  // "" when the headers are as they were written.
+  std::string header_damage() const {
+    std::vector<std::byte> header;
     for (std::size_t f = 0; f < manifest_.files.size(); ++f) {
       const ManifestFile& file = manifest_.files[f];
-      block.resize(static_cast<std::size_t>(file.header_bytes.count()));
-      open_[f]->read(0, block);
-      const std::uint32_t crc = core::crc32c(block);
+      header.resize(static_cast<std::size_t>(file.header_bytes.count()));
+      open_[f]->read(0, header);
+      const std::uint32_t crc = core::crc32c(header);
       if (crc != file.header_crc) {
         return damage_text(*open_[f], {0, file.header_bytes.count()}, {file.header_crc, crc});
       }
     }
-    for (std::size_t i = static_cast<std::size_t>(rank); i < manifest_.ranges.size();
-         i += static_cast<std::size_t>(size)) {
+    return "";
+  }
+
+  // Where the slices of this rank lie in the files of the manifest. Throws when the model is
+  // another one.
+  std::vector<SlicePlace> places_of(const std::vector<FileSlice>& mine) const {
+    std::vector<SafetensorsPlan> plans;
+    std::vector<std::size_t> index;  // place in the manifest of each wanted file
+    for (const FileSpec& file : files_) {
+      plans.push_back(plan_f32(file.tensors));
+      index.push_back(check_same_tensors(file, plans.back()));
+    }
+    std::vector<SlicePlace> places = place_slices(files_, plans, mine);
+    for (SlicePlace& place : places) place.file = index[place.file];
+    return places;
+  }
+
+  // Fills the slices from ranges whose CRC is right; those numbered rank, rank + size, ... are
+  // checked whether they are wanted or not. "" or what is damaged.
+  std::string fill(const std::vector<SlicePlace>& places, int rank, int size) const {
+    std::vector<std::byte> block;
+    for (std::size_t i = 0; i < manifest_.ranges.size(); ++i) {
       const ManifestRange& range = manifest_.ranges[i];
+      const auto wanted = places_in(range, places);
+      const bool assigned = static_cast<int>(i % static_cast<std::size_t>(size)) == rank;
+      if (wanted.empty() && !assigned) continue;
       const ReadableFile& file = *open_[static_cast<std::size_t>(range.file)];
       block.resize(static_cast<std::size_t>(range.bytes));
       file.read(range.offset, block);
@@ -90,25 +115,37 @@ class Loader {
       if (crc != range.crc) {
         return damage_text(file, {range.offset, range.offset + range.bytes}, {range.crc, crc});
       }
+      for (const SlicePlace& place : wanted) copy_common(range, block, place);
     }
     return "";
   }
 
-  void read(const std::vector<FileSlice>& mine) const {
-    std::vector<SafetensorsPlan> plans;
-    std::vector<std::size_t> index;  // place in the manifest of each wanted file
-    for (const FileSpec& file : files_) {
-      plans.push_back(plan_f32(file.tensors));
-      index.push_back(check_same_tensors(file, plans.back()));
-    }
-    for (const SlicePlace& place : place_slices(files_, plans, mine)) {
-      const std::span floats(place.slice->data,
-                             static_cast<std::size_t>(place.slice->count.count()));
-      open_[index[place.file]]->read(place.begin.count(), std::as_writable_bytes(floats));
-    }
+ private:
+  static std::int64_t end_of(const SlicePlace& place) {
+    return place.begin.count() + 4 * place.slice->count.count();  // fp32
   }
 
- private:
+  // Those that share bytes with the range; places may overlap (a tied matrix is wanted twice).
+  static std::vector<SlicePlace> places_in(const ManifestRange& range,
+                                           const std::vector<SlicePlace>& places) {
+    std::vector<SlicePlace> common;
+    for (const SlicePlace& place : places) {
+      const bool apart = place.file != static_cast<std::size_t>(range.file) ||
+                         end_of(place) <= range.offset ||
+                         place.begin.count() >= range.offset + range.bytes;
+      if (!apart) common.push_back(place);
+    }
+    return common;
+  }
+
+  static void copy_common(const ManifestRange& range, std::span<const std::byte> block,
+                          const SlicePlace& place) {
+    const std::int64_t begin = std::max(range.offset, place.begin.count());
+    const std::int64_t end = std::min(range.offset + range.bytes, end_of(place));
+    std::memcpy(reinterpret_cast<std::byte*>(place.slice->data) + (begin - place.begin.count()),
+                block.data() + (begin - range.offset), static_cast<std::size_t>(end - begin));
+  }
+
   static std::string damage_text(const ReadableFile& file,
                                  std::pair<std::int64_t, std::int64_t> bytes,
                                  std::pair<std::uint32_t, std::uint32_t> expected_found) {
@@ -176,11 +213,17 @@ void load_checkpoint(const FoundCheckpoint& found, const std::vector<FileSpec>& 
   FM_MACHINE_CHECK(
       same, kNoCheckpoint, found.folder.string(),
       ": all ranks must see the same checkpoint; put output_dir on a shared file system");
-  std::string damage;
-  all_must([&] { damage = loader->damage(world.rank(), world.size()); });
-  damage = first_problem(world, damage);
-  if (!damage.empty()) throw DamagedCheckpoint(kNoCheckpoint, damage);
-  all_must([&] { loader->read(mine); });
+  // Damage is a finding of one rank and the fate of all; an error on the way is an error.
+  const auto all_undamaged = [&](const auto& look) {
+    std::string damage;
+    all_must([&] { damage = look(); });
+    damage = first_problem(world, damage);
+    if (!damage.empty()) throw DamagedCheckpoint(kNoCheckpoint, damage);
+  };
+  std::vector<SlicePlace> places;
+  all_undamaged([&] { return loader->header_damage(); });
+  all_must([&] { places = loader->places_of(mine); });
+  all_undamaged([&] { return loader->fill(places, world.rank(), world.size()); });
 }
 
 }  // namespace fm::checkpoint

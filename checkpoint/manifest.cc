@@ -18,6 +18,7 @@ constexpr int kFormat = 1;
 constexpr std::string_view kSeal = ",\"crc32c\":\"";
 constexpr std::string_view kSealEnd = "\"}";
 constexpr auto kNoCheckpoint = core::ExitCode::kNoCheckpoint;
+constexpr const char* kInstead = "; restore it, or resume from another checkpoint";
 
 // Only what hex_of writes: eight digits, small letters.
 std::uint32_t crc_of_hex(const std::string& text) {
@@ -44,11 +45,34 @@ ManifestFile file_of(const ordered_json& object) {
   return file;
 }
 
+Lineage lineage_in(const ordered_json& object) {
+  Lineage lineage;
+  if (!object.contains("run")) return lineage;
+  lineage.run = object.at("run").get<std::string>();
+  lineage.number = object.at("run_number").get<std::int64_t>();
+  if (!object.contains("parent")) return lineage;
+  lineage.parent_run = object.at("parent").at("run").get<std::string>();
+  lineage.parent_tag = object.at("parent").at("tag").get<std::string>();
+  return lineage;
+}
+
+void write_lineage(const Lineage& lineage, ordered_json& object) {
+  if (lineage.run.empty()) return;
+  object["run"] = lineage.run;
+  object["run_number"] = lineage.number;
+  if (lineage.parent_tag.empty()) return;
+  object["parent"] = {{"run", lineage.parent_run}, {"tag", lineage.parent_tag}};
+}
+
 Manifest manifest_of(const ordered_json& object) {
-  if (object.at("format").get<int>() != kFormat) throw std::runtime_error("unknown format version");
+  const int format = object.at("format").get<int>();
+  if (format != kFormat) {
+    throw std::runtime_error(core::concat("format version ", format, ", known is ", kFormat));
+  }
   Manifest manifest;
   manifest.tag = object.at("tag").get<std::string>();
   manifest.step = object.at("step").get<std::int64_t>();
+  manifest.lineage = lineage_in(object);
   for (const ordered_json& file : object.at("files")) manifest.files.push_back(file_of(file));
   for (const ordered_json& range : object.at("ranges")) {
     manifest.ranges.push_back({.file = range.at("file").get<std::int64_t>(),
@@ -83,11 +107,13 @@ void check_header(const std::filesystem::path& path, const ManifestFile& file) {
   std::ifstream in(path, std::ios::binary);
   std::string head(static_cast<std::size_t>(file.header_bytes.count()), '\0');
   in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  FM_MACHINE_CHECK(in.good(), kNoCheckpoint, path.string(), ": the header must be readable");
+  FM_MACHINE_CHECK(in.good(), kNoCheckpoint, path.string(), ": the header must be readable",
+                   kInstead);
   const std::uint32_t found = core::crc32c(head);
   FM_MACHINE_CHECK(found == file.header_crc, kNoCheckpoint, path.string(),
-                   ": the header must be as it was written (bytes [0, ", file.header_bytes.count(),
-                   "), CRC-32C expected ", hex_of(file.header_crc), ", found ", hex_of(found), ")");
+                   ": the header must be as it was written", kInstead, " (bytes [0, ",
+                   file.header_bytes.count(), "), CRC-32C expected ", hex_of(file.header_crc),
+                   ", found ", hex_of(found), ")");
 }
 
 }  // namespace
@@ -100,6 +126,7 @@ std::string hex_of(std::uint32_t crc) {
 
 std::string manifest_text(const Manifest& manifest) {
   ordered_json object = {{"format", kFormat}, {"tag", manifest.tag}, {"step", manifest.step}};
+  write_lineage(manifest.lineage, object);
   object["files"] = ordered_json::array();
   for (const ManifestFile& file : manifest.files) {
     object["files"].push_back({{"file", file.file},
@@ -155,7 +182,7 @@ Manifest parse_manifest(std::string_view text, const std::string& file_name) {
     problem = error.what();
   }
   FM_MACHINE_CHECK(problem.empty(), kNoCheckpoint, file_name,
-                   ": the manifest must be complete and undamaged (", problem, ")");
+                   ": the manifest must be complete and undamaged", kInstead, " (", problem, ")");
   return manifest;
 }
 
@@ -163,7 +190,7 @@ std::string read_text(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   FM_MACHINE_CHECK(in.is_open() && !in.bad(), kNoCheckpoint, path.string(),
-                   ": the file must exist and be readable");
+                   ": the file must exist and be readable", kInstead);
   return text;
 }
 
@@ -174,17 +201,17 @@ Manifest open_manifest(const std::filesystem::path& folder) {
     const std::filesystem::path part = folder / file.file;
     std::error_code error;
     const auto size = static_cast<std::int64_t>(std::filesystem::file_size(part, error));
-    FM_MACHINE_CHECK(!error, kNoCheckpoint, part.string(), ": the file must exist (",
+    FM_MACHINE_CHECK(!error, kNoCheckpoint, part.string(), ": the file must exist", kInstead, " (",
                      error.message(), ")");
     FM_MACHINE_CHECK(size == file.bytes.count(), kNoCheckpoint, part.string(),
-                     ": the file must have its full size (expected ", file.bytes.count(),
-                     " bytes, found ", size, ")");
+                     ": the file must have its full size", kInstead, " (expected ",
+                     file.bytes.count(), " bytes, found ", size, ")");
     check_header(part, file);
   }
   const std::string state = read_text(folder / kStateName);
   const std::uint32_t found = core::crc32c(state);
   FM_MACHINE_CHECK(found == manifest.state_crc, kNoCheckpoint, (folder / kStateName).string(),
-                   ": the file must be as it was written (CRC-32C expected ",
+                   ": the file must be as it was written", kInstead, " (CRC-32C expected ",
                    hex_of(manifest.state_crc), ", found ", hex_of(found), ")");
   return manifest;
 }

@@ -1,10 +1,13 @@
 // MANIFEST.json: the commit record of a training checkpoint. One JSON object, its last field the
 // CRC-32C of every character before that field:
 //   {"format":1,"tag":"global_step5","step":5,
+//    "run":"16 hex","run_number":1,"parent":{"run":"16 hex","tag":"global_step2"},
 //    "files":[{"file":"a.safetensors","bytes":N,"header_bytes":N,"header_crc32c":"8 hex"},...],
 //    "ranges":[{"file":0,"offset":N,"bytes":N,"crc32c":"8 hex"},...],   file: index into files
 //    "state":{"file":"state.json","bytes":N,"crc32c":"8 hex"},"crc32c":"8 hex"}
-// Invariant of a parsed one: headers and ranges cover every byte of every file exactly once.
+// run, run_number and parent are the Lineage; parent is there when the run has one, and manifests
+// of older versions have none of the three. Invariant of a parsed one: headers and ranges cover
+// every byte of every file exactly once.
 #pragma once
 
 #include <filesystem>
@@ -12,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/lineage.h"
 #include "core/types.h"
 
 namespace fm::checkpoint {
@@ -37,6 +41,7 @@ struct ManifestRange {  // also what ranks send each other: plain numbers only
 struct Manifest {
   std::string tag;
   std::int64_t step = 0;
+  Lineage lineage = {};
   std::vector<ManifestFile> files;
   std::vector<ManifestRange> ranges;
   core::Bytes state_bytes;

@@ -102,15 +102,14 @@ class Saver {
       needed += plans_.back().file_bytes;
     }
     places_ = place_slices(request_.files, plans_, request_.mine);
-    std::error_code ignored;  // what matters is whether it can be written, checked next
-    fs::create_directories(request_.output_dir, ignored);
+    attempt([this] { make_folders(request_.output_dir); });  // the check is whether it is writable
     FM_MACHINE_CHECK(::access(request_.output_dir.c_str(), W_OK | X_OK) == 0, kStorageFailed,
-                     "output_dir must be writable (", request_.output_dir.string(), ": ",
-                     std::strerror(errno), ")");
+                     "output_dir must be writable; correct its permissions or mount (",
+                     request_.output_dir.string(), ": ", std::strerror(errno), ")");
     struct statvfs disk {};
     FM_MACHINE_CHECK(::statvfs(request_.output_dir.c_str(), &disk) == 0, kStorageFailed,
-                     "output_dir must tell its free space (", request_.output_dir.string(), ": ",
-                     std::strerror(errno), ")");
+                     "output_dir must tell its free space; check its mount (",
+                     request_.output_dir.string(), ": ", std::strerror(errno), ")");
     const auto free = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
     FM_MACHINE_CHECK(free >= needed.count(), kStorageFailed,
                      "output_dir must have room for a checkpoint; free some space (",
@@ -119,13 +118,15 @@ class Saver {
     const bool counts_inodes = disk.f_files > 0;
     FM_MACHINE_CHECK(!counts_inodes || disk.f_favail > request_.files.size() + 4, kStorageFailed,
                      "output_dir must have free inodes; delete some files (",
-                     request_.output_dir.string(), " has ", disk.f_favail, ")");
+                     request_.output_dir.string(), " has ", disk.f_favail, ", needs ",
+                     request_.files.size() + 5, ")");
   }
 
   void create_files() {
     folder_ = request_.output_dir / core::concat(".tmp-", tag_, "-", random_tag());
-    FM_MACHINE_CHECK(fs::create_directory(folder_), kStorageFailed, folder_.string(),
-                     " must be new");
+    FM_MACHINE_CHECK(fs::create_directory(folder_), kStorageFailed,
+                     "a folder of this name must not exist yet; remove it (", folder_.string(),
+                     ")");
     for (std::size_t f = 0; f < plans_.size(); ++f) {
       WritableFile file =
           WritableFile::create(folder_ / request_.files[f].file, plans_[f].file_bytes);
@@ -191,6 +192,7 @@ class Saver {
   void check_cover() {
     manifest_ = {.tag = tag_,
                  .step = request_.step,
+                 .lineage = request_.lineage,
                  .files = {},
                  .ranges = std::move(ranges_),
                  .state_bytes = core::Bytes(static_cast<std::int64_t>(request_.state_json.size())),
@@ -210,22 +212,25 @@ class Saver {
   void write_manifest() { replace_file(folder_ / kManifestName, manifest_text(manifest_)); }
 
   void publish() {
-    const bool replaced = publish_folder(folder_, request_.output_dir / tag_);
-    if (!replaced) return;
-    const std::string problem = attempt([this] { put_old_away(); });
+    const fs::path target = request_.output_dir / tag_;
+    // What is not ours is not ours to delete: under the temporary name the next start would.
+    const bool foreign =
+        fs::exists(fs::symlink_status(target)) && !fs::exists(target / kManifestName);
+    if (foreign) put_aside(target);
+    if (!publish_folder(folder_, target)) return;
+    const std::string problem = attempt([this] {
+      pass("ckpt.S7.exchanged");
+      discard_folder(folder_);  // the old checkpoint of the same step
+    });
     if (!problem.empty()) warn(problem);  // the new one is in place all the same
-  }
-
-  // The old checkpoint of the same step now has the temporary name. What is not ours is not ours
-  // to delete.
-  void put_old_away() const {
-    if (fs::exists(folder_ / kManifestName)) return discard_folder(folder_);
-    fs::rename(folder_, request_.output_dir / core::concat(".bad-", tag_, "-", random_tag()));
   }
 
   void prune() const {
     if (request_.keep_last <= 0) return;
-    prune_checkpoints(request_.output_dir, request_.keep_last, request_.step);
+    prune_checkpoints({.output_dir = request_.output_dir,
+                       .run = request_.lineage.run,
+                       .current = request_.step,
+                       .keep_last = request_.keep_last});
   }
 
   void clean_up() const {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/lineage.h"
 #include "checkpoint/tensor_files.h"
 #include "comm/communicator.h"
 #include "core/check.h"
@@ -32,7 +33,8 @@ struct SaveRequest {
   std::vector<FileSpec> files;  // the same on every rank
   std::vector<FileSlice> mine;  // what this rank writes
   std::string state_json;       // rank 0's counts: step, samples, scheduler, seed, layout
-  int keep_last = 0;            // 0 keeps all
+  int keep_last = 0;            // 0 keeps all; of this run only
+  Lineage lineage = {};         // rank 0's
 };
 
 struct SaveResult {
@@ -53,14 +55,25 @@ struct FoundCheckpoint {
   std::filesystem::path folder;
   std::int64_t step = 0;
   std::string state_json;
+  // Of rank 0 only: of its manifest; the newest step that its run has, damaged ones included; what
+  // a person should know about the others, one line each.
+  Lineage lineage = {};
+  std::int64_t newest = 0;
+  std::vector<std::string> notes = {};
 };
 
-// Collective: all ranks agree. kAuto: the newest valid one below output_dir or nothing; when
-// something is there and none of it is valid, MachineError (12). kMust: (12) when there is none.
-// kPath: `path` is a checkpoint folder or an output directory.
+// Collective: all ranks agree. kAuto: the newest valid one of the run that counts below output_dir
+// (checkpoint/lineage.h) or nothing; when something is there and none of it is valid, MachineError
+// (12). kMust: (12) when there is none. kPath: `path` is a checkpoint folder or an output
+// directory.
 std::optional<FoundCheckpoint> find_checkpoint(const std::filesystem::path& output_dir,
                                                Resume resume, const std::filesystem::path& path,
                                                comm::Communicator& world);
+
+// Collective. The run that this start begins, or that it carries on: `found` is what it resumes
+// from, null when it is fresh. Of rank 0; the others get an empty one.
+Lineage lineage_of_start(const std::filesystem::path& output_dir, Resume resume,
+                         const FoundCheckpoint* found, comm::Communicator& world);
 
 // Collective. Renames a checkpoint that load_checkpoint refused to .bad-<tag>-<8 hex>, so that
 // find_checkpoint offers the next older one (and never a fresh start in its place).
@@ -73,8 +86,9 @@ class DamagedCheckpoint : public core::MachineError {
   using MachineError::MachineError;
 };
 
-// Fills this rank's slices. Every byte of the checkpoint is checked against its CRC by some rank;
-// DamagedCheckpoint (12), thrown on all ranks, names file, range, expected and found value.
+// Fills this rank's slices with bytes that were checked against their CRC; every byte of the
+// checkpoint is checked by some rank. DamagedCheckpoint (12), thrown on all ranks, names file,
+// range, expected and found value; the slices are then filled in part.
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<FileSpec>& files,
                      const std::vector<FileSlice>& mine, comm::Communicator& world);
 

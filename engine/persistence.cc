@@ -30,6 +30,31 @@ void fill_from_folder(const RunModel& run, RankState& state) {
   for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
 }
 
+std::filesystem::path export_folder(const TrainOptions& options) {
+  return std::filesystem::path(options.output_dir) / "hf";
+}
+
+// The export takes the place of what has its name.
+void check_export_target(const TrainOptions& options) {
+  const bool exports = !options.dry_run && options.dump_gradients.empty();
+  if (options.init_ckpt.empty() || !exports) return;
+  const auto resolved = [](const std::filesystem::path& path) {
+    return std::filesystem::weakly_canonical(path / "").parent_path();
+  };
+  FM_USER_CHECK(resolved(options.init_ckpt) != resolved(export_folder(options)),
+                "the model to start from must not be the folder that this run exports to; use "
+                "another --output_dir, or move the model (init_ckpt=",
+                options.init_ckpt, ", output_dir=", options.output_dir, ")");
+}
+
+// Only now is it known which checkpoint is loadable.
+void say_what_was_passed(const checkpoint::FoundCheckpoint& found, std::int64_t newest) {
+  for (const std::string& note : found.notes) std::fprintf(stderr, "fmengine: %s\n", note.c_str());
+  if (newest == found.step) return;
+  std::fprintf(stderr, "fmengine: resuming from step %lld, %lld steps are lost\n",
+               static_cast<long long>(found.step), static_cast<long long>(newest - found.step));
+}
+
 }  // namespace
 
 void fill_state(const TrainOptions& options, const RunModel& run, RankState& state) {
@@ -42,27 +67,28 @@ void fill_state(const TrainOptions& options, const RunModel& run, RankState& sta
 
 std::optional<ProgressState> resume_state(const TrainOptions& options, const RunModel& run,
                                           RankState& state) {
+  check_export_target(options);
   std::int64_t newest = 0;
   while (const auto found = checkpoint::find_checkpoint(options.output_dir, options.resume,
                                                         options.resume_path, state.world)) {
-    newest = std::max(newest, found->step);
-    const bool speaks = state.world.rank() == 0;
+    newest = std::max(newest, found->newest);
     try {
       checkpoint::load_checkpoint(*found, checkpoint_files(run.model, options.optimizer),
                                   checkpoint_slices(state, options.optimizer, Part::kKept),
                                   state.world);
-      if (speaks && found->step < newest) {
-        std::fprintf(stderr, "fmengine: resuming from step %lld, %lld steps are lost\n",
-                     static_cast<long long>(found->step),
-                     static_cast<long long>(newest - found->step));
-      }
-      return progress_from_json(found->state_json);
     } catch (const checkpoint::DamagedCheckpoint& damage) {  // on all ranks alike
       if (options.resume == checkpoint::Resume::kPath) throw;
-      if (speaks) std::fprintf(stderr, "fmengine: %s\n", damage.what());
+      if (state.world.rank() == 0) std::fprintf(stderr, "fmengine: %s\n", damage.what());
       checkpoint::quarantine_checkpoint(*found, state.world);
+      continue;
     }
+    if (state.world.rank() == 0) say_what_was_passed(*found, newest);
+    state.lineage =
+        checkpoint::lineage_of_start(options.output_dir, options.resume, &*found, state.world);
+    return progress_from_json(found->state_json);
   }
+  state.lineage =
+      checkpoint::lineage_of_start(options.output_dir, options.resume, nullptr, state.world);
   return std::nullopt;
 }
 
@@ -75,13 +101,14 @@ std::string save_state(const TrainOptions& options, const RunModel& run, RankSta
   request.mine = checkpoint_slices(state, options.optimizer, Part::kOwned);
   request.state_json = to_json(progress);
   request.keep_last = options.keep_last;
+  request.lineage = state.lineage;
   const checkpoint::SaveResult result = checkpoint::save_checkpoint(request, state.world);
   return result.durable ? "" : result.problem;
 }
 
 void export_model(const TrainOptions& options, const RunModel& run, RankState& state) {
   checkpoint::ExportRequest request;
-  request.folder = std::filesystem::path(options.output_dir) / "hf";
+  request.folder = export_folder(options);
   request.config_json = run.config.json;
   request.tensors = tensor_specs(run.model);
   request.mine = param_slices(state, Part::kOwned);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "checkpoint/lineage.h"
 #include "comm/communicator.h"
 #include "core/arena.h"
 #include "engine/buffer_pool.h"
@@ -45,6 +46,7 @@ struct RankState {
   BufferPool kept;
   core::Buffer parked;
   core::Buffer scratch;
+  checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
 
   pipeline::UnitRange range() const;
   // Groups of a unit on this rank: its own, and the tied end (-1 when it has none).

@@ -94,7 +94,7 @@ std::string difference(const OwnedState& part, std::int64_t step) {
 std::string state_text(std::int64_t step) { return core::concat("{\"step\": ", step, "}\n"); }
 
 checkpoint::SaveResult save_state(const fs::path& output_dir, std::int64_t step, int ranks,
-                                  int keep_last) {
+                                  int keep_last, const checkpoint::Lineage& lineage) {
   std::vector<checkpoint::SaveResult> results(static_cast<std::size_t>(ranks));
   comm::run_ranks(ranks, [&](comm::Communicator& world) {
     const OwnedState part = part_of_state(step, world.rank(), ranks);
@@ -104,7 +104,8 @@ checkpoint::SaveResult save_state(const fs::path& output_dir, std::int64_t step,
                                      .files = state_files(),
                                      .mine = part.slices,
                                      .state_json = state_text(step),
-                                     .keep_last = keep_last},
+                                     .keep_last = keep_last,
+                                     .lineage = lineage},
                                     world);
   });
   for (const checkpoint::SaveResult& result : results) {
@@ -112,6 +113,16 @@ checkpoint::SaveResult save_state(const fs::path& output_dir, std::int64_t step,
              "ranks disagree: ", result.problem, " / ", results[0].problem);
   }
   return results[0];
+}
+
+checkpoint::Lineage lineage_of_start(const fs::path& output_dir, checkpoint::Resume resume,
+                                     const fs::path& path) {
+  checkpoint::Lineage lineage;
+  comm::run_ranks(1, [&](comm::Communicator& world) {
+    const auto found = checkpoint::find_checkpoint(output_dir, resume, path, world);
+    lineage = checkpoint::lineage_of_start(output_dir, resume, found ? &*found : nullptr, world);
+  });
+  return lineage;
 }
 
 std::int64_t load_state(const fs::path& output_dir, int ranks) {

@@ -31,7 +31,12 @@ std::string state_text(std::int64_t step);  // the state.json of these tests
 
 // Saves as `ranks` threads; checks that all ranks got the same answer.
 checkpoint::SaveResult save_state(const std::filesystem::path& output_dir, std::int64_t step,
-                                  int ranks, int keep_last = 0);
+                                  int ranks, int keep_last = 0,
+                                  const checkpoint::Lineage& lineage = {});
+// Of a start with one rank; `path` as in find_checkpoint.
+checkpoint::Lineage lineage_of_start(const std::filesystem::path& output_dir,
+                                     checkpoint::Resume resume,
+                                     const std::filesystem::path& path = "");
 // Finds (kAuto) and loads as `ranks` threads: the step, -1 for a fresh start; throws what they
 // throw, and BugError when a number differs.
 std::int64_t load_state(const std::filesystem::path& output_dir, int ranks);

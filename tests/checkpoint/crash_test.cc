@@ -58,6 +58,32 @@ TEST_P(Crash, TheSameStepWrittenAgainIsAlwaysThere) {
   EXPECT_EQ(testing::load_state(folder_.path(), 2), 2);
 }
 
+// Between the exchange of the names and the deletion of what had the name before.
+TEST(CrashOverAnotherFolder, ItIsPutAsideBeforeTheNextStartSweeps) {
+  const testing::ScratchFolder folder;
+  std::filesystem::create_directory(folder.path() / "global_step5");
+  std::ofstream(folder.path() / "global_step5" / "layer_00-model_states.pt") << "DeepSpeed's";
+  // Without an exchange the point is not reached: the next one comes at once.
+  save_in_a_doomed_process(folder.path(), 5, "ckpt.S7.exchanged,action=kill;point=ckpt.S8");
+  { const OutputLock next(folder.path()); }
+  std::string found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+    if (entry.path().extension() == ".pt") found = testing::file_content(entry.path());
+  }
+  EXPECT_EQ(found, "DeepSpeed's") << testing::listing(folder.path());
+  EXPECT_EQ(testing::load_state(folder.path(), 2), 5);
+}
+
+TEST(CrashOverTheSameStep, TheOlderOneIsSweptAndTheNewOneLoads) {
+  const testing::ScratchFolder folder;
+  ASSERT_TRUE(testing::save_state(folder.path(), 5, kRanks).durable);
+  save_in_a_doomed_process(folder.path(), 5, "ckpt.S7.exchanged");
+  EXPECT_NE(testing::listing(folder.path()).find(".tmp-global_step5-"), std::string::npos);
+  { const OutputLock next(folder.path()); }
+  EXPECT_EQ(testing::listing(folder.path()), "LOCK global_step5 latest");
+  EXPECT_EQ(testing::load_state(folder.path(), 2), 5);
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryStep, Crash, ::testing::Range(0, 11));
 
 }  // namespace

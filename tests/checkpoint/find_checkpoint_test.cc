@@ -5,12 +5,14 @@
 #include "checkpoint/manifest.h"
 #include "comm/thread_world.h"
 #include "tests/checkpoint/checkpoint_cases.h"
+#include "tests/checkpoint/damage.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::flip_byte;
 using testing::listing;
 using testing::load_state;
 using testing::save_state;
@@ -34,14 +36,6 @@ std::int64_t found_step(const fs::path& output_dir, Resume resume, const fs::pat
     if (found && world.rank() == 1) step = found->step;
   });
   return step;
-}
-
-void flip_byte(const fs::path& path, std::int64_t at) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(at);
-  const char old = static_cast<char>(file.get());
-  file.seekp(at);
-  file.put(static_cast<char>(old ^ 0x10));
 }
 
 class FindCheckpoint : public ::testing::Test {
@@ -173,6 +167,68 @@ TEST_F(FindCheckpoint, QuarantinedOnesGiveWayToOlderOnesButNeverToAFreshStart) {
   EXPECT_NE(load_refused(output()).find(".bad-global_step*"), std::string::npos);
 }
 
+// What cannot be looked at is not the same as nothing.
+TEST_F(FindCheckpoint, AFolderThatCannotBeReadIsDamagedNotAFreshStart) {
+  save_state(output(), 1, 1);
+  save_state(output(), 2, 1);
+  fs::permissions(output(), fs::perms::all);
+  fs::permissions(output() / "global_step1", fs::perms::all);
+  fs::permissions(output() / "global_step2", fs::perms::none);
+  {
+    const testing::AsAStranger stranger;
+    EXPECT_EQ(found_step(output(), Resume::kAuto), 1);
+    fs::remove_all(output() / "global_step1");
+    EXPECT_NE(refused(output(), Resume::kAuto).find("global_step2"), std::string::npos)
+        << refused(output(), Resume::kAuto);
+  }
+  fs::permissions(output() / "global_step2", fs::perms::owner_all);
+  EXPECT_EQ(found_step(output(), Resume::kAuto), 2);
+}
+
+TEST_F(FindCheckpoint, AnOutputDirThatCannotBeReadIsARefusal) {
+  fs::permissions(output(), fs::perms::all);
+  fs::create_directory(output() / "closed");
+  fs::permissions(output() / "closed", fs::perms::none);
+  const testing::AsAStranger stranger;
+  EXPECT_NE(refused(output() / "closed", Resume::kAuto).find("folder must be readable"),
+            std::string::npos);
+}
+
+TEST_F(FindCheckpoint, AFileInPlaceOfACheckpointIsDamage) {
+  folder_.write("global_step5", "");
+  EXPECT_NE(refused(output(), Resume::kAuto).find("global_step5"), std::string::npos);
+  EXPECT_NE(refused(output() / "global_step5", Resume::kAuto).find("Not a directory"),
+            std::string::npos);
+}
+
+TEST_F(FindCheckpoint, RanksThatSeeDifferentCheckpointsRefuse) {
+  const testing::ScratchFolder other;
+  save_state(output(), 1, 2);
+  save_state(other.path(), 2, 2);
+  const std::string message = testing::message_of<core::MachineError>(12, [&] {
+    comm::run_ranks(2, [&](comm::Communicator& world) {
+      const fs::path& mine = world.rank() == 0 ? output() : other.path();
+      const FoundCheckpoint found = {
+          .folder = mine / (world.rank() == 0 ? "global_step1" : "global_step2"), .state_json = {}};
+      testing::OwnedState part = testing::empty_part_of_state(world.rank(), 2);
+      load_checkpoint(found, testing::state_files(), part.slices, world);
+    });
+  });
+  EXPECT_NE(message.find("all ranks must see the same checkpoint"), std::string::npos) << message;
+}
+
+// A file that no rank wants is part of the checkpoint too.
+TEST_F(FindCheckpoint, WhatNobodyWantsIsCheckedAsWell) {
+  save_state(output(), 3, 2);
+  const fs::path file = output() / "global_step3" / "moments.safetensors";
+  flip_byte(file, static_cast<std::int64_t>(fs::file_size(file)) - 1);
+  const auto load_weights = [&](comm::Communicator& world) {
+    load_checkpoint(*find_checkpoint(output(), Resume::kAuto, "", world),
+                    {testing::state_files().front()}, {}, world);
+  };
+  EXPECT_THROW(comm::run_ranks(3, load_weights), DamagedCheckpoint);
+}
+
 TEST_F(FindCheckpoint, AnotherModelIsRefusedWithTheTensor) {
   save_state(output(), 1, 1);
   const auto load_as = [&](const TensorSpec& tensor) {
@@ -192,6 +248,7 @@ TEST_F(FindCheckpoint, AnotherModelIsRefusedWithTheTensor) {
 TEST(Manifest, DamagedTextIsNeverAccepted) {
   const Manifest manifest = {.tag = "global_step5",
                              .step = 5,
+                             .lineage = {"00ff", 2, "00aa", "global_step3"},
                              .files = {{"a.safetensors", core::Bytes(100), core::Bytes(20), 7}},
                              .ranges = {{0, 20, 50, 1, 0}, {0, 70, 30, 0xFFFFFFFF, 0}},
                              .state_bytes = core::Bytes(3),
@@ -212,6 +269,7 @@ TEST(Manifest, DamagedTextIsNeverAccepted) {
 TEST(Manifest, RangesMustCoverFilesExactlyOnce) {
   Manifest manifest = {.tag = "t",
                        .step = 1,
+                       .lineage = {},
                        .files = {{"a", core::Bytes(100), core::Bytes(20), 0},
                                  {"b", core::Bytes(30), core::Bytes(30), 0}},
                        .ranges = {},
