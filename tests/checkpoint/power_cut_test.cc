@@ -59,6 +59,8 @@ struct Book {
       complain_of_names(from.parent_path(), from.filename(), "the record is committed");
       complain_of_names(from.parent_path().parent_path(), "", "the record is committed");
     }
+    const bool latest = name == "latest";  // it must not name what may not be there
+    if (latest) complain_of_names(from.parent_path(), from.filename(), "latest names it");
     names[to.parent_path()].insert(name);
     known.insert(to);
   }
