@@ -3,9 +3,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <vector>
 
 #include "comm/thread_world.h"
 #include "core/check.h"
+#include "core/text.h"
 #include "engine/trainer.h"
 #include "small_run.h"
 
@@ -82,12 +85,12 @@ class LineageRunTest : public testing::Test {
     bytes.put(static_cast<char>(old ^ 1));
   }
   std::string put_aside() const {
-    std::string found;
+    std::set<std::string> found;
     for (const auto& entry : fs::directory_iterator(output())) {
       const std::string name = entry.path().filename().string();
-      if (name.starts_with(".bad-")) found += name.substr(0, name.rfind('-'));
+      if (name.starts_with(".bad-")) found.insert(name.substr(0, name.rfind('-')));
     }
-    return found;
+    return core::join(std::vector<std::string>(found.begin(), found.end()), " ");
   }
 
   fs::path folder_;
@@ -135,6 +138,15 @@ TEST_F(LineageRunTest, LostStepsAreSaidOnceWhateverWasDamaged) {
   EXPECT_EQ(count(said.err, "steps are lost"), 1) << said.err;
   EXPECT_EQ(count(said.err, "resuming from step 1, 3 steps are lost"), 1) << said.err;
   EXPECT_EQ(count(said.err, "checkpoint passed over"), 1) << said.err;
+}
+
+TEST_F(LineageRunTest, StepsOfCheckpointsPutAsideAreLostToo) {
+  ASSERT_EQ(run(options(3)).code, 0);
+  damage(3);
+  damage(2);
+  const Said said = run(options(4));
+  EXPECT_EQ(count(said.err, "resuming from step 1, 2 steps are lost"), 1) << said.err;
+  EXPECT_EQ(put_aside(), ".bad-global_step2 .bad-global_step3");
 }
 
 TEST_F(LineageRunTest, TheExportMayNotReplaceTheModelThatItStartsFrom) {
