@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "core/check.h"
 #include "offload/tier.h"
@@ -112,11 +111,6 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model, in
   plan.mesh = make_mesh(options, world_size);
   check_canonical(options, plan.mesh);
   plan.batch = resolve_batch(options.batch, plan.mesh.data);
-  FM_USER_CHECK(plan.batch.accumulation <= std::numeric_limits<int>::max(),
-                "micro-batches per step must be at most ", std::numeric_limits<int>::max(),
-                "; use a larger micro batch or a smaller train batch (train_batch_size=",
-                plan.batch.train_batch, ", gradient_accumulation_steps=", plan.batch.accumulation,
-                ")");
   plan.shape = {plan.batch.micro_batch, options.max_seq_len};
   plan.rules.row = pipeline::split_units(model.unit_count() - 2, plan.mesh.pipe, model.tied);
   plan.rules.micros = static_cast<int>(plan.batch.accumulation);
