@@ -167,7 +167,7 @@ bool publish_folder(const fs::path& from, const fs::path& to, FlaggedRename rena
 }
 
 fs::path put_aside(const fs::path& folder) {
-  const fs::path aside = aside_of(folder);
+  fs::path aside = aside_of(folder);
   rename_over(folder, aside);
   sync_folder(aside.parent_path());
   return aside;

@@ -37,7 +37,7 @@ std::string MetricsFile::append(const std::string& line) {
     const ssize_t count = write(fd_, text.data() + done, text.size() - done);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
-      const std::string reason = count < 0 ? std::strerror(errno) : "nothing was written";
+      std::string reason = count < 0 ? std::strerror(errno) : "nothing was written";
       // A device has no length to cut; where cutting fails, the next opening does it.
       if (done > 0 && ftruncate(fd_, end_) != 0) return reason + ", and its last line is torn";
       return reason;
