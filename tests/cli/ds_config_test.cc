@@ -1,33 +1,13 @@
 // From DeepSpeed JSON to typed options; expected values are DeepSpeed's documented ones.
 #include "cli/ds_config.h"
 
-#include "core/text.h"
-#include "tests/cli/expect_refusal.h"
+#include "tests/cli/read_ds.h"
 
 namespace fm::cli {
 namespace {
 
-using engine::OptimizerKind;
 using engine::SchedulerKind;
 using engine::TrainOptions;
-
-TrainOptions read(const std::string& json, PrecisionFlag precision = PrecisionFlag::kFromJson) {
-  TrainOptions options;
-  apply_ds_config({json, "t.json"}, precision, options);
-  return options;
-}
-
-std::string refusal(const std::string& json, PrecisionFlag precision = PrecisionFlag::kFromJson) {
-  return refusal_of([&] { read(json, precision); });
-}
-
-std::string notes(const std::string& json, PrecisionFlag precision = PrecisionFlag::kFromJson) {
-  return core::join(read(json, precision).notes, "\n");
-}
-
-TrainOptions with_optimizer(const std::string& type, const std::string& params) {
-  return read("{optimizer: {type: \"" + type + "\", params: {" + params + "}}}");
-}
 
 TEST(DsConfig, HonouredKeysReachTheOptions) {
   const TrainOptions options = read(R"({
@@ -237,130 +217,6 @@ TEST(DsConfig, AutoIsResolved) {
   EXPECT_EQ(options.scheduler.warmup_max_lr, 1e-3);
   EXPECT_EQ(options.scheduler.total_num_steps, 500);
   EXPECT_EQ(options.scheduler.warmup_num_steps, 1);
-}
-
-TEST(DsOptimizer, AdamMeansAdamWUnlessItSaysOtherwise) {
-  struct Row {
-    const char* type;
-    const char* mode;
-    bool decoupled;
-  };
-  // tests/unit/ops/adam/test_adamw.py of the reference
-  for (const Row& row :
-       {Row{"Adam", "true", true}, Row{"Adam", "false", false}, Row{"AdamW", "true", true},
-        Row{"AdamW", "false", true}, Row{"adam", "true", true}, Row{"ADAMW", "false", true}}) {
-    const TrainOptions options =
-        with_optimizer(row.type, std::string("adam_w_mode: ") + row.mode + "\n");
-    EXPECT_EQ(options.optimizer.kind, OptimizerKind::kAdamW);
-    EXPECT_EQ(options.optimizer.decoupled, row.decoupled) << row.type << " " << row.mode;
-  }
-  EXPECT_TRUE(with_optimizer("Adam", "lr: 1e-3\n").optimizer.decoupled);
-}
-
-TEST(DsOptimizer, TorchAdamWDecaysByDefault) {
-  EXPECT_EQ(with_optimizer("AdamW", "torch_adam: true\n").optimizer.weight_decay, 0.01);
-  EXPECT_EQ(with_optimizer("Adam", "torch_adam: true\n").optimizer.weight_decay, 0.01);
-  EXPECT_EQ(with_optimizer("Adam", "torch_adam: true, adam_w_mode: false\n").optimizer.weight_decay,
-            0.0);
-  EXPECT_EQ(with_optimizer("AdamW", "torch_adam: true, weight_decay: 0.2\n").optimizer.weight_decay,
-            0.2);
-}
-
-TEST(DsOptimizer, SgdNeedsTheUntestedFlagWithZero) {
-  const std::string sgd =
-      "optimizer: {type: \"SGD\", params: {lr: 0.1, momentum: 0.9, nesterov: true\n}}";
-  const TrainOptions options = read("{" + sgd + "}");
-  EXPECT_EQ(options.optimizer.kind, OptimizerKind::kSgd);
-  EXPECT_EQ(options.optimizer.momentum, 0.9);
-  EXPECT_TRUE(options.optimizer.nesterov);
-  EXPECT_TRUE(holds(refusal("{zero_optimization: {stage: 1}, " + sgd + "}"),
-                    "Please add <\"zero_allow_untested_optimizer\": true>"));
-  EXPECT_EQ(
-      refusal("{zero_allow_untested_optimizer: true, zero_optimization: {stage: 1}, " + sgd + "}"),
-      "accepted");
-  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"SGD\", params: {nesterov: true\n}}}"),
-                    "requires a momentum and zero dampening"));
-}
-
-TEST(DsOptimizer, OtherTypesAreRefused) {
-  const auto type = [](const char* name) {
-    return refusal(std::string("{optimizer: {type: \"") + name + "\"}}");
-  };
-  EXPECT_TRUE(holds(type("Lion"), "it comes later, today there are Adam, AdamW and SGD"));
-  EXPECT_TRUE(holds(type("OneBitAdam"), "it comes later"));
-  EXPECT_TRUE(holds(type("AddamW"), "AddamW is not a supported DeepSpeed Optimizer, did you mean"));
-  EXPECT_TRUE(holds(type("sgd"), "did you mean \"SGD\"?"));
-}
-
-TEST(DsOptimizer, ParamsThatTheTypeDoesNotTakeAreRefused) {
-  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", params: {max_grad_norm: 1\n}}}"),
-                    "gradient_clipping"));
-  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", params: {momentum: 0.9\n}}}"),
-                    "AdamW takes no parameter \"momentum\""));
-  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", params: {weight_decai: 0.9\n}}}"),
-                    "did you mean \"weight_decay\"?"));
-  EXPECT_TRUE(
-      holds(refusal("{optimizer: {type: \"AdamW\", params: {amsgrad: true\n}}}"), "AMSGrad"));
-  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", params: {betas: [0.9, 1.0]\n}}}"),
-                    "must lie in [0, 1)"));
-  EXPECT_TRUE(
-      holds(refusal("{optimizer: {type: \"AdamW\", params: {betas: [0.9]\n}}}"), "two numbers"));
-  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", params: {lr: -1\n}}}"),
-                    "optimizer.params.lr must not be negative"));
-}
-
-TEST(DsOptimizer, ZeroNeedsOne) {
-  EXPECT_TRUE(
-      holds(refusal("{zero_optimization: {stage: 2}}"), "zero stage 2 requires an optimizer"));
-}
-
-TrainOptions with_scheduler(const std::string& type, const std::string& params) {
-  return read("{optimizer: {type: \"Adam\"}, scheduler: {type: \"" + type + "\", params: {" +
-              params + "\n}}}");
-}
-
-TEST(DsScheduler, MapsThreeTypesWithTheirDefaults) {
-  const auto warmup = with_scheduler("WarmupLR", "").scheduler;
-  EXPECT_EQ(warmup.kind, SchedulerKind::kWarmup);
-  EXPECT_FALSE(warmup.warmup_max_lr.has_value());
-  EXPECT_EQ(warmup.warmup_num_steps, 1000);
-  EXPECT_EQ(warmup.warmup_type, engine::WarmupType::kLog);
-  const auto decay = with_scheduler("WarmupDecayLR", "total_num_steps: 50").scheduler;
-  EXPECT_EQ(decay.kind, SchedulerKind::kWarmupDecay);
-  EXPECT_EQ(decay.warmup_max_lr, 0.001);
-  EXPECT_EQ(decay.total_num_steps, 50);
-  const auto cosine =
-      with_scheduler("WarmupCosineLR",
-                     "total_num_steps: 50, warmup_min_ratio: 0.2, cos_min_ratio: 0.1")
-          .scheduler;
-  EXPECT_EQ(cosine.kind, SchedulerKind::kWarmupCosine);
-  EXPECT_EQ(cosine.warmup_min_ratio, 0.2);
-  EXPECT_EQ(cosine.cos_min_ratio, 0.1);
-  EXPECT_EQ(with_scheduler("WarmupCosineLR", "total_num_steps: 9").scheduler.cos_min_ratio, 0.0001);
-}
-
-TEST(DsScheduler, WithoutParamsTheDefaultsHold) {
-  EXPECT_EQ(read("{scheduler: {type: \"WarmupLR\"}}").scheduler.warmup_num_steps, 1000);
-}
-
-TEST(DsScheduler, RefusesWithDeepSpeedsWords) {
-  const auto said = [](const std::string& type, const std::string& params) {
-    return refusal_of([&] { with_scheduler(type, params); });
-  };
-  EXPECT_TRUE(holds(said("OneCycle", "cycle_min_lr: 1, cycle_max_lr: 2"), "it comes later"));
-  EXPECT_TRUE(
-      holds(said("warmuplr", ""), "does not recognize LR scheduler warmuplr, did you mean"));
-  EXPECT_TRUE(holds(said("WarmupLR", "warmup_num_steps: 0"), "a whole number > 0"));
-  EXPECT_TRUE(holds(said("WarmupDecayLR", ""), "requires scheduler.params.total_num_steps"));
-  EXPECT_TRUE(holds(said("WarmupLR", "total_num_steps: 5"), "takes no parameter"));
-  EXPECT_TRUE(holds(said("WarmupCosineLR", "total_num_steps: 5, warmup_max_lr: 1"),
-                    "WarmupCosineLR takes no parameter \"warmup_max_lr\""));
-}
-
-TEST(DsScheduler, AnUnknownWarmupTypeMeansLogAndSaysSo) {
-  const TrainOptions options = with_scheduler("WarmupLR", "warmup_type: \"cubic\"");
-  EXPECT_EQ(options.scheduler.warmup_type, engine::WarmupType::kLog);
-  EXPECT_TRUE(holds(core::join(options.notes, "\n"), "log is used"));
 }
 
 }  // namespace

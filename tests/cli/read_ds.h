@@ -1,0 +1,29 @@
+// A DeepSpeed JSON text, read as the program reads it.
+#pragma once
+
+#include <string>
+
+#include "cli/ds_config.h"
+#include "core/text.h"
+#include "tests/cli/expect_refusal.h"
+
+namespace fm::cli {
+
+inline engine::TrainOptions read(const std::string& json,
+                                 PrecisionFlag precision = PrecisionFlag::kFromJson) {
+  engine::TrainOptions options;
+  apply_ds_config({json, "t.json"}, precision, options);
+  return options;
+}
+
+inline std::string refusal(const std::string& json,
+                           PrecisionFlag precision = PrecisionFlag::kFromJson) {
+  return refusal_of([&] { read(json, precision); });
+}
+
+inline std::string notes(const std::string& json,
+                         PrecisionFlag precision = PrecisionFlag::kFromJson) {
+  return core::join(read(json, precision).notes, "\n");
+}
+
+}  // namespace fm::cli
