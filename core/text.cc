@@ -22,11 +22,27 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string scaled(double value, const char* unit) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.1f %s", value, unit);
-  return text;
+// One digit after the point, so what rounds to 1000.0 of a unit is 1.0 of the next one.
+constexpr double kRoundsUp = 0.99995;
+
+struct Unit {
+  double size;
+  const char* name;
+};
+
+// `units` from the largest to 1e3; "" below 1,000.
+std::string scaled(double value, std::span<const Unit> units) {
+  for (const Unit& unit : units) {
+    if (value < (unit.size > 1e3 ? kRoundsUp * unit.size : unit.size)) continue;
+    char text[64];
+    std::snprintf(text, sizeof(text), "%.1f %s", value / unit.size, unit.name);
+    return text;
+  }
+  return "";
 }
+
+constexpr Unit kByteUnits[] = {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+constexpr Unit kCountUnits[] = {{1e9, "B"}, {1e6, "M"}, {1e3, "k"}};
 
 }  // namespace
 
@@ -58,18 +74,13 @@ std::string lower(std::string_view text) {
 }
 
 std::string human(Bytes bytes) {
-  const auto value = static_cast<double>(bytes.count());
-  if (value >= 1e9) return scaled(value / 1e9, "GB");
-  if (value >= 1e6) return scaled(value / 1e6, "MB");
-  if (value >= 1e3) return scaled(value / 1e3, "kB");
-  return std::to_string(bytes.count()) + " B";
+  const std::string text = scaled(static_cast<double>(bytes.count()), kByteUnits);
+  return text.empty() ? std::to_string(bytes.count()) + " B" : text;
 }
 
 std::string human_count(double count) {
-  if (count >= 1e9) return scaled(count / 1e9, "B");
-  if (count >= 1e6) return scaled(count / 1e6, "M");
-  if (count >= 1e3) return scaled(count / 1e3, "k");
-  return std::to_string(static_cast<std::int64_t>(count));
+  const std::string text = scaled(count, kCountUnits);
+  return text.empty() ? std::to_string(static_cast<std::int64_t>(count)) : text;
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {

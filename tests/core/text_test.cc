@@ -32,6 +32,16 @@ TEST(Text, HumanBytesAreDecimal) {
   EXPECT_EQ(human(Bytes(1'240'000'000)), "1.2 GB");
 }
 
+TEST(Text, WhatRoundsToAThousandTakesTheNextUnit) {
+  EXPECT_EQ(human(Bytes(999'949)), "999.9 kB");
+  EXPECT_EQ(human(Bytes(999'950)), "1.0 MB");
+  EXPECT_EQ(human(Bytes(999'999)), "1.0 MB");
+  EXPECT_EQ(human(Bytes(999'949'999)), "999.9 MB");
+  EXPECT_EQ(human(Bytes(999'999'999)), "1.0 GB");
+  EXPECT_EQ(human_count(999'999), "1.0 M");
+  EXPECT_EQ(human_count(999'960'000), "1.0 B");
+}
+
 TEST(Text, HumanCountsAreShort) {
   EXPECT_EQ(human_count(12), "12");
   EXPECT_EQ(human_count(4'200), "4.2 k");
