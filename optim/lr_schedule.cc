@@ -9,7 +9,7 @@ namespace {
 
 // Share of the warm-up that is done, 0 to 1; `last` counts from 0.
 double warmup_share(const SchedulerOptions& options, std::int64_t last) {
-  const auto steps = static_cast<double>(std::max<std::int64_t>(2, options.warmup_num_steps));
+  const auto steps = static_cast<double>(warmup_steps(options));
   const auto at = static_cast<double>(last);
   return options.warmup_type == WarmupType::kLog ? std::log(at + 1.0) / std::log(steps)
                                                  : at / steps;
@@ -17,7 +17,7 @@ double warmup_share(const SchedulerOptions& options, std::int64_t last) {
 
 double warmup(const SchedulerOptions& options, double max_lr, std::int64_t last) {
   const double min_lr = options.warmup_min_lr;
-  const std::int64_t steps = std::max<std::int64_t>(2, options.warmup_num_steps);
+  const std::int64_t steps = warmup_steps(options);
   if (last < 0) return min_lr;
   if (last < steps) return min_lr + (max_lr - min_lr) * warmup_share(options, last);
   if (options.kind == SchedulerKind::kWarmup) return max_lr;
@@ -28,7 +28,7 @@ double warmup(const SchedulerOptions& options, double max_lr, std::int64_t last)
 
 double cosine(const SchedulerOptions& options, double base_lr, std::int64_t last) {
   if (last < 0) return 0.0;
-  const std::int64_t steps = std::max<std::int64_t>(2, options.warmup_num_steps);
+  const std::int64_t steps = warmup_steps(options);
   if (last < steps) {
     const double floor = options.warmup_min_ratio;
     return base_lr * (floor + (1.0 - floor) * warmup_share(options, last));
@@ -41,14 +41,26 @@ double cosine(const SchedulerOptions& options, double base_lr, std::int64_t last
 
 }  // namespace
 
+std::int64_t warmup_steps(const SchedulerOptions& options) {
+  return std::max<std::int64_t>(2, options.warmup_num_steps);
+}
+
+double highest_lr(const SchedulerOptions& options, double base_lr) {
+  switch (options.kind) {
+    case SchedulerKind::kConstant:
+    case SchedulerKind::kWarmupCosine: return base_lr;
+    case SchedulerKind::kWarmup: return options.warmup_max_lr.value_or(base_lr);
+    case SchedulerKind::kWarmupDecay: return options.warmup_max_lr.value_or(0.001);
+  }
+  return base_lr;
+}
+
 double learning_rate(const SchedulerOptions& options, double base_lr, std::int64_t applied) {
   const std::int64_t last = applied - 1;
   switch (options.kind) {
     case SchedulerKind::kConstant: return base_lr;
     case SchedulerKind::kWarmup:
-      return warmup(options, options.warmup_max_lr.value_or(base_lr), last);
-    case SchedulerKind::kWarmupDecay:
-      return warmup(options, options.warmup_max_lr.value_or(0.001), last);
+    case SchedulerKind::kWarmupDecay: return warmup(options, highest_lr(options, base_lr), last);
     case SchedulerKind::kWarmupCosine: return cosine(options, base_lr, last);
   }
   return base_lr;

@@ -23,6 +23,11 @@ struct SchedulerOptions {
   WarmupType warmup_type = WarmupType::kLog;
 };
 
+// Steps of the warm-up, at least two, as in DeepSpeed.
+std::int64_t warmup_steps(const SchedulerOptions& options);
+// What the warm-up rises to; without one the only learning rate.
+double highest_lr(const SchedulerOptions& options, double base_lr);
+
 // Learning rate of the update that follows `applied` applied (not skipped) updates.
 // base_lr: the optimizer's lr.
 double learning_rate(const SchedulerOptions& options, double base_lr, std::int64_t applied);
