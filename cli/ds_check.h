@@ -58,7 +58,7 @@ Findings check_settings(const Value& root, const std::string& name, PrecisionFla
 // Throws UserError (10) with every refusal, if there is one.
 void throw_refusals(const Findings& findings, const std::string& name);
 
-// Sentences for the banner.
+// Sentences for banner and plan.
 std::vector<std::string> to_notes(const Findings& findings);
 
 }  // namespace fm::cli

@@ -76,7 +76,7 @@ struct TrainOptions {
   int timeout_ms = 600'000;
   std::string project_name = "fmengine";
   std::string experiment_name = "experiment";
-  std::vector<std::string> notes;  // lines for the banner: what was ignored and why
+  std::vector<std::string> notes;  // for banner and plan: what was ignored, and why
 };
 
 }  // namespace fm::engine

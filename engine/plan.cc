@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/run_log.h"
 #include "engine/run_model.h"
 #include "engine/run_plan.h"
 #include "pipeline/simulate.h"
@@ -156,7 +157,8 @@ std::string plan_text(const TrainOptions& options, int world_size) {
       " x model ", plan.mesh.model, ", ZeRO stage ", options.zero_stage, "\n", "batch ",
       plan.batch.train_batch, " = micro ", plan.batch.micro_batch, " x accumulation ",
       plan.batch.accumulation, " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
-      " tokens per step\n");
+      " tokens per step\noptimizer ", optimizer_text(options), "\n");
+  for (const std::string& note : notes_of(options, run.config)) out += "note: " + note + "\n";
   out += rank_map(plan) + units_text(plan) + memory_text(plan) + wire_text(plan);
   out += core::concat("predicted bubble ", bubble, " (idle share of the pipe, by FLOPs)\n");
   return out + programs_text(plan);
@@ -172,6 +174,8 @@ std::string plan_json(const TrainOptions& options, int world_size) {
                    {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
                    {"gradient_accumulation_steps", plan.batch.accumulation}};
   json["zero_stage"] = options.zero_stage;
+  json["optimizer"] = optimizer_text(options);
+  json["notes"] = notes_of(options, run.config);
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
   json["bubble"] = simulate_plan(plan).bubble();

@@ -1,5 +1,6 @@
-// What a run would do, for any number of ranks, without starting one: batch arithmetic, rank map,
-// programs, predicted bytes per memory account, bytes on the wire, bubble.
+// What a run would do, for any number of ranks, without starting one: batch arithmetic, optimizer,
+// what was noted about the configuration, rank map, programs, predicted bytes per memory account,
+// bytes on the wire, bubble.
 #pragma once
 
 #include <string>

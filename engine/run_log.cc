@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "optim/describe.h"
 
 namespace fm::engine {
 namespace {
@@ -71,6 +72,20 @@ std::string json_of(const StepLine& line) {
   return out + "}";
 }
 
+std::string optimizer_text(const TrainOptions& options) {
+  return optim::describe(options.optimizer, options.scheduler, options.gradient_clipping);
+}
+
+std::vector<std::string> notes_of(const TrainOptions& options, const model::LlamaConfig& config) {
+  std::vector<std::string> notes = options.notes;
+  if (options.max_seq_len > config.max_positions) {
+    notes.push_back(core::concat("--max_seq_len ", options.max_seq_len,
+                                 " is beyond the model's max_position_embeddings ",
+                                 config.max_positions));
+  }
+  return notes;
+}
+
 std::string banner(const TrainOptions& options, const RunModel& run, const RunPlan& plan,
                    const RunContext& context, const std::string& data) {
   double parameters = 0.0;
@@ -98,6 +113,7 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
       core::concat("  batch      ", plan.batch.train_batch, " samples = ", plan.batch.micro_batch,
                    " per micro-batch x ", plan.batch.accumulation, " accumulation x ",
                    plan.mesh.data, " data ranks; ", plan.tokens_per_step(), " tokens per step\n");
+  out += "  optimizer  " + optimizer_text(options) + "\n";
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     const pipeline::MemoryForecast memory = plan.memory(rank);
     out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",
@@ -107,7 +123,7 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
                         ", activations ", megabytes(memory.activations), "\n");
   }
   for (const std::string& line : context.report_lines) out += "  " + line + "\n";
-  for (const std::string& note : options.notes) out += "  note       " + note + "\n";
+  for (const std::string& note : notes_of(options, config)) out += "  note       " + note + "\n";
   return out;
 }
 

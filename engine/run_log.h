@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/trace.h"
 #include "engine/metrics_file.h"
@@ -37,6 +38,11 @@ std::string text_of(const StepLine& line);
 // One JSON object, loss with 9 and grad_norm with 17 significant digits; null for what is not
 // finite.
 std::string json_of(const StepLine& line);
+
+// "AdamW (decoupled decay), lr 0.0003, ..."
+std::string optimizer_text(const TrainOptions& options);
+// The options' notes, and those that only options and model together give.
+std::vector<std::string> notes_of(const TrainOptions& options, const model::LlamaConfig& config);
 
 // Lines of the start banner.
 std::string banner(const TrainOptions& options, const RunModel& run, const RunPlan& plan,

@@ -160,6 +160,52 @@ TEST_F(Programs, EveryConfigurationIsPlanned) {
   }
 }
 
+// One unknown key, one that is ignored, one that --precision fp32 overrides, too long rows.
+constexpr const char* kNoted = R"({"train_micro_batch_size_per_gpu": 1, "steps_per_print": 10,
+  "gradient_acumulation_steps": 4, "bf16": {"enabled": true}, "gradient_clipping": 0.5,
+  "optimizer": {"type": "AdamW", "params": {"lr": 0.25, "betas": [0.5, 0.75], "eps": 0.125}},
+  "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 7}}})";
+constexpr const char* kNotes[] = {
+    "unknown key \"gradient_acumulation_steps\" has no effect; did you mean "
+    "\"gradient_accumulation_steps\"? (noted.json:2)",
+    "ignored steps_per_print: --log_steps sets the rhythm",
+    "--precision fp32 overrides bf16.enabled = true (line 2)",
+    "--max_seq_len 65 is beyond the model's max_position_embeddings 64"};
+constexpr const char* kOptimizer =
+    "AdamW (decoupled decay), lr 0.25, betas 0.5 0.75, eps 0.125, weight decay 0, "
+    "WarmupLR (log) 0 -> 0.25 over 7 steps, clipping 0.5\n";
+
+TEST_F(Programs, PlanAndBannerSayWhatWasNotedAndTheOptimizer) {
+  write("noted.json", kNoted);
+  const std::string words = kTrain + " --deepspeed_config noted.json --precision fp32" +
+                            " --max_seq_len 65 --model_config " + tiny_model();
+  const Outcome text = run(words + " --plan --plan_ranks 2");
+  ASSERT_EQ(text.code, 0) << text.err;
+  const Outcome json = run(words + " --plan --plan_ranks 2 --json");
+  ASSERT_EQ(json.code, 0) << json.err;
+  const auto in_json = nlohmann::json::parse(json.out)["notes"].get<std::vector<std::string>>();
+  EXPECT_EQ(in_json.size(), std::size(kNotes));
+  const Outcome train = run(words + " --train_steps 1 --output_dir o --data_path " + tiny_corpus());
+  ASSERT_EQ(train.code, 0) << train.err;
+  for (const std::string note : kNotes) {
+    EXPECT_NE(text.out.find("\nnote: " + note), std::string::npos) << note << "\n" << text.out;
+    EXPECT_NE(train.out.find("\n  note       " + note), std::string::npos) << train.out;
+    EXPECT_EQ(std::count_if(in_json.begin(), in_json.end(),
+                            [&](const std::string& each) { return each.starts_with(note); }),
+              1)
+        << note;
+  }
+  EXPECT_NE(text.out.find(std::string("\noptimizer ") + kOptimizer), std::string::npos) << text.out;
+  EXPECT_NE(train.out.find(std::string("\n  optimizer  ") + kOptimizer), std::string::npos)
+      << train.out;
+}
+
+TEST_F(Programs, RowsWithinTheModelsPositionsAreNotNoted) {
+  const std::string words = kTrain + " --plan --plan_ranks 1 --deepspeed_config " + kConfigs +
+                            "zero0.json --model_config " + tiny_model();
+  EXPECT_EQ(run(words + " --max_seq_len 64").out.find("note: "), std::string::npos);
+}
+
 TEST_F(Programs, TrainThenGenerateTheSameTextTwice) {
   const Outcome train =
       run(kTrain + " --deepspeed_config " + kConfigs + "zero0.json --model_config " + tiny_model() +
