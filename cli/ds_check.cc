@@ -37,6 +37,18 @@ bool switched_on(const Value& block) {
   return holds_enabled(block) ? enables(block) : !block.members.empty();
 }
 
+bool changes_nothing(const KeyRow& row, const Value& value) {
+  if (row.type == KeyType::kSwitch) return !switched_on(value);
+  if (row.type == KeyType::kPresence) return value.members.empty();
+  return is_plain(row, value);
+}
+
+// A param of a scheduler that is not there yet: the type is refused, in ds_scheduler.cc.
+bool is_decided_with_type(const KeyRow& row) {
+  return row.verdict == Verdict::kRefused && row.path.starts_with("scheduler.params.") &&
+         row.plain.empty();
+}
+
 std::string below(const std::string& path, const std::string& key) {
   return path.empty() ? key : core::concat(path, ".", key);
 }
@@ -77,10 +89,8 @@ class Walk {
   }
 
   void judge(const KeyRow& row, const Value& value, const std::string& path, Notes notes) {
-    const bool is_switch = row.type == KeyType::kSwitch;
-    const bool decided_with_type = row.plain.empty() && row.verdict == Verdict::kRefused &&
-                                   row.type != KeyType::kSwitch && row.type != KeyType::kBlock;
-    if (decided_with_type || (is_switch ? !switched_on(value) : is_plain(row, value))) return;
+    if (is_decided_with_type(row) || changes_nothing(row, value)) return;
+    const bool is_switch = row.type == KeyType::kSwitch || row.type == KeyType::kPresence;
     const std::string what =
         core::concat(path, is_switch ? "" : " = " + show(value), " (line ", value.line, ")");
     switch (row.verdict) {
@@ -125,10 +135,14 @@ void check_deprecated(const Settings& settings, Findings& findings) {
   for (const DeprecatedKey& key : deprecated_keys()) {
     const std::string old_path(key.old_path);
     const std::string new_path(key.new_path);
-    if (settings.get(old_path) == nullptr) continue;
-    FM_USER_CHECK(settings.get(new_path) == nullptr, "Cannot provide deprecated parameter '",
-                  old_path, "' and replacing parameter '", new_path,
-                  "' together; remove the first (", settings.where(old_path), ")");
+    const Value* old_value = settings.get(old_path);
+    if (old_value == nullptr) continue;
+    // Two names of a block that is off under both are no conflict.
+    const bool both_off = old_value->is_object() && !settings.flag(old_path + ".enabled", false) &&
+                          !settings.flag(new_path + ".enabled", false);
+    FM_USER_CHECK(both_off || settings.get(new_path) == nullptr,
+                  "Cannot provide deprecated parameter '", old_path, "' and replacing parameter '",
+                  new_path, "' together; remove the first (", settings.where(old_path), ")");
     findings.notes.push_back(core::concat("\"", old_path, "\" is deprecated, use \"", new_path,
                                           "\" (", settings.where(old_path), ")"));
   }

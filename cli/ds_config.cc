@@ -1,6 +1,7 @@
 #include "cli/ds_config.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "cli/value_types.h"
 #include "core/check.h"
@@ -66,7 +67,43 @@ void apply_sum_order(const Settings& settings, engine::TrainOptions& options) {
   options.sum_order = canonical ? core::SumOrder::kCanonical : core::SumOrder::kFast;
 }
 
+// What was probably written for `type`: " instead of "typ"", or "".
+std::string mistyped(const Value& block) {
+  for (const Value::Member& member : block.members) {
+    const bool near = !core::nearest(member.key, std::vector<std::string>{"type"}).empty();
+    if (near && member.key != "type") return " instead of \"" + member.key + "\"";
+  }
+  return "";
+}
+
 }  // namespace
+
+std::string block_type(const Settings& settings, const std::string& block,
+                       const std::string& resolved, Findings& findings) {
+  const std::string path = block + ".type";
+  if (settings.asks_auto(path)) {
+    findings.notes.push_back("\"auto\": " + path + " is \"" + resolved + "\" (" +
+                             settings.where(path) + ")");
+    return resolved;
+  }
+  std::string type = settings.text(path, "");
+  const Value* value = settings.get(block);
+  if (!type.empty() || value == nullptr) return type;
+  const bool holds =
+      std::any_of(value->members.begin(), value->members.end(),
+                  [](const Value::Member& each) { return each.value.kind != Value::Kind::kNull; });
+  FM_USER_CHECK(!holds, path, " is required; write \"type\": \"", resolved, "\"", mistyped(*value),
+                ", or remove the block (", settings.where(block), ")");
+  return "";
+}
+
+double checked_number(const Settings& settings, const std::string& path, double otherwise) {
+  const double value = settings.number(path, otherwise);
+  const bool fits = value >= 0 && value <= std::numeric_limits<float>::max();
+  FM_USER_CHECK(fits, path, " must not be negative and must be finite in fp32; correct it (",
+                settings.where(path), ": ", value, ")");
+  return value;
+}
 
 void check_params(const Settings& settings, const std::string& block, const std::string& type,
                   std::span<const std::string> known) {

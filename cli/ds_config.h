@@ -20,6 +20,15 @@ void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
 void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options);
 void apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options);
 
+// The type that `block` (optimizer, scheduler) names; "" when there is no block or it is empty.
+// "auto" is `resolved`, with a note. Throws UserError (10) for a block with content and no type:
+// DeepSpeed would drop the content.
+std::string block_type(const Settings& settings, const std::string& block,
+                       const std::string& resolved, Findings& findings);
+
+// A number that must be at least 0 and finite in fp32; UserError (10) otherwise.
+double checked_number(const Settings& settings, const std::string& path, double otherwise);
+
 // Throws UserError (10) when `block` (optimizer.params) holds a name that `type` does not take.
 void check_params(const Settings& settings, const std::string& block, const std::string& type,
                   std::span<const std::string> known);

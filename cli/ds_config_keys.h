@@ -18,11 +18,12 @@ enum class KeyType : std::uint8_t {
   kNumber,
   kText,
   kList,
-  kAny,     // content not looked at
-  kSwitch,  // block, content not looked at; it is on when `enabled` is true anywhere inside it,
-            // or when it is not empty and has no `enabled`
-  kBlock,   // block; an unknown key inside is refused
-  kOpen,    // block; an unknown key inside is noted
+  kAny,       // content not looked at
+  kSwitch,    // block, content not looked at; it is on when `enabled` is true anywhere inside it,
+              // or when it is not empty and has no `enabled`
+  kPresence,  // block, content not looked at; it is on when it is not empty
+  kBlock,     // block; an unknown key inside is refused
+  kOpen,      // block; an unknown key inside is noted
 };
 
 enum class Verdict : std::uint8_t {
@@ -54,6 +55,10 @@ std::span<const DeprecatedKey> deprecated_keys();
 const KeyRow* find_key(std::string_view path);
 // Names of the rows directly below a block ("" is the top level), for suggestions.
 std::vector<std::string> keys_below(std::string_view block);
+
+// The path of the key that somebody means who writes it as a flag: "lr" or "learning_rate" (Hugging
+// Face's name) is "optimizer.params.lr"; "" when there is none.
+std::string path_of_flag(std::string_view name);
 
 // The parts of the table.
 std::span<const KeyRow> top_level_keys();

@@ -1,5 +1,6 @@
-// optimizer and scheduler. Which params a type takes is decided in ds_optimizer.cc and
-// ds_scheduler.cc; rows of types that are not there yet are refused with their type.
+// optimizer and scheduler. Which params a type takes is decided with the type, in ds_optimizer.cc
+// and ds_scheduler.cc: params is open here, and rows of types that are not there yet are refused
+// with their type.
 #include "cli/ds_config_keys.h"
 
 namespace fm::cli {
@@ -17,7 +18,7 @@ constexpr KeyRow kRows[] = {
     {"optimizer", kOpen, "", kHonoured, "a block", ""},
     {"optimizer.type", kText, "", kHonoured, "Adam and AdamW (decoupled decay), SGD", ""},
     {"optimizer.legacy_fusion", kBool, "false", kIgnored, kOneLoop, ""},
-    {"optimizer.params", kBlock, "", kHonoured, "a block", ""},
+    {"optimizer.params", kOpen, "", kHonoured, "a block", ""},
     {"optimizer.params.lr", kNumber, "", kHonoured, "the learning rate", ""},
     {"optimizer.params.betas", kList, "", kHonoured, kAdam, ""},
     {"optimizer.params.eps", kNumber, "", kHonoured, kAdam, ""},
@@ -45,7 +46,7 @@ constexpr KeyRow kRows[] = {
     {"optimizer.params.differentiable", kBool, "false", kIgnored, kOneLoop, ""},
     {"scheduler", kOpen, "", kHonoured, "a block", ""},
     {"scheduler.type", kText, "", kHonoured, "WarmupLR, WarmupDecayLR, WarmupCosineLR", ""},
-    {"scheduler.params", kBlock, "", kHonoured, "a block", ""},
+    {"scheduler.params", kOpen, "", kHonoured, "a block", ""},
     {"scheduler.params.warmup_min_lr", kNumber, "0", kHonoured, kWarmup, ""},
     {"scheduler.params.warmup_max_lr", kNumber, "", kHonoured, kWarmup, ""},
     {"scheduler.params.warmup_num_steps", kInt, "1000", kHonoured, kWarmup, ""},

@@ -61,7 +61,9 @@ constexpr KeyRow kRows[] = {
     {"hybrid_engine", kSwitch, "", kRefused, kAbsent, ""},
     {"expert_parallel", kSwitch, "", kRefused, kAbsent, ""},
     // FMEngine's own
-    {"lora", kSwitch, "", kRefused, "LoRA comes later; remove the block to train every weight", ""},
+    // Its rule is presence: only {} and null are off.
+    {"lora", kPresence, "", kRefused, "LoRA comes later; remove the block to train every weight",
+     ""},
     {"lr-decay-style", kAny, "", kIgnored, kNobody, ""},
     {"warmup", kAny, "", kIgnored, kNobody, ""},
     {"min_lr", kAny, "", kIgnored, kNobody, ""},

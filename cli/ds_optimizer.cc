@@ -37,13 +37,15 @@ const std::vector<std::string> kSgdParams = {
     "lr",       "momentum", "dampening", "weight_decay",   "nesterov",
     "maximize", "foreach",  "fused",     "differentiable", "max_grad_norm"};
 
+// Classes of torch.optim that are not DeepSpeed's own.
+const std::vector<std::string> kTorchTypes = {"ASGD",  "Adadelta",  "Adafactor", "Adamax",
+                                              "LBFGS", "NAdam",     "RAdam",     "RMSprop",
+                                              "Rprop", "SparseAdam"};
+
 std::string param(const char* name) { return std::string("optimizer.params.") + name; }
 
-double at_least_zero(const Settings& settings, const char* name, double otherwise) {
-  const double value = settings.number(param(name), otherwise);
-  FM_USER_CHECK(value >= 0, param(name), " must not be negative; correct it (",
-                settings.where(param(name)), ": ", value, ")");
-  return value;
+double checked_param(const Settings& settings, const char* name, double otherwise) {
+  return checked_number(settings, param(name), otherwise);
 }
 
 void apply_betas(const Settings& settings, engine::OptimizerOptions& optimizer) {
@@ -68,14 +70,14 @@ void apply_adam(const Settings& settings, const std::string& type, Findings& fin
   check_params(settings, "optimizer.params", torch ? "torch_adam" : type,
                torch ? kTorchAdamParams : kFusedAdamParams);
   optimizer.kind = engine::OptimizerKind::kAdamW;
-  optimizer.lr = at_least_zero(settings, "lr", 1e-3);
-  optimizer.eps = at_least_zero(settings, "eps", 1e-8);
+  optimizer.lr = checked_param(settings, "lr", 1e-3);
+  optimizer.eps = checked_param(settings, "eps", 1e-8);
   apply_betas(settings, optimizer);
   optimizer.bias_correction = settings.flag(param("bias_correction"), true);
   const bool says_adamw = core::lower(type) == "adamw";
   optimizer.decoupled = says_adamw || settings.flag(param("adam_w_mode"), true);
   const double decay = torch && optimizer.decoupled ? kTorchAdamWDecay : 0.0;
-  optimizer.weight_decay = at_least_zero(settings, "weight_decay", decay);
+  optimizer.weight_decay = checked_param(settings, "weight_decay", decay);
   if (!says_adamw && optimizer.decoupled && optimizer.weight_decay > 0) {
     findings.notes.push_back(
         "optimizer \"Adam\" means AdamW (decoupled decay), as in DeepSpeed; "
@@ -93,9 +95,9 @@ void apply_sgd(const Settings& settings, int zero_stage, engine::OptimizerOption
                 "<\"zero_allow_untested_optimizer\": true> in the configuration (",
                 settings.where("optimizer.type"), ": SGD with ZeRO ", zero_stage, ")");
   optimizer.kind = engine::OptimizerKind::kSgd;
-  optimizer.lr = at_least_zero(settings, "lr", 1e-3);
-  optimizer.weight_decay = at_least_zero(settings, "weight_decay", 0.0);
-  optimizer.momentum = at_least_zero(settings, "momentum", 0.0);
+  optimizer.lr = checked_param(settings, "lr", 1e-3);
+  optimizer.weight_decay = checked_param(settings, "weight_decay", 0.0);
+  optimizer.momentum = checked_param(settings, "momentum", 0.0);
   optimizer.dampening = settings.number(param("dampening"), 0.0);
   optimizer.nesterov = settings.flag(param("nesterov"), false);
   const bool nesterov_fits = optimizer.momentum > 0 && optimizer.dampening == 0;
@@ -105,9 +107,12 @@ void apply_sgd(const Settings& settings, int zero_stage, engine::OptimizerOption
                 ", dampening ", optimizer.dampening, ")");
 }
 
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 void refuse_type(const Settings& settings, const std::string& type, Findings& findings) {
-  const bool known = std::find(kDeepSpeedTypes.begin(), kDeepSpeedTypes.end(), core::lower(type)) !=
-                     kDeepSpeedTypes.end();
+  const bool known = contains(kDeepSpeedTypes, core::lower(type)) || contains(kTorchTypes, type);
   const std::string near = core::nearest(type, std::vector<std::string>{"Adam", "AdamW", "SGD"});
   const std::string advice = near.empty() || known ? "" : ", did you mean \"" + near + "\"?";
   findings.refuse("optimizer.type = \"" + type + "\" (" + settings.where("optimizer.type") + ")",
@@ -120,7 +125,7 @@ void refuse_type(const Settings& settings, const std::string& type, Findings& fi
 }  // namespace
 
 void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
-  const std::string type = settings.text("optimizer.type", "");
+  const std::string type = block_type(settings, "optimizer", "AdamW", findings);
   if (type.empty()) {
     if (options.zero_stage > 0) {
       findings.refuse("no optimizer",

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "cli/ds_config.h"
-#include "cli/value_types.h"
 #include "core/check.h"
 #include "core/text.h"
 
@@ -29,6 +28,25 @@ const std::vector<SchedulerType> kTypes = {
       "last_batch_iteration"}},
 };
 
+// Classes of torch.optim.lr_scheduler, and DeepSpeed's others.
+const std::vector<std::string> kLaterTypes = {"LRRangeTest",
+                                              "OneCycle",
+                                              "ChainedScheduler",
+                                              "ConstantLR",
+                                              "CosineAnnealingLR",
+                                              "CosineAnnealingWarmRestarts",
+                                              "CyclicLR",
+                                              "ExponentialLR",
+                                              "LambdaLR",
+                                              "LinearLR",
+                                              "MultiStepLR",
+                                              "MultiplicativeLR",
+                                              "OneCycleLR",
+                                              "PolynomialLR",
+                                              "ReduceLROnPlateau",
+                                              "SequentialLR",
+                                              "StepLR"};
+
 constexpr double kDecayMaxLr = 0.001;  // WarmupDecayLR's own default of warmup_max_lr
 
 std::string param(const char* name) { return std::string("scheduler.params.") + name; }
@@ -38,9 +56,11 @@ void apply_warmup(const Settings& settings, Findings& findings,
   const std::string steps = param("warmup_num_steps");
   // Hugging Face's Trainer fills 0 here unless it was told otherwise; 1 is the least that is legal.
   scheduler.warmup_num_steps = settings.asks_auto(steps) ? 1 : settings.integer(steps, 1000);
-  FM_USER_CHECK(scheduler.warmup_num_steps > 0,
-                "scheduler.params.warmup_num_steps must be a whole number > 0; use 1 for none (",
-                settings.where(steps), ": ", scheduler.warmup_num_steps, ")");
+  FM_USER_CHECK(
+      scheduler.warmup_num_steps > 0,
+      "scheduler.params.warmup_num_steps must be a whole number > 0; 1 gives the shortest "
+      "warm-up, two steps at warmup_min_lr, and without a scheduler block there is none (",
+      settings.where(steps), ": ", scheduler.warmup_num_steps, ")");
   const std::string type = settings.text(param("warmup_type"), "log");
   scheduler.warmup_type = type == "linear" ? engine::WarmupType::kLinear : engine::WarmupType::kLog;
   if (type != "linear" && type != "log") {
@@ -50,17 +70,17 @@ void apply_warmup(const Settings& settings, Findings& findings,
 }
 
 void apply_limits(const Settings& settings, double base_lr, engine::SchedulerOptions& scheduler) {
-  scheduler.warmup_min_lr = settings.number(param("warmup_min_lr"), 0.0);
+  scheduler.warmup_min_lr = checked_number(settings, param("warmup_min_lr"), 0.0);
   const std::string max_lr = param("warmup_max_lr");
-  if (const Value* value = settings.get(max_lr)) {
-    scheduler.warmup_max_lr = to_number(*value);
+  if (settings.get(max_lr) != nullptr) {
+    scheduler.warmup_max_lr = checked_number(settings, max_lr, 0.0);
   } else if (settings.asks_auto(max_lr)) {
     scheduler.warmup_max_lr = base_lr;
   } else if (scheduler.kind == engine::SchedulerKind::kWarmupDecay) {
     scheduler.warmup_max_lr = kDecayMaxLr;
   }
-  scheduler.warmup_min_ratio = settings.number(param("warmup_min_ratio"), 0.0);
-  scheduler.cos_min_ratio = settings.number(param("cos_min_ratio"), 0.0001);
+  scheduler.warmup_min_ratio = checked_number(settings, param("warmup_min_ratio"), 0.0);
+  scheduler.cos_min_ratio = checked_number(settings, param("cos_min_ratio"), 0.0001);
 }
 
 void apply_total(const Settings& settings, std::int64_t train_steps, Findings& findings,
@@ -80,7 +100,7 @@ void apply_total(const Settings& settings, std::int64_t train_steps, Findings& f
 void refuse_type(const Settings& settings, const std::string& type, Findings& findings) {
   std::vector<std::string> names;
   for (const SchedulerType& each : kTypes) names.emplace_back(each.name);
-  const bool later = type == "LRRangeTest" || type == "OneCycle";
+  const bool later = std::find(kLaterTypes.begin(), kLaterTypes.end(), type) != kLaterTypes.end();
   const std::string near = core::nearest(type, names);
   findings.refuse("scheduler.type = \"" + type + "\" (" + settings.where("scheduler.type") + ")",
                   (later ? "it comes later" : "DeepSpeed does not recognize LR scheduler " + type) +
@@ -91,7 +111,7 @@ void refuse_type(const Settings& settings, const std::string& type, Findings& fi
 }  // namespace
 
 void apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
-  const std::string type = settings.text("scheduler.type", "");
+  const std::string type = block_type(settings, "scheduler", "WarmupLR", findings);
   if (type.empty()) return;
   const auto row = std::find_if(kTypes.begin(), kTypes.end(),
                                 [&](const SchedulerType& each) { return type == each.name; });

@@ -142,6 +142,7 @@ TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
   for (const char* json : {"{amp: {enabled: true}}",
                            "{torch_autocast: {enabled: true}}",
                            "{lora: {r: 8}}",
+                           "{lora: {r: 8, enabled: false}}",
                            "{zero_optimization: {zenflow: {topk_ratio: 0.1}}}",
                            "{elasticity: {enabled: true}}",
                            "{zero_optimization: {cpu_offload: true}}",
@@ -190,6 +191,15 @@ TEST(DsConfig, DeprecatedKeys) {
   EXPECT_TRUE(holds(
       refusal("{zero_optimization: {cpu_offload: true, offload_optimizer: {device: \"cpu\"}}}"),
       "Cannot provide deprecated parameter 'zero_optimization.cpu_offload' and replacing"));
+}
+
+TEST(DsConfig, BothNamesOfABlockThatIsOffAreNoConflict) {
+  EXPECT_TRUE(holds(notes("{bf16: {enabled: false}, bfloat16: {enabled: false}}"),
+                    "\"bfloat16\" is deprecated, use \"bf16\""));
+  EXPECT_TRUE(holds(refusal("{bf16: {enabled: true}, bfloat16: {enabled: false}}"),
+                    "Cannot provide deprecated parameter 'bfloat16'"));
+  EXPECT_TRUE(holds(refusal("{bf16: {enabled: false}, bfloat16: {enabled: true}}"),
+                    "Cannot provide deprecated parameter 'bfloat16'"));
 }
 
 TEST(DsConfig, AutoIsResolved) {

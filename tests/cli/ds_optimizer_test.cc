@@ -136,5 +136,119 @@ TEST(DsScheduler, AnUnknownWarmupTypeMeansLogAndSaysSo) {
   EXPECT_TRUE(holds(core::join(options.notes, "\n"), "log is used"));
 }
 
+TEST(DsOptimizer, ContentWithoutATypeIsRefused) {
+  EXPECT_TRUE(holds(refusal("{\noptimizer: {params: {lr: 3e-4\n}}}"),
+                    "optimizer.type is required; write \"type\": \"AdamW\", or remove the block "
+                    "(t.json:2)"));
+  EXPECT_TRUE(holds(refusal("{optimizer: {typ: \"AdamW\"}}"),
+                    "write \"type\": \"AdamW\" instead of \"typ\""));
+  EXPECT_TRUE(holds(refusal("{optimizer: {type: null, params: {lr: 1\n}}}"), "type is required"));
+  EXPECT_TRUE(holds(refusal("{zero_optimization: {stage: 1}, optimizer: {params: {lr: 1\n}}}"),
+                    "optimizer.type is required"));
+  for (const char* nothing : {"{optimizer: {}}", "{optimizer: null}", "{optimizer: \"auto\"}",
+                              "{optimizer: {type: null, params: null}}"}) {
+    EXPECT_TRUE(holds(notes(nothing), "no optimizer in the configuration")) << nothing;
+  }
+}
+
+TEST(DsOptimizer, AnAutoTypeIsAdamWAndKeepsTheParams) {
+  const TrainOptions options =
+      read("{optimizer: {type: \"auto\", params: {lr: 3e-4, weight_decay: 0.2\n}}}");
+  EXPECT_EQ(options.optimizer.lr, 3e-4);
+  EXPECT_EQ(options.optimizer.weight_decay, 0.2);
+  EXPECT_TRUE(holds(core::join(options.notes, "\n"), "\"auto\": optimizer.type is \"AdamW\""));
+}
+
+// Their params are keys that AdamW does not have: the type is what has to change.
+TEST(DsOptimizer, AnotherTypeIsNamedWhateverItsParamsAre) {
+  struct Row {
+    const char* type;
+    const char* params;
+    const char* part;
+  };
+  for (const Row& row :
+       {Row{"Lamb", "max_coeff: 10, min_coeff: 0.01, eps_inside_sqrt: false", "it comes later"},
+        Row{"OneBitAdam", "freeze_step: 400, cuda_aware: true, comm_backend_name: \"nccl\"",
+            "it comes later"},
+        Row{"ZeroOneAdam", "var_freeze_step: 1, local_step_clipper: 16", "it comes later"},
+        Row{"Muon", "muon_lr: 0.02, adam_lr: 3e-4, ns_method: \"gram\"", "it comes later"},
+        Row{"Adagrad", "lr_decay: 0.1", "it comes later"},
+        Row{"RMSprop", "alpha: 0.99, centered: true", "it comes later"},
+        Row{"LBFGS", "max_iter: 20", "it comes later"},
+        Row{"Adamm", "freeze_step: 4", "did you mean \"Adam\"?"}}) {
+    const std::string said = refusal(std::string("{optimizer: {type: \"") + row.type +
+                                     "\", params: {" + row.params + "\n}}}");
+    EXPECT_TRUE(holds(said, std::string("optimizer.type = \"") + row.type)) << row.type;
+    EXPECT_TRUE(holds(said, row.part)) << row.type;
+  }
+  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", params: {freeze_step: 4\n}}}"),
+                    "AdamW takes no parameter \"freeze_step\""));
+}
+
+// The largest fp32 number is 3.4028e38.
+TEST(DsOptimizer, ALearningRateMustBeAnFp32NumberThatIsNotNegative) {
+  for (const char* lr : {"-1e-3", "1e308", "3.5e38"}) {
+    const std::string said =
+        refusal(std::string("{optimizer: {type: \"AdamW\", params: {lr: ") + lr + "\n}}}");
+    EXPECT_TRUE(holds(said, "optimizer.params.lr must not be negative and must be finite in fp32"))
+        << lr;
+  }
+  EXPECT_EQ(with_optimizer("SGD", "lr: 0\n").optimizer.lr, 0.0);
+  for (const char* params : {"warmup_max_lr: -1e-3", "warmup_min_lr: -1", "warmup_max_lr: 1e308"}) {
+    EXPECT_TRUE(holds(refusal_of([&] { with_scheduler("WarmupLR", params); }),
+                      "must not be negative and must be finite in fp32"))
+        << params;
+  }
+  for (const char* params : {"warmup_min_ratio: -0.1", "cos_min_ratio: -0.1"}) {
+    const std::string all = std::string("total_num_steps: 9, ") + params;
+    EXPECT_TRUE(
+        holds(refusal_of([&] { with_scheduler("WarmupCosineLR", all); }), "must not be negative"))
+        << params;
+  }
+}
+
+TEST(DsOptimizer, SgdTakesADampening) {
+  EXPECT_EQ(with_optimizer("SGD", "momentum: 0.9, dampening: 0.25\n").optimizer.dampening, 0.25);
+  EXPECT_TRUE(holds(
+      refusal_of([] { with_optimizer("SGD", "momentum: 0.9, dampening: 0.25, nesterov: true\n"); }),
+      "zero dampening"));
+}
+
+TEST(DsScheduler, ContentWithoutATypeIsRefused) {
+  EXPECT_TRUE(holds(refusal("{scheduler: {params: {warmup_num_steps: 5\n}}}"),
+                    "scheduler.type is required; write \"type\": \"WarmupLR\""));
+  EXPECT_TRUE(holds(refusal("{scheduler: {Type: \"WarmupLR\"}}"), "instead of \"Type\""));
+  EXPECT_EQ(read("{scheduler: {}}").scheduler.kind, SchedulerKind::kConstant);
+}
+
+TEST(DsScheduler, AnAutoTypeIsWarmupLRAndKeepsTheParams) {
+  const TrainOptions options = with_scheduler("auto", "warmup_num_steps: 5");
+  EXPECT_EQ(options.scheduler.kind, SchedulerKind::kWarmup);
+  EXPECT_EQ(options.scheduler.warmup_num_steps, 5);
+  EXPECT_TRUE(holds(core::join(options.notes, "\n"), "\"auto\": scheduler.type is \"WarmupLR\""));
+}
+
+TEST(DsScheduler, AnotherTypeIsNamedWhateverItsParamsAre) {
+  EXPECT_TRUE(holds(refusal_of([] { with_scheduler("CosineAnnealingLR", "T_max: 100"); }),
+                    "scheduler.type = \"CosineAnnealingLR\""));
+  EXPECT_TRUE(holds(refusal_of([] { with_scheduler("CosineAnnealingLR", "T_max: 100"); }),
+                    "it comes later"));
+  EXPECT_TRUE(holds(refusal_of([] { with_scheduler("StepLR", "step_size: 3"); }), "StepLR"));
+  EXPECT_TRUE(holds(refusal_of([] { with_scheduler("WarmupLR", "T_max: 100"); }),
+                    "WarmupLR takes no parameter \"T_max\""));
+}
+
+TEST(DsScheduler, AnAutoLimitIsTheOptimizersLearningRate) {
+  const TrainOptions options = read(
+      "{optimizer: {type: \"Adam\", params: {lr: 3e-4\n}}, scheduler: {type: "
+      "\"WarmupDecayLR\", params: {warmup_max_lr: \"auto\", total_num_steps: 9\n}}}");
+  EXPECT_EQ(options.scheduler.warmup_max_lr, 3e-4);
+}
+
+TEST(DsScheduler, NoWarmupIsNoSteps) {
+  EXPECT_TRUE(holds(refusal_of([] { with_scheduler("WarmupLR", "warmup_num_steps: 0"); }),
+                    "1 gives the shortest warm-up, two steps at warmup_min_lr"));
+}
+
 }  // namespace
 }  // namespace fm::cli
