@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/ds_config_keys.h"
 #include "cli/value_types.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -29,10 +30,32 @@ Written split_word(const std::string& word) {
   return written;
 }
 
+bool is_flag(std::string_view name, std::span<const FlagRow> flags) {
+  return std::any_of(flags.begin(), flags.end(),
+                     [&](const FlagRow& each) { return name == each.name; });
+}
+
+// A key of the JSON written as a flag, by programs that have such a file.
+void check_json_key(const Written& written, std::span<const FlagRow> flags) {
+  if (!is_flag("deepspeed_config", flags)) return;
+  const std::string path = path_of_flag(written.name);
+  FM_USER_CHECK(path.empty(), "--", written.name, " is a key of the DeepSpeed JSON (", path,
+                "); set it in --deepspeed_config FILE");
+}
+
+// Hugging Face's Trainer takes a file there, DeepSpeed's own parser nothing.
+void check_deepspeed(const Written& written, const std::string& next) {
+  if (written.name != "deepspeed") return;
+  const std::string& value = written.has_value ? written.value : next;
+  const bool is_file = !value.empty() && !value.starts_with("--") && !parse_bool(value);
+  FM_USER_CHECK(!is_file, "--deepspeed takes no file; use --deepspeed_config FILE (", value, ")");
+}
+
 const FlagRow& find_flag(const Written& written, std::span<const FlagRow> flags) {
   const auto row = std::find_if(flags.begin(), flags.end(),
                                 [&](const FlagRow& each) { return written.name == each.name; });
   if (row != flags.end()) return *row;
+  check_json_key(written, flags);
   std::vector<std::string> names = {"help", "version"};
   for (const FlagRow& each : flags) names.emplace_back(each.name);
   const std::string near = core::nearest(written.name, names);
@@ -67,6 +90,7 @@ std::vector<std::string> normalise_argv(std::span<const std::string> words,
       continue;
     }
     const FlagRow& flag = find_flag(written, flags);
+    check_deepspeed(written, i + 1 < words.size() ? words[i + 1] : "");
     const bool boolean = flag.kind == FlagKind::kBool;
     const bool next_fits = i + 1 < words.size() && (boolean ? parse_bool(words[i + 1]).has_value()
                                                             : !words[i + 1].starts_with("--"));

@@ -13,6 +13,18 @@ constexpr DeprecatedKey kDeprecated[] = {
     {"bfloat16", "bf16"},
 };
 
+// Flags of Hugging Face's Trainer that have another name in the JSON.
+struct TrainerFlag {
+  std::string_view name;
+  std::string_view path;
+};
+constexpr TrainerFlag kTrainerFlags[] = {
+    {"learning_rate", "optimizer.params.lr"},
+    {"max_grad_norm", "gradient_clipping"},
+    {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"},
+    {"warmup_steps", "scheduler.params.warmup_num_steps"},
+};
+
 std::vector<KeyRow> join_parts() {
   std::vector<KeyRow> rows;
   for (const std::span<const KeyRow> part :
@@ -65,6 +77,19 @@ std::vector<std::string> keys_below(std::string_view block) {
     if (name != "*" && matches(parent, block)) names.emplace_back(name);
   }
   return names;
+}
+
+std::string path_of_flag(std::string_view name) {
+  for (const TrainerFlag& flag : kTrainerFlags) {
+    if (flag.name == name) return std::string(flag.path);
+  }
+  std::string found;
+  for (const KeyRow& row : ds_config_keys()) {
+    if (row.path.substr(row.path.rfind('.') + 1) != name) continue;
+    if (row.verdict == Verdict::kHonoured) return std::string(row.path);
+    if (found.empty()) found = row.path;
+  }
+  return found;
 }
 
 }  // namespace fm::cli

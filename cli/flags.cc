@@ -62,6 +62,7 @@ constexpr FlagRow kRows[] = {
     {"use_flash_attn", kBool, "false", kCompatible, "attention is always flash attention"},
     {"use_fused_ops", kBool, "false", kCompatible, "there is one set of kernels"},
     {"use_deepspeed", kBool, "true", kCompatible, "the engine is always on"},
+    {"deepspeed", kBool, "true", kCompatible, "the engine is always on"},
     {"cache_dir", kText, "", kCompatible, "nothing is downloaded, nothing is cached"},
     {"res_dir", kText, "", kCompatible, "FMEngine does not use it either"},
     {"num_workers", kInt, "1", kCompatible, "data is read without worker processes"},

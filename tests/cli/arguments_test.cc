@@ -56,6 +56,34 @@ TEST(Argv, DashesAndUnderscoresAreAlikeInNamesOnly) {
   EXPECT_EQ(normal({"--output_dir=a=b"}), "--output_dir=a=b");
 }
 
+TEST(Argv, DeepspeedWithoutAFileHasNoEffect) {
+  EXPECT_EQ(normal({"--deepspeed", "--seed", "3"}), "--deepspeed=true --seed=3");
+  EXPECT_EQ(normal({"--deepspeed"}), "--deepspeed=true");
+  EXPECT_EQ(refusal({"--deepspeed"}), "accepted");
+  const std::string advice = "--deepspeed takes no file; use --deepspeed_config FILE (ds.json)";
+  EXPECT_EQ(refusal({"--deepspeed", "ds.json"}), advice);
+  EXPECT_EQ(refusal({"--deepspeed=ds.json"}), advice);
+}
+
+TEST(Argv, KeysOfTheJsonAreSentThere) {
+  const auto advice = [](const std::string& flag, const std::string& path) {
+    return flag + " is a key of the DeepSpeed JSON (" + path +
+           "); set it in --deepspeed_config FILE";
+  };
+  EXPECT_EQ(refusal({"--gradient_accumulation_steps", "4"}),
+            advice("--gradient_accumulation_steps", "gradient_accumulation_steps"));
+  EXPECT_EQ(refusal({"--lr=1e-3"}), advice("--lr", "optimizer.params.lr"));
+  EXPECT_EQ(refusal({"--learning-rate", "1"}), advice("--learning_rate", "optimizer.params.lr"));
+  EXPECT_EQ(refusal({"--stage", "2"}), advice("--stage", "zero_optimization.stage"));
+  EXPECT_EQ(refusal({"--offload_optimizer"}),
+            advice("--offload_optimizer", "zero_optimization.offload_optimizer"));
+  EXPECT_EQ(refusal({"--per_device_train_batch_size", "4"}),
+            advice("--per_device_train_batch_size", "train_micro_batch_size_per_gpu"));
+  // fmengine-generate reads no such file.
+  EXPECT_TRUE(
+      holds(refusal_of([] { parse_generate_command(Words{"--lr=1"}); }), "unknown flag --lr"));
+}
+
 TEST(Argv, UnknownFlagsAreRefusedWithTheNearest) {
   EXPECT_EQ(refusal_of([] {
               normal({"--train_step", "5"});
