@@ -117,9 +117,12 @@ TEST_F(Refusals, ATruncatedSafetensors) {
 TEST_F(Refusals, ATokenIdBeyondTheVocabulary) {
   SmallRun run = good_run();
   std::string bytes = content_of(run.data);
-  bytes[33 * 4 * 3 + 1] = 2;  // byte 1 of the first id of row 3: 512 and more
+  const int position = 33 * 3;  // the first id of row 3; byte 1 stands for 256s
+  bytes[position * 4 + 1] = 2;
   write_file(run.data, bytes);
-  expect_refusals(run, 11, "264");
+  const int id = 2 * 256 + static_cast<unsigned char>(bytes[position * 4]);
+  expect_refusals(run, 11,
+                  core::concat("(id ", id, " at position ", position, ", vocab_size=264)"));
 }
 
 TEST_F(Refusals, AnUnknownFlag) {
@@ -130,11 +133,12 @@ TEST_F(Refusals, AnUnknownFlag) {
 
 TEST_F(Refusals, FewerLayersThanPipeRanks) {
   SmallRun run = good_run();
-  run.model = write_file(folder() / "one_layer.json",
+  run.model = write_file(folder() / "one.json",
                          R"({"model_type": "llama", "vocab_size": 264, "hidden_size": 64,
     "intermediate_size": 176, "num_hidden_layers": 1, "num_attention_heads": 4})");
   run.more = {"--pipe_parallel_size", "2"};
-  expect_refusal(launch(run, Starter::kMpirun, 2), 10, "layer");
+  expect_refusal(launch(run, Starter::kMpirun, 2), 10,
+                 "(pipe_parallel_size=2, num_hidden_layers=1)");
 }
 
 TEST_F(Refusals, PipeRanksThatDoNotDivideTheRanks) {
