@@ -3,6 +3,7 @@
 #   Debian packages; LibTorch out of the PyPI wheel (.deps/torch, .deps/nvidia).
 #   --tests    also what the tests need: more packages, and .deps/oracle, a Python environment
 #              with the reference implementations (tests/oracle/requirements.txt)
+#   --no-oracle  with --tests: not that environment (./test.sh --quick does not use it)
 #   --no-apt   never touch packages, only say which ones seem to be missing
 #   TORCH_DIR=folder          use this `torch` folder of an installed wheel; nothing is downloaded
 #   FM_ORACLE_PYTHON=program  use this Python for --tests if it has what is pinned
@@ -19,12 +20,14 @@ build_packages=(g++ cmake ninja-build ccache ca-certificates python3 python3-ven
 test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps)
 
 want_tests=0
+want_oracle=1
 use_apt=1
 for argument in "$@"; do
   case $argument in
     --tests) want_tests=1 ;;
+    --no-oracle) want_oracle=0 ;;
     --no-apt) use_apt=0 ;;
-    *) echo "setup: --tests or --no-apt is expected; see the head of $0 (got $argument)" >&2; exit 10 ;;
+    *) echo "setup: --tests, --no-oracle or --no-apt is expected; see the head of $0 (got $argument)" >&2; exit 10 ;;
   esac
 done
 
@@ -143,6 +146,6 @@ if [ -n "${TORCH_DIR:-}" ]; then
 elif ! has_libtorch; then
   install_libtorch
 fi
-if [ "$want_tests" = 1 ]; then install_oracle; fi
+if [ "$want_tests" = 1 ] && [ "$want_oracle" = 1 ]; then install_oracle; fi
 rm -rf "$deps/wheels"
 say "ready"
