@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "kernels/gemm.h"
+#include "kernels/variant.h"
 #include "model/attention.h"
 
 namespace fm::cli {
@@ -45,6 +46,7 @@ std::vector<std::string> report_lines() {
   const std::string cpuinfo = read_all("/proc/cpuinfo");
   return {"CPU        " + cpu_model(cpuinfo),
           "SIMD       " + instruction_sets(cpuinfo),
+          "kernels    " + std::string(kernels::chosen_variant().name) + " (FME_SIMD sets it)",
           "GEMM       " + kernels::gemm_library(),
           "attention  " + model::attention_library(),
           "threads    " + threads(),

@@ -10,7 +10,7 @@ namespace fm::core {
 
 // Sums in place; the values are overwritten. Returns 0 for no values.
 template <class T>
-T tree_sum(std::span<T> values) {
+[[gnu::always_inline]] inline T tree_sum(std::span<T> values) {
   std::size_t count = values.size();
   if (count == 0) return T{};
   while (count > 1) {

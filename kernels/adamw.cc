@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace fm::kernels {
+namespace fm::kernels::FM_SIMD {
 namespace {
 
 template <WeightDecay kMode>
@@ -44,4 +44,4 @@ void adamw(const AdamwStep& step, const AdamwSlice& slice) {
   }
 }
 
-}  // namespace fm::kernels
+}  // namespace fm::kernels::FM_SIMD

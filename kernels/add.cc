@@ -1,9 +1,9 @@
 #include "kernels/add.h"
 
-namespace fm::kernels {
+namespace fm::kernels::FM_SIMD {
 
 void add(std::int64_t count, const float* from, float* into) {
   for (std::int64_t i = 0; i < count; ++i) into[i] += from[i];
 }
 
-}  // namespace fm::kernels
+}  // namespace fm::kernels::FM_SIMD

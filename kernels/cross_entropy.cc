@@ -6,7 +6,7 @@
 #include "kernels/exp_float.h"
 #include "kernels/lanes.h"
 
-namespace fm::kernels {
+namespace fm::kernels::FM_SIMD {
 namespace {
 
 constexpr std::int64_t kBlock = 1024;  // fp32 partial sums stay this short; blocks add in fp64
@@ -83,4 +83,4 @@ double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_
   return sum;
 }
 
-}  // namespace fm::kernels
+}  // namespace fm::kernels::FM_SIMD

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fm::kernels {
+namespace fm::kernels::FM_SIMD {
 
 void embedding(std::span<const std::int32_t> tokens, const float* table, std::int64_t width,
                float* out) {
@@ -20,4 +20,4 @@ void embedding_backward(std::span<const std::int32_t> tokens, const float* dout,
   }
 }
 
-}  // namespace fm::kernels
+}  // namespace fm::kernels::FM_SIMD

@@ -10,7 +10,7 @@
 namespace fm::kernels {
 
 // 0 below -87.3 (no subnormals), infinity above 88.7, NaN for NaN.
-inline float exp_float(float x) {
+[[gnu::always_inline]] inline float exp_float(float x) {
   constexpr float kLow = -87.3365F;
   constexpr float kHigh = 88.7228F;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer

@@ -13,7 +13,7 @@ inline constexpr std::int64_t kLanes = 16;
 
 // Sum of term(0) .. term(count - 1), each of type T.
 template <class T, class Term>
-inline T lane_sum(std::int64_t count, const Term& term) {
+[[gnu::always_inline]] inline T lane_sum(std::int64_t count, const Term& term) {
   T lanes[kLanes] = {};
   const std::int64_t whole = count / kLanes * kLanes;
   for (std::int64_t i = 0; i < whole; i += kLanes) {

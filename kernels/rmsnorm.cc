@@ -4,7 +4,7 @@
 
 #include "kernels/lanes.h"
 
-namespace fm::kernels {
+namespace fm::kernels::FM_SIMD {
 
 void rmsnorm_rstd(RowShape shape, const float* x, double eps, float* rstd) {
   const auto width = static_cast<float>(shape.width);
@@ -52,4 +52,4 @@ void rmsnorm_backward(RowShape shape, const RmsnormBackward& at) {
   }
 }
 
-}  // namespace fm::kernels
+}  // namespace fm::kernels::FM_SIMD

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace fm::kernels {
+namespace fm::kernels::FM_SIMD {
 namespace {
 
 enum class Direction : std::uint8_t { kForward, kInverse };
@@ -52,4 +52,4 @@ void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t h
   rotate<Direction::kInverse>(table, shape, heads, x);
 }
 
-}  // namespace fm::kernels
+}  // namespace fm::kernels::FM_SIMD

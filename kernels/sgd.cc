@@ -1,6 +1,6 @@
 #include "kernels/sgd.h"
 
-namespace fm::kernels {
+namespace fm::kernels::FM_SIMD {
 namespace {
 
 void run_plain(const SgdStep& step, const SgdSlice& slice) {
@@ -39,4 +39,4 @@ void sgd(const SgdStep& step, const SgdSlice& slice) {
   }
 }
 
-}  // namespace fm::kernels
+}  // namespace fm::kernels::FM_SIMD

@@ -4,7 +4,7 @@
 
 #include "kernels/lanes.h"
 
-namespace fm::kernels {
+namespace fm::kernels::FM_SIMD {
 
 void squared_norm(std::span<const float> values, std::span<double> blocks) {
   const auto count = static_cast<std::int64_t>(values.size());
@@ -18,4 +18,4 @@ void squared_norm(std::span<const float> values, std::span<double> blocks) {
   }
 }
 
-}  // namespace fm::kernels
+}  // namespace fm::kernels::FM_SIMD

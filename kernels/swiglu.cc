@@ -2,7 +2,7 @@
 
 #include "kernels/exp_float.h"
 
-namespace fm::kernels {
+namespace fm::kernels::FM_SIMD {
 namespace {
 
 float sigmoid(float x) { return 1.0F / (1.0F + exp_float(-x)); }
@@ -29,4 +29,4 @@ void swiglu_backward(std::int64_t count, const SwigluBackward& at) {
   }
 }
 
-}  // namespace fm::kernels
+}  // namespace fm::kernels::FM_SIMD

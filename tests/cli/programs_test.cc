@@ -87,7 +87,7 @@ TEST_F(Programs, HelpVersionAndReportSucceed) {
   EXPECT_EQ(run(kGenerate + " --help").code, 0);
   const Outcome report = run(kTrain + " --report");
   EXPECT_EQ(report.code, 0);
-  for (const char* line : {"CPU ", "SIMD ", "GEMM ", "threads ", "affinity ", "RAM ",
+  for (const char* line : {"CPU ", "SIMD ", "kernels ", "GEMM ", "threads ", "affinity ", "RAM ",
                            "MPI        Open MPI ", "attention  LibTorch 2.", "LibTorch   2."}) {
     EXPECT_NE(report.out.find(line), std::string::npos) << line;
   }

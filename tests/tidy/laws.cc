@@ -197,8 +197,10 @@ Findings one_namespace(const Source& source, const Limits&) {
       name += source.tokens[at++].text;
     }
     if (at >= source.tokens.size() || !source.tokens[at].is("{")) continue;
-    seen = seen || name == "fm::" + source.folder();
-    if (name != "fm::" + source.folder()) {
+    const std::string own = "fm::" + source.folder();
+    const bool inside = name == own || name.starts_with(own + "::");
+    seen = seen || inside;
+    if (!inside) {
       found.push_back({source.tokens[i].line, "the namespace is fm::" + source.folder()});
     }
   }

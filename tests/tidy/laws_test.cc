@@ -126,6 +126,8 @@ TEST(TidyLaws, AFolderHasOneNamespace) {
   EXPECT_EQ(broken_lines(one_namespace, "zero/a.cc", good), "");
   EXPECT_EQ(broken_lines(one_namespace, "zero/a.cc", "namespace fs = std::filesystem;\n" + good),
             "");
+  EXPECT_EQ(broken_lines(one_namespace, "zero/a.cc", "namespace fm::zero::wide {\n}\n"), "");
+  EXPECT_EQ(broken_lines(one_namespace, "zero/a.cc", good + "namespace fm::zeros {\n}\n"), "5 ");
   EXPECT_EQ(broken_lines(one_namespace, "core/a.cc", good), "1 1 ");
   EXPECT_EQ(broken_lines(one_namespace, "zero/a.cc", good + "namespace std {\n}\n"), "5 ");
   EXPECT_EQ(broken_lines(one_namespace, "zero/a.cc", "int x();\n"), "1 ");

@@ -1,0 +1,33 @@
+// What this x86-64 build holds, and what each variant asks of the CPU (CPUID, and an operating
+// system that saves the registers).
+#include "kernels/variant.h"
+
+namespace fm::kernels::baseline {
+extern const Variant kVariant;
+}  // namespace fm::kernels::baseline
+namespace fm::kernels::avx2 {
+extern const Variant kVariant;
+}  // namespace fm::kernels::avx2
+namespace fm::kernels::avx512 {
+extern const Variant kVariant;
+}  // namespace fm::kernels::avx512
+
+namespace fm::kernels {
+namespace {
+
+bool always() { return true; }
+bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+}
+
+}  // namespace
+
+std::span<const Candidate> candidates() {
+  static constexpr Candidate kCandidates[] = {
+      {&baseline::kVariant, always}, {&avx2::kVariant, has_avx2}, {&avx512::kVariant, has_avx512}};
+  return kCandidates;
+}
+
+}  // namespace fm::kernels

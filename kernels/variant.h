@@ -1,0 +1,56 @@
+// The kernels of one instruction set. Every kernel's source is compiled once per instruction set
+// (FM_SIMD names the namespace), from the same basic operations in the same order and without
+// contraction, so every variant gives the same bits.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "kernels/adamw.h"
+#include "kernels/add.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/embedding.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/sgd.h"
+#include "kernels/squared_norm.h"
+#include "kernels/swiglu.h"
+#include "kernels/tree_add.h"
+
+namespace fm::kernels {
+
+struct Variant {
+  std::string_view name;  // "baseline", "avx2", "avx512"
+  decltype(&kernels::add) add = nullptr;
+  decltype(&kernels::adamw) adamw = nullptr;
+  decltype(&kernels::cross_entropy) cross_entropy = nullptr;
+  decltype(&kernels::cross_entropy_loss) cross_entropy_loss = nullptr;
+  decltype(&kernels::embedding) embedding = nullptr;
+  decltype(&kernels::embedding_backward) embedding_backward = nullptr;
+  decltype(&kernels::rmsnorm_rstd) rmsnorm_rstd = nullptr;
+  decltype(&kernels::rmsnorm_apply) rmsnorm_apply = nullptr;
+  decltype(&kernels::rmsnorm_backward) rmsnorm_backward = nullptr;
+  decltype(&kernels::rope_table) rope_table = nullptr;
+  decltype(&kernels::rope) rope = nullptr;
+  decltype(&kernels::rope_inverse) rope_inverse = nullptr;
+  decltype(&kernels::sgd) sgd = nullptr;
+  decltype(&kernels::squared_norm) squared_norm = nullptr;
+  decltype(&kernels::swiglu) swiglu = nullptr;
+  decltype(&kernels::swiglu_backward) swiglu_backward = nullptr;
+  decltype(&kernels::tree_add) tree_add = nullptr;
+};
+
+struct Candidate {
+  const Variant* variant = nullptr;
+  bool (*runs_here)() = nullptr;
+};
+// All that this build holds, the widest last.
+std::span<const Candidate> candidates();
+
+// The widest that this CPU runs, or the one that the environment variable FME_SIMD names. Decided
+// at the first call. UserError (10) when FME_SIMD names none that runs here.
+const Variant& chosen_variant();
+// The rule behind it: `wanted` is "" for the widest.
+const Variant& choose_variant(std::string_view wanted);
+
+}  // namespace fm::kernels

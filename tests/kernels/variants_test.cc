@@ -1,0 +1,253 @@
+// Every instruction set gives the bits of the baseline: odd lengths, and values of every kind.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "core/check.h"
+#include "kernels/variant.h"
+
+namespace fm::kernels {
+namespace {
+
+using Floats = std::vector<float>;
+
+// Mostly moderate numbers; one in sixteen is special.
+Floats values(std::int64_t count, unsigned seed, bool special = true) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float specials[] = {0.0F,      -0.0F,      1e-42F,        -1e-42F, 1e30F,  -1e30F,
+                            kInfinity, -kInfinity, std::nanf(""), 88.8F,   -87.4F, 3e38F};
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0F, 3.0F);
+  Floats out(static_cast<std::size_t>(count));
+  for (float& value : out) {
+    value = normal(random);
+    if (special && random() % 16 == 0) value = specials[random() % std::size(specials)];
+  }
+  return out;
+}
+
+Floats positive(std::int64_t count, unsigned seed) {
+  Floats out = values(count, seed, false);
+  for (float& value : out) value = std::abs(value) + 0.01F;
+  return out;
+}
+
+// NaN is NaN: which one is the processor's affair.
+template <class T>
+void expect_same_bits(const std::vector<T>& got, const std::vector<T>& expected) {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(expected[i]) && std::isnan(got[i])) continue;
+    ASSERT_EQ(std::bit_cast<Bits>(got[i]), std::bit_cast<Bits>(expected[i]))
+        << "element " << i << ": " << got[i] << ", baseline " << expected[i];
+  }
+}
+
+class Variants : public testing::TestWithParam<std::int64_t> {
+ protected:
+  using Run = std::function<Floats(const Variant&)>;
+
+  std::int64_t size() const { return GetParam(); }
+  static void expect_as_baseline(const Run& run) {
+    const Floats expected = run(*candidates()[0].variant);
+    for (const auto& [variant, runs_here] : candidates().subspan(1)) {
+      if (!runs_here()) continue;
+      SCOPED_TRACE(variant->name);
+      expect_same_bits(run(*variant), expected);
+    }
+  }
+};
+
+TEST_P(Variants, AddAndTreeAdd) {
+  expect_as_baseline([&](const Variant& variant) {
+    Floats into = values(size(), 1);
+    variant.add(size(), values(size(), 2).data(), into.data());
+    const Floats rows[] = {values(size(), 3), values(size(), 4), values(size(), 5)};
+    const std::vector<const float*> pointers = {rows[0].data(), rows[1].data(), rows[2].data()};
+    Floats sum(into.size());
+    variant.tree_add(pointers, size(), sum.data());
+    into.insert(into.end(), sum.begin(), sum.end());
+    return into;
+  });
+}
+
+TEST_P(Variants, AdamwInBothModes) {
+  for (const WeightDecay mode : {WeightDecay::kDecoupled, WeightDecay::kL2}) {
+    expect_as_baseline([&](const Variant& variant) {
+      Floats param = values(size(), 1);
+      const Floats grad = values(size(), 2);
+      Floats first = values(size(), 3);
+      Floats second = positive(size(), 4);
+      const AdamwStep step{.lr = 1e-3,
+                           .weight_decay = 0.1,
+                           .mode = mode,
+                           .correction1 = 0.271,
+                           .correction2 = 0.003,
+                           .grad_scale = 0.37F};
+      variant.adamw(step, {param.data(), grad.data(), first.data(), second.data(), size()});
+      param.insert(param.end(), first.begin(), first.end());
+      param.insert(param.end(), second.begin(), second.end());
+      return param;
+    });
+  }
+}
+
+TEST_P(Variants, SgdPlainAndWithMomentum) {
+  for (const double momentum : {0.0, 0.9}) {
+    for (const Lookahead lookahead : {Lookahead::kPlain, Lookahead::kNesterov}) {
+      expect_as_baseline([&](const Variant& variant) {
+        Floats param = values(size(), 1);
+        const Floats grad = values(size(), 2);
+        Floats buffer = values(size(), 3);
+        variant.sgd({.lr = 0.01,
+                     .momentum = momentum,
+                     .dampening = 0.1,
+                     .weight_decay = 0.1,
+                     .lookahead = lookahead,
+                     .grad_scale = 0.7F},
+                    {param.data(), grad.data(), buffer.data(), size()});
+        param.insert(param.end(), buffer.begin(), buffer.end());
+        return param;
+      });
+    }
+  }
+}
+
+TEST_P(Variants, CrossEntropyAndItsLoss) {
+  const RowShape shape{3, size()};
+  const std::int32_t labels[] = {0, kIgnoredLabel, static_cast<std::int32_t>(size() - 1)};
+  for (const bool special : {false, true}) {
+    expect_as_baseline([&](const Variant& variant) {
+      Floats logits = values(3 * size(), 1, special);
+      const double before = variant.cross_entropy_loss(shape, logits.data(), labels, 0.5);
+      const double after = variant.cross_entropy(shape, logits.data(), labels, 0.125, 0.5);
+      EXPECT_TRUE(before == after || std::isnan(before)) << before << ' ' << after;
+      logits.push_back(static_cast<float>(after));
+      logits.push_back(static_cast<float>((after - std::floor(after)) * 1e7));
+      return logits;
+    });
+  }
+}
+
+TEST_P(Variants, EmbeddingAndItsBackward) {
+  const std::vector<std::int32_t> tokens = {2, 0, 2, 1};
+  expect_as_baseline([&](const Variant& variant) {
+    Floats table = values(3 * size(), 1);
+    Floats out(static_cast<std::size_t>(4 * size()));
+    variant.embedding(tokens, table.data(), size(), out.data());
+    variant.embedding_backward(tokens, values(4 * size(), 2).data(), size(), table.data());
+    out.insert(out.end(), table.begin(), table.end());
+    return out;
+  });
+}
+
+TEST_P(Variants, RmsnormAndItsBackward) {
+  const RowShape shape{3, size()};
+  for (const bool special : {false, true}) {
+    expect_as_baseline([&](const Variant& variant) {
+      const Floats x = values(3 * size(), 1, special);
+      const Floats weight = values(size(), 2);
+      const Floats dy = values(3 * size(), 3, special);
+      Floats rstd(3);
+      variant.rmsnorm_rstd(shape, x.data(), 1e-5, rstd.data());
+      Floats y(x.size());
+      variant.rmsnorm_apply(shape, x.data(), weight.data(), rstd.data(), y.data());
+      Floats dx(x.size());
+      Floats dweight = values(size(), 4);
+      RmsnormBackward at{.x = x.data(),
+                         .weight = weight.data(),
+                         .rstd = rstd.data(),
+                         .dy = dy.data(),
+                         .dx = dx.data(),
+                         .dweight_sum = dweight.data()};
+      variant.rmsnorm_backward(shape, at);
+      y.insert(y.end(), dx.begin(), dx.end());
+      at.residual = dy.data();
+      variant.rmsnorm_backward(shape, at);
+      y.insert(y.end(), dx.begin(), dx.end());
+      y.insert(y.end(), dweight.begin(), dweight.end());
+      y.insert(y.end(), rstd.begin(), rstd.end());
+      return y;
+    });
+  }
+}
+
+TEST_P(Variants, RopeItsInverseAndItsTable) {
+  const core::BatchShape shape{1, 2};
+  expect_as_baseline([&](const Variant& variant) {
+    const Floats frequencies = positive(size(), 1);
+    Floats cos(static_cast<std::size_t>(2 * size()));
+    Floats sin(cos.size());
+    variant.rope_table(frequencies, 2, cos.data(), sin.data());
+    Floats x = values(2 * 3 * 2 * size(), 2);
+    variant.rope({cos.data(), sin.data(), size()}, shape, 3, x.data());
+    Floats out = x;
+    variant.rope_inverse({cos.data(), sin.data(), size()}, shape, 3, x.data());
+    for (const Floats& more : {x, cos, sin}) out.insert(out.end(), more.begin(), more.end());
+    return out;
+  });
+}
+
+TEST_P(Variants, SquaredNorm) {
+  const Floats input = values(size(), 1, false);
+  const auto run = [&](const Variant& variant) {
+    std::vector<double> blocks(static_cast<std::size_t>(norm_blocks(size())));
+    variant.squared_norm(input, blocks);
+    return blocks;
+  };
+  const std::vector<double> expected = run(*candidates()[0].variant);
+  for (const auto& [variant, runs_here] : candidates().subspan(1)) {
+    if (runs_here()) expect_same_bits(run(*variant), expected);
+  }
+}
+
+TEST_P(Variants, SwigluAndItsBackward) {
+  expect_as_baseline([&](const Variant& variant) {
+    const Floats gate = values(size(), 1);
+    const Floats up = values(size(), 2);
+    const Floats dy = values(size(), 3);
+    Floats y(gate.size());
+    variant.swiglu(size(), gate.data(), up.data(), y.data());
+    Floats dgate(gate.size());
+    Floats dup(gate.size());
+    variant.swiglu_backward(size(), {gate.data(), up.data(), dy.data(), dgate.data(), dup.data()});
+    y.insert(y.end(), dgate.begin(), dgate.end());
+    y.insert(y.end(), dup.begin(), dup.end());
+    return y;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, Variants, testing::Values(1, 7, 16, 17, 31, 64, 250, 1031, 4099));
+
+TEST(ChosenVariant, IsTheWidestThatRunsHere) {
+  const Variant* widest = nullptr;
+  for (const auto& [variant, runs_here] : candidates()) {
+    if (runs_here()) widest = variant;
+  }
+  EXPECT_EQ(&choose_variant(""), widest);
+}
+
+TEST(ChosenVariant, IsTheOneAskedFor) {
+  for (const auto& [variant, runs_here] : candidates()) {
+    if (!runs_here()) continue;
+    EXPECT_EQ(&choose_variant(variant->name), variant);
+  }
+  try {
+    choose_variant("sse9");
+    FAIL() << "no refusal";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
+    EXPECT_NE(std::string(error.what()).find("(FME_SIMD=sse9)"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("baseline"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace fm::kernels
