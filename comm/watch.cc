@@ -1,7 +1,6 @@
 #include "comm/watch.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "comm/quiet_thread.h"
 #include "core/check.h"
 #include "core/text.h"
 
@@ -79,13 +79,7 @@ Watch::Watch(WatchOptions options, std::vector<Socket> sockets)
   FM_MACHINE_CHECK(bell_.open(), ExitCode::kRendezvousFailed,
                    "the watch needs a file descriptor; raise `ulimit -n` (", std::strerror(errno),
                    ")");
-  // Signals are for the main thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_quiet_thread([this] { run(); });
 }
 
 Watch::~Watch() {

@@ -1,21 +1,15 @@
 #include "comm/watchdog.h"
 
-#include <signal.h>
-
 #include <chrono>
 #include <utility>
+
+#include "comm/quiet_thread.h"
 
 namespace fm::comm {
 
 Watchdog::Watchdog(const Deadline& deadline, std::function<void()> on_late)
     : deadline_(deadline), on_late_(std::move(on_late)) {
-  // Signals are for the main thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_quiet_thread([this] { run(); });
 }
 
 Watchdog::~Watchdog() {
