@@ -98,6 +98,7 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
                          {"mean_of_means", engine::LossReduction::kMeanOfMeans}});
   constexpr std::int64_t kMostSeconds = std::numeric_limits<int>::max() / 1000;
   options.timeout_ms = static_cast<int>(flags.integer("timeout_s", 1, kMostSeconds) * 1000);
+  options.shared_memory = flags.flag("shm");
 }
 
 void read_output(const FlagValues& flags, engine::TrainOptions& options) {
@@ -181,6 +182,11 @@ Command read_command(const FlagValues& flags) {
                 "--plan_ranks belongs to --plan; add --plan, or start that many ranks to train (",
                 flags.text("plan_ranks"), ")");
   command.plan_ranks = flags.small("plan_ranks", 0);
+  FM_USER_CHECK(!flags.given("ranks_per_host") || command.action == Action::kPlan,
+                "--ranks_per_host belongs to --plan; ranks that are started find out by themselves "
+                "who shares a host (",
+                flags.text("ranks_per_host"), ")");
+  command.options.ranks_per_host = flags.small("ranks_per_host", 1);
   read_layout(flags, command.options);
   read_data(flags, command.options);
   read_output(flags, command.options);

@@ -59,8 +59,11 @@ int print_report() {
 int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
-  print(command.json ? fm::engine::plan_json(command.options, ranks)
-                     : fm::engine::plan_text(command.options, ranks));
+  const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host;
+  const fm::engine::WorldShape world{
+      ranks, shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate};
+  print(command.json ? fm::engine::plan_json(command.options, world)
+                     : fm::engine::plan_text(command.options, world));
   return 0;
 }
 
@@ -94,6 +97,7 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
   const std::unique_ptr<fm::comm::Communicator> world = fm::comm::connect(
       launch, {.timeout_ms = command.options.timeout_ms,
                .rendezvous_ms = std::min(kRendezvousMs, command.options.timeout_ms),
+               .shared_memory = command.options.shared_memory,
                .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) {
                  std::_Exit(ending.follow(loss));
                }});

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/check.h"
+#include "core/memory_source.h"
 #include "core/types.h"
 
 namespace fm::comm {
@@ -92,6 +93,14 @@ class Communicator {
   virtual Pending send(ConstSpan values, int peer) = 0;
   virtual Pending receive(Span values, int peer) = 0;
   virtual Pending barrier() = 0;
+
+  // This rank's memory that the verbs move with the fewest copies: shared with the other ranks
+  // where they run on one host, null (the heap) elsewhere. Buffers die before the communicator.
+  virtual core::MemorySource* memory() { return nullptr; }
+  // Memory that is the same for all members: allocate() is collective and gives every member the
+  // same bytes. Null where ranks share none. Who writes when is the members' agreement; a verb
+  // stands between a write and another member's read.
+  virtual core::MemorySource* common_memory() { return nullptr; }
 
   // Members in the new order, this rank among them; only members call, all in the same order.
   virtual std::unique_ptr<Communicator> split(std::span<const int> members) = 0;

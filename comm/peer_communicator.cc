@@ -261,7 +261,7 @@ void PeerCommunicator::meet(const Group& child) {
   operation->wait();
 }
 
-std::unique_ptr<Communicator> PeerCommunicator::split(std::span<const int> members) {
+std::unique_ptr<PeerCommunicator> PeerCommunicator::split_peers(std::span<const int> members) {
   Group child;
   child.rank = -1;
   for (const int member : members) {

@@ -47,7 +47,13 @@ class PeerCommunicator : public Communicator {
   Pending send(ConstSpan values, int peer) override;
   Pending receive(Span values, int peer) override;
   Pending barrier() override;
-  std::unique_ptr<Communicator> split(std::span<const int> members) override;
+  std::unique_ptr<Communicator> split(std::span<const int> members) override {
+    return split_peers(members);
+  }
+  std::unique_ptr<PeerCommunicator> split_peers(std::span<const int> members);
+
+  const std::shared_ptr<Progress>& progress() const { return progress_; }
+  const Group& group() const { return group_; }
 
  private:
   Pending all_reduce_small(Span values);

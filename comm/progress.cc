@@ -13,17 +13,8 @@ constexpr std::align_val_t kAlignment{64};
 constexpr auto kLookEvery = std::chrono::seconds(1);
 constexpr int kNapMs = 100;  // longest sleep between two looks at the limit
 
-[[noreturn]] void throw_hang(const Operation& operation, const Fabric& fabric, int timeout_ms) {
-  const Message* const missing = operation.missing();
-  FM_CHECK(missing != nullptr, "an unfinished operation without messages");
-  throw core::MachineError(
-      core::ExitCode::kHang,
-      core::concat("every wait for a peer must end within its limit; look at what that rank was "
-                   "doing, or raise the limit with --timeout_s (waited ",
-                   timeout_ms, " ms for ", fabric.peer_name(missing->peer), " in ",
-                   name_of(missing->verb), ", operation ", missing->sequence, ", ",
-                   missing->bytes.count(), " bytes)"));
-}
+constexpr int kNapBesideMemoryMs = 1;                  // while peers may also come by shared memory
+constexpr auto kSpin = std::chrono::microseconds(50);  // a peer in step comes sooner
 
 }  // namespace
 
@@ -55,43 +46,93 @@ void StagingPool::give_back(const std::byte* data) noexcept {
   }
 }
 
+Posted::Posted(std::shared_ptr<Progress> progress, By by)
+    : progress_(std::move(progress)), by_(by) {
+  progress_->start(this);
+}
+
+Posted::~Posted() { progress_->forget(this); }
+
+void Posted::wait() { progress_->wait(*this); }
+
+std::string Posted::peer_name(int world_rank) const {
+  return progress_->fabric().peer_name(world_rank);
+}
+
 bool Progress::advance_all() {
   bool moved = false;
   // A step may finish operations, never start one, so indices stay valid.
   for (std::size_t i = 0; i < running_.size(); ++i) moved = running_[i]->advance() || moved;
-  std::erase_if(running_, [](const Operation* operation) { return operation->finished(); });
+  std::erase_if(running_, [](const Posted* operation) { return operation->finished(); });
   return moved;
 }
 
-void Progress::wait(Operation& operation) {
-  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms_);
-  auto next_look = Clock::now() + kLookEvery;
+void Progress::throw_hang(const Posted& operation) const {
+  const std::optional<Message> missing = operation.missing();
+  FM_CHECK(missing.has_value(), "an unfinished operation without messages");
+  throw core::MachineError(
+      core::ExitCode::kHang,
+      core::concat("every wait for a peer must end within its limit; look at what that rank was "
+                   "doing, or raise the limit with --timeout_s (waited ",
+                   timeout_ms_, " ms for ", fabric_->peer_name(missing->peer), " in ",
+                   name_of(missing->verb), ", operation ", missing->sequence, ", ",
+                   missing->bytes.count(), " bytes)"));
+}
+
+// Sleeps until something may have moved. Nobody sleeps on the fabric alone while a peer could ring,
+// and nobody on the bell alone while a message could come.
+void Progress::nap(int limit_ms) {
+  bool fabric = bell_ == nullptr;
+  bool memory = false;
+  for (const Posted* at : running_) {
+    (at->by() == Posted::By::kFabric ? fabric : memory) = true;
+  }
+  if (fabric) return fabric_->progress(memory ? std::min(limit_ms, kNapBesideMemoryMs) : limit_ms);
+  bell_->listen();
+  if (!advance_all()) bell_->sleep(limit_ms);  // what came before listening was seen here
+  bell_->stop_listening();
+  fabric_->progress(0);  // a world that is being torn down says so here
+}
+
+void Progress::wait(Posted& operation) {
+  const auto begin = Clock::now();
+  const auto deadline = begin + std::chrono::milliseconds(timeout_ms_);
+  auto next_look = begin + kLookEvery;
+  auto spin_until = begin;
+  bool spinning = false;
   while (true) {
     const bool moved = advance_all();
     if (operation.finished()) return;
-    if (moved) continue;
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) throw_hang(operation, *fabric_, timeout_ms_);
-    fabric_->progress(static_cast<int>(std::min<std::int64_t>(left, kNapMs)));
-    if (Clock::now() < next_look) continue;
-    next_look = Clock::now() + kLookEvery;
-    if (const Message* const missing = operation.missing()) fabric_->look_into(*missing);
+    if (moved) {
+      spinning = false;
+      continue;
+    }
+    const auto now = Clock::now();
+    if (!std::exchange(spinning, true)) {
+      spin_until = now + (bell_ != nullptr && bell_->may_spin() ? kSpin : kSpin * 0);
+    }
+    if (now < spin_until) continue;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now).count();
+    if (left <= 0) throw_hang(operation);
+    nap(static_cast<int>(std::min<std::int64_t>(left, kNapMs)));
+    if (now < next_look) continue;
+    next_look = now + kLookEvery;
+    if (operation.by() == Posted::By::kMemory) continue;
+    if (const auto missing = operation.missing()) fabric_->look_into(*missing);
   }
 }
 
 Operation::~Operation() {
-  progress_->forget(this);
   transfers_.clear();  // withdraws before the staging memory goes to somebody else
   if (pool_ != nullptr) pool_->give_back(staging_);
 }
 
 void Operation::send(const void* data, const Message& message) {
-  transfers_.push_back(progress_->fabric().send(data, message));
+  transfers_.push_back(progress().fabric().send(data, message));
 }
 
 void Operation::receive(void* data, const Message& message) {
-  transfers_.push_back(progress_->fabric().receive(data, message));
+  transfers_.push_back(progress().fabric().receive(data, message));
 }
 
 std::byte* Operation::staging(const std::shared_ptr<StagingPool>& pool, core::Bytes bytes) {
@@ -110,11 +151,11 @@ bool Operation::advance() {
   return true;
 }
 
-const Message* Operation::missing() const {
+std::optional<Message> Operation::missing() const {
   for (const auto& transfer : transfers_) {
-    if (!transfer->done()) return &transfer->message();
+    if (!transfer->done()) return transfer->message();
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 }  // namespace fm::comm

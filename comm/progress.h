@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "comm/bell.h"
 #include "comm/communicator.h"
 #include "comm/fabric.h"
 
@@ -34,7 +37,36 @@ class StagingPool {
   std::vector<Block> blocks_;
 };
 
-class Operation;
+class Progress;
+
+// A posted operation of any backend.
+//
+// Thread:    the thread that posted it.
+// Lifetime:  waited for before it dies, unless an error is in flight.
+class Posted : public Pending::Work {
+ public:
+  // What moves an operation: messages of the fabric, or memory that ranks share.
+  enum class By : std::uint8_t { kFabric, kMemory };
+
+  Posted(std::shared_ptr<Progress> progress, By by);
+  ~Posted() override;
+  Posted(const Posted&) = delete;
+  Posted& operator=(const Posted&) = delete;
+
+  virtual bool advance() = 0;  // true when something moved
+  virtual bool finished() const = 0;
+  virtual std::optional<Message> missing() const = 0;  // the first message that is not done
+  By by() const { return by_; }
+  void wait() override;
+
+ protected:
+  Progress& progress() { return *progress_; }
+  std::string peer_name(int world_rank) const;
+
+ private:
+  std::shared_ptr<Progress> progress_;
+  By by_;
+};
 
 // Invariant: running_ holds exactly the operations that are posted and not finished.
 // Thread:    one thread per rank.
@@ -46,30 +78,33 @@ class Progress {
   Fabric& fabric() { return *fabric_; }
   const Fabric& fabric() const { return *fabric_; }
 
-  void start(Operation* operation) { running_.push_back(operation); }
-  void forget(const Operation* operation) noexcept { std::erase(running_, operation); }
+  // From now on peers in shared memory ring `bell`. Once, before the first operation by memory.
+  void listen(std::unique_ptr<Bell> bell) { bell_ = std::move(bell); }
+
+  void start(Posted* operation) { running_.push_back(operation); }
+  void forget(const Posted* operation) noexcept { std::erase(running_, operation); }
   // Throws MachineError (21) naming the peer when the limit passes.
-  void wait(Operation& operation);
+  void wait(Posted& operation);
 
  private:
   bool advance_all();
+  void nap(int limit_ms);
+  void throw_hang(const Posted& operation) const;
 
   std::unique_ptr<Fabric> fabric_;
   int timeout_ms_;
-  std::vector<Operation*> running_;
+  std::unique_ptr<Bell> bell_;
+  std::vector<Posted*> running_;
 };
 
 // A posted verb: messages, and what follows when they are all done.
-class Operation : public Pending::Work {
+class Operation : public Posted {
  public:
   using Step = std::function<void(Operation&)>;
 
-  explicit Operation(std::shared_ptr<Progress> progress) : progress_(std::move(progress)) {
-    progress_->start(this);
-  }
+  explicit Operation(std::shared_ptr<Progress> progress)
+      : Posted(std::move(progress), By::kFabric) {}
   ~Operation() override;
-  Operation(const Operation&) = delete;
-  Operation& operator=(const Operation&) = delete;
 
   void send(const void* data, const Message& message);
   void receive(void* data, const Message& message);
@@ -77,13 +112,11 @@ class Operation : public Pending::Work {
   void then(Step step) { step_ = std::move(step); }
   std::byte* staging(const std::shared_ptr<StagingPool>& pool, core::Bytes bytes);
 
-  bool advance();  // true when something moved
-  bool finished() const { return transfers_.empty() && step_ == nullptr; }
-  const Message* missing() const;  // the first message that is not done, or null
-  void wait() override { progress_->wait(*this); }
+  bool advance() override;
+  bool finished() const override { return transfers_.empty() && step_ == nullptr; }
+  std::optional<Message> missing() const override;
 
  private:
-  std::shared_ptr<Progress> progress_;
   std::vector<std::unique_ptr<Transfer>> transfers_;
   Step step_;
   std::shared_ptr<StagingPool> pool_;

@@ -9,7 +9,9 @@
 
 #include "comm/peer_communicator.h"
 #include "comm/progress.h"
+#include "comm/shm_communicator.h"
 #include "comm/thread_fabric.h"
+#include "core/check.h"
 
 namespace fm::comm {
 namespace {
@@ -31,7 +33,8 @@ class FirstFailure {
 
 }  // namespace
 
-void run_ranks(int size, const std::function<void(Communicator&)>& body, int timeout_ms) {
+void run_ranks(int size, const std::function<void(Communicator&)>& body, int timeout_ms,
+               Between between) {
   const auto hub = std::make_shared<ThreadHub>(size);
   FirstFailure first_failure;
   const auto run_one = [&](int rank) {
@@ -39,8 +42,11 @@ void run_ranks(int size, const std::function<void(Communicator&)>& body, int tim
       const auto progress = std::make_shared<Progress>(make_thread_fabric(hub, rank), timeout_ms);
       Group world{.rank = rank};
       for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
-      PeerCommunicator communicator(progress, std::move(world));
-      body(communicator);
+      auto peers = std::make_unique<PeerCommunicator>(progress, std::move(world));
+      if (between == Between::kMessages) return body(*peers);
+      const Sharing sharing = share_memory(std::move(peers));
+      FM_CHECK(sharing.reason.empty(), "threads share memory: ", sharing.reason);
+      body(*sharing.world);
     } catch (...) {
       first_failure.keep(std::current_exception());
       hub->abort();

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/tree_add.h"
+
 namespace fm::comm {
 namespace {
 
@@ -49,13 +51,20 @@ void tree_rows_of(std::span<const void* const> rows, T* out, std::size_t element
   }
 }
 
+void tree_floats(std::span<const void* const> rows, float* out, std::int64_t elements) {
+  std::vector<const float*> floats;
+  for (const void* row : rows) floats.push_back(static_cast<const float*>(row));
+  kernels::tree_add(floats, elements, out);
+}
+
 }  // namespace
 
 void tree_sum_rows(std::span<const void* const> rows, Span out) {
   FM_CHECK(!rows.empty(), "a sum needs at least one rank");
   const auto elements = static_cast<std::size_t>(out.elements.count());
   switch (out.dtype) {
-    case core::DType::kF32: return tree_rows_of(rows, static_cast<float*>(out.data), elements);
+    case core::DType::kF32:
+      return tree_floats(rows, static_cast<float*>(out.data), out.elements.count());
     case core::DType::kF64: return tree_rows_of(rows, static_cast<double*>(out.data), elements);
     case core::DType::kI64:
       return tree_rows_of(rows, static_cast<std::int64_t*>(out.data), elements);

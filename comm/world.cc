@@ -9,6 +9,7 @@
 #include "comm/mpi_world.h"
 #include "comm/peer_communicator.h"
 #include "comm/progress.h"
+#include "comm/shm_communicator.h"
 #include "comm/solo.h"
 #include "comm/tcp_fabric.h"
 #include "comm/tcp_mesh.h"
@@ -42,8 +43,9 @@ void begin_watch(const LaunchInfo& launch, const ConnectOptions& options, const 
                                                std::move(sockets));
 }
 
-std::unique_ptr<Communicator> world_over(std::unique_ptr<Fabric> fabric, const LaunchInfo& launch,
-                                         const ConnectOptions& options) {
+std::unique_ptr<PeerCommunicator> world_over(std::unique_ptr<Fabric> fabric,
+                                             const LaunchInfo& launch,
+                                             const ConnectOptions& options) {
   Group world{.rank = launch.world_rank};
   for (int rank = 0; rank < launch.world_size; ++rank) world.world_ranks.push_back(rank);
   auto progress = std::make_shared<Progress>(std::move(fabric), options.timeout_ms);
@@ -55,7 +57,8 @@ void warn_of_strangers(int refused) {
   std::fprintf(stderr, "fmengine: refused %d connections without the token of this job\n", refused);
 }
 
-std::unique_ptr<Communicator> connect_mpi(const LaunchInfo& launch, const ConnectOptions& options) {
+std::unique_ptr<PeerCommunicator> connect_mpi(const LaunchInfo& launch,
+                                              const ConnectOptions& options) {
   const auto give_up = [&](const std::string& line) {
     const auto code = static_cast<int>(core::ExitCode::kRendezvousFailed);
     options.on_peer_lost({.world_rank = launch.world_rank, .exit_code = code, .message = line});
@@ -68,7 +71,8 @@ std::unique_ptr<Communicator> connect_mpi(const LaunchInfo& launch, const Connec
   return world_over(std::move(mpi.fabric), launch, options);
 }
 
-std::unique_ptr<Communicator> connect_tcp(const LaunchInfo& launch, const ConnectOptions& options) {
+std::unique_ptr<PeerCommunicator> connect_tcp(const LaunchInfo& launch,
+                                              const ConnectOptions& options) {
   const Deadline deadline(options.rendezvous_ms);
   const std::string address = address_towards(launch.master_addr, launch.master_port, deadline);
   const auto store =
@@ -102,8 +106,10 @@ void print_and_exit(const PeerLoss& loss) {
 std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options) {
   FM_CHECK(membership().watch == nullptr, "a process joins one world only");
   if (launch.world_size == 1) return make_solo();
-  if (launch.launcher == Launcher::kOpenMpi) return connect_mpi(launch, options);
-  return connect_tcp(launch, options);
+  auto wire = launch.launcher == Launcher::kOpenMpi ? connect_mpi(launch, options)
+                                                    : connect_tcp(launch, options);
+  if (!options.shared_memory) return wire;
+  return share_memory(std::move(wire)).world;
 }
 
 void farewell() {

@@ -49,6 +49,7 @@ void print_and_exit(const PeerLoss& loss);
 struct ConnectOptions {
   int timeout_ms = 600'000;     // limit of one wait for a peer, and of the farewell
   int rendezvous_ms = 120'000;  // limit of the meeting
+  bool shared_memory = true;    // between ranks of one host, where the system allows it
   OnPeerLost on_peer_lost = print_and_exit;
 };
 

@@ -9,19 +9,26 @@
 namespace fm::core {
 
 namespace {
+
 constexpr std::size_t kAlignment = 64;
+
+void* from_heap(Bytes bytes) {
+  const auto size = static_cast<std::size_t>(round_up(bytes, Bytes(kAlignment)).count());
+  void* const data = std::aligned_alloc(kAlignment, size);
+  if (data != nullptr) std::memset(data, 0, size);
+  return data;
 }
 
-Buffer::Buffer(Ledger& ledger, Account account, Bytes bytes)
-    : ledger_(&ledger), account_(account), bytes_(bytes) {
+}  // namespace
+
+Buffer::Buffer(Ledger& ledger, Account account, Bytes bytes, MemorySource* source, Bytes share)
+    : ledger_(&ledger), account_(account), bytes_(bytes), source_(source), share_(share) {
   if (bytes.count() == 0) return;
-  const auto size = static_cast<std::size_t>(round_up(bytes, Bytes(kAlignment)).count());
-  data_ = std::aligned_alloc(kAlignment, size);
+  data_ = source == nullptr ? from_heap(bytes) : source->allocate(bytes);
   FM_MACHINE_CHECK(data_ != nullptr, ExitCode::kOutOfMemory, "memory for ", name_of(account),
                    " must fit; use more ranks, a higher ZeRO stage or a smaller batch (asked ",
-                   size, " bytes)");
-  std::memset(data_, 0, size);
-  ledger_->charge(account_, bytes_);
+                   bytes.count(), " bytes)");
+  ledger_->charge(account_, share_);
 }
 
 Buffer::Buffer(Buffer&& other) noexcept { *this = std::move(other); }
@@ -33,6 +40,8 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   account_ = other.account_;
   bytes_ = std::exchange(other.bytes_, Bytes());
   data_ = std::exchange(other.data_, nullptr);
+  source_ = other.source_;
+  share_ = other.share_;
   return *this;
 }
 
@@ -40,13 +49,17 @@ Buffer::~Buffer() { release(); }
 
 void Buffer::release() noexcept {
   if (data_ == nullptr) return;
-  std::free(data_);
-  ledger_->discharge(account_, bytes_);
+  if (source_ == nullptr) {
+    std::free(data_);
+  } else {
+    source_->release(data_, bytes_);
+  }
+  ledger_->discharge(account_, share_);
   data_ = nullptr;
 }
 
-Buffer make_f32(Ledger& ledger, Account account, Elements elements) {
-  return Buffer(ledger, account, bytes_of(elements, DType::kF32));
+Buffer make_f32(Ledger& ledger, Account account, Elements elements, MemorySource* source) {
+  return Buffer(ledger, account, bytes_of(elements, DType::kF32), source);
 }
 
 }  // namespace fm::core

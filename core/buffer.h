@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/ledger.h"
+#include "core/memory_source.h"
 #include "core/types.h"
 
 namespace fm::core {
@@ -12,8 +13,11 @@ namespace fm::core {
 class Buffer {
  public:
   Buffer() = default;
-  // Throws MachineError (out of memory) when the system refuses.
-  Buffer(Ledger& ledger, Account account, Bytes bytes);
+  // From the heap where there is no source. Throws MachineError (out of memory) when refused.
+  Buffer(Ledger& ledger, Account account, Bytes bytes, MemorySource* source = nullptr)
+      : Buffer(ledger, account, bytes, source, bytes) {}
+  // Memory that several ranks have in common: each is charged its share.
+  Buffer(Ledger& ledger, Account account, Bytes bytes, MemorySource* source, Bytes share);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
@@ -32,9 +36,11 @@ class Buffer {
   Account account_ = Account::kScratch;
   Bytes bytes_;
   void* data_ = nullptr;
+  MemorySource* source_ = nullptr;
+  Bytes share_;  // charged
 };
 
 // fp32 buffer of `elements`.
-Buffer make_f32(Ledger& ledger, Account account, Elements elements);
+Buffer make_f32(Ledger& ledger, Account account, Elements elements, MemorySource* source = nullptr);
 
 }  // namespace fm::core

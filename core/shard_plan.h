@@ -8,7 +8,11 @@
 
 namespace fm::core {
 
-enum class Home : std::uint8_t { kEveryRank, kOneSliceEach };
+// kOncePerHost: every rank owns one slice, and all ranks of the host read the whole where it lies.
+enum class Home : std::uint8_t { kEveryRank, kOneSliceEach, kOncePerHost };
+
+// Whether ranks have parameters in memory that they share.
+enum class ParamSharing : std::uint8_t { kPrivate, kOneHost };
 
 // "communication_order" of the JSON (ARCHITECTURE, "Order of sums").
 enum class SumOrder : std::uint8_t { kFast, kCanonical };
@@ -18,6 +22,11 @@ struct ShardPlan {
   Home grads = Home::kEveryRank;
   Home optimizer = Home::kEveryRank;
   bool reduce_every_micro = false;
+
+  // Owners' new values must reach every rank that reads them whole.
+  constexpr bool publishes() const {
+    return params != Home::kOneSliceEach && optimizer == Home::kOneSliceEach;
+  }
 };
 
 inline constexpr ShardPlan kPlanOf[] = {
@@ -28,9 +37,13 @@ inline constexpr ShardPlan kPlanOf[] = {
 };
 
 // The canonical order sums over ranks within each micro-batch first, so it reduces every one.
-constexpr ShardPlan plan_of(int zero_stage, SumOrder order) {
+// Where ranks share memory, ZeRO 1 to 3 need no copy of the parameters per rank.
+constexpr ShardPlan plan_of(int zero_stage, SumOrder order,
+                            ParamSharing sharing = ParamSharing::kPrivate) {
   ShardPlan plan = kPlanOf[zero_stage];
   plan.reduce_every_micro = plan.reduce_every_micro || order == SumOrder::kCanonical;
+  const bool one_owner = plan.optimizer == Home::kOneSliceEach;
+  if (sharing == ParamSharing::kOneHost && one_owner) plan.params = Home::kOncePerHost;
   return plan;
 }
 

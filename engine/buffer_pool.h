@@ -15,8 +15,9 @@ namespace fm::engine {
 
 class BufferPool {
  public:
-  BufferPool(core::Ledger& ledger, core::Account account, core::Elements each, int count)
-      : memory_(core::make_f32(ledger, account, each * count)) {
+  BufferPool(core::Ledger& ledger, core::Account account, core::Elements each, int count,
+             core::MemorySource* source = nullptr)
+      : memory_(core::make_f32(ledger, account, each * count, source)) {
     for (int index = count - 1; index >= 0; --index) {
       free_.push_back(memory_.f32() + (each * index).count());
     }

@@ -74,6 +74,8 @@ struct TrainOptions {
   bool dry_run = false;        // FMEngine: no final save; the plan is printed first
   std::string dump_gradients;  // safetensors file: gradients of the first step, then stop
   int timeout_ms = 600'000;
+  bool shared_memory = true;  // between ranks of one host
+  int ranks_per_host = 8;     // for a plan of ranks that were not started
   std::string project_name = "fmengine";
   std::string experiment_name = "experiment";
   std::vector<std::string> notes;  // for banner and plan: what was ignored, and why

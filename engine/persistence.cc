@@ -63,6 +63,7 @@ void fill_state(const TrainOptions& options, const RunModel& run, RankState& sta
   } else {
     fill_from_folder(run, state);
   }
+  state.world.barrier().wait();  // others read what this rank has filled
 }
 
 std::optional<ProgressState> resume_state(const TrainOptions& options, const RunModel& run,
@@ -76,6 +77,7 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, const Run
       checkpoint::load_checkpoint(*found, checkpoint_files(run.model, options.optimizer),
                                   checkpoint_slices(state, options.optimizer, Part::kKept),
                                   state.world);
+      state.world.barrier().wait();  // others read what this rank has loaded
     } catch (const checkpoint::DamagedCheckpoint& damage) {  // on all ranks alike
       if (options.resume == checkpoint::Resume::kPath) throw;
       if (state.world.rank() == 0) std::fprintf(stderr, "fmengine: %s\n", damage.what());

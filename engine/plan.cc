@@ -147,28 +147,34 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
 
 }  // namespace
 
-std::string plan_text(const TrainOptions& options, int world_size) {
+std::string plan_text(const TrainOptions& options, const WorldShape& world) {
   const RunModel run = open_run_model(options);
-  const RunPlan plan = make_run_plan(options, run.model, world_size);
+  const RunPlan plan = make_run_plan(options, run.model, world);
   char bubble[32];
   std::snprintf(bubble, sizeof(bubble), "%.4f", simulate_plan(plan).bubble());
   std::string out = core::concat(
-      "plan for ", world_size, " ranks: pipe ", plan.mesh.pipe, " x data ", plan.mesh.data,
+      "plan for ", world.ranks, " ranks: pipe ", plan.mesh.pipe, " x data ", plan.mesh.data,
       " x model ", plan.mesh.model, ", ZeRO stage ", options.zero_stage, "\n", "batch ",
       plan.batch.train_batch, " = micro ", plan.batch.micro_batch, " x accumulation ",
       plan.batch.accumulation, " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
       " tokens per step\noptimizer ", optimizer_text(options), "\n");
   for (const std::string& note : notes_of(options, run.config)) out += "note: " + note + "\n";
+  if (plan.rules.plan.params == core::Home::kOncePerHost) {
+    out +=
+        "parameters lie once per host, in memory that its ranks share; each rank is charged its "
+        "slice (other hosts: --ranks_per_host)\n";
+  }
   out += rank_map(plan) + units_text(plan) + memory_text(plan) + wire_text(plan);
   out += core::concat("predicted bubble ", bubble, " (idle share of the pipe, by FLOPs)\n");
   return out + programs_text(plan);
 }
 
-std::string plan_json(const TrainOptions& options, int world_size) {
+std::string plan_json(const TrainOptions& options, const WorldShape& world) {
   const RunModel run = open_run_model(options);
-  const RunPlan plan = make_run_plan(options, run.model, world_size);
+  const RunPlan plan = make_run_plan(options, run.model, world);
   nlohmann::json json;
-  json["world_size"] = world_size;
+  json["world_size"] = world.ranks;
+  json["params_once_per_host"] = plan.rules.plan.params == core::Home::kOncePerHost;
   json["mesh"] = {{"pipe", plan.mesh.pipe}, {"data", plan.mesh.data}, {"model", plan.mesh.model}};
   json["batch"] = {{"train_batch_size", plan.batch.train_batch},
                    {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
@@ -179,7 +185,7 @@ std::string plan_json(const TrainOptions& options, int world_size) {
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
   json["bubble"] = simulate_plan(plan).bubble();
-  for (int rank = 0; rank < world_size; ++rank) json["ranks"].push_back(rank_json(plan, rank));
+  for (int rank = 0; rank < world.ranks; ++rank) json["ranks"].push_back(rank_json(plan, rank));
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     json["programs"].push_back(pipeline::print(plan.train[index]));

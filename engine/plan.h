@@ -6,11 +6,12 @@
 #include <string>
 
 #include "engine/options.h"
+#include "engine/run_plan.h"
 
 namespace fm::engine {
 
 // Both read the model's config.json and no weights. Throw UserError as training would.
-std::string plan_text(const TrainOptions& options, int world_size);
-std::string plan_json(const TrainOptions& options, int world_size);
+std::string plan_text(const TrainOptions& options, const WorldShape& world);
+std::string plan_json(const TrainOptions& options, const WorldShape& world);
 
 }  // namespace fm::engine

@@ -106,15 +106,23 @@ double RunPlan::flops_per_step() const {
   return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.data;
 }
 
-RunPlan make_run_plan(const TrainOptions& options, const model::Model& model, int world_size) {
+WorldShape shape_of(comm::Communicator& world) {
+  const bool shared = world.common_memory() != nullptr;
+  return {world.size(), shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate};
+}
+
+RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
+                      const WorldShape& world) {
   RunPlan plan;
-  plan.mesh = make_mesh(options, world_size);
+  plan.mesh = make_mesh(options, world.ranks);
   check_canonical(options, plan.mesh);
   plan.batch = resolve_batch(options.batch, plan.mesh.data);
   plan.shape = {plan.batch.micro_batch, options.max_seq_len};
   plan.rules.row = pipeline::split_units(model.unit_count() - 2, plan.mesh.pipe, model.tied);
   plan.rules.micros = static_cast<int>(plan.batch.accumulation);
-  plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order);
+  const bool alone = plan.mesh.data == 1;  // then there is nobody to share with
+  plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order,
+                                  alone ? core::ParamSharing::kPrivate : world.sharing);
   plan.rules.recompute = options.recompute;
   plan.train = build_programs(schedule_of(options.schedule), plan.rules);
 

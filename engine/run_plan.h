@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "comm/communicator.h"
 #include "core/mesh.h"
 #include "engine/batch_triad.h"
 #include "engine/options.h"
@@ -30,7 +31,15 @@ struct RunPlan {
   std::int64_t tokens_per_step() const { return batch.train_batch * shape.seq_len; }
 };
 
+// The ranks of a run, and whether all of them have their parameters in memory that they share.
+struct WorldShape {
+  int ranks = 1;
+  core::ParamSharing sharing = core::ParamSharing::kPrivate;
+};
+WorldShape shape_of(comm::Communicator& world);
+
 // Throws UserError for sizes that do not fit together.
-RunPlan make_run_plan(const TrainOptions& options, const model::Model& model, int world_size);
+RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
+                      const WorldShape& world);
 
 }  // namespace fm::engine

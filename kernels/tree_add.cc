@@ -5,7 +5,7 @@
 namespace fm::kernels::FM_SIMD {
 namespace {
 
-constexpr std::int64_t kBlock = 256;
+constexpr std::int64_t kBlock = 512;
 constexpr int kLevels = 24;  // up to 2^24 rows
 
 struct Partial {
@@ -13,32 +13,54 @@ struct Partial {
   int level;  // tree height: holds the sum of 2^level rows
 };
 
-void add_into(Partial& left, const Partial& right, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) left.values[i] += right.values[i];
+void add_onto(const float* a, std::int64_t count, float* sum) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += a[i];
 }
 
-// A binary counter over the rows builds the same tree level by level; a leftover joins at the end.
+// A sum in place has a loop of its own: where pointers may be equal, the compiler's test for
+// overlap would choose one element at a time.
+void add_rows(const float* a, const float* b, std::int64_t count, float* out) {
+  if (out == a) return add_onto(b, count, out);
+  if (out == b) return add_onto(a, count, out);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
+}
+
+// A binary counter over pairs of rows builds the same tree level by level; a leftover joins at the
+// end. At least three rows.
 void sum_block(std::span<const float* const> rows, std::int64_t from, std::int64_t count,
                float* out) {
   Partial stack[kLevels];
   int depth = 0;
-  for (const float* row : rows) {
-    std::copy_n(row + from, count, stack[depth].values);
-    stack[depth].level = 0;
+  for (std::size_t row = 0; row < rows.size(); row += 2) {
+    if (row + 1 == rows.size()) {
+      std::copy_n(rows[row] + from, count, stack[depth].values);
+      ++depth;
+      break;
+    }
+    add_rows(rows[row] + from, rows[row + 1] + from, count, stack[depth].values);
+    stack[depth].level = 1;
     ++depth;
     while (depth > 1 && stack[depth - 1].level == stack[depth - 2].level) {
-      add_into(stack[depth - 2], stack[depth - 1], count);
-      ++stack[depth - 2].level;
+      Partial& left = stack[depth - 2];
+      add_onto(stack[depth - 1].values, count, left.values);
+      ++left.level;
       --depth;
     }
   }
-  for (; depth > 1; --depth) add_into(stack[depth - 2], stack[depth - 1], count);
+  for (; depth > 1; --depth) {
+    add_onto(stack[depth - 1].values, count, stack[depth - 2].values);
+  }
   std::copy_n(stack[0].values, count, out + from);
 }
 
 }  // namespace
 
 void tree_add(std::span<const float* const> rows, std::int64_t count, float* out) {
+  if (rows.size() == 1) {
+    if (rows[0] != out) std::copy_n(rows[0], count, out);
+    return;
+  }
+  if (rows.size() == 2) return add_rows(rows[0], rows[1], count, out);
   for (std::int64_t from = 0; from < count; from += kBlock) {
     sum_block(rows, from, std::min(kBlock, count - from), out);
   }

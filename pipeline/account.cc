@@ -216,7 +216,8 @@ std::map<std::string, Bytes> wire_bytes(const Program& program, const AccountInp
       const ShardMap map = map_of(tied ? unit.tied : unit.own, input.dp_size);
       const Bytes others = f32(map.slice()) * (input.dp_size - 1);
       const bool alias = tied && shares_tied(input, pipe_rank);
-      if (at.op == Op::kGather || (at.op == Op::kPublish && !alias)) out[picture] += others;
+      const bool moves = input.plan.params != Home::kOncePerHost && !alias;
+      if (at.op == Op::kGather || (at.op == Op::kPublish && moves)) out[picture] += others;
       if (at.op == Op::kReduce) out[picture] += reduction_bytes(map, input);
     }
   }

@@ -43,6 +43,9 @@ std::string RankRules::check_operands(const Instruction& at) const {
 std::string RankRules::check_weights(const Instruction& at) {
   if (!row_.reads_weights(at) || rules_.plan.params == core::Home::kEveryRank) return "";
   const int unit = row_.unit_of(at);
+  if (rules_.plan.params == core::Home::kOncePerHost) {
+    return updated_.contains(unit) ? concat("owners are changing unit ", unit) : "";
+  }
   if (!gathered_.contains(unit)) return concat("weights of unit ", unit, " are not gathered");
   unused_.erase(unit);
   return "";
@@ -179,7 +182,7 @@ std::string RankRules::receive(const Instruction& at) {
 }
 
 std::string RankRules::gather(int unit) {
-  if (rules_.plan.params == core::Home::kEveryRank) return "every rank holds the weights whole";
+  if (rules_.plan.params != core::Home::kOneSliceEach) return "every rank sees the weights whole";
   if (!gathered_.insert(unit).second) return concat("unit ", unit, " is gathered already");
   unused_.insert(unit);
   return "";

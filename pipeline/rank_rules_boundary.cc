@@ -67,10 +67,7 @@ std::string RankRules::update(int unit) {
 }
 
 std::string RankRules::publish(int unit) {
-  if (rules_.plan.params != core::Home::kEveryRank ||
-      rules_.plan.optimizer != core::Home::kOneSliceEach) {
-    return "this plan publishes nothing";
-  }
+  if (!rules_.plan.publishes()) return "this plan publishes nothing";
   if (!updated_.contains(unit)) return concat("unit ", unit, " is not updated");
   if (!published_.insert(unit).second) return concat("unit ", unit, " is published already");
   return "";
@@ -129,11 +126,9 @@ std::string RankRules::incomplete_reductions() const {
 
 std::string RankRules::incomplete_boundary() const {
   if (!normed_) return "the norm is missing";
-  const bool publishes = rules_.plan.params == core::Home::kEveryRank &&
-                         rules_.plan.optimizer == core::Home::kOneSliceEach;
   for (int unit = range_.first; unit < range_.last; ++unit) {
     if (!updated_.contains(unit)) return concat("unit ", unit, " is never updated");
-    if (publishes && !published_.contains(unit))
+    if (rules_.plan.publishes() && !published_.contains(unit))
       return concat("unit ", unit, " is never published");
   }
   return "";

@@ -20,7 +20,7 @@ GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Comm
   Elements largest_slice;
   for (int group = 0; group < layout.count(); ++group) {
     const Elements kept = layout.kept(group, layout.plan.grads);
-    buffers_.push_back(core::make_f32(ledger, Account::kGrads, kept));
+    buffers_.push_back(core::make_f32(ledger, Account::kGrads, kept, dp.memory()));
     Counter counter;
     for (int index = 0; index < upper_levels; ++index) {
       counter.upper.push_back(core::make_f32(ledger, Account::kScratch, kept));

@@ -57,12 +57,10 @@ Program with_reductions(const Program& program, bool every_micro, const UnitRow&
 void append_boundary(Program& out, const core::ShardPlan& plan, const UnitRow& row, int pipe_rank) {
   if (row.has_tied_end(pipe_rank)) out.push_back({Op::kReduceTied, -1, -1});
   out.push_back({Op::kNorm, -1, -1});
-  const bool publishes =
-      plan.params == core::Home::kEveryRank && plan.optimizer == core::Home::kOneSliceEach;
   const UnitRange range = row.ranges[static_cast<std::size_t>(pipe_rank)];
   for (int unit = range.first; unit < range.last; ++unit) {
     out.push_back({Op::kUpdate, -1, unit});
-    if (publishes) out.push_back({Op::kPublish, -1, unit});
+    if (plan.publishes()) out.push_back({Op::kPublish, -1, unit});
   }
 }
 

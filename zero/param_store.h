@@ -17,20 +17,23 @@ class ParamStore {
  public:
   ParamStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp);
 
-  // The whole flat buffer [padded] when every rank holds it; null otherwise (gather first).
+  // The whole flat buffer [padded] when every rank holds or sees it; null otherwise (gather first).
   float* whole(int group);
   // This rank's slice [slice], the part it updates.
   float* slice(int group);
-  // What this rank keeps: whole or slice; [kept(group, plan.params)].
+  // What this rank keeps and may write: whole or slice; [kept(group, plan.params)].
   float* kept(int group);
 
   // Own slice -> whole group in `slot` [padded].
   comm::Pending gather(int group, float* slot);
-  // Own updated slice -> every rank's whole buffer. ZeRO 1 and 2.
+  // Own updated slice -> every rank's whole buffer. Where parameters lie once per host they are
+  // there already, and this waits for the other owners.
   comm::Pending publish(int group);
 
  private:
+  bool shared() const;
   int home_of(int group) const;
+  float* buffer(int group);
 
   const GroupLayout& layout_;
   comm::Communicator& dp_;

@@ -20,6 +20,9 @@ class ThreadWorld : public testing::TestWithParam<int> {};
 TEST_P(ThreadWorld, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
   EXPECT_NO_THROW(run_ranks(GetParam(), run_collective_cases));
 }
+TEST_P(ThreadWorld, SharedMemoryMovesTheSame) {
+  EXPECT_NO_THROW(run_ranks(GetParam(), run_collective_cases, 20'000, Between::kSharedMemory));
+}
 INSTANTIATE_TEST_SUITE_P(Sizes, ThreadWorld, testing::Values(1, 2, 3, 4, 5, 8));
 
 TEST(Solo, EveryVerbMovesWhatItSays) {

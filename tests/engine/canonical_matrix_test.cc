@@ -35,9 +35,14 @@ TEST_P(CanonicalMatrix, EqualsOneRankBitForBit) {
   options.recompute = recompute;
   options.pipe_parallel_size = pipe == Pipe::kNone ? 1 : 2;
   options.schedule = pipe == Pipe::kGPipe ? ScheduleKind::kGPipe : ScheduleKind::kOneFOneB;
-  const RunTrace trace = run_small(options, dp_size, kSteps);
-  ASSERT_EQ(trace.losses.size(), static_cast<std::size_t>(kSteps));
-  EXPECT_EQ(first_difference(reference(tied), trace), "");
+  for (const bool shared_memory : {true, false}) {
+    if (recompute && !shared_memory) continue;  // recomputation says nothing to other ranks
+    SCOPED_TRACE(shared_memory ? "shared memory" : "messages");
+    options.shared_memory = shared_memory;
+    const RunTrace trace = run_small(options, dp_size, kSteps);
+    ASSERT_EQ(trace.losses.size(), static_cast<std::size_t>(kSteps));
+    EXPECT_EQ(first_difference(reference(tied), trace), "");
+  }
 }
 
 std::string name_of_cell(const testing::TestParamInfo<Cell>& info) {

@@ -25,6 +25,7 @@ struct Layout {
   int pipe = 1;
   core::SumOrder order = core::SumOrder::kFast;
   bool tied = false;
+  comm::Between between = comm::Between::kMessages;
 };
 
 // Builds the state on every rank, checks each account against the plan; returns world rank 0's.
@@ -35,10 +36,10 @@ Owned owned_by(const Layout& layout) {
   options.sum_order = layout.order;
   Owned out;
   std::mutex mutex;
-  comm::run_ranks(layout.dp_size * layout.pipe, [&](comm::Communicator& world) {
+  const auto build = [&](comm::Communicator& world) {
     core::Ledger ledger;
     const RunModel run = open_run_model(options);
-    const RunPlan plan = make_run_plan(options, run.model, world.size());
+    const RunPlan plan = make_run_plan(options, run.model, shape_of(world));
     const RankState state(options, plan, run.model, world, ledger);
     const pipeline::MemoryForecast forecast = plan.memory(state.at.pipe_rank);
     const std::scoped_lock lock(mutex);
@@ -50,7 +51,8 @@ Owned owned_by(const Layout& layout) {
     EXPECT_EQ(ledger.current(Account::kActivations).count(), forecast.activations.count());
     if (world.rank() == 0)
       out = {forecast.params.count(), forecast.grads.count(), forecast.optimizer.count()};
-  });
+  };
+  comm::run_ranks(layout.dp_size * layout.pipe, build, 10'000, layout.between);
   return out;
 }
 
@@ -62,6 +64,7 @@ TEST(Memory, EveryAccountIsWhatThePlanPredicts) {
           SCOPED_TRACE(testing::Message() << "tied " << tied << " pipe " << pipe << " ZeRO "
                                           << zero_stage << " order " << static_cast<int>(order));
           owned_by({zero_stage, 2, pipe, order, tied});
+          owned_by({zero_stage, 2, pipe, order, tied, comm::Between::kSharedMemory});
         }
       }
     }
@@ -93,6 +96,19 @@ TEST(Memory, OwnedStateFallsByStageAsTheZeroPaperSays) {
       EXPECT_EQ(owned.params, expected[zero_stage][0]) << zero_stage << " dp " << dp_size;
       EXPECT_EQ(owned.grads, expected[zero_stage][1]) << zero_stage << " dp " << dp_size;
       EXPECT_EQ(owned.optimizer, expected[zero_stage][2]) << zero_stage << " dp " << dp_size;
+    }
+  }
+}
+
+// Parameters exist once per host: a rank is charged its slice, and no slot is needed to gather
+// them.
+TEST(Memory, SharedParametersCostOneSliceEachInEveryStageWithOneOwner) {
+  for (const int dp_size : {2, 4}) {
+    const std::int64_t whole = model_elements(dp_size) * 4;
+    for (int zero_stage = 0; zero_stage < 4; ++zero_stage) {
+      const Owned owned = owned_by(
+          {.zero_stage = zero_stage, .dp_size = dp_size, .between = comm::Between::kSharedMemory});
+      EXPECT_EQ(owned.params, zero_stage == 0 ? whole : whole / dp_size) << zero_stage;
     }
   }
 }

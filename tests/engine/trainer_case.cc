@@ -42,7 +42,7 @@ int TrainerCase::run(const TrainOptions& options, int ranks, const RunContext& c
         const int mine = train(options, world, context);
         if (world.rank() == 0) code = mine;
       },
-      60'000);
+      60'000, options.shared_memory ? comm::Between::kSharedMemory : comm::Between::kMessages);
   return code;
 }
 

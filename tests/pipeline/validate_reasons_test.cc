@@ -94,7 +94,7 @@ TEST(ValidateReasons, Exchange) {
 }
 
 TEST(ValidateReasons, Weights) {
-  expect_offences({alone(0)}, {{"g.0", "every rank holds the weights whole"}});
+  expect_offences({alone(0)}, {{"g.0", "every rank sees the weights whole"}});
   expect_offences({alone(3)},
                   {{"g.0 g.0", "unit 0 is gathered already"},
                    {"r.0", "unit 0 is not gathered"},

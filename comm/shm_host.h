@@ -1,0 +1,70 @@
+// The ranks of one host and the memory they share: one region per rank, mapped by all.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/bell.h"
+#include "comm/communicator.h"
+#include "comm/shm_region.h"
+
+namespace fm::comm {
+
+// An address that every rank of the host understands.
+struct Place {
+  std::int32_t region = -1;  // host rank that allocated it; -1: memory of one process only
+  std::int64_t offset = 0;   // bytes
+};
+
+// Every wait for a peer in shared memory sleeps on its own word here.
+struct BellWords {
+  alignas(128) std::atomic<std::uint32_t> rings = 0;
+  alignas(128) std::atomic<std::uint32_t> listening = 0;
+};
+
+// Invariant: seats_[r] is where this process sees the region of host rank r.
+// Thread:    the rank's thread.
+// Lifetime:  outlives every buffer and communicator in it.
+class ShmHost {
+ public:
+  // Where the region of a host rank is: mapped here, or (ranks of this very process) its owner's.
+  struct Seat {
+    std::byte* base = nullptr;
+    std::shared_ptr<const void> keeps;  // what must live for `base` to be valid
+  };
+  ShmHost(std::shared_ptr<ShmRegion> own, int host_rank, std::vector<Seat> seats);
+
+  int host_rank() const { return host_rank_; }
+  int size() const { return static_cast<int>(seats_.size()); }
+  core::MemorySource& own() { return *own_; }
+
+  Place place_of(const void* data) const;
+  std::byte* at(Place place) const {
+    return seats_[static_cast<std::size_t>(place.region)].base + place.offset;
+  }
+
+  // Wakes a rank that sleeps. After the change it should see.
+  void ring(int host_rank);
+  std::unique_ptr<Bell> make_bell();
+
+ private:
+  BellWords& bell_of(int host_rank) const;
+
+  std::shared_ptr<ShmRegion> own_;
+  int host_rank_;
+  std::vector<Seat> seats_;
+};
+
+struct ShmMeeting {
+  std::shared_ptr<ShmHost> host;  // null when ranks cannot share memory
+  std::string reason;             // then: why, the same words on every rank
+};
+
+// Collective over `world`: maps every rank's memory when all ranks run on one host (one kernel, one
+// process and one network namespace).
+ShmMeeting meet_on_host(Communicator& world);
+
+}  // namespace fm::comm

@@ -1,0 +1,204 @@
+#include "comm/shm_operation.h"
+
+#include <cstring>
+#include <utility>
+
+#include "comm/shm_work.h"
+#include "core/check.h"
+
+namespace fm::comm {
+namespace {
+
+void copy_bytes(const void* from, void* to, core::Bytes bytes) {
+  if (bytes > core::Bytes(0)) std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
+}
+
+}  // namespace
+
+ShmStaging::~ShmStaging() {
+  if (data_ != nullptr) host_.own().release(data_, bytes_);
+}
+
+Place ShmStaging::publish(const ConstSpan& values) {
+  const Place place = host_.place_of(values.data);
+  if (place.region >= 0 || values.bytes() == core::Bytes(0)) return place;
+  bytes_ = values.bytes();
+  data_ = host_.own().allocate(bytes_);
+  FM_MACHINE_CHECK(data_ != nullptr, core::ExitCode::kOutOfMemory,
+                   "a message between ranks of one host must fit in shared memory; free memory or "
+                   "pass --shm false (asked ",
+                   bytes_.count(), " bytes)");
+  copy_bytes(values.data, data_, bytes_);
+  return host_.place_of(data_);
+}
+
+ShmCollective::ShmCollective(std::shared_ptr<Progress> progress, std::shared_ptr<ShmGroup> group,
+                             std::uint64_t sequence, const ShmCall& call)
+    : Posted(std::move(progress), By::kMemory),
+      group_(std::move(group)),
+      sequence_(sequence),
+      call_(call),
+      staging_(group_->host()) {
+  advance();
+}
+
+bool ShmCollective::inlined() const { return call_.send.bytes() <= kShmInline; }
+
+Message ShmCollective::message(int member) const {
+  return {.group = group_->group().id,
+          .sequence = sequence_,
+          .peer = group_->world_rank(member),
+          .verb = call_.verb,
+          .bytes = call_.send.bytes()};
+}
+
+std::optional<Message> ShmCollective::missing() const {
+  const bool posted = phase_ == Phase::kQueued || phase_ == Phase::kPosted;
+  const int member =
+      posted ? group_->first_not_posted(sequence_) : group_->first_not_done(sequence_);
+  return message(member >= 0 ? member : group_->rank());
+}
+
+void ShmCollective::post() {
+  MemberWords& mine = group_->words(group_->rank());
+  MemberWords::Entry& entry = mine.entries[sequence_ % kShmRing];
+  entry.posting = {.verb = call_.verb,
+                   .dtype = call_.send.dtype,
+                   .root = call_.root,
+                   .bytes = call_.send.bytes(),
+                   .from = {}};
+  if (inlined()) {
+    copy_bytes(call_.send.data, entry.payload, call_.send.bytes());
+  } else {
+    entry.posting.from = staging_.publish(call_.send);
+  }
+  mine.posted.store(sequence_ + 1, std::memory_order_release);
+  group_->ring_all();
+}
+
+void ShmCollective::check_member(int member) const {
+  const Posting& theirs = group_->words(member).entries[sequence_ % kShmRing].posting;
+  Message there = message(member);
+  there.verb = theirs.verb;
+  there.bytes = theirs.bytes;
+  check_agreement(message(member), there, peer_name(there.peer));
+}
+
+void ShmCollective::work() {
+  std::vector<std::byte*> rows;
+  for (int member = 0; member < group_->size(); ++member) {
+    check_member(member);
+    MemberWords::Entry& entry = group_->words(member).entries[sequence_ % kShmRing];
+    rows.push_back(inlined() ? entry.payload : group_->host().at(entry.posting.from));
+  }
+  const ShmWork work = {.verb = call_.verb,
+                        .rank = group_->rank(),
+                        .root = call_.root,
+                        .own = call_.send,
+                        .receive = call_.receive,
+                        .rows = rows};
+  if (call_.verb == Verb::kAllReduce && !inlined()) {
+    shm_all_reduce_in_place(work);
+  } else {
+    shm_work(work);
+  }
+}
+
+void ShmCollective::end() {
+  if (call_.verb == Verb::kAllReduce && staging_.data() != nullptr) {
+    copy_bytes(staging_.data(), call_.receive.data, call_.receive.bytes());
+  }
+  phase_ = Phase::kFinished;
+}
+
+bool ShmCollective::advance() {
+  MemberWords& mine = group_->words(group_->rank());
+  switch (phase_) {
+    case Phase::kQueued:
+      if (mine.posted.load(std::memory_order_relaxed) != sequence_) return false;
+      if (sequence_ >= kShmRing && group_->first_not_done(sequence_ - kShmRing) >= 0) return false;
+      post();
+      phase_ = Phase::kPosted;
+      return true;
+    case Phase::kPosted:
+      if (mine.done.load(std::memory_order_relaxed) != sequence_) return false;
+      if (group_->first_not_posted(sequence_) >= 0) return false;
+      work();
+      mine.done.store(sequence_ + 1, std::memory_order_release);
+      group_->ring_all();
+      phase_ = Phase::kWorked;
+      if (inlined()) end();  // what peers still read lies in the words
+      return true;
+    case Phase::kWorked:
+      if (group_->first_not_done(sequence_) >= 0) return false;
+      end();
+      return true;
+    case Phase::kFinished: break;
+  }
+  return false;
+}
+
+ShmMessage::ShmMessage(std::shared_ptr<Progress> progress, std::shared_ptr<ShmGroup> group,
+                       const ShmParcel& parcel)
+    : Posted(std::move(progress), By::kMemory),
+      group_(std::move(group)),
+      parcel_(parcel),
+      staging_(group_->host()) {
+  advance();
+}
+
+Message ShmMessage::message() const {
+  const bool sends = parcel_.way == ShmParcel::Way::kSend;
+  return {.group = group_->group().id,
+          .sequence = parcel_.sequence,
+          .peer = group_->world_rank(parcel_.peer),
+          .verb = Verb::kMessage,
+          .bytes = sends ? parcel_.send.bytes() : parcel_.receive.bytes()};
+}
+
+bool ShmMessage::advance() {
+  if (finished()) return false;
+  return parcel_.way == ShmParcel::Way::kSend ? advance_send() : advance_receive();
+}
+
+bool ShmMessage::advance_send() {
+  ChannelWords& mine = group_->channel(group_->rank(), parcel_.peer);
+  const std::uint64_t taken =
+      group_->channel(parcel_.peer, group_->rank()).taken.load(std::memory_order_acquire);
+  if (phase_ == Phase::kPosted) {
+    if (taken <= parcel_.sequence) return false;
+    phase_ = Phase::kFinished;
+    return true;
+  }
+  if (mine.sent.load(std::memory_order_relaxed) != parcel_.sequence) return false;
+  if (parcel_.sequence >= taken + ChannelWords::kRing) return false;
+  mine.postings[parcel_.sequence % ChannelWords::kRing] = {.verb = Verb::kMessage,
+                                                           .dtype = parcel_.send.dtype,
+                                                           .root = 0,
+                                                           .bytes = parcel_.send.bytes(),
+                                                           .from = staging_.publish(parcel_.send)};
+  mine.sent.store(parcel_.sequence + 1, std::memory_order_release);
+  group_->ring(parcel_.peer);
+  phase_ = Phase::kPosted;
+  return true;
+}
+
+bool ShmMessage::advance_receive() {
+  ChannelWords& mine = group_->channel(group_->rank(), parcel_.peer);
+  ChannelWords& theirs = group_->channel(parcel_.peer, group_->rank());
+  if (mine.taken.load(std::memory_order_relaxed) != parcel_.sequence) return false;
+  if (theirs.sent.load(std::memory_order_acquire) <= parcel_.sequence) return false;
+  const Posting& posting = theirs.postings[parcel_.sequence % ChannelWords::kRing];
+  Message there = message();
+  there.bytes = posting.bytes;
+  check_agreement(message(), there, peer_name(there.peer));
+  if (posting.bytes > core::Bytes(0)) {
+    copy_bytes(group_->host().at(posting.from), parcel_.receive.data, posting.bytes);
+  }
+  mine.taken.store(parcel_.sequence + 1, std::memory_order_release);
+  group_->ring(parcel_.peer);
+  phase_ = Phase::kFinished;
+  return true;
+}
+
+}  // namespace fm::comm

@@ -1,0 +1,62 @@
+// Memory of one rank that the other ranks of its host map too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/memory_source.h"
+
+namespace fm::comm {
+
+// A mapping of a file's first `bytes`, writable and shared.
+//
+// Invariant: data() is mapped as long as the object lives.
+class Mapping {
+ public:
+  // Throws MachineError (12) naming `what` when the system refuses.
+  Mapping(int file, core::Bytes bytes, const char* what);
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::byte* data() const { return data_; }
+  core::Bytes bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  core::Bytes bytes_;
+};
+
+// A memfd, sparse and as long as could ever be needed: only pages that are allocated take memory,
+// and all of it is gone when the last process that maps it has ended, whatever ended it.
+//
+// Invariant: blocks are whole pages and never overlap.
+// Thread:    allocated by the owning rank's thread; contents are the ranks' agreement.
+// Lifetime:  outlives its blocks.
+class ShmRegion : public core::MemorySource {
+ public:
+  explicit ShmRegion(core::Bytes length);
+  ~ShmRegion() override;
+
+  void* allocate(core::Bytes bytes) override;
+  void release(void* data, core::Bytes bytes) noexcept override;
+
+  int file() const { return file_; }
+  std::byte* data() const { return mapping_->data(); }
+  core::Bytes length() const { return mapping_->bytes(); }
+
+ private:
+  int file_ = -1;
+  std::unique_ptr<Mapping> mapping_;
+  std::int64_t used_ = 0;                                 // bytes from the start, pages
+  std::map<std::int64_t, std::vector<std::byte*>> free_;  // by size
+};
+
+// Makes the pages present for this process, so that a step meets no page fault. False when memory
+// is short.
+bool make_present(void* data, core::Bytes bytes);
+
+}  // namespace fm::comm

@@ -1,0 +1,80 @@
+#include "comm/shm_work.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "comm/tree_rows.h"
+#include "core/check.h"
+
+namespace fm::comm {
+namespace {
+
+void copy_bytes(const void* from, void* to, core::Bytes bytes) {
+  if (from == to || bytes == core::Bytes(0)) return;
+  std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
+}
+
+std::vector<const void*> rows_at(const ShmWork& work, core::Bytes offset) {
+  std::vector<const void*> rows;
+  for (std::byte* const row : work.rows) rows.push_back(row + offset.count());
+  return rows;
+}
+
+}  // namespace
+
+void shm_work(const ShmWork& work) {
+  auto* const out = static_cast<std::byte*>(work.receive.data);
+  const core::Bytes whole = work.receive.bytes();
+  const int size = static_cast<int>(work.rows.size());
+  switch (work.verb) {
+    case Verb::kAllGather:
+      for (int step = 1; step <= size; ++step) {  // own part last; not all at the same peer
+        const int member = (work.rank + step) % size;
+        const void* const from =
+            member == work.rank ? work.own.data : work.rows[static_cast<std::size_t>(member)];
+        copy_bytes(from, out + (work.own.bytes() * member).count(), work.own.bytes());
+      }
+      return;
+    case Verb::kReduceScatter: return tree_sum_rows(rows_at(work, whole * work.rank), work.receive);
+    case Verb::kAllReduce: return tree_sum_rows(rows_at(work, core::Bytes(0)), work.receive);
+    case Verb::kAllToAll: {
+      const core::Bytes part = whole / size;
+      for (int step = 0; step < size; ++step) {
+        const int member = (work.rank + step) % size;
+        copy_bytes(work.rows[static_cast<std::size_t>(member)] + (part * work.rank).count(),
+                   out + (part * member).count(), part);
+      }
+      return;
+    }
+    case Verb::kBroadcast:
+      if (work.rank != work.root)
+        copy_bytes(work.rows[static_cast<std::size_t>(work.root)], out, whole);
+      return;
+    case Verb::kBarrier: return;
+    case Verb::kMessage:
+    case Verb::kSplit: break;
+  }
+  FM_CHECK(false, name_of(work.verb), " is no collective");
+}
+
+void shm_all_reduce_in_place(const ShmWork& work) {
+  constexpr std::int64_t kBlock = 4096;  // elements; summed and handed out while in the cache
+  const auto size = static_cast<std::int64_t>(work.rows.size());
+  const core::DType dtype = work.own.dtype;
+  const std::int64_t count = work.own.elements.count();
+  const std::int64_t part = core::ceil_div(count, size);
+  const std::int64_t first = std::min(part * work.rank, count);
+  const std::int64_t last = std::min(first + part, count);
+  for (std::int64_t at = first; at < last; at += kBlock) {
+    const core::Elements here(std::min(kBlock, last - at));
+    const core::Bytes offset = core::bytes_of(core::Elements(at), dtype);
+    std::byte* const sum = work.rows[static_cast<std::size_t>(work.rank)] + offset.count();
+    tree_sum_rows(rows_at(work, offset), {sum, here, dtype});
+    for (std::byte* const row : work.rows) {
+      copy_bytes(sum, row + offset.count(), core::bytes_of(here, dtype));
+    }
+  }
+}
+
+}  // namespace fm::comm
