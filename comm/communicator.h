@@ -67,6 +67,14 @@ class Pending {
   std::unique_ptr<Work> work_;
 };
 
+// Sees a sum while it is still in the cache: elements [first, first + count) of it are final. Parts
+// come in order and are whole blocks of 1,024 elements, but for the last.
+class SumVisitor {
+ public:
+  virtual ~SumVisitor() = default;
+  virtual void visit(core::Elements first, core::Elements count) = 0;
+};
+
 // A group of ranks. Sums are fixed trees in rank order (core/tree.h), never in order of arrival:
 // every backend gives the same bits.
 //
@@ -85,7 +93,11 @@ class Communicator {
   virtual Pending all_gather(ConstSpan send, Span receive) = 0;
   // send: size x receive.elements; receive = tree over ranks of the rank-th part (fp32, fp64,
   // int64). `receive` may be its own place inside `send`.
-  virtual Pending reduce_scatter(ConstSpan send, Span receive) = 0;
+  // `visitor` (may be null) sees the sum before wait() returns, and must live until then.
+  virtual Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) = 0;
+  Pending reduce_scatter(ConstSpan send, Span receive) {
+    return reduce_scatter_to(send, receive, nullptr);
+  }
   virtual Pending all_reduce(Span values) = 0;  // tree over ranks, in place
   // Part j of send goes to rank j; part i of receive came from rank i. Not in place.
   virtual Pending all_to_all(ConstSpan send, Span receive) = 0;

@@ -122,7 +122,8 @@ Pending PeerCommunicator::all_gather(ConstSpan send, Span receive) {
   return Pending(std::move(operation));
 }
 
-Pending PeerCommunicator::reduce_scatter(ConstSpan send, Span receive) {
+Pending PeerCommunicator::reduce_scatter_to(ConstSpan send, Span receive,
+                                            SumVisitor* visitor) {
   check_parts(send.elements, receive.elements, size(), "reduce_scatter");
   check_dtypes(send.dtype, receive.dtype, "reduce_scatter");
   auto operation = begin();
@@ -136,7 +137,10 @@ Pending PeerCommunicator::reduce_scatter(ConstSpan send, Span receive) {
     return Span{at(staging, row * (peer < rank() ? peer : peer - 1)), receive.elements,
                 receive.dtype};
   });
-  operation->then([rows, receive](Operation&) { tree_sum_rows(rows, receive); });
+  operation->then([rows, receive, visitor](Operation&) {
+    tree_sum_rows(rows, receive);
+    if (visitor != nullptr) visitor->visit(core::Elements(0), receive.elements);
+  });
   return Pending(std::move(operation));
 }
 

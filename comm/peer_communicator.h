@@ -40,7 +40,7 @@ class PeerCommunicator : public Communicator {
   std::string describe() const override;
 
   Pending all_gather(ConstSpan send, Span receive) override;
-  Pending reduce_scatter(ConstSpan send, Span receive) override;
+  Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override;
   Pending all_reduce(Span values) override;
   Pending all_to_all(ConstSpan send, Span receive) override;
   Pending broadcast(Span values, int root) override;

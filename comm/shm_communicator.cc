@@ -53,10 +53,11 @@ class ShmCommunicator : public Communicator {
     check_dtypes(send.dtype, receive.dtype, "all_gather");
     return post({.verb = Verb::kAllGather, .send = send, .receive = receive});
   }
-  Pending reduce_scatter(ConstSpan send, Span receive) override {
+  Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override {
     check_equal_parts(send.elements, receive.elements, "reduce_scatter");
     check_dtypes(send.dtype, receive.dtype, "reduce_scatter");
-    return post({.verb = Verb::kReduceScatter, .send = send, .receive = receive});
+    return post(
+        {.verb = Verb::kReduceScatter, .send = send, .receive = receive, .visitor = visitor});
   }
   Pending all_reduce(Span values) override {
     return post({.verb = Verb::kAllReduce, .send = values, .receive = values});

@@ -96,7 +96,8 @@ void ShmCollective::work() {
                         .root = call_.root,
                         .own = call_.send,
                         .receive = call_.receive,
-                        .rows = rows};
+                        .rows = rows,
+                        .visitor = call_.visitor};
   if (call_.verb == Verb::kAllReduce && !inlined()) {
     shm_all_reduce_in_place(work);
   } else {

@@ -15,6 +15,7 @@ struct ShmCall {
   ConstSpan send = {};  // all_reduce, broadcast: the values
   Span receive = {};    // all_reduce, broadcast: the values
   int root = 0;
+  SumVisitor* visitor = nullptr;  // reduce_scatter
 };
 
 // Memory of one process, copied to where peers can read it. Empty when that was not needed.

@@ -21,6 +21,23 @@ std::vector<const void*> rows_at(const ShmWork& work, core::Bytes offset) {
   return rows;
 }
 
+// Elements of a sum that are handed on while they are in the cache; whole blocks of the norm.
+constexpr std::int64_t kPart = 4096;
+
+void reduce_scatter(const ShmWork& work) {
+  const core::Bytes begin = work.receive.bytes() * work.rank;
+  if (work.visitor == nullptr) return tree_sum_rows(rows_at(work, begin), work.receive);
+  const core::DType dtype = work.receive.dtype;
+  const std::int64_t count = work.receive.elements.count();
+  for (std::int64_t at = 0; at < count; at += kPart) {
+    const core::Elements here(std::min(kPart, count - at));
+    const core::Bytes offset = core::bytes_of(core::Elements(at), dtype);
+    tree_sum_rows(rows_at(work, begin + offset),
+                  {static_cast<std::byte*>(work.receive.data) + offset.count(), here, dtype});
+    work.visitor->visit(core::Elements(at), here);
+  }
+}
+
 }  // namespace
 
 void shm_work(const ShmWork& work) {
@@ -36,7 +53,7 @@ void shm_work(const ShmWork& work) {
         copy_bytes(from, out + (work.own.bytes() * member).count(), work.own.bytes());
       }
       return;
-    case Verb::kReduceScatter: return tree_sum_rows(rows_at(work, whole * work.rank), work.receive);
+    case Verb::kReduceScatter: return reduce_scatter(work);
     case Verb::kAllReduce: return tree_sum_rows(rows_at(work, core::Bytes(0)), work.receive);
     case Verb::kAllToAll: {
       const core::Bytes part = whole / size;
@@ -59,15 +76,14 @@ void shm_work(const ShmWork& work) {
 }
 
 void shm_all_reduce_in_place(const ShmWork& work) {
-  constexpr std::int64_t kBlock = 4096;  // elements; summed and handed out while in the cache
   const auto size = static_cast<std::int64_t>(work.rows.size());
   const core::DType dtype = work.own.dtype;
   const std::int64_t count = work.own.elements.count();
   const std::int64_t part = core::ceil_div(count, size);
   const std::int64_t first = std::min(part * work.rank, count);
   const std::int64_t last = std::min(first + part, count);
-  for (std::int64_t at = first; at < last; at += kBlock) {
-    const core::Elements here(std::min(kBlock, last - at));
+  for (std::int64_t at = first; at < last; at += kPart) {
+    const core::Elements here(std::min(kPart, last - at));
     const core::Bytes offset = core::bytes_of(core::Elements(at), dtype);
     std::byte* const sum = work.rows[static_cast<std::size_t>(work.rank)] + offset.count();
     tree_sum_rows(rows_at(work, offset), {sum, here, dtype});

@@ -16,6 +16,7 @@ struct ShmWork {
   ConstSpan own;  // this rank's contribution
   Span receive;
   std::span<std::byte* const> rows;  // every member's contribution, in rank order
+  SumVisitor* visitor = nullptr;     // reduce_scatter
 };
 
 // Reads all of `rows`; all_gather, reduce_scatter, all_to_all, broadcast: writes `receive`.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/add.h"
+#include "kernels/squared_norm.h"
 
 namespace fm::zero {
 
@@ -13,8 +14,39 @@ using core::DType;
 using core::Elements;
 using core::Home;
 
+namespace {
+
+constexpr std::int64_t kPart = 4096;  // elements: whole blocks of the norm that stay in the cache
+
+// Adds squares of a sum as its parts become final (zero/global_norm.h, order "fast").
+class SquareSum : public comm::SumVisitor {
+ public:
+  explicit SquareSum(const float* sum) : sum_(sum) {}
+
+  void visit(Elements first, Elements count) override {
+    for (std::int64_t at = 0; at < count.count(); at += kPart) {
+      const std::int64_t here = std::min(kPart, count.count() - at);
+      double blocks[kPart / kernels::kNormBlock];
+      const auto used = static_cast<std::size_t>(kernels::norm_blocks(here));
+      kernels::squared_norm({sum_ + (first.count() + at), static_cast<std::size_t>(here)},
+                            std::span(blocks).first(used));
+      for (std::size_t block = 0; block < used; ++block) total_ += blocks[block];
+    }
+  }
+  double total() const { return total_; }
+
+ private:
+  const float* sum_;
+  double total_ = 0.0;
+};
+
+}  // namespace
+
 GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp)
-    : layout_(layout), dp_(dp), written_(layout.groups.size(), false) {
+    : layout_(layout),
+      dp_(dp),
+      written_(layout.groups.size(), false),
+      squares_(layout.groups.size()) {
   const bool canonical = layout.order == core::SumOrder::kCanonical;
   const int upper_levels = canonical ? std::bit_width(static_cast<unsigned>(layout.micros)) - 1 : 0;
   Elements largest_slice;
@@ -33,7 +65,10 @@ GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Comm
   if (needs_incoming) incoming_ = core::make_f32(ledger, Account::kScratch, largest_slice);
 }
 
-void GradStore::begin_step() { std::fill(written_.begin(), written_.end(), false); }
+void GradStore::begin_step() {
+  std::fill(written_.begin(), written_.end(), false);
+  for (std::optional<double>& square : squares_) square.reset();
+}
 
 GradStore::Destination GradStore::destination(int group, float* slot) {
   const auto index = static_cast<std::size_t>(group);
@@ -62,8 +97,8 @@ void GradStore::reduce(int group, int micro, float* slot) {
     dp_.all_reduce({slot, map.padded(), DType::kF32}).wait();
   } else {
     arrived = layout_.micros == 1 || (!canonical && micro == 0) ? kept(group) : incoming_.f32();
-    dp_.reduce_scatter({slot, map.padded(), DType::kF32}, {arrived, map.slice(), DType::kF32})
-        .wait();
+    const bool last = !canonical && arrived == kept(group) && layout_.micros == 1;
+    reduce_scatter(group, slot, arrived, last);
   }
   if (canonical) {
     carry(group, micro, arrived);
@@ -78,8 +113,17 @@ void GradStore::reduce_once(int group) {
   if (layout_.plan.optimizer == Home::kEveryRank) {
     dp_.all_reduce(all).wait();
   } else {
-    dp_.reduce_scatter(all, {slice(group), map.slice(), DType::kF32}).wait();
+    reduce_scatter(group, kept(group), slice(group), true);
   }
+}
+
+void GradStore::reduce_scatter(int group, const float* whole, float* into, bool last) {
+  const core::ShardMap& map = layout_.at(group).map;
+  SquareSum sum(into);
+  dp_.reduce_scatter_to({whole, map.padded(), DType::kF32}, {into, map.slice(), DType::kF32},
+                        last ? &sum : nullptr)
+      .wait();
+  if (last) squares_[static_cast<std::size_t>(group)] = sum.total();
 }
 
 void GradStore::add_fast(int group, int micro, const float* arrived) {
@@ -88,9 +132,23 @@ void GradStore::add_fast(int group, int micro, const float* arrived) {
   const Elements count = layout_.kept(group, layout_.plan.grads);
   if (micro == 0) {
     std::memcpy(sum, arrived, static_cast<std::size_t>(count.count()) * sizeof(float));
+  } else if (micro == layout_.micros - 1 && layout_.plan.grads == Home::kOneSliceEach) {
+    add_last(group, arrived);
   } else {
     kernels::add(count.count(), arrived, sum);
   }
+}
+
+void GradStore::add_last(int group, const float* arrived) {
+  float* const sum = kept(group);
+  const std::int64_t count = layout_.at(group).map.slice().count();
+  SquareSum squares(sum);
+  for (std::int64_t at = 0; at < count; at += kPart) {
+    const std::int64_t here = std::min(kPart, count - at);
+    kernels::add(here, arrived + at, sum + at);
+    squares.visit(Elements(at), Elements(here));
+  }
+  squares_[static_cast<std::size_t>(group)] = squares.total();
 }
 
 float* GradStore::level(int group, int index) {

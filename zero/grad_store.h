@@ -2,6 +2,7 @@
 // rests until the update.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -37,6 +38,14 @@ class GradStore {
   // Sums over data ranks; micro < 0: the whole step at once. `slot` as in destination().
   void reduce(int group, int micro, float* slot);
 
+  // Sum of squares of this rank's finished slice, fp64 per block of 1,024 elements in index order,
+  // when it was seen while the slice was summed; otherwise read the slice.
+  std::optional<double> squared(int group) const {
+    return squares_[static_cast<std::size_t>(group)];
+  }
+  // The slice was changed after its reduction.
+  void changed(int group) { squares_[static_cast<std::size_t>(group)].reset(); }
+
   // The finished sum of this rank's slice [slice].
   float* slice(int group);
   // Everything this rank keeps [kept(group, plan.grads)]; ZeRO 0 updates all of it.
@@ -48,7 +57,9 @@ class GradStore {
   };
 
   void reduce_once(int group);
+  void reduce_scatter(int group, const float* whole, float* into, bool last);
   void add_fast(int group, int micro, const float* arrived);
+  void add_last(int group, const float* arrived);
   void carry(int group, int micro, float* arrived);
   void fold(int group);
   float* level(int group, int index);
@@ -59,6 +70,7 @@ class GradStore {
   std::vector<Counter> counters_;
   core::Buffer incoming_;
   std::vector<bool> written_;
+  std::vector<std::optional<double>> squares_;
 };
 
 }  // namespace fm::zero

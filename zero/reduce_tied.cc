@@ -23,6 +23,9 @@ TiedReduction::TiedReduction(const GroupLayout& layout, core::Ledger& ledger,
 }
 
 void TiedReduction::run(GradStore& grads) {
+  for (const int group : {head_, embedding_}) {
+    if (group >= 0) grads.changed(group);
+  }
   const int here = head_ >= 0 ? head_ : embedding_;
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
   const auto part = [&](int group) { return all ? grads.kept(group) : grads.slice(group); };
