@@ -95,6 +95,13 @@ void Progress::nap(int limit_ms) {
 }
 
 void Progress::wait(Posted& operation) {
+  // A peer in step is there before the clock could be read twice.
+  constexpr int kFirstLooks = 100;
+  for (int look = 0; look < kFirstLooks; ++look) {
+    const bool moved = advance_all();
+    if (operation.finished()) return;
+    if (!moved && (bell_ == nullptr || !bell_->may_spin())) break;
+  }
   const auto begin = Clock::now();
   const auto deadline = begin + std::chrono::milliseconds(timeout_ms_);
   auto next_look = begin + kLookEvery;

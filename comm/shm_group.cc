@@ -1,5 +1,6 @@
 #include "comm/shm_group.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -55,7 +56,9 @@ void ShmGroup::ring_all() const {
 
 int ShmGroup::first_not_posted(std::uint64_t sequence) const {
   for (int member = 0; member < size(); ++member) {
-    if (words(member).posted.load(std::memory_order_acquire) <= sequence) return member;
+    if (entry(member, sequence).ticket.load(std::memory_order_acquire) != sequence + 1) {
+      return member;
+    }
   }
   return -1;
 }
@@ -65,6 +68,17 @@ int ShmGroup::first_not_done(std::uint64_t sequence) const {
     if (words(member).done.load(std::memory_order_acquire) <= sequence) return member;
   }
   return -1;
+}
+
+bool ShmGroup::may_post(std::uint64_t sequence) {
+  if (posted_ != sequence) return false;
+  if (sequence < all_done_ + kShmRing) return true;
+  if (first_not_done(sequence - kShmRing) >= 0) return false;
+  all_done_ = words(0).done.load(std::memory_order_acquire);
+  for (int member = 1; member < size(); ++member) {
+    all_done_ = std::min(all_done_, words(member).done.load(std::memory_order_acquire));
+  }
+  return true;
 }
 
 }  // namespace fm::comm

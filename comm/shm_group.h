@@ -35,9 +35,16 @@ class ShmGroup {
   ChannelWords& channel(int owner, int peer) const;
   void ring_all() const;
   void ring(int member) const { host_->ring(members_[static_cast<std::size_t>(member)]); }
-  // First member whose counter has not passed operation `sequence`, or -1.
+  MemberWords::Entry& entry(int member, std::uint64_t sequence) const {
+    return words(member).entries[sequence % kShmRing];
+  }
+  // First member that has not posted operation `sequence`, or is not done with it; -1 for none.
   int first_not_posted(std::uint64_t sequence) const;
   int first_not_done(std::uint64_t sequence) const;
+  // Whether the entry of operation `sequence` is this rank's to write: it posts in order, and
+  // everybody has read what the entry held.
+  bool may_post(std::uint64_t sequence);
+  void count_post() { ++posted_; }
   int world_rank(int member) const { return group_.world_ranks[static_cast<std::size_t>(member)]; }
 
  private:
@@ -47,6 +54,8 @@ class ShmGroup {
   // Words of each member. They are never given back: a slower peer may still read what this rank
   // wrote about its last operation.
   std::vector<std::byte*> blocks_;
+  std::uint64_t posted_ = 0;    // operations of this rank
+  std::uint64_t all_done_ = 0;  // operations that everybody is known to be done with
 };
 
 }  // namespace fm::comm

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,7 +36,10 @@ class ShmHost {
     std::byte* base = nullptr;
     std::shared_ptr<const void> keeps;  // what must live for `base` to be valid
   };
-  ShmHost(std::shared_ptr<ShmRegion> own, int host_rank, std::vector<Seat> seats);
+  // Who makes sure that a sleeper and a change cannot miss each other: the one who goes to sleep,
+  // for all (membarrier), or everybody at each change.
+  enum class Fence : std::uint8_t { kSleeper, kEverybody };
+  ShmHost(std::shared_ptr<ShmRegion> own, int host_rank, std::vector<Seat> seats, Fence fence);
 
   int host_rank() const { return host_rank_; }
   int size() const { return static_cast<int>(seats_.size()); }
@@ -47,7 +51,7 @@ class ShmHost {
   }
 
   // Wakes a rank that sleeps. After the change it should see.
-  void ring(int host_rank);
+  void ring(int host_rank) const;
   std::unique_ptr<Bell> make_bell();
 
  private:
@@ -56,6 +60,7 @@ class ShmHost {
   std::shared_ptr<ShmRegion> own_;
   int host_rank_;
   std::vector<Seat> seats_;
+  Fence fence_;
 };
 
 struct ShmMeeting {

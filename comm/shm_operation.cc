@@ -60,8 +60,7 @@ std::optional<Message> ShmCollective::missing() const {
 }
 
 void ShmCollective::post() {
-  MemberWords& mine = group_->words(group_->rank());
-  MemberWords::Entry& entry = mine.entries[sequence_ % kShmRing];
+  MemberWords::Entry& entry = group_->entry(group_->rank(), sequence_);
   entry.posting = {.verb = call_.verb,
                    .dtype = call_.send.dtype,
                    .root = call_.root,
@@ -72,12 +71,14 @@ void ShmCollective::post() {
   } else {
     entry.posting.from = staging_.publish(call_.send);
   }
-  mine.posted.store(sequence_ + 1, std::memory_order_release);
+  entry.ticket.store(sequence_ + 1, std::memory_order_release);
+  group_->count_post();
   group_->ring_all();
 }
 
 void ShmCollective::check_member(int member) const {
-  const Posting& theirs = group_->words(member).entries[sequence_ % kShmRing].posting;
+  const Posting& theirs = group_->entry(member, sequence_).posting;
+  if (theirs.verb == call_.verb && theirs.bytes == call_.send.bytes()) return;
   Message there = message(member);
   there.verb = theirs.verb;
   there.bytes = theirs.bytes;
@@ -88,7 +89,7 @@ void ShmCollective::work() {
   std::vector<std::byte*> rows;
   for (int member = 0; member < group_->size(); ++member) {
     check_member(member);
-    MemberWords::Entry& entry = group_->words(member).entries[sequence_ % kShmRing];
+    MemberWords::Entry& entry = group_->entry(member, sequence_);
     rows.push_back(inlined() ? entry.payload : group_->host().at(entry.posting.from));
   }
   const ShmWork work = {.verb = call_.verb,
@@ -116,8 +117,7 @@ bool ShmCollective::advance() {
   MemberWords& mine = group_->words(group_->rank());
   switch (phase_) {
     case Phase::kQueued:
-      if (mine.posted.load(std::memory_order_relaxed) != sequence_) return false;
-      if (sequence_ >= kShmRing && group_->first_not_done(sequence_ - kShmRing) >= 0) return false;
+      if (!group_->may_post(sequence_)) return false;
       post();
       phase_ = Phase::kPosted;
       return true;
@@ -190,9 +190,11 @@ bool ShmMessage::advance_receive() {
   if (mine.taken.load(std::memory_order_relaxed) != parcel_.sequence) return false;
   if (theirs.sent.load(std::memory_order_acquire) <= parcel_.sequence) return false;
   const Posting& posting = theirs.postings[parcel_.sequence % ChannelWords::kRing];
-  Message there = message();
-  there.bytes = posting.bytes;
-  check_agreement(message(), there, peer_name(there.peer));
+  if (posting.bytes != parcel_.receive.bytes()) {
+    Message there = message();
+    there.bytes = posting.bytes;
+    check_agreement(message(), there, peer_name(there.peer));
+  }
   if (posting.bytes > core::Bytes(0)) {
     copy_bytes(group_->host().at(posting.from), parcel_.receive.data, posting.bytes);
   }

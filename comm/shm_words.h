@@ -25,17 +25,18 @@ struct Posting {
 // Collectives. Operation n of the group uses entry n % kShmRing; the entry is free again when every
 // member's `done` has passed the operation that used it before.
 //
-// Invariant: written by the owner only; posted and done never decrease.
-// Thread:    readers follow `posted` and `done` with acquire.
+// Invariant: written by the owner only; tickets and done never decrease.
+// Thread:    readers follow `ticket` and `done` with acquire.
 struct MemberWords {
   struct Entry {
+    // Operation n is posted when this is n + 1. In one cache line with what it announces, and apart
+    // from the others, because neighbouring lines are fetched in pairs.
+    alignas(128) std::atomic<std::uint64_t> ticket = 0;
     Posting posting;
     alignas(64) std::byte payload[4096];
   };
-  // Apart from each other, because neighbouring lines are fetched in pairs.
-  alignas(128) std::atomic<std::uint64_t> posted = 0;  // entries that hold their operation
-  alignas(128) std::atomic<std::uint64_t> done = 0;    // operations whose inputs were read
-  alignas(128) Entry entries[kShmRing];
+  alignas(128) std::atomic<std::uint64_t> done = 0;  // operations whose inputs were read
+  Entry entries[kShmRing];
 };
 
 // Messages. The owner sends by `sent` and `postings` of its channel to a peer, and counts in
