@@ -12,6 +12,7 @@ import argparse
 import datetime
 import os
 import shutil
+import signal
 import sys
 
 from comparison import campaign, machine, pairs, peers, processes, report
@@ -166,6 +167,7 @@ def main(words):
 
         return self_test.run()
     check_tools(options)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a run in progress is ended
     here = machine.describe()
     run = campaign.Campaign(options, here)
     if not os.path.exists(run.probe):
