@@ -22,7 +22,7 @@ def parse_metrics(text):
         raise ValueError("no step may be skipped")
     return {
         "losses": [entry["loss"] for entry in steps],
-        "step_ms": [entry["step_time"] * 1e3 for entry in steps],
+        "step_ms": [round(entry["step_time"] * 1e3, 3) for entry in steps],
         "flops_per_step": steps[-1]["gflops"] * steps[-1]["step_time"] * 1e9,
     }
 

@@ -7,6 +7,7 @@ from comparison import machine, pairs, peers, plot, store
 QUIET = (0.97, 1.03)
 SMALL_CLAIM = 1.2
 MANY_PAIRS = 15
+FEW_PAIRS = 7
 MIN_SIDE_S = 3.0
 
 
@@ -103,6 +104,11 @@ def notes(done):
         summary = comparison.get("summary", {})
         if summary.get("ratio") is None:
             continue
+        if summary["used"] < FEW_PAIRS:
+            found.append(
+                f"{peers.title(comparison['peer'])}: {FEW_PAIRS} pairs are needed, "
+                f"the interval of {summary['used']} is only their range"
+            )
         if summary["low"] < SMALL_CLAIM and summary["used"] < MANY_PAIRS:
             found.append(
                 f"{peers.title(comparison['peer'])}: a claim below {SMALL_CLAIM} needs "
@@ -234,5 +240,5 @@ def write(result, folder):
             file.write(plot.draw(title, bars))
     with open(f"{folder}/{name}.md", "w") as file:
         file.write(markdown(result, f"{name}.svg"))
-    store.write_json(f"{folder}/{name}.json", result)
+    store.write_json(f"{folder}/{name}.json", result, indent=None)
     return f"{folder}/{name}.md"

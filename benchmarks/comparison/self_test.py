@@ -311,7 +311,10 @@ class Reports(unittest.TestCase):
     def test_small_claims_and_short_sides_are_said(self):
         done = self.result()["workloads"][0]
         self.assertIn("our timed steps lasted less than 3 s", report.notes(done))
-        done["comparisons"][0]["summary"].update(low=1.1, ours_ms=5000)
+        few = "DDP: 7 pairs are needed, the interval of 3 is only their range"
+        self.assertIn(few, report.notes(done))
+        done["comparisons"][0]["summary"].update(low=1.1, ours_ms=5000, used=7)
+        self.assertNotIn(few, report.notes(done))
         self.assertIn("DDP: a claim below 1.2 needs 15 pairs", report.notes(done))
         self.assertNotIn("our timed steps lasted less than 3 s", report.notes(done))
 

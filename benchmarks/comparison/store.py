@@ -11,11 +11,11 @@ def digest(key):
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def write_json(path, value):
+def write_json(path, value, indent=1):
     """Writes the whole file or nothing."""
     temporary = f"{path}.partial"
     with open(temporary, "w") as file:
-        json.dump(value, file, indent=1)
+        json.dump(value, file, indent=indent)
         file.write("\n")
     os.replace(temporary, path)
 
