@@ -175,10 +175,10 @@ TEST(Gradients, HeadAddsToWhatItFinds) {
 
 TEST(Head, ManyChunksEqualTheTwin) {
   LlamaConfig config = odd_config();
-  config.vocab = 70001;  // 64 rows per chunk: 2 x 65 tokens are three chunks, the last of 2
+  config.vocab = 70001;  // 128 rows per chunk: 2 x 129 tokens are three chunks, the last of 2
   config.layers = 0;
-  const core::BatchShape shape{.batch = 2, .seq_len = 65};
-  ASSERT_EQ(logits_chunk_rows(shape.tokens(), config.vocab), 64);
+  const core::BatchShape shape{.batch = 2, .seq_len = 129};
+  ASSERT_EQ(logits_chunk_rows(shape.tokens(), config.vocab), 128);
   UnitRun run(config, shape);
   const LlamaTwin twin = twin_of(config, run);
   run.forward(0);
@@ -196,9 +196,9 @@ TEST(Head, ManyChunksEqualTheTwin) {
 }
 
 TEST(Head, ChunkRowsFollowFromTheSizesOnly) {
-  EXPECT_EQ(logits_chunk_rows(100'000, 32000), 128);  // 131 rows are 16 MB; a multiple of 16
-  EXPECT_EQ(logits_chunk_rows(100'000, 128256), 64);  // at least 64
-  EXPECT_EQ(logits_chunk_rows(100, 259), 100);        // never more than there are
+  EXPECT_EQ(logits_chunk_rows(100'000, 32000), 256);   // 262 rows are 32 MB; a multiple of 16
+  EXPECT_EQ(logits_chunk_rows(100'000, 128256), 128);  // at least 128
+  EXPECT_EQ(logits_chunk_rows(100, 259), 100);         // never more than there are
 }
 
 TEST(Head, LogitsOfOneRowEqualTheTwin) {
