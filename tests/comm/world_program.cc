@@ -108,6 +108,12 @@ int part_slowly(Communicator& world, const Words&) {
   return 0;
 }
 
+// In one write: lines of several ranks must not mix.
+void print_own(const std::exception& error) {
+  const std::string line = std::string("own error: ") + error.what() + "\n";
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::abort();
+}
+
 int run(const std::string& mode, const Words& words) {
   const std::map<std::string, std::function<int(Communicator&, const Words&)>> modes{
       {"cases", run_cases},   {"reduce", reduce_for_ever}, {"idle", idle},
@@ -129,11 +135,11 @@ int run(const std::string& mode, const Words& words) {
     farewell();
     return code;
   } catch (const core::Error& error) {
-    std::cerr << "own error: " << error.what() << std::endl;
+    print_own(error);
     farewell_with_error(static_cast<int>(error.code()), error.what());
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
-    std::cerr << "own error: " << error.what() << std::endl;
+    print_own(error);
     farewell_with_error(1, error.what());
     return 1;
   }
