@@ -101,10 +101,11 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
                .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) {
                  std::_Exit(ending.follow(loss));
                }});
-  const fm::engine::RunContext context{.launch_decision = launch.decision,
-                                       .report_lines = fm::cli::report_lines(),
-                                       .terminal = shows_on_terminal(launch),
-                                       .signals = &*process.signals};
+  const fm::engine::RunContext context{
+      .launch_decision = launch.decision + "; " + world->describe(),
+      .report_lines = fm::cli::report_lines(),
+      .terminal = shows_on_terminal(launch),
+      .signals = &*process.signals};
   const int code = fm::engine::train(command.options, *world, context);
   fm::comm::farewell();
   return code;

@@ -73,7 +73,8 @@ PeerCommunicator::PeerCommunicator(std::shared_ptr<Progress> progress, Group gro
       received_(group_.world_ranks.size()) {}
 
 std::string PeerCommunicator::describe() const {
-  return core::concat(progress_->fabric().name(), ", ", size(), size() == 1 ? " rank" : " ranks");
+  return core::concat(progress_->fabric().name(), ", ", size(), size() == 1 ? " rank" : " ranks",
+                      note_.empty() ? "" : ", ", note_);
 }
 
 Message PeerCommunicator::collective(Verb verb) {
@@ -122,8 +123,7 @@ Pending PeerCommunicator::all_gather(ConstSpan send, Span receive) {
   return Pending(std::move(operation));
 }
 
-Pending PeerCommunicator::reduce_scatter_to(ConstSpan send, Span receive,
-                                            SumVisitor* visitor) {
+Pending PeerCommunicator::reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) {
   check_parts(send.elements, receive.elements, size(), "reduce_scatter");
   check_dtypes(send.dtype, receive.dtype, "reduce_scatter");
   auto operation = begin();

@@ -54,6 +54,8 @@ class PeerCommunicator : public Communicator {
 
   const std::shared_ptr<Progress>& progress() const { return progress_; }
   const Group& group() const { return group_; }
+  // Ends describe().
+  void set_note(std::string note) { note_ = std::move(note); }
 
  private:
   Pending all_reduce_small(Span values);
@@ -69,6 +71,7 @@ class PeerCommunicator : public Communicator {
 
   std::shared_ptr<Progress> progress_;
   Group group_;
+  std::string note_;
   std::shared_ptr<StagingPool> staging_ = std::make_shared<StagingPool>();
   std::uint64_t collectives_ = 0;
   std::vector<std::uint64_t> sent_;  // messages so far, per peer

@@ -1,5 +1,6 @@
 #include "comm/shm_communicator.h"
 
+#include <numeric>
 #include <utility>
 
 #include "comm/shm_operation.h"
@@ -133,15 +134,17 @@ class ShmCommunicator : public Communicator {
 
 }  // namespace
 
-Sharing share_memory(std::unique_ptr<PeerCommunicator> wire) {
+std::unique_ptr<Communicator> share_memory(std::unique_ptr<PeerCommunicator> wire) {
   ShmMeeting meeting = meet_on_host(*wire);
-  if (meeting.host == nullptr) return {std::move(wire), std::move(meeting.reason)};
+  if (meeting.host == nullptr) {
+    wire->set_note("no shared memory: " + meeting.reason);
+    return wire;
+  }
   wire->progress()->listen(meeting.host->make_bell());
-  std::vector<int> members;
-  for (int rank = 0; rank < wire->size(); ++rank) members.push_back(rank);
-  return {std::make_unique<ShmCommunicator>(std::move(wire), std::move(meeting.host),
-                                            std::move(members)),
-          ""};
+  std::vector<int> members(static_cast<std::size_t>(wire->size()));
+  std::iota(members.begin(), members.end(), 0);
+  return std::make_unique<ShmCommunicator>(std::move(wire), std::move(meeting.host),
+                                           std::move(members));
 }
 
 }  // namespace fm::comm

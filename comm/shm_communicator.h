@@ -12,21 +12,13 @@
 #pragma once
 
 #include <memory>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "comm/peer_communicator.h"
 
 namespace fm::comm {
 
-struct Sharing {
-  std::unique_ptr<Communicator> world;
-  std::string reason;  // why ranks share no memory; empty when they do
-};
-
-// Collective: `wire` itself when its ranks cannot share memory; otherwise a communicator over
-// shared memory that keeps `wire` for what is set up.
-Sharing share_memory(std::unique_ptr<PeerCommunicator> wire);
+// Collective. Where ranks cannot share memory: `wire` itself, which says why in describe().
+// Otherwise a communicator over shared memory that keeps `wire` for what is set up.
+std::unique_ptr<Communicator> share_memory(std::unique_ptr<PeerCommunicator> wire);
 
 }  // namespace fm::comm

@@ -44,9 +44,9 @@ void run_ranks(int size, const std::function<void(Communicator&)>& body, int tim
       for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
       auto peers = std::make_unique<PeerCommunicator>(progress, std::move(world));
       if (between == Between::kMessages) return body(*peers);
-      const Sharing sharing = share_memory(std::move(peers));
-      FM_CHECK(sharing.reason.empty(), "threads share memory: ", sharing.reason);
-      body(*sharing.world);
+      const auto shared = share_memory(std::move(peers));
+      FM_CHECK(shared->common_memory() != nullptr, "threads share memory: ", shared->describe());
+      body(*shared);
     } catch (...) {
       first_failure.keep(std::current_exception());
       hub->abort();

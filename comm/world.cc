@@ -109,7 +109,7 @@ std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOpt
   auto wire = launch.launcher == Launcher::kOpenMpi ? connect_mpi(launch, options)
                                                     : connect_tcp(launch, options);
   if (!options.shared_memory) return wire;
-  return share_memory(std::move(wire)).world;
+  return share_memory(std::move(wire));
 }
 
 void farewell() {

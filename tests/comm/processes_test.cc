@@ -28,7 +28,8 @@ int occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
-class World : public testing::TestWithParam<std::tuple<Starter, int>> {
+// (starter, ranks, how ranks move data)
+class World : public testing::TestWithParam<std::tuple<Starter, int, const char*>> {
  protected:
   void SetUp() override {
     if (missing(starter())) GTEST_SKIP() << "FM_ORACLE_PYTHON is not set";
@@ -37,23 +38,31 @@ class World : public testing::TestWithParam<std::tuple<Starter, int>> {
   static int ranks() { return std::get<1>(GetParam()); }
 };
 
-std::string name_of_world(const testing::TestParamInfo<std::tuple<Starter, int>>& info) {
-  return core::concat(name_of(std::get<0>(info.param)), std::get<1>(info.param));
+std::string name_of_world(
+    const testing::TestParamInfo<std::tuple<Starter, int, const char*>>& info) {
+  return core::concat(name_of(std::get<0>(info.param)), std::get<1>(info.param),
+                      std::get<2>(info.param));
 }
 
 TEST_P(World, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
-  ProcessJob job(starter(), ranks(), {"cases"});
+  const std::string how = std::get<2>(GetParam());
+  ProcessJob job(starter(), ranks(), {"cases", how});
   ASSERT_TRUE(job.wait(60'000)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
   EXPECT_EQ(occurrences(job.output(), "cases hold on "), ranks()) << job.output();
+  EXPECT_EQ(occurrences(job.output(), "cases hold on shared memory beside "),
+            how == "memory" ? ranks() : 0)
+      << job.output();
   EXPECT_EQ(occurrences(job.output(), "fmengine: "), 0) << job.output();
 }
 INSTANTIATE_TEST_SUITE_P(Cases, World,
                          testing::Combine(testing::Values(Starter::kByHand, Starter::kMpirun),
-                                          testing::Values(2, 3, 4)),
+                                          testing::Values(2, 3, 4),
+                                          testing::Values("memory", "messages")),
                          name_of_world);
 INSTANTIATE_TEST_SUITE_P(CasesUnderTorchrun, World,
-                         testing::Combine(testing::Values(Starter::kTorchrun), testing::Values(2)),
+                         testing::Combine(testing::Values(Starter::kTorchrun), testing::Values(2),
+                                          testing::Values("memory", "messages")),
                          name_of_world);
 
 // (starter, ranks, victim, mode): "reduce" dies inside a collective, "idle" outside of any.

@@ -1,5 +1,6 @@
 // One rank of a real world, started by tests/comm/processes_test.cc under mpirun, torchrun, or by
-// hand: world_program MODE [arguments]. Writes its pid to $FM_TEST_DIR/pid.<rank> once connected.
+// hand: world_program MODE [arguments] [messages]: without shared memory. Writes its pid to
+// $FM_TEST_DIR/pid.<rank> once connected.
 #include <unistd.h>
 
 #include <chrono>
@@ -128,8 +129,10 @@ int run(const std::string& mode, const Words& words) {
     if (mode == "late" && launch.world_rank == std::stoi(words.at(0))) sleep_ms(20'000);
     const bool is_short = mode == "hang" || mode == "split";
     const bool meets_in_vain = mode == "absent" || mode == "late";
+    const bool by_messages = !words.empty() && words.back() == "messages";
     const auto world = connect(launch, {.timeout_ms = is_short ? 500 : 20'000,
-                                        .rendezvous_ms = meets_in_vain ? 1'500 : 30'000});
+                                        .rendezvous_ms = meets_in_vain ? 1'500 : 30'000,
+                                        .shared_memory = !by_messages});
     sign_in(world->rank());
     const int code = modes.at(mode)(*world, words);
     farewell();
