@@ -16,7 +16,9 @@ namespace fm::kernels {
 namespace {
 
 bool always() { return true; }
-bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+}
 bool has_avx512() {
   return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
          __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;

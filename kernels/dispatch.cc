@@ -35,6 +35,14 @@ void add(std::int64_t count, const float* from, float* into) {
 
 void adamw(const AdamwStep& step, const AdamwSlice& slice) { chosen_variant().adamw(step, slice); }
 
+void attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
+  chosen_variant().attention_forward(group, at, scratch);
+}
+
+void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
+  chosen_variant().attention_backward(group, at, scratch);
+}
+
 double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
                      double sum) {
   return chosen_variant().cross_entropy(shape, logits, labels, scale, sum);
@@ -92,6 +100,11 @@ void swiglu(std::int64_t count, const float* gate, const float* up, float* y) {
 
 void swiglu_backward(std::int64_t count, const SwigluBackward& at) {
   chosen_variant().swiglu_backward(count, at);
+}
+
+void tile_product(const GemmShape& shape, const Strided& a, const Strided& b, const Target& c,
+                  const Band& band) {
+  chosen_variant().tile_product(shape, a, b, c, band);
 }
 
 void tree_add(std::span<const float* const> rows, std::int64_t count, float* out) {

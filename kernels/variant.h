@@ -8,6 +8,7 @@
 
 #include "kernels/adamw.h"
 #include "kernels/add.h"
+#include "kernels/attention.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
 #include "kernels/rmsnorm.h"
@@ -15,6 +16,7 @@
 #include "kernels/sgd.h"
 #include "kernels/squared_norm.h"
 #include "kernels/swiglu.h"
+#include "kernels/tile_product.h"
 #include "kernels/tree_add.h"
 
 namespace fm::kernels {
@@ -23,6 +25,8 @@ struct Variant {
   std::string_view name;  // "baseline", "avx2", "avx512"
   decltype(&kernels::add) add = nullptr;
   decltype(&kernels::adamw) adamw = nullptr;
+  decltype(&kernels::attention_forward) attention_forward = nullptr;
+  decltype(&kernels::attention_backward) attention_backward = nullptr;
   decltype(&kernels::cross_entropy) cross_entropy = nullptr;
   decltype(&kernels::cross_entropy_loss) cross_entropy_loss = nullptr;
   decltype(&kernels::embedding) embedding = nullptr;
@@ -37,6 +41,7 @@ struct Variant {
   decltype(&kernels::squared_norm) squared_norm = nullptr;
   decltype(&kernels::swiglu) swiglu = nullptr;
   decltype(&kernels::swiglu_backward) swiglu_backward = nullptr;
+  decltype(&kernels::tile_product) tile_product = nullptr;
   decltype(&kernels::tree_add) tree_add = nullptr;
 };
 

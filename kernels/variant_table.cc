@@ -8,6 +8,8 @@ namespace fm::kernels::FM_SIMD {
 
 extern decltype(kernels::add) add;
 extern decltype(kernels::adamw) adamw;
+extern decltype(kernels::attention_forward) attention_forward;
+extern decltype(kernels::attention_backward) attention_backward;
 extern decltype(kernels::cross_entropy) cross_entropy;
 extern decltype(kernels::cross_entropy_loss) cross_entropy_loss;
 extern decltype(kernels::embedding) embedding;
@@ -22,12 +24,15 @@ extern decltype(kernels::sgd) sgd;
 extern decltype(kernels::squared_norm) squared_norm;
 extern decltype(kernels::swiglu) swiglu;
 extern decltype(kernels::swiglu_backward) swiglu_backward;
+extern decltype(kernels::tile_product) tile_product;
 extern decltype(kernels::tree_add) tree_add;
 
 extern const Variant kVariant;
 constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .add = add,
                                     .adamw = adamw,
+                                    .attention_forward = attention_forward,
+                                    .attention_backward = attention_backward,
                                     .cross_entropy = cross_entropy,
                                     .cross_entropy_loss = cross_entropy_loss,
                                     .embedding = embedding,
@@ -42,6 +47,7 @@ constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .squared_norm = squared_norm,
                                     .swiglu = swiglu,
                                     .swiglu_backward = swiglu_backward,
+                                    .tile_product = tile_product,
                                     .tree_add = tree_add};
 
 }  // namespace fm::kernels::FM_SIMD

@@ -120,6 +120,38 @@ TEST_P(Variants, SgdPlainAndWithMomentum) {
   }
 }
 
+TEST_P(Variants, AttentionAndItsBackward) {
+  const HeadGroup group{.seq_len = std::min<std::int64_t>(size(), 250),
+                        .heads = 2,
+                        .head_dim = 20,
+                        .q_stride = 40,
+                        .k_stride = 20};
+  const std::int64_t queries = group.seq_len * group.q_stride;
+  const std::int64_t keys = group.seq_len * group.k_stride;
+  for (const bool special : {false, true}) {
+    expect_as_baseline([&](const Variant& variant) {
+      const Floats q = values(queries, 1, special);
+      const Floats k = values(keys, 2, special);
+      const Floats v = values(keys, 3, special);
+      const Floats dout = values(queries, 4, special);
+      Floats out(q.size()), logsumexp(static_cast<std::size_t>(2 * group.seq_len));
+      Floats dq(q.size()), dk(k.size()), dv(v.size());
+      Floats scratch(static_cast<std::size_t>(
+          std::max(attention_forward_scratch(group), attention_backward_scratch(group))));
+      variant.attention_forward(group, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()},
+                                scratch.data());
+      variant.attention_backward(group,
+                                 {q.data(), k.data(), v.data(), out.data(), logsumexp.data(),
+                                  dout.data(), dq.data(), dk.data(), dv.data()},
+                                 scratch.data());
+      for (const Floats& more : {logsumexp, dq, dk, dv}) {
+        out.insert(out.end(), more.begin(), more.end());
+      }
+      return out;
+    });
+  }
+}
+
 TEST_P(Variants, CrossEntropyAndItsLoss) {
   const RowShape shape{3, size()};
   const std::int32_t labels[] = {0, kIgnoredLabel, static_cast<std::int32_t>(size() - 1)};
@@ -222,6 +254,22 @@ TEST_P(Variants, SwigluAndItsBackward) {
     y.insert(y.end(), dup.begin(), dup.end());
     return y;
   });
+}
+
+TEST_P(Variants, TileProduct) {
+  const std::int64_t depth = std::min<std::int64_t>(size(), 300);
+  for (const Beta beta : {Beta::kZero, Beta::kOne}) {
+    for (const std::int64_t columns : {16, 32, 48, 64, 80}) {
+      expect_as_baseline([&](const Variant& variant) {
+        const Floats a = values(24 * depth, 1, false);
+        const Floats b = values(depth * columns, 2, false);
+        Floats c = values(24 * columns, 3);
+        variant.tile_product({24, columns, depth}, {a.data(), depth}, {b.data(), columns},
+                             {c.data(), columns, beta}, {});
+        return c;
+      });
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Lengths, Variants, testing::Values(1, 7, 16, 17, 31, 64, 250, 1031, 4099));

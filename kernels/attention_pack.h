@@ -1,0 +1,95 @@
+// Rows of one head, copied out of [T, heads, d] arrays into padded blocks and back.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/vector.h"
+
+namespace fm::kernels::FM_SIMD {
+
+// `count` rows of `width` elements, `stride` apart in a larger array.
+template <class Float>
+struct Rows {
+  Float* data = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t count = 0;
+  std::int64_t width = 0;
+};
+
+// A packed block: `rows` x `columns`, side by side, zero beyond what it holds.
+struct Block {
+  float* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
+[[gnu::always_inline]] inline void pack(const Rows<const float>& from, float factor,
+                                        const Block& to) {
+  for (std::int64_t i = 0; i < from.count; ++i) {
+    const float* row = from.data + i * from.stride;
+    float* packed = to.data + i * to.columns;
+    for (std::int64_t j = 0; j < from.width; ++j) packed[j] = row[j] * factor;
+    for (std::int64_t j = from.width; j < to.columns; ++j) packed[j] = 0.0F;
+  }
+  std::fill(to.data + from.count * to.columns, to.data + to.rows * to.columns, 0.0F);
+}
+
+[[gnu::always_inline]] inline void unpack(const Block& from, float factor, const Rows<float>& to) {
+  for (std::int64_t i = 0; i < to.count; ++i) {
+    const float* packed = from.data + i * from.columns;
+    float* row = to.data + i * to.stride;
+    for (std::int64_t j = 0; j < to.width; ++j) row[j] = packed[j] * factor;
+  }
+}
+
+// Lanes and rows whose numbers differ in the bit Step change places, then those of the next bits.
+template <int Step, int... Lane>
+[[gnu::always_inline]] inline void transpose(Vector (&square)[kVectorFloats],
+                                             std::integer_sequence<int, Lane...> lanes) {
+  constexpr int kOther = kVectorFloats;  // lanes of the second vector are numbered from here
+#pragma GCC unroll 16
+  for (int i = 0; i < kVectorFloats; ++i) {
+    if ((i & Step) != 0) continue;
+    const Vector one = square[i];
+    const Vector other = square[i + Step];
+    square[i] =
+        __builtin_shufflevector(one, other, ((Lane & Step) != 0 ? kOther + Lane - Step : Lane)...);
+    square[i + Step] =
+        __builtin_shufflevector(one, other, ((Lane & Step) != 0 ? kOther + Lane : Lane + Step)...);
+  }
+  if constexpr (2 * Step < kVectorFloats) transpose<2 * Step>(square, lanes);
+}
+
+// to [width, count] = from [count, width] transposed.
+[[gnu::always_inline]] inline void pack_transposed(const Rows<const float>& from, const Block& to) {
+  std::int64_t row = 0;
+  for (; row + kVectorFloats <= from.count; row += kVectorFloats) {
+    std::int64_t column = 0;
+    for (; column + kVectorFloats <= from.width; column += kVectorFloats) {
+      Vector square[kVectorFloats];
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectorFloats; ++i) {
+        square[i] = load(from.data + (row + i) * from.stride + column);
+      }
+      transpose<1>(square, kEveryLane);
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectorFloats; ++i) {
+        store(square[i], to.data + (column + i) * to.columns + row);
+      }
+    }
+    for (; column < from.width; ++column) {
+      for (int i = 0; i < kVectorFloats; ++i) {
+        to.data[column * to.columns + row + i] = from.data[(row + i) * from.stride + column];
+      }
+    }
+  }
+  for (std::int64_t column = 0; column < from.width; ++column) {
+    float* packed = to.data + column * to.columns;
+    for (std::int64_t i = row; i < from.count; ++i) packed[i] = from.data[i * from.stride + column];
+    for (std::int64_t i = from.count; i < to.columns; ++i) packed[i] = 0.0F;
+  }
+  std::fill(to.data + from.width * to.columns, to.data + to.rows * to.columns, 0.0F);
+}
+
+}  // namespace fm::kernels::FM_SIMD
