@@ -101,6 +101,11 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
   options.shared_memory = flags.flag("shm");
 }
 
+void read_attention(const FlagValues& flags, engine::TrainOptions& options) {
+  options.attention = flags.choice<model::AttentionKind>(
+      "attention", {{"own", model::AttentionKind::kOwn}, {"torch", model::AttentionKind::kTorch}});
+}
+
 void read_output(const FlagValues& flags, engine::TrainOptions& options) {
   options.output_dir = flags.text("output_dir");
   options.keep_last = flags.small("keep_last", 0);
@@ -170,6 +175,7 @@ void read_launch(const FlagValues& flags, Command& command) {
 Command read_command(const FlagValues& flags) {
   Command command;
   read_launch(flags, command);
+  read_attention(flags, command.options);
   if (flags.flag("report")) {
     command.action = Action::kReport;
     return command;

@@ -43,6 +43,7 @@ constexpr FlagRow kRows[] = {
      "kinds without weight decay, e.g. norm,bias,embedding (DeepSpeed decays all)"},
     {"loss_reduction", kText, "token", kLayout,
      "token (mean over the step's tokens) or mean_of_means (DeepSpeed's)"},
+    {"attention", kText, "own", kLayout, "own, or torch (LibTorch's, to compare with)"},
     {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank"},
     {"shm", kBool, "true", kLayout,
      "ranks of one host share memory: parameters once, sums without copies"},

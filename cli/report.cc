@@ -42,13 +42,13 @@ std::string mpi_version() {
 
 }  // namespace
 
-std::vector<std::string> report_lines() {
+std::vector<std::string> report_lines(model::AttentionKind attention) {
   const std::string cpuinfo = read_all("/proc/cpuinfo");
   return {"CPU        " + cpu_model(cpuinfo),
           "SIMD       " + instruction_sets(cpuinfo),
           "kernels    " + std::string(kernels::chosen_variant().name) + " (FME_SIMD sets it)",
           "GEMM       " + kernels::gemm_library(),
-          "attention  " + model::attention_library(),
+          "attention  " + model::attention_library(attention) + " (--attention sets it)",
           "threads    " + threads(),
           "affinity   " + affinity(),
           "RAM        " + memory_line(read_all("/proc/meminfo")),

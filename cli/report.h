@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "model/attention_kind.h"
+
 namespace fm::cli {
 
 // Parts that are text in, text out, for tests.
@@ -12,7 +14,8 @@ std::string instruction_sets(const std::string& cpuinfo);    // those that kerne
 std::string memory_line(const std::string& meminfo);         // of /proc/meminfo
 std::string ranges(const std::vector<int>& sorted_numbers);  // {0, 1, 2, 5}: "0-2,5"
 
-// "CPU", "SIMD", "GEMM", "threads", "affinity", "RAM", "MPI", "LibTorch": one line each.
-std::vector<std::string> report_lines();
+// "CPU", "SIMD", "GEMM", "attention", "threads", "affinity", "RAM", "MPI", "LibTorch": one line
+// each.
+std::vector<std::string> report_lines(model::AttentionKind attention);
 
 }  // namespace fm::cli

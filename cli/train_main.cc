@@ -51,8 +51,8 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-int print_report() {
-  for (const std::string& line : fm::cli::report_lines()) print(line);
+int print_report(fm::model::AttentionKind attention) {
+  for (const std::string& line : fm::cli::report_lines(attention)) print(line);
   return 0;
 }
 
@@ -103,7 +103,7 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
                }});
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe(),
-      .report_lines = fm::cli::report_lines(),
+      .report_lines = fm::cli::report_lines(command.options.attention),
       .terminal = shows_on_terminal(launch),
       .signals = &*process.signals};
   const int code = fm::engine::train(command.options, *world, context);
@@ -123,7 +123,7 @@ int run(const std::vector<std::string>& words, Process& process) {
   switch (command.action) {
     case Action::kHelp:
     case Action::kVersion: return 0;
-    case Action::kReport: return print_report();
+    case Action::kReport: return print_report(command.options.attention);
     case Action::kPlan: return print_plan(command, launch);
     case Action::kTrain: return train(command, launch, process);
   }

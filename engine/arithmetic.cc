@@ -36,8 +36,9 @@ std::vector<Arithmetic> gather(const Arithmetic& mine, comm::Communicator& world
 
 }  // namespace
 
-Arithmetic arithmetic_here() {
-  return {.libraries = kernels::gemm_library() + ", " + model::attention_library(),
+Arithmetic arithmetic_here(model::AttentionKind attention) {
+  return {.libraries = core::concat(kernels::gemm_library(), ", attention ",
+                                    model::attention_library(attention)),
           .threads = kernels::kernel_threads()};
 }
 
@@ -52,8 +53,9 @@ std::string check_same_arithmetic(const Arithmetic& mine, comm::Communicator& wo
       all, [&](const Arithmetic& one) { return one.libraries != all[0].libraries; });
   FM_USER_CHECK(other_libraries == all.end(),
                 "all ranks must compute with the same libraries and instruction set; start every "
-                "rank with the same build, and on different CPUs set ONEDNN_MAX_CPU_ISA and "
-                "ATEN_CPU_CAPABILITY to what all of them have (rank ",
+                "rank with the same build and the same --attention, and on different CPUs set "
+                "ONEDNN_MAX_CPU_ISA (with --attention torch ATEN_CPU_CAPABILITY too) to what all "
+                "of them have (rank ",
                 other_libraries - all.begin(), ": ", other_libraries->libraries,
                 "; rank 0: ", all[0].libraries, ")");
   const auto other_threads = std::ranges::find_if(

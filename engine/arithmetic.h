@@ -4,6 +4,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "model/attention_kind.h"
 
 namespace fm::engine {
 
@@ -12,10 +13,10 @@ struct Arithmetic {
   int threads = 1;        // per rank
 };
 
-// Of the calling thread.
-Arithmetic arithmetic_here();
+// Of the calling thread, with this attention.
+Arithmetic arithmetic_here(model::AttentionKind attention);
 
-// "oneDNN 2.6.3 (avx2), LibTorch 2.11.0 (AVX2), 1 thread per rank"; begins with the libraries.
+// "oneDNN 2.6.3 (avx2), attention own, 1 thread per rank"; begins with the libraries.
 std::string text_of(const Arithmetic& arithmetic);
 
 // Collective. Throws UserError (10) on all ranks, naming the first one whose libraries differ from

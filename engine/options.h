@@ -11,6 +11,7 @@
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "data/sample_source.h"
+#include "model/attention_kind.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
 
@@ -57,6 +58,7 @@ struct TrainOptions {
   core::SumOrder sum_order = core::SumOrder::kFast;
   ScheduleKind schedule = ScheduleKind::kOneFOneB;
   bool recompute = false;
+  model::AttentionKind attention = model::AttentionKind::kOwn;
   BatchTriad batch;
   // optimization
   OptimizerOptions optimizer;

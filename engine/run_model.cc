@@ -36,7 +36,7 @@ RunModel open_run_model(const TrainOptions& options) {
   run.config = model::read_llama_config(config);
   if (folder && !options.pretrain) run.weights_from = options.init_ckpt;
   check_tokenizer(options, run);
-  run.model = model::make_llama(run.config, options.no_decay);
+  run.model = model::make_llama(run.config, options.no_decay, options.attention);
   return run;
 }
 

@@ -5,7 +5,9 @@
 
 #include <string>
 
+#include "core/arena.h"
 #include "core/types.h"
+#include "model/attention_kind.h"
 
 namespace fm::model {
 
@@ -14,10 +16,12 @@ struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;  // divides heads
   std::int64_t head_dim = 0;
+  AttentionKind kind = AttentionKind::kOwn;
 };
 
 // q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim]; logsumexp [B * T * heads] in an
-// order that only attention_backward knows. Scores are scaled by 1 / sqrt(head_dim).
+// order that only attention_backward of the same kind knows. Scores are scaled by
+// 1 / sqrt(head_dim).
 struct AttentionForward {
   const float* q = nullptr;
   const float* k = nullptr;
@@ -25,7 +29,8 @@ struct AttentionForward {
   float* out = nullptr;
   float* logsumexp = nullptr;
 };
-void attention_forward(const AttentionShape& shape, const AttentionForward& at);
+void attention_forward(const AttentionShape& shape, const AttentionForward& at,
+                       core::Arena& scratch);
 
 // Gradients have the shapes of what they belong to and are assigned.
 struct AttentionBackward {
@@ -39,9 +44,18 @@ struct AttentionBackward {
   float* dk = nullptr;
   float* dv = nullptr;
 };
-void attention_backward(const AttentionShape& shape, const AttentionBackward& at);
+void attention_backward(const AttentionShape& shape, const AttentionBackward& at,
+                        core::Arena& scratch);
 
-// Library, version and instruction set, e.g. "LibTorch 2.11.0 (AVX2)".
-std::string attention_library();
+// Elements of scratch that a call takes, with the calling thread's kernels::kernel_threads(): per
+// computing thread the keys and values of one head for forward, a constant for backward.
+struct AttentionScratch {
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;
+};
+AttentionScratch attention_scratch(const AttentionShape& shape);
+
+// "own", or library, version and instruction set, e.g. "LibTorch 2.11.0 (AVX2)".
+std::string attention_library(AttentionKind kind);
 
 }  // namespace fm::model

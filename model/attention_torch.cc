@@ -1,4 +1,5 @@
-// Attention by LibTorch's CPU flash kernels. The one file of this folder that sees ATen.
+// Attention by LibTorch's CPU flash kernels, to compare ours with. The one file of this folder that
+// sees ATen.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
@@ -10,7 +11,7 @@
 #include <torch/headeronly/version.h>
 
 #include "kernels/gemm.h"
-#include "model/attention.h"
+#include "model/attention_kinds.h"
 
 namespace fm::model {
 namespace {
@@ -70,7 +71,7 @@ class RowViews {
 
 }  // namespace
 
-void attention_forward(const AttentionShape& shape, const AttentionForward& at) {
+void torch_attention_forward(const AttentionShape& shape, const AttentionForward& at) {
   agree_on_threads();
   const c10::InferenceMode no_autograd;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {
@@ -82,7 +83,7 @@ void attention_forward(const AttentionShape& shape, const AttentionForward& at) 
   }
 }
 
-void attention_backward(const AttentionShape& shape, const AttentionBackward& at) {
+void torch_attention_backward(const AttentionShape& shape, const AttentionBackward& at) {
   agree_on_threads();
   const c10::InferenceMode no_autograd;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {
@@ -99,7 +100,7 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward& at
   }
 }
 
-std::string attention_library() {
+std::string torch_attention_library() {
   return "LibTorch " TORCH_VERSION " (" + at::get_cpu_capability() + ")";
 }
 

@@ -27,12 +27,13 @@ std::array<double, kPerBlock> normals(const core::PhiloxBlock& bits) {
 
 }  // namespace
 
-Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay) {
+Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay,
+                 AttentionKind attention) {
   Model model;
   const auto rope = std::make_shared<RopeTables>(config.rope, config.head_dim);
   model.units.push_back(std::make_unique<EmbeddingUnit>(config, no_decay));
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    model.units.push_back(std::make_unique<LlamaBlock>(config, layer, no_decay, rope));
+    model.units.push_back(std::make_unique<LlamaBlock>(config, layer, no_decay, rope, attention));
   }
   model.head = std::make_unique<LlamaHead>(config, no_decay, model.units[0]->params());
   model.hidden = config.hidden;

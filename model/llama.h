@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "model/attention_kind.h"
 #include "model/unit.h"
 
 namespace fm::model {
@@ -40,7 +41,8 @@ struct LlamaConfig {
 // code 10 with the key and what is supported, 11 when the file is missing or not a JSON object.
 LlamaConfig read_llama_config(const std::filesystem::path& config_json);
 
-Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay);
+Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay,
+                 AttentionKind attention = AttentionKind::kOwn);
 
 // Initial values of elements [first, first + out.size()) of one parameter: norms are ones, the
 // rest normal(0, initializer_range) by Philox keyed by (seed, parameter name, element). A slice

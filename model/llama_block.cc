@@ -93,8 +93,11 @@ struct LlamaBlock::Parked {
 };
 
 LlamaBlock::LlamaBlock(const LlamaConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
-                       std::shared_ptr<RopeTables> rope)
-    : config_(config), params_(make_table(config, layer, no_decay)), rope_(std::move(rope)) {
+                       std::shared_ptr<RopeTables> rope, AttentionKind attention)
+    : config_(config),
+      attention_(attention),
+      params_(make_table(config, layer, no_decay)),
+      rope_(std::move(rope)) {
   at_ = {.norm1 = offset_of(params_, ".input_layernorm"),
          .q = offset_of(params_, ".q_proj"),
          .k = offset_of(params_, ".k_proj"),
@@ -119,18 +122,20 @@ LlamaBlock::Shapes LlamaBlock::shapes_of(core::BatchShape shape) const {
 }
 
 AttentionShape LlamaBlock::attention_of(core::BatchShape shape) const {
-  return {shape, config_.heads, config_.kv_heads, config_.head_dim};
+  return {shape, config_.heads, config_.kv_heads, config_.head_dim, attention_};
 }
 
 UnitSizes LlamaBlock::sizes(core::BatchShape shape) const {
   const Shapes shapes = shapes_of(shape);
   const std::int64_t N = shape.tokens();
   const auto rounded = core::Arena::aligned;
-  const std::int64_t mlp = rounded(N * config_.hidden) + rounded(N * config_.ffn);
+  const std::int64_t normed = rounded(N * config_.hidden);
+  const AttentionScratch attention = attention_scratch(attention_of(shape));
   return {.input = N * config_.hidden,
           .kept = Kept(shapes, config_.heads, nullptr).elements,
           .parked = Parked(shapes, nullptr).elements,
-          .scratch = std::max(mlp, rounded(N * shapes.q.out))};
+          .scratch = std::max({normed + rounded(N * config_.ffn), normed + attention.forward,
+                               rounded(N * shapes.q.out) + attention.backward})};
 }
 
 double LlamaBlock::forward_flops(core::BatchShape shape) const {
@@ -142,9 +147,11 @@ double LlamaBlock::forward_flops(core::BatchShape shape) const {
 }
 
 void LlamaBlock::forward_attention(const float* weights, core::BatchShape shape, const float* x_BTD,
-                                   const Kept& kept, float* normed_BTD) const {
+                                   const Kept& kept, core::Arena& scratch) const {
+  const core::Arena::Scope scope(scratch);
   const Shapes shapes = shapes_of(shape);
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
+  float* normed_BTD = scratch.take(rows.rows * rows.width);
   kernels::rmsnorm_rstd(rows, x_BTD, config_.rms_norm_eps, kept.rstd1_BT);
   kernels::rmsnorm_apply(rows, x_BTD, weights + at_.norm1, kept.rstd1_BT, normed_BTD);
   linear(shapes.q, normed_BTD, weights + at_.q, kept.q_BTHd);
@@ -153,11 +160,13 @@ void LlamaBlock::forward_attention(const float* weights, core::BatchShape shape,
   const kernels::RopeTable table = rope_->get(shape.seq_len);
   kernels::rope(table, shape, config_.heads, kept.q_BTHd);
   kernels::rope(table, shape, config_.kv_heads, kept.k_BTKd);
-  attention_forward(attention_of(shape), {.q = kept.q_BTHd,
-                                          .k = kept.k_BTKd,
-                                          .v = kept.v_BTKd,
-                                          .out = kept.attended_BTHd,
-                                          .logsumexp = kept.logsumexp});
+  attention_forward(attention_of(shape),
+                    {.q = kept.q_BTHd,
+                     .k = kept.k_BTKd,
+                     .v = kept.v_BTKd,
+                     .out = kept.attended_BTHd,
+                     .logsumexp = kept.logsumexp},
+                    scratch);
   std::copy_n(x_BTD, rows.rows * rows.width, kept.x_mid_BTD);
   linear(shapes.o, kept.attended_BTHd, weights + at_.o, kept.x_mid_BTD, Beta::kOne);
 }
@@ -168,9 +177,9 @@ void LlamaBlock::forward(const Weights& weights, const UnitInput& input, const S
   const Shapes shapes = shapes_of(input.shape);
   const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
   const Kept kept(shapes, config_.heads, saved.kept);
-  float* normed_BTD = scratch.take(rows.rows * rows.width);
-  forward_attention(weights.own, input.shape, saved.input_BTD, kept, normed_BTD);
+  forward_attention(weights.own, input.shape, saved.input_BTD, kept, scratch);
 
+  float* normed_BTD = scratch.take(rows.rows * rows.width);
   kernels::rmsnorm_rstd(rows, kept.x_mid_BTD, config_.rms_norm_eps, kept.rstd2_BT);
   kernels::rmsnorm_apply(rows, kept.x_mid_BTD, weights.own + at_.norm2, kept.rstd2_BT, normed_BTD);
   linear(shapes.up, normed_BTD, weights.own + at_.gate, kept.gate_BTF);
@@ -216,15 +225,17 @@ void LlamaBlock::backward_heads(const float* weights, core::BatchShape shape, co
   const Shapes shapes = shapes_of(shape);
   float* dattended_BTHd = scratch.take(shapes.o.tokens * shapes.o.in);
   linear_input(shapes.o, parked.dx_mid_BTD, weights + at_.o, dattended_BTHd);
-  attention_backward(attention_of(shape), {.q = kept.q_BTHd,
-                                           .k = kept.k_BTKd,
-                                           .v = kept.v_BTKd,
-                                           .out = kept.attended_BTHd,
-                                           .logsumexp = kept.logsumexp,
-                                           .dout = dattended_BTHd,
-                                           .dq = parked.dq_BTHd,
-                                           .dk = parked.dk_BTKd,
-                                           .dv = parked.dv_BTKd});
+  attention_backward(attention_of(shape),
+                     {.q = kept.q_BTHd,
+                      .k = kept.k_BTKd,
+                      .v = kept.v_BTKd,
+                      .out = kept.attended_BTHd,
+                      .logsumexp = kept.logsumexp,
+                      .dout = dattended_BTHd,
+                      .dq = parked.dq_BTHd,
+                      .dk = parked.dk_BTKd,
+                      .dv = parked.dv_BTKd},
+                     scratch);
   const kernels::RopeTable table = rope_->get(shape.seq_len);
   kernels::rope_inverse(table, shape, config_.heads, parked.dq_BTHd);
   kernels::rope_inverse(table, shape, config_.kv_heads, parked.dk_BTKd);

@@ -17,7 +17,7 @@ namespace fm::model {
 class LlamaBlock final : public Unit {
  public:
   LlamaBlock(const LlamaConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
-             std::shared_ptr<RopeTables> rope);
+             std::shared_ptr<RopeTables> rope, AttentionKind attention);
 
   const core::ParamTable& params() const override { return params_; }
   UnitSizes sizes(core::BatchShape shape) const override;
@@ -46,7 +46,7 @@ class LlamaBlock final : public Unit {
   Shapes shapes_of(core::BatchShape shape) const;
   AttentionShape attention_of(core::BatchShape shape) const;
   void forward_attention(const float* weights, core::BatchShape shape, const float* x_BTD,
-                         const Kept& kept, float* normed_BTD) const;
+                         const Kept& kept, core::Arena& scratch) const;
   // parked.dy_BTD -> parked.dgate_BTF, parked.dup_BTF, parked.dx_mid_BTD
   void backward_mlp(const float* weights, core::BatchShape shape, const Kept& kept,
                     const Parked& parked, core::Arena& scratch) const;
@@ -55,6 +55,7 @@ class LlamaBlock final : public Unit {
                       const Parked& parked, core::Arena& scratch) const;
 
   LlamaConfig config_;
+  AttentionKind attention_;
   core::ParamTable params_;
   Places at_;
   std::shared_ptr<RopeTables> rope_;

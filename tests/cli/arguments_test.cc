@@ -176,11 +176,17 @@ TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
 }
 
 TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
-  const engine::TrainOptions options =
-      parse({"--train_steps", "11", "--eval_steps", "12", "--save_steps", "13", "--log_steps", "14",
-             "--pipe_parallel_size", "2", "--schedule", "gpipe", "--no_decay", "norm,embedding",
-             "--loss_reduction", "mean_of_means", "--timeout_s", "5"})
-          .options;
+  const engine::TrainOptions options = parse({"--train_steps",        "11",
+                                              "--eval_steps",         "12",
+                                              "--save_steps",         "13",
+                                              "--log_steps",          "14",
+                                              "--pipe_parallel_size", "2",
+                                              "--schedule",           "gpipe",
+                                              "--no_decay",           "norm,embedding",
+                                              "--loss_reduction",     "mean_of_means",
+                                              "--timeout_s",          "5",
+                                              "--attention",          "torch"})
+                                           .options;
   EXPECT_EQ(options.train_steps, 11);
   EXPECT_EQ(options.eval_steps, 12);
   EXPECT_EQ(options.save_steps, 13);
@@ -192,6 +198,8 @@ TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
   EXPECT_TRUE(options.no_decay.embedding);
   EXPECT_EQ(options.loss_reduction, engine::LossReduction::kMeanOfMeans);
   EXPECT_EQ(options.timeout_ms, 5000);
+  EXPECT_EQ(options.attention, model::AttentionKind::kTorch);
+  EXPECT_EQ(parse({}).options.attention, model::AttentionKind::kOwn);
 }
 
 TEST(Arguments, OutputFlagsReachTheirOptions) {
@@ -269,6 +277,7 @@ TEST(Arguments, WrongValuesNameTheFlag) {
   EXPECT_TRUE(holds(refusal({"--seed", "-1"}), "--seed must be a whole number"));
   EXPECT_TRUE(holds(refusal({"--seed", "99999999999999999999"}), "--seed must be"));
   EXPECT_TRUE(holds(refusal({"--schedule", "1f1bb"}), "did you mean 1f1b?"));
+  EXPECT_TRUE(holds(refusal({"--attention", "torsh"}), "did you mean torch?"));
   EXPECT_TRUE(holds(refusal({"--data_format", "csv"}), "one of auto, jsonl, tokens_i32"));
   EXPECT_TRUE(holds(refusal({"--no_decay", "norms"}), "a list of norm, bias, embedding"));
   EXPECT_TRUE(holds(refusal({"--resume="}), "--resume must be"));

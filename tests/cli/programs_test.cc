@@ -88,9 +88,11 @@ TEST_F(Programs, HelpVersionAndReportSucceed) {
   const Outcome report = run(kTrain + " --report");
   EXPECT_EQ(report.code, 0);
   for (const char* line : {"CPU ", "SIMD ", "kernels ", "GEMM ", "threads ", "affinity ", "RAM ",
-                           "MPI        Open MPI ", "attention  LibTorch 2.", "LibTorch   2."}) {
+                           "MPI        Open MPI ", "attention  own (", "LibTorch   2."}) {
     EXPECT_NE(report.out.find(line), std::string::npos) << line;
   }
+  const Outcome torch = run(kTrain + " --report --attention torch");
+  EXPECT_NE(torch.out.find("attention  LibTorch 2."), std::string::npos) << torch.out;
 }
 
 TEST_F(Programs, WrongWordsGiveOneLineAndCodeTen) {

@@ -1,6 +1,8 @@
-// Attention forward against three loops in fp64; its gradients are covered by units_test.cc.
+// Both attentions against autograd in fp64, and what only ours promises: the same bits whatever the
+// threads and the batch, and a future that changes nothing.
 #include "model/attention.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,11 +11,14 @@
 #include <vector>
 
 #include "kernels/gemm.h"
+#include "tests/model/llama_twin.h"
 
 namespace fm::model {
 namespace {
 
 using Floats = std::vector<float>;
+
+constexpr AttentionKind kKinds[] = {AttentionKind::kOwn, AttentionKind::kTorch};
 
 Floats random_values(std::int64_t count, std::uint32_t seed) {
   std::mt19937 bits(seed);
@@ -23,106 +28,188 @@ Floats random_values(std::int64_t count, std::uint32_t seed) {
   return values;
 }
 
+// Inputs, outputs, and exactly the work space that was announced.
 struct Problem {
   AttentionShape shape;
-  Floats q, k, v, out, logsumexp;
+  Floats q, k, v, dout, out, logsumexp, dq, dk, dv;
 
   explicit Problem(const AttentionShape& at) : shape(at) {
     const std::int64_t tokens = at.batch.tokens();
     q = random_values(tokens * at.heads * at.head_dim, 1);
     k = random_values(tokens * at.kv_heads * at.head_dim, 2);
     v = random_values(tokens * at.kv_heads * at.head_dim, 3);
-    out.resize(q.size());
+    dout = random_values(tokens * at.heads * at.head_dim, 4);
+    out = dq = Floats(q.size(), NAN);
+    dk = dv = Floats(k.size(), NAN);
     logsumexp.resize(static_cast<std::size_t>(tokens * at.heads));
   }
   void forward() {
-    attention_forward(shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()});
+    Floats memory(static_cast<std::size_t>(attention_scratch(shape).forward), NAN);
+    core::Arena scratch(memory);
+    attention_forward(shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()}, scratch);
   }
-  const float* q_at(std::int64_t token, std::int64_t head) const {
-    return q.data() + (token * shape.heads + head) * shape.head_dim;
+  void backward() {
+    Floats memory(static_cast<std::size_t>(attention_scratch(shape).backward), NAN);
+    core::Arena scratch(memory);
+    attention_backward(shape,
+                       {q.data(), k.data(), v.data(), out.data(), logsumexp.data(), dout.data(),
+                        dq.data(), dk.data(), dv.data()},
+                       scratch);
   }
-  const float* kv_at(const Floats& from, std::int64_t token, std::int64_t head) const {
-    const std::int64_t kv_head = head / (shape.heads / shape.kv_heads);
-    return from.data() + (token * shape.kv_heads + kv_head) * shape.head_dim;
+  void both() {
+    forward();
+    backward();
   }
-  // Output element in fp64.
-  double expected(std::int64_t row, std::int64_t t, std::int64_t head, std::int64_t i) const {
-    const std::int64_t first = row * shape.batch.seq_len;
-    double total = 0.0;
-    double value = 0.0;
-    for (std::int64_t past = 0; past <= t; ++past) {
-      double score = 0.0;
-      for (std::int64_t d = 0; d < shape.head_dim; ++d) {
-        score += static_cast<double>(q_at(first + t, head)[d]) *
-                 static_cast<double>(kv_at(k, first + past, head)[d]);
-      }
-      const double weight = std::exp(score / std::sqrt(static_cast<double>(shape.head_dim)));
-      total += weight;
-      value += weight * static_cast<double>(kv_at(v, first + past, head)[i]);
-    }
-    return value / total;
+  std::vector<Floats> results() const { return {out, dq, dk, dv}; }
+
+  // [B, heads, T, d] in fp64.
+  at::Tensor tensor(const Floats& from) const {
+    const auto [batch, seq_len] = shape.batch;
+    const auto heads = static_cast<std::int64_t>(from.size()) / (batch * seq_len * shape.head_dim);
+    return tensor_of(from.data(), {batch, seq_len, heads, shape.head_dim}).transpose(1, 2);
   }
 };
 
-TEST(Attention, EqualsTheFormulaInDoubleForAnyGrouping) {
-  for (const std::int64_t kv_heads : {1, 2, 3, 6}) {
-    Problem at({.batch = {2, 11}, .heads = 6, .kv_heads = kv_heads, .head_dim = 10});
-    at.forward();
-    std::size_t index = 0;
-    for (std::int64_t row = 0; row < 2; ++row) {
-      for (std::int64_t t = 0; t < 11; ++t) {
-        for (std::int64_t head = 0; head < 6; ++head) {
-          for (std::int64_t i = 0; i < 10; ++i) {
-            ASSERT_NEAR(static_cast<double>(at.out[index++]), at.expected(row, t, head, i), 2e-6)
-                << "kv_heads " << kv_heads << " row " << row << " t " << t << " head " << head;
-          }
-        }
-      }
+double gap(const at::Tensor& expected_BHTd, const Floats& got) {
+  return difference(expected_BHTd.transpose(1, 2).contiguous(), got.data());
+}
+
+void expect_autograd(Problem& at) {
+  at.both();
+  const at::Tensor q = at.tensor(at.q).set_requires_grad(true);
+  const at::Tensor k = at.tensor(at.k).set_requires_grad(true);
+  const at::Tensor v = at.tensor(at.v).set_requires_grad(true);
+  const std::int64_t group = at.shape.heads / at.shape.kv_heads;
+  const std::int64_t seq_len = at.shape.batch.seq_len;
+  const at::Tensor future = at::ones({seq_len, seq_len}, at::kBool).triu(1);
+  const at::Tensor scores = q.matmul(k.repeat_interleave(group, 1).transpose(2, 3)) /
+                            std::sqrt(static_cast<double>(at.shape.head_dim));
+  const at::Tensor probs = scores.masked_fill(future, -INFINITY).softmax(-1);
+  const at::Tensor out = probs.matmul(v.repeat_interleave(group, 1));
+  out.backward(at.tensor(at.dout));
+  constexpr double kTolerance = 3e-6;  // of the largest magnitude
+  EXPECT_LT(gap(out.detach(), at.out), kTolerance);
+  EXPECT_LT(gap(q.grad(), at.dq), kTolerance);
+  EXPECT_LT(gap(k.grad(), at.dk), kTolerance);
+  EXPECT_LT(gap(v.grad(), at.dv), kTolerance);
+}
+
+// Lengths on both sides of the blocks of 64 queries and 128 keys, and of the rows of 8 and 16.
+TEST(Attention, EqualsAutogradInDouble) {
+  const AttentionShape shapes[] = {{{1, 1}, 2, 1, 16},   {{2, 7}, 4, 4, 16},  {{2, 11}, 6, 2, 10},
+                                   {{1, 64}, 2, 2, 64},  {{2, 65}, 4, 1, 64}, {{1, 129}, 4, 2, 80},
+                                   {{2, 130}, 2, 1, 32}, {{1, 200}, 3, 3, 8}, {{1, 257}, 2, 1, 128},
+                                   {{1, 300}, 4, 1, 16}};
+  for (const AttentionKind kind : kKinds) {
+    for (AttentionShape shape : shapes) {
+      shape.kind = kind;
+      SCOPED_TRACE(testing::Message() << attention_library(kind) << " B " << shape.batch.batch
+                                      << " T " << shape.batch.seq_len << " heads " << shape.heads
+                                      << " of " << shape.kv_heads << " d " << shape.head_dim);
+      Problem at(shape);
+      expect_autograd(at);
     }
   }
 }
 
 TEST(Attention, TheFutureChangesNothing) {
-  Problem at({.batch = {1, 600}, .heads = 2, .kv_heads = 1, .head_dim = 8});
-  at.forward();
-  const Floats before = at.out;
-  for (std::size_t i = 500 * 8; i < at.k.size(); ++i) at.k[i] = at.v[i] = 1e3F;
-  at.forward();
-  for (std::size_t i = 0; i < 500 * 16; ++i) ASSERT_EQ(at.out[i], before[i]) << i;
+  for (const AttentionKind kind : kKinds) {
+    for (const std::size_t cut : {1, 7, 8, 64, 100, 500}) {
+      Problem at({.batch = {1, 600}, .heads = 2, .kv_heads = 1, .head_dim = 8, .kind = kind});
+      at.both();
+      const Problem before = at;
+      for (std::size_t i = cut * 8; i < at.k.size(); ++i) at.k[i] = at.v[i] = 1e3F;
+      at.both();
+      for (std::size_t i = 0; i < cut * 16; ++i) {
+        ASSERT_EQ(at.out[i], before.out[i]) << "token " << i / 16 << " before " << cut;
+        ASSERT_EQ(at.dq[i], before.dq[i]) << "token " << i / 16 << " before " << cut;
+      }
+      EXPECT_NE(at.out, before.out);
+    }
+  }
+}
+
+// A score is 1000 times the key's position: e^score overflows, and each query sees its own value.
+TEST(Attention, LargeScoresDoNotOverflow) {
+  Problem at({.batch = {1, 300}, .heads = 1, .kv_heads = 1, .head_dim = 4});
+  for (std::size_t t = 0; t < 300; ++t) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      at.q[4 * t + i] = i == 0 ? 2000.0F : 0.0F;
+      at.k[4 * t + i] = i == 0 ? static_cast<float>(t) : 0.0F;
+    }
+  }
+  at.both();
+  EXPECT_EQ(at.out, at.v);
+  EXPECT_EQ(at.dv, at.dout);
+  // dout . v minus dout . out, the same products summed in another order, times a key or a query.
+  for (const float value : at.dq) EXPECT_NEAR(value, 0.0, 1e-6 * 300);
+  for (const float value : at.dk) EXPECT_NEAR(value, 0.0, 1e-6 * 2000);
+}
+
+TEST(Attention, NumbersThatAreNoneAreNotHidden) {
+  for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+    Problem at({.batch = {1, 150}, .heads = 1, .kv_heads = 1, .head_dim = 8});
+    at.q[8 * 140] = bad;
+    at.both();
+    EXPECT_TRUE(std::isnan(at.out[8 * 140])) << bad;
+    EXPECT_TRUE(std::isnan(at.dq[8 * 140])) << bad;
+    EXPECT_FALSE(std::isnan(at.out[8 * 139])) << bad;
+  }
+}
+
+std::vector<Floats> results_with(int threads, AttentionKind kind) {
+  Problem at({.batch = {2, 129}, .heads = 6, .kv_heads = 2, .head_dim = 16, .kind = kind});
+  std::thread([&] {
+    kernels::set_kernel_threads(threads);
+    at.both();
+  }).join();
+  return at.results();
+}
+
+TEST(Attention, ThreadsChangeNoBit) {
+  const std::vector<Floats> alone = results_with(1, AttentionKind::kOwn);
+  for (const int threads : {2, 3, 9}) EXPECT_EQ(results_with(threads, AttentionKind::kOwn), alone);
+}
+
+TEST(Attention, LibTorchRepeatsItsBitsWithTwoThreadsAndAgreesWithOne) {
+  const std::vector<Floats> first = results_with(2, AttentionKind::kTorch);
+  EXPECT_EQ(results_with(2, AttentionKind::kTorch), first);
+  const std::vector<Floats> alone = results_with(1, AttentionKind::kTorch);
+  for (std::size_t part = 0; part < first.size(); ++part) {
+    for (std::size_t i = 0; i < first[part].size(); ++i) {
+      ASSERT_NEAR(first[part][i], alone[part][i], 1e-5) << part << " " << i;
+    }
+  }
+}
+
+TEST(Attention, ARowOfTheBatchHasTheBitsItHasAlone) {
+  Problem two({.batch = {2, 77}, .heads = 4, .kv_heads = 2, .head_dim = 24});
+  two.both();
+  Problem one({.batch = {1, 77}, .heads = 4, .kv_heads = 2, .head_dim = 24});
+  const auto second = [](const Floats& of) {
+    return Floats(of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2), of.end());
+  };
+  one.q = second(two.q);
+  one.k = second(two.k);
+  one.v = second(two.v);
+  one.dout = second(two.dout);
+  one.both();
+  EXPECT_EQ(one.out, second(two.out));
+  EXPECT_EQ(one.dq, second(two.dq));
+  EXPECT_EQ(one.dk, second(two.dk));
+  EXPECT_EQ(one.dv, second(two.dv));
 }
 
 // LibTorch changes the thread count of every thread that it meets for the first time.
 TEST(Attention, KeepsTheThreadCountOfAThreadThatIsNewToIt) {
-  for (const int threads : {1, 3, 5}) {
-    std::thread([threads] {
-      kernels::set_kernel_threads(threads);
-      Problem at({.batch = {1, 4}, .heads = 2, .kv_heads = 1, .head_dim = 8});
-      at.forward();
-      EXPECT_EQ(kernels::kernel_threads(), threads);
-    }).join();
-  }
-}
-
-TEST(Attention, TwoThreadsRepeatTheSameBitsAndAgreeWithOne) {
-  const auto run = [](int threads) {
-    Problem at({.batch = {2, 129}, .heads = 6, .kv_heads = 2, .head_dim = 16});
-    const Floats dout = random_values(static_cast<std::int64_t>(at.q.size()), 4);
-    Floats dq(at.q.size()), dk(at.k.size()), dv(at.v.size());
-    std::thread([&] {
-      kernels::set_kernel_threads(threads);
-      at.forward();
-      attention_backward(at.shape,
-                         {at.q.data(), at.k.data(), at.v.data(), at.out.data(), at.logsumexp.data(),
-                          dout.data(), dq.data(), dk.data(), dv.data()});
-    }).join();
-    return std::vector<Floats>{at.out, dq, dk, dv};
-  };
-  const std::vector<Floats> first = run(2);
-  EXPECT_EQ(run(2), first);
-  const std::vector<Floats> alone = run(1);
-  for (std::size_t part = 0; part < first.size(); ++part) {
-    for (std::size_t i = 0; i < first[part].size(); ++i) {
-      ASSERT_NEAR(first[part][i], alone[part][i], 1e-5) << part << " " << i;
+  for (const AttentionKind kind : kKinds) {
+    for (const int threads : {1, 3, 5}) {
+      std::thread([threads, kind] {
+        kernels::set_kernel_threads(threads);
+        Problem at({.batch = {1, 4}, .heads = 2, .kv_heads = 1, .head_dim = 8, .kind = kind});
+        at.forward();
+        EXPECT_EQ(kernels::kernel_threads(), threads);
+      }).join();
     }
   }
 }

@@ -39,10 +39,23 @@ TEST(Sizes, BlockKeepsAndParksWhatItsFormulaSays) {
   }
 }
 
+// Attention over 13 keys computes with 16, in arrays of d rounded to 16: forward packs keys and
+// values, queries and their sums, scores, 16 partial sums and a shift per query; backward packs
+// keys three times with two gradients, queries, dout and dq, two squares, two numbers per query and
+// one for each of the group's 3 heads.
 TEST(Sizes, BlockScratchIsTheWiderOfTheMlpAndTheHeads) {
+  const auto forward = [](std::int64_t d) { return 2 * 16 * d + 16 * (2 * d + 16 + 16 + 1); };
+  const auto backward = [](std::int64_t d) { return 5 * 16 * d + 16 * (3 * d + 2 * 16 + 2 + 3); };
+
   const std::int64_t mlp = rounded(N * D) + rounded(N * F);  // a normed input and a product
   EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, mlp);
-  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64);  // gradient of the attention
+  EXPECT_GT(mlp, N * D + forward(16));
+  EXPECT_GT(mlp, N * 6 * 16 + backward(16));
+  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64 + backward(64));
+  LlamaConfig config = odd_config();
+  config.ffn = 8;
+  config.heads = 2;
+  EXPECT_EQ(make_llama(config, {}).sizes(1, kShape).scratch, N * D + forward(16));
 }
 
 TEST(Sizes, EmbeddingParksItsGradient) {

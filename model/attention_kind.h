@@ -1,0 +1,13 @@
+// Which attention computes.
+#pragma once
+
+#include <cstdint>
+
+namespace fm::model {
+
+enum class AttentionKind : std::uint8_t {
+  kOwn,    // kernels/attention.h: the same bits with every instruction set and number of threads
+  kTorch,  // LibTorch's CPU flash attention, for comparison
+};
+
+}  // namespace fm::model
