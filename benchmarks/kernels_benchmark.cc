@@ -1,8 +1,10 @@
 // Rates of the kernels at Llama shapes, one thread: build/benchmarks/kernels_benchmark.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <iostream>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "kernels/adamw.h"
@@ -118,28 +120,83 @@ void adamw_update(State& state) {
 }
 BENCHMARK(adamw_update)->Arg(1 << 12)->Arg(1 << 24);
 
-void attention_forward_backward(State& state) {
-  const fm::model::AttentionShape shape{
-      .batch = {1, state.range(0)}, .heads = 8, .kv_heads = state.range(1), .head_dim = 64};
-  const std::int64_t tokens = shape.batch.tokens();
-  const Floats q = random_values(tokens * 512);
-  const Floats k = random_values(tokens * shape.kv_heads * 64);
-  Floats out(q.size());
-  Floats dq(q.size());
-  Floats dk(k.size());
-  Floats dv(k.size());
-  Floats logsumexp(static_cast<std::size_t>(tokens * 8));
-  for (auto _ : state) {
-    fm::model::attention_forward(shape,
-                                 {q.data(), k.data(), k.data(), out.data(), logsumexp.data()});
-    fm::model::attention_backward(
-        shape, {q.data(), k.data(), k.data(), out.data(), logsumexp.data(), q.data(), dq.data(),
-                dk.data(), dv.data()});
+// Arguments: batch, tokens, query heads, key/value heads, head dim, and which attention.
+class AttentionRun {
+ public:
+  explicit AttentionRun(const State& state)
+      : shape_{.batch = {state.range(0), state.range(1)},
+               .heads = state.range(2),
+               .kv_heads = state.range(3),
+               .head_dim = state.range(4),
+               .kind = static_cast<fm::model::AttentionKind>(state.range(5))} {
+    const std::int64_t tokens = shape_.batch.tokens();
+    q_ = random_values(tokens * shape_.heads * shape_.head_dim);
+    k_ = random_values(tokens * shape_.kv_heads * shape_.head_dim);
+    out_ = dq_ = Floats(q_.size());
+    dk_ = dv_ = Floats(k_.size());
+    logsumexp_.resize(static_cast<std::size_t>(tokens * shape_.heads));
+    const fm::model::AttentionScratch scratch = attention_scratch(shape_);
+    memory_.resize(static_cast<std::size_t>(std::max(scratch.forward, scratch.backward)) + 16);
   }
-  // Really executed with causal skipping: 2 products forward, 5 backward, half of each.
-  report_flops(state, 7.0 * static_cast<double>(tokens * tokens * 512));
+  void forward() {
+    fm::core::Arena scratch = arena();
+    attention_forward(shape_, {q_.data(), k_.data(), k_.data(), out_.data(), logsumexp_.data()},
+                      scratch);
+  }
+  void backward() {
+    fm::core::Arena scratch = arena();
+    attention_backward(shape_,
+                       {q_.data(), k_.data(), k_.data(), out_.data(), logsumexp_.data(), q_.data(),
+                        dq_.data(), dk_.data(), dv_.data()},
+                       scratch);
+  }
+  // Really executed with causal skipping: half of each product.
+  double flops_of(int products) const {
+    return products * static_cast<double>(shape_.batch.tokens() * shape_.batch.seq_len) *
+           static_cast<double>(shape_.heads * shape_.head_dim);
+  }
+
+ private:
+  // On 64 bytes, as the engine's memory is.
+  fm::core::Arena arena() {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
+    return fm::core::Arena(std::span(memory_).subspan((64 - address % 64) % 64 / sizeof(float)));
+  }
+
+  fm::model::AttentionShape shape_;
+  Floats q_, k_, out_, logsumexp_, dq_, dk_, dv_, memory_;
+};
+
+void attention_only_forward(State& state) {
+  AttentionRun run(state);
+  for (auto _ : state) run.forward();
+  report_flops(state, run.flops_of(2));
 }
-BENCHMARK(attention_forward_backward)->Args({512, 8})->Args({512, 2})->Args({2048, 8});
+
+void attention_forward_backward(State& state) {
+  AttentionRun run(state);
+  for (auto _ : state) {
+    run.forward();
+    run.backward();
+  }
+  report_flops(state, run.flops_of(7));
+}
+
+// Ours beside LibTorch's.
+void attention_shapes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"B", "T", "heads", "kv", "d", "torch"});
+  const std::vector<std::vector<std::int64_t>> shapes = {{2, 128, 4, 2, 64},  {2, 256, 8, 4, 64},
+                                                         {1, 512, 8, 8, 64},  {1, 4096, 4, 4, 64},
+                                                         {1, 512, 10, 5, 32}, {1, 512, 8, 4, 128}};
+  for (std::vector<std::int64_t> shape : shapes) {
+    shape.push_back(0);
+    benchmark->Args(shape);
+    shape.back() = 1;
+    benchmark->Args(shape);
+  }
+}
+BENCHMARK(attention_only_forward)->Apply(attention_shapes);
+BENCHMARK(attention_forward_backward)->Apply(attention_shapes);
 
 }  // namespace
 
