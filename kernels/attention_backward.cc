@@ -92,7 +92,7 @@ void store_keys(const HeadGroup& group, const GroupBackward& at, const Work& wor
   unpack({work.dv, work.keys, work.dim}, 1.0F, {at.dv + to, group.k_stride, count, group.head_dim});
 }
 
-// Queries beyond the last get an infinite logsumexp: all their probabilities are zero.
+// Queries beyond the last are zero, and so is what they add to dk and dv.
 void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& work,
                   const Span& span) {
   const std::int64_t from = span.first * group.q_stride + span.head * group.head_dim;
@@ -104,7 +104,7 @@ void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& w
   const float* logsumexp = at.logsumexp + span.head * group.seq_len + span.first;
   const float* dots = work.all_dots + span.head * up_to_16(group.seq_len) + span.first;
   for (std::int64_t r = 0; r < work.queries; ++r) {
-    work.logsumexp[r] = r < span.count ? logsumexp[r] : kInfinity;
+    work.logsumexp[r] = r < span.count ? logsumexp[r] : 0.0F;
     work.dots[r] = r < span.count ? dots[r] : 0.0F;
   }
 }
