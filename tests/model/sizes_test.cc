@@ -1,6 +1,7 @@
 // What units announce, against formulas written from the shapes of their matrices.
 #include <gtest/gtest.h>
 
+#include "kernels/gemm.h"
 #include "model/llama_head.h"
 #include "tests/model/unit_run.h"
 
@@ -47,11 +48,15 @@ TEST(Sizes, BlockScratchIsTheWiderOfTheMlpAndTheHeads) {
   const auto forward = [](std::int64_t d) { return 2 * 16 * d + 16 * (2 * d + 16 + 16 + 1); };
   const auto backward = [](std::int64_t d) { return 5 * 16 * d + 16 * (3 * d + 2 * 16 + 2 + 3); };
 
+  kernels::set_kernel_threads(1);
   const std::int64_t mlp = rounded(N * D) + rounded(N * F);  // a normed input and a product
   EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, mlp);
   EXPECT_GT(mlp, N * D + forward(16));
   EXPECT_GT(mlp, N * 6 * 16 + backward(16));
   EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64 + backward(64));
+  kernels::set_kernel_threads(3);  // each takes one of the 2 x 2 key/value heads at a time
+  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64 + 3 * backward(64));
+  kernels::set_kernel_threads(1);
   LlamaConfig config = odd_config();
   config.ffn = 8;
   config.heads = 2;
