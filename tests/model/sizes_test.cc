@@ -79,9 +79,9 @@ TEST(Sizes, HeadNeedsOneChunk) {
   // rstd, normed rows and their gradient, logits; the gradient of the norm.
   EXPECT_EQ(sizes.scratch, rounded(N) + 2 * rounded(N * D) + rounded(N * V) + D);
   LlamaConfig config = odd_config();
-  config.vocab = 70001;  // 64 rows at a time
+  config.vocab = 70001;  // 128 rows at a time
   EXPECT_EQ(make_llama(config, {}).head->sizes({.batch = 2, .seq_len = 65}).scratch,
-            64 + 2 * 64 * D + 64 * 70001 + D);
+            128 + 2 * 128 * D + 128 * 70001 + D);
 }
 
 TEST(Flops, FollowFromTheMatrices) {

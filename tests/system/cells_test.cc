@@ -1,4 +1,4 @@
-// Eight cells of the canonical matrix as processes: losses, gradient norms and the exported weights
+// Ten cells of the canonical matrix as processes: losses, gradient norms and the exported weights
 // equal those of one process, bit for bit.
 #include "core/check.h"
 #include "tests/system/small_job.h"
@@ -18,6 +18,7 @@ struct Cell {
   const char* schedule;  // "": no pipeline, else of 2 pipe ranks
   bool recompute;
   bool tied;
+  const char* shared_memory = "true";
 };
 
 constexpr Cell kCells[] = {
@@ -29,6 +30,8 @@ constexpr Cell kCells[] = {
     {"Zero1Dp2GPipeRecomputeTied", Starter::kByHand, 1, 2, "gpipe", true, true},
     {"Zero2Dp4Recompute", Starter::kByHand, 2, 4, "", true, false},
     {"Zero3Dp2OneFOneB", Starter::kByHand, 3, 2, "1f1b", false, false},
+    {"Zero2Dp2OneFOneBMessages", Starter::kMpirun, 2, 2, "1f1b", false, true, "false"},
+    {"Zero3Dp2Messages", Starter::kByHand, 3, 2, "", false, false, "false"},
 };
 
 void PrintTo(const Cell& cell, std::ostream* out) { *out << cell.name; }
@@ -47,8 +50,11 @@ Launch launch_of(const Cell& cell, const std::filesystem::path& folder) {
                .output = folder / cell.name,
                .steps = kSteps,
                .more = {}};
+  run.more = {"--shm", cell.shared_memory};
   const bool pipelined = *cell.schedule != '\0';
-  if (pipelined) run.more = {"--pipe_parallel_size", "2", "--schedule", cell.schedule};
+  if (pipelined) {
+    run.more.insert(run.more.end(), {"--pipe_parallel_size", "2", "--schedule", cell.schedule});
+  }
   return {.starter = cell.starter,
           .ranks = cell.data_ranks * (pipelined ? 2 : 1),
           .words = words_of(run),
