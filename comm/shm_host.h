@@ -46,7 +46,9 @@ class ShmHost {
   core::MemorySource& own() { return *own_; }
 
   Place place_of(const void* data) const;
+  // Null for a place that is not shared.
   std::byte* at(Place place) const {
+    if (place.region < 0) return nullptr;
     return seats_[static_cast<std::size_t>(place.region)].base + place.offset;
   }
 

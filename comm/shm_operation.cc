@@ -68,7 +68,7 @@ void ShmCollective::post() {
                    .from = {}};
   if (inlined()) {
     copy_bytes(call_.send.data, entry.payload, call_.send.bytes());
-  } else {
+  } else if (call_.verb != Verb::kBroadcast || call_.root == group_->rank()) {
     entry.posting.from = staging_.publish(call_.send);
   }
   entry.ticket.store(sequence_ + 1, std::memory_order_release);

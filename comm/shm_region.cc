@@ -38,8 +38,9 @@ bool make_present(void* data, core::Bytes bytes) {
   const auto size = static_cast<std::size_t>(whole_pages(bytes));
   if (madvise(data, size, kPopulateWrite) == 0) return true;
   if (errno != EINVAL) return false;
-  volatile std::byte* const pages = static_cast<std::byte*>(data);  // an older kernel: touch
-  for (std::size_t at = 0; at < size; at += kPage) pages[at] = pages[at];
+  // An older kernel: touch. Reading is enough for pages of a memfd, and a peer may be writing.
+  const volatile std::byte* const pages = static_cast<std::byte*>(data);
+  for (std::size_t at = 0; at < size; at += kPage) static_cast<void>(pages[at]);
   return true;
 }
 

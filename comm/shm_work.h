@@ -15,7 +15,8 @@ struct ShmWork {
   int root = 0;
   ConstSpan own;  // this rank's contribution
   Span receive;
-  std::span<std::byte* const> rows;  // every member's contribution, in rank order
+  std::span<std::byte* const> rows;  // every member's contribution, in rank order (broadcast: the
+                                     // root's, null for others)
   SumVisitor* visitor = nullptr;     // reduce_scatter
 };
 
