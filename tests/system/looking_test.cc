@@ -66,8 +66,13 @@ TEST_F(Looking, ThePlannedStateFallsWithTheRanksWhereTheZeroStageSaysSo) {
     return json.at("ranks")[0].at(account).get<double>() / (4.0 * kParameters);
   };
   for (int zero_stage = 0; zero_stage <= 3; ++zero_stage) {
-    const nlohmann::json json = plan(zero_stage, 8, {});
+    const nlohmann::json json = plan(zero_stage, 8, {"--shm", "false"});
     EXPECT_NEAR(of(json, "params_bytes"), zero_stage == 3 ? 1.0 / 8 : 1.0, 1e-3) << zero_stage;
+    // Ranks of one host have the parameters in common where each has one owner.
+    const nlohmann::json shared = plan(zero_stage, 8, {});
+    EXPECT_NEAR(of(shared, "params_bytes"), zero_stage >= 1 ? 1.0 / 8 : 1.0, 1e-3) << zero_stage;
+    const nlohmann::json hosts = plan(zero_stage, 8, {"--ranks_per_host", "4"});
+    EXPECT_EQ(of(hosts, "params_bytes"), of(json, "params_bytes")) << zero_stage;
     EXPECT_NEAR(of(json, "grads_bytes"), zero_stage >= 2 ? kGradients / 8 : kGradients, 1e-3)
         << zero_stage;
     EXPECT_NEAR(of(json, "optimizer_bytes"), zero_stage >= 1 ? 2.0 / 8 : 2.0, 1e-3) << zero_stage;
