@@ -54,21 +54,11 @@ double GlobalNorm::squared(GradStore& grads) {
 void GlobalNorm::gather_fast(GradStore& grads, double* out) {
   for (int group = 0; group < layout_.count(); ++group) {
     if (layout_.at(group).tied_end) continue;
-    double sum = grads.squared(group).value_or(0.0);
-    if (!grads.squared(group)) sum = square_of(group, grads);
+    const double sum = grads.squared(group);
     dp_.all_gather({&sum, Elements(1), DType::kF64}, {out, Elements(layout_.dp_size), DType::kF64})
         .wait();
     out += layout_.dp_size;
   }
-}
-
-double GlobalNorm::square_of(int group, GradStore& grads) {
-  const std::int64_t count = layout_.at(group).map.slice().count();
-  const auto blocks = static_cast<std::size_t>(count / core::kBlock.count());
-  kernels::squared_norm({grads.slice(group), static_cast<std::size_t>(count)},
-                        std::span(blocks_).first(blocks));
-  return std::accumulate(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(blocks),
-                         0.0);
 }
 
 void GlobalNorm::gather_canonical(GradStore& grads, double* out) {

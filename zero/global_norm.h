@@ -28,7 +28,6 @@ class GlobalNorm {
 
  private:
   void gather_fast(GradStore& grads, double* out);
-  double square_of(int group, GradStore& grads);  // of this rank's slice
   void gather_canonical(GradStore& grads, double* out);
 
   const GroupLayout& layout_;

@@ -81,6 +81,16 @@ GradStore::Destination GradStore::destination(int group, float* slot) {
   return {kept(group), assign};
 }
 
+double GradStore::squared(int group) {
+  std::optional<double>& square = squares_[static_cast<std::size_t>(group)];
+  if (!square) {
+    SquareSum sum(slice(group));
+    sum.visit(Elements(0), layout_.at(group).map.slice());
+    square = sum.total();
+  }
+  return *square;
+}
+
 float* GradStore::kept(int group) { return buffers_[static_cast<std::size_t>(group)].f32(); }
 
 float* GradStore::slice(int group) {

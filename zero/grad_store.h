@@ -38,11 +38,9 @@ class GradStore {
   // Sums over data ranks; micro < 0: the whole step at once. `slot` as in destination().
   void reduce(int group, int micro, float* slot);
 
-  // Sum of squares of this rank's finished slice, fp64 per block of 1,024 elements in index order,
-  // when it was seen while the slice was summed; otherwise read the slice.
-  std::optional<double> squared(int group) const {
-    return squares_[static_cast<std::size_t>(group)];
-  }
+  // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
+  // order. The slice is read only when the sum was not seen while the slice was summed.
+  double squared(int group);
   // The slice was changed after its reduction.
   void changed(int group) { squares_[static_cast<std::size_t>(group)].reset(); }
 
