@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/tree_rows.h"
+#include "comm/verb_checks.h"
 
 namespace fm::comm {
 namespace {
@@ -31,15 +32,6 @@ std::vector<const void*> rows_of(const void* own, int rank, int size, std::byte*
     rows.push_back(r == rank ? own : at(staging, row * (r < rank ? r : r - 1)));
   }
   return rows;
-}
-
-void check_parts(core::Elements whole, core::Elements part, int size, std::string_view verb) {
-  FM_CHECK(whole == part * size, verb, " needs ", size, " equal parts, whole ", whole.count(),
-           ", part ", part.count());
-}
-
-void check_dtypes(core::DType a, core::DType b, std::string_view verb) {
-  FM_CHECK(a == b, verb, " from ", core::name_of(a), " to ", core::name_of(b));
 }
 
 // Part j of `values`, cut into equal parts (rounded up): the last ones may be short or empty.
@@ -84,11 +76,6 @@ Message PeerCommunicator::collective(Verb verb) {
 Message PeerCommunicator::message_to(int peer, Message shape) const {
   shape.peer = group_.world_ranks[static_cast<std::size_t>(peer)];
   return shape;
-}
-
-void PeerCommunicator::check_peer(int peer) const {
-  FM_CHECK(peer >= 0 && peer < size() && peer != rank(), "peer ", peer, " of rank ", rank(),
-           " in a group of ", size());
 }
 
 template <class From, class Into>
@@ -200,7 +187,7 @@ Pending PeerCommunicator::all_to_all(ConstSpan send, Span receive) {
 }
 
 Pending PeerCommunicator::broadcast(Span values, int root) {
-  FM_CHECK(root >= 0 && root < size(), "root ", root, " in a group of ", size());
+  check_root(root, size());
   auto operation = begin();
   Message shape = collective(Verb::kBroadcast);
   shape.bytes = values.bytes();
@@ -226,7 +213,7 @@ Pending PeerCommunicator::broadcast(Span values, int root) {
 }
 
 Pending PeerCommunicator::send(ConstSpan values, int peer) {
-  check_peer(peer);
+  check_peer(peer, rank(), size());
   auto operation = begin();
   const Message shape{.group = group_.id,
                       .sequence = sent_[static_cast<std::size_t>(peer)]++,
@@ -236,7 +223,7 @@ Pending PeerCommunicator::send(ConstSpan values, int peer) {
 }
 
 Pending PeerCommunicator::receive(Span values, int peer) {
-  check_peer(peer);
+  check_peer(peer, rank(), size());
   auto operation = begin();
   const Message shape{.group = group_.id,
                       .sequence = received_[static_cast<std::size_t>(peer)]++,

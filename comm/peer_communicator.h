@@ -67,7 +67,6 @@ class PeerCommunicator : public Communicator {
   Message message_to(int peer, Message shape) const;
   void meet(const Group& child);
   Message collective(Verb verb);
-  void check_peer(int peer) const;
 
   std::shared_ptr<Progress> progress_;
   Group group_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "comm/shm_operation.h"
+#include "comm/verb_checks.h"
 #include "core/check.h"
 
 namespace fm::comm {
@@ -50,12 +51,12 @@ class ShmCommunicator : public Communicator {
   std::string describe() const override { return "shared memory beside " + wire_->describe(); }
 
   Pending all_gather(ConstSpan send, Span receive) override {
-    check_equal_parts(receive.elements, send.elements, "all_gather");
+    check_parts(receive.elements, send.elements, size(), "all_gather");
     check_dtypes(send.dtype, receive.dtype, "all_gather");
     return post({.verb = Verb::kAllGather, .send = send, .receive = receive});
   }
   Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override {
-    check_equal_parts(send.elements, receive.elements, "reduce_scatter");
+    check_parts(send.elements, receive.elements, size(), "reduce_scatter");
     check_dtypes(send.dtype, receive.dtype, "reduce_scatter");
     return post(
         {.verb = Verb::kReduceScatter, .send = send, .receive = receive, .visitor = visitor});
@@ -66,25 +67,25 @@ class ShmCommunicator : public Communicator {
   Pending all_to_all(ConstSpan send, Span receive) override {
     FM_CHECK(send.elements == receive.elements, "all_to_all of ", send.elements.count(), " into ",
              receive.elements.count());
-    check_equal_parts(send.elements, send.elements / size(), "all_to_all");
+    check_parts(send.elements, send.elements / size(), size(), "all_to_all");
     check_dtypes(send.dtype, receive.dtype, "all_to_all");
     return post({.verb = Verb::kAllToAll, .send = send, .receive = receive});
   }
   Pending broadcast(Span values, int root) override {
-    FM_CHECK(root >= 0 && root < size(), "root ", root, " in a group of ", size());
+    check_root(root, size());
     return post({.verb = Verb::kBroadcast, .send = values, .receive = values, .root = root});
   }
   Pending barrier() override { return post({.verb = Verb::kBarrier}); }
 
   Pending send(ConstSpan values, int peer) override {
-    check_peer(peer);
+    check_peer(peer, rank(), size());
     return post({.way = ShmParcel::Way::kSend,
                  .peer = peer,
                  .sequence = sent_[static_cast<std::size_t>(peer)]++,
                  .send = values});
   }
   Pending receive(Span values, int peer) override {
-    check_peer(peer);
+    check_peer(peer, rank(), size());
     return post({.way = ShmParcel::Way::kReceive,
                  .peer = peer,
                  .sequence = received_[static_cast<std::size_t>(peer)]++,
@@ -111,18 +112,6 @@ class ShmCommunicator : public Communicator {
   Pending post(const ShmParcel& parcel) {
     return Pending(std::make_unique<ShmMessage>(progress_, group_, parcel));
   }
-  void check_equal_parts(core::Elements whole, core::Elements part, const char* verb) const {
-    FM_CHECK(whole == part * size(), verb, " needs ", size(), " equal parts, whole ", whole.count(),
-             ", part ", part.count());
-  }
-  static void check_dtypes(core::DType a, core::DType b, const char* verb) {
-    FM_CHECK(a == b, verb, " from ", core::name_of(a), " to ", core::name_of(b));
-  }
-  void check_peer(int peer) const {
-    FM_CHECK(peer >= 0 && peer < size() && peer != rank(), "peer ", peer, " of rank ", rank(),
-             " in a group of ", size());
-  }
-
   std::shared_ptr<Progress> progress_;
   std::shared_ptr<ShmGroup> group_;
   std::unique_ptr<PeerCommunicator> wire_;

@@ -33,7 +33,7 @@ struct MemberWords {
     // from the others, because neighbouring lines are fetched in pairs.
     alignas(128) std::atomic<std::uint64_t> ticket = 0;
     Posting posting;
-    alignas(64) std::byte payload[4096];
+    alignas(64) std::byte payload[kShmInline.count()];
   };
   alignas(128) std::atomic<std::uint64_t> done = 0;  // operations whose inputs were read
   Entry entries[kShmRing];
