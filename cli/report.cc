@@ -47,7 +47,7 @@ std::vector<std::string> report_lines(model::AttentionKind attention) {
   return {"CPU        " + cpu_model(cpuinfo),
           "SIMD       " + instruction_sets(cpuinfo),
           "kernels    " + std::string(kernels::chosen_variant().name) + " (FME_SIMD sets it)",
-          "GEMM       " + kernels::gemm_library(),
+          "GEMM       " + kernels::gemm_library() + " (FME_GEMM sets it)",
           "attention  " + model::attention_library(attention) + " (--attention sets it)",
           "threads    " + threads(),
           "affinity   " + affinity(),

@@ -54,8 +54,8 @@ std::string check_same_arithmetic(const Arithmetic& mine, comm::Communicator& wo
   FM_USER_CHECK(other_libraries == all.end(),
                 "all ranks must compute with the same libraries and instruction set; start every "
                 "rank with the same build and the same --attention, and on different CPUs set "
-                "ONEDNN_MAX_CPU_ISA (with --attention torch ATEN_CPU_CAPABILITY too) to what all "
-                "of them have (rank ",
+                "FME_GEMM=onednn and ONEDNN_MAX_CPU_ISA (with --attention torch "
+                "ATEN_CPU_CAPABILITY too) to what all of them have (rank ",
                 other_libraries - all.begin(), ": ", other_libraries->libraries,
                 "; rank 0: ", all[0].libraries, ")");
   const auto other_threads = std::ranges::find_if(

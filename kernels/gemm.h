@@ -1,5 +1,6 @@
-// Matrix products of row-major fp32 matrices. The library behind it follows from the build and
-// the CPU, never from a timing.
+// Matrix products of row-major fp32 matrices. What computes follows from the CPU (CPUID) and the
+// shape, never from a timing: our AMX kernel where the CPU has AMX and every side is 32 or more,
+// oneDNN for the rest. FME_GEMM=onednn or amx overrides the CPU's part.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ struct Target {
 // C [m, n] = op(A) [m, k] op(B) [k, n] + beta C. Any thread may call; C overlaps neither operand.
 void gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c);
 
-// Library, version and instruction set for the banner, e.g. "oneDNN 2.6.3 (avx512_core_amx)".
+// Library, version and instruction set for the banner, e.g. "oneDNN 2.6.3 (avx512_core)".
+// UserError (10) when FME_GEMM names what does not run here.
 std::string gemm_library();
 
 // Threads that kernels called by this thread use: OpenMP's default (OMP_NUM_THREADS, else all

@@ -5,11 +5,10 @@
 // with dnnl_unimplemented. RTLD_DEEPBIND keeps oneDNN with its own symbols, RTLD_LOCAL keeps
 // them from LibTorch.
 #include <dlfcn.h>
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include "core/check.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm_libraries.h"
 
 namespace fm::kernels {
 namespace {
@@ -69,7 +68,7 @@ char letter_of(Form form) { return form == Form::kTransposed ? 'T' : 'N'; }
 
 }  // namespace
 
-void gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c) {
+void onednn_gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c) {
   const float beta = c.beta == Beta::kOne ? 1.0F : 0.0F;
   const dnnl_status_t status =
       onednn().sgemm(letter_of(a.form), letter_of(b.form), shape.m, shape.n, shape.k, 1.0F, a.data,
@@ -82,13 +81,10 @@ void gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Targ
            " for m=", shape.m, ", n=", shape.n, ", k=", shape.k);
 }
 
-std::string gemm_library() {
+std::string onednn_name() {
   const dnnl_version_t* version = onednn().version();
   return core::concat("oneDNN ", version->major, '.', version->minor, '.', version->patch, " (",
                       name_of(onednn().effective_isa()), ")");
 }
-
-void set_kernel_threads(int threads) { omp_set_num_threads(threads); }
-int kernel_threads() { return omp_get_max_threads(); }
 
 }  // namespace fm::kernels

@@ -1,9 +1,8 @@
-#include "kernels/gemm.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 
+#include "kernels/gemm_libraries.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {
@@ -91,7 +90,12 @@ TEST(Gemm, TwoThreadsRepeatTheSameBitsAndAgreeWithOne) {
   EXPECT_LT(difference(to_double(product(1)), first), 1e-6);
 }
 
-TEST(Gemm, NamesItsLibrary) { EXPECT_TRUE(gemm_library().starts_with("oneDNN 2.")); }
+TEST(Gemm, NamesItsLibrary) {
+  EXPECT_TRUE(onednn_name().starts_with("oneDNN 2.")) << onednn_name();
+  EXPECT_EQ(gemm_library(),
+            (amx_runs_here() ? "AMX (fp32 as three bf16 parts), small products by " : "") +
+                onednn_name());
+}
 
 TEST(KernelThreads, BelongToTheCaller) {
   set_kernel_threads(1);

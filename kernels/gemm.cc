@@ -1,0 +1,51 @@
+// Which library multiplies: follows from CPUID and the shape alone (kernels/gemm.h).
+#include "kernels/gemm.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "core/check.h"
+#include "kernels/gemm_libraries.h"
+
+namespace fm::kernels {
+namespace {
+
+// Below this side the packing of a product costs more than AMX gains.
+constexpr std::int64_t kAmxSide = 32;
+
+bool choose_amx(std::string_view wanted) {
+  FM_USER_CHECK(wanted.empty() || wanted == "amx" || wanted == "onednn",
+                "FME_GEMM must be amx or onednn, or unset for the fastest (FME_GEMM=", wanted, ")");
+  FM_USER_CHECK(wanted != "amx" || amx_runs_here(),
+                "FME_GEMM=amx needs a CPU with amx_bf16, amx_tile and AVX-512, and an operating "
+                "system that lets programs use them; unset FME_GEMM");
+  return wanted != "onednn" && amx_runs_here();
+}
+
+bool amx_chosen() {
+  static const bool kChosen = [] {
+    const char* const wanted = std::getenv("FME_GEMM");
+    return choose_amx(wanted == nullptr ? "" : wanted);
+  }();
+  return kChosen;
+}
+
+}  // namespace
+
+void gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c) {
+  const bool large = std::min({shape.m, shape.n, shape.k}) >= kAmxSide;
+  (large && amx_chosen() ? amx_gemm : onednn_gemm)(shape, a, b, c);
+}
+
+std::string gemm_library() {
+  if (!amx_chosen()) return onednn_name();
+  return core::concat("AMX (fp32 as three bf16 parts), small products by ", onednn_name());
+}
+
+void set_kernel_threads(int threads) { omp_set_num_threads(threads); }
+int kernel_threads() { return omp_get_max_threads(); }
+
+}  // namespace fm::kernels
