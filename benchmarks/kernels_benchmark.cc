@@ -51,7 +51,7 @@ void gemm_forward(State& state) {
   }
   report_flops(state, 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
 }
-BENCHMARK(gemm_forward)->Args({256, 512, 512})->Args({256, 1376, 512})->Args({128, 32000, 512});
+BENCHMARK(gemm_forward)->Args({512, 512, 512})->Args({512, 1376, 512})->Args({256, 32000, 512});
 
 // dW [n, k] += dY [m, n]^T X [m, k]: beta = 1 into the gradient.
 void gemm_weight_gradient(State& state) {
@@ -67,7 +67,7 @@ void gemm_weight_gradient(State& state) {
   }
   report_flops(state, 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
 }
-BENCHMARK(gemm_weight_gradient)->Args({256, 1376, 512})->Args({128, 32000, 512});
+BENCHMARK(gemm_weight_gradient)->Args({512, 1376, 512})->Args({256, 32000, 512});
 
 void rmsnorm_forward_backward(State& state) {
   const fm::kernels::RowShape shape{512, state.range(0)};

@@ -17,7 +17,7 @@ cupti_version=13.0.85
 
 build_packages=(g++ cmake ninja-build ccache ca-certificates python3 python3-venv
   libopenmpi-dev openmpi-bin nlohmann-json3-dev libcxxopts-dev libdnnl-dev)
-test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps)
+test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps valgrind)
 
 want_tests=0
 want_oracle=1

@@ -1,0 +1,163 @@
+// Runs every kernel of our own once on a fixed shape and prints "NAME ELEMENTS" for each:
+// instruction_counts.py counts the instructions in between with callgrind.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "kernels/variant.h"
+
+namespace {
+
+using fm::kernels::RowShape;
+using Floats = std::vector<float>;
+
+constexpr std::int64_t kWidth = 512;
+constexpr std::int64_t kRows = 128;
+constexpr std::int64_t kCount = kRows * kWidth;
+constexpr std::int64_t kVocab = 32000;
+constexpr std::int64_t kTokens = 128;
+constexpr std::int64_t kHeads = 8;
+constexpr std::int64_t kHeadDim = kWidth / kHeads;
+
+Floats random_values(std::int64_t count) {
+  std::mt19937 bits(1);
+  std::normal_distribution<float> normal;
+  Floats values(static_cast<std::size_t>(count));
+  for (float& value : values) value = normal(bits);
+  return values;
+}
+
+void counted(const char* name, std::int64_t elements) {
+  std::printf("%s %lld\n", name, static_cast<long long>(elements));
+}
+
+struct Buffers {
+  Floats a = random_values(kCount);
+  Floats b = random_values(kCount);
+  Floats c = random_values(kCount);
+  Floats d = Floats(a.size());
+  Floats e = Floats(a.size());
+  Floats weight = random_values(kWidth);
+  Floats sums = Floats(kWidth);
+};
+
+void optimizer_kernels(const fm::kernels::Variant& run, Buffers& at) {
+  Floats squares(at.a.size(), 1.0F);
+  run.adamw({.lr = 1e-3, .weight_decay = 0.1},
+            {at.d.data(), at.a.data(), at.e.data(), squares.data(), kCount});
+  counted("adamw", kCount);
+  run.sgd({.lr = 1e-3, .momentum = 0.9}, {at.d.data(), at.a.data(), at.e.data(), kCount});
+  counted("sgd", kCount);
+  std::vector<double> blocks(static_cast<std::size_t>(fm::kernels::norm_blocks(kCount)));
+  run.squared_norm(at.a, blocks);
+  counted("squared_norm", kCount);
+  run.add(kCount, at.a.data(), at.d.data());
+  counted("add", kCount);
+  const std::vector<const float*> rows = {at.a.data(), at.b.data(), at.c.data(), at.a.data()};
+  run.tree_add(rows, kCount, at.d.data());
+  counted("tree_add", kCount * std::ssize(rows));
+}
+
+void block_kernels(const fm::kernels::Variant& run, Buffers& at) {
+  const RowShape rows{kRows, kWidth};
+  Floats rstd(kRows);
+  run.rmsnorm_rstd(rows, at.a.data(), 1e-6, rstd.data());
+  counted("rmsnorm_rstd", kCount);
+  run.rmsnorm_apply(rows, at.a.data(), at.weight.data(), rstd.data(), at.d.data());
+  counted("rmsnorm_apply", kCount);
+  run.rmsnorm_backward(rows, {.x = at.a.data(),
+                              .weight = at.weight.data(),
+                              .rstd = rstd.data(),
+                              .dy = at.b.data(),
+                              .residual = at.c.data(),
+                              .dx = at.d.data(),
+                              .dweight_sum = at.sums.data()});
+  counted("rmsnorm_backward", kCount);
+  run.swiglu(kCount, at.a.data(), at.b.data(), at.d.data());
+  counted("swiglu", kCount);
+  run.swiglu_backward(kCount, {.gate = at.a.data(),
+                               .up = at.b.data(),
+                               .dy = at.c.data(),
+                               .dgate = at.d.data(),
+                               .dup = at.e.data()});
+  counted("swiglu_backward", kCount);
+  const Floats angles = random_values(kTokens * kHeadDim / 2);
+  const fm::kernels::RopeTable table{angles.data(), angles.data(), kHeadDim / 2};
+  run.rope(table, {1, kTokens}, kHeads, at.d.data());
+  counted("rope", kCount);
+  run.rope_inverse(table, {1, kTokens}, kHeads, at.d.data());
+  counted("rope_inverse", kCount);
+}
+
+void attention_kernels(const fm::kernels::Variant& run, Buffers& at) {
+  const fm::kernels::HeadGroup group{.seq_len = kTokens,
+                                     .heads = 2,
+                                     .head_dim = kHeadDim,
+                                     .q_stride = 2 * kHeadDim,
+                                     .k_stride = kHeadDim};
+  constexpr std::int64_t kScores = 2 * kTokens * kTokens;
+  const Floats k = random_values(kTokens * kHeadDim);
+  const Floats v = random_values(kTokens * kHeadDim);
+  Floats out(static_cast<std::size_t>(2 * kTokens * kHeadDim));
+  Floats dk(k.size());
+  Floats dv(v.size());
+  Floats logsumexp(static_cast<std::size_t>(2 * kTokens));
+  const auto elements = std::max(fm::kernels::attention_forward_scratch(group),
+                                 fm::kernels::attention_backward_scratch(group));
+  Floats memory(static_cast<std::size_t>(elements) + 16);
+  void* base = memory.data();
+  std::size_t space = memory.size() * sizeof(float);
+  auto* scratch = static_cast<float*>(
+      std::align(64, static_cast<std::size_t>(elements) * sizeof(float), base, space));
+  run.attention_forward(group, {at.a.data(), k.data(), v.data(), out.data(), logsumexp.data()},
+                        scratch);
+  counted("attention_forward", kScores);
+  run.attention_backward(group,
+                         {.q = at.a.data(),
+                          .k = k.data(),
+                          .v = v.data(),
+                          .out = out.data(),
+                          .logsumexp = logsumexp.data(),
+                          .dout = at.b.data(),
+                          .dq = at.d.data(),
+                          .dk = dk.data(),
+                          .dv = dv.data()},
+                         scratch);
+  counted("attention_backward", kScores);
+}
+
+void vocabulary_kernels(const fm::kernels::Variant& run) {
+  constexpr std::int64_t kFew = 4;
+  const RowShape shape{kFew, kVocab};
+  Floats logits = random_values(kFew * kVocab);
+  const std::vector<std::int32_t> labels = {1, 31999, 7, 16000};
+  double sum = run.cross_entropy_loss(shape, logits.data(), labels.data(), 0.0);
+  counted("cross_entropy_loss", kFew * kVocab);
+  sum = run.cross_entropy(shape, logits.data(), labels.data(), 0.25, sum);
+  counted("cross_entropy", kFew * kVocab);
+  std::vector<std::int32_t> tokens(kRows);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i % 50);
+  Floats table = random_values(50 * kWidth);
+  Floats hidden(static_cast<std::size_t>(kCount));
+  run.embedding(tokens, table.data(), kWidth, hidden.data());
+  counted("embedding", kCount);
+  run.embedding_backward(tokens, hidden.data(), kWidth, table.data());
+  counted("embedding_backward", kCount);
+  if (!(sum > 0.0)) std::puts("the loss must be positive");
+}
+
+}  // namespace
+
+int main() {
+  const fm::kernels::Variant& run = fm::kernels::chosen_variant();
+  Buffers at;
+  optimizer_kernels(run, at);
+  block_kernels(run, at);
+  attention_kernels(run, at);
+  vocabulary_kernels(run);
+  return 0;
+}
