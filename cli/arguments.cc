@@ -1,5 +1,6 @@
 #include "cli/arguments.h"
 
+#include <charconv>
 #include <filesystem>
 #include <limits>
 
@@ -127,6 +128,36 @@ void read_output(const FlagValues& flags, engine::TrainOptions& options) {
   }
 }
 
+// "3-5", or "3" for one step.
+engine::TraceSteps read_steps(const std::string& words) {
+  const auto number = [&](std::string_view text) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    FM_USER_CHECK(whole && value >= 1,
+                  "--trace_steps must be two step numbers from 1 on, as 3-5, or one; correct it (",
+                  words, ")");
+    return value;
+  };
+  const std::size_t dash = words.find('-');
+  const std::string_view text(words);
+  const std::int64_t first = number(text.substr(0, dash));
+  const std::int64_t last = dash == std::string::npos ? first : number(text.substr(dash + 1));
+  FM_USER_CHECK(first <= last, "--trace_steps must not end before it begins; swap the numbers (",
+                words, ")");
+  return {first, last};
+}
+
+void read_trace(const FlagValues& flags, engine::TrainOptions& options) {
+  options.trace = flags.text("trace");
+  options.trace_steps = read_steps(flags.text("trace_steps"));
+  FM_USER_CHECK(!flags.given("trace") || !options.trace.empty(),
+                "--trace must name a file; write a name such as trace.json, or leave it out");
+  FM_USER_CHECK(!flags.given("trace_steps") || !options.trace.empty(),
+                "--trace_steps belongs to --trace; add --trace FILE or remove it (",
+                flags.text("trace_steps"), ")");
+}
+
 // Flags that FMEngine has and that change nothing: said once, when they were given.
 void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
   for (const FlagRow& flag : train_flags()) {
@@ -196,6 +227,7 @@ Command read_command(const FlagValues& flags) {
   read_layout(flags, command.options);
   read_data(flags, command.options);
   read_output(flags, command.options);
+  read_trace(flags, command.options);
   note_compatible(flags, command.options);
   read_config(flags, command.options);
   read_model(flags, command.options);

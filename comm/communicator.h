@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/memory_source.h"
+#include "core/trace_recorder.h"
 #include "core/types.h"
 
 namespace fm::comm {
@@ -60,11 +61,20 @@ class Pending {
   void wait() {
     if (work_ == nullptr) return;
     const std::unique_ptr<Work> work = std::move(work_);
+    if (form_ == nullptr) return work->wait();
+    const core::TraceScope scope(*form_, values_);
     work->wait();
+  }
+  // wait() is an event of a trace; of static storage.
+  void show_as(const core::TraceForm& form, const core::TraceValues& values) {
+    form_ = &form;
+    values_ = values;
   }
 
  private:
   std::unique_ptr<Work> work_;
+  const core::TraceForm* form_ = nullptr;
+  core::TraceValues values_{};
 };
 
 // Sees a sum while it is still in the cache: elements [first, first + count) of it are final. Parts

@@ -6,6 +6,7 @@
 
 #include "comm/tree_rows.h"
 #include "core/check.h"
+#include "core/trace_recorder.h"
 
 namespace fm::comm {
 namespace {
@@ -24,10 +25,22 @@ std::vector<const void*> rows_at(const ShmWork& work, core::Bytes offset) {
 // Elements of a sum that are handed on while they are in the cache; whole blocks of the norm.
 constexpr std::int64_t kPart = 4096;
 
+// Parts of a sum are one event of a trace together.
+constexpr core::TraceForm kSumAndVisit = {
+    "tree_add+squared_norm", core::TraceKind::kKernel, {"elements", "bytes", "rows"}};
+constexpr core::TraceForm kSumAndSpread = {
+    "tree_add+copy", core::TraceKind::kKernel, {"elements", "bytes", "rows"}};
+
+core::TraceValues sum_of(const ShmWork& work, core::Elements sum, core::DType dtype) {
+  const auto rows = std::ssize(work.rows);
+  return {sum.count(), core::bytes_of(sum * (rows + 1), dtype).count(), rows};
+}
+
 void reduce_scatter(const ShmWork& work) {
   const core::Bytes begin = work.receive.bytes() * work.rank;
   if (work.visitor == nullptr) return tree_sum_rows(rows_at(work, begin), work.receive);
   const core::DType dtype = work.receive.dtype;
+  const core::TraceScope scope(kSumAndVisit, sum_of(work, work.receive.elements, dtype));
   const std::int64_t count = work.receive.elements.count();
   for (std::int64_t at = 0; at < count; at += kPart) {
     const core::Elements here(std::min(kPart, count - at));
@@ -82,6 +95,7 @@ void shm_all_reduce_in_place(const ShmWork& work) {
   const std::int64_t part = core::ceil_div(count, size);
   const std::int64_t first = std::min(part * work.rank, count);
   const std::int64_t last = std::min(first + part, count);
+  const core::TraceScope scope(kSumAndSpread, sum_of(work, core::Elements(last - first), dtype));
   for (std::int64_t at = first; at < last; at += kPart) {
     const core::Elements here(std::min(kPart, last - at));
     const core::Bytes offset = core::bytes_of(core::Elements(at), dtype);

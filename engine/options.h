@@ -33,6 +33,12 @@ using optim::SchedulerKind;
 using optim::SchedulerOptions;
 using optim::WarmupType;
 
+// Steps of one start, from 1; both ends belong to it.
+struct TraceSteps {
+  std::int64_t first = 3;
+  std::int64_t last = 5;
+};
+
 struct TrainOptions {
   // model and data
   std::string init_ckpt;     // Hugging Face folder, or empty
@@ -75,6 +81,8 @@ struct TrainOptions {
   int keep_last = 0;
   bool dry_run = false;        // FMEngine: no final save; the plan is printed first
   std::string dump_gradients;  // safetensors file: gradients of the first step, then stop
+  std::string trace;           // Chrome trace of some steps, or empty
+  TraceSteps trace_steps;
   int timeout_ms = 600'000;
   bool shared_memory = true;  // between ranks of one host
   int ranks_per_host = 8;     // for a plan of ranks that were not started

@@ -34,6 +34,20 @@ std::string megabytes(core::Bytes bytes) {
   return format("%.1f", static_cast<double>(bytes.count()) / 1e6);
 }
 
+// " | forward 29% loss 31% backward 36% reduce 3%": parts of the step's time, rounded; what rounds
+// to nothing is left out.
+std::string phase_split(const StepLine& line) {
+  std::string out;
+  for (std::size_t at = 0; at < core::kPhaseCount; ++at) {
+    const auto phase = static_cast<core::Phase>(at);
+    const double percent = 0.1 * line.phases.ms(phase) / line.step_time_s;
+    if (percent < 0.5) continue;
+    out += (out.empty() ? " | " : " ") + std::string(core::name_of(phase)) +
+           format(" %.0f%%", percent);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string text_of(const StepLine& line) {
@@ -42,6 +56,7 @@ std::string text_of(const StepLine& line) {
              static_cast<long long>(line.last_step), line.loss, line.lr, line.grad_norm);
   out += " tokens/s " + with_commas(line.tokens_per_second());
   out += format(" GFLOP/s %.1f", line.gflops()) + " mem " + core::human(line.mem_peak);
+  out += phase_split(line);
   if (line.skipped) out += " SKIPPED";
   if (line.eval_loss) {
     out += format(" eval_loss %.4f perplexity %.4g", *line.eval_loss, std::exp(*line.eval_loss));
@@ -147,7 +162,8 @@ void RunLog::step(const StepLine& line) {
   const bool keep = line.skipped || line.eval_loss.has_value();
   if (!due && !keep) return;
   if (terminal_ && !keep && line.step != line.last_step) {
-    std::printf("\r\033[K%s", text_of(line).c_str());
+    // Not wrapped at the terminal's edge: what runs over it could not be taken back.
+    std::printf("\r\033[K\033[?7l%s\033[?7h", text_of(line).c_str());
     live_ = true;
   } else {
     if (live_) std::printf("\r\033[K");

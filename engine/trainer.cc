@@ -15,6 +15,7 @@
 #include "engine/run_identity.h"
 #include "engine/run_log.h"
 #include "engine/step_runtime.h"
+#include "engine/step_trace.h"
 #include "engine/tensors.h"
 
 namespace fm::engine {
@@ -40,6 +41,9 @@ data::SourceOptions source_options(const TrainOptions& options, const RunModel& 
           .ledger = &ledger};
 }
 
+constexpr core::TraceForm kStep = {"step", core::TraceKind::kStep, {"step"}};
+constexpr core::TraceForm kLoadStep = {"load_step", core::TraceKind::kPart};
+
 // One training run of one rank.
 //
 // Invariant: progress_ describes the weights in state_ at every step boundary.
@@ -47,9 +51,12 @@ data::SourceOptions source_options(const TrainOptions& options, const RunModel& 
 // Lifetime:  options, world and context outlive it.
 class Trainer {
  public:
-  Trainer(const TrainOptions& options, comm::Communicator& world, const RunContext& context)
+  // `trace` may be null.
+  Trainer(const TrainOptions& options, comm::Communicator& world, const RunContext& context,
+          StepTrace* trace)
       : options_(options),
         context_(context),
+        trace_(trace),
         run_(open_run_model(options)),
         plan_(make_run_plan(options, run_.model, shape_of(world))),
         source_(data::open_source(source_options(options, run_, options.data_path, ledger_))),
@@ -70,15 +77,19 @@ class Trainer {
         saved_step_ < 0
             ? core::concat("no checkpoint to resume in ", options_.output_dir, ": fresh start")
             : core::concat("resuming at step ", progress_.step, ", sample ", progress_.samples));
+    if (trace_ != nullptr) trace_->check_length(options_.train_steps - progress_.step);
     while (progress_.step < options_.train_steps) {
       step();
+      if (trace_ != nullptr && trace_->complete()) write_trace();
       if (!options_.dump_gradients.empty()) return finish_dump();
       const SignalInbox::Requests asked = agree_on_signals();
       const bool last = progress_.step == options_.train_steps;
       const bool due = options_.save_steps > 0 && progress_.step % options_.save_steps == 0;
       if (asked.terminate || asked.save || (due && !last)) save(asked.terminate);
+      if (asked.terminate && trace_ != nullptr && trace_->unwritten()) write_trace();
       if (asked.terminate) return static_cast<int>(ExitCode::kPreempted);
     }
+    if (trace_ != nullptr && trace_->unwritten()) write_trace();
     finish();
     return static_cast<int>(ExitCode::kFinished);
   }
@@ -119,11 +130,7 @@ class Trainer {
     clock_.reset();
     const StepRequest request = next_request();
     core::fault({"step.pre", state_.world.rank(), request.step});
-    if (has_data()) {
-      const core::TraceRange range(clock_, core::Phase::kData);
-      stream_.load_step(progress_.samples);
-    }
-    const StepResult result = runtime_.train_step(stream_, request);
+    const StepResult result = compute(request);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (result.skipped) explain_skip(request, result);
     advance(result);
@@ -134,6 +141,28 @@ class Trainer {
         "loss and gradients must be finite; lower the learning rate or look at the "
         "data (",
         progress_.consecutive_skips, " steps skipped in a row, last step ", progress_.step, ")");
+  }
+
+  StepResult compute(const StepRequest& request) {
+    ++steps_begun_;
+    const core::Recording recording(trace_ == nullptr ? nullptr
+                                                      : trace_->recorder_of(steps_begun_));
+    const core::TraceScope scope(kStep, {request.step});
+    if (has_data()) {
+      const core::TraceRange range(clock_, core::Phase::kData);
+      const core::TraceScope load(kLoadStep);
+      stream_.load_step(progress_.samples);
+    }
+    return runtime_.train_step(stream_, request);
+  }
+
+  void write_trace() {
+    const StepTrace::Outcome outcome = trace_->write();
+    if (outcome.failed) {
+      log_.warn(outcome.text);
+    } else {
+      log_.say(outcome.text);
+    }
   }
 
   StepRequest next_request() const {
@@ -251,6 +280,7 @@ class Trainer {
 
   const TrainOptions& options_;
   const RunContext& context_;
+  StepTrace* const trace_;
   core::Ledger ledger_;
   core::PhaseClock clock_;
   RunModel run_;
@@ -262,6 +292,7 @@ class Trainer {
   RunLog log_;
   std::optional<Evaluation> evaluation_;
   ProgressState progress_;
+  std::int64_t steps_begun_ = 0;  // of this start
   std::int64_t saved_step_ = -1;
   int failed_saves_ = 0;  // since the last one that is durable
 };
@@ -289,8 +320,11 @@ int train(const TrainOptions& options, comm::Communicator& world, const RunConte
     check_output_dir(options.output_dir);
     lock.emplace(options.output_dir);
   }
+  std::optional<StepTrace> trace;
+  if (!options.trace.empty()) trace.emplace(options, world);
   world.barrier().wait();
-  return Trainer(options, world, context).run();
+  comm::Communicator& used = trace ? trace->world() : world;
+  return Trainer(options, used, context, trace ? &*trace : nullptr).run();
 }
 
 }  // namespace fm::engine

@@ -8,10 +8,13 @@
 #include <string_view>
 
 #include "core/check.h"
+#include "core/trace_recorder.h"
 #include "kernels/gemm_libraries.h"
 
 namespace fm::kernels {
 namespace {
+
+constexpr core::TraceForm kGemm = {"gemm", core::TraceKind::kKernel, {"m", "n", "k", "flops"}};
 
 // Below this side the packing of a product costs more than AMX gains.
 constexpr std::int64_t kAmxSide = 32;
@@ -36,6 +39,7 @@ bool amx_chosen() {
 }  // namespace
 
 void gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c) {
+  const core::TraceScope scope(kGemm, {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k});
   const bool large = std::min({shape.m, shape.n, shape.k}) >= kAmxSide;
   (large && amx_chosen() ? amx_gemm : onednn_gemm)(shape, a, b, c);
 }

@@ -1,11 +1,33 @@
 #include "model/attention.h"
 
+#include "core/trace_recorder.h"
 #include "model/attention_kinds.h"
 
 namespace fm::model {
+namespace {
+
+using core::TraceForm;
+using core::TraceKind;
+using core::TraceScope;
+
+constexpr TraceForm kForward = {
+    "attention_forward", TraceKind::kKernel, {"rows", "tokens", "heads", "flops"}};
+constexpr TraceForm kBackward = {
+    "attention_backward", TraceKind::kKernel, {"rows", "tokens", "heads", "flops"}};
+
+// `products`: of T x T by d, of which the causal half counts; multiply-adds count two.
+core::TraceValues work_of(const AttentionShape& shape, std::int64_t products) {
+  const std::int64_t batch = shape.batch.batch;
+  const std::int64_t tokens = shape.batch.seq_len;
+  return {batch, tokens, shape.heads,
+          products * batch * shape.heads * tokens * (tokens + 1) * shape.head_dim};
+}
+
+}  // namespace
 
 void attention_forward(const AttentionShape& shape, const AttentionForward& at,
                        core::Arena& scratch) {
+  const TraceScope scope(kForward, work_of(shape, 2));
   switch (shape.kind) {
     case AttentionKind::kOwn: return own_attention_forward(shape, at, scratch);
     case AttentionKind::kTorch: return torch_attention_forward(shape, at);
@@ -14,6 +36,7 @@ void attention_forward(const AttentionShape& shape, const AttentionForward& at,
 
 void attention_backward(const AttentionShape& shape, const AttentionBackward& at,
                         core::Arena& scratch) {
+  const TraceScope scope(kBackward, work_of(shape, 5));
   switch (shape.kind) {
     case AttentionKind::kOwn: return own_attention_backward(shape, at, scratch);
     case AttentionKind::kTorch: return torch_attention_backward(shape, at);

@@ -1,9 +1,63 @@
 #include "pipeline/executor.h"
 
+#include <iterator>
+
+#include "core/trace_recorder.h"
+
 namespace fm::pipeline {
+namespace {
+
+using core::TraceKind;
+using core::TraceScope;
+
+constexpr core::TraceForm instruction(const char* name) {
+  return {name, TraceKind::kInstruction, {"micro", "unit"}};
+}
+
+// By Op.
+constexpr core::TraceForm kInstructions[] = {
+    instruction("count"),
+    instruction("load"),
+    instruction("send_act"),
+    instruction("recv_act"),
+    instruction("send_grad"),
+    instruction("recv_grad"),
+    instruction("gather"),
+    instruction("release"),
+    instruction("forward"),
+    instruction("loss"),
+    instruction("backward"),
+    instruction("backward_input"),
+    instruction("backward_weight"),
+    instruction("recompute"),
+    instruction("reduce"),
+    instruction("reduce_tied"),
+    instruction("norm"),
+    instruction("fetch"),
+    instruction("update"),
+    instruction("store"),
+    instruction("publish"),
+    instruction("report"),
+};
+static_assert(std::size(kInstructions) == static_cast<std::size_t>(Op::kReport) + 1);
+
+constexpr core::TraceForm kInput = {"backward_input", TraceKind::kPart, {"micro", "unit"}};
+constexpr core::TraceForm kWeight = {"backward_weight", TraceKind::kPart, {"micro", "unit"}};
+
+void backward(const Instruction& at, StepHandler& handler) {
+  {
+    const TraceScope scope(kInput, {at.micro, at.unit});
+    handler.backward_input(at.micro, at.unit);
+  }
+  const TraceScope scope(kWeight, {at.micro, at.unit});
+  handler.backward_weight(at.micro, at.unit);
+}
+
+}  // namespace
 
 void execute(const Program& program, StepHandler& handler) {
   for (const Instruction& at : program) {
+    const TraceScope scope(kInstructions[static_cast<std::size_t>(at.op)], {at.micro, at.unit});
     switch (at.op) {
       case Op::kCount: handler.count(); break;
       case Op::kLoad: handler.load(at.micro); break;
@@ -15,10 +69,7 @@ void execute(const Program& program, StepHandler& handler) {
       case Op::kRelease: handler.release(at.unit); break;
       case Op::kForward: handler.forward(at.micro, at.unit); break;
       case Op::kLoss: handler.loss(at.micro); break;
-      case Op::kBackward:
-        handler.backward_input(at.micro, at.unit);
-        handler.backward_weight(at.micro, at.unit);
-        break;
+      case Op::kBackward: backward(at, handler); break;
       case Op::kBackwardInput: handler.backward_input(at.micro, at.unit); break;
       case Op::kBackwardWeight: handler.backward_weight(at.micro, at.unit); break;
       case Op::kRecompute: handler.recompute(at.micro, at.unit); break;

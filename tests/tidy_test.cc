@@ -45,8 +45,9 @@ const Limits kLimits = {
             {"cli", everything_below_cli()},
         },
     .may_name_torch = {"comm/tcp_store_torch.cc", "model/attention_torch.cc"},
-    // The fault registry; the one world of a process (MPI_Init allows only one).
-    .may_have_state = {"core/fault.cc", "comm/world.cc"},
+    // The fault registry; the one world of a process (MPI_Init allows only one); who records a
+    // thread's trace, which kernels at the bottom must know.
+    .may_have_state = {"core/fault.cc", "comm/world.cc", "core/trace_recorder.h"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/world.cc"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/trace_recorder.h"
 #include "kernels/add.h"
 #include "kernels/squared_norm.h"
 
@@ -18,12 +19,19 @@ namespace {
 
 constexpr std::int64_t kPart = 4096;  // elements: whole blocks of the norm that stay in the cache
 
+// Parts are one event of a trace together.
+constexpr core::TraceForm kSquares = {
+    "squared_norm", core::TraceKind::kKernel, {"elements", "bytes"}};
+constexpr core::TraceForm kAddAndSquares = {
+    "add+squared_norm", core::TraceKind::kKernel, {"elements", "bytes"}};
+
 // Adds squares of a sum as its parts become final (zero/global_norm.h, order "fast").
 class SquareSum : public comm::SumVisitor {
  public:
   explicit SquareSum(const float* sum) : sum_(sum) {}
 
   void visit(Elements first, Elements count) override {
+    const core::TraceScope scope(kSquares, {count.count(), 4 * count.count()});
     for (std::int64_t at = 0; at < count.count(); at += kPart) {
       const std::int64_t here = std::min(kPart, count.count() - at);
       double blocks[kPart / kernels::kNormBlock];
@@ -152,6 +160,7 @@ void GradStore::add_fast(int group, int micro, const float* arrived) {
 void GradStore::add_last(int group, const float* arrived) {
   float* const sum = kept(group);
   const std::int64_t count = layout_.at(group).map.slice().count();
+  const core::TraceScope scope(kAddAndSquares, {count, 12 * count});
   SquareSum squares(sum);
   for (std::int64_t at = 0; at < count; at += kPart) {
     const std::int64_t here = std::min(kPart, count - at);

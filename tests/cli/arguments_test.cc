@@ -219,6 +219,28 @@ TEST(Arguments, OutputFlagsReachTheirOptions) {
   EXPECT_EQ(parse({"--resume=never"}).options.resume, checkpoint::Resume::kNever);
 }
 
+TEST(Arguments, TraceFlagsReachTheirOptions) {
+  const auto steps_of = [](const char* words) {
+    const engine::TraceSteps steps =
+        parse({"--trace=t.json", "--trace_steps", words}).options.trace_steps;
+    return core::concat(steps.first, " to ", steps.last);
+  };
+  EXPECT_EQ(parse({}).options.trace, "");
+  EXPECT_EQ(parse({"--trace", "t.json"}).options.trace, "t.json");
+  EXPECT_EQ(parse({"--trace", "t.json"}).options.trace_steps.first, 3);
+  EXPECT_EQ(parse({"--trace", "t.json"}).options.trace_steps.last, 5);
+  EXPECT_EQ(steps_of("7"), "7 to 7");
+  EXPECT_EQ(steps_of("10-12"), "10 to 12");
+  for (const char* const bad : {"", "0-2", "a", "3-", "-3", "1-2-3", "1.5", "3 - 4"}) {
+    EXPECT_TRUE(holds(refusal({"--trace=t.json", core::concat("--trace_steps=", bad)}),
+                      "--trace_steps must be two step numbers"))
+        << bad;
+  }
+  EXPECT_TRUE(holds(refusal({"--trace=t.json", "--trace_steps=5-3"}), "must not end before"));
+  EXPECT_TRUE(holds(refusal({"--trace_steps=3-5"}), "--trace_steps belongs to --trace"));
+  EXPECT_TRUE(holds(refusal({"--trace="}), "--trace must name a file"));
+}
+
 TEST(Arguments, RankFlagsAreKeptForTheLauncher) {
   const Command command = parse({"--rank", "1", "--world_size", "2", "--local_rank=0"});
   EXPECT_EQ(command.rank, "1");

@@ -8,6 +8,7 @@
 
 #include "comm/solo.h"
 #include "comm/thread_world.h"
+#include "comm/traced_communicator.h"
 #include "tests/comm/collective_cases.h"
 
 namespace fm::comm {
@@ -23,7 +24,58 @@ TEST_P(ThreadWorld, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
 TEST_P(ThreadWorld, SharedMemoryMovesTheSame) {
   EXPECT_NO_THROW(run_ranks(GetParam(), run_collective_cases, 20'000, Between::kSharedMemory));
 }
+TEST_P(ThreadWorld, ATracedOneMovesTheSame) {
+  EXPECT_NO_THROW(run_ranks(
+      GetParam(),
+      [](Communicator& world) {
+        core::TraceRecorder recorder(1U << 16);
+        const core::Recording recording(&recorder);
+        run_collective_cases(*traced(world));
+        EXPECT_GT(recorder.events().size(), 0U);
+      },
+      20'000, Between::kSharedMemory));
+}
 INSTANTIATE_TEST_SUITE_P(Sizes, ThreadWorld, testing::Values(1, 2, 3, 4, 5, 8));
+
+// "all_reduce 24 of 2;", collectives only.
+std::string collectives_of(const core::TraceRecorder& recorder) {
+  std::string out;
+  for (const core::TraceEvent& event : recorder.events()) {
+    if (event.form->kind != core::TraceKind::kCollective) continue;
+    out += core::concat(event.form->name, ' ', event.values[0], " of ", event.values[1], ';');
+  }
+  return out;
+}
+
+// The whole buffer's bytes, of groups that were split off too; one event per verb, whether posting
+// did all the work (a group of one) or the wait did.
+TEST(Traced, EveryVerbIsOneEventWithTheBytesOfItsWholeBuffer) {
+  run_ranks(2, [](Communicator& inner) {
+    const auto world = traced(inner);
+    std::vector<double> values(6);
+    const Span three{values.data(), core::Elements(3), core::DType::kF64};
+    const Span six{values.data(), core::Elements(6), core::DType::kF64};
+    const int own[] = {world->rank()};
+    const auto alone = world->split(own);
+    core::TraceRecorder recorder(64);
+    {
+      const core::Recording recording(&recorder);
+      world->all_reduce(three).wait();
+      world->reduce_scatter(six, three).wait();
+      world
+          ->all_gather(Span{&values[static_cast<std::size_t>(3 * world->rank())], core::Elements(3),
+                            core::DType::kF64},
+                       six)
+          .wait();
+      alone->all_reduce(three).wait();
+      world->barrier().wait();
+    }
+    world->barrier().wait();
+    EXPECT_EQ(collectives_of(recorder),
+              "all_reduce 24 of 2;reduce_scatter 48 of 2;all_gather 48 of 2;all_reduce 24 of 1;"
+              "barrier 0 of 2;");
+  });
+}
 
 TEST(Solo, EveryVerbMovesWhatItSays) {
   const auto solo = make_solo();

@@ -1,0 +1,27 @@
+#include "engine/run_log.h"
+
+#include <gtest/gtest.h>
+
+namespace fm::engine {
+namespace {
+
+TEST(StepLineText, EndsWithTheSplitOfTheStepsTime) {
+  StepLine line;
+  line.step = 2;
+  line.last_step = 9;
+  line.loss = 1.5;
+  line.tokens = 1000;
+  line.step_time_s = 0.2;
+  line.flops = 1e9;
+  line.phases.add(core::Phase::kForward, 60.0);   // of 200 ms: 30 %
+  line.phases.add(core::Phase::kBackward, 99.2);  // 49.6 %
+  line.phases.add(core::Phase::kGather, 0.8);     // 0.4 %: rounds to nothing
+  line.phases.add(core::Phase::kOptimizer, 1.2);  // 0.6 %
+  const std::string text = text_of(line);
+  EXPECT_EQ(text.substr(0, 45), "step 2/9 loss 1.5000 lr 0.00e+00 grad_norm 0 ");
+  EXPECT_NE(text.find(" tokens/s 5,000 "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(" mem 0 B | forward 30% backward 50% optimizer 1%")) << text;
+}
+
+}  // namespace
+}  // namespace fm::engine
