@@ -33,6 +33,20 @@ function(fm_library name)
   target_link_libraries(${name} PUBLIC fm_flags ${ARG_LINKS})
 endfunction()
 
+# fm_late_library(name USED_BY a library SOURCES a.cc LINKS libraries): loaded by core/late_library
+# when it is needed. It shares no object with the program, only the layout of what is passed.
+set(FM_LATE_FOLDER ${PROJECT_BINARY_DIR}/late)
+set(CMAKE_BUILD_RPATH ${FM_LATE_FOLDER})
+function(fm_late_library name)
+  cmake_parse_arguments(ARG "" "USED_BY" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} MODULE ${ARG_SOURCES} ${PROJECT_SOURCE_DIR}/core/check.cc)
+  target_link_libraries(${name} PRIVATE fm_flags ${ARG_LINKS})
+  set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${FM_LATE_FOLDER}
+                                           INSTALL_RPATH "$ORIGIN")
+  install(TARGETS ${name} LIBRARY DESTINATION lib)
+  add_dependencies(${ARG_USED_BY} ${name})
+endfunction()
+
 # fm_test(name SOURCES x_test.cc LINKS libraries LABELS unit) registers one ctest test.
 function(fm_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})

@@ -22,6 +22,7 @@ struct MpiWorld {
 
 struct JoinOptions {
   int rendezvous_ms = 120'000;  // limit of the meeting, MPI_Init included
+  bool one_host = false;        // all ranks run on this host: no fabric is looked for
   // Told, on a thread of its own, that MPI does not return: one complete line for stderr. The
   // process must end: what waits inside of MPI cannot be called back.
   std::function<void(const std::string& line)> on_late;

@@ -1,4 +1,4 @@
-// The only file that names c10d.
+// The only file that names c10d; a library of its own, loaded when ranks meet over TCP.
 #include <c10/util/Flags.h>
 
 #include <chrono>
@@ -74,8 +74,9 @@ class TorchStore : public MeetingStore {
 
 }  // namespace
 
-std::unique_ptr<MeetingStore> open_torch_store(const StoreOptions& options) {
-  return std::make_unique<TorchStore>(options);
+// What comm/tcp_store_late.cc looks for.
+extern "C" MeetingStore* fm_open_torch_store(const StoreOptions& options) {
+  return new TorchStore(options);
 }
 
 }  // namespace fm::comm

@@ -64,7 +64,9 @@ std::unique_ptr<PeerCommunicator> connect_mpi(const LaunchInfo& launch,
     options.on_peer_lost({.world_rank = launch.world_rank, .exit_code = code, .message = line});
   };
   MpiWorld mpi = join_mpi(launch.world_rank, launch.world_size,
-                          {.rendezvous_ms = options.rendezvous_ms, .on_late = give_up});
+                          {.rendezvous_ms = options.rendezvous_ms,
+                           .one_host = launch.local_size == launch.world_size,
+                           .on_late = give_up});
   membership().mpi = true;
   warn_of_strangers(mpi.refused);
   begin_watch(launch, options, mpi.roster, std::move(mpi.watch));

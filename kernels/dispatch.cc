@@ -27,6 +27,7 @@ constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
 constexpr TraceForm kCrossEntropyLoss = of_rows("cross_entropy_loss");
 constexpr TraceForm kEmbedding = of_rows("embedding");
 constexpr TraceForm kEmbeddingBackward = of_rows("embedding_backward");
+constexpr TraceForm kNormals = of_elements("normals");
 constexpr TraceForm kRmsnormRstd = of_rows("rmsnorm_rstd");
 constexpr TraceForm kRmsnormApply = of_rows("rmsnorm_apply");
 constexpr TraceForm kRmsnormBackward = of_rows("rmsnorm_backward");
@@ -120,6 +121,12 @@ void embedding_backward(std::span<const std::int32_t> tokens, const float* dout,
                         float* dtable) {
   const TraceScope scope(kEmbeddingBackward, rows(std::ssize(tokens), width, 3));
   chosen_variant().embedding_backward(tokens, dout, width, dtable);
+}
+
+std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,
+                     float* out) {
+  const TraceScope scope(kNormals, elements(kNormalsPerBlock * blocks, 1));
+  return chosen_variant().normals(stream, first_block, blocks, out);
 }
 
 void rmsnorm_rstd(RowShape shape, const float* x, double eps, float* rstd) {

@@ -11,6 +11,7 @@
 #include "kernels/attention.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
+#include "kernels/normals.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
 #include "kernels/sgd.h"
@@ -31,6 +32,7 @@ struct Variant {
   decltype(&kernels::cross_entropy_loss) cross_entropy_loss = nullptr;
   decltype(&kernels::embedding) embedding = nullptr;
   decltype(&kernels::embedding_backward) embedding_backward = nullptr;
+  decltype(&kernels::normals) normals = nullptr;
   decltype(&kernels::rmsnorm_rstd) rmsnorm_rstd = nullptr;
   decltype(&kernels::rmsnorm_apply) rmsnorm_apply = nullptr;
   decltype(&kernels::rmsnorm_backward) rmsnorm_backward = nullptr;

@@ -14,6 +14,7 @@ extern decltype(kernels::cross_entropy) cross_entropy;
 extern decltype(kernels::cross_entropy_loss) cross_entropy_loss;
 extern decltype(kernels::embedding) embedding;
 extern decltype(kernels::embedding_backward) embedding_backward;
+extern decltype(kernels::normals) normals;
 extern decltype(kernels::rmsnorm_rstd) rmsnorm_rstd;
 extern decltype(kernels::rmsnorm_apply) rmsnorm_apply;
 extern decltype(kernels::rmsnorm_backward) rmsnorm_backward;
@@ -37,6 +38,7 @@ constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .cross_entropy_loss = cross_entropy_loss,
                                     .embedding = embedding,
                                     .embedding_backward = embedding_backward,
+                                    .normals = normals,
                                     .rmsnorm_rstd = rmsnorm_rstd,
                                     .rmsnorm_apply = rmsnorm_apply,
                                     .rmsnorm_backward = rmsnorm_backward,

@@ -1,6 +1,7 @@
 #include "model/attention.h"
 
 #include "core/trace_recorder.h"
+#include "kernels/gemm.h"
 #include "model/attention_kinds.h"
 
 namespace fm::model {
@@ -30,7 +31,8 @@ void attention_forward(const AttentionShape& shape, const AttentionForward& at,
   const TraceScope scope(kForward, work_of(shape, 2));
   switch (shape.kind) {
     case AttentionKind::kOwn: return own_attention_forward(shape, at, scratch);
-    case AttentionKind::kTorch: return torch_attention_forward(shape, at);
+    case AttentionKind::kTorch:
+      return torch_attention().forward(shape, at, kernels::kernel_threads());
   }
 }
 
@@ -39,7 +41,8 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward& at
   const TraceScope scope(kBackward, work_of(shape, 5));
   switch (shape.kind) {
     case AttentionKind::kOwn: return own_attention_backward(shape, at, scratch);
-    case AttentionKind::kTorch: return torch_attention_backward(shape, at);
+    case AttentionKind::kTorch:
+      return torch_attention().backward(shape, at, kernels::kernel_threads());
   }
 }
 
@@ -54,7 +57,7 @@ AttentionScratch attention_scratch(const AttentionShape& shape) {
 std::string attention_library(AttentionKind kind) {
   switch (kind) {
     case AttentionKind::kOwn: break;
-    case AttentionKind::kTorch: return torch_attention_library();
+    case AttentionKind::kTorch: return torch_attention().library();
   }
   return "own";
 }

@@ -11,9 +11,13 @@ void own_attention_forward(const AttentionShape& shape, const AttentionForward& 
 void own_attention_backward(const AttentionShape& shape, const AttentionBackward& at,
                             core::Arena& scratch);
 
-// Allocates what it needs.
-void torch_attention_forward(const AttentionShape& shape, const AttentionForward& at);
-void torch_attention_backward(const AttentionShape& shape, const AttentionBackward& at);
-std::string torch_attention_library();
+// What the library around model/attention_torch.cc gives. Both allocate what they need.
+struct TorchAttention {
+  void (*forward)(const AttentionShape& shape, const AttentionForward& at, int threads) = nullptr;
+  void (*backward)(const AttentionShape& shape, const AttentionBackward& at, int threads) = nullptr;
+  std::string (*library)() = nullptr;
+};
+// Loads it at the first call.
+const TorchAttention& torch_attention();
 
 }  // namespace fm::model

@@ -1,5 +1,5 @@
 // Attention by LibTorch's CPU flash kernels, to compare ours with. The one file of this folder that
-// sees ATen.
+// sees ATen; a library of its own, loaded when it is asked for.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
@@ -10,15 +10,13 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/headeronly/version.h>
 
-#include "kernels/gemm.h"
 #include "model/attention_kinds.h"
 
 namespace fm::model {
 namespace {
 
 // LibTorch sets the thread count of a thread that it meets for the first time to its own default.
-void agree_on_threads() {
-  const int threads = kernels::kernel_threads();
+void agree_on_threads(int threads) {
   if (at::get_num_threads() != threads) at::set_num_threads(threads);
 }
 
@@ -69,10 +67,8 @@ class RowViews {
   std::int64_t head_dim_;
 };
 
-}  // namespace
-
-void torch_attention_forward(const AttentionShape& shape, const AttentionForward& at) {
-  agree_on_threads();
+void forward(const AttentionShape& shape, const AttentionForward& at, int threads) {
+  agree_on_threads(threads);
   const c10::InferenceMode no_autograd;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {
     const RowViews views(shape, row);
@@ -83,8 +79,8 @@ void torch_attention_forward(const AttentionShape& shape, const AttentionForward
   }
 }
 
-void torch_attention_backward(const AttentionShape& shape, const AttentionBackward& at) {
-  agree_on_threads();
+void backward(const AttentionShape& shape, const AttentionBackward& at, int threads) {
+  agree_on_threads(threads);
   const c10::InferenceMode no_autograd;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {
     const RowViews views(shape, row);
@@ -100,8 +96,13 @@ void torch_attention_backward(const AttentionShape& shape, const AttentionBackwa
   }
 }
 
-std::string torch_attention_library() {
-  return "LibTorch " TORCH_VERSION " (" + at::get_cpu_capability() + ")";
-}
+std::string library() { return "LibTorch " TORCH_VERSION " (" + at::get_cpu_capability() + ")"; }
+
+constexpr TorchAttention kAttention = {forward, backward, library};
+
+}  // namespace
+
+// What model/attention_late.cc looks for.
+extern "C" const TorchAttention* fm_torch_attention() { return &kAttention; }
 
 }  // namespace fm::model

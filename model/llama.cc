@@ -1,9 +1,11 @@
 #include "model/llama.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "core/philox.h"
+#include "kernels/normals.h"
 #include "model/embedding_unit.h"
 #include "model/llama_block.h"
 #include "model/llama_head.h"
@@ -11,18 +13,19 @@
 namespace fm::model {
 namespace {
 
-constexpr std::int64_t kPerBlock = 4;  // normals out of one Philox block
+using kernels::kNormalsPerBlock;
 
-// Four independent standard normals (Box and Muller, 1958).
-std::array<double, kPerBlock> normals(const core::PhiloxBlock& bits) {
-  std::array<double, kPerBlock> out{};
-  for (std::size_t pair = 0; pair < kPerBlock; pair += 2) {
-    const double radius = std::sqrt(-2.0 * std::log(double{core::uniform_of(bits[pair])}));
-    const double angle = 2.0 * std::numbers::pi * double{core::uniform_of(bits[pair + 1])};
-    out[pair] = radius * std::cos(angle);
-    out[pair + 1] = radius * std::sin(angle);
-  }
-  return out;
+// Normal number `element` of a stream by the libm of this machine, what kernels::normals agrees
+// with where it says anything.
+float exact_normal(const kernels::NormalStream& stream, std::int64_t element) {
+  const core::PhiloxBlock words =
+      core::philox(stream.key, static_cast<std::uint64_t>(element / kNormalsPerBlock));
+  const auto number = static_cast<std::size_t>(element % kNormalsPerBlock);
+  const std::size_t pair = number / 2 * 2;
+  const double radius = std::sqrt(-2.0 * std::log(double{core::uniform_of(words[pair])}));
+  const double angle = 2.0 * std::numbers::pi * double{core::uniform_of(words[pair + 1])};
+  const double turned = radius * (number == pair ? std::cos(angle) : std::sin(angle));
+  return static_cast<float>(turned * stream.scale);
 }
 
 }  // namespace
@@ -48,17 +51,28 @@ void init_parameter(const core::ParamEntry& entry, std::uint64_t seed, double in
     std::fill(out.begin(), out.end(), 1.0F);
     return;
   }
-  const std::uint64_t key = core::stream_key(seed, entry.name);
-  std::int64_t block = -1;
-  std::array<double, kPerBlock> values{};
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::int64_t element = first.count() + static_cast<std::int64_t>(i);
-    if (element / kPerBlock != block) {
-      block = element / kPerBlock;
-      values = normals(core::philox(key, static_cast<std::uint64_t>(block)));
+  const kernels::NormalStream stream{core::stream_key(seed, entry.name), initializer_range};
+  const std::int64_t end = first.count() + std::ssize(out);
+  const auto at = [&](std::int64_t element) -> float& {
+    return out[static_cast<std::size_t>(element - first.count())];
+  };
+  // Whole Philox blocks in parts that stay in the cache, single numbers before and behind.
+  constexpr std::int64_t kPart = 4096;
+  std::int64_t element = first.count();
+  while (element < end) {
+    const std::int64_t blocks = std::min(end - element, kPart) / kNormalsPerBlock;
+    if (element % kNormalsPerBlock != 0 || blocks == 0) {
+      at(element) = exact_normal(stream, element);
+      ++element;
+      continue;
     }
-    const double value = values[static_cast<std::size_t>(element % kPerBlock)];
-    out[i] = static_cast<float>(value * initializer_range);
+    const auto block = static_cast<std::uint64_t>(element / kNormalsPerBlock);
+    const std::int64_t last = element + blocks * kNormalsPerBlock;
+    const bool doubts = kernels::normals(stream, block, blocks, &at(element)) > 0;
+    for (; doubts && element < last; ++element) {
+      if (std::isnan(at(element))) at(element) = exact_normal(stream, element);
+    }
+    element = last;
   }
 }
 

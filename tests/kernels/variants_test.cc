@@ -65,6 +65,14 @@ class Variants : public testing::TestWithParam<std::int64_t> {
   }
 };
 
+TEST_P(Variants, Normals) {
+  expect_as_baseline([&](const Variant& variant) {
+    Floats out(static_cast<std::size_t>(kNormalsPerBlock * size()));
+    variant.normals({0x123456789ABCDEFU, 0.02}, 0xFFFFFFFEU, size(), out.data());
+    return out;
+  });
+}
+
 TEST_P(Variants, AddAndTreeAdd) {
   expect_as_baseline([&](const Variant& variant) {
     Floats into = values(size(), 1);
