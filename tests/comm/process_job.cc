@@ -84,7 +84,8 @@ std::string name_of(Starter starter) {
   return "?";
 }
 
-ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string>& arguments)
+ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string>& arguments,
+                       const std::vector<std::string>& variables)
     : starter_(starter), ranks_(ranks) {
   std::string pattern = (std::filesystem::temp_directory_path() / "fm_comm_XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder for outputs");
@@ -118,7 +119,10 @@ ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string
       break;
   }
   command.insert(command.begin(), launcher.begin(), launcher.end());
-  start(command, {folder, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  std::vector<std::string> settings = {folder, "OMPI_ALLOW_RUN_AS_ROOT=1",
+                                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
+  settings.insert(settings.end(), variables.begin(), variables.end());
+  start(command, settings);
 }
 
 ProcessJob::~ProcessJob() {

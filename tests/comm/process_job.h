@@ -15,7 +15,9 @@ std::string name_of(Starter starter);
 // Lifetime:  the destructor kills what is still alive and removes the folder of outputs.
 class ProcessJob {
  public:
-  ProcessJob(Starter starter, int ranks, const std::vector<std::string>& arguments);
+  // `variables`: NAME=value, for a launcher and its ranks.
+  ProcessJob(Starter starter, int ranks, const std::vector<std::string>& arguments,
+             const std::vector<std::string>& variables = {});
   ~ProcessJob();
   ProcessJob(const ProcessJob&) = delete;
   ProcessJob& operator=(const ProcessJob&) = delete;

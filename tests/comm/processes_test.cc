@@ -186,28 +186,17 @@ TEST_P(Ended, RanksThatPartAtDifferentTimesAreNotReportedDead) {
 INSTANTIATE_TEST_SUITE_P(All, Ended, testing::Values(Starter::kByHand, Starter::kMpirun),
                          [](const auto& starter) { return name_of(starter.param); });
 
-// What the processes that a test starts inherit.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
-
 // OpenMPI tells which of its layers it looks at: "cm" asks every fabric.
 TEST(Meeting, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {
-  const Variable telling("OMPI_MCA_pml_base_verbose", "10");
-  const auto looked_at = [](const char* layer) {
-    ProcessJob job(Starter::kMpirun, 2, {"cases", "memory"});
+  const auto looked_at = [](const char* layer, std::vector<std::string> variables) {
+    variables.emplace_back("OMPI_MCA_pml_base_verbose=10");
+    ProcessJob job(Starter::kMpirun, 2, {"cases", "memory"}, variables);
     EXPECT_TRUE(job.wait(60'000)) << job.output();
     return occurrences(job.output(), core::concat("found loaded component ", layer)) > 0;
   };
-  EXPECT_TRUE(looked_at("ob1"));
-  EXPECT_FALSE(looked_at("cm"));
-  const Variable chosen("OMPI_MCA_pml", "^ucx");
-  EXPECT_TRUE(looked_at("cm"));
+  EXPECT_TRUE(looked_at("ob1", {}));
+  EXPECT_FALSE(looked_at("cm", {}));
+  EXPECT_TRUE(looked_at("cm", {"OMPI_MCA_pml=^ucx"}));
 }
 
 TEST(Meeting, TheRanksThatDoNotComeAreNamed) {
