@@ -132,9 +132,12 @@ class Trainer {
     core::fault({"step.pre", state_.world.rank(), request.step});
     const StepResult result = compute(request);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    const core::PhaseClock phases = clock_;  // to explain a skip is no part of the step
     if (result.skipped) explain_skip(request, result);
     advance(result);
-    log_.step(line_of(request, result, spent.count()));
+    StepLine line = line_of(request, result, spent.count());
+    line.phases = phases;
+    log_.step(line);
     core::fault({"step.post", state_.world.rank(), request.step});
     FM_MACHINE_CHECK(
         progress_.consecutive_skips < options_.max_consecutive_skips, ExitCode::kNumericLimit,
@@ -197,7 +200,6 @@ class Trainer {
     line.flops = plan_.flops_per_step();
     line.skipped = result.skipped;
     line.mem_peak = peak_resident();
-    line.phases = clock_;
     const bool due = options_.eval_steps > 0 && progress_.step % options_.eval_steps == 0;
     if (evaluation_ && (due || progress_.step == options_.train_steps)) {
       line.eval_loss = evaluation_->run();

@@ -57,7 +57,11 @@ std::map<int, MetricsLine> TrainerCase::metrics(const TrainOptions& options) {
             .grad_norm = std::nullopt,
             .skipped = json.value("skipped", false),
             .eval_loss = json.value("eval_loss", std::nan("")),
-            .perplexity = json.value("perplexity", std::nan(""))};
+            .perplexity = json.value("perplexity", std::nan("")),
+            .step_time_ms = 1e3 * json.value("step_time", std::nan("")),
+            .phases_ms = 0.0};
+    const auto phases = json.value("phases", std::map<std::string, double>());
+    for (const auto& [phase, ms] : phases) line.phases_ms += ms;
     const auto norm = json.find("grad_norm");
     if (norm != json.end() && norm->is_number()) line.grad_norm = norm->get<double>();
   }

@@ -25,6 +25,8 @@ struct MetricsLine {
   bool skipped = false;
   double eval_loss = 0.0;
   double perplexity = 0.0;
+  double step_time_ms = 0.0;
+  double phases_ms = 0.0;  // sum
 };
 
 class TrainerCase : public testing::Test {
