@@ -14,8 +14,7 @@
 #include "kernels/amx_strips.h"
 #include "kernels/gemm_libraries.h"
 
-namespace fm::kernels {
-namespace amx {
+namespace fm::kernels::amx {
 namespace {
 
 constexpr std::int64_t kDepth = 512;             // terms of a block
@@ -255,7 +254,9 @@ void run_product(const GemmShape& shape, const Source& left, const Source& right
 }
 
 }  // namespace
-}  // namespace amx
+}  // namespace fm::kernels::amx
+
+namespace fm::kernels {
 
 void amx_gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c) {
   const amx::Source left{a.data, a.stride, a.form == Form::kAsIs};
