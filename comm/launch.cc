@@ -59,6 +59,7 @@ LaunchInfo from_variables(const Environment& environment) {
                 launch.master_port, ")");
   launch.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.restart_count = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
+  launch.host_label = environment("FME_HOST").value_or("");
   launch.decision =
       core::concat("rank ", launch.world_rank, " of ", launch.world_size, ", from ",
                    elastic ? "torchrun (TORCHELASTIC_RUN_ID is set)"
@@ -76,6 +77,7 @@ LaunchInfo from_openmpi(const Environment& environment) {
   launch.local_rank = number_or(environment, {"OMPI_COMM_WORLD_LOCAL_RANK"}, 0);
   launch.local_size = number_or(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE"}, launch.local_rank + 1);
   launch.restart_count = "0";
+  launch.host_label = environment("FME_HOST").value_or("");
   check_ranks(launch, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   for (const char* const name : {"RANK", "WORLD_SIZE"}) {
     const auto stale = environment(name);

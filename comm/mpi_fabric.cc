@@ -145,8 +145,10 @@ class MpiFabric : public Fabric {
     return post(data, message, MpiTransfer::Direction::kReceive);
   }
 
-  // Operation::advance() asks MPI; here a rank only steps aside for others of its core.
+  // Operation::advance() asks MPI; here a rank only steps aside for others of its core. With no
+  // message under way nobody asks, but MPI may still hold some that it said were sent.
   void progress(int limit_ms) override {
+    if (limit_ms == 0) turn();
     if (++looks_ < kLooksBeforeSleep || limit_ms == 0) {
       sched_yield();
     } else {
@@ -162,6 +164,10 @@ class MpiFabric : public Fabric {
   }
 
  private:
+  void turn() const {
+    int there = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, groups_.at(0).comm, &there, MPI_STATUS_IGNORE);
+  }
   std::unique_ptr<Transfer> post(void* data, const Message& message,
                                  MpiTransfer::Direction direction) {
     looks_ = 0;

@@ -52,6 +52,11 @@ class PeerCommunicator : public Communicator {
   }
   std::unique_ptr<PeerCommunicator> split_peers(std::span<const int> members);
 
+  // The address of the group's next collective, for who builds one of own messages: all members do.
+  Message collective(Verb verb);
+  // The same message, to or from a member.
+  Message message_to(int peer, Message shape) const;
+
   const std::shared_ptr<Progress>& progress() const { return progress_; }
   const Group& group() const { return group_; }
   // Ends describe().
@@ -64,9 +69,7 @@ class PeerCommunicator : public Communicator {
   // Posts, for each other rank, a receive of into(peer) and a send of from(peer).
   template <class From, class Into>
   void exchange(Operation& operation, const Message& shape, const From& from, const Into& into);
-  Message message_to(int peer, Message shape) const;
   void meet(const Group& child);
-  Message collective(Verb verb);
 
   std::shared_ptr<Progress> progress_;
   Group group_;

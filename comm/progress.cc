@@ -19,22 +19,31 @@ constexpr auto kSpin = std::chrono::microseconds(50);  // a peer in step comes s
 }  // namespace
 
 void StagingPool::Free::operator()(std::byte* data) const noexcept {
+  if (source != nullptr) return source->release(data, bytes);
   ::operator delete(data, kAlignment);
+}
+
+std::unique_ptr<std::byte, StagingPool::Free> StagingPool::make(core::Bytes bytes) const {
+  const auto count = static_cast<std::size_t>(bytes.count());
+  void* const data =
+      source_ == nullptr ? ::operator new(count, kAlignment) : source_->allocate(bytes);
+  FM_MACHINE_CHECK(data != nullptr, core::ExitCode::kOutOfMemory,
+                   "messages between ranks of one host must fit in shared memory; free memory or "
+                   "pass --shm false (asked ",
+                   bytes.count(), " bytes)");
+  return std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(data), Free{source_, bytes});
 }
 
 std::byte* StagingPool::take(core::Bytes bytes) {
   auto free_block = blocks_.end();
   for (auto at = blocks_.begin(); at != blocks_.end(); ++at) {
     if (at->lent) continue;
-    if (free_block == blocks_.end() || at->bytes > free_block->bytes) free_block = at;
+    if (free_block == blocks_.end() || at->bytes() > free_block->bytes()) free_block = at;
   }
   if (free_block == blocks_.end()) free_block = blocks_.insert(blocks_.end(), Block{});
-  if (free_block->bytes < bytes) {
+  if (free_block->bytes() < bytes) {
     free_block->data.reset();
-    free_block->bytes = core::Bytes(0);
-    const auto count = static_cast<std::size_t>(bytes.count());
-    free_block->data.reset(static_cast<std::byte*>(::operator new(count, kAlignment)));
-    free_block->bytes = bytes;
+    free_block->data = make(bytes);
   }
   free_block->lent = true;
   return free_block->data.get();
@@ -61,7 +70,7 @@ std::string Posted::peer_name(int world_rank) const {
 
 bool Progress::advance_all() {
   bool moved = false;
-  // A step may finish operations, never start one, so indices stay valid.
+  // What an operation posts or ends while it advances stands behind it, so indices stay valid.
   for (std::size_t i = 0; i < running_.size(); ++i) moved = running_[i]->advance() || moved;
   std::erase_if(running_, [](const Posted* operation) { return operation->finished(); });
   return moved;
@@ -85,13 +94,21 @@ void Progress::nap(int limit_ms) {
   bool fabric = bell_ == nullptr;
   bool memory = false;
   for (const Posted* at : running_) {
-    (at->by() == Posted::By::kFabric ? fabric : memory) = true;
+    fabric = fabric || at->by() == Posted::By::kFabric;
+    memory = memory || at->by() == Posted::By::kMemory;
   }
   if (fabric) return fabric_->progress(memory ? std::min(limit_ms, kNapBesideMemoryMs) : limit_ms);
   bell_->listen();
   if (!advance_all()) bell_->sleep(limit_ms);  // what came before listening was seen here
   bell_->stop_listening();
   fabric_->progress(0);  // a world that is being torn down says so here
+}
+
+void Progress::look_around() const {
+  for (const Posted* at : running_) {
+    if (at->by() != Posted::By::kFabric) continue;
+    if (const auto missing = at->missing()) fabric_->look_into(*missing);
+  }
 }
 
 void Progress::wait(Posted& operation) {
@@ -124,8 +141,7 @@ void Progress::wait(Posted& operation) {
     nap(static_cast<int>(std::min<std::int64_t>(left, kNapMs)));
     if (now < next_look) continue;
     next_look = now + kLookEvery;
-    if (operation.by() == Posted::By::kMemory) continue;
-    if (const auto missing = operation.missing()) fabric_->look_into(*missing);
+    look_around();
   }
 }
 

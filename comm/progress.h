@@ -19,21 +19,31 @@ namespace fm::comm {
 //
 // Invariant: a block is lent to one operation at a time; blocks grow and are never given back.
 // Thread:    one thread per rank.
-// Lifetime:  outlives its leases (operations hold the communicator's pool by shared_ptr).
+// Lifetime:  outlives its leases (operations hold the communicator's pool by shared_ptr), not its
+//            source.
 class StagingPool {
  public:
+  explicit StagingPool(core::MemorySource* source = nullptr)  // null: the heap
+      : source_(source) {}
   std::byte* take(core::Bytes bytes);
   void give_back(const std::byte* data) noexcept;
 
  private:
   struct Free {
+    core::MemorySource* source;  // null: the heap
+    core::Bytes bytes;
     void operator()(std::byte* data) const noexcept;
   };
   struct Block {
     std::unique_ptr<std::byte, Free> data;
-    core::Bytes bytes;
     bool lent = false;
+    core::Bytes bytes() const {
+      return data == nullptr ? core::Bytes(0) : data.get_deleter().bytes;
+    }
   };
+  std::unique_ptr<std::byte, Free> make(core::Bytes bytes) const;
+
+  core::MemorySource* source_;
   std::vector<Block> blocks_;
 };
 
@@ -45,8 +55,9 @@ class Progress;
 // Lifetime:  waited for before it dies, unless an error is in flight.
 class Posted : public Pending::Work {
  public:
-  // What moves an operation: messages of the fabric, or memory that ranks share.
-  enum class By : std::uint8_t { kFabric, kMemory };
+  // What moves an operation: messages of the fabric, memory that ranks share, or other operations
+  // that it posts.
+  enum class By : std::uint8_t { kFabric, kMemory, kParts };
 
   Posted(std::shared_ptr<Progress> progress, By by);
   ~Posted() override;
@@ -89,6 +100,7 @@ class Progress {
  private:
   bool advance_all();
   void nap(int limit_ms);
+  void look_around() const;
   void throw_hang(const Posted& operation) const;
 
   std::unique_ptr<Fabric> fabric_;

@@ -1,6 +1,5 @@
 #include "comm/shm_communicator.h"
 
-#include <numeric>
 #include <utility>
 
 #include "comm/shm_operation.h"
@@ -123,17 +122,10 @@ class ShmCommunicator : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> share_memory(std::unique_ptr<PeerCommunicator> wire) {
-  ShmMeeting meeting = meet_on_host(*wire);
-  if (meeting.host == nullptr) {
-    wire->set_note("no shared memory: " + meeting.reason);
-    return wire;
-  }
-  wire->progress()->listen(meeting.host->make_bell());
-  std::vector<int> members(static_cast<std::size_t>(wire->size()));
-  std::iota(members.begin(), members.end(), 0);
-  return std::make_unique<ShmCommunicator>(std::move(wire), std::move(meeting.host),
-                                           std::move(members));
+std::unique_ptr<Communicator> make_shm_communicator(std::unique_ptr<PeerCommunicator> wire,
+                                                    std::shared_ptr<ShmHost> host,
+                                                    std::vector<int> host_ranks) {
+  return std::make_unique<ShmCommunicator>(std::move(wire), std::move(host), std::move(host_ranks));
 }
 
 }  // namespace fm::comm

@@ -12,13 +12,17 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "comm/peer_communicator.h"
+#include "comm/shm_host.h"
 
 namespace fm::comm {
 
-// Collective. Where ranks cannot share memory: `wire` itself, which says why in describe().
-// Otherwise a communicator over shared memory that keeps `wire` for what is set up.
-std::unique_ptr<Communicator> share_memory(std::unique_ptr<PeerCommunicator> wire);
+// Collective over `wire`, whose members all run on this host; host_ranks: theirs, in rank order.
+// `wire` serves what is set up.
+std::unique_ptr<Communicator> make_shm_communicator(std::unique_ptr<PeerCommunicator> wire,
+                                                    std::shared_ptr<ShmHost> host,
+                                                    std::vector<int> host_ranks);
 
 }  // namespace fm::comm

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "core/check.h"
@@ -21,21 +22,26 @@ namespace {
 
 constexpr std::int64_t kAddressSpace = std::int64_t{1} << 46;  // for all regions of a process
 
-// What a rank tells about its memory.
-struct Card {
+// What a rank tells about where it runs. All of it is compared.
+struct Address {
   char kernel[40] = {};         // /proc/sys/kernel/random/boot_id
   std::uint64_t processes = 0;  // namespaces, by inode
   std::uint64_t network = 0;
+  char label[64] = {};
+
+  bool same_host(const Address& other) const {
+    return kernel[0] != 0 && std::memcmp(this, &other, sizeof(Address)) == 0;
+  }
+};
+static_assert(std::has_unique_object_representations_v<Address>);
+
+// What it tells about its memory.
+struct Card {
   std::int64_t length = 0;
   const std::shared_ptr<ShmRegion>* region =
       nullptr;  // valid in process `pid` only, in the meeting
   std::int32_t pid = 0;
   std::int32_t file = -1;
-
-  bool same_host(const Card& other) const {
-    return kernel[0] != 0 && std::memcmp(kernel, other.kernel, sizeof(kernel)) == 0 &&
-           processes == other.processes && network == other.network;
-  }
 };
 
 std::uint64_t inode_of(const char* path) {
@@ -43,16 +49,40 @@ std::uint64_t inode_of(const char* path) {
   return stat(path, &status) == 0 ? status.st_ino : 0;
 }
 
-Card own_card(const std::shared_ptr<ShmRegion>& region) {
-  Card card;
-  std::ifstream("/proc/sys/kernel/random/boot_id").getline(card.kernel, sizeof(card.kernel));
-  card.processes = inode_of("/proc/self/ns/pid");
-  card.network = inode_of("/proc/self/ns/net");
-  card.length = region->length().count();
-  card.region = &region;
-  card.pid = getpid();
-  card.file = region->file();
-  return card;
+Address own_address(const std::string& label) {
+  Address own;
+  std::ifstream("/proc/sys/kernel/random/boot_id").getline(own.kernel, sizeof(own.kernel));
+  own.processes = inode_of("/proc/self/ns/pid");
+  own.network = inode_of("/proc/self/ns/net");
+  FM_USER_CHECK(label.size() < sizeof(own.label), "FME_HOST must be a name of at most ",
+                sizeof(own.label) - 1, " characters; shorten it (FME_HOST=", label, ")");
+  label.copy(own.label, label.size());
+  return own;
+}
+
+template <class T>
+std::vector<T> tell_all(Communicator& world, const T& own) {
+  std::vector<T> all(static_cast<std::size_t>(world.size()));
+  const core::Elements bytes(sizeof(T));
+  world
+      .all_gather({&own, bytes, core::DType::kU8},
+                  {all.data(), bytes * world.size(), core::DType::kU8})
+      .wait();
+  return all;
+}
+
+HostLayout find_hosts(Communicator& world, const std::string& label) {
+  const std::vector<Address> addresses = tell_all(world, own_address(label));
+  std::vector<int> host_of;
+  for (const Address& address : addresses) {
+    const auto same = [&](const Address& other) { return other.same_host(address); };
+    // A rank that knows nothing about its kernel is alone.
+    const auto first = std::ranges::find_if(addresses, same);
+    const auto self = addresses.begin() + static_cast<std::ptrdiff_t>(host_of.size());
+    host_of.push_back(
+        static_cast<int>((first == addresses.end() ? self : first) - addresses.begin()));
+  }
+  return HostLayout(host_of);
 }
 
 core::Bytes region_length(int ranks) {
@@ -151,35 +181,39 @@ std::unique_ptr<Bell> ShmHost::make_bell() {
   return std::make_unique<FutexBell>(bell_of(host_rank_), may_spin);
 }
 
-ShmMeeting meet_on_host(Communicator& world) {
-  const auto region = std::make_shared<ShmRegion>(region_length(world.size()));
+ShmMeeting meet_on_hosts(Communicator& world, const std::string& label) {
+  ShmMeeting meeting;
+  meeting.layout = std::make_shared<const HostLayout>(find_hosts(world, label));
+  const HostLayout& layout = *meeting.layout;
+  if (world.size() > 1 && layout.hosts() == world.size()) {
+    meeting.reason = "every rank has a host to itself";
+    return meeting;
+  }
+  const std::vector<int>& mates = layout.members(layout.host_of(world.rank()));
+  const auto region = std::make_shared<ShmRegion>(region_length(static_cast<int>(mates.size())));
   void* const bell = region->allocate(core::Bytes(sizeof(BellWords)));  // the first block
   FM_MACHINE_CHECK(bell != nullptr, core::ExitCode::kOutOfMemory, "one page of shared memory must ",
                    "fit; free memory or pass --shm false (no values)");
   new (bell) BellWords;
-  const Card mine = own_card(region);
-  std::vector<Card> cards(static_cast<std::size_t>(world.size()));
-  const core::Elements bytes(sizeof(Card));
-  world
-      .all_gather({&mine, bytes, core::DType::kU8},
-                  {cards.data(), bytes * world.size(), core::DType::kU8})
-      .wait();
-  const bool one_host =
-      std::ranges::all_of(cards, [&](const Card& card) { return card.same_host(cards[0]); });
-  if (!one_host) return {nullptr, "ranks run on several hosts"};
-
+  const std::vector<Card> cards = tell_all<Card>(world, {.length = region->length().count(),
+                                                         .region = &region,
+                                                         .pid = getpid(),
+                                                         .file = region->file()});
   std::vector<ShmHost::Seat> seats;
   std::int64_t refused[2] = {0, join_fences() ? 0 : 1};
-  for (const Card& card : cards) {
-    seats.push_back(seat_of(card));
+  for (const int mate : mates) {
+    seats.push_back(seat_of(cards[static_cast<std::size_t>(mate)]));
     refused[0] += seats.back().base == nullptr ? 1 : 0;
   }
   world.all_reduce({refused, core::Elements(2), core::DType::kI64}).wait();
-  if (refused[0] > 0) return {nullptr, "the system does not let ranks open each other's memory"};
-  return {std::make_shared<ShmHost>(
-              region, world.rank(), std::move(seats),
-              refused[1] == 0 ? ShmHost::Fence::kSleeper : ShmHost::Fence::kEverybody),
-          ""};
+  if (refused[0] > 0) {
+    meeting.reason = "the system does not let ranks open each other's memory";
+    return meeting;
+  }
+  const auto fence = refused[1] == 0 ? ShmHost::Fence::kSleeper : ShmHost::Fence::kEverybody;
+  meeting.host =
+      std::make_shared<ShmHost>(region, layout.place_of(world.rank()), std::move(seats), fence);
+  return meeting;
 }
 
 }  // namespace fm::comm

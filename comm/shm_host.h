@@ -10,6 +10,7 @@
 
 #include "comm/bell.h"
 #include "comm/communicator.h"
+#include "comm/host_layout.h"
 #include "comm/shm_region.h"
 
 namespace fm::comm {
@@ -26,7 +27,8 @@ struct BellWords {
   alignas(128) std::atomic<std::uint32_t> listening = 0;
 };
 
-// Invariant: seats_[r] is where this process sees the region of host rank r.
+// Invariant: seats_[r] is where this process sees the region of host rank r, the r-th of the ranks
+//            of the world that run here.
 // Thread:    the rank's thread.
 // Lifetime:  outlives every buffer and communicator in it.
 class ShmHost {
@@ -66,12 +68,13 @@ class ShmHost {
 };
 
 struct ShmMeeting {
-  std::shared_ptr<ShmHost> host;  // null when ranks cannot share memory
-  std::string reason;             // then: why, the same words on every rank
+  std::shared_ptr<ShmHost> host;             // of this rank; null when ranks cannot share memory
+  std::string reason;                        // then: why, the same words on every rank
+  std::shared_ptr<const HostLayout> layout;  // of the world's ranks
 };
 
-// Collective over `world`: maps every rank's memory when all ranks run on one host (one kernel, one
-// process and one network namespace).
-ShmMeeting meet_on_host(Communicator& world);
+// Collective over `world`: finds who runs on one host (one kernel, one process and one network
+// namespace, the same `label`), and maps the memory of the ranks of this host.
+ShmMeeting meet_on_hosts(Communicator& world, const std::string& label);
 
 }  // namespace fm::comm

@@ -33,23 +33,23 @@ Place ShmStaging::publish(const ConstSpan& values) {
 }
 
 ShmCollective::ShmCollective(std::shared_ptr<Progress> progress, std::shared_ptr<ShmGroup> group,
-                             std::uint64_t sequence, const ShmCall& call)
+                             std::uint64_t sequence, ShmCall call)
     : Posted(std::move(progress), By::kMemory),
       group_(std::move(group)),
       sequence_(sequence),
-      call_(call),
+      call_(std::move(call)),
       staging_(group_->host()) {
   advance();
 }
 
-bool ShmCollective::inlined() const { return call_.send.bytes() <= kShmInline; }
+bool ShmCollective::inlined() const { return call_.bytes() <= kShmInline; }
 
 Message ShmCollective::message(int member) const {
   return {.group = group_->group().id,
           .sequence = sequence_,
           .peer = group_->world_rank(member),
           .verb = call_.verb,
-          .bytes = call_.send.bytes()};
+          .bytes = call_.bytes()};
 }
 
 std::optional<Message> ShmCollective::missing() const {
@@ -64,11 +64,12 @@ void ShmCollective::post() {
   entry.posting = {.verb = call_.verb,
                    .dtype = call_.send.dtype,
                    .root = call_.root,
-                   .bytes = call_.send.bytes(),
+                   .bytes = call_.bytes(),
                    .from = {}};
   if (inlined()) {
     copy_bytes(call_.send.data, entry.payload, call_.send.bytes());
-  } else if (call_.verb != Verb::kBroadcast || call_.root == group_->rank()) {
+  } else if (call_.verb != Verb::kBroadcast || call_.work != nullptr ||
+             call_.root == group_->rank()) {
     entry.posting.from = staging_.publish(call_.send);
   }
   entry.ticket.store(sequence_ + 1, std::memory_order_release);
@@ -78,7 +79,7 @@ void ShmCollective::post() {
 
 void ShmCollective::check_member(int member) const {
   const Posting& theirs = group_->entry(member, sequence_).posting;
-  if (theirs.verb == call_.verb && theirs.bytes == call_.send.bytes()) return;
+  if (theirs.verb == call_.verb && theirs.bytes == call_.bytes()) return;
   Message there = message(member);
   there.verb = theirs.verb;
   there.bytes = theirs.bytes;
@@ -92,6 +93,7 @@ void ShmCollective::work() {
     MemberWords::Entry& entry = group_->entry(member, sequence_);
     rows.push_back(inlined() ? entry.payload : group_->host().at(entry.posting.from));
   }
+  if (call_.work != nullptr) return call_.work(rows);
   const ShmWork work = {.verb = call_.verb,
                         .rank = group_->rank(),
                         .root = call_.root,
@@ -107,7 +109,8 @@ void ShmCollective::work() {
 }
 
 void ShmCollective::end() {
-  if (call_.verb == Verb::kAllReduce && staging_.data() != nullptr) {
+  const bool in_place = call_.verb == Verb::kAllReduce && call_.work == nullptr;
+  if (in_place && staging_.data() != nullptr) {
     copy_bytes(staging_.data(), call_.receive.data, call_.receive.bytes());
   }
   phase_ = Phase::kFinished;

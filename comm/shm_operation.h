@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "comm/progress.h"
 #include "comm/shm_group.h"
@@ -11,11 +13,19 @@
 namespace fm::comm {
 
 struct ShmCall {
+  // Instead of the verb's own work; contributions may differ in length then.
+  using Work = std::function<void(std::span<std::byte* const> rows)>;
+
   Verb verb = Verb::kBarrier;
   ConstSpan send = {};  // all_reduce, broadcast: the values
   Span receive = {};    // all_reduce, broadcast: the values
   int root = 0;
   SumVisitor* visitor = nullptr;  // reduce_scatter
+  Work work = nullptr;
+  core::Bytes longest = core::Bytes(0);  // with `work`: the longest contribution, alike everywhere
+
+  // What all members must agree about.
+  core::Bytes bytes() const { return work == nullptr ? send.bytes() : longest; }
 };
 
 // Memory of one process, copied to where peers can read it. Empty when that was not needed.
@@ -40,7 +50,7 @@ class ShmStaging {
 class ShmCollective final : public Posted {
  public:
   ShmCollective(std::shared_ptr<Progress> progress, std::shared_ptr<ShmGroup> group,
-                std::uint64_t sequence, const ShmCall& call);
+                std::uint64_t sequence, ShmCall call);
 
   bool advance() override;
   bool finished() const override { return phase_ == Phase::kFinished; }

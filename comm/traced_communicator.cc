@@ -66,6 +66,7 @@ class TracedCommunicator : public Communicator {
 
   core::MemorySource* memory() override { return inner_.memory(); }
   core::MemorySource* common_memory() override { return inner_.common_memory(); }
+  bool may_share(std::span<const int> members) const override { return inner_.may_share(members); }
 
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
     return std::make_unique<TracedCommunicator>(inner_.split(members));

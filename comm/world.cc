@@ -9,10 +9,10 @@
 #include "comm/mpi_world.h"
 #include "comm/peer_communicator.h"
 #include "comm/progress.h"
-#include "comm/shm_communicator.h"
 #include "comm/solo.h"
 #include "comm/tcp_fabric.h"
 #include "comm/tcp_mesh.h"
+#include "comm/two_level.h"
 #include "comm/watch.h"
 
 namespace fm::comm {
@@ -111,7 +111,7 @@ std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOpt
   auto wire = launch.launcher == Launcher::kOpenMpi ? connect_mpi(launch, options)
                                                     : connect_tcp(launch, options);
   if (!options.shared_memory) return wire;
-  return share_memory(std::move(wire));
+  return share_memory(std::move(wire), launch.host_label);
 }
 
 void farewell() {

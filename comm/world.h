@@ -25,6 +25,7 @@ struct LaunchInfo {
   int master_port = 0;
   bool agent_store = false;   // TORCHELASTIC_USE_AGENT_STORE is exactly "True"
   std::string restart_count;  // TORCHELASTIC_RESTART_COUNT, "0" when absent
+  std::string host_label;     // FME_HOST: ranks with another one share no memory with this rank
   std::string decision;       // one line for the banner: what was detected and why
   std::vector<std::string> warnings;
 };

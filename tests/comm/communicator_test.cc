@@ -1,9 +1,12 @@
 // Solo and thread worlds: the collective cases, limits, disagreements and failures.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/solo.h"
@@ -15,6 +18,7 @@ namespace fm::comm {
 namespace {
 
 using core::ExitCode;
+using namespace std::string_literals;
 
 class ThreadWorld : public testing::TestWithParam<int> {};
 
@@ -75,6 +79,48 @@ TEST(Traced, EveryVerbIsOneEventWithTheBytesOfItsWholeBuffer) {
               "all_reduce 24 of 2;reduce_scatter 48 of 2;all_gather 48 of 2;all_reduce 24 of 1;"
               "barrier 0 of 2;");
   });
+}
+
+// By rank, the host.
+class HostsWorld : public testing::TestWithParam<std::vector<int>> {};
+
+TEST_P(HostsWorld, MovesTheSameAndSumsByTheOneTree) {
+  EXPECT_NO_THROW(run_ranks_on_hosts(GetParam(), run_collective_cases, 30'000));
+}
+INSTANTIATE_TEST_SUITE_P(Layouts, HostsWorld,
+                         testing::Values(std::vector{0, 0, 1, 1}, std::vector{0, 0, 1},
+                                         std::vector{0, 1, 1}, std::vector{0, 1, 1, 2},
+                                         std::vector{0, 1, 2}, std::vector{0, 1, 0, 1},
+                                         std::vector{0, 0, 0, 1, 1, 1},
+                                         std::vector{0, 0, 0, 0, 0, 1, 1},
+                                         std::vector{1, 0, 0, 0, 2, 2, 1, 1}),
+                         [](const auto& layout) {
+                           std::string name = "Ranks";
+                           for (const int host : layout.param)
+                             name += static_cast<char>('A' + host);
+                           return name;
+                         });
+
+TEST(HostsWorld, SaysOnWhichLevelsItMoves) {
+  const auto said = [](const std::vector<int>& host_of, const std::vector<int>& members) {
+    std::string world_says;
+    std::string group_says;
+    run_ranks_on_hosts(host_of, [&](Communicator& world) {
+      if (world.rank() == 0) world_says = world.describe();
+      if (std::ranges::count(members, world.rank()) == 0) return;
+      const auto group = world.split(members);
+      if (group->rank() == 0) group_says = group->describe();
+    });
+    return std::pair(world_says, group_says);
+  };
+  const std::string both = "shared memory on each of 2 hosts beside thread, 4 ranks";
+  const std::vector<int> two_by_two{0, 0, 1, 1};
+  EXPECT_EQ(said(two_by_two, {2, 3}), std::pair(both, "shared memory beside thread, 2 ranks"s));
+  EXPECT_EQ(said(two_by_two, {0, 2}), std::pair(both, "thread, 2 ranks"s));
+  EXPECT_EQ(said(two_by_two, {3, 1, 2}),
+            std::pair(both, "shared memory on each of 2 hosts beside thread, 3 ranks"s));
+  EXPECT_EQ(said({0, 1}, {0}).first,
+            "thread, 2 ranks, no shared memory: every rank has a host to itself");
 }
 
 TEST(Solo, EveryVerbMovesWhatItSays) {
