@@ -27,6 +27,8 @@ class Chain final : public Posted {
   std::optional<Message> missing() const override {
     return running_ == nullptr ? std::nullopt : running_->missing();
   }
+  // What comes from another host was made there together with that host's other ranks.
+  bool hearsay() const override { return running_ != nullptr && running_->by() == By::kFabric; }
 
  private:
   std::vector<Part> parts_;

@@ -11,7 +11,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::align_val_t kAlignment{64};
 constexpr auto kLookEvery = std::chrono::seconds(1);
-constexpr int kNapMs = 100;  // longest sleep between two looks at the limit
+constexpr int kHearsayMs = 1'000;  // who knows better which rank is late speaks first
+constexpr int kNapMs = 100;        // longest sleep between two looks at the limit
 
 constexpr int kNapBesideMemoryMs = 1;                  // while peers may also come by shared memory
 constexpr auto kSpin = std::chrono::microseconds(50);  // a peer in step comes sooner
@@ -136,7 +137,8 @@ void Progress::wait(Posted& operation) {
       spin_until = now + (bell_ != nullptr && bell_->may_spin() ? kSpin : kSpin * 0);
     }
     if (now < spin_until) continue;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - now).count();
+    const auto limit = deadline + std::chrono::milliseconds(operation.hearsay() ? kHearsayMs : 0);
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - now).count();
     if (left <= 0) throw_hang(operation);
     nap(static_cast<int>(std::min<std::int64_t>(left, kNapMs)));
     if (now < next_look) continue;

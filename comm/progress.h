@@ -68,6 +68,8 @@ class Posted : public Pending::Work {
   virtual bool finished() const = 0;
   virtual std::optional<Message> missing() const = 0;  // the first message that is not done
   By by() const { return by_; }
+  // Whether the peer of missing() may itself be waiting for another one, which it will name.
+  virtual bool hearsay() const { return false; }
   void wait() override;
 
  protected:

@@ -1,8 +1,10 @@
 #include "tests/comm/collective_cases.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -248,6 +250,60 @@ void split_groups_speak_apart(Communicator& world) {
   expect_equal(world, "sum of the world", in_world, {world.size()});
 }
 
+// Notes what it is shown: parts in order, whole blocks but for the last, final values.
+class Witness : public SumVisitor {
+ public:
+  explicit Witness(const std::vector<float>& sum) : sum_(sum) {}
+  void visit(Elements first, Elements count) override {
+    in_order_ = in_order_ && first.count() == seen() && first.count() % 1024 == 0;
+    const auto begin = sum_.begin() + first.count();
+    copy_.insert(copy_.end(), begin, begin + count.count());
+  }
+  std::int64_t seen() const { return static_cast<std::int64_t>(copy_.size()); }
+  const std::vector<float>& copy() const { return copy_; }
+  bool in_order() const { return in_order_; }
+
+ private:
+  const std::vector<float>& sum_;
+  std::vector<float> copy_;
+  bool in_order_ = true;
+};
+
+void visitors_see_the_final_sum_in_order(Communicator& world, std::int64_t count) {
+  auto whole = random_data<float>(world.rank(), count * world.size());
+  std::vector<float> own(static_cast<std::size_t>(count));
+  Witness witness(own);
+  world.reduce_scatter_to(span_over(whole), span_over(own), &witness).wait();
+  expect_equal(world, "order of visits", std::vector<int>{witness.in_order() ? 1 : 0}, {1});
+  expect_equal(world, "what a visitor saw", witness.copy(), own);
+}
+
+// Values in the communicator's own memory, which peers may read where they lie.
+void own_memory_gives_the_same(Communicator& world, std::int64_t count) {
+  core::MemorySource* const memory = world.memory();
+  if (memory == nullptr) return;
+  const core::Bytes bytes = core::bytes_of(Elements(count * world.size()), DType::kF32);
+  auto* const data = static_cast<float*>(memory->allocate(bytes));
+  const std::span<float> values(data, static_cast<std::size_t>(count * world.size()));
+  const auto own = random_data<float>(world.rank(), count * world.size());
+  const auto wanted = tree_over_ranks<float>(world.size(), count * world.size());
+
+  std::ranges::copy(own, data);
+  world.all_reduce(span_of(values)).wait();
+  expect_equal(world, "all_reduce of own memory", std::vector(values.begin(), values.end()),
+               wanted);
+
+  std::ranges::copy(own, data);
+  const auto place = values.subspan(static_cast<std::size_t>(world.rank() * count),
+                                    static_cast<std::size_t>(count));
+  world.reduce_scatter(span_of(values), span_of(place)).wait();
+  world.all_gather(span_of(place), span_of(values)).wait();
+  expect_equal(world, "own memory, cut and whole", std::vector(values.begin(), values.end()),
+               wanted);
+  world.barrier().wait();
+  memory->release(data, bytes);
+}
+
 void barrier_waits_for_the_last(Communicator& world) {
   for (int i = 0; i < 20; ++i) world.barrier().wait();
 }
@@ -267,6 +323,10 @@ void run_collective_cases(Communicator& world) {
     all_reduce_is_the_tree<float>(world, count);
     all_reduce_is_the_tree<double>(world, count);
     all_reduce_is_the_tree<std::int64_t>(world, count);
+  }
+  for (const std::int64_t count : {1, 1024, 5000, 40'000}) {
+    visitors_see_the_final_sum_in_order(world, count);
+    own_memory_gives_the_same(world, count);
   }
   large_sends_first_do_not_deadlock(world, 1'000'000);
   messages_match_in_posting_order(world);

@@ -85,6 +85,7 @@ std::string name_of(Starter starter) {
 }
 
 ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string>& arguments,
+                       const std::vector<std::string>& hosts,
                        const std::vector<std::string>& variables)
     : starter_(starter), ranks_(ranks) {
   std::string pattern = (std::filesystem::temp_directory_path() / "fm_comm_XXXXXX").string();
@@ -100,14 +101,13 @@ ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string
     case Starter::kByHand: {
       const std::string port = core::concat("MASTER_PORT=", free_port());
       for (int rank = 0; rank < ranks; ++rank) {
+        const std::string host = hosts.empty() ? "" : hosts[static_cast<std::size_t>(rank)];
         start(command, {folder, port, "MASTER_ADDR=127.0.0.1", "WORLD_SIZE=" + count,
-                        core::concat("RANK=", rank)});
+                        core::concat("RANK=", rank), "FME_HOST=" + host});
       }
       return;
     }
-    case Starter::kMpirun:
-      launcher = {FM_MPIRUN, "--oversubscribe", "--bind-to", "none", "-np", count};
-      break;
+    case Starter::kMpirun: command = mpirun_words(command, hosts); break;
     case Starter::kTorchrun:
       launcher = {std::getenv("FM_ORACLE_PYTHON"),
                   "-m",
@@ -123,6 +123,23 @@ ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string
                                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
   settings.insert(settings.end(), variables.begin(), variables.end());
   start(command, settings);
+}
+
+// mpirun options -np N program : -np N program ...
+std::vector<std::string> ProcessJob::mpirun_words(const std::vector<std::string>& command,
+                                                  const std::vector<std::string>& hosts) const {
+  std::vector<std::string> words{FM_MPIRUN, "--oversubscribe", "--bind-to", "none"};
+  const std::vector<std::string> all =
+      hosts.empty() ? std::vector<std::string>(static_cast<std::size_t>(ranks_)) : hosts;
+  for (auto begin = all.begin(); begin != all.end();) {
+    const auto end =
+        std::find_if(begin, all.end(), [&](const auto& host) { return host != *begin; });
+    if (begin != all.begin()) words.emplace_back(":");
+    words.insert(words.end(), {"-np", std::to_string(end - begin), "-x", "FME_HOST=" + *begin});
+    words.insert(words.end(), command.begin(), command.end());
+    begin = end;
+  }
+  return words;
 }
 
 ProcessJob::~ProcessJob() {

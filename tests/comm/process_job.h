@@ -15,8 +15,10 @@ std::string name_of(Starter starter);
 // Lifetime:  the destructor kills what is still alive and removes the folder of outputs.
 class ProcessJob {
  public:
-  // `variables`: NAME=value, for a launcher and its ranks.
+  // hosts: FME_HOST of every rank, or nothing; under mpirun ranks of one host are neighbours.
+  // variables: NAME=value, for a launcher and its ranks.
   ProcessJob(Starter starter, int ranks, const std::vector<std::string>& arguments,
+             const std::vector<std::string>& hosts = {},
              const std::vector<std::string>& variables = {});
   ~ProcessJob();
   ProcessJob(const ProcessJob&) = delete;
@@ -37,6 +39,8 @@ class ProcessJob {
   std::string output() const;
 
  private:
+  std::vector<std::string> mpirun_words(const std::vector<std::string>& command,
+                                        const std::vector<std::string>& hosts) const;
   void start(const std::vector<std::string>& command, const std::vector<std::string>& variables);
 
   Starter starter_;

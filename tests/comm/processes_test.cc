@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "core/check.h"
 #include "tests/comm/process_job.h"
@@ -15,6 +16,7 @@ namespace fm::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Words = std::vector<std::string>;
 
 bool missing(Starter starter) {
   return starter == Starter::kTorchrun && std::getenv("FM_ORACLE_PYTHON") == nullptr;
@@ -68,17 +70,25 @@ INSTANTIATE_TEST_SUITE_P(CasesUnderTorchrun, World,
 // (starter, ranks, victim, mode): "reduce" dies inside a collective, "idle" outside of any.
 class Killed : public testing::TestWithParam<std::tuple<Starter, int, int, const char*>> {};
 
-TEST_P(Killed, EveryProcessIsGoneInFiveSecondsAndStderrNamesTheRank) {
-  const auto [starter, ranks, victim, mode] = GetParam();
+struct Kill {
+  Starter starter = Starter::kByHand;
+  int ranks = 2;
+  int victim = 0;
+  std::string mode;
+  std::vector<std::string> hosts = {};
+};
+
+void expect_all_to_go(const Kill& kill_of) {
+  const auto& [starter, ranks, victim, mode, hosts] = kill_of;
   if (missing(starter)) GTEST_SKIP() << "FM_ORACLE_PYTHON is not set";
-  ProcessJob job(starter, ranks, {mode});
+  ProcessJob job(starter, ranks, {mode}, hosts);
   for (int rank = 0; rank < ranks; ++rank) job.rank_pid(rank);
   const pid_t victim_pid = job.rank_pid(victim);
   const auto begin = Clock::now();
   ASSERT_EQ(kill(victim_pid, SIGKILL), 0);
   EXPECT_TRUE(job.all_ranks_gone(5'000)) << job.output();
   const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
-  RecordProperty("all_gone_ms", static_cast<int>(spent.count()));
+  testing::Test::RecordProperty("all_gone_ms", static_cast<int>(spent.count()));
   ASSERT_TRUE(job.wait(20'000)) << job.output();
 
   const std::string line = core::concat("fmengine: rank ", victim, " (host ");
@@ -97,6 +107,11 @@ TEST_P(Killed, EveryProcessIsGoneInFiveSecondsAndStderrNamesTheRank) {
     EXPECT_GE(occurrences(job.output(), end), 1) << job.output();
   }
   EXPECT_EQ(occurrences(job.output(), "own error"), 0) << job.output();
+}
+
+TEST_P(Killed, EveryProcessIsGoneInFiveSecondsAndStderrNamesTheRank) {
+  const auto [starter, ranks, victim, mode] = GetParam();
+  expect_all_to_go({.starter = starter, .ranks = ranks, .victim = victim, .mode = mode});
 }
 
 std::string name_of_kill(const testing::TestParamInfo<Killed::ParamType>& info) {
@@ -118,6 +133,62 @@ INSTANTIATE_TEST_SUITE_P(UnderTorchrun, Killed,
                          testing::Combine(testing::Values(Starter::kTorchrun), testing::Values(2),
                                           testing::Values(0, 1), testing::Values("reduce")),
                          name_of_kill);
+
+// Ranks of several hosts: FME_HOST of every rank.
+class Hosts : public testing::TestWithParam<Starter> {};
+
+TEST_P(Hosts, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
+  for (const Words& hosts :
+       {Words{"a", "a", "b", "b"}, Words{"a", "b", "b"}, Words{"a", "b", "c", "c", "c"}}) {
+    const int ranks = static_cast<int>(hosts.size());
+    ProcessJob job(GetParam(), ranks, {"cases"}, hosts);
+    ASSERT_TRUE(job.wait(60'000)) << job.output();
+    for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
+    EXPECT_EQ(occurrences(job.output(), "cases hold on shared memory on each of "), ranks)
+        << job.output();
+    EXPECT_EQ(occurrences(job.output(), "fmengine: "), 0) << job.output();
+  }
+}
+
+TEST_P(Hosts, WithOneRankEachUseMessages) {
+  ProcessJob job(GetParam(), 2, {"cases"}, {"a", "b"});
+  ASSERT_TRUE(job.wait(60'000)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
+  EXPECT_EQ(
+      occurrences(job.output(), ", 2 ranks, no shared memory: every rank has a host to itself"), 2)
+      << job.output();
+}
+
+TEST_P(Hosts, ADeadRankOfAnyHostEndsAllOfThem) {
+  for (const int victim : {0, 1, 3}) {
+    expect_all_to_go({.starter = GetParam(),
+                      .ranks = 4,
+                      .victim = victim,
+                      .mode = victim == 1 ? "idle" : "reduce",
+                      .hosts = {"a", "a", "b", "b"}});
+  }
+}
+
+TEST_P(Hosts, AWaitPastItsLimitNamesThePeerAndTheVerb) {
+  for (const Words& hosts : {Words{"a", "a", "b"}, Words{"a", "b", "b"}}) {
+    ProcessJob job(GetParam(), 3, {"hang"}, hosts);
+    ASSERT_TRUE(job.wait(15'000)) << job.output();
+    for (const int code : job.exit_codes()) EXPECT_EQ(code, 21) << job.output();
+    EXPECT_GE(occurrences(job.output(), "waited 500 ms for rank 1 (host "), 1) << job.output();
+    EXPECT_GE(occurrences(job.output(), "in reduce_scatter"), 1) << job.output();
+  }
+}
+
+TEST_P(Hosts, DisagreementAboutTheVerbNamesBoth) {
+  ProcessJob job(GetParam(), 3, {"verbs"}, {"a", "b", "b"});
+  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 22) << job.output();
+  EXPECT_GE(occurrences(job.output(), " is all_reduce of "), 1) << job.output();
+  EXPECT_GE(occurrences(job.output(), " bytes here, broadcast of "), 1) << job.output();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Hosts, testing::Values(Starter::kByHand, Starter::kMpirun),
+                         [](const auto& starter) { return name_of(starter.param); });
 
 class Ended : public testing::TestWithParam<Starter> {};
 
@@ -190,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(All, Ended, testing::Values(Starter::kByHand, Starter::
 TEST(Meeting, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {
   const auto looked_at = [](const char* layer, std::vector<std::string> variables) {
     variables.emplace_back("OMPI_MCA_pml_base_verbose=10");
-    ProcessJob job(Starter::kMpirun, 2, {"cases", "memory"}, variables);
+    ProcessJob job(Starter::kMpirun, 2, {"cases", "memory"}, {}, variables);
     EXPECT_TRUE(job.wait(60'000)) << job.output();
     return occurrences(job.output(), core::concat("found loaded component ", layer)) > 0;
   };
