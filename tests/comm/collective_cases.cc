@@ -275,6 +275,7 @@ void visitors_see_the_final_sum_in_order(Communicator& world, std::int64_t count
   Witness witness(own);
   world.reduce_scatter_to(span_over(whole), span_over(own), &witness).wait();
   expect_equal(world, "order of visits", std::vector<int>{witness.in_order() ? 1 : 0}, {1});
+  expect_equal(world, "elements that a visitor saw", std::vector{witness.seen()}, {count});
   expect_equal(world, "what a visitor saw", witness.copy(), own);
 }
 

@@ -146,9 +146,11 @@ Job::Job(Launch launch, const fs::path& folder)
     case Starter::kByHand: {
       port_ = free_port();
       for (int rank = 0; rank < launch_.ranks; ++rank) {
+        const std::size_t at = static_cast<std::size_t>(rank);
         start(launch_.words,
               {"MASTER_ADDR=127.0.0.1", concat("MASTER_PORT=", port_), "WORLD_SIZE=" + count,
-               concat("RANK=", rank), concat("LOCAL_RANK=", rank), "LOCAL_WORLD_SIZE=" + count});
+               concat("RANK=", rank), concat("LOCAL_RANK=", rank), "LOCAL_WORLD_SIZE=" + count,
+               "FME_HOST=" + (at < launch_.hosts.size() ? launch_.hosts[at] : "")});
       }
       return;
     }

@@ -18,8 +18,9 @@ inline constexpr int kLimitMs = 60'000;  // of one job; a case that needs it fai
 struct Launch {
   Starter starter = Starter::kAlone;
   int ranks = 1;
-  std::vector<std::string> words;      // the program and its arguments
-  std::vector<std::string> variables;  // NAME=value, besides those of the starter
+  std::vector<std::string> words;       // the program and its arguments
+  std::vector<std::string> variables;   // NAME=value, besides those of the starter
+  std::vector<std::string> hosts = {};  // by hand: FME_HOST of every rank, or nothing
 };
 
 // What is known of a job that has ended.

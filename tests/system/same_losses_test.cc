@@ -13,19 +13,35 @@ class SameLosses : public SystemCase {
  protected:
   StepTexts train(Starter starter, int ranks, const std::string& config) {
     const std::filesystem::path output = folder() / folder_name(starter, ranks);
-    run_well({.starter = starter,
-              .ranks = ranks,
-              .words = words_of({.config = config,
-                                 .model = small_model(folder()),
-                                 .data = small_tokens(folder(), 64),
-                                 .output = output,
-                                 .steps = kSteps,
-                                 .more = {"--precision", "fp32"}}),
-              .variables = {}});
+    run_well(
+        {.starter = starter, .ranks = ranks, .words = words_to(output, config), .variables = {}});
+    return steps_in(output);
+  }
+  // Four ranks by hand; `banner` must stand in what they print.
+  StepTexts train_on(const std::vector<std::string>& hosts, const std::string& config,
+                     const std::string& banner) {
+    const std::filesystem::path output = folder() / ("hosts" + std::to_string(jobs_++));
+    const Ended ended = run_well({.starter = Starter::kByHand,
+                                  .ranks = 4,
+                                  .words = words_to(output, config),
+                                  .variables = {},
+                                  .hosts = hosts});
+    EXPECT_TRUE(ended.out.find(banner) != std::string::npos) << ended.out;
     return steps_in(output);
   }
 
  private:
+  std::vector<std::string> words_to(const std::filesystem::path& output,
+                                    const std::string& config) {
+    return words_of({.config = config,
+                     .model = small_model(folder()),
+                     .data = small_tokens(folder(), 64),
+                     .output = output,
+                     .steps = kSteps,
+                     .more = {"--precision", "fp32"}});
+  }
+
+  int jobs_ = 0;
   static std::string folder_name(Starter starter, int ranks) {
     return name_of(starter) + std::to_string(ranks);
   }
@@ -37,6 +53,19 @@ TEST_F(SameLosses, UnderMpirunUnderTorchrunAndByHand) {
   EXPECT_EQ(mpirun.size(), static_cast<std::size_t>(kSteps));
   EXPECT_EQ(first_difference(mpirun, train(Starter::kTorchrun, 2, config), kSteps), "");
   EXPECT_EQ(first_difference(mpirun, train(Starter::kByHand, 2, config), kSteps), "");
+}
+
+TEST_F(SameLosses, OnSeveralHostsAsOnOne) {
+  const std::vector<std::string> one(4, "a");
+  const std::string shared = "; shared memory beside tcp, 4 ranks";
+  const std::string both = "; shared memory on each of 2 hosts beside tcp, 4 ranks";
+  for (const std::string& config : {small_config(folder(), 0), small_config(folder(), 1),
+                                    small_config(folder(), 2), small_config(folder(), 3)}) {
+    const StepTexts alike = train_on(one, config, shared);
+    EXPECT_EQ(alike.size(), static_cast<std::size_t>(kSteps));
+    EXPECT_EQ(first_difference(alike, train_on({"a", "a", "b", "b"}, config, both), kSteps), "");
+    EXPECT_EQ(first_difference(alike, train_on({"a", "b", "b", "b"}, config, both), kSteps), "");
+  }
 }
 
 TEST_F(SameLosses, InCanonicalOrderOnOneRankWithTwiceTheAccumulation) {
