@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cli/argv.h"
+#include "cli/cores.h"
 #include "cli/ds_config.h"
 #include "cli/flag_values.h"
 #include "core/check.h"
@@ -207,6 +208,9 @@ Command read_command(const FlagValues& flags) {
   Command command;
   read_launch(flags, command);
   read_attention(flags, command.options);
+  if (const auto threads = flags.integer("threads", 0, kMostThreads); threads > 0) {
+    command.threads = static_cast<int>(threads);
+  }
   if (flags.flag("report")) {
     command.action = Action::kReport;
     return command;

@@ -14,8 +14,9 @@ enum class Action : std::uint8_t { kTrain, kPlan, kReport, kHelp, kVersion };
 struct Command {
   Action action = Action::kTrain;
   engine::TrainOptions options;
-  bool json = false;   // --plan --json
-  int plan_ranks = 0;  // 0: the ranks that were started
+  bool json = false;           // --plan --json
+  int plan_ranks = 0;          // 0: the ranks that were started
+  std::optional<int> threads;  // per rank
   // From the command line; they count only where the environment says nothing.
   std::optional<std::string> rank;
   std::optional<std::string> local_rank;

@@ -1,60 +1,98 @@
 #include "cli/cores.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
-#include <optional>
 
+#include "cli/report.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "core/types.h"
 
 namespace fm::cli {
+namespace {
 
-std::vector<int> allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
+int allowed_cores(const CoreFacts& facts) {
+  const auto usable = [&](const std::vector<int>& cpus) {
+    return std::ranges::any_of(
+        cpus, [&](int cpu) { return std::ranges::binary_search(facts.allowed, cpu); });
+  };
+  return static_cast<int>(std::ranges::count_if(facts.cores, usable));
 }
 
-int online_cores() { return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))); }
+// CPUs of this rank's part of the job's cores; of one core when there are more ranks than cores.
+std::vector<int> own_part(const CoreFacts& facts) {
+  const auto job = static_cast<int>(facts.cores.size());
+  const int first = job * facts.local_rank / facts.local_size;
+  const int last = std::max(first + 1, job * (facts.local_rank + 1) / facts.local_size);
+  std::vector<int> cpus;
+  for (int core = first; core < last; ++core) {
+    const std::vector<int>& of_core = facts.cores[static_cast<std::size_t>(core)];
+    cpus.insert(cpus.end(), of_core.begin(), of_core.end());
+  }
+  std::ranges::sort(cpus);
+  return cpus;
+}
 
-int threads_for(const CoreCounts& counts) {
-  // Few cores of many: a launcher bound them to this rank.
-  const bool bound = counts.allowed <= counts.online / counts.local_size;
-  return std::max(1, bound ? counts.allowed : counts.allowed / counts.local_size);
+struct Wish {
+  int threads = 1;
+  std::string source;
+};
+
+Wish shared_out(const CoreFacts& facts) {
+  const auto job = static_cast<int>(facts.cores.size());
+  const int allowed = allowed_cores(facts);
+  const std::string cores = core::concat(job, job == 1 ? " core" : " cores", " shared out");
+  if (facts.binding == Binding::kDefault || allowed == job) {
+    return {std::max(1, job / facts.local_size), cores};
+  }
+  // Bound: this many ranks have the same cores, if the others are bound alike.
+  const auto sharers =
+      std::max<std::int64_t>(1, core::ceil_div(std::int64_t{facts.local_size} * allowed, job));
+  return {std::max(1, allowed / static_cast<int>(sharers)),
+          core::concat("bound to ", ranges(facts.allowed))};
+}
+
+Wish wish_of(const CoreFacts& facts) {
+  if (facts.flag) return {*facts.flag, "--threads"};
+  if (facts.omp.empty()) return shared_out(facts);
+  if (facts.omp_by == CoreFacts::OmpBy::kUser) return {threads_in(facts.omp), "OMP_NUM_THREADS"};
+  Wish wish = shared_out(facts);
+  wish.source += core::concat("; OMP_NUM_THREADS=", facts.omp, " was torchrun's, not yours");
+  return wish;
+}
+
+}  // namespace
+
+CorePlan plan_cores(const CoreFacts& facts) {
+  FM_CHECK(!facts.cores.empty(), "a job without cores");
+  const Wish wish = wish_of(facts);
+  CorePlan plan = {.threads = wish.threads, .cpus = {}, .host_cpus = 0, .why = ""};
+  for (const std::vector<int>& cpus : facts.cores) plan.host_cpus += static_cast<int>(cpus.size());
+  plan.why =
+      core::concat(facts.local_size, facts.local_size == 1 ? " rank x " : " ranks x ", plan.threads,
+                   plan.threads == 1 ? " thread: " : " threads: ", wish.source);
+  if (facts.binding == Binding::kDefault && allowed_cores(facts) < plan.threads) {
+    plan.cpus = own_part(facts);
+    plan.why += core::concat("; mpirun's default binding to ", ranges(facts.allowed),
+                             " widened to ", ranges(plan.cpus));
+  }
+  return plan;
 }
 
 int threads_in(std::string_view omp_num_threads) {
-  constexpr int kMost = 1024;  // more is a slip of the keyboard: no rank has as many cores
   std::optional<int> first;
   for (const std::string& level : core::split(omp_num_threads, ',')) {
     int threads = 0;
     const char* const end = level.data() + level.size();
     const auto [stop, error] = std::from_chars(level.data(), end, threads);
     const bool whole = error == std::errc() && stop == end;
-    FM_USER_CHECK(whole && threads >= 1 && threads <= kMost,
-                  "OMP_NUM_THREADS must be a whole number from 1 to ", kMost,
+    FM_USER_CHECK(whole && threads >= 1 && threads <= kMostThreads,
+                  "OMP_NUM_THREADS must be a whole number from 1 to ", kMostThreads,
                   ", or a list N,M of them; correct or unset it (OMP_NUM_THREADS=\"",
                   omp_num_threads, "\")");
     if (!first) first = threads;
   }
   return *first;
-}
-
-int choose_threads(int local_size) {
-  const char* const threads = std::getenv("OMP_NUM_THREADS");
-  if (threads != nullptr && *threads != '\0') return threads_in(threads);
-  return threads_for({.allowed = static_cast<int>(allowed_cores().size()),
-                      .online = online_cores(),
-                      .local_size = local_size});
 }
 
 }  // namespace fm::cli

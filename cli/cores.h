@@ -1,28 +1,50 @@
-// The cores that this process may use, and how many threads follow from them.
+// How many threads a rank computes with, and on which cores. Arithmetic; cli/core_facts.h asks the
+// system.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace fm::cli {
 
-std::vector<int> allowed_cores();  // ascending; of sched_getaffinity
-int online_cores();
+inline constexpr int kMostThreads = 1024;  // more is a slip of the keyboard
 
-struct CoreCounts {
-  int allowed = 1;     // to this process
-  int online = 1;      // of the host
-  int local_size = 1;  // ranks on the host
+// How this rank came to the cores that it may use.
+enum class Binding : std::uint8_t {
+  kOthers,   // by nobody, by the user, or by a tool of the user's: it stays
+  kDefault,  // by a launcher that was not asked to: OpenMPI's mpirun binds to one core, or socket
 };
-// All allowed cores when the launcher bound them to this rank alone, otherwise this rank's part of
-// those that all ranks share; at least 1.
-int threads_for(const CoreCounts& counts);
+
+struct CoreFacts {
+  std::vector<int> allowed = {};  // CPUs that this process may use, ascending
+  // What the job has on this host: the CPUs of each core (more than one: hardware threads),
+  // neighbours first.
+  std::vector<std::vector<int>> cores = {};
+  int local_rank = 0;
+  int local_size = 1;  // ranks on this host
+  Binding binding = Binding::kOthers;
+  std::optional<int> flag = {};  // --threads
+  std::string omp = {};          // OMP_NUM_THREADS, empty when it is not set
+  enum class OmpBy : std::uint8_t { kUser, kTorchrun } omp_by = OmpBy::kUser;
+};
+
+struct CorePlan {
+  int threads = 1;
+  std::vector<int> cpus;  // to bind this rank to; empty: it stays as it is
+  int host_cpus = 1;      // of the job on this host
+  std::string why;        // "2 ranks x 4 threads: 8 cores shared out"
+};
+
+// --threads, else the user's OMP_NUM_THREADS, else this rank's part of the job's cores. The same
+// number on all ranks of a host, unless they are bound to different numbers of cores. A default
+// binding that leaves fewer cores than threads is widened to this rank's part.
+// Throws UserError (10) as threads_in.
+CorePlan plan_cores(const CoreFacts& facts);
 
 // The threads of the outermost level that a value of OMP_NUM_THREADS asks for: N of "N" or "N,M".
 // Throws UserError (10).
 int threads_in(std::string_view omp_num_threads);
-
-// OMP_NUM_THREADS when it is set, otherwise threads_for this process. Throws as threads_in.
-int choose_threads(int local_size);
 
 }  // namespace fm::cli

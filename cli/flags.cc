@@ -44,6 +44,8 @@ constexpr FlagRow kRows[] = {
     {"loss_reduction", kText, "token", kLayout,
      "token (mean over the step's tokens) or mean_of_means (DeepSpeed's)"},
     {"attention", kText, "own", kLayout, "own, or torch (LibTorch's, to compare with)"},
+    {"threads", kInt, "0", kLayout,
+     "threads per rank; 0: OMP_NUM_THREADS, else the rank's part of the host's cores"},
     {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank"},
     {"shm", kBool, "true", kLayout,
      "ranks of one host share memory: parameters once, sums without copies"},

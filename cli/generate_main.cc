@@ -1,10 +1,11 @@
 // fmengine-generate: a prompt in, its continuation out.
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/arguments.h"
-#include "cli/cores.h"
+#include "cli/core_facts.h"
 #include "cli/ending.h"
 #include "cli/generate_arguments.h"
 #include "kernels/gemm.h"
@@ -13,7 +14,7 @@ namespace {
 
 int run(const std::vector<std::string>& words) {
   const fm::cli::GenerateCommand command = fm::cli::parse_generate_command(words);
-  fm::kernels::set_kernel_threads(fm::cli::choose_threads(1));
+  fm::kernels::set_kernel_threads(fm::cli::take_cores({}, std::nullopt).threads);
   const std::string text = command.help      ? fm::cli::generate_help_text()
                            : command.version ? fm::cli::version_text()
                                              : fm::engine::generate(command.options);

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/cores.h"
+#include "cli/core_facts.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "kernels/gemm.h"
@@ -23,12 +23,8 @@ std::string read_all(const char* path) {
 }
 
 std::string affinity() {
-  const std::vector<int> cores = allowed_cores();
-  return core::concat("cores ", ranges(cores), " (", cores.size(), " of ", online_cores(), ")");
-}
-
-std::string threads() {
-  return core::concat(kernels::kernel_threads(), " per rank (OMP_NUM_THREADS sets it)");
+  const std::vector<int> cpus = allowed_cpus();
+  return core::concat("CPUs ", ranges(cpus), " (", cpus.size(), " of ", online_cpus(), ")");
 }
 
 // May be asked before MPI_Init.
@@ -42,14 +38,14 @@ std::string mpi_version() {
 
 }  // namespace
 
-std::vector<std::string> report_lines(model::AttentionKind attention) {
+std::vector<std::string> report_lines(model::AttentionKind attention, const std::string& threads) {
   const std::string cpuinfo = read_all("/proc/cpuinfo");
   return {"CPU        " + cpu_model(cpuinfo),
           "SIMD       " + instruction_sets(cpuinfo),
           "kernels    " + std::string(kernels::chosen_variant().name) + " (FME_SIMD sets it)",
           "GEMM       " + kernels::gemm_library() + " (FME_GEMM sets it)",
           "attention  " + model::attention_library(attention) + " (--attention sets it)",
-          "threads    " + threads(),
+          "threads    " + threads + " (--threads N sets it)",
           "affinity   " + affinity(),
           "RAM        " + memory_line(read_all("/proc/meminfo")),
           "MPI        " + mpi_version(),

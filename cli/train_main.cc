@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/arguments.h"
-#include "cli/cores.h"
+#include "cli/core_facts.h"
 #include "cli/ending.h"
 #include "cli/report.h"
 #include "comm/world.h"
@@ -39,8 +39,7 @@ fm::comm::Environment with_flags(const Command& command) {
 }
 
 // The kernels' threads and LibTorch's, which reads the variable at its first parallel region.
-void set_threads(int local_size) {
-  const int threads = fm::cli::choose_threads(local_size);
+void set_threads(int threads) {
   setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
   fm::kernels::set_kernel_threads(threads);
 }
@@ -51,8 +50,8 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-int print_report(fm::model::AttentionKind attention) {
-  for (const std::string& line : fm::cli::report_lines(attention)) print(line);
+int print_report(fm::model::AttentionKind attention, const std::string& threads) {
+  for (const std::string& line : fm::cli::report_lines(attention, threads)) print(line);
   return 0;
 }
 
@@ -86,6 +85,7 @@ bool shows_on_terminal(const fm::comm::LaunchInfo& launch) {
 // What lives as long as the process, so that nothing ends it while it says why it stops.
 struct Process {
   Ending ending{"fmengine-train"};
+  fm::cli::CorePlan cores;
   std::optional<fm::engine::SignalInbox> signals;
 };
 
@@ -98,12 +98,13 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
       launch, {.timeout_ms = command.options.timeout_ms,
                .rendezvous_ms = std::min(kRendezvousMs, command.options.timeout_ms),
                .shared_memory = command.options.shared_memory,
+               .host_cpus = process.cores.host_cpus,
                .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) {
                  std::_Exit(ending.follow(loss));
                }});
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe(),
-      .report_lines = fm::cli::report_lines(command.options.attention),
+      .report_lines = fm::cli::report_lines(command.options.attention, process.cores.why),
       .terminal = shows_on_terminal(launch),
       .signals = &*process.signals};
   const int code = fm::engine::train(command.options, *world, context);
@@ -119,11 +120,12 @@ int run(const std::vector<std::string>& words, Process& process) {
   process.ending.set_speaks(true);
   const fm::comm::LaunchInfo launch = fm::comm::detect_launch(with_flags(command));
   process.ending.set_speaks(launch.world_rank == 0);
-  set_threads(launch.local_size);
+  process.cores = fm::cli::take_cores(launch, command.threads);
+  set_threads(process.cores.threads);
   switch (command.action) {
     case Action::kHelp:
     case Action::kVersion: return 0;
-    case Action::kReport: return print_report(command.options.attention);
+    case Action::kReport: return print_report(command.options.attention, process.cores.why);
     case Action::kPlan: return print_plan(command, launch);
     case Action::kTrain: return train(command, launch, process);
   }

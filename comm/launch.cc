@@ -42,6 +42,7 @@ LaunchInfo from_variables(const Environment& environment) {
   const bool elastic = environment("TORCHELASTIC_RUN_ID").has_value();
   LaunchInfo launch;
   launch.launcher = Launcher::kEnvironment;
+  launch.elastic = elastic;
   launch.world_rank = number_in(environment, "RANK");
   launch.world_size = number_in(environment, "WORLD_SIZE");
   launch.local_rank = number_or(environment, {"LOCAL_RANK"}, 0);

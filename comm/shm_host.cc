@@ -175,9 +175,8 @@ void ShmHost::ring(int host_rank) const {
   futex_wake(bell.rings);
 }
 
-std::unique_ptr<Bell> ShmHost::make_bell() {
-  // All cores of the host, not those that this rank is bound to.
-  const bool may_spin = size() <= sysconf(_SC_NPROCESSORS_ONLN);
+std::unique_ptr<Bell> ShmHost::make_bell(int cpus) {
+  const bool may_spin = size() <= (cpus > 0 ? cpus : sysconf(_SC_NPROCESSORS_ONLN));
   return std::make_unique<FutexBell>(bell_of(host_rank_), may_spin);
 }
 

@@ -56,7 +56,8 @@ class ShmHost {
 
   // Wakes a rank that sleeps. After the change it should see.
   void ring(int host_rank) const;
-  std::unique_ptr<Bell> make_bell();
+  // cpus: that the ranks of this host may use; 0: all that are online.
+  std::unique_ptr<Bell> make_bell(int cpus);
 
  private:
   BellWords& bell_of(int host_rank) const;

@@ -73,7 +73,7 @@ void run_ranks_on_hosts(const std::vector<int>& host_of,
                         const std::function<void(Communicator&)>& body, int timeout_ms) {
   const auto make_world = [&](std::unique_ptr<PeerCommunicator> peers) {
     const auto rank = static_cast<std::size_t>(peers->rank());
-    auto world = share_memory(std::move(peers), std::to_string(host_of[rank]));
+    auto world = share_memory(std::move(peers), {.label = std::to_string(host_of[rank])});
     const bool alone = std::set(host_of.begin(), host_of.end()).size() == host_of.size();
     FM_CHECK(world->memory() != nullptr || alone, "threads share memory: ", world->describe());
     return world;

@@ -242,13 +242,13 @@ std::unique_ptr<Communicator> make_levels(std::unique_ptr<PeerCommunicator> wire
 }  // namespace
 
 std::unique_ptr<Communicator> share_memory(std::unique_ptr<PeerCommunicator> wire,
-                                           const std::string& label) {
-  const ShmMeeting hosts = meet_on_hosts(*wire, label);
+                                           const HostOptions& options) {
+  const ShmMeeting hosts = meet_on_hosts(*wire, options.label);
   if (hosts.host == nullptr) {
     wire->set_note("no shared memory: " + hosts.reason);
     return wire;
   }
-  wire->progress()->listen(hosts.host->make_bell());
+  wire->progress()->listen(hosts.host->make_bell(options.cpus));
   return make_levels(std::move(wire), hosts);
 }
 

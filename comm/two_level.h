@@ -23,10 +23,14 @@
 
 namespace fm::comm {
 
+struct HostOptions {
+  std::string label = {};  // ranks with different ones count as of several hosts
+  int cpus = 0;            // that the ranks of this host may use; 0: all that are online
+};
+
 // Collective: finds out which ranks share a host. Where none does, or they cannot share memory:
-// `wire` itself, which says why in describe(). Ranks with different labels count as of several
-// hosts.
+// `wire` itself, which says why in describe().
 std::unique_ptr<Communicator> share_memory(std::unique_ptr<PeerCommunicator> wire,
-                                           const std::string& label = "");
+                                           const HostOptions& options);
 
 }  // namespace fm::comm

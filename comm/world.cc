@@ -111,7 +111,7 @@ std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOpt
   auto wire = launch.launcher == Launcher::kOpenMpi ? connect_mpi(launch, options)
                                                     : connect_tcp(launch, options);
   if (!options.shared_memory) return wire;
-  return share_memory(std::move(wire), launch.host_label);
+  return share_memory(std::move(wire), {.label = launch.host_label, .cpus = options.host_cpus});
 }
 
 void farewell() {

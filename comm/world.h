@@ -23,6 +23,7 @@ struct LaunchInfo {
   int local_size = 1;
   std::string master_addr;
   int master_port = 0;
+  bool elastic = false;       // torchrun: TORCHELASTIC_RUN_ID is set
   bool agent_store = false;   // TORCHELASTIC_USE_AGENT_STORE is exactly "True"
   std::string restart_count;  // TORCHELASTIC_RESTART_COUNT, "0" when absent
   std::string host_label;     // FME_HOST: ranks with another one share no memory with this rank
@@ -51,6 +52,7 @@ struct ConnectOptions {
   int timeout_ms = 600'000;     // limit of one wait for a peer, and of the farewell
   int rendezvous_ms = 120'000;  // limit of the meeting
   bool shared_memory = true;    // between ranks of one host, where the system allows it
+  int host_cpus = 0;            // that the ranks of this host may use; 0: all that are online
   OnPeerLost on_peer_lost = print_and_exit;
 };
 

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/cores.h"
 #include "cli/ending.h"
 #include "cli/report.h"
 #include "core/check.h"
@@ -37,15 +36,6 @@ TEST(ReportText, NumbersInARowAreARange) {
   EXPECT_EQ(ranges({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
   EXPECT_EQ(ranges({3}), "3");
   EXPECT_EQ(ranges({}), "");
-}
-
-TEST(Cores, BoundRanksUseTheirCoresAndOthersShare) {
-  EXPECT_EQ(threads_for({.allowed = 2, .online = 2, .local_size = 1}), 2);
-  EXPECT_EQ(threads_for({.allowed = 1, .online = 2, .local_size = 2}), 1);  // mpirun -np 2
-  EXPECT_EQ(threads_for({.allowed = 16, .online = 16, .local_size = 4}), 4);
-  EXPECT_EQ(threads_for({.allowed = 4, .online = 16, .local_size = 4}), 4);  // --map-by :PE=4
-  EXPECT_EQ(threads_for({.allowed = 2, .online = 2, .local_size = 4}), 1);
-  EXPECT_EQ(threads_for({.allowed = 0, .online = 2, .local_size = 1}), 1);
 }
 
 TEST(Ending, ErrorFileIsJsonWhateverTheMessageHolds) {
