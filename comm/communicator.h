@@ -124,6 +124,9 @@ class Communicator {
   // stands between a write and another member's read.
   virtual core::MemorySource* common_memory() { return nullptr; }
 
+  // Whether a group of these members has a common_memory(): the same answer for every rank.
+  virtual bool may_share(std::span<const int> /*members*/) const { return false; }
+
   // Members in the new order, this rank among them; only members call, all in the same order.
   virtual std::unique_ptr<Communicator> split(std::span<const int> members) = 0;
 };

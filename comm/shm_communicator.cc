@@ -103,6 +103,7 @@ class ShmCommunicator : public Communicator {
 
   core::MemorySource* memory() override { return &group_->host().own(); }
   core::MemorySource* common_memory() override { return &common_; }
+  bool may_share(std::span<const int>) const override { return true; }
 
  private:
   Pending post(const ShmCall& call) {

@@ -1,5 +1,6 @@
 #include "comm/two_level.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -50,6 +51,11 @@ class TwoLevelCommunicator : public Communicator {
     return make_levels(levels_.wire().split_peers(members), levels_.hosts());
   }
   core::MemorySource* memory() override { return &levels_.hosts().host->own(); }
+  bool may_share(std::span<const int> members) const override {
+    const HostLayout& layout = levels_.layout();
+    return std::ranges::all_of(
+        members, [&](int member) { return layout.host_of(member) == layout.host_of(members[0]); });
+  }
 
  private:
   Pending post(Parts parts) {

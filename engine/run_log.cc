@@ -121,9 +121,11 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
   out += core::concat("  ranks      ", plan.mesh.size(), " = pipe ", plan.mesh.pipe, " x data ",
                       plan.mesh.data, " x model ", plan.mesh.model, "; ", context.launch_decision,
                       "\n");
-  out += core::concat("  ZeRO       stage ", options.zero_stage, ", sums in ",
-                      options.sum_order == core::SumOrder::kFast ? "fast" : "canonical",
-                      " order, recomputation ", options.recompute ? "on" : "off", "\n");
+  out += core::concat(
+      "  ZeRO       stage ", options.zero_stage, ", sums in ",
+      options.sum_order == core::SumOrder::kFast ? "fast" : "canonical", " order, recomputation ",
+      options.recompute ? "on" : "off",
+      plan.rules.plan.params == core::Home::kOncePerHost ? ", parameters once per host" : "", "\n");
   out +=
       core::concat("  batch      ", plan.batch.train_batch, " samples = ", plan.batch.micro_batch,
                    " per micro-batch x ", plan.batch.accumulation, " accumulation x ",

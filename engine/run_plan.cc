@@ -106,8 +106,12 @@ double RunPlan::flops_per_step() const {
   return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.data;
 }
 
-WorldShape shape_of(comm::Communicator& world) {
-  const bool shared = world.common_memory() != nullptr;
+WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world) {
+  const core::Mesh mesh = make_mesh(options, world.size());
+  bool shared = true;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    shared = shared && world.may_share(mesh.data_group(rank));
+  }
   return {world.size(), shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate};
 }
 

@@ -31,12 +31,13 @@ struct RunPlan {
   std::int64_t tokens_per_step() const { return batch.train_batch * shape.seq_len; }
 };
 
-// The ranks of a run, and whether all of them have their parameters in memory that they share.
+// The ranks of a run, and whether the data ranks of every pipe rank run on one host, where they
+// have their parameters in memory that they share.
 struct WorldShape {
   int ranks = 1;
   core::ParamSharing sharing = core::ParamSharing::kPrivate;
 };
-WorldShape shape_of(comm::Communicator& world);
+WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world);
 
 // Throws UserError for sizes that do not fit together.
 RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,

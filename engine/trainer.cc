@@ -58,7 +58,7 @@ class Trainer {
         context_(context),
         trace_(trace),
         run_(open_run_model(options)),
-        plan_(make_run_plan(options, run_.model, shape_of(world))),
+        plan_(make_run_plan(options, run_.model, shape_of(options, world))),
         source_(data::open_source(source_options(options, run_, options.data_path, ledger_))),
         state_(options, plan_, run_.model, world, ledger_),
         stream_(*source_, {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
@@ -315,7 +315,7 @@ void check_output_dir(const std::string& output_dir) {
 int train(const TrainOptions& options, comm::Communicator& world, const RunContext& context) {
   FM_USER_CHECK(!options.data_path.empty(), "training data is required; pass --data_path FILE");
   if (options.dry_run && world.rank() == 0) {
-    std::fputs(plan_text(options, shape_of(world)).c_str(), stdout);
+    std::fputs(plan_text(options, shape_of(options, world)).c_str(), stdout);
   }
   std::optional<checkpoint::OutputLock> lock;
   if (world.rank() == 0) {

@@ -123,6 +123,18 @@ TEST(HostsWorld, SaysOnWhichLevelsItMoves) {
             "thread, 2 ranks, no shared memory: every rank has a host to itself");
 }
 
+TEST(HostsWorld, RanksOfOneHostMayShareMemory) {
+  run_ranks_on_hosts({0, 0, 1, 1}, [](Communicator& world) {
+    EXPECT_TRUE(world.may_share(std::vector{0, 1}));
+    EXPECT_TRUE(world.may_share(std::vector{3, 2}));
+    EXPECT_FALSE(world.may_share(std::vector{1, 2}));
+    EXPECT_EQ(world.common_memory(), nullptr);
+    const int first = world.rank() / 2 * 2;
+    EXPECT_NE(world.split(std::vector{first, first + 1})->common_memory(), nullptr);
+  });
+  run_ranks(2, [](Communicator& world) { EXPECT_FALSE(world.may_share(std::vector{0, 1})); });
+}
+
 TEST(Solo, EveryVerbMovesWhatItSays) {
   const auto solo = make_solo();
   EXPECT_NO_THROW(run_collective_cases(*solo));

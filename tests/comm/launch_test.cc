@@ -47,6 +47,17 @@ TEST(DetectLaunch, AnEmptyEnvironmentIsAWorldOfOne) {
   EXPECT_EQ(launch.restart_count, "0");
 }
 
+TEST(DetectLaunch, AHostMayHaveALabel) {
+  Variables torchrun = kTorchrun;
+  EXPECT_EQ(launch_with(torchrun).host_label, "");
+  torchrun["FME_HOST"] = "left";
+  EXPECT_EQ(launch_with(torchrun).host_label, "left");
+  const Variables mpirun = {
+      {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"FME_HOST", "left"}};
+  EXPECT_EQ(launch_with(mpirun).host_label, "left");
+  EXPECT_FALSE(launch_with(mpirun).elastic);
+}
+
 TEST(DetectLaunch, TorchrunTellsRanksStoreAndRestart) {
   const LaunchInfo launch = launch_with(kTorchrun);
   EXPECT_EQ(launch.launcher, Launcher::kEnvironment);
@@ -57,6 +68,7 @@ TEST(DetectLaunch, TorchrunTellsRanksStoreAndRestart) {
   EXPECT_EQ(launch.master_addr, "node0");
   EXPECT_EQ(launch.master_port, 29500);
   EXPECT_TRUE(launch.agent_store);
+  EXPECT_TRUE(launch.elastic);
   EXPECT_EQ(launch.restart_count, "2");
 }
 

@@ -39,7 +39,7 @@ Owned owned_by(const Layout& layout) {
   const auto build = [&](comm::Communicator& world) {
     core::Ledger ledger;
     const RunModel run = open_run_model(options);
-    const RunPlan plan = make_run_plan(options, run.model, shape_of(world));
+    const RunPlan plan = make_run_plan(options, run.model, shape_of(options, world));
     const RankState state(options, plan, run.model, world, ledger);
     const pipeline::MemoryForecast forecast = plan.memory(state.at.pipe_rank);
     const std::scoped_lock lock(mutex);

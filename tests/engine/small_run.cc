@@ -70,7 +70,7 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
         core::Ledger ledger;
         core::PhaseClock clock;
         const RunModel run = open_run_model(options);
-        const RunPlan plan = make_run_plan(options, run.model, shape_of(world));
+        const RunPlan plan = make_run_plan(options, run.model, shape_of(options, world));
         RankState state(options, plan, run.model, world, ledger);
         fill_state(options, run, state);
         const auto source = data::open_source({.path = options.data_path,

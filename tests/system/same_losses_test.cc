@@ -19,13 +19,12 @@ class SameLosses : public SystemCase {
   }
   // Four ranks by hand; `banner` must stand in what they print.
   StepTexts train_on(const std::vector<std::string>& hosts, const std::string& config,
-                     const std::string& banner) {
+                     const std::string& banner, const std::vector<std::string>& more = {}) {
     const std::filesystem::path output = folder() / ("hosts" + std::to_string(jobs_++));
-    const Ended ended = run_well({.starter = Starter::kByHand,
-                                  .ranks = 4,
-                                  .words = words_to(output, config),
-                                  .variables = {},
-                                  .hosts = hosts});
+    std::vector<std::string> words = words_to(output, config);
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended ended = run_well(
+        {.starter = Starter::kByHand, .ranks = 4, .words = words, .variables = {}, .hosts = hosts});
     EXPECT_TRUE(ended.out.find(banner) != std::string::npos) << ended.out;
     return steps_in(output);
   }
@@ -66,6 +65,16 @@ TEST_F(SameLosses, OnSeveralHostsAsOnOne) {
     EXPECT_EQ(first_difference(alike, train_on({"a", "a", "b", "b"}, config, both), kSteps), "");
     EXPECT_EQ(first_difference(alike, train_on({"a", "b", "b", "b"}, config, both), kSteps), "");
   }
+}
+
+// Data ranks of one host have their parameters once, wherever the other pipe rank is.
+TEST_F(SameLosses, OfAPipelineOverHosts) {
+  const std::string config = small_config(folder(), 1);
+  const std::vector<std::string> pipeline{"--pipe_parallel_size", "2"};
+  const std::string once = ", parameters once per host";
+  const StepTexts alike = train_on(std::vector<std::string>(4, "a"), config, once, pipeline);
+  EXPECT_EQ(first_difference(alike, train_on({"a", "a", "b", "b"}, config, once, pipeline), kSteps),
+            "");
 }
 
 TEST_F(SameLosses, InCanonicalOrderOnOneRankWithTwiceTheAccumulation) {
