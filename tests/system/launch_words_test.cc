@@ -119,12 +119,13 @@ TEST_F(LaunchWords, RanksOfOneHostShareItsCores) {
   const int ranks = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) + 1;  // more than cores
   const Ended shared = report({"-u", "OMP_NUM_THREADS"}, openmpi(0, ranks));
   EXPECT_EQ(shared.codes[0], 0) << shared.err;
-  EXPECT_EQ(occurrences(shared.out, "threads    1 per rank"), 1) << shared.out;
+  EXPECT_EQ(occurrences(shared.out, core::concat("threads    ", ranks, " ranks x 1 thread: ")), 1)
+      << shared.out;
 }
 
 TEST_F(LaunchWords, OmpNumThreadsIsTakenOrRefused) {
   const Ended two = report({"OMP_NUM_THREADS=2,1"}, {});
-  EXPECT_EQ(occurrences(two.out, "threads    2 per rank"), 1) << two.out;
+  EXPECT_EQ(occurrences(two.out, "threads    1 rank x 2 threads: OMP_NUM_THREADS "), 1) << two.out;
   expect_one_line(report({"OMP_NUM_THREADS=100000"}, {}), "(OMP_NUM_THREADS=\"100000\")");
 }
 
