@@ -27,6 +27,10 @@ class OneMemory : public core::MemorySource {
     return make_present(data, bytes) ? data : nullptr;
   }
   void release(void*, core::Bytes) noexcept override {}
+  std::unique_ptr<core::JoinedMemory> join(const core::JoinedParts&) override {
+    FM_CHECK(false, "only memory of one rank is joined");
+    return nullptr;
+  }
 
  private:
   Communicator& members_;

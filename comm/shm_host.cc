@@ -155,10 +155,19 @@ Place ShmHost::place_of(const void* data) const {
     const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(data) -
                                   reinterpret_cast<std::uintptr_t>(seats_[rank].base);
     if (offset < length) {
-      return {static_cast<std::int32_t>(rank), static_cast<std::int64_t>(offset)};
+      return {.region = static_cast<std::int32_t>(rank),
+              .offset = static_cast<std::int64_t>(offset)};
     }
   }
   return {};
+}
+
+Place ShmHost::place_of_joined(const void* data) const {
+  const core::JoinedParts* const parts = own_->parts_at(data);
+  if (parts == nullptr) return place_of(data);
+  Place place = place_of(parts->others);
+  place.without = parts->place;
+  return place;
 }
 
 // The fence, or that of the sleeper, pairs with Bell::listen(): either this rank sees that the

@@ -18,7 +18,9 @@ namespace fm::comm {
 // An address that every rank of the host understands.
 struct Place {
   std::int32_t region = -1;  // host rank that allocated it; -1: memory of one process only
-  std::int64_t offset = 0;   // bytes
+  // Joined memory: this part is not there, and those behind it lie one part nearer. -1: all are.
+  std::int32_t without = -1;
+  std::int64_t offset = 0;  // bytes
 };
 
 // Every wait for a peer in shared memory sleeps on its own word here.
@@ -48,6 +50,8 @@ class ShmHost {
   core::MemorySource& own() { return *own_; }
 
   Place place_of(const void* data) const;
+  // Of a whole range that this rank has joined; what place_of() says of any other.
+  Place place_of_joined(const void* data) const;
   // Null for a place that is not shared.
   std::byte* at(Place place) const {
     if (place.region < 0) return nullptr;

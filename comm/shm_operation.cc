@@ -68,6 +68,9 @@ void ShmCollective::post() {
                    .from = {}};
   if (inlined()) {
     copy_bytes(call_.send.data, entry.payload, call_.send.bytes());
+  } else if (call_.verb == Verb::kReduceScatter &&
+             group_->host().place_of_joined(call_.send.data).without >= 0) {
+    entry.posting.from = group_->host().place_of_joined(call_.send.data);
   } else if (call_.verb != Verb::kBroadcast || call_.work != nullptr ||
              call_.root == group_->rank()) {
     entry.posting.from = staging_.publish(call_.send);
@@ -86,12 +89,21 @@ void ShmCollective::check_member(int member) const {
   check_agreement(message(member), there, peer_name(there.peer));
 }
 
+// A member's contribution, so that this rank's part of it is where it should be.
+std::byte* ShmCollective::row_of(int member, Place from) const {
+  std::byte* const row = group_->host().at(from);
+  if (from.without < 0) return row;
+  if (member == group_->rank())
+    return const_cast<std::byte*>(static_cast<const std::byte*>(call_.send.data));
+  return from.without < group_->rank() ? row - call_.receive.bytes().count() : row;
+}
+
 void ShmCollective::work() {
   std::vector<std::byte*> rows;
   for (int member = 0; member < group_->size(); ++member) {
     check_member(member);
     MemberWords::Entry& entry = group_->entry(member, sequence_);
-    rows.push_back(inlined() ? entry.payload : group_->host().at(entry.posting.from));
+    rows.push_back(inlined() ? entry.payload : row_of(member, entry.posting.from));
   }
   if (call_.work != nullptr) return call_.work(rows);
   const ShmWork work = {.verb = call_.verb,

@@ -62,6 +62,7 @@ class ShmCollective final : public Posted {
   bool inlined() const;
   Message message(int member) const;
   void post();
+  std::byte* row_of(int member, Place from) const;
   void work();
   void check_member(int member) const;
   void end();

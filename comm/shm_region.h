@@ -43,6 +43,9 @@ class ShmRegion : public core::MemorySource {
 
   void* allocate(core::Bytes bytes) override;
   void release(void* data, core::Bytes bytes) noexcept override;
+  std::unique_ptr<core::JoinedMemory> join(const core::JoinedParts& parts) override;
+  // What lies behind the address of joined memory; null for any other address.
+  const core::JoinedParts* parts_at(const void* joined) const;
 
   int file() const { return file_; }
   std::byte* data() const { return mapping_->data(); }
@@ -53,6 +56,9 @@ class ShmRegion : public core::MemorySource {
   std::unique_ptr<Mapping> mapping_;
   std::int64_t used_ = 0;                                 // bytes from the start, pages
   std::map<std::int64_t, std::vector<std::byte*>> free_;  // by size
+  // By address; shared with what is joined, which may die after the region.
+  std::shared_ptr<std::map<const void*, core::JoinedParts>> joined_ =
+      std::make_shared<std::map<const void*, core::JoinedParts>>();
 };
 
 // Makes the pages present for this process, so that a step meets no page fault. False when memory

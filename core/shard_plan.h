@@ -23,6 +23,11 @@ struct ShardPlan {
   Home optimizer = Home::kEveryRank;
   bool reduce_every_micro = false;
 
+  // Where ranks share memory, a rank writes its own part of a micro-batch's gradient where the sum
+  // will rest, and only the other owners' parts into a slot.
+  constexpr bool own_part_in_place() const {
+    return reduce_every_micro && grads == Home::kOneSliceEach && params == Home::kOncePerHost;
+  }
   // Owners' new values must reach every rank that reads them whole.
   constexpr bool publishes() const {
     return params != Home::kOneSliceEach && optimizer == Home::kOneSliceEach;

@@ -22,12 +22,13 @@ zero::GroupLayout make_group_layout(const RunPlan& plan, const model::Model& mod
   layout.dp_rank = dp_rank;
   layout.micros = plan.rules.micros;
   layout.tied = model.tied;
+  layout.one_tied_gradient = plan.row().one_tied_gradient;
   const auto add = [&](int unit, const core::ParamTable& table, bool tied_end, int alias) {
     layout.groups.push_back({unit, tied_end, alias, &table, {table.elements(), plan.mesh.data}});
   };
   const pipeline::UnitRange range = plan.row().ranges[static_cast<std::size_t>(pipe_rank)];
   for (int unit = range.first; unit < range.last; ++unit) add(unit, model.table(unit), false, -1);
-  if (model.tied && plan.row().is_last(pipe_rank)) {
+  if (model.tied && !layout.one_tied_gradient && plan.row().is_last(pipe_rank)) {
     const int alias = plan.row().is_first(pipe_rank) ? 0 : -1;
     add(model.head_unit(), *model.head->tied_params(), true, alias);
   }
@@ -52,8 +53,6 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       tied(layout, ledger, *pipe),
       norm(layout, *dp, *pipe, partial_counts(plan, model)),
       gather_slots(ledger, core::Account::kSlots, pools.gather_slot, pools.gather_slots),
-      gradient_slot(ledger, core::Account::kSlots, pools.gradient_slot,
-                    pools.gradient_slot.count() > 0 ? 1 : 0, dp->memory()),
       hidden(ledger, core::Account::kActivations, plan.account.hidden, pools.peaks.hidden,
              pipe->memory()),
       kept(ledger, core::Account::kActivations, pools.kept, pools.peaks.kept),
@@ -65,8 +64,10 @@ pipeline::UnitRange RankState::range() const {
 }
 
 int RankState::tied_group(int unit) const {
-  const bool has = model.tied && unit == model.head_unit();
-  return has ? layout.count() - 1 : -1;
+  if (!model.tied || unit != model.head_unit()) return -1;
+  return layout.one_tied_gradient ? 0 : layout.count() - 1;
 }
+
+int RankState::tied_end(int unit) const { return layout.one_tied_gradient ? -1 : tied_group(unit); }
 
 }  // namespace fm::engine

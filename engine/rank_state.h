@@ -41,7 +41,6 @@ struct RankState {
   zero::TiedReduction tied;
   zero::GlobalNorm norm;
   BufferPool gather_slots;
-  BufferPool gradient_slot;
   BufferPool hidden;
   BufferPool kept;
   core::Buffer parked;
@@ -49,9 +48,11 @@ struct RankState {
   checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
 
   pipeline::UnitRange range() const;
-  // Groups of a unit on this rank: its own, and the tied end (-1 when it has none).
+  // Groups of a unit on this rank: its own; the one that the head of a tied model uses beside it
+  // (-1 for other units), and the same when it is the head's alone.
   int own_group(int unit) const { return unit - range().first; }
   int tied_group(int unit) const;
+  int tied_end(int unit) const;
 };
 
 // The groups of one pipe rank.

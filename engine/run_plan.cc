@@ -123,6 +123,8 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.batch = resolve_batch(options.batch, plan.mesh.data);
   plan.shape = {plan.batch.micro_batch, options.max_seq_len};
   plan.rules.row = pipeline::split_units(model.unit_count() - 2, plan.mesh.pipe, model.tied);
+  plan.rules.row.one_tied_gradient =
+      model.tied && plan.mesh.pipe == 1 && options.sum_order == core::SumOrder::kFast;
   plan.rules.micros = static_cast<int>(plan.batch.accumulation);
   const bool alone = plan.mesh.data == 1;  // then there is nobody to share with
   plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order,

@@ -12,21 +12,16 @@ using core::Elements;
 using core::Phase;
 using core::TraceRange;
 
-model::Gradients StepRuntime::destinations(int unit, bool& assign) {
+model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
   model::Gradients out;
-  const int own = state_.own_group(unit);
-  const int tied = state_.tied_group(unit);
-  const auto at_own = state_.grads.destination(own, gradient_slot_);
+  const auto at_own = state_.grads.destination(state_.own_group(unit), micro);
   out.own = at_own.whole;
   assign = at_own.assign;
-  if (tied >= 0) {
-    float* const behind = gradient_slot_ == nullptr
-                              ? nullptr
-                              : gradient_slot_ + state_.layout.at(own).map.padded().count();
-    const auto at_tied = state_.grads.destination(tied, behind);
-    FM_CHECK(at_tied.assign == assign, "both groups of the head are written alike");
-    out.tied = at_tied.whole;
-  }
+  const int tied = state_.tied_group(unit);
+  if (tied < 0) return out;
+  const auto at_tied = state_.grads.destination(tied, micro);
+  FM_CHECK(at_tied.assign == assign, "both groups of the head are written alike");
+  out.tied = at_tied.whole;
   return out;
 }
 
@@ -53,13 +48,9 @@ void StepRuntime::count() {
 
 void StepRuntime::reduce(int micro, int unit) {
   const TraceRange range(clock_, Phase::kReduce);
-  const int own = state_.own_group(unit);
-  const int tied = state_.tied_group(unit);
-  state_.grads.reduce(own, micro, gradient_slot_);
-  if (tied < 0) return;
-  const std::int64_t behind = state_.layout.at(own).map.padded().count();
-  float* const slot = gradient_slot_ == nullptr ? nullptr : gradient_slot_ + behind;
-  state_.grads.reduce(tied, micro, slot);
+  state_.grads.reduce(state_.own_group(unit), micro);
+  const int tied = state_.tied_end(unit);
+  if (tied >= 0) state_.grads.reduce(tied, micro);
 }
 
 void StepRuntime::reduce_tied() {
@@ -116,7 +107,7 @@ void StepRuntime::update(int unit) {
   if (result_.skipped || !request_.apply) return;
   const TraceRange range(clock_, Phase::kOptimizer);
   state_.optimizer.update(state_.own_group(unit), request_.scalars, state_.params, state_.grads);
-  const int tied = state_.tied_group(unit);
+  const int tied = state_.tied_end(unit);
   if (tied >= 0) state_.optimizer.update(tied, request_.scalars, state_.params, state_.grads);
 }
 
@@ -124,7 +115,7 @@ void StepRuntime::publish(int unit) {
   if (result_.skipped || !request_.apply) return;
   const TraceRange range(clock_, Phase::kGather);
   state_.params.publish(state_.own_group(unit)).wait();
-  const int tied = state_.tied_group(unit);
+  const int tied = state_.tied_end(unit);
   if (tied >= 0 && state_.layout.at(tied).alias < 0) state_.params.publish(tied).wait();
 }
 

@@ -17,9 +17,7 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock)
     : state_(state),
       clock_(clock),
       slot_loss_(static_cast<std::size_t>(state.plan.rules.micros)),
-      all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.data)) {
-  if (state.pools.gradient_slot.count() > 0) gradient_slot_ = state.gradient_slot.lend();
-}
+      all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.data)) {}
 
 StepResult StepRuntime::train_step(const data::BatchStream& stream, const StepRequest& request) {
   stream_ = &stream;
@@ -79,17 +77,16 @@ model::Saved StepRuntime::saved_of(int micro, int unit) const {
   return saved;
 }
 
-float* StepRuntime::whole_weights(int group) {
+float* StepRuntime::whole_weights(int unit, int group, Elements behind) {
   if (group < 0) return nullptr;
   if (float* whole = state_.params.whole(group)) return whole;
-  const int unit = state_.layout.at(group).unit;
-  const bool tied = state_.layout.at(group).tied_end;
-  const Elements before = state_.layout.at(state_.own_group(unit)).map.padded();
-  return gathered_.at(unit) + (tied ? before.count() : 0);
+  return gathered_.at(unit) + behind.count();
 }
 
 model::Weights StepRuntime::weights_of(int unit) {
-  return {whole_weights(state_.own_group(unit)), whole_weights(state_.tied_group(unit))};
+  const int own = state_.own_group(unit);
+  return {whole_weights(unit, own, Elements(0)),
+          whole_weights(unit, state_.tied_group(unit), state_.layout.at(own).map.padded())};
 }
 
 void StepRuntime::load(int) {}  // the stream holds the whole step; `micro` is an index into it
@@ -136,9 +133,11 @@ void StepRuntime::gather(int unit) {
   const TraceRange range(clock_, Phase::kGather);
   float* const slot = state_.gather_slots.lend();
   gathered_[unit] = slot;
-  state_.params.gather(state_.own_group(unit), slot).wait();
+  const int own = state_.own_group(unit);
+  state_.params.gather(own, slot).wait();
   const int tied = state_.tied_group(unit);
-  if (tied >= 0) state_.params.gather(tied, whole_weights(tied)).wait();
+  if (tied < 0) return;
+  state_.params.gather(tied, slot + state_.layout.at(own).map.padded().count()).wait();
 }
 
 void StepRuntime::release(int unit) {
@@ -187,7 +186,7 @@ void StepRuntime::loss(int micro) {
   }
   bool assign = true;
   const double scale = loss_scale(micro);
-  const model::Gradients gradients = destinations(head, assign);
+  const model::Gradients gradients = destinations(micro, head, assign);
   sum = state_.model.head->loss(weights_of(head), input_of(micro), hidden, scale, gradients,
                                 assign ? model::Write::kAssign : model::Write::kAdd, scratch);
   if (request_.loss_reduction == LossReduction::kMeanOfMeans) sum *= scale;
@@ -220,7 +219,7 @@ void StepRuntime::backward_input(int micro, int unit) {
 void StepRuntime::backward_weight(int micro, int unit) {
   const TraceRange range(clock_, Phase::kBackward);
   bool assign = true;
-  const model::Gradients gradients = destinations(unit, assign);
+  const model::Gradients gradients = destinations(micro, unit, assign);
   core::Arena scratch = arena();
   const bool reads = row().reads_weights({pipeline::Op::kBackwardWeight, micro, unit});
   state_.model.units[static_cast<std::size_t>(unit)]->backward_weight(

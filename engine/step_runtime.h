@@ -93,8 +93,9 @@ class StepRuntime : public pipeline::StepHandler {
   model::UnitInput input_of(int micro) const;
   model::Saved saved_of(int micro, int unit) const;
   model::Weights weights_of(int unit);
-  model::Gradients destinations(int unit, bool& assign);
-  float* whole_weights(int group);
+  model::Gradients destinations(int micro, int unit, bool& assign);
+  // Whole weights of a group of `unit`, which begins `behind` elements into the unit's slot.
+  float* whole_weights(int unit, int group, core::Elements behind);
   Hidden receive_from(int pipe_rank);
   void send_to(int pipe_rank, float* data, Sent& sent);
   void settle(Sent& sent);
@@ -120,7 +121,6 @@ class StepRuntime : public pipeline::StepHandler {
   std::map<int, Hidden> gradients_;     // gradient that backward of a micro has reached
   std::map<MicroUnit, float*> kept_;
   std::map<int, float*> gathered_;  // unit -> slot
-  float* gradient_slot_ = nullptr;
   Sent sent_act_;
   Sent sent_grad_;
 };

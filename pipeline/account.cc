@@ -118,6 +118,39 @@ Bytes reduction_bytes(const ShardMap& map, const AccountInput& input) {
   return whole ? scatter * 2 : scatter;
 }
 
+// Where the gradient of one micro-batch waits for its reduction.
+void add_gradient_slot(PoolSizes& sizes, const AccountInput& input, int unit) {
+  const auto in_slot = [&](Elements elements) {
+    const ShardMap map = map_of(elements, input.dp_size);
+    return input.plan.own_part_in_place() ? map.padded() - map.slice() : map.padded();
+  };
+  const Elements own = in_slot(unit_at(input, unit).own);
+  const Elements tied = in_slot(unit_at(input, unit).tied);
+  if (!input.row.one_tied_gradient) {
+    sizes.gradient_slot = std::max(sizes.gradient_slot, own + tied);
+  } else if (unit == 0) {
+    sizes.tied_slot = own;
+  } else {
+    sizes.gradient_slot = std::max(sizes.gradient_slot, own);
+  }
+}
+
+// Slices need a place to arrive at. Own parts that are written in place wait there, too: those of
+// a unit at the same time, and a tied one while the others come and go.
+void add_incoming(PoolSizes& sizes, const AccountInput& input, int unit) {
+  const Elements own = map_of(unit_at(input, unit).own, input.dp_size).slice();
+  const Elements tied = map_of(unit_at(input, unit).tied, input.dp_size).slice();
+  const bool in_place = input.plan.own_part_in_place();
+  if (!in_place) {
+    sizes.incoming = std::max({sizes.incoming, own, tied});
+  } else if (input.row.one_tied_gradient && unit == 0) {
+    sizes.tied_incoming = own;
+  } else {
+    const bool behind = !input.row.one_tied_gradient;
+    sizes.incoming = std::max(sizes.incoming, behind ? own + tied : own);
+  }
+}
+
 }  // namespace
 
 ActivationPeaks activation_peaks(const Program& program, const UnitRow& row, bool recompute) {
@@ -142,7 +175,7 @@ PoolSizes pool_sizes(const Program& program, const AccountInput& input, int pipe
   PoolSizes sizes;
   sizes.peaks = activation_peaks(program, input.row, input.recompute);
   sizes.gather_slots = gather_peak(program);
-  // Whole gradients are added where they arrive (their slot); slices need a place to arrive at.
+  // Whole gradients are added where they arrive, in their slot.
   const bool adds_later =
       input.plan.reduce_every_micro && input.micros > 1 && input.plan.grads == Home::kOneSliceEach;
   const UnitRange range = input.row.ranges[static_cast<std::size_t>(pipe_rank)];
@@ -152,12 +185,8 @@ PoolSizes pool_sizes(const Program& program, const AccountInput& input, int pipe
     const ShardMap tied = map_of(at.tied, input.dp_size);
     const Elements whole = own.padded() + tied.padded();
     if (sizes.gather_slots > 0) sizes.gather_slot = std::max(sizes.gather_slot, whole);
-    if (input.plan.reduce_every_micro) sizes.gradient_slot = std::max(sizes.gradient_slot, whole);
-    if (adds_later) {
-      const Elements arriving =
-          std::max(kept_elements(own, input.plan.grads), kept_elements(tied, input.plan.grads));
-      sizes.incoming = std::max(sizes.incoming, arriving);
-    }
+    if (input.plan.reduce_every_micro) add_gradient_slot(sizes, input, unit);
+    if (adds_later) add_incoming(sizes, input, unit);
     sizes.kept = std::max(sizes.kept, at.kept);
     sizes.parked = std::max(sizes.parked, at.parked);
     sizes.arena = std::max(sizes.arena, at.scratch);
@@ -187,14 +216,16 @@ MemoryForecast forecast_memory(const PoolSizes& pools, const AccountInput& input
   const UnitRange range = input.row.ranges[static_cast<std::size_t>(pipe_rank)];
   for (int unit = range.first; unit < range.last; ++unit) {
     add_group(unit_at(input, unit).own, true);
-    if (unit_at(input, unit).tied.count() > 0) add_group(unit_at(input, unit).tied, !shared);
+    const Elements tied = unit_at(input, unit).tied;
+    if (tied.count() > 0 && !input.row.one_tied_gradient) add_group(tied, !shared);
   }
   if (input.row.has_tied_end(pipe_rank) && input.row.pipe_ranks() > 1) {
     const ShardMap tied = map_of(unit_at(input, input.row.head()).tied, input.dp_size);
     out.scratch += f32(kept_elements(tied, input.plan.optimizer));  // the other end's gradient
   }
-  out.slots = f32(pools.gather_slot) * pools.gather_slots + f32(pools.gradient_slot);
-  out.scratch += f32(pools.arena) + f32(pools.incoming);
+  out.slots =
+      f32(pools.gather_slot) * pools.gather_slots + f32(pools.gradient_slot) + f32(pools.tied_slot);
+  out.scratch += f32(pools.arena) + f32(pools.incoming) + f32(pools.tied_incoming);
   out.activations = f32(input.hidden) * pools.peaks.hidden + f32(pools.kept) * pools.peaks.kept +
                     f32(pools.parked);
   return out;
@@ -218,7 +249,8 @@ std::map<std::string, Bytes> wire_bytes(const Program& program, const AccountInp
       const bool alias = tied && shares_tied(input, pipe_rank);
       const bool moves = input.plan.params != Home::kOncePerHost && !alias;
       if (at.op == Op::kGather || (at.op == Op::kPublish && moves)) out[picture] += others;
-      if (at.op == Op::kReduce) out[picture] += reduction_bytes(map, input);
+      const bool reduced = !tied || !input.row.one_tied_gradient;
+      if (at.op == Op::kReduce && reduced) out[picture] += reduction_bytes(map, input);
     }
   }
   return out;

@@ -55,11 +55,14 @@ struct PoolSizes {
   int gather_slots = 0;
   core::Elements gather_slot;    // largest unit, padded, tied matrix included
   core::Elements gradient_slot;  // 0 when gradients are written where they stay
+  core::Elements tied_slot;      // from the head's backward to the embedding's, 0: not needed
   core::Elements kept;           // largest
   core::Elements parked;         // largest
   core::Elements arena;          // largest scratch of a unit
   core::Elements incoming;       // a reduced gradient before it is added, 0 when never needed
-  int counter_levels = 0;        // canonical: accumulators per group beside the gradient itself
+  core::Elements
+      tied_incoming;       // the same for a tied gradient, where it must not be the same place
+  int counter_levels = 0;  // canonical: accumulators per group beside the gradient itself
 };
 PoolSizes pool_sizes(const Program& program, const AccountInput& input, int pipe_rank);
 MemoryForecast forecast_memory(const PoolSizes& pools, const AccountInput& input, int pipe_rank);

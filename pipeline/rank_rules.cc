@@ -118,7 +118,9 @@ std::string RankRules::loss(int micro) {
     return concat("its input comes from ", picture(Op::kForward, micro, body_.last - 1));
   }
   if (!lost_.insert(micro).second) return "this loss has run already";
-  return rules_.forward_only ? "" : take_gradient_slot(micro, row_.head());
+  if (rules_.forward_only) return "";
+  const std::string reason = take_tied_slot(micro);
+  return reason.empty() ? take_gradient_slot(micro, row_.head()) : reason;
 }
 
 std::string RankRules::backward_input(int micro, int unit) {

@@ -41,6 +41,7 @@ class RankRules {
   std::string release(int unit);
   std::string reduce(int micro, int unit);
   std::string take_gradient_slot(int micro, int unit);
+  std::string take_tied_slot(int micro);
   std::string reduce_tied();
   std::string norm();
   std::string update(int unit);
@@ -68,6 +69,7 @@ class RankRules {
   std::set<int> gathered_, unused_;    // by unit; unused_: gathered and not read yet
   std::set<int> updated_, published_;  // by unit
   MicroUnit gradient_slot_{-1, -1};    // whole gradient that waits for its Reduce
+  int tied_micro_ = -1;                // whose tied gradient waits for the embedding's Reduce
   MicroUnit recompute_slot_{-1, -1};   // Recompute that waits for its backward
 };
 

@@ -18,6 +18,16 @@ std::string RankRules::take_gradient_slot(int micro, int unit) {
   return "";
 }
 
+std::string RankRules::take_tied_slot(int micro) {
+  if (!row_.one_tied_gradient || !rules_.plan.reduce_every_micro) return "";
+  if (tied_micro_ >= 0) {
+    return concat("the tied matrix's slot still holds micro-batch ", tied_micro_,
+                  ", which waits for the embedding's Reduce");
+  }
+  tied_micro_ = micro;
+  return "";
+}
+
 std::string RankRules::reduce(int micro, int unit) {
   const bool every_micro = rules_.plan.reduce_every_micro;
   if (every_micro != (micro >= 0)) {
@@ -34,6 +44,7 @@ std::string RankRules::reduce(int micro, int unit) {
     if (!written) return concat("the gradient of micro-batch ", each, " is missing");
   }
   gradient_slot_ = {-1, -1};
+  if (unit == 0) tied_micro_ = -1;
   reduced_.insert({micro, unit});
   return "";
 }

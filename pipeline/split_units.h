@@ -20,6 +20,9 @@ struct UnitRange {
 struct UnitRow {
   std::vector<UnitRange> ranges;  // by pipe rank, in order, without gaps
   bool tied = false;              // the head uses the embedding's matrix
+  // Both ends of the tied matrix lie on one rank and write one gradient; the embedding's Reduce
+  // sums it.
+  bool one_tied_gradient = false;
 
   int pipe_ranks() const { return static_cast<int>(ranges.size()); }
   int unit_count() const { return ranges.back().last; }
@@ -68,9 +71,9 @@ struct UnitRow {
   static bool writes_gradient(const Instruction& at) {
     return at.op == Op::kLoss || at.op == Op::kBackward || at.op == Op::kBackwardWeight;
   }
-  // Ranks that hold an end of the tied matrix take part in ReduceTied.
+  // Ranks that hold an end of the tied matrix take part in ReduceTied, when each has a gradient.
   bool has_tied_end(int pipe_rank) const {
-    return tied && (is_first(pipe_rank) || is_last(pipe_rank));
+    return tied && !one_tied_gradient && (is_first(pipe_rank) || is_last(pipe_rank));
   }
 };
 

@@ -57,7 +57,6 @@ GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Comm
       squares_(layout.groups.size()) {
   const bool canonical = layout.order == core::SumOrder::kCanonical;
   const int upper_levels = canonical ? std::bit_width(static_cast<unsigned>(layout.micros)) - 1 : 0;
-  Elements largest_slice;
   for (int group = 0; group < layout.count(); ++group) {
     const Elements kept = layout.kept(group, layout.plan.grads);
     buffers_.push_back(core::make_f32(ledger, Account::kGrads, kept, dp.memory()));
@@ -66,11 +65,77 @@ GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Comm
       counter.upper.push_back(core::make_f32(ledger, Account::kScratch, kept));
     }
     counters_.push_back(std::move(counter));
-    largest_slice = std::max(largest_slice, layout.at(group).map.slice());
   }
-  const bool needs_incoming = layout.plan.reduce_every_micro && layout.micros > 1 &&
-                              layout.plan.grads == Home::kOneSliceEach;
-  if (needs_incoming) incoming_ = core::make_f32(ledger, Account::kScratch, largest_slice);
+  if (!layout.plan.reduce_every_micro) return;
+  if (layout.micros > 1 && layout.plan.grads == Home::kOneSliceEach) make_incoming(ledger);
+  make_slots(ledger);
+}
+
+// Where own parts are written in place, groups that wait at the same time need places of their own.
+void GradStore::make_incoming(core::Ledger& ledger) {
+  const bool in_place = layout_.plan.own_part_in_place();
+  Elements largest;
+  for (int group = 0; group < layout_.count(); ++group) {
+    const Elements slice = layout_.at(group).map.slice();
+    const bool behind = in_place && layout_.at(group).tied_end;
+    incoming_at_.push_back(behind ? layout_.at(group - 1).map.slice() : Elements(0));
+    if (in_place && has_own_slot(group)) {
+      tied_incoming_ = core::make_f32(ledger, Account::kScratch, slice, dp_.memory());
+    } else {
+      largest = std::max(largest, incoming_at_.back() + slice);
+    }
+  }
+  incoming_ = core::make_f32(ledger, Account::kScratch, largest, dp_.memory());
+}
+
+// Every unit uses the same memory, the head's end of a tied matrix behind the head's own group.
+void GradStore::make_slots(core::Ledger& ledger) {
+  const auto in_slot = [&](int group) {
+    const core::ShardMap& map = layout_.at(group).map;
+    return layout_.plan.own_part_in_place() ? map.padded() - map.slice() : map.padded();
+  };
+  std::vector<Elements> begins;
+  Elements largest;
+  for (int group = 0; group < layout_.count(); ++group) {
+    begins.push_back(layout_.at(group).tied_end ? in_slot(group - 1) : Elements(0));
+    if (has_own_slot(group)) continue;
+    largest = std::max(largest, begins.back() + in_slot(group));
+  }
+  slot_ = core::make_f32(ledger, Account::kSlots, largest, dp_.memory());
+  if (layout_.one_tied_gradient) {
+    tied_slot_ = core::make_f32(ledger, Account::kSlots, in_slot(0), dp_.memory());
+  }
+  for (int group = 0; group < layout_.count(); ++group) {
+    float* const others = (has_own_slot(group) ? tied_slot_ : slot_).f32() +
+                          begins[static_cast<std::size_t>(group)].count();
+    Slots slots;
+    slots.first = slot_at(group, others, arrival(group, 0));
+    if (layout_.micros > 1) slots.later = slot_at(group, others, arrival(group, 1));
+    slots_.push_back(std::move(slots));
+  }
+}
+
+GradStore::Slot GradStore::slot_at(int group, float* others, float* own) {
+  if (!layout_.plan.own_part_in_place()) return {others, nullptr};
+  const core::Bytes part = core::bytes_of(layout_.at(group).map.slice(), DType::kF32);
+  Slot slot;
+  slot.joined = dp_.memory()->join({others, own, part, layout_.dp_size, layout_.dp_rank});
+  slot.whole = static_cast<float*>(slot.joined->data());
+  return slot;
+}
+
+const GradStore::Slot& GradStore::slot(int group, int micro) const {
+  const Slots& slots = slots_[static_cast<std::size_t>(group)];
+  return micro == 0 ? slots.first : slots.later;
+}
+
+float* GradStore::arrival(int group, int micro) {
+  const bool canonical = layout_.order == core::SumOrder::kCanonical;
+  const bool first = layout_.micros == 1 || (!canonical && micro == 0);
+  if (first) return kept(group);
+  if (layout_.plan.grads == Home::kEveryRank) return nullptr;  // it is summed in its slot
+  if (layout_.plan.own_part_in_place() && has_own_slot(group)) return tied_incoming_.f32();
+  return incoming_.f32() + incoming_at_[static_cast<std::size_t>(group)].count();
 }
 
 void GradStore::begin_step() {
@@ -78,15 +143,14 @@ void GradStore::begin_step() {
   for (std::optional<double>& square : squares_) square.reset();
 }
 
-GradStore::Destination GradStore::destination(int group, float* slot) {
+GradStore::Destination GradStore::destination(int group, int micro) {
   const auto index = static_cast<std::size_t>(group);
-  if (layout_.plan.reduce_every_micro) {
-    clear_gaps(*layout_.at(group).table, layout_.at(group).map, slot);
-    return {slot, true};
-  }
   const bool assign = !written_[index];
   written_[index] = true;
-  return {kept(group), assign};
+  if (!layout_.plan.reduce_every_micro) return {kept(group), assign};
+  float* const whole = slot(group, micro).whole;
+  if (assign) clear_gaps(*layout_.at(group).table, layout_.at(group).map, whole);
+  return {whole, assign};
 }
 
 double GradStore::squared(int group) {
@@ -106,17 +170,21 @@ float* GradStore::slice(int group) {
   return kept(group) + (whole_here ? layout_.slice_first(group).count() : 0);
 }
 
-void GradStore::reduce(int group, int micro, float* slot) {
+void GradStore::reduce(int group, int micro) {
   if (!layout_.plan.reduce_every_micro) return reduce_once(group);
+  written_[static_cast<std::size_t>(group)] = false;
   const core::ShardMap& map = layout_.at(group).map;
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
-  float* arrived = slot;
+  float* const whole = slot(group, micro).whole;
+  float* arrived = whole;
   if (layout_.plan.grads == Home::kEveryRank) {
-    dp_.all_reduce({slot, map.padded(), DType::kF32}).wait();
+    dp_.all_reduce({whole, map.padded(), DType::kF32}).wait();
   } else {
-    arrived = layout_.micros == 1 || (!canonical && micro == 0) ? kept(group) : incoming_.f32();
-    const bool last = !canonical && arrived == kept(group) && layout_.micros == 1;
-    reduce_scatter(group, slot, arrived, last);
+    arrived = arrival(group, micro);
+    const bool in_place = layout_.plan.own_part_in_place();
+    float* const own = whole + layout_.slice_first(group).count();
+    const bool last = !canonical && layout_.micros == 1;
+    reduce_scatter(group, whole, in_place ? own : arrived, last);
   }
   if (canonical) {
     carry(group, micro, arrived);

@@ -2,6 +2,7 @@
 // rests until the update.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,9 @@ namespace fm::zero {
 //              each micro-batch to its owner, who adds in the order of micro-batches.
 //   canonical  each micro-batch is reduced, then carried up a binary counter over micro-batches:
 //              one tree over all slots of the step, whatever the layout.
+// Where each micro-batch is reduced, backward writes into a slot. Ranks that share memory write
+// their own part of it where its sum will rest (ShardPlan::own_part_in_place): the slot holds only
+// what the other owners read.
 //
 // Invariant: gaps and padding of every buffer are zero whenever it is reduced or read.
 // Thread:    the rank's thread.
@@ -27,16 +31,17 @@ class GradStore {
   // New step: nothing is written yet.
   void begin_step();
 
-  // Where backward writes the gradient of one micro-batch: the store's own buffer, or `slot`
-  // [padded] when each micro-batch is reduced. `first` tells whether to assign (true) or add.
+  // Where backward writes the gradient of one micro-batch [padded]: the store's own buffer, or a
+  // slot when each micro-batch is reduced. `assign` for who writes first since the last reduction.
+  // Groups of one unit are written side by side; a slot is free again when they are reduced.
   struct Destination {
     float* whole = nullptr;
     bool assign = true;
   };
-  Destination destination(int group, float* slot);
+  Destination destination(int group, int micro);
 
-  // Sums over data ranks; micro < 0: the whole step at once. `slot` as in destination().
-  void reduce(int group, int micro, float* slot);
+  // Sums over data ranks; micro < 0: the whole step at once.
+  void reduce(int group, int micro);
 
   // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
   // order. The slice is read only when the sum was not seen while the slice was summed.
@@ -54,6 +59,23 @@ class GradStore {
     std::vector<core::Buffer> upper;
   };
 
+  struct Slot {
+    float* whole = nullptr;  // [padded]
+    std::unique_ptr<core::JoinedMemory> joined;
+  };
+  // A slot, and where the own part of micro-batch 0 and of the others lies when it is not in it.
+  struct Slots {
+    Slot first, later;
+  };
+
+  // A tied gradient waits while those of other units come and go.
+  bool has_own_slot(int group) const { return layout_.one_tied_gradient && group == 0; }
+  void make_incoming(core::Ledger& ledger);
+  void make_slots(core::Ledger& ledger);
+  Slot slot_at(int group, float* others, float* own);
+  const Slot& slot(int group, int micro) const;
+  // Where the sum of one micro-batch arrives.
+  float* arrival(int group, int micro);
   void reduce_once(int group);
   void reduce_scatter(int group, const float* whole, float* into, bool last);
   void add_fast(int group, int micro, const float* arrived);
@@ -67,6 +89,11 @@ class GradStore {
   std::vector<core::Buffer> buffers_;
   std::vector<Counter> counters_;
   core::Buffer incoming_;
+  core::Buffer tied_incoming_;
+  std::vector<core::Elements> incoming_at_;
+  core::Buffer slot_;
+  core::Buffer tied_slot_;
+  std::vector<Slots> slots_;
   std::vector<bool> written_;
   std::vector<std::optional<double>> squares_;
 };

@@ -1,5 +1,6 @@
 // Shard groups: the flat buffers that ZeRO cuts. One per unit, and one more for the head's end of
-// a tied matrix, with the embedding's layout, so that both ends own the same slices.
+// a tied matrix, with the embedding's layout, so that both ends own the same slices (not where both
+// ends write one gradient).
 #pragma once
 
 #include <string>
@@ -28,6 +29,8 @@ struct GroupLayout {
   int dp_rank = 0;
   int micros = 1;
   bool tied = false;  // the model's head uses the embedding's matrix
+  // Both ends of the tied matrix write the gradient of group 0, which waits in a slot of its own.
+  bool one_tied_gradient = false;
 
   int count() const { return static_cast<int>(groups.size()); }
   const Group& at(int group) const { return groups[static_cast<std::size_t>(group)]; }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/buffer.h"
 #include "core/philox.h"
 
 namespace fm::comm {
@@ -117,6 +118,31 @@ void reduce_scatter_is_the_tree(Communicator& world, std::int64_t count) {
   const Span place{whole.data() + world.rank() * count, Elements(count), kTypeOf<T>};
   world.reduce_scatter(span_over(whole), place).wait();
   expect_equal(world, "reduce_scatter in place", part(whole, world.rank(), world.size()), wanted);
+}
+
+// Own parts lie apart from what peers read, and the sum is made where the own part is.
+void reduce_scatter_of_joined_memory_is_the_tree(Communicator& world) {
+  core::MemorySource* const memory = world.memory();
+  if (memory == nullptr) return;
+  const Elements count(2048);  // whole pages
+  const core::Bytes part_bytes = core::bytes_of(count, DType::kF32);
+  core::Ledger ledger;
+  const core::Buffer others =
+      core::make_f32(ledger, core::Account::kScratch, count * (world.size() - 1), memory);
+  const core::Buffer own = core::make_f32(ledger, core::Account::kScratch, count, memory);
+  const auto joined =
+      memory->join({others.data(), own.data(), part_bytes, world.size(), world.rank()});
+  auto* const whole = static_cast<float*>(joined->data());
+  for (int round = 0; round < 2; ++round) {
+    const auto values = random_data<float>(world.rank(), count.count() * world.size());
+    std::copy(values.begin(), values.end(), whole);
+    const Span place{whole + (count * world.rank()).count(), count, DType::kF32};
+    world.reduce_scatter({whole, count * world.size(), DType::kF32}, place).wait();
+    const std::vector<float> sum(own.f32(), own.f32() + count.count());
+    expect_equal(world, "reduce_scatter of joined memory", sum,
+                 part(tree_over_ranks<float>(world.size(), count.count() * world.size()),
+                      world.rank(), world.size()));
+  }
 }
 
 template <class T>
@@ -320,6 +346,7 @@ void run_collective_cases(Communicator& world) {
     reduce_scatter_is_the_tree<double>(world, count);
     reduce_scatter_is_the_tree<std::int64_t>(world, count);
   }
+  reduce_scatter_of_joined_memory_is_the_tree(world);
   for (const std::int64_t count : {0, 1, 5, 1023, 1024, 1025, 4099, 100'003}) {
     all_reduce_is_the_tree<float>(world, count);
     all_reduce_is_the_tree<double>(world, count);

@@ -34,9 +34,22 @@ TEST(FastOrder, ZeroStagesThatReduceEveryMicroBatchAgree) {
 }
 
 TEST(FastOrder, AllStagesAgreeAtOneMicroBatchPerStep) {
-  const RunTrace zero0 = fast_run(0, 4);
-  for (const int zero_stage : {1, 2, 3}) {
-    EXPECT_EQ(first_difference(zero0, fast_run(zero_stage, 4)), "") << zero_stage;
+  for (const bool tied : {false, true}) {
+    const RunTrace zero0 = fast_run(0, 4, tied);
+    for (const int zero_stage : {1, 2, 3}) {
+      EXPECT_EQ(first_difference(zero0, fast_run(zero_stage, 4, tied)), "") << zero_stage;
+    }
+  }
+}
+
+// Own parts of gradients lie elsewhere, and so does a tied gradient between its two ends.
+TEST(FastOrder, SharedMemoryMovesNoBit) {
+  for (const int zero_stage : {2, 3}) {
+    TrainOptions options = small_options(testing::TempDir() + "/fm_fast", true);
+    options.zero_stage = zero_stage;
+    options.shared_memory = false;
+    const RunTrace messages = run_small(options, 2, kSteps);
+    EXPECT_EQ(first_difference(messages, fast_run(zero_stage, 2, true)), "") << zero_stage;
   }
 }
 
@@ -60,16 +73,21 @@ TEST(FastOrder, EveryStagePipelinesAndRepeatsItself) {
 }
 
 // The two orders differ in rounding only; if they did not differ at all, one of them would be idle.
+// The canonical order sums the two ends of a tied matrix apart, the fast one in one gradient.
 TEST(FastOrder, DiffersFromCanonicalByRoundingOnly) {
-  TrainOptions options = small_options(testing::TempDir() + "/fm_fast", false);
-  options.sum_order = core::SumOrder::kCanonical;
-  const RunTrace canonical = run_small(options, 1, kSteps);
-  const RunTrace fast = fast_run(0, 1);
-  EXPECT_NE(first_difference(canonical, fast), "");
-  for (int step = 0; step < kSteps; ++step) {
-    const auto at = static_cast<std::size_t>(step);
-    EXPECT_NEAR(canonical.losses[at], fast.losses[at], 1e-5 * fast.losses[at]);
-    EXPECT_NEAR(canonical.norms[at], fast.norms[at], 1e-4 * fast.norms[at]);
+  for (const bool tied : {false, true}) {
+    TrainOptions options = small_options(testing::TempDir() + "/fm_fast", tied);
+    options.sum_order = core::SumOrder::kCanonical;
+    const RunTrace canonical = run_small(options, 1, kSteps);
+    for (const int zero_stage : {0, 2}) {
+      const RunTrace fast = fast_run(zero_stage, zero_stage == 0 ? 1 : 2, tied);
+      EXPECT_NE(first_difference(canonical, fast), "") << zero_stage;
+      for (int step = 0; step < kSteps; ++step) {
+        const auto at = static_cast<std::size_t>(step);
+        EXPECT_NEAR(canonical.losses[at], fast.losses[at], 1e-5 * fast.losses[at]);
+        EXPECT_NEAR(canonical.norms[at], fast.norms[at], 1e-4 * fast.norms[at]);
+      }
+    }
   }
 }
 

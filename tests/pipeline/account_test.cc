@@ -154,6 +154,29 @@ TEST(Account, ATiedMatrixIsOwnedOnceButHasTwoGradients) {
   expect_state(forecast(shape), kWhole, kWhole + 4 * 4096, 2 * kWhole);
 }
 
+TEST(Account, OneTiedGradientIsOwnedOnceAndWaitsInASlotOfItsOwn) {
+  BuildShape shape = tiny(0);
+  shape.tied = shape.one_tied_gradient = true;
+  expect_state(forecast(shape), kWhole, kWhole, 2 * kWhole);
+  EXPECT_EQ(forecast(shape).slots, Bytes(0));
+  shape.zero_stage = 2;
+  expect_state(forecast(shape), kWhole, kSlices, 2 * kSlices);
+  EXPECT_EQ(forecast(shape).slots, Bytes(kBlock + 4 * 4096));
+  // Embedding 4,096, block 6,144 and head 2,048: each reduced once per micro-batch.
+  EXPECT_EQ(wire(shape),
+            "R " + std::to_string(3 * 4 * 12288 / 2) + " p " + std::to_string(4 * 12288 / 2) + " ");
+}
+
+TEST(Account, APartThatIsWrittenInPlaceTakesNoSlot) {
+  BuildShape shape = tiny(2);
+  for (const int dp_size : {2, 4}) {
+    AccountInput input = input_of(shape, dp_size);
+    const Elements whole = pool_sizes(built(shape)[0], input, 0).gradient_slot;
+    input.plan = core::plan_of(2, SumOrder::kFast, core::ParamSharing::kOneHost);
+    EXPECT_EQ(pool_sizes(built(shape)[0], input, 0).gradient_slot, whole - whole / dp_size);
+  }
+}
+
 TEST(Account, BothEndsOfAPipeOwnTheTiedMatrix) {
   BuildShape shape = tiny(0);
   shape.pipe_ranks = 2;

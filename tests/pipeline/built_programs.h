@@ -20,10 +20,13 @@ struct BuildShape {
   bool recompute = false;
   int zero_stage = 0;
   core::SumOrder order = core::SumOrder::kFast;
+  bool one_tied_gradient = false;
 };
 
 inline UnitRow row_of(const BuildShape& shape) {
-  return split_units(shape.blocks, shape.pipe_ranks, shape.tied);
+  UnitRow row = split_units(shape.blocks, shape.pipe_ranks, shape.tied);
+  row.one_tied_gradient = shape.one_tied_gradient;
+  return row;
 }
 
 // Schedule, units, sends and receives.

@@ -54,6 +54,17 @@ TEST(ValidateReasons, Forward) {
   expect_offences({kThreeRanks, 1}, {{"F0.2", "its input comes with ra0"}});
 }
 
+TEST(ValidateReasons, OneTiedGradient) {
+  BuildShape shape{.micros = 2, .blocks = 1, .tied = true, .zero_stage = 2};
+  shape.one_tied_gradient = true;
+  expect_offences({shape},
+                  {{"K L0 F0.0 F0.1 X0 R0.2 L1 F1.0 F1.1 X1",
+                    "the tied matrix's slot still holds micro-batch 0, which waits for the "
+                    "embedding's Reduce"},
+                   {"K L0 F0.0 F0.1 X0 R0.2 B0.1 R0.1 B0.0 R0.0 Rt",
+                    "this pipe rank holds no end of a tied matrix"}});
+}
+
 TEST(ValidateReasons, Backward) {
   const std::string forward = "K L0 F0.0 F0.1 ";
   expect_offences({alone(0)},

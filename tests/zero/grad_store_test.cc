@@ -68,7 +68,9 @@ float reduced_first_sum(int micros, int dp, std::int64_t element) {
 
 GroupLayout layout_of(int zero_stage, core::SumOrder order, int micros, comm::Communicator& dp) {
   GroupLayout layout;
-  layout.plan = core::plan_of(zero_stage, order);
+  const bool shared = dp.size() > 1 && dp.common_memory() != nullptr;
+  layout.plan = core::plan_of(zero_stage, order,
+                              shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate);
   layout.order = order;
   layout.dp_size = dp.size();
   layout.dp_rank = dp.rank();
@@ -77,8 +79,8 @@ GroupLayout layout_of(int zero_stage, core::SumOrder order, int micros, comm::Co
   return layout;
 }
 
-void write_micro(GradStore& store, const GroupLayout& layout, int micro, float* slot) {
-  const GradStore::Destination to = store.destination(0, slot);
+void write_micro(GradStore& store, const GroupLayout& layout, int micro) {
+  const GradStore::Destination to = store.destination(0, micro);
   for (std::int64_t i = 0; i < kElements; ++i) {
     const float value = gradient(micro * layout.dp_size + layout.dp_rank, i);
     to.whole[i] = to.assign ? value : to.whole[i] + value;
@@ -90,32 +92,35 @@ struct Case {
   core::SumOrder order = core::SumOrder::kFast;
   int micros = 1;
   int dp = 1;
+  comm::Between between = comm::Between::kMessages;
 };
 
 void expect_sum(const Case& at, const std::function<float(std::int64_t)>& expected) {
   std::mutex mutex;
-  comm::run_ranks(at.dp, [&](comm::Communicator& dp) {
-    core::Ledger ledger;
-    const GroupLayout layout = layout_of(at.zero_stage, at.order, at.micros, dp);
-    GradStore store(layout, ledger, dp);
-    std::vector<float> slot(static_cast<std::size_t>(layout.at(0).map.padded().count()), 9.0F);
-    for (int step = 0; step < 2; ++step) {  // the second step must not see the first
-      store.begin_step();
-      for (int micro = 0; micro < at.micros; ++micro) {
-        write_micro(store, layout, micro, slot.data());
-        if (layout.plan.reduce_every_micro) store.reduce(0, micro, slot.data());
-      }
-      if (!layout.plan.reduce_every_micro) store.reduce(0, -1, nullptr);
-    }
-    const std::scoped_lock lock(mutex);
-    const std::int64_t first = layout.slice_first(0).count();
-    for (std::int64_t i = 0; i < layout.at(0).map.slice().count(); ++i) {
-      const float wanted = first + i < kElements ? expected(first + i) : 0.0F;
-      ASSERT_EQ(store.slice(0)[i], wanted)
-          << "ZeRO " << at.zero_stage << " micros " << at.micros << " rank " << dp.rank() << " of "
-          << at.dp << " element " << first + i;
-    }
-  });
+  comm::run_ranks(
+      at.dp,
+      [&](comm::Communicator& dp) {
+        core::Ledger ledger;
+        const GroupLayout layout = layout_of(at.zero_stage, at.order, at.micros, dp);
+        GradStore store(layout, ledger, dp);
+        for (int step = 0; step < 2; ++step) {  // the second step must not see the first
+          store.begin_step();
+          for (int micro = 0; micro < at.micros; ++micro) {
+            write_micro(store, layout, micro);
+            if (layout.plan.reduce_every_micro) store.reduce(0, micro);
+          }
+          if (!layout.plan.reduce_every_micro) store.reduce(0, -1);
+        }
+        const std::scoped_lock lock(mutex);
+        const std::int64_t first = layout.slice_first(0).count();
+        for (std::int64_t i = 0; i < layout.at(0).map.slice().count(); ++i) {
+          const float wanted = first + i < kElements ? expected(first + i) : 0.0F;
+          ASSERT_EQ(store.slice(0)[i], wanted)
+              << "ZeRO " << at.zero_stage << " micros " << at.micros << " rank " << dp.rank()
+              << " of " << at.dp << " element " << first + i;
+        }
+      },
+      10'000, at.between);
 }
 
 TEST(GradStore, CanonicalOrderIsOneTreeOverAllSlots) {
@@ -151,6 +156,72 @@ TEST(GradStore, FastOrderAddsReducedMicroBatchesInZero2And3) {
   }
 }
 
+// A rank's own part is written where the sum will rest, the others' into a slot without it.
+TEST(GradStore, OwnPartsInPlaceGiveTheSameSums) {
+  for (const int dp : {2, 3, 4}) {
+    for (const int micros : {1, 3, 4}) {
+      for (const int zero_stage : {2, 3}) {
+        const auto shared = comm::Between::kSharedMemory;
+        expect_sum({zero_stage, core::SumOrder::kFast, micros, dp, shared},
+                   [&](std::int64_t i) { return reduced_first_sum(micros, dp, i); });
+        if (dp == 3) continue;
+        expect_sum({zero_stage, core::SumOrder::kCanonical, micros, dp, shared},
+                   [&](std::int64_t i) { return canonical_sum(micros, dp, i); });
+      }
+    }
+  }
+}
+
+TEST(GradStore, AGradientReducedEachMicroWaitsInASlotWithoutTheOwnPart) {
+  for (const auto between : {comm::Between::kMessages, comm::Between::kSharedMemory}) {
+    comm::run_ranks(
+        4,
+        [&](comm::Communicator& dp) {
+          core::Ledger ledger;
+          const GroupLayout layout = layout_of(2, core::SumOrder::kFast, 1, dp);
+          const GradStore store(layout, ledger, dp);
+          const std::int64_t parts = between == comm::Between::kSharedMemory ? 3 : 4;
+          EXPECT_EQ(ledger.current(core::Account::kSlots).count(), parts * 1024 * 4);
+        },
+        10'000, between);
+  }
+}
+
+// Both ends of a tied matrix write group 0, other gradients are written and reduced in between.
+TEST(GradStore, OneTiedGradientWaitsWhileOtherUnitsAreReduced) {
+  for (const auto between : {comm::Between::kMessages, comm::Between::kSharedMemory}) {
+    for (const int zero_stage : {1, 2}) {
+      comm::run_ranks(
+          2,
+          [&](comm::Communicator& dp) {
+            core::Ledger ledger;
+            GroupLayout layout = layout_of(zero_stage, core::SumOrder::kFast, 2, dp);
+            layout.tied = layout.one_tied_gradient = true;
+            layout.groups.push_back(layout.groups[0]);
+            GradStore store(layout, ledger, dp);
+            const bool each = layout.plan.reduce_every_micro;
+            store.begin_step();
+            for (int micro = 0; micro < 2; ++micro) {
+              const auto add = [&](int group, float value) {
+                const GradStore::Destination to = store.destination(group, micro);
+                for (std::int64_t i = 0; i < kElements; ++i)
+                  to.whole[i] = value + (to.assign ? 0.0F : to.whole[i]);
+              };
+              add(0, 1.0F);  // the head's end
+              add(1, 1000.0F);
+              if (each) store.reduce(1, micro);
+              add(0, 10.0F);  // the embedding's end
+              if (each) store.reduce(0, micro);
+            }
+            if (!each) store.reduce(1, -1), store.reduce(0, -1);
+            EXPECT_EQ(store.slice(0)[5], 44.0F) << zero_stage;  // 2 ranks x 2 micros x 11
+            EXPECT_EQ(store.slice(1)[5], 4000.0F) << zero_stage;
+          },
+          10'000, between);
+    }
+  }
+}
+
 TEST(GradStore, CanonicalCounterTakesTheBuffersThatTheDesignAllows) {
   const int levels[] = {0, 0, 1, 1, 2, 2, 2, 2, 3};  // floor(log2 micros) beside the gradient
   for (int micros = 1; micros <= 8; ++micros) {
@@ -178,10 +249,9 @@ TEST(GlobalNorm, IsTheEuclideanNormOnEveryRankInEveryLayout) {
         core::Ledger ledger;
         const GroupLayout layout = layout_of(zero_stage, order, 1, dp);
         GradStore store(layout, ledger, dp);
-        std::vector<float> slot(static_cast<std::size_t>(layout.at(0).map.padded().count()));
         store.begin_step();
-        write_micro(store, layout, 0, slot.data());
-        store.reduce(0, layout.plan.reduce_every_micro ? 0 : -1, slot.data());
+        write_micro(store, layout, 0);
+        store.reduce(0, layout.plan.reduce_every_micro ? 0 : -1);
         const auto pipe = dp.split(std::vector<int>{dp.rank()});
         GlobalNorm norm(layout, dp, *pipe, {GlobalNorm::partial_count(layout)});
         EXPECT_NEAR(norm.squared(store), squares, 1e-12 * squares);
