@@ -68,7 +68,7 @@ void ShmCollective::post() {
                    .from = {}};
   if (inlined()) {
     copy_bytes(call_.send.data, entry.payload, call_.send.bytes());
-  } else if (call_.verb == Verb::kReduceScatter &&
+  } else if (call_.verb == Verb::kReduceScatter && call_.work == nullptr &&
              group_->host().place_of_joined(call_.send.data).without >= 0) {
     entry.posting.from = group_->host().place_of_joined(call_.send.data);
   } else if (call_.verb != Verb::kBroadcast || call_.work != nullptr ||

@@ -7,7 +7,7 @@ build=$1
 prefix=$(mktemp -d)
 trap 'rm -rf "$prefix"' EXIT
 cmake --install "$build" --prefix "$prefix" >/dev/null
-libraries=$(ldd "$prefix/bin/fmengine-train")
+libraries=$(ldd "$prefix/bin/fmengine-train" "$prefix"/lib/libfm_torch_*.so)
 if echo "$libraries" | grep -E "not found|$root"; then
   echo "every library must come from the installed tree or from the system" >&2
   exit 1
