@@ -1,14 +1,20 @@
 #include "comm/node_sums.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "comm/tree_rows.h"
 #include "core/check.h"
+#include "core/trace_recorder.h"
 
 namespace fm::comm {
 namespace {
 
 constexpr core::Elements kBlock(4096);  // whole blocks of the norm, which stay in the cache
+
+// Blocks of a sum are one event of a trace together.
+constexpr core::TraceForm kSumOfNodes = {
+    "tree_add+visit", core::TraceKind::kKernel, {"elements", "bytes", "rows"}};
 
 }  // namespace
 
@@ -35,6 +41,9 @@ void sum_nodes_of_host(const HostLayout& layout, int host, std::span<std::byte* 
 void sum_above_nodes(const HostLayout& layout, std::span<const std::byte* const> nodes,
                      const Span& out, SumVisitor* visitor) {
   const std::vector<Addition>& additions = layout.additions();
+  const auto rows = std::ssize(nodes);
+  const core::TraceScope scope(kSumOfNodes,
+                               {out.elements.count(), out.bytes().count() * (rows + 1), rows});
   FM_CHECK(!additions.empty(), "ranks of one host have nothing to add between hosts");
   const std::int64_t block = core::bytes_of(kBlock, out.dtype).count();
   std::vector<std::byte> results((additions.size() - 1) * static_cast<std::size_t>(block));

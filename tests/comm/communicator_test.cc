@@ -128,6 +128,7 @@ TEST(HostsWorld, RanksOfOneHostMayShareMemory) {
     EXPECT_TRUE(world.may_share(std::vector{0, 1}));
     EXPECT_TRUE(world.may_share(std::vector{3, 2}));
     EXPECT_FALSE(world.may_share(std::vector{1, 2}));
+    EXPECT_TRUE(traced(world)->may_share(std::vector{0, 1}));
     EXPECT_EQ(world.common_memory(), nullptr);
     const int first = world.rank() / 2 * 2;
     EXPECT_NE(world.split(std::vector{first, first + 1})->common_memory(), nullptr);

@@ -85,9 +85,9 @@ std::string name_of(Starter starter) {
 }
 
 ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string>& arguments,
-                       const std::vector<std::string>& hosts,
-                       const std::vector<std::string>& variables)
+                       const Surroundings& surroundings)
     : starter_(starter), ranks_(ranks) {
+  const std::vector<std::string>& hosts = surroundings.hosts;
   std::string pattern = (std::filesystem::temp_directory_path() / "fm_comm_XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder for outputs");
   folder_ = pattern;
@@ -121,7 +121,7 @@ ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string
   command.insert(command.begin(), launcher.begin(), launcher.end());
   std::vector<std::string> settings = {folder, "OMPI_ALLOW_RUN_AS_ROOT=1",
                                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"};
-  settings.insert(settings.end(), variables.begin(), variables.end());
+  settings.insert(settings.end(), surroundings.variables.begin(), surroundings.variables.end());
   start(command, settings);
 }
 

@@ -11,15 +11,18 @@ namespace fm::comm {
 enum class Starter : std::uint8_t { kByHand, kMpirun, kTorchrun };
 std::string name_of(Starter starter);
 
+struct Surroundings {
+  std::vector<std::string> variables = {};  // NAME=value, for a launcher and its ranks
+  // FME_HOST of every rank, or nothing; under mpirun ranks of one host are neighbours.
+  std::vector<std::string> hosts = {};
+};
+
 // Invariant: all processes of the job live in process groups of their own.
 // Lifetime:  the destructor kills what is still alive and removes the folder of outputs.
 class ProcessJob {
  public:
-  // hosts: FME_HOST of every rank, or nothing; under mpirun ranks of one host are neighbours.
-  // variables: NAME=value, for a launcher and its ranks.
   ProcessJob(Starter starter, int ranks, const std::vector<std::string>& arguments,
-             const std::vector<std::string>& hosts = {},
-             const std::vector<std::string>& variables = {});
+             const Surroundings& surroundings = {});
   ~ProcessJob();
   ProcessJob(const ProcessJob&) = delete;
   ProcessJob& operator=(const ProcessJob&) = delete;

@@ -81,7 +81,7 @@ struct Kill {
 void expect_all_to_go(const Kill& kill_of) {
   const auto& [starter, ranks, victim, mode, hosts] = kill_of;
   if (missing(starter)) GTEST_SKIP() << "FM_ORACLE_PYTHON is not set";
-  ProcessJob job(starter, ranks, {mode}, hosts);
+  ProcessJob job(starter, ranks, {mode}, {.hosts = hosts});
   for (int rank = 0; rank < ranks; ++rank) job.rank_pid(rank);
   const pid_t victim_pid = job.rank_pid(victim);
   const auto begin = Clock::now();
@@ -141,7 +141,7 @@ TEST_P(Hosts, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
   for (const Words& hosts :
        {Words{"a", "a", "b", "b"}, Words{"a", "b", "b"}, Words{"a", "b", "c", "c", "c"}}) {
     const int ranks = static_cast<int>(hosts.size());
-    ProcessJob job(GetParam(), ranks, {"cases"}, hosts);
+    ProcessJob job(GetParam(), ranks, {"cases"}, {.hosts = hosts});
     ASSERT_TRUE(job.wait(60'000)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
     EXPECT_EQ(occurrences(job.output(), "cases hold on shared memory on each of "), ranks)
@@ -151,7 +151,7 @@ TEST_P(Hosts, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
 }
 
 TEST_P(Hosts, WithOneRankEachUseMessages) {
-  ProcessJob job(GetParam(), 2, {"cases"}, {"a", "b"});
+  ProcessJob job(GetParam(), 2, {"cases"}, {.hosts = {"a", "b"}});
   ASSERT_TRUE(job.wait(60'000)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
   EXPECT_EQ(
@@ -171,7 +171,7 @@ TEST_P(Hosts, ADeadRankOfAnyHostEndsAllOfThem) {
 
 TEST_P(Hosts, AWaitPastItsLimitNamesThePeerAndTheVerb) {
   for (const Words& hosts : {Words{"a", "a", "b"}, Words{"a", "b", "b"}}) {
-    ProcessJob job(GetParam(), 3, {"hang"}, hosts);
+    ProcessJob job(GetParam(), 3, {"hang"}, {.hosts = hosts});
     ASSERT_TRUE(job.wait(15'000)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 21) << job.output();
     EXPECT_GE(occurrences(job.output(), "waited 500 ms for rank 1 (host "), 1) << job.output();
@@ -180,7 +180,7 @@ TEST_P(Hosts, AWaitPastItsLimitNamesThePeerAndTheVerb) {
 }
 
 TEST_P(Hosts, DisagreementAboutTheVerbNamesBoth) {
-  ProcessJob job(GetParam(), 3, {"verbs"}, {"a", "b", "b"});
+  ProcessJob job(GetParam(), 3, {"verbs"}, {.hosts = {"a", "b", "b"}});
   ASSERT_TRUE(job.wait(15'000)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 22) << job.output();
   EXPECT_GE(occurrences(job.output(), " is all_reduce of "), 1) << job.output();
@@ -261,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(All, Ended, testing::Values(Starter::kByHand, Starter::
 TEST(Meeting, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {
   const auto looked_at = [](const char* layer, std::vector<std::string> variables) {
     variables.emplace_back("OMPI_MCA_pml_base_verbose=10");
-    ProcessJob job(Starter::kMpirun, 2, {"cases", "memory"}, {}, variables);
+    ProcessJob job(Starter::kMpirun, 2, {"cases", "memory"}, {.variables = variables});
     EXPECT_TRUE(job.wait(60'000)) << job.output();
     return occurrences(job.output(), core::concat("found loaded component ", layer)) > 0;
   };
