@@ -236,8 +236,7 @@ TEST_F(Programs, TheInstalledTreeRunsWithoutTheBuildTree) {
   const Outcome libraries = run("ldd tree/bin/fmengine-train tree/lib/libfm_torch_*.so");
   EXPECT_EQ(libraries.out.find("not found"), std::string::npos) << libraries.out;
   EXPECT_EQ(libraries.out.find(FM_SOURCES), std::string::npos) << libraries.out;
-  EXPECT_NE(libraries.out.find("tree/lib/libtorch_cpu.so"), std::string::npos)
-      << libraries.out;
+  EXPECT_NE(libraries.out.find("tree/lib/libtorch_cpu.so"), std::string::npos) << libraries.out;
   const Outcome plan =
       run("tree/bin/fmengine-train --plan --plan_ranks 2 --deepspeed_config "
           "tree/share/fmengine/configs/zero2.json --model_config "
