@@ -142,8 +142,7 @@ CoreFacts core_facts(const comm::LaunchInfo& launch, std::optional<int> threads_
   of_job.insert(of_job.end(), facts.allowed.begin(), facts.allowed.end());
   if (of_job.empty()) of_job.push_back(0);
   std::ranges::sort(of_job);
-  const auto twice = std::ranges::unique(of_job);
-  of_job.erase(twice.begin(), twice.end());
+  of_job.erase(std::unique(of_job.begin(), of_job.end()), of_job.end());
   facts.cores = cores_of(of_job);
   const bool theirs =
       launch.elastic && starter > 0 && facts.omp == "1" && !began_with(starter, "OMP_NUM_THREADS");
