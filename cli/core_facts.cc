@@ -14,12 +14,13 @@
 #include "core/text.h"
 
 namespace fm::cli {
-namespace {
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
+
+namespace {
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);

@@ -10,7 +10,8 @@
 
 namespace fm::cli {
 
-std::vector<int> allowed_cpus();  // ascending; of sched_getaffinity
+std::string content_of(const std::string& path);  // "" when it cannot be read
+std::vector<int> allowed_cpus();                  // ascending; of sched_getaffinity
 int online_cpus();
 
 // "0-2,5" of the kernel: {0, 1, 2, 5}. Empty for anything else.

@@ -2,9 +2,6 @@
 
 #include <mpi.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "cli/core_facts.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -14,13 +11,6 @@
 
 namespace fm::cli {
 namespace {
-
-std::string read_all(const char* path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::string affinity() {
   const std::vector<int> cpus = allowed_cpus();
@@ -39,7 +29,7 @@ std::string mpi_version() {
 }  // namespace
 
 std::vector<std::string> report_lines(model::AttentionKind attention, const std::string& threads) {
-  const std::string cpuinfo = read_all("/proc/cpuinfo");
+  const std::string cpuinfo = content_of("/proc/cpuinfo");
   return {"CPU        " + cpu_model(cpuinfo),
           "SIMD       " + instruction_sets(cpuinfo),
           "kernels    " + std::string(kernels::chosen_variant().name) + " (FME_SIMD sets it)",
@@ -47,7 +37,7 @@ std::vector<std::string> report_lines(model::AttentionKind attention, const std:
           "attention  " + model::attention_library(attention) + " (--attention sets it)",
           "threads    " + threads + " (--threads N sets it)",
           "affinity   " + affinity(),
-          "RAM        " + memory_line(read_all("/proc/meminfo")),
+          "RAM        " + memory_line(content_of("/proc/meminfo")),
           "MPI        " + mpi_version(),
           std::string("LibTorch   ") + FM_TORCH_VERSION};
 }

@@ -1,19 +1,11 @@
 #include "comm/shm_operation.h"
 
-#include <cstring>
 #include <utility>
 
 #include "comm/shm_work.h"
 #include "core/check.h"
 
 namespace fm::comm {
-namespace {
-
-void copy_bytes(const void* from, void* to, core::Bytes bytes) {
-  if (bytes > core::Bytes(0)) std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
-}
-
-}  // namespace
 
 ShmStaging::~ShmStaging() {
   if (data_ != nullptr) host_.own().release(data_, bytes_);
@@ -68,12 +60,11 @@ void ShmCollective::post() {
                    .from = {}};
   if (inlined()) {
     copy_bytes(call_.send.data, entry.payload, call_.send.bytes());
-  } else if (call_.verb == Verb::kReduceScatter && call_.work == nullptr &&
-             group_->host().place_of_joined(call_.send.data).without >= 0) {
-    entry.posting.from = group_->host().place_of_joined(call_.send.data);
   } else if (call_.verb != Verb::kBroadcast || call_.work != nullptr ||
              call_.root == group_->rank()) {
-    entry.posting.from = staging_.publish(call_.send);
+    const bool joins = call_.verb == Verb::kReduceScatter && call_.work == nullptr;
+    if (joins) entry.posting.from = group_->host().place_of_joined(call_.send.data);
+    if (entry.posting.from.without < 0) entry.posting.from = staging_.publish(call_.send);
   }
   entry.ticket.store(sequence_ + 1, std::memory_order_release);
   group_->count_post();

@@ -1,7 +1,6 @@
 #include "comm/shm_work.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "comm/tree_rows.h"
@@ -10,11 +9,6 @@
 
 namespace fm::comm {
 namespace {
-
-void copy_bytes(const void* from, void* to, core::Bytes bytes) {
-  if (from == to || bytes == core::Bytes(0)) return;
-  std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
-}
 
 std::vector<const void*> rows_at(const ShmWork& work, core::Bytes offset) {
   std::vector<const void*> rows;

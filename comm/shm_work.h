@@ -2,12 +2,18 @@
 // memory.
 #pragma once
 
+#include <cstring>
 #include <span>
 
 #include "comm/communicator.h"
 #include "comm/fabric.h"
 
 namespace fm::comm {
+
+inline void copy_bytes(const void* from, void* to, core::Bytes bytes) {
+  if (from == to || bytes == core::Bytes(0)) return;
+  std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
+}
 
 struct ShmWork {
   Verb verb = Verb::kBarrier;

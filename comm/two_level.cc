@@ -1,23 +1,18 @@
 #include "comm/two_level.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "comm/level_moves.h"
 #include "comm/levels.h"
 #include "comm/shm_communicator.h"
+#include "comm/shm_work.h"
 #include "comm/verb_checks.h"
 
 namespace fm::comm {
 namespace {
 
 constexpr core::Bytes kSmall = kShmInline;  // below, one phase to everyone beats two phases
-
-void copy_bytes(const void* from, void* to, core::Bytes bytes) {
-  if (from == to || bytes == core::Bytes(0)) return;
-  std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
-}
 
 // Collective over `wire`. Shared memory alone when all members run on one host, `wire` itself when
 // every member has a host to itself, otherwise the two levels.
