@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/attention_blocks.h"
 #include "kernels/variant.h"
 
 namespace {
@@ -106,8 +107,8 @@ void attention_kernels(const fm::kernels::Variant& run, Buffers& at) {
   Floats dk(k.size());
   Floats dv(v.size());
   Floats logsumexp(static_cast<std::size_t>(2 * kTokens));
-  const auto elements = std::max(fm::kernels::attention_forward_scratch(group),
-                                 fm::kernels::attention_backward_scratch(group));
+  const auto elements = std::max(fm::kernels::variant_forward_scratch(group),
+                                 fm::kernels::variant_backward_scratch(group));
   Floats memory(static_cast<std::size_t>(elements) + 16);
   void* base = memory.data();
   std::size_t space = memory.size() * sizeof(float);

@@ -87,7 +87,7 @@ using Rows = __m512[kSide];
     const __m512i round = part + 1 < kParts ? half : _mm512_setzero_si512();
     const __m512i a = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(first), round), upper);
     const __m512i b = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(second), round), upper);
-    _mm512_store_si512(to + part * kPartBytes, _mm512_or_si512(b, _mm512_srli_epi32(a, 16)));
+    _mm512_storeu_si512(to + part * kPartBytes, _mm512_or_si512(b, _mm512_srli_epi32(a, 16)));
     first = _mm512_sub_ps(first, _mm512_castsi512_ps(a));
     second = _mm512_sub_ps(second, _mm512_castsi512_ps(b));
   }

@@ -1,6 +1,8 @@
 // Causal attention of one key/value head and the query heads that share it, in one row of the
 // batch, block by block (FlashAttention-2, arXiv 2307.08691). Scores are scaled by 1 / sqrt(d).
-// The same bits in every instruction set, whatever else runs.
+// Where the CPU has AMX its tiles compute (kernels/attention_amx.h), else chains of fused
+// multiply-adds with the same bits in every instruction set; FME_GEMM=onednn chooses these. Either
+// way the bits depend on the group alone.
 #pragma once
 
 #include <algorithm>
@@ -43,30 +45,9 @@ struct GroupBackward {
 // `scratch`: attention_backward_scratch(group) elements on 64 bytes.
 void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch);
 
-// Queries and keys that are computed at a time.
-inline constexpr std::int64_t kForwardQueries = 64;
-inline constexpr std::int64_t kForwardKeys = 128;
-inline constexpr std::int64_t kBackwardQueries = 64;
-inline constexpr std::int64_t kBackwardKeys = 128;
-
-constexpr std::int64_t up_to_16(std::int64_t count) { return (count + 15) / 16 * 16; }
-
-// Grows with T (keys and values of the whole row lie packed); never with T x T.
-constexpr std::int64_t attention_forward_scratch(const HeadGroup& group) {
-  const std::int64_t dim = up_to_16(group.head_dim);
-  const std::int64_t keys = std::min(kForwardKeys, up_to_16(group.seq_len));
-  const std::int64_t queries = std::min(kForwardQueries, up_to_16(group.seq_len));
-  const std::int64_t packed = (group.seq_len + keys - 1) / keys * keys;
-  return 2 * packed * dim + queries * (2 * dim + keys + 16 + 1);
-}
-
-// Grows with T by one number per query.
-constexpr std::int64_t attention_backward_scratch(const HeadGroup& group) {
-  const std::int64_t dim = up_to_16(group.head_dim);
-  const std::int64_t keys = std::min(kBackwardKeys, up_to_16(group.seq_len));
-  const std::int64_t queries = std::min(kBackwardQueries, up_to_16(group.seq_len));
-  return 5 * keys * dim + queries * (3 * dim + 2 * keys + 2) +
-         group.heads * up_to_16(group.seq_len);
-}
+// Of what computes here. Forward grows with T (keys and values of the whole row lie packed),
+// backward by one number per query; neither with T x T.
+std::int64_t attention_forward_scratch(const HeadGroup& group);
+std::int64_t attention_backward_scratch(const HeadGroup& group);
 
 }  // namespace fm::kernels

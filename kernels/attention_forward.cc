@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention.h"
+#include "kernels/attention_blocks.h"
 #include "kernels/attention_pack.h"
 #include "kernels/lanes.h"
 #include "kernels/log2_float.h"

@@ -1,5 +1,8 @@
 // Where no wider instruction set is built: other processors, and sanitizers, whose unoptimized
 // inline functions must not be compiled for a CPU that may not be there.
+#include "core/check.h"
+#include "kernels/amx.h"
+#include "kernels/attention_amx.h"
 #include "kernels/variant.h"
 
 namespace fm::kernels::baseline {
@@ -12,5 +15,16 @@ std::span<const Candidate> candidates() {
   static constexpr Candidate kCandidates[] = {{&baseline::kVariant, [] { return true; }}};
   return kCandidates;
 }
+
+bool amx_runs_here() { return false; }
+
+void amx_attention_forward(const HeadGroup&, const GroupForward&, float*) {
+  FM_CHECK(false, "attention was given to AMX, which is not here");
+}
+void amx_attention_backward(const HeadGroup&, const GroupBackward&, float*) {
+  FM_CHECK(false, "attention was given to AMX, which is not here");
+}
+std::int64_t amx_attention_forward_scratch(const HeadGroup&) { return 0; }
+std::int64_t amx_attention_backward_scratch(const HeadGroup&) { return 0; }
 
 }  // namespace fm::kernels

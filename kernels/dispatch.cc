@@ -5,6 +5,9 @@
 
 #include "core/check.h"
 #include "core/trace_recorder.h"
+#include "kernels/amx.h"
+#include "kernels/attention_amx.h"
+#include "kernels/attention_blocks.h"
 #include "kernels/variant.h"
 
 namespace fm::kernels {
@@ -81,6 +84,23 @@ const Variant& chosen_variant() {
   return kChosen;
 }
 
+bool choose_amx(std::string_view wanted) {
+  FM_USER_CHECK(wanted.empty() || wanted == "amx" || wanted == "onednn",
+                "FME_GEMM must be amx or onednn, or unset for the fastest (FME_GEMM=", wanted, ")");
+  FM_USER_CHECK(wanted != "amx" || amx_runs_here(),
+                "FME_GEMM=amx needs a CPU with amx_bf16, amx_tile and AVX-512, and an operating "
+                "system that lets programs use them; unset FME_GEMM");
+  return wanted != "onednn" && amx_runs_here();
+}
+
+bool amx_chosen() {
+  static const bool kChosen = [] {
+    const char* const wanted = std::getenv("FME_GEMM");
+    return choose_amx(wanted == nullptr ? "" : wanted);
+  }();
+  return kChosen;
+}
+
 void add(std::int64_t count, const float* from, float* into) {
   const TraceScope scope(kAdd, elements(count, 3));
   chosen_variant().add(count, from, into);
@@ -92,11 +112,19 @@ void adamw(const AdamwStep& step, const AdamwSlice& slice) {
 }
 
 void attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
-  chosen_variant().attention_forward(group, at, scratch);
+  (amx_chosen() ? amx_attention_forward : chosen_variant().attention_forward)(group, at, scratch);
 }
 
 void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
-  chosen_variant().attention_backward(group, at, scratch);
+  (amx_chosen() ? amx_attention_backward : chosen_variant().attention_backward)(group, at, scratch);
+}
+
+std::int64_t attention_forward_scratch(const HeadGroup& group) {
+  return amx_chosen() ? amx_attention_forward_scratch(group) : variant_forward_scratch(group);
+}
+
+std::int64_t attention_backward_scratch(const HeadGroup& group) {
+  return amx_chosen() ? amx_attention_backward_scratch(group) : variant_backward_scratch(group);
 }
 
 double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,

@@ -4,11 +4,10 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
 #include "core/check.h"
 #include "core/trace_recorder.h"
+#include "kernels/amx.h"
 #include "kernels/gemm_libraries.h"
 
 namespace fm::kernels {
@@ -18,23 +17,6 @@ constexpr core::TraceForm kGemm = {"gemm", core::TraceKind::kKernel, {"m", "n", 
 
 // Below this side the packing of a product costs more than AMX gains.
 constexpr std::int64_t kAmxSide = 32;
-
-bool choose_amx(std::string_view wanted) {
-  FM_USER_CHECK(wanted.empty() || wanted == "amx" || wanted == "onednn",
-                "FME_GEMM must be amx or onednn, or unset for the fastest (FME_GEMM=", wanted, ")");
-  FM_USER_CHECK(wanted != "amx" || amx_runs_here(),
-                "FME_GEMM=amx needs a CPU with amx_bf16, amx_tile and AVX-512, and an operating "
-                "system that lets programs use them; unset FME_GEMM");
-  return wanted != "onednn" && amx_runs_here();
-}
-
-bool amx_chosen() {
-  static const bool kChosen = [] {
-    const char* const wanted = std::getenv("FME_GEMM");
-    return choose_amx(wanted == nullptr ? "" : wanted);
-  }();
-  return kChosen;
-}
 
 }  // namespace
 

@@ -2,16 +2,14 @@
 // terms deep, lies packed in the L2 cache. The other one flows past in strips of 32 rows or
 // columns; each is packed and multiplied with every strip of the held block. A strip of both gives
 // 32 x 32 elements of C in four tiles; the other four tiles hold parts of the operands.
-#include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/amx_strips.h"
+#include "kernels/amx_tiles.h"
 #include "kernels/gemm_libraries.h"
 
 namespace fm::kernels::amx {
@@ -21,27 +19,6 @@ constexpr std::int64_t kDepth = 512;             // terms of a block
 constexpr std::int64_t kHeldElements = 1 << 17;  // of a block: 768 KiB when packed
 constexpr std::int64_t kHeldBytes = kHeldElements / (kStrip * kStep) * kStepBytes;
 constexpr std::int64_t kStripBytes = kDepth / kStep * kStepBytes;
-
-// The tiles of a thread, for the time of a product.
-class Tiles {
- public:
-  Tiles() {
-    struct alignas(64) {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t row_bytes[16] = {};
-      std::uint8_t rows[16] = {};
-    } config;
-    static_assert(sizeof(config) == 64);
-    for (int tile = 0; tile < 8; ++tile) {
-      config.row_bytes[tile] = kRowBytes;
-      config.rows[tile] = kSide;
-    }
-    _tile_loadconfig(&config);
-  }
-  ~Tiles() { _tile_release(); }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-};
 
 // Lines that will be needed, asked for while tiles multiply.
 struct Ahead {
@@ -56,62 +33,27 @@ struct Corner {
   std::int64_t stride;
 };
 
-// Intrinsics of tiles need constants: 0 to 3 are C, 4 and 5 the left factor, 6 and 7 the right.
-[[gnu::always_inline]] inline void load_left(const std::byte* part) {
-  _tile_loadd(4, part, kRowBytes);
-  _tile_loadd(5, part + kTileBytes, kRowBytes);
-}
-[[gnu::always_inline]] inline void load_right(const std::byte* part) {
-  _tile_loadd(6, part, kRowBytes);
-  _tile_loadd(7, part + kTileBytes, kRowBytes);
-}
-[[gnu::always_inline]] inline void multiply() {
-  _tile_dpbf16ps(0, 4, 6);
-  _tile_dpbf16ps(1, 4, 7);
-  _tile_dpbf16ps(2, 5, 6);
-  _tile_dpbf16ps(3, 5, 7);
-}
-
-// to [32, 32] = a strip of the left factor times one of the right. The six products of parts are
-// ordered so that each follows with one new operand, the small ones first.
+// to [32, 32] = a strip of the left factor times one of the right.
 void multiply_strips(const std::byte* left, const std::byte* right, std::int64_t steps,
                      const Corner& to, Ahead ahead) {
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
+  zero_corner();
   const std::int64_t c_rows = (kStrip + steps - 1) / steps;
-  const auto prefetch_next = [&] {
+  const auto prefetch = [&](int product) {
+    if (product == 1) {
+      for (std::int64_t row = 0; row < c_rows; ++row, ahead.c += ahead.c_stride) {
+        __builtin_prefetch(ahead.c, 1);
+        __builtin_prefetch(ahead.c + kSide, 1);
+      }
+    }
+    if (product != 0 && product != 2) return;
     _mm_prefetch(ahead.next, _MM_HINT_T1);
     _mm_prefetch(ahead.next + kSide, _MM_HINT_T1);
     ahead.next += ahead.next_stride;
   };
   for (std::int64_t i = 0; i < steps; ++i, left += kStepBytes, right += kStepBytes) {
-    load_left(left + 2 * kPartBytes);
-    load_right(right);
-    multiply();  // low x high
-    prefetch_next();
-    load_left(left + kPartBytes);
-    multiply();  // middle x high
-    for (std::int64_t row = 0; row < c_rows; ++row, ahead.c += ahead.c_stride) {
-      __builtin_prefetch(ahead.c, 1);
-      __builtin_prefetch(ahead.c + kSide, 1);
-    }
-    load_right(right + kPartBytes);
-    multiply();  // middle x middle
-    prefetch_next();
-    load_left(left);
-    multiply();  // high x middle
-    load_right(right);
-    multiply();  // high x high
-    load_right(right + 2 * kPartBytes);
-    multiply();  // high x low
+    multiply_step(left, right, prefetch);
   }
-  const auto row_bytes = static_cast<std::size_t>(to.stride) * sizeof(float);
-  _tile_stored(0, to.data, row_bytes);
-  _tile_stored(1, to.data + kSide, row_bytes);
-  _tile_stored(2, to.data + kSide * to.stride, row_bytes);
-  _tile_stored(3, to.data + kSide * to.stride + kSide, row_bytes);
+  store_corner(to.data, to.stride);
 }
 
 // C [rows, columns] = products, or += products.
@@ -263,21 +205,6 @@ void amx_gemm(const GemmShape& shape, const Operand& a, const Operand& b, const 
   const amx::Source right{b.data, b.stride, b.form == Form::kTransposed};
   (shape.m <= shape.n ? amx::run_product<amx::Side::kLeft>
                       : amx::run_product<amx::Side::kRight>)(shape, left, right, c);
-}
-
-bool amx_runs_here() {
-  static const bool kRuns = [] {
-    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    constexpr unsigned kBf16AndTiles = (1U << 22) | (1U << 24);
-    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-    if ((edx & kBf16AndTiles) != kBf16AndTiles) return false;
-    if (__builtin_cpu_supports("avx512f") == 0 || __builtin_cpu_supports("avx512bw") == 0)
-      return false;
-    constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
-    constexpr int kTileData = 18;
-    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  }();
-  return kRuns;
 }
 
 }  // namespace fm::kernels

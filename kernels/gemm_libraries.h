@@ -21,7 +21,5 @@ std::string onednn_name();
 // An element's bits depend on k alone, not on m, n or the number of threads. 3,400 bf16 GFLOP/s
 // per core become 250 to 300 of fp32 where fused multiply-adds of AVX-512 reach 180.
 void amx_gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c);
-// The CPU has AMX tiles with bf16 and AVX-512, and the kernel lets this process use them.
-bool amx_runs_here();
 
 }  // namespace fm::kernels

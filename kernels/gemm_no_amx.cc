@@ -8,6 +8,4 @@ void amx_gemm(const GemmShape& shape, const Operand&, const Operand&, const Targ
   FM_CHECK(false, "a product of ", shape.m, " rows was given to AMX, which is not here");
 }
 
-bool amx_runs_here() { return false; }
-
 }  // namespace fm::kernels

@@ -1,6 +1,7 @@
 #include "model/attention.h"
 
 #include "core/trace_recorder.h"
+#include "kernels/amx.h"
 #include "kernels/gemm.h"
 #include "model/attention_kinds.h"
 
@@ -59,7 +60,7 @@ std::string attention_library(AttentionKind kind) {
     case AttentionKind::kOwn: break;
     case AttentionKind::kTorch: return torch_attention().library();
   }
-  return "own";
+  return kernels::amx_chosen() ? "own (AMX)" : "own";
 }
 
 }  // namespace fm::model

@@ -55,7 +55,7 @@ struct AttentionScratch {
 };
 AttentionScratch attention_scratch(const AttentionShape& shape);
 
-// "own", or library, version and instruction set, e.g. "LibTorch 2.11.0 (AVX2)".
+// "own", "own (AMX)", or library, version and instruction set, e.g. "LibTorch 2.11.0 (AVX2)".
 std::string attention_library(AttentionKind kind);
 
 }  // namespace fm::model

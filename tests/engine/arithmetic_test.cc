@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/amx.h"
 #include "kernels/gemm.h"
 #include "small_run.h"
 #include "trainer_case.h"
@@ -42,7 +43,9 @@ TEST(ArithmeticOfRanks, ThisProcessNamesBothLibrariesAndItsThreads) {
   const std::string torch = text_of(arithmetic_here(model::AttentionKind::kTorch));
   EXPECT_TRUE(torch.starts_with(kernels::gemm_library() + ", attention LibTorch 2.")) << torch;
   const std::string text = text_of(arithmetic_here(model::AttentionKind::kOwn));
-  EXPECT_TRUE(text.starts_with(kernels::gemm_library() + ", attention own, ")) << text;
+  EXPECT_TRUE(text.starts_with(kernels::gemm_library() + ", attention own" +
+                               (kernels::amx_chosen() ? " (AMX), " : ", ")))
+      << text;
   EXPECT_NE(text.find(core::concat(", ", kernels::kernel_threads(), " thread")), std::string::npos)
       << text;
 }

@@ -1,11 +1,18 @@
-// Attention of one group of heads against loops in fp64. Work space and arrays end where they must,
-// so that a sanitizer sees one element too far.
+// Attention of one group of heads against loops in fp64: by fused multiply-adds, and on AMX tiles
+// where this CPU has them. Work space and arrays end where they must, so that a sanitizer sees one
+// element too far; AMX, which no sanitizer build has, meets marks behind its work space.
 #include "kernels/attention.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "kernels/amx.h"
+#include "kernels/attention_amx.h"
+#include "kernels/attention_blocks.h"
+#include "kernels/variant.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {
@@ -79,59 +86,162 @@ struct Problem {
   }
 };
 
+struct Attention {
+  const char* name;
+  decltype(&attention_forward) forward;
+  decltype(&attention_backward) backward;
+  decltype(&attention_forward_scratch) forward_scratch;
+  decltype(&attention_backward_scratch) backward_scratch;
+};
+
+constexpr Attention kAmx = {"AMX", amx_attention_forward, amx_attention_backward,
+                            amx_attention_forward_scratch, amx_attention_backward_scratch};
+
+Attention fused() {
+  return {"fused multiply-adds", chosen_variant().attention_forward,
+          chosen_variant().attention_backward,
+          [](const HeadGroup& group) { return variant_forward_scratch(group); },
+          [](const HeadGroup& group) { return variant_backward_scratch(group); }};
+}
+
+std::vector<Attention> all() {
+  std::vector<Attention> found = {fused()};
+  if (amx_runs_here()) found.push_back(kAmx);
+  return found;
+}
+
+struct Results {
+  Floats out, logsumexp, dq, dk, dv;
+};
+
+Results compute(const Attention& by, const Problem& at) {
+  const HeadGroup& group = at.group;
+  constexpr float kMark = -7.0F;
+  constexpr std::int64_t kMarks = 64;
+  Results to{Floats(at.q.size(), kMark), Floats(index(group.heads * group.seq_len), NAN),
+             Floats(at.q.size(), kMark), Floats(at.k.size(), kMark), Floats(at.v.size(), kMark)};
+  const auto with_scratch = [&](std::int64_t elements, const auto& run) {
+    const std::int64_t marks = by.forward == kAmx.forward ? kMarks : 0;
+    Floats scratch(index(elements), NAN);
+    scratch.resize(index(elements + marks), kMark);
+    run(scratch.data());
+    for (std::int64_t i = 0; i < marks; ++i) EXPECT_EQ(scratch[index(elements + i)], kMark) << i;
+  };
+  with_scratch(by.forward_scratch(group), [&](float* scratch) {
+    by.forward(group, {at.q.data(), at.k.data(), at.v.data(), to.out.data(), to.logsumexp.data()},
+               scratch);
+  });
+  with_scratch(by.backward_scratch(group), [&](float* scratch) {
+    by.backward(group,
+                {at.q.data(), at.k.data(), at.v.data(), to.out.data(), to.logsumexp.data(),
+                 at.dout.data(), to.dq.data(), to.dk.data(), to.dv.data()},
+                scratch);
+  });
+  return to;
+}
+
 void expect_formula(const HeadGroup& group) {
   const Problem at(group);
   const Expected expected = at.expected();
-  Floats out(at.q.size()), dq(at.q.size()), dk(at.k.size()), dv(at.k.size());
-  Floats logsumexp(expected.logsumexp.size());
-  Floats scratch(index(attention_forward_scratch(group)), NAN);
-  attention_forward(group, {at.q.data(), at.k.data(), at.v.data(), out.data(), logsumexp.data()},
-                    scratch.data());
-  scratch.assign(index(attention_backward_scratch(group)), NAN);
-  attention_backward(group,
-                     {at.q.data(), at.k.data(), at.v.data(), out.data(), logsumexp.data(),
-                      at.dout.data(), dq.data(), dk.data(), dv.data()},
-                     scratch.data());
-  constexpr double kTolerance = 3e-6;
-  EXPECT_LT(difference(expected.out, out), kTolerance);
-  EXPECT_LT(difference(expected.logsumexp, logsumexp), kTolerance);
-  EXPECT_LT(difference(expected.dq, dq), kTolerance);
-  EXPECT_LT(difference(expected.dk, dk), kTolerance);
-  EXPECT_LT(difference(expected.dv, dv), kTolerance);
+  for (const Attention& by : all()) {
+    SCOPED_TRACE(testing::Message() << by.name << " T " << group.seq_len << " heads " << group.heads
+                                    << " d " << group.head_dim);
+    const Results got = compute(by, at);
+    constexpr double kTolerance = 4e-6;  // dprob - dot cancels where a query sees two keys
+    EXPECT_LT(difference(expected.out, got.out), kTolerance);
+    EXPECT_LT(difference(expected.logsumexp, got.logsumexp), kTolerance);
+    EXPECT_LT(difference(expected.dq, got.dq), kTolerance);
+    EXPECT_LT(difference(expected.dk, got.dk), kTolerance);
+    EXPECT_LT(difference(expected.dv, got.dv), kTolerance);
+  }
 }
 
 TEST(AttentionKernel, EqualsTheFormulaInDouble) {
-  for (const std::int64_t seq_len : {1, 2, 8, 17, 65, 140, 200}) {
-    for (const std::int64_t heads : {1, 3}) {
-      for (const std::int64_t dim : {10, 16, 80}) {
-        SCOPED_TRACE(testing::Message() << "T " << seq_len << " heads " << heads << " d " << dim);
+  for (const std::int64_t seq_len : {1, 2, 7, 8, 17, 32, 33, 64, 65, 130, 140, 200}) {
+    for (const std::int64_t heads : {1, 2, 3, 4}) {
+      for (const std::int64_t dim : {8, 10, 16, 33, 64, 80}) {
         expect_formula({seq_len, heads, dim, heads * dim, dim});
       }
     }
+  }
+  // Across blocks of 256 keys, and wide heads.
+  for (const std::int64_t seq_len : {257, 300, 577}) expect_formula({seq_len, 2, 64, 128, 64});
+  for (const std::int64_t seq_len : {65, 300}) expect_formula({seq_len, 1, 128, 128, 128});
+}
+
+double root_mean_square(const Doubles& expected, const Floats& got) {
+  double error = 0.0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    error += std::pow(expected[i] - static_cast<double>(got[i]), 2);
+  }
+  return std::sqrt(error / static_cast<double>(got.size()));
+}
+
+TEST(AttentionKernel, AmxIsAtLeastAsAccurateAsFusedMultiplyAdds) {
+  if (!amx_runs_here()) GTEST_SKIP() << "this CPU has no AMX";
+  for (const std::int64_t dim : {33, 64, 128}) {
+    SCOPED_TRACE(dim);
+    const Problem at({500, 2, dim, 2 * dim, dim});
+    const Expected expected = at.expected();
+    const Results amx = compute(kAmx, at);
+    const Results other = compute(fused(), at);
+    EXPECT_LE(root_mean_square(expected.out, amx.out), root_mean_square(expected.out, other.out));
+    // Of a logarithm that both take alike, most of its error.
+    EXPECT_LE(root_mean_square(expected.logsumexp, amx.logsumexp),
+              1.1 * root_mean_square(expected.logsumexp, other.logsumexp));
+    EXPECT_LE(root_mean_square(expected.dq, amx.dq), root_mean_square(expected.dq, other.dq));
+    EXPECT_LE(root_mean_square(expected.dk, amx.dk), root_mean_square(expected.dk, other.dk));
+    EXPECT_LE(root_mean_square(expected.dv, amx.dv), root_mean_square(expected.dv, other.dv));
   }
 }
 
 // The group is a part of wider arrays; the rest stays as it was.
 TEST(AttentionKernel, WritesItsHeadsOnly) {
-  const HeadGroup group{.seq_len = 21, .heads = 2, .head_dim = 24, .q_stride = 72, .k_stride = 40};
-  const Problem at(group);
-  Floats out(at.q.size(), -7.0F), dq(out), dk(at.k.size(), -7.0F), dv(dk), logsumexp(42);
-  Floats scratch(
-      index(std::max(attention_forward_scratch(group), attention_backward_scratch(group))));
-  attention_forward(group, {at.q.data(), at.k.data(), at.v.data(), out.data(), logsumexp.data()},
-                    scratch.data());
-  attention_backward(group,
-                     {at.q.data(), at.k.data(), at.v.data(), out.data(), logsumexp.data(),
-                      at.dout.data(), dq.data(), dk.data(), dv.data()},
-                     scratch.data());
-  for (std::int64_t t = 0; t < group.seq_len; ++t) {
-    for (std::int64_t i = 48; i < 72; ++i) {
-      ASSERT_EQ(out[index(t * 72 + i)], -7.0F);
-      ASSERT_EQ(dq[index(t * 72 + i)], -7.0F);
+  const Problem at({.seq_len = 21, .heads = 2, .head_dim = 24, .q_stride = 72, .k_stride = 40});
+  for (const Attention& by : all()) {
+    SCOPED_TRACE(by.name);
+    const Results got = compute(by, at);
+    for (std::int64_t t = 0; t < at.group.seq_len; ++t) {
+      for (std::int64_t i = 48; i < 72; ++i) {
+        ASSERT_EQ(got.out[index(t * 72 + i)], -7.0F);
+        ASSERT_EQ(got.dq[index(t * 72 + i)], -7.0F);
+      }
+      for (std::int64_t i = 24; i < 40; ++i) {
+        ASSERT_EQ(got.dk[index(t * 40 + i)], -7.0F);
+        ASSERT_EQ(got.dv[index(t * 40 + i)], -7.0F);
+      }
     }
-    for (std::int64_t i = 24; i < 40; ++i) {
-      ASSERT_EQ(dk[index(t * 40 + i)], -7.0F);
-      ASSERT_EQ(dv[index(t * 40 + i)], -7.0F);
+  }
+}
+
+bool all_finite(const float* values, std::int64_t count) {
+  return std::all_of(values, values + count, [](float value) { return std::isfinite(value); });
+}
+
+TEST(AttentionKernel, WhatIsNotFiniteStaysSo) {
+  constexpr std::int64_t kTokens = 300;
+  constexpr std::int64_t kDim = 40;
+  constexpr std::int64_t kBad = 150;
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    for (Floats Problem::*input : {&Problem::q, &Problem::k, &Problem::v, &Problem::dout}) {
+      Problem at({kTokens, 1, kDim, kDim, kDim});
+      (at.*input)[index(kBad * kDim + 3)] = bad;
+      for (const Attention& by : all()) {
+        // A score of minus infinity is one that a query rightly ignores.
+        const bool ignored = std::isinf(bad) && input == &Problem::k && by.forward != kAmx.forward;
+        if (ignored) continue;
+        SCOPED_TRACE(testing::Message() << by.name << ' ' << bad);
+        const Results got = compute(by, at);
+        const auto row = [](const Floats& of, std::int64_t t) { return of.data() + t * kDim; };
+        if (input != &Problem::dout) {
+          EXPECT_FALSE(all_finite(row(got.out, kBad), kDim));
+        }
+        EXPECT_FALSE(all_finite(row(got.dq, kBad), kDim));
+        EXPECT_FALSE(all_finite(got.dk.data(), kTokens * kDim));
+        // Before the block of queries that holds it, nothing sees it.
+        EXPECT_TRUE(all_finite(got.out.data(), 128 * kDim));
+        EXPECT_TRUE(all_finite(got.dq.data(), 128 * kDim));
+      }
     }
   }
 }
@@ -140,9 +250,27 @@ TEST(AttentionKernel, WorkSpaceGrowsWithTheSequenceNotItsSquare) {
   const auto group = [](std::int64_t seq_len) { return HeadGroup{seq_len, 4, 64, 256, 64}; };
   for (const std::int64_t seq_len : {1024, 65536}) {
     const std::int64_t keys_and_values = 2 * seq_len * 64;
-    EXPECT_LT(attention_forward_scratch(group(seq_len)), keys_and_values + (1 << 16));
-    EXPECT_LT(attention_backward_scratch(group(seq_len)), 4 * seq_len + (1 << 17));
+    EXPECT_LT(variant_forward_scratch(group(seq_len)), keys_and_values + (1 << 16));
+    EXPECT_LT(variant_backward_scratch(group(seq_len)), 4 * seq_len + (1 << 17));
+    if (!amx_runs_here()) continue;  // three halves of an element per element
+    EXPECT_LT(amx_attention_forward_scratch(group(seq_len)), keys_and_values * 3 / 2 + (1 << 17));
+    EXPECT_LT(amx_attention_backward_scratch(group(seq_len)), 4 * seq_len + (1 << 18) + (1 << 17));
   }
+}
+
+TEST(AttentionKernel, TheAnnouncedWorkSpaceIsThatOfWhatComputes) {
+  const HeadGroup group{300, 2, 40, 80, 40};
+  const Attention chosen = amx_chosen() ? kAmx : fused();
+  EXPECT_EQ(attention_forward_scratch(group), chosen.forward_scratch(group));
+  EXPECT_EQ(attention_backward_scratch(group), chosen.backward_scratch(group));
+  const Problem at(group);
+  const Results expected = compute(chosen, at);
+  const Results got = compute({"what computes", attention_forward, attention_backward,
+                               attention_forward_scratch, attention_backward_scratch},
+                              at);
+  EXPECT_EQ(got.out, expected.out);
+  EXPECT_EQ(got.dq, expected.dq);
+  EXPECT_EQ(got.dk, expected.dk);
 }
 
 }  // namespace

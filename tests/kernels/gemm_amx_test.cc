@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "kernels/amx.h"
 #include "kernels/gemm_libraries.h"
 #include "tests/kernels/random_values.h"
 

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "kernels/amx.h"
 #include "kernels/gemm_libraries.h"
 #include "tests/kernels/random_values.h"
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "kernels/attention_blocks.h"
 #include "kernels/variant.h"
 
 namespace fm::kernels {
@@ -145,7 +146,7 @@ TEST_P(Variants, AttentionAndItsBackward) {
       Floats out(q.size()), logsumexp(static_cast<std::size_t>(2 * group.seq_len));
       Floats dq(q.size()), dk(k.size()), dv(v.size());
       Floats scratch(static_cast<std::size_t>(
-          std::max(attention_forward_scratch(group), attention_backward_scratch(group))));
+          std::max(variant_forward_scratch(group), variant_backward_scratch(group))));
       variant.attention_forward(group, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()},
                                 scratch.data());
       variant.attention_backward(group,

@@ -1,6 +1,7 @@
 // What units announce, against formulas written from the shapes of their matrices.
 #include <gtest/gtest.h>
 
+#include "kernels/amx.h"
 #include "kernels/gemm.h"
 #include "model/llama_head.h"
 #include "tests/model/unit_run.h"
@@ -45,6 +46,7 @@ TEST(Sizes, BlockKeepsAndParksWhatItsFormulaSays) {
 // keys three times with two gradients, queries, dout and dq, two squares, two numbers per query and
 // one for each of the group's 3 heads.
 TEST(Sizes, BlockScratchIsTheWiderOfTheMlpAndTheHeads) {
+  if (kernels::amx_chosen()) GTEST_SKIP() << "attention runs on AMX: see the next test";
   const auto forward = [](std::int64_t d) { return 2 * 16 * d + 16 * (2 * d + 16 + 16 + 1); };
   const auto backward = [](std::int64_t d) { return 5 * 16 * d + 16 * (3 * d + 2 * 16 + 2 + 3); };
 
@@ -61,6 +63,28 @@ TEST(Sizes, BlockScratchIsTheWiderOfTheMlpAndTheHeads) {
   config.ffn = 8;
   config.heads = 2;
   EXPECT_EQ(make_llama(config, {}).sizes(1, kShape).scratch, N * D + forward(16));
+}
+
+// On AMX 13 keys are one strip of 32, and so is every 32 of a head: 32 x 32 numbers take 1024
+// elements as sums and 1536 as parts. Keys lie packed three times beside two gradients; two blocks
+// of two strips of queries in four layouts beside dq and two numbers per query; two jobs of 2 x 2
+// strips with scores, gradients of probabilities, and parts three times; one number per query and
+// head.
+TEST(Sizes, BlockScratchOnAmxHoldsStripsOf32) {
+  if (!kernels::amx_chosen()) GTEST_SKIP() << "attention does not run on AMX";
+  const auto backward = [](std::int64_t d, std::int64_t heads) {
+    const std::int64_t dims = (d + 31) / 32;
+    const std::int64_t keys = dims * (3 * 1536 + 2 * 1024);
+    const std::int64_t queries = 2 * dims * (4 * 1536 + 1024) + 64 * 2;
+    const std::int64_t job = 2 * 2 * (2 * 1024 + 3 * 1536);
+    return keys + 2 * queries + 2 * job + heads * 32;
+  };
+  kernels::set_kernel_threads(1);
+  EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, N * 6 * 16 + backward(16, 3));
+  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64 + backward(64, 3));
+  kernels::set_kernel_threads(3);  // each takes one of the 2 x 2 key/value heads at a time
+  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64 + 3 * backward(64, 3));
+  kernels::set_kernel_threads(1);
 }
 
 TEST(Sizes, EmbeddingParksItsGradient) {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <random>
 
+#include "core/check.h"
+
 namespace fm::model {
 
 LlamaConfig odd_config() {
@@ -68,6 +70,7 @@ Weights UnitRun::weights_of(int unit) {
 
 core::Arena UnitRun::arena(int unit) {
   const std::int64_t announced = model_.sizes(unit, input_.shape).scratch;
+  FM_CHECK(announced <= std::ssize(scratch_.floats()), "this thread's kernels take more threads");
   return core::Arena(scratch_.floats().first(static_cast<std::size_t>(announced)));
 }
 

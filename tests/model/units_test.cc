@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/check.h"
+#include "kernels/gemm.h"
 #include "model/llama_head.h"
 #include "model/rope_frequencies.h"
 #include "tests/model/llama_twin.h"
@@ -279,8 +280,11 @@ TEST(Model, ThreadsThatTrainAtOnceGetTheSameBits) {
     runs.push_back(std::make_unique<UnitRun>(odd_config(), core::BatchShape{2, 65}));
   }
   std::vector<std::thread> threads;
+  // The work space was made for as many kernel threads as this thread has; a new one has others.
+  const int kernel_threads = kernels::kernel_threads();
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
+      kernels::set_kernel_threads(kernel_threads);
       const auto at = static_cast<std::size_t>(i);
       losses[at] = runs[at]->forward_and_backward(0.01);
     });
