@@ -42,6 +42,8 @@ def parse(words):
     add("--tuned", action="store_true", help="peers with tcmalloc and the preloads of shim/")
     add("--tcmalloc", help="path of libtcmalloc_minimal for --tuned")
     add("--keep-noisy", action="store_true", help="use pairs whose probes differ by over 5 %%")
+    add("--max-steal", type=float, default=0.02, metavar="PART",
+        help="run again when other tenants took more of the CPUs (default 0.02)")  # fmt: skip
     add("--retry", action="store_true", help="run again what failed")
     add("--timeout", type=int, default=400, help="seconds for one run (default 400)")
     add("--lock", help="hold this file's lock around every single run")

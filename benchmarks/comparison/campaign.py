@@ -12,6 +12,8 @@ OTHER_STEPS = (3, 12)
 OURS = "ours"
 # No more than this many pairs per wanted pair: a noisy machine must come to an end.
 TRIES = 2
+# A run is made again, this often in all, while the host takes more of its CPUs than allowed.
+STOLEN_TRIES = 5
 
 
 def say(text):
@@ -143,6 +145,21 @@ class Campaign:
             **result,
         }
 
+    def execute_calmly(self, key, work, sampler):
+        """The first run that kept its CPUs, else the one that kept most of them.
+
+        What decides is what the host took, never how long the run was.
+        """
+        records = []
+        for _ in range(STOLEN_TRIES):
+            records.append(self.execute(key, work, sampler))
+            if records[-1]["steal"] <= self.options.max_steal:
+                break
+            taken = f"{100 * records[-1]['steal']:.0f} % of its CPUs were stolen"
+            say(f"{work['workload']} {key['role']} {key['side']}: {taken}")
+        best = min(records, key=lambda record: record["steal"])
+        return {**best, "repeated": len(records) - 1}
+
     def shown(self, text):
         """The text with names instead of this machine's folders."""
         places = {
@@ -165,7 +182,7 @@ class Campaign:
             return record
         sampler = processes.MemorySampler() if role == "screen" else None
         try:
-            record = self.execute(key, work, sampler)
+            record = self.execute_calmly(key, work, sampler)
         except (processes.RunFailed, ValueError) as problem:
             record = {"error": self.shown(str(problem))}
         self.store.save(key, record)

@@ -119,7 +119,11 @@ def notes(done):
     runs = all_runs(done)
     loads = sorted(run["load"][0] for run in runs)
     steal = max(run["steal"] for run in runs)
-    found.append(f"load before a run {loads[0]} to {loads[-1]}, steal at most {100 * steal:.1f} %")
+    repeated = sum(run["repeated"] for run in runs)
+    found.append(
+        f"load before a run {loads[0]} to {loads[-1]}, steal at most {100 * steal:.1f} %; "
+        f"{repeated} runs were made again because other tenants took more of the CPUs than allowed"
+    )
     return found
 
 

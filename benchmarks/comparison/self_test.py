@@ -27,6 +27,7 @@ def run_of(steady_ms, fma=100.0, read=10.0, **more):
         "losses": [7.0, 6.0],
         "load": [0.5, 0.4, 0.3],
         "steal": 0.0,
+        "repeated": 0,
         "memory": {"pss_peak": 100 * 2**20, "hwm_sum": 120 * 2**20},
         "command": "fmengine-train --deepspeed_config WORK/x.json",
         "flops_per_step": 1e9,
@@ -235,6 +236,20 @@ class Stored(unittest.TestCase):
         ]
         self.assertEqual(left, want)
 
+    def test_a_run_whose_cpus_were_stolen_is_made_again(self):
+        for steals, want in (
+            ([0.01, 0.0], {"steal": 0.01, "repeated": 0}),
+            ([0.03, 0.02, 0.0], {"steal": 0.02, "repeated": 1}),
+            ([0.5, 0.4, 0.1, 0.3, 0.2, 0.0], {"steal": 0.1, "repeated": 4}),
+        ):
+            run = campaign.Campaign.__new__(campaign.Campaign)
+            run.options = argparse.Namespace(max_steal=0.02)
+            made = iter(steals)
+            run.execute = lambda key, work, sampler, made=made: {"steal": next(made)}
+            with unittest.mock.patch.object(campaign, "say"):
+                record = run.execute_calmly({"role": "p0", "side": "ddp"}, self.key, None)
+            self.assertEqual(record, want)
+
     def test_a_result_cut_short_is_no_result(self):
         path = f"{self.folder}/result.json"
         for text, whole in (('{"losses": [1', False), ('{"losses": [1]}', True)):
@@ -307,6 +322,8 @@ class Reports(unittest.TestCase):
         loud = copy.deepcopy(done)
         loud["aa"]["summary"]["high"] = 1.04
         self.assertTrue([note for note in report.notes(loud) if "A/A" in note])
+        done["aa"]["pairs"][0]["ours"]["repeated"] = 3
+        self.assertIn("3 runs were made again", report.notes(done)[-1])
 
     def test_small_claims_and_short_sides_are_said(self):
         done = self.result()["workloads"][0]
