@@ -57,10 +57,23 @@ TEST(StepTraceClock, IsTheMedianOfTheDifferencesAtBarriers) {
   EXPECT_EQ(clock_ahead(zero, zero), 0);
 }
 
+using Steps = std::map<int, std::vector<int>>;  // by rank
+
 class TracedRun : public TrainerCase {
  protected:
   std::string trace_name() const { return (folder() / "trace.json").string(); }
   json trace() const { return json::parse(std::ifstream(trace_name())); }
+
+  // The steps that each rank wrote, in the order of the file.
+  Steps steps_by_rank() const {
+    Steps steps;
+    const json read = trace();
+    for (const json& event : read.at("traceEvents")) {
+      if (event.at("ph") != "X" || event.at("cat") != "step") continue;
+      steps[event.at("pid")].push_back(event.at("args").at("step"));
+    }
+    return steps;
+  }
 };
 
 TEST_F(TracedRun, ChangesNoBitAndHoldsTheStepsOfEveryRank) {
@@ -74,15 +87,9 @@ TEST_F(TracedRun, ChangesNoBitAndHoldsTheStepsOfEveryRank) {
     EXPECT_EQ(metrics(watched).at(step).loss, line.loss) << step;
     EXPECT_EQ(metrics(watched).at(step).grad_norm, line.grad_norm) << step;
   }
-  std::map<int, std::vector<int>> steps_of;  // rank -> steps
-  const json read = trace();
-  for (const json& event : read.at("traceEvents")) {
-    if (event.at("ph") != "X" || event.at("cat") != "step") continue;
-    steps_of[event.at("pid")].push_back(event.at("args").at("step"));
-  }
   const std::vector<int> both = {2, 3};
-  EXPECT_EQ(steps_of, (std::map<int, std::vector<int>>{{0, both}, {1, both}}));
-  EXPECT_EQ(read.at("otherData").at("dropped_events"), json({0, 0}));
+  EXPECT_EQ(steps_by_rank(), (Steps{{0, both}, {1, both}}));
+  EXPECT_EQ(trace().at("otherData").at("dropped_events"), json({0, 0}));
 }
 
 TEST_F(TracedRun, ARunThatEndsEarlyWritesWhatItHas) {
@@ -90,12 +97,7 @@ TEST_F(TracedRun, ARunThatEndsEarlyWritesWhatItHas) {
   watched.trace = trace_name();
   watched.trace_steps = {2, 5};
   ASSERT_EQ(run(watched), 0);
-  int steps = 0;
-  const json read = trace();
-  for (const json& event : read.at("traceEvents")) {
-    if (event.at("ph") == "X" && event.at("cat") == "step") ++steps;
-  }
-  EXPECT_EQ(steps, 1);
+  EXPECT_EQ(steps_by_rank(), (Steps{{0, {2}}}));
 }
 
 TEST_F(TracedRun, StepsCountFromThisStart) {
@@ -104,12 +106,7 @@ TEST_F(TracedRun, StepsCountFromThisStart) {
   more.trace = trace_name();
   more.trace_steps = {2, 2};
   ASSERT_EQ(run(more), 0);
-  int seen = 0;
-  const json read = trace();
-  for (const json& event : read.at("traceEvents")) {
-    if (event.at("ph") == "X" && event.at("cat") == "step") seen = event.at("args").at("step");
-  }
-  EXPECT_EQ(seen, 4);
+  EXPECT_EQ(steps_by_rank(), (Steps{{0, {4}}}));
 }
 
 TEST_F(TracedRun, StepsBeyondTheRunAndPlacesThatCannotBeAreRefusedBeforeTheFirstStep) {
