@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "comm/row_list.h"
 #include "comm/shm_work.h"
 #include "core/check.h"
 
@@ -90,11 +91,12 @@ std::byte* ShmCollective::row_of(int member, Place from) const {
 }
 
 void ShmCollective::work() {
-  std::vector<std::byte*> rows;
+  RowList<std::byte*> rows(static_cast<std::size_t>(group_->size()));
   for (int member = 0; member < group_->size(); ++member) {
     check_member(member);
     MemberWords::Entry& entry = group_->entry(member, sequence_);
-    rows.push_back(inlined() ? entry.payload : row_of(member, entry.posting.from));
+    rows[static_cast<std::size_t>(member)] =
+        inlined() ? entry.payload : row_of(member, entry.posting.from);
   }
   if (call_.work != nullptr) return call_.work(rows);
   const ShmWork work = {.verb = call_.verb,

@@ -1,8 +1,8 @@
 #include "comm/shm_work.h"
 
 #include <algorithm>
-#include <vector>
 
+#include "comm/row_list.h"
 #include "comm/tree_rows.h"
 #include "core/check.h"
 #include "core/trace_recorder.h"
@@ -10,10 +10,11 @@
 namespace fm::comm {
 namespace {
 
-std::vector<const void*> rows_at(const ShmWork& work, core::Bytes offset) {
-  std::vector<const void*> rows;
-  for (std::byte* const row : work.rows) rows.push_back(row + offset.count());
-  return rows;
+// out = the sum of what lies at `offset` of every row.
+void sum_at(const ShmWork& work, core::Bytes offset, Span out) {
+  RowList<const void*> rows(work.rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = work.rows[i] + offset.count();
+  tree_sum_rows(rows, out);
 }
 
 // Elements of a sum that are handed on while they are in the cache; whole blocks of the norm.
@@ -32,15 +33,15 @@ core::TraceValues sum_of(const ShmWork& work, core::Elements sum, core::DType dt
 
 void reduce_scatter(const ShmWork& work) {
   const core::Bytes begin = work.receive.bytes() * work.rank;
-  if (work.visitor == nullptr) return tree_sum_rows(rows_at(work, begin), work.receive);
+  if (work.visitor == nullptr) return sum_at(work, begin, work.receive);
   const core::DType dtype = work.receive.dtype;
   const core::TraceScope scope(kSumAndVisit, sum_of(work, work.receive.elements, dtype));
   const std::int64_t count = work.receive.elements.count();
   for (std::int64_t at = 0; at < count; at += kPart) {
     const core::Elements here(std::min(kPart, count - at));
     const core::Bytes offset = core::bytes_of(core::Elements(at), dtype);
-    tree_sum_rows(rows_at(work, begin + offset),
-                  {static_cast<std::byte*>(work.receive.data) + offset.count(), here, dtype});
+    sum_at(work, begin + offset,
+           {static_cast<std::byte*>(work.receive.data) + offset.count(), here, dtype});
     work.visitor->visit(core::Elements(at), here);
   }
 }
@@ -61,7 +62,7 @@ void shm_work(const ShmWork& work) {
       }
       return;
     case Verb::kReduceScatter: return reduce_scatter(work);
-    case Verb::kAllReduce: return tree_sum_rows(rows_at(work, core::Bytes(0)), work.receive);
+    case Verb::kAllReduce: return sum_at(work, core::Bytes(0), work.receive);
     case Verb::kAllToAll: {
       const core::Bytes part = whole / size;
       for (int step = 0; step < size; ++step) {
@@ -94,7 +95,7 @@ void shm_all_reduce_in_place(const ShmWork& work) {
     const core::Elements here(std::min(kPart, last - at));
     const core::Bytes offset = core::bytes_of(core::Elements(at), dtype);
     std::byte* const sum = work.rows[static_cast<std::size_t>(work.rank)] + offset.count();
-    tree_sum_rows(rows_at(work, offset), {sum, here, dtype});
+    sum_at(work, offset, {sum, here, dtype});
     for (std::byte* const row : work.rows) {
       copy_bytes(sum, row + offset.count(), core::bytes_of(here, dtype));
     }

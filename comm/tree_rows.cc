@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "comm/row_list.h"
 #include "kernels/tree_add.h"
 
 namespace fm::comm {
@@ -52,8 +53,8 @@ void tree_rows_of(std::span<const void* const> rows, T* out, std::size_t element
 }
 
 void tree_floats(std::span<const void* const> rows, float* out, std::int64_t elements) {
-  std::vector<const float*> floats;
-  for (const void* row : rows) floats.push_back(static_cast<const float*>(row));
+  RowList<const float*> floats(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) floats[i] = static_cast<const float*>(rows[i]);
   kernels::tree_add(floats, elements, out);
 }
 

@@ -55,11 +55,12 @@ def bootstrap_interval(values, level=0.95):
 
 
 def select(pairs, keep_noisy):
-    """(used, dropped) of pairs {"ours": run, "theirs": run}."""
+    """(used, dropped) of pairs {"ours": run, "theirs": run}; a run without its CPUs never counts."""
     used, dropped = [], []
     for pair in pairs:
-        noisy = is_noisy(pair["ours"]["probe"], pair["theirs"]["probe"])
-        (dropped if noisy and not keep_noisy else used).append(pair)
+        noisy = is_noisy(pair["ours"]["probe"], pair["theirs"]["probe"]) and not keep_noisy
+        stolen = any(run["stolen"] for run in pair.values())
+        (dropped if noisy or stolen else used).append(pair)
     return used, dropped
 
 

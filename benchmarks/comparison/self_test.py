@@ -28,6 +28,7 @@ def run_of(steady_ms, fma=100.0, read=10.0, **more):
         "load": [0.5, 0.4, 0.3],
         "steal": 0.0,
         "repeated": 0,
+        "stolen": False,
         "memory": {"pss_peak": 100 * 2**20, "hwm_sum": 120 * 2**20},
         "command": "fmengine-train --deepspeed_config WORK/x.json",
         "flops_per_step": 1e9,
@@ -65,6 +66,12 @@ class Pairs(unittest.TestCase):
         self.assertEqual((summary["ratio"], summary["theirs_ms"]), (2.5, 25))
         kept = pairs.summarize(done, keep_noisy=True)
         self.assertEqual((kept["used"], kept["dropped"], kept["ratio"]), (3, 0, 3.0))
+
+    def test_a_pair_with_stolen_cpus_is_dropped_even_with_the_noisy_ones_kept(self):
+        done = [pair_of(10, 20), pair_of(10, 50, stolen=True)]
+        for keep in (False, True):
+            summary = pairs.summarize(done, keep_noisy=keep)
+            self.assertEqual((summary["ratio"], summary["dropped"]), (2.0, 1))
 
     def test_without_a_quiet_pair_there_is_no_ratio(self):
         summary = pairs.summarize([pair_of(10, 20, fma=80.0)], keep_noisy=False)
@@ -238,17 +245,31 @@ class Stored(unittest.TestCase):
 
     def test_a_run_whose_cpus_were_stolen_is_made_again(self):
         for steals, want in (
-            ([0.01, 0.0], {"steal": 0.01, "repeated": 0}),
-            ([0.03, 0.02, 0.0], {"steal": 0.02, "repeated": 1}),
-            ([0.5, 0.4, 0.1, 0.3, 0.2, 0.0], {"steal": 0.1, "repeated": 4}),
+            ([0.01, 0.0], {"steal": 0.01, "repeated": 0, "stolen": False}),
+            ([0.03, 0.02, 0.0], {"steal": 0.02, "repeated": 1, "stolen": False}),
+            ([0.5, 0.4, 0.1, 0.3, 0.2, 0.0], {"steal": 0.1, "repeated": 4, "stolen": True}),
         ):
             run = campaign.Campaign.__new__(campaign.Campaign)
             run.options = argparse.Namespace(max_steal=0.02)
             made = iter(steals)
             run.execute = lambda key, work, sampler, made=made: {"steal": next(made)}
+            run.wait_for_calm = lambda work: None
             with unittest.mock.patch.object(campaign, "say"):
                 record = run.execute_calmly({"role": "p0", "side": "ddp"}, self.key, None)
             self.assertEqual(record, want)
+
+    def test_a_run_begins_when_the_cpus_are_ours(self):
+        run = campaign.Campaign.__new__(campaign.Campaign)
+        run.options = argparse.Namespace(max_steal=0.02, lock=None)
+        run.probe = "probe"
+        with (
+            unittest.mock.patch.object(processes, "cpu_ticks"),
+            unittest.mock.patch.object(processes, "run_probe"),
+            unittest.mock.patch.object(processes, "stolen_fraction", side_effect=[0.3, 0.021, 0.02, 0]),
+            unittest.mock.patch.object(campaign.time, "sleep") as slept,
+        ):
+            run.wait_for_calm({"ranks": 2})
+        self.assertEqual(slept.call_count, 2)
 
     def test_a_result_cut_short_is_no_result(self):
         path = f"{self.folder}/result.json"
