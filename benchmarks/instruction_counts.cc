@@ -66,31 +66,31 @@ void optimizer_kernels(const fm::kernels::Variant& run, Buffers& at) {
 void block_kernels(const fm::kernels::Variant& run, Buffers& at) {
   const RowShape rows{kRows, kWidth};
   Floats rstd(kRows);
-  run.rmsnorm_rstd(rows, at.a.data(), 1e-6, rstd.data());
+  run.fp32.rmsnorm_rstd(rows, at.a.data(), 1e-6, rstd.data());
   counted("rmsnorm_rstd", kCount);
-  run.rmsnorm_apply(rows, at.a.data(), at.weight.data(), rstd.data(), at.d.data());
+  run.fp32.rmsnorm_apply(rows, at.a.data(), at.weight.data(), rstd.data(), at.d.data());
   counted("rmsnorm_apply", kCount);
-  run.rmsnorm_backward(rows, {.x = at.a.data(),
-                              .weight = at.weight.data(),
-                              .rstd = rstd.data(),
-                              .dy = at.b.data(),
-                              .residual = at.c.data(),
-                              .dx = at.d.data(),
-                              .dweight_sum = at.sums.data()});
+  run.fp32.rmsnorm_backward(rows, {.x = at.a.data(),
+                                   .weight = at.weight.data(),
+                                   .rstd = rstd.data(),
+                                   .dy = at.b.data(),
+                                   .residual = at.c.data(),
+                                   .dx = at.d.data(),
+                                   .dweight_sum = at.sums.data()});
   counted("rmsnorm_backward", kCount);
-  run.swiglu(kCount, at.a.data(), at.b.data(), at.d.data());
+  run.fp32.swiglu(kCount, at.a.data(), at.b.data(), at.d.data());
   counted("swiglu", kCount);
-  run.swiglu_backward(kCount, {.gate = at.a.data(),
-                               .up = at.b.data(),
-                               .dy = at.c.data(),
-                               .dgate = at.d.data(),
-                               .dup = at.e.data()});
+  run.fp32.swiglu_backward(kCount, {.gate = at.a.data(),
+                                    .up = at.b.data(),
+                                    .dy = at.c.data(),
+                                    .dgate = at.d.data(),
+                                    .dup = at.e.data()});
   counted("swiglu_backward", kCount);
   const Floats angles = random_values(kTokens * kHeadDim / 2);
   const fm::kernels::RopeTable table{angles.data(), angles.data(), kHeadDim / 2};
-  run.rope(table, {1, kTokens}, kHeads, at.d.data());
+  run.fp32.rope(table, {1, kTokens}, kHeads, at.d.data());
   counted("rope", kCount);
-  run.rope_inverse(table, {1, kTokens}, kHeads, at.d.data());
+  run.fp32.rope_inverse(table, {1, kTokens}, kHeads, at.d.data());
   counted("rope_inverse", kCount);
 }
 
@@ -144,9 +144,9 @@ void vocabulary_kernels(const fm::kernels::Variant& run) {
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i % 50);
   Floats table = random_values(50 * kWidth);
   Floats hidden(static_cast<std::size_t>(kCount));
-  run.embedding(tokens, table.data(), kWidth, hidden.data());
+  run.fp32.embedding(tokens, table.data(), kWidth, hidden.data());
   counted("embedding", kCount);
-  run.embedding_backward(tokens, hidden.data(), kWidth, table.data());
+  run.fp32.embedding_backward(tokens, hidden.data(), kWidth, table.data());
   counted("embedding_backward", kCount);
   if (!(sum > 0.0)) std::puts("the loss must be positive");
 }

@@ -80,13 +80,13 @@ void rmsnorm_forward_backward(State& state) {
   for (auto _ : state) {
     fm::kernels::rmsnorm_rstd(shape, x.data(), 1e-5, rstd.data());
     fm::kernels::rmsnorm_apply(shape, x.data(), weight.data(), rstd.data(), y.data());
-    fm::kernels::rmsnorm_backward(shape, {.x = x.data(),
-                                          .weight = weight.data(),
-                                          .rstd = rstd.data(),
-                                          .dy = y.data(),
-                                          .residual = x.data(),
-                                          .dx = dx.data(),
-                                          .dweight_sum = dweight.data()});
+    fm::kernels::rmsnorm_backward<float>(shape, {.x = x.data(),
+                                                 .weight = weight.data(),
+                                                 .rstd = rstd.data(),
+                                                 .dy = y.data(),
+                                                 .residual = x.data(),
+                                                 .dx = dx.data(),
+                                                 .dweight_sum = dweight.data()});
   }
   report_elements(state, shape.rows * shape.width);
 }

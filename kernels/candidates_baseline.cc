@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "kernels/amx.h"
 #include "kernels/attention_amx.h"
+#include "kernels/gemm_libraries.h"
 #include "kernels/variant.h"
 
 namespace fm::kernels::baseline {
@@ -17,6 +18,7 @@ std::span<const Candidate> candidates() {
 }
 
 bool amx_runs_here() { return false; }
+bool avx512_bf16_runs_here() { return false; }
 
 void amx_attention_forward(const HeadGroup&, const GroupForward&, float*) {
   FM_CHECK(false, "attention was given to AMX, which is not here");

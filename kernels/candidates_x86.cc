@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "kernels/amx.h"
+#include "kernels/gemm_libraries.h"
 #include "kernels/variant.h"
 
 namespace fm::kernels::baseline {
@@ -36,6 +37,8 @@ std::span<const Candidate> candidates() {
       {&baseline::kVariant, always}, {&avx2::kVariant, has_avx2}, {&avx512::kVariant, has_avx512}};
   return kCandidates;
 }
+
+bool avx512_bf16_runs_here() { return __builtin_cpu_supports("avx512bf16") != 0 && has_avx512(); }
 
 bool amx_runs_here() {
   static const bool kRuns = [] {

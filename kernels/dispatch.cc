@@ -2,6 +2,7 @@
 // trace. Attention is one event for all its groups (model/attention.cc): they run on several
 // threads.
 #include <cstdlib>
+#include <type_traits>
 
 #include "core/check.h"
 #include "core/trace_recorder.h"
@@ -17,7 +18,7 @@ using core::TraceForm;
 using core::TraceKind;
 using core::TraceScope;
 
-// Bytes are what must be read and written of fp32 at least, each element once.
+// Bytes are what must be read and written at least, each element once.
 constexpr TraceForm of_elements(const char* name) {
   return {name, TraceKind::kKernel, {"elements", "bytes"}};
 }
@@ -26,6 +27,7 @@ constexpr TraceForm of_rows(const char* name) {
 }
 constexpr TraceForm kAdd = of_elements("add");
 constexpr TraceForm kAdamw = of_elements("adamw");
+constexpr TraceForm kCast = of_rows("cast");
 constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
 constexpr TraceForm kCrossEntropyLoss = of_rows("cross_entropy_loss");
 constexpr TraceForm kEmbedding = of_rows("embedding");
@@ -44,19 +46,31 @@ constexpr TraceForm kSwigluBackward = of_elements("swiglu_backward");
 constexpr TraceForm kTileProduct = {"tile_product", TraceKind::kKernel, {"m", "n", "k"}};
 constexpr TraceForm kTreeAdd = {"tree_add", TraceKind::kKernel, {"elements", "bytes", "rows"}};
 
-// `passes`: how many arrays of this many elements are read or written.
+// `passes`: how many arrays of this many elements of T are read or written.
+template <class T = float>
 core::TraceValues elements(std::int64_t count, std::int64_t passes) {
-  return {count, 4 * passes * count};
+  return {count, std::int64_t{sizeof(T)} * passes * count};
 }
+core::TraceValues rows(RowShape shape, std::int64_t element_bytes) {
+  return {shape.rows, shape.width, element_bytes * shape.rows * shape.width};
+}
+template <class T = float>
 core::TraceValues rows(std::int64_t count, std::int64_t width, std::int64_t passes) {
-  return {count, width, 4 * passes * count * width};
-}
-core::TraceValues rows(RowShape shape, std::int64_t passes) {
-  return rows(shape.rows, shape.width, passes);
+  return rows({count, width}, std::int64_t{sizeof(T)} * passes);
 }
 
+template <class T>
 core::TraceValues all_heads(const RopeTable& table, core::BatchShape shape, std::int64_t count) {
-  return rows(shape.tokens() * count, 2 * table.half_dim, 2);
+  return rows<T>(shape.tokens() * count, 2 * table.half_dim, 2);
+}
+
+template <class T>
+const ElementKernels<T>& chosen_kernels() {
+  if constexpr (std::is_same_v<T, float>) {
+    return chosen_variant().fp32;
+  } else {
+    return chosen_variant().bf16;
+  }
 }
 
 }  // namespace
@@ -127,29 +141,50 @@ std::int64_t attention_backward_scratch(const HeadGroup& group) {
   return amx_chosen() ? amx_attention_backward_scratch(group) : variant_backward_scratch(group);
 }
 
+template <class From, class To>
+void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
+               std::int64_t to_stride) {
+  const TraceScope scope(kCast, rows(shape, sizeof(From) + sizeof(To)));
+  if constexpr (std::is_same_v<To, float>) {
+    chosen_variant().cast_to_fp32(shape, from, from_stride, to, to_stride);
+  } else {
+    chosen_variant().cast_to_bf16(shape, from, from_stride, to, to_stride);
+  }
+}
+template void cast_rows(RowShape, const float*, std::int64_t, core::Bf16*, std::int64_t);
+template void cast_rows(RowShape, const core::Bf16*, std::int64_t, float*, std::int64_t);
+
 double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
                      double sum) {
-  const TraceScope scope(kCrossEntropy, rows(shape, 2));
+  const TraceScope scope(kCrossEntropy, rows(shape.rows, shape.width, 2));
   return chosen_variant().cross_entropy(shape, logits, labels, scale, sum);
 }
 
 double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t* labels,
                           double sum) {
-  const TraceScope scope(kCrossEntropyLoss, rows(shape, 1));
+  const TraceScope scope(kCrossEntropyLoss, rows(shape.rows, shape.width, 1));
   return chosen_variant().cross_entropy_loss(shape, logits, labels, sum);
 }
 
-void embedding(std::span<const std::int32_t> tokens, const float* table, std::int64_t width,
-               float* out) {
-  const TraceScope scope(kEmbedding, rows(std::ssize(tokens), width, 2));
-  chosen_variant().embedding(tokens, table, width, out);
+template <class T>
+void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out) {
+  const TraceScope scope(kEmbedding, rows<T>(std::ssize(tokens), width, 2));
+  chosen_kernels<T>().embedding(tokens, table, width, out);
 }
+template void embedding(std::span<const std::int32_t>, const float*, std::int64_t, float*);
+template void embedding(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
+                        core::Bf16*);
 
-void embedding_backward(std::span<const std::int32_t> tokens, const float* dout, std::int64_t width,
+template <class T>
+void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
                         float* dtable) {
-  const TraceScope scope(kEmbeddingBackward, rows(std::ssize(tokens), width, 3));
-  chosen_variant().embedding_backward(tokens, dout, width, dtable);
+  const RowShape shape{std::ssize(tokens), width};
+  const TraceScope scope(kEmbeddingBackward, rows(shape, sizeof(T) + 2 * sizeof(float)));
+  chosen_kernels<T>().embedding_backward(tokens, dout, width, dtable);
 }
+template void embedding_backward(std::span<const std::int32_t>, const float*, std::int64_t, float*);
+template void embedding_backward(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
+                                 float*);
 
 std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,
                      float* out) {
@@ -157,36 +192,52 @@ std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std:
   return chosen_variant().normals(stream, first_block, blocks, out);
 }
 
-void rmsnorm_rstd(RowShape shape, const float* x, double eps, float* rstd) {
-  const TraceScope scope(kRmsnormRstd, rows(shape, 1));
-  chosen_variant().rmsnorm_rstd(shape, x, eps, rstd);
+template <class T>
+void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd) {
+  const TraceScope scope(kRmsnormRstd, rows(shape, sizeof(T)));
+  chosen_kernels<T>().rmsnorm_rstd(shape, x, eps, rstd);
 }
+template void rmsnorm_rstd(RowShape, const float*, double, float*);
+template void rmsnorm_rstd(RowShape, const core::Bf16*, double, float*);
 
-void rmsnorm_apply(RowShape shape, const float* x, const float* weight, const float* rstd,
-                   float* y) {
-  const TraceScope scope(kRmsnormApply, rows(shape, 2));
-  chosen_variant().rmsnorm_apply(shape, x, weight, rstd, y);
+template <class T>
+void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y) {
+  const TraceScope scope(kRmsnormApply, rows(shape, 2 * sizeof(T)));
+  chosen_kernels<T>().rmsnorm_apply(shape, x, weight, rstd, y);
 }
+template void rmsnorm_apply(RowShape, const float*, const float*, const float*, float*);
+template void rmsnorm_apply(RowShape, const core::Bf16*, const core::Bf16*, const float*,
+                            core::Bf16*);
 
-void rmsnorm_backward(RowShape shape, const RmsnormBackward& at) {
-  const TraceScope scope(kRmsnormBackward, rows(shape, at.residual == nullptr ? 3 : 4));
-  chosen_variant().rmsnorm_backward(shape, at);
+template <class T>
+void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
+  const std::size_t passes = at.residual == nullptr ? 2 : 3;
+  const TraceScope scope(kRmsnormBackward, rows(shape, sizeof(float) + passes * sizeof(T)));
+  chosen_kernels<T>().rmsnorm_backward(shape, at);
 }
+template void rmsnorm_backward(RowShape, const RmsnormBackward<float>&);
+template void rmsnorm_backward(RowShape, const RmsnormBackward<core::Bf16>&);
 
 void rope_table(std::span<const float> inv_freq, std::int64_t positions, float* cos, float* sin) {
   const TraceScope scope(kRopeTable, rows(positions, std::ssize(inv_freq), 2));
   chosen_variant().rope_table(inv_freq, positions, cos, sin);
 }
 
-void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, float* x) {
-  const TraceScope scope(kRope, all_heads(table, shape, heads));
-  chosen_variant().rope(table, shape, heads, x);
+template <class T>
+void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  const TraceScope scope(kRope, all_heads<T>(table, shape, heads));
+  chosen_kernels<T>().rope(table, shape, heads, x);
 }
+template void rope(const RopeTable&, core::BatchShape, std::int64_t, float*);
+template void rope(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
 
-void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, float* x) {
-  const TraceScope scope(kRopeInverse, all_heads(table, shape, heads));
-  chosen_variant().rope_inverse(table, shape, heads, x);
+template <class T>
+void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  const TraceScope scope(kRopeInverse, all_heads<T>(table, shape, heads));
+  chosen_kernels<T>().rope_inverse(table, shape, heads, x);
 }
+template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, float*);
+template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
 
 void sgd(const SgdStep& step, const SgdSlice& slice) {
   const TraceScope scope(kSgd, elements(slice.count, slice.momentum == nullptr ? 3 : 5));
@@ -198,18 +249,24 @@ void squared_norm(std::span<const float> values, std::span<double> blocks) {
   chosen_variant().squared_norm(values, blocks);
 }
 
-void swiglu(std::int64_t count, const float* gate, const float* up, float* y) {
-  const TraceScope scope(kSwiglu, elements(count, 3));
-  chosen_variant().swiglu(count, gate, up, y);
+template <class T>
+void swiglu(std::int64_t count, const T* gate, const T* up, T* y) {
+  const TraceScope scope(kSwiglu, elements<T>(count, 3));
+  chosen_kernels<T>().swiglu(count, gate, up, y);
 }
+template void swiglu(std::int64_t, const float*, const float*, float*);
+template void swiglu(std::int64_t, const core::Bf16*, const core::Bf16*, core::Bf16*);
 
-void swiglu_backward(std::int64_t count, const SwigluBackward& at) {
-  const TraceScope scope(kSwigluBackward, elements(count, 5));
-  chosen_variant().swiglu_backward(count, at);
+template <class T>
+void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at) {
+  const TraceScope scope(kSwigluBackward, elements<T>(count, 5));
+  chosen_kernels<T>().swiglu_backward(count, at);
 }
+template void swiglu_backward(std::int64_t, const SwigluBackward<float>&);
+template void swiglu_backward(std::int64_t, const SwigluBackward<core::Bf16>&);
 
-void tile_product(const GemmShape& shape, const Strided& a, const Strided& b, const Target& c,
-                  const Band& band) {
+void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
+                  const Target<float>& c, const Band& band) {
   const TraceScope scope(kTileProduct, {shape.m, shape.n, shape.k});
   chosen_variant().tile_product(shape, a, b, c, band);
 }

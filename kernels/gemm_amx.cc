@@ -57,7 +57,7 @@ void multiply_strips(const std::byte* left, const std::byte* right, std::int64_t
 }
 
 // C [rows, columns] = products, or += products.
-void write_corner(const float* products, Extent extent, const Target& c) {
+void write_corner(const float* products, Extent extent, const Target<float>& c) {
   const __mmask16 first = first_lanes(extent.terms);
   const __mmask16 second = first_lanes(extent.terms - kSide);
   for (std::int64_t row = 0; row < extent.vectors; ++row) {
@@ -79,7 +79,7 @@ class Product {
  public:
   static constexpr Side kFlowingSide = kHeldSide == Side::kLeft ? Side::kRight : Side::kLeft;
 
-  Product(const GemmShape& shape, const Source& left, const Source& right, const Target& c)
+  Product(const GemmShape& shape, const Source& left, const Source& right, const Target<float>& c)
       : held_(kHeldSide == Side::kLeft ? left : right),
         flowing_(kHeldSide == Side::kLeft ? right : left),
         held_vectors_(kHeldSide == Side::kLeft ? shape.m : shape.n),
@@ -133,7 +133,7 @@ class Product {
       const Extent c_extent = kHeldSide == Side::kLeft
                                   ? Extent{block.extent.vectors - vector, extent.vectors}
                                   : Extent{extent.vectors, block.extent.vectors - vector};
-      Target c = c_;
+      Target<float> c = c_;
       c.data += kHeldSide == Side::kLeft ? held_at * c.stride + at : at * c.stride + held_at;
       if (block.place.term > 0) c.beta = Beta::kOne;
       const std::byte* left = kHeldSide == Side::kLeft ? held : strip;
@@ -145,7 +145,7 @@ class Product {
 
   // Every step of a product asks for two pairs of lines: rows of 32 vectors, or, where terms are
   // adjacent, 64 terms of a vector.
-  Ahead ahead_of(Place next, std::int64_t steps_before, const Target& c) const {
+  Ahead ahead_of(Place next, std::int64_t steps_before, const Target<float>& c) const {
     const std::int64_t pairs = 2 * steps_before;
     const bool adjacent = flowing_.adjacent_terms;
     const std::int64_t in_vector = std::min(kDepth, depth_ - next.term) / kStrip;
@@ -165,7 +165,7 @@ class Product {
     std::int64_t steps;
   };
 
-  static void multiply_into(const Strips& strips, Extent extent, const Target& c,
+  static void multiply_into(const Strips& strips, Extent extent, const Target<float>& c,
                             const Ahead& ahead) {
     const Extent whole{std::min(extent.vectors, kStrip), std::min(extent.terms, kStrip)};
     if (c.beta == Beta::kZero && whole.vectors == kStrip && whole.terms == kStrip) {
@@ -182,11 +182,12 @@ class Product {
   std::int64_t held_vectors_;
   std::int64_t flowing_vectors_;
   std::int64_t depth_;
-  Target c_;
+  Target<float> c_;
 };
 
 template <Side kHeldSide>
-void run_product(const GemmShape& shape, const Source& left, const Source& right, const Target& c) {
+void run_product(const GemmShape& shape, const Source& left, const Source& right,
+                 const Target<float>& c) {
   const Product<kHeldSide> product(shape, left, right, c);
   const std::int64_t strips = (std::max(shape.m, shape.n) + kStrip - 1) / kStrip;
   const auto threads = static_cast<int>(std::min<std::int64_t>(kernel_threads(), strips));
@@ -200,7 +201,8 @@ void run_product(const GemmShape& shape, const Source& left, const Source& right
 
 namespace fm::kernels {
 
-void amx_gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c) {
+void amx_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
+              const Target<float>& c) {
   const amx::Source left{a.data, a.stride, a.form == Form::kAsIs};
   const amx::Source right{b.data, b.stride, b.form == Form::kTransposed};
   (shape.m <= shape.n ? amx::run_product<amx::Side::kLeft>

@@ -8,9 +8,21 @@
 namespace fm::kernels {
 
 // Any shape.
-void onednn_gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c);
+void onednn_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
+                 const Target<float>& c);
+// Products of bf16 as they are written for a target of fp32.
+using Bf16Gemm = void(const GemmShape& shape, const Operand<core::Bf16>& a,
+                      const Operand<core::Bf16>& b, const Target<float>& c);
+// Any shape, on any CPU: blocks of the operands become fp32.
+Bf16Gemm converted_gemm;
+// Any shape: blocks of C are made by `product` in fp32, then rounded.
+void rounded_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
+                  const Operand<core::Bf16>& b, const Target<core::Bf16>& c, Bf16Gemm* product);
 // "oneDNN 2.6.3 (avx512_core_amx)"
 std::string onednn_name();
+
+// The CPU has AVX512_BF16.
+bool avx512_bf16_runs_here();
 
 // fp32 by Intel's AMX tiles. An operand's element is split into three bf16 parts,
 // x = high + middle + low, exactly; of the nine products of parts the six large ones are added in
@@ -20,6 +32,7 @@ std::string onednn_name();
 // numbers above 3.39e38; below 1e-33 the lower parts are zero.
 // An element's bits depend on k alone, not on m, n or the number of threads. 3,400 bf16 GFLOP/s
 // per core become 250 to 300 of fp32 where fused multiply-adds of AVX-512 reach 180.
-void amx_gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c);
+void amx_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
+              const Target<float>& c);
 
 }  // namespace fm::kernels

@@ -4,7 +4,8 @@
 
 namespace fm::kernels {
 
-void amx_gemm(const GemmShape& shape, const Operand&, const Operand&, const Target&) {
+void amx_gemm(const GemmShape& shape, const Operand<float>&, const Operand<float>&,
+              const Target<float>&) {
   FM_CHECK(false, "a product of ", shape.m, " rows was given to AMX, which is not here");
 }
 

@@ -68,7 +68,8 @@ char letter_of(Form form) { return form == Form::kTransposed ? 'T' : 'N'; }
 
 }  // namespace
 
-void onednn_gemm(const GemmShape& shape, const Operand& a, const Operand& b, const Target& c) {
+void onednn_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
+                 const Target<float>& c) {
   const float beta = c.beta == Beta::kOne ? 1.0F : 0.0F;
   const dnnl_status_t status =
       onednn().sgemm(letter_of(a.form), letter_of(b.form), shape.m, shape.n, shape.k, 1.0F, a.data,

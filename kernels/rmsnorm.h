@@ -1,4 +1,5 @@
 // RMSNorm (arXiv 1910.07467) over rows of D: y = w * x * rstd, rstd = 1 / sqrt(mean(x^2) + eps).
+// T is float or core::Bf16; sums and products are fp32, each element stored is rounded once.
 #pragma once
 
 #include "kernels/row_shape.h"
@@ -6,24 +7,27 @@
 namespace fm::kernels {
 
 // rstd [rows] of x [rows, width].
-void rmsnorm_rstd(RowShape shape, const float* x, double eps, float* rstd);
+template <class T>
+void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd);
 
 // y [rows, width] from x, weight [width] and rstd [rows]; y overlaps no input.
-void rmsnorm_apply(RowShape shape, const float* x, const float* weight, const float* rstd,
-                   float* y);
+template <class T>
+void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y);
 
+template <class T>
 struct RmsnormBackward {
-  const float* x = nullptr;         // [rows, width], the input of the forward
-  const float* weight = nullptr;    // [width]
-  const float* rstd = nullptr;      // [rows], of the forward
-  const float* dy = nullptr;        // [rows, width]
-  const float* residual = nullptr;  // [rows, width] added to dx, or null
-  float* dx = nullptr;              // [rows, width]; may be x
-  float* dweight_sum = nullptr;     // [width]; added to, row after row in fp32
+  const T* x = nullptr;          // [rows, width], the input of the forward
+  const T* weight = nullptr;     // [width]
+  const float* rstd = nullptr;   // [rows], of the forward
+  const float* dy = nullptr;     // [rows, width]; fp32, for it is the sum of up to three products
+  const T* residual = nullptr;   // [rows, width] added to dx, or null
+  T* dx = nullptr;               // [rows, width]; may be x
+  float* dweight_sum = nullptr;  // [width]; added to, row after row in fp32
 };
 
 // With n = x * rstd and g = dy * w:
 // dx = rstd * (g - n * mean(g * n)) + residual; dweight_sum += sum over rows of dy * n.
-void rmsnorm_backward(RowShape shape, const RmsnormBackward& at);
+template <class T>
+void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at);
 
 }  // namespace fm::kernels

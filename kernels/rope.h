@@ -19,9 +19,11 @@ struct RopeTable {
   std::int64_t half_dim = 0;
 };
 
-// In place over x [B, T, heads, head_dim].
-void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, float* x);
+// In place over x [B, T, heads, head_dim] of float or core::Bf16, computed in fp32.
+template <class T>
+void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
 // The transpose of `rope` (rotation by the negative angle): what backward needs.
-void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, float* x);
+template <class T>
+void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
 
 }  // namespace fm::kernels

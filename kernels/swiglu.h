@@ -1,4 +1,5 @@
 // SwiGLU (arXiv 2002.05202): y = silu(gate) * up, silu(g) = g * sigmoid(g).
+// T is float or core::Bf16; both are computed in fp32 and rounded once.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +7,20 @@
 namespace fm::kernels {
 
 // y [count] overlaps neither input.
-void swiglu(std::int64_t count, const float* gate, const float* up, float* y);
+template <class T>
+void swiglu(std::int64_t count, const T* gate, const T* up, T* y);
 
+template <class T>
 struct SwigluBackward {
-  const float* gate = nullptr;  // [count], of the forward
-  const float* up = nullptr;
-  const float* dy = nullptr;
-  float* dgate = nullptr;  // may be dy
-  float* dup = nullptr;
+  const T* gate = nullptr;  // [count], of the forward
+  const T* up = nullptr;
+  const T* dy = nullptr;
+  T* dgate = nullptr;  // may be dy
+  T* dup = nullptr;
 };
 
 // dup = dy * silu(gate); dgate = dy * up * s * (1 + gate * (1 - s)) with s = sigmoid(gate).
-void swiglu_backward(std::int64_t count, const SwigluBackward& at);
+template <class T>
+void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at);
 
 }  // namespace fm::kernels

@@ -18,7 +18,7 @@ constexpr int tile_rows(int vectors) { return 8 * vectors <= kAccumulators ? 8 :
 // C [Rows, Vectors * kVectorFloats], `a` and `b` at their first elements.
 template <int Rows, int Vectors>
 [[gnu::always_inline]] inline void tile(std::int64_t depth, const Strided& a, const Strided& b,
-                                        const Target& c) {
+                                        const Target<float>& c) {
   Vector sums[Rows][Vectors] = {};
   if (c.beta == Beta::kOne) {
     for (int i = 0; i < Rows; ++i) {
@@ -47,7 +47,7 @@ template <int Rows, int Vectors>
 
 // Eight rows and Units * kTileColumns columns.
 template <int Units>
-void strip(std::int64_t depth, const Strided& a, const Strided& b, const Target& c) {
+void strip(std::int64_t depth, const Strided& a, const Strided& b, const Target<float>& c) {
   constexpr int kRows = tile_rows(Units * kUnit);
   for (std::int64_t i = 0; i < kTileRows; i += kRows) {
     tile<kRows, Units * kUnit>(depth, {a.data + i * a.row, a.row, a.column}, b,
@@ -81,8 +81,8 @@ Extent extent_of(const GemmShape& shape, const Band& band, std::int64_t row) {
 }  // namespace
 
 // The columns of B that are in use stay in the nearest cache while the rows pass.
-void tile_product(const GemmShape& shape, const Strided& a, const Strided& b, const Target& c,
-                  const Band& band) {
+void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
+                  const Target<float>& c, const Band& band) {
   constexpr std::int64_t kPanel = kMostUnits * kTileColumns;
   for (std::int64_t column = 0; column < shape.n; column += kPanel) {
     for (std::int64_t row = 0; row < shape.m; row += kTileRows) {

@@ -33,7 +33,7 @@ struct Band {
 // C [m, n] = A [m, k] B [k, n] + beta C, m a multiple of kTileRows and n of kTileColumns; B has
 // adjacent columns (b.column is 1). Every element is one chain of fused multiply-adds in order of
 // k that begins with the old value of C, or zero. Columns left out stay as they are.
-void tile_product(const GemmShape& shape, const Strided& a, const Strided& b, const Target& c,
-                  const Band& band);
+void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
+                  const Target<float>& c, const Band& band);
 
 }  // namespace fm::kernels

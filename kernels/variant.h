@@ -9,6 +9,7 @@
 #include "kernels/adamw.h"
 #include "kernels/add.h"
 #include "kernels/attention.h"
+#include "kernels/cast.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
 #include "kernels/normals.h"
@@ -22,27 +23,36 @@
 
 namespace fm::kernels {
 
+// The kernels over a model's elements, of type T.
+template <class T>
+struct ElementKernels {
+  decltype(&kernels::embedding<T>) embedding = nullptr;
+  decltype(&kernels::embedding_backward<T>) embedding_backward = nullptr;
+  decltype(&kernels::rmsnorm_rstd<T>) rmsnorm_rstd = nullptr;
+  decltype(&kernels::rmsnorm_apply<T>) rmsnorm_apply = nullptr;
+  decltype(&kernels::rmsnorm_backward<T>) rmsnorm_backward = nullptr;
+  decltype(&kernels::rope<T>) rope = nullptr;
+  decltype(&kernels::rope_inverse<T>) rope_inverse = nullptr;
+  decltype(&kernels::swiglu<T>) swiglu = nullptr;
+  decltype(&kernels::swiglu_backward<T>) swiglu_backward = nullptr;
+};
+
 struct Variant {
   std::string_view name;  // "baseline", "avx2", "avx512"
+  ElementKernels<float> fp32;
+  ElementKernels<core::Bf16> bf16;
   decltype(&kernels::add) add = nullptr;
   decltype(&kernels::adamw) adamw = nullptr;
   decltype(&kernels::attention_forward) attention_forward = nullptr;
   decltype(&kernels::attention_backward) attention_backward = nullptr;
   decltype(&kernels::cross_entropy) cross_entropy = nullptr;
   decltype(&kernels::cross_entropy_loss) cross_entropy_loss = nullptr;
-  decltype(&kernels::embedding) embedding = nullptr;
-  decltype(&kernels::embedding_backward) embedding_backward = nullptr;
+  decltype(&kernels::cast_rows<core::Bf16, float>) cast_to_fp32 = nullptr;
+  decltype(&kernels::cast_rows<float, core::Bf16>) cast_to_bf16 = nullptr;
   decltype(&kernels::normals) normals = nullptr;
-  decltype(&kernels::rmsnorm_rstd) rmsnorm_rstd = nullptr;
-  decltype(&kernels::rmsnorm_apply) rmsnorm_apply = nullptr;
-  decltype(&kernels::rmsnorm_backward) rmsnorm_backward = nullptr;
   decltype(&kernels::rope_table) rope_table = nullptr;
-  decltype(&kernels::rope) rope = nullptr;
-  decltype(&kernels::rope_inverse) rope_inverse = nullptr;
   decltype(&kernels::sgd) sgd = nullptr;
   decltype(&kernels::squared_norm) squared_norm = nullptr;
-  decltype(&kernels::swiglu) swiglu = nullptr;
-  decltype(&kernels::swiglu_backward) swiglu_backward = nullptr;
   decltype(&kernels::tile_product) tile_product = nullptr;
   decltype(&kernels::tree_add) tree_add = nullptr;
 };

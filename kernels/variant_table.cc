@@ -6,49 +6,70 @@
 
 namespace fm::kernels::FM_SIMD {
 
+// Kernels over elements, as their public headers declare them.
+template <class T>
+void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out);
+template <class T>
+void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
+                        float* dtable);
+template <class T>
+void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd);
+template <class T>
+void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y);
+template <class T>
+void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at);
+template <class T>
+void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
+template <class T>
+void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
+template <class T>
+void swiglu(std::int64_t count, const T* gate, const T* up, T* y);
+template <class T>
+void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at);
+template <class From, class To>
+void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
+               std::int64_t to_stride);
+
+template <class T>
+constexpr ElementKernels<T> kElementKernels = {.embedding = embedding<T>,
+                                               .embedding_backward = embedding_backward<T>,
+                                               .rmsnorm_rstd = rmsnorm_rstd<T>,
+                                               .rmsnorm_apply = rmsnorm_apply<T>,
+                                               .rmsnorm_backward = rmsnorm_backward<T>,
+                                               .rope = rope<T>,
+                                               .rope_inverse = rope_inverse<T>,
+                                               .swiglu = swiglu<T>,
+                                               .swiglu_backward = swiglu_backward<T>};
+
 extern decltype(kernels::add) add;
 extern decltype(kernels::adamw) adamw;
 extern decltype(kernels::attention_forward) attention_forward;
 extern decltype(kernels::attention_backward) attention_backward;
 extern decltype(kernels::cross_entropy) cross_entropy;
 extern decltype(kernels::cross_entropy_loss) cross_entropy_loss;
-extern decltype(kernels::embedding) embedding;
-extern decltype(kernels::embedding_backward) embedding_backward;
 extern decltype(kernels::normals) normals;
-extern decltype(kernels::rmsnorm_rstd) rmsnorm_rstd;
-extern decltype(kernels::rmsnorm_apply) rmsnorm_apply;
-extern decltype(kernels::rmsnorm_backward) rmsnorm_backward;
 extern decltype(kernels::rope_table) rope_table;
-extern decltype(kernels::rope) rope;
-extern decltype(kernels::rope_inverse) rope_inverse;
 extern decltype(kernels::sgd) sgd;
 extern decltype(kernels::squared_norm) squared_norm;
-extern decltype(kernels::swiglu) swiglu;
-extern decltype(kernels::swiglu_backward) swiglu_backward;
 extern decltype(kernels::tile_product) tile_product;
 extern decltype(kernels::tree_add) tree_add;
 
 extern const Variant kVariant;
 constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
+                                    .fp32 = kElementKernels<float>,
+                                    .bf16 = kElementKernels<core::Bf16>,
                                     .add = add,
                                     .adamw = adamw,
                                     .attention_forward = attention_forward,
                                     .attention_backward = attention_backward,
                                     .cross_entropy = cross_entropy,
                                     .cross_entropy_loss = cross_entropy_loss,
-                                    .embedding = embedding,
-                                    .embedding_backward = embedding_backward,
+                                    .cast_to_fp32 = cast_rows<core::Bf16, float>,
+                                    .cast_to_bf16 = cast_rows<float, core::Bf16>,
                                     .normals = normals,
-                                    .rmsnorm_rstd = rmsnorm_rstd,
-                                    .rmsnorm_apply = rmsnorm_apply,
-                                    .rmsnorm_backward = rmsnorm_backward,
                                     .rope_table = rope_table,
-                                    .rope = rope,
-                                    .rope_inverse = rope_inverse,
                                     .sgd = sgd,
                                     .squared_norm = squared_norm,
-                                    .swiglu = swiglu,
-                                    .swiglu_backward = swiglu_backward,
                                     .tile_product = tile_product,
                                     .tree_add = tree_add};
 

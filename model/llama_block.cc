@@ -202,21 +202,21 @@ void LlamaBlock::backward_mlp(const float* weights, core::BatchShape shape, cons
   float* dproduct_BTF = scratch.take(wide);
   float* dnormed_BTD = scratch.take(rows.rows * rows.width);
   linear_input(shapes.down, parked.dy_BTD, weights + at_.down, dproduct_BTF);
-  kernels::swiglu_backward(wide, {.gate = kept.gate_BTF,
-                                  .up = kept.up_BTF,
-                                  .dy = dproduct_BTF,
-                                  .dgate = parked.dgate_BTF,
-                                  .dup = parked.dup_BTF});
+  kernels::swiglu_backward<float>(wide, {.gate = kept.gate_BTF,
+                                         .up = kept.up_BTF,
+                                         .dy = dproduct_BTF,
+                                         .dgate = parked.dgate_BTF,
+                                         .dup = parked.dup_BTF});
   linear_input(shapes.up, parked.dgate_BTF, weights + at_.gate, dnormed_BTD);
   linear_input(shapes.up, parked.dup_BTF, weights + at_.up, dnormed_BTD, Beta::kOne);
   std::fill_n(parked.dnorm2_D, rows.width, 0.0F);
-  kernels::rmsnorm_backward(rows, {.x = kept.x_mid_BTD,
-                                   .weight = weights + at_.norm2,
-                                   .rstd = kept.rstd2_BT,
-                                   .dy = dnormed_BTD,
-                                   .residual = parked.dy_BTD,
-                                   .dx = parked.dx_mid_BTD,
-                                   .dweight_sum = parked.dnorm2_D});
+  kernels::rmsnorm_backward<float>(rows, {.x = kept.x_mid_BTD,
+                                          .weight = weights + at_.norm2,
+                                          .rstd = kept.rstd2_BT,
+                                          .dy = dnormed_BTD,
+                                          .residual = parked.dy_BTD,
+                                          .dx = parked.dx_mid_BTD,
+                                          .dweight_sum = parked.dnorm2_D});
 }
 
 void LlamaBlock::backward_heads(const float* weights, core::BatchShape shape, const Kept& kept,
@@ -257,13 +257,13 @@ void LlamaBlock::backward_input(const Weights& weights, const UnitInput& input, 
   linear_input(shapes.kv, parked.dk_BTKd, weights.own + at_.k, dnormed_BTD, Beta::kOne);
   linear_input(shapes.kv, parked.dv_BTKd, weights.own + at_.v, dnormed_BTD, Beta::kOne);
   std::fill_n(parked.dnorm1_D, rows.width, 0.0F);
-  kernels::rmsnorm_backward(rows, {.x = saved.input_BTD,
-                                   .weight = weights.own + at_.norm1,
-                                   .rstd = kept.rstd1_BT,
-                                   .dy = dnormed_BTD,
-                                   .residual = parked.dx_mid_BTD,
-                                   .dx = dinput_BTD,
-                                   .dweight_sum = parked.dnorm1_D});
+  kernels::rmsnorm_backward<float>(rows, {.x = saved.input_BTD,
+                                          .weight = weights.own + at_.norm1,
+                                          .rstd = kept.rstd1_BT,
+                                          .dy = dnormed_BTD,
+                                          .residual = parked.dx_mid_BTD,
+                                          .dx = dinput_BTD,
+                                          .dweight_sum = parked.dnorm1_D});
 }
 
 void LlamaBlock::backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,

@@ -110,13 +110,13 @@ double LlamaHead::loss(const Weights& weights, const UnitInput& input, float* hi
     linear_weight(chunk.shape, chunk.logits_NV, chunk.normed_ND, dmatrix_VD,
                   row == 0 ? beta_of(write) : Beta::kOne);
     linear_input(chunk.shape, chunk.logits_NV, matrix_of(weights), chunk.dnormed_ND);
-    kernels::rmsnorm_backward(chunk.hidden_rows(), {.x = hidden_ND,
-                                                    .weight = weights.own + norm_at_,
-                                                    .rstd = chunk.rstd_N,
-                                                    .dy = chunk.dnormed_ND,
-                                                    .residual = nullptr,
-                                                    .dx = hidden_ND,
-                                                    .dweight_sum = dnorm_D});
+    kernels::rmsnorm_backward<float>(chunk.hidden_rows(), {.x = hidden_ND,
+                                                           .weight = weights.own + norm_at_,
+                                                           .rstd = chunk.rstd_N,
+                                                           .dy = chunk.dnormed_ND,
+                                                           .residual = nullptr,
+                                                           .dx = hidden_ND,
+                                                           .dweight_sum = dnorm_D});
   }
   write_vector(hidden_, dnorm_D, gradients.own + norm_at_, write);
   return sum;

@@ -38,18 +38,18 @@ struct Product {
   Floats random_b() const {
     return random_values(b_width() * (b_form == Form::kAsIs ? shape.k : shape.n), 2);
   }
-  Operand left(const Floats& a) const { return {a.data(), a_width(), a_form}; }
-  Operand right(const Floats& b) const { return {b.data(), b_width(), b_form}; }
+  Operand<float> left(const Floats& a) const { return {a.data(), a_width(), a_form}; }
+  Operand<float> right(const Floats& b) const { return {b.data(), b_width(), b_form}; }
 };
 
 // Element (row, column) of op(X).
-double element(const Operand& x, std::int64_t row, std::int64_t column) {
+double element(const Operand<float>& x, std::int64_t row, std::int64_t column) {
   return static_cast<double>(x.form == Form::kAsIs ? x.data[row * x.stride + column]
                                                    : x.data[column * x.stride + row]);
 }
 
-double exact(const Operand& a, const Operand& b, std::int64_t row, std::int64_t column,
-             std::int64_t k) {
+double exact(const Operand<float>& a, const Operand<float>& b, std::int64_t row,
+             std::int64_t column, std::int64_t k) {
   double sum = 0.0;
   for (std::int64_t i = 0; i < k; ++i) sum += element(a, row, i) * element(b, i, column);
   return sum;

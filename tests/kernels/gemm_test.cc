@@ -17,7 +17,7 @@ struct Case {
 };
 
 // Element (row, column) of op(X).
-double element(const Operand& x, std::int64_t row, std::int64_t column) {
+double element(const Operand<float>& x, std::int64_t row, std::int64_t column) {
   return static_cast<double>(x.form == Form::kAsIs ? x.data[row * x.stride + column]
                                                    : x.data[column * x.stride + row]);
 }
@@ -29,8 +29,8 @@ void expect_product(const Case& c) {
   const Floats a = random_values(a_width * (c.a == Form::kAsIs ? m : k), 1);
   const Floats b = random_values(b_width * (c.b == Form::kAsIs ? k : n), 2);
   const std::int64_t c_width = n + c.slack;
-  const Operand left{a.data(), a_width, c.a};
-  const Operand right{b.data(), b_width, c.b};
+  const Operand<float> left{a.data(), a_width, c.a};
+  const Operand<float> right{b.data(), b_width, c.b};
   Floats got(static_cast<std::size_t>(c_width * m), NAN);  // beta 0 must not read it
   gemm(c.shape, left, right, {got.data(), c_width, Beta::kZero});
   gemm(c.shape, left, right, {got.data(), c_width, Beta::kOne});

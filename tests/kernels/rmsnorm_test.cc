@@ -85,13 +85,13 @@ TEST_P(Rmsnorm, BackwardEqualsFiniteDifferences) {
   rmsnorm_rstd(c.shape, c.x.data(), kEps, rstd.data());
   Floats dx(c.x.size());
   Floats dw(c.width(), 0.5F);
-  RmsnormBackward at{.x = c.x.data(),
-                     .weight = c.w.data(),
-                     .rstd = rstd.data(),
-                     .dy = c.dy.data(),
-                     .residual = nullptr,
-                     .dx = dx.data(),
-                     .dweight_sum = dw.data()};
+  RmsnormBackward<float> at{.x = c.x.data(),
+                            .weight = c.w.data(),
+                            .rstd = rstd.data(),
+                            .dy = c.dy.data(),
+                            .residual = nullptr,
+                            .dx = dx.data(),
+                            .dweight_sum = dw.data()};
   rmsnorm_backward(c.shape, at);
   EXPECT_LT(difference(expected_dx, dx), 2e-6);
   EXPECT_LT(difference(expected_dw, dw), 2e-6);

@@ -182,8 +182,8 @@ TEST_P(Variants, EmbeddingAndItsBackward) {
   expect_as_baseline([&](const Variant& variant) {
     Floats table = values(3 * size(), 1);
     Floats out(static_cast<std::size_t>(4 * size()));
-    variant.embedding(tokens, table.data(), size(), out.data());
-    variant.embedding_backward(tokens, values(4 * size(), 2).data(), size(), table.data());
+    variant.fp32.embedding(tokens, table.data(), size(), out.data());
+    variant.fp32.embedding_backward(tokens, values(4 * size(), 2).data(), size(), table.data());
     out.insert(out.end(), table.begin(), table.end());
     return out;
   });
@@ -197,21 +197,21 @@ TEST_P(Variants, RmsnormAndItsBackward) {
       const Floats weight = values(size(), 2);
       const Floats dy = values(3 * size(), 3, special);
       Floats rstd(3);
-      variant.rmsnorm_rstd(shape, x.data(), 1e-5, rstd.data());
+      variant.fp32.rmsnorm_rstd(shape, x.data(), 1e-5, rstd.data());
       Floats y(x.size());
-      variant.rmsnorm_apply(shape, x.data(), weight.data(), rstd.data(), y.data());
+      variant.fp32.rmsnorm_apply(shape, x.data(), weight.data(), rstd.data(), y.data());
       Floats dx(x.size());
       Floats dweight = values(size(), 4);
-      RmsnormBackward at{.x = x.data(),
-                         .weight = weight.data(),
-                         .rstd = rstd.data(),
-                         .dy = dy.data(),
-                         .dx = dx.data(),
-                         .dweight_sum = dweight.data()};
-      variant.rmsnorm_backward(shape, at);
+      RmsnormBackward<float> at{.x = x.data(),
+                                .weight = weight.data(),
+                                .rstd = rstd.data(),
+                                .dy = dy.data(),
+                                .dx = dx.data(),
+                                .dweight_sum = dweight.data()};
+      variant.fp32.rmsnorm_backward(shape, at);
       y.insert(y.end(), dx.begin(), dx.end());
       at.residual = dy.data();
-      variant.rmsnorm_backward(shape, at);
+      variant.fp32.rmsnorm_backward(shape, at);
       y.insert(y.end(), dx.begin(), dx.end());
       y.insert(y.end(), dweight.begin(), dweight.end());
       y.insert(y.end(), rstd.begin(), rstd.end());
@@ -228,9 +228,9 @@ TEST_P(Variants, RopeItsInverseAndItsTable) {
     Floats sin(cos.size());
     variant.rope_table(frequencies, 2, cos.data(), sin.data());
     Floats x = values(2 * 3 * 2 * size(), 2);
-    variant.rope({cos.data(), sin.data(), size()}, shape, 3, x.data());
+    variant.fp32.rope({cos.data(), sin.data(), size()}, shape, 3, x.data());
     Floats out = x;
-    variant.rope_inverse({cos.data(), sin.data(), size()}, shape, 3, x.data());
+    variant.fp32.rope_inverse({cos.data(), sin.data(), size()}, shape, 3, x.data());
     for (const Floats& more : {x, cos, sin}) out.insert(out.end(), more.begin(), more.end());
     return out;
   });
@@ -255,10 +255,11 @@ TEST_P(Variants, SwigluAndItsBackward) {
     const Floats up = values(size(), 2);
     const Floats dy = values(size(), 3);
     Floats y(gate.size());
-    variant.swiglu(size(), gate.data(), up.data(), y.data());
+    variant.fp32.swiglu(size(), gate.data(), up.data(), y.data());
     Floats dgate(gate.size());
     Floats dup(gate.size());
-    variant.swiglu_backward(size(), {gate.data(), up.data(), dy.data(), dgate.data(), dup.data()});
+    variant.fp32.swiglu_backward(size(),
+                                 {gate.data(), up.data(), dy.data(), dgate.data(), dup.data()});
     y.insert(y.end(), dgate.begin(), dgate.end());
     y.insert(y.end(), dup.begin(), dup.end());
     return y;
