@@ -37,29 +37,54 @@ void report_elements(State& state, std::int64_t elements) {
       Counter(static_cast<double>(elements), Counter::kIsIterationInvariantRate | Counter::kInvert);
 }
 
+template <class T>
+std::vector<T> random_elements(std::int64_t count) {
+  std::vector<T> elements;
+  for (const float value : random_values(count)) {
+    elements.push_back(fm::core::to_element<T>(value));
+  }
+  return elements;
+}
+
 // C [m, n] = A [m, k] W [n, k]^T, as in a forward pass.
+template <class T>
 void gemm_forward(State& state) {
   const std::int64_t m = state.range(0);
   const std::int64_t n = state.range(1);
   const std::int64_t k = state.range(2);
-  const Floats a = random_values(m * k);
-  const Floats w = random_values(n * k);
-  Floats c(static_cast<std::size_t>(m * n));
+  const std::vector<T> a = random_elements<T>(m * k);
+  const std::vector<T> w = random_elements<T>(n * k);
+  std::vector<T> c(static_cast<std::size_t>(m * n));
   for (auto _ : state) {
     fm::kernels::gemm({m, n, k}, {a.data(), k}, {w.data(), k, fm::kernels::Form::kTransposed},
                       {c.data(), n});
   }
   report_flops(state, 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
 }
-BENCHMARK(gemm_forward)->Args({512, 512, 512})->Args({512, 1376, 512})->Args({256, 32000, 512});
 
-// dW [n, k] += dY [m, n]^T X [m, k]: beta = 1 into the gradient.
+// dX [m, k] = dY [m, n] W [n, k].
+template <class T>
+void gemm_input_gradient(State& state) {
+  const std::int64_t m = state.range(0);
+  const std::int64_t n = state.range(1);
+  const std::int64_t k = state.range(2);
+  const std::vector<T> dy = random_elements<T>(m * n);
+  const std::vector<T> w = random_elements<T>(n * k);
+  std::vector<T> dx(static_cast<std::size_t>(m * k));
+  for (auto _ : state) {
+    fm::kernels::gemm({m, k, n}, {dy.data(), n}, {w.data(), k}, {dx.data(), k});
+  }
+  report_flops(state, 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
+}
+
+// dW [n, k] += dY [m, n]^T X [m, k]: beta = 1 into the gradient, which is fp32.
+template <class T>
 void gemm_weight_gradient(State& state) {
   const std::int64_t m = state.range(0);
   const std::int64_t n = state.range(1);
   const std::int64_t k = state.range(2);
-  const Floats dy = random_values(m * n);
-  const Floats x = random_values(m * k);
+  const std::vector<T> dy = random_elements<T>(m * n);
+  const std::vector<T> x = random_elements<T>(m * k);
   Floats dw(static_cast<std::size_t>(n * k));
   for (auto _ : state) {
     fm::kernels::gemm({n, k, m}, {dy.data(), n, fm::kernels::Form::kTransposed}, {x.data(), k},
@@ -67,7 +92,17 @@ void gemm_weight_gradient(State& state) {
   }
   report_flops(state, 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
 }
-BENCHMARK(gemm_weight_gradient)->Args({512, 1376, 512})->Args({256, 32000, 512});
+
+void linear_shapes(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Args({512, 512, 512})->Args({512, 1376, 512})->Args({512, 512, 1376});
+  benchmark->Args({256, 32000, 512});
+}
+BENCHMARK(gemm_forward<float>)->Apply(linear_shapes);
+BENCHMARK(gemm_forward<fm::core::Bf16>)->Apply(linear_shapes);
+BENCHMARK(gemm_input_gradient<float>)->Apply(linear_shapes);
+BENCHMARK(gemm_input_gradient<fm::core::Bf16>)->Apply(linear_shapes);
+BENCHMARK(gemm_weight_gradient<float>)->Apply(linear_shapes);
+BENCHMARK(gemm_weight_gradient<fm::core::Bf16>)->Apply(linear_shapes);
 
 void rmsnorm_forward_backward(State& state) {
   const fm::kernels::RowShape shape{512, state.range(0)};
@@ -202,7 +237,8 @@ BENCHMARK(attention_forward_backward)->Apply(attention_shapes);
 
 int main(int argc, char** argv) {
   fm::kernels::set_kernel_threads(1);
-  std::cout << fm::kernels::gemm_library() << '\n';
+  std::cout << "fp32: " << fm::kernels::gemm_library()
+            << "\nbf16: " << fm::kernels::bf16_gemm_library() << '\n';
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

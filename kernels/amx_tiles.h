@@ -73,6 +73,16 @@ template <class Meanwhile>
   meanwhile(5);
 }
 
+// The same of bf16: one product.
+template <class Meanwhile>
+[[gnu::always_inline]] inline void multiply_bf16_step(const std::byte* left, const std::byte* right,
+                                                      const Meanwhile& meanwhile) {
+  load_left(left);
+  load_right(right);
+  multiply();
+  meanwhile(0);
+}
+
 [[gnu::always_inline]] inline void zero_corner() {
   _tile_zero(0);
   _tile_zero(1);

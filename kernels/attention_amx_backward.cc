@@ -26,7 +26,7 @@ void all_dots(const HeadGroup& group, const GroupBackward& at, const Work& work)
 
 // Every strip of `count` vectors with the terms of a head, from token `first` on.
 template <Side kWanted>
-void pack_vectors(const HeadGroup& group, Source source, const Span& span, std::byte* to) {
+void pack_vectors(const HeadGroup& group, Source<float> source, const Span& span, std::byte* to) {
   source.adjacent_terms = true;
   const std::int64_t dims = strips_of(group.head_dim);
   for (std::int64_t i = 0; i < span.count; i += kStrip) {
@@ -37,7 +37,7 @@ void pack_vectors(const HeadGroup& group, Source source, const Span& span, std::
 
 // Every strip of the head as vectors, with `count` tokens as terms; `steps` from strip to strip.
 template <Side kWanted>
-void pack_terms(const HeadGroup& group, Source source, const Span& span, std::int64_t steps,
+void pack_terms(const HeadGroup& group, Source<float> source, const Span& span, std::int64_t steps,
                 std::byte* to) {
   source.adjacent_terms = false;
   for (std::int64_t dim = 0; dim < group.head_dim; dim += kStrip) {
@@ -101,8 +101,8 @@ void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& w
                   const Job& job) {
   const Span& span = job.span;
   const Queries& to = *job.queries;
-  const Source q{at.q + span.head * group.head_dim, group.q_stride, true};
-  const Source dout{at.dout + span.head * group.head_dim, group.q_stride, true};
+  const Source<float> q{at.q + span.head * group.head_dim, group.q_stride, true};
+  const Source<float> dout{at.dout + span.head * group.head_dim, group.q_stride, true};
   pack_vectors<Side::kLeft>(group, q, span, to.q_left);
   pack_vectors<Side::kLeft>(group, dout, span, to.dout_left);
   pack_terms<Side::kLeft>(group, q, span, kQueryStrips, to.q_terms);

@@ -58,8 +58,8 @@ struct Work {
 };
 
 void pack_keys_and_values(const HeadGroup& group, const GroupForward& at, const Work& work) {
-  const Source k{at.k, group.k_stride, true};
-  const Source v{at.v, group.k_stride, false};
+  const Source<float> k{at.k, group.k_stride, true};
+  const Source<float> v{at.v, group.k_stride, false};
   for (std::int64_t strip = 0; strip < work.strips; ++strip) {
     const std::int64_t key = strip * kStrip;
     pack_strip<Side::kRight>(k, {key, 0}, {group.seq_len - key, group.head_dim},
@@ -215,7 +215,7 @@ void load_queries(const HeadGroup& group, const GroupForward& at, const Work& wo
                   const Job& job) {
   const Span& span = job.span;
   const Queries& queries = *job.queries;
-  const Source q{at.q + span.head * group.head_dim, group.q_stride, true};
+  const Source<float> q{at.q + span.head * group.head_dim, group.q_stride, true};
   for (const std::int64_t strip : {0, 1}) {
     pack_strip<Side::kLeft>(q, {span.first + strip * kStrip, 0},
                             {span.count - strip * kStrip, group.head_dim},

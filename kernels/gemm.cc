@@ -18,25 +18,42 @@ constexpr core::TraceForm kGemm = {"gemm", core::TraceKind::kKernel, {"m", "n", 
 // Below this side the packing of a product costs more than AMX gains.
 constexpr std::int64_t kAmxSide = 32;
 
+// Whether AMX takes a product.
+bool amx_takes(const GemmShape& shape) {
+  return std::min({shape.m, shape.n, shape.k}) >= kAmxSide && amx_chosen();
+}
+
+// Products of bf16 that AMX does not take.
+Bf16Gemm* other_bf16_gemm() {
+  if (onednn_has_bf16()) return onednn_gemm;
+  return converted_gemm;
+}
+
+core::TraceValues values_of(const GemmShape& shape) {
+  return {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k};
+}
+
 }  // namespace
 
 void gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
           const Target<float>& c) {
-  const core::TraceScope scope(kGemm, {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k});
-  const bool large = std::min({shape.m, shape.n, shape.k}) >= kAmxSide;
-  (large && amx_chosen() ? amx_gemm : onednn_gemm)(shape, a, b, c);
+  const core::TraceScope scope(kGemm, values_of(shape));
+  if (amx_takes(shape)) return amx_gemm(shape, a, b, c);
+  onednn_gemm(shape, a, b, c);
 }
 
 void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
           const Target<float>& c) {
-  const core::TraceScope scope(kGemm, {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k});
-  converted_gemm(shape, a, b, c);
+  const core::TraceScope scope(kGemm, values_of(shape));
+  if (amx_takes(shape)) return amx_gemm(shape, a, b, c);
+  other_bf16_gemm()(shape, a, b, c);
 }
 
 void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
           const Target<core::Bf16>& c) {
-  const core::TraceScope scope(kGemm, {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k});
-  rounded_gemm(shape, a, b, c, converted_gemm);
+  const core::TraceScope scope(kGemm, values_of(shape));
+  if (amx_takes(shape)) return amx_gemm(shape, a, b, c);
+  rounded_gemm(shape, a, b, c, other_bf16_gemm());
 }
 
 std::string gemm_library() {
@@ -44,7 +61,10 @@ std::string gemm_library() {
   return core::concat("AMX (fp32 as three bf16 parts), small products by ", onednn_name());
 }
 
-std::string bf16_gemm_library() { return core::concat("bf16 as fp32 by ", onednn_name()); }
+std::string bf16_gemm_library() {
+  const std::string others = (onednn_has_bf16() ? "" : "bf16 as fp32 by ") + onednn_name();
+  return amx_chosen() ? "AMX (bf16), small products by " + others : others;
+}
 
 bool bf16_is_fast() { return amx_chosen() || avx512_bf16_runs_here(); }
 

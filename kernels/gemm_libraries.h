@@ -18,6 +18,9 @@ Bf16Gemm converted_gemm;
 // Any shape: blocks of C are made by `product` in fp32, then rounded.
 void rounded_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
                   const Operand<core::Bf16>& b, const Target<core::Bf16>& c, Bf16Gemm* product);
+// bf16 by oneDNN, any shape; only where it has that product and the CPU AVX512_BF16.
+Bf16Gemm onednn_gemm;
+bool onednn_has_bf16();
 // "oneDNN 2.6.3 (avx512_core_amx)"
 std::string onednn_name();
 
@@ -34,5 +37,13 @@ bool avx512_bf16_runs_here();
 // per core become 250 to 300 of fp32 where fused multiply-adds of AVX-512 reach 180.
 void amx_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
               const Target<float>& c);
+
+// bf16 by the same tiles, strips and blocks, one part each: chains of fp32 sums in order of k, two
+// terms at a time, blocks of 2,048 terms one after the other. An element's bits depend on k alone.
+// 800 to 900 GFLOP/s per core, bound by packing and by what the tiles reach with numbers that are
+// not zero (some 1,500).
+Bf16Gemm amx_gemm;
+void amx_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+              const Target<core::Bf16>& c);
 
 }  // namespace fm::kernels

@@ -13,8 +13,15 @@
 namespace fm::kernels {
 namespace {
 
+// Exported by oneDNN 2.x for its own tests, in none of its headers.
+using Bf16Function = dnnl_status_t(char trans_a, char trans_b, dnnl_dim_t m, dnnl_dim_t n,
+                                   dnnl_dim_t k, float alpha, const core::Bf16* a, dnnl_dim_t lda,
+                                   const core::Bf16* b, dnnl_dim_t ldb, float beta, float* c,
+                                   dnnl_dim_t ldc);
+
 struct OneDnn {
   decltype(&dnnl_sgemm) sgemm = nullptr;
+  Bf16Function* bf16_gemm = nullptr;  // null where it is not exported
   decltype(&dnnl_version) version = nullptr;
   decltype(&dnnl_get_effective_cpu_isa) effective_isa = nullptr;
 };
@@ -33,6 +40,7 @@ OneDnn load() {
   FM_USER_CHECK(library != nullptr, "the matrix library ", kName,
                 " is required; install libdnnl2 (", dlerror(), ")");
   return {symbol<decltype(&dnnl_sgemm)>(library, "dnnl_sgemm"),
+          reinterpret_cast<Bf16Function*>(dlsym(library, "dnnl_gemm_bf16bf16f32")),
           symbol<decltype(&dnnl_version)>(library, "dnnl_version"),
           symbol<decltype(&dnnl_get_effective_cpu_isa)>(library, "dnnl_get_effective_cpu_isa")};
 }
@@ -66,6 +74,15 @@ const char* name_of(dnnl_cpu_isa_t isa) {
 
 char letter_of(Form form) { return form == Form::kTransposed ? 'T' : 'N'; }
 
+void check(dnnl_status_t status, const char* function, const GemmShape& shape) {
+  FM_MACHINE_CHECK(status != dnnl_out_of_memory, core::ExitCode::kOutOfMemory,
+                   "a matrix product needs packing memory that the system refuses; use a smaller "
+                   "micro batch (m=",
+                   shape.m, ", n=", shape.n, ", k=", shape.k, ")");
+  FM_CHECK(status == dnnl_success, function, " returned ", static_cast<int>(status),
+           " for m=", shape.m, ", n=", shape.n, ", k=", shape.k);
+}
+
 }  // namespace
 
 void onednn_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
@@ -74,12 +91,18 @@ void onednn_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<
   const dnnl_status_t status =
       onednn().sgemm(letter_of(a.form), letter_of(b.form), shape.m, shape.n, shape.k, 1.0F, a.data,
                      a.stride, b.data, b.stride, beta, c.data, c.stride);
-  FM_MACHINE_CHECK(status != dnnl_out_of_memory, core::ExitCode::kOutOfMemory,
-                   "a matrix product needs packing memory that the system refuses; use a smaller "
-                   "micro batch (m=",
-                   shape.m, ", n=", shape.n, ", k=", shape.k, ")");
-  FM_CHECK(status == dnnl_success, "dnnl_sgemm returned ", static_cast<int>(status),
-           " for m=", shape.m, ", n=", shape.n, ", k=", shape.k);
+  check(status, "dnnl_sgemm", shape);
+}
+
+bool onednn_has_bf16() { return avx512_bf16_runs_here() && onednn().bf16_gemm != nullptr; }
+
+void onednn_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+                 const Target<float>& c) {
+  const float beta = c.beta == Beta::kOne ? 1.0F : 0.0F;
+  const dnnl_status_t status =
+      onednn().bf16_gemm(letter_of(a.form), letter_of(b.form), shape.m, shape.n, shape.k, 1.0F,
+                         a.data, a.stride, b.data, b.stride, beta, c.data, c.stride);
+  check(status, "dnnl_gemm_bf16bf16f32", shape);
 }
 
 std::string onednn_name() {

@@ -107,6 +107,28 @@ TEST(GemmBf16, ByFp32EqualsThreeLoopsAcrossBlocks) {
   }
 }
 
+void amx_product(const GemmShape& shape, const Operand<Bf16>& a, const Operand<Bf16>& b,
+                 const Target<float>& c) {
+  amx_gemm(shape, a, b, c);
+}
+
+TEST(GemmBf16, ByAmxEqualsThreeLoopsAcrossStripsAndBlocks) {
+  if (!amx_runs_here()) GTEST_SKIP() << "this CPU has no AMX";
+  for (const GemmShape shape : {GemmShape{1, 1, 1}, GemmShape{16, 33, 31}, GemmShape{280, 290, 40},
+                                GemmShape{33, 40, 4130}, GemmShape{600, 580, 1000}}) {
+    for (const Form a : kForms) {
+      for (const Form b : kForms) expect_product({shape, a, b, 3}, amx_product);
+    }
+  }
+}
+
+TEST(GemmBf16, ByOneDnnEqualsThreeLoops) {
+  if (!onednn_has_bf16()) GTEST_SKIP() << "this CPU has no AVX512_BF16";
+  for (const Form a : kForms) {
+    for (const Form b : kForms) expect_product({{70, 45, 1030}, a, b, 3}, onednn_gemm);
+  }
+}
+
 // Every partial sum is an integer below 2^24: exact in any order.
 TEST(GemmBf16, OfIntegersIsExact) {
   const std::int64_t side = 64;
@@ -131,6 +153,107 @@ TEST(GemmBf16, OfIntegersIsExact) {
       ASSERT_EQ(got[static_cast<std::size_t>(row * side + column)], static_cast<float>(sum));
     }
   }
+}
+
+double relative_rms(const Product& p, const Bf16s& a, const Bf16s& b, const Floats& c) {
+  double error = 0.0;
+  double square = 0.0;
+  for (std::int64_t row = 0; row < p.shape.m; ++row) {
+    for (std::int64_t column = 0; column < p.shape.n; ++column) {
+      const double wanted = exact(p.left(a), p.right(b), row, column, p.shape.k);
+      const auto got = static_cast<double>(c[static_cast<std::size_t>(row * p.shape.n + column)]);
+      error += (got - wanted) * (got - wanted);
+      square += wanted * wanted;
+    }
+  }
+  return std::sqrt(error / square);
+}
+
+// One fp32 sum per term, in order of k.
+Floats chains(const Product& p, const Bf16s& a, const Bf16s& b) {
+  Floats c;
+  for (std::int64_t row = 0; row < p.shape.m; ++row) {
+    for (std::int64_t column = 0; column < p.shape.n; ++column) {
+      float sum = 0.0F;
+      for (std::int64_t i = 0; i < p.shape.k; ++i) {
+        sum += static_cast<float>(element(p.left(a), row, i) * element(p.right(b), i, column));
+      }
+      c.push_back(sum);
+    }
+  }
+  return c;
+}
+
+TEST(GemmBf16, IsAtLeastAsAccurateAsAChainOfFp32) {
+  for (const std::int64_t k : {128, 512, 1376, 8192}) {
+    const Product p{{48, 64, k}, Form::kAsIs, Form::kTransposed};
+    const Bf16s a = p.random_a();
+    const Bf16s b = p.random_b();
+    Floats got(48 * 64);
+    gemm(p.shape, p.left(a), p.right(b), {got.data(), 64});
+    EXPECT_LE(relative_rms(p, a, b, got), relative_rms(p, a, b, chains(p, a, b))) << "k=" << k;
+  }
+}
+
+TEST(GemmBf16, ByAmxAnElementsBitsDependOnItsTermsAlone) {
+  if (!amx_runs_here()) GTEST_SKIP() << "this CPU has no AMX";
+  const Product p{{600, 90, 2300}};
+  const Bf16s a = p.random_a();
+  const Bf16s b = p.random_b();
+  const auto rows_of = [&](std::int64_t first, std::int64_t count, int threads) {
+    Floats c(static_cast<std::size_t>(count * 90), 1.0F);
+    std::thread([&] {
+      set_kernel_threads(threads);
+      amx_gemm({count, 90, 2300}, {a.data() + first * 2300, 2300}, p.right(b),
+               Target<float>{c.data(), 90, Beta::kOne});
+    }).join();
+    return c;
+  };
+  const Floats whole = rows_of(0, 600, 1);
+  EXPECT_EQ(rows_of(0, 600, 3), whole);
+  const Floats part = rows_of(37, 60, 1);  // fewer rows than columns: the other operand is held
+  for (std::size_t i = 0; i < part.size(); ++i) ASSERT_EQ(part[i], whole[37 * 90 + i]) << i;
+}
+
+// A target of bf16 is the one of fp32 rounded once, in one block of terms and in several.
+TEST(GemmBf16, ARoundedTargetIsTheFp32OneRounded) {
+  for (const std::int64_t k : {40, 512, 2048, 2300}) {
+    const Product p{{70, 90, k}, Form::kTransposed, Form::kTransposed};
+    const Bf16s a = p.random_a();
+    const Bf16s b = p.random_b();
+    Floats sums = random_values(70 * 90, 3);
+    Bf16s rounded = to_bf16s(sums);
+    sums = to_floats(rounded);
+    gemm(p.shape, p.left(a), p.right(b), {sums.data(), 90, Beta::kOne});
+    gemm(p.shape, p.left(a), p.right(b), {rounded.data(), 90, Beta::kOne});
+    const Bf16s expected = to_bf16s(sums);
+    for (std::size_t i = 0; i < rounded.size(); ++i) {
+      ASSERT_EQ(rounded[i].bits, expected[i].bits) << "k=" << k << ", element " << i;
+    }
+  }
+}
+
+TEST(GemmBf16, WhatIsNotFiniteStaysSo) {
+  for (const unsigned bits : {0x7F80U, 0xFF80U, 0x7FC0U, 0x7F81U, 0xFFFFU}) {
+    Bf16s a = random_bf16s(32 * 32, 1);
+    const Bf16s b = random_bf16s(32 * 32, 2);
+    a[5 * 32 + 7] = {static_cast<std::uint16_t>(bits)};
+    Bf16s c(32 * 32);
+    gemm({32, 32, 32}, {a.data(), 32}, {b.data(), 32}, {c.data(), 32});
+    for (std::size_t row = 0; row < 32; ++row) {
+      for (std::size_t column = 0; column < 32; ++column) {
+        const float got = core::to_float(c[row * 32 + column]);
+        ASSERT_EQ(std::isfinite(got), row != 5) << std::hex << bits;
+        ASSERT_EQ(std::isinf(got), row == 5 && (bits & 0x7FFFU) == 0x7F80U) << std::hex << bits;
+      }
+    }
+  }
+}
+
+TEST(GemmBf16, NamesItsLibrary) {
+  EXPECT_EQ(bf16_gemm_library().starts_with("AMX (bf16), small products by "), amx_chosen());
+  EXPECT_TRUE(bf16_gemm_library().ends_with(onednn_name()));
+  EXPECT_EQ(bf16_is_fast(), amx_chosen() || avx512_bf16_runs_here());
 }
 
 }  // namespace

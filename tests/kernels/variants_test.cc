@@ -12,11 +12,10 @@
 #include "core/check.h"
 #include "kernels/attention_blocks.h"
 #include "kernels/variant.h"
+#include "tests/kernels/bf16_values.h"
 
 namespace fm::kernels {
 namespace {
-
-using Floats = std::vector<float>;
 
 // Mostly moderate numbers; one in sixteen is special.
 Floats values(std::int64_t count, unsigned seed, bool special = true) {
@@ -175,6 +174,95 @@ TEST_P(Variants, CrossEntropyAndItsLoss) {
       return logits;
     });
   }
+}
+
+TEST_P(Variants, Bf16Casts) {
+  expect_as_baseline([&](const Variant& variant) {
+    const Floats from = values(3 * size(), 1);
+    Bf16s narrow(from.size());
+    variant.cast_to_bf16({3, size()}, from.data(), size(), narrow.data(), size());
+    Floats wide(from.size());
+    variant.cast_to_fp32({3, size()}, narrow.data(), size(), wide.data(), size());
+    return wide;
+  });
+}
+
+TEST_P(Variants, Bf16EmbeddingAndItsBackward) {
+  const std::vector<std::int32_t> tokens = {2, 0, 2, 1};
+  expect_as_baseline([&](const Variant& variant) {
+    const Bf16s table = to_bf16s(values(3 * size(), 1));
+    Bf16s out(static_cast<std::size_t>(4 * size()));
+    variant.bf16.embedding(tokens, table.data(), size(), out.data());
+    Floats dtable = values(3 * size(), 2);
+    variant.bf16.embedding_backward(tokens, out.data(), size(), dtable.data());
+    return dtable;
+  });
+}
+
+TEST_P(Variants, Bf16RmsnormAndItsBackward) {
+  const RowShape shape{3, size()};
+  for (const bool special : {false, true}) {
+    expect_as_baseline([&](const Variant& variant) {
+      const Bf16s x = to_bf16s(values(3 * size(), 1, special));
+      const Bf16s weight = to_bf16s(values(size(), 2));
+      const Floats dy = values(3 * size(), 3, special);
+      Floats out(3);
+      variant.bf16.rmsnorm_rstd(shape, x.data(), 1e-5, out.data());
+      Bf16s y(x.size());
+      variant.bf16.rmsnorm_apply(shape, x.data(), weight.data(), out.data(), y.data());
+      Bf16s dx(x.size());
+      Floats dweight = values(size(), 4);
+      RmsnormBackward<core::Bf16> at{.x = x.data(),
+                                     .weight = weight.data(),
+                                     .rstd = out.data(),
+                                     .dy = dy.data(),
+                                     .dx = dx.data(),
+                                     .dweight_sum = dweight.data()};
+      variant.bf16.rmsnorm_backward(shape, at);
+      Bf16s with_residual(x.size());
+      at.dx = with_residual.data();
+      at.residual = x.data();
+      variant.bf16.rmsnorm_backward(shape, at);
+      for (const Floats& more : {to_floats(y), to_floats(dx), to_floats(with_residual), dweight}) {
+        out.insert(out.end(), more.begin(), more.end());
+      }
+      return out;
+    });
+  }
+}
+
+TEST_P(Variants, Bf16RopeAndItsInverse) {
+  const core::BatchShape shape{1, 2};
+  const Floats cos = values(2 * size(), 1, false);
+  const Floats sin = values(2 * size(), 2, false);
+  expect_as_baseline([&](const Variant& variant) {
+    Bf16s x = to_bf16s(values(2 * 3 * 2 * size(), 3));
+    variant.bf16.rope({cos.data(), sin.data(), size()}, shape, 3, x.data());
+    Floats out = to_floats(x);
+    variant.bf16.rope_inverse({cos.data(), sin.data(), size()}, shape, 3, x.data());
+    const Floats back = to_floats(x);
+    out.insert(out.end(), back.begin(), back.end());
+    return out;
+  });
+}
+
+TEST_P(Variants, Bf16SwigluAndItsBackward) {
+  expect_as_baseline([&](const Variant& variant) {
+    const Bf16s gate = to_bf16s(values(size(), 1));
+    const Bf16s up = to_bf16s(values(size(), 2));
+    const Bf16s dy = to_bf16s(values(size(), 3));
+    Bf16s y(gate.size());
+    variant.bf16.swiglu(size(), gate.data(), up.data(), y.data());
+    Bf16s dgate(gate.size());
+    Bf16s dup(gate.size());
+    variant.bf16.swiglu_backward(size(),
+                                 {gate.data(), up.data(), dy.data(), dgate.data(), dup.data()});
+    Floats out = to_floats(y);
+    for (const Floats& more : {to_floats(dgate), to_floats(dup)}) {
+      out.insert(out.end(), more.begin(), more.end());
+    }
+    return out;
+  });
 }
 
 TEST_P(Variants, EmbeddingAndItsBackward) {
