@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/attention_blocks.h"
@@ -32,6 +33,15 @@ Floats random_values(std::int64_t count) {
   return values;
 }
 
+template <class T>
+std::vector<T> random_elements(std::int64_t count) {
+  std::vector<T> elements;
+  for (const float value : random_values(count)) {
+    elements.push_back(fm::core::to_element<T>(value));
+  }
+  return elements;
+}
+
 void counted(const char* name, std::int64_t elements) {
   std::printf("%s %lld\n", name, static_cast<long long>(elements));
 }
@@ -42,8 +52,6 @@ struct Buffers {
   Floats c = random_values(kCount);
   Floats d = Floats(a.size());
   Floats e = Floats(a.size());
-  Floats weight = random_values(kWidth);
-  Floats sums = Floats(kWidth);
 };
 
 void optimizer_kernels(const fm::kernels::Variant& run, Buffers& at) {
@@ -63,35 +71,55 @@ void optimizer_kernels(const fm::kernels::Variant& run, Buffers& at) {
   counted("tree_add", kCount * std::ssize(rows));
 }
 
-void block_kernels(const fm::kernels::Variant& run, Buffers& at) {
+// `type` follows the names.
+template <class T>
+void element_kernels(const fm::kernels::ElementKernels<T>& run, const std::string& type) {
+  const auto done = [&](const char* name) { counted((name + type).c_str(), kCount); };
   const RowShape rows{kRows, kWidth};
+  const std::vector<T> a = random_elements<T>(kCount);
+  const std::vector<T> weight = random_elements<T>(kWidth);
+  const Floats dy = random_values(kCount);
+  std::vector<T> c(a.size());
+  std::vector<T> d(a.size());
   Floats rstd(kRows);
-  run.fp32.rmsnorm_rstd(rows, at.a.data(), 1e-6, rstd.data());
-  counted("rmsnorm_rstd", kCount);
-  run.fp32.rmsnorm_apply(rows, at.a.data(), at.weight.data(), rstd.data(), at.d.data());
-  counted("rmsnorm_apply", kCount);
-  run.fp32.rmsnorm_backward(rows, {.x = at.a.data(),
-                                   .weight = at.weight.data(),
-                                   .rstd = rstd.data(),
-                                   .dy = at.b.data(),
-                                   .residual = at.c.data(),
-                                   .dx = at.d.data(),
-                                   .dweight_sum = at.sums.data()});
-  counted("rmsnorm_backward", kCount);
-  run.fp32.swiglu(kCount, at.a.data(), at.b.data(), at.d.data());
-  counted("swiglu", kCount);
-  run.fp32.swiglu_backward(kCount, {.gate = at.a.data(),
-                                    .up = at.b.data(),
-                                    .dy = at.c.data(),
-                                    .dgate = at.d.data(),
-                                    .dup = at.e.data()});
-  counted("swiglu_backward", kCount);
+  Floats sums(kWidth);
+  run.rmsnorm_rstd(rows, a.data(), 1e-6, rstd.data());
+  done("rmsnorm_rstd");
+  run.rmsnorm_apply(rows, a.data(), weight.data(), rstd.data(), c.data());
+  done("rmsnorm_apply");
+  run.rmsnorm_backward(rows, {.x = a.data(),
+                              .weight = weight.data(),
+                              .rstd = rstd.data(),
+                              .dy = dy.data(),
+                              .residual = a.data(),
+                              .dx = d.data(),
+                              .dweight_sum = sums.data()});
+  done("rmsnorm_backward");
+  run.swiglu(kCount, a.data(), c.data(), d.data());
+  done("swiglu");
+  run.swiglu_backward(kCount, {a.data(), a.data(), a.data(), c.data(), d.data()});
+  done("swiglu_backward");
   const Floats angles = random_values(kTokens * kHeadDim / 2);
   const fm::kernels::RopeTable table{angles.data(), angles.data(), kHeadDim / 2};
-  run.fp32.rope(table, {1, kTokens}, kHeads, at.d.data());
-  counted("rope", kCount);
-  run.fp32.rope_inverse(table, {1, kTokens}, kHeads, at.d.data());
-  counted("rope_inverse", kCount);
+  run.rope(table, {1, kTokens}, kHeads, d.data());
+  done("rope");
+  run.rope_inverse(table, {1, kTokens}, kHeads, d.data());
+  done("rope_inverse");
+  std::vector<std::int32_t> tokens(kRows);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i % 50);
+  run.embedding(tokens, a.data(), kWidth, c.data());
+  done("embedding");
+  Floats dtable = random_values(50 * kWidth);
+  run.embedding_backward(tokens, c.data(), kWidth, dtable.data());
+  done("embedding_backward");
+}
+
+void casts(const fm::kernels::Variant& run, Buffers& at) {
+  std::vector<fm::core::Bf16> narrow(at.a.size());
+  run.cast_to_bf16({kRows, kWidth}, at.a.data(), kWidth, narrow.data(), kWidth);
+  counted("cast_rows<float,bf16>", kCount);
+  run.cast_to_fp32({kRows, kWidth}, narrow.data(), kWidth, at.d.data(), kWidth);
+  counted("cast_rows<bf16,float>", kCount);
 }
 
 void attention_kernels(const fm::kernels::Variant& run, Buffers& at) {
@@ -140,14 +168,6 @@ void vocabulary_kernels(const fm::kernels::Variant& run) {
   counted("cross_entropy_loss", kFew * kVocab);
   sum = run.cross_entropy(shape, logits.data(), labels.data(), 0.25, sum);
   counted("cross_entropy", kFew * kVocab);
-  std::vector<std::int32_t> tokens(kRows);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i % 50);
-  Floats table = random_values(50 * kWidth);
-  Floats hidden(static_cast<std::size_t>(kCount));
-  run.fp32.embedding(tokens, table.data(), kWidth, hidden.data());
-  counted("embedding", kCount);
-  run.fp32.embedding_backward(tokens, hidden.data(), kWidth, table.data());
-  counted("embedding_backward", kCount);
   if (!(sum > 0.0)) std::puts("the loss must be positive");
 }
 
@@ -157,7 +177,9 @@ int main() {
   const fm::kernels::Variant& run = fm::kernels::chosen_variant();
   Buffers at;
   optimizer_kernels(run, at);
-  block_kernels(run, at);
+  element_kernels(run.fp32, "");
+  element_kernels(run.bf16, "<bf16>");
+  casts(run, at);
   attention_kernels(run, at);
   vocabulary_kernels(run);
   return 0;

@@ -41,9 +41,14 @@ def count(program, variant):
             check=True,
         ).stdout
     elements = {name: int(number) for name, number in map(str.split, ran.stdout.splitlines())}
-    pattern = re.compile(rf"^\s*([\d,]+) .*fm::kernels::{variant}::(\w+)\(", re.MULTILINE)
+    pattern = re.compile(
+        rf"^\s*([\d,]+) .*fm::kernels::{variant}::(\w+)(<[\w:, ]+>)?\(", re.MULTILINE
+    )
     counts = {}
-    for total, name in pattern.findall(listing):
+    for total, kernel, types in pattern.findall(listing):
+        # "swiglu<fm::core::Bf16>" is called swiglu<bf16> here, "swiglu<float>" swiglu
+        types = types.replace("fm::core::Bf16", "bf16").replace(" ", "")
+        name = kernel + ("" if types == "<float>" else types)
         if name in elements:
             counts[name] = max(counts.get(name, 0), int(total.replace(",", "")))
     missing = sorted(elements.keys() - counts.keys())
