@@ -97,14 +97,12 @@ __m512 load_row(__mmask16 lanes, const core::Bf16* from) {
   const __m512i bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, from));
   return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
 }
-void store_row(__mmask16 lanes, __m512 row, core::Bf16* to) {  // core::to_bf16 of 16 numbers
+// core::to_bf16 without its care for NaN: those of sums of bf16 end in zeros, which rounding keeps.
+void store_row(__mmask16 lanes, __m512 row, core::Bf16* to) {
   const __m512i bits = _mm512_castps_si512(row);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
-  const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
-  const __mmask16 is_nan = _mm512_cmp_ps_mask(row, row, _CMP_UNORD_Q);
-  const __m512i chosen = _mm512_mask_mov_epi32(rounded, is_nan, quiet);
-  _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(_mm512_srli_epi32(chosen, 16)));
+  _mm256_mask_storeu_epi16(to, lanes, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
 }
 
 // C [rows, columns] = products, or += products; from `row` on.
@@ -130,12 +128,10 @@ void write_corner(const float* products, Extent extent, const Target<C>& c, std:
 template <class C>
 class Waiting {
  public:
-  ~Waiting() { write(kStrip); }
   // Where the next sums go.
   float* next() { return products_[turn_]; }
-  // They are there, for a corner of C.
+  // They are there, for a corner of C. What waited before is written.
   void put(Extent extent, const Target<C>& c) {
-    write(kStrip);
     from_ = next();
     turn_ = 1 - turn_;
     extent_ = extent;
