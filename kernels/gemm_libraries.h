@@ -14,12 +14,14 @@ void onednn_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<
 using Bf16Gemm = void(const GemmShape& shape, const Operand<core::Bf16>& a,
                       const Operand<core::Bf16>& b, const Target<float>& c);
 // Any shape, on any CPU: blocks of the operands become fp32.
-Bf16Gemm converted_gemm;
+void converted_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
+                    const Operand<core::Bf16>& b, const Target<float>& c);
 // Any shape: blocks of C are made by `product` in fp32, then rounded.
 void rounded_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
                   const Operand<core::Bf16>& b, const Target<core::Bf16>& c, Bf16Gemm* product);
 // bf16 by oneDNN, any shape; only where it has that product and the CPU AVX512_BF16.
-Bf16Gemm onednn_gemm;
+void onednn_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+                 const Target<float>& c);
 bool onednn_has_bf16();
 // "oneDNN 2.6.3 (avx512_core_amx)"
 std::string onednn_name();
@@ -42,7 +44,8 @@ void amx_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<flo
 // terms at a time, blocks of 2,048 terms one after the other. An element's bits depend on k alone.
 // 800 to 900 GFLOP/s per core, bound by packing and by what the tiles reach with numbers that are
 // not zero (some 1,500).
-Bf16Gemm amx_gemm;
+void amx_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+              const Target<float>& c);
 void amx_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
               const Target<core::Bf16>& c);
 
