@@ -44,8 +44,8 @@ template <>
 }
 
 template <class T>
-inline constexpr DType dtype_of = DType::kF32;
+inline constexpr DType kDTypeOf = DType::kF32;
 template <>
-inline constexpr DType dtype_of<Bf16> = DType::kBF16;
+inline constexpr DType kDTypeOf<Bf16> = DType::kBF16;
 
 }  // namespace fm::core

@@ -211,8 +211,8 @@ template void rmsnorm_apply(RowShape, const core::Bf16*, const core::Bf16*, cons
 
 template <class T>
 void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
-  const std::size_t passes = at.residual == nullptr ? 2 : 3;
-  const TraceScope scope(kRmsnormBackward, rows(shape, sizeof(float) + passes * sizeof(T)));
+  const auto bytes = sizeof(float) + (at.residual == nullptr ? 2 : 3) * sizeof(T);
+  const TraceScope scope(kRmsnormBackward, rows(shape, static_cast<std::int64_t>(bytes)));
   chosen_kernels<T>().rmsnorm_backward(shape, at);
 }
 template void rmsnorm_backward(RowShape, const RmsnormBackward<float>&);

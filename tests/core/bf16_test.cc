@@ -51,8 +51,8 @@ TEST(Bf16, NanStaysQuietNan) {
 }
 
 TEST(Bf16, NamesItsType) {
-  EXPECT_EQ(dtype_of<float>, DType::kF32);
-  EXPECT_EQ(dtype_of<Bf16>, DType::kBF16);
+  EXPECT_EQ(kDTypeOf<float>, DType::kF32);
+  EXPECT_EQ(kDTypeOf<Bf16>, DType::kBF16);
   EXPECT_EQ(to_element<float>(1.1F), 1.1F);
   EXPECT_EQ(to_element<Bf16>(1.0F).bits, 0x3F80);
 }
