@@ -170,20 +170,21 @@ class AttentionRun {
     out_ = dq_ = Floats(q_.size());
     dk_ = dv_ = Floats(k_.size());
     logsumexp_.resize(static_cast<std::size_t>(tokens * shape_.heads));
-    const fm::model::AttentionScratch scratch = attention_scratch(shape_);
-    memory_.resize(static_cast<std::size_t>(std::max(scratch.forward, scratch.backward)) + 16);
+    const fm::model::AttentionScratch scratch = attention_scratch<float>(shape_);
+    memory_.resize(
+        static_cast<std::size_t>(std::max(scratch.forward, scratch.backward).count() / 4) + 16);
   }
   void forward() {
     fm::core::Arena scratch = arena();
-    attention_forward(shape_, {q_.data(), k_.data(), k_.data(), out_.data(), logsumexp_.data()},
-                      scratch);
+    attention_forward<float>(
+        shape_, {q_.data(), k_.data(), k_.data(), out_.data(), logsumexp_.data()}, scratch);
   }
   void backward() {
     fm::core::Arena scratch = arena();
-    attention_backward(shape_,
-                       {q_.data(), k_.data(), k_.data(), out_.data(), logsumexp_.data(), q_.data(),
-                        dq_.data(), dk_.data(), dv_.data()},
-                       scratch);
+    attention_backward<float>(shape_,
+                              {q_.data(), k_.data(), k_.data(), out_.data(), logsumexp_.data(),
+                               q_.data(), dq_.data(), dk_.data(), dv_.data()},
+                              scratch);
   }
   // Really executed with causal skipping: half of each product.
   double flops_of(int products) const {
@@ -195,7 +196,8 @@ class AttentionRun {
   // On 64 bytes, as the engine's memory is.
   fm::core::Arena arena() {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-    return fm::core::Arena(std::span(memory_).subspan((64 - address % 64) % 64 / sizeof(float)));
+    return fm::core::Arena(
+        std::as_writable_bytes(std::span(memory_)).subspan((64 - address % 64) % 64));
   }
 
   fm::model::AttentionShape shape_;

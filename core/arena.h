@@ -5,6 +5,7 @@
 // Lifetime:  the memory outlives the arena; pointers die with their Scope.
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "core/check.h"
@@ -14,20 +15,20 @@ namespace fm::core {
 
 class Arena {
  public:
-  explicit Arena(std::span<float> memory) : memory_(memory) {}
+  explicit Arena(std::span<std::byte> memory) : memory_(memory) {}
 
-  // 64-byte aligned, not cleared. Asking for more than the unit announced is a defect.
-  float* take(std::int64_t elements) {
-    const auto rounded = static_cast<std::size_t>(aligned(elements));
-    FM_CHECK(used_ + rounded <= memory_.size(), "arena of ", memory_.size(),
-             " elements is too small, ", used_, " used, asked ", elements);
-    float* taken = memory_.data() + used_;
-    used_ += rounded;
-    return taken;
+  // `count` numbers of T, 64-byte aligned where the memory is, not cleared. Asking for more than
+  // the unit announced is a defect.
+  template <class T>
+  T* take(std::int64_t count) {
+    return reinterpret_cast<T*>(take_bytes(aligned<T>(count)));
   }
 
-  // What `take(elements)` really uses.
-  static constexpr std::int64_t aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; }
+  // What `take<T>(count)` really uses.
+  template <class T>
+  static constexpr Bytes aligned(std::int64_t count) {
+    return round_up(Bytes(count * static_cast<std::int64_t>(sizeof(T))), Bytes(64));
+  }
 
   class Scope {
    public:
@@ -42,7 +43,16 @@ class Arena {
   };
 
  private:
-  std::span<float> memory_;
+  std::byte* take_bytes(Bytes bytes) {
+    const auto size = static_cast<std::size_t>(bytes.count());
+    FM_CHECK(used_ + size <= memory_.size(), "arena of ", memory_.size(), " bytes is too small, ",
+             used_, " used, asked ", size);
+    std::byte* const taken = memory_.data() + used_;
+    used_ += size;
+    return taken;
+  }
+
+  std::span<std::byte> memory_;
   std::size_t used_ = 0;
 };
 

@@ -25,6 +25,9 @@ class Buffer {
   Bytes bytes() const { return bytes_; }
   void* data() const { return data_; }
   float* f32() const { return static_cast<float*>(data_); }
+  std::span<std::byte> span() const {
+    return {static_cast<std::byte*>(data_), static_cast<std::size_t>(bytes_.count())};
+  }
   std::span<float> floats() const {
     return {f32(), static_cast<std::size_t>(bytes_.count()) / sizeof(float)};
   }

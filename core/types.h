@@ -69,6 +69,12 @@ constexpr Bytes bytes_of(Elements elements, DType dtype) {
   return Bytes(elements.count() * size_of(dtype).count());
 }
 
+// Element number `at` of an array whose type only `dtype` tells; null stays null.
+inline void* element_at(void* array, Elements at, DType dtype) {
+  if (array == nullptr) return nullptr;
+  return static_cast<unsigned char*>(array) + bytes_of(at, dtype).count();
+}
+
 template <class Tag>
 constexpr Quantity<Tag> round_up(Quantity<Tag> value, Quantity<Tag> multiple) {
   return Quantity<Tag>((value.count() + multiple.count() - 1) / multiple.count() *

@@ -15,26 +15,26 @@ namespace fm::engine {
 
 class BufferPool {
  public:
-  BufferPool(core::Ledger& ledger, core::Account account, core::Elements each, int count,
+  BufferPool(core::Ledger& ledger, core::Account account, core::Bytes each, int count,
              core::MemorySource* source = nullptr)
-      : memory_(core::make_f32(ledger, account, each * count, source)) {
+      : memory_(ledger, account, each * count, source) {
     for (int index = count - 1; index >= 0; --index) {
-      free_.push_back(memory_.f32() + (each * index).count());
+      free_.push_back(memory_.span().data() + (each * index).count());
     }
   }
 
   // Asking for more than the plan predicted is a defect.
-  float* lend() {
+  void* lend() {
     FM_CHECK(!free_.empty(), "a step needs more buffers than its plan predicted");
-    float* const lent = free_.back();
+    void* const lent = free_.back();
     free_.pop_back();
     return lent;
   }
-  void take_back(float* lent) { free_.push_back(lent); }
+  void take_back(void* lent) { free_.push_back(lent); }
 
  private:
   core::Buffer memory_;
-  std::vector<float*> free_;
+  std::vector<void*> free_;
 };
 
 }  // namespace fm::engine

@@ -40,11 +40,11 @@ class Reader {
     const std::span<const std::int32_t> tokens_T = ids.last(used);
     const model::UnitInput input{.shape = {.batch = 1, .seq_len = static_cast<std::int64_t>(used)},
                                  .tokens_BT = tokens_T.data()};
-    core::Arena scratch(scratch_.floats());
+    core::Arena scratch(scratch_.span());
     for (std::size_t unit = 0; unit < model_.units.size(); ++unit) {
       const core::Arena::Scope scope(scratch);
       const model::Saved saved{.input_BTD = unit == 0 ? nullptr : hidden_[unit % 2].f32(),
-                               .kept = kept_.f32()};
+                               .kept = kept_.data()};
       model_.units[unit]->forward({.own = weights_[unit].f32()}, input, saved, scratch,
                                   hidden_[(unit + 1) % 2].f32());
     }
@@ -79,8 +79,8 @@ class Reader {
       most.scratch = std::max(most.scratch, sizes.scratch);
     }
     const core::Elements hidden(context_ * model_.hidden);
-    kept_ = core::make_f32(ledger_, core::Account::kActivations, core::Elements(most.kept));
-    scratch_ = core::make_f32(ledger_, core::Account::kScratch, core::Elements(most.scratch));
+    kept_ = core::Buffer(ledger_, core::Account::kActivations, most.kept);
+    scratch_ = core::Buffer(ledger_, core::Account::kScratch, most.scratch);
     for (core::Buffer& buffer : hidden_) {
       buffer = core::make_f32(ledger_, core::Account::kActivations, hidden);
     }

@@ -18,6 +18,7 @@ zero::GroupLayout make_group_layout(const RunPlan& plan, const model::Model& mod
   zero::GroupLayout layout;
   layout.plan = plan.rules.plan;
   layout.order = plan.account.order;
+  layout.element = model.element;
   layout.dp_size = plan.mesh.data;
   layout.dp_rank = dp_rank;
   layout.micros = plan.rules.micros;
@@ -52,12 +53,14 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       optimizer(layout, ledger, options.optimizer),
       tied(layout, ledger, *pipe),
       norm(layout, *dp, *pipe, partial_counts(plan, model)),
-      gather_slots(ledger, core::Account::kSlots, pools.gather_slot, pools.gather_slots),
-      hidden(ledger, core::Account::kActivations, plan.account.hidden, pools.peaks.hidden,
+      gather_slots(ledger, core::Account::kSlots, core::bytes_of(pools.gather_slot, model.element),
+                   pools.gather_slots),
+      hidden(ledger, core::Account::kActivations,
+             core::bytes_of(plan.account.hidden, model.element), pools.peaks.hidden,
              pipe->memory()),
       kept(ledger, core::Account::kActivations, pools.kept, pools.peaks.kept),
-      parked(core::make_f32(ledger, core::Account::kActivations, pools.parked)),
-      scratch(core::make_f32(ledger, core::Account::kScratch, pools.arena)) {}
+      parked(ledger, core::Account::kActivations, pools.parked),
+      scratch(ledger, core::Account::kScratch, pools.arena) {}
 
 pipeline::UnitRange RankState::range() const {
   return plan.row().ranges[static_cast<std::size_t>(at.pipe_rank)];

@@ -66,9 +66,9 @@ std::vector<pipeline::UnitFootprint> footprints(const model::Model& model, core:
     at.own = model.table(unit).elements();
     const bool head = unit == model.head_unit();
     if (head && model.tied) at.tied = model.head->tied_params()->elements();
-    at.kept = core::Elements(sizes.kept);
-    at.parked = core::Elements(sizes.parked);
-    at.scratch = core::Elements(sizes.scratch);
+    at.kept = sizes.kept;
+    at.parked = sizes.parked;
+    at.scratch = sizes.scratch;
     at.forward_flops = head ? model.head->forward_flops(shape)
                             : model.units[static_cast<std::size_t>(unit)]->forward_flops(shape);
     out.push_back(at);
@@ -143,6 +143,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.account.dp_size = plan.mesh.data;
   plan.account.micros = plan.rules.micros;
   plan.account.recompute = options.recompute;
+  plan.account.element = model.element;
   plan.account.moments = optim::moments_of(options.optimizer);
   plan.account.hidden = core::Elements(plan.shape.tokens() * model.hidden);
   plan.account.units = footprints(model, plan.shape);

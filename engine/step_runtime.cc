@@ -8,7 +8,6 @@
 
 namespace fm::engine {
 
-using core::DType;
 using core::Elements;
 using core::Phase;
 using core::TraceRange;
@@ -69,7 +68,7 @@ model::UnitInput StepRuntime::input_of(int micro) const {
 
 model::Saved StepRuntime::saved_of(int micro, int unit) const {
   model::Saved saved;
-  saved.parked = state_.parked.f32();
+  saved.parked = state_.parked.data();
   const auto input = inputs_.find({micro, unit});
   if (input != inputs_.end()) saved.input_BTD = input->second.data;
   const auto kept = kept_.find({micro, unit});
@@ -77,10 +76,10 @@ model::Saved StepRuntime::saved_of(int micro, int unit) const {
   return saved;
 }
 
-float* StepRuntime::whole_weights(int unit, int group, Elements behind) {
+void* StepRuntime::whole_weights(int unit, int group, Elements behind) {
   if (group < 0) return nullptr;
-  if (float* whole = state_.params.whole(group)) return whole;
-  return gathered_.at(unit) + behind.count();
+  if (void* whole = state_.params.whole(group)) return whole;
+  return core::element_at(gathered_.at(unit), behind, state_.model.element);
 }
 
 model::Weights StepRuntime::weights_of(int unit) {
@@ -91,17 +90,20 @@ model::Weights StepRuntime::weights_of(int unit) {
 
 void StepRuntime::load(int) {}  // the stream holds the whole step; `micro` is an index into it
 
+comm::Span StepRuntime::hidden_span(void* data) const {
+  return {data, state_.plan.account.hidden, state_.model.element};
+}
+
 StepRuntime::Hidden StepRuntime::receive_from(int pipe_rank) {
   Hidden hidden{state_.hidden.lend(), {}};
-  hidden.arriving =
-      state_.pipe->receive({hidden.data, state_.plan.account.hidden, DType::kF32}, pipe_rank);
+  hidden.arriving = state_.pipe->receive(hidden_span(hidden.data), pipe_rank);
   return hidden;
 }
 
-void StepRuntime::send_to(int pipe_rank, float* data, Sent& sent) {
+void StepRuntime::send_to(int pipe_rank, void* data, Sent& sent) {
   settle(sent);
   sent.data = data;
-  sent.leaving = state_.pipe->send({data, state_.plan.account.hidden, DType::kF32}, pipe_rank);
+  sent.leaving = state_.pipe->send(hidden_span(data), pipe_rank);
 }
 
 void StepRuntime::settle(Sent& sent) {
@@ -131,13 +133,14 @@ void StepRuntime::recv_grad(int micro) {
 
 void StepRuntime::gather(int unit) {
   const TraceRange range(clock_, Phase::kGather);
-  float* const slot = state_.gather_slots.lend();
+  void* const slot = state_.gather_slots.lend();
   gathered_[unit] = slot;
   const int own = state_.own_group(unit);
   state_.params.gather(own, slot).wait();
   const int tied = state_.tied_group(unit);
   if (tied < 0) return;
-  state_.params.gather(tied, slot + state_.layout.at(own).map.padded().count()).wait();
+  const Elements behind = state_.layout.at(own).map.padded();
+  state_.params.gather(tied, core::element_at(slot, behind, state_.model.element)).wait();
 }
 
 void StepRuntime::release(int unit) {
@@ -152,7 +155,7 @@ void StepRuntime::forward(int micro, int unit) {
   const TraceRange range(clock_, Phase::kForward);
   const bool block = row().is_block(unit);
   if (block) kept_[{micro, unit}] = state_.kept.lend();
-  float* const output = state_.hidden.lend();
+  void* const output = state_.hidden.lend();
   core::Arena scratch = arena();
   state_.model.units[static_cast<std::size_t>(unit)]->forward(
       weights_of(unit), input_of(micro), saved_of(micro, unit), scratch, output);
@@ -176,7 +179,7 @@ double StepRuntime::loss_scale(int micro) const {
 void StepRuntime::loss(int micro) {
   const TraceRange range(clock_, Phase::kLoss);
   const int head = row().head();
-  float* const hidden = inputs_.extract({micro, head}).mapped().data;
+  void* const hidden = inputs_.extract({micro, head}).mapped().data;
   core::Arena scratch = arena();
   double& sum = slot_loss_[static_cast<std::size_t>(micro)];
   if (forward_only_) {
@@ -201,8 +204,8 @@ void StepRuntime::backward_input(int micro, int unit) {
     gradient.arriving.wait();
   }
   const TraceRange range(clock_, Phase::kBackward);
-  float* const doutput = gradient.data;
-  float* const dinput = unit > 0 ? state_.hidden.lend() : nullptr;
+  void* const doutput = gradient.data;
+  void* const dinput = unit > 0 ? state_.hidden.lend() : nullptr;
   core::Arena scratch = arena();
   const bool reads = row().reads_weights({pipeline::Op::kBackwardInput, micro, unit});
   state_.model.units[static_cast<std::size_t>(unit)]->backward_input(

@@ -79,11 +79,11 @@ class StepRuntime : public pipeline::StepHandler {
 
  private:
   struct Hidden {  // a hidden state or its gradient, maybe still on its way
-    float* data = nullptr;
+    void* data = nullptr;
     comm::Pending arriving;
   };
   struct Sent {
-    float* data = nullptr;
+    void* data = nullptr;
     comm::Pending leaving;
   };
   using MicroUnit = std::pair<int, int>;
@@ -95,14 +95,15 @@ class StepRuntime : public pipeline::StepHandler {
   model::Weights weights_of(int unit);
   model::Gradients destinations(int micro, int unit, bool& assign);
   // Whole weights of a group of `unit`, which begins `behind` elements into the unit's slot.
-  float* whole_weights(int unit, int group, core::Elements behind);
+  void* whole_weights(int unit, int group, core::Elements behind);
   Hidden receive_from(int pipe_rank);
-  void send_to(int pipe_rank, float* data, Sent& sent);
+  void send_to(int pipe_rank, void* data, Sent& sent);
   void settle(Sent& sent);
+  comm::Span hidden_span(void* data) const;
   double loss_scale(int micro) const;
   void exchange_loss();
   void scan(int micro, int unit, const model::Gradients& written);
-  core::Arena arena() const { return core::Arena(state_.scratch.floats()); }
+  core::Arena arena() const { return core::Arena(state_.scratch.span()); }
   const pipeline::UnitRow& row() const { return state_.plan.row(); }
   pipeline::UnitRange body() const { return row().body(state_.at.pipe_rank); }
 
@@ -119,8 +120,8 @@ class StepRuntime : public pipeline::StepHandler {
   std::vector<double> all_losses_;      // gathered
   std::map<MicroUnit, Hidden> inputs_;  // input of (micro, unit)
   std::map<int, Hidden> gradients_;     // gradient that backward of a micro has reached
-  std::map<MicroUnit, float*> kept_;
-  std::map<int, float*> gathered_;  // unit -> slot
+  std::map<MicroUnit, void*> kept_;
+  std::map<int, void*> gathered_;  // unit -> slot
   Sent sent_act_;
   Sent sent_grad_;
 };

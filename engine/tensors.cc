@@ -43,6 +43,15 @@ bool takes_part(const zero::Group& group, Part part) {
   return part == Part::kKept ? group.alias < 0 : !group.tied_end;
 }
 
+std::vector<core::TensorSlice> weight_slices(RankState& state, int group, Part part) {
+  const zero::GroupLayout& layout = state.layout;
+  const bool master = layout.has_master();
+  const Run run = run_of(layout, group, master ? layout.plan.optimizer : layout.plan.params, part);
+  float* const kept =
+      master ? state.optimizer.master(group) : static_cast<float*>(state.params.kept(group));
+  return zero::cut_slices(*layout.at(group).table, run.first, run.count, kept + run.at);
+}
+
 // File index of a group: the tied end is stored with the embedding.
 int file_unit(const zero::Group& group) { return group.tied_end ? 0 : group.unit; }
 
@@ -58,9 +67,7 @@ std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
   const zero::GroupLayout& layout = state.layout;
   for (int group = 0; group < layout.count(); ++group) {
     if (!takes_part(layout.at(group), part)) continue;
-    const Run run = run_of(layout, group, layout.plan.params, part);
-    for (core::TensorSlice& slice : zero::cut_slices(*layout.at(group).table, run.first, run.count,
-                                                     state.params.kept(group) + run.at)) {
+    for (core::TensorSlice& slice : weight_slices(state, group, part)) {
       out.push_back(std::move(slice));
     }
   }
@@ -109,10 +116,7 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
   for (int group = 0; group < layout.count(); ++group) {
     const zero::Group& at = layout.at(group);
     if (!takes_part(at, part)) continue;
-    const Run weights = run_of(layout, group, layout.plan.params, part);
-    append(out, file_name("weights", file_unit(at)),
-           zero::cut_slices(*at.table, weights.first, weights.count,
-                            state.params.kept(group) + weights.at));
+    append(out, file_name("weights", file_unit(at)), weight_slices(state, group, part));
     const Run moments = run_of(layout, group, layout.plan.optimizer, part);
     for (int index = 0; index < state.optimizer.moments(); ++index) {
       append(out, file_name(optim::moment_name(optimizer, index), file_unit(at)),

@@ -12,7 +12,8 @@ namespace fm::engine {
 // all ranks together cover every tensor once).
 enum class Part : std::uint8_t { kKept, kOwned };
 
-// Parameters of this rank. Kept: every group; owned: slices, the tied matrix at the embedding only.
+// fp32 parameters of this rank: the master where those that units read are narrower. Kept: every
+// group; owned: slices, the tied matrix at the embedding only.
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part);
 // Finished gradient sums of this rank's slices.
 std::vector<core::TensorSlice> gradient_slices(RankState& state);

@@ -27,7 +27,8 @@ core::TraceValues work_of(const AttentionShape& shape, std::int64_t products) {
 
 }  // namespace
 
-void attention_forward(const AttentionShape& shape, const AttentionForward& at,
+template <class T>
+void attention_forward(const AttentionShape& shape, const AttentionForward<T>& at,
                        core::Arena& scratch) {
   const TraceScope scope(kForward, work_of(shape, 2));
   switch (shape.kind) {
@@ -37,7 +38,8 @@ void attention_forward(const AttentionShape& shape, const AttentionForward& at,
   }
 }
 
-void attention_backward(const AttentionShape& shape, const AttentionBackward& at,
+template <class T>
+void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
                         core::Arena& scratch) {
   const TraceScope scope(kBackward, work_of(shape, 5));
   switch (shape.kind) {
@@ -47,13 +49,20 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward& at
   }
 }
 
+template <class T>
 AttentionScratch attention_scratch(const AttentionShape& shape) {
   switch (shape.kind) {
-    case AttentionKind::kOwn: return own_attention_scratch(shape);
+    case AttentionKind::kOwn: return own_attention_scratch<T>(shape);
     case AttentionKind::kTorch: break;
   }
   return {};
 }
+
+template void attention_forward<float>(const AttentionShape&, const AttentionForward<float>&,
+                                       core::Arena&);
+template void attention_backward<float>(const AttentionShape&, const AttentionBackward<float>&,
+                                        core::Arena&);
+template AttentionScratch attention_scratch<float>(const AttentionShape&);
 
 std::string attention_library(AttentionKind kind) {
   switch (kind) {

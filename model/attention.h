@@ -22,37 +22,42 @@ struct AttentionShape {
 // q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim]; logsumexp [B * T * heads] in an
 // order that only attention_backward of the same kind knows. Scores are scaled by
 // 1 / sqrt(head_dim).
+template <class T>  // element: float or core::Bf16
 struct AttentionForward {
-  const float* q = nullptr;
-  const float* k = nullptr;
-  const float* v = nullptr;
-  float* out = nullptr;
+  const T* q = nullptr;
+  const T* k = nullptr;
+  const T* v = nullptr;
+  T* out = nullptr;
   float* logsumexp = nullptr;
 };
-void attention_forward(const AttentionShape& shape, const AttentionForward& at,
+template <class T>
+void attention_forward(const AttentionShape& shape, const AttentionForward<T>& at,
                        core::Arena& scratch);
 
 // Gradients have the shapes of what they belong to and are assigned.
+template <class T>
 struct AttentionBackward {
-  const float* q = nullptr;
-  const float* k = nullptr;
-  const float* v = nullptr;
-  const float* out = nullptr;
+  const T* q = nullptr;
+  const T* k = nullptr;
+  const T* v = nullptr;
+  const T* out = nullptr;
   const float* logsumexp = nullptr;
-  const float* dout = nullptr;
-  float* dq = nullptr;
-  float* dk = nullptr;
-  float* dv = nullptr;
+  const T* dout = nullptr;
+  T* dq = nullptr;
+  T* dk = nullptr;
+  T* dv = nullptr;
 };
-void attention_backward(const AttentionShape& shape, const AttentionBackward& at,
+template <class T>
+void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
                         core::Arena& scratch);
 
-// Elements of scratch that a call takes, with the calling thread's kernels::kernel_threads(): per
+// Scratch that a call takes, with the calling thread's kernels::kernel_threads(): per
 // computing thread the keys and values of one head for forward, a constant for backward.
 struct AttentionScratch {
-  std::int64_t forward = 0;
-  std::int64_t backward = 0;
+  core::Bytes forward;
+  core::Bytes backward;
 };
+template <class T>
 AttentionScratch attention_scratch(const AttentionShape& shape);
 
 // "own", "own (AMX)", or library, version and instruction set, e.g. "LibTorch 2.11.0 (AVX2)".

@@ -5,16 +5,22 @@
 
 namespace fm::model {
 
+template <class T>
 AttentionScratch own_attention_scratch(const AttentionShape& shape);
-void own_attention_forward(const AttentionShape& shape, const AttentionForward& at,
+template <class T>
+void own_attention_forward(const AttentionShape& shape, const AttentionForward<T>& at,
                            core::Arena& scratch);
-void own_attention_backward(const AttentionShape& shape, const AttentionBackward& at,
+template <class T>
+void own_attention_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
                             core::Arena& scratch);
 
-// What the library around model/attention_torch.cc gives. Both allocate what they need.
+// What the library around model/attention_torch.cc gives, in fp32 only. Both allocate what they
+// need.
 struct TorchAttention {
-  void (*forward)(const AttentionShape& shape, const AttentionForward& at, int threads) = nullptr;
-  void (*backward)(const AttentionShape& shape, const AttentionBackward& at, int threads) = nullptr;
+  void (*forward)(const AttentionShape& shape, const AttentionForward<float>& at,
+                  int threads) = nullptr;
+  void (*backward)(const AttentionShape& shape, const AttentionBackward<float>& at,
+                   int threads) = nullptr;
   std::string (*library)() = nullptr;
 };
 // Loads it at the first call.

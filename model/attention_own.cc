@@ -48,8 +48,8 @@ void for_every_group(const AttentionShape& shape, std::int64_t each, core::Arena
   const core::Arena::Scope scope(scratch);
   const std::int64_t groups = groups_of(shape);
   const auto workers = static_cast<int>(workers_of(shape));
-  const std::int64_t apart = core::Arena::aligned(each);
-  float* memory = scratch.take(workers * apart);
+  const std::int64_t apart = core::Arena::aligned<float>(each) / core::size_of(core::DType::kF32);
+  float* memory = scratch.take<float>(workers * apart);
   if (workers == 1) {
     for (std::int64_t i = 0; i < groups; ++i) run(i, memory);
     return;
@@ -60,15 +60,20 @@ void for_every_group(const AttentionShape& shape, std::int64_t each, core::Arena
 
 }  // namespace
 
-AttentionScratch own_attention_scratch(const AttentionShape& shape) {
+template <>
+AttentionScratch own_attention_scratch<float>(const AttentionShape& shape) {
   const kernels::HeadGroup group = group_of(shape);
   const std::int64_t workers = workers_of(shape);
-  return {.forward = workers * core::Arena::aligned(kernels::attention_forward_scratch(group)),
-          .backward = workers * core::Arena::aligned(kernels::attention_backward_scratch(group))};
+  const auto all_of = [&](std::int64_t each) {
+    return core::Arena::aligned<float>(each) * workers;
+  };
+  return {.forward = all_of(kernels::attention_forward_scratch(group)),
+          .backward = all_of(kernels::attention_backward_scratch(group))};
 }
 
-void own_attention_forward(const AttentionShape& shape, const AttentionForward& at,
-                           core::Arena& scratch) {
+template <>
+void own_attention_forward<float>(const AttentionShape& shape, const AttentionForward<float>& at,
+                                  core::Arena& scratch) {
   const kernels::HeadGroup group = group_of(shape);
   for_every_group(shape, kernels::attention_forward_scratch(group), scratch,
                   [&](std::int64_t index, float* memory) {
@@ -83,8 +88,9 @@ void own_attention_forward(const AttentionShape& shape, const AttentionForward& 
                   });
 }
 
-void own_attention_backward(const AttentionShape& shape, const AttentionBackward& at,
-                            core::Arena& scratch) {
+template <>
+void own_attention_backward<float>(const AttentionShape& shape, const AttentionBackward<float>& at,
+                                   core::Arena& scratch) {
   const kernels::HeadGroup group = group_of(shape);
   for_every_group(shape, kernels::attention_backward_scratch(group), scratch,
                   [&](std::int64_t index, float* memory) {

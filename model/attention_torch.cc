@@ -67,7 +67,7 @@ class RowViews {
   std::int64_t head_dim_;
 };
 
-void forward(const AttentionShape& shape, const AttentionForward& at, int threads) {
+void forward(const AttentionShape& shape, const AttentionForward<float>& at, int threads) {
   agree_on_threads(threads);
   const c10::InferenceMode no_autograd;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {
@@ -79,7 +79,7 @@ void forward(const AttentionShape& shape, const AttentionForward& at, int thread
   }
 }
 
-void backward(const AttentionShape& shape, const AttentionBackward& at, int threads) {
+void backward(const AttentionShape& shape, const AttentionBackward<float>& at, int threads) {
   agree_on_threads(threads);
   const c10::InferenceMode no_autograd;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {

@@ -1,6 +1,7 @@
 // Cuts one block of memory into arrays, each on 64 bytes. With a null base it only counts.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/arena.h"
@@ -9,18 +10,19 @@ namespace fm::model {
 
 class Carver {
  public:
-  explicit Carver(float* base) : base_(base) {}
+  explicit Carver(void* base) : base_(static_cast<std::byte*>(base)) {}
 
-  float* take(std::int64_t elements) {
-    float* taken = base_ == nullptr ? nullptr : base_ + used_;
-    used_ += core::Arena::aligned(elements);
+  template <class T>
+  T* take(std::int64_t count) {
+    T* taken = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_.count());
+    used_ += core::Arena::aligned<T>(count);
     return taken;
   }
-  std::int64_t used() const { return used_; }
+  core::Bytes used() const { return used_; }
 
  private:
-  float* base_;
-  std::int64_t used_ = 0;
+  std::byte* base_;
+  core::Bytes used_;
 };
 
 }  // namespace fm::model

@@ -14,7 +14,8 @@ std::span<const std::int32_t> tokens_of(const UnitInput& input) {
 
 }  // namespace
 
-EmbeddingUnit::EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_decay)
+template <class T>
+EmbeddingUnit<T>::EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_decay)
     : vocab_(config.vocab),
       hidden_(config.hidden),
       params_({{.name = "model.embed_tokens.weight",
@@ -24,29 +25,39 @@ EmbeddingUnit::EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_
                 .numel = {}}},
               no_decay) {}
 
-UnitSizes EmbeddingUnit::sizes(core::BatchShape shape) const {
-  return {.input = 0, .kept = 0, .parked = shape.tokens() * hidden_, .scratch = 0};
+template <class T>
+UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
+  const std::int64_t values = shape.tokens() * hidden_;
+  return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T)))};
 }
 
-void EmbeddingUnit::forward(const Weights& weights, const UnitInput& input, const Saved&,
-                            core::Arena&, float* output_BTD) const {
+template <class T>
+void EmbeddingUnit<T>::forward(const Weights& weights, const UnitInput& input, const Saved&,
+                               core::Arena&, void* output_BTD) const {
   for (const std::int32_t token : tokens_of(input)) {
     FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
   }
-  const float* table_VD = weights.own + params_.at(0).offset.count();
-  kernels::embedding(tokens_of(input), table_VD, hidden_, output_BTD);
+  const T* table_VD = static_cast<const T*>(weights.own) + params_.at(0).offset.count();
+  kernels::embedding(tokens_of(input), table_VD, hidden_, static_cast<T*>(output_BTD));
 }
 
-void EmbeddingUnit::backward_input(const Weights&, const UnitInput& input, const Saved& saved,
-                                   core::Arena&, float* doutput_BTD, float*) const {
-  std::copy_n(doutput_BTD, input.shape.tokens() * hidden_, saved.parked);
+template <class T>
+void EmbeddingUnit<T>::backward_input(const Weights&, const UnitInput& input, const Saved& saved,
+                                      core::Arena&, void* doutput_BTD, void*) const {
+  std::copy_n(static_cast<const T*>(doutput_BTD), input.shape.tokens() * hidden_,
+              static_cast<T*>(saved.parked));
 }
 
-void EmbeddingUnit::backward_weight(const Weights&, const UnitInput& input, const Saved& saved,
-                                    core::Arena&, const Gradients& gradients, Write write) const {
+template <class T>
+void EmbeddingUnit<T>::backward_weight(const Weights&, const UnitInput& input, const Saved& saved,
+                                       core::Arena&, const Gradients& gradients,
+                                       Write write) const {
   float* dtable_VD = gradients.own + params_.at(0).offset.count();
   if (write == Write::kAssign) std::fill_n(dtable_VD, vocab_ * hidden_, 0.0F);
-  kernels::embedding_backward(tokens_of(input), saved.parked, hidden_, dtable_VD);
+  kernels::embedding_backward(tokens_of(input), static_cast<const T*>(saved.parked), hidden_,
+                              dtable_VD);
 }
+
+template class EmbeddingUnit<float>;
 
 }  // namespace fm::model

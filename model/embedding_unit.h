@@ -5,6 +5,7 @@
 
 namespace fm::model {
 
+template <class T>  // element: float or core::Bf16
 class EmbeddingUnit final : public Unit {
  public:
   EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_decay);
@@ -13,9 +14,9 @@ class EmbeddingUnit final : public Unit {
   UnitSizes sizes(core::BatchShape shape) const override;
   double forward_flops(core::BatchShape) const override { return 0.0; }
   void forward(const Weights& weights, const UnitInput& input, const Saved& saved,
-               core::Arena& scratch, float* output_BTD) const override;
+               core::Arena& scratch, void* output_BTD) const override;
   void backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
-                      core::Arena& scratch, float* doutput_BTD, float* dinput_BTD) const override;
+                      core::Arena& scratch, void* doutput_BTD, void* dinput_BTD) const override;
   void backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
                        core::Arena& scratch, const Gradients& gradients,
                        Write write) const override;

@@ -1,4 +1,5 @@
-// y = x W^T and its two gradients, in the shapes of torch.nn.Linear without bias.
+// y = x W^T and its two gradients, in the shapes of torch.nn.Linear without bias. Operands are of
+// the element type T; sums are fp32, and so are results but where a y of type T is asked for.
 #pragma once
 
 #include "kernels/gemm.h"
@@ -20,21 +21,22 @@ struct LinearShape {
 inline Beta beta_of(Write write) { return write == Write::kAdd ? Beta::kOne : Beta::kZero; }
 
 // y [tokens, out] = x [tokens, in] weight [out, in]^T (+ y)
-inline void linear(const LinearShape& s, const float* x, const float* weight, float* y,
-                   Beta beta = Beta::kZero) {
+template <class T, class Y>
+void linear(const LinearShape& s, const T* x, const T* weight, Y* y, Beta beta = Beta::kZero) {
   kernels::gemm({s.tokens, s.out, s.in}, {x, s.in}, {weight, s.in, kernels::Form::kTransposed},
                 {y, s.out, beta});
 }
 
 // dx [tokens, in] = dy [tokens, out] weight [out, in] (+ dx)
-inline void linear_input(const LinearShape& s, const float* dy, const float* weight, float* dx,
-                         Beta beta = Beta::kZero) {
+template <class T, class X>
+void linear_input(const LinearShape& s, const T* dy, const T* weight, X* dx,
+                  Beta beta = Beta::kZero) {
   kernels::gemm({s.tokens, s.in, s.out}, {dy, s.out}, {weight, s.in}, {dx, s.in, beta});
 }
 
 // dweight [out, in] = dy [tokens, out]^T x [tokens, in] (+ dweight)
-inline void linear_weight(const LinearShape& s, const float* dy, const float* x, float* dweight,
-                          Beta beta) {
+template <class T>
+void linear_weight(const LinearShape& s, const T* dy, const T* x, float* dweight, Beta beta) {
   kernels::gemm({s.out, s.in, s.tokens}, {dy, s.out, kernels::Form::kTransposed}, {x, s.in},
                 {dweight, s.in, beta});
 }

@@ -34,11 +34,12 @@ Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay,
                  AttentionKind attention) {
   Model model;
   const auto rope = std::make_shared<RopeTables>(config.rope, config.head_dim);
-  model.units.push_back(std::make_unique<EmbeddingUnit>(config, no_decay));
+  model.units.push_back(std::make_unique<EmbeddingUnit<float>>(config, no_decay));
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    model.units.push_back(std::make_unique<LlamaBlock>(config, layer, no_decay, rope, attention));
+    model.units.push_back(
+        std::make_unique<LlamaBlock<float>>(config, layer, no_decay, rope, attention));
   }
-  model.head = std::make_unique<LlamaHead>(config, no_decay, model.units[0]->params());
+  model.head = std::make_unique<LlamaHead<float>>(config, no_decay, model.units[0]->params());
   model.hidden = config.hidden;
   model.vocab = config.vocab;
   model.tied = config.tied;

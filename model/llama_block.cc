@@ -47,53 +47,57 @@ std::int64_t offset_of(const core::ParamTable& table, std::string_view module) {
 
 // What forward leaves for backward. In the names: F the width of the MLP, H query heads and K key
 // and value heads of d elements; logsumexp, of B T H, has an order of its own (model/attention.h).
-struct LlamaBlock::Kept {
-  float *rstd1_BT, *q_BTHd, *k_BTKd, *v_BTKd, *attended_BTHd, *logsumexp, *x_mid_BTD, *rstd2_BT,
-      *gate_BTF, *up_BTF;
-  std::int64_t elements;
+template <class T>
+struct LlamaBlock<T>::Kept {
+  float *rstd1_BT, *rstd2_BT, *logsumexp;
+  T *q_BTHd, *k_BTKd, *v_BTKd, *attended_BTHd, *x_mid_BTD, *gate_BTF, *up_BTF;
+  core::Bytes bytes;
 
-  Kept(const Shapes& shapes, std::int64_t heads, float* base) {
+  Kept(const Shapes& shapes, std::int64_t heads, void* base) {
     const std::int64_t N = shapes.q.tokens;
     Carver carver(base);
-    rstd1_BT = carver.take(N);
-    q_BTHd = carver.take(N * shapes.q.out);
-    k_BTKd = carver.take(N * shapes.kv.out);
-    v_BTKd = carver.take(N * shapes.kv.out);
-    attended_BTHd = carver.take(N * shapes.o.in);
-    logsumexp = carver.take(N * heads);
-    x_mid_BTD = carver.take(N * shapes.o.out);
-    rstd2_BT = carver.take(N);
-    gate_BTF = carver.take(N * shapes.up.out);
-    up_BTF = carver.take(N * shapes.up.out);
-    elements = carver.used();
+    rstd1_BT = carver.take<float>(N);
+    q_BTHd = carver.take<T>(N * shapes.q.out);
+    k_BTKd = carver.take<T>(N * shapes.kv.out);
+    v_BTKd = carver.take<T>(N * shapes.kv.out);
+    attended_BTHd = carver.take<T>(N * shapes.o.in);
+    logsumexp = carver.take<float>(N * heads);
+    x_mid_BTD = carver.take<T>(N * shapes.o.out);
+    rstd2_BT = carver.take<float>(N);
+    gate_BTF = carver.take<T>(N * shapes.up.out);
+    up_BTF = carver.take<T>(N * shapes.up.out);
+    bytes = carver.used();
   }
 };
 
 // What backward_input leaves for backward_weight.
-struct LlamaBlock::Parked {
-  float *dy_BTD, *dgate_BTF, *dup_BTF, *dx_mid_BTD, *dq_BTHd, *dk_BTKd, *dv_BTKd, *dnorm1_D,
-      *dnorm2_D;
-  std::int64_t elements;
+template <class T>
+struct LlamaBlock<T>::Parked {
+  T *dy_BTD, *dgate_BTF, *dup_BTF, *dx_mid_BTD, *dq_BTHd, *dk_BTKd, *dv_BTKd;
+  float *dnorm1_D, *dnorm2_D;
+  core::Bytes bytes;
 
-  Parked(const Shapes& shapes, float* base) {
+  Parked(const Shapes& shapes, void* base) {
     const std::int64_t N = shapes.q.tokens;
     const std::int64_t D = shapes.q.in;
     Carver carver(base);
-    dy_BTD = carver.take(N * D);
-    dgate_BTF = carver.take(N * shapes.up.out);
-    dup_BTF = carver.take(N * shapes.up.out);
-    dx_mid_BTD = carver.take(N * D);
-    dq_BTHd = carver.take(N * shapes.q.out);
-    dk_BTKd = carver.take(N * shapes.kv.out);
-    dv_BTKd = carver.take(N * shapes.kv.out);
-    dnorm1_D = carver.take(D);
-    dnorm2_D = carver.take(D);
-    elements = carver.used();
+    dy_BTD = carver.take<T>(N * D);
+    dgate_BTF = carver.take<T>(N * shapes.up.out);
+    dup_BTF = carver.take<T>(N * shapes.up.out);
+    dx_mid_BTD = carver.take<T>(N * D);
+    dq_BTHd = carver.take<T>(N * shapes.q.out);
+    dk_BTKd = carver.take<T>(N * shapes.kv.out);
+    dv_BTKd = carver.take<T>(N * shapes.kv.out);
+    dnorm1_D = carver.take<float>(D);
+    dnorm2_D = carver.take<float>(D);
+    bytes = carver.used();
   }
 };
 
-LlamaBlock::LlamaBlock(const LlamaConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
-                       std::shared_ptr<RopeTables> rope, AttentionKind attention)
+template <class T>
+LlamaBlock<T>::LlamaBlock(const LlamaConfig& config, std::int64_t layer,
+                          const core::NoDecay& no_decay, std::shared_ptr<RopeTables> rope,
+                          AttentionKind attention)
     : config_(config),
       attention_(attention),
       params_(make_table(config, layer, no_decay)),
@@ -109,7 +113,8 @@ LlamaBlock::LlamaBlock(const LlamaConfig& config, std::int64_t layer, const core
          .down = offset_of(params_, ".down_proj")};
 }
 
-LlamaBlock::Shapes LlamaBlock::shapes_of(core::BatchShape shape) const {
+template <class T>
+typename LlamaBlock<T>::Shapes LlamaBlock<T>::shapes_of(core::BatchShape shape) const {
   const std::int64_t N = shape.tokens();
   const std::int64_t D = config_.hidden;
   const std::int64_t q_width = config_.heads * config_.head_dim;
@@ -121,24 +126,29 @@ LlamaBlock::Shapes LlamaBlock::shapes_of(core::BatchShape shape) const {
           .down = {N, config_.ffn, D}};
 }
 
-AttentionShape LlamaBlock::attention_of(core::BatchShape shape) const {
+template <class T>
+AttentionShape LlamaBlock<T>::attention_of(core::BatchShape shape) const {
   return {shape, config_.heads, config_.kv_heads, config_.head_dim, attention_};
 }
 
-UnitSizes LlamaBlock::sizes(core::BatchShape shape) const {
+template <class T>
+UnitSizes LlamaBlock<T>::sizes(core::BatchShape shape) const {
   const Shapes shapes = shapes_of(shape);
   const std::int64_t N = shape.tokens();
-  const auto rounded = core::Arena::aligned;
-  const std::int64_t normed = rounded(N * config_.hidden);
-  const AttentionScratch attention = attention_scratch(attention_of(shape));
-  return {.input = N * config_.hidden,
-          .kept = Kept(shapes, config_.heads, nullptr).elements,
-          .parked = Parked(shapes, nullptr).elements,
-          .scratch = std::max({normed + rounded(N * config_.ffn), normed + attention.forward,
-                               rounded(N * shapes.q.out) + attention.backward})};
+  using core::Arena;
+  const core::Bytes normed = Arena::aligned<T>(N * config_.hidden);
+  const core::Bytes dnormed = Arena::aligned<float>(N * config_.hidden);
+  const AttentionScratch attention = attention_scratch<T>(attention_of(shape));
+  return {
+      .input = core::Bytes(N * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
+      .kept = Kept(shapes, config_.heads, nullptr).bytes,
+      .parked = Parked(shapes, nullptr).bytes,
+      .scratch = std::max({dnormed + Arena::aligned<T>(N * config_.ffn), normed + attention.forward,
+                           Arena::aligned<T>(N * shapes.q.out) + attention.backward})};
 }
 
-double LlamaBlock::forward_flops(core::BatchShape shape) const {
+template <class T>
+double LlamaBlock<T>::forward_flops(core::BatchShape shape) const {
   const Shapes shapes = shapes_of(shape);
   const double scores = 4.0 * static_cast<double>(shapes.q.out) *
                         static_cast<double>(shape.seq_len) * static_cast<double>(shape.tokens());
@@ -146,12 +156,13 @@ double LlamaBlock::forward_flops(core::BatchShape shape) const {
          shapes.down.flops() + scores;
 }
 
-void LlamaBlock::forward_attention(const float* weights, core::BatchShape shape, const float* x_BTD,
-                                   const Kept& kept, core::Arena& scratch) const {
+template <class T>
+void LlamaBlock<T>::forward_attention(const T* weights, core::BatchShape shape, const T* x_BTD,
+                                      const Kept& kept, core::Arena& scratch) const {
   const core::Arena::Scope scope(scratch);
   const Shapes shapes = shapes_of(shape);
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
-  float* normed_BTD = scratch.take(rows.rows * rows.width);
+  T* normed_BTD = scratch.take<T>(rows.rows * rows.width);
   kernels::rmsnorm_rstd(rows, x_BTD, config_.rms_norm_eps, kept.rstd1_BT);
   kernels::rmsnorm_apply(rows, x_BTD, weights + at_.norm1, kept.rstd1_BT, normed_BTD);
   linear(shapes.q, normed_BTD, weights + at_.q, kept.q_BTHd);
@@ -160,137 +171,150 @@ void LlamaBlock::forward_attention(const float* weights, core::BatchShape shape,
   const kernels::RopeTable table = rope_->get(shape.seq_len);
   kernels::rope(table, shape, config_.heads, kept.q_BTHd);
   kernels::rope(table, shape, config_.kv_heads, kept.k_BTKd);
-  attention_forward(attention_of(shape),
-                    {.q = kept.q_BTHd,
-                     .k = kept.k_BTKd,
-                     .v = kept.v_BTKd,
-                     .out = kept.attended_BTHd,
-                     .logsumexp = kept.logsumexp},
-                    scratch);
+  attention_forward<T>(attention_of(shape),
+                       {.q = kept.q_BTHd,
+                        .k = kept.k_BTKd,
+                        .v = kept.v_BTKd,
+                        .out = kept.attended_BTHd,
+                        .logsumexp = kept.logsumexp},
+                       scratch);
   std::copy_n(x_BTD, rows.rows * rows.width, kept.x_mid_BTD);
   linear(shapes.o, kept.attended_BTHd, weights + at_.o, kept.x_mid_BTD, Beta::kOne);
 }
 
-void LlamaBlock::forward(const Weights& weights, const UnitInput& input, const Saved& saved,
-                         core::Arena& scratch, float* output_BTD) const {
+template <class T>
+void LlamaBlock<T>::forward(const Weights& weights, const UnitInput& input, const Saved& saved,
+                            core::Arena& scratch, void* output_BTD) const {
   const core::Arena::Scope scope(scratch);
   const Shapes shapes = shapes_of(input.shape);
   const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
   const Kept kept(shapes, config_.heads, saved.kept);
-  forward_attention(weights.own, input.shape, saved.input_BTD, kept, scratch);
+  const T* own = static_cast<const T*>(weights.own);
+  forward_attention(own, input.shape, static_cast<const T*>(saved.input_BTD), kept, scratch);
 
-  float* normed_BTD = scratch.take(rows.rows * rows.width);
+  T* normed_BTD = scratch.take<T>(rows.rows * rows.width);
   kernels::rmsnorm_rstd(rows, kept.x_mid_BTD, config_.rms_norm_eps, kept.rstd2_BT);
-  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, weights.own + at_.norm2, kept.rstd2_BT, normed_BTD);
-  linear(shapes.up, normed_BTD, weights.own + at_.gate, kept.gate_BTF);
-  linear(shapes.up, normed_BTD, weights.own + at_.up, kept.up_BTF);
+  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, own + at_.norm2, kept.rstd2_BT, normed_BTD);
+  linear(shapes.up, normed_BTD, own + at_.gate, kept.gate_BTF);
+  linear(shapes.up, normed_BTD, own + at_.up, kept.up_BTF);
   if (output_BTD == nullptr) return;
 
   const std::int64_t wide = rows.rows * config_.ffn;
-  float* product_BTF = scratch.take(wide);
+  T* product_BTF = scratch.take<T>(wide);
   kernels::swiglu(wide, kept.gate_BTF, kept.up_BTF, product_BTF);
-  std::copy_n(kept.x_mid_BTD, rows.rows * rows.width, output_BTD);
-  linear(shapes.down, product_BTF, weights.own + at_.down, output_BTD, Beta::kOne);
+  T* y_BTD = static_cast<T*>(output_BTD);
+  std::copy_n(kept.x_mid_BTD, rows.rows * rows.width, y_BTD);
+  linear(shapes.down, product_BTF, own + at_.down, y_BTD, Beta::kOne);
 }
 
-void LlamaBlock::backward_mlp(const float* weights, core::BatchShape shape, const Kept& kept,
-                              const Parked& parked, core::Arena& scratch) const {
+template <class T>
+void LlamaBlock<T>::backward_mlp(const T* weights, core::BatchShape shape, const Kept& kept,
+                                 const Parked& parked, core::Arena& scratch) const {
   const core::Arena::Scope scope(scratch);
   const Shapes shapes = shapes_of(shape);
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
   const std::int64_t wide = rows.rows * config_.ffn;
-  float* dproduct_BTF = scratch.take(wide);
-  float* dnormed_BTD = scratch.take(rows.rows * rows.width);
+  T* dproduct_BTF = scratch.take<T>(wide);
+  float* dnormed_BTD = scratch.take<float>(rows.rows * rows.width);
   linear_input(shapes.down, parked.dy_BTD, weights + at_.down, dproduct_BTF);
-  kernels::swiglu_backward<float>(wide, {.gate = kept.gate_BTF,
-                                         .up = kept.up_BTF,
-                                         .dy = dproduct_BTF,
-                                         .dgate = parked.dgate_BTF,
-                                         .dup = parked.dup_BTF});
+  kernels::swiglu_backward<T>(wide, {.gate = kept.gate_BTF,
+                                     .up = kept.up_BTF,
+                                     .dy = dproduct_BTF,
+                                     .dgate = parked.dgate_BTF,
+                                     .dup = parked.dup_BTF});
   linear_input(shapes.up, parked.dgate_BTF, weights + at_.gate, dnormed_BTD);
   linear_input(shapes.up, parked.dup_BTF, weights + at_.up, dnormed_BTD, Beta::kOne);
   std::fill_n(parked.dnorm2_D, rows.width, 0.0F);
-  kernels::rmsnorm_backward<float>(rows, {.x = kept.x_mid_BTD,
-                                          .weight = weights + at_.norm2,
-                                          .rstd = kept.rstd2_BT,
-                                          .dy = dnormed_BTD,
-                                          .residual = parked.dy_BTD,
-                                          .dx = parked.dx_mid_BTD,
-                                          .dweight_sum = parked.dnorm2_D});
+  kernels::rmsnorm_backward<T>(rows, {.x = kept.x_mid_BTD,
+                                      .weight = weights + at_.norm2,
+                                      .rstd = kept.rstd2_BT,
+                                      .dy = dnormed_BTD,
+                                      .residual = parked.dy_BTD,
+                                      .dx = parked.dx_mid_BTD,
+                                      .dweight_sum = parked.dnorm2_D});
 }
 
-void LlamaBlock::backward_heads(const float* weights, core::BatchShape shape, const Kept& kept,
-                                const Parked& parked, core::Arena& scratch) const {
+template <class T>
+void LlamaBlock<T>::backward_heads(const T* weights, core::BatchShape shape, const Kept& kept,
+                                   const Parked& parked, core::Arena& scratch) const {
   const core::Arena::Scope scope(scratch);
   const Shapes shapes = shapes_of(shape);
-  float* dattended_BTHd = scratch.take(shapes.o.tokens * shapes.o.in);
+  T* dattended_BTHd = scratch.take<T>(shapes.o.tokens * shapes.o.in);
   linear_input(shapes.o, parked.dx_mid_BTD, weights + at_.o, dattended_BTHd);
-  attention_backward(attention_of(shape),
-                     {.q = kept.q_BTHd,
-                      .k = kept.k_BTKd,
-                      .v = kept.v_BTKd,
-                      .out = kept.attended_BTHd,
-                      .logsumexp = kept.logsumexp,
-                      .dout = dattended_BTHd,
-                      .dq = parked.dq_BTHd,
-                      .dk = parked.dk_BTKd,
-                      .dv = parked.dv_BTKd},
-                     scratch);
+  attention_backward<T>(attention_of(shape),
+                        {.q = kept.q_BTHd,
+                         .k = kept.k_BTKd,
+                         .v = kept.v_BTKd,
+                         .out = kept.attended_BTHd,
+                         .logsumexp = kept.logsumexp,
+                         .dout = dattended_BTHd,
+                         .dq = parked.dq_BTHd,
+                         .dk = parked.dk_BTKd,
+                         .dv = parked.dv_BTKd},
+                        scratch);
   const kernels::RopeTable table = rope_->get(shape.seq_len);
   kernels::rope_inverse(table, shape, config_.heads, parked.dq_BTHd);
   kernels::rope_inverse(table, shape, config_.kv_heads, parked.dk_BTKd);
 }
 
-void LlamaBlock::backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
-                                core::Arena& scratch, float* doutput_BTD, float* dinput_BTD) const {
+template <class T>
+void LlamaBlock<T>::backward_input(const Weights& weights, const UnitInput& input,
+                                   const Saved& saved, core::Arena& scratch, void* doutput_BTD,
+                                   void* dinput_BTD) const {
   const core::Arena::Scope scope(scratch);
   const Shapes shapes = shapes_of(input.shape);
   const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
   const Kept kept(shapes, config_.heads, saved.kept);
   const Parked parked(shapes, saved.parked);
-  std::copy_n(doutput_BTD, rows.rows * rows.width, parked.dy_BTD);
-  backward_mlp(weights.own, input.shape, kept, parked, scratch);
-  backward_heads(weights.own, input.shape, kept, parked, scratch);
+  const T* own = static_cast<const T*>(weights.own);
+  std::copy_n(static_cast<const T*>(doutput_BTD), rows.rows * rows.width, parked.dy_BTD);
+  backward_mlp(own, input.shape, kept, parked, scratch);
+  backward_heads(own, input.shape, kept, parked, scratch);
 
-  float* dnormed_BTD = scratch.take(rows.rows * rows.width);
-  linear_input(shapes.q, parked.dq_BTHd, weights.own + at_.q, dnormed_BTD);
-  linear_input(shapes.kv, parked.dk_BTKd, weights.own + at_.k, dnormed_BTD, Beta::kOne);
-  linear_input(shapes.kv, parked.dv_BTKd, weights.own + at_.v, dnormed_BTD, Beta::kOne);
+  float* dnormed_BTD = scratch.take<float>(rows.rows * rows.width);
+  linear_input(shapes.q, parked.dq_BTHd, own + at_.q, dnormed_BTD);
+  linear_input(shapes.kv, parked.dk_BTKd, own + at_.k, dnormed_BTD, Beta::kOne);
+  linear_input(shapes.kv, parked.dv_BTKd, own + at_.v, dnormed_BTD, Beta::kOne);
   std::fill_n(parked.dnorm1_D, rows.width, 0.0F);
-  kernels::rmsnorm_backward<float>(rows, {.x = saved.input_BTD,
-                                          .weight = weights.own + at_.norm1,
-                                          .rstd = kept.rstd1_BT,
-                                          .dy = dnormed_BTD,
-                                          .residual = parked.dx_mid_BTD,
-                                          .dx = dinput_BTD,
-                                          .dweight_sum = parked.dnorm1_D});
+  kernels::rmsnorm_backward<T>(rows, {.x = static_cast<const T*>(saved.input_BTD),
+                                      .weight = own + at_.norm1,
+                                      .rstd = kept.rstd1_BT,
+                                      .dy = dnormed_BTD,
+                                      .residual = parked.dx_mid_BTD,
+                                      .dx = static_cast<T*>(dinput_BTD),
+                                      .dweight_sum = parked.dnorm1_D});
 }
 
-void LlamaBlock::backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
-                                 core::Arena& scratch, const Gradients& gradients,
-                                 Write write) const {
+template <class T>
+void LlamaBlock<T>::backward_weight(const Weights& weights, const UnitInput& input,
+                                    const Saved& saved, core::Arena& scratch,
+                                    const Gradients& gradients, Write write) const {
   const core::Arena::Scope scope(scratch);
   const Shapes shapes = shapes_of(input.shape);
   const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
   const Kept kept(shapes, config_.heads, saved.kept);
   const Parked parked(shapes, saved.parked);
+  const T* own = static_cast<const T*>(weights.own);
+  const T* x_BTD = static_cast<const T*>(saved.input_BTD);
   const Beta beta = beta_of(write);
-  float* product_BTF = scratch.take(rows.rows * config_.ffn);
+  T* product_BTF = scratch.take<T>(rows.rows * config_.ffn);
   kernels::swiglu(rows.rows * config_.ffn, kept.gate_BTF, kept.up_BTF, product_BTF);
   linear_weight(shapes.down, parked.dy_BTD, product_BTF, gradients.own + at_.down, beta);
 
-  float* normed_BTD = scratch.take(rows.rows * rows.width);
-  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, weights.own + at_.norm2, kept.rstd2_BT, normed_BTD);
+  T* normed_BTD = scratch.take<T>(rows.rows * rows.width);
+  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, own + at_.norm2, kept.rstd2_BT, normed_BTD);
   linear_weight(shapes.up, parked.dgate_BTF, normed_BTD, gradients.own + at_.gate, beta);
   linear_weight(shapes.up, parked.dup_BTF, normed_BTD, gradients.own + at_.up, beta);
   write_vector(rows.width, parked.dnorm2_D, gradients.own + at_.norm2, write);
   linear_weight(shapes.o, parked.dx_mid_BTD, kept.attended_BTHd, gradients.own + at_.o, beta);
 
-  kernels::rmsnorm_apply(rows, saved.input_BTD, weights.own + at_.norm1, kept.rstd1_BT, normed_BTD);
+  kernels::rmsnorm_apply(rows, x_BTD, own + at_.norm1, kept.rstd1_BT, normed_BTD);
   linear_weight(shapes.q, parked.dq_BTHd, normed_BTD, gradients.own + at_.q, beta);
   linear_weight(shapes.kv, parked.dk_BTKd, normed_BTD, gradients.own + at_.k, beta);
   linear_weight(shapes.kv, parked.dv_BTKd, normed_BTD, gradients.own + at_.v, beta);
   write_vector(rows.width, parked.dnorm1_D, gradients.own + at_.norm1, write);
 }
+
+template class LlamaBlock<float>;
 
 }  // namespace fm::model

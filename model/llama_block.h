@@ -14,6 +14,7 @@
 
 namespace fm::model {
 
+template <class T>  // element: float or core::Bf16
 class LlamaBlock final : public Unit {
  public:
   LlamaBlock(const LlamaConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
@@ -24,9 +25,9 @@ class LlamaBlock final : public Unit {
   // Attention counts every score, as PaLM, torchtitan and llm-foundry do (no causal halving).
   double forward_flops(core::BatchShape shape) const override;
   void forward(const Weights& weights, const UnitInput& input, const Saved& saved,
-               core::Arena& scratch, float* output_BTD) const override;
+               core::Arena& scratch, void* output_BTD) const override;
   void backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
-                      core::Arena& scratch, float* doutput_BTD, float* dinput_BTD) const override;
+                      core::Arena& scratch, void* doutput_BTD, void* dinput_BTD) const override;
   void backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
                        core::Arena& scratch, const Gradients& gradients,
                        Write write) const override;
@@ -45,13 +46,13 @@ class LlamaBlock final : public Unit {
 
   Shapes shapes_of(core::BatchShape shape) const;
   AttentionShape attention_of(core::BatchShape shape) const;
-  void forward_attention(const float* weights, core::BatchShape shape, const float* x_BTD,
-                         const Kept& kept, core::Arena& scratch) const;
+  void forward_attention(const T* weights, core::BatchShape shape, const T* x_BTD, const Kept& kept,
+                         core::Arena& scratch) const;
   // parked.dy_BTD -> parked.dgate_BTF, parked.dup_BTF, parked.dx_mid_BTD
-  void backward_mlp(const float* weights, core::BatchShape shape, const Kept& kept,
+  void backward_mlp(const T* weights, core::BatchShape shape, const Kept& kept,
                     const Parked& parked, core::Arena& scratch) const;
   // parked.dx_mid_BTD -> parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd (before RoPE)
-  void backward_heads(const float* weights, core::BatchShape shape, const Kept& kept,
+  void backward_heads(const T* weights, core::BatchShape shape, const Kept& kept,
                       const Parked& parked, core::Arena& scratch) const;
 
   LlamaConfig config_;

@@ -8,6 +8,9 @@
 namespace fm::model {
 namespace {
 
+template <class T>
+constexpr bool kIsFp32 = std::is_same_v<T, float>;
+
 core::ParamTable make_table(const LlamaConfig& config, const core::NoDecay& no_decay) {
   std::vector<core::ParamEntry> entries;
   entries.push_back({"model.norm.weight", {config.hidden}, core::ParamKind::kNorm, {}, {}});
@@ -21,19 +24,22 @@ core::ParamTable make_table(const LlamaConfig& config, const core::NoDecay& no_d
 }  // namespace
 
 // Work space of a chunk of rows.
-struct LlamaHead::Chunk {
+template <class T>
+struct LlamaHead<T>::Chunk {
   LinearShape shape;  // shape.tokens: rows of the chunk at hand
   float* rstd_N;
-  float* normed_ND;
+  T* normed_ND;
   float* dnormed_ND;
-  float* logits_NV;
+  float* logits_NV;  // and their gradient
+  T* dlogits_NV;     // the gradient as products read it
 
   kernels::RowShape hidden_rows() const { return {shape.tokens, shape.in}; }
   kernels::RowShape logit_rows() const { return {shape.tokens, shape.out}; }
 };
 
-LlamaHead::LlamaHead(const LlamaConfig& config, const core::NoDecay& no_decay,
-                     const core::ParamTable& embedding)
+template <class T>
+LlamaHead<T>::LlamaHead(const LlamaConfig& config, const core::NoDecay& no_decay,
+                        const core::ParamTable& embedding)
     : vocab_(config.vocab),
       hidden_(config.hidden),
       rms_norm_eps_(config.rms_norm_eps),
@@ -47,42 +53,57 @@ LlamaHead::LlamaHead(const LlamaConfig& config, const core::NoDecay& no_decay,
   }
 }
 
-UnitSizes LlamaHead::sizes(core::BatchShape shape) const {
-  const auto rounded = core::Arena::aligned;
+template <class T>
+UnitSizes LlamaHead<T>::sizes(core::BatchShape shape) const {
+  using core::Arena;
   const std::int64_t rows = logits_chunk_rows(shape.tokens(), vocab_);
-  return {.input = shape.tokens() * hidden_,
-          .kept = 0,
-          .parked = 0,
-          .scratch = rounded(rows) + 2 * rounded(rows * hidden_) + rounded(rows * vocab_) +
-                     rounded(hidden_)};
+  core::Bytes scratch = Arena::aligned<float>(rows) + Arena::aligned<T>(rows * hidden_) +
+                        Arena::aligned<float>(rows * hidden_) +
+                        Arena::aligned<float>(rows * vocab_) + Arena::aligned<float>(hidden_);
+  if (!kIsFp32<T>) scratch += Arena::aligned<T>(rows * vocab_);
+  const std::int64_t values = shape.tokens() * hidden_;
+  return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
 }
 
-double LlamaHead::forward_flops(core::BatchShape shape) const {
+template <class T>
+double LlamaHead<T>::forward_flops(core::BatchShape shape) const {
   return LinearShape{shape.tokens(), hidden_, vocab_}.flops();
 }
 
-const float* LlamaHead::matrix_of(const Weights& weights) const {
-  return (tied_ ? weights.tied : weights.own) + matrix_at_;
+template <class T>
+const T* LlamaHead<T>::matrix_of(const Weights& weights) const {
+  return static_cast<const T*>(tied_ ? weights.tied : weights.own) + matrix_at_;
 }
 
-LlamaHead::Chunk LlamaHead::take_chunk(core::BatchShape shape, core::Arena& scratch) const {
+template <class T>
+typename LlamaHead<T>::Chunk LlamaHead<T>::take_chunk(core::BatchShape shape,
+                                                      core::Arena& scratch) const {
   const std::int64_t rows = logits_chunk_rows(shape.tokens(), vocab_);
-  return {.shape = {rows, hidden_, vocab_},
-          .rstd_N = scratch.take(rows),
-          .normed_ND = scratch.take(rows * hidden_),
-          .dnormed_ND = scratch.take(rows * hidden_),
-          .logits_NV = scratch.take(rows * vocab_)};
+  Chunk chunk = {.shape = {rows, hidden_, vocab_},
+                 .rstd_N = scratch.take<float>(rows),
+                 .normed_ND = scratch.take<T>(rows * hidden_),
+                 .dnormed_ND = scratch.take<float>(rows * hidden_),
+                 .logits_NV = scratch.take<float>(rows * vocab_),
+                 .dlogits_NV = nullptr};
+  if constexpr (kIsFp32<T>) {
+    chunk.dlogits_NV = chunk.logits_NV;
+  } else {
+    chunk.dlogits_NV = scratch.take<T>(rows * vocab_);
+  }
+  return chunk;
 }
 
-void LlamaHead::forward_chunk(const Weights& weights, const float* hidden_ND,
-                              const Chunk& chunk) const {
+template <class T>
+void LlamaHead<T>::forward_chunk(const Weights& weights, const T* hidden_ND,
+                                 const Chunk& chunk) const {
   const kernels::RowShape rows = chunk.hidden_rows();
   kernels::rmsnorm_rstd(rows, hidden_ND, rms_norm_eps_, chunk.rstd_N);
-  kernels::rmsnorm_apply(rows, hidden_ND, weights.own + norm_at_, chunk.rstd_N, chunk.normed_ND);
+  kernels::rmsnorm_apply(rows, hidden_ND, norm_of(weights), chunk.rstd_N, chunk.normed_ND);
   linear(chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
 }
 
-void LlamaHead::check_labels(const UnitInput& input) const {
+template <class T>
+void LlamaHead<T>::check_labels(const UnitInput& input) const {
   for (std::int64_t i = 0; i < input.shape.tokens(); ++i) {
     const std::int32_t label = input.labels_BT[i];
     FM_CHECK(label == kernels::kIgnoredLabel || (label >= 0 && label < vocab_), "label ", label,
@@ -90,40 +111,42 @@ void LlamaHead::check_labels(const UnitInput& input) const {
   }
 }
 
-double LlamaHead::loss(const Weights& weights, const UnitInput& input, float* hidden_BTD,
-                       double scale, const Gradients& gradients, Write write,
-                       core::Arena& scratch) const {
+template <class T>
+double LlamaHead<T>::loss(const Weights& weights, const UnitInput& input, void* hidden_BTD,
+                          double scale, const Gradients& gradients, Write write,
+                          core::Arena& scratch) const {
   check_labels(input);
   const core::Arena::Scope scope(scratch);
   Chunk chunk = take_chunk(input.shape, scratch);
   const std::int64_t step = chunk.shape.tokens;
-  float* dnorm_D = scratch.take(hidden_);
+  float* dnorm_D = scratch.take<float>(hidden_);
   std::fill_n(dnorm_D, hidden_, 0.0F);
   float* dmatrix_VD = (tied_ ? gradients.tied : gradients.own) + matrix_at_;
   double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
-    float* hidden_ND = hidden_BTD + row * hidden_;
+    T* hidden_ND = static_cast<T*>(hidden_BTD) + row * hidden_;
     forward_chunk(weights, hidden_ND, chunk);
     sum = kernels::cross_entropy(chunk.logit_rows(), chunk.logits_NV, input.labels_BT + row, scale,
                                  sum);
-    linear_weight(chunk.shape, chunk.logits_NV, chunk.normed_ND, dmatrix_VD,
+    linear_weight(chunk.shape, chunk.dlogits_NV, chunk.normed_ND, dmatrix_VD,
                   row == 0 ? beta_of(write) : Beta::kOne);
-    linear_input(chunk.shape, chunk.logits_NV, matrix_of(weights), chunk.dnormed_ND);
-    kernels::rmsnorm_backward<float>(chunk.hidden_rows(), {.x = hidden_ND,
-                                                           .weight = weights.own + norm_at_,
-                                                           .rstd = chunk.rstd_N,
-                                                           .dy = chunk.dnormed_ND,
-                                                           .residual = nullptr,
-                                                           .dx = hidden_ND,
-                                                           .dweight_sum = dnorm_D});
+    linear_input(chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
+    kernels::rmsnorm_backward<T>(chunk.hidden_rows(), {.x = hidden_ND,
+                                                       .weight = norm_of(weights),
+                                                       .rstd = chunk.rstd_N,
+                                                       .dy = chunk.dnormed_ND,
+                                                       .residual = nullptr,
+                                                       .dx = hidden_ND,
+                                                       .dweight_sum = dnorm_D});
   }
   write_vector(hidden_, dnorm_D, gradients.own + norm_at_, write);
   return sum;
 }
 
-double LlamaHead::evaluate(const Weights& weights, const UnitInput& input, const float* hidden_BTD,
-                           core::Arena& scratch) const {
+template <class T>
+double LlamaHead<T>::evaluate(const Weights& weights, const UnitInput& input,
+                              const void* hidden_BTD, core::Arena& scratch) const {
   check_labels(input);
   const core::Arena::Scope scope(scratch);
   Chunk chunk = take_chunk(input.shape, scratch);
@@ -131,19 +154,22 @@ double LlamaHead::evaluate(const Weights& weights, const UnitInput& input, const
   double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
-    forward_chunk(weights, hidden_BTD + row * hidden_, chunk);
+    forward_chunk(weights, static_cast<const T*>(hidden_BTD) + row * hidden_, chunk);
     sum = kernels::cross_entropy_loss(chunk.logit_rows(), chunk.logits_NV, input.labels_BT + row,
                                       sum);
   }
   return sum;
 }
 
-void LlamaHead::logits(const Weights& weights, const float* hidden_D, float* logits_V,
-                       core::Arena& scratch) const {
+template <class T>
+void LlamaHead<T>::logits(const Weights& weights, const void* hidden_D, float* logits_V,
+                          core::Arena& scratch) const {
   const core::Arena::Scope scope(scratch);
   Chunk chunk = take_chunk({.batch = 1, .seq_len = 1}, scratch);
   chunk.logits_NV = logits_V;
-  forward_chunk(weights, hidden_D, chunk);
+  forward_chunk(weights, static_cast<const T*>(hidden_D), chunk);
 }
+
+template class LlamaHead<float>;
 
 }  // namespace fm::model

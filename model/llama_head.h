@@ -19,6 +19,7 @@ constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab
   return std::min(rows, tokens);
 }
 
+template <class T>  // element: float or core::Bf16
 class LlamaHead final : public LossUnit {
  public:
   // `embedding`: the table whose matrix a tied head uses; ignored by an untied one.
@@ -29,20 +30,23 @@ class LlamaHead final : public LossUnit {
   const core::ParamTable* tied_params() const override { return tied_ ? &*tied_ : nullptr; }
   UnitSizes sizes(core::BatchShape shape) const override;
   double forward_flops(core::BatchShape shape) const override;
-  double loss(const Weights& weights, const UnitInput& input, float* hidden_BTD, double scale,
+  double loss(const Weights& weights, const UnitInput& input, void* hidden_BTD, double scale,
               const Gradients& gradients, Write write, core::Arena& scratch) const override;
-  double evaluate(const Weights& weights, const UnitInput& input, const float* hidden_BTD,
+  double evaluate(const Weights& weights, const UnitInput& input, const void* hidden_BTD,
                   core::Arena& scratch) const override;
-  void logits(const Weights& weights, const float* hidden_D, float* logits_V,
+  void logits(const Weights& weights, const void* hidden_D, float* logits_V,
               core::Arena& scratch) const override;
 
  private:
   struct Chunk;
 
-  const float* matrix_of(const Weights& weights) const;
+  const T* matrix_of(const Weights& weights) const;
+  const T* norm_of(const Weights& weights) const {
+    return static_cast<const T*>(weights.own) + norm_at_;
+  }
   Chunk take_chunk(core::BatchShape shape, core::Arena& scratch) const;
   // hidden rows -> chunk.rstd, chunk.normed, chunk.logits
-  void forward_chunk(const Weights& weights, const float* hidden_ND, const Chunk& chunk) const;
+  void forward_chunk(const Weights& weights, const T* hidden_ND, const Chunk& chunk) const;
   void check_labels(const UnitInput& input) const;
 
   std::int64_t vocab_;

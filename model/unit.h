@@ -1,7 +1,9 @@
 // A model is a row of units with explicit backward. No autograd, no hooks: three functions over
-// plain fp32 memory, so that a schedule decides when each runs.
+// plain memory, so that a schedule decides when each runs.
 //
 // Shapes: B rows of T tokens, D hidden elements; hidden_BTD is [B, T, D] row-major.
+// Numbers behind a void* are of the model's element type (fp32 or bf16): weights, hidden states and
+// their gradients. Gradients of parameters and logits are fp32.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +21,8 @@ enum class Write : std::uint8_t { kAssign, kAdd };
 // Bases of the flat buffers that hold a unit's parameters (or their gradients).
 // `tied`: a matrix that belongs to another unit's table (the head of a tied model), else null.
 struct Weights {
-  const float* own = nullptr;
-  const float* tied = nullptr;
+  const void* own = nullptr;
+  const void* tied = nullptr;
 };
 struct Gradients {
   float* own = nullptr;
@@ -36,17 +38,17 @@ struct UnitInput {
 
 // Memory of one (micro-batch, unit), owned by the caller.
 struct Saved {
-  float* input_BTD = nullptr;  // the unit's input; null for the embedding
-  float* kept = nullptr;       // what forward keeps for backward
-  float* parked = nullptr;     // what backward_input leaves for backward_weight
+  void* input_BTD = nullptr;  // the unit's input; null for the embedding
+  void* kept = nullptr;       // what forward keeps for backward
+  void* parked = nullptr;     // what backward_input leaves for backward_weight
 };
 
-// How many fp32 elements the caller must provide.
+// What the caller must provide.
 struct UnitSizes {
-  std::int64_t input = 0;
-  std::int64_t kept = 0;
-  std::int64_t parked = 0;
-  std::int64_t scratch = 0;  // Arena, for any one call
+  core::Bytes input = {};
+  core::Bytes kept = {};
+  core::Bytes parked = {};
+  core::Bytes scratch = {};  // Arena, for any one call
 };
 
 class Unit {
@@ -60,12 +62,11 @@ class Unit {
   // saved.input_BTD -> output_BTD; fills saved.kept. output_BTD null (never for the embedding):
   // only fill saved.kept (recomputation), skipping what only the output needs.
   virtual void forward(const Weights& weights, const UnitInput& input, const Saved& saved,
-                       core::Arena& scratch, float* output_BTD) const = 0;
+                       core::Arena& scratch, void* output_BTD) const = 0;
   // Gradient of the input; parks the operands of W. dinput_BTD is null for the embedding.
   // doutput_BTD and dinput_BTD are different memory; doutput_BTD may be overwritten.
   virtual void backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
-                              core::Arena& scratch, float* doutput_BTD,
-                              float* dinput_BTD) const = 0;
+                              core::Arena& scratch, void* doutput_BTD, void* dinput_BTD) const = 0;
   // Writes every parameter gradient of the unit. kAssign also zeroes nothing else: gaps of the
   // flat buffer are never touched.
   virtual void backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
@@ -87,14 +88,14 @@ class LossUnit {
   // Returns the sum of token losses (nats), added in token order in fp64. In place: hidden_BTD
   // becomes dhidden_BTD of (scale x that sum). Gradients are written by the rule of `write`
   // (kAssign: assigned by the first chunk, added to by the others).
-  virtual double loss(const Weights& weights, const UnitInput& input, float* hidden_BTD,
+  virtual double loss(const Weights& weights, const UnitInput& input, void* hidden_BTD,
                       double scale, const Gradients& gradients, Write write,
                       core::Arena& scratch) const = 0;
   // Sum of token losses only.
-  virtual double evaluate(const Weights& weights, const UnitInput& input, const float* hidden_BTD,
+  virtual double evaluate(const Weights& weights, const UnitInput& input, const void* hidden_BTD,
                           core::Arena& scratch) const = 0;
   // Logits of one row, for sampling: hidden_D [D] -> logits_V [V].
-  virtual void logits(const Weights& weights, const float* hidden_D, float* logits_V,
+  virtual void logits(const Weights& weights, const void* hidden_D, float* logits_V,
                       core::Arena& scratch) const = 0;
 };
 
@@ -105,6 +106,7 @@ struct Model {
   std::int64_t hidden = 0;
   std::int64_t vocab = 0;
   bool tied = false;
+  core::DType element = core::DType::kF32;  // of weights, hidden states and their gradients
 
   int unit_count() const { return static_cast<int>(units.size()) + 1; }
   int head_unit() const { return static_cast<int>(units.size()); }

@@ -210,8 +210,10 @@ MemoryForecast forecast_memory(const PoolSizes& pools, const AccountInput& input
     out.grads += f32(grads);
     out.scratch += f32(grads) * pools.counter_levels;
     if (!own_state) return;
-    out.params += f32(kept_elements(map, input.plan.params));
-    out.optimizer += f32(kept_elements(map, input.plan.optimizer)) * input.moments;
+    const bool master = input.element != DType::kF32;
+    const Elements updated = kept_elements(map, input.plan.optimizer);
+    out.params += core::bytes_of(kept_elements(map, input.plan.params), input.element);
+    out.optimizer += f32(updated) * (input.moments + (master ? 1 : 0));
   };
   const UnitRange range = input.row.ranges[static_cast<std::size_t>(pipe_rank)];
   for (int unit = range.first; unit < range.last; ++unit) {
@@ -223,11 +225,11 @@ MemoryForecast forecast_memory(const PoolSizes& pools, const AccountInput& input
     const ShardMap tied = map_of(unit_at(input, input.row.head()).tied, input.dp_size);
     out.scratch += f32(kept_elements(tied, input.plan.optimizer));  // the other end's gradient
   }
-  out.slots =
-      f32(pools.gather_slot) * pools.gather_slots + f32(pools.gradient_slot) + f32(pools.tied_slot);
-  out.scratch += f32(pools.arena) + f32(pools.incoming) + f32(pools.tied_incoming);
-  out.activations = f32(input.hidden) * pools.peaks.hidden + f32(pools.kept) * pools.peaks.kept +
-                    f32(pools.parked);
+  out.slots = core::bytes_of(pools.gather_slot, input.element) * pools.gather_slots +
+              f32(pools.gradient_slot) + f32(pools.tied_slot);
+  out.scratch += pools.arena + f32(pools.incoming) + f32(pools.tied_incoming);
+  out.activations = core::bytes_of(input.hidden, input.element) * pools.peaks.hidden +
+                    pools.kept * pools.peaks.kept + pools.parked;
   return out;
 }
 
@@ -236,7 +238,9 @@ std::map<std::string, Bytes> wire_bytes(const Program& program, const AccountInp
   std::map<std::string, Bytes> out;
   for (const Instruction& at : program) {
     const std::string picture(form_of(at.op).picture);
-    if (at.op == Op::kSendAct || at.op == Op::kSendGrad) out[picture] += f32(input.hidden);
+    if (at.op == Op::kSendAct || at.op == Op::kSendGrad) {
+      out[picture] += core::bytes_of(input.hidden, input.element);
+    }
     if (at.op == Op::kReduceTied && input.row.pipe_ranks() > 1) {
       const Elements tied = unit_at(input, input.row.head()).tied;
       out[picture] += f32(kept_elements(map_of(tied, input.dp_size), input.plan.optimizer));
@@ -245,7 +249,7 @@ std::map<std::string, Bytes> wire_bytes(const Program& program, const AccountInp
     const UnitFootprint& unit = unit_at(input, at.unit);
     for (const bool tied : {false, true}) {
       const ShardMap map = map_of(tied ? unit.tied : unit.own, input.dp_size);
-      const Bytes others = f32(map.slice()) * (input.dp_size - 1);
+      const Bytes others = core::bytes_of(map.slice(), input.element) * (input.dp_size - 1);
       const bool alias = tied && shares_tied(input, pipe_rank);
       const bool moves = input.plan.params != Home::kOncePerHost && !alias;
       if (at.op == Op::kGather || (at.op == Op::kPublish && moves)) out[picture] += others;

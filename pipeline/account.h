@@ -12,13 +12,13 @@
 
 namespace fm::pipeline {
 
-// What one unit needs, fp32 elements.
+// What one unit needs.
 struct UnitFootprint {
   core::Elements own;   // flat length of its parameters
   core::Elements tied;  // flat length of the embedding's matrix when this is a tied head
-  core::Elements kept;  // per micro-batch, from forward to backward
-  core::Elements parked;
-  core::Elements scratch;
+  core::Bytes kept;     // per micro-batch, from forward to backward
+  core::Bytes parked;
+  core::Bytes scratch;
   double forward_flops = 0.0;
 };
 
@@ -29,6 +29,8 @@ struct AccountInput {
   int dp_size = 1;
   int micros = 1;
   bool recompute = false;
+  // Of parameters and hidden states; narrower than fp32, the optimizer keeps an fp32 master.
+  core::DType element = core::DType::kF32;
   int moments = 2;        // fp32 optimizer values per parameter
   core::Elements hidden;  // B x T x D: one hidden state
   std::vector<UnitFootprint> units;
@@ -56,9 +58,9 @@ struct PoolSizes {
   core::Elements gather_slot;    // largest unit, padded, tied matrix included
   core::Elements gradient_slot;  // 0 when gradients are written where they stay
   core::Elements tied_slot;      // from the head's backward to the embedding's, 0: not needed
-  core::Elements kept;           // largest
-  core::Elements parked;         // largest
-  core::Elements arena;          // largest scratch of a unit
+  core::Bytes kept;              // largest
+  core::Bytes parked;            // largest
+  core::Bytes arena;             // largest scratch of a unit
   core::Elements incoming;       // a reduced gradient before it is added, 0 when never needed
   core::Elements
       tied_incoming;       // the same for a tied gradient, where it must not be the same place

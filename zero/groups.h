@@ -25,6 +25,7 @@ struct GroupLayout {
   std::vector<Group> groups;
   core::ShardPlan plan;
   core::SumOrder order = core::SumOrder::kFast;
+  core::DType element = core::DType::kF32;  // of parameters; in bf16 their owners keep fp32 masters
   int dp_size = 1;
   int dp_rank = 0;
   int micros = 1;
@@ -41,6 +42,7 @@ struct GroupLayout {
   core::Elements first(int group, core::Home home) const {
     return home == core::Home::kEveryRank ? core::Elements(0) : at(group).map.first_of(dp_rank);
   }
+  bool has_master() const { return element != core::DType::kF32; }
   core::Elements slice_first(int group) const { return at(group).map.first_of(dp_rank); }
 };
 

@@ -24,6 +24,9 @@ OptimizerShard::OptimizerShard(const GroupLayout& layout, core::Ledger& ledger,
     for (int index = 0; index < moments_; ++index) {
       buffers_.push_back(core::make_f32(ledger, core::Account::kOptimizer, kept));
     }
+    if (layout.has_master()) {
+      masters_.push_back(core::make_f32(ledger, core::Account::kOptimizer, kept));
+    }
   }
 }
 
@@ -36,6 +39,10 @@ float* OptimizerShard::slice(int group, int index) {
   return kept(group, index) + (whole_here ? layout_.slice_first(group).count() : 0);
 }
 
+float* OptimizerShard::master(int group) {
+  return masters_.empty() ? nullptr : masters_[static_cast<std::size_t>(group)].f32();
+}
+
 void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, ParamStore& params,
                             GradStore& grads) {
   if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
@@ -43,7 +50,8 @@ void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, Para
   const Elements first = layout_.first(group, layout_.plan.optimizer);
   const Elements last = first + layout_.kept(group, layout_.plan.optimizer);
   const Elements boundary = std::clamp(layout_.at(group).table->decayed(), first, last);
-  float* const param = all ? params.kept(group) : params.slice(group);
+  void* const values = all ? params.kept(group) : params.slice(group);
+  float* const param = layout_.has_master() ? master(group) : static_cast<float*>(values);
   const float* const grad = all ? grads.kept(group) : grads.slice(group);
   const auto run = [&](Elements begin, Elements end, bool decay) {
     for (Elements until = end; until > begin;) {

@@ -1,4 +1,5 @@
-// Moments of the slices this rank updates, and the update.
+// Moments of the slices this rank updates, their fp32 master where parameters are narrower, and the
+// update.
 #pragma once
 
 #include <vector>
@@ -10,7 +11,7 @@
 
 namespace fm::zero {
 
-// Invariant: moments of gaps and padding are zero.
+// Invariant: moments and masters of gaps and padding are zero. Parameters are the rounded master.
 // Thread:    the rank's thread.
 // Lifetime:  layout and ledger outlive it.
 class OptimizerShard {
@@ -20,6 +21,12 @@ class OptimizerShard {
 
   // Updates what this rank owns of the group: everything in ZeRO 0, its slice otherwise.
   void update(int group, const optim::UpdateScalars& scalars, ParamStore& params, GradStore& grads);
+
+  // The fp32 parameters that this rank keeps under plan.optimizer, null where ParamStore's are
+  // fp32.
+  float* master(int group);
+  // The rounded master becomes this rank's part of the parameters.
+  void round_master(int group, ParamStore& params);
 
   // Moment `index` of this rank's slice, and of everything it keeps.
   float* slice(int group, int index);
@@ -31,6 +38,7 @@ class OptimizerShard {
   optim::OptimizerOptions options_;
   int moments_;
   std::vector<core::Buffer> buffers_;  // group-major, moment-minor
+  std::vector<core::Buffer> masters_;  // by group; none in fp32
 };
 
 }  // namespace fm::zero

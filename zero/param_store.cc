@@ -4,7 +4,6 @@
 
 namespace fm::zero {
 
-using core::DType;
 using core::Home;
 
 ParamStore::ParamStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp)
@@ -13,13 +12,13 @@ ParamStore::ParamStore(const GroupLayout& layout, core::Ledger& ledger, comm::Co
     const bool own = layout.at(group).alias < 0;
     const core::Elements kept = own ? layout.kept(group, layout.plan.params) : core::Elements(0);
     if (!shared() || !own) {
-      buffers_.push_back(core::make_f32(ledger, core::Account::kParams, kept));
+      buffers_.emplace_back(ledger, core::Account::kParams, core::bytes_of(kept, layout.element));
       continue;
     }
     FM_CHECK(dp.common_memory() != nullptr, "parameters of one host need shared memory");
     buffers_.emplace_back(ledger, core::Account::kParams,
-                          core::bytes_of(layout.at(group).map.padded(), DType::kF32),
-                          dp.common_memory(), core::bytes_of(kept, DType::kF32));
+                          core::bytes_of(layout.at(group).map.padded(), layout_.element),
+                          dp.common_memory(), core::bytes_of(kept, layout_.element));
   }
 }
 
@@ -30,34 +29,35 @@ int ParamStore::home_of(int group) const {
   return alias < 0 ? group : alias;
 }
 
-float* ParamStore::buffer(int group) {
-  return buffers_[static_cast<std::size_t>(home_of(group))].f32();
+void* ParamStore::buffer(int group) {
+  return buffers_[static_cast<std::size_t>(home_of(group))].data();
 }
 
-float* ParamStore::whole(int group) {
+void* ParamStore::whole(int group) {
   return layout_.plan.params == Home::kOneSliceEach ? nullptr : buffer(group);
 }
 
-float* ParamStore::slice(int group) {
-  float* const all = whole(group);
-  return all == nullptr ? buffer(group) : all + layout_.slice_first(group).count();
+void* ParamStore::slice(int group) {
+  void* const all = whole(group);
+  if (all == nullptr) return buffer(group);
+  return core::element_at(all, layout_.slice_first(group), layout_.element);
 }
 
-float* ParamStore::kept(int group) {
+void* ParamStore::kept(int group) {
   return layout_.plan.params == Home::kEveryRank ? buffer(group) : slice(group);
 }
 
-comm::Pending ParamStore::gather(int group, float* slot) {
+comm::Pending ParamStore::gather(int group, void* slot) {
   const core::ShardMap& map = layout_.at(group).map;
-  return dp_.all_gather({slice(group), map.slice(), DType::kF32},
-                        {slot, map.padded(), DType::kF32});
+  return dp_.all_gather({slice(group), map.slice(), layout_.element},
+                        {slot, map.padded(), layout_.element});
 }
 
 comm::Pending ParamStore::publish(int group) {
   if (shared()) return dp_.barrier();
   const core::ShardMap& map = layout_.at(group).map;
-  return dp_.all_gather({slice(group), map.slice(), DType::kF32},
-                        {whole(group), map.padded(), DType::kF32});
+  return dp_.all_gather({slice(group), map.slice(), layout_.element},
+                        {whole(group), map.padded(), layout_.element});
 }
 
 }  // namespace fm::zero

@@ -9,6 +9,8 @@
 
 namespace fm::zero {
 
+// Numbers are of the layout's element type.
+//
 // Invariant: after a publish (or always, in ZeRO 0 and 3) every rank's view of a group is the
 //            same; gaps and padding are zero.
 // Thread:    the rank's thread.
@@ -18,14 +20,14 @@ class ParamStore {
   ParamStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp);
 
   // The whole flat buffer [padded] when every rank holds or sees it; null otherwise (gather first).
-  float* whole(int group);
+  void* whole(int group);
   // This rank's slice [slice], the part it updates.
-  float* slice(int group);
+  void* slice(int group);
   // What this rank keeps and may write: whole or slice; [kept(group, plan.params)].
-  float* kept(int group);
+  void* kept(int group);
 
   // Own slice -> whole group in `slot` [padded].
-  comm::Pending gather(int group, float* slot);
+  comm::Pending gather(int group, void* slot);
   // Own updated slice -> every rank's whole buffer. Where parameters lie once per host they are
   // there already, and this waits for the other owners.
   comm::Pending publish(int group);
@@ -33,7 +35,7 @@ class ParamStore {
  private:
   bool shared() const;
   int home_of(int group) const;
-  float* buffer(int group);
+  void* buffer(int group);
 
   const GroupLayout& layout_;
   comm::Communicator& dp_;

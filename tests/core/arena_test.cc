@@ -2,51 +2,62 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
+#include <cstddef>
 
 namespace fm::core {
 namespace {
 
-TEST(Arena, TakesAreSixteenElementsApart) {
-  std::vector<float> memory(64);
-  Arena arena(memory);
-  EXPECT_EQ(arena.take(1) - memory.data(), 0);
-  EXPECT_EQ(arena.take(17) - memory.data(), 16);
-  EXPECT_EQ(arena.take(16) - memory.data(), 48);
+template <int kBytes>
+struct Memory {
+  alignas(64) std::byte bytes[kBytes];
+};
+
+TEST(Arena, TakesOfAnyTypeAreWholeLinesApart) {
+  Memory<320> memory;
+  Arena arena(memory.bytes);
+  const auto at = [&](const void* taken) {
+    return static_cast<const std::byte*>(taken) - memory.bytes;
+  };
+  EXPECT_EQ(at(arena.take<float>(1)), 0);
+  EXPECT_EQ(at(arena.take<float>(17)), 64);
+  EXPECT_EQ(at(arena.take<std::uint16_t>(32)), 192);
+  EXPECT_EQ(at(arena.take<double>(1)), 256);
 }
 
-TEST(Arena, AlignedRoundsUpToSixteen) {
-  EXPECT_EQ(Arena::aligned(0), 0);
-  EXPECT_EQ(Arena::aligned(1), 16);
-  EXPECT_EQ(Arena::aligned(16), 16);
-  EXPECT_EQ(Arena::aligned(17), 32);
+TEST(Arena, AlignedRoundsUpToLines) {
+  EXPECT_EQ(Arena::aligned<float>(0), Bytes(0));
+  EXPECT_EQ(Arena::aligned<float>(1), Bytes(64));
+  EXPECT_EQ(Arena::aligned<float>(16), Bytes(64));
+  EXPECT_EQ(Arena::aligned<float>(17), Bytes(128));
+  EXPECT_EQ(Arena::aligned<std::uint16_t>(32), Bytes(64));
+  EXPECT_EQ(Arena::aligned<std::uint16_t>(33), Bytes(128));
 }
 
 TEST(Arena, ScopesGiveBackWhatWasTakenInside) {
-  std::vector<float> memory(48);
-  Arena arena(memory);
-  const float* outer = arena.take(16);
+  Memory<192> memory;
+  Arena arena(memory.bytes);
+  const float* outer = arena.take<float>(16);
   const float* first = nullptr;
   {
     const Arena::Scope scope(arena);
-    first = arena.take(16);
+    first = arena.take<float>(16);
     {
       const Arena::Scope inner(arena);
-      EXPECT_EQ(arena.take(16), first + 16);
+      EXPECT_EQ(arena.take<float>(16), first + 16);
     }
-    EXPECT_EQ(arena.take(16), first + 16);
+    EXPECT_EQ(arena.take<float>(16), first + 16);
   }
   EXPECT_EQ(first, outer + 16);
-  EXPECT_EQ(arena.take(32), first);
+  EXPECT_EQ(arena.take<float>(32), first);
 }
 
 TEST(Arena, TakingMoreThanThereIsIsADefect) {
-  std::vector<float> memory(32);
-  Arena arena(memory);
-  arena.take(16);
-  EXPECT_THROW(arena.take(17), BugError);
-  EXPECT_NO_THROW(arena.take(16));  // the refused take used nothing
-  EXPECT_THROW(arena.take(1), BugError);
+  Memory<128> memory;
+  Arena arena(memory.bytes);
+  arena.take<float>(16);
+  EXPECT_THROW(arena.take<float>(17), BugError);
+  EXPECT_NO_THROW(arena.take<float>(16));  // the refused take used nothing
+  EXPECT_THROW(arena.take<float>(1), BugError);
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ Floats random_values(std::int64_t count, std::uint32_t seed) {
   return values;
 }
 
+// Bytes of a NaN.
+constexpr std::byte kUnset{0xFF};
+
 // Inputs, outputs, and exactly the work space that was announced.
 struct Problem {
   AttentionShape shape;
@@ -44,17 +47,20 @@ struct Problem {
     logsumexp.resize(static_cast<std::size_t>(tokens * at.heads));
   }
   void forward() {
-    Floats memory(static_cast<std::size_t>(attention_scratch(shape).forward), NAN);
+    std::vector<std::byte> memory(
+        static_cast<std::size_t>(attention_scratch<float>(shape).forward.count()), kUnset);
     core::Arena scratch(memory);
-    attention_forward(shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()}, scratch);
+    attention_forward<float>(shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()},
+                             scratch);
   }
   void backward() {
-    Floats memory(static_cast<std::size_t>(attention_scratch(shape).backward), NAN);
+    std::vector<std::byte> memory(
+        static_cast<std::size_t>(attention_scratch<float>(shape).backward.count()), kUnset);
     core::Arena scratch(memory);
-    attention_backward(shape,
-                       {q.data(), k.data(), v.data(), out.data(), logsumexp.data(), dout.data(),
-                        dq.data(), dk.data(), dv.data()},
-                       scratch);
+    attention_backward<float>(shape,
+                              {q.data(), k.data(), v.data(), out.data(), logsumexp.data(),
+                               dout.data(), dq.data(), dk.data(), dv.data()},
+                              scratch);
   }
   void both() {
     forward();

@@ -16,6 +16,8 @@ constexpr std::int64_t F = 250;
 constexpr std::int64_t V = 777;
 constexpr std::int64_t kRounding = 15;  // an array ends on 64 bytes
 
+core::Bytes f32(std::int64_t elements) { return core::Bytes(4 * elements); }
+
 Model model_with(std::int64_t head_dim) {
   LlamaConfig config = odd_config();  // 6 query heads, 2 key and value heads
   config.head_dim = head_dim;
@@ -29,15 +31,15 @@ TEST(Sizes, BlockKeepsAndParksWhatItsFormulaSays) {
     const std::int64_t q = 6 * head_dim;
     const std::int64_t kv = 2 * head_dim;
     const UnitSizes sizes = model_with(head_dim).sizes(1, kShape);
-    EXPECT_EQ(sizes.input, N * D);
+    EXPECT_EQ(sizes.input, f32(N * D));
     // Both rstd, logsumexp per head, q, k, v, attended, x_mid, gate, up.
     const std::int64_t kept = N * (2 + 6 + q + 2 * kv + q + D + 2 * F);
-    EXPECT_GE(sizes.kept, kept);
-    EXPECT_LE(sizes.kept, kept + 10 * kRounding);
+    EXPECT_GE(sizes.kept, f32(kept));
+    EXPECT_LE(sizes.kept, f32(kept + 10 * kRounding));
     // dy, dx_mid, dgate, dup, dq, dk, dv and the gradients of both norms.
     const std::int64_t parked = N * (2 * D + 2 * F + q + 2 * kv) + 2 * D;
-    EXPECT_GE(sizes.parked, parked);
-    EXPECT_LE(sizes.parked, parked + 9 * kRounding);
+    EXPECT_GE(sizes.parked, f32(parked));
+    EXPECT_LE(sizes.parked, f32(parked + 9 * kRounding));
   }
 }
 
@@ -52,17 +54,17 @@ TEST(Sizes, BlockScratchIsTheWiderOfTheMlpAndTheHeads) {
 
   kernels::set_kernel_threads(1);
   const std::int64_t mlp = rounded(N * D) + rounded(N * F);  // a normed input and a product
-  EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, mlp);
+  EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, f32(mlp));
   EXPECT_GT(mlp, N * D + forward(16));
   EXPECT_GT(mlp, N * 6 * 16 + backward(16));
-  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64 + backward(64));
+  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, f32(N * 6 * 64 + backward(64)));
   kernels::set_kernel_threads(3);  // each takes one of the 2 x 2 key/value heads at a time
-  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64 + 3 * backward(64));
+  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, f32(N * 6 * 64 + 3 * backward(64)));
   kernels::set_kernel_threads(1);
   LlamaConfig config = odd_config();
   config.ffn = 8;
   config.heads = 2;
-  EXPECT_EQ(make_llama(config, {}).sizes(1, kShape).scratch, N * D + forward(16));
+  EXPECT_EQ(make_llama(config, {}).sizes(1, kShape).scratch, f32(N * D + forward(16)));
 }
 
 // On AMX 13 keys are one strip of 32, and so is every 32 of a head: 32 x 32 numbers take 1024
@@ -80,32 +82,32 @@ TEST(Sizes, BlockScratchOnAmxHoldsStripsOf32) {
     return keys + 2 * queries + 2 * job + heads * 32;
   };
   kernels::set_kernel_threads(1);
-  EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, N * 6 * 16 + backward(16, 3));
-  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64 + backward(64, 3));
+  EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, f32(N * 6 * 16 + backward(16, 3)));
+  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, f32(N * 6 * 64 + backward(64, 3)));
   kernels::set_kernel_threads(3);  // each takes one of the 2 x 2 key/value heads at a time
-  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, N * 6 * 64 + 3 * backward(64, 3));
+  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, f32(N * 6 * 64 + 3 * backward(64, 3)));
   kernels::set_kernel_threads(1);
 }
 
 TEST(Sizes, EmbeddingParksItsGradient) {
   const UnitSizes sizes = model_with(16).sizes(0, kShape);
-  EXPECT_EQ(sizes.input, 0);
-  EXPECT_EQ(sizes.kept, 0);
-  EXPECT_EQ(sizes.parked, N * D);
-  EXPECT_EQ(sizes.scratch, 0);
+  EXPECT_EQ(sizes.input, f32(0));
+  EXPECT_EQ(sizes.kept, f32(0));
+  EXPECT_EQ(sizes.parked, f32(N * D));
+  EXPECT_EQ(sizes.scratch, f32(0));
 }
 
 TEST(Sizes, HeadNeedsOneChunk) {
   const UnitSizes sizes = model_with(16).sizes(3, kShape);
-  EXPECT_EQ(sizes.input, N * D);
-  EXPECT_EQ(sizes.kept, 0);
-  EXPECT_EQ(sizes.parked, 0);
+  EXPECT_EQ(sizes.input, f32(N * D));
+  EXPECT_EQ(sizes.kept, f32(0));
+  EXPECT_EQ(sizes.parked, f32(0));
   // rstd, normed rows and their gradient, logits; the gradient of the norm.
-  EXPECT_EQ(sizes.scratch, rounded(N) + 2 * rounded(N * D) + rounded(N * V) + D);
+  EXPECT_EQ(sizes.scratch, f32(rounded(N) + 2 * rounded(N * D) + rounded(N * V) + D));
   LlamaConfig config = odd_config();
   config.vocab = 70001;  // 128 rows at a time
   EXPECT_EQ(make_llama(config, {}).head->sizes({.batch = 2, .seq_len = 65}).scratch,
-            128 + 2 * 128 * D + 128 * 70001 + D);
+            f32(128 + 2 * 128 * D + 128 * 70001 + D));
 }
 
 TEST(Flops, FollowFromTheMatrices) {

@@ -31,7 +31,7 @@ UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::
     label_ids_.push_back(i % 7 == 3 ? -100 : static_cast<std::int32_t>(bits() % vocab));
   }
   input_ = {shape, token_ids_.data(), label_ids_.data()};
-  std::int64_t most_scratch = 0;
+  core::Bytes most_scratch;
   for (int unit = 0; unit < model_.unit_count(); ++unit) {
     const core::ParamTable& table = model_.table(unit);
     const UnitSizes sizes = model_.sizes(unit, shape);
@@ -40,8 +40,8 @@ UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::
     own.weights = memory(table.elements().count());
     own.gradients = memory(table.elements().count());
     own.input = memory(shape.tokens() * config.hidden);
-    own.kept = memory(sizes.kept);
-    own.parked = memory(sizes.parked);
+    own.kept = bytes(sizes.kept);
+    own.parked = bytes(sizes.parked);
     std::ranges::fill(own.gradients.floats(), std::numeric_limits<float>::quiet_NaN());
     for (const core::ParamEntry& entry : table.entries()) {
       float* values = own.weights.f32() + entry.offset.count();
@@ -53,12 +53,14 @@ UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::
   }
   tied_gradients_ = memory(model_.table(0).elements().count());
   std::ranges::fill(tied_gradients_.floats(), std::numeric_limits<float>::quiet_NaN());
-  scratch_ = memory(most_scratch);
+  scratch_ = bytes(most_scratch);
 }
 
 core::Buffer UnitRun::memory(std::int64_t elements) {
   return core::make_f32(ledger_, core::Account::kScratch, core::Elements(elements));
 }
+
+core::Buffer UnitRun::bytes(core::Bytes count) { return {ledger_, core::Account::kScratch, count}; }
 
 Saved UnitRun::saved(int unit) {
   return {unit == 0 ? nullptr : input_of(unit), kept(unit), parked(unit)};
@@ -69,9 +71,9 @@ Weights UnitRun::weights_of(int unit) {
 }
 
 core::Arena UnitRun::arena(int unit) {
-  const std::int64_t announced = model_.sizes(unit, input_.shape).scratch;
-  FM_CHECK(announced <= std::ssize(scratch_.floats()), "this thread's kernels take more threads");
-  return core::Arena(scratch_.floats().first(static_cast<std::size_t>(announced)));
+  const core::Bytes announced = model_.sizes(unit, input_.shape).scratch;
+  FM_CHECK(announced <= scratch_.bytes(), "this thread's kernels take more threads");
+  return core::Arena(scratch_.span().first(static_cast<std::size_t>(announced.count())));
 }
 
 void UnitRun::forward(int unit, float* output) {

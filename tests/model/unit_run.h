@@ -52,6 +52,7 @@ class UnitRun {
   double forward_and_backward(double scale);
 
   core::Buffer memory(std::int64_t elements);
+  core::Buffer bytes(core::Bytes count);
 
  private:
   struct PerUnit {

@@ -18,13 +18,14 @@ using core::Bytes;
 using core::Elements;
 using core::SumOrder;
 
+// Everything in fp32 elements.
 UnitFootprint footprint(std::int64_t own, std::int64_t kept, std::int64_t parked,
                         std::int64_t scratch) {
   UnitFootprint out;
   out.own = Elements(own);
-  out.kept = Elements(kept);
-  out.parked = Elements(parked);
-  out.scratch = Elements(scratch);
+  out.kept = Bytes(4 * kept);
+  out.parked = Bytes(4 * parked);
+  out.scratch = Bytes(4 * scratch);
   return out;
 }
 
@@ -146,6 +147,22 @@ TEST(Account, TheTotalIsTheSumOfTheAccounts) {
   const MemoryForecast out = forecast(tiny(3));
   EXPECT_EQ(out.total(), Bytes(kSlices + kSlices + 2 * kSlices + 2 * kBlock + kHeadWork + 4 * 3072 +
                                4 * (3 * 100 + 700 + 300)));
+}
+
+TEST(Account, InBf16ParametersAndHiddenStatesHalveAndTheOptimizerKeepsAMaster) {
+  const auto of = [](int zero_stage) {
+    AccountInput input = input_of(tiny(zero_stage));
+    input.element = core::DType::kBF16;
+    return forecast_memory(built(tiny(zero_stage))[0], input, 0);
+  };
+  expect_state(of(0), kWhole / 2, kWhole, 3 * kWhole);
+  expect_state(of(1), kWhole / 2, kWhole, 3 * kSlices);
+  expect_state(of(2), kWhole / 2, kSlices, 3 * kSlices);
+  expect_state(of(3), kSlices / 2, kSlices, 3 * kSlices);
+  EXPECT_EQ(of(3).slots, Bytes(kBlock / 2 + kBlock));  // gathered in bf16, a gradient in fp32
+  EXPECT_EQ(of(3).scratch, forecast(tiny(3)).scratch);
+  // What units keep and park they say in bytes.
+  EXPECT_EQ(of(0).activations, Bytes(2 * 3 * 100 + 4 * (700 + 300)));
 }
 
 TEST(Account, ATiedMatrixIsOwnedOnceButHasTwoGradients) {
@@ -274,6 +291,25 @@ TEST(Wire, BytesOfOneStepByZeroStage) {
   EXPECT_EQ(wire(tiny(2)), "R 73728 p 24576 ");  // each of three micros
   // Per micro: embedding, block twice, head = 4 (2048 + 2 x 3072 + 1024).
   EXPECT_EQ(wire(tiny(3)), "R 73728 g 110592 ");
+}
+
+TEST(Wire, InBf16WeightsAndHiddenStatesAreHalfAsWideAndGradientsAreNot) {
+  BuildShape shape = tiny(3);
+  shape.pipe_ranks = 2;
+  shape.blocks = 2;
+  AccountInput input = input_of(shape);
+  const auto wide = wire_bytes(built(shape)[0], input, 0);
+  input.element = core::DType::kBF16;
+  const auto narrow = wire_bytes(built(shape)[0], input, 0);
+  for (const char* picture : {"g", "sa"}) {
+    EXPECT_GT(wide.at(picture).count(), 0);
+    EXPECT_EQ(narrow.at(picture) * 2, wide.at(picture)) << picture;
+  }
+  EXPECT_EQ(narrow.at("R"), wide.at("R"));
+  shape.zero_stage = 2;
+  input.plan = core::plan_of(2, SumOrder::kFast);
+  EXPECT_EQ(wire_bytes(built(shape)[0], input, 0).at("p") * 2,
+            wire_bytes(built(shape)[0], input_of(shape), 0).at("p"));
 }
 
 TEST(Wire, CanonicalOrderCostsZero01EveryMicro) {

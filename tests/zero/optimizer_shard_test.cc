@@ -53,15 +53,16 @@ TEST(OptimizerShard, PartsTogetherAreOneUpdateOfTheWhole) {
     GradStore grads(layout, ledger, dp);
     OptimizerShard shard(layout, ledger, options);
     const std::int64_t first = layout.slice_first(0).count();
+    auto* const slice = static_cast<float*>(params.slice(0));
     const std::int64_t count = std::min(layout.at(0).map.slice().count(), all - first);
     for (std::int64_t i = 0; i < count; ++i) {
-      params.slice(0)[i] = param_of(first + i);
+      slice[i] = param_of(first + i);
       grads.slice(0)[i] = grad_of(first + i);
     }
     shard.update(0, scalars, params, grads);
     for (std::int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(first + i);
-      ASSERT_EQ(params.slice(0)[i], param[at]) << at;
+      ASSERT_EQ(slice[i], param[at]) << at;
       ASSERT_EQ(shard.slice(0, 0)[i], moments[at]) << at;
       ASSERT_EQ(shard.slice(0, 1)[i], moments[static_cast<std::size_t>(all) + at]) << at;
     }
