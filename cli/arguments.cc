@@ -176,8 +176,8 @@ void read_config(const FlagValues& flags, engine::TrainOptions& options) {
   const std::string precision = core::lower(flags.text("precision"));
   const bool fp32 = precision == "fp32" || precision == "float32";
   FM_USER_CHECK(precision.empty() || fp32,
-                "--precision must be fp32 because bf16 and fp16 are not there yet; leave it out or "
-                "use fp32 (",
+                "--precision must be fp32: leave it out, and ask for bf16 in the JSON with "
+                "\"bf16\": {\"enabled\": true} (",
                 precision, ")");
   const std::string config = flags.text("deepspeed_config");
   if (config.empty()) {

@@ -102,15 +102,19 @@ class Walk {
         return;
       case Verdict::kRefused: findings_.refuse(what, std::string(row.why)); return;
       case Verdict::kPrecision: judge_precision(row, what); return;
+      case Verdict::kElement: overrides(what); return;
     }
   }
 
+  bool overrides(const std::string& what) {
+    const bool forced = precision_ == PrecisionFlag::kForcedFp32;
+    if (forced) findings_.notes.push_back("--precision fp32 overrides " + what);
+    return forced;
+  }
+
   void judge_precision(const KeyRow& row, const std::string& what) {
-    if (precision_ == PrecisionFlag::kForcedFp32) {
-      findings_.notes.push_back("--precision fp32 overrides " + what);
-    } else {
-      findings_.refuse(what, std::string(row.why) + ", --precision fp32 overrides it by name");
-    }
+    if (overrides(what)) return;
+    findings_.refuse(what, std::string(row.why) + ", --precision fp32 overrides it by name");
   }
 
   void unknown(const std::string& key, const Value& value, const std::string& path) {

@@ -9,7 +9,7 @@
 namespace fm::cli {
 
 enum class PrecisionFlag : std::uint8_t {
-  kFromJson,    // bf16 and fp16 are refused
+  kFromJson,    // bf16 is honoured, fp16 refused
   kForcedFp32,  // --precision fp32: they are overridden by name
 };
 

@@ -126,6 +126,7 @@ void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
                 ")");
   const Settings settings(root, config.name);
   Findings findings = check_settings(root, config.name, precision);
+  apply_precision(settings, precision, findings, options);
   apply_batch(settings, findings, options.batch);
   apply_zero(settings, findings, options);
   apply_recompute(settings, options);

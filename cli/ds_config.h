@@ -10,13 +10,15 @@
 
 namespace fm::cli {
 
-// Fills batch, ZeRO stage, order of sums, recomputation, optimizer, scheduler, clipping and notes
-// of `options`; "auto" is resolved from DeepSpeed's defaults and options.train_steps, as Hugging
-// Face's Trainer does from its arguments. Throws UserError (10).
+// Fills batch, element type, ZeRO stage, order of sums, recomputation, optimizer, scheduler,
+// clipping and notes of `options`; "auto" is resolved from DeepSpeed's defaults and
+// options.train_steps, as Hugging Face's Trainer does from its arguments. Throws UserError (10).
 void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
                      engine::TrainOptions& options);
 
-// Parts, in ds_optimizer.cc and ds_scheduler.cc. They add refusals to `findings` and notes to it.
+// Parts, in files of their own (ds_precision.cc). They add refusals to `findings` and notes to it.
+void apply_precision(const Settings& settings, PrecisionFlag flag, Findings& findings,
+                     engine::TrainOptions& options);
 void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options);
 void apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options);
 

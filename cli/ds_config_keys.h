@@ -31,6 +31,7 @@ enum class Verdict : std::uint8_t {
   kIgnored,    // because `why`; noted when the value is not `plain`
   kRefused,    // because `why`; only when the value is not `plain`
   kPrecision,  // as kRefused, but --precision fp32 overrides it by name
+  kElement,    // judged together (ds_precision.cc), but --precision fp32 overrides it by name
 };
 
 struct KeyRow {

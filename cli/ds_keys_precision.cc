@@ -1,4 +1,5 @@
-// Precision: everything that would make a number narrower than fp32.
+// Precision: everything that would make a number narrower than fp32. What asks for bf16 is judged
+// in ds_precision.cc.
 #include "cli/ds_config_keys.h"
 
 namespace fm::cli {
@@ -7,7 +8,10 @@ namespace {
 using enum KeyType;
 using enum Verdict;
 
-constexpr std::string_view kNarrow = "only fp32 is there today";
+constexpr std::string_view kNarrow = "only fp32 and \"bf16\": {\"enabled\": true} are there";
+constexpr std::string_view kWideState =
+    "master weights, gradients, their sums and moments are fp32";
+constexpr std::string_view kBf16 = "parameters and hidden states are bf16, with an fp32 master";
 constexpr std::string_view kNoScale = "fp32 needs no loss scale";
 constexpr std::string_view kOneRule =
     "a loss or gradient that is not finite skips the step, in every precision";
@@ -26,22 +30,22 @@ constexpr KeyRow kRows[] = {
     {"fp16.min_loss_scale", kInt, "1", kIgnored, kNoScale, ""},
     {"fp16.fp16_master_weights_and_grads", kBool, "false", kPrecision, kNarrow, ""},
     {"bf16", kBlock, "", kHonoured, "a block", ""},
-    {"bf16.enabled", kBool, "false", kPrecision, kNarrow, ""},
+    {"bf16.enabled", kBool, "false", kElement, kBf16, ""},
     {"bf16.immediate_grad_update", kBool, "false", kIgnored, "gradients are always fp32", ""},
     {"bf16.check_grad_overflow", kBool, "true", kIgnored, kOneRule, ""},
-    {"bf16.bf16_master_weights_and_grads", kBool, "false", kPrecision, kNarrow, ""},
-    {"bf16.bf16_optimizer_states", kBool, "false", kPrecision, kNarrow, ""},
+    {"bf16.bf16_master_weights_and_grads", kBool, "false", kPrecision, kWideState, ""},
+    {"bf16.bf16_optimizer_states", kBool, "false", kPrecision, kWideState, ""},
     {"bfloat16", kBlock, "", kHonoured, "old name of bf16", ""},
-    {"bfloat16.enabled", kBool, "false", kPrecision, kNarrow, ""},
+    {"bfloat16.enabled", kBool, "false", kElement, kBf16, ""},
     {"bfloat16.immediate_grad_update", kBool, "false", kIgnored, "gradients are always fp32", ""},
     {"bfloat16.check_grad_overflow", kBool, "true", kIgnored, kOneRule, ""},
-    {"bfloat16.bf16_master_weights_and_grads", kBool, "false", kPrecision, kNarrow, ""},
-    {"bfloat16.bf16_optimizer_states", kBool, "false", kPrecision, kNarrow, ""},
-    {"precision", kText, kFp32, kPrecision, kNarrow, ""},  // FMEngine: any value means bf16
-    {"communication_data_type", kText, kFp32, kPrecision, kNarrow, "fp16|bf16|fp32"},
+    {"bfloat16.bf16_master_weights_and_grads", kBool, "false", kPrecision, kWideState, ""},
+    {"bfloat16.bf16_optimizer_states", kBool, "false", kPrecision, kWideState, ""},
+    {"precision", kText, kFp32, kElement, kBf16, ""},
+    {"communication_data_type", kText, kFp32, kPrecision, kWideState, "fp16|bf16|fp32"},
     {"data_types", kOpen, "", kHonoured, "a block", ""},
-    {"data_types.grad_accum_dtype", kText, kFp32, kPrecision, kNarrow, kDtypes},
-    {"data_types.param_dtype", kText, kFp32, kPrecision, kNarrow, kDtypes},
+    {"data_types.grad_accum_dtype", kText, kFp32, kPrecision, kWideState, kDtypes},
+    {"data_types.param_dtype", kText, kFp32, kElement, kBf16, kDtypes},
     {"data_types.buffer_dtype", kText, kFp32, kPrecision, kNarrow, kDtypes},
     {"torch_autocast", kOpen, "", kHonoured, "a block", ""},
     {"torch_autocast.enabled", kBool, "false", kPrecision, kNarrow, ""},

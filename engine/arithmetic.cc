@@ -36,9 +36,11 @@ std::vector<Arithmetic> gather(const Arithmetic& mine, comm::Communicator& world
 
 }  // namespace
 
-Arithmetic arithmetic_here(model::AttentionKind attention) {
-  return {.libraries = core::concat(kernels::gemm_library(), ", attention ",
-                                    model::attention_library(attention)),
+Arithmetic arithmetic_here(model::AttentionKind attention, core::DType element) {
+  const std::string products = element == core::DType::kBF16
+                                   ? "bf16 compute, " + kernels::bf16_gemm_library()
+                                   : kernels::gemm_library();
+  return {.libraries = core::concat(products, ", attention ", model::attention_library(attention)),
           .threads = kernels::kernel_threads()};
 }
 

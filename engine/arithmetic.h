@@ -13,10 +13,11 @@ struct Arithmetic {
   int threads = 1;        // per rank
 };
 
-// Of the calling thread, with this attention.
-Arithmetic arithmetic_here(model::AttentionKind attention);
+// Of the calling thread, with this attention, for a model of this element type.
+Arithmetic arithmetic_here(model::AttentionKind attention, core::DType element);
 
-// "oneDNN 2.6.3 (avx2), attention own, 1 thread per rank"; begins with the libraries.
+// "oneDNN 2.6.3 (avx2), attention own, 1 thread per rank"; begins with the libraries. A model in
+// bf16 says so first.
 std::string text_of(const Arithmetic& arithmetic);
 
 // Collective. Throws UserError (10) on all ranks, naming the first one whose libraries differ from

@@ -65,6 +65,9 @@ struct TrainOptions {
   ScheduleKind schedule = ScheduleKind::kOneFOneB;
   bool recompute = false;
   model::AttentionKind attention = model::AttentionKind::kOwn;
+  // Of parameters, hidden states and their gradients. kBF16: the optimizer updates an fp32 master,
+  // and gradients of parameters are fp32.
+  core::DType element = core::DType::kF32;
   BatchTriad batch;
   // optimization
   OptimizerOptions optimizer;

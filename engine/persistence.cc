@@ -25,6 +25,16 @@ void fill_random(const TrainOptions& options, const RunModel& run, RankState& st
   }
 }
 
+// Parameters follow from the masters that were filled, on every rank that reads them.
+void publish_masters(RankState& state) {
+  if (!state.layout.has_master()) return;
+  for (int group = 0; group < state.layout.count(); ++group) {
+    if (state.layout.at(group).alias >= 0) continue;
+    state.optimizer.round_master(group, state.params);
+    if (state.layout.plan.publishes()) state.params.publish(group).wait();
+  }
+}
+
 void fill_from_folder(const RunModel& run, RankState& state) {
   const checkpoint::HfFolder folder(run.weights_from);
   for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
@@ -63,6 +73,7 @@ void fill_state(const TrainOptions& options, const RunModel& run, RankState& sta
   } else {
     fill_from_folder(run, state);
   }
+  publish_masters(state);
   state.world.barrier().wait();  // others read what this rank has filled
 }
 
@@ -77,6 +88,7 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, const Run
       checkpoint::load_checkpoint(*found, checkpoint_files(run.model, options.optimizer),
                                   checkpoint_slices(state, options.optimizer, Part::kKept),
                                   state.world);
+      publish_masters(state);
       state.world.barrier().wait();  // others read what this rank has loaded
     } catch (const checkpoint::DamagedCheckpoint& damage) {  // on all ranks alike
       if (options.resume == checkpoint::Resume::kPath) throw;

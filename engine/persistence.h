@@ -9,7 +9,7 @@
 
 namespace fm::engine {
 
-// Random values by (seed, name), or the tensors of a Hugging Face folder. Every rank for itself.
+// Collective. Random values by (seed, name), or the tensors of a Hugging Face folder.
 void fill_state(const TrainOptions& options, const RunModel& run, RankState& state);
 
 // Collective. Fills the state from the checkpoint that --resume asks for and returns where it

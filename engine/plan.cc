@@ -154,10 +154,11 @@ std::string plan_text(const TrainOptions& options, const WorldShape& world) {
   std::snprintf(bubble, sizeof(bubble), "%.4f", simulate_plan(plan).bubble());
   std::string out = core::concat(
       "plan for ", world.ranks, " ranks: pipe ", plan.mesh.pipe, " x data ", plan.mesh.data,
-      " x model ", plan.mesh.model, ", ZeRO stage ", options.zero_stage, "\n", "batch ",
-      plan.batch.train_batch, " = micro ", plan.batch.micro_batch, " x accumulation ",
-      plan.batch.accumulation, " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
-      " tokens per step\noptimizer ", optimizer_text(options), "\n");
+      " x model ", plan.mesh.model, ", ZeRO stage ", options.zero_stage, ", ",
+      precision_text(options), "\n", "batch ", plan.batch.train_batch, " = micro ",
+      plan.batch.micro_batch, " x accumulation ", plan.batch.accumulation, " x data ranks ",
+      plan.mesh.data, "; ", plan.tokens_per_step(), " tokens per step\noptimizer ",
+      optimizer_text(options), "\n");
   for (const std::string& note : notes_of(options, run.config)) out += "note: " + note + "\n";
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
     out +=
@@ -180,6 +181,7 @@ std::string plan_json(const TrainOptions& options, const WorldShape& world) {
                    {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
                    {"gradient_accumulation_steps", plan.batch.accumulation}};
   json["zero_stage"] = options.zero_stage;
+  json["precision"] = core::name_of(options.element);
   json["optimizer"] = optimizer_text(options);
   json["notes"] = notes_of(options, run.config);
   json["tokens_per_step"] = plan.tokens_per_step();

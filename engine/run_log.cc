@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "kernels/gemm.h"
 #include "optim/describe.h"
 
 namespace fm::engine {
@@ -91,12 +92,21 @@ std::string optimizer_text(const TrainOptions& options) {
   return optim::describe(options.optimizer, options.scheduler, options.gradient_clipping);
 }
 
+std::string precision_text(const TrainOptions& options) {
+  return options.element == core::DType::kBF16 ? "bf16 compute (fp32 master weights and gradients)"
+                                               : "fp32";
+}
+
 std::vector<std::string> notes_of(const TrainOptions& options, const model::LlamaConfig& config) {
   std::vector<std::string> notes = options.notes;
   if (options.max_seq_len > config.max_positions) {
     notes.push_back(core::concat("--max_seq_len ", options.max_seq_len,
                                  " is beyond the model's max_position_embeddings ",
                                  config.max_positions));
+  }
+  if (options.element == core::DType::kBF16 && !kernels::bf16_is_fast()) {
+    notes.push_back(
+        "bf16 is slow here: this CPU has neither AMX nor AVX512_BF16; --precision fp32 is faster");
   }
   return notes;
 }
@@ -130,7 +140,9 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
       core::concat("  batch      ", plan.batch.train_batch, " samples = ", plan.batch.micro_batch,
                    " per micro-batch x ", plan.batch.accumulation, " accumulation x ",
                    plan.mesh.data, " data ranks; ", plan.tokens_per_step(), " tokens per step\n");
-  out += "  optimizer  " + optimizer_text(options) + "\n";
+  out += "  precision  " + precision_text(options);
+  if (options.element == core::DType::kBF16) out += ", products: " + kernels::bf16_gemm_library();
+  out += "\n  optimizer  " + optimizer_text(options) + "\n";
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     const pipeline::MemoryForecast memory = plan.memory(rank);
     out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",

@@ -43,6 +43,8 @@ std::string json_of(const StepLine& line);
 
 // "AdamW (decoupled decay), lr 0.0003, ..."
 std::string optimizer_text(const TrainOptions& options);
+// "fp32", or "bf16 compute (fp32 master weights and gradients)"
+std::string precision_text(const TrainOptions& options);
 // The options' notes, and those that only options and model together give.
 std::vector<std::string> notes_of(const TrainOptions& options, const model::LlamaConfig& config);
 

@@ -29,6 +29,10 @@ RunModel open_run_model(const TrainOptions& options) {
                 "exactly one of --init_ckpt DIR (a Hugging Face folder) and --model_config FILE (a "
                 "config.json, random weights) is required (init_ckpt=\"",
                 options.init_ckpt, "\", model_config=\"", options.model_config, "\")");
+  const bool bf16 = options.element == core::DType::kBF16;
+  FM_USER_CHECK(!bf16 || options.attention == model::AttentionKind::kOwn,
+                "--attention torch computes in fp32 only; leave it out for bf16, or pass "
+                "--precision fp32 (attention=torch, precision=bf16)");
   RunModel run;
   const bool folder = !options.init_ckpt.empty();
   const auto config = folder ? std::filesystem::path(options.init_ckpt) / "config.json"
@@ -36,7 +40,7 @@ RunModel open_run_model(const TrainOptions& options) {
   run.config = model::read_llama_config(config);
   if (folder && !options.pretrain) run.weights_from = options.init_ckpt;
   check_tokenizer(options, run);
-  run.model = model::make_llama(run.config, options.no_decay, options.attention);
+  run.model = model::make_llama(run.config, options.no_decay, options.attention, options.element);
   return run;
 }
 

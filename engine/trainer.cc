@@ -106,7 +106,8 @@ class Trainer {
   }
 
   void restore() {
-    const Arithmetic arithmetic = context_.arithmetic.value_or(arithmetic_here(options_.attention));
+    const Arithmetic arithmetic =
+        context_.arithmetic.value_or(arithmetic_here(options_.attention, options_.element));
     const std::string uneven = check_same_arithmetic(arithmetic, state_.world);
     if (!uneven.empty()) log_.warn(uneven);
     const RunIdentity now = identity(arithmetic);

@@ -1,5 +1,7 @@
 #include "model/attention.h"
 
+#include "core/bf16.h"
+#include "core/check.h"
 #include "core/trace_recorder.h"
 #include "kernels/amx.h"
 #include "kernels/gemm.h"
@@ -34,7 +36,10 @@ void attention_forward(const AttentionShape& shape, const AttentionForward<T>& a
   switch (shape.kind) {
     case AttentionKind::kOwn: return own_attention_forward(shape, at, scratch);
     case AttentionKind::kTorch:
-      return torch_attention().forward(shape, at, kernels::kernel_threads());
+      if constexpr (std::is_same_v<T, float>) {
+        return torch_attention().forward(shape, at, kernels::kernel_threads());
+      }
+      FM_CHECK(false, "LibTorch's attention computes fp32 here");
   }
 }
 
@@ -45,7 +50,10 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward<T>&
   switch (shape.kind) {
     case AttentionKind::kOwn: return own_attention_backward(shape, at, scratch);
     case AttentionKind::kTorch:
-      return torch_attention().backward(shape, at, kernels::kernel_threads());
+      if constexpr (std::is_same_v<T, float>) {
+        return torch_attention().backward(shape, at, kernels::kernel_threads());
+      }
+      FM_CHECK(false, "LibTorch's attention computes fp32 here");
   }
 }
 
@@ -63,6 +71,11 @@ template void attention_forward<float>(const AttentionShape&, const AttentionFor
 template void attention_backward<float>(const AttentionShape&, const AttentionBackward<float>&,
                                         core::Arena&);
 template AttentionScratch attention_scratch<float>(const AttentionShape&);
+template void attention_forward<core::Bf16>(const AttentionShape&,
+                                            const AttentionForward<core::Bf16>&, core::Arena&);
+template void attention_backward<core::Bf16>(const AttentionShape&,
+                                             const AttentionBackward<core::Bf16>&, core::Arena&);
+template AttentionScratch attention_scratch<core::Bf16>(const AttentionShape&);
 
 std::string attention_library(AttentionKind kind) {
   switch (kind) {

@@ -3,8 +3,10 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/attention.h"
+#include "kernels/cast.h"
 #include "kernels/gemm.h"
 #include "model/attention_kinds.h"
 
@@ -39,6 +41,57 @@ Place place_of(const AttentionShape& shape, std::int64_t index) {
   return {.q = row * group.seq_len * group.q_stride + head * group.heads * group.head_dim,
           .k = row * group.seq_len * group.k_stride + head * group.head_dim,
           .logsumexp = index * group.heads * group.seq_len};
+}
+
+// Arrays of one group in fp32, heads side by side, in work space. Attention computes in fp32.
+class GroupCopies {
+ public:
+  GroupCopies(const kernels::HeadGroup& stored, float* memory)
+      : stored_(stored), packed_(stored), free_(memory) {
+    packed_.q_stride = stored.heads * stored.head_dim;
+    packed_.k_stride = stored.head_dim;
+  }
+  // Elements of so many arrays like q and like k.
+  static std::int64_t elements(const kernels::HeadGroup& stored, int queries, int keys) {
+    const GroupCopies sizes(stored, nullptr);
+    return queries * rounded(sizes.rows_q()) + keys * rounded(sizes.rows_k());
+  }
+
+  const kernels::HeadGroup& group() const { return packed_; }
+  float* q() { return take(rows_q()); }
+  float* k() { return take(rows_k()); }
+  const float* q(const core::Bf16* from) { return copy(rows_q(), from, stored_.q_stride); }
+  const float* k(const core::Bf16* from) { return copy(rows_k(), from, stored_.k_stride); }
+  float* rest() { return free_; }
+  void store_q(const float* from, core::Bf16* to) const {
+    kernels::cast_rows(rows_q(), from, packed_.q_stride, to, stored_.q_stride);
+  }
+  void store_k(const float* from, core::Bf16* to) const {
+    kernels::cast_rows(rows_k(), from, packed_.k_stride, to, stored_.k_stride);
+  }
+
+ private:
+  static std::int64_t rounded(kernels::RowShape rows) {
+    return core::Arena::aligned<float>(rows.rows * rows.width) / core::size_of(core::DType::kF32);
+  }
+  kernels::RowShape rows_q() const { return {packed_.seq_len, packed_.q_stride}; }
+  kernels::RowShape rows_k() const { return {packed_.seq_len, packed_.k_stride}; }
+  float* take(kernels::RowShape rows) { return std::exchange(free_, free_ + rounded(rows)); }
+  const float* copy(kernels::RowShape rows, const core::Bf16* from, std::int64_t stride) {
+    float* const to = take(rows);
+    kernels::cast_rows(rows, from, stride, to, rows.width);
+    return to;
+  }
+
+  kernels::HeadGroup stored_, packed_;
+  float* free_;
+};
+
+std::int64_t bf16_forward_each(const kernels::HeadGroup& group) {
+  return GroupCopies::elements(group, 2, 2) + kernels::attention_forward_scratch(group);
+}
+std::int64_t bf16_backward_each(const kernels::HeadGroup& group) {
+  return GroupCopies::elements(group, 4, 4) + kernels::attention_backward_scratch(group);
 }
 
 // run(index of the group, memory of `each` elements), on all workers.
@@ -107,6 +160,69 @@ void own_attention_backward<float>(const AttentionShape& shape, const AttentionB
                                                  .dv = at.dv + place.k},
                                                 memory);
                   });
+}
+
+template <>
+AttentionScratch own_attention_scratch<core::Bf16>(const AttentionShape& shape) {
+  const kernels::HeadGroup group = group_of(shape);
+  const std::int64_t workers = workers_of(shape);
+  return {.forward = core::Arena::aligned<float>(bf16_forward_each(group)) * workers,
+          .backward = core::Arena::aligned<float>(bf16_backward_each(group)) * workers};
+}
+
+template <>
+void own_attention_forward<core::Bf16>(const AttentionShape& shape,
+                                       const AttentionForward<core::Bf16>& at,
+                                       core::Arena& scratch) {
+  const kernels::HeadGroup group = group_of(shape);
+  const auto run = [&](std::int64_t index, float* memory) {
+    const Place place = place_of(shape, index);
+    GroupCopies copies(group, memory);
+    const float* const q = copies.q(at.q + place.q);
+    const float* const k = copies.k(at.k + place.k);
+    const float* const v = copies.k(at.v + place.k);
+    float* const out = copies.q();
+    kernels::attention_forward(
+        copies.group(),
+        {.q = q, .k = k, .v = v, .out = out, .logsumexp = at.logsumexp + place.logsumexp},
+        copies.rest());
+    copies.store_q(out, at.out + place.q);
+  };
+  for_every_group(shape, bf16_forward_each(group), scratch, run);
+}
+
+template <>
+void own_attention_backward<core::Bf16>(const AttentionShape& shape,
+                                        const AttentionBackward<core::Bf16>& at,
+                                        core::Arena& scratch) {
+  const kernels::HeadGroup group = group_of(shape);
+  const auto run = [&](std::int64_t index, float* memory) {
+    const Place place = place_of(shape, index);
+    GroupCopies copies(group, memory);
+    const float* const q = copies.q(at.q + place.q);
+    const float* const k = copies.k(at.k + place.k);
+    const float* const v = copies.k(at.v + place.k);
+    const float* const out = copies.q(at.out + place.q);
+    const float* const dout = copies.q(at.dout + place.q);
+    float* const dq = copies.q();
+    float* const dk = copies.k();
+    float* const dv = copies.k();
+    kernels::attention_backward(copies.group(),
+                                {.q = q,
+                                 .k = k,
+                                 .v = v,
+                                 .out = out,
+                                 .logsumexp = at.logsumexp + place.logsumexp,
+                                 .dout = dout,
+                                 .dq = dq,
+                                 .dk = dk,
+                                 .dv = dv},
+                                copies.rest());
+    copies.store_q(dq, at.dq + place.q);
+    copies.store_k(dk, at.dk + place.k);
+    copies.store_k(dv, at.dv + place.k);
+  };
+  for_every_group(shape, bf16_backward_each(group), scratch, run);
 }
 
 }  // namespace fm::model

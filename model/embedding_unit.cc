@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/bf16.h"
 #include "core/check.h"
 #include "kernels/embedding.h"
 
@@ -59,5 +60,6 @@ void EmbeddingUnit<T>::backward_weight(const Weights&, const UnitInput& input, c
 }
 
 template class EmbeddingUnit<float>;
+template class EmbeddingUnit<core::Bf16>;
 
 }  // namespace fm::model

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/bf16.h"
+#include "core/check.h"
 #include "core/philox.h"
 #include "kernels/normals.h"
 #include "model/embedding_unit.h"
@@ -28,21 +30,32 @@ float exact_normal(const kernels::NormalStream& stream, std::int64_t element) {
   return static_cast<float>(turned * stream.scale);
 }
 
-}  // namespace
-
-Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay,
+template <class T>
+Model make_units(const LlamaConfig& config, const core::NoDecay& no_decay,
                  AttentionKind attention) {
   Model model;
   const auto rope = std::make_shared<RopeTables>(config.rope, config.head_dim);
-  model.units.push_back(std::make_unique<EmbeddingUnit<float>>(config, no_decay));
+  model.units.push_back(std::make_unique<EmbeddingUnit<T>>(config, no_decay));
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
     model.units.push_back(
-        std::make_unique<LlamaBlock<float>>(config, layer, no_decay, rope, attention));
+        std::make_unique<LlamaBlock<T>>(config, layer, no_decay, rope, attention));
   }
-  model.head = std::make_unique<LlamaHead<float>>(config, no_decay, model.units[0]->params());
+  model.head = std::make_unique<LlamaHead<T>>(config, no_decay, model.units[0]->params());
+  return model;
+}
+
+}  // namespace
+
+Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay, AttentionKind attention,
+                 core::DType element) {
+  FM_CHECK(element == core::DType::kF32 || element == core::DType::kBF16, "no units of ",
+           core::name_of(element));
+  Model model = element == core::DType::kBF16 ? make_units<core::Bf16>(config, no_decay, attention)
+                                              : make_units<float>(config, no_decay, attention);
   model.hidden = config.hidden;
   model.vocab = config.vocab;
   model.tied = config.tied;
+  model.element = element;
   return model;
 }
 

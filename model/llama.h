@@ -41,8 +41,10 @@ struct LlamaConfig {
 // code 10 with the key and what is supported, 11 when the file is missing or not a JSON object.
 LlamaConfig read_llama_config(const std::filesystem::path& config_json);
 
+// element: kF32 or kBF16. In bf16 attention must be kOwn.
 Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay,
-                 AttentionKind attention = AttentionKind::kOwn);
+                 AttentionKind attention = AttentionKind::kOwn,
+                 core::DType element = core::DType::kF32);
 
 // Initial values of elements [first, first + out.size()) of one parameter: norms are ones, the
 // rest normal(0, initializer_range) by Philox keyed by (seed, parameter name, element). A slice

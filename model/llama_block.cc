@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/bf16.h"
 #include "core/check.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
@@ -316,5 +317,6 @@ void LlamaBlock<T>::backward_weight(const Weights& weights, const UnitInput& inp
 }
 
 template class LlamaBlock<float>;
+template class LlamaBlock<core::Bf16>;
 
 }  // namespace fm::model

@@ -1,6 +1,7 @@
 #include "model/llama_head.h"
 
 #include "core/check.h"
+#include "kernels/cast.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/rmsnorm.h"
 #include "model/write_vector.h"
@@ -34,6 +35,12 @@ struct LlamaHead<T>::Chunk {
   T* dlogits_NV;     // the gradient as products read it
 
   kernels::RowShape hidden_rows() const { return {shape.tokens, shape.in}; }
+  void round_dlogits() const {
+    if constexpr (!kIsFp32<T>) {
+      kernels::cast(shape.tokens * shape.out, logits_NV, dlogits_NV);
+    }
+  }
+
   kernels::RowShape logit_rows() const { return {shape.tokens, shape.out}; }
 };
 
@@ -129,6 +136,7 @@ double LlamaHead<T>::loss(const Weights& weights, const UnitInput& input, void* 
     forward_chunk(weights, hidden_ND, chunk);
     sum = kernels::cross_entropy(chunk.logit_rows(), chunk.logits_NV, input.labels_BT + row, scale,
                                  sum);
+    chunk.round_dlogits();
     linear_weight(chunk.shape, chunk.dlogits_NV, chunk.normed_ND, dmatrix_VD,
                   row == 0 ? beta_of(write) : Beta::kOne);
     linear_input(chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
@@ -171,5 +179,6 @@ void LlamaHead<T>::logits(const Weights& weights, const void* hidden_D, float* l
 }
 
 template class LlamaHead<float>;
+template class LlamaHead<core::Bf16>;
 
 }  // namespace fm::model

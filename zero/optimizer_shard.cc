@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/check.h"
+#include "kernels/cast.h"
+
 namespace fm::zero {
 
 using core::Elements;
@@ -13,11 +16,19 @@ namespace {
 // the sum were made last, and may still be in the cache.
 constexpr Elements kPart(64 * 1024);
 
+// Part of the master becomes the same part of the parameters.
+void round(void* params, const float* master, Elements first, Elements count) {
+  kernels::cast(count.count(), master + first.count(),
+                static_cast<core::Bf16*>(params) + first.count());
+}
+
 }  // namespace
 
 OptimizerShard::OptimizerShard(const GroupLayout& layout, core::Ledger& ledger,
                                const optim::OptimizerOptions& options)
     : layout_(layout), options_(options), moments_(optim::moments_of(options)) {
+  FM_CHECK(layout.element == core::DType::kF32 || layout.element == core::DType::kBF16,
+           "no parameters of ", core::name_of(layout.element));
   for (int group = 0; group < layout.count(); ++group) {
     const bool own = layout.at(group).alias < 0;
     const Elements kept = own ? layout.kept(group, layout.plan.optimizer) : Elements(0);
@@ -43,6 +54,12 @@ float* OptimizerShard::master(int group) {
   return masters_.empty() ? nullptr : masters_[static_cast<std::size_t>(group)].f32();
 }
 
+void OptimizerShard::round_master(int group, ParamStore& params) {
+  const bool all = layout_.plan.optimizer == Home::kEveryRank;
+  void* const values = all ? params.kept(group) : params.slice(group);
+  round(values, master(group), Elements(0), layout_.kept(group, layout_.plan.optimizer));
+}
+
 void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, ParamStore& params,
                             GradStore& grads) {
   if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
@@ -60,6 +77,7 @@ void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, Para
       optim::UpdateSlice slice{param + at, grad + at, {nullptr, nullptr}, until - from, decay};
       for (int index = 0; index < moments_; ++index) slice.moment[index] = kept(group, index) + at;
       optim::update(options_, scalars, slice);
+      if (layout_.has_master()) round(values, param, from - first, until - from);
       until = from;
     }
   };

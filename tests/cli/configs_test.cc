@@ -25,7 +25,7 @@ TEST(Configs, EveryFileIsReadAndMapped) {
   for (const auto& entry : std::filesystem::directory_iterator(FM_CONFIGS)) {
     if (!entry.is_regular_file()) continue;
     const std::string name = entry.path().filename().string();
-    const engine::TrainOptions options = read(name, PrecisionFlag::kForcedFp32);
+    const engine::TrainOptions options = read(name);
     EXPECT_GT(engine::resolve_batch(options.batch, 2).train_batch, 0) << name;
     const std::string notes = core::join(options.notes, "\n");
     EXPECT_EQ(notes.find("unknown"), std::string::npos) << name << ": " << notes;
@@ -56,11 +56,10 @@ TEST(Configs, PipelineFillsWithEightMicroBatches) {
 }
 
 // FMEngine's own file asks for bf16.
-TEST(Configs, LlamaRunsWhenFp32IsAskedForByName) {
-  const std::string said = refusal_of([] { read("llama.json"); });
-  EXPECT_TRUE(holds(said, "bf16.enabled = true"));
-  EXPECT_TRUE(holds(said, "--precision fp32"));
-  const engine::TrainOptions options = read("llama.json", PrecisionFlag::kForcedFp32);
+TEST(Configs, LlamaIsReadAsItIs) {
+  EXPECT_EQ(read("llama.json", PrecisionFlag::kForcedFp32).element, core::DType::kF32);
+  const engine::TrainOptions options = read("llama.json");
+  EXPECT_EQ(options.element, core::DType::kBF16);
   EXPECT_EQ(options.zero_stage, 0);
   EXPECT_EQ(engine::resolve_batch(options.batch, 2).accumulation, 2);
   EXPECT_EQ(options.optimizer.beta1, 0.9);

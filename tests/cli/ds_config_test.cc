@@ -102,12 +102,12 @@ TEST(DsConfig, AnUnknownKeyElsewhereIsNotedWithTheNearest) {
 
 TEST(DsConfig, PrecisionAndOffloadAreRefusedInOneMessage) {
   const std::string said = refusal(R"({
-    "bf16": {"enabled": true},
+    "amp": {"enabled": true},
     "fp16": {"enabled": true},
     "zero_optimization": {"stage": 3,
       "offload_optimizer": {"device": "cpu"},
       "offload_param": {"device": "nvme", "nvme_path": "/x"}}})");
-  EXPECT_TRUE(holds(said, "bf16.enabled = true (line 2), fp16.enabled = true (line 3)"));
+  EXPECT_TRUE(holds(said, "amp (line 2), fp16.enabled = true (line 3)"));
   EXPECT_TRUE(holds(said, "--precision fp32"));
   EXPECT_TRUE(holds(said, "zero_optimization.offload_optimizer.device = \"cpu\" (line 5)"));
   EXPECT_TRUE(holds(said, "zero_optimization.offload_param.device = \"nvme\" (line 6)"));
@@ -118,12 +118,42 @@ TEST(DsConfig, PrecisionFp32OverridesByName) {
   const std::string json =
       "{bf16: {enabled: true},\nprecision: \"bfloat16\",\n"
       "data_types: {grad_accum_dtype: \"bf16\"}}";
-  EXPECT_TRUE(holds(refusal(json), "only fp32 is there today"));
+  EXPECT_TRUE(holds(refusal(json), "data_types.grad_accum_dtype = \"bf16\" (line 3): master "));
+  EXPECT_EQ(read(json, PrecisionFlag::kForcedFp32).element, core::DType::kF32);
   EXPECT_TRUE(holds(notes(json, PrecisionFlag::kForcedFp32),
                     "--precision fp32 overrides bf16.enabled = true (line 1)"));
   const std::string offload =
       "{zero_optimization: {stage: 0, offload_optimizer: {device: \"cpu\"}}}";
   EXPECT_TRUE(holds(refusal(offload, PrecisionFlag::kForcedFp32), "offload"));
+}
+
+TEST(DsConfig, Bf16IsTheElementTypeUnderBothNamesOfItsBlock) {
+  EXPECT_EQ(read("{}").element, core::DType::kF32);
+  EXPECT_EQ(read("{bf16: {enabled: false}}").element, core::DType::kF32);
+  EXPECT_EQ(read("{bf16: {enabled: \"auto\"}}").element, core::DType::kF32);
+  EXPECT_EQ(read("{bfloat16: {enabled: true}}").element, core::DType::kBF16);
+  const auto options = read(R"({"bf16": {"enabled": true}, "precision": "bfloat16",
+    "data_types": {"param_dtype": "BF16", "grad_accum_dtype": "fp32"},
+    "optimizer": {"type": "AdamW"}, "communication_data_type": "fp32"})");
+  EXPECT_EQ(options.element, core::DType::kBF16);
+  EXPECT_TRUE(options.notes.empty()) << core::join(options.notes, "\n");
+}
+
+TEST(DsConfig, WhatDisagreesAboutTheElementTypeIsRefused) {
+  EXPECT_TRUE(holds(refusal("{precision: \"bfloat16\"}"),
+                    "precision = \"bfloat16\" (line 1): must agree with \"bf16\": {\"enabled\": "
+                    "false}, --precision fp32 overrides it by name"));
+  EXPECT_TRUE(
+      holds(refusal("{bf16: {enabled: true},\nprecision: \"fp32\"}"),
+            "precision = \"fp32\" (line 2): must agree with \"bf16\": {\"enabled\": true}"));
+  EXPECT_TRUE(holds(refusal("{precision: \"int8\"}"), "precision = \"int8\" (line 1)"));
+  EXPECT_TRUE(holds(refusal("{data_types: {param_dtype: \"half\"}}"),
+                    "data_types.param_dtype = \"half\" (line 1): conflicts with the enabled "
+                    "precision mode, fp32"));
+  EXPECT_TRUE(holds(refusal("{bf16: {enabled: true}, data_types: {param_dtype: \"fp32\"}}"),
+                    "conflicts with the enabled precision mode, bf16"));
+  EXPECT_TRUE(holds(refusal("{bf16: {enabled: true}, fp16: {enabled: true}}"),
+                    "bfloat16 and fp16 modes cannot be simultaneously enabled"));
 }
 
 TEST(DsConfig, WhatIsSwitchedOffIsAccepted) {

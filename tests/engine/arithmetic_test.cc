@@ -40,9 +40,10 @@ TEST(ArithmeticOfRanks, OtherThreadsAreSaid) {
 }
 
 TEST(ArithmeticOfRanks, ThisProcessNamesBothLibrariesAndItsThreads) {
-  const std::string torch = text_of(arithmetic_here(model::AttentionKind::kTorch));
+  const std::string torch =
+      text_of(arithmetic_here(model::AttentionKind::kTorch, core::DType::kF32));
   EXPECT_TRUE(torch.starts_with(kernels::gemm_library() + ", attention LibTorch 2.")) << torch;
-  const std::string text = text_of(arithmetic_here(model::AttentionKind::kOwn));
+  const std::string text = text_of(arithmetic_here(model::AttentionKind::kOwn, core::DType::kF32));
   EXPECT_TRUE(text.starts_with(kernels::gemm_library() + ", attention own" +
                                (kernels::amx_chosen() ? " (AMX), " : ", ")))
       << text;
