@@ -27,6 +27,9 @@ constexpr DType kTypeOf<double> = DType::kF64;
 template <>
 constexpr DType kTypeOf<std::int64_t> = DType::kI64;
 
+template <>
+constexpr DType kTypeOf<std::uint16_t> = DType::kBF16;  // two bytes that are moved and never added
+
 template <class T>
 Span span_over(std::vector<T>& values) {
   return {values.data(), Elements(static_cast<std::int64_t>(values.size())), kTypeOf<T>};
@@ -90,20 +93,21 @@ std::vector<T> part(const std::vector<T>& whole, int index, int parts) {
   return {whole.begin() + index * size, whole.begin() + (index + 1) * size};
 }
 
+template <class T>
 void all_gather_shows_every_address(Communicator& world, std::int64_t count) {
-  auto own = address_data<float>(world.rank(), count);
-  std::vector<float> wanted;
+  auto own = address_data<T>(world.rank(), count);
+  std::vector<T> wanted;
   for (int rank = 0; rank < world.size(); ++rank) {
-    const auto row = address_data<float>(rank, count);
+    const auto row = address_data<T>(rank, count);
     wanted.insert(wanted.end(), row.begin(), row.end());
   }
-  std::vector<float> all(wanted.size(), -1.0F);
+  std::vector<T> all(wanted.size(), static_cast<T>(-1));
   world.all_gather(span_over(own), span_over(all)).wait();
   expect_equal(world, "all_gather", all, wanted);
 
-  std::vector<float> in_place(wanted.size(), -1.0F);
-  const Span place{in_place.data() + world.rank() * count, Elements(count), DType::kF32};
-  if (count > 0) std::memcpy(place.data, own.data(), own.size() * sizeof(float));
+  std::vector<T> in_place(wanted.size(), static_cast<T>(-1));
+  const Span place{in_place.data() + world.rank() * count, Elements(count), kTypeOf<T>};
+  if (count > 0) std::memcpy(place.data, own.data(), own.size() * sizeof(T));
   world.all_gather(place, span_over(in_place)).wait();
   expect_equal(world, "all_gather in place", in_place, wanted);
 }
@@ -177,10 +181,11 @@ void broadcast_repeats_every_root(Communicator& world, std::int64_t count) {
 }
 
 // Everyone posts large sends to everyone first, then receives, and waits for the sends first.
+template <class T>
 void large_sends_first_do_not_deadlock(Communicator& world, std::int64_t count) {
-  auto own = address_data<float>(world.rank(), count);
-  std::vector<std::vector<float>> received(static_cast<std::size_t>(world.size()),
-                                           std::vector<float>(own.size()));
+  auto own = address_data<T>(world.rank(), count);
+  std::vector<std::vector<T>> received(static_cast<std::size_t>(world.size()),
+                                       std::vector<T>(own.size()));
   std::vector<Pending> pending;
   for (int peer = 0; peer < world.size(); ++peer) {
     if (peer != world.rank()) pending.push_back(world.send(span_over(own), peer));
@@ -193,7 +198,7 @@ void large_sends_first_do_not_deadlock(Communicator& world, std::int64_t count) 
   for (int peer = 0; peer < world.size(); ++peer) {
     if (peer == world.rank()) continue;
     expect_equal(world, core::concat("receive from ", peer),
-                 received[static_cast<std::size_t>(peer)], address_data<float>(peer, count));
+                 received[static_cast<std::size_t>(peer)], address_data<T>(peer, count));
   }
 }
 
@@ -340,7 +345,8 @@ void barrier_waits_for_the_last(Communicator& world) {
 
 void run_collective_cases(Communicator& world) {
   for (const std::int64_t count : {0, 1, 7, 1024, 40'000}) {
-    all_gather_shows_every_address(world, count);
+    all_gather_shows_every_address<float>(world, count);
+    all_gather_shows_every_address<std::uint16_t>(world, count);
     all_to_all_transposes(world, count);
     broadcast_repeats_every_root(world, count);
     reduce_scatter_is_the_tree<float>(world, count);
@@ -359,7 +365,8 @@ void run_collective_cases(Communicator& world) {
   for (const std::int64_t count : {1, 1024, 5000, 12'000}) {
     own_memory_gives_the_same(world, count);
   }
-  large_sends_first_do_not_deadlock(world, 1'000'000);
+  large_sends_first_do_not_deadlock<float>(world, 1'000'000);
+  large_sends_first_do_not_deadlock<std::uint16_t>(world, 1'000'000);
   messages_match_in_posting_order(world);
   waiting_order_is_free(world);
   split_groups_speak_apart(world);

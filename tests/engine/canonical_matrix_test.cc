@@ -13,9 +13,10 @@ constexpr int kSteps = 5;
 
 enum class Pipe : std::uint8_t { kNone, kOneFOneB, kGPipe };
 
-TrainOptions canonical_options(bool tied) {
+TrainOptions canonical_options(bool tied, core::DType element = core::DType::kF32) {
   TrainOptions options = small_options(testing::TempDir() + "/fm_canonical", tied);
   options.sum_order = core::SumOrder::kCanonical;
+  options.element = element;
   return options;
 }
 
@@ -24,13 +25,17 @@ const RunTrace& reference(bool tied) {
   static const RunTrace tied_run = run_small(canonical_options(true), 1, kSteps);
   return tied ? tied_run : untied_run;
 }
+const RunTrace& reference_in_bf16() {
+  static const RunTrace run = run_small(canonical_options(true, core::DType::kBF16), 1, kSteps);
+  return run;
+}
 
 using Cell = std::tuple<int, int, Pipe, bool, bool>;  // zero, dp, pipe, recompute, tied
 class CanonicalMatrix : public testing::TestWithParam<Cell> {};
+class CanonicalMatrixInBf16 : public testing::TestWithParam<Cell> {};
 
-TEST_P(CanonicalMatrix, EqualsOneRankBitForBit) {
-  const auto [zero_stage, dp_size, pipe, recompute, tied] = GetParam();
-  TrainOptions options = canonical_options(tied);
+void expect_equal(const Cell& cell, TrainOptions options, const RunTrace& expected) {
+  const auto [zero_stage, dp_size, pipe, recompute, tied] = cell;
   options.zero_stage = zero_stage;
   options.recompute = recompute;
   options.pipe_parallel_size = pipe == Pipe::kNone ? 1 : 2;
@@ -41,8 +46,17 @@ TEST_P(CanonicalMatrix, EqualsOneRankBitForBit) {
     options.shared_memory = shared_memory;
     const RunTrace trace = run_small(options, dp_size, kSteps);
     ASSERT_EQ(trace.losses.size(), static_cast<std::size_t>(kSteps));
-    EXPECT_EQ(first_difference(reference(tied), trace), "");
+    EXPECT_EQ(first_difference(expected, trace), "");
   }
+}
+
+TEST_P(CanonicalMatrix, EqualsOneRankBitForBit) {
+  const bool tied = std::get<4>(GetParam());
+  expect_equal(GetParam(), canonical_options(tied), reference(tied));
+}
+
+TEST_P(CanonicalMatrixInBf16, EqualsOneRankBitForBit) {
+  expect_equal(GetParam(), canonical_options(true, core::DType::kBF16), reference_in_bf16());
 }
 
 std::string name_of_cell(const testing::TestParamInfo<Cell>& info) {
@@ -58,6 +72,12 @@ INSTANTIATE_TEST_SUITE_P(All, CanonicalMatrix,
                                           testing::Values(Pipe::kNone, Pipe::kOneFOneB,
                                                           Pipe::kGPipe),
                                           testing::Bool(), testing::Bool()),
+                         name_of_cell);
+
+INSTANTIATE_TEST_SUITE_P(All, CanonicalMatrixInBf16,
+                         testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(1, 4),
+                                          testing::Values(Pipe::kNone, Pipe::kOneFOneB),
+                                          testing::Values(false), testing::Values(true)),
                          name_of_cell);
 
 TEST(CanonicalMatrix, TheReferenceLearnsAndClips) {

@@ -26,6 +26,7 @@ struct Layout {
   core::SumOrder order = core::SumOrder::kFast;
   bool tied = false;
   comm::Between between = comm::Between::kMessages;
+  core::DType element = core::DType::kF32;
 };
 
 // Builds the state on every rank, checks each account against the plan; returns world rank 0's.
@@ -34,6 +35,7 @@ Owned owned_by(const Layout& layout) {
   options.zero_stage = layout.zero_stage;
   options.pipe_parallel_size = layout.pipe;
   options.sum_order = layout.order;
+  options.element = layout.element;
   Owned out;
   std::mutex mutex;
   const auto build = [&](comm::Communicator& world) {
@@ -63,8 +65,11 @@ TEST(Memory, EveryAccountIsWhatThePlanPredicts) {
         for (const auto order : {core::SumOrder::kFast, core::SumOrder::kCanonical}) {
           SCOPED_TRACE(testing::Message() << "tied " << tied << " pipe " << pipe << " ZeRO "
                                           << zero_stage << " order " << static_cast<int>(order));
-          owned_by({zero_stage, 2, pipe, order, tied});
-          owned_by({zero_stage, 2, pipe, order, tied, comm::Between::kSharedMemory});
+          for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
+            const auto shared = comm::Between::kSharedMemory;
+            owned_by({zero_stage, 2, pipe, order, tied, comm::Between::kMessages, element});
+            owned_by({zero_stage, 2, pipe, order, tied, shared, element});
+          }
         }
       }
     }
@@ -97,6 +102,23 @@ TEST(Memory, OwnedStateFallsByStageAsTheZeroPaperSays) {
       EXPECT_EQ(owned.grads, expected[zero_stage][1]) << zero_stage << " dp " << dp_size;
       EXPECT_EQ(owned.optimizer, expected[zero_stage][2]) << zero_stage << " dp " << dp_size;
     }
+  }
+}
+
+// 2 bytes of parameters, 4 of gradients, 12 of the optimizer's: a master and two moments.
+TEST(Memory, InBf16OwnedStateIsTheSixPlusTwelveOfThePapers) {
+  const std::int64_t whole = model_elements(2);
+  const std::int64_t share = whole / 2;
+  const std::int64_t expected[4][3] = {{2 * whole, 4 * whole, 12 * whole},
+                                       {2 * whole, 4 * whole, 12 * share},
+                                       {2 * whole, 4 * share, 12 * share},
+                                       {2 * share, 4 * share, 12 * share}};
+  for (int zero_stage = 0; zero_stage < 4; ++zero_stage) {
+    const Owned owned =
+        owned_by({.zero_stage = zero_stage, .dp_size = 2, .element = core::DType::kBF16});
+    EXPECT_EQ(owned.params, expected[zero_stage][0]) << zero_stage;
+    EXPECT_EQ(owned.grads, expected[zero_stage][1]) << zero_stage;
+    EXPECT_EQ(owned.optimizer, expected[zero_stage][2]) << zero_stage;
   }
 }
 

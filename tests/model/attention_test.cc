@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/bf16.h"
 #include "kernels/gemm.h"
 #include "tests/model/llama_twin.h"
 
@@ -115,6 +116,60 @@ TEST(Attention, EqualsAutogradInDouble) {
       Problem at(shape);
       expect_autograd(at);
     }
+  }
+}
+
+std::vector<core::Bf16> rounded(const Floats& from) {
+  std::vector<core::Bf16> to;
+  for (const float value : from) to.push_back(core::to_bf16(value));
+  return to;
+}
+Floats widened(const std::vector<core::Bf16>& from) {
+  Floats to;
+  for (const core::Bf16 value : from) to.push_back(core::to_float(value));
+  return to;
+}
+
+// The numbers of fp32 attention on the same inputs, each rounded once.
+TEST(Attention, InBf16IsTheRoundedFp32Attention) {
+  for (const AttentionShape& shape :
+       {AttentionShape{{1, 1}, 2, 1, 16}, {{2, 65}, 4, 2, 10}, {{1, 300}, 6, 2, 64}}) {
+    SCOPED_TRACE(testing::Message() << "T " << shape.batch.seq_len << " d " << shape.head_dim);
+    Problem wide(shape);
+    const auto q = rounded(wide.q);
+    const auto k = rounded(wide.k);
+    const auto v = rounded(wide.v);
+    const auto dout = rounded(wide.dout);
+    wide.q = widened(q);
+    wide.k = widened(k);
+    wide.v = widened(v);
+    wide.dout = widened(dout);
+    wide.forward();
+    auto out = rounded(wide.out);
+    const auto expected_out = widened(out);
+    std::ranges::fill(out, core::Bf16{0xFFFF});
+    Floats logsumexp(wide.logsumexp.size(), NAN);
+    const AttentionScratch sizes = attention_scratch<core::Bf16>(shape);
+    std::vector<std::byte> memory(
+        static_cast<std::size_t>(std::max(sizes.forward, sizes.backward).count()), kUnset);
+    core::Arena scratch(memory);
+    attention_forward<core::Bf16>(
+        shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()}, scratch);
+    EXPECT_EQ(widened(out), expected_out);
+    EXPECT_EQ(logsumexp, wide.logsumexp);
+
+    wide.out = widened(out);  // backward reads what was stored
+    wide.backward();
+    auto dq = rounded(Floats(q.size(), NAN));
+    auto dk = rounded(Floats(k.size(), NAN));
+    auto dv = dk;
+    attention_backward<core::Bf16>(shape,
+                                   {q.data(), k.data(), v.data(), out.data(), logsumexp.data(),
+                                    dout.data(), dq.data(), dk.data(), dv.data()},
+                                   scratch);
+    EXPECT_EQ(widened(dq), widened(rounded(wide.dq)));
+    EXPECT_EQ(widened(dk), widened(rounded(wide.dk)));
+    EXPECT_EQ(widened(dv), widened(rounded(wide.dv)));
   }
 }
 

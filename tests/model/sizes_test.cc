@@ -43,6 +43,23 @@ TEST(Sizes, BlockKeepsAndParksWhatItsFormulaSays) {
   }
 }
 
+TEST(Sizes, InBf16EverythingHalvesButWhatIsFp32) {
+  const Model model = make_llama(odd_config(), {}, AttentionKind::kOwn, core::DType::kBF16);
+  const auto near = [](core::Bytes got, std::int64_t bytes, int arrays) {
+    EXPECT_GE(got.count(), bytes);
+    EXPECT_LE(got.count(), bytes + arrays * 63);
+  };
+  const UnitSizes block = model.sizes(1, kShape);
+  near(block.input, 2 * N * D, 0);
+  // fp32: both rstd and logsumexp; the gradients of both norms.
+  near(block.kept, 4 * N * (2 + 6) + 2 * N * (2 * 96 + 2 * 32 + D + 2 * F), 10);
+  near(block.parked, 2 * N * (2 * D + 2 * F + 96 + 2 * 32) + 4 * 2 * D, 9);
+  near(model.sizes(0, kShape).parked, 2 * N * D, 0);
+  // Logits, the gradient of the normed rows, of the norm, and rstd are fp32; the logits' gradient
+  // lies beside them in bf16.
+  near(model.sizes(3, kShape).scratch, 4 * N * (V + D + 1) + 4 * D + 2 * N * (V + D), 6);
+}
+
 // Attention over 13 keys computes with 16, in arrays of d rounded to 16: forward packs keys and
 // values, queries and their sums, scores, 16 partial sums and a shift per query; backward packs
 // keys three times with two gradients, queries, dout and dq, two squares, two numbers per query and

@@ -1,9 +1,11 @@
 #include "tests/model/unit_run.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <random>
 
+#include "core/bf16.h"
 #include "core/check.h"
 
 namespace fm::model {
@@ -21,8 +23,9 @@ LlamaConfig odd_config() {
   return config;
 }
 
-UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::NoDecay& no_decay)
-    : model_(make_llama(config, no_decay)) {
+UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::NoDecay& no_decay,
+                 core::DType element)
+    : model_(make_llama(config, no_decay, AttentionKind::kOwn, element)) {
   std::mt19937 bits(11);
   std::normal_distribution<float> normal;
   const auto vocab = static_cast<std::uint32_t>(config.vocab);
@@ -37,17 +40,17 @@ UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::
     const UnitSizes sizes = model_.sizes(unit, shape);
     most_scratch = std::max(most_scratch, sizes.scratch);
     PerUnit& own = units_.emplace_back();
-    own.weights = memory(table.elements().count());
+    own.weights = bytes(core::bytes_of(table.elements(), element));
     own.gradients = memory(table.elements().count());
-    own.input = memory(shape.tokens() * config.hidden);
+    own.input = hidden();
     own.kept = bytes(sizes.kept);
     own.parked = bytes(sizes.parked);
     std::ranges::fill(own.gradients.floats(), std::numeric_limits<float>::quiet_NaN());
     for (const core::ParamEntry& entry : table.entries()) {
-      float* values = own.weights.f32() + entry.offset.count();
       const bool is_norm = entry.kind == core::ParamKind::kNorm;
       for (std::int64_t i = 0; i < entry.numel.count(); ++i) {
-        values[i] = is_norm ? 1.0F + 0.2F * normal(bits) : 0.1F * normal(bits);
+        const float value = is_norm ? 1.0F + 0.2F * normal(bits) : 0.1F * normal(bits);
+        set(own.weights.data(), entry.offset.count() + i, value);
       }
     }
   }
@@ -62,8 +65,31 @@ core::Buffer UnitRun::memory(std::int64_t elements) {
 
 core::Buffer UnitRun::bytes(core::Bytes count) { return {ledger_, core::Account::kScratch, count}; }
 
+core::Buffer UnitRun::hidden() {
+  return bytes(core::bytes_of(core::Elements(hidden_elements()), model_.element));
+}
+
+void UnitRun::set(void* array, std::int64_t at, float value) const {
+  if (model_.element == core::DType::kF32) {
+    static_cast<float*>(array)[at] = value;
+  } else {
+    static_cast<core::Bf16*>(array)[at] = core::to_bf16(value);
+  }
+}
+
+std::vector<float> UnitRun::values(const void* from, std::int64_t count) const {
+  std::vector<float> out;
+  for (std::int64_t i = 0; i < count; ++i) {
+    out.push_back(model_.element == core::DType::kF32
+                      ? static_cast<const float*>(from)[i]
+                      : core::to_float(static_cast<const core::Bf16*>(from)[i]));
+  }
+  return out;
+}
+
 Saved UnitRun::saved(int unit) {
-  return {unit == 0 ? nullptr : input_of(unit), kept(unit), parked(unit)};
+  PerUnit& own = units_[index(unit)];
+  return {unit == 0 ? nullptr : input_of(unit), own.kept.data(), own.parked.data()};
 }
 
 Weights UnitRun::weights_of(int unit) {
@@ -76,7 +102,7 @@ core::Arena UnitRun::arena(int unit) {
   return core::Arena(scratch_.span().first(static_cast<std::size_t>(announced.count())));
 }
 
-void UnitRun::forward(int unit, float* output) {
+void UnitRun::forward(int unit, void* output) {
   core::Arena scratch = arena(unit);
   model_.units[index(unit)]->forward(weights_of(unit), input_, saved(unit), scratch, output);
 }
@@ -95,12 +121,12 @@ double UnitRun::evaluate() {
   return model_.head->evaluate(weights_of(head), input_, input_of(head), scratch);
 }
 
-void UnitRun::logits(const float* hidden_D, float* logits_V) {
+void UnitRun::logits(const void* hidden_D, float* logits_V) {
   core::Arena scratch = arena(model_.head_unit());
   model_.head->logits(weights_of(model_.head_unit()), hidden_D, logits_V, scratch);
 }
 
-void UnitRun::backward_input(int unit, float* doutput, float* dinput) {
+void UnitRun::backward_input(int unit, void* doutput, void* dinput) {
   core::Arena scratch = arena(unit);
   model_.units[index(unit)]->backward_input(weights_of(unit), input_, saved(unit), scratch, doutput,
                                             dinput);
@@ -115,13 +141,13 @@ void UnitRun::backward_weight(int unit, Write write) {
 double UnitRun::forward_and_backward(double scale) {
   for (int unit = 0; unit < model_.head_unit(); ++unit) forward(unit);
   const double sum = loss(scale, Write::kAssign);
-  core::Buffer other = memory(hidden_elements());
-  float* doutput = input_of(model_.head_unit());
-  float* dinput = other.f32();
+  const core::Buffer other = hidden();
+  void* doutput = input_of(model_.head_unit());
+  void* dinput = other.data();
   for (int unit = model_.head_unit() - 1; unit >= 0; --unit) {
     backward_input(unit, doutput, unit == 0 ? nullptr : dinput);
     // W must need nothing but Saved: what it could peek at is spoilt.
-    std::fill_n(doutput, hidden_elements(), std::numeric_limits<float>::quiet_NaN());
+    std::memset(doutput, 0xFF, other.span().size());  // NaN in every type
     backward_weight(unit, Write::kAssign);
     std::swap(doutput, dinput);
   }

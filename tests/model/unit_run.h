@@ -19,7 +19,8 @@ LlamaConfig odd_config();
 //            announced, not more.
 class UnitRun {
  public:
-  UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::NoDecay& no_decay = {});
+  UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::NoDecay& no_decay = {},
+          core::DType element = core::DType::kF32);
 
   const Model& model() const { return model_; }
   const UnitInput& input() const { return input_; }
@@ -28,36 +29,39 @@ class UnitRun {
   std::int64_t tokens() const { return input_.shape.tokens(); }
   std::int64_t hidden_elements() const { return tokens() * model_.hidden; }
 
-  float* weights(int unit) { return units_[index(unit)].weights.f32(); }
+  // An array of numbers of the model's element type: one written, `count` read.
+  void set(void* array, std::int64_t at, float value) const;
+  std::vector<float> values(const void* from, std::int64_t count) const;
+  void* weights(int unit) { return units_[index(unit)].weights.data(); }
   float* gradients(int unit) { return units_[index(unit)].gradients.f32(); }
   float* tied_gradients() { return tied_gradients_.f32(); }  // the head's share of a tied matrix
-  float* kept(int unit) { return units_[index(unit)].kept.f32(); }
-  core::Bytes kept_bytes(int unit) const { return units_[index(unit)].kept.bytes(); }
-  float* parked(int unit) { return units_[index(unit)].parked.f32(); }
-  float* input_of(int unit) { return units_[index(unit)].input.f32(); }
+  std::span<std::byte> kept(int unit) { return units_[index(unit)].kept.span(); }
+  void* input_of(int unit) { return units_[index(unit)].input.data(); }
+  float* f32_input_of(int unit) { return units_[index(unit)].input.f32(); }
   const float* gradient(int unit, const core::ParamEntry& entry) {
     return gradients(unit) + entry.offset.count();
   }
 
   // One unit. `forward` writes the next unit's input unless told where.
   void forward(int unit) { forward(unit, input_of(unit + 1)); }
-  void forward(int unit, float* output);
+  void forward(int unit, void* output);
   double loss(double scale, Write write);  // the head's input becomes its gradient
   double evaluate();
-  void backward_input(int unit, float* doutput, float* dinput);
+  void backward_input(int unit, void* doutput, void* dinput);
   void backward_weight(int unit, Write write);
-  void logits(const float* hidden_D, float* logits_V);
+  void logits(const void* hidden_D, float* logits_V);
 
   // The whole model: loss sum; every gradient assigned.
   double forward_and_backward(double scale);
 
-  core::Buffer memory(std::int64_t elements);
-  core::Buffer bytes(core::Bytes count);
+  core::Buffer memory(std::int64_t elements);  // fp32
+  core::Buffer hidden();                       // one hidden state
 
  private:
   struct PerUnit {
     core::Buffer weights, gradients, input, kept, parked;
   };
+  core::Buffer bytes(core::Bytes count);
   static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
   Saved saved(int unit);
   Weights weights_of(int unit);

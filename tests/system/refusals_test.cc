@@ -154,9 +154,9 @@ TEST_F(Refusals, CanonicalOrderWithThreeDataRanks) {
   expect_refusal(launch(run, Starter::kMpirun, 3), 10, "canonical");
 }
 
-TEST_F(Refusals, Bf16AndOffload) {
+TEST_F(Refusals, Fp16AndOffload) {
   SmallRun run = good_run();
-  run.config = config(R"({"train_batch_size": 4, "bf16": {"enabled": true}})");
+  run.config = config(R"({"train_batch_size": 4, "fp16": {"enabled": true}})");
   expect_refusal(launch(run), 10, "--precision fp32");
   run.config = config(R"({"train_batch_size": 4, "zero_optimization": {"stage": 2,
                           "offload_optimizer": {"device": "cpu"}}})");

@@ -37,7 +37,7 @@ class SameLosses : public SystemCase {
                      .data = small_tokens(folder(), 64),
                      .output = output,
                      .steps = kSteps,
-                     .more = {"--precision", "fp32"}});
+                     .more = {}});
   }
 
   int jobs_ = 0;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "comm/thread_world.h"
+#include "core/bf16.h"
 
 namespace fm::zero {
 namespace {
@@ -42,31 +43,71 @@ TEST(OptimizerShard, PartsTogetherAreOneUpdateOfTheWhole) {
                    .decay = decay});
   }
 
-  comm::run_ranks(2, [&](comm::Communicator& dp) {
-    core::Ledger ledger;
-    GroupLayout layout;
-    layout.plan = core::plan_of(2, core::SumOrder::kFast);
-    layout.dp_size = dp.size();
-    layout.dp_rank = dp.rank();
-    layout.groups.push_back({.table = &table, .map = {table.elements(), dp.size()}});
-    ParamStore params(layout, ledger, dp);
-    GradStore grads(layout, ledger, dp);
-    OptimizerShard shard(layout, ledger, options);
-    const std::int64_t first = layout.slice_first(0).count();
-    auto* const slice = static_cast<float*>(params.slice(0));
-    const std::int64_t count = std::min(layout.at(0).map.slice().count(), all - first);
-    for (std::int64_t i = 0; i < count; ++i) {
-      slice[i] = param_of(first + i);
-      grads.slice(0)[i] = grad_of(first + i);
-    }
-    shard.update(0, scalars, params, grads);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto at = static_cast<std::size_t>(first + i);
-      ASSERT_EQ(slice[i], param[at]) << at;
-      ASSERT_EQ(shard.slice(0, 0)[i], moments[at]) << at;
-      ASSERT_EQ(shard.slice(0, 1)[i], moments[static_cast<std::size_t>(all) + at]) << at;
-    }
-  });
+  for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
+    comm::run_ranks(2, [&](comm::Communicator& dp) {
+      core::Ledger ledger;
+      GroupLayout layout;
+      layout.plan = core::plan_of(2, core::SumOrder::kFast);
+      layout.element = element;
+      layout.dp_size = dp.size();
+      layout.dp_rank = dp.rank();
+      layout.groups.push_back({.table = &table, .map = {table.elements(), dp.size()}});
+      ParamStore params(layout, ledger, dp);
+      GradStore grads(layout, ledger, dp);
+      OptimizerShard shard(layout, ledger, options);
+      const std::int64_t first = layout.slice_first(0).count();
+      const bool bf16 = element == core::DType::kBF16;
+      // What is updated: the master of bf16 parameters.
+      auto* const slice = bf16 ? shard.master(0) : static_cast<float*>(params.slice(0));
+      const std::int64_t count = std::min(layout.at(0).map.slice().count(), all - first);
+      for (std::int64_t i = 0; i < count; ++i) {
+        slice[i] = param_of(first + i);
+        grads.slice(0)[i] = grad_of(first + i);
+      }
+      shard.update(0, scalars, params, grads);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto at = static_cast<std::size_t>(first + i);
+        ASSERT_EQ(slice[i], param[at]) << at;
+        if (bf16) {
+          const core::Bf16 rounded = static_cast<core::Bf16*>(params.slice(0))[i];
+          ASSERT_EQ(rounded.bits, core::to_bf16(param[at]).bits) << at;
+        }
+        ASSERT_EQ(shard.slice(0, 0)[i], moments[at]) << at;
+        ASSERT_EQ(shard.slice(0, 1)[i], moments[static_cast<std::size_t>(all) + at]) << at;
+      }
+    });
+  }
+}
+
+TEST(OptimizerShard, TheRoundedMasterBecomesThisRanksParameters) {
+  const core::ParamTable table({{.name = "matrix", .shape = {5000}}}, {});
+  const auto master_of = [](std::int64_t i) { return std::sin(static_cast<float>(i)); };
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    comm::run_ranks(2, [&](comm::Communicator& dp) {
+      core::Ledger ledger;
+      GroupLayout layout;
+      layout.plan = core::plan_of(zero_stage, core::SumOrder::kFast);
+      layout.element = core::DType::kBF16;
+      layout.dp_size = dp.size();
+      layout.dp_rank = dp.rank();
+      layout.groups.push_back({.table = &table, .map = {table.elements(), dp.size()}});
+      ParamStore params(layout, ledger, dp);
+      OptimizerShard shard(layout, ledger, {});
+      const std::int64_t first = layout.first(0, layout.plan.optimizer).count();
+      const std::int64_t count = layout.kept(0, layout.plan.optimizer).count();
+      for (std::int64_t i = 0; i < count; ++i) shard.master(0)[i] = master_of(first + i);
+      shard.round_master(0, params);
+      std::vector<core::Bf16> slot(static_cast<std::size_t>(layout.at(0).map.padded().count()));
+      if (layout.plan.publishes()) params.publish(0).wait();
+      if (params.whole(0) == nullptr) params.gather(0, slot.data()).wait();
+      const auto* const whole = params.whole(0) == nullptr
+                                    ? slot.data()
+                                    : static_cast<const core::Bf16*>(params.whole(0));
+      for (std::int64_t i = 0; i < std::ssize(slot); ++i) {
+        ASSERT_EQ(whole[i].bits, core::to_bf16(master_of(i)).bits) << zero_stage << " at " << i;
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -1,0 +1,165 @@
+// bf16 compute keeps the promises of fp32: layouts that agree bit for bit, weights by name in fp32,
+// and nearly the same losses.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/plan.h"
+#include "trainer_case.h"
+
+namespace fm::engine {
+namespace {
+
+constexpr int kSteps = 3;
+
+class Bf16 : public TrainerCase {
+ protected:
+  TrainOptions small(bool tied, int zero_stage = 0) const {
+    TrainOptions options = small_options(folder().string(), tied);
+    options.element = core::DType::kBF16;
+    options.zero_stage = zero_stage;
+    return options;
+  }
+};
+
+TEST_F(Bf16, AllStagesAgreeAtOneMicroBatchPerStep) {
+  for (const bool tied : {false, true}) {
+    const RunTrace zero0 = run_small(small(tied), 4, kSteps);
+    for (const int zero_stage : {1, 2, 3}) {
+      for (const bool shared_memory : {true, false}) {
+        TrainOptions options = small(tied, zero_stage);
+        options.shared_memory = shared_memory;
+        EXPECT_EQ(first_difference(zero0, run_small(options, 4, kSteps)), "")
+            << "tied " << tied << " ZeRO " << zero_stage << " shared memory " << shared_memory;
+      }
+    }
+  }
+}
+
+TEST_F(Bf16, StagesThatReduceAlikeAgree) {
+  for (const int zero_stage : {0, 2}) {
+    EXPECT_EQ(first_difference(run_small(small(true, zero_stage), 2, kSteps),
+                               run_small(small(true, zero_stage + 1), 2, kSteps)),
+              "");
+  }
+}
+
+TEST_F(Bf16, PipelinesThatReduceOnceEqualNoPipeline) {
+  const RunTrace plain = run_small(small(false), 2, kSteps);
+  for (const int zero_stage : {0, 1}) {
+    for (const ScheduleKind schedule : {ScheduleKind::kOneFOneB, ScheduleKind::kGPipe}) {
+      TrainOptions options = small(false, zero_stage);
+      options.pipe_parallel_size = 2;
+      options.schedule = schedule;
+      EXPECT_EQ(first_difference(plain, run_small(options, 2, kSteps)), "") << zero_stage;
+    }
+  }
+}
+
+TEST_F(Bf16, RecomputationAndRepetitionMoveNoBit) {
+  const RunTrace once = run_small(small(true, 2), 2, kSteps);
+  TrainOptions options = small(true, 2);
+  options.recompute = true;
+  EXPECT_EQ(first_difference(once, run_small(options, 2, kSteps)), "");
+}
+
+// Where nothing is learned, weights by name are the initial fp32 values, not what units read.
+TEST_F(Bf16, WeightsByNameAreTheMaster) {
+  TrainOptions options = small(true);
+  options.optimizer.lr = 0.0;
+  TrainOptions wide = options;
+  wide.element = core::DType::kF32;
+  const RunTrace expected = run_small(wide, 1, 1);
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    options.zero_stage = zero_stage;
+    EXPECT_EQ(run_small(options, 2, 1).weights, expected.weights) << zero_stage;
+  }
+}
+
+// Updates of 2^-12 of a weight would be lost in bf16.
+TEST_F(Bf16, SmallUpdatesAddUpInTheMaster) {
+  TrainOptions options = small(false);
+  options.optimizer = {.kind = OptimizerKind::kSgd, .lr = 0x1p-10, .weight_decay = 0.25};
+  options.gradient_clipping = 1e-9;  // the gradient is clipped to nothing: pure decay
+  const RunTrace after = run_small(options, 1, 8);
+  const double left = std::pow(1.0 - 0x1p-12, 8);
+  for (const float value : after.weights.at("model.norm.weight")) EXPECT_NEAR(value, left, 1e-6);
+}
+
+TEST_F(Bf16, LossesAreNearThoseOfFp32) {
+  TrainOptions options = small(true, 1);
+  options.optimizer.lr = 1e-3;
+  const RunTrace narrow = run_small(options, 2, 20);
+  options.element = core::DType::kF32;
+  const RunTrace wide = run_small(options, 2, 20);
+  EXPECT_NE(narrow.losses, wide.losses);
+  for (std::size_t step = 0; step < wide.losses.size(); ++step) {
+    EXPECT_NEAR(narrow.losses[step], wide.losses[step], 2e-3 * wide.losses[step]) << step;
+  }
+  EXPECT_NEAR(narrow.norms[0], wide.norms[0], 5e-3 * wide.norms[0]);  // of the same weights
+}
+
+// Files hold fp32: runs of both types go on from each other's checkpoints.
+TEST_F(Bf16, CheckpointsServeBothTypes) {
+  TrainOptions whole = options("whole", 6);
+  whole.element = core::DType::kBF16;
+  ASSERT_EQ(run(whole), 0);
+  TrainOptions part = whole;
+  part.output_dir = (folder() / "part").string();
+  part.train_steps = 2;
+  part.zero_stage = 3;
+  ASSERT_EQ(run(part, 2), 0);
+  part.train_steps = 4;
+  part.zero_stage = 1;
+  part.pipe_parallel_size = 2;
+  part.resume = checkpoint::Resume::kMust;
+  ASSERT_EQ(run(part, 4), 0);
+  part.train_steps = 6;
+  part.zero_stage = 2;
+  part.pipe_parallel_size = 1;
+  part.shared_memory = false;
+  ASSERT_EQ(run(part, 4), 0);
+  const auto expected = metrics(whole);
+  for (const auto& [step, line] : metrics(part)) {
+    EXPECT_EQ(line.loss, expected.at(step).loss) << step;
+    EXPECT_EQ(line.grad_norm, expected.at(step).grad_norm) << step;
+  }
+
+  part.element = core::DType::kF32;
+  part.train_steps = 8;
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(run(part, 2), 0);
+  EXPECT_EQ(occurrences(testing::internal::GetCapturedStderr(),
+                        "the checkpoint was computed with bf16 compute, "),
+            1);
+  part.element = core::DType::kBF16;
+  part.train_steps = 10;
+  ASSERT_EQ(run(part, 2), 0);
+  EXPECT_EQ(metrics(part).size(), 10U);
+  whole.train_steps = 10;
+  ASSERT_EQ(run(whole), 0);
+  for (const int step : {8, 10}) {
+    EXPECT_NEAR(metrics(part).at(step).loss, metrics(whole).at(step).loss, 0.05);
+  }
+}
+
+TEST_F(Bf16, LibTorchsAttentionIsRefused) {
+  TrainOptions options = small(false);
+  options.attention = model::AttentionKind::kTorch;
+  expect_error(core::ExitCode::kConfigError, "--attention torch computes in fp32 only",
+               [&] { plan_text(options, {}); });
+}
+
+TEST_F(Bf16, PlanAndJsonSayThePrecision) {
+  const TrainOptions narrow = small(false);
+  TrainOptions wide = narrow;
+  wide.element = core::DType::kF32;
+  EXPECT_NE(plan_text(narrow, {}).find(", bf16 compute (fp32 master weights and gradients)\n"),
+            std::string::npos);
+  EXPECT_NE(plan_text(wide, {}).find(", fp32\n"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(plan_json(narrow, {}))["precision"], "bf16");
+  EXPECT_EQ(nlohmann::json::parse(plan_json(wide, {}))["precision"], "fp32");
+}
+
+}  // namespace
+}  // namespace fm::engine
