@@ -1,13 +1,24 @@
 """Comparisons that raise Mismatch with the worst place and both values."""
 
+import dataclasses
 import json
 
 import safetensors.torch
 
-FIRST_LOSS_TOLERANCE = 1e-6  # relative
-LOSS_TOLERANCE = 2e-5  # relative, every step
-NORM_TOLERANCE = 1e-4  # relative; fp32 sums in another order
-GRADIENT_TOLERANCE = 1e-5  # largest difference over largest magnitude, per tensor
+
+@dataclasses.dataclass(frozen=True)
+class Tolerances:
+    first_loss: float  # relative
+    loss: float  # relative, every step
+    norm: float  # relative, every step; sums in another order
+    gradient: float  # largest difference over largest magnitude, per tensor
+    export: float  # relative, of the exported folder's loss
+
+
+FP32 = Tolerances(first_loss=1e-6, loss=2e-5, norm=1e-4, gradient=1e-5, export=1e-5)
+# Against the same fp32 reference. transformers in bf16 with an fp32 master is off by 1.2e-5 in the
+# first loss of W1, by 1.3e-4 in all 50, by 0.16 in a norm (step 32) and by 0.024 in the gradients.
+BF16 = Tolerances(first_loss=1e-4, loss=2e-4, norm=6e-2, gradient=3e-2, export=2e-4)
 
 
 class Mismatch(Exception):
@@ -48,15 +59,15 @@ def compare_series(name, got, want, tolerance):
     print(summary)
 
 
-def compare_run(metrics_file, losses_file):
+def compare_run(metrics_file, losses_file, allowed=FP32):
     got, want = read_metrics(metrics_file), read_lines(losses_file)
     first = [[line[0]["loss"]] for line in (got, want)]
-    compare_series("first loss", *first, FIRST_LOSS_TOLERANCE)
-    for key, tolerance in (("loss", LOSS_TOLERANCE), ("grad_norm", NORM_TOLERANCE)):
+    compare_series("first loss", *first, allowed.first_loss)
+    for key, tolerance in (("loss", allowed.loss), ("grad_norm", allowed.norm)):
         compare_series(key, *([line[key] for line in lines] for lines in (got, want)), tolerance)
 
 
-def compare_gradients(got_file, want_file):
+def compare_gradients(got_file, want_file, allowed=FP32):
     got, want = (safetensors.torch.load_file(file) for file in (got_file, want_file))
     if got.keys() != want.keys():
         raise Mismatch(f"gradients: names differ: {sorted(got.keys() ^ want.keys())}")
@@ -70,6 +81,6 @@ def compare_gradients(got_file, want_file):
         errors[name] = numeric(((got[name] - want[name]).abs().max() / largest).item())
     worst = max(errors, key=errors.get)
     summary = f"gradients: {len(errors)} tensors, worst {errors[worst]:.2e} in {worst}"
-    if not errors[worst] <= GRADIENT_TOLERANCE:
-        raise Mismatch(f"{summary} (allowed {GRADIENT_TOLERANCE:.0e})")
+    if not errors[worst] <= allowed.gradient:
+        raise Mismatch(f"{summary} (allowed {allowed.gradient:.0e})")
     print(summary)
