@@ -140,9 +140,11 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
       core::concat("  batch      ", plan.batch.train_batch, " samples = ", plan.batch.micro_batch,
                    " per micro-batch x ", plan.batch.accumulation, " accumulation x ",
                    plan.mesh.data, " data ranks; ", plan.tokens_per_step(), " tokens per step\n");
-  out += "  precision  " + precision_text(options);
-  if (options.element == core::DType::kBF16) out += ", products: " + kernels::bf16_gemm_library();
-  out += "\n  optimizer  " + optimizer_text(options) + "\n";
+  if (options.element == core::DType::kBF16) {
+    out += core::concat("  precision  ", precision_text(options),
+                        "; products: ", kernels::bf16_gemm_library(), "\n");
+  }
+  out += "  optimizer  " + optimizer_text(options) + "\n";
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     const pipeline::MemoryForecast memory = plan.memory(rank);
     out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",

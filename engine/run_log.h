@@ -48,7 +48,7 @@ std::string precision_text(const TrainOptions& options);
 // The options' notes, and those that only options and model together give.
 std::vector<std::string> notes_of(const TrainOptions& options, const model::LlamaConfig& config);
 
-// Lines of the start banner.
+// Lines of the start banner; one about the precision where it is not fp32.
 std::string banner(const TrainOptions& options, const RunModel& run, const RunPlan& plan,
                    const RunContext& context, const std::string& data);
 

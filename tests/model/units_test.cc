@@ -217,6 +217,22 @@ TEST(Head, ManyChunksEqualTheTwin) {
   }
 }
 
+TEST(Head, InBf16ChunksGiveTheLossOfEvaluationAndLogitsOfTheTwin) {
+  LlamaConfig config = odd_config();
+  config.vocab = 70001;
+  config.layers = 0;
+  UnitRun run(config, {.batch = 2, .seq_len = 129}, {}, core::DType::kBF16);
+  const LlamaTwin twin = twin_of(config, run);
+  run.forward(0);
+  std::vector<float> logits(static_cast<std::size_t>(config.vocab));
+  run.logits(run.input_of(1), logits.data());
+  const auto row = run.values(run.input_of(1), config.hidden);
+  const at::Tensor expected = twin.logits(tensor_of(row.data(), {1, 1, config.hidden}));
+  EXPECT_LT(difference(expected.flatten(), logits.data()), 0x1p-8);
+  const double evaluated = run.evaluate();
+  EXPECT_EQ(run.loss(0.01, Write::kAssign), evaluated);
+}
+
 TEST(Head, ChunkRowsFollowFromTheSizesOnly) {
   EXPECT_EQ(logits_chunk_rows(100'000, 32000), 256);   // 262 rows are 32 MB; a multiple of 16
   EXPECT_EQ(logits_chunk_rows(100'000, 128256), 128);  // at least 128

@@ -1,5 +1,6 @@
-// FMEngine's own llama.json: the same losses and gradient norms, digit for digit, however the ranks
-// were started, and in canonical order on half as many ranks with twice the accumulation.
+// FMEngine's own llama.json, unmodified and so in bf16: the same losses and gradient norms, digit
+// for digit, however the ranks were started, and in canonical order on half as many ranks with
+// twice the accumulation.
 #include "tests/system/small_job.h"
 #include "tests/system/system_case.h"
 #include "tests/system/text_files.h"
@@ -29,17 +30,17 @@ class SameLosses : public SystemCase {
     return steps_in(output);
   }
 
- private:
-  std::vector<std::string> words_to(const std::filesystem::path& output,
-                                    const std::string& config) {
+  std::vector<std::string> words_to(const std::filesystem::path& output, const std::string& config,
+                                    int steps = kSteps) {
     return words_of({.config = config,
                      .model = small_model(folder()),
                      .data = small_tokens(folder(), 64),
                      .output = output,
-                     .steps = kSteps,
+                     .steps = steps,
                      .more = {}});
   }
 
+ private:
   int jobs_ = 0;
   static std::string folder_name(Starter starter, int ranks) {
     return name_of(starter) + std::to_string(ranks);
@@ -52,6 +53,22 @@ TEST_F(SameLosses, UnderMpirunUnderTorchrunAndByHand) {
   EXPECT_EQ(mpirun.size(), static_cast<std::size_t>(kSteps));
   EXPECT_EQ(first_difference(mpirun, train(Starter::kTorchrun, 2, config), kSteps), "");
   EXPECT_EQ(first_difference(mpirun, train(Starter::kByHand, 2, config), kSteps), "");
+}
+
+// 64 windows are two steps of 32: every second step has seen all of them once more.
+TEST_F(SameLosses, OfLlamaJsonFallInBf16) {
+  const std::filesystem::path output = folder() / "bf16";
+  const Ended ended = run_well({.starter = Starter::kMpirun,
+                                .ranks = 2,
+                                .words = words_to(output, FM_SOURCES "/configs/llama.json", 24),
+                                .variables = {}});
+  EXPECT_EQ(occurrences(ended.out, "bf16 compute (fp32 master weights and gradients)"), 1)
+      << ended.out;
+  const auto epoch = [steps = steps_in(output)](int last) {
+    return std::stod(steps.at(last - 1)) + std::stod(steps.at(last));
+  };
+  EXPECT_LT(epoch(12), epoch(2));
+  EXPECT_LT(epoch(24), epoch(12));
 }
 
 TEST_F(SameLosses, OnSeveralHostsAsOnOne) {
