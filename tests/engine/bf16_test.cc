@@ -71,8 +71,11 @@ TEST_F(Bf16, WeightsByNameAreTheMaster) {
   wide.element = core::DType::kF32;
   const RunTrace expected = run_small(wide, 1, 1);
   for (const int zero_stage : {0, 1, 2, 3}) {
-    options.zero_stage = zero_stage;
-    EXPECT_EQ(run_small(options, 2, 1).weights, expected.weights) << zero_stage;
+    for (const bool shared_memory : {true, false}) {
+      options.zero_stage = zero_stage;
+      options.shared_memory = shared_memory;
+      EXPECT_EQ(run_small(options, 2, 1).weights, expected.weights) << zero_stage;
+    }
   }
 }
 
