@@ -34,6 +34,7 @@ std::vector<std::string> report_lines(model::AttentionKind attention, const std:
           "SIMD       " + instruction_sets(cpuinfo),
           "kernels    " + std::string(kernels::chosen_variant().name) + " (FME_SIMD sets it)",
           "GEMM       " + kernels::gemm_library() + " (FME_GEMM sets it)",
+          "GEMM bf16  " + kernels::bf16_gemm_library(),
           "attention  " + model::attention_library(attention) + " (--attention sets it)",
           "threads    " + threads + " (--threads N sets it)",
           "affinity   " + affinity(),

@@ -14,8 +14,8 @@ std::string instruction_sets(const std::string& cpuinfo);    // those that kerne
 std::string memory_line(const std::string& meminfo);         // of /proc/meminfo
 std::string ranges(const std::vector<int>& sorted_numbers);  // {0, 1, 2, 5}: "0-2,5"
 
-// "CPU", "SIMD", "GEMM", "attention", "threads", "affinity", "RAM", "MPI", "LibTorch": one line
-// each. threads: how many, and why.
+// "CPU", "SIMD", "kernels", "GEMM", "GEMM bf16", "attention", "threads", "affinity", "RAM", "MPI",
+// "LibTorch": one line each. threads: how many, and why.
 std::vector<std::string> report_lines(model::AttentionKind attention, const std::string& threads);
 
 }  // namespace fm::cli

@@ -87,8 +87,9 @@ TEST_F(Programs, HelpVersionAndReportSucceed) {
   EXPECT_EQ(run(kGenerate + " --help").code, 0);
   const Outcome report = run(kTrain + " --report");
   EXPECT_EQ(report.code, 0);
-  for (const char* line : {"CPU ", "SIMD ", "kernels ", "GEMM ", "threads ", "affinity ", "RAM ",
-                           "MPI        Open MPI ", "attention  own (", "LibTorch   2."}) {
+  for (const char* line :
+       {"CPU ", "SIMD ", "kernels ", "GEMM ", "GEMM bf16 ", "threads ", "affinity ", "RAM ",
+        "MPI        Open MPI ", "attention  own (", "LibTorch   2."}) {
     EXPECT_NE(report.out.find(line), std::string::npos) << line;
   }
   const Outcome torch = run(kTrain + " --report --attention torch");

@@ -42,6 +42,22 @@ class Comparisons(unittest.TestCase):
         with self.assertRaises(compare.Mismatch):
             self.run_pair([7.00002, 6.0], [7.0, 6.0])
 
+    def test_bf16_allows_more_and_not_everything(self):
+        near, far = [7.0006, 6.001], [7.0006, 6.002]
+        lines = [[{"step": i + 1, "loss": x, "grad_norm": 1.05} for i, x in enumerate(losses)]
+                 for losses in (near, far)]
+        want = write_lines(
+            self.folder.name, "want", [{"loss": x, "grad_norm": 1.0} for x in (7.0, 6.0)]
+        )
+        near, far = (
+            write_lines(self.folder.name, name, part) for name, part in zip(("near", "far"), lines)
+        )
+        compare.compare_run(near, want, compare.BF16)
+        with self.assertRaises(compare.Mismatch):
+            compare.compare_run(far, want, compare.BF16)
+        with self.assertRaises(compare.Mismatch):
+            compare.compare_run(near, want)
+
     def test_norms_count(self):
         self.run_pair([7.0, 6.0], [7.0, 6.0], got_norm=1.00005)
         with self.assertRaisesRegex(compare.Mismatch, "grad_norm"):
