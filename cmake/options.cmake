@@ -21,7 +21,7 @@ endif()
 target_include_directories(fm_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(FM_SANITIZE)
   # Sanitizers confuse the analysis behind some warnings; the plain build keeps them errors.
-  target_compile_options(fm_flags INTERFACE -fsanitize=${FM_SANITIZE} -fno-omit-frame-pointer -g -O1
+  target_compile_options(fm_flags INTERFACE -fsanitize=${FM_SANITIZE} -fno-omit-frame-pointer -g1 -O1
                                             -fno-sanitize-recover=all -Wno-error)
   target_link_options(fm_flags INTERFACE -fsanitize=${FM_SANITIZE})
 endif()

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # build.sh [--tests] [FOLDER]: a Release build in build/ (or FOLDER), warnings are errors.
-# FM_SANITIZE=address,undefined builds the torch-free targets only, with those sanitizers.
+# FM_SANITIZE=address,undefined builds the torch-free tests only, with those sanitizers;
+# FM_TEST_FOLDERS="core comm" those of these folders.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 tests=OFF
 folder=$root/build
+targets=()
 for argument in "$@"; do
   case $argument in
     --tests) tests=ON ;;
@@ -14,6 +16,8 @@ done
 options=(-DCMAKE_BUILD_TYPE=Release -DFM_BUILD_TESTS=$tests)
 if [ -n "${FM_SANITIZE:-}" ]; then
   options+=("-DFM_SANITIZE=$FM_SANITIZE")
+  if [ -n "${FM_TEST_FOLDERS:-}" ]; then options+=("-DFM_TEST_FOLDERS=${FM_TEST_FOLDERS// /;}"); fi
+  targets+=(tests/all)
 else
   options+=("-DFM_TORCH_DIR=$(realpath -m "${TORCH_DIR:-$root/.deps/torch}")")
 fi
@@ -21,4 +25,4 @@ cmake -S "$root" -B "$folder" -G Ninja "${options[@]}" --log-level=WARNING >/dev
 echo "build: $folder on $(nproc) cores"
 quiet=--quiet
 if [ -t 1 ]; then quiet=; fi
-ninja -C "$folder" $quiet
+ninja -C "$folder" $quiet "${targets[@]}"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# check_sanitized.sh KINDS FOLDER: builds the torch-free targets with -fsanitize=KINDS in FOLDER
-# and runs their unit tests there.
+# check_sanitized.sh KINDS FOLDER [TEST_FOLDER...]: builds the torch-free tests (of those folders, else
+# of all) with -fsanitize=KINDS in FOLDER and runs them there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kinds=$1
 folder=$2
-FM_SANITIZE=$kinds scripts/build.sh --tests "$folder"
+shift 2
+FM_SANITIZE=$kinds FM_TEST_FOLDERS="$*" scripts/build.sh --tests "$folder"
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1
