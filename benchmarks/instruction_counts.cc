@@ -4,16 +4,18 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "benchmarks/random_elements.h"
 #include "kernels/attention_blocks.h"
 #include "kernels/variant.h"
 
 namespace {
 
+using fm::random_elements;
+using fm::random_values;
 using fm::kernels::RowShape;
 using Floats = std::vector<float>;
 
@@ -24,23 +26,6 @@ constexpr std::int64_t kVocab = 32000;
 constexpr std::int64_t kTokens = 128;
 constexpr std::int64_t kHeads = 8;
 constexpr std::int64_t kHeadDim = kWidth / kHeads;
-
-Floats random_values(std::int64_t count) {
-  std::mt19937 bits(1);
-  std::normal_distribution<float> normal;
-  Floats values(static_cast<std::size_t>(count));
-  for (float& value : values) value = normal(bits);
-  return values;
-}
-
-template <class T>
-std::vector<T> random_elements(std::int64_t count) {
-  std::vector<T> elements;
-  for (const float value : random_values(count)) {
-    elements.push_back(fm::core::to_element<T>(value));
-  }
-  return elements;
-}
 
 void counted(const char* name, std::int64_t elements) {
   std::printf("%s %lld\n", name, static_cast<long long>(elements));

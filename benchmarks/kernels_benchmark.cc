@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <iostream>
-#include <random>
 #include <span>
 #include <vector>
 
+#include "benchmarks/random_elements.h"
 #include "kernels/adamw.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/gemm.h"
@@ -17,15 +17,9 @@ namespace {
 
 using benchmark::Counter;
 using benchmark::State;
+using fm::random_elements;
+using fm::random_values;
 using Floats = std::vector<float>;
-
-Floats random_values(std::int64_t count) {
-  std::mt19937 bits(1);
-  std::normal_distribution<float> normal;
-  Floats values(static_cast<std::size_t>(count));
-  for (float& value : values) value = normal(bits);
-  return values;
-}
 
 void report_flops(State& state, double flops) {
   state.counters["FLOP/s"] =
@@ -35,15 +29,6 @@ void report_flops(State& state, double flops) {
 void report_elements(State& state, std::int64_t elements) {
   state.counters["s/element"] =
       Counter(static_cast<double>(elements), Counter::kIsIterationInvariantRate | Counter::kInvert);
-}
-
-template <class T>
-std::vector<T> random_elements(std::int64_t count) {
-  std::vector<T> elements;
-  for (const float value : random_values(count)) {
-    elements.push_back(fm::core::to_element<T>(value));
-  }
-  return elements;
 }
 
 // C [m, n] = A [m, k] W [n, k]^T, as in a forward pass.

@@ -9,12 +9,12 @@
 
 #include "kernels/amx.h"
 #include "kernels/gemm_libraries.h"
-#include "tests/kernels/random_values.h"
+#include "tests/kernels/gemm_product.h"
 
 namespace fm::kernels {
 namespace {
 
-constexpr Form kForms[] = {Form::kAsIs, Form::kTransposed};
+using Product = RandomProduct<float>;
 
 class Amx : public ::testing::Test {
  protected:
@@ -22,38 +22,6 @@ class Amx : public ::testing::Test {
     if (!amx_runs_here()) GTEST_SKIP() << "this CPU has no AMX";
   }
 };
-
-struct Product {
-  GemmShape shape;
-  Form a_form = Form::kAsIs;
-  Form b_form = Form::kAsIs;
-  std::int64_t slack = 0;  // leading dimensions exceed the row length by this much
-
-  std::int64_t a_width() const { return (a_form == Form::kAsIs ? shape.k : shape.m) + slack; }
-  std::int64_t b_width() const { return (b_form == Form::kAsIs ? shape.n : shape.k) + slack; }
-  std::int64_t c_width() const { return shape.n + slack; }
-  Floats random_a() const {
-    return random_values(a_width() * (a_form == Form::kAsIs ? shape.m : shape.k), 1);
-  }
-  Floats random_b() const {
-    return random_values(b_width() * (b_form == Form::kAsIs ? shape.k : shape.n), 2);
-  }
-  Operand<float> left(const Floats& a) const { return {a.data(), a_width(), a_form}; }
-  Operand<float> right(const Floats& b) const { return {b.data(), b_width(), b_form}; }
-};
-
-// Element (row, column) of op(X).
-double element(const Operand<float>& x, std::int64_t row, std::int64_t column) {
-  return static_cast<double>(x.form == Form::kAsIs ? x.data[row * x.stride + column]
-                                                   : x.data[column * x.stride + row]);
-}
-
-double exact(const Operand<float>& a, const Operand<float>& b, std::int64_t row,
-             std::int64_t column, std::int64_t k) {
-  double sum = 0.0;
-  for (std::int64_t i = 0; i < k; ++i) sum += element(a, row, i) * element(b, i, column);
-  return sum;
-}
 
 void expect_product(const Product& p) {
   const auto [m, n, k] = p.shape;
@@ -87,20 +55,6 @@ TEST_F(Amx, EqualsThreeLoopsAcrossStripsAndBlocks) {
       }
     }
   }
-}
-
-double relative_rms(const Product& p, const Floats& a, const Floats& b, const Floats& c) {
-  double error = 0.0;
-  double square = 0.0;
-  for (std::int64_t row = 0; row < p.shape.m; ++row) {
-    for (std::int64_t column = 0; column < p.shape.n; ++column) {
-      const double wanted = exact(p.left(a), p.right(b), row, column, p.shape.k);
-      const auto got = static_cast<double>(c[static_cast<std::size_t>(row * p.shape.n + column)]);
-      error += (got - wanted) * (got - wanted);
-      square += wanted * wanted;
-    }
-  }
-  return std::sqrt(error / square);
 }
 
 TEST_F(Amx, IsAtLeastAsAccurateAsOneDnn) {

@@ -7,45 +7,13 @@
 #include "kernels/amx.h"
 #include "kernels/gemm_libraries.h"
 #include "tests/kernels/bf16_values.h"
+#include "tests/kernels/gemm_product.h"
 
 namespace fm::kernels {
 namespace {
 
 using core::Bf16;
-
-constexpr Form kForms[] = {Form::kAsIs, Form::kTransposed};
-
-struct Product {
-  GemmShape shape;
-  Form a_form = Form::kAsIs;
-  Form b_form = Form::kAsIs;
-  std::int64_t slack = 0;  // leading dimensions exceed the row length by this much
-
-  std::int64_t a_width() const { return (a_form == Form::kAsIs ? shape.k : shape.m) + slack; }
-  std::int64_t b_width() const { return (b_form == Form::kAsIs ? shape.n : shape.k) + slack; }
-  std::int64_t c_width() const { return shape.n + slack; }
-  Bf16s random_a() const {
-    return random_bf16s(a_width() * (a_form == Form::kAsIs ? shape.m : shape.k), 1);
-  }
-  Bf16s random_b() const {
-    return random_bf16s(b_width() * (b_form == Form::kAsIs ? shape.k : shape.n), 2);
-  }
-  Operand<Bf16> left(const Bf16s& a) const { return {a.data(), a_width(), a_form}; }
-  Operand<Bf16> right(const Bf16s& b) const { return {b.data(), b_width(), b_form}; }
-};
-
-// Element (row, column) of op(X).
-double element(const Operand<Bf16>& x, std::int64_t row, std::int64_t column) {
-  return static_cast<double>(core::to_float(
-      x.form == Form::kAsIs ? x.data[row * x.stride + column] : x.data[column * x.stride + row]));
-}
-
-double exact(const Operand<Bf16>& a, const Operand<Bf16>& b, std::int64_t row, std::int64_t column,
-             std::int64_t k) {
-  double sum = 0.0;
-  for (std::int64_t i = 0; i < k; ++i) sum += element(a, row, i) * element(b, i, column);
-  return sum;
-}
+using Product = RandomProduct<Bf16>;
 
 void public_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operand<Bf16>& b,
                  const Target<float>& c) {
@@ -153,20 +121,6 @@ TEST(GemmBf16, OfIntegersIsExact) {
       ASSERT_EQ(got[static_cast<std::size_t>(row * side + column)], static_cast<float>(sum));
     }
   }
-}
-
-double relative_rms(const Product& p, const Bf16s& a, const Bf16s& b, const Floats& c) {
-  double error = 0.0;
-  double square = 0.0;
-  for (std::int64_t row = 0; row < p.shape.m; ++row) {
-    for (std::int64_t column = 0; column < p.shape.n; ++column) {
-      const double wanted = exact(p.left(a), p.right(b), row, column, p.shape.k);
-      const auto got = static_cast<double>(c[static_cast<std::size_t>(row * p.shape.n + column)]);
-      error += (got - wanted) * (got - wanted);
-      square += wanted * wanted;
-    }
-  }
-  return std::sqrt(error / square);
 }
 
 // One fp32 sum per term, in order of k.
