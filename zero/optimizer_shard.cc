@@ -54,10 +54,13 @@ float* OptimizerShard::master(int group) {
   return masters_.empty() ? nullptr : masters_[static_cast<std::size_t>(group)].f32();
 }
 
+void* OptimizerShard::updated(int group, ParamStore& params) const {
+  return layout_.plan.optimizer == Home::kEveryRank ? params.kept(group) : params.slice(group);
+}
+
 void OptimizerShard::round_master(int group, ParamStore& params) {
-  const bool all = layout_.plan.optimizer == Home::kEveryRank;
-  void* const values = all ? params.kept(group) : params.slice(group);
-  round(values, master(group), Elements(0), layout_.kept(group, layout_.plan.optimizer));
+  round(updated(group, params), master(group), Elements(0),
+        layout_.kept(group, layout_.plan.optimizer));
 }
 
 void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, ParamStore& params,
@@ -67,7 +70,7 @@ void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, Para
   const Elements first = layout_.first(group, layout_.plan.optimizer);
   const Elements last = first + layout_.kept(group, layout_.plan.optimizer);
   const Elements boundary = std::clamp(layout_.at(group).table->decayed(), first, last);
-  void* const values = all ? params.kept(group) : params.slice(group);
+  void* const values = updated(group, params);
   float* const param = layout_.has_master() ? master(group) : static_cast<float*>(values);
   const float* const grad = all ? grads.kept(group) : grads.slice(group);
   const auto run = [&](Elements begin, Elements end, bool decay) {

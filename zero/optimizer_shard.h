@@ -34,6 +34,9 @@ class OptimizerShard {
   int moments() const { return moments_; }
 
  private:
+  // The parameters that this rank updates.
+  void* updated(int group, ParamStore& params) const;
+
   const GroupLayout& layout_;
   optim::OptimizerOptions options_;
   int moments_;
