@@ -114,30 +114,41 @@ void pack_tile(const float* from, std::int64_t stride, Extent extent, std::byte*
   for (std::int64_t i = 0; i < kSide; ++i) store_parts(first[i], second[i], to + i * kRowBytes);
 }
 
-// Row r of `to` = number r of each of the 16 rows of `from`. Pieces of four numbers come together
-// from memory, so that half of the moves between lanes are loads.
+// Row r of four = number r of each of 16 rows that begin at `from`. Pieces of four numbers come
+// together from memory, so that half of the moves between lanes are loads.
+struct FourRows {
+  __m512i row[4];
+};
+[[gnu::always_inline]] inline FourRows four_columns(const void* from, std::int64_t row_bytes) {
+  const auto piece = [&](std::int64_t row) {
+    const auto* bytes = static_cast<const std::byte*>(from) + row * row_bytes;
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
+  };
+  __m512i rows[4];  // number 0 to 3 of rows r, 4 + r, 8 + r, 12 + r
+  for (std::int64_t r = 0; r < 4; ++r) {
+    rows[r] = _mm512_castsi128_si512(piece(r));
+    rows[r] = _mm512_inserti32x4(rows[r], piece(4 + r), 1);
+    rows[r] = _mm512_inserti32x4(rows[r], piece(8 + r), 2);
+    rows[r] = _mm512_inserti32x4(rows[r], piece(12 + r), 3);
+  }
+  const __m512i low01 = _mm512_unpacklo_epi32(rows[0], rows[1]);
+  const __m512i high01 = _mm512_unpackhi_epi32(rows[0], rows[1]);
+  const __m512i low23 = _mm512_unpacklo_epi32(rows[2], rows[3]);
+  const __m512i high23 = _mm512_unpackhi_epi32(rows[2], rows[3]);
+  return {{_mm512_unpacklo_epi64(low01, low23), _mm512_unpackhi_epi64(low01, low23),
+           _mm512_unpacklo_epi64(high01, high23), _mm512_unpackhi_epi64(high01, high23)}};
+}
+
+// Row r of `to` = number r of each of the 16 rows of `from`.
 [[gnu::always_inline]] inline void transpose_from(const void* from, std::int64_t row_bytes,
                                                   std::byte* to) {
   const auto* bytes = static_cast<const std::byte*>(from);
-  const auto piece = [&](std::int64_t row, std::int64_t at) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + row * row_bytes + at));
-  };
-  for (std::int64_t at = 0; at < kRowBytes; at += 16, to += 4 * kRowBytes) {
-    __m512i rows[4];  // number at, at + 1, .. of rows r, 4 + r, 8 + r, 12 + r
-    for (std::int64_t r = 0; r < 4; ++r) {
-      rows[r] = _mm512_castsi128_si512(piece(r, at));
-      rows[r] = _mm512_inserti32x4(rows[r], piece(4 + r, at), 1);
-      rows[r] = _mm512_inserti32x4(rows[r], piece(8 + r, at), 2);
-      rows[r] = _mm512_inserti32x4(rows[r], piece(12 + r, at), 3);
+  for (std::int64_t at = 0; at < kRowBytes; at += 16) {
+    const FourRows four = four_columns(bytes + at, row_bytes);
+    for (const __m512i row : four.row) {
+      _mm512_storeu_si512(to, row);
+      to += kRowBytes;
     }
-    const __m512i low01 = _mm512_unpacklo_epi32(rows[0], rows[1]);
-    const __m512i high01 = _mm512_unpackhi_epi32(rows[0], rows[1]);
-    const __m512i low23 = _mm512_unpacklo_epi32(rows[2], rows[3]);
-    const __m512i high23 = _mm512_unpackhi_epi32(rows[2], rows[3]);
-    _mm512_storeu_si512(to, _mm512_unpacklo_epi64(low01, low23));
-    _mm512_storeu_si512(to + kRowBytes, _mm512_unpackhi_epi64(low01, low23));
-    _mm512_storeu_si512(to + 2 * kRowBytes, _mm512_unpacklo_epi64(high01, high23));
-    _mm512_storeu_si512(to + 3 * kRowBytes, _mm512_unpackhi_epi64(high01, high23));
   }
 }
 

@@ -11,22 +11,20 @@
 
 namespace fm::kernels::amx {
 
+// What a thread tells the CPU about its tiles: all eight are whole. A constant, because compilers
+// believe that _tile_loadconfig() reads its first eight bytes only.
+struct alignas(64) TileShapes {
+  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(TileShapes) == 64 && kRowBytes == 64 && kSide == 16);
+inline constexpr TileShapes kTileShapes;
+
 // The tiles of a thread, for the time of a product.
 class Tiles {
  public:
-  Tiles() {
-    struct alignas(64) {
-      std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-      std::uint16_t row_bytes[16] = {};
-      std::uint8_t rows[16] = {};
-    } config;
-    static_assert(sizeof(config) == 64);
-    for (int tile = 0; tile < 8; ++tile) {
-      config.row_bytes[tile] = kRowBytes;
-      config.rows[tile] = kSide;
-    }
-    _tile_loadconfig(&config);
-  }
+  Tiles() { _tile_loadconfig(&kTileShapes); }
   ~Tiles() { _tile_release(); }
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;

@@ -3,11 +3,13 @@
 // columns; each is packed and multiplied with every strip of the held block. A strip of both gives
 // 32 x 32 elements of C in four tiles; the other four tiles hold parts of the operands.
 #include <immintrin.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/amx_packer.h"
 #include "kernels/amx_strips.h"
 #include "kernels/amx_tiles.h"
 #include "kernels/gemm_libraries.h"
@@ -29,6 +31,9 @@ template <class T>
 constexpr std::int64_t kHeldBytes = kHeldElements<T> / (kStrip * kStep) * kStepBytesOf<T>;
 template <class T>
 constexpr std::int64_t kStripBytes = kDepth<T> / kStep* kStepBytesOf<T>;
+template <class T>
+constexpr std::int64_t kProductsOf = kPartsOf<T> == 1 ? 1 : 6;  // of parts, a step
+
 // Lines that will be needed, asked for while tiles multiply.
 template <class T, class C>
 struct Ahead {
@@ -64,8 +69,8 @@ struct Strips {
 // So many rows of a corner a step are all of them in `steps`.
 std::int64_t rows_a_step(std::int64_t steps) { return (kStrip + steps - 1) / steps; }
 
-// to [32, 32] = a strip of the left factor times one of the right. meanwhile() is called every
-// step.
+// to [32, 32] = a strip of the left factor times one of the right. meanwhile(i) is called after
+// product i of every step.
 template <class T, class C, class Meanwhile>
 void multiply_strips(Strips strips, const Corner& to, Ahead<T, C> ahead,
                      const Meanwhile& meanwhile) {
@@ -76,6 +81,7 @@ void multiply_strips(Strips strips, const Corner& to, Ahead<T, C> ahead,
     if (kOnce || product == 1) ahead.ask_for_c(c_rows);
     if (kOnce || product == 0 || product == 2) ahead.ask_for_next();
     if (kOnce) ahead.ask_for_next();
+    meanwhile(product);
   };
   for (std::int64_t i = 0; i < strips.steps; ++i) {
     if constexpr (kPartsOf<T> == 1) {
@@ -83,7 +89,6 @@ void multiply_strips(Strips strips, const Corner& to, Ahead<T, C> ahead,
     } else {
       multiply_step(strips.left, strips.right, prefetch);
     }
-    meanwhile();
     strips.left += kStepBytesOf<T>;
     strips.right += kStepBytesOf<T>;
   }
@@ -123,8 +128,7 @@ void write_corner(const float* products, Extent extent, const Target<C>& c, std:
   }
 }
 
-// Sums of bf16 wait here and are written while the tiles multiply for the next corner: one product
-// a step leaves the vector units time, and the tiles would wait for sums to be written at once.
+// Sums wait here and are written while the tiles multiply for the next corner.
 template <class C>
 class Waiting {
  public:
@@ -171,8 +175,7 @@ class Product {
   // One of `threads` that call it together.
   void run(std::byte* packed) const {
     const Tiles tiles;
-    alignas(64) std::byte strip[kStripBytes<T>];
-    Waiting<C> waiting;
+    Flow flow;
     const std::int64_t deepest = std::min(kDepth<T>, steps_of(depth_) * kStep);
     const std::int64_t widest = kHeldElements<T> / deepest / kStrip * kStrip;
     for (std::int64_t vector = 0; vector < held_vectors_; vector += widest) {
@@ -188,11 +191,7 @@ class Product {
         for (std::int64_t i = 0; i < pieces; ++i) {
           pack_piece<kHeldSide>(held_, block.place, block.extent, i, packed);
         }
-#pragma omp for nowait
-        for (std::int64_t at = 0; at < flowing_vectors_; at += kStrip) {
-          flow(block, at, strip, waiting);
-        }
-        waiting.write(kStrip);
+        pass(block, flow);
 #pragma omp barrier
       }
     }
@@ -205,12 +204,44 @@ class Product {
     const std::byte* packed;
   };
 
-  // The strip at `at` flows past the block.
-  void flow(const Block& block, std::int64_t at, std::byte* strip, Waiting<C>& waiting) const {
-    const Extent extent{std::min(kStrip, flowing_vectors_ - at), block.extent.terms};
-    pack_strip<kFlowingSide>(flowing_, {at, block.place.term}, extent, strip);
+  // What a thread works with.
+  struct Flow {
+    FlowingStrips<kFlowingSide, T, kStripBytes<T>> strips;
+    Waiting<C> waiting;
+  };
+
+  // This thread's strips flow past the block.
+  void pass(const Block& block, Flow& flow) const {
+    const std::int64_t strips = (flowing_vectors_ + kStrip - 1) / kStrip;
+    const std::int64_t threads = omp_get_num_threads();
+    const std::int64_t thread = omp_get_thread_num();
+    const std::int64_t end = strips * (thread + 1) / threads * kStrip;
+    const auto announce = [&](std::int64_t at) {
+      if (at < end) flow.strips.announce(flowing_, {at, block.place.term}, extent_at(block, at));
+    };
+    std::int64_t at = strips * thread / threads * kStrip;
+    announce(at);
+    for (; at < end; at += kStrip) {
+      const std::byte* strip = flow.strips.take();
+      announce(at + kStrip);
+      multiply_strip(block, at, strip, flow);
+    }
+    flow.waiting.write(kStrip);
+  }
+
+  Extent extent_at(const Block& block, std::int64_t at) const {
+    return {std::min(kStrip, flowing_vectors_ - at), block.extent.terms};
+  }
+
+  // The strip at `at` with every strip of the block.
+  void multiply_strip(const Block& block, std::int64_t at, const std::byte* strip,
+                      Flow& flow) const {
+    const Extent extent = extent_at(block, at);
     const std::int64_t steps = steps_of(extent.terms);
-    const std::int64_t next = std::min(at + kStrip, flowing_vectors_ - 1);
+    const std::int64_t corners = (block.extent.vectors + kStrip - 1) / kStrip;
+    const std::int64_t products = corners * steps * kProductsOf<T>;
+    const std::int64_t portions = (flow.strips.left() + products - 1) / products;
+    const std::int64_t soon = std::min(at + flow.strips.kReadAhead * kStrip, flowing_vectors_ - 1);
     for (std::int64_t vector = 0; vector < block.extent.vectors; vector += kStrip) {
       const std::byte* held = block.packed + vector / kStrip * steps * kStepBytesOf<T>;
       const std::int64_t held_at = block.place.vector + vector;
@@ -222,8 +253,8 @@ class Product {
       if (block.place.term > 0) c.beta = Beta::kOne;
       const std::byte* left = kHeldSide == Side::kLeft ? held : strip;
       const std::byte* right = kHeldSide == Side::kLeft ? strip : held;
-      multiply_into({left, right, steps}, c_extent, c,
-                    ahead_of({next, block.place.term}, vector / kStrip * steps, c), waiting);
+      const auto ahead = ahead_of({soon, block.place.term}, vector / kStrip * steps, c);
+      multiply_into({left, right, steps}, {c_extent, c}, ahead, portions, flow);
     }
   }
 
@@ -243,23 +274,20 @@ class Product {
             .c_stride = c.stride};
   }
 
-  static void multiply_into(const Strips& strips, Extent extent, const Target<C>& c,
-                            const Ahead<T, C>& ahead, Waiting<C>& waiting) {
-    const Extent whole{std::min(extent.vectors, kStrip), std::min(extent.terms, kStrip)};
-    if constexpr (kPartsOf<T> == 1) {
-      const std::int64_t rows = rows_a_step(strips.steps);
-      multiply_strips(strips, {waiting.next(), kStrip}, ahead, [&] { waiting.write(rows); });
-      waiting.put(whole, c);
-    } else {
-      const auto nothing = [] {};
-      if (c.beta == Beta::kZero && whole.vectors == kStrip && whole.terms == kStrip) {
-        multiply_strips(strips, {c.data, c.stride}, ahead, nothing);
-        return;
-      }
-      alignas(64) float products[kStrip * kStrip];
-      multiply_strips(strips, {products, kStrip}, ahead, nothing);
-      write_corner(products, whole, c);
-    }
+  struct Part {
+    Extent extent;
+    Target<C> c;
+  };
+  static void multiply_into(const Strips& strips, const Part& part, const Ahead<T, C>& ahead,
+                            std::int64_t portions, Flow& flow) {
+    const Extent whole{std::min(part.extent.vectors, kStrip), std::min(part.extent.terms, kStrip)};
+    const std::int64_t rows = rows_a_step(strips.steps);
+    const auto meanwhile = [&](int product) {
+      if (product == 0) flow.waiting.write(rows);
+      flow.strips.go_on(portions);
+    };
+    multiply_strips(strips, {flow.waiting.next(), kStrip}, ahead, meanwhile);
+    flow.waiting.put(whole, part.c);
   }
 
   Source<T> held_;
