@@ -6,6 +6,7 @@
 #include "comm/tree_rows.h"
 #include "core/check.h"
 #include "core/trace_recorder.h"
+#include "kernels/tree_add.h"
 
 namespace fm::comm {
 namespace {
@@ -91,6 +92,13 @@ void shm_all_reduce_in_place(const ShmWork& work) {
   const std::int64_t first = std::min(part * work.rank, count);
   const std::int64_t last = std::min(first + part, count);
   const core::TraceScope scope(kSumAndSpread, sum_of(work, core::Elements(last - first), dtype));
+  if (size == 2 && dtype == core::DType::kF32) {
+    const auto row = [&](std::size_t member) {
+      return reinterpret_cast<float*>(work.rows[member]) + first;
+    };
+    kernels::tree_add_to_both(last - first, row(0), row(1));
+    return;
+  }
   for (std::int64_t at = first; at < last; at += kPart) {
     const core::Elements here(std::min(kPart, last - at));
     const core::Bytes offset = core::bytes_of(core::Elements(at), dtype);

@@ -276,5 +276,9 @@ void tree_add(std::span<const float* const> rows, std::int64_t count, float* out
   FM_CHECK(!rows.empty(), "a sum needs at least one row");
   chosen_variant().tree_add(rows, count, out);
 }
+void tree_add_to_both(std::int64_t count, float* a, float* b) {
+  const TraceScope scope(kTreeAdd, {count, 4 * count * 4, 2});
+  chosen_variant().tree_add_to_both(count, a, b);
+}
 
 }  // namespace fm::kernels

@@ -55,6 +55,7 @@ struct Variant {
   decltype(&kernels::squared_norm) squared_norm = nullptr;
   decltype(&kernels::tile_product) tile_product = nullptr;
   decltype(&kernels::tree_add) tree_add = nullptr;
+  decltype(&kernels::tree_add_to_both) tree_add_to_both = nullptr;
 };
 
 struct Candidate {

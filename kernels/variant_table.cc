@@ -53,6 +53,7 @@ extern decltype(kernels::sgd) sgd;
 extern decltype(kernels::squared_norm) squared_norm;
 extern decltype(kernels::tile_product) tile_product;
 extern decltype(kernels::tree_add) tree_add;
+extern decltype(kernels::tree_add_to_both) tree_add_to_both;
 
 extern const Variant kVariant;
 constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
@@ -71,6 +72,7 @@ constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .sgd = sgd,
                                     .squared_norm = squared_norm,
                                     .tile_product = tile_product,
-                                    .tree_add = tree_add};
+                                    .tree_add = tree_add,
+                                    .tree_add_to_both = tree_add_to_both};
 
 }  // namespace fm::kernels::FM_SIMD

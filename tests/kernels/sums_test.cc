@@ -66,6 +66,19 @@ TEST(TreeAdd, EqualsTheTreeOfCoreForAnyNumberOfRows) {
   }
 }
 
+TEST(TreeAdd, ToBothRowsIsTheSumOfTwoRows) {
+  for (const std::int64_t count : {0, 1, 63, 64, 600, 5000}) {
+    Floats a = random_values(count, 1, 1e3F);
+    Floats b = random_values(count, 2, 1e3F);
+    Floats sum(a.size());
+    const std::vector<const float*> rows = {a.data(), b.data()};
+    tree_add(rows, count, sum.data());
+    tree_add_to_both(count, a.data(), b.data());
+    EXPECT_EQ(a, sum) << count;
+    EXPECT_EQ(b, sum) << count;
+  }
+}
+
 TEST(TreeAdd, RefusesNoRows) {
   Floats out(1);
   EXPECT_THROW(tree_add({}, 1, out.data()), core::BugError);
