@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "kernels/read_ahead.h"
+
 namespace fm::kernels::FM_SIMD {
 namespace {
 
@@ -21,7 +23,7 @@ void run(const AdamwStep& step, const AdamwSlice& slice) {
   const float* __restrict grad = slice.grad;
   float* __restrict exp_avg = slice.exp_avg;
   float* __restrict exp_avg_sq = slice.exp_avg_sq;
-  for (std::int64_t i = 0; i < slice.count; ++i) {
+  const auto update = [=](std::int64_t i) {
     const float p = param[i];
     float g = grad[i] * grad_scale;
     if constexpr (kMode == WeightDecay::kL2) g += decay * p;
@@ -32,7 +34,8 @@ void run(const AdamwStep& step, const AdamwSlice& slice) {
     exp_avg[i] = m;
     exp_avg_sq[i] = v;
     param[i] = p - lr * change;
-  }
+  };
+  for_each_ahead(slice.count, update, param, grad, exp_avg, exp_avg_sq);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/read_ahead.h"
+
 namespace fm::kernels::FM_SIMD {
 namespace {
 
@@ -66,22 +68,9 @@ void tree_add(std::span<const float* const> rows, std::int64_t count, float* out
   }
 }
 
-// Lines of the rows that lie this far ahead are asked for, because the CPU's own reading ahead
-// begins anew at every page; none beyond `count`, which another rank may be writing.
 void tree_add_to_both(std::int64_t count, float* __restrict a, float* __restrict b) {
-  constexpr std::int64_t kAhead = 2048;
-  constexpr std::int64_t kPiece = 64;
-  constexpr std::int64_t kLine = 16;
-  std::int64_t i = 0;
-  for (; i + kPiece <= count; i += kPiece) {
-    const std::int64_t asked = std::min(i + kAhead + kPiece, count);
-    for (std::int64_t line = i + kAhead; line < asked; line += kLine) {
-      __builtin_prefetch(a + line, 1, 2);
-      __builtin_prefetch(b + line, 1, 2);
-    }
-    for (std::int64_t at = i; at < i + kPiece; ++at) a[at] = b[at] = a[at] + b[at];
-  }
-  for (; i < count; ++i) a[i] = b[i] = a[i] + b[i];
+  for_each_ahead(
+      count, [=](std::int64_t i) { a[i] = b[i] = a[i] + b[i]; }, a, b);
 }
 
 }  // namespace fm::kernels::FM_SIMD
