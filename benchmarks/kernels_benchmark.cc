@@ -80,7 +80,7 @@ void gemm_weight_gradient(State& state) {
 
 void linear_shapes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({512, 512, 512})->Args({512, 1376, 512})->Args({512, 512, 1376});
-  benchmark->Args({256, 32000, 512});
+  benchmark->Args({512, 256, 512})->Args({256, 32000, 512});
 }
 BENCHMARK(gemm_forward<float>)->Apply(linear_shapes);
 BENCHMARK(gemm_forward<fm::core::Bf16>)->Apply(linear_shapes);

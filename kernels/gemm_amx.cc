@@ -1,7 +1,9 @@
 // Blocks, strips and tiles. The smaller of the two operands is held: a block of it, at most kDepth
 // terms deep, lies packed in the L2 cache. The other one flows past in strips of 32 rows or
 // columns; each is packed and multiplied with every strip of the held block. A strip of both gives
-// 32 x 32 elements of C in four tiles; the other four tiles hold parts of the operands.
+// 32 x 32 elements of C in four tiles; the other four tiles hold parts of the operands. While the
+// tiles multiply, the vector units write the sums of the corner before into C and, of fp32, split
+// and pack the strip that comes next.
 #include <immintrin.h>
 #include <omp.h>
 

@@ -35,8 +35,8 @@ bool avx512_bf16_runs_here();
 // the result is at least as close as that of a chain of fp32 additions (tests compare both).
 // Differs from IEEE fp32 where a part leaves the range of bf16: an infinity gives NaN, so do
 // numbers above 3.39e38; below 1e-33 the lower parts are zero.
-// An element's bits depend on k alone, not on m, n or the number of threads. 3,400 bf16 GFLOP/s
-// per core become 250 to 300 of fp32 where fused multiply-adds of AVX-512 reach 180.
+// An element's bits depend on k alone, not on m, n or the number of threads. 2,600 to 3,000
+// bf16 GFLOP/s of a core become 290 to 340 of fp32 where fused multiply-adds of AVX-512 reach 180.
 void amx_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
               const Target<float>& c);
 
