@@ -54,7 +54,7 @@ class StripPacker {
       return;
     }
     source_ = source;
-    from_ = source.at(place.vector, place.term);
+    place_ = place;
     to_ = to;
     tiles_ = 2 * extent.terms / kStep;
     tile_ = 0;
@@ -80,17 +80,15 @@ class StripPacker {
   void pack_portion(Portions& portions) {
     const std::int64_t step = tile_ / 2;
     const std::int64_t second = tile_ % 2;
-    const std::int64_t to_step = kStep * (source_.adjacent_terms ? 1 : source_.stride);
-    const std::int64_t to_second = kSide * (source_.adjacent_terms ? source_.stride : 1);
-    portions.pack(portion_, from_ + step * to_step + second * to_second, source_.stride,
-                  to_ + step * kStepBytes + second * kTileBytes);
+    const float* from = source_.at(place_.vector + second * kSide, place_.term + step * kStep);
+    portions.pack(portion_, from, source_.stride, to_ + step * kStepBytes + second * kTileBytes);
     if (++portion_ < portions.kCount) return;
     portion_ = 0;
     ++tile_;
   }
 
   Source<float> source_{};
-  const float* from_ = nullptr;
+  Place place_{};
   std::byte* to_ = nullptr;
   std::int64_t tiles_ = 0;  // of the strip
   std::int64_t tile_ = 0;   // packed

@@ -57,11 +57,6 @@ struct Ahead {
   }
 };
 
-struct Corner {
-  float* data;
-  std::int64_t stride;
-};
-
 struct Strips {
   const std::byte* left;
   const std::byte* right;
@@ -74,11 +69,10 @@ std::int64_t rows_a_step(std::int64_t steps) { return (kStrip + steps - 1) / ste
 // to [32, 32] = a strip of the left factor times one of the right. meanwhile(i) is called after
 // product i of every step.
 template <class T, class C, class Meanwhile>
-void multiply_strips(Strips strips, const Corner& to, Ahead<T, C> ahead,
-                     const Meanwhile& meanwhile) {
+void multiply_strips(Strips strips, float* to, Ahead<T, C> ahead, const Meanwhile& meanwhile) {
   zero_corner();
   const std::int64_t c_rows = rows_a_step(strips.steps);
-  const auto prefetch = [&](int product) {
+  const auto beside = [&](int product) {
     constexpr bool kOnce = kPartsOf<T> == 1;
     if (kOnce || product == 1) ahead.ask_for_c(c_rows);
     if (kOnce || product == 0 || product == 2) ahead.ask_for_next();
@@ -87,14 +81,14 @@ void multiply_strips(Strips strips, const Corner& to, Ahead<T, C> ahead,
   };
   for (std::int64_t i = 0; i < strips.steps; ++i) {
     if constexpr (kPartsOf<T> == 1) {
-      multiply_bf16_step(strips.left, strips.right, prefetch);
+      multiply_bf16_step(strips.left, strips.right, beside);
     } else {
-      multiply_step(strips.left, strips.right, prefetch);
+      multiply_step(strips.left, strips.right, beside);
     }
     strips.left += kStepBytesOf<T>;
     strips.right += kStepBytesOf<T>;
   }
-  store_corner(to.data, to.stride);
+  store_corner(to, kStrip);
 }
 
 // 16 elements of C as fp32, and back.
@@ -114,7 +108,7 @@ void store_row(__mmask16 lanes, __m512 row, core::Bf16* to) {
 
 // C [rows, columns] = products, or += products; from `row` on.
 template <class C>
-void write_corner(const float* products, Extent extent, const Target<C>& c, std::int64_t row = 0) {
+void write_corner(const float* products, Extent extent, const Target<C>& c, std::int64_t row) {
   const __mmask16 first = first_lanes(extent.terms);
   const __mmask16 second = first_lanes(extent.terms - kSide);
   for (; row < extent.vectors; ++row) {
@@ -288,7 +282,7 @@ class Product {
       if (product == 0) flow.waiting.write(rows);
       flow.strips.go_on(portions);
     };
-    multiply_strips(strips, {flow.waiting.next(), kStrip}, ahead, meanwhile);
+    multiply_strips(strips, flow.waiting.next(), ahead, meanwhile);
     flow.waiting.put(whole, part.c);
   }
 

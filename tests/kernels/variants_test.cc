@@ -81,8 +81,12 @@ TEST_P(Variants, AddAndTreeAdd) {
     const std::vector<const float*> pointers = {rows[0].data(), rows[1].data(), rows[2].data()};
     Floats sum(into.size());
     variant.tree_add(pointers, size(), sum.data());
-    variant.tree_add_to_both(size(), into.data(), sum.data());
     into.insert(into.end(), sum.begin(), sum.end());
+    Floats one = values(size(), 6);
+    Floats other = values(size(), 7);
+    variant.tree_add_to_both(size(), one.data(), other.data());
+    into.insert(into.end(), one.begin(), one.end());
+    into.insert(into.end(), other.begin(), other.end());
     return into;
   });
 }
