@@ -77,16 +77,13 @@ TEST_P(Variants, AddAndTreeAdd) {
   expect_as_baseline([&](const Variant& variant) {
     Floats into = values(size(), 1);
     variant.add(size(), values(size(), 2).data(), into.data());
-    const Floats rows[] = {values(size(), 3), values(size(), 4), values(size(), 5)};
+    Floats rows[] = {values(size(), 3), values(size(), 4), values(size(), 5)};
     const std::vector<const float*> pointers = {rows[0].data(), rows[1].data(), rows[2].data()};
     Floats sum(into.size());
     variant.tree_add(pointers, size(), sum.data());
-    into.insert(into.end(), sum.begin(), sum.end());
-    Floats one = values(size(), 6);
-    Floats other = values(size(), 7);
-    variant.tree_add_to_both(size(), one.data(), other.data());
-    into.insert(into.end(), one.begin(), one.end());
-    into.insert(into.end(), other.begin(), other.end());
+    variant.tree_add_to_both(size(), rows[0].data(), rows[1].data());
+    for (const Floats& row : {sum, rows[0], rows[1]})
+      into.insert(into.end(), row.begin(), row.end());
     return into;
   });
 }
