@@ -82,8 +82,7 @@ TEST_P(Variants, AddAndTreeAdd) {
     Floats sum(into.size());
     variant.tree_add(pointers, size(), sum.data());
     variant.tree_add_to_both(size(), rows[0].data(), rows[1].data());
-    for (const Floats& row : {sum, rows[0], rows[1]})
-      into.insert(into.end(), row.begin(), row.end());
+    for (const auto& r : {sum, rows[0], rows[1]}) into.insert(into.end(), r.begin(), r.end());
     return into;
   });
 }
