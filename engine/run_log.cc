@@ -106,7 +106,7 @@ std::vector<std::string> notes_of(const TrainOptions& options, const model::Llam
   }
   if (options.element == core::DType::kBF16 && !kernels::bf16_is_fast()) {
     notes.push_back(
-        "bf16 is slow here: this CPU has neither AMX nor AVX512_BF16; --precision fp32 is faster");
+        "bf16 is slow here: AVX-512 without AVX512_BF16, or no AVX2; --precision fp32 is faster");
   }
   return notes;
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "core/bf16.h"
+#include "kernels/gemm_source.h"
 
 namespace fm::kernels::amx {
 
@@ -35,11 +36,6 @@ inline __mmask16 first_lanes(std::int64_t count) {
 
 // Rows of a tile are vectors for the left factor and pairs of terms for the right one.
 enum class Side : bool { kLeft, kRight };
-
-struct Extent {
-  std::int64_t vectors;
-  std::int64_t terms;
-};
 
 using Rows = __m512[kSide];
 

@@ -8,18 +8,6 @@ namespace fm::kernels::amx {
 
 inline std::int64_t steps_of(std::int64_t depth) { return (depth + kStep - 1) / kStep; }
 
-// An operand as vectors (rows of A, columns of B) of terms.
-template <class T>
-struct Source {
-  const T* data;
-  std::int64_t stride;
-  bool adjacent_terms;  // else adjacent vectors
-
-  const T* at(std::int64_t vector, std::int64_t term) const {
-    return adjacent_terms ? data + vector * stride + term : data + term * stride + vector;
-  }
-};
-
 // A step of a strip, from `from` on.
 template <Side kWanted, class T>
 void pack_step(const Source<T>& source, const T* from, Extent extent, std::byte* to) {
@@ -35,11 +23,6 @@ void pack_step(const Source<T>& source, const T* from, Extent extent, std::byte*
     }
   }
 }
-
-struct Place {
-  std::int64_t vector;
-  std::int64_t term;
-};
 
 // Every step of one strip.
 template <Side kWanted, class T>

@@ -9,6 +9,7 @@
 #include "kernels/amx.h"
 #include "kernels/attention_amx.h"
 #include "kernels/attention_blocks.h"
+#include "kernels/gemm_kind.h"
 #include "kernels/variant.h"
 
 namespace fm::kernels {
@@ -98,22 +99,28 @@ const Variant& chosen_variant() {
   return kChosen;
 }
 
-bool choose_amx(std::string_view wanted) {
-  FM_USER_CHECK(wanted.empty() || wanted == "amx" || wanted == "onednn",
-                "FME_GEMM must be amx or onednn, or unset for the fastest (FME_GEMM=", wanted, ")");
+GemmKind choose_gemm(std::string_view wanted) {
+  FM_USER_CHECK(
+      wanted.empty() || wanted == "amx" || wanted == "packed" || wanted == "onednn",
+      "FME_GEMM must be amx, packed or onednn, or unset for the fastest (FME_GEMM=", wanted, ")");
   FM_USER_CHECK(wanted != "amx" || amx_runs_here(),
                 "FME_GEMM=amx needs a CPU with amx_bf16, amx_tile and AVX-512, and an operating "
                 "system that lets programs use them; unset FME_GEMM");
-  return wanted != "onednn" && amx_runs_here();
+  if (wanted == "onednn") return GemmKind::kOneDnn;
+  if (wanted == "packed") return GemmKind::kPacked;
+  if (amx_runs_here()) return GemmKind::kAmx;
+  return chosen_variant().name == "avx2" ? GemmKind::kPacked : GemmKind::kOneDnn;
 }
 
-bool amx_chosen() {
-  static const bool kChosen = [] {
+GemmKind chosen_gemm() {
+  static const GemmKind kChosen = [] {
     const char* const wanted = std::getenv("FME_GEMM");
-    return choose_amx(wanted == nullptr ? "" : wanted);
+    return choose_gemm(wanted == nullptr ? "" : wanted);
   }();
   return kChosen;
 }
+
+bool amx_chosen() { return chosen_gemm() == GemmKind::kAmx; }
 
 void add(std::int64_t count, const float* from, float* into) {
   const TraceScope scope(kAdd, elements(count, 3));

@@ -7,24 +7,26 @@
 
 #include "core/check.h"
 #include "core/trace_recorder.h"
-#include "kernels/amx.h"
+#include "kernels/gemm_kind.h"
 #include "kernels/gemm_libraries.h"
+#include "kernels/variant.h"
 
 namespace fm::kernels {
 namespace {
 
 constexpr core::TraceForm kGemm = {"gemm", core::TraceKind::kKernel, {"m", "n", "k", "flops"}};
 
-// Below this side the packing of a product costs more than AMX gains.
-constexpr std::int64_t kAmxSide = 32;
+// Below this side the packing of a product costs more than AMX or our panels gain.
+constexpr std::int64_t kOwnSide = 32;
 
-// Whether AMX takes a product.
-bool amx_takes(const GemmShape& shape) {
-  return std::min({shape.m, shape.n, shape.k}) >= kAmxSide && amx_chosen();
+// What computes a product.
+GemmKind kind_of(const GemmShape& shape) {
+  return std::min({shape.m, shape.n, shape.k}) >= kOwnSide ? chosen_gemm() : GemmKind::kOneDnn;
 }
 
 // Products of bf16 that AMX does not take.
-Bf16Gemm* other_bf16_gemm() {
+Bf16Gemm* other_bf16_gemm(const GemmShape& shape) {
+  if (kind_of(shape) == GemmKind::kPacked) return packed_gemm;
   if (onednn_has_bf16()) return onednn_gemm;
   return converted_gemm;
 }
@@ -33,40 +35,56 @@ core::TraceValues values_of(const GemmShape& shape) {
   return {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k};
 }
 
+// "packed panels (avx2)"
+std::string packed_name() { return core::concat("packed panels (", chosen_variant().name, ')'); }
+
 }  // namespace
 
 void gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
           const Target<float>& c) {
   const core::TraceScope scope(kGemm, values_of(shape));
-  if (amx_takes(shape)) return amx_gemm(shape, a, b, c);
-  onednn_gemm(shape, a, b, c);
+  switch (kind_of(shape)) {
+    case GemmKind::kAmx: return amx_gemm(shape, a, b, c);
+    case GemmKind::kPacked: return packed_gemm(shape, a, b, c);
+    case GemmKind::kOneDnn: return onednn_gemm(shape, a, b, c);
+  }
 }
 
 void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
           const Target<float>& c) {
   const core::TraceScope scope(kGemm, values_of(shape));
-  if (amx_takes(shape)) return amx_gemm(shape, a, b, c);
-  other_bf16_gemm()(shape, a, b, c);
+  if (kind_of(shape) == GemmKind::kAmx) return amx_gemm(shape, a, b, c);
+  other_bf16_gemm(shape)(shape, a, b, c);
 }
 
 void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
           const Target<core::Bf16>& c) {
   const core::TraceScope scope(kGemm, values_of(shape));
-  if (amx_takes(shape)) return amx_gemm(shape, a, b, c);
-  rounded_gemm(shape, a, b, c, other_bf16_gemm());
+  if (kind_of(shape) == GemmKind::kAmx) return amx_gemm(shape, a, b, c);
+  rounded_gemm(shape, a, b, c, other_bf16_gemm(shape));
 }
 
 std::string gemm_library() {
-  if (!amx_chosen()) return onednn_name();
-  return core::concat("AMX (fp32 as three bf16 parts), small products by ", onednn_name());
+  switch (chosen_gemm()) {
+    case GemmKind::kAmx:
+      return "AMX (fp32 as three bf16 parts), small products by " + onednn_name();
+    case GemmKind::kPacked: return packed_name() + ", small products by " + onednn_name();
+    case GemmKind::kOneDnn: break;
+  }
+  return onednn_name();
 }
 
 std::string bf16_gemm_library() {
-  const std::string others = (onednn_has_bf16() ? "" : "bf16 as fp32 by ") + onednn_name();
-  return amx_chosen() ? "AMX (bf16), small products by " + others : others;
+  std::string others = (onednn_has_bf16() ? "" : "bf16 as fp32 by ") + onednn_name();
+  switch (chosen_gemm()) {
+    case GemmKind::kAmx: return "AMX (bf16), small products by " + others;
+    case GemmKind::kPacked: return packed_name() + " of fp32, small products by " + others;
+    case GemmKind::kOneDnn: break;
+  }
+  return others;
 }
 
-bool bf16_is_fast() { return amx_chosen() || avx512_bf16_runs_here(); }
+bool bf16_is_fast() { return chosen_gemm() != GemmKind::kOneDnn || onednn_has_bf16(); }
 
 void set_kernel_threads(int threads) { omp_set_num_threads(threads); }
 int kernel_threads() { return omp_get_max_threads(); }

@@ -23,6 +23,11 @@ void rounded_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
 void onednn_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
                  const Target<float>& c);
 bool onednn_has_bf16();
+// Any shape, by kernels/packed_product.h on kernel_threads() threads, each with its part of C.
+void packed_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
+                 const Target<float>& c);
+void packed_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+                 const Target<float>& c);
 // "oneDNN 2.6.3 (avx512_core_amx)"
 std::string onednn_name();
 

@@ -13,6 +13,7 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/embedding.h"
 #include "kernels/normals.h"
+#include "kernels/packed_product.h"
 #include "kernels/rmsnorm.h"
 #include "kernels/rope.h"
 #include "kernels/sgd.h"
@@ -28,6 +29,7 @@ template <class T>
 struct ElementKernels {
   decltype(&kernels::embedding<T>) embedding = nullptr;
   decltype(&kernels::embedding_backward<T>) embedding_backward = nullptr;
+  decltype(&kernels::packed_product<T>) packed_product = nullptr;
   decltype(&kernels::rmsnorm_rstd<T>) rmsnorm_rstd = nullptr;
   decltype(&kernels::rmsnorm_apply<T>) rmsnorm_apply = nullptr;
   decltype(&kernels::rmsnorm_backward<T>) rmsnorm_backward = nullptr;

@@ -13,6 +13,9 @@ template <class T>
 void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
                         float* dtable);
 template <class T>
+void packed_product(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
+                    const Target<float>& c);
+template <class T>
 void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd);
 template <class T>
 void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y);
@@ -33,6 +36,7 @@ void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* t
 template <class T>
 constexpr ElementKernels<T> kElementKernels = {.embedding = embedding<T>,
                                                .embedding_backward = embedding_backward<T>,
+                                               .packed_product = packed_product<T>,
                                                .rmsnorm_rstd = rmsnorm_rstd<T>,
                                                .rmsnorm_apply = rmsnorm_apply<T>,
                                                .rmsnorm_backward = rmsnorm_backward<T>,

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "kernels/amx.h"
+#include "kernels/gemm_kind.h"
 #include "kernels/gemm_libraries.h"
 #include "tests/kernels/bf16_values.h"
 #include "tests/kernels/gemm_product.h"
@@ -205,9 +206,14 @@ TEST(GemmBf16, WhatIsNotFiniteStaysSo) {
 }
 
 TEST(GemmBf16, NamesItsLibrary) {
-  EXPECT_EQ(bf16_gemm_library().starts_with("AMX (bf16), small products by "), amx_chosen());
-  EXPECT_TRUE(bf16_gemm_library().ends_with(onednn_name()));
-  EXPECT_EQ(bf16_is_fast(), amx_chosen() || avx512_bf16_runs_here());
+  const std::string name = bf16_gemm_library();
+  const GemmKind kind = chosen_gemm();
+  EXPECT_EQ(name.starts_with("AMX (bf16), small products by "), kind == GemmKind::kAmx) << name;
+  EXPECT_EQ(name.starts_with("packed panels (avx2) of fp32, small products by "),
+            kind == GemmKind::kPacked)
+      << name;
+  EXPECT_TRUE(name.ends_with(onednn_name())) << name;
+  EXPECT_EQ(bf16_is_fast(), kind != GemmKind::kOneDnn || avx512_bf16_runs_here());
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "kernels/amx.h"
+#include "kernels/gemm_kind.h"
 #include "kernels/gemm_libraries.h"
 #include "tests/kernels/random_values.h"
 
@@ -93,9 +93,13 @@ TEST(Gemm, TwoThreadsRepeatTheSameBitsAndAgreeWithOne) {
 
 TEST(Gemm, NamesItsLibrary) {
   EXPECT_TRUE(onednn_name().starts_with("oneDNN 2.")) << onednn_name();
-  EXPECT_EQ(gemm_library(),
-            (amx_runs_here() ? "AMX (fp32 as three bf16 parts), small products by " : "") +
-                onednn_name());
+  const GemmKind kind = chosen_gemm();
+  EXPECT_EQ(
+      gemm_library(),
+      std::string(kind == GemmKind::kAmx      ? "AMX (fp32 as three bf16 parts), small products by "
+                  : kind == GemmKind::kPacked ? "packed panels (avx2), small products by "
+                                              : "") +
+          onednn_name());
 }
 
 TEST(KernelThreads, BelongToTheCaller) {

@@ -1,0 +1,154 @@
+// Products of packed panels against the definition of their bits (kernels/packed_product.h), in
+// every instruction set that runs here.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <thread>
+
+#include "core/check.h"
+#include "kernels/amx.h"
+#include "kernels/gemm_kind.h"
+#include "kernels/gemm_libraries.h"
+#include "kernels/variant.h"
+#include "tests/kernels/gemm_product.h"
+
+namespace fm::kernels {
+namespace {
+
+template <class T>
+float term(const Operand<T>& x, std::int64_t row, std::int64_t column) {
+  return static_cast<float>(element(x, row, column));
+}
+
+struct Spot {
+  std::int64_t row;
+  std::int64_t column;
+};
+
+// An element of C by the definition.
+template <class T>
+float defined(const Operand<T>& a, const Operand<T>& b, Spot at, std::int64_t depth, float c) {
+  for (std::int64_t begin = 0; begin < depth; begin += 512) {
+    float chain = 0.0F;
+    for (std::int64_t i = begin; i < std::min(begin + 512, depth); ++i)
+      chain = std::fma(term(a, at.row, i), term(b, i, at.column), chain);
+    c += chain;
+  }
+  return c;
+}
+
+template <class T>
+const ElementKernels<T>& kernels_of(const Variant& variant) {
+  if constexpr (std::is_same_v<T, float>) {
+    return variant.fp32;
+  } else {
+    return variant.bf16;
+  }
+}
+
+template <class T>
+void expect_definition(const RandomProduct<T>& p, const Variant& variant) {
+  const auto [m, n, k] = p.shape;
+  const std::vector<T> a = p.random_a();
+  const std::vector<T> b = p.random_b();
+  const auto product = kernels_of<T>(variant).packed_product;
+  Floats once(static_cast<std::size_t>(p.c_width() * m), NAN);  // beta 0 must not read it
+  product(p.shape, p.left(a), p.right(b), {once.data(), p.c_width(), Beta::kZero});
+  Floats twice = once;
+  product(p.shape, p.left(a), p.right(b), {twice.data(), p.c_width(), Beta::kOne});
+  for (std::int64_t row = 0; row < m; ++row) {
+    for (std::int64_t column = 0; column < n; ++column) {
+      const auto at = static_cast<std::size_t>(row * p.c_width() + column);
+      const float first = defined(p.left(a), p.right(b), {row, column}, k, 0.0F);
+      ASSERT_EQ(once[at], first) << variant.name << ' ' << m << " x " << n << " x " << k << " at "
+                                 << row << ", " << column;
+      ASSERT_EQ(twice[at], defined(p.left(a), p.right(b), {row, column}, k, first));
+    }
+    for (std::int64_t column = n; column < p.c_width(); ++column) {
+      const auto at = static_cast<std::size_t>(row * p.c_width() + column);
+      ASSERT_TRUE(std::isnan(twice[at])) << "written beyond the row";
+    }
+  }
+}
+
+template <class T>
+void expect_definition_in_all_forms(const GemmShape& shape) {
+  for (const Candidate& candidate : candidates()) {
+    if (!candidate.runs_here()) continue;
+    for (const Form a : kForms) {
+      for (const Form b : kForms) {
+        for (const std::int64_t slack : {0, 3})
+          expect_definition<T>({shape, a, b, slack}, *candidate.variant);
+      }
+    }
+  }
+}
+
+constexpr GemmShape kShapes[] = {{1, 1, 1},     {7, 5, 3},     {6, 16, 8},   {12, 32, 9},
+                                 {16, 33, 31},  {100, 35, 70}, {13, 530, 5}, {98, 65, 1},
+                                 {20, 40, 515}, {97, 513, 18}, {8, 9, 1030}};
+
+TEST(PackedGemm, EveryElementIsTheDefinedChain) {
+  for (const GemmShape& shape : kShapes) expect_definition_in_all_forms<float>(shape);
+}
+
+TEST(PackedGemm, OfBf16IsTheChainOfItsFp32) {
+  for (const GemmShape& shape : kShapes) expect_definition_in_all_forms<core::Bf16>(shape);
+}
+
+TEST(PackedGemm, ThreadsShareTheWorkAndChangeNoBit) {
+  for (const GemmShape& shape : {GemmShape{300, 90, 70}, GemmShape{50, 500, 70}}) {
+    for (const Form form : kForms) {
+      const RandomProduct<float> p{shape, form, form};
+      const Floats a = p.random_a();
+      const Floats b = p.random_b();
+      const auto product = [&](int threads) {
+        Floats c(static_cast<std::size_t>(shape.m * shape.n), NAN);
+        std::thread([&] {
+          set_kernel_threads(threads);
+          packed_gemm(shape, p.left(a), p.right(b), {c.data(), shape.n});
+        }).join();
+        return c;
+      };
+      const Floats alone = product(1);
+      EXPECT_LT(relative_rms(p, a, b, alone), 1e-6);
+      for (const int threads : {2, 3, 7}) EXPECT_EQ(product(threads), alone) << threads;
+    }
+  }
+}
+
+TEST(PackedGemm, WhatIsNotFiniteStaysInItsRow) {
+  for (const float value : {INFINITY, -INFINITY, NAN}) {
+    Floats a = random_values(32 * 32, 1);
+    const Floats b = random_values(32 * 32, 2);
+    a[5 * 32 + 7] = value;
+    Floats c(32 * 32);
+    packed_gemm({32, 32, 32}, {a.data(), 32}, {b.data(), 32}, {c.data(), 32});
+    for (std::size_t row = 0; row < 32; ++row) {
+      for (std::size_t column = 0; column < 32; ++column) {
+        ASSERT_EQ(std::isfinite(c[row * 32 + column]), row != 5) << value;
+        ASSERT_EQ(std::isinf(c[row * 32 + column]), row == 5 && std::isinf(value)) << value;
+      }
+    }
+  }
+}
+
+TEST(GemmKind, FollowsTheCpuOrTheVariable) {
+  const GemmKind without_amx =
+      chosen_variant().name == "avx2" ? GemmKind::kPacked : GemmKind::kOneDnn;
+  EXPECT_EQ(choose_gemm(""), amx_runs_here() ? GemmKind::kAmx : without_amx);
+  EXPECT_EQ(choose_gemm("packed"), GemmKind::kPacked);
+  EXPECT_EQ(choose_gemm("onednn"), GemmKind::kOneDnn);
+  EXPECT_THROW(choose_gemm("mkl"), core::UserError);
+  if (amx_runs_here()) {
+    EXPECT_EQ(choose_gemm("amx"), GemmKind::kAmx);
+  } else {
+    EXPECT_THROW(choose_gemm("amx"), core::UserError);
+  }
+}
+
+}  // namespace
+}  // namespace fm::kernels
