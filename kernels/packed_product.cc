@@ -6,6 +6,7 @@
 #include "kernels/packed_product.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/gemm_source.h"
 #include "kernels/vector.h"
@@ -157,16 +158,33 @@ class Ahead {
   std::int64_t at_ = 0;
 };
 
+// The numbers of a tile's rows, term after term: of a packed panel, or of fp32 rows where they lie.
+struct PackedRows {
+  const float* data;
+
+  [[gnu::always_inline]] float at(std::int64_t row) const { return data[row]; }
+  [[gnu::always_inline]] void go_on() { data += kRows; }
+};
+struct RowsInPlace {
+  const float* data;
+  std::int64_t stride;
+
+  [[gnu::always_inline]] float at(std::int64_t row) const { return data[row * stride]; }
+  [[gnu::always_inline]] void go_on() { ++data; }
+};
+
+template <class Rows>
 struct Panels {
   std::int64_t terms;
-  const float* a;
+  Rows a;
   const float* b;
 };
 
 // Sums of one tile.
 using Sums = Vector[kRows][2];
 
-[[gnu::always_inline]] inline void multiply(Panels panels, Sums& sums) {
+template <class Rows>
+[[gnu::always_inline]] inline void multiply(Panels<Rows> panels, Sums& sums) {
   // Unrolled, GCC moves sums between registers, and spills one.
 #pragma GCC unroll 1
   for (std::int64_t term = 0; term < panels.terms; ++term) {
@@ -174,17 +192,18 @@ using Sums = Vector[kRows][2];
     const Vector right = load(panels.b + kVectorFloats);
 #pragma GCC unroll 12
     for (std::int64_t i = 0; i < kRows; ++i) {
-      const Vector number = splat(panels.a[i]);
+      const Vector number = splat(panels.a.at(i));
       sums[i][0] = fused(number, left, sums[i][0]);
       sums[i][1] = fused(number, right, sums[i][1]);
     }
-    panels.a += kRows;
+    panels.a.go_on();
     panels.b += kColumns;
   }
 }
 
 // C [kRows, kColumns] = product, or += product.
-void whole_tile(const Panels& panels, const Target<float>& c) {
+template <class Rows>
+void whole_tile(const Panels<Rows>& panels, const Target<float>& c) {
   // Every loop over rows is unrolled: sums that are addressed by a variable lie in memory.
 #pragma GCC unroll 12
   for (std::int64_t i = 0; i < kRows; ++i) __builtin_prefetch(c.data + i * c.stride, 1);
@@ -207,7 +226,8 @@ void whole_tile(const Panels& panels, const Target<float>& c) {
 }
 
 // The same of the first rows and columns of a tile.
-void part_of_tile(const Panels& panels, std::int64_t rows, std::int64_t columns,
+template <class Rows>
+void part_of_tile(const Panels<Rows>& panels, std::int64_t rows, std::int64_t columns,
                   const Target<float>& c) {
   float sums[kRows * kColumns];
   whole_tile(panels, {sums, kColumns, Beta::kZero});
@@ -261,6 +281,11 @@ class Product {
     return {0, at.column + kBlockColumns, 0};
   }
 
+  // Whether whole panels of A need not be packed: where rows of fp32 lie close to each other.
+  static constexpr bool kFp32 = std::is_same_v<T, float>;
+  static constexpr std::int64_t kFarRows = 2048;
+  bool lies_in_rows() const { return kFp32 && a_.adjacent_terms && a_.stride < kFarRows; }
+
   // A panel of B is packed when the first rows need it, one of A when the first columns do.
   void block(const Corner& at) {
     const Extent a = a_extent(at);
@@ -277,25 +302,35 @@ class Product {
       if (at.row == 0) pack_columns(at, b, column, a_panels);
       for (std::int64_t i = 0; i < a_panels; ++i) {
         const std::int64_t row = i * kRows;
-        if (j == 0 && a_.adjacent_terms) {
-          pack_panel<kRows>(a_, {at.row + row, at.term}, {a.vectors - row, a.terms},
-                            packed_a_ + row * a.terms);
+        const Extent rest{a.vectors - row, a.terms};
+        const bool in_place = lies_in_rows() && rest.vectors >= kRows;
+        if (j == 0 && a_.adjacent_terms && !in_place) {
+          pack_panel<kRows>(a_, {at.row + row, at.term}, rest, packed_a_ + row * a.terms);
         }
         a_ahead_.ask();
         if (at.row == 0) b_ahead_.ask();
         Target<float> c = c_;
         c.data += (at.row + row) * c.stride + at.column + column;
         if (at.term > 0) c.beta = Beta::kOne;
-        tile({a.terms, packed_a_ + row * a.terms, packed_b_ + column * a.terms}, a.vectors - row,
-             b.vectors - column, c);
+        const float* const right = packed_b_ + column * a.terms;
+        if constexpr (kFp32) {
+          if (in_place) {
+            const RowsInPlace left{a_.at(at.row + row, at.term), a_.stride};
+            tile(Panels<RowsInPlace>{a.terms, left, right}, rest, b.vectors - column, c);
+            continue;
+          }
+        }
+        const PackedRows left{packed_a_ + row * a.terms};
+        tile(Panels<PackedRows>{a.terms, left, right}, rest, b.vectors - column, c);
       }
     }
   }
 
-  static void tile(const Panels& panels, std::int64_t rows, std::int64_t columns,
+  template <class Rows>
+  static void tile(const Panels<Rows>& panels, const Extent& a, std::int64_t columns,
                    const Target<float>& c) {
-    if (rows >= kRows && columns >= kColumns) return whole_tile(panels, c);
-    part_of_tile(panels, std::min(rows, kRows), std::min(columns, kColumns), c);
+    if (a.vectors >= kRows && columns >= kColumns) return whole_tile(panels, c);
+    part_of_tile(panels, std::min(a.vectors, kRows), std::min(columns, kColumns), c);
   }
 
   // The panel of B at a column of its block; the one after it is asked for from here on.

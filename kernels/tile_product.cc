@@ -7,13 +7,16 @@
 namespace fm::kernels::FM_SIMD {
 namespace {
 
-constexpr int kUnit = static_cast<int>(kTileColumns) / kVectorFloats;  // vectors in 16 columns
-// Accumulators in registers: 16 of the 32 of AVX-512, 8 of the 16 of AVX2; at least 8 chains hide
-// the latency of two multiply-add ports.
-constexpr int kAccumulators = kVectorFloats == 16 ? 16 : 8;
-constexpr int kMostUnits = kVectorFloats == 16 ? 4 : 1;
+// Accumulators in registers: at most 16 of the 32 of AVX-512, 12 of the 16 of AVX2; at least 8
+// chains hide the latency of two multiply-add ports, 12 leave the loads time.
+constexpr int kMostVectors = kVectorFloats == 8 ? 3 : 4;
+constexpr int tile_rows(int vectors) { return vectors <= (kVectorFloats == 16 ? 2 : 1) ? 8 : 4; }
 
-constexpr int tile_rows(int vectors) { return 8 * vectors <= kAccumulators ? 8 : 4; }
+// Vectors of the panel that begins a row of `left`. Three, and a rest of two, never one.
+constexpr std::int64_t panel_vectors(std::int64_t left) {
+  if (left <= kMostVectors) return left;
+  return kMostVectors == 3 && left == 4 ? 2 : kMostVectors;
+}
 
 // C [Rows, Vectors * kVectorFloats], `a` and `b` at their first elements.
 template <int Rows, int Vectors>
@@ -45,13 +48,13 @@ template <int Rows, int Vectors>
   }
 }
 
-// Eight rows and Units * kTileColumns columns.
-template <int Units>
+// Eight rows and Vectors * kVectorFloats columns.
+template <int Vectors>
 void strip(std::int64_t depth, const Strided& a, const Strided& b, const Target<float>& c) {
-  constexpr int kRows = tile_rows(Units * kUnit);
+  constexpr int kRows = tile_rows(Vectors);
   for (std::int64_t i = 0; i < kTileRows; i += kRows) {
-    tile<kRows, Units * kUnit>(depth, {a.data + i * a.row, a.row, a.column}, b,
-                               {c.data + i * c.stride, c.stride, c.beta});
+    tile<kRows, Vectors>(depth, {a.data + i * a.row, a.row, a.column}, b,
+                         {c.data + i * c.stride, c.stride, c.beta});
   }
 }
 
@@ -83,15 +86,16 @@ Extent extent_of(const GemmShape& shape, const Band& band, std::int64_t row) {
 // The columns of B that are in use stay in the nearest cache while the rows pass.
 void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
                   const Target<float>& c, const Band& band) {
-  constexpr std::int64_t kPanel = kMostUnits * kTileColumns;
-  for (std::int64_t column = 0; column < shape.n; column += kPanel) {
+  std::int64_t panel = 0;
+  for (std::int64_t column = 0; column < shape.n; column += panel) {
+    panel = panel_vectors((shape.n - column) / kVectorFloats) * kVectorFloats;
     for (std::int64_t row = 0; row < shape.m; row += kTileRows) {
       const Extent at = extent_of(shape, band, row);
-      const std::int64_t units = std::min(kPanel, at.columns - column) / kTileColumns;
-      if (units <= 0) continue;
-      kStrips[units - 1](at.depth, {a.data + row * a.row + at.begin * a.column, a.row, a.column},
-                         {b.data + at.begin * b.row + column, b.row},
-                         {c.data + row * c.stride + column, c.stride, c.beta});
+      const std::int64_t vectors = std::min(panel, at.columns - column) / kVectorFloats;
+      if (vectors <= 0) continue;
+      kStrips[vectors - 1](at.depth, {a.data + row * a.row + at.begin * a.column, a.row, a.column},
+                           {b.data + at.begin * b.row + column, b.row},
+                           {c.data + row * c.stride + column, c.stride, c.beta});
     }
   }
 }
