@@ -183,22 +183,32 @@ struct Panels {
 // Sums of one tile.
 using Sums = Vector[kRows][2];
 
+// The products of one term.
+template <class Rows>
+[[gnu::always_inline]] inline void multiply_term(Panels<Rows>& panels, Sums& sums) {
+  const Vector left = load(panels.b);
+  const Vector right = load(panels.b + kVectorFloats);
+#pragma GCC unroll 12
+  for (std::int64_t i = 0; i < kRows; ++i) {
+    const Vector number = splat(panels.a.at(i));
+    sums[i][0] = fused(number, left, sums[i][0]);
+    sums[i][1] = fused(number, right, sums[i][1]);
+  }
+  panels.a.go_on();
+  panels.b += kColumns;
+  // Terms stay apart: of two at once GCC moves sums between registers, and spills one.
+  asm volatile("" ::: "memory");
+}
+
 template <class Rows>
 [[gnu::always_inline]] inline void multiply(Panels<Rows> panels, Sums& sums) {
-  // Unrolled, GCC moves sums between registers, and spills one.
-#pragma GCC unroll 1
-  for (std::int64_t term = 0; term < panels.terms; ++term) {
-    const Vector left = load(panels.b);
-    const Vector right = load(panels.b + kVectorFloats);
-#pragma GCC unroll 12
-    for (std::int64_t i = 0; i < kRows; ++i) {
-      const Vector number = splat(panels.a.at(i));
-      sums[i][0] = fused(number, left, sums[i][0]);
-      sums[i][1] = fused(number, right, sums[i][1]);
-    }
-    panels.a.go_on();
-    panels.b += kColumns;
+  constexpr std::int64_t kTogether = 4;
+  std::int64_t term = 0;
+  for (; term + kTogether <= panels.terms; term += kTogether) {
+#pragma GCC unroll 4
+    for (std::int64_t i = 0; i < kTogether; ++i) multiply_term(panels, sums);
   }
+  for (; term < panels.terms; ++term) multiply_term(panels, sums);
 }
 
 // C [kRows, kColumns] = product, or += product.
