@@ -20,18 +20,29 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 target_include_directories(fm_flags INTERFACE ${PROJECT_SOURCE_DIR})
 if(FM_SANITIZE)
-  # Sanitizers confuse the analysis behind some warnings; the plain build keeps them errors. Optimized,
-  # files that parse JSON take twice as long to compile, some 30 s each; only kernels are (their folder).
-  target_compile_options(fm_flags INTERFACE -fsanitize=${FM_SANITIZE} -fno-omit-frame-pointer -g1 -O0
+  # Sanitizers confuse the analysis behind some warnings; the plain build keeps them errors.
+  target_compile_options(fm_flags INTERFACE -fsanitize=${FM_SANITIZE} -fno-omit-frame-pointer -g1
                                             -fno-sanitize-recover=all -Wno-error)
   target_link_options(fm_flags INTERFACE -fsanitize=${FM_SANITIZE})
 endif()
+
+# Sanitized, only what computes for long is optimized: these folders and their tests. Files that parse
+# JSON would take twice as long to compile, some 30 s each.
+function(fm_optimize_little name)
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  if(FM_SANITIZE AND folder MATCHES "^(comm|kernels)$")
+    target_compile_options(${name} PRIVATE -O1)
+  elseif(FM_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
+endfunction()
 
 # fm_library(name SOURCES a.cc b.cc LINKS other libraries)
 function(fm_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC fm_flags ${ARG_LINKS})
+  fm_optimize_little(${name})
 endfunction()
 
 # fm_late_library(name USED_BY a library SOURCES a.cc LINKS libraries): loaded by core/late_library
@@ -59,6 +70,9 @@ function(fm_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest_main fm_flags)
+  # -O3 would take half as long again to compile them.
+  target_compile_options(${name} PRIVATE $<$<NOT:$<BOOL:${FM_SANITIZE}>>:-O1>)
+  fm_optimize_little(${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
                                           ENVIRONMENT "OMP_NUM_THREADS=1")
