@@ -10,7 +10,7 @@ FM_SANITIZE=$kinds FM_TEST_FOLDERS="$*" scripts/build.sh --tests "$folder"
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1
-# The largest worlds take minutes each under ThreadSanitizer on 2 cores; those of up to 6 ranks run.
+# Second looks at the largest worlds take long under ThreadSanitizer on 2 cores; they run elsewhere.
 if [ "$kinds" = thread ]; then
   export GTEST_FILTER='-*.ATracedOneMovesTheSame/4:*.ATracedOneMovesTheSame/5:*/RanksBAAACCBB:*/RanksAAAAABB'
 fi
