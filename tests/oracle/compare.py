@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import statistics
 
 import safetensors.torch
 
@@ -10,15 +11,23 @@ import safetensors.torch
 class Tolerances:
     first_loss: float  # relative
     loss: float  # relative, every step
-    norm: float  # relative, every step; sums in another order
+    norm: float  # relative, every step
+    typical_norm: float  # relative, the median step
     gradient: float  # largest difference over largest magnitude, per tensor
     export: float  # relative, of the exported folder's loss
 
 
-FP32 = Tolerances(first_loss=1e-6, loss=2e-5, norm=1e-4, gradient=1e-5, export=1e-5)
+# Norms of W1 hang by a thread at steps 24 and 32: transformers in fp32, started 16 times from
+# weights whose last bit was drawn by chance, was off fp64 by up to 1.8e-4 in a norm of 50 steps,
+# by at most 1.2e-6 in the median.
+FP32 = Tolerances(
+    first_loss=1e-6, loss=2e-5, norm=5e-4, typical_norm=5e-6, gradient=1e-5, export=1e-5
+)
 # Against the same fp32 reference. transformers in bf16 with an fp32 master is off by 1.2e-5 in the
 # first loss of W1, by 1.3e-4 in all 50, by 0.16 in a norm (step 32) and by 0.024 in the gradients.
-BF16 = Tolerances(first_loss=1e-4, loss=2e-4, norm=6e-2, gradient=3e-2, export=2e-4)
+BF16 = Tolerances(
+    first_loss=1e-4, loss=2e-4, norm=6e-2, typical_norm=5e-3, gradient=3e-2, export=2e-4
+)
 
 
 class Mismatch(Exception):
@@ -59,12 +68,24 @@ def compare_series(name, got, want, tolerance):
     print(summary)
 
 
+def compare_median(name, got, want, tolerance):
+    error = statistics.median(relative(g, w) for g, w in zip(got, want, strict=True))
+    summary = f"{name}: median relative difference {error:.2e} (allowed {tolerance:.0e})"
+    if not error <= tolerance:
+        raise Mismatch(summary)
+    print(summary)
+
+
 def compare_run(metrics_file, losses_file, allowed=FP32):
     got, want = read_metrics(metrics_file), read_lines(losses_file)
     first = [[line[0]["loss"]] for line in (got, want)]
     compare_series("first loss", *first, allowed.first_loss)
-    for key, tolerance in (("loss", allowed.loss), ("grad_norm", allowed.norm)):
-        compare_series(key, *([line[key] for line in lines] for lines in (got, want)), tolerance)
+    losses, norms = (
+        [[line[key] for line in lines] for lines in (got, want)] for key in ("loss", "grad_norm")
+    )
+    compare_series("loss", *losses, allowed.loss)
+    compare_series("grad_norm", *norms, allowed.norm)
+    compare_median("grad_norm", *norms, allowed.typical_norm)
 
 
 def compare_gradients(got_file, want_file, allowed=FP32):

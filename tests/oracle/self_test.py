@@ -27,9 +27,13 @@ class Comparisons(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def run_pair(self, got, want, got_norm=1.0):
+    def run_pair(self, got, want, got_norms=None):
         path = self.folder.name
-        got_lines = [{"step": i + 1, "loss": x, "grad_norm": got_norm} for i, x in enumerate(got)]
+        norms = got_norms or [1.0] * len(got)
+        got_lines = [
+            {"step": i + 1, "loss": x, "grad_norm": norm}
+            for i, (x, norm) in enumerate(zip(got, norms, strict=True))
+        ]
         want_lines = [{"loss": x, "grad_norm": 1.0} for x in want]
         compare.compare_run(
             write_lines(path, "got", got_lines), write_lines(path, "want", want_lines)
@@ -44,7 +48,7 @@ class Comparisons(unittest.TestCase):
 
     def test_bf16_allows_more_and_not_everything(self):
         near, far = [7.0006, 6.001], [7.0006, 6.002]
-        lines = [[{"step": i + 1, "loss": x, "grad_norm": 1.05} for i, x in enumerate(losses)]
+        lines = [[{"step": i + 1, "loss": x, "grad_norm": 1.004} for i, x in enumerate(losses)]
                  for losses in (near, far)]
         want = write_lines(
             self.folder.name, "want", [{"loss": x, "grad_norm": 1.0} for x in (7.0, 6.0)]
@@ -59,9 +63,14 @@ class Comparisons(unittest.TestCase):
             compare.compare_run(near, want)
 
     def test_norms_count(self):
-        self.run_pair([7.0, 6.0], [7.0, 6.0], got_norm=1.00005)
+        losses = [7.0, 6.0, 5.0]
+        self.run_pair(losses, losses, got_norms=[1.0, 1.0004, 1.000004])
+        with self.assertRaisesRegex(compare.Mismatch, "grad_norm: worst"):
+            self.run_pair(losses, losses, got_norms=[1.0, 1.0006, 1.0])
+        with self.assertRaisesRegex(compare.Mismatch, "grad_norm: median"):
+            self.run_pair(losses, losses, got_norms=[1.0, 1.00001, 1.00001])
         with self.assertRaisesRegex(compare.Mismatch, "grad_norm"):
-            self.run_pair([7.0, 6.0], [7.0, 6.0], got_norm=1.0002)
+            self.run_pair(losses, losses, got_norms=[1.0, float("nan"), 1.0])
 
     def test_every_step_counts(self):
         with self.assertRaises(compare.Mismatch):
