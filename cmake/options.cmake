@@ -30,7 +30,7 @@ endif()
 # JSON would take twice as long to compile, some 30 s each.
 function(fm_optimize_little name)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  if(FM_SANITIZE AND folder MATCHES "^(comm|kernels)$")
+  if(FM_SANITIZE AND folder MATCHES "^(core|comm|kernels)$")
     target_compile_options(${name} PRIVATE -O1)
   elseif(FM_SANITIZE)
     target_compile_options(${name} PRIVATE -O0)
