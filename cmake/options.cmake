@@ -37,6 +37,15 @@ function(fm_optimize_little name)
   endif()
 endfunction()
 
+# -O3 would take half as long again to compile tests.
+function(fm_optimize_test name)
+  if(FM_SANITIZE)
+    fm_optimize_little(${name})
+  else()
+    target_compile_options(${name} PRIVATE -O1)
+  endif()
+endfunction()
+
 # fm_library(name SOURCES a.cc b.cc LINKS other libraries)
 function(fm_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
@@ -59,6 +68,14 @@ function(fm_late_library name)
   add_dependencies(${ARG_USED_BY} ${name})
 endfunction()
 
+# fm_test_library(name SOURCES a.cc LINKS other libraries): what several tests share.
+function(fm_test_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS} fm_flags)
+  fm_optimize_test(${name})
+endfunction()
+
 # fm_test(name SOURCES x_test.cc LINKS libraries LABELS unit) registers one ctest test.
 function(fm_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
@@ -70,10 +87,7 @@ function(fm_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest_main fm_flags)
-  fm_optimize_little(${name})
-  if(NOT FM_SANITIZE)  # -O3 would take half as long again to compile them
-    target_compile_options(${name} PRIVATE -O1)
-  endif()
+  fm_optimize_test(${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
                                           ENVIRONMENT "OMP_NUM_THREADS=1")

@@ -26,20 +26,6 @@ Blocks& blocks() {
   return *kBlocks;
 }
 
-struct Place {
-  std::int64_t row;
-  std::int64_t column;
-};
-
-// Rows and columns of op(X) from a place on.
-template <class T>
-Operand<T> from(const Operand<T>& x, Place place) {
-  const bool as_is = x.form == Form::kAsIs;
-  return {
-      x.data + (as_is ? place.row * x.stride + place.column : place.column * x.stride + place.row),
-      x.stride, x.form};
-}
-
 // The first rows and columns of op(X) in fp32.
 Operand<float> widened(const Operand<Bf16>& x, RowShape shape, float* to) {
   if (x.form == Form::kTransposed) std::swap(shape.rows, shape.width);
@@ -55,10 +41,10 @@ void converted_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operan
     const std::int64_t n = std::min(kSide, shape.n - column);
     for (std::int64_t term = 0; term < shape.k; term += kDepth) {
       const std::int64_t k = std::min(kDepth, shape.k - term);
-      const Operand<float> right = widened(from(b, {term, column}), {k, n}, blocks().b);
+      const Operand<float> right = widened(part_of(b, term, column), {k, n}, blocks().b);
       for (std::int64_t row = 0; row < shape.m; row += kSide) {
         const std::int64_t m = std::min(kSide, shape.m - row);
-        const Operand<float> left = widened(from(a, {row, term}), {m, k}, blocks().a);
+        const Operand<float> left = widened(part_of(a, row, term), {m, k}, blocks().a);
         onednn_gemm({m, n, k}, left, right,
                     {c.data + row * c.stride + column, c.stride, term > 0 ? Beta::kOne : c.beta});
       }
@@ -77,7 +63,7 @@ void rounded_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operand<
       Bf16* const to = c.data + row * c.stride + column;
       float* const sums = blocks().c;
       if (c.beta == Beta::kOne) variant.cast_to_fp32(block, to, c.stride, sums, n);
-      product({m, n, shape.k}, from(a, {row, 0}), from(b, {0, column}), {sums, n, c.beta});
+      product({m, n, shape.k}, part_of(a, row, 0), part_of(b, 0, column), {sums, n, c.beta});
       variant.cast_to_bf16(block, sums, n, to, c.stride);
     }
   }

@@ -7,6 +7,13 @@
 
 namespace fm::kernels {
 
+// op(X) from a row and a column on.
+template <class T>
+Operand<T> part_of(const Operand<T>& x, std::int64_t row, std::int64_t column) {
+  const bool as_is = x.form == Form::kAsIs;
+  return {x.data + (as_is ? row * x.stride + column : column * x.stride + row), x.stride, x.form};
+}
+
 // Any shape.
 void onednn_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
                  const Target<float>& c);

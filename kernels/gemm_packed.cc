@@ -13,16 +13,6 @@ namespace {
 // Rows and columns of a part are a multiple of this, a whole number of tiles.
 constexpr std::int64_t kPart = 96;
 
-// Rows (of A) or columns (of B) from `begin` on.
-template <class T>
-Operand<T> rows_from(const Operand<T>& x, std::int64_t begin) {
-  return {x.data + begin * (x.form == Form::kAsIs ? x.stride : 1), x.stride, x.form};
-}
-template <class T>
-Operand<T> columns_from(const Operand<T>& x, std::int64_t begin) {
-  return {x.data + begin * (x.form == Form::kAsIs ? 1 : x.stride), x.stride, x.form};
-}
-
 template <class T, class Function>
 void run(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b, const Target<float>& c,
          Function* product) {
@@ -35,10 +25,10 @@ void run(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b, const
     const std::int64_t begin = parts * thread / threads * kPart;
     const std::int64_t count = std::min(parts * (thread + 1) / threads * kPart, side) - begin;
     if (by_columns) {
-      product({shape.m, count, shape.k}, a, columns_from(b, begin),
+      product({shape.m, count, shape.k}, a, part_of(b, 0, begin),
               {c.data + begin, c.stride, c.beta});
     } else {
-      product({count, shape.n, shape.k}, rows_from(a, begin), b,
+      product({count, shape.n, shape.k}, part_of(a, begin, 0), b,
               {c.data + begin * c.stride, c.stride, c.beta});
     }
   }

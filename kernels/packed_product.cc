@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/gemm_source.h"
+#include "kernels/panel_packing.h"
+#include "kernels/row_shape.h"
 #include "kernels/vector.h"
 
 namespace fm::kernels::FM_SIMD {
@@ -26,137 +27,6 @@ constexpr std::int64_t kBlockColumns = 512;
 constexpr std::int64_t panels_of(std::int64_t vectors, std::int64_t width) {
   return (vectors + width - 1) / width;
 }
-
-// Four neighbours in memory, as fp32.
-using Four [[gnu::vector_size(16)]] = float;
-using Two [[gnu::vector_size(8)]] = float;
-[[gnu::always_inline]] inline Four load_four(const float* from) {
-  using Anywhere [[gnu::vector_size(16), gnu::aligned(4)]] = float;
-  return *reinterpret_cast<const Anywhere*>(from);
-}
-[[gnu::always_inline]] inline Four load_four(const core::Bf16* from) {
-  using Halves [[gnu::vector_size(8)]] = std::uint16_t;
-  using HalvesAnywhere [[gnu::vector_size(8), gnu::aligned(2), gnu::may_alias]] = std::uint16_t;
-  using Bits [[gnu::vector_size(16)]] = std::uint32_t;
-  const Halves halves = *reinterpret_cast<const HalvesAnywhere*>(from);
-  return std::bit_cast<Four>(__builtin_convertvector(halves, Bits) << 16);
-}
-[[gnu::always_inline]] inline void store_four(Four value, float* to) {
-  using Anywhere [[gnu::vector_size(16), gnu::aligned(4)]] = float;
-  *reinterpret_cast<Anywhere*>(to) = value;
-}
-// Of widths that are no multiple of four.
-[[maybe_unused, gnu::always_inline]] inline void store_two(Two value, float* to) {
-  using Anywhere [[gnu::vector_size(8), gnu::aligned(4)]] = float;
-  *reinterpret_cast<Anywhere*>(to) = value;
-}
-
-// Four terms of four vectors, `stride` apart, become four vectors' numbers of each term, kWidth
-// apart.
-template <std::int64_t kWidth, class T>
-[[gnu::always_inline]] inline void turn_four(const T* from, std::int64_t stride, float* to) {
-  const Four a = load_four(from);
-  const Four b = load_four(from + stride);
-  const Four c = load_four(from + 2 * stride);
-  const Four d = load_four(from + 3 * stride);
-  const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  const Four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-  const Four cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  store_four(__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5), to);
-  store_four(__builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7), to + kWidth);
-  store_four(__builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5), to + 2 * kWidth);
-  store_four(__builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7), to + 3 * kWidth);
-}
-// The same of two vectors.
-template <std::int64_t kWidth, class T>
-[[gnu::always_inline]] inline void turn_two(const T* from, std::int64_t stride, float* to) {
-  const Four a = load_four(from);
-  const Four b = load_four(from + stride);
-  const Four low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  const Four high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  store_two(__builtin_shufflevector(low, low, 0, 1), to);
-  store_two(__builtin_shufflevector(low, low, 2, 3), to + kWidth);
-  store_two(__builtin_shufflevector(high, high, 0, 1), to + 2 * kWidth);
-  store_two(__builtin_shufflevector(high, high, 2, 3), to + 3 * kWidth);
-}
-
-// The terms of one number after the other: what is left of a panel, with zeros for the vectors that
-// are missing.
-template <std::int64_t kWidth, class T>
-void pack_singly(const Source<T>& source, Place place, Extent extent, float* to) {
-  for (std::int64_t term = 0; term < extent.terms; ++term) {
-    for (std::int64_t i = 0; i < kWidth; ++i) {
-      const bool there = i < extent.vectors;
-      to[term * kWidth + i] =
-          there ? core::to_float(*source.at(place.vector + i, place.term + term)) : 0.0F;
-    }
-  }
-}
-
-// A panel: kWidth numbers of every term, zeros for vectors beyond the extent.
-template <std::int64_t kWidth, class T>
-void pack_panel(const Source<T>& source, Place place, Extent extent, float* to) {
-  if (extent.vectors < kWidth) return pack_singly<kWidth>(source, place, extent, to);
-  const T* const from = source.at(place.vector, place.term);
-  if (!source.adjacent_terms) {
-    for (std::int64_t term = 0; term < extent.terms; ++term) {
-      for (std::int64_t i = 0; i < kWidth; ++i)
-        to[term * kWidth + i] = core::to_float(from[term * source.stride + i]);
-    }
-    return;
-  }
-  const std::int64_t whole = extent.terms / 4 * 4;
-  constexpr std::int64_t kFours = kWidth / 4 * 4;
-  for (std::int64_t i = 0; i < kFours; i += 4) {
-    for (std::int64_t term = 0; term < whole; term += 4)
-      turn_four<kWidth>(from + i * source.stride + term, source.stride, to + term * kWidth + i);
-  }
-  if constexpr (kFours < kWidth) {
-    for (std::int64_t term = 0; term < whole; term += 4) {
-      turn_two<kWidth>(from + kFours * source.stride + term, source.stride,
-                       to + term * kWidth + kFours);
-    }
-  }
-  pack_singly<kWidth>(source, {place.vector, place.term + whole}, {kWidth, extent.terms - whole},
-                      to + whole * kWidth);
-}
-
-// Lines of an operand that will be packed, asked for a few at a time.
-template <class T>
-class Ahead {
- public:
-  // `turns`: how often ask() will be called.
-  void start(const Source<T>& source, Place place, Extent extent, std::int64_t turns) {
-    constexpr std::int64_t kLine = 64 / sizeof(T);
-    run_ = source.at(place.vector, place.term);
-    stride_ = source.stride;
-    run_lines_ = ((source.adjacent_terms ? extent.terms : extent.vectors) + kLine - 1) / kLine;
-    lines_ = run_lines_ * (source.adjacent_terms ? extent.vectors : extent.terms);
-    a_turn_ = (lines_ + turns - 1) / turns;
-    at_ = 0;
-  }
-  [[gnu::always_inline]] void ask() {
-    constexpr std::int64_t kLine = 64 / sizeof(T);
-    const std::int64_t count = std::min(a_turn_, lines_);
-    lines_ -= count;
-    for (std::int64_t i = 0; i < count; ++i) {
-      __builtin_prefetch(run_ + at_ * kLine, 0, 2);
-      if (++at_ == run_lines_) {
-        at_ = 0;
-        run_ += stride_;
-      }
-    }
-  }
-
- private:
-  const T* run_ = nullptr;
-  std::int64_t stride_ = 0;
-  std::int64_t run_lines_ = 1;
-  std::int64_t lines_ = 0;
-  std::int64_t a_turn_ = 0;
-  std::int64_t at_ = 0;
-};
 
 // The numbers of a tile's rows, term after term: of a packed panel, or of fp32 rows where they lie.
 struct PackedRows {
@@ -262,7 +132,10 @@ class Product {
   void run() {
     for (std::int64_t column = 0; column < shape_.n; column += kBlockColumns) {
       for (std::int64_t term = 0; term < shape_.k; term += kTerms) {
-        for (std::int64_t row = 0; row < shape_.m; row += kBlockRows) block({row, column, term});
+        for (std::int64_t row = 0; row < shape_.m; row += kBlockRows) {
+          const Corner at{row, column, term};
+          compute({at, a_extent(at), b_extent(at)});
+        }
       }
     }
   }
@@ -274,6 +147,12 @@ class Product {
     std::int64_t term;
   };
 
+  struct Block {
+    Corner at;
+    Extent a;
+    Extent b;
+  };
+
   Extent a_extent(const Corner& at) const {
     return {std::min(kBlockRows, shape_.m - at.row), std::min(kTerms, shape_.k - at.term)};
   }
@@ -281,8 +160,16 @@ class Product {
     return {std::min(kBlockColumns, shape_.n - at.column), std::min(kTerms, shape_.k - at.term)};
   }
 
+  void ask_for_next_rows(const Block& block) {
+    const Corner next = following(block.at);
+    if (next.column >= shape_.n) return;
+    const std::int64_t tiles =
+        panels_of(block.a.vectors, kRows) * panels_of(block.b.vectors, kColumns);
+    a_ahead_.start(a_, {next.row, next.term}, a_extent(next), tiles);
+  }
+
   // The block of A that follows.
-  Corner next(Corner at) const {
+  Corner following(Corner at) const {
     at.row += kBlockRows;
     if (at.row < shape_.m) return at;
     at.row = 0;
@@ -291,60 +178,58 @@ class Product {
     return {0, at.column + kBlockColumns, 0};
   }
 
-  // Whether whole panels of A need not be packed: where rows of fp32 lie close to each other.
-  static constexpr bool kFp32 = std::is_same_v<T, float>;
-  static constexpr std::int64_t kFarRows = 2048;
-  bool lies_in_rows() const { return kFp32 && a_.adjacent_terms && a_.stride < kFarRows; }
-
   // A panel of B is packed when the first rows need it, one of A when the first columns do.
-  void block(const Corner& at) {
-    const Extent a = a_extent(at);
-    const Extent b = b_extent(at);
-    const std::int64_t a_panels = panels_of(a.vectors, kRows);
-    const std::int64_t b_panels = panels_of(b.vectors, kColumns);
-    const Corner following = next(at);
-    if (following.column < shape_.n) {
-      a_ahead_.start(a_, {following.row, following.term}, a_extent(following), a_panels * b_panels);
-    }
-    if (!a_.adjacent_terms) pack_rows({at.row, at.term}, a);
-    for (std::int64_t j = 0; j < b_panels; ++j) {
-      const std::int64_t column = j * kColumns;
-      if (at.row == 0) pack_columns(at, b, column, a_panels);
-      for (std::int64_t i = 0; i < a_panels; ++i) {
-        const std::int64_t row = i * kRows;
-        const Extent rest{a.vectors - row, a.terms};
-        const bool in_place = lies_in_rows() && rest.vectors >= kRows;
-        if (j == 0 && a_.adjacent_terms && !in_place) {
-          pack_panel<kRows>(a_, {at.row + row, at.term}, rest, packed_a_ + row * a.terms);
-        }
+  void compute(const Block& block) {
+    const bool first_rows = block.at.row == 0;
+    const std::int64_t turns = panels_of(block.a.vectors, kRows);
+    ask_for_next_rows(block);
+    if (!a_.adjacent_terms) pack_rows({block.at.row, block.at.term}, block.a);
+    for (std::int64_t column = 0; column < block.b.vectors; column += kColumns) {
+      if (first_rows) pack_columns(block, column, turns);
+      for (std::int64_t row = 0; row < block.a.vectors; row += kRows) {
+        if (column == 0 && a_.adjacent_terms && !in_place(block, row)) pack_row(block, row);
         a_ahead_.ask();
-        if (at.row == 0) b_ahead_.ask();
-        Target<float> c = c_;
-        c.data += (at.row + row) * c.stride + at.column + column;
-        if (at.term > 0) c.beta = Beta::kOne;
-        const float* const right = packed_b_ + column * a.terms;
-        if constexpr (kFp32) {
-          if (in_place) {
-            const RowsInPlace left{a_.at(at.row + row, at.term), a_.stride};
-            tile(Panels<RowsInPlace>{a.terms, left, right}, rest, b.vectors - column, c);
-            continue;
-          }
-        }
-        const PackedRows left{packed_a_ + row * a.terms};
-        tile(Panels<PackedRows>{a.terms, left, right}, rest, b.vectors - column, c);
+        if (first_rows) b_ahead_.ask();
+        compute_tile(block, row, column);
       }
     }
   }
 
+  // Whether a panel of A need not be packed: a whole one where rows of fp32 lie close to each
+  // other.
+  static constexpr bool kFp32 = std::is_same_v<T, float>;
+  static constexpr std::int64_t kFarRows = 2048;
+  bool in_place(const Block& block, std::int64_t row) const {
+    return kFp32 && a_.adjacent_terms && a_.stride < kFarRows && block.a.vectors - row >= kRows;
+  }
+
+  // The tile at a row and a column of its block.
+  void compute_tile(const Block& block, std::int64_t row, std::int64_t column) {
+    Target<float> c = c_;
+    c.data += (block.at.row + row) * c.stride + block.at.column + column;
+    if (block.at.term > 0) c.beta = Beta::kOne;
+    const std::int64_t terms = block.a.terms;
+    const float* const right = packed_b_ + column * terms;
+    const RowShape rest{block.a.vectors - row, block.b.vectors - column};
+    if constexpr (kFp32) {
+      if (in_place(block, row)) {
+        const RowsInPlace left{a_.at(block.at.row + row, block.at.term), a_.stride};
+        return tile(Panels<RowsInPlace>{terms, left, right}, rest, c);
+      }
+    }
+    tile(Panels<PackedRows>{terms, {packed_a_ + row * terms}, right}, rest, c);
+  }
+
+  // `rest`: rows and columns of C from the tile's first on.
   template <class Rows>
-  static void tile(const Panels<Rows>& panels, const Extent& a, std::int64_t columns,
-                   const Target<float>& c) {
-    if (a.vectors >= kRows && columns >= kColumns) return whole_tile(panels, c);
-    part_of_tile(panels, std::min(a.vectors, kRows), std::min(columns, kColumns), c);
+  static void tile(const Panels<Rows>& panels, const RowShape& rest, const Target<float>& c) {
+    if (rest.rows >= kRows && rest.width >= kColumns) return whole_tile(panels, c);
+    part_of_tile(panels, std::min(rest.rows, kRows), std::min(rest.width, kColumns), c);
   }
 
   // The panel of B at a column of its block; the one after it is asked for from here on.
-  void pack_columns(const Corner& at, Extent b, std::int64_t column, std::int64_t turns) {
+  void pack_columns(const Block& block, std::int64_t column, std::int64_t turns) {
+    const auto& [at, a, b] = block;
     pack_panel<kColumns>(b_, {at.column + column, at.term}, {b.vectors - column, b.terms},
                          packed_b_ + column * b.terms);
     const std::int64_t after = column + kColumns;
@@ -352,6 +237,12 @@ class Product {
       b_ahead_.start(b_, {at.column + after, at.term},
                      {std::min(kColumns, b.vectors - after), b.terms}, turns);
     }
+  }
+
+  // The panel of A at a row of its block.
+  void pack_row(const Block& block, std::int64_t row) {
+    pack_panel<kRows>(a_, {block.at.row + row, block.at.term},
+                      {block.a.vectors - row, block.a.terms}, packed_a_ + row * block.a.terms);
   }
 
   // A block of A whose rows are adjacent: a few terms of all panels, in the order of memory.

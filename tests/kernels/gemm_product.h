@@ -1,6 +1,12 @@
 // Products of random operands in every layout, and their elements in fp64.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
 #include "core/bf16.h"
 #include "kernels/gemm.h"
 #include "tests/kernels/random_values.h"
@@ -68,6 +74,23 @@ double relative_rms(const RandomProduct<T>& p, const std::vector<T>& a, const st
     }
   }
   return std::sqrt(error / square);
+}
+
+// A `bad` number, infinite or not a number, in row 5 of A leaves only numbers in the other rows of
+// C and none in that one; `infinite` ones only, or none.
+template <class T, class Function>
+void expect_only_its_row_is_not_finite(T bad, bool infinite, const Function& product) {
+  const RandomProduct<T> p{{32, 32, 32}};
+  std::vector<T> a = p.random_a();
+  const std::vector<T> b = p.random_b();
+  a[5 * 32 + 7] = bad;
+  std::vector<T> c(32 * 32);
+  product(p.shape, p.left(a), p.right(b), Target<T>{c.data(), 32});
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const bool in_row = i / 32 == 5;
+    ASSERT_EQ(std::isfinite(core::to_float(c[i])), !in_row) << core::to_float(bad) << ", " << i;
+    ASSERT_EQ(std::isinf(core::to_float(c[i])), in_row && infinite) << core::to_float(bad);
+  }
 }
 
 }  // namespace fm::kernels
