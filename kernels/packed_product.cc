@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/gemm_source.h"
 #include "kernels/panel_packing.h"
 #include "kernels/row_shape.h"
 #include "kernels/vector.h"

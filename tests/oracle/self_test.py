@@ -47,11 +47,14 @@ class Comparisons(unittest.TestCase):
             self.run_pair([7.00002, 6.0], [7.0, 6.0])
 
     def test_bf16_allows_more_and_not_everything(self):
-        near, far = [7.0006, 6.001], [7.0006, 6.002]
-        lines = [[{"step": i + 1, "loss": x, "grad_norm": 1.004} for i, x in enumerate(losses)]
-                 for losses in (near, far)]
+        near, far = [7.0006, 6.001, 5.0], [7.0006, 6.002, 5.0]
+        norms = [1.05, 1.004, 1.0]
+        lines = [
+            [{"step": i + 1, "loss": x, "grad_norm": norms[i]} for i, x in enumerate(losses)]
+            for losses in (near, far)
+        ]
         want = write_lines(
-            self.folder.name, "want", [{"loss": x, "grad_norm": 1.0} for x in (7.0, 6.0)]
+            self.folder.name, "want", [{"loss": x, "grad_norm": 1.0} for x in (7.0, 6.0, 5.0)]
         )
         near, far = (
             write_lines(self.folder.name, name, part) for name, part in zip(("near", "far"), lines)
