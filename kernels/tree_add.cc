@@ -1,8 +1,11 @@
 #include "kernels/tree_add.h"
 
 #include <algorithm>
+#include <cstdint>
 
+#include "kernels/past_cache.h"
 #include "kernels/read_ahead.h"
+#include "kernels/vector.h"
 
 namespace fm::kernels::FM_SIMD {
 namespace {
@@ -19,11 +22,37 @@ void add_onto(const float* a, std::int64_t count, float* sum) {
   for (std::int64_t i = 0; i < count; ++i) sum[i] += a[i];
 }
 
+// Sums of this many elements find no room in the caches.
+constexpr std::int64_t kBeyondCaches = std::int64_t{2} << 20;
+
+// out = a + b, all apart, `out` aligned as a vector is: a third less traffic than through the
+// caches, which would read `out` first. Lines of a and b are asked for, since CPUs stop reading
+// ahead at every page.
+void add_past_caches(const float* a, const float* b, std::int64_t count, float* out) {
+  constexpr std::int64_t kLine = 16;
+  constexpr std::int64_t kAhead = 512;
+  const std::int64_t whole = count / kLine * kLine;
+  for (std::int64_t i = 0; i < whole; i += kLine) {
+    const std::int64_t asked = std::min(i + kAhead, count - 1);
+    __builtin_prefetch(a + asked, 0, 2);
+    __builtin_prefetch(b + asked, 0, 2);
+    for (std::int64_t j = i; j < i + kLine; j += kVectorFloats)
+      store_past_cache(load(a + j) + load(b + j), out + j);
+  }
+  finish_past_cache();
+  for (std::int64_t i = whole; i < count; ++i) out[i] = a[i] + b[i];
+}
+
+bool aligned(const float* out) {
+  return reinterpret_cast<std::uintptr_t>(out) % sizeof(Vector) == 0;
+}
+
 // A sum in place has a loop of its own: where pointers may be equal, the compiler's test for
 // overlap would choose one element at a time.
 void add_rows(const float* a, const float* b, std::int64_t count, float* out) {
   if (out == a) return add_onto(b, count, out);
   if (out == b) return add_onto(a, count, out);
+  if (count >= kBeyondCaches && aligned(out)) return add_past_caches(a, b, count, out);
   for (std::int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
 }
 

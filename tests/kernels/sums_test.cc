@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "core/check.h"
 #include "core/tree.h"
 #include "kernels/add.h"
 #include "kernels/squared_norm.h"
 #include "kernels/tree_add.h"
+#include "kernels/variant.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {
@@ -76,6 +79,32 @@ TEST(TreeAdd, ToBothRowsIsTheSumOfTwoRows) {
     tree_add_to_both(count, a.data(), b.data());
     EXPECT_EQ(a, sum) << count;
     EXPECT_EQ(b, sum) << count;
+  }
+}
+
+// Sums beyond the caches are stored past them, where the output is aligned.
+TEST(TreeAdd, LongSumsOfTwoRowsAreTheirElementsWhereverTheyLie) {
+  constexpr std::int64_t kCount = (std::int64_t{2} << 20) + 21;
+  constexpr float kUntouched = -3.0F;
+  const Floats a = random_values(kCount, 1, 1e3F);
+  const Floats b = random_values(kCount, 2, 1e3F);
+  const std::vector<const float*> rows = {a.data(), b.data()};
+  for (const auto& [variant, runs_here] : candidates()) {
+    if (!runs_here) continue;
+    for (const std::int64_t shift : {0, 3}) {
+      Floats around(kCount + 64, kUntouched);
+      void* start = around.data() + 1;
+      std::size_t space = (kCount + 63) * sizeof(float);
+      float* const out =
+          static_cast<float*>(std::align(64, kCount * sizeof(float), start, space)) + shift;
+      variant->tree_add(rows, kCount, out);
+      for (std::int64_t i = 0; i < kCount; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        ASSERT_EQ(out[i], a[at] + b[at]) << variant->name << ", " << shift << ", element " << i;
+      }
+      EXPECT_EQ(out[-1], kUntouched) << variant->name << ", " << shift;
+      EXPECT_EQ(out[kCount], kUntouched) << variant->name << ", " << shift;
+    }
   }
 }
 
