@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/transpose.h"
 #include "kernels/vector.h"
 
 namespace fm::kernels::FM_SIMD {
@@ -41,24 +42,6 @@ struct Block {
     float* row = to.data + i * to.stride;
     for (std::int64_t j = 0; j < to.width; ++j) row[j] = packed[j] * factor;
   }
-}
-
-// Lanes and rows whose numbers differ in the bit Step change places, then those of the next bits.
-template <int Step, int... Lane>
-[[gnu::always_inline]] inline void transpose(Vector (&square)[kVectorFloats],
-                                             std::integer_sequence<int, Lane...> lanes) {
-  constexpr int kOther = kVectorFloats;  // lanes of the second vector are numbered from here
-#pragma GCC unroll 16
-  for (int i = 0; i < kVectorFloats; ++i) {
-    if ((i & Step) != 0) continue;
-    const Vector one = square[i];
-    const Vector other = square[i + Step];
-    square[i] =
-        __builtin_shufflevector(one, other, ((Lane & Step) != 0 ? kOther + Lane - Step : Lane)...);
-    square[i + Step] =
-        __builtin_shufflevector(one, other, ((Lane & Step) != 0 ? kOther + Lane : Lane + Step)...);
-  }
-  if constexpr (2 * Step < kVectorFloats) transpose<2 * Step>(square, lanes);
 }
 
 // to [width, count] = from [count, width] transposed.

@@ -101,15 +101,19 @@ const Variant& chosen_variant() {
 
 GemmKind choose_gemm(std::string_view wanted) {
   FM_USER_CHECK(
-      wanted.empty() || wanted == "amx" || wanted == "packed" || wanted == "onednn",
-      "FME_GEMM must be amx, packed or onednn, or unset for the fastest (FME_GEMM=", wanted, ")");
+      wanted.empty() || wanted == "amx" || wanted == "packed" || wanted == "mixed" ||
+          wanted == "onednn",
+      "FME_GEMM must be amx, packed, mixed or onednn, or unset for the fastest (FME_GEMM=", wanted,
+      ")");
   FM_USER_CHECK(wanted != "amx" || amx_runs_here(),
                 "FME_GEMM=amx needs a CPU with amx_bf16, amx_tile and AVX-512, and an operating "
                 "system that lets programs use them; unset FME_GEMM");
   if (wanted == "onednn") return GemmKind::kOneDnn;
   if (wanted == "packed") return GemmKind::kPacked;
+  if (wanted == "mixed") return GemmKind::kMixed;
   if (amx_runs_here()) return GemmKind::kAmx;
-  return chosen_variant().name == "avx2" ? GemmKind::kPacked : GemmKind::kOneDnn;
+  if (chosen_variant().name == "avx2") return GemmKind::kPacked;
+  return chosen_variant().name == "avx512" ? GemmKind::kMixed : GemmKind::kOneDnn;
 }
 
 GemmKind chosen_gemm() {

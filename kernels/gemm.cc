@@ -24,6 +24,13 @@ GemmKind kind_of(const GemmShape& shape) {
   return std::min({shape.m, shape.n, shape.k}) >= kOwnSide ? chosen_gemm() : GemmKind::kOneDnn;
 }
 
+// The same in fp32, where the operands' forms count too.
+GemmKind kind_of(const GemmShape& shape, Form a, Form b) {
+  const GemmKind kind = kind_of(shape);
+  if (kind != GemmKind::kMixed) return kind;
+  return a == Form::kAsIs && b == Form::kTransposed ? GemmKind::kPacked : GemmKind::kOneDnn;
+}
+
 // Products of bf16 that AMX does not take.
 Bf16Gemm* other_bf16_gemm(const GemmShape& shape) {
   if (kind_of(shape) == GemmKind::kPacked) return packed_gemm;
@@ -43,9 +50,10 @@ std::string packed_name() { return core::concat("packed panels (", chosen_varian
 void gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
           const Target<float>& c) {
   const core::TraceScope scope(kGemm, values_of(shape));
-  switch (kind_of(shape)) {
+  switch (kind_of(shape, a.form, b.form)) {
     case GemmKind::kAmx: return amx_gemm(shape, a, b, c);
     case GemmKind::kPacked: return packed_gemm(shape, a, b, c);
+    case GemmKind::kMixed:
     case GemmKind::kOneDnn: return onednn_gemm(shape, a, b, c);
   }
 }
@@ -69,6 +77,7 @@ std::string gemm_library() {
     case GemmKind::kAmx:
       return "AMX (fp32 as three bf16 parts), small products by " + onednn_name();
     case GemmKind::kPacked: return packed_name() + ", small products by " + onednn_name();
+    case GemmKind::kMixed: return packed_name() + " for x W^T, other products by " + onednn_name();
     case GemmKind::kOneDnn: break;
   }
   return onednn_name();
@@ -79,12 +88,16 @@ std::string bf16_gemm_library() {
   switch (chosen_gemm()) {
     case GemmKind::kAmx: return "AMX (bf16), small products by " + others;
     case GemmKind::kPacked: return packed_name() + " of fp32, small products by " + others;
+    case GemmKind::kMixed:
     case GemmKind::kOneDnn: break;
   }
   return others;
 }
 
-bool bf16_is_fast() { return chosen_gemm() != GemmKind::kOneDnn || onednn_has_bf16(); }
+bool bf16_is_fast() {
+  const GemmKind kind = chosen_gemm();
+  return kind == GemmKind::kAmx || kind == GemmKind::kPacked || onednn_has_bf16();
+}
 
 void set_kernel_threads(int threads) { omp_set_num_threads(threads); }
 int kernel_threads() { return omp_get_max_threads(); }

@@ -1,13 +1,14 @@
 // Blocks, panels and tiles. A block of B (at most 512 terms of 512 columns) is packed into panels
-// of two vectors' columns, a block of A into panels of few rows; a panel of both gives one tile of
-// C, whose sums stay in registers for all terms of the block. A panel of B stays in the L1 cache
-// while the panels of A's block pass it, which come from L2. What is packed next is asked for, some
-// lines a tile, while tiles are computed.
+// of two or three vectors' columns, a block of A into panels of few rows; a panel of both gives one
+// tile of C, whose sums stay in registers for all terms of the block. A panel of B stays in the L1
+// cache while the panels of A's block pass it, which come from L2. What is packed next is asked
+// for, some lines a tile, while tiles are computed.
 #include "kernels/packed_product.h"
 
 #include <algorithm>
 #include <type_traits>
 
+#include "core/types.h"
 #include "kernels/gemm_source.h"
 #include "kernels/panel_packing.h"
 #include "kernels/row_shape.h"
@@ -16,18 +17,32 @@
 namespace fm::kernels::FM_SIMD {
 namespace {
 
-// Of a tile. 12 sums (24 of AVX-512) leave registers for two vectors of B and one number of A; 10
+// Of a tile. 12 sums (24 of AVX-512) leave registers for the vectors of B and one number of A; 10
 // chains would hide the latency of two multiply-add ports.
-constexpr std::int64_t kRows = kVectorFloats == 16 ? 12 : 6;
-constexpr std::int64_t kColumns = 2 * kVectorFloats;
+constexpr std::int64_t kRows = kVectorFloats == 16 ? 8 : 6;
+constexpr int kMostVectors = kVectorFloats == 16 ? 3 : 2;
+// Columns of the panel that begins `left` columns before the end of its block. Of four vectors two
+// panels of two: tiles of one vector wait for numbers of A.
+constexpr std::int64_t panel_columns(std::int64_t left) {
+  const std::int64_t vectors = (left + kVectorFloats - 1) / kVectorFloats;
+  if (vectors <= kMostVectors) return vectors * kVectorFloats;
+  return (kMostVectors == 3 && vectors == 4 ? 2 : kMostVectors) * kVectorFloats;
+}
+template <int kCount>
+using Vectors = std::integral_constant<int, kCount>;
+// function(Vectors<n>) for a panel of n vectors.
+template <class Function>
+[[gnu::always_inline]] inline void with_vectors(std::int64_t columns, const Function& function) {
+  switch (columns / kVectorFloats) {
+    case 1: return function(Vectors<1>());
+    case 2: return function(Vectors<2>());
+    default: return function(Vectors<kMostVectors>());  // no panel is wider
+  }
+}
 // Of a block.
 constexpr std::int64_t kTerms = 512;
 constexpr std::int64_t kBlockRows = 96;
-constexpr std::int64_t kBlockColumns = 512;
-
-constexpr std::int64_t panels_of(std::int64_t vectors, std::int64_t width) {
-  return (vectors + width - 1) / width;
-}
+constexpr std::int64_t kBlockColumns = kVectorFloats == 16 ? 480 : 512;  // whole widest panels
 
 // The numbers of a tile's rows, term after term: of a packed panel, or of fp32 rows where they lie.
 struct PackedRows {
@@ -52,73 +67,84 @@ struct Panels {
 };
 
 // Sums of one tile.
-using Sums = Vector[kRows][2];
+template <int kCount>
+using Sums = Vector[kRows][kCount];
 
 // The products of one term.
-template <class Rows>
-[[gnu::always_inline]] inline void multiply_term(Panels<Rows>& panels, Sums& sums) {
-  const Vector left = load(panels.b);
-  const Vector right = load(panels.b + kVectorFloats);
-#pragma GCC unroll 12
+template <int kCount, class Rows>
+[[gnu::always_inline]] inline void multiply_term(Panels<Rows>& panels, Sums<kCount>& sums) {
+  Vector row[kCount];
+#pragma GCC unroll 3
+  for (int v = 0; v < kCount; ++v) row[v] = load(panels.b + v * kVectorFloats);
+#pragma GCC unroll 8
   for (std::int64_t i = 0; i < kRows; ++i) {
     const Vector number = splat(panels.a.at(i));
-    sums[i][0] = fused(number, left, sums[i][0]);
-    sums[i][1] = fused(number, right, sums[i][1]);
+#pragma GCC unroll 3
+    for (int v = 0; v < kCount; ++v) sums[i][v] = fused(number, row[v], sums[i][v]);
   }
   panels.a.go_on();
-  panels.b += kColumns;
+  panels.b += kCount * kVectorFloats;
   // Terms stay apart: of two at once GCC moves sums between registers, and spills one.
   asm volatile("" ::: "memory");
 }
 
-template <class Rows>
-[[gnu::always_inline]] inline void multiply(Panels<Rows> panels, Sums& sums) {
+template <int kCount, class Rows>
+[[gnu::always_inline]] inline void multiply(Panels<Rows> panels, Sums<kCount>& sums) {
   constexpr std::int64_t kTogether = 4;
   std::int64_t term = 0;
   for (; term + kTogether <= panels.terms; term += kTogether) {
 #pragma GCC unroll 4
-    for (std::int64_t i = 0; i < kTogether; ++i) multiply_term(panels, sums);
+    for (std::int64_t i = 0; i < kTogether; ++i) multiply_term<kCount>(panels, sums);
   }
-  for (; term < panels.terms; ++term) multiply_term(panels, sums);
+  for (; term < panels.terms; ++term) multiply_term<kCount>(panels, sums);
 }
 
-// C [kRows, kColumns] = product, or += product.
-template <class Rows>
-void whole_tile(const Panels<Rows>& panels, const Target<float>& c) {
-  // Every loop over rows is unrolled: sums that are addressed by a variable lie in memory.
-#pragma GCC unroll 12
-  for (std::int64_t i = 0; i < kRows; ++i) __builtin_prefetch(c.data + i * c.stride, 1);
-  Sums sums;
-#pragma GCC unroll 12
-  for (std::int64_t i = 0; i < kRows; ++i) sums[i][0] = sums[i][1] = Vector{};
-  multiply(panels, sums);
-  if (c.beta == Beta::kOne) {
-#pragma GCC unroll 12
-    for (std::int64_t i = 0; i < kRows; ++i) {
-      sums[i][0] = load(c.data + i * c.stride) + sums[i][0];
-      sums[i][1] = load(c.data + i * c.stride + kVectorFloats) + sums[i][1];
-    }
-  }
-#pragma GCC unroll 12
+// function(row, vector) of every sum of a tile, unrolled: sums that are addressed by a variable lie
+// in memory.
+template <int kCount, class Function>
+[[gnu::always_inline]] inline void for_each_sum(const Function& function) {
+#pragma GCC unroll 8
   for (std::int64_t i = 0; i < kRows; ++i) {
-    store(sums[i][0], c.data + i * c.stride);
-    store(sums[i][1], c.data + i * c.stride + kVectorFloats);
+#pragma GCC unroll 3
+    for (int v = 0; v < kCount; ++v) function(i, v);
   }
+}
+
+// C [kRows, kCount vectors] = product, or += product.
+template <int kCount, class Rows>
+void whole_tile(const Panels<Rows>& panels, const Target<float>& c) {
+  const auto at = [&](std::int64_t i, int v) { return c.data + i * c.stride + v * kVectorFloats; };
+  for_each_sum<kCount>([&](std::int64_t i, int v) { __builtin_prefetch(at(i, v), 1); });
+  Sums<kCount> sums;
+  for_each_sum<kCount>([&](std::int64_t i, int v) { sums[i][v] = Vector{}; });
+  multiply<kCount>(panels, sums);
+  if (c.beta == Beta::kOne) {
+    for_each_sum<kCount>([&](std::int64_t i, int v) { sums[i][v] = load(at(i, v)) + sums[i][v]; });
+  }
+  for_each_sum<kCount>([&](std::int64_t i, int v) { store(sums[i][v], at(i, v)); });
 }
 
 // The same of the first rows and columns of a tile.
-template <class Rows>
-void part_of_tile(const Panels<Rows>& panels, std::int64_t rows, std::int64_t columns,
-                  const Target<float>& c) {
+template <int kCount, class Rows>
+void part_of_tile(const Panels<Rows>& panels, const RowShape& part, const Target<float>& c) {
+  constexpr std::int64_t kColumns = kCount * kVectorFloats;
   float sums[kRows * kColumns];
-  whole_tile(panels, {sums, kColumns, Beta::kZero});
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) {
+  whole_tile<kCount>(panels, {sums, kColumns, Beta::kZero});
+  for (std::int64_t i = 0; i < part.rows; ++i) {
+    for (std::int64_t j = 0; j < part.width; ++j) {
       float& to = c.data[i * c.stride + j];
       const float sum = sums[i * kColumns + j];
       to = c.beta == Beta::kOne ? to + sum : sum;
     }
   }
+}
+
+// `rest`: rows and columns of C from the tile's first on.
+template <int kCount, class Rows>
+void tile(const Panels<Rows>& panels, const RowShape& rest, const Target<float>& c) {
+  constexpr std::int64_t kColumns = kCount * kVectorFloats;
+  if (rest.rows >= kRows && rest.width >= kColumns) return whole_tile<kCount>(panels, c);
+  part_of_tile<kCount>(panels, {std::min(rest.rows, kRows), std::min(rest.width, kColumns)}, c);
 }
 
 template <class T>
@@ -161,11 +187,15 @@ class Product {
     return {std::min(kBlockColumns, shape_.n - at.column), std::min(kTerms, shape_.k - at.term)};
   }
 
+  static std::int64_t row_panels(const Block& block) {
+    return core::ceil_div(block.a.vectors, kRows);
+  }
+
   void ask_for_next_rows(const Block& block) {
     const Corner next = following(block.at);
     if (next.column >= shape_.n) return;
     const std::int64_t tiles =
-        panels_of(block.a.vectors, kRows) * panels_of(block.b.vectors, kColumns);
+        row_panels(block) * core::ceil_div(block.b.vectors, kMostVectors * kVectorFloats);
     a_ahead_.start(a_, {next.row, next.term}, a_extent(next), tiles);
   }
 
@@ -182,11 +212,12 @@ class Product {
   // A panel of B is packed when the first rows need it, one of A when the first columns do.
   void compute(const Block& block) {
     const bool first_rows = block.at.row == 0;
-    const std::int64_t turns = panels_of(block.a.vectors, kRows);
     ask_for_next_rows(block);
     if (!a_.adjacent_terms) pack_rows({block.at.row, block.at.term}, block.a);
-    for (std::int64_t column = 0; column < block.b.vectors; column += kColumns) {
-      if (first_rows) pack_columns(block, column, turns);
+    std::int64_t columns = 0;
+    for (std::int64_t column = 0; column < block.b.vectors; column += columns) {
+      columns = panel_columns(block.b.vectors - column);
+      if (first_rows) pack_columns(block, column);
       for (std::int64_t row = 0; row < block.a.vectors; row += kRows) {
         if (column == 0 && a_.adjacent_terms && !in_place(block, row)) pack_row(block, row);
         a_ahead_.ask();
@@ -212,32 +243,30 @@ class Product {
     const std::int64_t terms = block.a.terms;
     const float* const right = packed_b_ + column * terms;
     const RowShape rest{block.a.vectors - row, block.b.vectors - column};
-    if constexpr (kFp32) {
-      if (in_place(block, row)) {
-        const RowsInPlace left{a_.at(block.at.row + row, block.at.term), a_.stride};
-        return tile(Panels<RowsInPlace>{terms, left, right}, rest, c);
+    with_vectors(panel_columns(rest.width), [&](auto vectors) {
+      if constexpr (kFp32) {
+        if (in_place(block, row)) {
+          const RowsInPlace left{a_.at(block.at.row + row, block.at.term), a_.stride};
+          return tile<vectors>(Panels<RowsInPlace>{terms, left, right}, rest, c);
+        }
       }
-    }
-    tile(Panels<PackedRows>{terms, {packed_a_ + row * terms}, right}, rest, c);
-  }
-
-  // `rest`: rows and columns of C from the tile's first on.
-  template <class Rows>
-  static void tile(const Panels<Rows>& panels, const RowShape& rest, const Target<float>& c) {
-    if (rest.rows >= kRows && rest.width >= kColumns) return whole_tile(panels, c);
-    part_of_tile(panels, std::min(rest.rows, kRows), std::min(rest.width, kColumns), c);
+      tile<vectors>(Panels<PackedRows>{terms, {packed_a_ + row * terms}, right}, rest, c);
+    });
   }
 
   // The panel of B at a column of its block; the one after it is asked for from here on.
-  void pack_columns(const Block& block, std::int64_t column, std::int64_t turns) {
+  void pack_columns(const Block& block, std::int64_t column) {
     const auto& [at, a, b] = block;
-    pack_panel<kColumns>(b_, {at.column + column, at.term}, {b.vectors - column, b.terms},
-                         packed_b_ + column * b.terms);
-    const std::int64_t after = column + kColumns;
-    if (after < b.vectors) {
-      b_ahead_.start(b_, {at.column + after, at.term},
-                     {std::min(kColumns, b.vectors - after), b.terms}, turns);
-    }
+    const std::int64_t columns = panel_columns(b.vectors - column);
+    with_vectors(columns, [&, at = at, b = b](auto vectors) {
+      pack_panel<vectors * kVectorFloats>(b_, {at.column + column, at.term},
+                                          {b.vectors - column, b.terms},
+                                          packed_b_ + column * b.terms);
+    });
+    const std::int64_t after = column + columns;
+    if (after >= b.vectors) return;
+    const std::int64_t next = std::min(panel_columns(b.vectors - after), b.vectors - after);
+    b_ahead_.start(b_, {at.column + after, at.term}, {next, b.terms}, row_panels(block));
   }
 
   // The panel of A at a row of its block.
@@ -265,8 +294,9 @@ class Product {
   Target<float> c_;
   Ahead<T> a_ahead_;
   Ahead<T> b_ahead_;
-  alignas(64) float packed_a_[panels_of(kBlockRows, kRows) * kRows * kTerms];
-  alignas(64) float packed_b_[panels_of(kBlockColumns, kColumns) * kColumns * kTerms];
+  static_assert(kBlockRows % kRows == 0 && kBlockColumns % kVectorFloats == 0);
+  alignas(64) float packed_a_[kBlockRows * kTerms];
+  alignas(64) float packed_b_[kBlockColumns * kTerms];
 };
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/bf16.h"
 #include "kernels/gemm_source.h"
+#include "kernels/transpose.h"
 
 namespace fm::kernels::FM_SIMD {
 
@@ -65,6 +67,22 @@ template <std::int64_t kWidth, class T>
   store_two(__builtin_shufflevector(high, high, 2, 3), to + 3 * kWidth);
 }
 
+// As many terms of as many vectors as a register has lanes: whole lines are written where it has
+// sixteen.
+template <std::int64_t kWidth>
+[[gnu::always_inline]] inline void turn_square(const float* from, std::int64_t stride, float* to) {
+  Vector square[kVectorFloats];
+#pragma GCC unroll 16
+  for (int i = 0; i < kVectorFloats; ++i) square[i] = load(from + i * stride);
+  transpose<1>(square, kEveryLane);
+#pragma GCC unroll 16
+  for (int i = 0; i < kVectorFloats; ++i) store(square[i], to + i * kWidth);
+}
+// What turns a panel in squares: elsewhere fours are as fast.
+template <std::int64_t kWidth, class T>
+inline constexpr bool kSquares =
+    kVectorFloats == 16 && kWidth % 16 == 0 && std::is_same_v<T, float>;
+
 // The terms of one number after the other: what is left of a panel, with zeros for the vectors that
 // are missing.
 template <std::int64_t kWidth, class T>
@@ -75,6 +93,27 @@ void pack_singly(const Source<T>& source, Place place, Extent extent, float* to)
       to[term * kWidth + i] =
           there ? core::to_float(*source.at(place.vector + i, place.term + term)) : 0.0F;
     }
+  }
+}
+
+// A panel of adjacent terms: their whole groups.
+template <std::int64_t kWidth, class T>
+void turn_panel(const T* from, std::int64_t stride, std::int64_t terms, float* to) {
+  if constexpr (kSquares<kWidth, T>) {
+    for (std::int64_t term = 0; term < terms; term += 16) {
+      for (std::int64_t i = 0; i < kWidth; i += 16)
+        turn_square<kWidth>(from + i * stride + term, stride, to + term * kWidth + i);
+    }
+    return;
+  }
+  constexpr std::int64_t kFours = kWidth / 4 * 4;
+  for (std::int64_t i = 0; i < kFours; i += 4) {
+    for (std::int64_t term = 0; term < terms; term += 4)
+      turn_four<kWidth>(from + i * stride + term, stride, to + term * kWidth + i);
+  }
+  if constexpr (kFours < kWidth) {
+    for (std::int64_t term = 0; term < terms; term += 4)
+      turn_two<kWidth>(from + kFours * stride + term, stride, to + term * kWidth + kFours);
   }
 }
 
@@ -90,18 +129,9 @@ void pack_panel(const Source<T>& source, Place place, Extent extent, float* to) 
     }
     return;
   }
-  const std::int64_t whole = extent.terms / 4 * 4;
-  constexpr std::int64_t kFours = kWidth / 4 * 4;
-  for (std::int64_t i = 0; i < kFours; i += 4) {
-    for (std::int64_t term = 0; term < whole; term += 4)
-      turn_four<kWidth>(from + i * source.stride + term, source.stride, to + term * kWidth + i);
-  }
-  if constexpr (kFours < kWidth) {
-    for (std::int64_t term = 0; term < whole; term += 4) {
-      turn_two<kWidth>(from + kFours * source.stride + term, source.stride,
-                       to + term * kWidth + kFours);
-    }
-  }
+  constexpr std::int64_t kTurned = kSquares<kWidth, T> ? 16 : 4;
+  const std::int64_t whole = extent.terms / kTurned * kTurned;
+  turn_panel<kWidth>(from, source.stride, whole, to);
   pack_singly<kWidth>(source, {place.vector, place.term + whole}, {kWidth, extent.terms - whole},
                       to + whole * kWidth);
 }

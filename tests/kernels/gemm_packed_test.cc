@@ -87,7 +87,8 @@ void expect_definition_in_all_forms(const GemmShape& shape) {
 
 constexpr GemmShape kShapes[] = {{1, 1, 1},     {7, 5, 3},     {6, 16, 8},   {12, 32, 9},
                                  {16, 33, 31},  {100, 35, 70}, {13, 530, 5}, {98, 65, 1},
-                                 {20, 40, 515}, {97, 513, 18}, {8, 9, 1030}};
+                                 {20, 40, 515}, {97, 513, 18}, {8, 9, 1030}, {24, 96, 40},
+                                 {9, 64, 33},   {8, 32, 50},   {17, 16, 65}};
 
 TEST(PackedGemm, EveryElementIsTheDefinedChain) {
   for (const GemmShape& shape : kShapes) expect_definition_in_all_forms<float>(shape);
@@ -118,6 +119,29 @@ TEST(PackedGemm, ThreadsShareTheWorkAndChangeNoBit) {
   }
 }
 
+// Products that two programs compute differ in their bits.
+TEST(GemmKind, MixedIsPackedForTransposedWeightsAlone) {
+  if (chosen_gemm() != GemmKind::kMixed) GTEST_SKIP() << "this CPU does not choose it";
+  for (const Form a_form : kForms) {
+    for (const Form b_form : kForms) {
+      const RandomProduct<float> p{{64, 80, 700}, a_form, b_form};
+      const Floats a = p.random_a();
+      const Floats b = p.random_b();
+      const auto of = [&](auto* product) {
+        Floats c(std::size_t{64} * 80);
+        product(p.shape, p.left(a), p.right(b), Target<float>{c.data(), 80});
+        return c;
+      };
+      using Function = void(const GemmShape&, const Operand<float>&, const Operand<float>&,
+                            const Target<float>&);
+      const Floats got = of(static_cast<Function*>(gemm));
+      const bool by_panels = a_form == Form::kAsIs && b_form == Form::kTransposed;
+      EXPECT_EQ(got == of(static_cast<Function*>(packed_gemm)), by_panels);
+      EXPECT_EQ(got == of(static_cast<Function*>(onednn_gemm)), !by_panels);
+    }
+  }
+}
+
 TEST(PackedGemm, WhatIsNotFiniteStaysInItsRow) {
   for (const float bad : {INFINITY, -INFINITY, NAN}) {
     expect_only_its_row_is_not_finite(bad, std::isinf(bad),
@@ -126,10 +150,13 @@ TEST(PackedGemm, WhatIsNotFiniteStaysInItsRow) {
 }
 
 TEST(GemmKind, FollowsTheCpuOrTheVariable) {
-  const GemmKind without_amx =
-      chosen_variant().name == "avx2" ? GemmKind::kPacked : GemmKind::kOneDnn;
+  const std::string_view name = chosen_variant().name;
+  const GemmKind without_amx = name == "avx2"     ? GemmKind::kPacked
+                               : name == "avx512" ? GemmKind::kMixed
+                                                  : GemmKind::kOneDnn;
   EXPECT_EQ(choose_gemm(""), amx_runs_here() ? GemmKind::kAmx : without_amx);
   EXPECT_EQ(choose_gemm("packed"), GemmKind::kPacked);
+  EXPECT_EQ(choose_gemm("mixed"), GemmKind::kMixed);
   EXPECT_EQ(choose_gemm("onednn"), GemmKind::kOneDnn);
   EXPECT_THROW(choose_gemm("mkl"), core::UserError);
   if (amx_runs_here()) {

@@ -93,13 +93,14 @@ TEST(Gemm, TwoThreadsRepeatTheSameBitsAndAgreeWithOne) {
 
 TEST(Gemm, NamesItsLibrary) {
   EXPECT_TRUE(onednn_name().starts_with("oneDNN 2.")) << onednn_name();
-  const GemmKind kind = chosen_gemm();
-  EXPECT_EQ(
-      gemm_library(),
-      std::string(kind == GemmKind::kAmx      ? "AMX (fp32 as three bf16 parts), small products by "
-                  : kind == GemmKind::kPacked ? "packed panels (avx2), small products by "
-                                              : "") +
-          onednn_name());
+  std::string own;
+  switch (chosen_gemm()) {
+    case GemmKind::kAmx: own = "AMX (fp32 as three bf16 parts), small products by "; break;
+    case GemmKind::kPacked: own = "packed panels (avx2), small products by "; break;
+    case GemmKind::kMixed: own = "packed panels (avx512) for x W^T, other products by "; break;
+    case GemmKind::kOneDnn: break;
+  }
+  EXPECT_EQ(gemm_library(), own + onednn_name());
 }
 
 TEST(KernelThreads, BelongToTheCaller) {

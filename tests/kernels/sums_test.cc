@@ -90,7 +90,7 @@ TEST(TreeAdd, LongSumsOfTwoRowsAreTheirElementsWhereverTheyLie) {
   const Floats b = random_values(kCount, 2, 1e3F);
   const std::vector<const float*> rows = {a.data(), b.data()};
   for (const auto& [variant, runs_here] : candidates()) {
-    if (!runs_here) continue;
+    if (!runs_here()) continue;
     for (const std::int64_t shift : {0, 3}) {
       Floats around(kCount + 64, kUntouched);
       void* start = around.data() + 1;
