@@ -53,6 +53,12 @@ def slug(text):
     return "-".join(re.findall(r"[a-z0-9]+", text)) or "unknown"
 
 
+def short_name(described):
+    """For files: CPUs of different generations may have one name ("AMD EPYC"), so family and model follow."""
+    family, model, _ = described["family_model_stepping"].split("/")
+    return "-".join([slug(described["cpu"]), *(number for number in (family, model) if number)])
+
+
 def without_places(text, places):
     """Replaces folders by names, inner folders first: a report names no machine's places."""
     for place in sorted(places, key=len, reverse=True):

@@ -236,7 +236,7 @@ def write(result, folder):
     """Writes NAME.md, NAME.svg and NAME.json; returns the path of the first."""
     os.makedirs(folder, exist_ok=True)
     tuned = "-tuned" if result["tuned"] else ""
-    name = f"{result['date']}-{machine.slug(result['machine']['cpu'])}{tuned}"
+    name = f"{result['date']}-{machine.short_name(result['machine'])}{tuned}"
     bars = bars_of(result)
     if bars:
         title = f"fmengine and its peers, {result['machine']['cpu']}, {result['date']}"

@@ -191,6 +191,14 @@ class Parsing(unittest.TestCase):
         self.assertEqual(machine.slug("Intel(R) Xeon(R) Processor"), "intel-xeon")
         self.assertEqual(machine.slug("AMD EPYC 9R45 64-Core Processor"), "amd-epyc-9r45-64-core")
 
+    def test_generations_with_one_name_have_files_of_their_own(self):
+        zen3 = {"cpu": "AMD EPYC", "family_model_stepping": "25/1/1"}
+        zen4 = {"cpu": "AMD EPYC", "family_model_stepping": "25/17/1"}
+        self.assertEqual(machine.short_name(zen3), "amd-epyc-25-1")
+        self.assertEqual(machine.short_name(zen4), "amd-epyc-25-17")
+        unknown = {"cpu": "aarch64", "family_model_stepping": "//"}
+        self.assertEqual(machine.short_name(unknown), "aarch64")
+
     def test_shown_command_names_no_place(self):
         words = "--peers /x/p --python /x/v/bin/python --lock /x/l --pairs 2".split()
         shown = compare.shown_command(words)
