@@ -21,12 +21,9 @@ namespace {
 // chains would hide the latency of two multiply-add ports.
 constexpr std::int64_t kRows = kVectorFloats == 16 ? 8 : 6;
 constexpr int kMostVectors = kVectorFloats == 16 ? 3 : 2;
-// Columns of the panel that begins `left` columns before the end of its block. Of four vectors two
-// panels of two: tiles of one vector wait for numbers of A.
+// Columns of the panel that begins `left` columns before the end of its block.
 constexpr std::int64_t panel_columns(std::int64_t left) {
-  const std::int64_t vectors = (left + kVectorFloats - 1) / kVectorFloats;
-  if (vectors <= kMostVectors) return vectors * kVectorFloats;
-  return (kMostVectors == 3 && vectors == 4 ? 2 : kMostVectors) * kVectorFloats;
+  return panel_vectors(core::ceil_div(left, kVectorFloats), kMostVectors) * kVectorFloats;
 }
 template <int kCount>
 using Vectors = std::integral_constant<int, kCount>;

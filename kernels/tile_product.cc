@@ -12,12 +12,6 @@ namespace {
 constexpr int kMostVectors = kVectorFloats == 8 ? 3 : 4;
 constexpr int tile_rows(int vectors) { return vectors <= (kVectorFloats == 16 ? 2 : 1) ? 8 : 4; }
 
-// Vectors of the panel that begins a row of `left`. Three, and a rest of two, never one.
-constexpr std::int64_t panel_vectors(std::int64_t left) {
-  if (left <= kMostVectors) return left;
-  return kMostVectors == 3 && left == 4 ? 2 : kMostVectors;
-}
-
 // C [Rows, Vectors * kVectorFloats], `a` and `b` at their first elements.
 template <int Rows, int Vectors>
 [[gnu::always_inline]] inline void tile(std::int64_t depth, const Strided& a, const Strided& b,
@@ -88,7 +82,7 @@ void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
                   const Target<float>& c, const Band& band) {
   std::int64_t panel = 0;
   for (std::int64_t column = 0; column < shape.n; column += panel) {
-    panel = panel_vectors((shape.n - column) / kVectorFloats) * kVectorFloats;
+    panel = panel_vectors((shape.n - column) / kVectorFloats, kMostVectors) * kVectorFloats;
     for (std::int64_t row = 0; row < shape.m; row += kTileRows) {
       const Extent at = extent_of(shape, band, row);
       const std::int64_t vectors = std::min(panel, at.columns - column) / kVectorFloats;

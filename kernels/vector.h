@@ -15,6 +15,13 @@ using Vector [[gnu::vector_size(FM_VECTOR_BYTES)]] = float;
 inline constexpr auto kEveryLane = std::make_integer_sequence<int, kVectorFloats>();
 using VectorAnywhere [[gnu::vector_size(FM_VECTOR_BYTES), gnu::aligned(4)]] = float;
 
+// Of `left` vectors side by side, those that the next panel takes: at most `most`; of four two and
+// two, not three and one.
+[[gnu::always_inline]] constexpr std::int64_t panel_vectors(std::int64_t left, std::int64_t most) {
+  if (left <= most) return left;
+  return most == 3 && left == 4 ? 2 : most;
+}
+
 [[gnu::always_inline]] inline Vector load(const float* from) {
   return *reinterpret_cast<const VectorAnywhere*>(from);
 }

@@ -139,17 +139,21 @@ Floats chains(const Product& p, const Bf16s& a, const Bf16s& b) {
   return c;
 }
 
-// AVX512_BF16 rounds as often as the chain does, in another order. The root mean square of 3,072
-// errors is known to 1.3 % (one over the root of twice their number): four times that are allowed.
+// At least: AVX512_BF16 rounds as often as the chain does, in another order. The root mean square
+// of 3,072 errors is known to 1.3 % (one over the root of twice their number): four times that are
+// allowed there.
 TEST(GemmBf16, IsAsAccurateAsAChainOfFp32) {
-  constexpr double kChance = 1.052;
+  const GemmKind kind = chosen_gemm();
+  const bool by_avx512_bf16 =
+      kind != GemmKind::kAmx && kind != GemmKind::kPacked && onednn_has_bf16();
+  const double allowed = by_avx512_bf16 ? 1.052 : 1.0;
   for (const std::int64_t k : {128, 512, 1376, 8192}) {
     const Product p{{48, 64, k}, Form::kAsIs, Form::kTransposed};
     const Bf16s a = p.random_a();
     const Bf16s b = p.random_b();
     Floats got(48 * 64);
     gemm(p.shape, p.left(a), p.right(b), {got.data(), 64});
-    EXPECT_LE(relative_rms(p, a, b, got), kChance * relative_rms(p, a, b, chains(p, a, b)))
+    EXPECT_LE(relative_rms(p, a, b, got), allowed * relative_rms(p, a, b, chains(p, a, b)))
         << "k=" << k;
   }
 }
