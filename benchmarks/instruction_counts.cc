@@ -51,6 +51,8 @@ void optimizer_kernels(const fm::kernels::Variant& run, Buffers& at) {
   counted("squared_norm", kCount);
   run.add(kCount, at.a.data(), at.d.data());
   counted("add", kCount);
+  run.add_squares(kCount, at.a.data(), at.d.data(), blocks);
+  counted("add_squares", kCount);
   const std::vector<const float*> rows = {at.a.data(), at.b.data(), at.c.data(), at.a.data()};
   run.tree_add(rows, kCount, at.d.data());
   counted("tree_add", kCount * std::ssize(rows));

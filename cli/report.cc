@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "kernels/gemm.h"
+#include "kernels/long_arrays.h"
 #include "kernels/variant.h"
 #include "model/attention.h"
 
@@ -36,6 +37,8 @@ std::vector<std::string> report_lines(model::AttentionKind attention, const std:
           "GEMM       " + kernels::gemm_library() + " (FME_GEMM sets it)",
           "GEMM bf16  " + kernels::bf16_gemm_library(),
           "attention  " + model::attention_library(attention) + " (--attention sets it)",
+          "arrays     " + std::string(kernels::array_habits()) +
+              " (FME_READ_AHEAD and FME_PAST_CACHES set it)",
           "threads    " + threads + " (--threads N sets it)",
           "affinity   " + affinity(),
           "RAM        " + memory_line(content_of("/proc/meminfo")),

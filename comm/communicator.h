@@ -83,6 +83,12 @@ class SumVisitor {
  public:
   virtual ~SumVisitor() = default;
   virtual void visit(core::Elements first, core::Elements count) = 0;
+  // Called instead where the addition took the sums of squares of the blocks on its way
+  // (kernels/add.h).
+  virtual void visit(core::Elements first, core::Elements count,
+                     std::span<const double> /*squares*/) {
+    visit(first, count);
+  }
 };
 
 // A group of ranks. Sums are fixed trees in rank order (core/tree.h), never in order of arrival:

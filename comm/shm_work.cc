@@ -6,6 +6,8 @@
 #include "comm/tree_rows.h"
 #include "core/check.h"
 #include "core/trace_recorder.h"
+#include "kernels/add.h"
+#include "kernels/squared_norm.h"
 #include "kernels/tree_add.h"
 
 namespace fm::comm {
@@ -21,6 +23,9 @@ void sum_at(const ShmWork& work, core::Bytes offset, Span out) {
 // Elements of a sum that are handed on while they are in the cache; whole blocks of the norm.
 constexpr std::int64_t kPart = 4096;
 
+// Elements of a sum of two rows whose squares are taken as it is made.
+constexpr std::int64_t kSquaresPart = 16384;
+
 // Parts of a sum are one event of a trace together.
 constexpr core::TraceForm kSumAndVisit = {
     "tree_add+squared_norm", core::TraceKind::kKernel, {"elements", "bytes", "rows"}};
@@ -32,10 +37,32 @@ core::TraceValues sum_of(const ShmWork& work, core::Elements sum, core::DType dt
   return {sum.count(), core::bytes_of(sum * (rows + 1), dtype).count(), rows};
 }
 
+// The other row's part of a sum of two that lies in the receiver's own row; else null.
+const float* other_row(const ShmWork& work, core::Bytes begin) {
+  if (work.rows.size() != 2 || work.receive.dtype != core::DType::kF32) return nullptr;
+  const std::byte* const own = work.rows[static_cast<std::size_t>(work.rank)] + begin.count();
+  const std::byte* const other = work.rows[static_cast<std::size_t>(1 - work.rank)] + begin.count();
+  return own == work.receive.data ? reinterpret_cast<const float*>(other) : nullptr;
+}
+
+void add_and_visit(const ShmWork& work, const float* other) {
+  auto* const sum = static_cast<float*>(work.receive.data);
+  const std::int64_t count = work.receive.elements.count();
+  for (std::int64_t at = 0; at < count; at += kSquaresPart) {
+    const std::int64_t here = std::min(kSquaresPart, count - at);
+    double blocks[kSquaresPart / kernels::kNormBlock];
+    const auto squares =
+        std::span(blocks).first(static_cast<std::size_t>(kernels::norm_blocks(here)));
+    kernels::add_squares(here, other + at, sum + at, squares);
+    work.visitor->visit(core::Elements(at), core::Elements(here), squares);
+  }
+}
+
 void reduce_scatter(const ShmWork& work) {
   const core::Bytes begin = work.receive.bytes() * work.rank;
   if (work.visitor == nullptr) return sum_at(work, begin, work.receive);
   const core::DType dtype = work.receive.dtype;
+  if (const float* const other = other_row(work, begin)) return add_and_visit(work, other);
   const core::TraceScope scope(kSumAndVisit, sum_of(work, work.receive.elements, dtype));
   const std::int64_t count = work.receive.elements.count();
   for (std::int64_t at = 0; at < count; at += kPart) {

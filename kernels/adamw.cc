@@ -9,15 +9,15 @@ namespace {
 
 template <WeightDecay kMode>
 void run(const AdamwStep& step, const AdamwSlice& slice) {
-  const auto lr = static_cast<float>(step.lr);
   const auto beta1 = static_cast<float>(step.beta1);
   const auto beta2 = static_cast<float>(step.beta2);
   const auto rest1 = static_cast<float>(1.0 - step.beta1);
   const auto rest2 = static_cast<float>(1.0 - step.beta2);
   const auto eps = static_cast<float>(step.eps);
   const auto decay = static_cast<float>(step.weight_decay);
-  const auto correction1 = static_cast<float>(step.correction1);
-  const auto correction2 = static_cast<float>(step.correction2);
+  const auto decay_rate = static_cast<float>(step.lr * step.weight_decay);
+  const auto rate = static_cast<float>(step.lr / step.correction1);
+  const auto root_scale = static_cast<float>(1.0 / std::sqrt(step.correction2));
   const float grad_scale = step.grad_scale;
   float* __restrict param = slice.param;
   const float* __restrict grad = slice.grad;
@@ -29,11 +29,11 @@ void run(const AdamwStep& step, const AdamwSlice& slice) {
     if constexpr (kMode == WeightDecay::kL2) g += decay * p;
     const float m = beta1 * exp_avg[i] + rest1 * g;
     const float v = beta2 * exp_avg_sq[i] + rest2 * g * g;
-    float change = (m / correction1) / (std::sqrt(v / correction2) + eps);
-    if constexpr (kMode == WeightDecay::kDecoupled) change += decay * p;
+    float change = rate * (m / (std::sqrt(v) * root_scale + eps));
+    if constexpr (kMode == WeightDecay::kDecoupled) change += decay_rate * p;
     exp_avg[i] = m;
     exp_avg_sq[i] = v;
-    param[i] = p - lr * change;
+    param[i] = p - change;
   };
   for_each_ahead(slice.count, update, param, grad, exp_avg, exp_avg_sq);
 }

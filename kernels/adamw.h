@@ -1,9 +1,9 @@
-// Adam and AdamW (arXiv 1412.6980, 1711.05101) in fp32, in the form of DeepSpeed's FusedAdam
-// (csrc/adam/multi_tensor_adam.cu); the coefficients are computed in fp64 and rounded once, as
-// torch does:
+// Adam and AdamW (arXiv 1412.6980, 1711.05101) in fp32, in the form of DeepSpeed's CPU Adam
+// (csrc/includes/cpu_adam.h), one division and one root per element; the coefficients are computed
+// in fp64 and rounded once, as torch does:
 //   g = grad * grad_scale;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2
-//   u = (m / c1) / (sqrt(v / c2) + eps);  p -= lr (u + weight_decay p)
-// With WeightDecay::kL2 instead g += weight_decay p first and p -= lr u.
+//   u = m / (sqrt(v) (1 / sqrt(c2)) + eps);  p -= (lr / c1) u + (lr weight_decay) p
+// With WeightDecay::kL2 instead g += weight_decay p first and p -= (lr / c1) u.
 #pragma once
 
 #include <cstdint>

@@ -17,6 +17,7 @@ std::span<const Candidate> candidates() {
   return kCandidates;
 }
 
+bool cpu_is_amd() { return false; }
 bool amx_runs_here() { return false; }
 bool avx512_bf16_runs_here() { return false; }
 

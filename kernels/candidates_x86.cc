@@ -38,6 +38,8 @@ std::span<const Candidate> candidates() {
   return kCandidates;
 }
 
+bool cpu_is_amd() { return __builtin_cpu_is("amd") != 0; }
+
 bool avx512_bf16_runs_here() { return __builtin_cpu_supports("avx512bf16") != 0 && has_avx512(); }
 
 bool amx_runs_here() {

@@ -27,6 +27,7 @@ constexpr TraceForm of_rows(const char* name) {
   return {name, TraceKind::kKernel, {"rows", "width", "bytes"}};
 }
 constexpr TraceForm kAdd = of_elements("add");
+constexpr TraceForm kAddSquares = of_elements("add_squares");
 constexpr TraceForm kAdamw = of_elements("adamw");
 constexpr TraceForm kCast = of_rows("cast");
 constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
@@ -129,6 +130,11 @@ bool amx_chosen() { return chosen_gemm() == GemmKind::kAmx; }
 void add(std::int64_t count, const float* from, float* into) {
   const TraceScope scope(kAdd, elements(count, 3));
   chosen_variant().add(count, from, into);
+}
+
+void add_squares(std::int64_t count, const float* from, float* into, std::span<double> blocks) {
+  const TraceScope scope(kAddSquares, elements(count, 3));
+  chosen_variant().add_squares(count, from, into, blocks);
 }
 
 void adamw(const AdamwStep& step, const AdamwSlice& slice) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/long_arrays.h"
 #include "kernels/past_cache.h"
 #include "kernels/read_ahead.h"
 #include "kernels/vector.h"
@@ -52,7 +53,9 @@ bool aligned(const float* out) {
 void add_rows(const float* a, const float* b, std::int64_t count, float* out) {
   if (out == a) return add_onto(b, count, out);
   if (out == b) return add_onto(a, count, out);
-  if (count >= kBeyondCaches && aligned(out)) return add_past_caches(a, b, count, out);
+  if (count >= kBeyondCaches && aligned(out) && has_habit(ArrayHabit::kPastCaches)) {
+    return add_past_caches(a, b, count, out);
+  }
   for (std::int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
 }
 

@@ -44,6 +44,7 @@ struct Variant {
   ElementKernels<float> fp32;
   ElementKernels<core::Bf16> bf16;
   decltype(&kernels::add) add = nullptr;
+  decltype(&kernels::add_squares) add_squares = nullptr;
   decltype(&kernels::adamw) adamw = nullptr;
   decltype(&kernels::attention_forward) attention_forward = nullptr;
   decltype(&kernels::attention_backward) attention_backward = nullptr;
@@ -66,6 +67,9 @@ struct Candidate {
 };
 // All that this build holds, the widest last.
 std::span<const Candidate> candidates();
+
+// Whether CPUID names AMD.
+bool cpu_is_amd();
 
 // The widest that this CPU runs, or the one that the environment variable FME_SIMD names. Decided
 // at the first call. UserError (10) when FME_SIMD names none that runs here.

@@ -46,6 +46,7 @@ constexpr ElementKernels<T> kElementKernels = {.embedding = embedding<T>,
                                                .swiglu_backward = swiglu_backward<T>};
 
 extern decltype(kernels::add) add;
+extern decltype(kernels::add_squares) add_squares;
 extern decltype(kernels::adamw) adamw;
 extern decltype(kernels::attention_forward) attention_forward;
 extern decltype(kernels::attention_backward) attention_backward;
@@ -64,6 +65,7 @@ constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .fp32 = kElementKernels<float>,
                                     .bf16 = kElementKernels<core::Bf16>,
                                     .add = add,
+                                    .add_squares = add_squares,
                                     .adamw = adamw,
                                     .attention_forward = attention_forward,
                                     .attention_backward = attention_backward,

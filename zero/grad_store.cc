@@ -41,6 +41,9 @@ class SquareSum : public comm::SumVisitor {
       for (std::size_t block = 0; block < used; ++block) total_ += blocks[block];
     }
   }
+  void visit(Elements /*first*/, Elements /*count*/, std::span<const double> squares) override {
+    for (const double block : squares) total_ += block;
+  }
   double total() const { return total_; }
 
  private:
@@ -232,8 +235,10 @@ void GradStore::add_last(int group, const float* arrived) {
   SquareSum squares(sum);
   for (std::int64_t at = 0; at < count; at += kPart) {
     const std::int64_t here = std::min(kPart, count - at);
-    kernels::add(here, arrived + at, sum + at);
-    squares.visit(Elements(at), Elements(here));
+    double blocks[kPart / kernels::kNormBlock];
+    const auto used = std::span(blocks).first(static_cast<std::size_t>(kernels::norm_blocks(here)));
+    kernels::add_squares(here, arrived + at, sum + at, used);
+    squares.visit(Elements(at), Elements(here), used);
   }
   squares_[static_cast<std::size_t>(group)] = squares.total();
 }

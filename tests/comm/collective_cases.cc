@@ -11,6 +11,7 @@
 
 #include "core/buffer.h"
 #include "core/philox.h"
+#include "kernels/squared_norm.h"
 
 namespace fm::comm {
 namespace {
@@ -282,33 +283,43 @@ void split_groups_speak_apart(Communicator& world) {
   expect_equal(world, "sum of the world", in_world, {world.size()});
 }
 
-// Notes what it is shown: parts in order, whole blocks but for the last, final values.
+// Notes what it is shown: parts in order, whole blocks but for the last, and squares of these.
 class Witness : public SumVisitor {
  public:
-  explicit Witness(const std::vector<float>& sum) : sum_(sum) {}
+  explicit Witness(const float* sum) : sum_(sum) {}
   void visit(Elements first, Elements count) override {
-    in_order_ = in_order_ && first.count() == seen() && first.count() % 1024 == 0;
-    const auto begin = sum_.begin() + first.count();
-    copy_.insert(copy_.end(), begin, begin + count.count());
+    right_ = right_ && first.count() == std::ssize(copy_) && first.count() % 1024 == 0;
+    copy_.insert(copy_.end(), sum_ + first.count(), sum_ + (first + count).count());
   }
-  std::int64_t seen() const { return static_cast<std::int64_t>(copy_.size()); }
+  void visit(Elements first, Elements count, std::span<const double> squares) override {
+    visit(first, count);
+    std::vector<double> wanted(static_cast<std::size_t>(kernels::norm_blocks(count.count())));
+    kernels::squared_norm(std::span(copy_).last(static_cast<std::size_t>(count.count())), wanted);
+    right_ = right_ && std::ranges::equal(squares, wanted);
+  }
   const std::vector<float>& copy() const { return copy_; }
-  bool in_order() const { return in_order_; }
+  bool right() const { return right_; }
 
  private:
-  const std::vector<float>& sum_;
+  const float* sum_;
   std::vector<float> copy_;
-  bool in_order_ = true;
+  bool right_ = true;
 };
 
 void visitors_see_the_final_sum_in_order(Communicator& world, std::int64_t count) {
-  auto whole = random_data<float>(world.rank(), count * world.size());
-  std::vector<float> own(static_cast<std::size_t>(count));
-  Witness witness(own);
-  world.reduce_scatter_to(span_over(whole), span_over(own), &witness).wait();
-  expect_equal(world, "order of visits", std::vector<int>{witness.in_order() ? 1 : 0}, {1});
-  expect_equal(world, "elements that a visitor saw", std::vector{witness.seen()}, {count});
-  expect_equal(world, "what a visitor saw", witness.copy(), own);
+  core::Ledger ledger;
+  std::vector<float> apart(static_cast<std::size_t>(count));
+  const Elements all(count * world.size());
+  const core::Buffer whole = core::make_f32(ledger, core::Account::kScratch, all, world.memory());
+  for (float* const own : {apart.data(), whole.f32() + count * world.rank()}) {
+    std::ranges::copy(random_data<float>(world.rank(), all.count()), whole.f32());
+    Witness witness(own);
+    const Span sum{own, Elements(count), DType::kF32};
+    world.reduce_scatter_to({whole.data(), all, DType::kF32}, sum, &witness).wait();
+    expect_equal(world, "visits are right", std::vector{witness.right() ? 1 : 0}, {1});
+    expect_equal(world, "what a visitor saw", witness.copy(),
+                 tree_over_ranks<float>(world.size(), count, count * world.rank()));
+  }
 }
 
 // Values in the communicator's own memory, which peers may read where they lie.

@@ -120,5 +120,20 @@ TEST(Add, AddsInPlace) {
   EXPECT_EQ(into, (Floats{11, 22, 3}));
 }
 
+TEST(AddSquares, IsTheSumAndTheSquaredNormOfIt) {
+  for (const std::int64_t count : {0, 1, 15, 1023, 1024, 1025, 5000}) {
+    const Floats from = random_values(count, 1, 1e3F);
+    Floats expected = random_values(count, 2, 1e3F);
+    Floats into = expected;
+    add(count, from.data(), expected.data());
+    Doubles squares(static_cast<std::size_t>(norm_blocks(count)));
+    squared_norm(expected, squares);
+    Doubles blocks(squares.size());
+    add_squares(count, from.data(), into.data(), blocks);
+    EXPECT_EQ(into, expected) << count;
+    EXPECT_EQ(blocks, squares) << count;
+  }
+}
+
 }  // namespace
 }  // namespace fm::kernels

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -83,6 +84,19 @@ TEST_P(Variants, AddAndTreeAdd) {
     variant.tree_add(pointers, size(), sum.data());
     variant.tree_add_to_both(size(), rows[0].data(), rows[1].data());
     for (const auto& r : {sum, rows[0], rows[1]}) into.insert(into.end(), r.begin(), r.end());
+    return into;
+  });
+}
+
+TEST_P(Variants, AddSquares) {
+  expect_as_baseline([&](const Variant& variant) {
+    Floats into = values(size(), 1);
+    std::vector<double> blocks(static_cast<std::size_t>(norm_blocks(size())));
+    variant.add_squares(size(), values(size(), 2).data(), into.data(), blocks);
+    for (const double block : blocks) {  // both halves of its bits
+      const auto bits = std::bit_cast<std::array<float, 2>>(block);
+      into.insert(into.end(), bits.begin(), bits.end());
+    }
     return into;
   });
 }
@@ -372,29 +386,6 @@ TEST_P(Variants, TileProduct) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Lengths, Variants, testing::Values(1, 7, 16, 17, 31, 64, 250, 1031, 4099));
-
-TEST(ChosenVariant, IsTheWidestThatRunsHere) {
-  const Variant* widest = nullptr;
-  for (const auto& [variant, runs_here] : candidates()) {
-    if (runs_here()) widest = variant;
-  }
-  EXPECT_EQ(&choose_variant(""), widest);
-}
-
-TEST(ChosenVariant, IsTheOneAskedFor) {
-  for (const auto& [variant, runs_here] : candidates()) {
-    if (!runs_here()) continue;
-    EXPECT_EQ(&choose_variant(variant->name), variant);
-  }
-  try {
-    choose_variant("sse9");
-    FAIL() << "no refusal";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
-    EXPECT_NE(std::string(error.what()).find("(FME_SIMD=sse9)"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("baseline"), std::string::npos) << error.what();
-  }
-}
 
 }  // namespace
 }  // namespace fm::kernels

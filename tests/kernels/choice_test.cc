@@ -1,0 +1,60 @@
+// What is chosen for this CPU, and what overrides it.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/check.h"
+#include "kernels/long_arrays.h"
+#include "kernels/variant.h"
+
+namespace fm::kernels {
+namespace {
+
+TEST(ChosenVariant, IsTheWidestThatRunsHere) {
+  const Variant* widest = nullptr;
+  for (const auto& [variant, runs_here] : candidates()) {
+    if (runs_here()) widest = variant;
+  }
+  EXPECT_EQ(&choose_variant(""), widest);
+}
+
+TEST(ChosenVariant, IsTheOneAskedFor) {
+  for (const auto& [variant, runs_here] : candidates()) {
+    if (!runs_here()) continue;
+    EXPECT_EQ(&choose_variant(variant->name), variant);
+  }
+  try {
+    choose_variant("sse9");
+    FAIL() << "no refusal";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
+    EXPECT_NE(std::string(error.what()).find("(FME_SIMD=sse9)"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("baseline"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ArrayHabits, OnlyAmdReadsNotAheadAndBothCanBeSet) {
+  for (const bool amd : {false, true}) {
+    EXPECT_EQ(choose_habit(ArrayHabit::kReadAhead, "", amd), !amd);
+    EXPECT_TRUE(choose_habit(ArrayHabit::kPastCaches, "", amd));
+    for (const ArrayHabit habit : {ArrayHabit::kReadAhead, ArrayHabit::kPastCaches}) {
+      EXPECT_TRUE(choose_habit(habit, "on", amd));
+      EXPECT_FALSE(choose_habit(habit, "off", amd));
+    }
+  }
+}
+
+TEST(ArrayHabits, RefuseOtherValues) {
+  try {
+    choose_habit(ArrayHabit::kPastCaches, "yes", false);
+    FAIL() << "no refusal";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
+    EXPECT_STREQ(error.what(),
+                 "FME_PAST_CACHES must be on or off, or unset for what suits the CPU "
+                 "(FME_PAST_CACHES=yes)");
+  }
+}
+
+}  // namespace
+}  // namespace fm::kernels
