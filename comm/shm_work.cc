@@ -62,8 +62,8 @@ void reduce_scatter(const ShmWork& work) {
   const core::Bytes begin = work.receive.bytes() * work.rank;
   if (work.visitor == nullptr) return sum_at(work, begin, work.receive);
   const core::DType dtype = work.receive.dtype;
-  if (const float* const other = other_row(work, begin)) return add_and_visit(work, other);
   const core::TraceScope scope(kSumAndVisit, sum_of(work, work.receive.elements, dtype));
+  if (const float* const other = other_row(work, begin)) return add_and_visit(work, other);
   const std::int64_t count = work.receive.elements.count();
   for (std::int64_t at = 0; at < count; at += kPart) {
     const core::Elements here(std::min(kPart, count - at));

@@ -51,6 +51,32 @@ class SquareSum : public comm::SumVisitor {
   double total_ = 0.0;
 };
 
+// Adds what arrived from a micro-batch to the sum of those before, part by part as it becomes
+// final, with the squares of the result.
+class Addition : public comm::SumVisitor {
+ public:
+  Addition(const float* arrived, float* sum) : arrived_(arrived), sum_(sum) {}
+
+  void visit(Elements first, Elements count) override {
+    const core::TraceScope scope(kAddAndSquares, {count.count(), 12 * count.count()});
+    const std::int64_t last = (first + count).count();
+    for (std::int64_t at = first.count(); at < last; at += kPart) {
+      const std::int64_t here = std::min(kPart, last - at);
+      double blocks[kPart / kernels::kNormBlock];
+      const auto squares =
+          std::span(blocks).first(static_cast<std::size_t>(kernels::norm_blocks(here)));
+      kernels::add_squares(here, arrived_ + at, sum_ + at, squares);
+      for (const double block : squares) total_ += block;
+    }
+  }
+  double total() const { return total_; }
+
+ private:
+  const float* arrived_;
+  float* sum_;
+  double total_ = 0.0;
+};
+
 }  // namespace
 
 GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp)
@@ -176,23 +202,26 @@ float* GradStore::slice(int group) {
 void GradStore::reduce(int group, int micro) {
   if (!layout_.plan.reduce_every_micro) return reduce_once(group);
   written_[static_cast<std::size_t>(group)] = false;
-  const core::ShardMap& map = layout_.at(group).map;
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
   float* const whole = slot(group, micro).whole;
-  float* arrived = whole;
   if (layout_.plan.grads == Home::kEveryRank) {
-    dp_.all_reduce({whole, map.padded(), DType::kF32}).wait();
-  } else {
-    arrived = arrival(group, micro);
-    const bool in_place = layout_.plan.own_part_in_place();
-    float* const own = whole + layout_.slice_first(group).count();
-    const bool last = !canonical && layout_.micros == 1;
-    reduce_scatter(group, whole, in_place ? own : arrived, last);
+    FM_CHECK(canonical,
+             "only the canonical order reduces a gradient that every rank keeps so often");
+    dp_.all_reduce({whole, layout_.at(group).map.padded(), DType::kF32}).wait();
+    return carry(group, micro, whole);
   }
+  float* const arrived = arrival(group, micro);
+  const bool in_place = layout_.plan.own_part_in_place();
+  float* const into = in_place ? whole + layout_.slice_first(group).count() : arrived;
   if (canonical) {
+    reduce_scatter(group, whole, into, nullptr);
     carry(group, micro, arrived);
+  } else if (micro == 0) {  // it arrives where it is kept
+    reduce_with_squares(group, whole, into);
   } else {
-    add_fast(group, micro, arrived);
+    Addition addition(into, kept(group));
+    reduce_scatter(group, whole, into, &addition);
+    squares_[static_cast<std::size_t>(group)] = addition.total();
   }
 }
 
@@ -202,45 +231,22 @@ void GradStore::reduce_once(int group) {
   if (layout_.plan.optimizer == Home::kEveryRank) {
     dp_.all_reduce(all).wait();
   } else {
-    reduce_scatter(group, kept(group), slice(group), true);
+    reduce_with_squares(group, kept(group), slice(group));
   }
 }
 
-void GradStore::reduce_scatter(int group, const float* whole, float* into, bool last) {
-  const core::ShardMap& map = layout_.at(group).map;
+void GradStore::reduce_with_squares(int group, const float* whole, float* into) {
   SquareSum sum(into);
+  reduce_scatter(group, whole, into, &sum);
+  squares_[static_cast<std::size_t>(group)] = sum.total();
+}
+
+void GradStore::reduce_scatter(int group, const float* whole, float* into,
+                               comm::SumVisitor* visitor) {
+  const core::ShardMap& map = layout_.at(group).map;
   dp_.reduce_scatter_to({whole, map.padded(), DType::kF32}, {into, map.slice(), DType::kF32},
-                        last ? &sum : nullptr)
+                        visitor)
       .wait();
-  if (last) squares_[static_cast<std::size_t>(group)] = sum.total();
-}
-
-void GradStore::add_fast(int group, int micro, const float* arrived) {
-  float* sum = kept(group);
-  if (arrived == sum) return;  // the first micro-batch arrived in place
-  const Elements count = layout_.kept(group, layout_.plan.grads);
-  if (micro == 0) {
-    std::memcpy(sum, arrived, static_cast<std::size_t>(count.count()) * sizeof(float));
-  } else if (micro == layout_.micros - 1 && layout_.plan.grads == Home::kOneSliceEach) {
-    add_last(group, arrived);
-  } else {
-    kernels::add(count.count(), arrived, sum);
-  }
-}
-
-void GradStore::add_last(int group, const float* arrived) {
-  float* const sum = kept(group);
-  const std::int64_t count = layout_.at(group).map.slice().count();
-  const core::TraceScope scope(kAddAndSquares, {count, 12 * count});
-  SquareSum squares(sum);
-  for (std::int64_t at = 0; at < count; at += kPart) {
-    const std::int64_t here = std::min(kPart, count - at);
-    double blocks[kPart / kernels::kNormBlock];
-    const auto used = std::span(blocks).first(static_cast<std::size_t>(kernels::norm_blocks(here)));
-    kernels::add_squares(here, arrived + at, sum + at, used);
-    squares.visit(Elements(at), Elements(here), used);
-  }
-  squares_[static_cast<std::size_t>(group)] = squares.total();
 }
 
 float* GradStore::level(int group, int index) {

@@ -77,9 +77,8 @@ class GradStore {
   // Where the sum of one micro-batch arrives.
   float* arrival(int group, int micro);
   void reduce_once(int group);
-  void reduce_scatter(int group, const float* whole, float* into, bool last);
-  void add_fast(int group, int micro, const float* arrived);
-  void add_last(int group, const float* arrived);
+  void reduce_with_squares(int group, const float* whole, float* into);
+  void reduce_scatter(int group, const float* whole, float* into, comm::SumVisitor* visitor);
   void carry(int group, int micro, float* arrived);
   void fold(int group);
   float* level(int group, int index);
