@@ -11,9 +11,9 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
-#include <numeric>
 #include <vector>
 
+#include "benchmarks/read_memory.h"
 #include "comm/world.h"
 #include "core/buffer.h"
 
@@ -94,11 +94,7 @@ double read_rate(const Case& at) {
   for (int round = 0; round < 5; ++round) {
     MPI_Barrier(MPI_COMM_WORLD);
     const auto begin = Clock::now();
-    float lanes[64] = {};
-    for (std::int64_t i = 0; i + 64 <= at.whole; i += 64) {
-      for (int lane = 0; lane < 64; ++lane) lanes[lane] += at.send[i + lane];
-    }
-    sink += std::accumulate(lanes, lanes + 64, 0.0F);
+    sink += read_memory(at.send, at.whole);
     const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
     rates.push_back(static_cast<double>(at.whole) * sizeof(float) / spent);
   }

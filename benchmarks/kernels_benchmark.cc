@@ -1,4 +1,5 @@
-// Rates of the kernels at Llama shapes, one thread: build/benchmarks/kernels_benchmark.
+// Rates of matrix products and attention at Llama shapes, one thread:
+// build/benchmarks/kernels_benchmark. pointwise_benchmark has the kernels between them.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -7,10 +8,7 @@
 #include <vector>
 
 #include "benchmarks/random_elements.h"
-#include "kernels/adamw.h"
-#include "kernels/cross_entropy.h"
 #include "kernels/gemm.h"
-#include "kernels/rmsnorm.h"
 #include "model/attention.h"
 
 namespace {
@@ -24,11 +22,6 @@ using Floats = std::vector<float>;
 void report_flops(State& state, double flops) {
   state.counters["FLOP/s"] =
       Counter(flops, Counter::kIsIterationInvariantRate, Counter::OneK::kIs1000);
-}
-
-void report_elements(State& state, std::int64_t elements) {
-  state.counters["s/element"] =
-      Counter(static_cast<double>(elements), Counter::kIsIterationInvariantRate | Counter::kInvert);
 }
 
 // C [m, n] = A [m, k] W [n, k]^T, as in a forward pass.
@@ -88,57 +81,6 @@ BENCHMARK(gemm_input_gradient<float>)->Apply(linear_shapes);
 BENCHMARK(gemm_input_gradient<fm::core::Bf16>)->Apply(linear_shapes);
 BENCHMARK(gemm_weight_gradient<float>)->Apply(linear_shapes);
 BENCHMARK(gemm_weight_gradient<fm::core::Bf16>)->Apply(linear_shapes);
-
-void rmsnorm_forward_backward(State& state) {
-  const fm::kernels::RowShape shape{512, state.range(0)};
-  const Floats x = random_values(shape.rows * shape.width);
-  const Floats weight = random_values(shape.width);
-  Floats y(x.size());
-  Floats dx(x.size());
-  Floats rstd(512);
-  Floats dweight(weight.size());
-  for (auto _ : state) {
-    fm::kernels::rmsnorm_rstd(shape, x.data(), 1e-5, rstd.data());
-    fm::kernels::rmsnorm_apply(shape, x.data(), weight.data(), rstd.data(), y.data());
-    fm::kernels::rmsnorm_backward<float>(shape, {.x = x.data(),
-                                                 .weight = weight.data(),
-                                                 .rstd = rstd.data(),
-                                                 .dy = y.data(),
-                                                 .residual = x.data(),
-                                                 .dx = dx.data(),
-                                                 .dweight_sum = dweight.data()});
-  }
-  report_elements(state, shape.rows * shape.width);
-}
-BENCHMARK(rmsnorm_forward_backward)->Arg(512)->Arg(2048);
-
-void cross_entropy_in_place(State& state) {
-  const fm::kernels::RowShape shape{128, state.range(0)};
-  const Floats source = random_values(shape.rows * shape.width);
-  const std::vector<std::int32_t> labels(128, 7);
-  Floats logits = source;
-  for (auto _ : state) {  // the gradient serves as the next logits: the same work, no copy
-    benchmark::DoNotOptimize(
-        fm::kernels::cross_entropy(shape, logits.data(), labels.data(), 1.0, 0.0));
-  }
-  report_elements(state, shape.rows * shape.width);
-}
-BENCHMARK(cross_entropy_in_place)->Arg(259)->Arg(32000);
-
-void adamw_update(State& state) {
-  const std::int64_t count = state.range(0);
-  Floats param = random_values(count);
-  const Floats grad = random_values(count);
-  Floats first(param.size());
-  Floats second(param.size());
-  const fm::kernels::AdamwStep step{
-      .lr = 1e-5, .weight_decay = 0.1, .correction1 = 0.1, .correction2 = 0.001};
-  for (auto _ : state) {
-    fm::kernels::adamw(step, {param.data(), grad.data(), first.data(), second.data(), count});
-  }
-  report_elements(state, count);
-}
-BENCHMARK(adamw_update)->Arg(1 << 12)->Arg(1 << 24);
 
 // Arguments: batch, tokens, query heads, key/value heads, head dim, and which attention.
 class AttentionRun {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/read_memory.h"
 #include "comm/world.h"
 #include "core/check.h"
 #include "zero/global_norm.h"
@@ -66,11 +67,7 @@ double read_rate(const std::vector<float>& memory) {
   for (int round = 0; round < 5; ++round) {
     MPI_Barrier(MPI_COMM_WORLD);
     const auto begin = Clock::now();
-    float lanes[64] = {};
-    for (std::size_t i = 0; i + 64 <= memory.size(); i += 64) {
-      for (std::size_t lane = 0; lane < 64; ++lane) lanes[lane] += memory[i + lane];
-    }
-    sink += std::accumulate(lanes, lanes + 64, 0.0F);
+    sink += read_memory(memory.data(), std::ssize(memory));
     const double spent = std::chrono::duration<double>(Clock::now() - begin).count();
     rates.push_back(static_cast<double>(memory.size() * sizeof(float)) / spent);
   }

@@ -87,6 +87,26 @@ void sum_block(std::span<const float* const> rows, std::int64_t from, std::int64
   std::copy_n(stack[0].values, count, out + from);
 }
 
+// Element i, or the vector that begins there, of the tree sum of Rows rows: a power of two.
+template <int Rows, class Read>
+[[gnu::always_inline]] inline auto tree_of(const float* const* rows, const Read& read) {
+  if constexpr (Rows == 1) {
+    return read(rows[0]);
+  } else {
+    return tree_of<Rows / 2>(rows, read) + tree_of<Rows / 2>(rows + Rows / 2, read);
+  }
+}
+
+// All rows at once, without partial sums in memory; `out` may be one of them.
+template <int Rows>
+void sum_at_once(const float* const* rows, std::int64_t count, float* out) {
+  const std::int64_t whole = count / kVectorFloats * kVectorFloats;
+  for (std::int64_t i = 0; i < whole; i += kVectorFloats)
+    store(tree_of<Rows>(rows, [=](const float* row) { return load(row + i); }), out + i);
+  for (std::int64_t i = whole; i < count; ++i)
+    out[i] = tree_of<Rows>(rows, [=](const float* row) { return row[i]; });
+}
+
 }  // namespace
 
 void tree_add(std::span<const float* const> rows, std::int64_t count, float* out) {
@@ -95,6 +115,8 @@ void tree_add(std::span<const float* const> rows, std::int64_t count, float* out
     return;
   }
   if (rows.size() == 2) return add_rows(rows[0], rows[1], count, out);
+  if (rows.size() == 4) return sum_at_once<4>(rows.data(), count, out);
+  if (rows.size() == 8) return sum_at_once<8>(rows.data(), count, out);
   for (std::int64_t from = 0; from < count; from += kBlock) {
     sum_block(rows, from, std::min(kBlock, count - from), out);
   }

@@ -1,0 +1,229 @@
+// The kernels between the matrix products, one thread: build/benchmarks/pointwise_benchmark.
+// Beside the time of an element stands the memory bound: the bytes that must be read, and those
+// that are written where nothing was read, at the rate at which the same thread reads as many
+// bytes again and again in the same run. Where these fit a cache, so does the bound.
+#include <benchmark/benchmark.h>
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "benchmarks/random_elements.h"
+#include "benchmarks/read_memory.h"
+#include "kernels/adamw.h"
+#include "kernels/add.h"
+#include "kernels/cast.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rope.h"
+#include "kernels/squared_norm.h"
+#include "kernels/swiglu.h"
+#include "kernels/tree_add.h"
+
+namespace {
+
+using benchmark::State;
+using fm::random_elements;
+using fm::random_values;
+using fm::core::Bf16;
+using fm::kernels::RowShape;
+using Floats = std::vector<float>;
+
+constexpr std::int64_t kRows = 512;
+constexpr std::int64_t kInCache = 1 << 16;
+constexpr std::int64_t kInMemory = 1 << 24;
+
+// `bytes`: of all arrays, each once.
+template <class Work>
+void run(State& state, std::int64_t elements, std::int64_t bytes, const Work& work) {
+  const double rate = fm::own_read_rate(random_values(bytes / 4));
+  work();
+  const auto begin = std::chrono::steady_clock::now();
+  for (auto _ : state) work();
+  const double spent =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double each = spent / static_cast<double>(state.iterations());
+  const double bound = static_cast<double>(bytes) / rate;
+  const auto count = static_cast<double>(elements);
+  state.counters["ns/element"] = each * 1e9 / count;
+  state.counters["bound_ns"] = bound * 1e9 / count;
+  state.counters["GB/s"] = static_cast<double>(bytes) / each / 1e9;
+  state.counters["times_bound"] = each / bound;
+}
+
+template <class T>
+void rmsnorm_forward(State& state) {
+  const RowShape shape{kRows, state.range(0)};
+  const std::int64_t count = shape.rows * shape.width;
+  const auto x = random_elements<T>(count);
+  const auto weight = random_elements<T>(shape.width);
+  std::vector<T> y(x.size());
+  Floats rstd(kRows);
+  run(state, count, 2 * count * std::int64_t{sizeof(T)}, [&] {
+    fm::kernels::rmsnorm_rstd(shape, x.data(), 1e-5, rstd.data());
+    fm::kernels::rmsnorm_apply(shape, x.data(), weight.data(), rstd.data(), y.data());
+  });
+}
+BENCHMARK(rmsnorm_forward<float>)->Arg(512)->Arg(2048);
+BENCHMARK(rmsnorm_forward<Bf16>)->Arg(512);
+
+// With the residual's gradient added.
+template <class T>
+void rmsnorm_backward(State& state) {
+  const RowShape shape{kRows, state.range(0)};
+  const std::int64_t count = shape.rows * shape.width;
+  const auto x = random_elements<T>(count);
+  const auto weight = random_elements<T>(shape.width);
+  const Floats rstd(kRows, 1.0F);
+  const Floats dy = random_values(count);
+  std::vector<T> dx(x.size());
+  Floats dweight(weight.size());
+  run(state, count, count * std::int64_t{3 * sizeof(T) + sizeof(float)}, [&] {
+    fm::kernels::rmsnorm_backward<T>(shape, {.x = x.data(),
+                                             .weight = weight.data(),
+                                             .rstd = rstd.data(),
+                                             .dy = dy.data(),
+                                             .residual = x.data(),
+                                             .dx = dx.data(),
+                                             .dweight_sum = dweight.data()});
+  });
+}
+BENCHMARK(rmsnorm_backward<float>)->Arg(512)->Arg(2048);
+BENCHMARK(rmsnorm_backward<Bf16>)->Arg(512);
+
+template <class T>
+void rope_in_place(State& state) {
+  const std::int64_t heads = state.range(0);
+  const std::int64_t head_dim = 64;
+  const Floats angles(static_cast<std::size_t>(kRows * head_dim / 2), 0.6F);  // no growth
+  const fm::kernels::RopeTable table{angles.data(), angles.data(), head_dim / 2};
+  const std::int64_t count = kRows * heads * head_dim;
+  auto x = random_elements<T>(count);
+  run(state, count, count * std::int64_t{sizeof(T)}, [&] {
+    fm::kernels::rope(table, {1, kRows}, heads, x.data());
+  });
+}
+BENCHMARK(rope_in_place<float>)->Arg(8);
+BENCHMARK(rope_in_place<Bf16>)->Arg(8);
+
+template <class T>
+void swiglu_forward(State& state) {
+  const std::int64_t count = kRows * state.range(0);
+  const auto gate = random_elements<T>(count);
+  const auto up = random_elements<T>(count);
+  std::vector<T> y(gate.size());
+  run(state, count, 3 * count * std::int64_t{sizeof(T)},
+      [&] { fm::kernels::swiglu(count, gate.data(), up.data(), y.data()); });
+}
+BENCHMARK(swiglu_forward<float>)->Arg(1376);
+BENCHMARK(swiglu_forward<Bf16>)->Arg(1376);
+
+template <class T>
+void swiglu_backward(State& state) {
+  const std::int64_t count = kRows * state.range(0);
+  const auto gate = random_elements<T>(count);
+  const auto up = random_elements<T>(count);
+  const auto dy = random_elements<T>(count);
+  std::vector<T> dgate(gate.size());
+  std::vector<T> dup(gate.size());
+  run(state, count, 5 * count * std::int64_t{sizeof(T)}, [&] {
+    fm::kernels::swiglu_backward<T>(count,
+                                    {gate.data(), up.data(), dy.data(), dgate.data(), dup.data()});
+  });
+}
+BENCHMARK(swiglu_backward<float>)->Arg(1376);
+BENCHMARK(swiglu_backward<Bf16>)->Arg(1376);
+
+// Loss and gradient; the gradient serves as the next logits: the same work, no copy.
+void cross_entropy_in_place(State& state) {
+  const RowShape shape{128, state.range(0)};
+  const std::int64_t count = shape.rows * shape.width;
+  Floats logits = random_values(count);
+  const std::vector<std::int32_t> labels(128, 7);
+  run(state, count, 4 * count, [&] {
+    benchmark::DoNotOptimize(
+        fm::kernels::cross_entropy(shape, logits.data(), labels.data(), 1.0, 0.0));
+  });
+}
+BENCHMARK(cross_entropy_in_place)->Arg(259)->Arg(32000);
+
+template <class T>
+void embedding_backward(State& state) {
+  const std::int64_t width = state.range(0);
+  std::vector<std::int32_t> tokens(kRows);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * 61);
+  const auto dout = random_elements<T>(kRows * width);
+  Floats table(static_cast<std::size_t>(32000 * width));
+  run(state, kRows * width, kRows * width * std::int64_t{sizeof(T) + sizeof(float)},
+      [&] { fm::kernels::embedding_backward<T>(tokens, dout.data(), width, table.data()); });
+}
+BENCHMARK(embedding_backward<float>)->Arg(512);
+BENCHMARK(embedding_backward<Bf16>)->Arg(512);
+
+template <class From, class To>
+void cast(State& state) {
+  const std::int64_t count = state.range(0);
+  const auto from = random_elements<From>(count);
+  std::vector<To> to(from.size());
+  run(state, count, count * std::int64_t{sizeof(From) + sizeof(To)},
+      [&] { fm::kernels::cast(count, from.data(), to.data()); });
+}
+BENCHMARK(cast<float, Bf16>)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK(cast<Bf16, float>)->Arg(kInCache)->Arg(kInMemory);
+
+void adamw_update(State& state) {
+  const std::int64_t count = state.range(0);
+  Floats param = random_values(count);
+  const Floats grad = random_values(count);
+  Floats first(param.size());
+  Floats second(param.size());
+  const fm::kernels::AdamwStep step{
+      .lr = 1e-5, .weight_decay = 0.1, .correction1 = 0.1, .correction2 = 0.001};
+  run(state, count, 16 * count, [&] {
+    fm::kernels::adamw(step, {param.data(), grad.data(), first.data(), second.data(), count});
+  });
+}
+BENCHMARK(adamw_update)->Arg(kInCache)->Arg(kInMemory);
+
+void squared_norm(State& state) {
+  const std::int64_t count = state.range(0);
+  const Floats values = random_values(count);
+  std::vector<double> blocks(static_cast<std::size_t>(fm::kernels::norm_blocks(count)));
+  run(state, count, 4 * count, [&] { fm::kernels::squared_norm(values, blocks); });
+}
+BENCHMARK(squared_norm)->Arg(kInCache)->Arg(kInMemory);
+
+// A sum in place with the squares of its blocks; zeros, because it is repeated.
+void add_squares(State& state) {
+  const std::int64_t count = state.range(0);
+  const Floats from(static_cast<std::size_t>(count));
+  Floats into = random_values(count);
+  std::vector<double> blocks(static_cast<std::size_t>(fm::kernels::norm_blocks(count)));
+  run(state, count, 8 * count,
+      [&] { fm::kernels::add_squares(count, from.data(), into.data(), blocks); });
+}
+BENCHMARK(add_squares)->Arg(kInCache)->Arg(kInMemory);
+
+void tree_add(State& state) {
+  const std::int64_t rows = state.range(0);
+  const std::int64_t count = state.range(1);
+  const std::vector<Floats> values(static_cast<std::size_t>(rows), random_values(count));
+  std::vector<const float*> pointers;
+  for (const Floats& row : values) pointers.push_back(row.data());
+  Floats out(static_cast<std::size_t>(count));
+  run(state, count, 4 * count * (rows + 1),
+      [&] { fm::kernels::tree_add(pointers, count, out.data()); });
+}
+BENCHMARK(tree_add)->ArgsProduct({{2, 4, 8}, {kInCache, kInMemory}});
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  fm::kernels::set_kernel_threads(1);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}
