@@ -10,6 +10,7 @@
 #include "kernels/attention_amx.h"
 #include "kernels/attention_blocks.h"
 #include "kernels/gemm_kind.h"
+#include "kernels/long_arrays.h"
 #include "kernels/variant.h"
 
 namespace fm::kernels {
@@ -94,6 +95,7 @@ const Variant& choose_variant(std::string_view wanted) {
 
 const Variant& chosen_variant() {
   static const Variant& kChosen = [&]() -> const Variant& {
+    array_habits();  // a wrong value is refused now, not in a step
     const char* const wanted = std::getenv("FME_SIMD");
     return choose_variant(wanted == nullptr ? "" : wanted);
   }();
