@@ -68,6 +68,7 @@ void element_kernels(const fm::kernels::ElementKernels<T>& run, const std::strin
   const Floats dy = random_values(kCount);
   std::vector<T> c(a.size());
   std::vector<T> d(a.size());
+  std::vector<T> e(a.size());
   Floats rstd(kRows);
   Floats sums(kWidth);
   run.rmsnorm_rstd(rows, a.data(), 1e-6, rstd.data());
@@ -84,7 +85,7 @@ void element_kernels(const fm::kernels::ElementKernels<T>& run, const std::strin
   done("rmsnorm_backward");
   run.swiglu(kCount, a.data(), c.data(), d.data());
   done("swiglu");
-  run.swiglu_backward(kCount, {a.data(), a.data(), a.data(), c.data(), d.data()});
+  run.swiglu_backward(kCount, {a.data(), a.data(), a.data(), c.data(), d.data(), e.data()});
   done("swiglu_backward");
   const Floats angles = random_values(kTokens * kHeadDim / 2);
   const fm::kernels::RopeTable table{angles.data(), angles.data(), kHeadDim / 2};

@@ -129,9 +129,10 @@ void swiglu_backward(State& state) {
   const auto dy = random_elements<T>(count);
   std::vector<T> dgate(gate.size());
   std::vector<T> dup(gate.size());
-  run(state, count, 5 * count * std::int64_t{sizeof(T)}, [&] {
-    fm::kernels::swiglu_backward<T>(count,
-                                    {gate.data(), up.data(), dy.data(), dgate.data(), dup.data()});
+  std::vector<T> y(gate.size());
+  run(state, count, 6 * count * std::int64_t{sizeof(T)}, [&] {
+    fm::kernels::swiglu_backward<T>(
+        count, {gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), y.data()});
   });
 }
 BENCHMARK(swiglu_backward<float>)->Arg(1376);

@@ -116,7 +116,8 @@ GemmKind choose_gemm(std::string_view wanted) {
   if (wanted == "mixed") return GemmKind::kMixed;
   if (amx_runs_here()) return GemmKind::kAmx;
   if (chosen_variant().name == "avx2") return GemmKind::kPacked;
-  return chosen_variant().name == "avx512" ? GemmKind::kMixed : GemmKind::kOneDnn;
+  const bool wide_amd = chosen_variant().name == "avx512" && cpu_is_amd();
+  return wide_amd ? GemmKind::kMixed : GemmKind::kOneDnn;
 }
 
 GemmKind chosen_gemm() {

@@ -28,7 +28,7 @@ GemmKind kind_of(const GemmShape& shape) {
 GemmKind kind_of(const GemmShape& shape, Form a, Form b) {
   const GemmKind kind = kind_of(shape);
   if (kind != GemmKind::kMixed) return kind;
-  return a == Form::kAsIs && b == Form::kTransposed ? GemmKind::kPacked : GemmKind::kOneDnn;
+  return a == Form::kAsIs && b == Form::kAsIs ? GemmKind::kOneDnn : GemmKind::kPacked;
 }
 
 // Products of bf16 that AMX does not take.
@@ -77,7 +77,7 @@ std::string gemm_library() {
     case GemmKind::kAmx:
       return "AMX (fp32 as three bf16 parts), small products by " + onednn_name();
     case GemmKind::kPacked: return packed_name() + ", small products by " + onednn_name();
-    case GemmKind::kMixed: return packed_name() + " for x W^T, other products by " + onednn_name();
+    case GemmKind::kMixed: return packed_name() + ", dy W and small products by " + onednn_name();
     case GemmKind::kOneDnn: break;
   }
   return onednn_name();

@@ -1,8 +1,8 @@
 // Blocks, panels and tiles. A block of B (at most 512 terms of 512 columns) is packed into panels
-// of two or three vectors' columns, a block of A into panels of few rows; a panel of both gives one
-// tile of C, whose sums stay in registers for all terms of the block. A panel of B stays in the L1
-// cache while the panels of A's block pass it, which come from L2. What is packed next is asked
-// for, some lines a tile, while tiles are computed.
+// of two or three vectors' columns, a block of A into panels of few rows where it cannot be read as
+// it lies; a panel of both gives one tile of C, whose sums stay in registers for all terms of the
+// block. A panel of B stays near while the panels of A's block pass it. What comes next, of A, B
+// and C, is asked for line by line between the terms.
 #include "kernels/packed_product.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "core/types.h"
 #include "kernels/gemm_source.h"
 #include "kernels/panel_packing.h"
+#include "kernels/product_ahead.h"
 #include "kernels/row_shape.h"
 #include "kernels/vector.h"
 
@@ -38,17 +39,19 @@ template <class Function>
 }
 // Of a block.
 constexpr std::int64_t kTerms = 512;
-constexpr std::int64_t kBlockRows = 96;
+constexpr std::int64_t kBlockRows = kVectorFloats == 16 ? 192 : 96;
 constexpr std::int64_t kBlockColumns = kVectorFloats == 16 ? 480 : 512;  // whole widest panels
 
-// The numbers of a tile's rows, term after term: of a packed panel, or of fp32 rows where they lie.
-struct PackedRows {
+// The numbers of a tile's rows, term after term: of rows side by side (of a packed panel too) or
+// of terms side by side.
+struct AdjacentRows {
   const float* data;
+  std::int64_t stride;
 
   [[gnu::always_inline]] float at(std::int64_t row) const { return data[row]; }
-  [[gnu::always_inline]] void go_on() { data += kRows; }
+  [[gnu::always_inline]] void go_on() { data += stride; }
 };
-struct RowsInPlace {
+struct AdjacentTerms {
   const float* data;
   std::int64_t stride;
 
@@ -85,12 +88,14 @@ template <int kCount, class Rows>
   asm volatile("" ::: "memory");
 }
 
-template <int kCount, class Rows>
-[[gnu::always_inline]] inline void multiply(Panels<Rows> panels, Sums<kCount>& sums) {
-  constexpr std::int64_t kTogether = 4;
+template <int kCount, class Rows, class Ask>
+[[gnu::always_inline]] inline void multiply(Panels<Rows> panels, Sums<kCount>& sums,
+                                            const Ask& ask) {
+  constexpr std::int64_t kTogether = 8;
   std::int64_t term = 0;
   for (; term + kTogether <= panels.terms; term += kTogether) {
-#pragma GCC unroll 4
+    ask();
+#pragma GCC unroll 8
     for (std::int64_t i = 0; i < kTogether; ++i) multiply_term<kCount>(panels, sums);
   }
   for (; term < panels.terms; ++term) multiply_term<kCount>(panels, sums);
@@ -108,13 +113,17 @@ template <int kCount, class Function>
 }
 
 // C [kRows, kCount vectors] = product, or += product.
-template <int kCount, class Rows>
-void whole_tile(const Panels<Rows>& panels, const Target<float>& c) {
+template <int kCount, class Rows, class T>
+void whole_tile(const Panels<Rows>& panels, NextBlocks<T>& next, const Target<float>& c) {
   const auto at = [&](std::int64_t i, int v) { return c.data + i * c.stride + v * kVectorFloats; };
-  for_each_sum<kCount>([&](std::int64_t i, int v) { __builtin_prefetch(at(i, v), 1); });
   Sums<kCount> sums;
   for_each_sum<kCount>([&](std::int64_t i, int v) { sums[i][v] = Vector{}; });
-  multiply<kCount>(panels, sums);
+  TileAhead tile(c, kRows, kCount);
+  multiply<kCount>(panels, sums, [&] {
+    tile.ask();
+    next.a.ask();
+    next.b.ask();
+  });
   if (c.beta == Beta::kOne) {
     for_each_sum<kCount>([&](std::int64_t i, int v) { sums[i][v] = load(at(i, v)) + sums[i][v]; });
   }
@@ -122,11 +131,12 @@ void whole_tile(const Panels<Rows>& panels, const Target<float>& c) {
 }
 
 // The same of the first rows and columns of a tile.
-template <int kCount, class Rows>
-void part_of_tile(const Panels<Rows>& panels, const RowShape& part, const Target<float>& c) {
+template <int kCount, class Rows, class T>
+void part_of_tile(const Panels<Rows>& panels, NextBlocks<T>& next, const RowShape& part,
+                  const Target<float>& c) {
   constexpr std::int64_t kColumns = kCount * kVectorFloats;
   float sums[kRows * kColumns];
-  whole_tile<kCount>(panels, {sums, kColumns, Beta::kZero});
+  whole_tile<kCount>(panels, next, {sums, kColumns, Beta::kZero});
   for (std::int64_t i = 0; i < part.rows; ++i) {
     for (std::int64_t j = 0; j < part.width; ++j) {
       float& to = c.data[i * c.stride + j];
@@ -137,11 +147,13 @@ void part_of_tile(const Panels<Rows>& panels, const RowShape& part, const Target
 }
 
 // `rest`: rows and columns of C from the tile's first on.
-template <int kCount, class Rows>
-void tile(const Panels<Rows>& panels, const RowShape& rest, const Target<float>& c) {
+template <int kCount, class Rows, class T>
+void tile(const Panels<Rows>& panels, NextBlocks<T>& next, const RowShape& rest,
+          const Target<float>& c) {
   constexpr std::int64_t kColumns = kCount * kVectorFloats;
-  if (rest.rows >= kRows && rest.width >= kColumns) return whole_tile<kCount>(panels, c);
-  part_of_tile<kCount>(panels, {std::min(rest.rows, kRows), std::min(rest.width, kColumns)}, c);
+  if (rest.rows >= kRows && rest.width >= kColumns) return whole_tile<kCount>(panels, next, c);
+  const RowShape part{std::min(rest.rows, kRows), std::min(rest.width, kColumns)};
+  part_of_tile<kCount>(panels, next, part, c);
 }
 
 template <class T>
@@ -151,7 +163,8 @@ class Product {
       : shape_(shape),
         a_{a.data, a.stride, a.form == Form::kAsIs},
         b_{b.data, b.stride, b.form == Form::kTransposed},
-        c_(c) {}
+        c_(c),
+        in_place_(kFp32 && (a_.adjacent_terms ? a_.stride < kFarRows : kVectorFloats == 16)) {}
 
   void run() {
     for (std::int64_t column = 0; column < shape_.n; column += kBlockColumns) {
@@ -184,16 +197,9 @@ class Product {
     return {std::min(kBlockColumns, shape_.n - at.column), std::min(kTerms, shape_.k - at.term)};
   }
 
-  static std::int64_t row_panels(const Block& block) {
-    return core::ceil_div(block.a.vectors, kRows);
-  }
-
   void ask_for_next_rows(const Block& block) {
     const Corner next = following(block.at);
-    if (next.column >= shape_.n) return;
-    const std::int64_t tiles =
-        row_panels(block) * core::ceil_div(block.b.vectors, kMostVectors * kVectorFloats);
-    a_ahead_.start(a_, {next.row, next.term}, a_extent(next), tiles);
+    if (next.column < shape_.n) next_.a.start(a_, {next.row, next.term}, a_extent(next));
   }
 
   // The block of A that follows.
@@ -208,28 +214,23 @@ class Product {
 
   // A panel of B is packed when the first rows need it, one of A when the first columns do.
   void compute(const Block& block) {
-    const bool first_rows = block.at.row == 0;
     ask_for_next_rows(block);
-    if (!a_.adjacent_terms) pack_rows({block.at.row, block.at.term}, block.a);
+    const bool by_rows = in_place_ || a_.adjacent_terms;
+    if (!by_rows) pack_rows({block.at.row, block.at.term}, block.a);
     std::int64_t columns = 0;
     for (std::int64_t column = 0; column < block.b.vectors; column += columns) {
       columns = panel_columns(block.b.vectors - column);
-      if (first_rows) pack_columns(block, column);
+      if (block.at.row == 0) pack_columns(block, column);
       for (std::int64_t row = 0; row < block.a.vectors; row += kRows) {
-        if (column == 0 && a_.adjacent_terms && !in_place(block, row)) pack_row(block, row);
-        a_ahead_.ask();
-        if (first_rows) b_ahead_.ask();
+        if (column == 0 && by_rows && !in_place(block, row)) pack_row(block, row);
         compute_tile(block, row, column);
       }
     }
   }
 
-  // Whether a panel of A need not be packed: a whole one where rows of fp32 lie close to each
-  // other.
-  static constexpr bool kFp32 = std::is_same_v<T, float>;
-  static constexpr std::int64_t kFarRows = 2048;
+  // Whether a panel of A need not be packed.
   bool in_place(const Block& block, std::int64_t row) const {
-    return kFp32 && a_.adjacent_terms && a_.stride < kFarRows && block.a.vectors - row >= kRows;
+    return in_place_ && block.a.vectors - row >= kRows;
   }
 
   // The tile at a row and a column of its block.
@@ -241,13 +242,15 @@ class Product {
     const float* const right = packed_b_ + column * terms;
     const RowShape rest{block.a.vectors - row, block.b.vectors - column};
     with_vectors(panel_columns(rest.width), [&](auto vectors) {
+      const auto of = [&](const auto& rows) {
+        tile<vectors>(Panels<std::decay_t<decltype(rows)>>{terms, rows, right}, next_, rest, c);
+      };
       if constexpr (kFp32) {
-        if (in_place(block, row)) {
-          const RowsInPlace left{a_.at(block.at.row + row, block.at.term), a_.stride};
-          return tile<vectors>(Panels<RowsInPlace>{terms, left, right}, rest, c);
-        }
+        const float* const left = a_.at(block.at.row + row, block.at.term);
+        if (in_place(block, row) && a_.adjacent_terms) return of(AdjacentTerms{left, a_.stride});
+        if (in_place(block, row)) return of(AdjacentRows{left, a_.stride});
       }
-      tile<vectors>(Panels<PackedRows>{terms, {packed_a_ + row * terms}, right}, rest, c);
+      of(AdjacentRows{packed_a_ + row * terms, kRows});
     });
   }
 
@@ -263,7 +266,7 @@ class Product {
     const std::int64_t after = column + columns;
     if (after >= b.vectors) return;
     const std::int64_t next = std::min(panel_columns(b.vectors - after), b.vectors - after);
-    b_ahead_.start(b_, {at.column + after, at.term}, {next, b.terms}, row_panels(block));
+    next_.b.start(b_, {at.column + after, at.term}, {next, b.terms});
   }
 
   // The panel of A at a row of its block.
@@ -285,12 +288,16 @@ class Product {
     }
   }
 
+  // Rows of fp32 are read as they lie; half as wide a vector leaves them less time.
+  static constexpr bool kFp32 = std::is_same_v<T, float>;
+  static constexpr std::int64_t kFarRows = kVectorFloats == 16 ? INT64_MAX : 2048;
+
   GemmShape shape_;
   Source<T> a_;
   Source<T> b_;
   Target<float> c_;
-  Ahead<T> a_ahead_;
-  Ahead<T> b_ahead_;
+  bool in_place_;
+  NextBlocks<T> next_;
   static_assert(kBlockRows % kRows == 0 && kBlockColumns % kVectorFloats == 0);
   alignas(64) float packed_a_[kBlockRows * kTerms];
   alignas(64) float packed_b_[kBlockColumns * kTerms];

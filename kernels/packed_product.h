@@ -7,7 +7,7 @@
 namespace fm::kernels {
 
 // C [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the calling thread. Operands of bf16 become fp32
-// while they are packed. Takes 1.2 MiB of the caller's stack and allocates nothing.
+// while they are packed. Takes 1.4 MiB of the caller's stack and allocates nothing.
 //
 // An element is the sum of blocks of 512 terms, one block after the other, the old value of C the
 // first; a block is one chain of fused multiply-adds in order of k that begins with zero. So its

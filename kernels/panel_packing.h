@@ -9,13 +9,14 @@
 
 #include "core/bf16.h"
 #include "kernels/gemm_source.h"
-#include "kernels/transpose.h"
+#include "kernels/vector.h"
 
 namespace fm::kernels::FM_SIMD {
 
 // Four neighbours in memory, as fp32.
 using Four [[gnu::vector_size(16)]] = float;
 using Two [[gnu::vector_size(8)]] = float;
+using Eight [[gnu::vector_size(32)]] = float;
 [[gnu::always_inline]] inline Four load_four(const float* from) {
   using Anywhere [[gnu::vector_size(16), gnu::aligned(4)]] = float;
   return *reinterpret_cast<const Anywhere*>(from);
@@ -67,17 +68,57 @@ template <std::int64_t kWidth, class T>
   store_two(__builtin_shufflevector(high, high, 2, 3), to + 3 * kWidth);
 }
 
-// As many terms of as many vectors as a register has lanes: whole lines are written where it has
-// sixteen.
+#if FM_VECTOR_BYTES == 64
+// Four terms of four vectors, `stride` apart, side by side: so the loads do half of a square's
+// turning.
+[[gnu::always_inline]] inline Vector load_fours(const float* from, std::int64_t stride) {
+  const Four a = load_four(from);
+  const Four b = load_four(from + stride);
+  const Four c = load_four(from + 2 * stride);
+  const Four d = load_four(from + 3 * stride);
+  const Eight ab = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+  const Eight cd = __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7);
+  return __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+// Lanes of two vectors by turns, of each four lanes: the first two of both, the last two of both.
+[[gnu::always_inline]] inline Vector first_by_turns(Vector a, Vector b) {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+}
+[[gnu::always_inline]] inline Vector last_by_turns(Vector a, Vector b) {
+  return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+}
+// The same pair after pair.
+[[gnu::always_inline]] inline Vector first_pairs(Vector a, Vector b) {
+  return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+}
+[[gnu::always_inline]] inline Vector last_pairs(Vector a, Vector b) {
+  return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+}
+
+// Sixteen terms of sixteen vectors: whole lines are written.
 template <std::int64_t kWidth>
 [[gnu::always_inline]] inline void turn_square(const float* from, std::int64_t stride, float* to) {
-  Vector square[kVectorFloats];
-#pragma GCC unroll 16
-  for (int i = 0; i < kVectorFloats; ++i) square[i] = load(from + i * stride);
-  transpose<1>(square, kEveryLane);
-#pragma GCC unroll 16
-  for (int i = 0; i < kVectorFloats; ++i) store(square[i], to + i * kWidth);
+#pragma GCC unroll 4
+  for (int term = 0; term < 16; term += 4) {
+    const Vector a = load_fours(from + term, 4 * stride);
+    const Vector b = load_fours(from + term + stride, 4 * stride);
+    const Vector c = load_fours(from + term + 2 * stride, 4 * stride);
+    const Vector d = load_fours(from + term + 3 * stride, 4 * stride);
+    const Vector ab_first = first_by_turns(a, b);
+    const Vector cd_first = first_by_turns(c, d);
+    const Vector ab_last = last_by_turns(a, b);
+    const Vector cd_last = last_by_turns(c, d);
+    store(first_pairs(ab_first, cd_first), to + term * kWidth);
+    store(last_pairs(ab_first, cd_first), to + (term + 1) * kWidth);
+    store(first_pairs(ab_last, cd_last), to + (term + 2) * kWidth);
+    store(last_pairs(ab_last, cd_last), to + (term + 3) * kWidth);
+  }
 }
+#else
+template <std::int64_t kWidth>
+void turn_square(const float* from, std::int64_t stride, float* to);  // never called
+#endif
 // What turns a panel in squares: elsewhere fours are as fast.
 template <std::int64_t kWidth, class T>
 inline constexpr bool kSquares =
@@ -100,8 +141,8 @@ void pack_singly(const Source<T>& source, Place place, Extent extent, float* to)
 template <std::int64_t kWidth, class T>
 void turn_panel(const T* from, std::int64_t stride, std::int64_t terms, float* to) {
   if constexpr (kSquares<kWidth, T>) {
-    for (std::int64_t term = 0; term < terms; term += 16) {
-      for (std::int64_t i = 0; i < kWidth; i += 16)
+    for (std::int64_t i = 0; i < kWidth; i += 16) {  // few rows at a time, along them
+      for (std::int64_t term = 0; term < terms; term += 16)
         turn_square<kWidth>(from + i * stride + term, stride, to + term * kWidth + i);
     }
     return;
@@ -135,41 +176,5 @@ void pack_panel(const Source<T>& source, Place place, Extent extent, float* to) 
   pack_singly<kWidth>(source, {place.vector, place.term + whole}, {kWidth, extent.terms - whole},
                       to + whole * kWidth);
 }
-
-// Lines of an operand that will be packed, asked for a few at a time.
-template <class T>
-class Ahead {
- public:
-  // `turns`: how often ask() will be called.
-  void start(const Source<T>& source, Place place, Extent extent, std::int64_t turns) {
-    constexpr std::int64_t kLine = 64 / sizeof(T);
-    run_ = source.at(place.vector, place.term);
-    stride_ = source.stride;
-    run_lines_ = ((source.adjacent_terms ? extent.terms : extent.vectors) + kLine - 1) / kLine;
-    lines_ = run_lines_ * (source.adjacent_terms ? extent.vectors : extent.terms);
-    a_turn_ = (lines_ + turns - 1) / turns;
-    at_ = 0;
-  }
-  [[gnu::always_inline]] void ask() {
-    constexpr std::int64_t kLine = 64 / sizeof(T);
-    const std::int64_t count = std::min(a_turn_, lines_);
-    lines_ -= count;
-    for (std::int64_t i = 0; i < count; ++i) {
-      __builtin_prefetch(run_ + at_ * kLine, 0, 2);
-      if (++at_ == run_lines_) {
-        at_ = 0;
-        run_ += stride_;
-      }
-    }
-  }
-
- private:
-  const T* run_ = nullptr;
-  std::int64_t stride_ = 0;
-  std::int64_t run_lines_ = 1;
-  std::int64_t lines_ = 0;
-  std::int64_t a_turn_ = 0;
-  std::int64_t at_ = 0;
-};
 
 }  // namespace fm::kernels::FM_SIMD

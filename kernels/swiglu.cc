@@ -27,12 +27,17 @@ float sigmoid(float x) { return 1.0F / (1.0F + exp_float(-x)); }
   const float* dy = at.dy;
   float* dgate = at.dgate;
   float* dup = at.dup;
+  float* y = at.y;
+// Outputs that are inputs are so element by element.
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) {
     const float g = gate[i];
     const float s = sigmoid(g);
     const float d = dy[i];
     const float u = up[i];
-    dup[i] = d * (g * s);
+    const float silu = g * s;
+    dup[i] = d * silu;
+    y[i] = silu * u;
     dgate[i] = d * u * (s * (1.0F + g * (1.0F - s)));
   }
 }
@@ -63,7 +68,8 @@ void backward(std::int64_t count, const SwigluBackward<Bf16>& at) {
   float dy[kBlock];
   float dgate[kBlock];
   float dup[kBlock];
-  const SwigluBackward<float> block{gate, up, dy, dgate, dup};
+  float y[kBlock];
+  const SwigluBackward<float> block{gate, up, dy, dgate, dup, y};
   for (std::int64_t from = 0; from < count; from += kBlock) {
     const std::int64_t some = std::min(kBlock, count - from);
     widen(some, at.gate + from, gate);
@@ -72,6 +78,7 @@ void backward(std::int64_t count, const SwigluBackward<Bf16>& at) {
     backward(some, block);
     narrow(some, dgate, at.dgate + from);
     narrow(some, dup, at.dup + from);
+    narrow(some, y, at.y + from);
   }
 }
 

@@ -17,6 +17,7 @@ struct SwigluBackward {
   const T* dy = nullptr;
   T* dgate = nullptr;  // may be dy
   T* dup = nullptr;
+  T* y = nullptr;  // of the forward, again; may be `up`
 };
 
 // dup = dy * silu(gate); dgate = dy * up * s * (1 + gate * (1 - s)) with s = sigmoid(gate).

@@ -48,6 +48,7 @@ std::int64_t offset_of(const core::ParamTable& table, std::string_view module) {
 
 // What forward leaves for backward. In the names: F the width of the MLP, H query heads and K key
 // and value heads of d elements; logsumexp, of B T H, has an order of its own (model/attention.h).
+// backward_input leaves SwiGLU's product in the place of `up`.
 template <class T>
 struct LlamaBlock<T>::Kept {
   float *rstd1_BT, *rstd2_BT, *logsumexp;
@@ -140,12 +141,12 @@ UnitSizes LlamaBlock<T>::sizes(core::BatchShape shape) const {
   const core::Bytes normed = Arena::aligned<T>(N * config_.hidden);
   const core::Bytes dnormed = Arena::aligned<float>(N * config_.hidden);
   const AttentionScratch attention = attention_scratch<T>(attention_of(shape));
-  return {
-      .input = core::Bytes(N * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
-      .kept = Kept(shapes, config_.heads, nullptr).bytes,
-      .parked = Parked(shapes, nullptr).bytes,
-      .scratch = std::max({dnormed + Arena::aligned<T>(N * config_.ffn), normed + attention.forward,
-                           Arena::aligned<T>(N * shapes.q.out) + attention.backward})};
+  return {.input = core::Bytes(N * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
+          .kept = Kept(shapes, config_.heads, nullptr).bytes,
+          .parked = Parked(shapes, nullptr).bytes,
+          .scratch = std::max({dnormed, normed + Arena::aligned<T>(N * config_.ffn),
+                               normed + attention.forward,
+                               Arena::aligned<T>(N * shapes.q.out) + attention.backward})};
 }
 
 template <class T>
@@ -215,14 +216,15 @@ void LlamaBlock<T>::backward_mlp(const T* weights, core::BatchShape shape, const
   const Shapes shapes = shapes_of(shape);
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
   const std::int64_t wide = rows.rows * config_.ffn;
-  T* dproduct_BTF = scratch.take<T>(wide);
   float* dnormed_BTD = scratch.take<float>(rows.rows * rows.width);
+  T* dproduct_BTF = parked.dgate_BTF;
   linear_input(shapes.down, parked.dy_BTD, weights + at_.down, dproduct_BTF);
   kernels::swiglu_backward<T>(wide, {.gate = kept.gate_BTF,
                                      .up = kept.up_BTF,
                                      .dy = dproduct_BTF,
                                      .dgate = parked.dgate_BTF,
-                                     .dup = parked.dup_BTF});
+                                     .dup = parked.dup_BTF,
+                                     .y = kept.up_BTF});
   linear_input(shapes.up, parked.dgate_BTF, weights + at_.gate, dnormed_BTD);
   linear_input(shapes.up, parked.dup_BTF, weights + at_.up, dnormed_BTD, Beta::kOne);
   std::fill_n(parked.dnorm2_D, rows.width, 0.0F);
@@ -298,9 +300,7 @@ void LlamaBlock<T>::backward_weight(const Weights& weights, const UnitInput& inp
   const T* own = static_cast<const T*>(weights.own);
   const T* x_BTD = static_cast<const T*>(saved.input_BTD);
   const Beta beta = beta_of(write);
-  T* product_BTF = scratch.take<T>(rows.rows * config_.ffn);
-  kernels::swiglu(rows.rows * config_.ffn, kept.gate_BTF, kept.up_BTF, product_BTF);
-  linear_weight(shapes.down, parked.dy_BTD, product_BTF, gradients.own + at_.down, beta);
+  linear_weight(shapes.down, parked.dy_BTD, kept.up_BTF, gradients.own + at_.down, beta);
 
   T* normed_BTD = scratch.take<T>(rows.rows * rows.width);
   kernels::rmsnorm_apply(rows, kept.x_mid_BTD, own + at_.norm2, kept.rstd2_BT, normed_BTD);

@@ -21,7 +21,7 @@ check_one() {
   key=$stamps/$(echo "$headers $1 $(sha256sum <"$1")" | sha256sum | cut -c1-32)
   if [ -e "$key" ]; then return 0; fi
   if ! clang-tidy --quiet --extra-arg=-Wno-unknown-warning-option \
-      --extra-arg=-Wno-sign-conversion -p "$build" "$1" 2>"$key.log"; then
+      --extra-arg=-Wno-sign-conversion --extra-arg=-Wno-unknown-pragmas -p "$build" "$1" 2>"$key.log"; then
     cat "$key.log" >&2
     rm -f "$key.log"
     return 1

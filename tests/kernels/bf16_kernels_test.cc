@@ -181,8 +181,10 @@ TEST(SwigluBf16, ForwardAndBackwardEqualTheFormulasInDouble) {
   swiglu(1003, gate.data(), up.data(), got.data());
   EXPECT_LT(beyond_rounding(y, got), kFp32);
   Bf16s in_place = dy;  // dgate may be dy
-  swiglu_backward<Bf16>(1003,
-                        {gate.data(), up.data(), in_place.data(), in_place.data(), got.data()});
+  Bf16s again(1003);
+  swiglu_backward<Bf16>(
+      1003, {gate.data(), up.data(), in_place.data(), in_place.data(), got.data(), again.data()});
+  EXPECT_LT(beyond_rounding(y, again), kFp32);
   EXPECT_LT(beyond_rounding(dup, got), kFp32);
   EXPECT_LT(beyond_rounding(dgate, in_place), kFp32);
 }

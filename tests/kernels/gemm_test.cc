@@ -97,7 +97,7 @@ TEST(Gemm, NamesItsLibrary) {
   switch (chosen_gemm()) {
     case GemmKind::kAmx: own = "AMX (fp32 as three bf16 parts), small products by "; break;
     case GemmKind::kPacked: own = "packed panels (avx2), small products by "; break;
-    case GemmKind::kMixed: own = "packed panels (avx512) for x W^T, other products by "; break;
+    case GemmKind::kMixed: own = "packed panels (avx512), dy W and small products by "; break;
     case GemmKind::kOneDnn: break;
   }
   EXPECT_EQ(gemm_library(), own + onednn_name());

@@ -59,15 +59,20 @@ TEST(Swiglu, BackwardEqualsFiniteDifferences) {
   }
   Floats got_dgate(gate.size());
   Floats got_dup(gate.size());
-  swiglu_backward<float>(517,
-                         {gate.data(), up.data(), dy.data(), got_dgate.data(), got_dup.data()});
+  Floats y(gate.size());
+  swiglu_backward<float>(
+      517, {gate.data(), up.data(), dy.data(), got_dgate.data(), got_dup.data(), y.data()});
   EXPECT_LT(difference(dgate, got_dgate), 5e-7);
   EXPECT_LT(difference(dup, got_dup), 5e-7);
 
   Floats in_place = dy;
-  swiglu_backward<float>(
-      517, {gate.data(), up.data(), in_place.data(), in_place.data(), got_dup.data()});
+  Floats again = up;
+  swiglu_backward<float>(517, {gate.data(), again.data(), in_place.data(), in_place.data(),
+                               got_dup.data(), again.data()});
   EXPECT_EQ(in_place, got_dgate);
+  EXPECT_EQ(again, y);
+  swiglu(517, gate.data(), up.data(), again.data());
+  EXPECT_EQ(again, y);
 }
 
 TEST(Swiglu, LargeNegativeGateGivesZeroNotNan) {

@@ -270,8 +270,10 @@ TEST_P(Variants, Bf16SwigluAndItsBackward) {
     variant.bf16.swiglu(size(), gate.data(), up.data(), y.data());
     Bf16s dgate(gate.size());
     Bf16s dup(gate.size());
-    variant.bf16.swiglu_backward(size(),
-                                 {gate.data(), up.data(), dy.data(), dgate.data(), dup.data()});
+    Bf16s again = up;
+    variant.bf16.swiglu_backward(
+        size(), {gate.data(), again.data(), dy.data(), dgate.data(), dup.data(), again.data()});
+    expect_same_bits(to_floats(again), to_floats(y));
     Floats out = to_floats(y);
     for (const Floats& more : {to_floats(dgate), to_floats(dup)}) {
       out.insert(out.end(), more.begin(), more.end());
@@ -361,8 +363,10 @@ TEST_P(Variants, SwigluAndItsBackward) {
     variant.fp32.swiglu(size(), gate.data(), up.data(), y.data());
     Floats dgate(gate.size());
     Floats dup(gate.size());
-    variant.fp32.swiglu_backward(size(),
-                                 {gate.data(), up.data(), dy.data(), dgate.data(), dup.data()});
+    Floats again = up;
+    variant.fp32.swiglu_backward(
+        size(), {gate.data(), again.data(), dy.data(), dgate.data(), dup.data(), again.data()});
+    expect_same_bits(again, y);
     y.insert(y.end(), dgate.begin(), dgate.end());
     y.insert(y.end(), dup.begin(), dup.end());
     return y;
