@@ -1,6 +1,7 @@
 // Products of packed panels against the definition of their bits (kernels/packed_product.h), in
 // every instruction set that runs here.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -96,6 +97,49 @@ TEST(PackedGemm, EveryElementIsTheDefinedChain) {
 
 TEST(PackedGemm, OfBf16IsTheChainOfItsFp32) {
   for (const GemmShape& shape : kShapes) expect_definition_in_all_forms<core::Bf16>(shape);
+}
+
+// Numbers whose last one ends a page; the page behind it must not be read.
+class Guarded {
+ public:
+  explicit Guarded(const Floats& values) : bytes_(values.size() * sizeof(float)) {
+    void* const pages =
+        mmap(nullptr, kRoom + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    FM_CHECK(pages != MAP_FAILED && bytes_ <= kRoom, "no room for ", bytes_, " bytes");
+    pages_ = static_cast<char*>(pages);
+    FM_CHECK(mprotect(pages_ + kRoom, kPage, PROT_NONE) == 0, "no guard");
+    std::copy(values.begin(), values.end(), data());
+  }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  ~Guarded() { munmap(pages_, kRoom + kPage); }
+
+  float* data() { return reinterpret_cast<float*>(pages_ + kRoom - bytes_); }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kRoom = 64 * kPage;
+  std::size_t bytes_;
+  char* pages_ = nullptr;
+};
+
+TEST(PackedGemm, NothingIsReadOrWrittenBeyondTheOperands) {
+  for (const GemmShape& shape : kShapes) {
+    for (const Form a_form : kForms) {
+      for (const Form b_form : kForms) {
+        const RandomProduct<float> p{shape, a_form, b_form};
+        Guarded a(p.random_a());
+        Guarded b(p.random_b());
+        Guarded c(Floats(static_cast<std::size_t>(shape.m * shape.n)));
+        for (const Candidate& candidate : candidates()) {
+          if (!candidate.runs_here()) continue;
+          candidate.variant->fp32.packed_product(
+              shape, {a.data(), p.a_width(), a_form}, {b.data(), p.b_width(), b_form},
+              {c.data(), shape.n, Beta::kOne});  // a signal ends the test otherwise
+        }
+      }
+    }
+  }
 }
 
 TEST(PackedGemm, ThreadsShareTheWorkAndChangeNoBit) {
