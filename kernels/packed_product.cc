@@ -1,5 +1,5 @@
 // Blocks, panels and tiles. A block of B (at most 512 terms of 512 columns) is packed into panels
-// of two or three vectors' columns, a block of A into panels of few rows where it cannot be read as
+// of one to three vectors' columns, a block of A into panels of few rows where it cannot be read as
 // it lies; a panel of both gives one tile of C, whose sums stay in registers for all terms of the
 // block. A panel of B stays near while the panels of A's block pass it. What comes next, of A, B
 // and C, is asked for line by line between the terms.
@@ -118,7 +118,7 @@ void whole_tile(const Panels<Rows>& panels, NextBlocks<T>& next, const Target<fl
   const auto at = [&](std::int64_t i, int v) { return c.data + i * c.stride + v * kVectorFloats; };
   Sums<kCount> sums;
   for_each_sum<kCount>([&](std::int64_t i, int v) { sums[i][v] = Vector{}; });
-  TileAhead tile(c, kRows, kCount);
+  TileAhead tile(c.data, c.stride, kRows, kCount);
   multiply<kCount>(panels, sums, [&] {
     tile.ask();
     next.a.ask();
@@ -199,7 +199,7 @@ class Product {
 
   void ask_for_next_rows(const Block& block) {
     const Corner next = following(block.at);
-    if (next.column < shape_.n) next_.a.start(a_, {next.row, next.term}, a_extent(next));
+    if (next.column < shape_.n) next_.a = ask_for(a_, {next.row, next.term}, a_extent(next));
   }
 
   // The block of A that follows.
@@ -266,7 +266,7 @@ class Product {
     const std::int64_t after = column + columns;
     if (after >= b.vectors) return;
     const std::int64_t next = std::min(panel_columns(b.vectors - after), b.vectors - after);
-    next_.b.start(b_, {at.column + after, at.term}, {next, b.terms});
+    next_.b = ask_for(b_, {at.column + after, at.term}, {next, b.terms});
   }
 
   // The panel of A at a row of its block.

@@ -217,7 +217,7 @@ void LlamaBlock<T>::backward_mlp(const T* weights, core::BatchShape shape, const
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
   const std::int64_t wide = rows.rows * config_.ffn;
   float* dnormed_BTD = scratch.take<float>(rows.rows * rows.width);
-  T* dproduct_BTF = parked.dgate_BTF;
+  T* dproduct_BTF = parked.dgate_BTF;  // until SwiGLU's backward writes dgate there
   linear_input(shapes.down, parked.dy_BTD, weights + at_.down, dproduct_BTF);
   kernels::swiglu_backward<T>(wide, {.gate = kept.gate_BTF,
                                      .up = kept.up_BTF,
