@@ -1,7 +1,7 @@
 #include <cmath>
-#include <limits>
 
 #include "kernels/attention_blocks.h"
+#include "kernels/attention_mask.h"
 #include "kernels/attention_pack.h"
 #include "kernels/lanes.h"
 #include "kernels/tile_product.h"
@@ -13,7 +13,6 @@ extern decltype(kernels::tile_product) tile_product;
 namespace {
 
 constexpr float kLog2E = 1.44269504088896341F;
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // One block of keys with its gradients, one block of queries with theirs, and the two together.
 struct Work {
@@ -54,7 +53,10 @@ struct Work {
 // The sum over keys of dprob * prob, which is dout . out (FlashAttention-2, section 3.1).
 void all_dots(const HeadGroup& group, const GroupBackward& at, const Work& work) {
   const std::int64_t padded = up_to_16(group.seq_len);
+  const std::int64_t width = group.heads * group.head_dim;
   for (std::int64_t t = 0; t < group.seq_len; ++t) {
+    ask_for_row(Rows<const float>{at.out, group.q_stride, group.seq_len, width}, t + kRowsAhead);
+    ask_for_row(Rows<const float>{at.dout, group.q_stride, group.seq_len, width}, t + kRowsAhead);
     for (std::int64_t head = 0; head < group.heads; ++head) {
       const float* out = at.out + t * group.q_stride + head * group.head_dim;
       const float* dout = at.dout + t * group.q_stride + head * group.head_dim;
@@ -113,7 +115,7 @@ void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& w
 void differentiate(const Work& work, std::int64_t row, std::int64_t width, std::int64_t seen) {
   float* probs = work.probs + row * work.keys;
   float* dscores = work.dscores + row * work.keys;
-  for (std::int64_t i = seen; i < width; ++i) probs[i] = -kInfinity;
+  hide_from(probs, seen, width);
   const Vector factor = splat(work.scale * kLog2E);
   const Vector shift = splat(work.logsumexp[row]);
   const Vector dot = splat(work.dots[row]);
@@ -131,6 +133,7 @@ struct Pair {
   std::int64_t queries = 0;  // from there on, a multiple of kTileRows
   std::int64_t keys = 0;     // a multiple of kTileColumns
   std::int64_t ahead = 0;
+  Target<float> dq;  // of the block's queries
 };
 
 void attend(const Work& work, const Pair& pair) {
@@ -145,10 +148,11 @@ void attend(const Work& work, const Pair& pair) {
   for (std::int64_t r = 0; r < pair.queries; ++r) {
     const std::int64_t width =
         std::min(pair.keys, up_to_16(pair.ahead + r / kTileRows * kTileRows + kTileRows));
-    differentiate(work, pair.from + r, width, std::min(width, pair.ahead + r + 1));
+    differentiate(work, pair.from + r, width, pair.ahead + r + 1);
   }
   FM_SIMD::tile_product({pair.queries, work.dim, pair.keys}, {work.dscores + square, work.keys},
-                        {work.k_rows, work.dim}, {work.dq + row, work.dim, Beta::kOne},
+                        {work.k_rows, work.dim},
+                        {pair.dq.data + pair.from * pair.dq.stride, pair.dq.stride, pair.dq.beta},
                         {Band::Part::kSeenDepth, pair.ahead});
   const GemmShape gathered{pair.keys, work.dim, pair.queries};
   const Band seeing{Band::Part::kSeeingDepth, pair.ahead};
@@ -163,9 +167,9 @@ void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& wor
   load_queries(group, at, work, span);
   const std::int64_t to = span.first * group.q_stride + span.head * group.head_dim;
   const Rows<float> dq{at.dq + to, group.q_stride, span.count, group.head_dim};
-  if (first_key == 0) {  // the first block that every query sees
-    std::fill_n(work.dq, work.queries * work.dim, 0.0F);
-  } else {
+  const Beta beta = first_key == 0 ? Beta::kZero : Beta::kOne;  // every query sees the first keys
+  const bool in_place = dq.width == work.dim && dq.count % kTileRows == 0;
+  if (!in_place && beta == Beta::kOne) {
     pack({dq.data, dq.stride, dq.count, dq.width}, 1.0F, {work.dq, work.queries, work.dim});
   }
   const std::int64_t rows = (span.count + kTileRows - 1) / kTileRows * kTileRows;
@@ -174,8 +178,10 @@ void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& wor
   attend(work, {.from = from,
                 .queries = rows - from,
                 .keys = std::min(work.keys, up_to_16(ahead + rows - from)),
-                .ahead = ahead});
-  unpack({work.dq, work.queries, work.dim}, 1.0F, dq);
+                .ahead = ahead,
+                .dq = in_place ? Target<float>{dq.data, dq.stride, beta}
+                               : Target<float>{work.dq, work.dim, beta}});
+  if (!in_place) unpack({work.dq, work.queries, work.dim}, 1.0F, dq);
 }
 
 }  // namespace

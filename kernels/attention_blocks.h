@@ -12,8 +12,8 @@ namespace fm::kernels {
 // Queries and keys that are computed at a time.
 inline constexpr std::int64_t kForwardQueries = 64;
 inline constexpr std::int64_t kForwardKeys = 128;
-inline constexpr std::int64_t kBackwardQueries = 64;
-inline constexpr std::int64_t kBackwardKeys = 128;
+inline constexpr std::int64_t kBackwardQueries = 128;
+inline constexpr std::int64_t kBackwardKeys = 256;
 
 constexpr std::int64_t up_to_16(std::int64_t count) { return (count + 15) / 16 * 16; }
 

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "kernels/attention_blocks.h"
+#include "kernels/attention_mask.h"
 #include "kernels/attention_pack.h"
 #include "kernels/lanes.h"
 #include "kernels/log2_float.h"
@@ -75,20 +76,23 @@ void rescale(float* values, std::int64_t count, Vector factor) {
     store(load(values + i) * factor, values + i);
 }
 
-// Scores of a query become probabilities relative to the largest score so far; what was summed
-// relative to an older one is rescaled.
-void soften(const Work& work, std::int64_t row, std::int64_t width, std::int64_t seen) {
+// What is summed of a query relative to its largest score so far, `largest` being the largest of
+// this block: that of all from here on.
+void raise_shift(const Work& work, std::int64_t row, Vector largest) {
+  const float before = work.shift[row];
+  if (!(largest[0] > before)) return;
+  work.shift[row] = largest[0];
+  if (before == -kInfinity) return;  // nothing is summed yet
+  const Vector factor = exp2((splat(before) - largest) * splat(work.scale));
+  rescale(work.lanes + row * kLanes, kLanes, factor);
+  rescale(work.sums + row * work.dim, work.dim, factor);
+}
+
+// Scores of a query become probabilities relative to its largest score so far.
+void soften(const Work& work, std::int64_t row, std::int64_t width) {
   float* scores = work.scores + row * work.keys;
   float* lanes = work.lanes + row * kLanes;
-  for (std::int64_t i = seen; i < width; ++i) scores[i] = -kInfinity;
   const Vector scale = splat(work.scale);
-  const Vector largest = row_max(scores, width);
-  if (largest[0] > work.shift[row]) {
-    const Vector factor = exp2((splat(work.shift[row]) - largest) * scale);
-    rescale(lanes, kLanes, factor);
-    rescale(work.sums + row * work.dim, work.dim, factor);
-    work.shift[row] = largest[0];
-  }
   const Vector shift = splat(work.shift[row]);
   Vector sums[kLaneVectors];
   for (int v = 0; v < kLaneVectors; ++v) sums[v] = load(lanes + v * kVectorFloats);
@@ -103,6 +107,19 @@ void soften(const Work& work, std::int64_t row, std::int64_t width, std::int64_t
   for (int v = 0; v < kLaneVectors; ++v) store(sums[v], lanes + v * kVectorFloats);
 }
 
+// The same of kTileRows queries from `row` on, the first of which stands `ahead` keys behind the
+// first key. Each step of all of them, so that none waits for a query's own chain.
+void soften_tile(const Work& work, std::int64_t row, std::int64_t width, std::int64_t ahead) {
+  Vector largest[kTileRows];
+  for (std::int64_t r = 0; r < kTileRows; ++r) {
+    float* scores = work.scores + (row + r) * work.keys;
+    hide_from(scores, ahead + r + 1, width);
+    largest[r] = row_max(scores, width);
+  }
+  for (std::int64_t r = 0; r < kTileRows; ++r) raise_shift(work, row + r, largest[r]);
+  for (std::int64_t r = 0; r < kTileRows; ++r) soften(work, row + r, width);
+}
+
 // The block of queries, `rows` of them, that begins at `first_query` against the block of keys that
 // begins at `first_key`.
 void attend(const Work& work, std::int64_t rows, std::int64_t first_query, std::int64_t first_key) {
@@ -114,10 +131,9 @@ void attend(const Work& work, std::int64_t rows, std::int64_t first_query, std::
   FM_SIMD::tile_product({count, keys, work.dim}, {work.q_rows + from * work.dim, work.dim},
                         {work.k_blocks + first_key * work.dim, work.keys},
                         {scores, work.keys, Beta::kZero}, {Band::Part::kSeenColumns, ahead});
-  for (std::int64_t r = 0; r < count; ++r) {
-    const std::int64_t width =
-        std::min(keys, up_to_16(ahead + r / kTileRows * kTileRows + kTileRows));
-    soften(work, from + r, width, std::min(width, ahead + r + 1));
+  for (std::int64_t r = 0; r < count; r += kTileRows) {
+    const std::int64_t width = std::min(keys, up_to_16(ahead + r + kTileRows));
+    soften_tile(work, from + r, width, ahead + r);
   }
   FM_SIMD::tile_product(
       {count, work.dim, keys}, {scores, work.keys}, {work.v_rows + first_key * work.dim, work.dim},

@@ -25,9 +25,20 @@ struct Block {
   std::int64_t columns = 0;
 };
 
+// The rows lie far apart, where no CPU looks ahead by itself; a row that does not exist may be
+// asked for.
+template <bool kWrite = false, class Float>
+[[gnu::always_inline]] inline void ask_for_row(const Rows<Float>& rows, std::int64_t row) {
+  constexpr std::int64_t kLine = 16;
+  const Float* const first = rows.data + row * rows.stride;
+  for (std::int64_t i = 0; i < rows.width; i += kLine) __builtin_prefetch(first + i, kWrite);
+}
+inline constexpr std::int64_t kRowsAhead = 8;
+
 [[gnu::always_inline]] inline void pack(const Rows<const float>& from, float factor,
                                         const Block& to) {
   for (std::int64_t i = 0; i < from.count; ++i) {
+    ask_for_row(from, i + kRowsAhead);
     const float* row = from.data + i * from.stride;
     float* packed = to.data + i * to.columns;
     for (std::int64_t j = 0; j < from.width; ++j) packed[j] = row[j] * factor;
@@ -38,6 +49,7 @@ struct Block {
 
 [[gnu::always_inline]] inline void unpack(const Block& from, float factor, const Rows<float>& to) {
   for (std::int64_t i = 0; i < to.count; ++i) {
+    ask_for_row<true>(to, i + kRowsAhead);
     const float* packed = from.data + i * from.columns;
     float* row = to.data + i * to.stride;
     for (std::int64_t j = 0; j < to.width; ++j) row[j] = packed[j] * factor;
@@ -48,6 +60,7 @@ struct Block {
 [[gnu::always_inline]] inline void pack_transposed(const Rows<const float>& from, const Block& to) {
   std::int64_t row = 0;
   for (; row + kVectorFloats <= from.count; row += kVectorFloats) {
+    for (int i = 0; i < kVectorFloats; ++i) ask_for_row(from, row + kVectorFloats + i);
     std::int64_t column = 0;
     for (; column + kVectorFloats <= from.width; column += kVectorFloats) {
       Vector square[kVectorFloats];

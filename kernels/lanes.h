@@ -3,13 +3,21 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-
-#include "core/tree.h"
 
 namespace fm::kernels {
 
 inline constexpr std::int64_t kLanes = 16;
+
+// core::tree_sum of the first lanes, a power of 2; they are overwritten.
+template <std::int64_t kCount, class T>
+[[gnu::always_inline]] inline T lane_tree(T (&lanes)[kLanes]) {
+  if constexpr (kCount > 1) {
+#pragma GCC unroll 8
+    for (std::int64_t i = 0; i < kCount / 2; ++i) lanes[i] = lanes[2 * i] + lanes[2 * i + 1];
+    return lane_tree<kCount / 2>(lanes);
+  }
+  return lanes[0];
+}
 
 // Sum of term(0) .. term(count - 1), each of type T.
 template <class T, class Term>
@@ -20,7 +28,7 @@ template <class T, class Term>
     for (std::int64_t j = 0; j < kLanes; ++j) lanes[j] += term(i + j);
   }
   for (std::int64_t i = whole; i < count; ++i) lanes[i - whole] += term(i);
-  return core::tree_sum(std::span<T>(lanes));
+  return lane_tree<kLanes>(lanes);
 }
 
 }  // namespace fm::kernels
