@@ -1,8 +1,8 @@
 // Blocks, panels and tiles. A block of B (at most 512 terms of 512 columns) is packed into panels
 // of one to three vectors' columns, a block of A into panels of few rows where it cannot be read as
 // it lies; a panel of both gives one tile of C, whose sums stay in registers for all terms of the
-// block. A panel of B stays near while the panels of A's block pass it. What comes next, of A, B
-// and C, is asked for line by line between the terms.
+// block. A panel of B stays near while the panels of A's block pass it. Between the terms, line by
+// line, what comes next of A and C is asked for, and the next panel of B packed.
 #include "kernels/packed_product.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "core/types.h"
 #include "kernels/gemm_source.h"
+#include "kernels/next_panel.h"
 #include "kernels/panel_packing.h"
 #include "kernels/product_ahead.h"
 #include "kernels/row_shape.h"
@@ -66,6 +67,13 @@ struct Panels {
   const float* b;
 };
 
+// What is done between the terms: the next block of A is asked for, the next panel of B packed.
+template <class T>
+struct Next {
+  BlockAhead<T> a;
+  NextPanel<T> b;
+};
+
 // Sums of one tile.
 template <int kCount>
 using Sums = Vector[kRows][kCount];
@@ -114,7 +122,7 @@ template <int kCount, class Function>
 
 // C [kRows, kCount vectors] = product, or += product.
 template <int kCount, class Rows, class T>
-void whole_tile(const Panels<Rows>& panels, NextBlocks<T>& next, const Target<float>& c) {
+void whole_tile(const Panels<Rows>& panels, Next<T>& next, const Target<float>& c) {
   const auto at = [&](std::int64_t i, int v) { return c.data + i * c.stride + v * kVectorFloats; };
   Sums<kCount> sums;
   for_each_sum<kCount>([&](std::int64_t i, int v) { sums[i][v] = Vector{}; });
@@ -122,7 +130,7 @@ void whole_tile(const Panels<Rows>& panels, NextBlocks<T>& next, const Target<fl
   multiply<kCount>(panels, sums, [&] {
     tile.ask();
     next.a.ask();
-    next.b.ask();
+    next.b.step();
   });
   if (c.beta == Beta::kOne) {
     for_each_sum<kCount>([&](std::int64_t i, int v) { sums[i][v] = load(at(i, v)) + sums[i][v]; });
@@ -132,7 +140,7 @@ void whole_tile(const Panels<Rows>& panels, NextBlocks<T>& next, const Target<fl
 
 // The same of the first rows and columns of a tile.
 template <int kCount, class Rows, class T>
-void part_of_tile(const Panels<Rows>& panels, NextBlocks<T>& next, const RowShape& part,
+void part_of_tile(const Panels<Rows>& panels, Next<T>& next, const RowShape& part,
                   const Target<float>& c) {
   constexpr std::int64_t kColumns = kCount * kVectorFloats;
   float sums[kRows * kColumns];
@@ -148,8 +156,7 @@ void part_of_tile(const Panels<Rows>& panels, NextBlocks<T>& next, const RowShap
 
 // `rest`: rows and columns of C from the tile's first on.
 template <int kCount, class Rows, class T>
-void tile(const Panels<Rows>& panels, NextBlocks<T>& next, const RowShape& rest,
-          const Target<float>& c) {
+void tile(const Panels<Rows>& panels, Next<T>& next, const RowShape& rest, const Target<float>& c) {
   constexpr std::int64_t kColumns = kCount * kVectorFloats;
   if (rest.rows >= kRows && rest.width >= kColumns) return whole_tile<kCount>(panels, next, c);
   const RowShape part{std::min(rest.rows, kRows), std::min(rest.width, kColumns)};
@@ -254,19 +261,22 @@ class Product {
     });
   }
 
-  // The panel of B at a column of its block; the one after it is asked for from here on.
+  // The panel of B at a column of its block; the one after it is packed from here on.
   void pack_columns(const Block& block, std::int64_t column) {
-    const auto& [at, a, b] = block;
-    const std::int64_t columns = panel_columns(b.vectors - column);
-    with_vectors(columns, [&, at = at, b = b](auto vectors) {
-      pack_panel<vectors * kVectorFloats>(b_, {at.column + column, at.term},
-                                          {b.vectors - column, b.terms},
-                                          packed_b_ + column * b.terms);
-    });
+    const Corner& at = block.at;
+    const Extent rest{block.b.vectors - column, block.b.terms};
+    const std::int64_t columns = panel_columns(rest.vectors);
+    if (!next_.b.finish()) {
+      with_vectors(columns, [&](auto vectors) {
+        pack_panel<vectors * kVectorFloats>(b_, {at.column + column, at.term}, rest,
+                                            packed_b_ + column * rest.terms);
+      });
+    }
+    next_.b = {};
+    if (columns >= rest.vectors) return;
     const std::int64_t after = column + columns;
-    if (after >= b.vectors) return;
-    const std::int64_t next = std::min(panel_columns(b.vectors - after), b.vectors - after);
-    next_.b = ask_for(b_, {at.column + after, at.term}, {next, b.terms});
+    next_.b = NextPanel<T>(b_, {at.column + after, at.term}, {rest.vectors - columns, rest.terms},
+                           panel_columns(rest.vectors - columns), packed_b_ + after * rest.terms);
   }
 
   // The panel of A at a row of its block.
@@ -297,7 +307,7 @@ class Product {
   Source<T> b_;
   Target<float> c_;
   bool in_place_;
-  NextBlocks<T> next_;
+  Next<T> next_;
   static_assert(kBlockRows % kRows == 0 && kBlockColumns % kVectorFloats == 0);
   alignas(64) float packed_a_[kBlockRows * kTerms];
   alignas(64) float packed_b_[kBlockColumns * kTerms];

@@ -96,33 +96,28 @@ template <std::int64_t kWidth, class T>
   return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
 }
 
-// Sixteen terms of sixteen vectors: whole lines are written.
-template <std::int64_t kWidth>
-[[gnu::always_inline]] inline void turn_square(const float* from, std::int64_t stride, float* to) {
-#pragma GCC unroll 4
-  for (int term = 0; term < 16; term += 4) {
-    const Vector a = load_fours(from + term, 4 * stride);
-    const Vector b = load_fours(from + term + stride, 4 * stride);
-    const Vector c = load_fours(from + term + 2 * stride, 4 * stride);
-    const Vector d = load_fours(from + term + 3 * stride, 4 * stride);
-    const Vector ab_first = first_by_turns(a, b);
-    const Vector cd_first = first_by_turns(c, d);
-    const Vector ab_last = last_by_turns(a, b);
-    const Vector cd_last = last_by_turns(c, d);
-    store(first_pairs(ab_first, cd_first), to + term * kWidth);
-    store(last_pairs(ab_first, cd_first), to + (term + 1) * kWidth);
-    store(first_pairs(ab_last, cd_last), to + (term + 2) * kWidth);
-    store(last_pairs(ab_last, cd_last), to + (term + 3) * kWidth);
-  }
+// Four terms of sixteen vectors: whole lines are written, `width` apart.
+[[gnu::always_inline]] inline void turn_lines(const float* from, std::int64_t stride, float* to,
+                                              std::int64_t width) {
+  const Vector a = load_fours(from, 4 * stride);
+  const Vector b = load_fours(from + stride, 4 * stride);
+  const Vector c = load_fours(from + 2 * stride, 4 * stride);
+  const Vector d = load_fours(from + 3 * stride, 4 * stride);
+  const Vector ab_first = first_by_turns(a, b);
+  const Vector cd_first = first_by_turns(c, d);
+  const Vector ab_last = last_by_turns(a, b);
+  const Vector cd_last = last_by_turns(c, d);
+  store(first_pairs(ab_first, cd_first), to);
+  store(last_pairs(ab_first, cd_first), to + width);
+  store(first_pairs(ab_last, cd_last), to + 2 * width);
+  store(last_pairs(ab_last, cd_last), to + 3 * width);
 }
 #else
-template <std::int64_t kWidth>
-void turn_square(const float* from, std::int64_t stride, float* to);  // never called
+void turn_lines(const float* from, std::int64_t stride, float* to, std::int64_t width);  // not used
 #endif
-// What turns a panel in squares: elsewhere fours are as fast.
-template <std::int64_t kWidth, class T>
-inline constexpr bool kSquares =
-    kVectorFloats == 16 && kWidth % 16 == 0 && std::is_same_v<T, float>;
+// Whether sixteen vectors are turned at a time: elsewhere four are as fast.
+template <class T>
+inline constexpr bool kTurnsLines = kVectorFloats == 16 && std::is_same_v<T, float>;
 
 // The terms of one number after the other: what is left of a panel, with zeros for the vectors that
 // are missing.
@@ -140,10 +135,11 @@ void pack_singly(const Source<T>& source, Place place, Extent extent, float* to)
 // A panel of adjacent terms: their whole groups.
 template <std::int64_t kWidth, class T>
 void turn_panel(const T* from, std::int64_t stride, std::int64_t terms, float* to) {
-  if constexpr (kSquares<kWidth, T>) {
+  if constexpr (kTurnsLines<T> && kWidth % 16 == 0) {
     for (std::int64_t i = 0; i < kWidth; i += 16) {  // few rows at a time, along them
-      for (std::int64_t term = 0; term < terms; term += 16)
-        turn_square<kWidth>(from + i * stride + term, stride, to + term * kWidth + i);
+#pragma GCC unroll 4
+      for (std::int64_t term = 0; term < terms; term += 4)
+        turn_lines(from + i * stride + term, stride, to + term * kWidth + i, kWidth);
     }
     return;
   }
@@ -170,7 +166,7 @@ void pack_panel(const Source<T>& source, Place place, Extent extent, float* to) 
     }
     return;
   }
-  constexpr std::int64_t kTurned = kSquares<kWidth, T> ? 16 : 4;
+  constexpr std::int64_t kTurned = 4;
   const std::int64_t whole = extent.terms / kTurned * kTurned;
   turn_panel<kWidth>(from, source.stride, whole, to);
   pack_singly<kWidth>(source, {place.vector, place.term + whole}, {kWidth, extent.terms - whole},

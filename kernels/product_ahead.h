@@ -29,6 +29,8 @@ class Ahead {
     }
   }
 
+  [[gnu::always_inline]] bool left() const { return left_ > 0; }
+
  private:
   const T* run_ = nullptr;
   std::int64_t stride_ = 0;
@@ -47,13 +49,6 @@ BlockAhead<T> ask_for(const Source<T>& source, Place place, Extent extent) {
   constexpr std::int64_t kLine = 64 / sizeof(T);
   return {source.at(place.vector, place.term), source.stride, runs, core::ceil_div(run, kLine)};
 }
-
-// The next blocks of both operands.
-template <class T>
-struct NextBlocks {
-  BlockAhead<T> a;
-  BlockAhead<T> b;
-};
 
 // A tile of C.
 using TileAhead = Ahead<float, Purpose::kWrite, kVectorFloats>;
