@@ -13,7 +13,7 @@ namespace fm::kernels {
 inline constexpr std::int64_t kForwardQueries = 64;
 inline constexpr std::int64_t kForwardKeys = 128;
 inline constexpr std::int64_t kBackwardQueries = 128;
-inline constexpr std::int64_t kBackwardKeys = 256;
+inline constexpr std::int64_t kBackwardKeys = 128;
 
 constexpr std::int64_t up_to_16(std::int64_t count) { return (count + 15) / 16 * 16; }
 
