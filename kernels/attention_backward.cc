@@ -134,7 +134,17 @@ struct Pair {
   std::int64_t keys = 0;     // a multiple of kTileColumns
   std::int64_t ahead = 0;
   Target<float> dq;  // of the block's queries
+  // The next block's rows, of no width when there is none.
+  Rows<const float> next_q, next_dout, next_dq;
 };
+
+// They come from far while the products of this block keep the nearest cache. Inlined because GCC
+// drops calls of functions that only prefetch.
+[[gnu::always_inline]] inline void ask_for_next(const Pair& pair, std::int64_t row) {
+  ask_for_row<false, kSecondCache>(pair.next_q, row);
+  ask_for_row<false, kSecondCache>(pair.next_dout, row);
+  ask_for_row<true, kSecondCache>(pair.next_dq, row);
+}
 
 void attend(const Work& work, const Pair& pair) {
   const std::int64_t row = pair.from * work.dim;
@@ -148,6 +158,7 @@ void attend(const Work& work, const Pair& pair) {
   for (std::int64_t r = 0; r < pair.queries; ++r) {
     const std::int64_t width =
         std::min(pair.keys, up_to_16(pair.ahead + r / kTileRows * kTileRows + kTileRows));
+    ask_for_next(pair, pair.from + r);
     differentiate(work, pair.from + r, width, pair.ahead + r + 1);
   }
   FM_SIMD::tile_product({pair.queries, work.dim, pair.keys}, {work.dscores + square, work.keys},
@@ -175,12 +186,20 @@ void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& wor
   const std::int64_t rows = (span.count + kTileRows - 1) / kTileRows * kTileRows;
   const std::int64_t from = std::max(first_key - span.first, std::int64_t{0});
   const std::int64_t ahead = span.first + from - first_key;
+  const std::int64_t next = to + work.queries * group.q_stride;
+  const std::int64_t left = std::max(group.seq_len - span.first - work.queries, std::int64_t{0});
+  const auto next_rows = [&](const float* base) {
+    return Rows<const float>{base + next, group.q_stride, left, left > 0 ? group.head_dim : 0};
+  };
   attend(work, {.from = from,
                 .queries = rows - from,
                 .keys = std::min(work.keys, up_to_16(ahead + rows - from)),
                 .ahead = ahead,
                 .dq = in_place ? Target<float>{dq.data, dq.stride, beta}
-                               : Target<float>{work.dq, work.dim, beta}});
+                               : Target<float>{work.dq, work.dim, beta},
+                .next_q = next_rows(at.q),
+                .next_dout = next_rows(at.dout),
+                .next_dq = next_rows(at.dq)});
   if (!in_place) unpack({work.dq, work.queries, work.dim}, 1.0F, dq);
 }
 

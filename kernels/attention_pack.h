@@ -25,13 +25,18 @@ struct Block {
   std::int64_t columns = 0;
 };
 
+// Where a row that is asked for shall wait, in the numbers of __builtin_prefetch.
+enum Cache : std::uint8_t { kSecondCache = 2, kFirstCache = 3 };
+
 // The rows lie far apart, where no CPU looks ahead by itself; a row that does not exist may be
 // asked for.
-template <bool kWrite = false, class Float>
+template <bool kWrite = false, Cache kWhere = kFirstCache, class Float>
 [[gnu::always_inline]] inline void ask_for_row(const Rows<Float>& rows, std::int64_t row) {
   constexpr std::int64_t kLine = 16;
   const Float* const first = rows.data + row * rows.stride;
-  for (std::int64_t i = 0; i < rows.width; i += kLine) __builtin_prefetch(first + i, kWrite);
+  for (std::int64_t i = 0; i < rows.width; i += kLine) {
+    __builtin_prefetch(first + i, kWrite, kWhere);
+  }
 }
 inline constexpr std::int64_t kRowsAhead = 8;
 
