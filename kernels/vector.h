@@ -65,9 +65,8 @@ template <int Half, int... Lane>
   const Vector low = splat(-126.0F);
   // 1.5 * 2^23 rounds to an integer when added; 127 makes the low bits a biased exponent.
   const Vector round = splat(12582912.0F + 127.0F);
-  const Vector clamped = larger(low, x);
-  const Vector shifted = clamped + round;
-  const Vector r = clamped - (shifted - round);
+  const Vector shifted = x + round;
+  const Vector r = x - (shifted - round);
   Vector poly = splat(1.535336188319500e-4F);
   poly = fused(poly, r, splat(1.339887440266574e-3F));
   poly = fused(poly, r, splat(9.618437357674640e-3F));
@@ -76,7 +75,7 @@ template <int Half, int... Lane>
   poly = fused(poly, r, splat(6.931472028550421e-1F));
   poly = fused(poly, r, splat(1.0F));
   const Vector scale = std::bit_cast<Vector>(std::bit_cast<Bits>(shifted) << 23);
-  return x < low ? Vector{} : poly * scale;
+  return x < low ? Vector{} : poly * scale;  // whatever the steps above made of such an x
 }
 
 }  // namespace fm::kernels::FM_SIMD
