@@ -18,6 +18,8 @@ using core::ExitCode;
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;  // MPI counts in int
 constexpr int kLooksBeforeSleep = 2'000;                // a message in shared memory takes 1 us
 constexpr auto kNap = std::chrono::microseconds(50);
+constexpr int kNapsPerLength = 200;  // then they are one kNap longer: a long wait costs little
+constexpr int kLongest = 20;
 
 void check_mpi(int code, const std::string& what) {
   if (code == MPI_SUCCESS) return;
@@ -149,10 +151,12 @@ class MpiFabric : public Fabric {
   // message under way nobody asks, but MPI may still hold some that it said were sent.
   void progress(int limit_ms) override {
     if (limit_ms == 0) turn();
-    if (++looks_ < kLooksBeforeSleep || limit_ms == 0) {
+    looks_ = std::min(looks_ + 1, kLooksBeforeSleep + kNapsPerLength * kLongest);
+    if (looks_ < kLooksBeforeSleep || limit_ms == 0) {
       sched_yield();
     } else {
-      std::this_thread::sleep_for(kNap);
+      const int naps = looks_ - kLooksBeforeSleep;
+      std::this_thread::sleep_for(kNap * std::min(1 + naps / kNapsPerLength, kLongest));
     }
   }
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <regex>
 #include <string>
 #include <thread>
@@ -253,6 +254,22 @@ TEST(Suspended, TimeInWhichTheWholeJobStoodStillIsNoWaiting) {
     for (const pid_t rank : ranks) ASSERT_EQ(kill(rank, SIGCONT), 0);
     ASSERT_TRUE(job.wait(20'000)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
+  }
+}
+
+// A wait of 2 s; two ranks that looked all the time would spend 1 s each.
+TEST_P(Ended, RanksOfOneCoreSleepWhileTheyWait) {
+  for (const char* const how : {"memory", "messages"}) {
+    ProcessJob job(GetParam(), 3, {"idly", how});
+    ASSERT_TRUE(job.wait(20'000)) << job.output();
+    for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
+    const std::string text = job.output();
+    const std::regex spent("waited on ([0-9]+) ms of CPU");
+    const std::sregex_iterator first(text.begin(), text.end(), spent);
+    EXPECT_EQ(std::distance(first, std::sregex_iterator()), 3) << text;
+    for (auto at = first; at != std::sregex_iterator(); ++at) {
+      EXPECT_LT(std::stoi((*at)[1]), 300) << how << '\n' << text;
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 // One rank of a real world, started by tests/comm/processes_test.cc under mpirun, torchrun, or by
 // hand: world_program MODE [arguments] [messages]: without shared memory. Writes its pid to
 // $FM_TEST_DIR/pid.<rank> once connected.
+#include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <vector>
 
 #include "comm/world.h"
+#include "core/check.h"
 #include "tests/comm/collective_cases.h"
 
 namespace fm::comm {
@@ -24,6 +27,27 @@ namespace {
 using Words = std::vector<std::string>;
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+// In one write: lines of several ranks must not mix.
+void print_line(const std::string& text) {
+  const std::string line = text + "\n";
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::abort();
+}
+
+void print_own(const std::exception& error) {
+  print_line(core::concat("own error: ", error.what()));
+}
+
+// For this process and all of its threads to come.
+void stay_on_one_core() {
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof(allowed), &allowed);
+  int core = 0;
+  while (!CPU_ISSET(core, &allowed)) ++core;
+  CPU_ZERO(&allowed);
+  CPU_SET(core, &allowed);
+  sched_setaffinity(0, sizeof(allowed), &allowed);
+}
 
 void sign_in(int rank) {
   const char* const folder = std::getenv("FM_TEST_DIR");
@@ -94,6 +118,27 @@ int late_sums(Communicator& world, const Words&) {
   return 0;
 }
 
+std::chrono::microseconds cpu_time() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto of = [](const timeval& time) {
+    return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
+  };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+// All ranks have one core. Rank 0 is two seconds late for a sum; what the others spend on waiting.
+int wait_idly(Communicator& world, const Words&) {
+  std::vector<float> values(6);
+  world.all_reduce(span_of(values)).wait();
+  const auto before = cpu_time();
+  if (world.rank() == 0) sleep_ms(2'000);
+  world.all_reduce(span_of(values)).wait();
+  const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(cpu_time() - before);
+  print_line(core::concat("waited on ", spent.count(), " ms of CPU"));
+  return 0;
+}
+
 // mismatch FLOATS: rank 1 sends so many to a receive of 300.
 int mismatch(Communicator& world, const Words& words) {
   std::vector<float> values(world.rank() == 1 ? std::stoul(words.at(0)) : 300);
@@ -130,20 +175,15 @@ int part_slowly(Communicator& world, const Words&) {
   return 0;
 }
 
-// In one write: lines of several ranks must not mix.
-void print_own(const std::exception& error) {
-  const std::string line = std::string("own error: ") + error.what() + "\n";
-  if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::abort();
-}
-
 int run(const std::string& mode, const Words& words) {
   const std::map<std::string, std::function<int(Communicator&, const Words&)>> modes{
       {"cases", run_cases},   {"reduce", reduce_for_ever}, {"idle", idle},
       {"stop", stop_one},     {"exit", exit_one},          {"hang", hang},
       {"mismatch", mismatch}, {"verbs", other_verb},       {"part", part_slowly},
       {"split", split_late},  {"late", part_slowly},       {"gather", hang_gather},
-      {"sums", late_sums}};
+      {"sums", late_sums},    {"idly", wait_idly}};
   try {
+    if (mode == "idly") stay_on_one_core();
     const LaunchInfo launch = detect_launch(process_environment());
     // absent RANK: that rank never comes to the meeting.
     if (mode == "absent" && launch.world_rank == std::stoi(words.at(0))) return 0;
