@@ -33,9 +33,11 @@ void throw_disagreement(const Disagreement& about) {
 }
 
 void check_agreement(const Message& here, const Message& there, const std::string& peer_name) {
-  if (here.verb == there.verb && here.bytes == there.bytes) return;
-  const auto words = [](const Message& at) {
-    return core::concat(name_of(at.verb), " of ", at.bytes.count(), " bytes");
+  const bool same_type = here.dtype == there.dtype;
+  if (here.verb == there.verb && here.bytes == there.bytes && same_type) return;
+  const auto words = [same_type](const Message& at) {
+    const std::string size = core::concat(name_of(at.verb), " of ", at.bytes.count(), " bytes");
+    return same_type ? size : core::concat(size, " of ", name_of(at.dtype));
   };
   throw_disagreement({here.sequence, words(here), words(there), peer_name});
 }

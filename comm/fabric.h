@@ -32,11 +32,12 @@ struct Message {
   int peer = 0;                // world rank of the other end
   Verb verb = Verb::kMessage;
   std::uint8_t phase = 0;  // all_reduce has two
+  core::DType dtype = core::DType::kU8;
   core::Bytes bytes = core::Bytes(0);
 };
 
-// True when a send with address `a` and a receive with address `b` belong together. Verb and
-// bytes must then be equal; when they are not, the ranks disagree about the program.
+// True when a send with address `a` and a receive with address `b` belong together. Verb,
+// type and bytes must then be equal; when they are not, the ranks disagree about the program.
 bool same_slot(const Message& a, const Message& b);
 // What two ranks take one operation for.
 struct Disagreement {
@@ -47,7 +48,7 @@ struct Disagreement {
 };
 // Throws MachineError (22) naming both sides' values.
 [[noreturn]] void throw_disagreement(const Disagreement& about);
-// The same unless verb and bytes agree.
+// The same unless verb, type and bytes agree.
 void check_agreement(const Message& here, const Message& there, const std::string& peer_name);
 
 // One posted message. Destroying it before it is done withdraws it, which only an error may do:

@@ -37,11 +37,13 @@ Chain::Part Levels::between_hosts(std::function<void(Operation&)> post) const {
 }
 
 void Levels::send(Operation& operation, int peer, Message shape, ConstSpan values) const {
+  shape.dtype = values.dtype;
   shape.bytes = values.bytes();
   operation.send(values.data, wire_->message_to(peer, shape));
 }
 
 void Levels::receive(Operation& operation, int peer, Message shape, Span values) const {
+  shape.dtype = values.dtype;
   shape.bytes = values.bytes();
   operation.receive(values.data, wire_->message_to(peer, shape));
 }

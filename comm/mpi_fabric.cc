@@ -39,11 +39,12 @@ void check_mpi(int code, const std::string& what) {
 }
 
 // Messages of a group arrive in posting order, so they share tag 0. Collectives have tags of their
-// own, which also keep different verbs apart. MPI guarantees tags up to 32,767.
+// own, which also keep different verbs and types apart. MPI guarantees tags up to 32,767.
 int tag_of(const Message& message) {
   if (message.verb == Verb::kMessage) return 0;
-  const auto slot = static_cast<int>((message.sequence * 2 + message.phase) % 4'000);
-  return 1 + slot * 8 + static_cast<int>(message.verb);
+  const auto slot = static_cast<int>((message.sequence * 2 + message.phase) % 500);
+  const int kind = static_cast<int>(message.verb) * 8 + static_cast<int>(message.dtype);
+  return 1 + slot * 64 + kind;
 }
 
 struct OpenGroup {
@@ -172,6 +173,8 @@ class MpiFabric : public Fabric {
     int there = 0;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, groups_.at(0).comm, &there, MPI_STATUS_IGNORE);
   }
+  // Throws when `other` has come from the peer of `missing`.
+  void look_for(Message other, const Message& missing);
   std::unique_ptr<Transfer> post(void* data, const Message& message,
                                  MpiTransfer::Direction direction) {
     looks_ = 0;
@@ -204,24 +207,31 @@ void MpiFabric::open_group(std::uint64_t group, std::span<const int> world_ranks
   groups_[group] = std::move(child);
 }
 
-// MPI keeps the same operation under another verb apart, so it would wait for ever.
+// MPI keeps the same operation under another verb or type apart, so it would wait for ever.
 void MpiFabric::look_into(const Message& missing) {
   if (missing.verb == Verb::kMessage) return;
-  const OpenGroup& group = groups_.at(missing.group);
+  Message other = missing;
   for (int verb = 0; verb <= static_cast<int>(kLastVerb); ++verb) {
-    Message other = missing;
-    other.verb = static_cast<Verb>(verb);
-    if (other.verb == Verb::kMessage || other.verb == missing.verb) continue;
-    int there = 0;
-    MPI_Status status{};
-    check_mpi(MPI_Iprobe(group.rank_of(missing.peer), tag_of(other), group.comm, &there, &status),
-              "MPI_Iprobe");
-    if (there == 0) continue;
-    int bytes = 0;
-    MPI_Get_count(&status, MPI_BYTE, &bytes);
-    other.bytes = core::Bytes(bytes);
-    check_agreement(missing, other, peer_name(missing.peer));
+    for (int dtype = 0; dtype <= static_cast<int>(core::kLastDType); ++dtype) {
+      other.verb = static_cast<Verb>(verb);
+      other.dtype = static_cast<core::DType>(dtype);
+      const bool same = other.verb == missing.verb && other.dtype == missing.dtype;
+      if (other.verb != Verb::kMessage && !same) look_for(other, missing);
+    }
   }
+}
+
+void MpiFabric::look_for(Message other, const Message& missing) {
+  const OpenGroup& group = groups_.at(missing.group);
+  int there = 0;
+  MPI_Status status{};
+  check_mpi(MPI_Iprobe(group.rank_of(missing.peer), tag_of(other), group.comm, &there, &status),
+            "MPI_Iprobe");
+  if (there == 0) return;
+  int bytes = 0;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  other.bytes = core::Bytes(bytes);
+  check_agreement(missing, other, peer_name(missing.peer));
 }
 
 }  // namespace

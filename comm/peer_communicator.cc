@@ -85,6 +85,7 @@ void PeerCommunicator::exchange(Operation& operation, const Message& shape, cons
     const int peer = (rank() + size() - step) % size();
     const Span place = into(peer);
     Message message = message_to(peer, shape);
+    message.dtype = place.dtype;
     message.bytes = place.bytes();
     operation.receive(place.data, message);
   }
@@ -92,6 +93,7 @@ void PeerCommunicator::exchange(Operation& operation, const Message& shape, cons
     const int peer = (rank() + step) % size();
     const ConstSpan part = from(peer);
     Message message = message_to(peer, shape);
+    message.dtype = part.dtype;
     message.bytes = part.bytes();
     operation.send(part.data, message);
   }
@@ -190,6 +192,7 @@ Pending PeerCommunicator::broadcast(Span values, int root) {
   check_root(root, size());
   auto operation = begin();
   Message shape = collective(Verb::kBroadcast);
+  shape.dtype = values.dtype;
   shape.bytes = values.bytes();
   // Place in the binomial tree; the parent has the lowest set bit cleared.
   const int place = (rank() - root + size()) % size();
@@ -217,6 +220,7 @@ Pending PeerCommunicator::send(ConstSpan values, int peer) {
   auto operation = begin();
   const Message shape{.group = group_.id,
                       .sequence = sent_[static_cast<std::size_t>(peer)]++,
+                      .dtype = values.dtype,
                       .bytes = values.bytes()};
   operation->send(values.data, message_to(peer, shape));
   return Pending(std::move(operation));
@@ -227,6 +231,7 @@ Pending PeerCommunicator::receive(Span values, int peer) {
   auto operation = begin();
   const Message shape{.group = group_.id,
                       .sequence = received_[static_cast<std::size_t>(peer)]++,
+                      .dtype = values.dtype,
                       .bytes = values.bytes()};
   operation->receive(values.data, message_to(peer, shape));
   return Pending(std::move(operation));

@@ -42,6 +42,7 @@ Message ShmCollective::message(int member) const {
           .sequence = sequence_,
           .peer = group_->world_rank(member),
           .verb = call_.verb,
+          .dtype = call_.send.dtype,
           .bytes = call_.bytes()};
 }
 
@@ -87,13 +88,13 @@ void ShmCollective::check_member(int member) const {
     return;
   Message there = message(member);
   there.verb = theirs.verb;
+  there.dtype = theirs.dtype;
   there.bytes = theirs.bytes;
   check_agreement(message(member), there, peer_name(there.peer));
-  const auto words = [&](core::DType dtype, int root) {
-    return core::concat(name_of(call_.verb), " of ", name_of(dtype), " with root ", root);
+  const auto words = [&](int root) {
+    return core::concat(name_of(call_.verb), " with root ", root);
   };
-  throw_disagreement({sequence_, words(call_.send.dtype, call_.root),
-                      words(theirs.dtype, theirs.root), peer_name(there.peer)});
+  throw_disagreement({sequence_, words(call_.root), words(theirs.root), peer_name(there.peer)});
 }
 
 // A member's contribution, so that this rank's part of it is where it should be.
@@ -177,6 +178,7 @@ Message ShmMessage::message() const {
           .sequence = parcel_.sequence,
           .peer = group_->world_rank(parcel_.peer),
           .verb = Verb::kMessage,
+          .dtype = sends ? parcel_.send.dtype : parcel_.receive.dtype,
           .bytes = sends ? parcel_.send.bytes() : parcel_.receive.bytes()};
 }
 
@@ -213,8 +215,9 @@ bool ShmMessage::advance_receive() {
   if (mine.taken.load(std::memory_order_relaxed) != parcel_.sequence) return false;
   if (theirs.sent.load(std::memory_order_acquire) <= parcel_.sequence) return false;
   const Posting& posting = theirs.postings[parcel_.sequence % ChannelWords::kRing];
-  if (posting.bytes != parcel_.receive.bytes()) {
+  if (posting.bytes != parcel_.receive.bytes() || posting.dtype != parcel_.receive.dtype) {
     Message there = message();
+    there.dtype = posting.dtype;
     there.bytes = posting.bytes;
     check_agreement(message(), there, peer_name(there.peer));
   }

@@ -21,6 +21,7 @@ bool transient() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EI
 FrameHeader header_of(const Message& message) {
   return {.verb = static_cast<std::uint8_t>(message.verb),
           .phase = message.phase,
+          .dtype = static_cast<std::uint8_t>(message.dtype),
           .group = message.group,
           .sequence = message.sequence,
           .bytes = static_cast<std::uint64_t>(message.bytes.count())};
@@ -32,6 +33,7 @@ Message message_of(const FrameHeader& header, int peer) {
           .peer = peer,
           .verb = static_cast<Verb>(header.verb),
           .phase = header.phase,
+          .dtype = static_cast<core::DType>(header.dtype),
           .bytes = core::Bytes(static_cast<std::int64_t>(header.bytes))};
 }
 
@@ -147,7 +149,8 @@ bool TcpConnection::read_some() {
 void TcpConnection::open_frame() {
   Socket until_sound = std::move(socket_);  // a frame that is refused ends the connection
   const bool sound = in_header_.magic == FrameHeader::kMagic &&
-                     in_header_.verb <= static_cast<std::uint8_t>(kLastVerb);
+                     in_header_.verb <= static_cast<std::uint8_t>(kLastVerb) &&
+                     in_header_.dtype <= static_cast<std::uint8_t>(core::kLastDType);
   FM_MACHINE_CHECK(sound, core::ExitCode::kMismatch,
                    "every rank must run the same build; start all ranks with the same program (",
                    peer_name_, " sent a frame that is none of ours)");

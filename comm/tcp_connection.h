@@ -35,7 +35,8 @@ struct FrameHeader {
   std::uint32_t magic = kMagic;
   std::uint8_t verb = 0;
   std::uint8_t phase = 0;
-  std::uint16_t zero = 0;
+  std::uint8_t dtype = 0;
+  std::uint8_t zero = 0;
   std::uint64_t group = 0;
   std::uint64_t sequence = 0;
   std::uint64_t bytes = 0;

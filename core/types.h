@@ -38,6 +38,7 @@ using Elements = Quantity<struct ElementsTag>;
 using Bytes = Quantity<struct BytesTag>;
 
 enum class DType : std::uint8_t { kF32, kBF16, kF16, kF64, kI32, kI64, kU8 };
+inline constexpr DType kLastDType = DType::kU8;
 
 constexpr Bytes size_of(DType dtype) {
   switch (dtype) {

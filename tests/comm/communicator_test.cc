@@ -237,28 +237,39 @@ TEST(ThreadWorldLimits, DifferentVerbsAreAMismatchThatNamesBoth) {
   EXPECT_NE(text.find("broadcast"), std::string::npos) << text;
 }
 
-TEST(ThreadWorldLimits, InSharedMemoryAnotherRootOrTypeIsAMismatchThatNamesBoth) {
+TEST(ThreadWorldLimits, InSharedMemoryAnotherRootIsAMismatchThatNamesBoth) {
   const auto roots = [](Communicator& world) {
     std::vector<float> values(2'000);
     world.broadcast(span_of(values), world.rank() == 2 ? 1 : 0).wait();
-  };
-  const auto types = [](Communicator& world) {
-    std::vector<double> reals(1'000);
-    std::vector<std::int64_t> integers(1'000);
-    const core::Elements count(1'000);
-    const Span odd{reals.data(), count, core::DType::kF64};
-    world.all_reduce(world.rank() == 2 ? odd : Span{integers.data(), count, core::DType::kI64})
-        .wait();
   };
   const auto error = failure_of(3, roots, 2'000, Between::kSharedMemory);
   EXPECT_EQ(error.code(), ExitCode::kMismatch);
   EXPECT_NE(std::string(error.what()).find("with root 1 "), std::string::npos) << error.what();
   EXPECT_NE(std::string(error.what()).find("with root 0 "), std::string::npos) << error.what();
-  const auto other = failure_of(3, types, 2'000, Between::kSharedMemory);
-  EXPECT_EQ(other.code(), ExitCode::kMismatch);
-  const std::string text = other.what();
-  EXPECT_NE(text.find(name_of(core::DType::kF64)), std::string::npos) << text;
-  EXPECT_NE(text.find(name_of(core::DType::kI64)), std::string::npos) << text;
+}
+
+TEST(ThreadWorldLimits, AnotherTypeIsAMismatchThatNamesBoth) {
+  std::vector<double> reals(1'000);
+  std::vector<std::int64_t> integers(1'000);
+  const auto values = [&](bool real) {
+    const core::Elements count(1'000);
+    return real ? Span{reals.data(), count, core::DType::kF64}
+                : Span{integers.data(), count, core::DType::kI64};
+  };
+  const auto sum = [&](Communicator& world) { world.all_reduce(values(world.rank() == 1)).wait(); };
+  const auto message = [&](Communicator& world) {
+    if (world.rank() == 0) world.send(values(false), 1).wait();
+    if (world.rank() == 1) world.receive(values(true), 0).wait();
+  };
+  for (const Between between : {Between::kMessages, Between::kSharedMemory}) {
+    for (const auto& error :
+         {failure_of(2, sum, 2'000, between), failure_of(2, message, 2'000, between)}) {
+      EXPECT_EQ(error.code(), ExitCode::kMismatch);
+      const std::string text = error.what();
+      EXPECT_NE(text.find(" bytes of fp64 "), std::string::npos) << text;
+      EXPECT_NE(text.find(" bytes of int64 "), std::string::npos) << text;
+    }
+  }
 }
 
 TEST(ThreadWorldLimits, ACollectiveThatFindsNoRoomNamesWhomTheOldestWaitsFor) {

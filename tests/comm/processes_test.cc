@@ -313,6 +313,17 @@ TEST_P(Ended, DisagreementAboutTheVerbNamesBoth) {
       << job.output();
 }
 
+TEST_P(Ended, DisagreementAboutTheTypeNamesBoth) {
+  for (const char* const how : {"memory", "messages"}) {
+    ProcessJob job(GetParam(), 2, {"types", how});
+    ASSERT_TRUE(job.wait(15'000)) << job.output();
+    for (const int code : job.exit_codes()) EXPECT_EQ(code, 22) << job.output();
+    EXPECT_TRUE(names_both(job.output(), "all_reduce of 1200 bytes of fp32",
+                           "all_reduce of 1200 bytes of int32"))
+        << job.output();
+  }
+}
+
 TEST_P(Ended, RanksThatPartAtDifferentTimesAreNotReportedDead) {
   ProcessJob job(GetParam(), 3, {"part"});
   ASSERT_TRUE(job.wait(20'000)) << job.output();

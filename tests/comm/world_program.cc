@@ -160,6 +160,15 @@ int other_verb(Communicator& world, const Words&) {
   return 0;
 }
 
+// The same operation, of the same size, of another type.
+int other_type(Communicator& world, const Words&) {
+  std::vector<float> reals(300);
+  std::vector<std::int32_t> integers(300);
+  const Span odd{integers.data(), core::Elements(300), core::DType::kI32};
+  world.all_reduce(world.rank() == 0 ? span_of(reals) : odd).wait();
+  return 0;
+}
+
 // Rank 1 is late for the split; 500 ms is the limit.
 int split_late(Communicator& world, const Words&) {
   if (world.rank() == 1) sleep_ms(20'000);
@@ -181,7 +190,7 @@ int run(const std::string& mode, const Words& words) {
       {"stop", stop_one},     {"exit", exit_one},          {"hang", hang},
       {"mismatch", mismatch}, {"verbs", other_verb},       {"part", part_slowly},
       {"split", split_late},  {"late", part_slowly},       {"gather", hang_gather},
-      {"sums", late_sums},    {"idly", wait_idly}};
+      {"sums", late_sums},    {"idly", wait_idly},         {"types", other_type}};
   try {
     if (mode == "idly") stay_on_one_core();
     const LaunchInfo launch = detect_launch(process_environment());
