@@ -175,6 +175,7 @@ class Exporter {
 
   void write_tokenizer() const {
     if (request_.tokenizer_from.empty()) {
+      if (!request_.byte_tokenizer) return;
       write_new_file(temporary_ / "tokenizer.json", byte_tokenizer_json());
       write_new_file(temporary_ / "tokenizer_config.json", byte_tokenizer_config_json());
       write_new_file(temporary_ / "generation_config.json", byte_generation_config_json());

@@ -1,5 +1,6 @@
 #include "checkpoint/hf_folder.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -88,18 +89,25 @@ void HfFolder::read(const core::TensorSlice& slice) const {
   files_->files[found->second].read(slice);
 }
 
+bool HfFolder::same(const std::string& name, const std::string& other) const {
+  const auto a = files_->where.find(name);
+  const auto b = files_->where.find(other);
+  if (a == files_->where.end() || b == files_->where.end()) return false;
+  return files_->files[a->second].same(name, files_->files[b->second], other);
+}
+
 std::vector<std::string> HfFolder::names() const { return files_->names; }
+
+bool has_tokenizer(const fs::path& folder) {
+  const auto names = {"tokenizer_config.json", "tokenizer.json", "tokenizer.model", "vocab.json"};
+  return std::ranges::any_of(names, [&](const char* name) { return fs::exists(folder / name); });
+}
 
 bool has_foreign_tokenizer(const fs::path& folder) {
   const fs::path config = folder / "tokenizer_config.json";
-  if (fs::exists(config)) {
-    const nlohmann::json parsed = parse_json_file(config);
-    return !parsed.contains(kTokenizerMarker) || parsed[kTokenizerMarker] != "bytes";
-  }
-  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
-    if (fs::exists(folder / name)) return true;
-  }
-  return false;
+  if (!fs::exists(config)) return has_tokenizer(folder);
+  const nlohmann::json parsed = parse_json_file(config);
+  return !parsed.contains(kTokenizerMarker) || parsed[kTokenizerMarker] != "bytes";
 }
 
 }  // namespace fm::checkpoint

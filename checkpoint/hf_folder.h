@@ -24,22 +24,26 @@ class HfFolder {
   // Fills the slice, converting F32, F16, BF16 or F64 to fp32. The shape must match.
   void read(const core::TensorSlice& slice) const;
   std::vector<std::string> names() const;
+  // Whether two of them are of one type, one shape, and the same bytes.
+  bool same(const std::string& name, const std::string& other) const;
 
  private:
   struct Files;
   std::unique_ptr<Files> files_;
 };
 
+// Of any kind.
+bool has_tokenizer(const std::filesystem::path& folder);
 // True when the folder holds tokenizer files that are not fmengine's own byte tokenizer.
 bool has_foreign_tokenizer(const std::filesystem::path& folder);
 
 struct ExportRequest {
-  std::filesystem::path folder;              // made if missing; temporary name, then renamed
-  std::string config_json;                   // text of config.json
-  std::vector<TensorSpec> tensors = {};      // all tensors in model order, tied ones once
-  std::vector<core::TensorSlice> mine = {};  // what this rank writes
-  // Copy its tokenizer files; empty: the byte tokenizer's.
-  std::filesystem::path tokenizer_from = {};
+  std::filesystem::path folder;               // made if missing; temporary name, then renamed
+  std::string config_json;                    // text of config.json
+  std::vector<TensorSpec> tensors = {};       // all tensors in model order, tied ones once
+  std::vector<core::TensorSlice> mine = {};   // what this rank writes
+  std::filesystem::path tokenizer_from = {};  // copy its tokenizer files
+  bool byte_tokenizer = true;                 // where there are none to copy, write its files
   core::Bytes shard_limit = core::Bytes(5'000'000'000);
 };
 

@@ -63,6 +63,9 @@ class SafetensorsFile {
   // Fills the slice, converting F32, F16, BF16 and F64 to fp32. UserError (11) when the tensor is
   // absent, has another shape or cannot become fp32.
   void read(const core::TensorSlice& slice) const;
+  // Whether a tensor here and one there are of one type, one shape, and the same bytes.
+  bool same(const std::string& name, const SafetensorsFile& other,
+            const std::string& other_name) const;
 
  private:
   std::string path_;

@@ -70,4 +70,22 @@ void SafetensorsFile::read(const core::TensorSlice& slice) const {
   }
 }
 
+bool SafetensorsFile::same(const std::string& name, const SafetensorsFile& other,
+                           const std::string& other_name) const {
+  const StoredTensor* const a = find(name);
+  const StoredTensor* const b = other.find(other_name);
+  if (a == nullptr || b == nullptr || a->dtype != b->dtype || a->shape != b->shape) return false;
+  const auto bytes_of = [](const SafetensorsFile& file, const StoredTensor& tensor) {
+    return file.file_.bytes().subspan(
+        static_cast<std::size_t>(tensor.begin.count()),
+        static_cast<std::size_t>((tensor.end - tensor.begin).count()));
+  };
+  const auto ours = bytes_of(*this, *a);
+  const auto theirs = bytes_of(other, *b);
+  const bool equal = std::ranges::equal(ours, theirs);
+  file_.let_go(ours);
+  other.file_.let_go(theirs);
+  return equal;
+}
+
 }  // namespace fm::checkpoint

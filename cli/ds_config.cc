@@ -36,8 +36,8 @@ void apply_zero(const Settings& settings, Findings& findings, engine::TrainOptio
   if (block->kind == Value::Kind::kBool) {
     options.zero_stage = block->boolean ? 1 : 0;
     findings.notes.push_back(
-        "\"zero_optimization\" as true or false is deprecated, use {\"stage\": "
-        "1} (" +
+        core::concat("\"zero_optimization\" as true or false is deprecated, use {\"stage\": ",
+                     options.zero_stage, "} (") +
         settings.where("zero_optimization") + ")");
     return;
   }

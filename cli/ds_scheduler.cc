@@ -56,6 +56,11 @@ void apply_warmup(const Settings& settings, Findings& findings,
   const std::string steps = param("warmup_num_steps");
   // Hugging Face's Trainer fills 0 here unless it was told otherwise; 1 is the least that is legal.
   scheduler.warmup_num_steps = settings.asks_auto(steps) ? 1 : settings.integer(steps, 1000);
+  if (settings.asks_auto(steps)) {
+    findings.notes.push_back("\"auto\": " + steps +
+                             " is 1, as from Hugging Face's Trainer without a warm-up of its own; "
+                             "write a number to warm up longer");
+  }
   FM_USER_CHECK(
       scheduler.warmup_num_steps > 0,
       "scheduler.params.warmup_num_steps must be a whole number > 0; 1 gives the shortest "

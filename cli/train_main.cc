@@ -137,6 +137,7 @@ int run(const std::vector<std::string>& words, Process& process) {
 
 int main(int count, char** words) {
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);  // launchers read lines from a pipe
+  std::signal(SIGPIPE, SIG_IGN);                   // a log that nobody reads any more
   std::signal(SIGXFSZ, SIG_IGN);                   // past `ulimit -f` a write fails, and says so
   Process process;
   process.ending.set_speaks(fm::comm::is_first_rank(fm::comm::process_environment()));

@@ -14,7 +14,7 @@
 namespace fm::core {
 
 MappedFile::MappedFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   FM_DATA_CHECK(fd >= 0, "the file must exist and be readable; check the path (", path, ": ",
                 std::strerror(errno), ")");
   struct stat info {};

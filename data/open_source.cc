@@ -10,7 +10,7 @@ DataFormat format_of(const std::string& path, DataFormat format) {
   const std::string name = core::lower(path);
   if (name.ends_with(".jsonl") || name.ends_with(".json")) return DataFormat::kJsonl;
   if (name.ends_with(".bin") || name.ends_with(".i32")) return DataFormat::kTokensI32;
-  FM_DATA_CHECK(
+  FM_USER_CHECK(
       false, "data_path must end with .jsonl, .json, .bin or .i32, or its format must be ",
       "named; add --data_format jsonl or --data_format tokens_i32 (data_path=", path, ")");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
@@ -35,13 +36,42 @@ void publish_masters(RankState& state) {
   }
 }
 
+// Weights that the model has no place for would be dropped without a word.
+void check_every_tensor_is_used(const RunModel& run, const checkpoint::HfFolder& folder) {
+  std::set<std::string> known;
+  for (const checkpoint::TensorSpec& spec : tensor_specs(run.model)) known.insert(spec.name);
+  std::vector<std::string> unused;
+  for (const std::string& name : folder.names()) {
+    // Frequencies that transformers before 4.32 stored; the config says the same.
+    if (known.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
+    const bool tied_head = run.model.tied && name == "lm_head.weight";
+    if (tied_head && folder.same(name, "model.embed_tokens.weight")) continue;
+    unused.push_back(name);
+  }
+  FM_DATA_CHECK(unused.empty(), run.weights_from.string(),
+                ": every tensor must have a place in the model of config.json; correct the config "
+                "(num_hidden_layers, tie_word_embeddings, biases) or remove the tensor (",
+                unused.size(), " without a place, the first is ", unused.front(), ")");
+}
+
 void fill_from_folder(const RunModel& run, RankState& state) {
   const checkpoint::HfFolder folder(run.weights_from);
+  check_every_tensor_is_used(run, folder);
   for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
 }
 
 std::filesystem::path export_folder(const TrainOptions& options) {
   return std::filesystem::path(options.output_dir) / "hf";
+}
+
+// Before a step is spent on them.
+void check_gradient_file(const TrainOptions& options) {
+  if (options.dump_gradients.empty()) return;
+  const auto folder = std::filesystem::absolute(options.dump_gradients).parent_path();
+  FM_USER_CHECK(std::filesystem::is_directory(folder),
+                "--dump_gradients must name a file in a folder that is there; make the folder or "
+                "correct the path (",
+                options.dump_gradients, ")");
 }
 
 // The export takes the place of what has its name.
@@ -80,6 +110,7 @@ void fill_state(const TrainOptions& options, const RunModel& run, RankState& sta
 std::optional<ProgressState> resume_state(const TrainOptions& options, const RunModel& run,
                                           RankState& state) {
   check_export_target(options);
+  check_gradient_file(options);
   std::int64_t newest = 0;
   while (const auto found = checkpoint::find_checkpoint(options.output_dir, options.resume,
                                                         options.resume_path, state.world)) {
@@ -120,6 +151,13 @@ std::string save_state(const TrainOptions& options, const RunModel& run, RankSta
   return result.durable ? "" : result.problem;
 }
 
+bool knows_tokenizer(const TrainOptions& options) {
+  const bool text =
+      !options.data_path.empty() &&
+      data::format_of(options.data_path, options.data_format) == data::DataFormat::kJsonl;
+  return text || (!options.init_ckpt.empty() && checkpoint::has_tokenizer(options.init_ckpt));
+}
+
 void export_model(const TrainOptions& options, const RunModel& run, RankState& state) {
   checkpoint::ExportRequest request;
   request.folder = export_folder(options);
@@ -129,6 +167,7 @@ void export_model(const TrainOptions& options, const RunModel& run, RankState& s
   if (!options.init_ckpt.empty() && checkpoint::has_foreign_tokenizer(options.init_ckpt)) {
     request.tokenizer_from = options.init_ckpt;
   }
+  request.byte_tokenizer = knows_tokenizer(options);
   checkpoint::export_hf_folder(request, state.world);
 }
 

@@ -22,6 +22,9 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, const Run
 std::string save_state(const TrainOptions& options, const RunModel& run, RankState& state,
                        const ProgressState& progress);
 
+// Whether an export holds a tokenizer: that of the folder the run began with, or the byte tokenizer
+// of JSONL text. Where the ids of a token file come from nobody knows.
+bool knows_tokenizer(const TrainOptions& options);
 // Collective. output_dir/hf, for transformers.
 void export_model(const TrainOptions& options, const RunModel& run, RankState& state);
 

@@ -202,7 +202,8 @@ std::string plan_json(const TrainOptions& options, const WorldShape& world) {
     }
     json["wire_bytes"].push_back(wire);
   }
-  return json.dump(2) + "\n";
+  // Notes repeat what the user wrote, whatever its bytes.
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace fm::engine

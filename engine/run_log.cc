@@ -89,7 +89,12 @@ std::string json_of(const StepLine& line) {
 }
 
 std::string optimizer_text(const TrainOptions& options) {
-  return optim::describe(options.optimizer, options.scheduler, options.gradient_clipping);
+  std::string text =
+      optim::describe(options.optimizer, options.scheduler, options.gradient_clipping);
+  if (options.no_decay.norm) text += ", no decay of norms";
+  if (options.no_decay.bias) text += ", no decay of biases";
+  if (options.no_decay.embedding) text += ", no decay of embedding and head";
+  return text;
 }
 
 std::string precision_text(const TrainOptions& options) {

@@ -9,7 +9,14 @@ namespace {
 
 void check_tokenizer(const TrainOptions& options, const RunModel& run) {
   if (options.data_path.empty()) return;
-  if (data::format_of(options.data_path, options.data_format) != data::DataFormat::kJsonl) return;
+  if (data::format_of(options.data_path, options.data_format) != data::DataFormat::kJsonl) {
+    FM_USER_CHECK(options.packing == data::Packing::kConcat,
+                  "--packing one_document needs JSONL text: a token file is read in windows of "
+                  "--max_seq_len + 1 ids, wherever documents end; leave it out, or cut the ids "
+                  "that way beforehand (data_path=",
+                  options.data_path, ")");
+    return;
+  }
   FM_USER_CHECK(
       options.init_ckpt.empty() || !checkpoint::has_foreign_tokenizer(options.init_ckpt),
       "text is tokenised with the built-in byte tokenizer only, and this model has its own; "

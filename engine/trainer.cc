@@ -8,12 +8,14 @@
 
 #include "core/check.h"
 #include "core/fault.h"
+#include "core/peak_memory.h"
 #include "core/text.h"
 #include "engine/evaluation.h"
 #include "engine/persistence.h"
 #include "engine/plan.h"
 #include "engine/run_identity.h"
 #include "engine/run_log.h"
+#include "engine/same_start.h"
 #include "engine/step_runtime.h"
 #include "engine/step_trace.h"
 #include "engine/tensors.h"
@@ -73,10 +75,9 @@ class Trainer {
   int run() {
     restore();
     log_.say(banner(options_, run_, plan_, context_, source_->describe()));
-    log_.say(
-        saved_step_ < 0
-            ? core::concat("no checkpoint to resume in ", options_.output_dir, ": fresh start")
-            : core::concat("resuming at step ", progress_.step, ", sample ", progress_.samples));
+    log_.say(saved_step_ < 0 ? fresh_start()
+                             : core::concat("resuming at step ", progress_.step, ", sample ",
+                                            progress_.samples));
     if (trace_ != nullptr) trace_->check_length(options_.train_steps - progress_.step);
     while (progress_.step < options_.train_steps) {
       step();
@@ -111,6 +112,7 @@ class Trainer {
     const std::string uneven = check_same_arithmetic(arithmetic, state_.world);
     if (!uneven.empty()) log_.warn(uneven);
     const RunIdentity now = identity(arithmetic);
+    check_same_start(data_values(now.data), state_.world);
     const std::optional<ProgressState> found = resume_state(options_, run_, state_);
     if (found) {
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
@@ -120,6 +122,12 @@ class Trainer {
       fill_state(options_, run_, state_);
     }
     progress_.run = now;
+  }
+
+  std::string fresh_start() const {
+    return options_.resume == checkpoint::Resume::kNever
+               ? "fresh start: --resume never"
+               : core::concat("no checkpoint to resume in ", options_.output_dir, ": fresh start");
   }
 
   bool has_data() const {
@@ -141,7 +149,7 @@ class Trainer {
     advance(result);
     StepLine line = line_of(request, result, spent.count());
     line.phases = phases;
-    line.mem_peak = core::Bytes(after.ru_maxrss * 1024L);
+    line.mem_peak = core::peak_memory();
     line.minor_faults = after.ru_minflt - before.ru_minflt;
     log_.step(line);
     core::fault({"step.post", state_.world.rank(), request.step});
@@ -282,7 +290,9 @@ class Trainer {
     }
     save(true);
     export_model(options_, run_, state_);
-    log_.say(core::concat("exported ", options_.output_dir, "/hf"));
+    log_.say(core::concat(
+        "exported ", options_.output_dir, "/hf",
+        knows_tokenizer(options_) ? "" : " without a tokenizer: put that of the token file there"));
   }
 
   const TrainOptions& options_;
@@ -319,6 +329,7 @@ void check_output_dir(const std::string& output_dir) {
 
 int train(const TrainOptions& options, comm::Communicator& world, const RunContext& context) {
   FM_USER_CHECK(!options.data_path.empty(), "training data is required; pass --data_path FILE");
+  check_same_start(start_values(options, open_run_model(options).config), world);
   if (options.dry_run && world.rank() == 0) {
     std::fputs(plan_text(options, shape_of(options, world)).c_str(), stdout);
   }

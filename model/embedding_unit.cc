@@ -19,6 +19,7 @@ template <class T>
 EmbeddingUnit<T>::EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_decay)
     : vocab_(config.vocab),
       hidden_(config.hidden),
+      pad_id_(config.pad_id),
       params_({{.name = "model.embed_tokens.weight",
                 .shape = {config.vocab, config.hidden},
                 .kind = core::ParamKind::kEmbedding,
@@ -55,8 +56,15 @@ void EmbeddingUnit<T>::backward_weight(const Weights&, const UnitInput& input, c
                                        Write write) const {
   float* dtable_VD = gradients.own + params_.at(0).offset.count();
   if (write == Write::kAssign) std::fill_n(dtable_VD, vocab_ * hidden_, 0.0F);
-  kernels::embedding_backward(tokens_of(input), static_cast<const T*>(saved.parked), hidden_,
-                              dtable_VD);
+  // As transformers, which makes the table with padding_idx; runs of tokens between pads.
+  const std::span<const std::int32_t> tokens = tokens_of(input);
+  const auto is_pad = [this](std::int32_t token) { return token == pad_id_; };
+  for (auto from = tokens.begin(); from != tokens.end();) {
+    const auto pad = std::find_if(from, tokens.end(), is_pad);
+    const T* dout_BTD = static_cast<const T*>(saved.parked) + (from - tokens.begin()) * hidden_;
+    if (pad != from) kernels::embedding_backward({from, pad}, dout_BTD, hidden_, dtable_VD);
+    from = std::find_if_not(pad, tokens.end(), is_pad);
+  }
 }
 
 template class EmbeddingUnit<float>;

@@ -24,6 +24,7 @@ class EmbeddingUnit final : public Unit {
  private:
   std::int64_t vocab_;
   std::int64_t hidden_;
+  std::int64_t pad_id_;
   core::ParamTable params_;
 };
 

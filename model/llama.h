@@ -33,6 +33,7 @@ struct LlamaConfig {
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
   bool tied = false;
+  std::int64_t pad_id = -1;  // as an input it teaches its row of the embedding nothing; -1: none
   RopeConfig rope;
   std::string json;  // the source text of config.json, for writing it back with few changes
 };

@@ -41,6 +41,12 @@ class Reader {
   double number_or(const char* key, double absent) const {
     return has(key) ? number_of(key, object_[key]) : absent;
   }
+  std::int64_t whole_or(const char* key, std::int64_t absent) const {
+    if (!has(key)) return absent;
+    FM_USER_CHECK(object_[key].is_number_integer(), where(key),
+                  ": a whole number is required (value ", object_[key].dump(), ")");
+    return object_[key].get<std::int64_t>();
+  }
   bool flag_or(const char* key, bool absent) const {
     if (!has(key)) return absent;
     FM_USER_CHECK(object_[key].is_boolean(), where(key), ": true or false is required (value ",
@@ -129,6 +135,16 @@ void read_sizes(const Reader& at, LlamaConfig& config) {
   config.max_positions = at.size_or("max_position_embeddings", config.max_positions);
 }
 
+// torch.nn.Embedding counts a negative padding_idx from the end.
+std::int64_t read_pad_id(const Reader& at, std::int64_t vocab) {
+  const std::int64_t id = at.whole_or("pad_token_id", -1 - vocab);
+  if (id == -1 - vocab) return -1;
+  FM_USER_CHECK(id >= -vocab && id < vocab, at.where("pad_token_id"),
+                ": must be an id of the vocabulary, or null (pad_token_id=", id,
+                ", vocab_size=", vocab, ")");
+  return id < 0 ? id + vocab : id;
+}
+
 void read_scaling(const Reader& at, RopeConfig& rope) {
   // Files before transformers 4.43 say "type"; where both stand, "rope_type" rules.
   const char* type_key = at.has("rope_type") || !at.has("type") ? "rope_type" : "type";
@@ -200,6 +216,7 @@ LlamaConfig read_llama_config(const std::filesystem::path& config_json) {
   config.rms_norm_eps = at.positive_or("rms_norm_eps", config.rms_norm_eps);
   config.initializer_range = at.positive_or("initializer_range", config.initializer_range);
   config.tied = at.flag_or("tie_word_embeddings", false);
+  config.pad_id = read_pad_id(at, config.vocab);
   config.rope = read_rope(at);
   return config;
 }

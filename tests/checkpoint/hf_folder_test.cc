@@ -162,6 +162,14 @@ TEST(HfExport, ForeignTokenizerFilesAreCopiedByteForByte) {
   EXPECT_EQ(testing::file_content(out / "config.json"), "{}");
 }
 
+TEST(HfExport, NoTokenizerIsWrittenWhereNoneIsKnown) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}", .byte_tokenizer = false}, 1);
+  EXPECT_EQ(testing::listing(out), "config.json fmengine_export.json model.safetensors");
+  EXPECT_FALSE(has_tokenizer(out));
+}
+
 TEST(HfExport, AFailureIsOneErrorOnAllRanksAndLeavesNothing) {
   const testing::ScratchFolder scratch;
   scratch.write("file", "");

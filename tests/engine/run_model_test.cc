@@ -23,11 +23,12 @@ std::string foreign_folder() {
   return folder.string();
 }
 
-std::string outcome(const std::string& data_path) {
+std::string outcome(const std::string& data_path, data::Packing packing = data::Packing::kConcat) {
   TrainOptions options;
   options.init_ckpt = foreign_folder();
   options.pretrain = true;
   options.data_path = data_path;
+  options.packing = packing;
   try {
     open_run_model(options);
   } catch (const core::UserError& error) {
@@ -46,6 +47,11 @@ TEST(RunModel, TextDoesNotGoWithAForeignTokenizer) {
   for (const char* const path : {"t.jsonl", "T.JSONL", "t.json"}) {
     EXPECT_NE(outcome(path).find("byte tokenizer only"), std::string::npos) << path;
   }
+}
+
+TEST(RunModel, ATokenFileHasNoDocumentsToPack) {
+  EXPECT_NE(outcome("t.bin", data::Packing::kOneDocument).find("needs JSONL text"),
+            std::string::npos);
 }
 
 TEST(RunModel, ANameThatSaysNothingIsRefusedAsWhereTheDataIsOpened) {

@@ -92,6 +92,14 @@ TEST_F(ConfigFile, NullMeansAbsent) {
   EXPECT_EQ(config.head_dim, 16);
 }
 
+TEST_F(ConfigFile, ThePadIsAnIdOrCountsFromTheEnd) {
+  EXPECT_EQ(with(R"("pad_token_id": null)").pad_id, -1);
+  EXPECT_EQ(with(R"("pad_token_id": 0)").pad_id, 0);
+  EXPECT_EQ(with(R"("pad_token_id": -1)").pad_id, 776);
+  refused_key(R"("pad_token_id": 777)", {"pad_token_id", "vocab_size=777"});
+  refused_key(R"("pad_token_id": 0.5)", {"pad_token_id", "whole number", "0.5"});
+}
+
 TEST_F(ConfigFile, FourSpellingsOfRopeMeanTheSame) {
   const std::string values =
       R"("factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,

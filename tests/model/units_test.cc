@@ -266,6 +266,26 @@ TEST(Embedding, AssignZeroesRowsOfAbsentTokens) {
   EXPECT_EQ(zero_rows, 774);
 }
 
+TEST(Embedding, ThePadAsAnInputTeachesNothing) {
+  LlamaConfig config = odd_config();
+  const core::BatchShape shape{.batch = 1, .seq_len = 7};
+  const auto gradients = [&](std::int64_t pad_id) {
+    config.pad_id = pad_id;
+    UnitRun run(config, shape);
+    const std::vector<std::int32_t> tokens{5, 5, 9, 5, 8, 9, 5};
+    std::ranges::copy(tokens, run.tokens_BT().begin());
+    run.forward_and_backward(1.0);
+    return copy_of(run.gradients(0), config.vocab * config.hidden);
+  };
+  const std::vector<float> plain = gradients(-1);
+  std::vector<float> padded = gradients(5);
+  const auto row = padded.begin() + 5 * config.hidden;
+  EXPECT_EQ(std::count(row, row + config.hidden, 0.0F), config.hidden);
+  EXPECT_NE(plain[static_cast<std::size_t>(5 * config.hidden)], 0.0F);
+  std::copy_n(plain.begin() + 5 * config.hidden, config.hidden, row);
+  EXPECT_EQ(padded, plain);
+}
+
 TEST(Embedding, TokenOutsideTheVocabularyIsADefect) {
   for (const std::int32_t token : {777, -1}) {
     UnitRun run(odd_config(), kShape);

@@ -16,6 +16,7 @@ class Shape:
     vocab: int
     tied: bool
     head_dim: int = 0  # 0: hidden / heads
+    pad: int | None = None  # a frequent token, whose row the embedding then leaves alone
     rope: tuple = (("rope_type", "default"), ("rope_theta", 10000.0))
 
 
@@ -57,8 +58,8 @@ LLAMA3_ROPE = (
 
 W1 = Shape(hidden=256, layers=4, heads=4, kv_heads=2, ffn=688, vocab=2048, tied=False)
 ODD = Shape(hidden=96, layers=5, heads=6, kv_heads=2, ffn=250, vocab=777, tied=False)
-ODD_TIED = dataclasses.replace(ODD, tied=True)
-WIDE_HEADS = dataclasses.replace(ODD, head_dim=24, kv_heads=3, rope=LLAMA3_ROPE)
+ODD_TIED = dataclasses.replace(ODD, tied=True, pad=0)
+WIDE_HEADS = dataclasses.replace(ODD, pad=1, head_dim=24, kv_heads=3, rope=LLAMA3_ROPE)
 
 
 def w1(**layout):

@@ -25,6 +25,7 @@ def config_of(shape, seq_len):
         initializer_range=0.02,
         bos_token_id=None,
         eos_token_id=None,
+        pad_token_id=shape.pad,
     )
 
 

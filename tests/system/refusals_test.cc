@@ -1,6 +1,9 @@
 // Wrong input: one clear line on stderr, the exit code of the contract (README, "Exit codes"), and
 // never a stack trace. Under mpirun the ranks say it once.
+#include <sys/stat.h>
+
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "tests/system/small_job.h"
@@ -112,6 +115,66 @@ TEST_F(Refusals, ATruncatedSafetensors) {
   words.starter = Starter::kMpirun;
   words.ranks = 2;
   expect_refusal(words, 11, "model.safetensors");
+}
+
+TEST_F(Refusals, WeightsThatTheConfigHasNoPlaceFor) {
+  const fs::path trained = trained_folder();
+  const std::string config = content_of(trained / "config.json");
+  const auto with = [&](const std::string& key, const std::string& value) {
+    nlohmann::json json = nlohmann::json::parse(config);
+    json[key] = nlohmann::json::parse(value);
+    write_file(trained / "config.json", json.dump());
+    SmallRun run = good_run();
+    run.more = {"--init_ckpt", trained.string()};
+    run.model.clear();
+    Launch words = launch(run);
+    std::erase(words.words, "--model_config");
+    std::erase(words.words, "");
+    return words;
+  };
+  const int layers = nlohmann::json::parse(config).at("num_hidden_layers");
+  expect_refusal(with("num_hidden_layers", std::to_string(layers - 1)), 11,
+                 core::concat("(9 without a place, the first is model.layers.", layers - 1, "."));
+  expect_refusal(with("tie_word_embeddings", "true"), 11,
+                 "(1 without a place, the first is lm_head.weight)");
+}
+
+TEST_F(Refusals, WhatATokenFileCannotBe) {
+  SmallRun run = good_run();
+  run.more = {"--packing", "one_document"};
+  expect_refusals(run, 10, "--packing one_document needs JSONL text");
+  run = good_run();
+  run.data = (folder() / "pipe.bin").string();
+  ASSERT_EQ(mkfifo(run.data.c_str(), 0600), 0);
+  expect_refusals(run, 11, "a regular file is required");
+}
+
+TEST_F(Refusals, RanksThatWereStartedWithOtherFlagsOrFiles) {
+  const SmallRun first = good_run();
+  const auto beside = [&](const SmallRun& other) {
+    Launch words = launch(first, Starter::kMpirun, 1);
+    for (const char* const word : {":", "-np", "1"}) words.words.emplace_back(word);
+    for (const std::string& word : words_of(other)) words.words.push_back(word);
+    return words;
+  };
+  SmallRun other = first;
+  other.more = {"--seed", "4"};
+  expect_refusal(beside(other), 10, "(rank 1 beside rank 0: --seed is 4, not 3407)");
+  other = first;
+  other.config = config(R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.125}}})");
+  expect_refusal(beside(other), 10, "lr is 0.125, not ");
+  other = first;
+  other.data = (folder() / "other.bin").string();
+  std::string bytes = content_of(first.data);
+  bytes[0] = static_cast<char>(bytes[0] ^ 1);
+  write_file(other.data, bytes);
+  expect_refusal(beside(other), 10, "(rank 1 beside rank 0: data is ");
+}
+
+TEST_F(Refusals, GradientsIntoAFolderThatIsNotThere) {
+  SmallRun run = good_run();
+  run.more = {"--dump_gradients", (folder() / "nothing" / "g.safetensors").string()};
+  expect_refusals(run, 10, "a file in a folder that is there");
 }
 
 TEST_F(Refusals, ATokenIdBeyondTheVocabulary) {

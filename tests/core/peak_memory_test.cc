@@ -1,0 +1,50 @@
+// The peak of this process, beside getrusage's and across exec.
+#include "core/peak_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+namespace fm::core {
+namespace {
+
+std::int64_t usage_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024L;
+}
+
+TEST(PeakMemory, GrowsWithWhatIsTouchedAndStays) {
+  const Bytes before = peak_memory();
+  constexpr std::int64_t kMore = std::int64_t{64} << 20;
+  { const std::vector<char> more(kMore, 1); }
+  EXPECT_GE(peak_memory().count(), before.count() + kMore / 2);
+}
+
+// A process that touched 256 MB becomes another program, which finds only its own memory.
+TEST(PeakMemory, IsNotThatOfTheProgramBeforeExec) {
+  constexpr std::int64_t kLarge = std::int64_t{256} << 20;
+  if (std::getenv("FM_TEST_AFTER_EXEC") != nullptr) {
+    std::_Exit(usage_bytes() >= kLarge && peak_memory().count() < kLarge / 2 ? 0 : 1);
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    std::vector<char> more(kLarge, 1);
+    asm volatile("" ::"r"(more.data()) : "memory");  // touched, whatever the compiler thinks of it
+    setenv("FM_TEST_AFTER_EXEC", "1", 1);
+    execl("/proc/self/exe", "core_test",
+          "--gtest_filter=PeakMemory.IsNotThatOfTheProgramBeforeExec", nullptr);
+    std::_Exit(2);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+}  // namespace
+}  // namespace fm::core
