@@ -230,6 +230,13 @@ TEST(DsConfig, AutoIsTheDefaultAndSaysSo) {
             "bf16.enabled (false), gradient_clipping (1), optimizer.params.eps");
 }
 
+TEST(DsConfig, AnAutomaticWarmupSaysHowShortItIs) {
+  const std::string text =
+      R"({"optimizer": {"type": "AdamW"}, "scheduler": {"type": "WarmupLR", "params": {
+          "warmup_num_steps": "auto"}}})";
+  EXPECT_TRUE(holds(notes(text), "\"auto\": scheduler.params.warmup_num_steps is 1"));
+}
+
 TEST(DsConfig, ABlockThatIsOffGivesNoNotes) {
   EXPECT_EQ(notes(R"({"optimizer": {"type": "AdamW"},
       "flops_profiler": {"enabled": false, "profile_step": 10, "output_file": "x"}})"),
@@ -242,6 +249,9 @@ TEST(DsConfig, DeprecatedKeys) {
       holds(notes("{optimizer: {type: \"AdamW\"}, zero_optimization: true}"), "is deprecated"));
   EXPECT_EQ(read("{optimizer: {type: \"AdamW\"}, zero_optimization: true}").zero_stage, 1);
   EXPECT_EQ(read("{zero_optimization: false}").zero_stage, 0);
+  EXPECT_TRUE(holds(notes("{optimizer: {type: \"AdamW\"}, zero_optimization: true}"),
+                    "use {\"stage\": 1}"));
+  EXPECT_TRUE(holds(notes("{zero_optimization: false}"), "use {\"stage\": 0}"));
   EXPECT_TRUE(holds(
       refusal("{zero_optimization: {cpu_offload: true, offload_optimizer: {device: \"cpu\"}}}"),
       "Cannot provide deprecated parameter 'zero_optimization.cpu_offload' and replacing"));

@@ -57,6 +57,14 @@ TEST_F(Looking, ThePlanOf64RanksIsOneJsonObjectWithEveryField) {
                 batch.at("gradient_accumulation_steps").get<int>() * 16);
 }
 
+// A note repeats the key.
+TEST_F(Looking, APlanOfAKeyThatIsNoUtf8IsJson) {
+  const std::string config =
+      write_file(folder() / "odd.json", "{\"train_batch_size\": 64, \"x\xff\": 1}");
+  const nlohmann::json json = plan(0, 4, {"--deepspeed_config", config});
+  EXPECT_NE(json.at("notes").dump().find("unknown key"), std::string::npos) << json.at("notes");
+}
+
 // 1,235,814,400 parameters (Llama 3.2 1B, tied). Adam's master weights are the fp32 parameters, so
 // its state is two numbers of 4 bytes each. Both ends of the tied matrix write one gradient.
 TEST_F(Looking, ThePlannedStateFallsWithTheRanksWhereTheZeroStageSaysSo) {
