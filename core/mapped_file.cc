@@ -13,13 +13,12 @@
 
 namespace fm::core {
 
-MappedFile::MappedFile(const std::string& path) {
+MappedFile::MappedFile(const std::string& path) : path_(path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   FM_DATA_CHECK(fd >= 0, "the file must exist and be readable; check the path (", path, ": ",
                 std::strerror(errno), ")");
-  struct stat info {};
-  const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  size_ = regular ? static_cast<std::size_t>(info.st_size) : 0;
+  const bool regular = ::fstat(fd, &opened_) == 0 && S_ISREG(opened_.st_mode);
+  size_ = regular ? static_cast<std::size_t>(opened_.st_size) : 0;
   void* mapped = nullptr;
   if (size_ > 0) mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
   const int problem = errno;
@@ -42,6 +41,20 @@ void MappedFile::let_go(std::span<const std::byte> part) const noexcept {
   static_cast<void>(::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED));
 }
 
+void MappedFile::check_unchanged() const {
+  struct stat now {};
+  if (::stat(path_.c_str(), &now) != 0) return;
+  if (now.st_dev != opened_.st_dev || now.st_ino != opened_.st_ino) return;
+  const bool same = now.st_size == opened_.st_size &&
+                    now.st_mtim.tv_sec == opened_.st_mtim.tv_sec &&
+                    now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec;
+  FM_DATA_CHECK(same, path_,
+                ": the file must stay as it is while a run reads it; give the run a copy of its "
+                "own, or put the new content under a new name (",
+                opened_.st_size, " bytes when it was opened, ", now.st_size,
+                " now, written in between)");
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
@@ -49,6 +62,8 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   release();
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
+  path_ = std::move(other.path_);
+  opened_ = other.opened_;
   return *this;
 }
 

@@ -1,9 +1,11 @@
 // A whole file, read-only in memory.
 //
-// Invariant: bytes() is the file as it was when it was opened.
+// Invariant: bytes() is the file that was opened; as it was then, unless somebody writes to it.
 // Thread:    any.
 // Lifetime:  spans die with the object; move-only.
 #pragma once
+
+#include <sys/stat.h>
 
 #include <cstddef>
 #include <span>
@@ -25,6 +27,10 @@ class MappedFile {
   // The process keeps no page that lies within `part` in memory; whoever reads it again, reads the
   // file again.
   void let_go(std::span<const std::byte> part) const noexcept;
+  // Throws UserError (11) when the file has been written since it was opened: what is read now is
+  // not what was checked then, and beyond a new end there is nothing. Another file of its name does
+  // no harm.
+  void check_unchanged() const;
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
  private:
@@ -32,6 +38,8 @@ class MappedFile {
 
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  std::string path_;
+  struct stat opened_ {};
 };
 
 }  // namespace fm::core

@@ -31,7 +31,7 @@ enum class Packing : std::uint8_t {
   kOneDocument,  // FMEngine: one document per sample, truncated or padded
 };
 
-// What a file is read as: `format`, or what its name says when that is kAuto. Throws UserError (11)
+// What a file is read as: `format`, or what its name says when that is kAuto. Throws UserError (10)
 // when the name says nothing.
 DataFormat format_of(const std::string& path, DataFormat format);
 

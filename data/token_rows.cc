@@ -38,6 +38,7 @@ class TokenRows : public SampleSource {
 
   void read(std::int64_t position, std::span<std::int32_t> tokens_T,
             std::span<std::int32_t> labels_T) const override {
+    file_.check_unchanged();
     const std::int64_t first = position % windows_ * window();
     copy_ids(first, tokens_T);
     copy_ids(first + 1, labels_T);

@@ -9,7 +9,8 @@
 
 namespace fm::data {
 
-// Throws UserError (11): size not a multiple of 4, no whole window, an id outside [0, vocab).
+// Throws UserError (11): size not a multiple of 4, no whole window, an id outside [0, vocab);
+// read() too, when the file has been written since.
 std::unique_ptr<SampleSource> open_tokens(const SourceOptions& options);
 
 }  // namespace fm::data

@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+#include <thread>
 
 #include "core/check.h"
 #include "data/batch_stream.h"
@@ -90,6 +94,36 @@ TEST_F(TokenRows, IdsOutsideTheVocabularyAreNamedWithTheirPosition) {
   EXPECT_NE(refusal(bytes_of(ids), 500).find("id -1 at position 150001"), std::string::npos);
   ids[150'001] = std::numeric_limits<std::int32_t>::min();
   EXPECT_NE(refusal(bytes_of(ids), 500).find("id -2147483648 at"), std::string::npos);
+}
+
+TEST_F(TokenRows, AFileThatIsWrittenWhileARunReadsItIsRefused) {
+  const std::string bytes = bytes_of(counting(12));
+  const std::filesystem::path path = folder_.path() / "t.bin";
+  const auto read = [](const SampleSource& source) {
+    Ids tokens(3);
+    Ids labels(3);
+    source.read(1, tokens, labels);
+    return tokens;
+  };
+  const auto message = [&](const SampleSource& source) {
+    return testing::message_of<core::UserError>(11, [&] { read(source); });
+  };
+  const auto later = [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); };
+
+  const auto cut = open(bytes, 3);
+  EXPECT_EQ(read(*cut), (Ids{4, 5, 6}));
+  std::filesystem::resize_file(path, 8);
+  EXPECT_NE(message(*cut).find("t.bin: the file must stay as it is"), std::string::npos);
+  EXPECT_NE(message(*cut).find("(48 bytes when it was opened, 8 now"), std::string::npos);
+
+  const auto written = open(bytes, 3);
+  later();  // than the clock of a file system can tell apart
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << 'x';
+  EXPECT_NE(message(*written).find("t.bin: the file must stay as it is"), std::string::npos);
+
+  const auto replaced = open(bytes, 3);
+  std::filesystem::rename(folder_.write("new.bin", bytes_of(counting(4))), path);
+  EXPECT_EQ(read(*replaced), (Ids{4, 5, 6}));
 }
 
 TEST_F(TokenRows, CutAndShortFilesAreRefused) {
