@@ -95,6 +95,7 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
   Ending& ending = process.ending;
   print_warnings(launch);
   ending.set_farewell(fm::comm::farewell_with_error);
+  ending.set_speaks(true);  // until they have met, nobody hears of the others' errors
   const std::unique_ptr<fm::comm::Communicator> world = fm::comm::connect(
       launch, {.timeout_ms = command.options.timeout_ms,
                .rendezvous_ms = std::min(kRendezvousMs, command.options.timeout_ms),
@@ -103,6 +104,7 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
                .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) {
                  std::_Exit(ending.follow(loss));
                }});
+  ending.set_speaks(launch.world_rank == 0);
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe(),
       .report_lines = fm::cli::report_lines(command.options.attention, process.cores.why),

@@ -286,6 +286,20 @@ TEST(FileLimit, TooLowForSharedMemoryIsOneClearError) {
   EXPECT_GE(occurrences(job.output(), "pass --shm false"), 1) << job.output();
 }
 
+// LibTorch, which the ranks meet through, has more code than that.
+TEST(AddressSpace, TooLittleForTheMeetingIsOneClearErrorOfEveryRank) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit low{rlim_t{300} << 20, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
+  ProcessJob job(Starter::kByHand, 2, {"cases"});
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  ASSERT_TRUE(job.wait(40'000)) << job.output();
+  for (const int code : job.exit_codes()) EXPECT_EQ(code, 25) << job.output();
+  EXPECT_EQ(occurrences(job.output(), "own error: the library "), 2) << job.output();
+  EXPECT_EQ(occurrences(job.output(), "raise `ulimit -v`"), 2) << job.output();
+}
+
 TEST_P(Ended, ASplitThatARankDoesNotReachNamesIt) {
   ProcessJob job(GetParam(), 3, {"split"});
   ASSERT_TRUE(job.wait(15'000)) << job.output();
