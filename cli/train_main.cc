@@ -105,6 +105,7 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
                  std::_Exit(ending.follow(loss));
                }});
   ending.set_speaks(launch.world_rank == 0);
+  process.signals->begin_run();
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe(),
       .report_lines = fm::cli::report_lines(command.options.attention, process.cores.why),

@@ -1,15 +1,27 @@
 #include "engine/signals.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
 
+#include "comm/quiet_thread.h"
 #include "core/check.h"
+#include "core/exit_code.h"
 
 namespace fm::engine {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kSameSignal = std::chrono::seconds(1);
 
 sigset_t handled() {
   sigset_t set;
@@ -19,29 +31,52 @@ sigset_t handled() {
   return set;
 }
 
+[[noreturn]] void end_at_once(std::string_view why, int code) {
+  if (write(STDERR_FILENO, why.data(), why.size()) < 0) std::_Exit(code);
+  std::_Exit(code);
+}
+
 }  // namespace
 
 SignalInbox::SignalInbox() {
   const sigset_t set = handled();
   FM_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0, "signals cannot be blocked");
-  fd_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  FM_CHECK(fd_ >= 0, "signals cannot be queued");
+  signals_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  end_ = eventfd(0, EFD_CLOEXEC);
+  FM_CHECK(signals_ >= 0 && end_ >= 0, "signals cannot be queued");
+  listener_ = comm::start_quiet_thread([this] { listen(); });
 }
 
 SignalInbox::~SignalInbox() {
-  close(fd_);
+  const std::uint64_t one = 1;
+  if (write(end_, &one, sizeof(one)) < 0) std::abort();
+  listener_.join();
+  close(signals_);
+  close(end_);
   const sigset_t set = handled();
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-SignalInbox::Requests SignalInbox::read() {
-  Requests out;
-  signalfd_siginfo info{};
-  while (::read(fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
-    if (info.ssi_signo == SIGTERM) out.terminate = true;
-    if (info.ssi_signo == SIGUSR1) out.save = true;
+void SignalInbox::listen() {
+  std::optional<Clock::time_point> first;
+  while (true) {
+    pollfd waits[] = {{signals_, POLLIN, 0}, {end_, POLLIN, 0}};
+    if (poll(waits, std::size(waits), -1) < 0) continue;
+    if (waits[1].revents != 0) return;
+    signalfd_siginfo info{};
+    if (::read(signals_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) continue;
+    if (info.ssi_signo == SIGUSR1) save_ = true;
+    if (info.ssi_signo != SIGTERM) continue;
+    if (!running_) {
+      end_at_once("fmengine: SIGTERM before the ranks have met: there is nothing to save\n",
+                  static_cast<int>(core::ExitCode::kPreempted));
+    }
+    if (first && Clock::now() - *first >= kSameSignal) {
+      end_at_once("fmengine: SIGTERM again: ending without a save\n", 128 + SIGTERM);
+    }
+    if (!first) terminate_ = true;
+    if (!first) first = Clock::now();
   }
-  return out;
 }
 
 }  // namespace fm::engine

@@ -1,10 +1,17 @@
 // SIGTERM and SIGUSR1 as messages that are read between steps, not as interruptions.
 #pragma once
 
+#include <atomic>
+#include <thread>
+
 namespace fm::engine {
 
-// Invariant: while it lives the two signals are blocked in this thread and in threads made later,
-//            and wait in a queue.
+// Before begin_run() a SIGTERM ends the process with code 75: nothing has begun. Later the first
+// one is a message; another, a second or more after it, ends the process with code 143, for a run
+// that waits for somebody who does not come. Sooner it counts as the same one: launchers and batch
+// systems both hand it on.
+//
+// Invariant: while it lives the two signals are blocked in all threads but its own.
 // Thread:    constructed by main before any other thread; read by the rank's thread.
 // Lifetime:  one per process.
 class SignalInbox {
@@ -18,11 +25,21 @@ class SignalInbox {
     bool save = false;       // SIGUSR1: save and go on
     bool terminate = false;  // SIGTERM: save, then exit 75
   };
-  // Reads what has arrived; never waits.
-  Requests read();
+  void begin_run() { running_ = true; }
+  // What has arrived since the last time; never waits.
+  Requests read() {
+    return {.save = save_.exchange(false), .terminate = terminate_.exchange(false)};
+  }
 
  private:
-  int fd_ = -1;
+  void listen();
+
+  int signals_ = -1;
+  int end_ = -1;  // readable when the listener shall end
+  std::atomic<bool> running_ = false;
+  std::atomic<bool> save_ = false;
+  std::atomic<bool> terminate_ = false;
+  std::thread listener_;
 };
 
 }  // namespace fm::engine

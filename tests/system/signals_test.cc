@@ -1,5 +1,9 @@
 // SIGTERM: save, then exit 75. SIGUSR1: save and go on. Either way no step is lost or done twice.
 #include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
 
 #include "core/check.h"
 #include "tests/system/long_run.h"
@@ -65,6 +69,36 @@ INSTANTIATE_TEST_SUITE_P(All, Term,
                                          Terminated{Starter::kMpirun, To::kLauncher, 1, kLongest},
                                          Terminated{Starter::kTorchrun, To::kLauncher, 1, 400}),
                          name_of_case);
+
+// Rank 1 is never started; the limit is ten minutes.
+TEST_F(Signals, ATermBeforeTheRanksHaveMetEndsAtOnce) {
+  Launch launch = launch_of({.starter = Starter::kAlone, .steps = 400, .save_steps = 0});
+  launch.variables = {"RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=0", "MASTER_ADDR=127.0.0.1",
+                      core::concat("MASTER_PORT=", 20'000 + getpid() % 10'000)};
+  const std::unique_ptr<Job> job = start(launch);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'500));
+  send_to(job->started()[0], SIGTERM);
+  const Ended ended = job->wait(5'000);
+  EXPECT_EQ(ended.codes, std::vector<int>{75}) << ended.err;
+  EXPECT_EQ(occurrences(ended.err, "SIGTERM before the ranks have met"), 1) << ended.err;
+}
+
+// Rank 0 waits for a rank that stands still.
+TEST_F(Signals, ASecondTermEndsARankThatWaits) {
+  const std::unique_ptr<Job> job =
+      start(launch_of({.starter = Starter::kByHand, .steps = 400, .save_steps = 0}));
+  wait_for_step(*job, output(), 60);
+  send_to(job->rank_pid(1), SIGSTOP);
+  send_to(job->rank_pid(0), SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'500));
+  EXPECT_EQ(kill(job->rank_pid(0), 0), 0) << "it ended at the first";
+  send_to(job->rank_pid(0), SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  send_to(job->rank_pid(1), SIGCONT);
+  const Ended ended = job->wait(10'000);
+  EXPECT_EQ(ended.codes, (std::vector<int>{143, 20})) << ended.err;
+  EXPECT_EQ(occurrences(ended.err, "SIGTERM again: ending without a save"), 1) << ended.err;
+}
 
 class Usr1 : public Signals, public testing::WithParamInterface<Terminated> {};
 
