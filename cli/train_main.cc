@@ -91,7 +91,11 @@ struct Process {
 };
 
 int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& process) {
-  process.signals.emplace();  // before any other thread: they inherit what is blocked
+  // Before any other thread: they inherit what is blocked.
+  process.signals.emplace([](const char* why, int code) {
+    std::fprintf(stderr, "fmengine: %s\n", why);
+    std::_Exit(code);
+  });
   Ending& ending = process.ending;
   print_warnings(launch);
   ending.set_farewell(fm::comm::farewell_with_error);

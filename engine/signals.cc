@@ -8,10 +8,9 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdint>
-#include <cstdlib>
+#include <iterator>
 #include <optional>
-#include <string_view>
+#include <utility>
 
 #include "comm/quiet_thread.h"
 #include "core/check.h"
@@ -31,14 +30,9 @@ sigset_t handled() {
   return set;
 }
 
-[[noreturn]] void end_at_once(std::string_view why, int code) {
-  if (write(STDERR_FILENO, why.data(), why.size()) < 0) std::_Exit(code);
-  std::_Exit(code);
-}
-
 }  // namespace
 
-SignalInbox::SignalInbox() {
+SignalInbox::SignalInbox(EndProcess end_process) : end_process_(std::move(end_process)) {
   const sigset_t set = handled();
   FM_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0, "signals cannot be blocked");
   signals_ = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -48,8 +42,7 @@ SignalInbox::SignalInbox() {
 }
 
 SignalInbox::~SignalInbox() {
-  const std::uint64_t one = 1;
-  if (write(end_, &one, sizeof(one)) < 0) std::abort();
+  eventfd_write(end_, 1);
   listener_.join();
   close(signals_);
   close(end_);
@@ -68,11 +61,11 @@ void SignalInbox::listen() {
     if (info.ssi_signo == SIGUSR1) save_ = true;
     if (info.ssi_signo != SIGTERM) continue;
     if (!running_) {
-      end_at_once("fmengine: SIGTERM before the ranks have met: there is nothing to save\n",
-                  static_cast<int>(core::ExitCode::kPreempted));
+      end_process_("SIGTERM before the ranks have met: there is nothing to save",
+                   static_cast<int>(core::ExitCode::kPreempted));
     }
     if (first && Clock::now() - *first >= kSameSignal) {
-      end_at_once("fmengine: SIGTERM again: ending without a save\n", 128 + SIGTERM);
+      end_process_("SIGTERM again: ending without a save", 128 + SIGTERM);
     }
     if (!first) terminate_ = true;
     if (!first) first = Clock::now();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 namespace fm::engine {
@@ -16,7 +17,10 @@ namespace fm::engine {
 // Lifetime:  one per process.
 class SignalInbox {
  public:
-  SignalInbox();
+  // Called on a thread of its own with the reason and the code; does not return.
+  using EndProcess = std::function<void(const char* why, int code)>;
+
+  explicit SignalInbox(EndProcess end_process);
   ~SignalInbox();
   SignalInbox(const SignalInbox&) = delete;
   SignalInbox& operator=(const SignalInbox&) = delete;
@@ -34,6 +38,7 @@ class SignalInbox {
  private:
   void listen();
 
+  EndProcess end_process_;
   int signals_ = -1;
   int end_ = -1;  // readable when the listener shall end
   std::atomic<bool> running_ = false;
