@@ -20,7 +20,7 @@ namespace fm::engine {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kSameSignal = std::chrono::seconds(1);
+constexpr auto kSameSignal = std::chrono::seconds(5);
 
 sigset_t handled() {
   sigset_t set;

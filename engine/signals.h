@@ -8,9 +8,9 @@
 namespace fm::engine {
 
 // Before begin_run() a SIGTERM ends the process with code 75: nothing has begun. Later the first
-// one is a message; another, a second or more after it, ends the process with code 143, for a run
-// that waits for somebody who does not come. Sooner it counts as the same one: launchers and batch
-// systems both hand it on.
+// one is a message; another, five seconds or more after it, ends the process with code 143, for a
+// run that waits for somebody who does not come. Sooner it counts as the same one: a batch system
+// sends it to all processes, and mpirun hands on its own a second later.
 //
 // Invariant: while it lives the two signals are blocked in all threads but its own.
 // Thread:    constructed by main before any other thread; read by the rank's thread.
