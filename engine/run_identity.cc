@@ -56,6 +56,7 @@ std::string model_values(const model::LlamaConfig& config) {
                        {"head_dim", config.head_dim},
                        {"rms_norm_eps", config.rms_norm_eps},
                        {"tie_word_embeddings", config.tied},
+                       {"pad_token_id", config.pad_id},
                        {"rope_type", name_of(rope.type)},
                        {"rope_theta", rope.theta},
                        {"rope_factor", rope.factor},
