@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <utility>
 
 #include "core/check.h"
 #include "core/fault.h"
@@ -54,12 +55,12 @@ constexpr core::TraceForm kLoadStep = {"load_step", core::TraceKind::kPart};
 class Trainer {
  public:
   // `trace` may be null.
-  Trainer(const TrainOptions& options, comm::Communicator& world, const RunContext& context,
-          StepTrace* trace)
+  Trainer(const TrainOptions& options, RunModel run, comm::Communicator& world,
+          const RunContext& context, StepTrace* trace)
       : options_(options),
         context_(context),
         trace_(trace),
-        run_(open_run_model(options)),
+        run_(std::move(run)),
         plan_(make_run_plan(options, run_.model, shape_of(options, world))),
         source_(data::open_source(source_options(options, run_, options.data_path, ledger_))),
         state_(options, plan_, run_.model, world, ledger_),
@@ -329,7 +330,8 @@ void check_output_dir(const std::string& output_dir) {
 
 int train(const TrainOptions& options, comm::Communicator& world, const RunContext& context) {
   FM_USER_CHECK(!options.data_path.empty(), "training data is required; pass --data_path FILE");
-  check_same_start(start_values(options, open_run_model(options).config), world);
+  RunModel run = open_run_model(options);
+  check_same_start(start_values(options, run.config), world);
   if (options.dry_run && world.rank() == 0) {
     std::fputs(plan_text(options, shape_of(options, world)).c_str(), stdout);
   }
@@ -342,7 +344,7 @@ int train(const TrainOptions& options, comm::Communicator& world, const RunConte
   if (!options.trace.empty()) trace.emplace(options, world);
   world.barrier().wait();
   comm::Communicator& used = trace ? trace->world() : world;
-  return Trainer(options, used, context, trace ? &*trace : nullptr).run();
+  return Trainer(options, std::move(run), used, context, trace ? &*trace : nullptr).run();
 }
 
 }  // namespace fm::engine

@@ -33,6 +33,17 @@ class Refusals : public SystemCase {
     return {.starter = starter, .ranks = ranks, .words = words_of(run), .variables = {}};
   }
 
+  // A run that begins with the weights of a Hugging Face folder.
+  Launch launch_from(const fs::path& weights) const {
+    SmallRun run = good_run();
+    run.more = {"--init_ckpt", weights.string()};
+    run.model.clear();
+    Launch words = launch(run);
+    std::erase(words.words, "--model_config");
+    std::erase(words.words, "");
+    return words;
+  }
+
   std::string config(const std::string& text) const {
     return write_file(folder() / "wrong.json", text);
   }
@@ -105,12 +116,7 @@ TEST_F(Refusals, ATruncatedSafetensors) {
   const fs::path trained = trained_folder();
   const fs::path weights = trained / "model.safetensors";
   fs::resize_file(weights, fs::file_size(weights) - 1000);
-  SmallRun run = good_run();
-  run.more = {"--init_ckpt", trained.string()};
-  run.model.clear();
-  Launch words = launch(run);
-  std::erase(words.words, "--model_config");
-  std::erase(words.words, "");
+  Launch words = launch_from(trained);
   expect_refusal(words, 11, "model.safetensors");
   words.starter = Starter::kMpirun;
   words.ranks = 2;
@@ -124,13 +130,7 @@ TEST_F(Refusals, WeightsThatTheConfigHasNoPlaceFor) {
     nlohmann::json json = nlohmann::json::parse(config);
     json[key] = nlohmann::json::parse(value);
     write_file(trained / "config.json", json.dump());
-    SmallRun run = good_run();
-    run.more = {"--init_ckpt", trained.string()};
-    run.model.clear();
-    Launch words = launch(run);
-    std::erase(words.words, "--model_config");
-    std::erase(words.words, "");
-    return words;
+    return launch_from(trained);
   };
   const int layers = nlohmann::json::parse(config).at("num_hidden_layers");
   expect_refusal(with("num_hidden_layers", std::to_string(layers - 1)), 11,
