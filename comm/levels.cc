@@ -36,16 +36,12 @@ Chain::Part Levels::between_hosts(std::function<void(Operation&)> post) const {
   };
 }
 
-void Levels::send(Operation& operation, int peer, Message shape, ConstSpan values) const {
-  shape.dtype = values.dtype;
-  shape.bytes = values.bytes();
-  operation.send(values.data, wire_->message_to(peer, shape));
+void Levels::send(Operation& operation, int peer, const Message& shape, ConstSpan values) const {
+  operation.send(values.data, wire_->message_to(peer, shape, values));
 }
 
-void Levels::receive(Operation& operation, int peer, Message shape, Span values) const {
-  shape.dtype = values.dtype;
-  shape.bytes = values.bytes();
-  operation.receive(values.data, wire_->message_to(peer, shape));
+void Levels::receive(Operation& operation, int peer, const Message& shape, Span values) const {
+  operation.receive(values.data, wire_->message_to(peer, shape, values));
 }
 
 }  // namespace fm::comm

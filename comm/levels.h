@@ -56,8 +56,8 @@ class Levels {
   Chain::Part within_host(std::function<ShmCall()> call);
   // A part of a chain: messages that `post` posts.
   Chain::Part between_hosts(std::function<void(Operation&)> post) const;
-  void send(Operation& operation, int peer, Message shape, ConstSpan values) const;
-  void receive(Operation& operation, int peer, Message shape, Span values) const;
+  void send(Operation& operation, int peer, const Message& shape, ConstSpan values) const;
+  void receive(Operation& operation, int peer, const Message& shape, Span values) const;
 
  private:
   std::unique_ptr<PeerCommunicator> wire_;

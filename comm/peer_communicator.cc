@@ -73,7 +73,9 @@ Message PeerCommunicator::collective(Verb verb) {
   return {.group = group_.id, .sequence = collectives_++, .verb = verb};
 }
 
-Message PeerCommunicator::message_to(int peer, Message shape) const {
+Message PeerCommunicator::message_to(int peer, Message shape, ConstSpan values) const {
+  shape.dtype = values.dtype;
+  shape.bytes = values.bytes();
   shape.peer = group_.world_ranks[static_cast<std::size_t>(peer)];
   return shape;
 }
@@ -84,18 +86,12 @@ void PeerCommunicator::exchange(Operation& operation, const Message& shape, cons
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank() + size() - step) % size();
     const Span place = into(peer);
-    Message message = message_to(peer, shape);
-    message.dtype = place.dtype;
-    message.bytes = place.bytes();
-    operation.receive(place.data, message);
+    operation.receive(place.data, message_to(peer, shape, place));
   }
   for (int step = 1; step < size(); ++step) {
     const int peer = (rank() + step) % size();
     const ConstSpan part = from(peer);
-    Message message = message_to(peer, shape);
-    message.dtype = part.dtype;
-    message.bytes = part.bytes();
-    operation.send(part.data, message);
+    operation.send(part.data, message_to(peer, shape, part));
   }
 }
 
@@ -191,9 +187,7 @@ Pending PeerCommunicator::all_to_all(ConstSpan send, Span receive) {
 Pending PeerCommunicator::broadcast(Span values, int root) {
   check_root(root, size());
   auto operation = begin();
-  Message shape = collective(Verb::kBroadcast);
-  shape.dtype = values.dtype;
-  shape.bytes = values.bytes();
+  const Message shape = collective(Verb::kBroadcast);
   // Place in the binomial tree; the parent has the lowest set bit cleared.
   const int place = (rank() - root + size()) % size();
   const auto rank_at = [this, root](int tree_place) { return (tree_place + root) % size(); };
@@ -203,13 +197,13 @@ Pending PeerCommunicator::broadcast(Span values, int root) {
                                        rank_at](Operation& self) {
     for (int distance = reach / 2; distance > 0; distance /= 2) {
       if (place + distance >= size()) continue;
-      self.send(values.data, message_to(rank_at(place + distance), shape));
+      self.send(values.data, message_to(rank_at(place + distance), shape, values));
     }
   };
   if (place == 0) {
     to_children(*operation);
   } else {
-    operation->receive(values.data, message_to(rank_at(place & (place - 1)), shape));
+    operation->receive(values.data, message_to(rank_at(place & (place - 1)), shape, values));
     operation->then(to_children);
   }
   return Pending(std::move(operation));
@@ -218,22 +212,16 @@ Pending PeerCommunicator::broadcast(Span values, int root) {
 Pending PeerCommunicator::send(ConstSpan values, int peer) {
   check_peer(peer, rank(), size());
   auto operation = begin();
-  const Message shape{.group = group_.id,
-                      .sequence = sent_[static_cast<std::size_t>(peer)]++,
-                      .dtype = values.dtype,
-                      .bytes = values.bytes()};
-  operation->send(values.data, message_to(peer, shape));
+  const Message shape{.group = group_.id, .sequence = sent_[static_cast<std::size_t>(peer)]++};
+  operation->send(values.data, message_to(peer, shape, values));
   return Pending(std::move(operation));
 }
 
 Pending PeerCommunicator::receive(Span values, int peer) {
   check_peer(peer, rank(), size());
   auto operation = begin();
-  const Message shape{.group = group_.id,
-                      .sequence = received_[static_cast<std::size_t>(peer)]++,
-                      .dtype = values.dtype,
-                      .bytes = values.bytes()};
-  operation->receive(values.data, message_to(peer, shape));
+  const Message shape{.group = group_.id, .sequence = received_[static_cast<std::size_t>(peer)]++};
+  operation->receive(values.data, message_to(peer, shape, values));
   return Pending(std::move(operation));
 }
 

@@ -54,8 +54,8 @@ class PeerCommunicator : public Communicator {
 
   // The address of the group's next collective, for who builds one of own messages: all members do.
   Message collective(Verb verb);
-  // The same message, to or from a member.
-  Message message_to(int peer, Message shape) const;
+  // The same message, to or from a member, with the type and bytes of what travels.
+  Message message_to(int peer, Message shape, ConstSpan values) const;
 
   const std::shared_ptr<Progress>& progress() const { return progress_; }
   const Group& group() const { return group_; }
