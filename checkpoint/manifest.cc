@@ -187,7 +187,9 @@ Manifest parse_manifest(std::string_view text, const std::string& file_name) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::error_code ignored;
+  std::ifstream in;  // not of a pipe, which would keep its reader waiting
+  if (std::filesystem::is_regular_file(path, ignored)) in.open(path, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   FM_MACHINE_CHECK(in.is_open() && !in.bad(), kNoCheckpoint, path.string(),
                    ": the file must exist and be readable", kInstead);

@@ -14,6 +14,7 @@
 #include "checkpoint/durable_file.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
+#include "core/named_file.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -48,7 +49,7 @@ void sweep(const fs::path& output_dir) {
 
 }  // namespace
 
-OutputLock::OutputLock(const fs::path& output_dir) {
+OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
   const std::string not_made = attempt([&] { make_folders(output_dir); });
   std::error_code error;
   FM_MACHINE_CHECK(not_made.empty() && fs::is_directory(output_dir, error),
@@ -82,7 +83,16 @@ OutputLock::OutputLock(const fs::path& output_dir) {
   if (!written) std::fprintf(stderr, "fmengine: %s cannot be written\n", path.c_str());
 }
 
-OutputLock::OutputLock(OutputLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+OutputLock::OutputLock(OutputLock&& other) noexcept
+    : output_dir_(std::move(other.output_dir_)), fd_(std::exchange(other.fd_, -1)) {}
+
+std::string OutputLock::renew() {
+  if (core::leads_to(output_dir_ / "LOCK", fd_)) return "";
+  OutputLock again(output_dir_);
+  std::swap(fd_, again.fd_);
+  return "the output directory or its LOCK was deleted or replaced during the run: made again (" +
+         output_dir_.string() + ")";
+}
 
 OutputLock::~OutputLock() {
   if (fd_ >= 0) ::close(fd_);

@@ -23,7 +23,12 @@ class OutputLock {
   OutputLock& operator=(OutputLock&&) = delete;
   ~OutputLock();
 
+  // Makes and locks the file again where it was deleted or replaced, with its folder if need be:
+  // what was done, for a person to read, or "". Throws as the constructor does.
+  std::string renew();
+
  private:
+  std::filesystem::path output_dir_;
   int fd_ = -1;
 };
 

@@ -1,35 +1,21 @@
 #include "engine/arithmetic.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <vector>
 
 #include "core/check.h"
+#include "engine/gather_texts.h"
 #include "kernels/gemm.h"
 #include "model/attention.h"
 
 namespace fm::engine {
 namespace {
 
-struct Card {  // what every rank tells the others; longer texts are cut
-  std::array<char, 248> libraries{};
-  std::int64_t threads = 0;
-};
-static_assert(sizeof(Card) == 256);
-
 std::vector<Arithmetic> gather(const Arithmetic& mine, comm::Communicator& world) {
-  Card card{.threads = mine.threads};
-  mine.libraries.copy(card.libraries.data(), card.libraries.size() - 1);
-  std::vector<Card> cards(static_cast<std::size_t>(world.size()));
-  constexpr core::Elements kBytes{sizeof(Card)};
-  world
-      .all_gather({&card, kBytes, core::DType::kU8},
-                  {cards.data(), kBytes * world.size(), core::DType::kU8})
-      .wait();
   std::vector<Arithmetic> all;
-  for (const Card& one : cards) {
-    all.push_back({.libraries = one.libraries.data(), .threads = static_cast<int>(one.threads)});
+  for (const std::string& text :
+       gather_texts(core::concat(mine.threads, " ", mine.libraries), world)) {
+    all.push_back({.libraries = text.substr(text.find(' ') + 1), .threads = std::stoi(text)});
   }
   return all;
 }

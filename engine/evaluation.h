@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "engine/step_runtime.h"
 
@@ -17,6 +18,7 @@ class Evaluation {
              std::int64_t batches);
 
   double run();  // mean token loss, nats
+  std::string fingerprint() const { return source_->fingerprint(); }
 
  private:
   RankState& state_;

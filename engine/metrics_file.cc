@@ -11,12 +11,11 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/named_file.h"
 
 namespace fm::engine {
 
-MetricsFile::MetricsFile(std::filesystem::path path)
-    : path_(std::move(path)),
-      fd_(open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+MetricsFile::MetricsFile(std::filesystem::path path) : path_(std::move(path)), fd_(open_named()) {
   FM_MACHINE_CHECK(fd_ >= 0, core::ExitCode::kStorageFailed,
                    "the output directory must be writable; choose another --output_dir (",
                    path_.string(), ": ", std::strerror(errno), ")");
@@ -30,7 +29,17 @@ MetricsFile::MetricsFile(std::filesystem::path path)
 
 MetricsFile::~MetricsFile() { close(fd_); }
 
+int MetricsFile::open_named() const {
+  return open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+}
+
 std::string MetricsFile::append(const std::string& line) {
+  if (!core::leads_to(path_, fd_)) {
+    const int again = open_named();
+    if (again < 0) return std::strerror(errno);
+    close(std::exchange(fd_, again));
+    end_ = std::max<off_t>(lseek(fd_, 0, SEEK_END), 0);
+  }
   const std::string text = line + "\n";
   std::size_t done = 0;
   while (done < text.size()) {

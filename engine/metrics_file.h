@@ -9,7 +9,8 @@
 namespace fm::engine {
 
 // Invariant: every line in the file was appended whole; a torn end, which a kill left, is cut off
-//            when the file is opened, and what could not be written whole is taken back.
+//            when the file is opened, and what could not be written whole is taken back. A file
+//            that was deleted or renamed is made anew.
 // Thread:    one thread; one process at a time (the lock of the output directory).
 // Lifetime:  owns the descriptor.
 class MetricsFile {
@@ -24,6 +25,7 @@ class MetricsFile {
   std::string append(const std::string& line);
 
  private:
+  int open_named() const;
   off_t end_of_last_line() const;
 
   std::filesystem::path path_;

@@ -1,12 +1,14 @@
 #include "engine/same_start.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/gather_texts.h"
 #include "engine/run_identity.h"
 
 namespace fm::engine {
@@ -19,28 +21,10 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-// The texts of all ranks.
-std::vector<std::string> gather(const std::string& mine, comm::Communicator& world) {
-  const auto ranks = static_cast<std::size_t>(world.size());
-  const auto length = static_cast<std::int64_t>(mine.size());
-  std::vector<std::int64_t> lengths(ranks);
-  world
-      .all_gather({&length, core::Elements(1), core::DType::kI64},
-                  {lengths.data(), core::Elements(world.size()), core::DType::kI64})
-      .wait();
-  const core::Elements longest(std::ranges::max(lengths));
-  std::string padded = mine;
-  padded.resize(static_cast<std::size_t>(longest.count()));
-  std::string all(padded.size() * ranks, ' ');
-  world
-      .all_gather({padded.data(), longest, core::DType::kU8},
-                  {all.data(), longest * world.size(), core::DType::kU8})
-      .wait();
-  std::vector<std::string> texts;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    texts.push_back(all.substr(rank * padded.size(), static_cast<std::size_t>(lengths[rank])));
-  }
-  return texts;
+// An enumerator as its flag says it; `words` in the order of the enumeration.
+template <class Enumeration>
+const char* said(Enumeration value, std::initializer_list<const char*> words) {
+  return words.begin()[static_cast<std::size_t>(value)];
 }
 
 }  // namespace
@@ -55,11 +39,11 @@ std::string start_values(const TrainOptions& options, const model::LlamaConfig& 
       {"bf16.enabled", options.element == core::DType::kBF16},
       {"activation_checkpointing", options.recompute},
       {"--pipe_parallel_size", options.pipe_parallel_size},
-      {"--schedule", static_cast<int>(options.schedule)},
-      {"--attention", static_cast<int>(options.attention)},
+      {"--schedule", said(options.schedule, {"1f1b", "gpipe"})},
+      {"--attention", said(options.attention, {"own", "torch"})},
       {"--max_seq_len", options.max_seq_len},
       {"--seed", options.seed},
-      {"--packing", static_cast<int>(options.packing)},
+      {"--packing", said(options.packing, {"concat", "one_document"})},
       {"--train_steps", options.train_steps},
       {"--save_steps", options.save_steps},
       {"--eval_steps", options.eval_steps},
@@ -67,7 +51,7 @@ std::string start_values(const TrainOptions& options, const model::LlamaConfig& 
       {"--eval_data_path given", !options.eval_data_path.empty()},
       {"--init_ckpt given", !options.init_ckpt.empty()},
       {"--pretrain", options.pretrain},
-      {"--resume", static_cast<int>(options.resume)},
+      {"--resume", said(options.resume, {"auto", "must", "never", "a path"})},
       {"--keep_last", options.keep_last},
       {"--dry_run", options.dry_run},
       {"--dump_gradients given", !options.dump_gradients.empty()},
@@ -81,12 +65,12 @@ std::string start_values(const TrainOptions& options, const model::LlamaConfig& 
   return values.dump();
 }
 
-std::string data_values(const std::string& fingerprint) {
-  return Json{{"data", fingerprint}}.dump();
+std::string data_values(const std::string& training, const std::string& evaluation) {
+  return Json{{"data", training}, {"evaluation data", evaluation}}.dump();
 }
 
 void check_same_start(const std::string& mine, comm::Communicator& world) {
-  const std::vector<std::string> all = gather(mine, world);
+  const std::vector<std::string> all = gather_texts(mine, world);
   const auto other =
       std::ranges::find_if(all, [&](const std::string& one) { return one != all[0]; });
   if (other == all.end()) return;

@@ -13,8 +13,8 @@ namespace fm::engine {
 // Everything that all ranks must have in common, by the names of flags and keys: a JSON object.
 std::string start_values(const TrainOptions& options, const model::LlamaConfig& config);
 
-// The same of the data, once it is open.
-std::string data_values(const std::string& fingerprint);
+// The same of the data, once they are open; fingerprints, "" where there is none.
+std::string data_values(const std::string& training, const std::string& evaluation);
 
 // Collective. `mine`: a JSON object. Throws UserError (10) on all ranks, naming the first rank
 // whose values differ from rank 0's, the keys and both values.

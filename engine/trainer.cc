@@ -73,7 +73,9 @@ class Trainer {
     }
   }
 
-  int run() {
+  // `lock` of rank 0, null elsewhere.
+  int run(checkpoint::OutputLock* lock) {
+    lock_ = lock;
     restore();
     log_.say(banner(options_, run_, plan_, context_, source_->describe()));
     log_.say(saved_step_ < 0 ? fresh_start()
@@ -113,7 +115,8 @@ class Trainer {
     const std::string uneven = check_same_arithmetic(arithmetic, state_.world);
     if (!uneven.empty()) log_.warn(uneven);
     const RunIdentity now = identity(arithmetic);
-    check_same_start(data_values(now.data), state_.world);
+    const std::string held_out = evaluation_ ? evaluation_->fingerprint() : "";
+    check_same_start(data_values(now.data, held_out), state_.world);
     const std::optional<ProgressState> found = resume_state(options_, run_, state_);
     if (found) {
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
@@ -259,6 +262,7 @@ class Trainer {
 
   void save(bool must) {
     if (saved_step_ == progress_.step) return;
+    renew_lock();
     const std::string problem = save_state(options_, run_, state_, progress_);
     if (problem.empty()) {
       saved_step_ = progress_.step;
@@ -275,6 +279,13 @@ class Trainer {
         saved_step_ < 0 ? "none" : core::concat("of step ", saved_step_),
         "; the last one: ", problem, ")");
     log_.warn(problem);
+  }
+
+  // So that no other run begins to write beside this one's saves.
+  void renew_lock() {
+    if (lock_ == nullptr) return;
+    const std::string done = lock_->renew();
+    if (!done.empty()) log_.warn(done);
   }
 
   int finish_dump() {
@@ -299,6 +310,7 @@ class Trainer {
   const TrainOptions& options_;
   const RunContext& context_;
   StepTrace* const trace_;
+  checkpoint::OutputLock* lock_ = nullptr;
   core::Ledger ledger_;
   core::PhaseClock clock_;
   RunModel run_;
@@ -344,7 +356,8 @@ int train(const TrainOptions& options, comm::Communicator& world, const RunConte
   if (!options.trace.empty()) trace.emplace(options, world);
   world.barrier().wait();
   comm::Communicator& used = trace ? trace->world() : world;
-  return Trainer(options, std::move(run), used, context, trace ? &*trace : nullptr).run();
+  Trainer trainer(options, std::move(run), used, context, trace ? &*trace : nullptr);
+  return trainer.run(lock ? &*lock : nullptr);
 }
 
 }  // namespace fm::engine

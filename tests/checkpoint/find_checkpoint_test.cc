@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <random>
 
@@ -66,6 +67,18 @@ TEST_F(FindCheckpoint, NewestByNumberNotByNameOrLatest) {
   EXPECT_EQ(found_step(output(), Resume::kAuto), 100);
   EXPECT_EQ(found_step(output(), Resume::kMust), 100);
   EXPECT_EQ(found_step(output(), Resume::kNever), -1);
+}
+
+TEST_F(FindCheckpoint, APipeInPlaceOfAFileIsNotWaitedFor) {
+  for (const std::int64_t step : {1, 2}) save_state(output(), step, 1);
+  const auto replace_by_pipe = [](const fs::path& path) {
+    fs::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  };
+  replace_by_pipe(output() / "latest");
+  EXPECT_EQ(found_step(output(), Resume::kAuto), 2);
+  replace_by_pipe(output() / "global_step2" / "MANIFEST.json");
+  EXPECT_EQ(found_step(output(), Resume::kAuto), 1);
 }
 
 TEST_F(FindCheckpoint, OtherSpellingsOfTheNameAreNotCheckpoints) {

@@ -33,6 +33,29 @@ TEST(OutputLock, MovingKeepsTheLockOnce) {
   EXPECT_THROW(OutputLock{folder.path()}, core::MachineError);
 }
 
+TEST(OutputLock, IsMadeAgainWhereItWasDeleted) {
+  const testing::ScratchFolder folder;
+  const fs::path output = folder.path() / "output";
+  OutputLock lock(output);
+  EXPECT_EQ(lock.renew(), "");
+  const auto deleted = {output / "LOCK", output};
+  for (const fs::path& path : deleted) {
+    fs::remove_all(path);
+    EXPECT_NE(lock.renew().find(output.string()), std::string::npos);
+    EXPECT_THROW(OutputLock{output}, core::MachineError);
+    EXPECT_EQ(lock.renew(), "");
+  }
+}
+
+TEST(OutputLock, IsNotTakenFromARunThatCameAfterItsDeletion) {
+  const testing::ScratchFolder folder;
+  OutputLock lock(folder.path());
+  fs::remove(folder.path() / "LOCK");
+  const OutputLock other(folder.path());
+  const std::string message = testing::message_of<core::MachineError>(13, [&] { lock.renew(); });
+  EXPECT_NE(message.find("is held by"), std::string::npos) << message;
+}
+
 TEST(OutputLock, SweepsWhatDeadRunsLeftAndNothingElse) {
   const testing::ScratchFolder folder;
   const testing::ScratchFolder elsewhere;

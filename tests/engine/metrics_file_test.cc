@@ -45,6 +45,29 @@ TEST_F(MetricsFileTest, CutsATornEndOfAnyLength) {
   }
 }
 
+TEST_F(MetricsFileTest, GoesWhereItsNameLeads) {
+  MetricsFile file(path_);
+  ASSERT_EQ(file.append("one"), "");
+  fs::remove(path_);
+  EXPECT_EQ(file.append("two"), "");
+  EXPECT_EQ(content(), "two\n");
+  write("of another\n");  // the same file: nothing but its text changed
+  EXPECT_EQ(file.append("three"), "");
+  EXPECT_EQ(content(), "of another\nthree\n");
+}
+
+TEST_F(MetricsFileTest, InADeletedFolderSaysSo) {
+  const fs::path folder = fs::path(testing::TempDir()) / "fm_metrics";
+  fs::create_directory(folder);
+  MetricsFile file(folder / "metrics.jsonl");
+  ASSERT_EQ(file.append("one"), "");
+  fs::remove_all(folder);
+  EXPECT_EQ(file.append("two"), "No such file or directory");
+  fs::create_directory(folder);
+  EXPECT_EQ(file.append("three"), "");
+  fs::remove_all(folder);
+}
+
 // The limit on file sizes lets the first bytes through, as a disk that fills up does.
 TEST_F(MetricsFileTest, TakesBackALineThatIsNotWhole) {
   MetricsFile file(path_);

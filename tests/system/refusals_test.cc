@@ -150,7 +150,7 @@ TEST_F(Refusals, WhatATokenFileCannotBe) {
 }
 
 TEST_F(Refusals, RanksThatWereStartedWithOtherFlagsOrFiles) {
-  const SmallRun first = good_run();
+  SmallRun first = good_run();
   const auto beside = [&](const SmallRun& other) {
     Launch words = launch(first, Starter::kMpirun, 1);
     for (const char* const word : {":", "-np", "1"}) words.words.emplace_back(word);
@@ -160,6 +160,8 @@ TEST_F(Refusals, RanksThatWereStartedWithOtherFlagsOrFiles) {
   SmallRun other = first;
   other.more = {"--seed", "4"};
   expect_refusal(beside(other), 10, "(rank 1 beside rank 0: --seed is 4, not 3407)");
+  other.more = {"--schedule", "gpipe"};
+  expect_refusal(beside(other), 10, "--schedule is \"gpipe\", not \"1f1b\"");
   other = first;
   other.config = config(R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.125}}})");
   expect_refusal(beside(other), 10, "lr is 0.125, not ");
@@ -169,6 +171,10 @@ TEST_F(Refusals, RanksThatWereStartedWithOtherFlagsOrFiles) {
   bytes[0] = static_cast<char>(bytes[0] ^ 1);
   write_file(other.data, bytes);
   expect_refusal(beside(other), 10, "(rank 1 beside rank 0: data is ");
+  first.more = {"--eval_data_path", first.data};
+  other.more = {"--eval_data_path", other.data};
+  other.data = first.data;
+  expect_refusal(beside(other), 10, "(rank 1 beside rank 0: evaluation data is ");
 }
 
 TEST_F(Refusals, GradientsIntoAFolderThatIsNotThere) {

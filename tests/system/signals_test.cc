@@ -102,6 +102,22 @@ TEST_F(Signals, ASecondTermEndsARankThatWaits) {
   EXPECT_EQ(occurrences(ended.err, "SIGTERM again: ending without a save"), 1) << ended.err;
 }
 
+// What is lost is said at the next line; the save comes all the same.
+TEST_F(Signals, ATermSavesWhereTheOutputDirectoryWasDeleted) {
+  const std::unique_ptr<Job> job =
+      start(launch_of({.starter = Starter::kByHand, .steps = 400, .save_steps = 0}));
+  wait_for_step(*job, output(), 60);
+  std::filesystem::remove_all(output());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  send_to(job->rank_pid(1), SIGTERM);
+  const Ended ended = job->wait(kLimitMs);
+  EXPECT_EQ(ended.codes, (std::vector<int>{75, 75})) << ended.err;
+  EXPECT_EQ(occurrences(ended.err, "metrics.jsonl lacks lines"), 1) << ended.err;
+  EXPECT_EQ(occurrences(ended.err, "deleted or replaced during the run"), 1) << ended.err;
+  const std::string saved = content_of(output() / "latest");
+  EXPECT_TRUE(std::filesystem::exists(output() / saved / "MANIFEST.json")) << saved;
+}
+
 class Usr1 : public Signals, public testing::WithParamInterface<Terminated> {};
 
 TEST_P(Usr1, SavesAndGoesOn) {
