@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "data/byte_tokenizer.h"
 #include "engine/sampler.h"
+#include "engine/tensors.h"
 #include "model/llama.h"
 
 namespace fm::engine {
@@ -28,6 +29,7 @@ class Reader {
       : model_(model::make_llama(config, {})),
         context_(std::min(config.max_positions, kMostContext)) {
     const checkpoint::HfFolder files(folder);
+    check_every_tensor_is_used(model_, files, folder);
     for (int unit = 0; unit < model_.unit_count(); ++unit) load(files, model_.table(unit));
     make_buffers();
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <set>
 
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
@@ -10,6 +9,18 @@
 
 namespace fm::engine {
 namespace {
+
+// As torch.nn.Embedding begins with a padding_idx, which transformers gives it.
+void clear_pad_row(const model::LlamaConfig& config, const core::TensorSlice& slice) {
+  if (config.pad_id < 0 || slice.name != "model.embed_tokens.weight") return;
+  const core::Elements row(config.pad_id * config.hidden);
+  const core::Elements first = std::max(slice.first, row);
+  const core::Elements last =
+      std::min(slice.first + slice.count, row + core::Elements(config.hidden));
+  if (first < last) {
+    std::fill_n(slice.data + (first - slice.first).count(), (last - first).count(), 0.0F);
+  }
+}
 
 void fill_random(const TrainOptions& options, const RunModel& run, RankState& state) {
   for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
@@ -23,6 +34,7 @@ void fill_random(const TrainOptions& options, const RunModel& run, RankState& st
     }
     model::init_parameter(entry, options.seed, run.config.initializer_range, slice.first,
                           {slice.data, static_cast<std::size_t>(slice.count.count())});
+    clear_pad_row(run.config, slice);
   }
 }
 
@@ -36,27 +48,9 @@ void publish_masters(RankState& state) {
   }
 }
 
-// Weights that the model has no place for would be dropped without a word.
-void check_every_tensor_is_used(const RunModel& run, const checkpoint::HfFolder& folder) {
-  std::set<std::string> known;
-  for (const checkpoint::TensorSpec& spec : tensor_specs(run.model)) known.insert(spec.name);
-  std::vector<std::string> unused;
-  for (const std::string& name : folder.names()) {
-    // Frequencies that transformers before 4.32 stored; the config says the same.
-    if (known.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
-    const bool tied_head = run.model.tied && name == "lm_head.weight";
-    if (tied_head && folder.same(name, "model.embed_tokens.weight")) continue;
-    unused.push_back(name);
-  }
-  FM_DATA_CHECK(unused.empty(), run.weights_from.string(),
-                ": every tensor must have a place in the model of config.json; correct the config "
-                "(num_hidden_layers, tie_word_embeddings, biases) or remove the tensor (",
-                unused.size(), " without a place, the first is ", unused.front(), ")");
-}
-
 void fill_from_folder(const RunModel& run, RankState& state) {
   const checkpoint::HfFolder folder(run.weights_from);
-  check_every_tensor_is_used(run, folder);
+  check_every_tensor_is_used(run.model, folder, run.weights_from);
   for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
 }
 
@@ -152,10 +146,8 @@ std::string save_state(const TrainOptions& options, const RunModel& run, RankSta
 }
 
 bool knows_tokenizer(const TrainOptions& options) {
-  const bool text =
-      !options.data_path.empty() &&
-      data::format_of(options.data_path, options.data_format) == data::DataFormat::kJsonl;
-  return text || (!options.init_ckpt.empty() && checkpoint::has_tokenizer(options.init_ckpt));
+  return reads_text(options) ||
+         (!options.init_ckpt.empty() && checkpoint::has_tokenizer(options.init_ckpt));
 }
 
 void export_model(const TrainOptions& options, const RunModel& run, RankState& state) {

@@ -9,12 +9,16 @@ namespace {
 
 void check_tokenizer(const TrainOptions& options, const RunModel& run) {
   if (options.data_path.empty()) return;
-  if (data::format_of(options.data_path, options.data_format) != data::DataFormat::kJsonl) {
+  if (!reads_text(options)) {
     FM_USER_CHECK(options.packing == data::Packing::kConcat,
                   "--packing one_document needs JSONL text: a token file is read in windows of "
                   "--max_seq_len + 1 ids, wherever documents end; leave it out, or cut the ids "
                   "that way beforehand (data_path=",
                   options.data_path, ")");
+    FM_USER_CHECK(options.text_field == "text" || !options.eval_data_path.empty(),
+                  "--text_field needs JSONL text: a token file has no fields; leave it out "
+                  "(text_field=",
+                  options.text_field, ", data_path=", options.data_path, ")");
     return;
   }
   FM_USER_CHECK(
@@ -30,6 +34,11 @@ void check_tokenizer(const TrainOptions& options, const RunModel& run) {
 }
 
 }  // namespace
+
+bool reads_text(const TrainOptions& options) {
+  return !options.data_path.empty() &&
+         data::format_of(options.data_path, options.data_format) == data::DataFormat::kJsonl;
+}
 
 RunModel open_run_model(const TrainOptions& options) {
   FM_USER_CHECK(options.init_ckpt.empty() != options.model_config.empty(),

@@ -19,4 +19,8 @@ struct RunModel {
 // not ours and the data would be tokenised with ours.
 RunModel open_run_model(const TrainOptions& options);
 
+// Whether the training data are text, to be tokenised here. Throws UserError (10) when the name of
+// the file does not say.
+bool reads_text(const TrainOptions& options);
+
 }  // namespace fm::engine

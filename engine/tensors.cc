@@ -1,10 +1,11 @@
 #include "engine/tensors.h"
 
 #include <cstdio>
-#include <filesystem>
+#include <set>
 
 #include "checkpoint/durable_file.h"
 #include "checkpoint/slice_places.h"
+#include "core/check.h"
 
 namespace fm::engine {
 namespace {
@@ -146,6 +147,24 @@ void dump_gradients(const std::string& path, RankState& state) {
   }
   file.sync_and_close();
   state.world.barrier().wait();
+}
+
+void check_every_tensor_is_used(const model::Model& model, const checkpoint::HfFolder& folder,
+                                const std::filesystem::path& path) {
+  std::set<std::string> known;
+  for (const checkpoint::TensorSpec& spec : tensor_specs(model)) known.insert(spec.name);
+  std::vector<std::string> unused;
+  for (const std::string& name : folder.names()) {
+    // Frequencies that transformers before 4.32 stored; the config says the same.
+    if (known.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
+    const bool tied_head = model.tied && name == "lm_head.weight";
+    if (tied_head && folder.same(name, "model.embed_tokens.weight")) continue;
+    unused.push_back(name);
+  }
+  FM_DATA_CHECK(unused.empty(), path.string(),
+                ": every tensor must have a place in the model of config.json; correct the config "
+                "(num_hidden_layers, tie_word_embeddings, biases) or remove the tensor (",
+                unused.size(), " without a place, the first is ", unused.front(), ")");
 }
 
 }  // namespace fm::engine

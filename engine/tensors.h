@@ -1,8 +1,11 @@
 // The named tensors behind a rank's flat buffers, for everything that reads or writes files.
 #pragma once
 
+#include <filesystem>
+#include <string>
 #include <vector>
 
+#include "checkpoint/hf_folder.h"
 #include "checkpoint/tensor_files.h"
 #include "engine/rank_state.h"
 
@@ -27,6 +30,11 @@ std::vector<checkpoint::FileSpec> checkpoint_files(const model::Model& model,
 std::vector<checkpoint::FileSlice> checkpoint_slices(RankState& state,
                                                      const optim::OptimizerOptions& optimizer,
                                                      Part part);
+
+// Weights that the model has no place for would be dropped without a word: UserError (11) names the
+// first. `path` of the folder, for the message.
+void check_every_tensor_is_used(const model::Model& model, const checkpoint::HfFolder& folder,
+                                const std::filesystem::path& path);
 
 // Collective: all gradients as one safetensors file.
 void dump_gradients(const std::string& path, RankState& state);

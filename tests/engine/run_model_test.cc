@@ -23,8 +23,10 @@ std::string foreign_folder() {
   return folder.string();
 }
 
-std::string outcome(const std::string& data_path, data::Packing packing = data::Packing::kConcat) {
+std::string outcome(const std::string& data_path, data::Packing packing = data::Packing::kConcat,
+                    const std::string& text_field = "text") {
   TrainOptions options;
+  options.text_field = text_field;
   options.init_ckpt = foreign_folder();
   options.pretrain = true;
   options.data_path = data_path;
@@ -51,6 +53,11 @@ TEST(RunModel, TextDoesNotGoWithAForeignTokenizer) {
 
 TEST(RunModel, ATokenFileHasNoDocumentsToPack) {
   EXPECT_NE(outcome("t.bin", data::Packing::kOneDocument).find("needs JSONL text"),
+            std::string::npos);
+}
+
+TEST(RunModel, ATokenFileHasNoFields) {
+  EXPECT_NE(outcome("t.bin", data::Packing::kConcat, "content").find("--text_field needs JSONL"),
             std::string::npos);
 }
 

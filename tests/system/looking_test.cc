@@ -114,6 +114,15 @@ TEST_F(Looking, GreedyTextFromAnExportedFolderRepeatsItselfAndWhatWasLearned) {
   const Ended first = ask(words);
   EXPECT_EQ(first.out, "abababababababab\n") << first.err;
   EXPECT_EQ(ask(words).out, first.out);
+
+  // Another model than the one that was trained would speak, were the head left out.
+  nlohmann::json config = nlohmann::json::parse(content_of(run.output / "hf" / "config.json"));
+  config["tie_word_embeddings"] = true;
+  write_file(run.output / "hf" / "config.json", config.dump());
+  const Ended refused = this->run({.starter = Starter::kAlone, .words = words, .variables = {}});
+  EXPECT_EQ(refused.codes, std::vector<int>{11}) << refused.out;
+  EXPECT_EQ(occurrences(refused.err, "(1 without a place, the first is lm_head.weight)"), 1)
+      << refused.err;
 }
 
 }  // namespace
