@@ -30,8 +30,16 @@ std::string holder_text() {
   const nlohmann::ordered_json holder = {{"host", host},
                                          {"pid", ::getpid()},
                                          {"boot_id", boot_id},
-                                         {"since", static_cast<std::int64_t>(std::time(nullptr))}};
-  return holder.dump() + "\n";
+                                         {"since", static_cast<std::int64_t>(std::time(nullptr))},
+                                         {"tag", random_tag()}};
+  return holder.dump();
+}
+
+std::string first_line(const fs::path& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
 }
 
 // Folders and files that a killed run left behind. Links are not touched.
@@ -64,9 +72,7 @@ OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const int problem = errno;
     ::close(std::exchange(fd_, -1));
-    std::string holder;
-    std::ifstream in(path);
-    std::getline(in, holder);
+    const std::string holder = first_line(path);
     FM_MACHINE_CHECK(
         problem != EWOULDBLOCK, core::ExitCode::kLocked,
         "output_dir must belong to one run at a time; wait for the other run or choose ",
@@ -76,7 +82,8 @@ OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
                      path.string(), ": ", std::strerror(problem), ")");
   }
   sweep(output_dir);  // first: what lies there may be what fills the disk
-  const std::string holder = holder_text();
+  holder_ = holder_text();
+  const std::string holder = holder_ + "\n";
   const bool written = ::ftruncate(fd_, 0) == 0 && ::pwrite(fd_, holder.data(), holder.size(), 0) ==
                                                        static_cast<ssize_t>(holder.size());
   // The lock is held without its text; a disk without room for it is found by the first save.
@@ -84,12 +91,17 @@ OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
 }
 
 OutputLock::OutputLock(OutputLock&& other) noexcept
-    : output_dir_(std::move(other.output_dir_)), fd_(std::exchange(other.fd_, -1)) {}
+    : output_dir_(std::move(other.output_dir_)),
+      holder_(std::move(other.holder_)),
+      fd_(std::exchange(other.fd_, -1)) {}
 
 std::string OutputLock::renew() {
-  if (core::leads_to(output_dir_ / "LOCK", fd_)) return "";
+  const fs::path path = output_dir_ / "LOCK";
+  // Its text counts too: not every file system keeps the numbers of its files.
+  if (core::leads_to(path, fd_) || first_line(path) == holder_) return "";
   OutputLock again(output_dir_);
   std::swap(fd_, again.fd_);
+  holder_ = again.holder_;
   return "the output directory or its LOCK was deleted or replaced during the run: made again (" +
          output_dir_.string() + ")";
 }

@@ -29,6 +29,7 @@ class OutputLock {
 
  private:
   std::filesystem::path output_dir_;
+  std::string holder_;  // what the file says
   int fd_ = -1;
 };
 

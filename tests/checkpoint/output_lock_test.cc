@@ -47,6 +47,15 @@ TEST(OutputLock, IsMadeAgainWhereItWasDeleted) {
   }
 }
 
+// What a file system that gives its files new numbers looks like.
+TEST(OutputLock, IsKnownByItsTextToo) {
+  const testing::ScratchFolder folder;
+  OutputLock lock(folder.path());
+  fs::copy_file(folder.path() / "LOCK", folder.path() / "copy");
+  fs::rename(folder.path() / "copy", folder.path() / "LOCK");
+  EXPECT_EQ(lock.renew(), "");
+}
+
 TEST(OutputLock, IsNotTakenFromARunThatCameAfterItsDeletion) {
   const testing::ScratchFolder folder;
   OutputLock lock(folder.path());
