@@ -28,15 +28,20 @@ nlohmann::json parse_json_file(const fs::path& path) {
 }  // namespace
 
 struct HfFolder::Files {
+  struct Place {
+    std::size_t file;
+    std::string stored;  // the tensor's name in it
+  };
+
   std::vector<SafetensorsFile> files;
-  std::vector<std::string> names;                      // in order of the files
-  std::unordered_map<std::string, std::size_t> where;  // name -> index into files
+  std::vector<std::string> names;  // in order of the files
+  std::unordered_map<std::string, Place> where;
 
   void open_single(const fs::path& path) {
     files.emplace_back(path.string());
     for (const StoredTensor& tensor : files[0].header().tensors) {
       names.push_back(tensor.name);
-      where[tensor.name] = 0;
+      where[tensor.name] = {0, tensor.name};
     }
   }
 
@@ -59,7 +64,24 @@ struct HfFolder::Files {
       FM_DATA_CHECK(files[at->second].find(name) != nullptr, index.string(), ": tensor ", name,
                     " must be in the file it is mapped to; get the files again (", file_name, ")");
       names.push_back(name);
-      where[name] = at->second;
+      where[name] = {at->second, name};
+    }
+  }
+
+  // LlamaModel.save_pretrained leaves out the name of the part that a LlamaForCausalLM has it in.
+  void name_as_in_the_whole_model() {
+    constexpr const char* kPart = "model.";
+    const bool of_the_part = where.contains("embed_tokens.weight") &&
+                             std::ranges::none_of(names, [](const std::string& name) {
+                               return name.starts_with(kPart);
+                             });
+    if (!of_the_part) return;
+    for (std::string& name : names) {
+      if (name == "lm_head.weight") continue;
+      auto moved = where.extract(name);
+      name.insert(0, kPart);
+      moved.key() = name;
+      where.insert(std::move(moved));
     }
   }
 };
@@ -75,9 +97,15 @@ HfFolder::HfFolder(const fs::path& folder) : files_(std::make_unique<Files>()) {
     FM_DATA_CHECK(false, "a Hugging Face folder must hold ", kSingle, " or ", kIndex,
                   "; save the model with safetensors (", folder.string(), ")");
   }
+  files_->name_as_in_the_whole_model();
 }
 
 HfFolder::~HfFolder() = default;
+
+void HfFolder::stand_in(const std::string& stored, const std::string& absent) {
+  const auto found = files_->where.find(stored);
+  if (found != files_->where.end()) files_->where.try_emplace(absent, found->second);
+}
 
 bool HfFolder::contains(const std::string& name) const { return files_->where.contains(name); }
 
@@ -86,14 +114,17 @@ void HfFolder::read(const core::TensorSlice& slice) const {
   FM_DATA_CHECK(found != files_->where.end(), files_->files.front().path(), ": tensor ", slice.name,
                 " is required; check that weights and model config belong together (",
                 files_->names.size(), " other tensors in the folder)");
-  files_->files[found->second].read(slice);
+  core::TensorSlice stored = slice;
+  stored.name = found->second.stored;
+  files_->files[found->second.file].read(stored);
 }
 
 bool HfFolder::same(const std::string& name, const std::string& other) const {
   const auto a = files_->where.find(name);
   const auto b = files_->where.find(other);
   if (a == files_->where.end() || b == files_->where.end()) return false;
-  return files_->files[a->second].same(name, files_->files[b->second], other);
+  const SafetensorsFile& others = files_->files[b->second.file];
+  return files_->files[a->second.file].same(a->second.stored, others, b->second.stored);
 }
 
 std::vector<std::string> HfFolder::names() const { return files_->names; }

@@ -12,6 +12,7 @@
 namespace fm::checkpoint {
 
 // Weights of a folder, opened and validated (every mapped file exists and holds its tensors).
+// Tensors have the names of a LlamaForCausalLM, also where LlamaModel wrote the folder.
 // Errors are UserError (11) with the file's name.
 class HfFolder {
  public:
@@ -20,6 +21,8 @@ class HfFolder {
   HfFolder(const HfFolder&) = delete;
   HfFolder& operator=(const HfFolder&) = delete;
 
+  // From now on `absent` reads `stored`, where the folder has only the latter.
+  void stand_in(const std::string& stored, const std::string& absent);
   bool contains(const std::string& name) const;
   // Fills the slice, converting F32, F16, BF16 or F64 to fp32. The shape must match.
   void read(const core::TensorSlice& slice) const;

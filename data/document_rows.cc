@@ -29,8 +29,8 @@ class DocumentRows : public SampleSource {
         stream_(ledger_, core::kByteVocab) {
     const core::MappedFile file(options_.path);
     fingerprint_ =
-        core::concat("jsonl ", options_.path, " bytes=", file.bytes().size(),
-                     " crc32c=", core::crc32c(file.bytes()), " field=", options_.text_field,
+        core::concat("jsonl bytes=", file.bytes().size(), " crc32c=", core::crc32c(file.bytes()),
+                     " field=", options_.text_field,
                      " tokenizer=bytes packing=", packed() ? "concat" : "one_document",
                      " seq_len=", options_.seq_len, " seed=", options_.seed);
     read_jsonl(file.text(), options_.path, options_.text_field,

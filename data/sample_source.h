@@ -21,8 +21,9 @@ class SampleSource {
   // rank may ask for any position, any number of times.
   virtual void read(std::int64_t position, std::span<std::int32_t> tokens_T,
                     std::span<std::int32_t> labels_T) const = 0;
-  virtual std::string describe() const = 0;     // one line for the banner
-  virtual std::string fingerprint() const = 0;  // whatever decides the rows and their order
+  virtual std::string describe() const = 0;  // one line for the banner
+  // Whatever decides the rows and their order; not where the file lies, which may be moved.
+  virtual std::string fingerprint() const = 0;
 };
 
 enum class DataFormat : std::uint8_t { kAuto, kJsonl, kTokensI32 };

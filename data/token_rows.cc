@@ -30,7 +30,7 @@ class TokenRows : public SampleSource {
         ": at least one window of max_seq_len + 1 ids is required; give a longer file or ",
         "a smaller max_seq_len (", ids_, " ids, max_seq_len + 1 = ", window(), ")");
     const std::uint32_t crc = scan();
-    fingerprint_ = core::concat("tokens_i32 ", options_.path, " bytes=", bytes, " crc32c=", crc,
+    fingerprint_ = core::concat("tokens_i32 bytes=", bytes, " crc32c=", crc,
                                 " seq_len=", options_.seq_len, " order=file");
   }
 

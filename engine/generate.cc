@@ -28,8 +28,8 @@ class Reader {
   Reader(const model::LlamaConfig& config, const std::filesystem::path& folder)
       : model_(model::make_llama(config, {})),
         context_(std::min(config.max_positions, kMostContext)) {
-    const checkpoint::HfFolder files(folder);
-    check_every_tensor_is_used(model_, files, folder);
+    checkpoint::HfFolder files(folder);
+    match_tensors(model_, files, folder);
     for (int unit = 0; unit < model_.unit_count(); ++unit) load(files, model_.table(unit));
     make_buffers();
   }

@@ -49,8 +49,8 @@ void publish_masters(RankState& state) {
 }
 
 void fill_from_folder(const RunModel& run, RankState& state) {
-  const checkpoint::HfFolder folder(run.weights_from);
-  check_every_tensor_is_used(run.model, folder, run.weights_from);
+  checkpoint::HfFolder folder(run.weights_from);
+  match_tensors(run.model, folder, run.weights_from);
   for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
 }
 
@@ -153,7 +153,7 @@ bool knows_tokenizer(const TrainOptions& options) {
 void export_model(const TrainOptions& options, const RunModel& run, RankState& state) {
   checkpoint::ExportRequest request;
   request.folder = export_folder(options);
-  request.config_json = run.config.json;
+  request.config_json = model::causal_lm_config(run.config);
   request.tensors = tensor_specs(run.model);
   request.mine = param_slices(state, Part::kOwned);
   if (!options.init_ckpt.empty() && checkpoint::has_foreign_tokenizer(options.init_ckpt)) {

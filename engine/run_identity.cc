@@ -43,7 +43,23 @@ std::vector<std::string> differences(const std::string& saved_text, const std::s
   return out;
 }
 
+constexpr std::string_view kPath = " path=";
+
+// Of data_text(), or of an older build's "KIND PATH bytes=...".
+std::string fingerprint_of(const std::string& data) {
+  const std::size_t path = data.find(kPath);
+  if (path != std::string::npos) return data.substr(0, path);
+  const std::size_t kind = data.find(' ');
+  const std::size_t bytes = data.rfind(" bytes=");
+  if (kind == std::string::npos || bytes == std::string::npos) return data;
+  return data.substr(0, kind) + data.substr(bytes);
+}
+
 }  // namespace
+
+std::string data_text(const std::string& fingerprint, const std::string& path) {
+  return core::concat(fingerprint, kPath, path);
+}
 
 std::string model_values(const model::LlamaConfig& config) {
   const model::RopeConfig& rope = config.rope;
@@ -105,7 +121,7 @@ std::vector<std::string> compare_runs(const RunIdentity& saved, const RunIdentit
                 "a run resumes with the optimizer it was saved with; use the same, or --resume "
                 "never with another --output_dir (checkpoint: ",
                 saved.optimizer, ", now: ", now.optimizer, ")");
-  FM_USER_CHECK(saved.data == now.data,
+  FM_USER_CHECK(fingerprint_of(saved.data) == fingerprint_of(now.data),
                 "a run resumes on the data it was saved with, or its position would mean nothing;"
                 " use the same data, --max_seq_len and --seed, or start anew from the exported "
                 "model with --init_ckpt and another --output_dir (checkpoint: ",

@@ -12,13 +12,15 @@ namespace fm::engine {
 
 struct RunIdentity {
   std::uint64_t seed = 0;    // of data order and initial weights
-  std::string data;          // fingerprint of the data source
+  std::string data;          // data_text()
   std::string optimizer;     // its kind: moments on disk are named after it
   std::string arithmetic;    // text_of(Arithmetic)
   std::string model;         // a JSON object: model_values(); "" in states of older builds
   std::string optimization;  // a JSON object: optimization_values(); "" in states of older builds
 };
 
+// A data source's fingerprint and, for messages only, where it lay.
+std::string data_text(const std::string& fingerprint, const std::string& path);
 // What decides the model's function, by the names of config.json. Shapes are not enough: other
 // heads or another RoPE fit the same tensors.
 std::string model_values(const model::LlamaConfig& config);

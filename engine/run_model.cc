@@ -7,37 +7,64 @@
 namespace fm::engine {
 namespace {
 
-void check_tokenizer(const TrainOptions& options, const RunModel& run) {
-  if (options.data_path.empty()) return;
-  if (!reads_text(options)) {
-    FM_USER_CHECK(options.packing == data::Packing::kConcat,
-                  "--packing one_document needs JSONL text: a token file is read in windows of "
-                  "--max_seq_len + 1 ids, wherever documents end; leave it out, or cut the ids "
-                  "that way beforehand (data_path=",
-                  options.data_path, ")");
-    FM_USER_CHECK(options.text_field == "text" || !options.eval_data_path.empty(),
-                  "--text_field needs JSONL text: a token file has no fields; leave it out "
-                  "(text_field=",
-                  options.text_field, ", data_path=", options.data_path, ")");
-    return;
-  }
+bool is_text(const std::string& path, data::DataFormat format) {
+  return !path.empty() && data::format_of(path, format) == data::DataFormat::kJsonl;
+}
+
+void check_token_file(const TrainOptions& options, bool eval_text) {
+  FM_USER_CHECK(options.packing == data::Packing::kConcat,
+                "--packing one_document needs JSONL text: a token file is read in windows of "
+                "--max_seq_len + 1 ids, wherever documents end; leave it out, or cut the ids "
+                "that way beforehand (data_path=",
+                options.data_path, ")");
+  FM_USER_CHECK(options.text_field == "text" || eval_text,
+                "--text_field needs JSONL text: a token file has no fields; leave it out "
+                "(text_field=",
+                options.text_field, ", data_path=", options.data_path, ")");
+}
+
+// With ids of another tokenizer the losses of evaluation would mean nothing.
+void check_text_beside_tokens(const TrainOptions& options) {
+  const std::string& folder = options.init_ckpt;
+  const bool bytes = !folder.empty() && checkpoint::has_tokenizer(folder) &&
+                     !checkpoint::has_foreign_tokenizer(folder);
+  FM_USER_CHECK(bytes,
+                "evaluation text is tokenised with the built-in byte tokenizer, the ids of the "
+                "training data are of another one, as far as can be seen; tokenise the "
+                "evaluation data the same way and name a token file (eval_data_path=",
+                options.eval_data_path, ", data_path=", options.data_path, ")");
+}
+
+void check_text(const std::string& path, const TrainOptions& options, const RunModel& run) {
   FM_USER_CHECK(
       options.init_ckpt.empty() || !checkpoint::has_foreign_tokenizer(options.init_ckpt),
       "text is tokenised with the built-in byte tokenizer only, and this model has its own; "
       "tokenise the data beforehand and pass --data_format tokens_i32 (flat little-endian int32 "
       "ids) (init_ckpt=",
-      options.init_ckpt, ", data_path=", options.data_path, ")");
+      options.init_ckpt, ", data_path=", path, ")");
   FM_USER_CHECK(run.config.vocab >= core::kByteVocab,
                 "the built-in byte tokenizer needs a vocabulary of at least ", core::kByteVocab,
                 " ids; use such a model or --data_format tokens_i32 (vocab_size=", run.config.vocab,
                 ")");
 }
 
+void check_data(const TrainOptions& options, const RunModel& run) {
+  if (options.data_path.empty()) return;
+  const bool eval_text = is_text(options.eval_data_path, options.data_format);
+  if (reads_text(options)) {
+    check_text(options.data_path, options, run);
+    return;
+  }
+  check_token_file(options, eval_text);
+  if (!eval_text) return;
+  check_text_beside_tokens(options);
+  check_text(options.eval_data_path, options, run);
+}
+
 }  // namespace
 
 bool reads_text(const TrainOptions& options) {
-  return !options.data_path.empty() &&
-         data::format_of(options.data_path, options.data_format) == data::DataFormat::kJsonl;
+  return is_text(options.data_path, options.data_format);
 }
 
 RunModel open_run_model(const TrainOptions& options) {
@@ -55,7 +82,7 @@ RunModel open_run_model(const TrainOptions& options) {
                              : std::filesystem::path(options.model_config);
   run.config = model::read_llama_config(config);
   if (folder && !options.pretrain) run.weights_from = options.init_ckpt;
-  check_tokenizer(options, run);
+  check_data(options, run);
   run.model = model::make_llama(run.config, options.no_decay, options.attention, options.element);
   return run;
 }

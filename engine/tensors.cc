@@ -149,8 +149,9 @@ void dump_gradients(const std::string& path, RankState& state) {
   state.world.barrier().wait();
 }
 
-void check_every_tensor_is_used(const model::Model& model, const checkpoint::HfFolder& folder,
-                                const std::filesystem::path& path) {
+void match_tensors(const model::Model& model, checkpoint::HfFolder& folder,
+                   const std::filesystem::path& path) {
+  if (model.tied) folder.stand_in("lm_head.weight", "model.embed_tokens.weight");
   std::set<std::string> known;
   for (const checkpoint::TensorSpec& spec : tensor_specs(model)) known.insert(spec.name);
   std::vector<std::string> unused;

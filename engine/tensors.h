@@ -31,10 +31,11 @@ std::vector<checkpoint::FileSlice> checkpoint_slices(RankState& state,
                                                      const optim::OptimizerOptions& optimizer,
                                                      Part part);
 
+// Before tensors are read: a tied matrix may be stored as the head's alone, as transformers allows.
 // Weights that the model has no place for would be dropped without a word: UserError (11) names the
 // first. `path` of the folder, for the message.
-void check_every_tensor_is_used(const model::Model& model, const checkpoint::HfFolder& folder,
-                                const std::filesystem::path& path);
+void match_tensors(const model::Model& model, checkpoint::HfFolder& folder,
+                   const std::filesystem::path& path);
 
 // Collective: all gradients as one safetensors file.
 void dump_gradients(const std::string& path, RankState& state);

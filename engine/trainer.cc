@@ -102,7 +102,7 @@ class Trainer {
   RunIdentity identity(const Arithmetic& arithmetic) const {
     const bool adamw = options_.optimizer.kind == OptimizerKind::kAdamW;
     return {.seed = options_.seed,
-            .data = source_->fingerprint(),
+            .data = data_text(source_->fingerprint(), options_.data_path),
             .optimizer = adamw ? "AdamW" : "SGD",
             .arithmetic = text_of(arithmetic),
             .model = model_values(run_.config),
@@ -116,7 +116,7 @@ class Trainer {
     if (!uneven.empty()) log_.warn(uneven);
     const RunIdentity now = identity(arithmetic);
     const std::string held_out = evaluation_ ? evaluation_->fingerprint() : "";
-    check_same_start(data_values(now.data, held_out), state_.world);
+    check_same_start(data_values(source_->fingerprint(), held_out), state_.world);
     const std::optional<ProgressState> found = resume_state(options_, run_, state_);
     if (found) {
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);

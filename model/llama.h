@@ -42,6 +42,10 @@ struct LlamaConfig {
 // code 10 with the key and what is supported, 11 when the file is missing or not a JSON object.
 LlamaConfig read_llama_config(const std::filesystem::path& config_json);
 
+// The source text, with the architecture of what is trained where it names another (LlamaModel):
+// programs that serve a folder choose by it what to load.
+std::string causal_lm_config(const LlamaConfig& config);
+
 // element: kF32 or kBF16. In bf16 attention must be kOwn.
 Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay,
                  AttentionKind attention = AttentionKind::kOwn,

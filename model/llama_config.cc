@@ -145,7 +145,7 @@ std::int64_t read_pad_id(const Reader& at, std::int64_t vocab) {
   return id < 0 ? id + vocab : id;
 }
 
-void read_scaling(const Reader& at, RopeConfig& rope) {
+void read_scaling(const Reader& at, std::int64_t trained_positions, RopeConfig& rope) {
   // Files before transformers 4.43 say "type"; where both stand, "rope_type" rules.
   const char* type_key = at.has("rope_type") || !at.has("type") ? "rope_type" : "type";
   const std::string type = at.text_or(type_key, "default");
@@ -157,7 +157,8 @@ void read_scaling(const Reader& at, RopeConfig& rope) {
   if (rope.type == RopeConfig::Type::kLinear) return;
   rope.low_freq_factor = at.positive("low_freq_factor");
   rope.high_freq_factor = at.positive("high_freq_factor");
-  rope.original_max_position_embeddings = at.size("original_max_position_embeddings");
+  rope.original_max_position_embeddings =
+      at.size_or("original_max_position_embeddings", trained_positions);
   FM_USER_CHECK(rope.high_freq_factor > rope.low_freq_factor, at.where("high_freq_factor"),
                 ": must be above low_freq_factor (high_freq_factor=", rope.high_freq_factor,
                 ", low_freq_factor=", rope.low_freq_factor, ")");
@@ -165,7 +166,7 @@ void read_scaling(const Reader& at, RopeConfig& rope) {
 
 // transformers 5 writes rope_parameters; earlier versions rope_theta and rope_scaling. Where both
 // objects stand, rope_scaling alone rules unless it is empty (convert_rope_params_to_dict).
-RopeConfig read_rope(const Reader& at) {
+RopeConfig read_rope(const Reader& at, std::int64_t max_positions) {
   RopeConfig rope;
   rope.theta = at.positive_or("rope_theta", rope.theta);
   const bool scaling_rules = at.has("rope_scaling") && !at.inner("rope_scaling").empty();
@@ -180,7 +181,10 @@ RopeConfig read_rope(const Reader& at) {
     FM_USER_CHECK(!inner.has(layer_type), inner.where(layer_type),
                   ": parameters per layer type are not part of Llama; give one set");
   }
-  read_scaling(inner, rope);
+  read_scaling(inner, max_positions, rope);
+  // Beside the object it rules over what stands in it (standardize_rope_params).
+  rope.original_max_position_embeddings =
+      at.size_or("original_max_position_embeddings", rope.original_max_position_embeddings);
   return rope;
 }
 
@@ -217,8 +221,16 @@ LlamaConfig read_llama_config(const std::filesystem::path& config_json) {
   config.initializer_range = at.positive_or("initializer_range", config.initializer_range);
   config.tied = at.flag_or("tie_word_embeddings", false);
   config.pad_id = read_pad_id(at, config.vocab);
-  config.rope = read_rope(at);
+  config.rope = read_rope(at, config.max_positions);
   return config;
+}
+
+std::string causal_lm_config(const LlamaConfig& config) {
+  const nlohmann::ordered_json wanted = {"LlamaForCausalLM"};
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
+  if (json.value("architectures", wanted) == wanted) return config.json;
+  json["architectures"] = wanted;
+  return json.dump(2) + "\n";
 }
 
 }  // namespace fm::model

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/safetensors.h"
 #include "comm/thread_world.h"
 #include "core/byte_ids.h"
 #include "tests/checkpoint/checkpoint_cases.h"
@@ -237,6 +239,58 @@ TEST(HfFolder, StoredTypesBecomeFloats) {
   EXPECT_NE(integer.find("tensor i is I32"), std::string::npos) << integer;
   const std::string absent = testing::message_of<core::UserError>(11, [&] { read("x", 1); });
   EXPECT_NE(absent.find("tensor x is required"), std::string::npos) << absent;
+}
+
+// Floats 1, 2, ... under these names.
+void write_scalars(const testing::ScratchFolder& scratch, const std::vector<std::string>& names) {
+  std::vector<float> values(names.size());
+  std::vector<core::TensorSlice> tensors;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    values[i] = static_cast<float>(i + 1);
+    tensors.push_back({names[i], {1}, core::Elements(0), &values[i], core::Elements(1)});
+  }
+  write_safetensors((scratch.path() / "model.safetensors").string(), tensors);
+}
+
+float scalar(const HfFolder& folder, const std::string& name) {
+  float value = 0.0F;
+  folder.read({name, {1}, core::Elements(0), &value, core::Elements(1)});
+  return value;
+}
+
+TEST(HfFolder, NamesWithoutTheirPartAreThoseOfTheWholeModel) {
+  const testing::ScratchFolder scratch;
+  write_scalars(scratch, {"embed_tokens.weight", "layers.0.x", "norm.weight", "lm_head.weight"});
+  const HfFolder folder(scratch.path());
+  EXPECT_EQ(scalar(folder, "model.embed_tokens.weight"), 1.0F);
+  EXPECT_EQ(scalar(folder, "model.layers.0.x"), 2.0F);
+  EXPECT_EQ(scalar(folder, "model.norm.weight"), 3.0F);
+  EXPECT_EQ(scalar(folder, "lm_head.weight"), 4.0F);
+  EXPECT_FALSE(folder.contains("norm.weight"));
+  std::vector<std::string> names = folder.names();
+  std::ranges::sort(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"lm_head.weight", "model.embed_tokens.weight",
+                                             "model.layers.0.x", "model.norm.weight"}));
+}
+
+TEST(HfFolder, NamesOfAWholeModelStay) {
+  const testing::ScratchFolder scratch;
+  write_scalars(scratch, {"embed_tokens.weight", "model.norm.weight"});
+  EXPECT_EQ(scalar(HfFolder(scratch.path()), "embed_tokens.weight"), 1.0F);
+}
+
+TEST(HfFolder, ATensorStandsInForAnAbsentOneOnly) {
+  const testing::ScratchFolder scratch;
+  write_scalars(scratch, {"stored", "other"});
+  HfFolder folder(scratch.path());
+  folder.stand_in("stored", "absent");
+  folder.stand_in("stored", "other");
+  folder.stand_in("gone", "missing");
+  EXPECT_EQ(scalar(folder, "absent"), 1.0F);
+  EXPECT_EQ(scalar(folder, "other"), 2.0F);
+  EXPECT_TRUE(folder.same("stored", "absent"));
+  EXPECT_FALSE(folder.contains("missing"));
+  EXPECT_EQ(folder.names().size(), 2U);
 }
 
 TEST(HfFolder, IncompleteFoldersAreRefusedWithTheFile) {

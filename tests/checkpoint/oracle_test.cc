@@ -1,4 +1,4 @@
-// The reference libraries' opinion (Python named by FM_ORACLE_PYTHON; skipped without it).
+// The reference libraries' opinion.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -12,20 +12,18 @@
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/checkpoint/safetensors_bytes.h"
 #include "tests/data/scratch_folder.h"
+#include "tests/oracle/python.h"
 
 namespace fm::checkpoint {
 namespace {
 
 class Oracle : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (std::getenv("FM_ORACLE_PYTHON") == nullptr) GTEST_SKIP() << "FM_ORACLE_PYTHON is not set";
-  }
   // Exit status of the script; its output is in `output_`.
   int run(const std::string& arguments) {
     const std::string out = (folder_.path() / "output.txt").string();
-    const std::string command = std::string(std::getenv("FM_ORACLE_PYTHON")) + " " +
-                                FM_ORACLE_SCRIPT + " " + arguments + " > " + out;
+    const std::string command =
+        oracle::python() + " " + FM_ORACLE_SCRIPT + " " + arguments + " > " + out;
     const int status = std::system(command.c_str());
     output_ = testing::file_content(out);
     return status;

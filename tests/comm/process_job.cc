@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -18,6 +17,7 @@
 
 #include "comm/socket.h"
 #include "core/check.h"
+#include "tests/oracle/python.h"
 
 extern char** environ;
 
@@ -109,13 +109,8 @@ ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string
     }
     case Starter::kMpirun: command = mpirun_words(command, hosts); break;
     case Starter::kTorchrun:
-      launcher = {std::getenv("FM_ORACLE_PYTHON"),
-                  "-m",
-                  "torch.distributed.run",
-                  "--standalone",
-                  "--no-python",
-                  "--nproc-per-node",
-                  count};
+      launcher = {oracle::python(),   "-m", "torch.distributed.run", "--standalone", "--no-python",
+                  "--nproc-per-node", count};
       break;
   }
   command.insert(command.begin(), launcher.begin(), launcher.end());

@@ -1,11 +1,10 @@
 // Real processes under mpirun, torchrun and by hand: the collective cases, and every way a rank
-// can end. torchrun needs a Python with torch, named by FM_ORACLE_PYTHON.
+// can end.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <iterator>
 #include <regex>
 #include <string>
@@ -21,10 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Words = std::vector<std::string>;
-
-bool missing(Starter starter) {
-  return starter == Starter::kTorchrun && std::getenv("FM_ORACLE_PYTHON") == nullptr;
-}
 
 int occurrences(const std::string& text, const std::string& part) {
   int count = 0;
@@ -47,9 +42,6 @@ bool names_both(const std::string& text, const std::string& rank0s, const std::s
 // (starter, ranks, how ranks move data)
 class World : public testing::TestWithParam<std::tuple<Starter, int, const char*>> {
  protected:
-  void SetUp() override {
-    if (missing(starter())) GTEST_SKIP() << "FM_ORACLE_PYTHON is not set";
-  }
   static Starter starter() { return std::get<0>(GetParam()); }
   static int ranks() { return std::get<1>(GetParam()); }
 };
@@ -94,7 +86,6 @@ struct Kill {
 
 void expect_all_to_go(const Kill& kill_of) {
   const auto& [starter, ranks, victim, mode, hosts] = kill_of;
-  if (missing(starter)) GTEST_SKIP() << "FM_ORACLE_PYTHON is not set";
   ProcessJob job(starter, ranks, {mode}, {.hosts = hosts});
   for (int rank = 0; rank < ranks; ++rank) job.rank_pid(rank);
   const pid_t victim_pid = job.rank_pid(victim);

@@ -75,6 +75,29 @@ TEST_F(ResumeTest, RefusesOtherData) {
   expect_error(core::ExitCode::kConfigError, "same data", [&] { run(other); });
 }
 
+TEST_F(ResumeTest, TheDataMayBeMoved) {
+  ASSERT_EQ(run(options("run", 1)), 0);
+  TrainOptions moved = options("run", 2);
+  const fs::path place = folder() / "moved.bin";
+  fs::rename(moved.data_path, place);
+  moved.data_path = place.string();
+  ASSERT_EQ(run(moved), 0);
+  EXPECT_EQ(metrics(moved).size(), 2U);
+  std::ofstream(place, std::ios::binary | std::ios::in).put('\1');
+  moved.train_steps = 3;
+  expect_error(core::ExitCode::kConfigError, "path=" + place.string(), [&] { run(moved); });
+}
+
+TEST_F(ResumeTest, AStateOfAnOlderBuildNamesThePathBeforeTheContent) {
+  RunIdentity old;
+  old.data = "jsonl /old place/d.jsonl bytes=3 crc32c=4 seed=1";
+  RunIdentity now;
+  now.data = data_text("jsonl bytes=3 crc32c=4 seed=1", "/new/d.jsonl");
+  EXPECT_TRUE(compare_runs(old, now).empty());
+  now.data = data_text("jsonl bytes=3 crc32c=5 seed=1", "/old place/d.jsonl");
+  expect_error(core::ExitCode::kConfigError, "crc32c=5", [&] { compare_runs(old, now); });
+}
+
 TEST_F(ResumeTest, RefusesAnotherKindOfOptimizer) {
   ASSERT_EQ(run(options("run", 1)), 0);
   TrainOptions other = options("run", 2);

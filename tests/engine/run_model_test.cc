@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "checkpoint/byte_tokenizer_files.h"
 #include "core/check.h"
 
 namespace fm::engine {
@@ -12,15 +13,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A Hugging Face folder with a tokenizer that is not ours.
-std::string foreign_folder() {
-  const fs::path folder = fs::path(testing::TempDir()) / "fm_foreign_tokenizer";
+std::string folder_of(const char* name) {
+  const fs::path folder = fs::path(testing::TempDir()) / name;
   fs::create_directories(folder);
   std::ofstream(folder / "config.json") << R"({"model_type": "llama", "hidden_size": 32,
     "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
     "vocab_size": 500, "max_position_embeddings": 64})";
-  std::ofstream(folder / "tokenizer.json") << R"({"model": {"type": "BPE"}})";
   return folder.string();
+}
+
+// A Hugging Face folder with a tokenizer that is not ours.
+std::string foreign_folder() {
+  const std::string folder = folder_of("fm_foreign_tokenizer");
+  std::ofstream(fs::path(folder) / "tokenizer.json") << R"({"model": {"type": "BPE"}})";
+  return folder;
+}
+
+// One that an export of a model trained on text has left.
+std::string byte_folder() {
+  const std::string folder = folder_of("fm_byte_tokenizer");
+  std::ofstream(fs::path(folder) / "tokenizer_config.json")
+      << checkpoint::byte_tokenizer_config_json();
+  return folder;
 }
 
 std::string outcome(const std::string& data_path, data::Packing packing = data::Packing::kConcat,
@@ -59,6 +73,34 @@ TEST(RunModel, ATokenFileHasNoDocumentsToPack) {
 TEST(RunModel, ATokenFileHasNoFields) {
   EXPECT_NE(outcome("t.bin", data::Packing::kConcat, "content").find("--text_field needs JSONL"),
             std::string::npos);
+}
+
+std::string outcome_of_evaluation(const std::string& folder, const std::string& data_path,
+                                  const std::string& text_field = "text") {
+  TrainOptions options;
+  (folder.ends_with(".json") ? options.model_config : options.init_ckpt) = folder;
+  options.pretrain = !folder.ends_with(".json");
+  options.data_path = data_path;
+  options.eval_data_path = "e.jsonl";
+  options.text_field = text_field;
+  try {
+    open_run_model(options);
+  } catch (const core::UserError& error) {
+    return error.what();
+  }
+  return "opened";
+}
+
+TEST(RunModel, EvaluationTextGoesWithIdsOfTheByteTokenizerOnly) {
+  for (const std::string& folder :
+       {foreign_folder(), folder_of("fm_no_tokenizer"), foreign_folder() + "/config.json"}) {
+    EXPECT_NE(outcome_of_evaluation(folder, "t.bin").find("eval_data_path=e.jsonl"),
+              std::string::npos)
+        << folder;
+  }
+  EXPECT_EQ(outcome_of_evaluation(byte_folder(), "t.bin"), "opened");
+  EXPECT_EQ(outcome_of_evaluation(byte_folder(), "t.bin", "content"), "opened");
+  EXPECT_EQ(outcome_of_evaluation(byte_folder(), "t.jsonl"), "opened");
 }
 
 TEST(RunModel, ANameThatSaysNothingIsRefusedAsWhereTheDataIsOpened) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "model/llama.h"
@@ -151,6 +152,30 @@ TEST_F(ConfigFile, FactorsOfLlama3AreReadNotAssumed) {
   EXPECT_EQ(rope.low_freq_factor, 2.0);
   EXPECT_EQ(rope.high_freq_factor, 5.0);
   EXPECT_EQ(rope.original_max_position_embeddings, 4096);
+}
+
+// Expected: LlamaConfig.rope_parameters of transformers 5.23 for the same file.
+TEST_F(ConfigFile, TheLengthThatLlama3RopeWasTrainedWith) {
+  const std::string rest = R"("rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                              "high_freq_factor": 4.0)";
+  const std::string without = R"("max_position_embeddings": 512, "rope_scaling": {)" + rest + "}";
+  const std::string with_own = R"("rope_scaling": {"original_max_position_embeddings": 64, )";
+  const std::string outer = R"("original_max_position_embeddings": 128, )";
+  EXPECT_EQ(with(without).rope.original_max_position_embeddings, 512);
+  EXPECT_EQ(with(outer + without).rope.original_max_position_embeddings, 128);
+  EXPECT_EQ(with(outer + with_own + rest + "}").rope.original_max_position_embeddings, 128);
+  EXPECT_EQ(with(with_own + rest + "}").rope.original_max_position_embeddings, 64);
+}
+
+TEST_F(ConfigFile, AnExportNamesTheCausalModel) {
+  const LlamaConfig own = with(R"("architectures": ["LlamaForCausalLM"])");
+  EXPECT_EQ(causal_lm_config(own), own.json);
+  const LlamaConfig silent = with(R"("pad_token_id": null)");
+  EXPECT_EQ(causal_lm_config(silent), silent.json);
+  const LlamaConfig part = with(R"("architectures": ["LlamaModel"])");
+  auto wanted = nlohmann::json::parse(part.json);
+  wanted["architectures"] = {"LlamaForCausalLM"};
+  EXPECT_EQ(nlohmann::json::parse(causal_lm_config(part)), wanted);
 }
 
 TEST_F(ConfigFile, RopeTypeRulesOverType) {

@@ -10,12 +10,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
 
 #include "core/check.h"
+#include "tests/oracle/python.h"
 #include "tests/system/text_files.h"
 
 extern char** environ;
@@ -114,18 +114,6 @@ bool eventually(int limit_ms, const std::function<bool()>& condition) {
   return true;
 }
 
-std::string oracle_python() {
-  const char* named = std::getenv("FM_ORACLE_PYTHON");
-  const std::string python = named != nullptr ? named : FM_SOURCES "/.deps/oracle/bin/python";
-  if (access(python.c_str(), X_OK) != 0) {
-    throw std::runtime_error(
-        "torchrun is required; run scripts/setup.sh --tests, or set FM_ORACLE_PYTHON to a Python "
-        "with torch (" +
-        python + " cannot be run)");
-  }
-  return python;
-}
-
 std::string name_of(Starter starter) {
   switch (starter) {
     case Starter::kAlone: return "Alone";
@@ -158,7 +146,7 @@ Job::Job(Launch launch, const fs::path& folder)
       words = {FM_MPIRUN, "--oversubscribe", "--bind-to", "none", "-np", count};
       break;
     case Starter::kTorchrun:
-      words = {oracle_python(),    "-m", "torch.distributed.run", "--standalone", "--no-python",
+      words = {oracle::python(),   "-m", "torch.distributed.run", "--standalone", "--no-python",
                "--nproc-per-node", count};
       break;
   }

@@ -68,7 +68,4 @@ class Job {
 // Waits for a condition; false when the limit passes first.
 bool eventually(int limit_ms, const std::function<bool()>& condition);
 
-// The Python whose torch brings torchrun. Throws std::runtime_error with advice when there is none.
-std::string oracle_python();
-
 }  // namespace fm::system

@@ -1,4 +1,5 @@
 // How many threads a rank computes with, and where, under the launchers themselves.
+#include "tests/oracle/python.h"
 #include "tests/system/system_case.h"
 
 namespace fm::system {
@@ -31,7 +32,7 @@ class Threads : public SystemCase {
     return words;
   }
   static std::vector<std::string> torchrun(int ranks) {
-    return {oracle_python(),      "-m",          "torch.distributed.run",
+    return {oracle::python(),     "-m",          "torch.distributed.run",
             "--standalone",       "--no-python", "--nproc-per-node",
             std::to_string(ranks)};
   }

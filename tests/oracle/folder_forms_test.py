@@ -1,0 +1,100 @@
+"""folder_forms_test.py BUILD_FOLDER: folders that are stored in other ways than LlamaForCausalLM's
+save_pretrained does and that transformers loads; the engine's first loss is transformers'.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import sys
+
+import safetensors.torch
+import transformers
+
+import cases
+import compare
+import hf_loss
+import parity_test
+import tiny_llama
+
+ONE_STEP = {"zero": 3, "seq_len": 37, "micro_batch": 3, "steps": 1}
+LONG_ROPE = dataclasses.replace(cases.WIDE_HEADS, pad=None)
+
+
+def of_the_part(folder):
+    """Names without "model.", architecture LlamaModel."""
+    model = tiny_llama.load_model(folder)
+    model.model.save_pretrained(folder)
+
+
+def head_alone(folder):
+    """The tied matrix under the head's name."""
+    file = os.path.join(folder, "model.safetensors")
+    tensors = safetensors.torch.load_file(file)
+    tensors["lm_head.weight"] = tensors.pop("model.embed_tokens.weight")
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+
+
+def edit_config(folder, edit):
+    file = os.path.join(folder, "config.json")
+    with open(file) as source:
+        config = json.load(source)
+    edit(config)
+    with open(file, "w") as target:
+        json.dump(config, target)
+
+
+def without_trained_length(folder):
+    edit_config(folder, lambda c: c["rope_parameters"].pop("original_max_position_embeddings"))
+
+
+def trained_length_outside(folder):
+    edit_config(folder, lambda c: c.update(original_max_position_embeddings=256))
+
+
+FORMS = [
+    (cases.ODD_TIED, of_the_part),
+    (cases.ODD_TIED, head_alone),
+    (LONG_ROPE, without_trained_length),
+    (LONG_ROPE, trained_length_outside),
+]
+
+
+def first_loss(engine):
+    output = engine.run("run", 1)
+    return compare.read_metrics(os.path.join(output, "metrics.jsonl"))[0]["loss"], output
+
+
+def check_form(shape, change, build):
+    case = cases.Case(shape, **ONE_STEP)
+    work = os.path.join(build, "oracle", f"form_{change.__name__}")
+    shutil.rmtree(work, ignore_errors=True)
+    model, tokens = os.path.join(work, "model"), os.path.join(work, "tokens.bin")
+    tiny_llama.save_model(shape, case.seq_len, model)
+    tiny_llama.save_tokens(tokens, shape.vocab, count=20_000)
+    windows = case.micro_batch * case.data_ranks
+    before = hf_loss.loss_of_windows(model, tokens, case.seq_len, 0, windows)
+    change(model)
+    want = hf_loss.loss_of_windows(model, tokens, case.seq_len, 0, windows)
+    engine = parity_test.Engine(case, build, work, work)
+    engine.write_config()
+    got, output = first_loss(engine)
+    compare.compare_series(change.__name__, [got], [want], compare.FP32.first_loss)
+    # Another RoPE must show, other names must not.
+    if (compare.relative(want, before) > compare.FP32.first_loss) != (shape is LONG_ROPE):
+        sys.exit(f"{change.__name__}: loss {want:.9g} beside {before:.9g} before the change")
+    exported = transformers.AutoConfig.from_pretrained(os.path.join(output, "hf"))
+    if exported.architectures != ["LlamaForCausalLM"]:
+        sys.exit(f"{change.__name__}: the export names {exported.architectures}")
+
+
+def main():
+    for shape, change in FORMS:
+        check_form(shape, change, os.path.abspath(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except compare.Mismatch as mismatch:
+        sys.exit(str(mismatch))
