@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "cli/cpu_quota.h"
 #include "core/check.h"
 #include "core/text.h"
 
@@ -145,6 +146,7 @@ CoreFacts core_facts(const comm::LaunchInfo& launch, std::optional<int> threads_
   std::ranges::sort(of_job);
   of_job.erase(std::unique(of_job.begin(), of_job.end()), of_job.end());
   facts.cores = cores_of(of_job);
+  facts.quota = cpu_quota();
   const bool theirs =
       launch.elastic && starter > 0 && facts.omp == "1" && !began_with(starter, "OMP_NUM_THREADS");
   if (theirs) facts.omp_by = CoreFacts::OmpBy::kTorchrun;

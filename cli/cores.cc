@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
 #include "cli/report.h"
 #include "core/check.h"
@@ -10,6 +11,8 @@
 
 namespace fm::cli {
 namespace {
+
+constexpr int kEveryCpu = std::numeric_limits<int>::max();
 
 int allowed_cores(const CoreFacts& facts) {
   const auto usable = [&](const std::vector<int>& cpus) {
@@ -33,6 +36,11 @@ std::vector<int> own_part(const CoreFacts& facts) {
   return cpus;
 }
 
+// Whole CPUs that the quota leaves.
+int granted(const CoreFacts& facts) {
+  return facts.quota ? std::max(1, static_cast<int>(std::min(*facts.quota, 1e6))) : kEveryCpu;
+}
+
 struct Wish {
   int threads = 1;
   std::string source;
@@ -41,21 +49,35 @@ struct Wish {
 Wish shared_out(const CoreFacts& facts) {
   const auto job = static_cast<int>(facts.cores.size());
   const int allowed = allowed_cores(facts);
-  const std::string cores = core::concat(job, job == 1 ? " core" : " cores", " shared out");
+  const int of_quota = granted(facts);
+  const bool limited = of_quota < job;
+  const std::string limit = limited ? core::concat(", CPU limit ", *facts.quota) : "";
   if (facts.binding == Binding::kDefault || allowed == job) {
-    return {std::max(1, job / facts.local_size), cores};
+    return {
+        std::max(1, std::min(job, of_quota) / facts.local_size),
+        core::concat(job, job == 1 ? " core" : " cores", limit, limited ? "," : "", " shared out")};
   }
   // Bound: this many ranks have the same cores, if the others are bound alike.
   const auto sharers =
       std::max<std::int64_t>(1, core::ceil_div(std::int64_t{facts.local_size} * allowed, job));
-  return {std::max(1, allowed / static_cast<int>(sharers)),
-          core::concat("bound to ", ranges(facts.allowed))};
+  const int own = std::min(allowed / static_cast<int>(sharers), of_quota / facts.local_size);
+  return {std::max(1, own), core::concat("bound to ", ranges(facts.allowed), limit)};
+}
+
+// What the user said holds, within the quota or not.
+Wish asked_for(const CoreFacts& facts, int threads, std::string source) {
+  if (std::int64_t{threads} * facts.local_size > granted(facts)) {
+    source += core::concat(", beyond the CPU limit ", *facts.quota);
+  }
+  return {threads, std::move(source)};
 }
 
 Wish wish_of(const CoreFacts& facts) {
-  if (facts.flag) return {*facts.flag, "--threads"};
+  if (facts.flag) return asked_for(facts, *facts.flag, "--threads");
   if (facts.omp.empty()) return shared_out(facts);
-  if (facts.omp_by == CoreFacts::OmpBy::kUser) return {threads_in(facts.omp), "OMP_NUM_THREADS"};
+  if (facts.omp_by == CoreFacts::OmpBy::kUser) {
+    return asked_for(facts, threads_in(facts.omp), "OMP_NUM_THREADS");
+  }
   Wish wish = shared_out(facts);
   wish.source += core::concat("; OMP_NUM_THREADS=", facts.omp, " was torchrun's, not yours");
   return wish;
@@ -68,6 +90,7 @@ CorePlan plan_cores(const CoreFacts& facts) {
   const Wish wish = wish_of(facts);
   CorePlan plan = {.threads = wish.threads, .cpus = {}, .host_cpus = 0, .why = ""};
   for (const std::vector<int>& cpus : facts.cores) plan.host_cpus += static_cast<int>(cpus.size());
+  plan.host_cpus = std::min(plan.host_cpus, granted(facts));
   plan.why =
       core::concat(facts.local_size, facts.local_size == 1 ? " rank x " : " ranks x ", plan.threads,
                    plan.threads == 1 ? " thread: " : " threads: ", wish.source);

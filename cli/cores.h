@@ -22,6 +22,7 @@ struct CoreFacts {
   // What the job has on this host: the CPUs of each core (more than one: hardware threads),
   // neighbours first.
   std::vector<std::vector<int>> cores = {};
+  std::optional<double> quota = {};  // CPUs' worth of time that the job gets here; none: no limit
   int local_rank = 0;
   int local_size = 1;  // ranks on this host
   Binding binding = Binding::kOthers;
@@ -33,11 +34,12 @@ struct CoreFacts {
 struct CorePlan {
   int threads = 1;
   std::vector<int> cpus;  // to bind this rank to; empty: it stays as it is
-  int host_cpus = 1;      // of the job on this host
+  int host_cpus = 1;      // that the job can keep busy on this host
   std::string why;        // "2 ranks x 4 threads: 8 cores shared out"
 };
 
-// --threads, else the user's OMP_NUM_THREADS, else this rank's part of the job's cores. The same
+// --threads, else the user's OMP_NUM_THREADS, else this rank's part of the job's cores, or of the
+// whole CPUs in its quota, which are fewer in a container with a CPU limit. The same
 // number on all ranks of a host, unless they are bound to different numbers of cores. A default
 // binding that leaves fewer cores than threads is widened to this rank's part.
 // Throws UserError (10) as threads_in.

@@ -133,6 +133,37 @@ TEST(Cores, TheOneThatTorchrunPutsIntoOmpNumThreadsIsNotTheUsers) {
       "2 ranks x 8 threads: 16 cores shared out; OMP_NUM_THREADS=1 was torchrun's, not yours");
 }
 
+TEST(Cores, AQuotaOfCpuTimeLimitsTheThreads) {
+  CoreFacts facts = unbound(16, 2);
+  facts.quota = 6.5;
+  EXPECT_EQ(plan_cores(facts).why, "2 ranks x 3 threads: 16 cores, CPU limit 6.5, shared out");
+  EXPECT_EQ(plan_cores(facts).host_cpus, 6);
+  facts.quota = 0.5;
+  EXPECT_EQ(plan_cores(facts).why, "2 ranks x 1 thread: 16 cores, CPU limit 0.5, shared out");
+  EXPECT_EQ(plan_cores(facts).host_cpus, 1);
+  facts.quota = 16.0;
+  EXPECT_EQ(plan_cores(facts).why, "2 ranks x 8 threads: 16 cores shared out");
+  facts.quota = 1e300;
+  EXPECT_EQ(plan_cores(facts).threads, 8);
+  facts.quota = 6.0;
+  facts.allowed = {4, 5, 6, 7};
+  EXPECT_EQ(plan_cores(facts).why, "2 ranks x 3 threads: bound to 4-7, CPU limit 6");
+  facts.quota = 12.0;
+  EXPECT_EQ(plan_cores(facts).why, "2 ranks x 4 threads: bound to 4-7, CPU limit 12");
+}
+
+TEST(Cores, WhatTheUserAsksForBeyondTheQuotaIsSaid) {
+  CoreFacts facts = unbound(16, 2);
+  facts.quota = 4.0;
+  facts.flag = 2;
+  EXPECT_EQ(plan_cores(facts).why, "2 ranks x 2 threads: --threads");
+  facts.flag = 3;
+  EXPECT_EQ(plan_cores(facts).why, "2 ranks x 3 threads: --threads, beyond the CPU limit 4");
+  facts.flag = {};
+  facts.omp = "8";
+  EXPECT_EQ(plan_cores(facts).why, "2 ranks x 8 threads: OMP_NUM_THREADS, beyond the CPU limit 4");
+}
+
 Binding binding_with(std::map<std::string, std::string> variables) {
   return binding_of([variables](const std::string& name) -> std::optional<std::string> {
     const auto found = variables.find(name);

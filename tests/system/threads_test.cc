@@ -1,4 +1,10 @@
 // How many threads a rank computes with, and where, under the launchers themselves.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/check.h"
 #include "tests/oracle/python.h"
 #include "tests/system/system_case.h"
 
@@ -67,6 +73,50 @@ TEST_F(Threads, TheJobIsWhatMpirunMayUse) {
   words.insert(words.begin(), {"/usr/bin/taskset", "-c", "0"});
   const std::string one = reported("threads", words);
   EXPECT_TRUE(one.starts_with("1 rank x 1 thread: 1 core shared out")) << one;
+}
+
+// A control group that may use one CPU's worth of time; root of the host may make one.
+class OneCpuGroup {
+ public:
+  OneCpuGroup() {
+    const std::string name = core::concat("fm_test_", getpid());
+    made_ = limit("/sys/fs/cgroup/cpu/" + name, "cpu.cfs_quota_us", "100000") ||
+            limit("/sys/fs/cgroup/" + name, "cpu.max", "100000 100000");
+  }
+  OneCpuGroup(const OneCpuGroup&) = delete;
+  OneCpuGroup& operator=(const OneCpuGroup&) = delete;
+  ~OneCpuGroup() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  bool made() const { return made_; }
+  // What starts a program in it.
+  std::vector<std::string> words() const {
+    return {"/bin/sh", "-c", "echo $$ > " + path_ + "/cgroup.procs && exec \"$@\"", "sh"};
+  }
+
+ private:
+  bool limit(const std::string& path, const char* file, const char* value) {
+    std::error_code error;
+    if (!std::filesystem::create_directory(path, error)) return false;
+    path_ = path;
+    std::ofstream out(path + "/" + file);
+    return out.is_open() && (out << value).flush().good();
+  }
+
+  std::string path_;
+  bool made_ = false;
+};
+
+TEST_F(Threads, ACpuLimitOfTheControlGroupIsSharedOut) {
+  if (holds(reported("threads", {}), " x 1 thread")) GTEST_SKIP() << "needs two cores";
+  const OneCpuGroup group;
+  if (!group.made()) GTEST_SKIP() << "no control group with a CPU limit can be made here";
+  const std::string one = reported("threads", group.words());
+  EXPECT_TRUE(one.starts_with("1 rank x 1 thread: ")) << one;
+  EXPECT_TRUE(holds(one, " cores, CPU limit 1, shared out")) << one;
+  const std::string two = reported("threads", group.words(), "2");
+  EXPECT_TRUE(holds(two, "x 2 threads: OMP_NUM_THREADS, beyond the CPU limit 1")) << two;
 }
 
 TEST_F(Threads, OmpNumThreadsIsHonouredAndGetsItsCores) {
