@@ -9,7 +9,7 @@ namespace fm::oracle {
 
 std::string python() {
   const char* named = std::getenv("FM_ORACLE_PYTHON");
-  const std::string found = named != nullptr ? named : FM_SOURCES "/.deps/oracle/bin/python";
+  std::string found = named != nullptr ? named : FM_SOURCES "/.deps/oracle/bin/python";
   if (access(found.c_str(), X_OK) != 0) {
     throw std::runtime_error(
         "the test oracle is required; run scripts/setup.sh --tests, or set FM_ORACLE_PYTHON to a "
