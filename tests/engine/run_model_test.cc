@@ -24,14 +24,14 @@ std::string folder_of(const char* name) {
 
 // A Hugging Face folder with a tokenizer that is not ours.
 std::string foreign_folder() {
-  const std::string folder = folder_of("fm_foreign_tokenizer");
+  std::string folder = folder_of("fm_foreign_tokenizer");
   std::ofstream(fs::path(folder) / "tokenizer.json") << R"({"model": {"type": "BPE"}})";
   return folder;
 }
 
 // One that an export of a model trained on text has left.
 std::string byte_folder() {
-  const std::string folder = folder_of("fm_byte_tokenizer");
+  std::string folder = folder_of("fm_byte_tokenizer");
   std::ofstream(fs::path(folder) / "tokenizer_config.json")
       << checkpoint::byte_tokenizer_config_json();
   return folder;
