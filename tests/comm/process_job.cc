@@ -15,8 +15,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include "comm/socket.h"
+#include "comm/deadline.h"
 #include "core/check.h"
+#include "tests/comm/free_port.h"
 #include "tests/oracle/python.h"
 
 extern char** environ;
@@ -69,11 +70,6 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
 }
 
 }  // namespace
-
-int free_port() {
-  const Socket listener = listen_on("127.0.0.1");
-  return port_of(listener);
-}
 
 std::string name_of(Starter starter) {
   switch (starter) {

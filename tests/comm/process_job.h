@@ -54,7 +54,4 @@ class ProcessJob {
   std::vector<pid_t> rank_pids_;
 };
 
-// A port of 127.0.0.1 that was free a moment ago.
-int free_port();
-
 }  // namespace fm::comm

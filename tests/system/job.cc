@@ -1,10 +1,8 @@
 #include "tests/system/job.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include <thread>
 
 #include "core/check.h"
+#include "tests/comm/free_port.h"
 #include "tests/oracle/python.h"
 #include "tests/system/text_files.h"
 
@@ -48,19 +47,6 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
   }
   all.insert(all.end(), variables.begin(), variables.end());
   return all;
-}
-
-int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  const bool known = bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  close(fd);
-  if (!known) throw std::runtime_error("no free port");
-  return ntohs(address.sin_port);
 }
 
 // /proc/net/tcp: "sl local_address rem_address st ...", port in hexadecimal, state 0A = LISTEN.
@@ -132,7 +118,7 @@ Job::Job(Launch launch, const fs::path& folder)
   switch (launch_.starter) {
     case Starter::kAlone: break;
     case Starter::kByHand: {
-      port_ = free_port();
+      port_ = comm::free_port();
       for (int rank = 0; rank < launch_.ranks; ++rank) {
         const std::size_t at = static_cast<std::size_t>(rank);
         start(launch_.words,
