@@ -35,13 +35,16 @@ void check_text_beside_tokens(const TrainOptions& options) {
                 options.eval_data_path, ", data_path=", options.data_path, ")");
 }
 
-void check_text(const std::string& path, const TrainOptions& options, const RunModel& run) {
+void check_text_file(const TrainOptions& options) {
   FM_USER_CHECK(
       options.init_ckpt.empty() || !checkpoint::has_foreign_tokenizer(options.init_ckpt),
       "text is tokenised with the built-in byte tokenizer only, and this model has its own; "
       "tokenise the data beforehand and pass --data_format tokens_i32 (flat little-endian int32 "
       "ids) (init_ckpt=",
-      options.init_ckpt, ", data_path=", path, ")");
+      options.init_ckpt, ", data_path=", options.data_path, ")");
+}
+
+void check_byte_vocabulary(const RunModel& run) {
   FM_USER_CHECK(run.config.vocab >= core::kByteVocab,
                 "the built-in byte tokenizer needs a vocabulary of at least ", core::kByteVocab,
                 " ids; use such a model or --data_format tokens_i32 (vocab_size=", run.config.vocab,
@@ -50,15 +53,15 @@ void check_text(const std::string& path, const TrainOptions& options, const RunM
 
 void check_data(const TrainOptions& options, const RunModel& run) {
   if (options.data_path.empty()) return;
+  const bool text = reads_text(options);
   const bool eval_text = is_text(options.eval_data_path, options.data_format);
-  if (reads_text(options)) {
-    check_text(options.data_path, options, run);
-    return;
+  if (text) {
+    check_text_file(options);
+  } else {
+    check_token_file(options, eval_text);
+    if (eval_text) check_text_beside_tokens(options);
   }
-  check_token_file(options, eval_text);
-  if (!eval_text) return;
-  check_text_beside_tokens(options);
-  check_text(options.eval_data_path, options, run);
+  if (text || eval_text) check_byte_vocabulary(run);
 }
 
 }  // namespace

@@ -37,6 +37,15 @@ std::string byte_folder() {
   return folder;
 }
 
+std::string outcome_of(const TrainOptions& options) {
+  try {
+    open_run_model(options);
+  } catch (const core::UserError& error) {
+    return error.what();
+  }
+  return "opened";
+}
+
 std::string outcome(const std::string& data_path, data::Packing packing = data::Packing::kConcat,
                     const std::string& text_field = "text") {
   TrainOptions options;
@@ -45,12 +54,7 @@ std::string outcome(const std::string& data_path, data::Packing packing = data::
   options.pretrain = true;
   options.data_path = data_path;
   options.packing = packing;
-  try {
-    open_run_model(options);
-  } catch (const core::UserError& error) {
-    return error.what();
-  }
-  return "opened";
+  return outcome_of(options);
 }
 
 TEST(RunModel, TokensThatWereMadeElsewhereGoWithAForeignTokenizer) {
@@ -83,12 +87,7 @@ std::string outcome_of_evaluation(const std::string& folder, const std::string& 
   options.data_path = data_path;
   options.eval_data_path = "e.jsonl";
   options.text_field = text_field;
-  try {
-    open_run_model(options);
-  } catch (const core::UserError& error) {
-    return error.what();
-  }
-  return "opened";
+  return outcome_of(options);
 }
 
 TEST(RunModel, EvaluationTextGoesWithIdsOfTheByteTokenizerOnly) {
