@@ -145,6 +145,7 @@ std::int64_t read_pad_id(const Reader& at, std::int64_t vocab) {
   return id < 0 ? id + vocab : id;
 }
 
+// trained_positions: where `at` does not say them.
 void read_scaling(const Reader& at, std::int64_t trained_positions, RopeConfig& rope) {
   // Files before transformers 4.43 say "type"; where both stand, "rope_type" rules.
   const char* type_key = at.has("rope_type") || !at.has("type") ? "rope_type" : "type";
@@ -182,6 +183,7 @@ RopeConfig read_rope(const Reader& at, std::int64_t max_positions) {
                   ": parameters per layer type are not part of Llama; give one set");
   }
   read_scaling(inner, max_positions, rope);
+  if (rope.type != RopeConfig::Type::kLlama3) return rope;
   // Beside the object it rules over what stands in it (standardize_rope_params).
   rope.original_max_position_embeddings =
       at.size_or("original_max_position_embeddings", rope.original_max_position_embeddings);

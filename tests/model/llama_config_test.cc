@@ -165,6 +165,9 @@ TEST_F(ConfigFile, TheLengthThatLlama3RopeWasTrainedWith) {
   EXPECT_EQ(with(outer + without).rope.original_max_position_embeddings, 128);
   EXPECT_EQ(with(outer + with_own + rest + "}").rope.original_max_position_embeddings, 128);
   EXPECT_EQ(with(with_own + rest + "}").rope.original_max_position_embeddings, 64);
+  // Other kinds have none: it must not tell a checkpoint's model from the same one.
+  const std::string linear = R"("rope_scaling": {"type": "linear", "factor": 2.0})";
+  EXPECT_EQ(with(outer + linear).rope.original_max_position_embeddings, 8192);
 }
 
 TEST_F(ConfigFile, AnExportNamesTheCausalModel) {
