@@ -80,8 +80,9 @@ class OneCpuGroup {
  public:
   OneCpuGroup() {
     const std::string name = core::concat("fm_test_", getpid());
-    made_ = limit("/sys/fs/cgroup/cpu/" + name, "cpu.cfs_quota_us", "100000") ||
-            limit("/sys/fs/cgroup/" + name, "cpu.max", "100000 100000");
+    if (!limit("/sys/fs/cgroup/cpu/" + name, "cpu.cfs_quota_us", "100000")) {
+      limit("/sys/fs/cgroup/" + name, "cpu.max", "100000 100000");
+    }
   }
   OneCpuGroup(const OneCpuGroup&) = delete;
   OneCpuGroup& operator=(const OneCpuGroup&) = delete;
@@ -89,7 +90,7 @@ class OneCpuGroup {
     std::error_code ignored;
     std::filesystem::remove(path_, ignored);
   }
-  bool made() const { return made_; }
+  bool made() const { return !path_.empty(); }
   // What starts a program in it.
   std::vector<std::string> words() const {
     return {"/bin/sh", "-c", "echo $$ > " + path_ + "/cgroup.procs && exec \"$@\"", "sh"};
@@ -99,13 +100,16 @@ class OneCpuGroup {
   bool limit(const std::string& path, const char* file, const char* value) {
     std::error_code error;
     if (!std::filesystem::create_directory(path, error)) return false;
-    path_ = path;
     std::ofstream out(path + "/" + file);
-    return out.is_open() && (out << value).flush().good();
+    if (!out.is_open() || !(out << value).flush()) {
+      std::filesystem::remove(path, error);
+      return false;
+    }
+    path_ = path;
+    return true;
   }
 
-  std::string path_;
-  bool made_ = false;
+  std::string path_;  // "": none could be made
 };
 
 TEST_F(Threads, ACpuLimitOfTheControlGroupIsSharedOut) {
