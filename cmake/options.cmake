@@ -8,7 +8,14 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_program(FM_CCACHE ccache)
 if(FM_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${FM_CCACHE})
+  # Paths below the source folder are hashed relative to it and the working directory is left out,
+  # so that another clone finds what this one has compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                  ${FM_CCACHE})
+endif()
+find_program(FM_MOLD mold)
+if(FM_MOLD)
+  add_link_options(-fuse-ld=mold)
 endif()
 
 add_library(fm_flags INTERFACE)

@@ -15,7 +15,7 @@ torch_version=2.11.0
 cudart_version=13.0.96
 cupti_version=13.0.85
 
-build_packages=(g++ cmake ninja-build ccache ca-certificates python3 python3-venv
+build_packages=(g++ cmake ninja-build ccache mold ca-certificates python3 python3-venv
   libopenmpi-dev openmpi-bin nlohmann-json3-dev libcxxopts-dev libdnnl-dev)
 test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps valgrind)
 
