@@ -9,7 +9,6 @@
 #include <chrono>
 #include <csignal>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "comm/quiet_thread.h"
@@ -26,6 +25,7 @@ sigset_t handled() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
   sigaddset(&set, SIGUSR1);
   return set;
 }
@@ -51,7 +51,6 @@ SignalInbox::~SignalInbox() {
 }
 
 void SignalInbox::listen() {
-  std::optional<Clock::time_point> first;
   while (true) {
     pollfd waits[] = {{signals_, POLLIN, 0}, {end_, POLLIN, 0}};
     if (poll(waits, std::size(waits), -1) < 0) continue;
@@ -59,17 +58,29 @@ void SignalInbox::listen() {
     signalfd_siginfo info{};
     if (::read(signals_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) continue;
     if (info.ssi_signo == SIGUSR1) save_ = true;
-    if (info.ssi_signo != SIGTERM) continue;
-    if (!running_) {
-      end_process_("SIGTERM before the ranks have met: there is nothing to save",
-                   static_cast<int>(core::ExitCode::kPreempted));
-    }
-    if (first && Clock::now() - *first >= kSameSignal) {
-      end_process_("SIGTERM again: ending without a save", 128 + SIGTERM);
-    }
-    if (!first) terminate_ = true;
-    if (!first) first = Clock::now();
+    if (info.ssi_signo == SIGUSR1) continue;
+    stop({Clock::now(), info.ssi_signo, info.ssi_pid});
   }
+}
+
+void SignalInbox::stop(const Stop& now) {
+  const bool interrupt = now.signal == SIGINT;
+  if (!running_) {
+    end_process_(interrupt ? "SIGINT before the ranks have met: there is nothing to save"
+                           : "SIGTERM before the ranks have met: there is nothing to save",
+                 static_cast<int>(core::ExitCode::kPreempted));
+  }
+  if (!first_stop_) {
+    first_stop_ = now;
+    terminate_ = true;
+    return;
+  }
+  const bool twice =
+      interrupt && first_stop_->signal == SIGINT && first_stop_->sender == now.sender;
+  if (!twice && now.at - first_stop_->at < kSameSignal) return;
+  end_process_(
+      interrupt ? "SIGINT again: ending without a save" : "SIGTERM again: ending without a save",
+      128 + static_cast<int>(now.signal));
 }
 
 }  // namespace fm::engine

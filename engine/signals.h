@@ -1,18 +1,23 @@
-// SIGTERM and SIGUSR1 as messages that are read between steps, not as interruptions.
+// SIGTERM, SIGINT and SIGUSR1 as messages that are read between steps, not as interruptions.
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <thread>
 
 namespace fm::engine {
 
-// Before begin_run() a SIGTERM ends the process with code 75: nothing has begun. Later the first
-// one is a message; another, five seconds or more after it, ends the process with code 143, for a
-// run that waits for somebody who does not come. Sooner it counts as the same one: a batch system
-// sends it to all processes, and mpirun hands on its own a second later.
+// SIGINT (Ctrl-C) asks for the same as SIGTERM. Before begin_run() either ends the process with
+// code 75: nothing has begun. Later the first one is a message; another, five seconds or more after
+// it, ends the process with code 128 + its number, for a run that waits for somebody who does not
+// come. Sooner it counts as the same one: a batch system sends it to all processes, mpirun hands on
+// its own a second later, and torchrun hands on the Ctrl-C that the terminal sends to all. Only a
+// second SIGINT of the same sender, somebody who presses Ctrl-C twice, ends at once.
 //
-// Invariant: while it lives the two signals are blocked in all threads but its own.
+// Invariant: while it lives these signals are blocked in all threads but its own.
 // Thread:    constructed by main before any other thread; read by the rank's thread.
 // Lifetime:  one per process.
 class SignalInbox {
@@ -27,7 +32,7 @@ class SignalInbox {
 
   struct Requests {
     bool save = false;       // SIGUSR1: save and go on
-    bool terminate = false;  // SIGTERM: save, then exit 75
+    bool terminate = false;  // SIGTERM or SIGINT: save, then exit 75
   };
   void begin_run() { running_ = true; }
   // What has arrived since the last time; never waits.
@@ -36,7 +41,15 @@ class SignalInbox {
   }
 
  private:
+  // When and from whom the first one came.
+  struct Stop {
+    std::chrono::steady_clock::time_point at;
+    std::uint32_t signal = 0;
+    std::uint32_t sender = 0;  // pid; 0: the terminal
+  };
+
   void listen();
+  void stop(const Stop& now);
 
   EndProcess end_process_;
   int signals_ = -1;
@@ -44,6 +57,7 @@ class SignalInbox {
   std::atomic<bool> running_ = false;
   std::atomic<bool> save_ = false;
   std::atomic<bool> terminate_ = false;
+  std::optional<Stop> first_stop_;  // of the listener
   std::thread listener_;
 };
 
