@@ -72,6 +72,11 @@ void apply_adam(const Settings& settings, const std::string& type, Findings& fin
   optimizer.kind = engine::OptimizerKind::kAdamW;
   optimizer.lr = checked_param(settings, "lr", 1e-3);
   optimizer.eps = checked_param(settings, "eps", 1e-8);
+  FM_USER_CHECK(
+      optimizer.eps > 0,
+      "optimizer.params.eps must be above 0, or a weight whose gradient is 0 becomes 0/0; "
+      "use 1e-8 (",
+      settings.where(param("eps")), ": ", optimizer.eps, ")");
   apply_betas(settings, optimizer);
   optimizer.bias_correction = settings.flag(param("bias_correction"), true);
   const bool says_adamw = core::lower(type) == "adamw";
