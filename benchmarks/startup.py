@@ -40,7 +40,7 @@ def lines_of(path):
         return []
 
 
-def start_of(program, folder, weights, more=("--dry_run",)):
+def start_of(program, folder, weights, more=("--save_strategy", "no")):
     """(seconds to the start of step 1, step 1 over the median of the later steps)"""
     metrics = folder / "output" / "metrics.jsonl"
     metrics.unlink(missing_ok=True)

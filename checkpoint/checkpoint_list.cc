@@ -85,8 +85,10 @@ void prune_checkpoints(const PruneRequest& request) {
     const auto open = [&] { run = open_manifest(listed.folder).lineage.run; };
     if (!attempt(open).empty() || run != request.run) continue;
     ++complete;
-    const bool spare = complete > request.keep_last && listed.step != request.current;
-    if (spare) discard_folder(listed.folder);
+    if (complete <= request.keep_last) continue;
+    const auto& spared = request.spared;
+    const bool stays = std::find(spared.begin(), spared.end(), listed.step) != spared.end();
+    if (!stays) discard_folder(listed.folder);
   }
 }
 

@@ -26,8 +26,8 @@ std::vector<std::filesystem::path> list_quarantined(const std::filesystem::path&
 
 struct PruneRequest {
   std::filesystem::path output_dir;
-  std::string run;           // Lineage::run: no other run is touched
-  std::int64_t current = 0;  // a step that stays whatever its age
+  std::string run;                   // Lineage::run: no other run is touched
+  std::vector<std::int64_t> spared;  // steps that stay whatever their age
   int keep_last = 1;
 };
 // Deletes complete checkpoints of the run but the newest `keep_last`. Incomplete ones are neither

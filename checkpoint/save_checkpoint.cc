@@ -227,9 +227,11 @@ class Saver {
 
   void prune() const {
     if (request_.keep_last <= 0) return;
+    std::vector<std::int64_t> spared = request_.spared;
+    spared.push_back(request_.step);
     prune_checkpoints({.output_dir = request_.output_dir,
                        .run = request_.lineage.run,
-                       .current = request_.step,
+                       .spared = std::move(spared),
                        .keep_last = request_.keep_last});
   }
 

@@ -36,11 +36,12 @@ class OutputLock {
 struct SaveRequest {
   std::filesystem::path output_dir;
   std::int64_t step = 0;
-  std::vector<FileSpec> files;  // the same on every rank
-  std::vector<FileSlice> mine;  // what this rank writes
-  std::string state_json;       // rank 0's counts: step, samples, scheduler, seed, layout
-  int keep_last = 0;            // 0 keeps all; of this run only
-  Lineage lineage = {};         // rank 0's
+  std::vector<FileSpec> files;            // the same on every rank
+  std::vector<FileSlice> mine;            // what this rank writes
+  std::string state_json;                 // rank 0's counts: step, samples, scheduler, seed, layout
+  int keep_last = 0;                      // 0 keeps all; of this run only
+  std::vector<std::int64_t> spared = {};  // steps that keep_last does not count out
+  Lineage lineage = {};                   // rank 0's
 };
 
 struct SaveResult {

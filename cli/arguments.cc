@@ -116,6 +116,7 @@ void read_output(const FlagValues& flags, engine::TrainOptions& options) {
   options.output_dir = flags.text("output_dir");
   options.keep_last = flags.small("keep_last", 0);
   options.dry_run = flags.flag("dry_run");
+  options.saves = flags.choice<bool>("save_strategy", {{"steps", true}, {"no", false}});
   options.dump_gradients = flags.text("dump_gradients");
   options.project_name = flags.text("project_name");
   options.experiment_name = flags.text("experiment_name");

@@ -3,11 +3,22 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
 namespace fm::engine {
 
+// What keep_until found.
+struct KeptRows {
+  std::int64_t rows = 0;     // that stay
+  std::int64_t cut = 0;      // that went to the other file
+  std::string missing = {};  // "3, 7 to 9": steps from 1 on that have no row
+  std::string problem = {};  // why nothing was cut, or ""
+};
+
+// Rows are lines that begin with {"step": N; other lines stay what and where they are.
+//
 // Invariant: every line in the file was appended whole; a torn end, which a kill left, is cut off
 //            when the file is opened, and what could not be written whole is taken back. A file
 //            that was deleted or renamed is made anew.
@@ -24,7 +35,14 @@ class MetricsFile {
   // `line` without its end. Returns the reason when it could not be written, "" otherwise.
   std::string append(const std::string& line);
 
+  // A run goes on behind `last_step`: rows of later steps, and of a step all but the last one, move
+  // to the end of <stem>.replaced.jsonl beside it. Does nothing where the name leads to a device.
+  KeptRows keep_until(std::int64_t last_step);
+  // Until all lines are on the disk. Returns the reason when that fails, "" otherwise.
+  std::string sync();
+
  private:
+  bool reopen();
   int open_named() const;
   off_t end_of_last_line() const;
 

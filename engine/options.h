@@ -53,6 +53,7 @@ struct TrainOptions {
   // length and rhythm
   std::int64_t train_steps = 100;
   std::int64_t save_steps = 100;
+  bool saves = true;  // false: neither checkpoints nor an export, but on a signal
   std::int64_t log_steps = 1;
   std::string eval_data_path;
   std::int64_t eval_steps = 100;
@@ -82,7 +83,7 @@ struct TrainOptions {
   checkpoint::Resume resume = checkpoint::Resume::kAuto;
   std::string resume_path;
   int keep_last = 0;
-  bool dry_run = false;        // FMEngine: no final save; the plan is printed first
+  bool dry_run = false;        // the plan is printed first, and nothing is written
   std::string dump_gradients;  // safetensors file: gradients of the first step, then stop
   std::string trace;           // Chrome trace of some steps, or empty
   TraceSteps trace_steps;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "checkpoint/agree.h"
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
+#include "core/finite.h"
 #include "engine/tensors.h"
 
 namespace fm::engine {
@@ -70,7 +72,7 @@ void check_gradient_file(const TrainOptions& options) {
 
 // The export takes the place of what has its name.
 void check_export_target(const TrainOptions& options) {
-  const bool exports = !options.dry_run && options.dump_gradients.empty();
+  const bool exports = options.saves && !options.dry_run && options.dump_gradients.empty();
   if (options.init_ckpt.empty() || !exports) return;
   const auto resolved = [](const std::filesystem::path& path) {
     return std::filesystem::weakly_canonical(path / "").parent_path();
@@ -116,7 +118,7 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, const Run
       publish_masters(state);
       state.world.barrier().wait();  // others read what this rank has loaded
     } catch (const checkpoint::DamagedCheckpoint& damage) {  // on all ranks alike
-      if (options.resume == checkpoint::Resume::kPath) throw;
+      if (options.resume == checkpoint::Resume::kPath || options.dry_run) throw;
       if (state.world.rank() == 0) std::fprintf(stderr, "fmengine: %s\n", damage.what());
       checkpoint::quarantine_checkpoint(*found, state.world);
       continue;
@@ -131,8 +133,25 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, const Run
   return std::nullopt;
 }
 
+void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
+                  const std::string& way_back) {
+  std::string mine;
+  for (const auto& [file, slice] : checkpoint_slices(state, optimizer, Part::kOwned)) {
+    const auto at =
+        core::first_non_finite({slice.data, static_cast<std::size_t>(slice.count.count())});
+    if (!at) continue;
+    const std::int64_t element = slice.first.count() + static_cast<std::int64_t>(*at);
+    mine =
+        core::concat(slice.data[*at], " at element ", element, " of ", slice.name, " for ", file);
+    break;
+  }
+  const std::string found = checkpoint::first_problem(state.world, mine);
+  FM_MACHINE_CHECK(found.empty(), core::ExitCode::kNumericLimit, "what is saved must be finite; ",
+                   way_back, " and a lower learning rate (", found, ")");
+}
+
 std::string save_state(const TrainOptions& options, const RunModel& run, RankState& state,
-                       const ProgressState& progress) {
+                       const ProgressState& progress, std::vector<std::int64_t> spared) {
   checkpoint::SaveRequest request;
   request.output_dir = options.output_dir;
   request.step = progress.step;
@@ -140,6 +159,7 @@ std::string save_state(const TrainOptions& options, const RunModel& run, RankSta
   request.mine = checkpoint_slices(state, options.optimizer, Part::kOwned);
   request.state_json = to_json(progress);
   request.keep_last = options.keep_last;
+  request.spared = std::move(spared);
   request.lineage = state.lineage;
   const checkpoint::SaveResult result = checkpoint::save_checkpoint(request, state.world);
   return result.durable ? "" : result.problem;
@@ -151,6 +171,7 @@ bool knows_tokenizer(const TrainOptions& options) {
 }
 
 void export_model(const TrainOptions& options, const RunModel& run, RankState& state) {
+  check_finite(state, options.optimizer, "go back to an older checkpoint by --resume");
   checkpoint::ExportRequest request;
   request.folder = export_folder(options);
   request.config_json = model::causal_lm_config(run.config);

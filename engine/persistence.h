@@ -18,9 +18,15 @@ void fill_state(const TrainOptions& options, const RunModel& run, RankState& sta
 std::optional<ProgressState> resume_state(const TrainOptions& options, const RunModel& run,
                                           RankState& state);
 
-// Collective. Returns the message of a save that could not be made, "" when it is durable.
+// Collective. Weights and moments must be finite: MachineError (23), on all ranks alike, names the
+// first tensor that is not, then `way_back`.
+void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
+                  const std::string& way_back);
+
+// Collective. Returns the message of a save that could not be made, "" when it is durable. `spared`
+// are steps of checkpoints that --keep_last does not count out.
 std::string save_state(const TrainOptions& options, const RunModel& run, RankState& state,
-                       const ProgressState& progress);
+                       const ProgressState& progress, std::vector<std::int64_t> spared = {});
 
 // Whether an export holds a tokenizer: that of the folder the run began with, or the byte tokenizer
 // of JSONL text. Where the ids of a token file come from nobody knows.

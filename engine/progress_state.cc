@@ -11,7 +11,7 @@ std::string to_json(const ProgressState& state) {
                                {"samples", state.samples},
                                {"applied", state.applied},
                                {"skipped", state.skipped},
-                               {"consecutive_skips", state.consecutive_skips},
+                               {"spared", state.spared},
                                {"seed", state.run.seed},
                                {"data", state.run.data},
                                {"optimizer", state.run.optimizer},
@@ -29,12 +29,12 @@ ProgressState progress_from_json(const std::string& text) {
     state.samples = json.at("samples");
     state.applied = json.at("applied");
     state.skipped = json.at("skipped");
-    state.consecutive_skips = json.at("consecutive_skips");
     state.run.seed = json.at("seed");
     state.run.data = json.at("data");
     state.run.optimizer = json.at("optimizer");
     state.run.arithmetic = json.at("arithmetic");
-    // States of older builds lack these two.
+    // States of older builds lack these.
+    if (json.contains("spared")) state.spared = json["spared"].get<std::vector<std::int64_t>>();
     if (json.contains("model")) state.run.model = json["model"].dump();
     if (json.contains("optimization")) state.run.optimization = json["optimization"].dump();
     return state;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/run_identity.h"
 
@@ -13,7 +14,9 @@ struct ProgressState {
   std::int64_t samples = 0;  // consumed samples: the data position
   std::int64_t applied = 0;  // updates that were not skipped: scheduler and Adam count
   std::int64_t skipped = 0;
-  std::int64_t consecutive_skips = 0;
+  std::int64_t consecutive_skips = 0;  // of this start: not in a checkpoint
+  // Steps of checkpoints from before the first skip; pruning spares them.
+  std::vector<std::int64_t> spared;
   RunIdentity run;
 };
 

@@ -165,16 +165,42 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
 }
 
 RunLog::RunLog(const TrainOptions& options, const RunContext& context, bool speaks)
-    : speaks_(speaks), terminal_(context.terminal), log_steps_(options.log_steps) {
-  if (!speaks) return;
+    : speaks_(speaks),
+      terminal_(context.terminal),
+      log_steps_(options.log_steps),
+      from_elsewhere_(options.resume == checkpoint::Resume::kPath) {
+  if (!speaks || options.dry_run) return;
   metrics_.emplace(std::filesystem::path(options.output_dir) / "metrics.jsonl");
 }
 
 RunLog::~RunLog() { end_live_line(); }
 
+void RunLog::begin_after(std::int64_t step) {
+  if (!metrics_) return;
+  const KeptRows found = metrics_->keep_until(step);
+  if (!found.problem.empty()) {
+    warn("metrics.jsonl keeps rows of steps that are done again; for each the last row counts (" +
+         found.problem + ")");
+  }
+  if (found.cut > 0) {
+    say(core::concat("metrics.jsonl is cut back to step ", step, ": ", found.cut,
+                     " rows are in metrics.replaced.jsonl now"));
+  }
+  if (!found.missing.empty() && !(from_elsewhere_ && found.rows == 0)) {
+    warn(core::concat("metrics.jsonl lacks the rows of steps ", found.missing,
+                      ", from before step ", step + 1));
+  }
+}
+
+void RunLog::sync() {
+  if (!metrics_) return;
+  const std::string problem = metrics_->sync();
+  if (!problem.empty()) warn("metrics.jsonl may lose lines at a power cut (" + problem + ")");
+}
+
 void RunLog::step(const StepLine& line) {
   if (!speaks_) return;
-  const std::string problem = metrics_->append(json_of(line));
+  const std::string problem = metrics_ ? metrics_->append(json_of(line)) : "";
   if (!problem.empty() && !std::exchange(lacks_lines_, true)) {
     warn(core::concat("metrics.jsonl lacks lines from step ", line.step,
                       " on, training continues; make space in the output directory (", problem,

@@ -57,7 +57,8 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
 
 // Writes to stdout and metrics.jsonl; on ranks other than 0 it is silent.
 //
-// Invariant: every line of the file is a whole JSON object; whole lines are never taken away.
+// Invariant: every line of the file is a whole JSON object, one per step and in their order; what a
+//            start does again is in metrics.replaced.jsonl.
 // Thread:    the rank's thread.
 // Lifetime:  owns the file.
 class RunLog {
@@ -67,7 +68,10 @@ class RunLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
+  // Before the first step of a start, which goes on behind `step`.
+  void begin_after(std::int64_t step);
   void step(const StepLine& line);
+  void sync();  // lines of finished steps are on the disk, or it is said why not
   void say(const std::string& text);   // one plain line on stdout
   void warn(const std::string& text);  // one line on stderr
 
@@ -77,7 +81,8 @@ class RunLog {
   bool speaks_;
   bool terminal_;
   std::int64_t log_steps_;
-  bool live_ = false;  // a live line stands on the terminal
+  bool from_elsewhere_;  // --resume PATH: rows of earlier steps may be in another folder
+  bool live_ = false;    // a live line stands on the terminal
   std::optional<MetricsFile> metrics_;
   bool lacks_lines_ = false;  // one could not be written, and that was said
 };

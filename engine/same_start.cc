@@ -54,6 +54,7 @@ std::string start_values(const TrainOptions& options, const model::LlamaConfig& 
       {"--resume", said(options.resume, {"auto", "must", "never", "a path"})},
       {"--keep_last", options.keep_last},
       {"--dry_run", options.dry_run},
+      {"--save_strategy", options.saves ? "steps" : "no"},
       {"--dump_gradients given", !options.dump_gradients.empty()},
       {"--trace given", !options.trace.empty()},
       {"--trace_steps", {options.trace_steps.first, options.trace_steps.last}},

@@ -16,6 +16,7 @@
 #include "engine/plan.h"
 #include "engine/run_identity.h"
 #include "engine/run_log.h"
+#include "engine/run_saves.h"
 #include "engine/same_start.h"
 #include "engine/step_runtime.h"
 #include "engine/step_trace.h"
@@ -66,7 +67,8 @@ class Trainer {
         state_(options, plan_, run_.model, world, ledger_),
         stream_(*source_, {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
         runtime_(state_, clock_),
-        log_(options, context, world.rank() == 0) {
+        log_(options, context, world.rank() == 0),
+        saves_(options, run_, state_, log_) {
     if (!options.eval_data_path.empty()) {
       evaluation_.emplace(source_options(options, run_, options.eval_data_path, ledger_), state_,
                           runtime_, options.eval_batches);
@@ -75,12 +77,11 @@ class Trainer {
 
   // `lock` of rank 0, null elsewhere.
   int run(checkpoint::OutputLock* lock) {
-    lock_ = lock;
-    restore();
+    const bool resumes = restore();
+    saves_.begin(lock, resumes ? progress_.step : -1);
+    log_.begin_after(progress_.step);
     log_.say(banner(options_, run_, plan_, context_, source_->describe()));
-    log_.say(saved_step_ < 0 ? fresh_start()
-                             : core::concat("resuming at step ", progress_.step, ", sample ",
-                                            progress_.samples));
+    log_.say(resumes ? resumption() : fresh_start());
     if (trace_ != nullptr) trace_->check_length(options_.train_steps - progress_.step);
     while (progress_.step < options_.train_steps) {
       step();
@@ -88,10 +89,12 @@ class Trainer {
       if (!options_.dump_gradients.empty()) return finish_dump();
       const SignalInbox::Requests asked = agree_on_signals();
       const bool last = progress_.step == options_.train_steps;
-      const bool due = options_.save_steps > 0 && progress_.step % options_.save_steps == 0;
-      if (asked.terminate || asked.save || (due && !last)) save(asked.terminate);
+      const bool due =
+          options_.saves && options_.save_steps > 0 && progress_.step % options_.save_steps == 0;
+      const bool save = asked.terminate || asked.save || (due && !last);
+      if (save) saves_.save(progress_, asked.terminate ? Must::kSucceed : Must::kMayFail);
       if (asked.terminate && trace_ != nullptr && trace_->unwritten()) write_trace();
-      if (asked.terminate) return static_cast<int>(ExitCode::kPreempted);
+      if (asked.terminate) return end_early();
     }
     if (trace_ != nullptr && trace_->unwritten()) write_trace();
     finish();
@@ -109,7 +112,8 @@ class Trainer {
             .optimization = optimization_values(options_, plan_.batch.train_batch)};
   }
 
-  void restore() {
+  // Whether there was a checkpoint to go on from.
+  bool restore() {
     const Arithmetic arithmetic =
         context_.arithmetic.value_or(arithmetic_here(options_.attention, options_.element));
     const std::string uneven = check_same_arithmetic(arithmetic, state_.world);
@@ -121,11 +125,19 @@ class Trainer {
     if (found) {
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
       progress_ = *found;
-      saved_step_ = progress_.step;
     } else {
       fill_state(options_, run_, state_);
     }
     progress_.run = now;
+    return found.has_value();
+  }
+
+  std::string resumption() const {
+    if (progress_.step < options_.train_steps) {
+      return core::concat("resuming at step ", progress_.step, ", sample ", progress_.samples);
+    }
+    return core::concat("nothing to train: the checkpoint is of step ", progress_.step,
+                        ", --train_steps is ", options_.train_steps);
   }
 
   std::string fresh_start() const {
@@ -151,6 +163,7 @@ class Trainer {
     phases.fill(1e3 * spent.count());
     if (result.skipped) explain_skip(request, result);
     advance(result);
+    saves_.after_step(progress_);
     StepLine line = line_of(request, result, spent.count());
     line.phases = phases;
     line.mem_peak = core::peak_memory();
@@ -159,9 +172,9 @@ class Trainer {
     core::fault({"step.post", state_.world.rank(), request.step});
     FM_MACHINE_CHECK(
         progress_.consecutive_skips < options_.max_consecutive_skips, ExitCode::kNumericLimit,
-        "loss and gradients must be finite; lower the learning rate or look at the "
-        "data (",
-        progress_.consecutive_skips, " steps skipped in a row, last step ", progress_.step, ")");
+        "loss and gradients must be finite; lower the learning rate or look at the data, and ",
+        saves_.way_back(), " (", progress_.consecutive_skips, " steps skipped in a row, last step ",
+        progress_.step, ")");
   }
 
   StepResult compute(const StepRequest& request) {
@@ -260,34 +273,6 @@ class Trainer {
     return {asked[0] > 0, asked[1] > 0};
   }
 
-  void save(bool must) {
-    if (saved_step_ == progress_.step) return;
-    renew_lock();
-    const std::string problem = save_state(options_, run_, state_, progress_);
-    if (problem.empty()) {
-      saved_step_ = progress_.step;
-      failed_saves_ = 0;
-      log_.say(core::concat("saved ", options_.output_dir, "/global_step", progress_.step));
-      return;
-    }
-    FM_MACHINE_CHECK(!must, ExitCode::kStorageFailed, problem);
-    FM_MACHINE_CHECK(
-        ++failed_saves_ < options_.max_failed_saves, ExitCode::kStorageFailed,
-        "checkpoints must reach the disk, or a long run works for nothing; make space or repair "
-        "the output directory, then start the same command again (",
-        failed_saves_, " saves failed in a row, the newest checkpoint is ",
-        saved_step_ < 0 ? "none" : core::concat("of step ", saved_step_),
-        "; the last one: ", problem, ")");
-    log_.warn(problem);
-  }
-
-  // So that no other run begins to write beside this one's saves.
-  void renew_lock() {
-    if (lock_ == nullptr) return;
-    const std::string done = lock_->renew();
-    if (!done.empty()) log_.warn(done);
-  }
-
   int finish_dump() {
     dump_gradients(options_.dump_gradients, state_);
     log_.say(
@@ -295,12 +280,21 @@ class Trainer {
     return static_cast<int>(ExitCode::kFinished);
   }
 
+  int end_early() {
+    log_.say(saves_.holds(progress_.step)
+                 ? "stopped by a signal: start the same command again to go on (exit code 75)"
+                 : "stopped by a signal, nothing was saved (exit code 75)");
+    return static_cast<int>(ExitCode::kPreempted);
+  }
+
   void finish() {
-    if (options_.dry_run) {
-      log_.say("dry run: nothing is saved at the end");
-      return;
-    }
-    save(true);
+    if (options_.dry_run) return log_.say("dry run: nothing was written");
+    if (!options_.saves) return log_.say("--save_strategy no: nothing is saved and exported");
+    FM_MACHINE_CHECK(progress_.consecutive_skips == 0, ExitCode::kNumericLimit,
+                     "the last step must have a finite loss and gradient, or nothing is saved and "
+                     "exported; choose --train_steps so that a step succeeds at the end, or ",
+                     saves_.way_back(), " (last step ", progress_.step, ")");
+    saves_.save(progress_, Must::kSucceed);
     export_model(options_, run_, state_);
     log_.say(core::concat(
         "exported ", options_.output_dir, "/hf",
@@ -310,7 +304,6 @@ class Trainer {
   const TrainOptions& options_;
   const RunContext& context_;
   StepTrace* const trace_;
-  checkpoint::OutputLock* lock_ = nullptr;
   core::Ledger ledger_;
   core::PhaseClock clock_;
   RunModel run_;
@@ -320,11 +313,10 @@ class Trainer {
   data::BatchStream stream_;
   StepRuntime runtime_;
   RunLog log_;
+  RunSaves saves_;
   std::optional<Evaluation> evaluation_;
   ProgressState progress_;
   std::int64_t steps_begun_ = 0;  // of this start
-  std::int64_t saved_step_ = -1;
-  int failed_saves_ = 0;  // since the last one that is durable
 };
 
 // What the words alone, or a file in the way, make wrong; the rest is found when it is made.
@@ -342,6 +334,9 @@ void check_output_dir(const std::string& output_dir) {
 
 int train(const TrainOptions& options, comm::Communicator& world, const RunContext& context) {
   FM_USER_CHECK(!options.data_path.empty(), "training data is required; pass --data_path FILE");
+  FM_USER_CHECK(!options.dry_run || (options.trace.empty() && options.dump_gradients.empty()),
+                "--dry_run writes nothing; leave it out, or --trace and --dump_gradients (trace=",
+                options.trace, ", dump_gradients=", options.dump_gradients, ")");
   RunModel run = open_run_model(options);
   check_same_start(start_values(options, run.config), world);
   if (options.dry_run && world.rank() == 0) {
@@ -350,7 +345,7 @@ int train(const TrainOptions& options, comm::Communicator& world, const RunConte
   std::optional<checkpoint::OutputLock> lock;
   if (world.rank() == 0) {
     check_output_dir(options.output_dir);
-    lock.emplace(options.output_dir);
+    if (!options.dry_run) lock.emplace(options.output_dir);
   }
   std::optional<StepTrace> trace;
   if (!options.trace.empty()) trace.emplace(options, world);

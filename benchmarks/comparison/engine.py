@@ -66,7 +66,7 @@ class Engine:
                 "--deepspeed_config", paths["config"], "--init_ckpt", paths["weights"],
                 "--data_path", paths["tokens"], "--data_format", "tokens_i32",
                 "--max_seq_len", str(shape["T"]), "--train_steps", steps, "--log_steps", steps,
-                "--save_steps", "0", "--dry_run", "--resume", "never",
+                "--save_strategy", "no", "--resume", "never",
                 "--output_dir", paths["output"]]  # fmt: skip
 
     def environment(self):

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <fstream>
 
+#include "core/check.h"
+
 namespace fm::engine {
 namespace {
 
@@ -66,6 +68,39 @@ TEST_F(MetricsFileTest, InADeletedFolderSaysSo) {
   fs::create_directory(folder);
   EXPECT_EQ(file.append("three"), "");
   fs::remove_all(folder);
+}
+
+TEST_F(MetricsFileTest, KeepsTheLastRowOfEveryStepUntilTheGivenOne) {
+  const fs::path replaced = fs::path(testing::TempDir()) / "fm_metrics.replaced.jsonl";
+  fs::remove(replaced);
+  const auto row = [](int step, const char* text) {
+    return core::concat("{\"step\": ", step, ", \"t\": \"", text, "\"}\n");
+  };
+  write(row(1, "a") + row(2, "a") + "{\"step\": x}\n" + row(5, "a") + row(2, "b") + row(6, "b"));
+  MetricsFile file(path_);
+  const KeptRows done = file.keep_until(5);
+  EXPECT_EQ(done.rows, 3);
+  EXPECT_EQ(done.cut, 2);
+  EXPECT_EQ(done.missing, "3 to 4");
+  EXPECT_EQ(done.problem, "");
+  EXPECT_EQ(content(), row(1, "a") + "{\"step\": x}\n" + row(5, "a") + row(2, "b"));
+  EXPECT_EQ(file.append("next"), "");
+  EXPECT_EQ(content(), row(1, "a") + "{\"step\": x}\n" + row(5, "a") + row(2, "b") + "next\n");
+
+  EXPECT_EQ(file.keep_until(1).cut, 2);  // moved to the end of the same file
+  EXPECT_EQ(file.sync(), "");
+  EXPECT_EQ(content(), row(1, "a") + "{\"step\": x}\nnext\n");
+  std::ifstream text(replaced);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(text), {}),
+            row(2, "a") + row(6, "b") + row(5, "a") + row(2, "b"));
+  fs::remove(replaced);
+}
+
+TEST_F(MetricsFileTest, NamesMissingRowsAsRanges) {
+  write("{\"step\": 2}\n{\"step\": 6, \"a\": 1}\n{\"step\": 7}\n");
+  EXPECT_EQ(MetricsFile(path_).keep_until(9).missing, "1, 3 to 5, 8 to 9");
+  EXPECT_EQ(MetricsFile(path_).keep_until(7).missing, "1, 3 to 5");
+  EXPECT_EQ(content().size(), 44U);  // nothing was cut
 }
 
 // The limit on file sizes lets the first bytes through, as a disk that fills up does.

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "core/fault.h"
 #include "trainer_case.h"
@@ -95,6 +98,74 @@ TEST_F(TrainerTest, TenSkippedStepsInARowStopTheRun) {
   EXPECT_EQ(metrics(poisoned).size(), 10U);
 }
 
+// The update of step 5 breaks the weights, all finite; every later loss is not.
+TEST_F(TrainerTest, ADivergedRunKeepsItsGoodCheckpointsAndNamesTheOneToGoBackTo) {
+  TrainOptions diverged = options("diverged", 4);
+  diverged.save_steps = 1;
+  diverged.keep_last = 2;
+  ASSERT_EQ(run(diverged), 0);
+  diverged.train_steps = 30;
+  diverged.optimizer.lr = 1e30;
+  const fs::path output = diverged.output_dir;
+  expect_error(core::ExitCode::kNumericLimit,
+               "go back with --resume " + (output / "global_step4").string(),
+               [&] { run(diverged, 2); });
+  EXPECT_TRUE(fs::exists(output / "global_step4"));  // step 5 proved it
+  EXPECT_TRUE(fs::exists(output / "global_step5"));  // saved before the first skip
+  EXPECT_FALSE(fs::exists(output / "global_step6"));
+  EXPECT_FALSE(fs::exists(output / "global_step15"));
+
+  // Back at a sane rate: the broken checkpoint is tried once more, ten steps long.
+  diverged.optimizer.lr = 1e-3;
+  expect_error(core::ExitCode::kNumericLimit,
+               (output / "global_step5").string() + " may be broken too", [&] { run(diverged); });
+  diverged.resume = checkpoint::Resume::kPath;
+  diverged.resume_path = (output / "global_step4").string();
+  diverged.train_steps = 6;
+  EXPECT_EQ(run(diverged), 0);
+  EXPECT_TRUE(std::isfinite(metrics(diverged).at(6).loss));
+}
+
+TEST_F(TrainerTest, CheckpointsFromBeforeTheFirstSkipOutliveKeepLast) {
+  core::arm_faults("step=4,point=bwd.layer,action=nan");
+  TrainOptions skipping = options("skipping", 7);
+  skipping.save_steps = 1;
+  skipping.keep_last = 1;
+  ASSERT_EQ(run(skipping, 2), 0);
+  skipping.train_steps = 9;
+  ASSERT_EQ(run(skipping, 2), 0);
+  std::vector<int> there;
+  for (int step = 1; step <= 9; ++step) {
+    const std::string tag = core::concat("global_step", step);
+    if (fs::exists(fs::path(skipping.output_dir) / tag)) there.push_back(step);
+  }
+  // 2 and 3 are from before the skip; 8 was proven by step 9.
+  EXPECT_EQ(there, (std::vector<int>{2, 3, 8, 9}));
+}
+
+TEST_F(TrainerTest, NothingIsSavedOrExportedAfterASkippedStep) {
+  core::arm_faults("step=2,point=bwd.layer,action=nan;step=3,point=bwd.layer,action=nan");
+  TrainOptions skipping = options("skipping", 3);
+  skipping.save_steps = 1;
+  expect_error(core::ExitCode::kNumericLimit, "the last step must have a finite loss",
+               [&] { run(skipping, 2); });
+  EXPECT_TRUE(fs::exists(fs::path(skipping.output_dir) / "global_step1"));
+  EXPECT_FALSE(fs::exists(fs::path(skipping.output_dir) / "global_step2"));
+  EXPECT_FALSE(fs::exists(fs::path(skipping.output_dir) / "hf"));
+}
+
+// 0/0 in the rows of the embedding without a gradient: the loss stays finite for a step.
+TEST_F(TrainerTest, WhatIsNotFiniteIsNeitherSavedNorExported) {
+  TrainOptions broken = options("broken", 1);
+  broken.model_config = small_options(folder().string(), false).model_config;  // untied
+  broken.optimizer.eps = 0.0;
+  broken.optimizer.weight_decay = 0.0;
+  expect_error(core::ExitCode::kNumericLimit, " of model.embed_tokens.weight",
+               [&] { run(broken, 2); });
+  EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "global_step1"));
+  EXPECT_FALSE(fs::exists(fs::path(broken.output_dir) / "hf"));
+}
+
 TEST_F(TrainerTest, ScatteredSkipsDoNotStopTheRun) {
   core::arm_faults("step=2,point=bwd.layer,action=nan;step=4,point=bwd.layer,action=nan");
   TrainOptions poisoned = options("poisoned", 5);
@@ -117,15 +188,55 @@ TEST_F(TrainerTest, ASkippedStepMovesNeitherWeightsNorSchedule) {
   EXPECT_EQ(metrics(skipped).at(3).lr, 0.0);
 }
 
-TEST_F(TrainerTest, DryRunSavesNothingAtTheEnd) {
+TEST_F(TrainerTest, ADryRunWritesNothing) {
   TrainOptions dry = options("dry", 2);
   dry.dry_run = true;
+  dry.save_steps = 1;
   testing::internal::CaptureStdout();
   ASSERT_EQ(run(dry), 0);
   const std::string said = testing::internal::GetCapturedStdout();
   EXPECT_NE(said.find("plan for 1 ranks"), std::string::npos);
-  EXPECT_FALSE(fs::exists(fs::path(dry.output_dir) / "global_step2"));
-  EXPECT_FALSE(fs::exists(fs::path(dry.output_dir) / "hf"));
+  EXPECT_FALSE(fs::exists(dry.output_dir));
+}
+
+TEST_F(TrainerTest, ADryRunInTheFolderOfARunLeavesItAsItIs) {
+  TrainOptions real = options("real", 2);
+  ASSERT_EQ(run(real), 0);
+  const auto look = [&] {
+    std::map<std::string, std::pair<std::uintmax_t, fs::file_time_type>> seen;
+    for (const auto& entry : fs::recursive_directory_iterator(real.output_dir)) {
+      const std::uintmax_t size = entry.is_regular_file() ? entry.file_size() : 0;
+      seen[entry.path().string()] = {size, entry.last_write_time()};
+    }
+    return seen;
+  };
+  const auto before = look();
+  real.dry_run = true;
+  real.train_steps = 4;
+  ASSERT_EQ(run(real), 0);
+  EXPECT_EQ(look(), before);
+}
+
+TEST_F(TrainerTest, WithoutASaveStrategyOnlyMetricsAreWritten) {
+  TrainOptions bare = options("bare", 2);
+  bare.saves = false;
+  bare.save_steps = 1;
+  ASSERT_EQ(run(bare), 0);
+  EXPECT_EQ(metrics(bare).size(), 2U);
+  EXPECT_FALSE(fs::exists(fs::path(bare.output_dir) / "global_step1"));
+  EXPECT_FALSE(fs::exists(fs::path(bare.output_dir) / "hf"));
+}
+
+TEST_F(TrainerTest, AFinishedRunSaysThatNothingIsToBeTrained) {
+  TrainOptions finished = options("finished", 2);
+  ASSERT_EQ(run(finished), 0);
+  finished.train_steps = 1;
+  testing::internal::CaptureStdout();
+  ASSERT_EQ(run(finished), 0);
+  const std::string said = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(occurrences(said, "nothing to train: the checkpoint is of step 2, --train_steps is 1"),
+            1)
+      << said;
 }
 
 TEST_F(TrainerTest, KeepsTheLastCheckpointsOnly) {
@@ -146,9 +257,42 @@ TEST_F(TrainerTest, ATornLineOfMetricsIsCutOff) {
                                                              << R"({"step": 8, "lo)";
   ASSERT_EQ(run(next), 0);
   const auto lines = metrics(next);  // parses every line
-  EXPECT_EQ(lines.size(), 2U);
-  EXPECT_TRUE(lines.contains(7));
+  EXPECT_EQ(lines.size(), 1U);       // a fresh start begins behind step 0
   EXPECT_TRUE(lines.contains(1));
+  std::ifstream replaced(fs::path(next.output_dir) / "metrics.replaced.jsonl");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(replaced), {}),
+            "{\"step\": 7, \"loss\": 1.5}\n");
+}
+
+// Steps 4 and 5 were done without a checkpoint, row 2 is lost.
+TEST_F(TrainerTest, AResumeCutsMetricsBackAndSaysWhichRowsAreMissing) {
+  TrainOptions resumed = options("resumed", 5);
+  resumed.save_steps = 3;
+  core::arm_faults("step=5,point=step.post,action=throw");
+  EXPECT_THROW(run(resumed), core::BugError);
+  core::arm_faults("");
+  const fs::path path = fs::path(resumed.output_dir) / "metrics.jsonl";
+  std::vector<std::string> lines;
+  {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+  }
+  ASSERT_EQ(lines.size(), 5U);
+  {
+    std::ofstream file(path, std::ios::trunc);
+    for (const int at : {0, 2, 3, 4}) file << lines[static_cast<std::size_t>(at)] << "\n";
+  }
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(run(resumed), 0);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(occurrences(said, "metrics.jsonl lacks the rows of steps 2, from before step 4"), 1)
+      << said;
+  std::ifstream file(path);
+  std::vector<std::int64_t> steps;
+  for (std::string line; std::getline(file, line);) {
+    steps.push_back(nlohmann::json::parse(line).at("step"));
+  }
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 3, 4, 5}));
 }
 
 TEST_F(TrainerTest, MetricsThatCannotBeWrittenAreSaidOnceAndStopNothing) {
