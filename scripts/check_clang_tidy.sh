@@ -1,34 +1,35 @@
 #!/usr/bin/env bash
 # check_clang_tidy.sh BUILD_FOLDER [SOURCE...]: the checks of .clang-tidy over the torch-free
-# sources (LibTorch's headers cost a minute a file), or over the given ones. A file is looked at
-# again only when it, a header or the checks changed: the stamps lie in BUILD_FOLDER/clang_tidy.
+# sources (LibTorch's headers cost a minute a file), or over the given ones. What passed is not
+# looked at again, in any clone, until the file, a header that it includes, the checks or clang-tidy
+# change: empty stamps in the user's cache folder, named by a hash of these, remember it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
 shift
-stamps=$build/clang_tidy
+stamps=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/fmengine/clang_tidy
 mkdir -p "$stamps"
+find "$stamps" -type f -mtime +30 -delete
 
 sources() {
   if [ $# -gt 0 ]; then printf '%s\n' "$@"; return; fi
   scripts/list_sources.sh | grep -v '^\(tests\|benchmarks\)/' | grep '\.cc$' |
     xargs grep -L -E '#include <(ATen|torch|c10)/'
 }
-headers=$(scripts/list_sources.sh | grep '\.h$' | sort | xargs cat .clang-tidy | sha256sum)
+checks=$({ clang-tidy --version; cat .clang-tidy "$0"; } | sha256sum | cut -c1-32)
 
+# check_one HASH SOURCE
 check_one() {
-  local key
-  key=$stamps/$(echo "$headers $1 $(sha256sum <"$1")" | sha256sum | cut -c1-32)
-  if [ -e "$key" ]; then return 0; fi
-  if ! clang-tidy --quiet --extra-arg=-Wno-unknown-warning-option \
-      --extra-arg=-Wno-sign-conversion --extra-arg=-Wno-unknown-pragmas -p "$build" "$1" 2>"$key.log"; then
-    cat "$key.log" >&2
-    rm -f "$key.log"
+  local stamp=$stamps/$checks-$1 said
+  if [ -e "$stamp" ]; then touch "$stamp"; return 0; fi
+  if ! said=$(clang-tidy --quiet --extra-arg=-Wno-unknown-warning-option \
+      --extra-arg=-Wno-sign-conversion --extra-arg=-Wno-unknown-pragmas -p "$build" "$2" 2>&1); then
+    echo "$said" >&2
     return 1
   fi
-  rm -f "$key.log"
-  touch "$key"
+  touch "$stamp"
 }
 export -f check_one
-export build stamps headers
-sources "$@" | xargs -P "$(nproc)" -I{} bash -c 'check_one {}'
+export build stamps checks
+sources "$@" | xargs scripts/hash_with_includes.py |
+  xargs -P "$(nproc)" -L 1 bash -c 'check_one "$@"' check_one
