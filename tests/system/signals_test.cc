@@ -1,4 +1,5 @@
-// SIGTERM: save, then exit 75. SIGUSR1: save and go on. Either way no step is lost or done twice.
+// SIGTERM and SIGINT: save, then exit 75. SIGUSR1: save and go on. Either way no step is lost or
+// done twice.
 #include <signal.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ struct Terminated {
   To to;
   int code;   // of what was started
   int steps;  // of the run: it must last beyond the signal
+  int signal = SIGTERM;
 };
 
 void PrintTo(const Terminated& at, std::ostream* out) { *out << name_of(at.starter); }
@@ -38,7 +40,8 @@ class Signals : public LongRun {
 
 std::string name_of_case(const testing::TestParamInfo<Terminated>& at) {
   constexpr const char* kTo[] = {"EveryRank", "OneRank", "Launcher"};
-  return name_of(at.param.starter) + "To" + kTo[static_cast<int>(at.param.to)];
+  return std::string(at.param.signal == SIGINT ? "Interrupt" : "") + name_of(at.param.starter) +
+         "To" + kTo[static_cast<int>(at.param.to)];
 }
 
 class Term : public Signals, public testing::WithParamInterface<Terminated> {};
@@ -47,28 +50,33 @@ TEST_P(Term, SavesExits75AndTheNextStartLosesNothing) {
   const Interrupted run{.starter = GetParam().starter, .steps = GetParam().steps, .save_steps = 0};
   const std::unique_ptr<Job> job = start(launch_of(run));
   wait_for_step(*job, output(), 60);
-  send(*job, GetParam().to, SIGTERM);
+  send(*job, GetParam().to, GetParam().signal);
   const Ended ended = job->wait(kLimitMs);
   for (const int code : ended.codes) EXPECT_EQ(code, GetParam().code) << ended.out << ended.err;
   EXPECT_EQ(occurrences(ended.err, "fmengine"), 0) << ended.err;
   const int last = last_step();
   ASSERT_LT(last, run.steps) << "the signal came after the end";
   EXPECT_EQ(content_of(output() / "latest"), core::concat("global_step", last));
+  EXPECT_EQ(occurrences(ended.out, "start the same command again to go on"), 1) << ended.out;
 
   const Ended second = resume_to_the_end({.steps = run.steps, .save_steps = 0});
   EXPECT_EQ(occurrences(second.out, core::concat("resuming at step ", last, ",")), 1) << second.out;
 }
 
+// torchrun passes a SIGINT on to ranks that have it from the terminal too: that is one.
 // What a launcher returns after a signal of its own is its affair: 1 with both. mpirun waits one
 // second before it passes SIGTERM on, and gives ranks one more until SIGKILL (--mca
 // odls_base_sigkill_timeout N is both); torchrun gives thirty.
-INSTANTIATE_TEST_SUITE_P(All, Term,
-                         testing::Values(Terminated{Starter::kByHand, To::kEveryRank, 75, 400},
-                                         Terminated{Starter::kByHand, To::kOneRank, 75, 400},
-                                         Terminated{Starter::kMpirun, To::kEveryRank, 75, 400},
-                                         Terminated{Starter::kMpirun, To::kLauncher, 1, kLongest},
-                                         Terminated{Starter::kTorchrun, To::kLauncher, 1, 400}),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(
+    All, Term,
+    testing::Values(Terminated{Starter::kByHand, To::kEveryRank, 75, 400},
+                    Terminated{Starter::kByHand, To::kOneRank, 75, 400},
+                    Terminated{Starter::kMpirun, To::kEveryRank, 75, 400},
+                    Terminated{Starter::kMpirun, To::kLauncher, 1, kLongest},
+                    Terminated{Starter::kTorchrun, To::kLauncher, 1, 400},
+                    Terminated{Starter::kByHand, To::kOneRank, 75, 400, SIGINT},
+                    Terminated{Starter::kTorchrun, To::kLauncher, 1, 400, SIGINT}),
+    name_of_case);
 
 // Rank 1 is never started; the limit is ten minutes.
 TEST_F(Signals, ATermBeforeTheRanksHaveMetEndsAtOnce) {
@@ -100,6 +108,22 @@ TEST_F(Signals, ASecondTermEndsARankThatWaits) {
   const Ended ended = job->wait(10'000);
   EXPECT_EQ(ended.codes, (std::vector<int>{143, 20})) << ended.err;
   EXPECT_EQ(occurrences(ended.err, "SIGTERM again: ending without a save"), 1) << ended.err;
+}
+
+TEST_F(Signals, ASecondInterruptOfTheSameSenderEndsAtOnce) {
+  const std::unique_ptr<Job> job =
+      start(launch_of({.starter = Starter::kByHand, .steps = 400, .save_steps = 0}));
+  wait_for_step(*job, output(), 60);
+  send_to(job->rank_pid(1), SIGSTOP);
+  send_to(job->rank_pid(0), SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(kill(job->rank_pid(0), 0), 0) << "it ended too soon";
+  send_to(job->rank_pid(0), SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  send_to(job->rank_pid(1), SIGCONT);
+  const Ended ended = job->wait(5'000);
+  EXPECT_EQ(ended.codes, (std::vector<int>{130, 20})) << ended.err;
+  EXPECT_EQ(occurrences(ended.err, "SIGINT again: ending without a save"), 1) << ended.err;
 }
 
 // What is lost is said at the next line; the save comes all the same.
