@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Step times of two builds of fmengine-train in turn, on W1, W2 and W6 with random weights.
+
+    benchmarks/two_builds.py OLD/fmengine-train NEW/fmengine-train --pairs 5
+
+Prints old / new per workload: the median over pairs of the ratio of median step times, and every
+ratio; above 1 the new build is faster. Losses of both must be the same digits. 2 ranks x 1 thread,
+ZeRO-2. Nothing else may run on the machine.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import statistics
+import struct
+import subprocess
+import tempfile
+
+# hidden, layers, heads, kv heads, ffn, vocabulary, tokens of a row, rows, accumulation, steps
+SHAPES = {
+    "W1": (256, 4, 4, 2, 688, 2048, 128, 2, 1, 120),
+    "W2": (512, 8, 8, 4, 1376, 32000, 256, 2, 1, 13),
+    "W6": (512, 16, 8, 4, 1376, 8192, 256, 1, 8, 8),
+}
+WARM_UP = 3  # steps that do not count
+
+
+def write_inputs(folder, shape):
+    """config.json, DeepSpeed JSON and token file; their flags."""
+    hidden, layers, heads, kv, ffn, vocab, tokens, rows, accumulation, _ = shape
+    model = {"model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
+             "num_key_value_heads": kv, "intermediate_size": ffn, "vocab_size": vocab, "max_position_embeddings": 2048,
+             "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False}
+    config = {"train_micro_batch_size_per_gpu": rows, "gradient_accumulation_steps": accumulation, "gradient_clipping": 1.0,
+              "zero_optimization": {"stage": 2}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "weight_decay": 0.1}}}
+    (folder / "model.json").write_text(json.dumps(model))
+    (folder / "ds.json").write_text(json.dumps(config))
+    draw = random.Random(1)
+    count = (tokens + 1) * rows * accumulation * 2 * 4
+    (folder / "tokens.bin").write_bytes(struct.pack(f"<{count}i", *(draw.randrange(vocab) for _ in range(count))))
+    return ["--model_config", str(folder / "model.json"), "--deepspeed_config", str(folder / "ds.json"),
+            "--data_path", str(folder / "tokens.bin"), "--data_format", "tokens_i32", "--max_seq_len", str(tokens)]
+
+
+def run(program, flags, steps):
+    """(median step time in s, losses) of one run."""
+    variables = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    with tempfile.TemporaryDirectory() as output:
+        command = ["mpirun", "-np", "2", "--bind-to", "core", program, *flags, "--train_steps", str(steps), "--log_steps", str(steps),
+                   "--save_steps", "0", "--resume", "never", "--output_dir", output]
+        subprocess.run(command, env=variables, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        rows = [json.loads(line) for line in (pathlib.Path(output) / "metrics.jsonl").read_text().splitlines()]
+    return statistics.median(row["step_time"] for row in rows[WARM_UP:]), [row["loss"] for row in rows]
+
+
+def main():
+    """Runs the pairs and prints them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old")
+    parser.add_argument("new")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--workloads", nargs="+", choices=SHAPES, default=list(SHAPES))
+    options = parser.parse_args()
+    for name in options.workloads:
+        ratios, same = [], True
+        with tempfile.TemporaryDirectory() as folder:
+            flags = write_inputs(pathlib.Path(folder), SHAPES[name])
+            for pair in range(options.pairs):
+                sides = [options.old, options.new][:: 1 if pair % 2 == 0 else -1]
+                done = {program: run(program, flags, SHAPES[name][-1]) for program in sides}
+                ratios.append(done[options.old][0] / done[options.new][0])
+                same = same and done[options.old][1] == done[options.new][1]
+        shown = " ".join(f"{ratio:.3f}" for ratio in ratios)
+        print(f"{name}: old / new {statistics.median(ratios):.3f} ({shown}); losses {'equal' if same else 'DIFFER'}", flush=True)
+
+
+main()
