@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <utility>
 
 #include "core/check.h"
@@ -197,8 +198,10 @@ class Parser {
     std::string out;
     advance();
     while (true) {
-      require(!ended() && peek() != '\n', "a quoted text must end on its line; close it");
+      const bool line_end = ended() || peek() == '\n' || starts("\r\n");
+      require(!line_end, "a quoted text must end on its line; close it");
       const char c = peek();
+      refuse_control(c);
       advance();
       if (c == quote) return out;
       if (c == '\\') {
@@ -207,6 +210,14 @@ class Parser {
         out += c;
       }
     }
+  }
+
+  void refuse_control(char c) const {
+    const auto code = static_cast<unsigned char>(c);
+    if (code >= 0x20) return;
+    char escape[8] = "\\t";
+    if (c != '\t') std::snprintf(escape, sizeof(escape), "\\u%04x", code);
+    require(false, core::concat("a quoted text must hold no control character; write ", escape));
   }
 
   void parse_escape(std::string& out) {

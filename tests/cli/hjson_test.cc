@@ -57,6 +57,18 @@ TEST(Hjson, HalfASurrogatePairIsRefused) {
   }
 }
 
+// hjson-py 3.1: "Invalid control character" below U+0020; in ''' and without quotes they may stand.
+TEST(Hjson, AControlCharacterInsideQuotesMustBeEscaped) {
+  EXPECT_TRUE(holds(refusal("{\n\"a\": \"x\ty\"}"), "no control character; write \\t (t.json:2)"));
+  EXPECT_TRUE(holds(refusal("{'a\tb': 1}"), "write \\t"));
+  for (const char control : {'\0', '\1', '\f', '\r', '\x1f'}) {
+    EXPECT_TRUE(holds(refusal(std::string("{\"a\": \"x") + control + "y\"}"), "write \\u00"))
+        << static_cast<int>(control);
+  }
+  EXPECT_EQ(read("{\"a\": \"x\x7fy\", b: '''x\ty''', c:\tx\ty\n}"),
+            "{a:<x\x7fy> b:<x\ty> c:<x\ty>}");
+}
+
 TEST(Hjson, SkipsThreeKindsOfComments) {
   EXPECT_EQ(read("# one\n{ // two\n \"a\": 1 /* three\n lines */ , # four\n \"b\": 2}\n// end"),
             "{a:1 b:2}");
