@@ -50,8 +50,14 @@ void apply_zero(const Settings& settings, Findings& findings, engine::TrainOptio
 
 void apply_recompute(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
   const Value* block = settings.get("activation_checkpointing");
-  const std::int64_t interval = settings.integer("pipeline.activation_checkpoint_interval", 0);
+  const std::string path = "pipeline.activation_checkpoint_interval";
+  const std::int64_t interval = settings.integer(path, 0);
   options.recompute = block != nullptr || interval > 0;
+  if (interval > 1) {
+    findings.notes.push_back(core::concat(path, " ", interval,
+                                          ": recomputation is per block, as with 1 (",
+                                          settings.where(path), ")"));
+  }
   if (block == nullptr) return;
   findings.notes.push_back(
       core::concat("recomputation is on because \"activation_checkpointing\" is there, whatever it "

@@ -61,6 +61,22 @@ TEST(DsConfig, PipelineIntervalTurnsRecomputationOn) {
   EXPECT_FALSE(read("{pipeline: {activation_checkpoint_interval: 0}}").recompute);
 }
 
+TEST(DsConfig, AnotherPipelineIntervalThanOneIsToldThatItIsOne) {
+  EXPECT_TRUE(holds(notes("{pipeline: {\nactivation_checkpoint_interval: 2}}"),
+                    "pipeline.activation_checkpoint_interval 2: recomputation is per block, as "
+                    "with 1 (t.json:2)"));
+  EXPECT_EQ(notes("{pipeline: {activation_checkpoint_interval: 1}}"), notes("{}"));
+}
+
+TEST(DsConfig, AKeyOfZero3ThatOnlyMovesItsGathersHasNoEffectUnderEitherName) {
+  const std::string said = notes(R"({"zero_optimization": {"module_granularity_threshold": 7,
+      "use_all_reduce_for_fetch_params": true, "allgather_sequential": true}})");
+  EXPECT_TRUE(holds(said,
+                    "ignored zero_optimization.module_granularity_threshold, "
+                    "zero_optimization.use_all_reduce_for_fetch_params, "
+                    "zero_optimization.allgather_sequential: "));
+}
+
 TEST(DsConfig, NumbersAreAsLaxAsPydantic) {
   EXPECT_EQ(read("{train_batch_size: 3.2e1}").batch.train_batch, 32);
   EXPECT_EQ(read("{train_batch_size: \"12\"}").batch.train_batch, 12);
