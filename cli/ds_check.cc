@@ -73,10 +73,18 @@ class Walk {
  private:
   std::string where(const Value& value) const { return core::concat(name_, ":", value.line); }
 
+  // DeepSpeed hands params on as they are, and there None is not the default of a number.
+  void check_null(const KeyRow& row, const Value& value) const {
+    const bool handed_on =
+        row.path.starts_with("optimizer.params.") || row.path.starts_with("scheduler.params.");
+    if (handed_on && !is_plain(row, value)) check_type(row, value, where(value));
+  }
+
   void visit(const KeyRow& row, const Value& value, const std::string& path, Notes notes) {
     const bool bare_zero = path == "zero_optimization" && value.kind == Value::Kind::kBool;
     if (is_auto(value)) return takes_default(row, path);
-    if (value.kind == Value::Kind::kNull || bare_zero) return;
+    if (value.kind == Value::Kind::kNull) return check_null(row, value);
+    if (bare_zero) return;
     check_type(row, value, where(value));
     const bool is_block = row.type == KeyType::kBlock || row.type == KeyType::kOpen;
     if (is_block && row.verdict != Verdict::kRefused) {
@@ -204,7 +212,7 @@ bool Settings::flag(const std::string& path, bool otherwise) const {
 
 double Settings::number(const std::string& path, double otherwise) const {
   const Value* value = get(path);
-  return value == nullptr ? otherwise : to_number(*value).value_or(otherwise);
+  return value == nullptr ? otherwise : to_number(sole(*value)).value_or(otherwise);
 }
 
 std::int64_t Settings::integer(const std::string& path, std::int64_t otherwise) const {

@@ -17,6 +17,7 @@ enum class KeyType : std::uint8_t {
   kCount,  // int >= 0
   kNumber,
   kText,
+  kRate,  // number, or one for each parameter group, of which there is one: [number]
   kList,
   kAny,       // content not looked at
   kSwitch,    // block, content not looked at; it is on when `enabled` is true anywhere inside it,

@@ -79,7 +79,7 @@ void apply_limits(const Settings& settings, double base_lr, engine::SchedulerOpt
   const std::string max_lr = param("warmup_max_lr");
   if (settings.get(max_lr) != nullptr) {
     scheduler.warmup_max_lr = checked_number(settings, max_lr, 0.0);
-  } else if (settings.asks_auto(max_lr)) {
+  } else if (settings.raw(max_lr) != nullptr) {  // null or "auto"
     scheduler.warmup_max_lr = base_lr;
   } else if (scheduler.kind == engine::SchedulerKind::kWarmupDecay) {
     scheduler.warmup_max_lr = kDecayMaxLr;

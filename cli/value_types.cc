@@ -10,7 +10,7 @@
 namespace fm::cli {
 namespace {
 
-constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
+constexpr double kEndOfInt64 = 9223372036854775808.0;  // 2^63
 
 // Whole numbers written out are exact over all of int64; 5e8 goes through double.
 std::optional<std::int64_t> parse_int(const std::string& text) {
@@ -19,7 +19,7 @@ std::optional<std::int64_t> parse_int(const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && stop == end) return value;
   const std::optional<double> number = parse_number(text);
-  const bool whole = number && std::abs(*number) < kExactIntegers && *number == std::trunc(*number);
+  const bool whole = number && std::abs(*number) < kEndOfInt64 && *number == std::trunc(*number);
   return whole ? std::optional(static_cast<std::int64_t>(*number)) : std::nullopt;
 }
 
@@ -34,6 +34,7 @@ bool fits(const KeyRow& row, const Value& value) {
     case KeyType::kInt: return to_int(value).has_value();
     case KeyType::kCount: return to_int(value).value_or(-1) >= 0;
     case KeyType::kNumber: return to_number(value).has_value();
+    case KeyType::kRate: return to_number(sole(value)).has_value();
     case KeyType::kText:
       return value.kind == Value::Kind::kString &&
              (row.choices.empty() || contains(row.choices, core::lower(value.text)));
@@ -53,6 +54,7 @@ std::string wanted(const KeyRow& row) {
     case KeyType::kInt: return "a whole number";
     case KeyType::kCount: return "a whole number that is not negative";
     case KeyType::kNumber: return "a number";
+    case KeyType::kRate: return "a number, or a list of one number (there is one parameter group)";
     case KeyType::kText: {
       if (row.choices.empty()) return "a text";
       const std::vector<std::string> choices = core::split(row.choices, '|');
@@ -66,6 +68,14 @@ std::string wanted(const KeyRow& row) {
     case KeyType::kOpen: return "a block {...}";
   }
   return "";
+}
+
+// What keeps a number from being one of whole numbers.
+std::string flaw(const KeyRow& row, const Value& value) {
+  const std::optional<double> number = to_number(value);
+  if (!number || (row.type != KeyType::kInt && row.type != KeyType::kCount)) return "";
+  if (*number != std::trunc(*number)) return ", which has a fractional part";
+  return std::abs(*number) < kEndOfInt64 ? "" : ", which is beyond 64 bits";
 }
 
 }  // namespace
@@ -99,15 +109,17 @@ std::optional<double> to_number(const Value& value) {
   return std::nullopt;
 }
 
+const Value& sole(const Value& value) {
+  return value.items.size() == 1 ? value.items.front() : value;
+}
+
 bool is_auto(const Value& value) {
   return value.kind == Value::Kind::kString && value.text == "auto";
 }
 
 void check_type(const KeyRow& row, const Value& value, const std::string& where) {
-  const bool fraction = (row.type == KeyType::kInt || row.type == KeyType::kCount) &&
-                        to_number(value) && *to_number(value) != std::trunc(*to_number(value));
   FM_USER_CHECK(fits(row, value), row.path, " must be ", wanted(row), "; correct it (", where, ": ",
-                show(value), fraction ? ", which has a fractional part)" : ")");
+                show(value), flaw(row, value), ")");
 }
 
 bool is_plain(const KeyRow& row, const Value& value) {
@@ -122,6 +134,7 @@ bool is_plain(const KeyRow& row, const Value& value) {
         if (parse_int(plain) && to_int(value) == parse_int(plain)) return true;
         break;
       case KeyType::kNumber:
+      case KeyType::kRate:
         if (parse_number(plain) && to_number(value) == parse_number(plain)) return true;
         break;
       case KeyType::kText:

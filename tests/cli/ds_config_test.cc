@@ -84,6 +84,9 @@ TEST(DsConfig, NumbersAreAsLaxAsPydantic) {
   EXPECT_EQ(read("{zero_optimization: {stage: true}" + optimizer).zero_stage, 1);
   EXPECT_TRUE(read("{optimizer: {type: \"AdamW\", params: {bias_correction: \"yes\"}}}")
                   .optimizer.bias_correction);
+  EXPECT_EQ(refusal("{zero_optimization: {reduce_bucket_size: 1e18}}"), "accepted");
+  EXPECT_TRUE(holds(refusal("{zero_optimization: {reduce_bucket_size: 1e19}}"),
+                    "1e19, which is beyond 64 bits)"));
   EXPECT_EQ(refusal("{zero_optimization: {reduce_bucket_size: 5e8, overlap_comm: \"off\"}}"),
             "accepted");
   const std::string said = refusal("{\nzero_optimization: {\nreduce_bucket_size: 2.5\n}\n}");

@@ -245,6 +245,56 @@ TEST(DsScheduler, AnAutoLimitIsTheOptimizersLearningRate) {
   EXPECT_EQ(options.scheduler.warmup_max_lr, 3e-4);
 }
 
+// lr_schedules.py, class WarmupLR: a warmup_max_lr that is None is the optimizer's; a default
+// stands only where the key is absent.
+TEST(DsScheduler, ANullLimitIsTheOptimizersLearningRate) {
+  for (const char* type : {"WarmupLR", "WarmupDecayLR"}) {
+    const std::string total = type == std::string("WarmupLR") ? "" : ", total_num_steps: 9";
+    const auto scheduler =
+        read(std::string("{optimizer: {type: \"Adam\", params: {lr: 3e-4\n}}, scheduler: {type: "
+                         "\"") +
+             type + "\", params: {warmup_max_lr: null" + total + "\n}}}")
+            .scheduler;
+    EXPECT_EQ(scheduler.warmup_max_lr.value_or(3e-4), 3e-4) << type;
+  }
+}
+
+// None reaches arithmetic there, or is taken for false where the default is true.
+TEST(DsScheduler, NullIsNoNumber) {
+  EXPECT_TRUE(holds(refusal_of([] { with_scheduler("WarmupLR", "\nwarmup_num_steps: null"); }),
+                    "scheduler.params.warmup_num_steps must be a whole number; correct it "
+                    "(t.json:2: null)"));
+  for (const char* params : {"total_num_steps: null", "total_num_steps: 9, warmup_min_ratio: null",
+                             "total_num_steps: 9, cos_min_ratio: null"}) {
+    EXPECT_TRUE(holds(refusal_of([&] { with_scheduler("WarmupCosineLR", params); }), ": null)"))
+        << params;
+  }
+  for (const char* params : {"lr: null", "betas: null", "adam_w_mode: null"}) {
+    EXPECT_TRUE(holds(refusal_of([&] { with_optimizer("Adam", params); }), ": null)")) << params;
+  }
+  EXPECT_EQ(with_scheduler("WarmupLR", "warmup_type: null").scheduler.warmup_type,
+            engine::WarmupType::kLog);
+  EXPECT_FALSE(
+      with_optimizer("SGD", "momentum: 0.5, nesterov: null, foreach: null").optimizer.nesterov);
+}
+
+// lr_schedules.py, _format_param: one number for each parameter group, and there is one group.
+TEST(DsScheduler, ALimitMayBeAListOfOne) {
+  const auto scheduler =
+      with_scheduler("WarmupLR", "warmup_min_lr: [1e-5], warmup_max_lr: [0.25]").scheduler;
+  EXPECT_EQ(scheduler.warmup_min_lr, 1e-5);
+  EXPECT_EQ(scheduler.warmup_max_lr, 0.25);
+  for (const char* params : {"warmup_max_lr: [0.25, 0.5]", "warmup_max_lr: []",
+                             "warmup_min_lr: [[1]]", "warmup_min_lr: [null]"}) {
+    EXPECT_TRUE(holds(refusal_of([&] { with_scheduler("WarmupLR", params); }),
+                      "must be a number, or a list of one number"))
+        << params;
+  }
+  EXPECT_TRUE(holds(refusal_of([] { with_scheduler("WarmupLR", "warmup_max_lr: [-1]"); }),
+                    "must not be negative"));
+  EXPECT_TRUE(holds(refusal_of([] { with_optimizer("AdamW", "lr: [1]"); }), "must be a number;"));
+}
+
 TEST(DsScheduler, NoWarmupIsNoSteps) {
   EXPECT_TRUE(holds(refusal_of([] { with_scheduler("WarmupLR", "warmup_num_steps: 0"); }),
                     "1 gives the shortest warm-up, two steps at warmup_min_lr"));

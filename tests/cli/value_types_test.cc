@@ -18,11 +18,14 @@ TEST(ToInt, TakesWholeNumbersHoweverTheyAreWritten) {
   EXPECT_EQ(int_of("2.5"), std::nullopt);
 }
 
-// Beyond 2^53 fp64 has gaps, beyond 2^63 a conversion is undefined.
-TEST(ToInt, RefusesWhatFp64CannotHoldExactlyOnEitherSide) {
+// Every fp64 number from 2^53 on is whole; at 2^63 int64 ends (pydantic's limit for them too).
+TEST(ToInt, TakesWholeNumbersUpToTheEndOfInt64) {
   EXPECT_EQ(int_of("9007199254740991.0"), 9007199254740991);
   EXPECT_EQ(int_of("-9007199254740991.0"), -9007199254740991);
-  for (const char* number : {"1e16", "-1e16", "1e300", "-1e300", "9223372036854775808"}) {
+  EXPECT_EQ(int_of("1e18"), 1'000'000'000'000'000'000);
+  EXPECT_EQ(int_of("-1e16"), -10'000'000'000'000'000);
+  for (const char* number :
+       {"9223372036854775808", "9223372036854775807.0", "1e19", "1e300", "-1e300"}) {
     EXPECT_EQ(int_of(number), std::nullopt) << number;
   }
 }
