@@ -1,6 +1,7 @@
 #include "cli/ds_check.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "cli/ds_config_keys.h"
 #include "cli/value_types.h"
@@ -60,7 +61,9 @@ class Walk {
   void block(const Value& object, const std::string& path, Notes notes) {
     for (const auto& [key, value] : object.members) {
       const std::string full = below(path, key);
-      if (const KeyRow* row = find_key(full)) {
+      const KeyRow* row = find_key(full);
+      check_name(key, value, row);
+      if (row != nullptr) {
         visit(*row, value, full, notes);
       } else {
         unknown(key, value, path);
@@ -72,6 +75,15 @@ class Walk {
 
  private:
   std::string where(const Value& value) const { return core::concat(name_, ":", value.line); }
+
+  // `row` is of the path, in which the dots of a name look like blocks.
+  void check_name(const std::string& name, const Value& value, const KeyRow* row) const {
+    const std::vector<std::string> parts = core::split(name, '.');
+    FM_USER_CHECK(row == nullptr || parts.size() == 1, "\"", name,
+                  "\" is one name with a dot in it, which DeepSpeed does not read; write \"",
+                  core::join(parts, "\": {\""), "\": ...", std::string(parts.size() - 1, '}'), " (",
+                  where(value), ")");
+  }
 
   // DeepSpeed hands params on as they are, and there None is not the default of a number.
   void check_null(const KeyRow& row, const Value& value) const {
@@ -142,18 +154,28 @@ class Walk {
     findings_.refuse(what, std::string(row.why) + "; change it, or give --precision fp32");
   }
 
+  // DeepSpeed refuses an unknown key in a block that it models, and drops it elsewhere.
   void unknown(const std::string& key, const Value& value, const std::string& path) {
     const KeyRow* parent = path.empty() ? nullptr : find_key(path);
-    const std::vector<std::string> known = keys_below(path);
-    const std::string near = core::nearest(key, known);
-    const std::string advice = near.empty() ? "" : "did you mean \"" + near + "\"? ";
     const bool modelled = parent != nullptr && parent->type == KeyType::kBlock;
-    FM_USER_CHECK(!modelled, "\"", key, "\" is not a key of ", path, "; ",
-                  near.empty() ? "remove it " : advice, "(", where(value),
-                  ": extra inputs are not permitted)");
+    const bool with_type = path.ends_with(".params");  // check_params does it
+    const std::vector<std::string> known = keys_below(path);
+    const bool typo = !with_type && !core::misspelt(key, known).empty();
+    const std::string advice = advise(key, known);
+    FM_USER_CHECK(!modelled && !typo, "\"", key, "\" is not a key of ",
+                  path.empty() ? "the top level" : path, "; ",
+                  advice.empty() ? "remove it" : advice, " (", where(value),
+                  modelled ? ": extra inputs are not permitted)" : ": it would have no effect)");
     findings_.notes.push_back(core::concat("unknown key \"", below(path, key), "\" has no effect",
-                                           near.empty() ? " " : "; ", advice, "(", where(value),
+                                           advice.empty() ? "" : "; ", advice, " (", where(value),
                                            ")"));
+  }
+
+  static std::string advise(const std::string& key, const std::vector<std::string>& known) {
+    const std::optional<std::string> block = block_of(key);
+    if (block) return "it belongs to " + (block->empty() ? "the top level" : *block);
+    const std::string near = core::nearest(key, known);
+    return near.empty() ? "" : "did you mean \"" + near + "\"?";
   }
 
   const std::string& name_;

@@ -52,8 +52,9 @@ struct Findings {
   void refuse(const std::string& what, const std::string& why);
 };
 
-// Throws UserError (10) for an unknown key inside a modelled block, a wrong type, and an old key
-// beside its new one. Refusals are collected, so that one message can list them all.
+// Throws UserError (10) for an unknown key inside a modelled block or near a known one, a name with
+// a dot in it, a wrong type, and an old key beside its new one. Refusals are collected, so that one
+// message can list them all.
 Findings check_settings(const Value& root, const std::string& name, PrecisionFlag precision);
 
 // Throws UserError (10) with every refusal, if there is one.

@@ -42,6 +42,17 @@ std::string_view first_component(std::string_view& path) {
   return component;
 }
 
+struct SplitPath {
+  std::string_view parent;  // "" at the top level
+  std::string_view name;
+};
+
+SplitPath split_path(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return {"", path};
+  return {path.substr(0, dot), path.substr(dot + 1)};
+}
+
 bool matches(std::string_view pattern, std::string_view path) {
   while (!pattern.empty() && !path.empty()) {
     const std::string_view wanted = first_component(pattern);
@@ -70,13 +81,21 @@ const KeyRow* find_key(std::string_view path) {
 std::vector<std::string> keys_below(std::string_view block) {
   std::vector<std::string> names;
   for (const KeyRow& row : ds_config_keys()) {
-    const std::size_t dot = row.path.rfind('.');
-    const bool top = dot == std::string_view::npos;
-    const std::string_view parent = top ? std::string_view() : row.path.substr(0, dot);
-    const std::string_view name = top ? row.path : row.path.substr(dot + 1);
+    const auto [parent, name] = split_path(row.path);
     if (name != "*" && matches(parent, block)) names.emplace_back(name);
   }
   return names;
+}
+
+std::optional<std::string> block_of(std::string_view name) {
+  std::optional<std::string> found;
+  for (const KeyRow& row : ds_config_keys()) {
+    const auto [parent, last] = split_path(row.path);
+    if (last != name) continue;
+    if (found) return std::nullopt;
+    found = parent;
+  }
+  return found;
 }
 
 std::string path_of_flag(std::string_view name) {
@@ -85,7 +104,7 @@ std::string path_of_flag(std::string_view name) {
   }
   std::string found;
   for (const KeyRow& row : ds_config_keys()) {
-    if (row.path.substr(row.path.rfind('.') + 1) != name) continue;
+    if (split_path(row.path).name != name) continue;
     if (row.verdict == Verdict::kHonoured) return std::string(row.path);
     if (found.empty()) found = row.path;
   }

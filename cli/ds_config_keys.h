@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,8 +17,8 @@ enum class KeyType : std::uint8_t {
   kInt,
   kCount,  // int >= 0
   kNumber,
-  kText,
   kRate,  // number, or one for each parameter group, of which there is one: [number]
+  kText,
   kList,
   kAny,       // content not looked at
   kSwitch,    // block, content not looked at; it is on when `enabled` is true anywhere inside it,
@@ -57,6 +58,9 @@ std::span<const DeprecatedKey> deprecated_keys();
 const KeyRow* find_key(std::string_view path);
 // Names of the rows directly below a block ("" is the top level), for suggestions.
 std::vector<std::string> keys_below(std::string_view block);
+
+// The one block that has a key of this name, "" being the top level; none: no block, or several.
+std::optional<std::string> block_of(std::string_view name);
 
 // The path of the key that somebody means who writes it as a flag: "lr" or "learning_rate" (Hugging
 // Face's name) is "optimizer.params.lr"; "" when there is none.

@@ -65,6 +65,7 @@ constexpr KeyRow kRows[] = {
     {"lora", kPresence, "", kRefused, "LoRA comes later; remove the block to train every weight",
      ""},
     {"lr-decay-style", kAny, "", kIgnored, kNobody, ""},
+    {"lr_decay_style", kAny, "", kIgnored, kNobody, ""},
     {"warmup", kAny, "", kIgnored, kNobody, ""},
     {"min_lr", kAny, "", kIgnored, kNobody, ""},
     {"offload_optimizer", kAny, "", kIgnored,

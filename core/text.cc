@@ -83,9 +83,13 @@ std::string human_count(double count) {
   return text.empty() ? std::to_string(static_cast<std::int64_t>(count)) : text;
 }
 
-std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+namespace {
+
+// The first of the nearest, where no more than `most` letters differ in any case.
+std::string closest(std::string_view word, std::span<const std::string> candidates,
+                    std::size_t most) {
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::size_t best_distance = most + 1;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(lower(word), lower(candidate));
     if (distance < best_distance) {
@@ -94,6 +98,16 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     }
   }
   return best;
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  return closest(word, candidates, std::max<std::size_t>(1, word.size() / 3));
+}
+
+std::string misspelt(std::string_view word, std::span<const std::string> candidates) {
+  return closest(word, candidates, std::min<std::size_t>(2, word.size() / 5));
 }
 
 }  // namespace fm::core

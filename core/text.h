@@ -20,5 +20,8 @@ std::string human_count(double count);
 // The candidate with the smallest edit distance, or "" when none is near (more than a third of
 // the word differs). For "did you mean".
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
+// The candidate that `word` was surely meant to be: at most a fifth of it differs, and at most two
+// letters; "" when there is none.
+std::string misspelt(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace fm::core

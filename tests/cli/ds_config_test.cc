@@ -115,12 +115,48 @@ TEST(DsConfig, AnUnknownKeyInsideAModelledBlockIsRefusedWithTheNearest) {
                     "is not a key of zero_optimization.offload_param; did you mean \"device\"?"));
 }
 
-TEST(DsConfig, AnUnknownKeyElsewhereIsNotedWithTheNearest) {
-  const std::string said = notes("{train_batch_size: 8,\n\"gradient_acumulation_steps\": 2}");
-  EXPECT_TRUE(holds(said,
-                    "unknown key \"gradient_acumulation_steps\" has no effect; did you mean "
-                    "\"gradient_accumulation_steps\"? (t.json:2)"));
-  EXPECT_TRUE(holds(notes("{aio: {queue_deph: 2}}"), "did you mean \"queue_depth\"?"));
+TEST(DsConfig, AMisspeltKeyIsRefusedWhereDeepSpeedWouldDropIt) {
+  EXPECT_TRUE(holds(refusal("{train_batch_size: 8,\n\"gradient_acumulation_steps\": 2}"),
+                    "\"gradient_acumulation_steps\" is not a key of the top level; did you mean "
+                    "\"gradient_accumulation_steps\"? (t.json:2"));
+  EXPECT_TRUE(holds(refusal("{zero_optimisation: {stage: 2}}"), "mean \"zero_optimization\"?"));
+  EXPECT_TRUE(holds(refusal("{gradient_cliping: 0.5}"), "mean \"gradient_clipping\"?"));
+  EXPECT_TRUE(holds(refusal("{Optimizer: {type: \"SGD\"}}"), "mean \"optimizer\"?"));
+  EXPECT_TRUE(holds(refusal("{aio: {queue_deph: 2}}"), "did you mean \"queue_depth\"?"));
+  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", parms: {lr: 1\n}}}"),
+                    "\"parms\" is not a key of optimizer; did you mean \"params\"?"));
+}
+
+// Of other programs, or of nobody: DeepSpeed does not look at them.
+TEST(DsConfig, AForeignKeyIsNoted) {
+  for (const char* key :
+       {"comment", "_note", "seed", "eval_batch_size", "valid_batch_size", "model",
+        "gradient_accumulation_dtype", "fp32_allreduce", "lr_decay_style"}) {
+    const std::string said = notes(std::string("{train_batch_size: 8, \"") + key + "\": 2}");
+    EXPECT_TRUE(holds(said, key));
+  }
+  EXPECT_TRUE(
+      holds(notes("{\nevalbatch: 2}"), "unknown key \"evalbatch\" has no effect (t.json:2)"));
+}
+
+TEST(DsConfig, AKeyInTheWrongBlockIsToldItsPlace) {
+  EXPECT_TRUE(holds(notes("{activation_checkpoint_interval: 2}"),
+                    "has no effect; it belongs to pipeline (t.json:1)"));
+  EXPECT_TRUE(holds(notes("{stage: 2}"), "it belongs to zero_optimization"));
+  EXPECT_EQ(notes("{enabled: true}").find("belongs"), std::string::npos);  // to many
+}
+
+// DeepSpeed looks for such a name nowhere.
+TEST(DsConfig, ANameWithADotIsNoPath) {
+  EXPECT_TRUE(
+      holds(refusal("{\n\"zero_optimization.stage\": 3}"),
+            "\"zero_optimization.stage\" is one name with a dot in it, which DeepSpeed does "
+            "not read; write \"zero_optimization\": {\"stage\": ...} (t.json:2)"));
+  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", \"params.lr\": 1\n}}"),
+                    "write \"params\": {\"lr\": ...}"));
+  EXPECT_TRUE(holds(refusal("{zero_optimization: {\"offload_param.device\": \"cpu\"}}"),
+                    "write \"offload_param\": {\"device\": ...}"));
+  EXPECT_TRUE(holds(notes("{\"my.note\": 3}"), "unknown key \"my.note\" has no effect"));
 }
 
 TEST(DsConfig, PrecisionAndOffloadAreRefusedInOneMessage) {

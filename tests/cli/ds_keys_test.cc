@@ -146,6 +146,14 @@ TEST(DsConfigKeys, AMetricOfTheCurriculumMayHaveAnyName) {
   }
 }
 
+// "enabled" is a key of many blocks.
+TEST(DsConfigKeys, ANameOfOneBlockLeadsToIt) {
+  EXPECT_EQ(block_of("stage"), "zero_optimization");
+  EXPECT_EQ(block_of("gradient_clipping"), "");
+  EXPECT_EQ(block_of("enabled"), std::nullopt);
+  EXPECT_EQ(block_of("nonsense"), std::nullopt);
+}
+
 TEST(DsConfigKeys, NoKeyIsListedTwice) {
   std::set<std::string_view> seen;
   for (const KeyRow& row : ds_config_keys()) EXPECT_TRUE(seen.insert(row.path).second) << row.path;

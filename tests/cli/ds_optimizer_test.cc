@@ -217,7 +217,7 @@ TEST(DsOptimizer, SgdTakesADampening) {
 TEST(DsScheduler, ContentWithoutATypeIsRefused) {
   EXPECT_TRUE(holds(refusal("{scheduler: {params: {warmup_num_steps: 5\n}}}"),
                     "scheduler.type is required; write \"type\": \"WarmupLR\""));
-  EXPECT_TRUE(holds(refusal("{scheduler: {Type: \"WarmupLR\"}}"), "instead of \"Type\""));
+  EXPECT_TRUE(holds(refusal("{scheduler: {Type: \"WarmupLR\"}}"), "did you mean \"type\"?"));
   EXPECT_EQ(read("{scheduler: {}}").scheduler.kind, SchedulerKind::kConstant);
 }
 

@@ -164,14 +164,13 @@ TEST_F(Programs, EveryConfigurationIsPlanned) {
   }
 }
 
-// One unknown key, one that is ignored, one that --precision fp32 overrides, too long rows.
+// One foreign key, one that is ignored, one that --precision fp32 overrides, too long rows.
 constexpr const char* kNoted = R"({"train_micro_batch_size_per_gpu": 1, "steps_per_print": 10,
-  "gradient_acumulation_steps": 4, "bf16": {"enabled": true}, "gradient_clipping": 0.5,
+  "my_run": 4, "bf16": {"enabled": true}, "gradient_clipping": 0.5,
   "optimizer": {"type": "AdamW", "params": {"lr": 0.25, "betas": [0.5, 0.75], "eps": 0.125}},
   "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 7}}})";
 constexpr const char* kNotes[] = {
-    "unknown key \"gradient_acumulation_steps\" has no effect; did you mean "
-    "\"gradient_accumulation_steps\"? (noted.json:2)",
+    "unknown key \"my_run\" has no effect (noted.json:2)",
     "ignored steps_per_print: --log_steps sets the rhythm",
     "--precision fp32 overrides bf16.enabled = true (line 2)",
     "--max_seq_len 65 is beyond the model's max_position_embeddings 64"};

@@ -24,6 +24,18 @@ TEST(Text, NearestIsSilentWhenMoreThanAThirdDiffers) {
   EXPECT_EQ(nearest("anything", Words{}), "");
 }
 
+TEST(Text, MisspeltIsSilentWhenMoreThanTwoLettersOrAFifthDiffer) {
+  const Words keys = {"optimizer", "comet", "train_batch_size", "gradient_accumulation_steps",
+                      "aio"};
+  EXPECT_EQ(misspelt("Optimiser", keys), "optimizer");
+  EXPECT_EQ(misspelt("optimisr", keys), "");  // two of eight
+  EXPECT_EQ(misspelt("trainbatchsize", keys), "train_batch_size");
+  EXPECT_EQ(misspelt("gradient_accumulation_dtype", keys), "");  // three
+  EXPECT_EQ(misspelt("comment", keys), "");
+  EXPECT_EQ(misspelt("aim", keys), "");  // words of four letters have too many neighbours
+  EXPECT_EQ(misspelt("AIO", keys), "aio");
+}
+
 TEST(Text, HumanBytesAreDecimal) {
   EXPECT_EQ(human(Bytes(0)), "0 B");
   EXPECT_EQ(human(Bytes(999)), "999 B");
