@@ -59,8 +59,10 @@ class MpiTransfer : public Transfer {
  public:
   enum class Direction : std::uint8_t { kSend, kReceive };
 
-  MpiTransfer(const Message& message, std::byte* data, Direction direction, const OpenGroup& group)
-      : Transfer(message), direction_(direction) {
+  // `calls` outlives it.
+  MpiTransfer(const Message& message, std::byte* data, Direction direction, const OpenGroup& group,
+              CallMark& calls)
+      : Transfer(message), direction_(direction), calls_(calls) {
     const int peer = group.rank_of(message.peer);
     const std::int64_t bytes = message.bytes.count();
     std::int64_t begin = 0;
@@ -88,7 +90,8 @@ class MpiTransfer : public Transfer {
       Piece& piece = pieces_[next_];
       MPI_Status status{};
       int finished = 0;
-      const int code = MPI_Test(&piece.request, &finished, &status);
+      const int code =
+          calls_.run("MPI_Test", [&] { return MPI_Test(&piece.request, &finished, &status); });
       // First, because a message that is too long is an error to MPI, which names no size.
       if (finished != 0 && direction_ == Direction::kReceive) check_size(status, piece);
       check_mpi(code, what());
@@ -106,9 +109,15 @@ class MpiTransfer : public Transfer {
 
   void post(std::byte* data, int peer, Piece& piece, MPI_Comm comm) {
     const int tag = tag_of(message());
-    const int code = direction_ == Direction::kSend
-                         ? MPI_Isend(data, piece.bytes, MPI_BYTE, peer, tag, comm, &piece.request)
-                         : MPI_Irecv(data, piece.bytes, MPI_BYTE, peer, tag, comm, &piece.request);
+    MPI_Request* const to = &piece.request;
+    const int code =
+        direction_ == Direction::kSend
+            ? calls_.run(
+                  "MPI_Isend",
+                  [&] { return MPI_Isend(data, piece.bytes, MPI_BYTE, peer, tag, comm, to); })
+            : calls_.run("MPI_Irecv", [&] {
+                return MPI_Irecv(data, piece.bytes, MPI_BYTE, peer, tag, comm, to);
+              });
     check_mpi(code, what());
   }
 
@@ -126,13 +135,15 @@ class MpiTransfer : public Transfer {
   }
 
   Direction direction_;
+  CallMark& calls_;
   mutable std::vector<Piece> pieces_;  // asking MPI whether a request is done changes it
   mutable std::size_t next_ = 0;
 };
 
 class MpiFabric : public Fabric {
  public:
-  MpiFabric(int world_rank, Roster roster) : world_rank_(world_rank), roster_(std::move(roster)) {
+  MpiFabric(int world_rank, Roster roster, std::shared_ptr<CallMark> calls)
+      : world_rank_(world_rank), roster_(std::move(roster)), calls_(std::move(calls)) {
     OpenGroup world;
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world.comm), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
@@ -171,7 +182,9 @@ class MpiFabric : public Fabric {
  private:
   void turn() const {
     int there = 0;
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, groups_.at(0).comm, &there, MPI_STATUS_IGNORE);
+    calls_->run("MPI_Iprobe", [&] {
+      return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, groups_.at(0).comm, &there, MPI_STATUS_IGNORE);
+    });
   }
   // Throws when `other` has come from the peer of `missing`.
   void look_for(Message other, const Message& missing);
@@ -179,11 +192,12 @@ class MpiFabric : public Fabric {
                                  MpiTransfer::Direction direction) {
     looks_ = 0;
     return std::make_unique<MpiTransfer>(message, static_cast<std::byte*>(data), direction,
-                                         groups_.at(message.group));
+                                         groups_.at(message.group), *calls_);
   }
 
   int world_rank_;
   Roster roster_;
+  std::shared_ptr<CallMark> calls_;
   std::map<std::uint64_t, OpenGroup> groups_;
   int looks_ = 0;
 };
@@ -196,10 +210,11 @@ void MpiFabric::open_group(std::uint64_t group, std::span<const int> world_ranks
   MPI_Group members = MPI_GROUP_NULL;
   MPI_Comm_group(world.comm, &world_group);
   MPI_Group_incl(world_group, static_cast<int>(world_ranks.size()), world_ranks.data(), &members);
-  // It has no limit of its own: split() met all members just before. The tag keeps groups apart
-  // that are made at the same time.
+  // split() met all members just before. The tag keeps groups apart that are made at the same time.
   const int tag = static_cast<int>(group % 32'000);
-  const int code = MPI_Comm_create_group(world.comm, members, tag, &child.comm);
+  const int code = calls_->run("MPI_Comm_create_group", [&] {
+    return MPI_Comm_create_group(world.comm, members, tag, &child.comm);
+  });
   MPI_Group_free(&members);
   MPI_Group_free(&world_group);
   check_mpi(code, core::concat("MPI_Comm_create_group on rank ", world_rank_));
@@ -225,8 +240,11 @@ void MpiFabric::look_for(Message other, const Message& missing) {
   const OpenGroup& group = groups_.at(missing.group);
   int there = 0;
   MPI_Status status{};
-  check_mpi(MPI_Iprobe(group.rank_of(missing.peer), tag_of(other), group.comm, &there, &status),
-            "MPI_Iprobe");
+  const int peer = group.rank_of(missing.peer);
+  check_mpi(
+      calls_->run("MPI_Iprobe",
+                  [&] { return MPI_Iprobe(peer, tag_of(other), group.comm, &there, &status); }),
+      "MPI_Iprobe");
   if (there == 0) return;
   int bytes = 0;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
@@ -236,8 +254,9 @@ void MpiFabric::look_for(Message other, const Message& missing) {
 
 }  // namespace
 
-std::unique_ptr<Fabric> make_mpi_fabric(int world_rank, Roster roster) {
-  return std::make_unique<MpiFabric>(world_rank, std::move(roster));
+std::unique_ptr<Fabric> make_mpi_fabric(int world_rank, Roster roster,
+                                        std::shared_ptr<CallMark> calls) {
+  return std::make_unique<MpiFabric>(world_rank, std::move(roster), std::move(calls));
 }
 
 }  // namespace fm::comm

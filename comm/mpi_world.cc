@@ -142,8 +142,12 @@ void init_mpi(const MeetingLimit& limit) {
 
 MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options) {
   const MeetingLimit limit(world_rank, options);
-  // Asking every fabric takes OpenMPI 0.2 s; on one host none is needed. What a user chose stands.
-  if (options.one_host) setenv("OMPI_MCA_pml", "ob1", 0);
+  // Asking every fabric takes OpenMPI 0.2 s; on one host none is needed, nor is its tcp part, which
+  // listens on all interfaces and waits for whoever greets it. What a user chose stands.
+  if (options.one_host) {
+    setenv("OMPI_MCA_pml", "ob1", 0);
+    setenv("OMPI_MCA_btl", "self,vader", 0);
+  }
   init_mpi(limit);
   int rank = 0;
   int size = 0;
@@ -161,10 +165,21 @@ MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options) {
     join_watch(world, world_rank, limit);
   }
   const Watchdog guard = limit.guard("MPI_Comm_dup");
-  world.fabric = make_mpi_fabric(world_rank, world.roster);
+  const auto calls = std::make_shared<CallMark>();
+  world.fabric = make_mpi_fabric(world_rank, world.roster, calls);
+  world.calls = calls;
   return world;
 }
 
-void leave_mpi() { MPI_Finalize(); }
+void leave_mpi(int world_rank, int limit_ms,
+               const std::function<void(const std::string& line)>& on_late) {
+  const Watchdog guard(Deadline(limit_ms), [&] {
+    on_late(core::concat(
+        "fmengine: MPI_Finalize must return within the limit; every rank has finished its work and "
+        "nothing is lost, look at mpirun and who is connected to its ports (rank ",
+        world_rank, " waited ", limit_ms, " ms)"));
+  });
+  MPI_Finalize();
+}
 
 }  // namespace fm::comm

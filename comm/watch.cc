@@ -69,7 +69,9 @@ std::optional<Watch::Frame> Watch::decode(std::string& bytes) {
 }
 
 Watch::Watch(WatchOptions options, std::vector<Socket> sockets)
-    : options_(std::move(options)), bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : options_(std::move(options)),
+      calls_(options_.calls, options_.limit_ms),
+      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   for (std::size_t i = 0; i < sockets.size(); ++i) {
     if (!sockets[i].open()) continue;
     const int world_rank = static_cast<int>(i);
@@ -97,12 +99,12 @@ void Watch::farewell() {
   std::unique_lock lock(mutex_);
   leave_requested_ = true;
   ring();
-  const bool in_time = settled_.wait_for(lock, std::chrono::milliseconds(options_.farewell_ms),
+  const bool in_time = settled_.wait_for(lock, std::chrono::milliseconds(options_.limit_ms),
                                          [this] { return state_ != State::kWatching; });
   FM_MACHINE_CHECK(in_time, ExitCode::kHang,
                    "every rank must come to its farewell within the limit; look at what it was "
                    "doing (waited ",
-                   options_.farewell_ms, " ms for ", missing_ranks(), ")");
+                   options_.limit_ms, " ms for ", missing_ranks(), ")");
   FM_MACHINE_CHECK(state_ != State::kLost, ExitCode::kPeerLost, loss_);
 }
 
@@ -145,6 +147,7 @@ void Watch::run() {
       if (line.socket.open() && watching()) hear(line);
     }
     if (watching()) obey_requests();
+    if (watching()) look_at_calls();
   }
   for (Line& line : lines_) line.socket.close();
 }
@@ -156,7 +159,7 @@ void Watch::wait_for_news() {
       entries.push_back({.fd = line.socket.fd(), .events = POLLIN, .revents = 0});
     }
   }
-  poll(entries.data(), entries.size(), -1);
+  poll(entries.data(), entries.size(), calls_.left_ms());
   eventfd_t rings = 0;
   eventfd_read(bell_.fd(), &rings);
 }
@@ -247,12 +250,32 @@ void Watch::lose(const Frame& cause) {
                                      ? stopped_message(who, cause.exit_code, cause.text)
                                      : lost_message(who)};
   if (options_.world_rank == 0) spread(cause, cause.world_rank);
+  give_up(loss);
+}
+
+void Watch::give_up(const PeerLoss& loss) {
   if (options_.on_peer_lost) options_.on_peer_lost(loss);
   {
     const std::lock_guard lock(mutex_);
     loss_ = loss.message;
   }
   settle(State::kLost);
+}
+
+void Watch::look_at_calls() {
+  const char* const call = calls_.late();
+  if (call == nullptr) return;
+  const std::string text = core::concat(
+      "every call into MPI must return within the limit; look who is connected to the ports of "
+      "this "
+      "process (`ss -tnp`), or raise the limit with --timeout_s (",
+      name_of(member(options_.world_rank)), " was in ", call, " for ", calls_.limit_ms(), " ms)");
+  const Frame stop{Kind::kStopped, options_.world_rank, static_cast<int>(ExitCode::kHang), text};
+  spread(stop, options_.world_rank);
+  drain();
+  give_up({.world_rank = options_.world_rank,
+           .exit_code = stop.exit_code,
+           .message = "fmengine: " + text});
 }
 
 // Until the peers have closed: ending with unread data would take back what was sent.

@@ -1,7 +1,8 @@
 // The watch: who is alive, told over connections of its own, whatever carries the data.
 //
 // Every rank holds one connection to rank 0. A connection that ends without a farewell is a lost
-// process; rank 0 tells the others, and every rank says which one it was, and ends.
+// process; rank 0 tells the others, and every rank says which one it was, and ends. A call into MPI
+// that does not return ends the process from here: the main thread cannot look at its limit.
 //
 //   frame = magic:u32 kind:u32 world_rank:i32 exit_code:i32 length:u32 text:u8[length <= 4096]
 //   leaving    rank -> 0     this rank is done
@@ -12,12 +13,14 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "comm/call_limit.h"
 #include "comm/peer_loss.h"
 #include "comm/roster.h"
 #include "comm/socket.h"
@@ -27,7 +30,8 @@ namespace fm::comm {
 struct WatchOptions {
   int world_rank = 0;
   Roster roster;
-  int farewell_ms = 600'000;  // how long the others may take to reach their farewell
+  int limit_ms = 600'000;  // for the others to reach their farewell, and for a call of `calls`
+  std::shared_ptr<const CallMark> calls = nullptr;  // of the main thread, into MPI; may be null
   OnPeerLost on_peer_lost;
 };
 
@@ -72,6 +76,8 @@ class Watch {
   void release_when_all_left();
   void spread(const Frame& frame, int except_rank);
   void lose(const Frame& cause);
+  void give_up(const PeerLoss& loss);
+  void look_at_calls();
   void drain();
   void settle(State state);
   void ring();
@@ -82,6 +88,7 @@ class Watch {
   static std::optional<Frame> decode(std::string& bytes);
 
   WatchOptions options_;
+  CallLimit calls_;
   std::vector<Line> lines_;
   bool self_left_ = false;
   Socket bell_;  // an eventfd: the main thread has a request

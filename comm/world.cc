@@ -18,6 +18,8 @@
 namespace fm::comm {
 namespace {
 
+using core::ExitCode;
+
 // A process is member of at most one world, as MPI_Init allows only one: what connect() began and
 // a farewell ends, while the communicator in between may already be gone by an exception.
 //
@@ -26,7 +28,7 @@ namespace {
 // Lifetime:  the process.
 struct Membership {
   std::unique_ptr<Watch> watch;
-  bool mpi = false;
+  std::function<void()> leave;  // what the launcher's library wants at the end
 };
 
 Membership& membership() {
@@ -35,10 +37,11 @@ Membership& membership() {
 }
 
 void begin_watch(const LaunchInfo& launch, const ConnectOptions& options, const Roster& roster,
-                 std::vector<Socket> sockets) {
+                 std::vector<Socket> sockets, std::shared_ptr<const CallMark> calls = nullptr) {
   membership().watch = std::make_unique<Watch>(WatchOptions{.world_rank = launch.world_rank,
                                                             .roster = roster,
-                                                            .farewell_ms = options.timeout_ms,
+                                                            .limit_ms = options.timeout_ms,
+                                                            .calls = std::move(calls),
                                                             .on_peer_lost = options.on_peer_lost},
                                                std::move(sockets));
 }
@@ -59,17 +62,19 @@ void warn_of_strangers(int refused) {
 
 std::unique_ptr<PeerCommunicator> connect_mpi(const LaunchInfo& launch,
                                               const ConnectOptions& options) {
-  const auto give_up = [&](const std::string& line) {
-    const auto code = static_cast<int>(core::ExitCode::kRendezvousFailed);
-    options.on_peer_lost({.world_rank = launch.world_rank, .exit_code = code, .message = line});
+  const auto give_up_with = [rank = launch.world_rank, tell = options.on_peer_lost](ExitCode code) {
+    return [=](const std::string& line) {
+      tell({.world_rank = rank, .exit_code = static_cast<int>(code), .message = line});
+    };
   };
   MpiWorld mpi = join_mpi(launch.world_rank, launch.world_size,
                           {.rendezvous_ms = options.rendezvous_ms,
                            .one_host = launch.local_size == launch.world_size,
-                           .on_late = give_up});
-  membership().mpi = true;
+                           .on_late = give_up_with(ExitCode::kRendezvousFailed)});
+  membership().leave = [rank = launch.world_rank, limit_ms = options.timeout_ms,
+                        late = give_up_with(ExitCode::kHang)] { leave_mpi(rank, limit_ms, late); };
   warn_of_strangers(mpi.refused);
-  begin_watch(launch, options, mpi.roster, std::move(mpi.watch));
+  begin_watch(launch, options, mpi.roster, std::move(mpi.watch), std::move(mpi.calls));
   return world_over(std::move(mpi.fabric), launch, options);
 }
 
@@ -118,7 +123,7 @@ void farewell() {
   Membership& member = membership();
   if (member.watch != nullptr) member.watch->farewell();
   member.watch.reset();
-  if (std::exchange(member.mpi, false)) leave_mpi();
+  if (const auto leave = std::exchange(member.leave, nullptr)) leave();
 }
 
 void farewell_with_error(int exit_code, const std::string& message) noexcept {

@@ -27,6 +27,8 @@ class ProcessJob {
   ProcessJob(const ProcessJob&) = delete;
   ProcessJob& operator=(const ProcessJob&) = delete;
 
+  // Started processes: by hand one per rank, else the launcher.
+  const std::vector<pid_t>& started() const { return started_; }
   // Pid of a rank, once it is connected. Throws std::runtime_error after 30 s.
   pid_t rank_pid(int rank);
   // Waits until the started processes (ranks, or mpirun or torchrun) have ended; false when some

@@ -42,10 +42,10 @@ class Heard {
   std::vector<std::vector<PeerLoss>> losses_;
 };
 
-Watch make_watch(int rank, Mesh& mesh, OnPeerLost ear, int farewell_ms = 5'000) {
+Watch make_watch(int rank, Mesh& mesh, OnPeerLost ear, int limit_ms = 5'000) {
   return Watch({.world_rank = rank,
                 .roster = mesh.roster,
-                .farewell_ms = farewell_ms,
+                .limit_ms = limit_ms,
                 .on_peer_lost = std::move(ear)},
                std::move(mesh.watch));
 }
@@ -141,6 +141,33 @@ TEST(Watch, AFarewellPastItsLimitNamesWhoHasNotCome) {
       EXPECT_NE(text.find("waited 100 ms for rank 2 (host "), std::string::npos) << text;
     }
   });
+}
+
+// The main thread of rank 1 is inside of MPI and cannot look at its limit.
+TEST(Watch, ACallThatDoesNotReturnEndsEveryRank) {
+  Heard heard(3);
+  run_with_mesh(3, [&](int rank, Mesh mesh) {
+    const auto calls = std::make_shared<CallMark>();
+    Watch watch({.world_rank = rank,
+                 .roster = mesh.roster,
+                 .limit_ms = rank == 1 ? 200 : 5'000,
+                 .calls = calls,
+                 .on_peer_lost = heard.ear(rank)},
+                std::move(mesh.watch));
+    if (rank != 1) return heard.await(rank);
+    calls->run("MPI_Nothing", [&] {
+      heard.await(rank);
+      return 0;
+    });
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto losses = heard.of(rank);
+    ASSERT_EQ(losses.size(), 1U) << "rank " << rank;
+    EXPECT_EQ(losses[0].exit_code, 21);
+    EXPECT_EQ(losses[0].world_rank, 1);
+    EXPECT_NE(losses[0].message.find(") was in MPI_Nothing for 200 ms)"), std::string::npos)
+        << losses[0].message;
+  }
 }
 
 TEST(Watch, AFrameOfNobodyCountsAsALossOfItsSender) {

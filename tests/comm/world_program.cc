@@ -184,13 +184,30 @@ int part_slowly(Communicator& world, const Words&) {
   return 0;
 }
 
+// Reduces until somebody from outside holds MPI up; a minute at most.
+int besieged(Communicator& world, const Words&) {
+  std::vector<float> values(300);
+  for (int i = 0; i < 6'000; ++i) {
+    world.all_reduce(span_of(values)).wait();
+    sleep_ms(10);
+  }
+  return 0;
+}
+
+// Time for the test to stop mpirun before the ranks part.
+int finalize_late(Communicator&, const Words&) {
+  sleep_ms(700);
+  return 0;
+}
+
 int run(const std::string& mode, const Words& words) {
   const std::map<std::string, std::function<int(Communicator&, const Words&)>> modes{
       {"cases", run_cases},   {"reduce", reduce_for_ever}, {"idle", idle},
       {"stop", stop_one},     {"exit", exit_one},          {"hang", hang},
       {"mismatch", mismatch}, {"verbs", other_verb},       {"part", part_slowly},
       {"split", split_late},  {"late", part_slowly},       {"gather", hang_gather},
-      {"sums", late_sums},    {"idly", wait_idly},         {"types", other_type}};
+      {"sums", late_sums},    {"idly", wait_idly},         {"types", other_type},
+      {"besieged", besieged}, {"finalize", finalize_late}};
   try {
     if (mode == "idly") stay_on_one_core();
     const LaunchInfo launch = detect_launch(process_environment());
@@ -198,8 +215,9 @@ int run(const std::string& mode, const Words& words) {
     if (mode == "absent" && launch.world_rank == std::stoi(words.at(0))) return 0;
     // late RANK: that rank comes to the meeting when the others have given up.
     if (mode == "late" && launch.world_rank == std::stoi(words.at(0))) sleep_ms(20'000);
-    const std::map<std::string, int> limits_ms{
-        {"hang", 500}, {"split", 500}, {"gather", 500}, {"sums", 1'000}};
+    const std::map<std::string, int> limits_ms{{"hang", 500},       {"split", 500},
+                                               {"gather", 500},     {"sums", 1'000},
+                                               {"besieged", 1'000}, {"finalize", 1'000}};
     const bool meets_in_vain = mode == "absent" || mode == "late";
     const bool by_messages = !words.empty() && words.back() == "messages";
     const auto world =
