@@ -1,5 +1,4 @@
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -11,6 +10,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/slice_places.h"
 #include "core/check.h"
+#include "core/small_file.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -83,7 +83,8 @@ bool is_our_export(const fs::path& folder) {
   bool ours = false;
   attempt([&] {  // what cannot be read is not known to be ours
     if (!fs::is_directory(fs::symlink_status(folder))) return;
-    std::ifstream marker(folder / kExportMarker);
+    const std::string marker =
+        core::read_small_file(folder / kExportMarker, core::kMostConfig).text;
     auto files = nlohmann::json::parse(marker).at("files").get<std::set<std::string>>();
     files.insert(kExportMarker);
     ours = files == names_in(folder);
@@ -184,7 +185,10 @@ class Exporter {
     for (const char* name : kTokenizerFiles) {
       const fs::path source = request_.tokenizer_from / name;
       if (!fs::exists(source)) continue;
-      write_new_file(temporary_ / name, core::MappedFile(source.string()).text());
+      const core::SmallFile file = core::read_small_file(source, core::kMostListing);
+      FM_DATA_CHECK(file.problem.empty(), source.string(),
+                    ": a readable file is required; get the file again (", file.problem, ")");
+      write_new_file(temporary_ / name, file.text);
     }
   }
 

@@ -1,13 +1,13 @@
 #include "checkpoint/hf_folder.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "checkpoint/byte_tokenizer_files.h"
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
+#include "core/small_file.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -18,8 +18,10 @@ constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 nlohmann::json parse_json_file(const fs::path& path) {
-  const core::MappedFile file(path.string());
-  nlohmann::json parsed = nlohmann::json::parse(file.text(), nullptr, false);
+  const core::SmallFile file = core::read_small_file(path, core::kMostListing);
+  FM_DATA_CHECK(file.problem.empty(), path.string(),
+                ": a readable file is required; get the file again (", file.problem, ")");
+  nlohmann::json parsed = nlohmann::json::parse(file.text, nullptr, false);
   FM_DATA_CHECK(!parsed.is_discarded() && parsed.is_object(), path.string(),
                 ": a JSON object is required; get the file again");
   return parsed;

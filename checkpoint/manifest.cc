@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/crc32c.h"
+#include "core/small_file.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -187,13 +188,10 @@ Manifest parse_manifest(std::string_view text, const std::string& file_name) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  std::error_code ignored;
-  std::ifstream in;  // not of a pipe, which would keep its reader waiting
-  if (std::filesystem::is_regular_file(path, ignored)) in.open(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  FM_MACHINE_CHECK(in.is_open() && !in.bad(), kNoCheckpoint, path.string(),
-                   ": the file must exist and be readable", kInstead);
-  return text;
+  core::SmallFile file = core::read_small_file(path, core::kMostListing);
+  FM_MACHINE_CHECK(file.problem.empty(), kNoCheckpoint, path.string(),
+                   ": the file must exist and be readable", kInstead, " (", file.problem, ")");
+  return std::move(file.text);
 }
 
 Manifest open_manifest(const std::filesystem::path& folder) {

@@ -1,12 +1,12 @@
 // Where the text of a configuration comes from: a file, base64, or the command line itself.
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
+#include <utility>
 
 #include "cli/hjson.h"
 #include "core/check.h"
+#include "core/small_file.h"
 
 namespace fm::cli {
 namespace {
@@ -33,12 +33,11 @@ std::optional<std::string> decode_base64(std::string_view text) {
 }
 
 std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  FM_USER_CHECK(file.good(),
-                "the DeepSpeed configuration must be readable; check its permissions (", path, ")");
-  return text.str();
+  core::SmallFile file = core::read_small_file(path, core::kMostConfig, core::FileKind::kAny);
+  FM_USER_CHECK(file.problem.empty(),
+                "the DeepSpeed configuration must be a readable file; check the path (", path, ": ",
+                file.problem, ")");
+  return std::move(file.text);
 }
 
 // A text that was meant as a configuration may be long.

@@ -1,12 +1,12 @@
 // Reads a Hugging Face config.json. Keys and defaults: transformers,
 // models/llama/configuration_llama.py; RoPE: modeling_rope_utils.py.
-#include <fstream>
 #include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <utility>
 
 #include "core/check.h"
+#include "core/small_file.h"
 #include "core/text.h"
 #include "model/llama.h"
 
@@ -191,15 +191,11 @@ RopeConfig read_rope(const Reader& at, std::int64_t max_positions) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  FM_DATA_CHECK(in.good(), "the model's configuration must be a readable file; check the path (",
-                path.string(), ")");
-  std::ostringstream text;
-  text << in.rdbuf();
-  FM_DATA_CHECK(in.good() && !std::filesystem::is_directory(path),
+  core::SmallFile file = core::read_small_file(path, core::kMostConfig, core::FileKind::kAny);
+  FM_DATA_CHECK(file.problem.empty(),
                 "the model's configuration must be a readable file; check the path (",
-                path.string(), ")");
-  return text.str();
+                path.string(), ": ", file.problem, ")");
+  return std::move(file.text);
 }
 
 }  // namespace

@@ -81,6 +81,16 @@ TEST_F(FindCheckpoint, APipeInPlaceOfAFileIsNotWaitedFor) {
   EXPECT_EQ(found_step(output(), Resume::kAuto), 1);
 }
 
+// Sparse: it costs no disk.
+TEST_F(FindCheckpoint, AManifestLargerThanAnyIsNotRead) {
+  save_state(output(), 1, 1);
+  const fs::path manifest = output() / "global_step1" / "MANIFEST.json";
+  fs::resize_file(manifest, 3'000'000'000);
+  EXPECT_NE(refused(output(), Resume::kPath, output() / "global_step1")
+                .find("3.0 GB, 256.0 MB are the most"),
+            std::string::npos);
+}
+
 TEST_F(FindCheckpoint, OtherSpellingsOfTheNameAreNotCheckpoints) {
   save_state(output(), 1, 1);
   for (const char* name : {"global_step007", "global_step9x", "global_step", "global_step-9",

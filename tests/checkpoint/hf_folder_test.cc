@@ -1,6 +1,7 @@
 #include "checkpoint/hf_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -140,6 +141,10 @@ TEST(HfExport, AFolderThatIsNotOursIsPutAsideWhole) {
   std::ofstream(out / "README.md") << "added later";
   export_model({.folder = out, .config_json = "{}"}, 2);
   EXPECT_EQ(aside(), "README.md " + exported);
+  fs::remove(out / kExportMarker);
+  ASSERT_EQ(mkfifo((out / kExportMarker).c_str(), 0600), 0);  // nobody writes to it
+  export_model({.folder = out, .config_json = "{}"}, 2);
+  EXPECT_EQ(aside(), exported);
   fs::rename(out, scratch.path() / "real");
   fs::create_directory_symlink(scratch.path() / "real", out);
   export_model({.folder = out, .config_json = "{}"}, 2);

@@ -186,6 +186,12 @@ TEST(ConfigText, MayComeThroughAPipe) {
   EXPECT_EQ(said, "accepted");
 }
 
+TEST(ConfigText, AFileWithoutAnEndIsRefusedWithTheLimit) {
+  EXPECT_EQ(refusal_of([] { load_config_text("/dev/zero"); }),
+            "the DeepSpeed configuration must be a readable file; check the path (/dev/zero: it "
+            "does not end after 16.0 MB)");
+}
+
 TEST(ConfigText, AFolderIsNoConfiguration) {
   const std::string said = refusal_of([] { load_config_text(::testing::TempDir()); });
   EXPECT_TRUE(holds(said, "must be the path of an existing file"));

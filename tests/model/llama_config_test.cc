@@ -258,7 +258,8 @@ TEST_F(ConfigFile, MissingOrBrokenFilesAreDataErrors) {
   refused("[1]", core::ExitCode::kDataError, {"object"});
   refused("", core::ExitCode::kDataError, {"JSON"});
   std::filesystem::remove(path());
-  for (const std::filesystem::path& wrong : {path(), path().parent_path()}) {
+  for (const std::filesystem::path& wrong :
+       {path(), path().parent_path(), std::filesystem::path("/dev/zero")}) {
     try {
       read_llama_config(wrong);
       ADD_FAILURE() << "accepted " << wrong;
