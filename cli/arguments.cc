@@ -112,8 +112,18 @@ void read_attention(const FlagValues& flags, engine::TrainOptions& options) {
       "attention", {{"own", model::AttentionKind::kOwn}, {"torch", model::AttentionKind::kTorch}});
 }
 
+std::string read_output_dir(const FlagValues& flags) {
+  std::string folder = flags.text("output_dir");
+  std::error_code ignored;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(folder, ignored);
+  FM_USER_CHECK(folder.empty() || whole != whole.root_path(),
+                "--output_dir must not be the root of the file system; name a folder in it (",
+                folder, ")");
+  return folder;
+}
+
 void read_output(const FlagValues& flags, engine::TrainOptions& options) {
-  options.output_dir = flags.text("output_dir");
+  options.output_dir = read_output_dir(flags);
   options.keep_last = flags.small("keep_last", 0);
   options.dry_run = flags.flag("dry_run");
   options.saves = flags.choice<bool>("save_strategy", {{"steps", true}, {"no", false}});

@@ -41,14 +41,21 @@ std::string help_text(const Program& program) {
 }
 
 FlagValues::FlagValues(const Program& program, const std::vector<std::string>& normal) {
-  for (const FlagRow& flag : program.flags) values_[flag.name] = flag.otherwise;
-  for (const std::string& word : normal) {  // --name=value; a later one wins
+  std::set<std::string> launch;  // launchers write theirs before the user's, and set variables too
+  for (const FlagRow& flag : program.flags) {
+    values_[flag.name] = flag.otherwise;
+    if (std::string_view(flag.group) == kLaunchFlags) launch.insert(flag.name);
+  }
+  for (const std::string& word : normal) {  // --name=value
     const std::size_t equals = word.find('=');
     FM_CHECK(word.starts_with("--") && equals != std::string::npos, "not normalised: ", word);
     const std::string name = word.substr(2, equals - 2);
     FM_CHECK(values_.contains(name), "not in the table: ", name);
-    values_[name] = word.substr(equals + 1);
-    given_.insert(name);
+    const std::string value = word.substr(equals + 1);
+    const bool first = given_.insert(name).second;
+    FM_USER_CHECK(first || value == values_[name] || launch.contains(name), "--", name,
+                  " is given twice; keep one (", values_[name], ", ", value, ")");
+    values_[name] = value;
   }
 }
 

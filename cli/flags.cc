@@ -13,7 +13,6 @@ constexpr const char* kLength = "Length and rhythm";
 constexpr const char* kLayout = "Layout and numbers";
 constexpr const char* kOutput = "Output and resume";
 constexpr const char* kLook = "Diagnosis";
-constexpr const char* kLaunch = "Launch (used where the environment says nothing)";
 
 constexpr FlagRow kRows[] = {
     {"init_ckpt", kText, "llama-7B-init-test-ckpt", kModel,
@@ -70,9 +69,9 @@ constexpr FlagRow kRows[] = {
     {"trace", kText, "", kLook,
      "write a Chrome trace (Perfetto) of every instruction and kernel of some steps, all ranks"},
     {"trace_steps", kText, "3-5", kLook, "steps of --trace, counted from this start: A-B, or A"},
-    {"local_rank", kInt, "", kLaunch, "LOCAL_RANK"},
-    {"rank", kInt, "", kLaunch, "RANK"},
-    {"world_size", kInt, "", kLaunch, "WORLD_SIZE"},
+    {"local_rank", kInt, "", kLaunchFlags, "LOCAL_RANK"},
+    {"rank", kInt, "", kLaunchFlags, "RANK"},
+    {"world_size", kInt, "", kLaunchFlags, "WORLD_SIZE"},
     {"use_flash_attn", kBool, "false", kCompatible, "attention is always flash attention"},
     {"use_fused_ops", kBool, "false", kCompatible, "there is one set of kernels"},
     {"use_deepspeed", kBool, "true", kCompatible, "the engine is always on"},

@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "core/check.h"
 #include "core/text.h"
 #include "data/document_rows.h"
@@ -10,6 +12,9 @@ DataFormat format_of(const std::string& path, DataFormat format) {
   const std::string name = core::lower(path);
   if (name.ends_with(".jsonl") || name.ends_with(".json")) return DataFormat::kJsonl;
   if (name.ends_with(".bin") || name.ends_with(".i32")) return DataFormat::kTokensI32;
+  std::error_code ignored;
+  FM_DATA_CHECK(std::filesystem::exists(path, ignored),
+                "data_path must name an existing file; check the path (data_path=", path, ")");
   FM_USER_CHECK(
       false, "data_path must end with .jsonl, .json, .bin or .i32, or its format must be ",
       "named; add --data_format jsonl or --data_format tokens_i32 (data_path=", path, ")");

@@ -219,6 +219,12 @@ TEST(Arguments, OutputFlagsReachTheirOptions) {
   EXPECT_EQ(parse({"--resume=never"}).options.resume, checkpoint::Resume::kNever);
 }
 
+TEST(Arguments, TheRootOfTheFileSystemIsNoOutputFolder) {
+  for (const char* root : {"/", "//", "/dev/.."}) {
+    EXPECT_TRUE(holds(refusal({"--output_dir", root}), "must not be the root of the file system"));
+  }
+}
+
 TEST(Arguments, TraceFlagsReachTheirOptions) {
   const auto steps_of = [](const char* words) {
     const engine::TraceSteps steps =
@@ -314,8 +320,21 @@ TEST(Arguments, AModelAndDataAreRequired) {
   EXPECT_TRUE(holds(refusal({"--init_ckpt", "d"}), "exclude each other"));
 }
 
-TEST(Arguments, TheLaterOfTwoEqualFlagsWins) {
-  EXPECT_EQ(parse({"--seed", "1", "--seed=2"}).options.seed, 2U);
+TEST(Arguments, AFlagThatIsGivenTwiceMustHaveOneValue) {
+  EXPECT_EQ(refusal({"--seed", "1", "--train_steps", "9", "--seed=2"}),
+            "--seed is given twice; keep one (1, 2)");
+  EXPECT_TRUE(holds(refusal({"--plan", "--no-decay", "", "--no_decay=norm"}), "(, norm)"));
+  EXPECT_EQ(parse({"--seed", "1", "--seed=1"}).options.seed, 1U);
+  EXPECT_TRUE(holds(refusal_of([] {
+                      parse_generate_command(Words{"--top_k=1", "--top_k=2"});
+                    }),
+                    "--top_k is given twice"));
+}
+
+// deepspeed's launcher writes --local_rank=N before the words of the user.
+TEST(Arguments, ALaterLaunchFlagWins) {
+  EXPECT_EQ(parse({"--local_rank=0", "--local_rank=1"}).local_rank, "1");
+  EXPECT_EQ(parse({"--local_rank=0", "--local_rank=-1"}).local_rank, std::nullopt);
 }
 
 TEST(Arguments, WithoutAConfigurationTheDefaultsAreSaid) {

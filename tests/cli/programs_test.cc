@@ -123,6 +123,11 @@ TEST_F(Programs, MissingFilesAreNamed) {
       kTrain + " --deepspeed_config " + kConfigs + "zero0.json --output_dir o ";
   expect_one_line(run(train + "--data_path no.jsonl --model_config " + tiny_model()), 11,
                   "no.jsonl");
+  expect_one_line(run(train + "--data_path wikitext --model_config " + tiny_model()), 11,
+                  "data_path must name an existing file; check the path (data_path=wikitext)");
+  expect_one_line(run(train + "--eval_data_path wiki --data_path " + tiny_corpus() +
+                      " --model_config " + tiny_model()),
+                  11, "must name an existing file; check the path (data_path=wiki)");
   expect_one_line(run(train + "--init_ckpt no_folder --data_path " + tiny_corpus()), 11,
                   "no_folder");
   expect_one_line(run(kGenerate + " --ckpt no_folder --prompt x"), 11, "no_folder");

@@ -149,7 +149,8 @@ TEST_F(DocumentRows, SmallVocabulariesMissingFilesAndUnknownNamesAreRefused) {
             std::string::npos);
   const std::string missing = (folder_.path() / "absent.jsonl").string();
   EXPECT_NE(refusal({.path = missing, .vocab = 259}).find(missing), std::string::npos);
-  EXPECT_NE(refusal({.path = "corpus.txt", .vocab = 259}).find("--data_format"), std::string::npos);
+  const std::string text = folder_.write("corpus.txt", kThree);
+  EXPECT_NE(refusal({.path = text, .vocab = 259}).find("--data_format"), std::string::npos);
 }
 
 TEST(ByteTokenizer, BytesAreIdsAndBack) {

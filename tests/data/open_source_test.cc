@@ -23,10 +23,24 @@ TEST(FormatOf, AFormatThatWasNamedWins) {
 }
 
 TEST(FormatOf, ANameThatSaysNothingIsRefused) {
-  for (const char* const path : {"a.txt", "bin", "", "a.jsonl/x"}) {
+  const testing::ScratchFolder scratch;
+  for (const char* const name : {"a.txt", "bin", "a.jsonl/x"}) {
+    const std::string path = (scratch.path() / name).string();
+    std::filesystem::create_directories(path);
+    const auto said =
+        testing::message_of<core::UserError>(10, [&] { format_of(path, DataFormat::kAuto); });
+    EXPECT_NE(said.find("add --data_format jsonl"), std::string::npos) << said;
+  }
+}
+
+// Such as the name of a data set of Hugging Face.
+TEST(FormatOf, ANameThatLeadsNowhereIsRefusedAsSuch) {
+  for (const char* const path : {"wikitext", ""}) {
     const auto said =
         testing::message_of<core::UserError>(11, [&] { format_of(path, DataFormat::kAuto); });
-    EXPECT_NE(said.find("--data_format"), std::string::npos) << said;
+    EXPECT_EQ(said,
+              std::string("data_path must name an existing file; check the path (data_path=") +
+                  path + ")");
   }
 }
 
