@@ -68,9 +68,9 @@ int Ending::follow(const comm::PeerLoss& loss) {
 }
 
 int Ending::fail(int exit_code, const std::string& message) {
-  const std::string line = program_ + ": " + message;
-  announce(exit_code, line, message);
-  if (farewell_) farewell_(exit_code, line);
+  const std::string who = world_rank_ > 0 ? core::concat("rank ", world_rank_, ": ") : "";
+  announce(exit_code, program_ + ": " + who + message, message);
+  if (farewell_) farewell_(exit_code, message);
   return exit_code;
 }
 

@@ -14,9 +14,9 @@ namespace fm::cli {
 // The JSON of TORCHELASTIC_ERROR_FILE: valid whatever bytes the message holds.
 std::string error_file_json(const std::string& message, long long epoch_seconds);
 
-// Errors of the user (exit codes 10, 11) are mostly the same on every rank: only the rank that
-// speaks prints them, once, whether it met them itself or another rank told it. Errors of a machine
-// are printed by everybody.
+// Before the ranks have met, nobody hears of the others' errors, so every rank prints its own.
+// After that errors of the user (exit codes 10, 11) are printed once: by the rank that speaks,
+// whether it met them itself or another rank told it. Errors of a machine are printed by everybody.
 //
 // Invariant: a process announces one failure, the first: one line at most, one error file.
 // Thread:    run() belongs to the main thread; follow() may be called by any thread.
@@ -25,9 +25,11 @@ class Ending {
  public:
   explicit Ending(std::string program) : program_(std::move(program)) {}
 
-  // Whether this rank speaks for errors of the user; known before ranks meet.
+  // Ranks above 0 say who they are in front of what they print.
+  void set_world_rank(int world_rank) { world_rank_ = world_rank; }
+  // Whether this rank speaks for errors of the user, once the ranks have met.
   void set_speaks(bool speaks) { speaks_ = speaks; }
-  // Called with (exit code, line) when this rank stops because of an error.
+  // Called with (exit code, message) when this rank stops because of an error.
   void set_farewell(std::function<void(int, const std::string&)> farewell) {
     farewell_ = std::move(farewell);
   }
@@ -45,6 +47,7 @@ class Ending {
   void announce(int exit_code, const std::string& line, const std::string& message);
 
   const std::string program_;
+  int world_rank_ = 0;
   std::atomic<bool> speaks_{true};
   std::mutex mutex_;  // one announcement is whole before the process may end
   bool announced_ = false;

@@ -99,16 +99,14 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
   Ending& ending = process.ending;
   print_warnings(launch);
   ending.set_farewell(fm::comm::farewell_with_error);
-  ending.set_speaks(true);  // until they have met, nobody hears of the others' errors
   const std::unique_ptr<fm::comm::Communicator> world = fm::comm::connect(
       launch, {.timeout_ms = command.options.timeout_ms,
                .rendezvous_ms = std::min(kRendezvousMs, command.options.timeout_ms),
                .shared_memory = command.options.shared_memory,
                .host_cpus = process.cores.host_cpus,
-               .on_peer_lost = [&ending](const fm::comm::PeerLoss& loss) {
-                 std::_Exit(ending.follow(loss));
-               }});
-  ending.set_speaks(launch.world_rank == 0);
+               .on_met = [&] { ending.set_speaks(launch.world_rank == 0); },
+               .on_peer_lost =
+                   [&ending](const fm::comm::PeerLoss& loss) { std::_Exit(ending.follow(loss)); }});
   process.signals->begin_run();
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe(),
@@ -124,10 +122,8 @@ int run(const std::vector<std::string>& words, Process& process) {
   const Command command = fm::cli::parse_command(words);
   if (command.action == Action::kHelp) return print(fm::cli::train_help_text()), 0;
   if (command.action == Action::kVersion) return print(fm::cli::version_text()), 0;
-  // An error here is said by everybody: who speaks for the others is what it is about.
-  process.ending.set_speaks(true);
   const fm::comm::LaunchInfo launch = fm::comm::detect_launch(with_flags(command));
-  process.ending.set_speaks(launch.world_rank == 0);
+  process.ending.set_world_rank(launch.world_rank);
   process.cores = fm::cli::take_cores(launch, command.threads);
   set_threads(process.cores.threads);
   switch (command.action) {
@@ -147,7 +143,7 @@ int main(int count, char** words) {
   std::signal(SIGPIPE, SIG_IGN);                   // a log that nobody reads any more
   std::signal(SIGXFSZ, SIG_IGN);                   // past `ulimit -f` a write fails, and says so
   Process process;
-  process.ending.set_speaks(fm::comm::is_first_rank(fm::comm::process_environment()));
+  process.ending.set_world_rank(fm::comm::rank_if_known(fm::comm::process_environment()));
   const int code = process.ending.run([&] { return run({words + 1, words + count}, process); });
   // Destructors would let a SIGTERM through that waits in the queue: a launcher that stops the
   // others because one failed must not change this rank's exit code.

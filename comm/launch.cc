@@ -149,11 +149,11 @@ LaunchInfo detect_launch(const Environment& environment) {
   return alone;
 }
 
-bool is_first_rank(const Environment& environment) {
+int rank_if_known(const Environment& environment) {
   try {
-    return detect_launch(environment).world_rank == 0;
+    return detect_launch(environment).world_rank;
   } catch (const core::UserError&) {
-    return true;
+    return 0;
   }
 }
 

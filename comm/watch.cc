@@ -38,9 +38,9 @@ std::string lost_message(const Member& member) {
                       "last checkpoint (exit code 20)");
 }
 
+// All ranks may have met the error; this one was the first to say it.
 std::string stopped_message(const Member& member, int exit_code, const std::string& text) {
-  return core::concat("fmengine: ", name_of(member), " stopped with exit code ", exit_code, ": ",
-                      text);
+  return core::concat("fmengine: ", name_of(member), " reports exit code ", exit_code, ": ", text);
 }
 
 }  // namespace

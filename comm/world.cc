@@ -46,6 +46,7 @@ void begin_watch(const LaunchInfo& launch, const ConnectOptions& options, const 
                                                std::move(sockets));
 }
 
+  if (options.on_met) options.on_met();
 std::unique_ptr<PeerCommunicator> world_over(std::unique_ptr<Fabric> fabric,
                                              const LaunchInfo& launch,
                                              const ConnectOptions& options) {

@@ -40,9 +40,8 @@ Environment process_environment();
 // are not supported yet (one world per process would be the silent alternative).
 LaunchInfo detect_launch(const Environment& environment);
 
-// Whether this process is rank 0 of what detect_launch finds; true where it finds an error, because
-// then nobody knows who else would say so. Never throws UserError.
-bool is_first_rank(const Environment& environment);
+// The world rank that detect_launch finds, 0 where it finds an error. Never throws UserError.
+int rank_if_known(const Environment& environment);
 
 // Prints the message on stderr and ends the process at once with the loss's exit code: nothing
 // that this process still holds is worth more than stopping together.
@@ -53,6 +52,7 @@ struct ConnectOptions {
   int rendezvous_ms = 120'000;  // limit of the meeting
   bool shared_memory = true;    // between ranks of one host, where the system allows it
   int host_cpus = 0;            // that the ranks of this host may use; 0: all that are online
+  std::function<void()> on_met = nullptr;  // from here on farewell_with_error() reaches the others
   OnPeerLost on_peer_lost = print_and_exit;
 };
 

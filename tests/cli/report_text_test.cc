@@ -82,15 +82,30 @@ TEST(Ending, OnlyTheSpeakerPrintsErrorsOfTheUser) {
   EXPECT_EQ(machine.said, "prog: stuck\n");
 }
 
-TEST(Ending, TheOthersAreTold) {
+TEST(Ending, RanksAboveZeroSayWhoTheyAre) {
   Ending ending("prog");
+  ending.set_world_rank(3);
+  ::testing::internal::CaptureStderr();
+  ending.run([]() -> int { FM_USER_CHECK(false, "wrong flag"); });
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "prog: rank 3: wrong flag\n");
+  Ending first("prog");
+  first.set_world_rank(0);
+  ::testing::internal::CaptureStderr();
+  first.run([]() -> int { FM_USER_CHECK(false, "wrong flag"); });
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "prog: wrong flag\n");
+}
+
+// Who they hear it from is added where they print it.
+TEST(Ending, TheOthersAreToldTheErrorAlone) {
+  Ending ending("prog");
+  ending.set_world_rank(3);
   std::string told;
   ending.set_farewell(
       [&](int code, const std::string& line) { told = std::to_string(code) + " " + line; });
   ::testing::internal::CaptureStderr();
   ending.run([]() -> int { FM_DATA_CHECK(false, "no file"); });
   ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(told, "11 prog: no file");
+  EXPECT_EQ(told, "11 no file");
 }
 
 TEST(Ending, FollowingALostRankSaysSoOnceAndTakesItsCode) {

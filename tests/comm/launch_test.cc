@@ -186,27 +186,23 @@ TEST(DetectLaunch, AWorldSizeWithoutARankIsRefused) {
   EXPECT_NE(refusal_with(srun).find("SLURM_NTASKS=4"), std::string::npos);
 }
 
-bool is_first_with(const Variables& variables) {
-  return is_first_rank([&](const std::string& name) -> std::optional<std::string> {
+int known_rank_with(const Variables& variables) {
+  return rank_if_known([&](const std::string& name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
   });
 }
 
-TEST(FirstRank, IsRankZeroOfTheLauncherThatCounts) {
-  EXPECT_TRUE(is_first_with({}));
-  EXPECT_FALSE(is_first_with(kTorchrun));
-  EXPECT_FALSE(is_first_with(kOpenMpi));
-  Variables first = kOpenMpi;
-  first["OMPI_COMM_WORLD_RANK"] = "0";
-  first["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
-  first["RANK"] = "1";  // left over
-  EXPECT_TRUE(is_first_with(first));
+TEST(KnownRank, IsThatOfTheLauncherThatCounts) {
+  EXPECT_EQ(known_rank_with({}), 0);
+  EXPECT_EQ(known_rank_with(kTorchrun), 3);
+  Variables second = kOpenMpi;
+  second["RANK"] = "0";  // left over
+  EXPECT_EQ(known_rank_with(second), 1);
 }
 
-TEST(FirstRank, LeftOversAndErrorsSilenceNobody) {
-  EXPECT_TRUE(is_first_with({{"RANK", "1"}}));
-  EXPECT_TRUE(is_first_with({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
+TEST(KnownRank, IsZeroWhereTheVariablesAreWrong) {
+  EXPECT_EQ(known_rank_with({{"RANK", "1"}, {"WORLD_SIZE", "2"}}), 0);
   for (const auto& [name, value] : Variables{{"RANK", "abc"},
                                              {"WORLD_SIZE", "2"},
                                              {"LOCAL_RANK", "5"},
@@ -214,7 +210,7 @@ TEST(FirstRank, LeftOversAndErrorsSilenceNobody) {
                                              {"MASTER_ADDR", ""}}) {
     Variables wrong = kTorchrun;
     wrong[name] = value;
-    EXPECT_TRUE(is_first_with(wrong)) << name;
+    EXPECT_EQ(known_rank_with(wrong), 0) << name;
   }
 }
 

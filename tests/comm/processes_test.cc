@@ -214,7 +214,7 @@ TEST_P(Ended, ARankThatStopsWithAnErrorGivesEveryRankItsCodeAndItsWords) {
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 11) << job.output();
     EXPECT_EQ(occurrences(job.output(), "own error: the file is short"), 1) << job.output();
     EXPECT_GE(occurrences(job.output(), core::concat("fmengine: rank ", culprit, " (host ")), 1);
-    EXPECT_GE(occurrences(job.output(), " stopped with exit code 11: the file is short"), 1)
+    EXPECT_GE(occurrences(job.output(), " reports exit code 11: the file is short"), 1)
         << job.output();
   }
 }

@@ -101,8 +101,7 @@ TEST_P(LostRank, WithWordsPassesOnItsCodeAndWords) {
     EXPECT_EQ(losses[0].exit_code, 11);
     EXPECT_NE(losses[0].message.find(core::concat("fmengine: rank ", stopped, " (host ")),
               std::string::npos);
-    EXPECT_TRUE(
-        losses[0].message.ends_with(") stopped with exit code 11: line 3: \"text\" is missing"))
+    EXPECT_TRUE(losses[0].message.ends_with(") reports exit code 11: line 3: \"text\" is missing"))
         << losses[0].message;
   }
 }

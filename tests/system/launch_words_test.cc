@@ -2,6 +2,7 @@
 // aloud by whoever meets it. The variables alone, without a launcher: nothing here trains.
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
@@ -70,14 +71,25 @@ Words openmpi(int rank, int ranks, const Words& more = {}) {
   return words;
 }
 
-TEST_F(LaunchWords, ALeftOverRankDoesNotSilenceARefusal) {
+// The others may have been started rightly, or not at all.
+TEST_F(LaunchWords, EveryRankSaysWhatIsWrongBeforeTheyHaveMet) {
   const Words wrong = {"--nonsense", "3"};
-  expect_one_line(ask({"RANK=1"}, wrong), "unknown flag --nonsense");
-  expect_one_line(ask({"PMI_RANK=1"}, wrong), "unknown flag --nonsense");
-  expect_one_line(ask(openmpi(0, 2, {"RANK=1"}), wrong), "unknown flag --nonsense");
-  const Ended second = ask(openmpi(1, 2, {"RANK=0"}), wrong);
-  EXPECT_EQ(second.codes[0], 10);
-  EXPECT_EQ(second.err, "");
+  const std::string first = "fmengine-train: unknown flag --nonsense";
+  const std::string second = "fmengine-train: rank 1: unknown flag --nonsense";
+  expect_one_line(ask({"RANK=1"}, wrong), first);  // left over
+  expect_one_line(ask({"PMI_RANK=1"}, wrong), first);
+  expect_one_line(ask(openmpi(0, 2, {"RANK=1"}), wrong), first);
+  expect_one_line(ask(openmpi(1, 2, {"RANK=0"}), wrong), second);
+  expect_one_line(ask(by_hand("0"), wrong), first);
+  expect_one_line(ask(by_hand("1"), wrong), second);
+  const std::string nothing = (folder() / "nothing.json").string();
+  for (const Words& variables : {openmpi(1, 2), by_hand("1")}) {
+    Words words = plan_words({});
+    words[std::ranges::find(words, "--deepspeed_config") - words.begin() + 1] = nothing;
+    words.erase(words.begin(), words.begin() + 2);  // a training, not a plan
+    expect_one_line(ask(variables, words), "fmengine-train: rank 1: ");
+    expect_one_line(ask(variables, words), nothing);
+  }
 }
 
 TEST_F(LaunchWords, VariablesThatContradictThemselvesAreSaidByEveryRank) {
