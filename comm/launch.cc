@@ -70,6 +70,12 @@ LaunchInfo from_variables(const Environment& environment) {
   return launch;
 }
 
+// Whether a variable speaks of several processes.
+bool many(const Environment& environment, const char* name) {
+  const std::string text = environment(name).value_or("1");
+  return text != "1" && text != "0" && !text.empty();
+}
+
 LaunchInfo from_openmpi(const Environment& environment) {
   LaunchInfo launch;
   launch.launcher = Launcher::kOpenMpi;
@@ -80,6 +86,10 @@ LaunchInfo from_openmpi(const Environment& environment) {
   launch.restart_count = "0";
   launch.host_label = environment("FME_HOST").value_or("");
   check_ranks(launch, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  FM_USER_CHECK(launch.world_size > 1 || !many(environment, "WORLD_SIZE"),
+                "mpirun must start as many processes as WORLD_SIZE says; pass it -np, or unset "
+                "WORLD_SIZE to run alone (WORLD_SIZE=",
+                environment("WORLD_SIZE").value_or(""), ", mpirun started 1)");
   for (const char* const name : {"RANK", "WORLD_SIZE"}) {
     const auto stale = environment(name);
     const int real = name[0] == 'R' ? launch.world_rank : launch.world_size;
@@ -96,31 +106,29 @@ LaunchInfo from_openmpi(const Environment& environment) {
 
 // Running one world per process is the silent alternative to these refusals.
 void refuse_what_looks_like_many(const Environment& environment) {
-  const auto many = [&environment](const char* name) {
-    const std::string text = environment(name).value_or("1");
-    return text != "1" && text != "0" && !text.empty();
+  const auto text = [&environment](const char* name) {
+    return environment(name).value_or("unset");
   };
-  const bool half_set = environment("RANK") && many("WORLD_SIZE");
-  FM_USER_CHECK(!half_set,
-                "RANK and WORLD_SIZE need MASTER_ADDR and MASTER_PORT beside them; set them, or "
-                "unset RANK to run alone (RANK=",
-                environment("RANK").value_or(""),
-                ", WORLD_SIZE=", environment("WORLD_SIZE").value_or(""),
-                ", MASTER_ADDR=", environment("MASTER_ADDR").value_or("unset"),
-                ", MASTER_PORT=", environment("MASTER_PORT").value_or("unset"), ")");
+  const std::string rank = environment("RANK").value_or("");
+  const bool alone = rank == "0" && environment("WORLD_SIZE") == "1";
+  FM_USER_CHECK(rank.empty() || alone,
+                "RANK needs WORLD_SIZE, MASTER_ADDR and MASTER_PORT beside it; set all four, or "
+                "unset RANK and leave out --rank to run alone (RANK=",
+                rank, ", WORLD_SIZE=", text("WORLD_SIZE"), ", MASTER_ADDR=", text("MASTER_ADDR"),
+                ", MASTER_PORT=", text("MASTER_PORT"), ")");
   // A bare sbatch shell has SLURM_NTASKS too, but no SLURM_STEP_ID.
-  const bool slurm =
-      environment("SLURM_STEP_ID") && environment("SLURM_PROCID") && many("SLURM_NTASKS");
-  FM_USER_CHECK(!slurm && !many("PMI_SIZE"), slurm ? "srun" : "an MPI other than OpenMPI",
+  const bool slurm = environment("SLURM_STEP_ID") && environment("SLURM_PROCID") &&
+                     many(environment, "SLURM_NTASKS");
+  FM_USER_CHECK(!slurm && !many(environment, "PMI_SIZE"),
+                slurm ? "srun" : "an MPI other than OpenMPI",
                 " is not supported yet; start with OpenMPI's mpirun, with torchrun, or set RANK, "
                 "WORLD_SIZE, MASTER_ADDR and MASTER_PORT on every rank (SLURM_NTASKS=",
-                environment("SLURM_NTASKS").value_or("unset"),
-                ", PMI_SIZE=", environment("PMI_SIZE").value_or("unset"), ")");
-  FM_USER_CHECK(!many("WORLD_SIZE"),
+                text("SLURM_NTASKS"), ", PMI_SIZE=", text("PMI_SIZE"), ")");
+  FM_USER_CHECK(!many(environment, "WORLD_SIZE"),
                 "WORLD_SIZE above 1 needs RANK, MASTER_ADDR and MASTER_PORT beside it; start with "
                 "mpirun or torchrun, set all four, or leave out WORLD_SIZE and --world_size to run "
                 "alone (WORLD_SIZE=",
-                environment("WORLD_SIZE").value_or(""), ")");
+                text("WORLD_SIZE"), ")");
 }
 
 }  // namespace

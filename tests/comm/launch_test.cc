@@ -177,13 +177,44 @@ TEST(DetectLaunch, AWorldSizeWithoutARankIsRefused) {
   EXPECT_NE(refusal_with({{"WORLD_SIZE", "4"}}).find("(WORLD_SIZE=4)"), std::string::npos);
   EXPECT_NE(refusal_with({{"WORLD_SIZE", "abc"}}).find("(WORLD_SIZE=abc)"), std::string::npos);
   EXPECT_EQ(launch_with({{"WORLD_SIZE", "1"}}).launcher, Launcher::kAlone);
-  EXPECT_EQ(launch_with({{"RANK", "1"}}).launcher, Launcher::kAlone);  // left over, says nothing
   Variables mpirun = kOpenMpi;
   mpirun["WORLD_SIZE"] = "4";
   EXPECT_EQ(launch_with(mpirun).world_size, 2);
   const Variables srun = {
       {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}, {"WORLD_SIZE", "4"}};
   EXPECT_NE(refusal_with(srun).find("SLURM_NTASKS=4"), std::string::npos);
+}
+
+// Each rank would train alone, into the same folder.
+TEST(DetectLaunch, ARankWithoutAWorldSizeIsRefused) {
+  for (const char* const rank : {"0", "1"}) {
+    EXPECT_NE(
+        refusal_with({{"RANK", rank}}).find(core::concat("(RANK=", rank, ", WORLD_SIZE=unset")),
+        std::string::npos);
+    EXPECT_NE(refusal_with({{"RANK", rank}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}})
+                  .find("WORLD_SIZE=unset, MASTER_ADDR=a, MASTER_PORT=29500"),
+              std::string::npos);
+  }
+  EXPECT_NE(refusal_with({{"RANK", "1"}, {"WORLD_SIZE", "1"}}).find("RANK=1, WORLD_SIZE=1"),
+            std::string::npos);
+  EXPECT_EQ(launch_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).launcher, Launcher::kAlone);
+  EXPECT_EQ(launch_with({{"RANK", ""}}).launcher, Launcher::kAlone);
+  EXPECT_EQ(launch_with({{"LOCAL_RANK", "0"}}).launcher, Launcher::kAlone);
+}
+
+// One process of mpirun where the variables speak of eight: it would train alone.
+TEST(DetectLaunch, OneProcessOfMpirunThatIsToldOfManyIsRefused) {
+  Variables variables = {{"OMPI_COMM_WORLD_RANK", "0"},
+                         {"OMPI_COMM_WORLD_SIZE", "1"},
+                         {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}};
+  EXPECT_EQ(launch_with(variables).world_size, 1);
+  variables["WORLD_SIZE"] = "1";
+  EXPECT_EQ(launch_with(variables).world_size, 1);
+  variables["WORLD_SIZE"] = "8";
+  EXPECT_NE(refusal_with(variables).find("(WORLD_SIZE=8, mpirun started 1)"), std::string::npos);
+  variables["RANK"] = "0";
+  EXPECT_NE(refusal_with(variables).find("(WORLD_SIZE=8, mpirun started 1)"), std::string::npos);
 }
 
 int known_rank_with(const Variables& variables) {

@@ -95,6 +95,8 @@ TEST_F(LaunchWords, EveryRankSaysWhatIsWrongBeforeTheyHaveMet) {
 TEST_F(LaunchWords, VariablesThatContradictThemselvesAreSaidByEveryRank) {
   for (const Words& words : {Words{"--report"}, plan_words({})}) {
     expect_one_line(ask({"RANK=1", "WORLD_SIZE=2"}, words), "MASTER_ADDR=unset");
+    expect_one_line(ask({"RANK=0"}, words), "WORLD_SIZE=unset");
+    expect_one_line(ask(openmpi(0, 1, {"WORLD_SIZE=8"}), words), "WORLD_SIZE=8, mpirun started 1");
     expect_one_line(ask({"WORLD_SIZE=4"}, words), "(WORLD_SIZE=4)");
     expect_one_line(ask(by_hand("2"), words), "(RANK=2, WORLD_SIZE=2)");
     expect_one_line(ask(by_hand("abc"), words), "RANK=\"abc\"");
