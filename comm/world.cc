@@ -1,7 +1,9 @@
 #include "comm/world.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -44,9 +46,9 @@ void begin_watch(const LaunchInfo& launch, const ConnectOptions& options, const 
                                                             .calls = std::move(calls),
                                                             .on_peer_lost = options.on_peer_lost},
                                                std::move(sockets));
+  if (options.on_met) options.on_met();
 }
 
-  if (options.on_met) options.on_met();
 std::unique_ptr<PeerCommunicator> world_over(std::unique_ptr<Fabric> fabric,
                                              const LaunchInfo& launch,
                                              const ConnectOptions& options) {
@@ -102,6 +104,35 @@ std::unique_ptr<PeerCommunicator> connect_tcp(const LaunchInfo& launch,
   return world;
 }
 
+// Connections that cannot be opened would look like a firewall. MPI, a checkpoint and what else a
+// rank opens are 36 files; the rest is for the other ranks: data by tcp, rank 0's watch and store.
+void check_open_files(const LaunchInfo& launch) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  const int by_tcp = launch.launcher == Launcher::kOpenMpi ? 0 : 1;
+  const int per_rank = by_tcp + (launch.world_rank == 0 ? 1 + by_tcp : 0);
+  const auto needed = static_cast<rlim_t>(40 + per_rank * launch.world_size);
+  FM_MACHINE_CHECK(files.rlim_cur >= needed, ExitCode::kRendezvousFailed, "a rank must be allowed ",
+                   needed, " open files; raise `ulimit -n` (", files.rlim_cur, ", ",
+                   launch.world_size, " ranks)");
+}
+
+// Ranks that share memory would wait for words of those that do not.
+void check_same_choice(bool shared_memory, Communicator& wire) {
+  const std::int64_t mine = shared_memory ? 1 : 0;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(wire.size()));
+  wire.all_gather({&mine, core::Elements(1), core::DType::kI64},
+                  {all.data(), core::Elements(wire.size()), core::DType::kI64})
+      .wait();
+  const auto other = std::ranges::find_if(all, [&](std::int64_t one) { return one != all[0]; });
+  const auto word = [](bool one) { return one ? "true" : "false"; };
+  FM_USER_CHECK(other == all.end(),
+                "all ranks must be started with the same --shm; give every host the same flags "
+                "(rank ",
+                other - all.begin(), " beside rank 0: --shm is ", word(all[0] == 0), ", not ",
+                word(all[0] != 0), ")");
+}
+
 }  // namespace
 
 void print_and_exit(const PeerLoss& loss) {
@@ -114,8 +145,10 @@ void print_and_exit(const PeerLoss& loss) {
 std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options) {
   FM_CHECK(membership().watch == nullptr, "a process joins one world only");
   if (launch.world_size == 1) return make_solo();
+  check_open_files(launch);
   auto wire = launch.launcher == Launcher::kOpenMpi ? connect_mpi(launch, options)
                                                     : connect_tcp(launch, options);
+  check_same_choice(options.shared_memory, *wire);
   if (!options.shared_memory) return wire;
   return share_memory(std::move(wire), {.label = launch.host_label, .cpus = options.host_cpus});
 }

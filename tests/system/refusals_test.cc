@@ -168,6 +168,8 @@ TEST_F(Refusals, RanksThatWereStartedWithOtherFlagsOrFiles) {
   SmallRun other = first;
   other.more = {"--seed", "4"};
   expect_refusal(beside(other), 10, "(rank 1 beside rank 0: --seed is 4, not 3407)");
+  other.more = {"--shm", "false"};
+  expect_refusal(beside(other), 10, "(rank 1 beside rank 0: --shm is false, not true)");
   other.more = {"--schedule", "gpipe"};
   expect_refusal(beside(other), 10, "--schedule is \"gpipe\", not \"1f1b\"");
   other = first;
@@ -272,6 +274,13 @@ TEST_F(Refusals, ARankWhoseOthersDoNotCome) {
   Launch second = launch(run);
   second.variables = {"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29871"};
   expect_refusal(second, 14, "127.0.0.1:29871");
+}
+
+TEST_F(Refusals, TooFewOpenFilesForTheConnectionsOfTheRanks) {
+  Launch words = launch(good_run(), Starter::kMpirun, 2);
+  words.words.insert(words.words.begin(),
+                     {"/bin/bash", "-c", "ulimit -n 18 && exec \"$@\"", "bash"});
+  expect_refusal(words, 14, " open files; raise `ulimit -n` (18, 2 ranks)", Said::kByEveryRank);
 }
 
 TEST_F(Refusals, ResumeMustWithNothingThere) {
