@@ -200,4 +200,12 @@ std::string ProcessJob::output() const {
   return all;
 }
 
+int occurrences(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace fm::comm

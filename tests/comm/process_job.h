@@ -56,4 +56,7 @@ class ProcessJob {
   std::vector<pid_t> rank_pids_;
 };
 
+// How often `part` stands in `text`.
+int occurrences(const std::string& text, const std::string& part);
+
 }  // namespace fm::comm

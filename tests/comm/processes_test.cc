@@ -14,21 +14,12 @@
 
 #include "core/check.h"
 #include "tests/comm/process_job.h"
-#include "tests/comm/strangers.h"
 
 namespace fm::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using Words = std::vector<std::string>;
-
-int occurrences(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-    ++count;
-  }
-  return count;
-}
 
 // Whether rank 0 or a peer says what both do. Which of them notices first is a matter of timing;
 // the other one may end with the words of the first.
@@ -340,69 +331,12 @@ TEST_P(Ended, RanksThatPartAtDifferentTimesAreNotReportedDead) {
 INSTANTIATE_TEST_SUITE_P(All, Ended, testing::Values(Starter::kByHand, Starter::kMpirun),
                          [](const auto& starter) { return name_of(starter.param); });
 
-// OpenMPI tells which of its layers it looks at: "cm" asks every fabric.
-TEST(Meeting, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {
-  const auto looked_at = [](const char* layer, std::vector<std::string> variables) {
-    variables.emplace_back("OMPI_MCA_pml_base_verbose=10");
-    ProcessJob job(Starter::kMpirun, 2, {"cases", "memory"}, {.variables = variables});
-    EXPECT_TRUE(job.wait(60'000)) << job.output();
-    return occurrences(job.output(), core::concat("found loaded component ", layer)) > 0;
-  };
-  EXPECT_TRUE(looked_at("ob1", {}));
-  EXPECT_FALSE(looked_at("cm", {}));
-  EXPECT_TRUE(looked_at("cm", {"OMPI_MCA_pml=^ucx"}));
-}
-
 TEST(Meeting, TheRanksThatDoNotComeAreNamed) {
   ProcessJob job(Starter::kByHand, 3, {"absent", "1"});
   ASSERT_TRUE(job.wait(30'000)) << job.output();
   EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
   EXPECT_EQ(job.exit_codes()[2], 14) << job.output();
   EXPECT_GE(occurrences(job.output(0), "no sign of rank 1"), 1) << job.output();
-}
-
-TEST(Meeting, AnMpiInitThatDoesNotReturnEndsAtItsLimit) {
-  ProcessJob job(Starter::kMpirun, 2, {"late", "1"});
-  ASSERT_TRUE(job.wait(15'000)) << job.output();
-  EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
-  EXPECT_EQ(occurrences(job.output(), "fmengine: every rank must come to MPI_Init"), 1)
-      << job.output();
-  EXPECT_EQ(occurrences(job.output(), "rank 0 waited 1500 ms"), 1) << job.output();
-}
-
-TEST(Strangers, FindNoPortOfRanksOfOneHostUnderMpirunUnlessTheUserSaysSo) {
-  const auto ports = [](const std::vector<std::string>& variables) {
-    ProcessJob job(Starter::kMpirun, 2, {"idle"}, {.variables = variables});
-    return listening_ports(job.rank_pid(0)).size() + listening_ports(job.rank_pid(1)).size();
-  };
-  EXPECT_EQ(ports({}), 0U);
-  EXPECT_GT(ports({"OMPI_MCA_btl=tcp,self"}), 0U);
-}
-
-// As between hosts. MPI reads the rest of a greeting, on the thread that looks at the limit.
-TEST(Strangers, WhoHoldHalfAGreetingToMpiHoldNobodyPastTheLimit) {
-  ProcessJob job(Starter::kMpirun, 2, {"besieged", "messages"},
-                 {.variables = {"OMPI_MCA_btl=tcp,self"}});
-  std::vector<std::vector<Socket>> visits;
-  for (const int rank : {0, 1}) visits.push_back(visit(listening_ports(job.rank_pid(rank)), "x"));
-  ASSERT_TRUE(job.wait(20'000)) << job.output();
-  EXPECT_EQ(job.exit_codes()[0], 21) << job.output();
-  EXPECT_GE(occurrences(job.output(), "every call into MPI must return within the limit"), 1)
-      << job.output();
-  EXPECT_GE(occurrences(job.output(), " was in MPI_"), 1) << job.output();
-}
-
-// mpirun, which MPI_Finalize asks, does not answer.
-TEST(Farewell, AnMpiFinalizeThatDoesNotReturnEndsAtTheLimit) {
-  ProcessJob job(Starter::kMpirun, 2, {"finalize"});
-  for (const int rank : {0, 1}) job.rank_pid(rank);
-  ASSERT_EQ(kill(job.started()[0], SIGSTOP), 0);
-  EXPECT_TRUE(job.all_ranks_gone(20'000)) << job.output();
-  ASSERT_EQ(kill(job.started()[0], SIGCONT), 0);
-  ASSERT_TRUE(job.wait(20'000)) << job.output();
-  EXPECT_EQ(job.exit_codes()[0], 21) << job.output();
-  EXPECT_GE(occurrences(job.output(), "MPI_Finalize must return within the limit"), 1)
-      << job.output();
 }
 
 }  // namespace
