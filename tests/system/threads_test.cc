@@ -1,11 +1,6 @@
 // How many threads a rank computes with, and where, under the launchers themselves.
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
-#include "core/check.h"
 #include "tests/oracle/python.h"
+#include "tests/system/limited_group.h"
 #include "tests/system/system_case.h"
 
 namespace fm::system {
@@ -75,46 +70,16 @@ TEST_F(Threads, TheJobIsWhatMpirunMayUse) {
   EXPECT_TRUE(one.starts_with("1 rank x 1 thread: 1 core shared out")) << one;
 }
 
-// A control group that may use one CPU's worth of time; root of the host may make one.
-class OneCpuGroup {
- public:
-  OneCpuGroup() {
-    const std::string name = core::concat("fm_test_", getpid());
-    if (!limit("/sys/fs/cgroup/cpu/" + name, "cpu.cfs_quota_us", "100000")) {
-      limit("/sys/fs/cgroup/" + name, "cpu.max", "100000 100000");
-    }
-  }
-  OneCpuGroup(const OneCpuGroup&) = delete;
-  OneCpuGroup& operator=(const OneCpuGroup&) = delete;
-  ~OneCpuGroup() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  bool made() const { return !path_.empty(); }
-  // What starts a program in it.
-  std::vector<std::string> words() const {
-    return {"/bin/sh", "-c", "echo $$ > " + path_ + "/cgroup.procs && exec \"$@\"", "sh"};
-  }
-
- private:
-  bool limit(const std::string& path, const char* file, const char* value) {
-    std::error_code error;
-    if (!std::filesystem::create_directory(path, error)) return false;
-    std::ofstream out(path + "/" + file);
-    if (!out.is_open() || !(out << value).flush()) {
-      std::filesystem::remove(path, error);
-      return false;
-    }
-    path_ = path;
-    return true;
-  }
-
-  std::string path_;  // "": none could be made
-};
+// One CPU's worth of time.
+const LimitedGroup::Limit kOneCpu = {.controller = "cpu",
+                                     .file_1 = "cpu.cfs_quota_us",
+                                     .value_1 = "100000",
+                                     .file_2 = "cpu.max",
+                                     .value_2 = "100000 100000"};
 
 TEST_F(Threads, ACpuLimitOfTheControlGroupIsSharedOut) {
   if (holds(reported("threads", {}), " x 1 thread")) GTEST_SKIP() << "needs two cores";
-  const OneCpuGroup group;
+  const LimitedGroup group(kOneCpu);
   if (!group.made()) GTEST_SKIP() << "no control group with a CPU limit can be made here";
   const std::string one = reported("threads", group.words());
   EXPECT_TRUE(one.starts_with("1 rank x 1 thread: ")) << one;
