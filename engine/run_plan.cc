@@ -37,6 +37,14 @@ pipeline::Schedule schedule_of(ScheduleKind kind) {
   return nullptr;
 }
 
+// Programs and what proves them take some 300 bytes of each.
+void check_length(const pipeline::UnitRow& row, std::int64_t micros) {
+  constexpr std::int64_t kMost = 1'000'000;
+  FM_USER_CHECK(micros <= kMost / (row.head() + 1), "a step must have at most ", kMost,
+                " forwards of a unit; lower gradient_accumulation_steps (", micros,
+                " micro-batches of ", row.head() + 1, " units)");
+}
+
 std::vector<Program> build_programs(pipeline::Schedule schedule,
                                     const pipeline::ProgramRules& rules) {
   const pipeline::ScheduleShape shape = {
@@ -125,6 +133,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.rules.row = pipeline::split_units(model.unit_count() - 2, plan.mesh.pipe, model.tied);
   plan.rules.row.one_tied_gradient =
       model.tied && plan.mesh.pipe == 1 && options.sum_order == core::SumOrder::kFast;
+  check_length(plan.rules.row, plan.batch.accumulation);
   plan.rules.micros = static_cast<int>(plan.batch.accumulation);
   const bool alone = plan.mesh.data == 1;  // then there is nobody to share with
   plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order,

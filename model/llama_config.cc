@@ -113,6 +113,24 @@ void refuse_other_architectures(const Reader& at) {
                 ": quantized weights are not supported; use the unquantized model");
 }
 
+// Far beyond all models, and near enough that sizes of them can be multiplied and counted.
+void check_total(const Reader& at, const LlamaConfig& config) {
+  constexpr std::int64_t kMostLayers = 10'000;
+  constexpr double kMostParameters = 1e15;
+  FM_USER_CHECK(config.layers <= kMostLayers, at.where("num_hidden_layers"), ": at most ",
+                kMostLayers, " are supported; correct it (value ", config.layers, ")");
+  const auto hidden = static_cast<double>(config.hidden);
+  const double attention = 2.0 * static_cast<double>(config.heads + config.kv_heads) *
+                           static_cast<double>(config.head_dim);
+  const double block = hidden * (attention + 3.0 * static_cast<double>(config.ffn));
+  const double parameters =
+      static_cast<double>(config.layers) * block + 2.0 * hidden * static_cast<double>(config.vocab);
+  FM_USER_CHECK(parameters <= kMostParameters, at.where("hidden_size"), ": a model of at most ",
+                core::human_count(kMostParameters),
+                " parameters is supported; correct the sizes (they give ",
+                core::human_count(parameters), ")");
+}
+
 void read_sizes(const Reader& at, LlamaConfig& config) {
   config.vocab = at.size("vocab_size");
   config.hidden = at.size("hidden_size");
@@ -133,6 +151,7 @@ void read_sizes(const Reader& at, LlamaConfig& config) {
                 ": must be even for rotary embedding (head_dim=", config.head_dim,
                 ", hidden_size=", config.hidden, ", num_attention_heads=", config.heads, ")");
   config.max_positions = at.size_or("max_position_embeddings", config.max_positions);
+  check_total(at, config);
 }
 
 // torch.nn.Embedding counts a negative padding_idx from the end.

@@ -199,6 +199,9 @@ TEST_F(ConfigFile, OtherArchitecturesAreRefusedByName) {
   refused_key(R"("partial_rotary_factor": 0.5)", {"partial_rotary_factor"});
   refused_key(R"("quantization_config": {"bits": 4})", {"quantization_config"});
   refused("{}", core::ExitCode::kConfigError, {"model_type"});
+  // The last of two equal keys counts.
+  refused_key(R"("num_hidden_layers": 10001)", {"num_hidden_layers", "at most 10000", "10001"});
+  refused_key(R"("hidden_size": 1200000000)", {"hidden_size", "parameters", "correct the sizes"});
 }
 
 TEST_F(ConfigFile, OtherRopesAreRefusedByName) {
