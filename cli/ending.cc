@@ -53,34 +53,38 @@ std::string error_file_json(const std::string& message, long long epoch_seconds)
 int Ending::run(const std::function<int()>& body) {
   try {
     return body();
+  } catch (const core::UserError& error) {
+    return fail(static_cast<int>(error.code()), error.what(), Said::kOnce);
   } catch (const core::Error& error) {
-    return fail(static_cast<int>(error.code()), error.what());
+    return fail(static_cast<int>(error.code()), error.what(), Said::kByEverybody);
   } catch (const std::bad_alloc&) {
-    return fail(static_cast<int>(ExitCode::kOutOfMemory), kTooLittleMemory);
+    return fail(static_cast<int>(ExitCode::kOutOfMemory), kTooLittleMemory, Said::kByEverybody);
   } catch (const std::exception& error) {
-    return fail(static_cast<int>(ExitCode::kOurFault), error.what());
+    return fail(static_cast<int>(ExitCode::kOurFault), error.what(), Said::kByEverybody);
   }
 }
 
 int Ending::follow(const comm::PeerLoss& loss) {
-  announce(loss.exit_code, loss.message, loss.message);
+  // Code 25 may be an error of the user, found by all, or of one rank, which has said so itself.
+  const bool once = loss.exit_code == static_cast<int>(ExitCode::kConfigError) ||
+                    loss.exit_code == static_cast<int>(ExitCode::kDataError) ||
+                    loss.exit_code == static_cast<int>(ExitCode::kOutOfMemory);
+  announce(loss.message, loss.message, once ? Said::kOnce : Said::kByEverybody);
   return loss.exit_code;
 }
 
-int Ending::fail(int exit_code, const std::string& message) {
+int Ending::fail(int exit_code, const std::string& message, Said said) {
   const std::string who = world_rank_ > 0 ? core::concat("rank ", world_rank_, ": ") : "";
-  announce(exit_code, program_ + ": " + who + message, message);
+  announce(program_ + ": " + who + message, message, said);
   if (farewell_) farewell_(exit_code, message);
   return exit_code;
 }
 
-void Ending::announce(int exit_code, const std::string& line, const std::string& message) {
+void Ending::announce(const std::string& line, const std::string& message, Said said) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (announced_) return;
   announced_ = true;
-  const bool of_user = exit_code == static_cast<int>(ExitCode::kConfigError) ||
-                       exit_code == static_cast<int>(ExitCode::kDataError);
-  if (speaks_ || !of_user) {
+  if (speaks_ || said == Said::kByEverybody) {
     std::fprintf(stderr, "%s\n", line.c_str());
     std::fflush(stderr);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -15,8 +16,9 @@ namespace fm::cli {
 std::string error_file_json(const std::string& message, long long epoch_seconds);
 
 // Before the ranks have met, nobody hears of the others' errors, so every rank prints its own.
-// After that errors of the user (exit codes 10, 11) are printed once: by the rank that speaks,
-// whether it met them itself or another rank told it. Errors of a machine are printed by everybody.
+// After that errors of the user (core::UserError: exit codes 10, 11, and 25 where the plan does not
+// fit the memory) are printed once: by the rank that speaks, whether it met them itself or another
+// rank told it. Errors of a machine are printed by everybody.
 //
 // Invariant: a process announces one failure, the first: one line at most, one error file.
 // Thread:    run() belongs to the main thread; follow() may be called by any thread.
@@ -43,8 +45,10 @@ class Ending {
   int follow(const comm::PeerLoss& loss);
 
  private:
-  int fail(int exit_code, const std::string& message);
-  void announce(int exit_code, const std::string& line, const std::string& message);
+  enum class Said : std::uint8_t { kOnce, kByEverybody };
+
+  int fail(int exit_code, const std::string& message, Said said);
+  void announce(const std::string& line, const std::string& message, Said said);
 
   const std::string program_;
   int world_rank_ = 0;

@@ -13,6 +13,7 @@
 #include "cli/arguments.h"
 #include "cli/core_facts.h"
 #include "cli/ending.h"
+#include "cli/memory_limits.h"
 #include "cli/report.h"
 #include "comm/world.h"
 #include "engine/plan.h"
@@ -62,8 +63,9 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
   const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host;
   const fm::engine::WorldShape world{
       ranks, shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate};
-  print(command.json ? fm::engine::plan_json(command.options, world)
-                     : fm::engine::plan_text(command.options, world));
+  const std::vector<fm::engine::MemoryLimit> memory = fm::cli::memory_limits();
+  print(command.json ? fm::engine::plan_json(command.options, world, memory)
+                     : fm::engine::plan_text(command.options, world, memory));
   return 0;
 }
 
@@ -112,7 +114,8 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
       .launch_decision = launch.decision + "; " + world->describe(),
       .report_lines = fm::cli::report_lines(command.options.attention, process.cores.why),
       .terminal = shows_on_terminal(launch),
-      .signals = &*process.signals};
+      .signals = &*process.signals,
+      .memory = fm::cli::memory_limits()};
   const int code = fm::engine::train(command.options, *world, context);
   fm::comm::farewell();
   return code;

@@ -20,7 +20,7 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-class UserError : public Error {  // exit code 10 (configuration) or 11 (data)
+class UserError : public Error {  // exit code 10 (configuration), 11 (data) or 25 (the plan)
  public:
   using Error::Error;
 };

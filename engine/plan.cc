@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/memory_fit.h"
 #include "engine/run_log.h"
 #include "engine/run_model.h"
 #include "engine/run_plan.h"
@@ -107,6 +108,25 @@ std::string memory_text(const RunPlan& plan) {
   return out;
 }
 
+// Nothing where no limit is known.
+struct Fit {
+  std::optional<MemoryDemand> demand;
+  std::string text;
+};
+
+Fit fit_of(const TrainOptions& options, const RunModel& run, const RunPlan& plan,
+           const WorldShape& world, const std::vector<MemoryLimit>& memory) {
+  const RankLimits limits = limits_of_hosts(memory, world.ranks, options.ranks_per_host);
+  Fit fit{tightest_demand(plan, limits), ""};
+  if (!fit.demand) return fit;
+  fit.text =
+      (fit.demand->fits() ? "fits this host: " : "does not fit this host: ") + fit.demand->text();
+  if (fit.demand->fits()) return fit;
+  const std::string ways = core::join(ways_to_fit(options, run, world, limits), "; ");
+  if (!ways.empty()) fit.text += "; any of these would fit: " + ways;
+  return fit;
+}
+
 std::string wire_text(const RunPlan& plan) {
   std::string out = "bytes sent per rank and step\n";
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
@@ -147,7 +167,8 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
 
 }  // namespace
 
-std::string plan_text(const TrainOptions& options, const WorldShape& world) {
+std::string plan_text(const TrainOptions& options, const WorldShape& world,
+                      const std::vector<MemoryLimit>& memory) {
   const RunModel run = open_run_model(options);
   const RunPlan plan = make_run_plan(options, run.model, world);
   char bubble[32];
@@ -160,6 +181,8 @@ std::string plan_text(const TrainOptions& options, const WorldShape& world) {
       plan.batch.accumulation, " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
       " tokens per step\noptimizer ", optimizer_text(options), "\n");
   for (const std::string& note : notes_of(options, run.config)) out += "note: " + note + "\n";
+  const Fit fit = fit_of(options, run, plan, world, memory);
+  if (fit.demand) out += "memory " + fit.text + "\n";
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
     out +=
         "parameters lie once per host, in memory that its ranks share; each rank is charged its "
@@ -174,7 +197,8 @@ std::string plan_text(const TrainOptions& options, const WorldShape& world) {
   return out + programs_text(plan);
 }
 
-std::string plan_json(const TrainOptions& options, const WorldShape& world) {
+std::string plan_json(const TrainOptions& options, const WorldShape& world,
+                      const std::vector<MemoryLimit>& memory) {
   const RunModel run = open_run_model(options);
   const RunPlan plan = make_run_plan(options, run.model, world);
   nlohmann::json json;
@@ -188,6 +212,12 @@ std::string plan_json(const TrainOptions& options, const WorldShape& world) {
   json["precision"] = core::name_of(options.element);
   json["optimizer"] = optimizer_text(options);
   json["notes"] = notes_of(options, run.config);
+  if (const Fit fit = fit_of(options, run, plan, world, memory); fit.demand) {
+    json["host_memory"] = {{"fits", fit.demand->fits()},
+                           {"needs_bytes", fit.demand->total.count()},
+                           {"available_bytes", fit.demand->limit.available.count()},
+                           {"text", fit.text}};
+  }
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
   json["bubble"] = simulate_plan(plan).bubble();

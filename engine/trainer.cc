@@ -12,6 +12,7 @@
 #include "core/peak_memory.h"
 #include "core/text.h"
 #include "engine/evaluation.h"
+#include "engine/memory_fit.h"
 #include "engine/persistence.h"
 #include "engine/plan.h"
 #include "engine/run_identity.h"
@@ -62,7 +63,7 @@ class Trainer {
         context_(context),
         trace_(trace),
         run_(std::move(run)),
-        plan_(make_run_plan(options, run_.model, shape_of(options, world))),
+        plan_(make_fitting_plan(options, run_, world, context.memory)),
         source_(data::open_source(source_options(options, run_, options.data_path, ledger_))),
         state_(options, plan_, run_.model, world, ledger_),
         stream_(*source_, {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),

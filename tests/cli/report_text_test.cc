@@ -77,6 +77,13 @@ TEST(Ending, OnlyTheSpeakerPrintsErrorsOfTheUser) {
   const Outcome user = end_with(false, []() -> int { FM_USER_CHECK(false, "wrong flag"); });
   EXPECT_EQ(user.code, 10);
   EXPECT_EQ(user.said, "");
+  // All ranks find that the plan does not fit; that it did not fit in fact is one rank's.
+  const auto too_large = []() -> int {
+    throw core::UserError(core::ExitCode::kOutOfMemory, "too large");
+  };
+  EXPECT_EQ(end_with(false, too_large).code, 25);
+  EXPECT_EQ(end_with(false, too_large).said, "");
+  EXPECT_NE(end_with(false, []() -> int { throw std::bad_alloc(); }).said, "");
   const Outcome machine =
       end_with(false, []() -> int { FM_MACHINE_CHECK(false, core::ExitCode::kHang, "stuck"); });
   EXPECT_EQ(machine.said, "prog: stuck\n");
@@ -122,6 +129,9 @@ TEST(Ending, AQuietRankFollowsAnErrorOfTheUserQuietly) {
   ending.set_speaks(false);
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(ending.follow({.world_rank = 0, .exit_code = 11, .message = "no such file"}), 11);
+  Ending next("prog");
+  next.set_speaks(false);
+  EXPECT_EQ(next.follow({.world_rank = 0, .exit_code = 25, .message = "too large"}), 25);
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 

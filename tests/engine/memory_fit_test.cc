@@ -1,0 +1,194 @@
+// A plan beside the memory that there is.
+#include "engine/memory_fit.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
+#include "engine/plan.h"
+#include "trainer_case.h"
+
+namespace fm::engine {
+namespace {
+
+using core::Bytes;
+
+class MemoryFit : public TrainerCase {
+ protected:
+  TrainOptions small() const {
+    TrainOptions options = small_options(folder().string(), false);
+    options.output_dir = (folder() / "output").string();
+    options.train_steps = 1;
+    options.batch = {std::nullopt, 4, 1};
+    return options;
+  }
+  static RunPlan plan_of(const TrainOptions& options, int ranks) {
+    return make_run_plan(options, open_run_model(options).model, one_host(ranks));
+  }
+  static WorldShape one_host(int ranks) { return {ranks, core::ParamSharing::kOneHost}; }
+  // Of all ranks together.
+  static Bytes need_of(const TrainOptions& options, int ranks) {
+    const RunPlan plan = plan_of(options, ranks);
+    Bytes need;
+    for (int rank = 0; rank < ranks; ++rank) {
+      need += plan.memory(plan.mesh.position_of(rank).pipe_rank).total();
+    }
+    return need;
+  }
+  static std::vector<MemoryLimit> limit(Bytes available) { return {{"host", "RAM", available}}; }
+  static RunContext beside(Bytes available) {
+    RunContext context;
+    context.memory = limit(available);
+    return context;
+  }
+  // Ways for `ranks` on one host.
+  static std::vector<std::string> ways(const TrainOptions& options, int ranks, Bytes available) {
+    return ways_to_fit(options, open_run_model(options), one_host(ranks),
+                       limits_of_hosts(limit(available), ranks, ranks));
+  }
+  static std::string with(const std::string& name, Bytes need) {
+    return name + " (" + core::human(need) + ")";
+  }
+  static bool holds(const std::vector<std::string>& ways, const std::string& way) {
+    return std::ranges::count(ways, way) == 1;
+  }
+};
+
+TEST_F(MemoryFit, RanksOfOneHostAreAddedUpAndTheLastByteCounts) {
+  const TrainOptions options = small();
+  const Bytes need = need_of(options, 2);
+  EXPECT_EQ(run(options, 2, beside(need)), 0);
+  std::filesystem::remove_all(options.output_dir);
+  expect_error(core::ExitCode::kOutOfMemory,
+               core::concat("(2 ranks of a host need ", core::human(need), ", up to ",
+                            core::human(need / 2), " each; "),
+               [&] { run(options, 2, beside(need - Bytes(1))); });
+  EXPECT_FALSE(std::filesystem::exists(options.output_dir + "/metrics.jsonl"));
+}
+
+TEST_F(MemoryFit, WithoutALimitNothingIsRefused) {
+  EXPECT_EQ(run(small(), 2), 0);
+  EXPECT_FALSE(tightest_demand(plan_of(small(), 2), RankLimits(2)));
+}
+
+TEST_F(MemoryFit, HostsAndGroupsAreEachLookedAt) {
+  TrainOptions options = small();
+  options.pipe_parallel_size = 2;
+  const RunPlan plan = plan_of(options, 4);  // ranks 0 and 1: pipe rank 0
+  const Bytes first = plan.memory(0).total();
+  const Bytes last = plan.memory(1).total();
+  ASSERT_NE(first, last);
+  const MemoryLimit wide{"a", "host a", Bytes(1'000'000'000)};
+  const MemoryLimit narrow{"b", "host b", Bytes(900'000'000)};
+  const auto of_hosts = tightest_demand(plan, {{wide}, {narrow}, {wide}, {narrow}});
+  ASSERT_TRUE(of_hosts);
+  EXPECT_EQ(of_hosts->limit.name, "host b");
+  EXPECT_EQ(of_hosts->first_rank, 1);
+  EXPECT_EQ(of_hosts->ranks, 2);
+  EXPECT_EQ(of_hosts->total, first + last);
+  EXPECT_EQ(of_hosts->largest, std::max(first, last));
+  // A group of rank 3 alone, and ranks that read different numbers of the same host.
+  const MemoryLimit group{"g", "group", last - Bytes(1)};
+  const MemoryLimit later{"a", "host a", Bytes(999'000'000)};
+  const auto of_group = tightest_demand(plan, {{wide}, {later}, {wide}, {wide, group}});
+  ASSERT_TRUE(of_group);
+  EXPECT_EQ(of_group->limit.name, "group");
+  EXPECT_EQ(of_group->total, last);
+  EXPECT_FALSE(of_group->fits());
+  const auto of_host = tightest_demand(plan, {{wide}, {later}, {wide}, {wide}});
+  EXPECT_EQ(of_host->limit.available, Bytes(999'000'000));
+  EXPECT_EQ(of_host->total, (first + last) * 2);
+  EXPECT_TRUE(of_host->fits());
+}
+
+TEST_F(MemoryFit, EveryChangeThatWouldFitIsNamed) {
+  const TrainOptions options = small();
+  EXPECT_TRUE(ways(options, 4, need_of(options, 4)).empty());
+  TrainOptions zero1 = options;
+  zero1.zero_stage = 1;
+  const Bytes with_zero1 = need_of(zero1, 4);
+  EXPECT_TRUE(holds(ways(options, 4, with_zero1), with("ZeRO stage 1", with_zero1)));
+  const std::vector<std::string> less = ways(options, 4, with_zero1 - Bytes(1));
+  EXPECT_FALSE(holds(less, with("ZeRO stage 1", with_zero1)));
+
+  TrainOptions recomputing = options;
+  recomputing.recompute = true;
+  const Bytes recomputed = need_of(recomputing, 4);
+  EXPECT_TRUE(holds(ways(options, 4, recomputed),
+                    with("recomputation (\"activation_checkpointing\": {})", recomputed)));
+  TrainOptions halved = options;
+  halved.batch = {std::nullopt, 2, 2};
+  const Bytes of_halves = need_of(halved, 4);
+  EXPECT_TRUE(holds(
+      ways(options, 4, of_halves),
+      with("train_micro_batch_size_per_gpu 2 with gradient_accumulation_steps 2", of_halves)));
+  TrainOptions wide = options;  // without stages of ZeRO the masters would cost more than is saved
+  wide.zero_stage = 3;
+  TrainOptions narrow = wide;
+  narrow.element = core::DType::kBF16;
+  const Bytes of_bf16 = need_of(narrow, 4);
+  ASSERT_LT(of_bf16, need_of(wide, 4));
+  EXPECT_TRUE(holds(ways(wide, 4, of_bf16), with("\"bf16\": {\"enabled\": true}", of_bf16)));
+}
+
+TEST_F(MemoryFit, WhatOneChangeDoesNotReachAllTogetherMay) {
+  const TrainOptions options = small();
+  TrainOptions all = options;
+  all.recompute = true;
+  all.zero_stage = 3;
+  all.batch = {std::nullopt, 1, 4};
+  const Bytes least = need_of(all, 4);
+  const std::string name =
+      "recomputation (\"activation_checkpointing\": {}), ZeRO stage 3, "
+      "train_micro_batch_size_per_gpu 1 together";
+  const std::vector<std::string> together = ways(options, 4, least);
+  ASSERT_FALSE(together.empty());
+  EXPECT_EQ(together.at(0), with(name, least));
+  // The optimizer's state is cut over all ranks, so that more of them need less each.
+  const std::vector<std::string> hosts = ways(options, 4, least - Bytes(1));
+  ASSERT_EQ(hosts.size(), 1U);
+  EXPECT_TRUE(hosts[0].starts_with("2 hosts like this one, 8 ranks, with recomputation"))
+      << hosts[0];
+  EXPECT_TRUE(ways(options, 4, Bytes(1000)).empty());
+  expect_error(core::ExitCode::kOutOfMemory, "choose a smaller model or shorter sequences",
+               [&] { run(options, 2, beside(Bytes(1000))); });
+}
+
+TEST_F(MemoryFit, MoreHostsAreAWayWhereStateIsCutOverRanks) {
+  TrainOptions options = small();
+  options.zero_stage = 3;
+  TrainOptions eight = options;
+  const RunPlan plan =
+      make_run_plan(eight, open_run_model(eight).model, {8, core::ParamSharing::kPrivate});
+  const Bytes four_of_eight = plan.memory(0).total() * 4;
+  ASSERT_LT(four_of_eight, need_of(options, 4));
+  EXPECT_TRUE(holds(
+      ways(options, 4, four_of_eight),
+      core::concat("2 hosts like this one, 8 ranks (", core::human(four_of_eight), " on each)")));
+}
+
+TEST_F(MemoryFit, APlanSaysWhetherItFits) {
+  TrainOptions options = small();
+  options.ranks_per_host = 2;
+  const auto text = [&](Bytes available) {
+    return plan_text(options, {4, core::ParamSharing::kPrivate}, limit(available));
+  };
+  const RunPlan plan =
+      make_run_plan(options, open_run_model(options).model, {4, core::ParamSharing::kPrivate});
+  const Bytes need = plan.memory(0).total() * 2;
+  EXPECT_NE(text(need).find(
+                core::concat("memory fits this host: 2 ranks of a host need ", core::human(need))),
+            std::string::npos);
+  EXPECT_NE(text(need - Bytes(1)).find("memory does not fit this host: 2 ranks"),
+            std::string::npos);
+  EXPECT_NE(text(need - Bytes(1)).find("any of these would fit: recomputation"), std::string::npos);
+  const auto json = nlohmann::json::parse(
+      plan_json(options, {4, core::ParamSharing::kPrivate}, limit(need - Bytes(1))));
+  EXPECT_EQ(json["host_memory"]["fits"], false);
+  EXPECT_EQ(json["host_memory"]["needs_bytes"], need.count());
+  EXPECT_EQ(json["host_memory"]["available_bytes"], need.count() - 1);
+  EXPECT_FALSE(nlohmann::json::parse(plan_json(options, {4, core::ParamSharing::kPrivate}))
+                   .contains("host_memory"));
+}
+
+}  // namespace
+}  // namespace fm::engine
