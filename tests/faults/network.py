@@ -1,0 +1,92 @@
+"""Two hosts as network namespaces behind a switch, which is a third one: links that are cut for
+ever end all ranks with 20, links that heal change nothing."""
+
+import time
+
+import checkpoints
+import disks
+import jobs
+import metrics
+import suite
+import tiny
+
+STEPS = 60
+CUT_LIMIT_S = 30  # 15 s of silence end a connection; noise of a busy machine
+LAYOUT = tiny.Layout("2 hosts", starter="hand", ranks=4, zero=2, hosts=("a", "a", "b", "b"))
+ADDRESSES = {"a": "10.77.0.1", "b": "10.77.0.2"}
+
+
+def make_hosts(case):
+    """Namespaces a and b, each with one cable to a bridge in the namespace `switch`."""
+    if case.settings.level == "none":
+        raise suite.Skipped("network namespaces need root or user namespaces")
+    for space in ("switch", *ADDRESSES):
+        disks.call("ip", "netns", "add", space)
+        case.undo.append(lambda name=space: disks.call("ip", "netns", "delete", name))
+        disks.call("ip", "-n", space, "link", "set", "lo", "up")
+    disks.call("ip", "-n", "switch", "link", "add", "bridge", "type", "bridge")
+    disks.call("ip", "-n", "switch", "link", "set", "bridge", "up")
+    for space, address in ADDRESSES.items():
+        port = f"to_{space}"
+        disks.call("ip", "-n", "switch", "link", "add", port, "type", "veth",
+                   "peer", "name", "card", "netns", space)
+        disks.call("ip", "-n", space, "addr", "add", f"{address}/24", "dev", "card")
+        disks.call("ip", "-n", space, "link", "set", "card", "up")
+        disks.call("ip", "-n", "switch", "link", "set", port, "master", "bridge")
+        disks.call("ip", "-n", "switch", "link", "set", port, "up")
+
+
+CUTS = {  # how a cable fails: the words behind `ip -n switch link set PORT`, and those that heal it
+    "down": (["down"], ["up"]),
+    "silent": (["nomaster"], ["master", "bridge"]),
+}
+
+
+def start(case, timeout_s):
+    """4 ranks on 2 hosts, up to a random step."""
+    make_hosts(case)
+    run = tiny.Run(LAYOUT, steps=STEPS, save_steps=20, timeout_s=timeout_s)
+    launch = tiny.launch(
+        run, case.settings.scratch, case.folder / "out",
+        spaces=LAYOUT.hosts, address=ADDRESSES["a"],
+    )
+    job = case.start(launch)
+    at = case.rng.randint(1, STEPS // 3)
+    jobs.eventually(60, lambda: checkpoints.printed_step(job) >= at or job.ended())
+    case.expect(checkpoints.printed_step(job) < STEPS, "the cut must come in the run")
+    return run, job
+
+
+def set_link(port, words):
+    """One end of a cable at the switch."""
+    disks.call("ip", "-n", "switch", "link", "set", port, *words)
+
+
+def cut(case, kind):
+    """For ever: all ranks end with 20, long before --timeout_s."""
+    _, job = start(case, 600)
+    set_link(case.rng.choice(["to_a", "to_b"]), CUTS[kind][0])
+    job.wait(CUT_LIMIT_S)
+    case.expect_codes(job, (20,), "behind a cut:")
+
+
+def healed(case, kind, references):
+    """For some seconds: the run goes on."""
+    run, job = start(case, 60)
+    port = case.rng.choice(["to_a", "to_b"])
+    set_link(port, CUTS[kind][0])
+    time.sleep(case.rng.uniform(1, 8))
+    set_link(port, CUTS[kind][1])
+    job.wait(60)
+    case.expect_codes(job, (0,), "behind a cut that healed:")
+    got = metrics.steps(case.folder / "out" / "metrics.jsonl")
+    problem = metrics.difference(references.steps(run), got, STEPS)
+    case.expect(not problem, f"the run differs: {problem}")
+
+
+def run(suite):
+    """All cases."""
+    references = tiny.References(suite)
+    for kind in CUTS:
+        suite.repeat(f"cut, {kind}", 6, cut, kind)
+        suite.repeat(f"healed, {kind}", 6, healed, kind, references)

@@ -1,0 +1,143 @@
+"""Strangers: connections to a port from somebody who is no rank of the job."""
+
+import contextlib
+import os
+import resource
+import socket
+import struct
+import threading
+
+LISTEN = "0A"  # state in /proc/net/tcp
+
+
+def sockets_of(pids):
+    """Inodes of the sockets that these processes hold."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for entry in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    target = os.readlink(f"/proc/{pid}/fd/{entry}")
+                    if target.startswith("socket:["):
+                        found.add(target[8:-1])
+    return found
+
+
+def listening(pids):
+    """Ports on which these processes listen, in order."""
+    inodes = sockets_of(pids)
+    ports = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError), open(table) as file:
+            for line in file.readlines()[1:]:
+                words = line.split()
+                if words[3] == LISTEN and words[9] in inodes:
+                    ports.add(int(words[1].rsplit(":", 1)[1], 16))
+    return sorted(ports)
+
+
+def text_of_store(text):
+    """A string as LibTorch's store reads it."""
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+def store_words():
+    """Greets LibTorch's store and deletes what the job keeps there."""
+    greeting = struct.pack("<BI", 0, 0x3C85F7CE)
+    return greeting + b"".join(
+        struct.pack("<B", 8) + text_of_store(key)
+        for key in ("/fmengine/0/token", "/fmengine/0/member/1", "/fmengine/0/members")
+    )
+
+
+KINDS = {  # kind -> (connections, what each sends, whether it stays)
+    "silent": (1, lambda rng: b"", True),
+    "many silent": (200, lambda rng: b"", True),
+    "one byte": (1, lambda rng: rng.randbytes(1), True),
+    "random bytes": (20, lambda rng: rng.randbytes(rng.randint(1, 4000)), True),
+    "http": (3, lambda rng: b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", True),
+    "store": (2, lambda rng: store_words(), True),
+    "many connects": (2000, lambda rng: b"", False),
+}
+WORST = ("many silent", "one byte", "random bytes")  # in every run of the suite, under mpirun too
+
+
+class Strangers:
+    """Connections that stay until they are closed."""
+
+    def __init__(self, rng):
+        self.rng = rng
+        self.held = []
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    def visit(self, port, kind):
+        """All connections of a kind to a port; how many were taken."""
+        number, words, stays = KINDS[kind]
+        taken = 0
+        for _ in range(number):
+            connection = socket.socket()
+            connection.settimeout(0.5)
+            try:
+                connection.connect(("127.0.0.1", port))
+                connection.sendall(words(self.rng))
+            except OSError:
+                connection.close()
+                if not taken:
+                    return taken
+                continue
+            taken += 1
+            if stays:
+                self.held.append(connection)
+            else:
+                connection.close()
+        return taken
+
+    def close(self):
+        """They leave."""
+        for connection in self.held:
+            connection.close()
+        self.held.clear()
+
+
+ANSWERS = {  # of a listener that is no rank
+    "silent": None,
+    "closes": b"",
+    "random bytes": b"\x17\xf3\x00\x9b" * 64,
+    "http": b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+}
+
+
+class Listener:
+    """Another service on a port of 127.0.0.1."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.listen(64)
+        self.port = self.socket.getsockname()[1]
+        self.taken = []
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        """Answers until the socket is closed."""
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self.socket.accept()
+                self.taken.append(connection)
+                if self.answer is None:
+                    continue
+                with contextlib.suppress(OSError):
+                    connection.sendall(self.answer)
+                    connection.shutdown(socket.SHUT_WR)
+
+    def close(self):
+        """The service ends."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
+        self.thread.join(5)
+        for connection in self.taken:
+            connection.close()

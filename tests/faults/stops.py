@@ -1,0 +1,67 @@
+"""SIGSTOP of a rank: the others end with 21 at the limit and name it; a short one does nothing."""
+
+import signal
+import time
+
+import checkpoints
+import jobs
+import metrics
+import tiny
+
+STEPS = 40
+SLACK_S = 6
+LAYOUTS = (tiny.MPIRUN, tiny.HAND, tiny.PRIVATE, tiny.PRIVATE_HAND, tiny.HOSTS)
+
+
+def stop_one(case, job):
+    """Stops a random rank at a random step; the rank."""
+    at = case.rng.randint(1, STEPS // 2)
+    jobs.eventually(60, lambda: checkpoints.printed_step(job) >= at or job.ended())
+    rank = case.rng.randrange(job.launch.ranks)
+    case.expect(job.send(rank, signal.SIGSTOP), "the rank must be there")
+    return rank
+
+
+def stopped(case, layout):
+    """For ever: 21 within the limit, and the stopped one ends when it goes on."""
+    run = tiny.Run(layout, steps=STEPS, timeout_s=3)
+    job = case.start(tiny.launch(run, case.settings.scratch, case.folder / "out"))
+    rank = stop_one(case, job)
+    begin = time.monotonic()
+    others = [job.started[r] for r in job.started if layout.starter != "hand" or r != rank]
+    limit = run.timeout_s + SLACK_S
+    done = jobs.eventually(limit, lambda: all(p.poll() is not None for p in others), 0.02)
+    case.expect(done, f"the others live {limit} s behind the stop")
+    took = time.monotonic() - begin
+    case.expect(took > run.timeout_s - 1, f"they ended {took:.1f} s behind the stop")
+    case.expect([p.returncode for p in others] == [21] * len(others), "the others end with 21")
+    case.expect_words(job, f"rank {rank}")
+    job.send(rank, signal.SIGCONT)
+    job.wait(5)
+
+
+def paused(case, layout, references):
+    """For less than the limit: the run goes on."""
+    run = tiny.Run(layout, steps=STEPS, timeout_s=15)
+    output = case.folder / "out"
+    job = case.start(tiny.launch(run, case.settings.scratch, output))
+    rank = stop_one(case, job)
+    time.sleep(case.rng.uniform(0.2, 3))
+    job.send(rank, signal.SIGCONT)
+    job.wait(60)
+    case.expect_codes(job, (0,), "behind a short stop:")
+    problem = metrics.difference(
+        references.steps(run), metrics.steps(output / "metrics.jsonl"), STEPS
+    )
+    case.expect(not problem, f"the run differs: {problem}")
+
+
+def run(suite):
+    """All cases."""
+    references = tiny.References(suite)
+    for layout in LAYOUTS:
+        suite.repeat(f"stopped, {layout.name}", 10, stopped, layout)
+    for layout in LAYOUTS:
+        least = 1 if layout in (tiny.MPIRUN, tiny.HAND, tiny.HOSTS) else 0
+        row = f"paused, {layout.name}"
+        suite.repeat(row, 6, paused, layout, references, least=least)
