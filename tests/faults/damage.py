@@ -136,7 +136,7 @@ def damaged(case, original, damage):
     if path.is_file() and not path.is_symlink() and path.read_bytes() == before:
         return  # an older state.json may be the same; then there is no damage
     words = ["global_step12"]
-    if damage is not swap:  # there the first of the two that is found is named
+    if damage not in (swap, take_older):  # one of two files that do not fit together is named
         words.append(path.name)
     job = resume(case, output)
     check_older(case, job, f"{damage.__name__} of {path.name}", words)

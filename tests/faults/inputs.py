@@ -45,7 +45,8 @@ def deepspeed_json(case):
     """--deepspeed_config."""
     data = mutations.change_json(case.rng, tiny.deepspeed(tiny.Run(tiny.ALONE)))
     path = tiny.write(case.folder / "changed.json", data)
-    names = ["changed.json", "batch size", "batch_size"]  # the three sizes are seen together
+    # Three sizes are seen together, in DeepSpeed's words.
+    names = ["changed.json", "batch size", "batch_size", "accumulation steps"]
     try_words(case, names, (*ALLOWED, 25), deepspeed_config=path)
 
 

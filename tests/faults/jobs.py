@@ -80,6 +80,7 @@ class Job:
     def __init__(self, settings, launch, folder):
         self.launch = launch
         self.folder = folder
+        self.scratch = settings.scratch
         self.program = str(settings.build / launch.program)
         self.port = launch.port or free_port()
         self.started = {}  # key -> Popen; the key is a rank by hand, else 0
@@ -117,6 +118,7 @@ class Job:
         environment.update(variables)
         environment.update({"OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"})
         environment.update({"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", JOB: str(self.folder)})
+        environment["TMPDIR"] = str(self.scratch)  # mpirun's; root's may be another's
         memory = self.launch.memory
 
         def prepare():

@@ -120,6 +120,14 @@ class Row:
         self.facts = collections.Counter()
         self.seconds = 0.0
 
+    def add(self, other):
+        """The sum of rows."""
+        self.cases += other.cases
+        self.skipped += other.skipped
+        self.violations += other.violations
+        self.facts.update(other.facts)
+        self.seconds += other.seconds
+
 
 class Suite:
     """Runs the cases of a family."""
@@ -185,21 +193,24 @@ class Suite:
     def finish(self):
         """Prints the table; the exit code."""
         titles = ("tried", "right", "wrong", "skipped", "s")
-        print(f"{'case':34} " + " ".join(f"{title:>7}" for title in titles) + "  counted")
-        wrong = 0
+        print(f"{'case':44} " + " ".join(f"{title:>7}" for title in titles) + "  counted")
+        total = Row()
         for name, row in self.rows.items():
-            facts = ", ".join(f"{fact} {number}" for fact, number in row.facts.items())
-            bad = len(row.violations)
-            wrong += bad
-            print(
-                f"{name:34} {row.cases:7} {row.cases - bad - row.skipped:7} {bad:7}"
-                f" {row.skipped:7} {row.seconds:7.1f}  {facts}"
-            )
+            self.print_row(name, row)
+            total.add(row)
+        self.print_row("all", total)
         for reason, number in self.reasons.items():
             print(f"skipped {number}: {reason}")
-        for row in self.rows.values():
-            for name in row.violations:
-                print(f"violated: {self.family} {name}")
+        for name in total.violations:
+            print(f"violated: {self.family} {name}")
         if not self.rows:
             print(f"no case has this name ({self.settings.only})")
-        return 1 if wrong or not self.rows else 0
+        return 1 if total.violations or not self.rows else 0
+
+    @staticmethod
+    def print_row(name, row):
+        """One line of the table."""
+        wrong = len(row.violations)
+        right = row.cases - wrong - row.skipped
+        numbers = f"{row.cases:7} {right:7} {wrong:7} {row.skipped:7} {row.seconds:7.1f}"
+        print(f"{name:44} {numbers}  " + ", ".join(f"{k} {v}" for k, v in row.facts.items()))
