@@ -63,7 +63,7 @@ def fill(disk, leave):
 def full(case, layout, references):
     """A disk that takes a few checkpoints and no more; then there is room."""
     disk = case.folder / "disk"
-    disks.tmpfs(case, disk, 64)
+    disks.tmpfs(case, disk, 160)
     fill(disk, case.rng.randint(2 << 20, 7 << 20))
     run, job = start(case, layout, disk / "out", keep_last=0)
     job.wait(60)
