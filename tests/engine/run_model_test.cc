@@ -103,7 +103,8 @@ TEST(RunModel, EvaluationTextGoesWithIdsOfTheByteTokenizerOnly) {
 }
 
 TEST(RunModel, ANameThatSaysNothingIsRefusedAsWhereTheDataIsOpened) {
-  EXPECT_NE(outcome("t.txt").find("data_path must end with"), std::string::npos);
+  EXPECT_NE(outcome("t.txt").find("data_path must name an existing file"), std::string::npos);
+  EXPECT_NE(outcome("/dev").find("data_path must end with"), std::string::npos);
 }
 
 }  // namespace

@@ -17,18 +17,20 @@ class Looking : public SystemCase {
   }
 
   nlohmann::json plan(int zero_stage, int ranks, const std::vector<std::string>& more) {
-    std::vector<std::string> words{
-        FM_PROGRAMS "/fmengine-train",
-        "--plan",
-        "--json",
-        "--plan_ranks",
-        std::to_string(ranks),
-        "--model_config",
-        FM_SOURCES "/configs/models/llama-1b.json",
-        "--max_seq_len",
-        "1024",
-        "--deepspeed_config",
-        FM_SOURCES "/configs/zero" + std::to_string(zero_stage) + ".json"};
+    return plan(FM_SOURCES "/configs/zero" + std::to_string(zero_stage) + ".json", ranks, more);
+  }
+  nlohmann::json plan(const std::string& config, int ranks, const std::vector<std::string>& more) {
+    std::vector<std::string> words{FM_PROGRAMS "/fmengine-train",
+                                   "--plan",
+                                   "--json",
+                                   "--plan_ranks",
+                                   std::to_string(ranks),
+                                   "--model_config",
+                                   FM_SOURCES "/configs/models/llama-1b.json",
+                                   "--max_seq_len",
+                                   "1024",
+                                   "--deepspeed_config",
+                                   config};
     words.insert(words.end(), more.begin(), more.end());
     const Ended ended = ask(words);
     EXPECT_EQ(ended.err, "");
@@ -61,7 +63,7 @@ TEST_F(Looking, ThePlanOf64RanksIsOneJsonObjectWithEveryField) {
 TEST_F(Looking, APlanOfAKeyThatIsNoUtf8IsJson) {
   const std::string config =
       write_file(folder() / "odd.json", "{\"train_batch_size\": 64, \"x\xff\": 1}");
-  const nlohmann::json json = plan(0, 4, {"--deepspeed_config", config});
+  const nlohmann::json json = plan(config, 4, {});
   EXPECT_NE(json.at("notes").dump().find("unknown key"), std::string::npos) << json.at("notes");
 }
 
