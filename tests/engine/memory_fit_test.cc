@@ -166,6 +166,14 @@ TEST_F(MemoryFit, MoreHostsAreAWayWhereStateIsCutOverRanks) {
       core::concat("2 hosts like this one, 8 ranks (", core::human(four_of_eight), " on each)")));
 }
 
+TEST_F(MemoryFit, AStepWithoutEndIsRefusedBeforeItsProgramIsMade) {
+  TrainOptions options = small();
+  options.batch = {std::nullopt, 1, 1'000'000'000};  // of 7 units
+  expect_error(core::ExitCode::kConfigError,
+               "lower gradient_accumulation_steps (1000000000 micro-batches of 7 units)",
+               [&] { plan_of(options, 1); });
+}
+
 TEST_F(MemoryFit, APlanSaysWhetherItFits) {
   TrainOptions options = small();
   options.ranks_per_host = 2;
