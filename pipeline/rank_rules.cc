@@ -128,6 +128,10 @@ std::string RankRules::backward_input(int micro, int unit) {
   if (!body_.contains(unit)) return "the head has no backward; Loss runs it";
   if (!forward_.contains({micro, unit})) return "its forward has not run";
   if (input_.contains({micro, unit})) return "this backward has run already";
+  if (parked_ != kFree) {
+    return concat("what is parked waits for ",
+                  picture(Op::kBackwardWeight, parked_.first, parked_.second));
+  }
   if (unit < body_.last - 1 && !input_.contains({micro, unit + 1})) {
     return concat("its gradient comes from ", picture(Op::kBackward, micro, unit + 1));
   }
@@ -142,6 +146,7 @@ std::string RankRules::backward_input(int micro, int unit) {
     return concat("it needs ", picture(Op::kRecompute, micro, unit), " first");
   }
   input_.insert({micro, unit});
+  parked_ = {micro, unit};
   return "";
 }
 
@@ -149,6 +154,7 @@ std::string RankRules::backward_weight(int micro, int unit) {
   if (!input_.contains({micro, unit})) return "its backward-input has not run";
   if (!weight_.insert({micro, unit}).second) return "this weight gradient is written already";
   if (recompute_slot_ == MicroUnit{micro, unit}) recompute_slot_ = kFree;
+  parked_ = kFree;  // nothing else can be: see backward_input
   return take_gradient_slot(micro, unit);
 }
 

@@ -70,6 +70,7 @@ class RankRules {
   std::set<int> updated_, published_;  // by unit
   MicroUnit gradient_slot_{-1, -1};    // whole gradient that waits for its Reduce
   int tied_micro_ = -1;                // whose tied gradient waits for the embedding's Reduce
+  MicroUnit parked_{-1, -1};           // whose BackwardInput waits for its BackwardWeight
   MicroUnit recompute_slot_{-1, -1};   // Recompute that waits for its backward
 };
 

@@ -27,10 +27,11 @@ struct Refusal {
 };
 
 // Checks, per rank: every micro-batch passes every unit forward and backward exactly once and in
-// order; weights are gathered before and released after use; a gradient is reduced exactly once,
-// after it is complete and before its memory is used again; norm after all reductions, update
-// after norm, publish after update, report last. Across ranks: every send meets its receive, no
-// wait in a circle. Returns the first offence, or nothing.
+// order, and each backward-weight before the next backward-input; weights are gathered before and
+// released after use; a gradient is reduced exactly once, after it is complete and before its
+// memory is used again; norm after all reductions, update after norm, publish after update, report
+// last. Across ranks: every send meets its receive, no wait in a circle. Returns the first offence,
+// or nothing.
 std::optional<Refusal> validate(const std::vector<Program>& programs, const ProgramRules& rules);
 
 // One line: "pipe rank 1, instruction 7 (F0.3): weights of unit 3 are not gathered".

@@ -96,10 +96,21 @@ TEST(Validate, RefusesOffloadThatNobodyPlanned) {
 
 TEST(Validate, AcceptsASplitBackwardAndRefusesItsHalvesExchanged) {
   const ProgramRules rules = alone(1, 0);
-  EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 R.2 I0.1 I0.0 W0.1 R.1 W0.0 R.0 N u.0 u.1 u.2 O"}, rules),
+  EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 R.2 I0.1 W0.1 R.1 I0.0 W0.0 R.0 N u.0 u.1 u.2 O"}, rules),
             "");
   EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 R.2 W0.1 R.1 I0.1"}, rules),
             "pipe rank 0, instruction 6 (W0.1): its backward-input has not run");
+}
+
+// There is one place for what a backward-input leaves to its backward-weight.
+TEST(Validate, RefusesToParkOneUnitOverAnother) {
+  const ProgramRules rules = alone(1, 0);
+  EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 R.2 I0.1 I0.0 W0.1 R.1 W0.0 R.0 N u.0 u.1 u.2 O"}, rules),
+            "pipe rank 0, instruction 7 (I0.0): what is parked waits for W0.1");
+  EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 R.2 I0.1 B0.0 W0.1 R.1 R.0 N u.0 u.1 u.2 O"}, rules),
+            "pipe rank 0, instruction 7 (B0.0): what is parked waits for W0.1");
+  EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 L1 F1.0 F1.1 I0.1 X1 R.2 I1.1 W0.1"}, alone(2, 0)),
+            "pipe rank 0, instruction 11 (I1.1): what is parked waits for W0.1");
 }
 
 // GPipe by hand; what rank 0 sends and rank 1 receives is filled in.
