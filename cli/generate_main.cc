@@ -8,6 +8,7 @@
 #include "cli/core_facts.h"
 #include "cli/ending.h"
 #include "cli/generate_arguments.h"
+#include "cli/stacks.h"
 #include "kernels/gemm.h"
 
 namespace {
@@ -15,6 +16,7 @@ namespace {
 int run(const std::vector<std::string>& words) {
   const fm::cli::GenerateCommand command = fm::cli::parse_generate_command(words);
   fm::kernels::set_kernel_threads(fm::cli::take_cores({}, std::nullopt).threads);
+  if (!command.help && !command.version) fm::cli::check_stacks(fm::cli::stacks_here());
   const std::string text = command.help      ? fm::cli::generate_help_text()
                            : command.version ? fm::cli::version_text()
                                              : fm::engine::generate(command.options);

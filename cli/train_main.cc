@@ -15,6 +15,7 @@
 #include "cli/ending.h"
 #include "cli/memory_limits.h"
 #include "cli/report.h"
+#include "cli/stacks.h"
 #include "comm/world.h"
 #include "engine/plan.h"
 #include "engine/trainer.h"
@@ -110,6 +111,7 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
                .on_peer_lost =
                    [&ending](const fm::comm::PeerLoss& loss) { std::_Exit(ending.follow(loss)); }});
   process.signals->begin_run();
+  fm::cli::check_stacks(fm::cli::stacks_here());
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe(),
       .report_lines = fm::cli::report_lines(command.options.attention, process.cores.why),

@@ -62,6 +62,27 @@ TEST_F(HostLimits, APlanThatAControlGroupDoesNotHoldIsRefusedByAllRanks) {
   }
 }
 
+TEST_F(HostLimits, StacksThatAProductOverrunsAreRefused) {
+  const SmallRun run = small();
+  const auto under = [&](const std::string& limit, int ranks) {
+    std::vector<std::string> words = {"/bin/sh", "-c", limit + " && exec \"$@\"", "sh"};
+    for (const std::string& word : words_of(run)) words.push_back(word);
+    const Starter starter = ranks > 1 ? Starter::kMpirun : Starter::kAlone;
+    return this->run({.starter = starter, .ranks = ranks, .words = words, .variables = {}});
+  };
+  for (const int ranks : {1, 2}) {
+    const Ended ended = under("ulimit -s 1024", ranks);
+    EXPECT_EQ(ended.codes, std::vector<int>{10}) << ended.err;
+    EXPECT_EQ(occurrences(ended.err, "fmengine-train: matrix products need a stack of 1536 KiB"), 1)
+        << ended.err;
+    EXPECT_EQ(occurrences(ended.err, "(the limit is 1024 KiB)"), 1) << ended.err;
+  }
+  EXPECT_EQ(under("ulimit -s 1536", 1).codes, std::vector<int>{0});
+  const Ended threads = under("export OMP_NUM_THREADS=2 OMP_STACKSIZE=1m", 1);
+  EXPECT_EQ(threads.codes, std::vector<int>{10}) << threads.err;
+  EXPECT_EQ(occurrences(threads.err, "OMP_STACKSIZE=1m)"), 1) << threads.err;
+}
+
 TEST_F(HostLimits, AMillionLayersAreRefusedAtOnce) {
   SmallRun run = small();
   run.model = model(R"("hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 1000000)");
