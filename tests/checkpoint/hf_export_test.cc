@@ -1,0 +1,214 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/hf_folder.h"
+#include "checkpoint/safetensors.h"
+#include "comm/thread_world.h"
+#include "tests/checkpoint/checkpoint_cases.h"
+#include "tests/data/scratch_folder.h"
+
+namespace fm::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<TensorSpec> model() {
+  return {{"embed", {6, 4}}, {"norm", {4}}, {"head", {6, 4}}, {"tail", {4}}};
+}
+
+// Element i of tensor k is 100 k + i. Writes as `ranks` threads.
+void export_model(ExportRequest request, int ranks) {
+  request.tensors = model();
+  comm::run_ranks(ranks, [&](comm::Communicator& world) {
+    ExportRequest mine = request;
+    std::vector<std::vector<float>> memory;
+    for (std::size_t k = 0; k < mine.tensors.size(); ++k) {
+      const std::int64_t count = k % 2 == 1 ? 4 : 24;
+      const std::int64_t begin = count * world.rank() / ranks;
+      const std::int64_t end = count * (world.rank() + 1) / ranks;
+      std::vector<float>& floats = memory.emplace_back();
+      for (std::int64_t i = begin; i < end; ++i) {
+        floats.push_back(static_cast<float>(100 * static_cast<std::int64_t>(k) + i));
+      }
+      mine.mine.push_back({.name = mine.tensors[k].name,
+                           .shape = mine.tensors[k].shape,
+                           .first = core::Elements(begin),
+                           .data = floats.data(),
+                           .count = core::Elements(end - begin)});
+    }
+    export_hf_folder(mine, world);
+  });
+}
+
+void expect_model(const fs::path& path) {
+  const HfFolder folder(path);
+  for (std::size_t k = 0; k < 4; ++k) {
+    const std::int64_t count = k % 2 == 1 ? 4 : 24;
+    std::vector<float> read(static_cast<std::size_t>(count - 1));
+    folder.read({.name = model()[k].name,
+                 .shape = model()[k].shape,
+                 .first = core::Elements(1),
+                 .data = read.data(),
+                 .count = core::Elements(count - 1)});
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      EXPECT_EQ(read[i], static_cast<float>(100 * k + i + 1));
+    }
+  }
+  EXPECT_EQ(folder.names().size(), 4U);
+  EXPECT_TRUE(folder.contains("norm"));
+  EXPECT_FALSE(folder.contains("lm_head.weight"));
+}
+
+// Deletes it afterwards.
+std::string listing_of_the_one_put_aside(const fs::path& folder) {
+  fs::path aside;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with(".bad-hf-")) aside = entry.path();
+  }
+  if (aside.empty()) return "NOTHING PUT ASIDE";
+  std::string names = testing::listing(aside);
+  fs::remove_all(aside);
+  return names;
+}
+
+constexpr const char* kByteFiles = "config.json fmengine_export.json generation_config.json";
+
+TEST(HfExport, OneFileWhenItFits) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "deep" / "hf";
+  export_model({.folder = out, .config_json = "{\"model_type\": \"llama\"}"}, 3);
+  EXPECT_EQ(testing::listing(out),
+            std::string(kByteFiles) + " model.safetensors tokenizer.json tokenizer_config.json");
+  EXPECT_EQ(testing::listing(scratch.path() / "deep"), "hf");
+  EXPECT_EQ(testing::file_content(out / "config.json"), "{\"model_type\": \"llama\"}");
+  expect_model(out);
+}
+
+// 24, 4, 24 and 4 floats: 96 + 16 and 96 + 16 bytes; 112 bytes hold two of them.
+TEST(HfExport, ShardsAtTheLimitWithAnIndex) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}", .shard_limit = core::Bytes(112)}, 2);
+  EXPECT_EQ(testing::listing(out),
+            std::string(kByteFiles) +
+                " model-00001-of-00002.safetensors model-00002-of-00002.safetensors "
+                "model.safetensors.index.json tokenizer.json tokenizer_config.json");
+  const auto index =
+      nlohmann::json::parse(testing::file_content(out / "model.safetensors.index.json"));
+  EXPECT_EQ(index, nlohmann::json::parse(
+                       R"({"metadata":{"total_size":224},"weight_map":{
+                         "embed":"model-00001-of-00002.safetensors",
+                         "norm":"model-00001-of-00002.safetensors",
+                         "head":"model-00002-of-00002.safetensors",
+                         "tail":"model-00002-of-00002.safetensors"}})"));
+  expect_model(out);
+  export_model({.folder = out, .config_json = "{}", .shard_limit = core::Bytes(1)}, 1);
+  EXPECT_TRUE(fs::exists(out / "model-00004-of-00004.safetensors"));
+  expect_model(out);
+}
+
+TEST(HfExport, AnExistingFolderIsReplacedWhole) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}", .shard_limit = core::Bytes(1)}, 2);
+  export_model({.folder = out / "", .config_json = "{}"}, 2);
+  EXPECT_EQ(testing::listing(out),
+            std::string(kByteFiles) + " model.safetensors tokenizer.json tokenizer_config.json");
+  EXPECT_EQ(testing::listing(scratch.path()), "hf");
+}
+
+// The marker names the files of the export: one file more, and the folder is somebody's.
+TEST(HfExport, AFolderThatIsNotOursIsPutAsideWhole) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  const auto aside = [&] { return listing_of_the_one_put_aside(scratch.path()); };
+  fs::create_directory(out);
+  std::ofstream(out / "notes.txt") << "of the user";
+  export_model({.folder = out, .config_json = "{}"}, 2);
+  EXPECT_EQ(aside(), "notes.txt");
+  expect_model(out);
+  const std::string exported = testing::listing(out);
+  std::ofstream(out / "README.md") << "added later";
+  export_model({.folder = out, .config_json = "{}"}, 2);
+  EXPECT_EQ(aside(), "README.md " + exported);
+  fs::remove(out / kExportMarker);
+  ASSERT_EQ(mkfifo((out / kExportMarker).c_str(), 0600), 0);  // nobody writes to it
+  export_model({.folder = out, .config_json = "{}"}, 2);
+  EXPECT_EQ(aside(), exported);
+  fs::rename(out, scratch.path() / "real");
+  fs::create_directory_symlink(scratch.path() / "real", out);
+  export_model({.folder = out, .config_json = "{}"}, 2);
+  EXPECT_EQ(aside(), exported);
+  EXPECT_FALSE(fs::is_symlink(out));
+  expect_model(scratch.path() / "real");
+}
+
+TEST(HfExport, ForeignTokenizerFilesAreCopiedByteForByte) {
+  const testing::ScratchFolder scratch;
+  const fs::path source = scratch.path() / "source";
+  fs::create_directory(source);
+  std::ofstream(source / "tokenizer.json") << "{\"version\": \"1.0\"}  ";
+  std::ofstream(source / "special_tokens_map.json") << "{}";
+  std::ofstream(source / "config.json") << "not this one";
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}", .tokenizer_from = source}, 1);
+  EXPECT_EQ(
+      testing::listing(out),
+      "config.json fmengine_export.json model.safetensors special_tokens_map.json tokenizer.json");
+  EXPECT_EQ(testing::file_content(out / "tokenizer.json"), "{\"version\": \"1.0\"}  ");
+  EXPECT_EQ(testing::file_content(out / "config.json"), "{}");
+}
+
+TEST(HfExport, NoTokenizerIsWrittenWhereNoneIsKnown) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}", .byte_tokenizer = false}, 1);
+  EXPECT_EQ(testing::listing(out), "config.json fmengine_export.json model.safetensors");
+  EXPECT_FALSE(has_tokenizer(out));
+}
+
+TEST(HfExport, AFailureIsOneErrorOnAllRanksAndLeavesNothing) {
+  const testing::ScratchFolder scratch;
+  scratch.write("file", "");
+  const std::string message = testing::message_of<core::MachineError>(26, [&] {
+    export_model({.folder = scratch.path() / "file" / "hf", .config_json = "{}"}, 2);
+  });
+  EXPECT_NE(message.find("rank 0: "), std::string::npos) << message;
+  const std::string copy = testing::message_of<core::MachineError>(26, [&] {
+    fs::create_directories(scratch.path() / "source" / "vocab.json");  // a folder: cannot be copied
+    export_model({.folder = scratch.path() / "hf",
+                  .config_json = "{}",
+                  .tokenizer_from = scratch.path() / "source"},
+                 2);
+  });
+  EXPECT_NE(copy.find("vocab.json"), std::string::npos) << copy;
+  EXPECT_EQ(testing::listing(scratch.path()), "file source");
+}
+
+TEST(HfTokenizer, ForeignIsWhatDoesNotCarryOurMarker) {
+  const testing::ScratchFolder scratch;
+  EXPECT_FALSE(has_foreign_tokenizer(scratch.path()));
+  export_model({.folder = scratch.path() / "hf", .config_json = "{}"}, 1);
+  EXPECT_FALSE(has_foreign_tokenizer(scratch.path() / "hf"));
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json"}) {
+    const std::string file = scratch.write(name, "{}");
+    EXPECT_TRUE(has_foreign_tokenizer(scratch.path())) << name;
+    fs::remove(file);
+  }
+  scratch.write("tokenizer_config.json", "{\"tokenizer_class\": \"LlamaTokenizer\"}");
+  EXPECT_TRUE(has_foreign_tokenizer(scratch.path()));
+}
+
+TEST(HfTokenizer, GenerationConfigNamesOurIds) {
+  const testing::ScratchFolder scratch;
+  export_model({.folder = scratch.path() / "hf", .config_json = "{}"}, 1);
+  const auto config = nlohmann::json::parse(
+      testing::file_content(scratch.path() / "hf" / "generation_config.json"));
+  EXPECT_EQ(config,
+            nlohmann::json::parse(R"({"bos_token_id":256,"eos_token_id":257,"pad_token_id":258})"));
+}
+
+}  // namespace
+}  // namespace fm::checkpoint
