@@ -60,6 +60,19 @@ std::string byte_tokenizer_json() {
   return all.dump(2) + "\n";
 }
 
+bool is_byte_tokenizer(std::string_view json) {
+  using nlohmann::json_pointer;
+  const auto ours = nlohmann::json::parse(byte_tokenizer_json());
+  const auto theirs = nlohmann::json::parse(json, nullptr, false);
+  if (theirs.is_discarded()) return false;
+  for (const char* part :
+       {"/added_tokens", "/pre_tokenizer", "/model/type", "/model/vocab", "/model/merges"}) {
+    const json_pointer<std::string> at(part);
+    if (!theirs.contains(at) || theirs.at(at) != ours.at(at)) return false;
+  }
+  return true;
+}
+
 std::string byte_tokenizer_config_json() {
   const ordered_json config = {
       {kTokenizerMarker, "bytes"}, {"tokenizer_class", "PreTrainedTokenizerFast"},

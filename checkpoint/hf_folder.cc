@@ -143,4 +143,13 @@ bool has_foreign_tokenizer(const fs::path& folder) {
   return !parsed.contains(kTokenizerMarker) || parsed[kTokenizerMarker] != "bytes";
 }
 
+bool has_byte_tokenizer(const fs::path& folder) {
+  if (!has_tokenizer(folder) || has_foreign_tokenizer(folder)) return false;
+  const fs::path file = folder / "tokenizer.json";
+  FM_DATA_CHECK(
+      is_byte_tokenizer(core::MappedFile(file.string()).text()), file.string(),
+      ": must be the byte tokenizer that tokenizer_config.json names; get the file again");
+  return true;
+}
+
 }  // namespace fm::checkpoint

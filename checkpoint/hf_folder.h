@@ -40,6 +40,10 @@ bool has_tokenizer(const std::filesystem::path& folder);
 // True when the folder holds tokenizer files that are not fmengine's own byte tokenizer.
 bool has_foreign_tokenizer(const std::filesystem::path& folder);
 
+// True when the folder says that its tokenizer is fmengine's own, and it is. Throws UserError (11)
+// naming tokenizer.json when it says so and it is not.
+bool has_byte_tokenizer(const std::filesystem::path& folder);
+
 struct ExportRequest {
   std::filesystem::path folder;               // made if missing; temporary name, then renamed
   std::string config_json;                    // text of config.json

@@ -26,9 +26,7 @@ void check_token_file(const TrainOptions& options, bool eval_text) {
 // With ids of another tokenizer the losses of evaluation would mean nothing.
 void check_text_beside_tokens(const TrainOptions& options) {
   const std::string& folder = options.init_ckpt;
-  const bool bytes = !folder.empty() && checkpoint::has_tokenizer(folder) &&
-                     !checkpoint::has_foreign_tokenizer(folder);
-  FM_USER_CHECK(bytes,
+  FM_USER_CHECK(!folder.empty() && checkpoint::has_byte_tokenizer(folder),
                 "evaluation text is tokenised with the built-in byte tokenizer, the ids of the "
                 "training data are of another one, as far as can be seen; tokenise the "
                 "evaluation data the same way and name a token file (eval_data_path=",
@@ -41,6 +39,15 @@ void check_text_file(const TrainOptions& options) {
       "text is tokenised with the built-in byte tokenizer only, and this model has its own; "
       "tokenise the data beforehand and pass --data_format tokens_i32 (flat little-endian int32 "
       "ids) (init_ckpt=",
+      options.init_ckpt, ", data_path=", options.data_path, ")");
+  // Weights without a word about it have learnt the ids of some tokenizer; random ones have not.
+  FM_USER_CHECK(
+      options.init_ckpt.empty() || options.pretrain ||
+          checkpoint::has_byte_tokenizer(options.init_ckpt),
+      "to train its weights on text --init_ckpt must hold fmengine's byte tokenizer, beside which "
+      "they were trained (tokenizer_config.json, tokenizer.json); tokenise the data as the model "
+      "was and pass --data_format tokens_i32, put those files there if it is a byte model, or "
+      "begin with random weights by --pretrain (no tokenizer in init_ckpt=",
       options.init_ckpt, ", data_path=", options.data_path, ")");
 }
 

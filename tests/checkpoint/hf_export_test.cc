@@ -201,6 +201,31 @@ TEST(HfTokenizer, ForeignIsWhatDoesNotCarryOurMarker) {
   EXPECT_TRUE(has_foreign_tokenizer(scratch.path()));
 }
 
+TEST(HfTokenizer, OursIsWhatSaysSoAndHoldsTheBytes) {
+  const testing::ScratchFolder scratch;
+  EXPECT_FALSE(has_byte_tokenizer(scratch.path()));
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}"}, 1);
+  EXPECT_TRUE(has_byte_tokenizer(out));
+  const fs::path file = out / "tokenizer.json";
+  auto tokenizer = nlohmann::json::parse(testing::file_content(file));
+  tokenizer["truncation"] = {{"max_length", 512}};  // as transformers may save it again
+  std::ofstream(file) << tokenizer;
+  EXPECT_TRUE(has_byte_tokenizer(out));
+  const auto refused = [&] {
+    return testing::message_of<core::UserError>(11, [&] { has_byte_tokenizer(out); });
+  };
+  tokenizer["model"]["vocab"]["a"] = 98;
+  std::ofstream(file) << tokenizer;
+  EXPECT_NE(refused().find("tokenizer.json: "), std::string::npos) << refused();
+  std::ofstream(file) << "{";
+  EXPECT_NE(refused().find("tokenizer.json: "), std::string::npos) << refused();
+  fs::remove(file);
+  EXPECT_NE(refused().find("tokenizer.json"), std::string::npos) << refused();
+  fs::remove(out / "tokenizer_config.json");
+  EXPECT_FALSE(has_byte_tokenizer(out));
+}
+
 TEST(HfTokenizer, GenerationConfigNamesOurIds) {
   const testing::ScratchFolder scratch;
   export_model({.folder = scratch.path() / "hf", .config_json = "{}"}, 1);

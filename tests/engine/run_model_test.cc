@@ -18,7 +18,7 @@ std::string folder_of(const char* name) {
   fs::create_directories(folder);
   std::ofstream(folder / "config.json") << R"({"model_type": "llama", "hidden_size": 32,
     "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
-    "vocab_size": 500, "max_position_embeddings": 64})";
+    "vocab_size": 500, "max_position_embeddings": 128})";
   return folder.string();
 }
 
@@ -34,6 +34,7 @@ std::string byte_folder() {
   std::string folder = folder_of("fm_byte_tokenizer");
   std::ofstream(fs::path(folder) / "tokenizer_config.json")
       << checkpoint::byte_tokenizer_config_json();
+  std::ofstream(fs::path(folder) / "tokenizer.json") << checkpoint::byte_tokenizer_json();
   return folder;
 }
 
@@ -67,6 +68,37 @@ TEST(RunModel, TextDoesNotGoWithAForeignTokenizer) {
   for (const char* const path : {"t.jsonl", "T.JSONL", "t.json"}) {
     EXPECT_NE(outcome(path).find("byte tokenizer only"), std::string::npos) << path;
   }
+}
+
+// Weights without a word about their tokenizer may be of any vocabulary of that size.
+TEST(RunModel, TextGoesWithWeightsOfTheByteTokenizerOnly) {
+  TrainOptions options;
+  options.data_path = "t.jsonl";
+  options.init_ckpt = folder_of("fm_no_tokenizer");
+  EXPECT_NE(outcome_of(options).find("--init_ckpt must hold fmengine's byte tokenizer"),
+            std::string::npos)
+      << outcome_of(options);
+  options.pretrain = true;
+  EXPECT_EQ(outcome_of(options), "opened");
+  options.pretrain = false;
+  options.init_ckpt = byte_folder();
+  EXPECT_EQ(outcome_of(options), "opened");
+  options.init_ckpt.clear();
+  options.model_config = folder_of("fm_no_tokenizer") + "/config.json";
+  EXPECT_EQ(outcome_of(options), "opened");
+}
+
+TEST(RunModel, AFolderThatOnlySaysToBeOfBytesIsRefusedWithItsFile) {
+  TrainOptions options;
+  options.data_path = "t.jsonl";
+  options.init_ckpt = byte_folder();
+  const fs::path file = fs::path(options.init_ckpt) / "tokenizer.json";
+  for (const char* const content : {"{\"model\": {\"type\": \"BPE\"}}", "{", ""}) {
+    std::ofstream(file) << content;
+    EXPECT_NE(outcome_of(options).find("tokenizer.json: "), std::string::npos) << content;
+  }
+  fs::remove(file);
+  EXPECT_NE(outcome_of(options).find(file.string()), std::string::npos) << outcome_of(options);
 }
 
 TEST(RunModel, ATokenFileHasNoDocumentsToPack) {
