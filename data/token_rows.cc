@@ -8,6 +8,7 @@
 #include "core/crc32c.h"
 #include "core/mapped_file.h"
 #include "core/text.h"
+#include "data/token_file_type.h"
 
 namespace fm::data {
 namespace {
@@ -20,6 +21,7 @@ class TokenRows : public SampleSource {
  public:
   explicit TokenRows(const SourceOptions& options) : options_(options), file_(options.path) {
     const std::size_t bytes = file_.bytes().size();
+    refuse_other_types(file_.bytes(), options_.vocab, options_.path);
     FM_DATA_CHECK(bytes % kIdBytes == 0, options_.path,
                   ": a token file must hold whole little-endian int32 ids; check that it is one (",
                   bytes, " bytes is no multiple of 4)");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <random>
 #include <thread>
 
 #include "core/check.h"
@@ -29,6 +30,27 @@ std::string bytes_of(const Ids& ids) {
 Ids counting(std::int32_t count) {
   Ids ids(static_cast<std::size_t>(count));
   for (std::int32_t i = 0; i < count; ++i) ids[static_cast<std::size_t>(i)] = i;
+  return ids;
+}
+
+// The same ids in `width` bytes each, as numpy's tofile writes them on this machine.
+std::string bytes_of_width(const Ids& ids, int width) {
+  std::string bytes;
+  for (const std::int32_t id : ids) {
+    for (int at = 0; at < width; ++at) {
+      bytes += at < 4 ? static_cast<char>(static_cast<std::uint32_t>(id) >> (8 * at)) : '\0';
+    }
+  }
+  return bytes;
+}
+
+// `count` ids from 1 to `highest` - 1, without a period in sight.
+Ids scattered(std::int32_t count, std::int32_t highest) {
+  Ids ids(static_cast<std::size_t>(count));
+  std::mt19937 random(5);
+  for (std::int32_t& id : ids) {
+    id = 1 + static_cast<std::int32_t>(random() % static_cast<unsigned>(highest - 1));
+  }
   return ids;
 }
 
@@ -124,6 +146,64 @@ TEST_F(TokenRows, AFileThatIsWrittenWhileARunReadsItIsRefused) {
   const auto replaced = open(bytes, 3);
   std::filesystem::rename(folder_.write("new.bin", bytes_of(counting(4))), path);
   EXPECT_EQ(read(*replaced), (Ids{4, 5, 6}));
+}
+
+TEST_F(TokenRows, Int64IdsAreNamed) {
+  for (const std::int32_t count : {32, 100'000}) {
+    const std::string message = refusal(bytes_of_width(scattered(count, 300), 8), 300);
+    EXPECT_NE(message.find("t.bin: "), std::string::npos) << message;
+    EXPECT_NE(message.find("looks like int64"), std::string::npos) << message;
+    EXPECT_NE(message.find("\"<i8\").astype(\"<i4\").tofile("), std::string::npos) << message;
+  }
+  // Of another vocabulary too: the type is what is wrong first.
+  EXPECT_NE(refusal(bytes_of_width(scattered(5000, 900), 8), 300).find("looks like int64"),
+            std::string::npos);
+}
+
+// Every second id 0 is no accident from 32 pairs on; all ids 0 say nothing about their width.
+TEST_F(TokenRows, Int32IdsWithManyZerosAreReadAsTheyAre) {
+  Ids zeros = scattered(62, 300);
+  for (std::size_t at = 1; at < zeros.size(); at += 2) zeros[at] = 0;
+  EXPECT_EQ(open(bytes_of(zeros), 1, 300)->samples_per_epoch(), 31);
+  zeros = scattered(64, 300);
+  for (std::size_t at = 1; at < zeros.size(); at += 2) zeros[at] = 0;
+  EXPECT_NE(refusal(bytes_of(zeros), 300).find("looks like int64"), std::string::npos);
+  zeros[63] = 7;
+  EXPECT_EQ(open(bytes_of(zeros), 1, 300)->samples_per_epoch(), 32);
+  EXPECT_EQ(open(bytes_of(Ids(1000, 0)), 1, 300)->samples_per_epoch(), 500);
+  zeros.assign(200, 0);
+  for (std::size_t at = 1; at < zeros.size(); at += 2) zeros[at] = 5;  // every other one
+  EXPECT_EQ(open(bytes_of(zeros), 1, 300)->samples_per_epoch(), 100);
+}
+
+TEST_F(TokenRows, Uint16IdsAreNamed) {
+  for (const std::int32_t count : {200, 201, 100'000, 100'001}) {
+    const std::string message = refusal(bytes_of_width(scattered(count, 300), 2), 300);
+    EXPECT_NE(message.find("looks like uint16"), std::string::npos) << count << message;
+    EXPECT_NE(message.find("\"<u2\").astype(\"<i4\").tofile("), std::string::npos) << message;
+  }
+  EXPECT_NE(refusal(bytes_of_width(scattered(500, 300), 2), 200).find("token ids must be in"),
+            std::string::npos);
+}
+
+// 65,539 is the halves 3 and 1.
+TEST_F(TokenRows, AnInt32IdThatIsTooLargeIsNotTakenForUint16) {
+  Ids ids = scattered(500, 300);
+  ids[77] = 65'539;
+  EXPECT_NE(refusal(bytes_of(ids), 300).find("id 65539 at position 77"), std::string::npos);
+  ids[77] = 5;
+  EXPECT_NE(refusal(bytes_of(ids) + "xy", 300).find("2002 bytes is no multiple of 4"),
+            std::string::npos);
+  ids.assign(500, 128'000);
+  EXPECT_NE(refusal(bytes_of(ids), 100'000).find("id 128000 at position 0"), std::string::npos);
+}
+
+TEST_F(TokenRows, NpyFilesAreNamed) {
+  const std::string npy = std::string("\x93NUMPY\x01\x00", 8) + bytes_of(counting(100));
+  const std::string message = refusal(npy, 300);
+  EXPECT_NE(message.find("a NumPy .npy file"), std::string::npos) << message;
+  EXPECT_NE(message.find("numpy.load("), std::string::npos) << message;
+  EXPECT_NE(refusal(npy + "x", 300).find("a NumPy .npy file"), std::string::npos);
 }
 
 TEST_F(TokenRows, CutAndShortFilesAreRefused) {

@@ -157,6 +157,17 @@ TEST_F(Refusals, WhatATokenFileCannotBe) {
   expect_refusals(run, 11, "a regular file is required");
 }
 
+TEST_F(Refusals, TokensOfAnotherType) {
+  SmallRun run = good_run();
+  const std::string narrow = content_of(run.data);
+  std::string wide;
+  for (std::size_t at = 0; at < narrow.size(); at += 4) {
+    wide += narrow.substr(at, 4) + std::string(4, '\0');
+  }
+  write_file(run.data, wide);
+  expect_refusals(run, 11, "tokens.bin: a token file must hold little-endian int32 ids, this one ");
+}
+
 TEST_F(Refusals, RanksThatWereStartedWithOtherFlagsOrFiles) {
   SmallRun first = good_run();
   const auto beside = [&](const SmallRun& other) {
