@@ -24,7 +24,8 @@ class HfFolder {
   // From now on `absent` reads `stored`, where the folder has only the latter.
   void stand_in(const std::string& stored, const std::string& absent);
   bool contains(const std::string& name) const;
-  // Fills the slice, converting F32, F16, BF16 or F64 to fp32. The shape must match.
+  // Fills the slice, converting F32, F16, BF16 or F64 to fp32. The shape must match, and the
+  // numbers of the slice must be finite.
   void read(const core::TensorSlice& slice) const;
   std::vector<std::string> names() const;
   // Whether two of them are of one type, one shape, and the same bytes.

@@ -61,7 +61,7 @@ class SafetensorsFile {
   const std::string& path() const { return path_; }
   const StoredTensor* find(const std::string& name) const;  // null when absent
   // Fills the slice, converting F32, F16, BF16 and F64 to fp32. UserError (11) when the tensor is
-  // absent, has another shape or cannot become fp32.
+  // absent, has another shape, cannot become fp32, or a number in the slice is not finite.
   void read(const core::TensorSlice& slice) const;
   // Whether a tensor here and one there are of one type, one shape, and the same bytes.
   bool same(const std::string& name, const SafetensorsFile& other,

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "checkpoint/float_convert.h"
 #include "checkpoint/safetensors.h"
@@ -24,6 +26,37 @@ StoredFloat stored_float(const StoredTensor& tensor, const std::string& path) {
   }
   FM_DATA_CHECK(false, path, ": weights must be stored as F32, F16, BF16 or F64; convert the file ",
                 "(tensor ", tensor.name, " is ", tensor.dtype, ")");
+}
+
+// One pass without a branch: what is read is in a cache, and hardly ever wrong.
+bool all_finite(std::span<const float> values) {
+  constexpr std::uint32_t kExponent = 0x7F80'0000;  // all ones: infinite or not a number
+  std::uint32_t bad = 0;
+  for (const float value : values) {
+    bad |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
+  }
+  return bad == 0;
+}
+
+// The indices of a flat element.
+std::vector<std::int64_t> indices_of(std::int64_t element, std::span<const std::int64_t> shape) {
+  std::vector<std::int64_t> indices(shape.size());
+  for (std::size_t dim = shape.size(); dim-- > 0; element /= shape[dim]) {
+    indices[dim] = element % shape[dim];
+  }
+  return indices;
+}
+
+// `values`: elements from `first` on of the tensor.
+void check_finite(std::span<const float> values, std::int64_t first, const StoredTensor& tensor,
+                  const std::string& path) {
+  if (all_finite(values)) return;
+  const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  FM_DATA_CHECK(false, path, ": tensor ", tensor.name,
+                " must hold finite numbers; get the file again, or save the model from before it "
+                "diverged (element ",
+                shape_text(indices_of(first + (bad - values.begin()), tensor.shape)), " is ", *bad,
+                ", stored as ", tensor.dtype, ")");
 }
 
 }  // namespace
@@ -59,14 +92,19 @@ void SafetensorsFile::read(const core::TensorSlice& slice) const {
   const core::Bytes bytes(slice.count.count() * width);
   FM_CHECK(slice.first.count() >= 0 && slice.count.count() >= 0 && begin + bytes <= tensor->end,
            "slice ", slice.first.count(), " + ", slice.count.count(), " of ", slice.name);
-  // Piece by piece, so that the file does not fill memory beside what is made of it.
-  constexpr std::int64_t kPiece = std::int64_t{1} << 20;
-  for (std::int64_t from = 0; from < slice.count.count(); from += kPiece) {
-    const std::int64_t count = std::min(kPiece, slice.count.count() - from);
-    const auto piece = file_.bytes().subspan(static_cast<std::size_t>(begin.count() + from * width),
-                                             static_cast<std::size_t>(count * width));
-    to_f32(stored, piece, std::span(slice.data + from, static_cast<std::size_t>(count)));
-    file_.let_go(piece);
+  const auto bytes_of = [&](std::int64_t from, std::int64_t end) {
+    return file_.bytes().subspan(static_cast<std::size_t>(begin.count() + from * width),
+                                 static_cast<std::size_t>((end - from) * width));
+  };
+  constexpr std::int64_t kBlock = std::int64_t{1} << 16;  // is checked while in a near cache
+  constexpr std::int64_t kPiece = 16 * kBlock;  // is let go, lest the file fill memory too
+  const std::int64_t count = slice.count.count();
+  for (std::int64_t from = 0; from < count; from += kBlock) {
+    const std::int64_t end = std::min(from + kBlock, count);
+    const std::span floats(slice.data + from, static_cast<std::size_t>(end - from));
+    to_f32(stored, bytes_of(from, end), floats);
+    check_finite(floats, slice.first.count() + from, *tensor, path_);
+    if (end % kPiece == 0 || end == count) file_.let_go(bytes_of((end - 1) / kPiece * kPiece, end));
   }
 }
 

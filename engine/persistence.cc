@@ -53,7 +53,12 @@ void publish_masters(RankState& state) {
 void fill_from_folder(const RunModel& run, RankState& state) {
   checkpoint::HfFolder folder(run.weights_from);
   match_tensors(run.model, folder, run.weights_from);
-  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
+  // Each rank reads other numbers, and all must end when some of them are wrong.
+  const std::string problem = checkpoint::first_problem(
+      state.world, checkpoint::attempt([&] {
+        for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
+      }));
+  FM_DATA_CHECK(problem.empty(), problem);
 }
 
 std::filesystem::path export_folder(const TrainOptions& options) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "checkpoint/safetensors.h"
 #include "tests/checkpoint/safetensors_bytes.h"
@@ -43,6 +44,58 @@ TEST(HfFolder, StoredTypesBecomeFloats) {
   EXPECT_NE(integer.find("tensor i is I32"), std::string::npos) << integer;
   const std::string absent = testing::message_of<core::UserError>(11, [&] { read("x", 1); });
   EXPECT_NE(absent.find("tensor x is required"), std::string::npos) << absent;
+}
+
+// 3 x 5 zeros under the name "w", element `bad` of them is `value`.
+void write_with(const testing::ScratchFolder& scratch, std::size_t bad, float value) {
+  std::vector<float> floats(15);
+  floats[bad] = value;
+  const core::TensorSlice whole{"w", {3, 5}, core::Elements(0), floats.data(), core::Elements(15)};
+  write_safetensors((scratch.path() / "model.safetensors").string(), {&whole, 1});
+}
+
+// Who reads elements 4 to 12 does not see the others.
+TEST(HfFolder, ValuesThatAreNotFiniteAreRefusedByWhoReadsThem) {
+  const testing::ScratchFolder scratch;
+  const auto read = [&](std::size_t bad, float value) {
+    write_with(scratch, bad, value);
+    const HfFolder folder(scratch.path());
+    return testing::message_of<core::UserError>(11, [&] {
+      std::vector<float> part(9);
+      folder.read({"w", {3, 5}, core::Elements(4), part.data(), core::Elements(9)});
+    });
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
+    const std::string message = read(11, bad);
+    EXPECT_NE(message.find("model.safetensors: tensor w "), std::string::npos) << message;
+    EXPECT_NE(message.find("element [2, 1] is " + core::concat(bad)), std::string::npos) << message;
+    EXPECT_NE(read(4, bad).find("element [0, 4] is "), std::string::npos);
+    EXPECT_NE(read(12, bad).find("element [2, 2] is "), std::string::npos);
+    EXPECT_EQ(read(3, bad), "NOTHING THROWN");
+    EXPECT_EQ(read(13, bad), "NOTHING THROWN");
+  }
+  EXPECT_EQ(read(11, std::numeric_limits<float>::max()), "NOTHING THROWN");
+}
+
+// Long ones are looked through in parts.
+TEST(HfFolder, ALongTensorIsReadAndLookedThroughToItsEnd) {
+  const testing::ScratchFolder scratch;
+  std::vector<float> floats(200'001);
+  for (std::size_t at = 0; at < floats.size(); ++at) floats[at] = static_cast<float>(at);
+  const auto read = [&] {
+    const core::TensorSlice whole{
+        "w", {200'001}, core::Elements(0), floats.data(), core::Elements(200'001)};
+    write_safetensors((scratch.path() / "model.safetensors").string(), {&whole, 1});
+    std::vector<float> part(199'990);
+    HfFolder(scratch.path())
+        .read({"w", {200'001}, core::Elements(11), part.data(), core::Elements(199'990)});
+    return part;
+  };
+  EXPECT_TRUE(std::ranges::equal(read(), std::span(floats).subspan(11)));
+  floats.back() = std::numeric_limits<float>::infinity();
+  const std::string message = testing::message_of<core::UserError>(11, read);
+  EXPECT_NE(message.find("element [200000] is inf"), std::string::npos) << message;
 }
 
 // Floats 1, 2, ... under these names.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/safetensors.h"
 #include "core/fault.h"
 #include "trainer_case.h"
 
@@ -17,6 +18,29 @@ namespace {
 namespace fs = std::filesystem;
 using TrainerTest = TrainerCase;
 
+void put_nan(const fs::path& file, const std::string& tensor, std::int64_t element) {
+  const checkpoint::SafetensorsFile opened(file.string());
+  const std::int64_t at = opened.find(tensor)->begin.count() + 4 * element;
+  const float nan = std::nanf("");
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(at)
+      .write(reinterpret_cast<const char*>(&nan), sizeof nan);
+}
+
+// How each rank ends: its exit code and its message.
+std::vector<std::string> endings(const TrainOptions& options, int ranks) {
+  std::vector<std::string> out(static_cast<std::size_t>(ranks));
+  comm::run_ranks(ranks, [&](comm::Communicator& world) {
+    std::string& mine = out[static_cast<std::size_t>(world.rank())];
+    try {
+      train(options, world, {});
+    } catch (const core::Error& error) {
+      mine = core::concat(static_cast<int>(error.code()), ": ", error.what());
+    }
+  });
+  return out;
+}
+
 TEST_F(TrainerTest, ContinuesFromItsExportAsNewRun) {
   const TrainOptions first = options("first", 2);
   ASSERT_EQ(run(first), 0);
@@ -25,6 +49,33 @@ TEST_F(TrainerTest, ContinuesFromItsExportAsNewRun) {
   second.model_config.clear();
   ASSERT_EQ(run(second, 2), 0);
   EXPECT_LT(metrics(second).at(1).loss, metrics(first).at(1).loss);
+}
+
+// One element of the second layer, which rank 1 of two pipe ranks reads, or one of two data ranks.
+TEST_F(TrainerTest, WeightsThatAreNotFiniteEndEveryRankBeforeStepOne) {
+  const TrainOptions first = options("first", 1);
+  ASSERT_EQ(run(first), 0);
+  const fs::path model = fs::path(first.output_dir) / "hf";
+  put_nan(model / "model.safetensors", "model.layers.4.mlp.down_proj.weight", 1);
+  for (const int zero_stage : {0, 3}) {
+    for (const int pipe : {1, 2}) {
+      TrainOptions second = options("second", 2);
+      second.init_ckpt = model.string();
+      second.model_config.clear();
+      second.zero_stage = zero_stage;
+      second.pipe_parallel_size = pipe;
+      const std::vector<std::string> ends = endings(second, 4);
+      for (const std::string& end : ends) {
+        EXPECT_EQ(end, ends[0]);
+        EXPECT_EQ(end.find("11: "), 0U) << end;
+        EXPECT_NE(end.find("model.safetensors: tensor model.layers.4.mlp.down_proj.weight"),
+                  std::string::npos)
+            << end;
+        EXPECT_NE(end.find("element [0, 1] is nan"), std::string::npos) << end;
+      }
+      EXPECT_TRUE(metrics(second).empty());
+    }
+  }
 }
 
 TEST_F(TrainerTest, EvaluationSeesTheSameLossInEveryLayout) {

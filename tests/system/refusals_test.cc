@@ -2,6 +2,7 @@
 // never a stack trace. Under mpirun the ranks say it once, as soon as they have met.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -166,6 +167,20 @@ TEST_F(Refusals, TokensOfAnotherType) {
   }
   write_file(run.data, wide);
   expect_refusals(run, 11, "tokens.bin: a token file must hold little-endian int32 ids, this one ");
+}
+
+// One of the last bytes of the file, which is read by rank 1 alone under ZeRO 3.
+TEST_F(Refusals, WeightsThatAreNotFinite) {
+  const fs::path trained = trained_folder();
+  std::string bytes = content_of(trained / "model.safetensors");
+  bytes.replace(bytes.size() - 4, 4, std::string("\x00\x00\x80\x7F", 4));
+  write_file(trained / "model.safetensors", bytes);
+  Launch words = launch_from(trained);
+  expect_refusal(words, 11, " is inf, stored as F32)");
+  *std::ranges::find(words.words, small_config(folder(), 1)) = small_config(folder(), 3);
+  words.starter = Starter::kMpirun;
+  words.ranks = 2;
+  expect_refusal(words, 11, " is inf, stored as F32)");
 }
 
 TEST_F(Refusals, RanksThatWereStartedWithOtherFlagsOrFiles) {
