@@ -56,6 +56,7 @@ void read_data(const FlagValues& flags, engine::TrainOptions& options) {
       {{"concat", data::Packing::kConcat}, {"one_document", data::Packing::kOneDocument}});
   options.text_field = flags.text("text_field");
   options.max_seq_len = flags.integer("max_seq_len", 1, 1 << 24);
+  options.allow_repeat = flags.flag("allow_repeat");
   options.seed = static_cast<std::uint64_t>(flags.integer("seed", 0));
   options.eval_data_path = flags.text("eval_data_path");
   options.eval_batches = flags.integer("eval_batches", 0);

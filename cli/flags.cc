@@ -25,6 +25,8 @@ constexpr FlagRow kRows[] = {
      "concat (documents joined by EOS, cut into rows) or one_document (FMEngine's)"},
     {"text_field", kText, "text", kData, "field of a JSONL line that holds the text"},
     {"max_seq_len", kInt, "128", kData, "tokens per row"},
+    {"allow_repeat", kBool, "false", kData,
+     "train on fewer samples than a step takes, some of them more than once in it"},
     {"seed", kInt, "3407", kData,
      "of the initial weights and the order of JSONL rows (tokens_i32 is read in file order)"},
     {"eval_data_path", kText, "", kData, "evaluation data; without it nothing is evaluated"},

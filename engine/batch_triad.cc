@@ -71,4 +71,13 @@ ResolvedBatch resolve_batch(const BatchTriad& given, int dp_size) {
   return batch;
 }
 
+void check_samples(const ResolvedBatch& batch, std::int64_t samples, bool allow_repeat) {
+  FM_USER_CHECK(
+      allow_repeat || samples >= batch.train_batch,
+      "the training data must hold as many samples as a step takes; give more data, lower "
+      "train_batch_size or --max_seq_len, or pass --allow_repeat to have samples more than "
+      "once in every step (",
+      samples, " samples, train_batch_size=", batch.train_batch, ")");
+}
+
 }  // namespace fm::engine

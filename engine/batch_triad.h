@@ -16,4 +16,7 @@ struct ResolvedBatch {
 // UserError (10).
 ResolvedBatch resolve_batch(const BatchTriad& given, int dp_size);
 
+// Throws UserError (10) when one step needs more samples than there are, unless they may repeat.
+void check_samples(const ResolvedBatch& batch, std::int64_t samples, bool allow_repeat);
+
 }  // namespace fm::engine

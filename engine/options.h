@@ -49,6 +49,7 @@ struct TrainOptions {
   data::Packing packing = data::Packing::kConcat;
   std::string text_field = "text";
   std::int64_t max_seq_len = 128;
+  bool allow_repeat = false;  // a step may hold a sample more than once
   std::uint64_t seed = 3407;
   // length and rhythm
   std::int64_t train_steps = 100;

@@ -42,6 +42,7 @@ std::string start_values(const TrainOptions& options, const model::LlamaConfig& 
       {"--schedule", said(options.schedule, {"1f1b", "gpipe"})},
       {"--attention", said(options.attention, {"own", "torch"})},
       {"--max_seq_len", options.max_seq_len},
+      {"--allow_repeat", options.allow_repeat},
       {"--seed", options.seed},
       {"--packing", said(options.packing, {"concat", "one_document"})},
       {"--train_steps", options.train_steps},

@@ -46,6 +46,14 @@ data::SourceOptions source_options(const TrainOptions& options, const RunModel& 
           .ledger = &ledger};
 }
 
+std::unique_ptr<data::SampleSource> open_training_data(const TrainOptions& options,
+                                                       const RunModel& run, const RunPlan& plan,
+                                                       core::Ledger& ledger) {
+  auto source = data::open_source(source_options(options, run, options.data_path, ledger));
+  check_samples(plan.batch, source->samples_per_epoch(), options.allow_repeat);
+  return source;
+}
+
 constexpr core::TraceForm kStep = {"step", core::TraceKind::kStep, {"step"}};
 constexpr core::TraceForm kLoadStep = {"load_step", core::TraceKind::kPart};
 
@@ -64,7 +72,7 @@ class Trainer {
         trace_(trace),
         run_(std::move(run)),
         plan_(make_fitting_plan(options, run_, world, context.memory)),
-        source_(data::open_source(source_options(options, run_, options.data_path, ledger_))),
+        source_(open_training_data(options, run_, plan_, ledger_)),
         state_(options, plan_, run_.model, world, ledger_),
         stream_(*source_, {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
         runtime_(state_, clock_),

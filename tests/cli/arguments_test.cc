@@ -160,7 +160,7 @@ TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
       parse_command(Words{"--init_ckpt", "dir", "--pretrain", "true", "--data_path=d",
                           "--data_format", "tokens_i32", "--packing=one_document", "--text_field",
                           "body", "--max_seq_len", "256", "--seed=7", "--eval_data_path", "e",
-                          "--eval_batches", "3"})
+                          "--eval_batches", "3", "--allow-repeat"})
           .options;
   EXPECT_EQ(options.init_ckpt, "dir");
   EXPECT_TRUE(options.pretrain);
@@ -172,6 +172,8 @@ TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
   EXPECT_EQ(options.seed, 7U);
   EXPECT_EQ(options.eval_data_path, "e");
   EXPECT_EQ(options.eval_batches, 3);
+  EXPECT_TRUE(options.allow_repeat);
+  EXPECT_FALSE(parse({}).options.allow_repeat);
   EXPECT_EQ(parse({}).options.model_config, "m.json");
 }
 

@@ -78,6 +78,19 @@ TEST_F(TrainerTest, WeightsThatAreNotFiniteEndEveryRankBeforeStepOne) {
   }
 }
 
+// 40 windows in the file.
+TEST_F(TrainerTest, FewerSamplesThanAStepNeedsAreRefusedUnlessTheyMayRepeat) {
+  TrainOptions greedy = options("greedy", 1);
+  greedy.batch = {44, 1, {}};
+  expect_error(core::ExitCode::kConfigError, "(40 samples, train_batch_size=44)",
+               [&] { run(greedy, 2); });
+  greedy.allow_repeat = true;
+  EXPECT_EQ(run(greedy, 2), 0);
+  TrainOptions just = options("just", 1);
+  just.batch = {40, 1, {}};
+  EXPECT_EQ(run(just, 2), 0);
+}
+
 TEST_F(TrainerTest, EvaluationSeesTheSameLossInEveryLayout) {
   TrainOptions one = options("one", 2);
   one.eval_data_path = one.data_path;

@@ -169,6 +169,14 @@ TEST_F(Refusals, TokensOfAnotherType) {
   expect_refusals(run, 11, "tokens.bin: a token file must hold little-endian int32 ids, this one ");
 }
 
+TEST_F(Refusals, FewerSamplesThanAStepTakes) {
+  SmallRun run = good_run();
+  run.data = small_tokens(folder(), 3);
+  expect_refusals(run, 10, "(3 samples, train_batch_size=4)");
+  run.more = {"--allow_repeat"};
+  run_well(launch(run));
+}
+
 // One of the last bytes of the file, which is read by rank 1 alone under ZeRO 3.
 TEST_F(Refusals, WeightsThatAreNotFinite) {
   const fs::path trained = trained_folder();
