@@ -86,6 +86,10 @@ class DocumentRows : public SampleSource {
   }
 
   void count_rows() {
+    FM_DATA_CHECK(empty_ < documents_, options_.path,
+                  ": at least one document with text is required; look at the file, or name its ",
+                  "field with --text_field (", documents_, " documents, all empty, field \"",
+                  options_.text_field, "\")");
     rows_ = packed() ? stream_.size() / row_ids() : static_cast<std::int64_t>(found_.size());
     FM_DATA_CHECK(rows_ > 0, options_.path,
                   ": at least one row of max_seq_len + 1 ids is required; ",

@@ -137,7 +137,20 @@ TEST_F(DocumentRows, TooLittleTextIsRefusedWithTheNumbers) {
   EXPECT_NE(concat.find("max_seq_len + 1 = 11"), std::string::npos) << concat;
   const std::string empty = testing::message_of<core::UserError>(
       11, [&] { open("{\"text\":\"\"}\n", 3, Packing::kOneDocument); });
-  EXPECT_NE(empty.find("1 documents, 1 of them empty"), std::string::npos) << empty;
+  EXPECT_NE(empty.find("1 documents, all empty"), std::string::npos) << empty;
+}
+
+// Four EOS would make a row of EOS.
+TEST_F(DocumentRows, EmptyTextsAloneAreRefused) {
+  std::string lines;
+  for (int at = 0; at < 8; ++at) lines += "{\"text\":\"\"}\n";
+  for (const Packing packing : {Packing::kConcat, Packing::kOneDocument}) {
+    const std::string message =
+        testing::message_of<core::UserError>(11, [&] { open(lines, 3, packing); });
+    EXPECT_NE(message.find("at least one document with text is required"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("8 documents, all empty"), std::string::npos) << message;
+  }
 }
 
 TEST_F(DocumentRows, SmallVocabulariesMissingFilesAndUnknownNamesAreRefused) {
