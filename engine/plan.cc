@@ -180,7 +180,7 @@ std::string plan_text(const TrainOptions& options, const WorldShape& world,
       plan.batch.train_batch, " = micro ", plan.batch.micro_batch, " x accumulation ",
       plan.batch.accumulation, " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
       " tokens per step\noptimizer ", optimizer_text(options), "\n");
-  for (const std::string& note : notes_of(options, run.config)) out += "note: " + note + "\n";
+  for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
   const Fit fit = fit_of(options, run, plan, world, memory);
   if (fit.demand) out += "memory " + fit.text + "\n";
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
@@ -211,7 +211,7 @@ std::string plan_json(const TrainOptions& options, const WorldShape& world,
   json["zero_stage"] = options.zero_stage;
   json["precision"] = core::name_of(options.element);
   json["optimizer"] = optimizer_text(options);
-  json["notes"] = notes_of(options, run.config);
+  json["notes"] = notes_of(options);
   if (const Fit fit = fit_of(options, run, plan, world, memory); fit.demand) {
     json["host_memory"] = {{"fits", fit.demand->fits()},
                            {"needs_bytes", fit.demand->total.count()},

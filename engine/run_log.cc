@@ -102,14 +102,8 @@ std::string precision_text(const TrainOptions& options) {
                                                : "fp32";
 }
 
-std::vector<std::string> notes_of(const TrainOptions& options, const model::LlamaConfig& config,
-                                  bool bf16_is_fast) {
+std::vector<std::string> notes_of(const TrainOptions& options, bool bf16_is_fast) {
   std::vector<std::string> notes = options.notes;
-  if (options.max_seq_len > config.max_positions) {
-    notes.push_back(core::concat("--max_seq_len ", options.max_seq_len,
-                                 " is beyond the model's max_position_embeddings ",
-                                 config.max_positions));
-  }
   if (options.element == core::DType::kBF16 && !bf16_is_fast) {
     notes.push_back("bf16 is slow here, its products are " + kernels::bf16_gemm_library() +
                     "; --precision fp32 is faster");
@@ -160,7 +154,7 @@ std::string banner(const TrainOptions& options, const RunModel& run, const RunPl
                         ", activations ", megabytes(memory.activations), "\n");
   }
   for (const std::string& line : context.report_lines) out += "  " + line + "\n";
-  for (const std::string& note : notes_of(options, config)) out += "  note       " + note + "\n";
+  for (const std::string& note : notes_of(options)) out += "  note       " + note + "\n";
   return out;
 }
 

@@ -48,7 +48,7 @@ std::string optimizer_text(const TrainOptions& options);
 // "fp32", or "bf16 compute (fp32 master weights and gradients)"
 std::string precision_text(const TrainOptions& options);
 // The options' notes, and those that only options, model and CPU together give.
-std::vector<std::string> notes_of(const TrainOptions& options, const model::LlamaConfig& config,
+std::vector<std::string> notes_of(const TrainOptions& options,
                                   bool bf16_is_fast = kernels::bf16_is_fast());
 
 // Lines of the start banner; one about the precision where it is not fp32.

@@ -92,6 +92,11 @@ RunModel open_run_model(const TrainOptions& options) {
                              : std::filesystem::path(options.model_config);
   run.config = model::read_llama_config(config);
   if (folder && !options.pretrain) run.weights_from = options.init_ckpt;
+  FM_USER_CHECK(options.max_seq_len <= run.config.max_positions,
+                "--max_seq_len must be at most the model's max_position_embeddings; lower it, or "
+                "raise that key of config.json where the model is to learn longer rows "
+                "(max_seq_len=",
+                options.max_seq_len, ", max_position_embeddings=", run.config.max_positions, ")");
   check_data(options, run);
   run.model = model::make_llama(run.config, options.no_decay, options.attention, options.element);
   return run;

@@ -35,9 +35,7 @@ TEST(Notes, Bf16IsCalledSlowWhereItIs) {
   const auto slow = [](core::DType element, bool is_fast) {
     TrainOptions options;
     options.element = element;
-    model::LlamaConfig config;
-    config.max_positions = 4096;
-    const std::vector<std::string> notes = notes_of(options, config, is_fast);
+    const std::vector<std::string> notes = notes_of(options, is_fast);
     return notes.size() == 1 && notes[0].starts_with("bf16 is slow here, its products are ") &&
            notes[0].ends_with("; --precision fp32 is faster");
   };

@@ -101,6 +101,17 @@ TEST(RunModel, AFolderThatOnlySaysToBeOfBytesIsRefusedWithItsFile) {
   EXPECT_NE(outcome_of(options).find(file.string()), std::string::npos) << outcome_of(options);
 }
 
+TEST(RunModel, RowsBeyondTheModelsPositionsAreRefused) {
+  TrainOptions options;
+  options.model_config = folder_of("fm_no_tokenizer") + "/config.json";
+  options.max_seq_len = 129;
+  EXPECT_NE(outcome_of(options).find("(max_seq_len=129, max_position_embeddings=128)"),
+            std::string::npos)
+      << outcome_of(options);
+  options.max_seq_len = 128;
+  EXPECT_EQ(outcome_of(options), "opened");
+}
+
 TEST(RunModel, ATokenFileHasNoDocumentsToPack) {
   EXPECT_NE(outcome("t.bin", data::Packing::kOneDocument).find("needs JSONL text"),
             std::string::npos);
