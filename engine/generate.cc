@@ -103,7 +103,7 @@ std::string generate(const GenerateOptions& options) {
   const std::filesystem::path folder = options.ckpt;
   FM_DATA_CHECK(std::filesystem::is_directory(folder),
                 "--ckpt must be a Hugging Face folder; check the path (", options.ckpt, ")");
-  FM_USER_CHECK(!checkpoint::has_foreign_tokenizer(folder),
+  FM_USER_CHECK(checkpoint::has_byte_tokenizer(folder),
                 "generation works with the byte tokenizer only; use a model that was trained on "
                 "text here, or transformers for this folder (",
                 options.ckpt, ")");

@@ -230,6 +230,22 @@ TEST_F(Programs, TrainThenGenerateTheSameTextTwice) {
   EXPECT_NE(run(sampled).out, greedy.out);
 }
 
+// The model of another vocabulary would speak in bytes all the same.
+TEST_F(Programs, GeneratingNeedsTheByteTokenizerWhole) {
+  const Outcome train =
+      run(kTrain + " --deepspeed_config " + kConfigs + "zero0.json --model_config " + tiny_model() +
+          " --data_path " + tiny_corpus() + " --output_dir o --train_steps 1 --max_seq_len 32");
+  ASSERT_EQ(train.code, 0) << train.err;
+  const std::string words = kGenerate + " --ckpt o/hf --prompt x --max_new_tokens 1";
+  EXPECT_EQ(run(words).code, 0);
+  write("o/hf/tokenizer.json", "{\"version\": ");
+  expect_one_line(run(words), 11, "o/hf/tokenizer.json");
+  fs::remove(folder_ / "o/hf/tokenizer.json");
+  expect_one_line(run(words), 11, "o/hf/tokenizer.json");
+  fs::remove(folder_ / "o/hf/tokenizer_config.json");
+  expect_one_line(run(words), 10, "byte tokenizer only");
+}
+
 TEST_F(Programs, AForeignTokenizerIsRefusedWithAdvice) {
   fs::create_directories(folder_ / "foreign");
   write("foreign/tokenizer.json", "{\"model\": {\"type\": \"BPE\"}}");
