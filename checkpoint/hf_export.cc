@@ -70,6 +70,17 @@ std::string index_json(const std::vector<FileSpec>& files) {
   return index.dump(2) + "\n";
 }
 
+// transformers 5 says "dtype", earlier versions "torch_dtype"; both load the weights as that.
+std::string stating_f32(const std::string& config_json) {
+  const auto given = nlohmann::ordered_json::parse(config_json);
+  auto stated = given;
+  if (!given.contains("torch_dtype")) stated["dtype"] = nullptr;
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (stated.contains(key)) stated[key] = "float32";
+  }
+  return stated == given ? config_json : stated.dump(2) + "\n";
+}
+
 std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -168,7 +179,7 @@ class Exporter {
     if (files_.size() > 1) {
       write_new_file(temporary_ / "model.safetensors.index.json", index_json(files_));
     }
-    write_new_file(temporary_ / "config.json", request_.config_json);
+    write_new_file(temporary_ / "config.json", stating_f32(request_.config_json));
     write_tokenizer();
     const nlohmann::json marker = {{"files", names_in(temporary_)}};
     write_new_file(temporary_ / kExportMarker, marker.dump() + "\n");

@@ -47,7 +47,7 @@ bool has_byte_tokenizer(const std::filesystem::path& folder);
 
 struct ExportRequest {
   std::filesystem::path folder;               // made if missing; temporary name, then renamed
-  std::string config_json;                    // text of config.json
+  std::string config_json;                    // text of config.json, whose dtype will be fp32
   std::vector<TensorSpec> tensors = {};       // all tensors in model order, tied ones once
   std::vector<core::TensorSlice> mine = {};   // what this rank writes
   std::filesystem::path tokenizer_from = {};  // copy its tokenizer files

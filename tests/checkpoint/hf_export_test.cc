@@ -78,11 +78,12 @@ constexpr const char* kByteFiles = "config.json fmengine_export.json generation_
 TEST(HfExport, OneFileWhenItFits) {
   const testing::ScratchFolder scratch;
   const fs::path out = scratch.path() / "deep" / "hf";
-  export_model({.folder = out, .config_json = "{\"model_type\": \"llama\"}"}, 3);
+  const std::string config = "{\"model_type\": \"llama\", \"dtype\": \"float32\"}";
+  export_model({.folder = out, .config_json = config}, 3);
   EXPECT_EQ(testing::listing(out),
             std::string(kByteFiles) + " model.safetensors tokenizer.json tokenizer_config.json");
   EXPECT_EQ(testing::listing(scratch.path() / "deep"), "hf");
-  EXPECT_EQ(testing::file_content(out / "config.json"), "{\"model_type\": \"llama\"}");
+  EXPECT_EQ(testing::file_content(out / "config.json"), config);
   expect_model(out);
 }
 
@@ -158,7 +159,7 @@ TEST(HfExport, ForeignTokenizerFilesAreCopiedByteForByte) {
       testing::listing(out),
       "config.json fmengine_export.json model.safetensors special_tokens_map.json tokenizer.json");
   EXPECT_EQ(testing::file_content(out / "tokenizer.json"), "{\"version\": \"1.0\"}  ");
-  EXPECT_EQ(testing::file_content(out / "config.json"), "{}");
+  EXPECT_EQ(testing::file_content(out / "config.json").find("not this one"), std::string::npos);
 }
 
 TEST(HfExport, NoTokenizerIsWrittenWhereNoneIsKnown) {
@@ -185,6 +186,32 @@ TEST(HfExport, AFailureIsOneErrorOnAllRanksAndLeavesNothing) {
   });
   EXPECT_NE(copy.find("vocab.json"), std::string::npos) << copy;
   EXPECT_EQ(testing::listing(scratch.path()), "file source");
+}
+
+TEST(HfExport, TheConfigStatesTheTypeThatTheFilesHold) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  const auto exported = [&](const char* config) {
+    export_model({.folder = out, .config_json = config}, 1);
+    return nlohmann::json::parse(testing::file_content(out / "config.json"));
+  };
+  const auto json = [](const char* text) { return nlohmann::json::parse(text); };
+  EXPECT_EQ(exported(R"({"dtype": "float16", "a": 1})"), json(R"({"dtype": "float32", "a": 1})"));
+  EXPECT_EQ(exported(R"({"torch_dtype": "bfloat16"})"), json(R"({"torch_dtype": "float32"})"));
+  EXPECT_EQ(exported(R"({"dtype": "bfloat16", "torch_dtype": "float16"})"),
+            json(R"({"dtype": "float32", "torch_dtype": "float32"})"));
+  EXPECT_EQ(exported(R"({"torch_dtype": null})"), json(R"({"torch_dtype": "float32"})"));
+  EXPECT_EQ(exported("{}"), json(R"({"dtype": "float32"})"));
+  const SafetensorsFile written((out / "model.safetensors").string());
+  for (const StoredTensor& tensor : written.header().tensors) EXPECT_EQ(tensor.dtype, "F32");
+}
+
+TEST(HfExport, AConfigThatStatesItsTypeStaysAsItIs) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  const std::string config = "{\"dtype\":   \"float32\", \"rope_theta\": 1e6}";
+  export_model({.folder = out, .config_json = config}, 1);
+  EXPECT_EQ(testing::file_content(out / "config.json"), config);
 }
 
 TEST(HfTokenizer, ForeignIsWhatDoesNotCarryOurMarker) {
