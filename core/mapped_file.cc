@@ -1,6 +1,5 @@
 #include "core/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,20 +9,17 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/file_stream.h"
 
 namespace fm::core {
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  FM_DATA_CHECK(fd >= 0, "the file must exist and be readable; check the path (", path, ": ",
-                std::strerror(errno), ")");
-  const bool regular = ::fstat(fd, &opened_) == 0 && S_ISREG(opened_.st_mode);
-  size_ = regular ? static_cast<std::size_t>(opened_.st_size) : 0;
+  const int fd = open_regular(path, opened_);
+  size_ = static_cast<std::size_t>(opened_.st_size);
   void* mapped = nullptr;
   if (size_ > 0) mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
   const int problem = errno;
   ::close(fd);
-  FM_DATA_CHECK(regular, "a regular file is required; check the path (", path, ")");
   if (mapped == MAP_FAILED) {
     size_ = 0;
     FM_DATA_CHECK(false, "the file must be readable into memory (", path, ": ",
@@ -45,14 +41,7 @@ void MappedFile::check_unchanged() const {
   struct stat now {};
   if (::stat(path_.c_str(), &now) != 0) return;
   if (now.st_dev != opened_.st_dev || now.st_ino != opened_.st_ino) return;
-  const bool same = now.st_size == opened_.st_size &&
-                    now.st_mtim.tv_sec == opened_.st_mtim.tv_sec &&
-                    now.st_mtim.tv_nsec == opened_.st_mtim.tv_nsec;
-  FM_DATA_CHECK(same, path_,
-                ": the file must stay as it is while a run reads it; give the run a copy of its "
-                "own, or put the new content under a new name (",
-                opened_.st_size, " bytes when it was opened, ", now.st_size,
-                " now, written in between)");
+  check_unwritten(path_, opened_, now);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }

@@ -1,12 +1,13 @@
 #include "data/document_rows.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/crc32c.h"
-#include "core/mapped_file.h"
+#include "core/file_stream.h"
 #include "core/text.h"
 #include "data/byte_tokenizer.h"
 #include "data/jsonl.h"
@@ -27,14 +28,19 @@ class DocumentRows : public SampleSource {
       : options_(options),
         ledger_(options.ledger == nullptr ? own_ledger_ : *options.ledger),
         stream_(ledger_, core::kByteVocab) {
-    const core::MappedFile file(options_.path);
+    core::FileStream file(options_.path);
+    std::uint32_t crc = 0;
+    const auto next_piece = [&] {
+      const std::string_view piece = file.next();
+      crc = core::crc32c(std::as_bytes(std::span(piece)), crc);
+      return piece;
+    };
+    read_jsonl(next_piece, options_.path, options_.text_field,
+               [&](std::string_view text) { add(text); });
     fingerprint_ =
-        core::concat("jsonl bytes=", file.bytes().size(), " crc32c=", core::crc32c(file.bytes()),
-                     " field=", options_.text_field,
+        core::concat("jsonl bytes=", file.size(), " crc32c=", crc, " field=", options_.text_field,
                      " tokenizer=bytes packing=", packed() ? "concat" : "one_document",
                      " seq_len=", options_.seq_len, " seed=", options_.seed);
-    read_jsonl(file.text(), options_.path, options_.text_field,
-               [&](std::string_view text) { add(text); });
     count_rows();
     keep_extents();
   }

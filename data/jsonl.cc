@@ -1,6 +1,7 @@
 #include "data/jsonl.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/check.h"
 
@@ -87,20 +88,46 @@ bool blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
+// The lines of a text that comes in pieces.
+class LineReader {
+ public:
+  explicit LineReader(const NextPiece& next_piece) : next_piece_(next_piece) {}
+
+  // Without its end; valid until the next call.
+  std::optional<std::string_view> next() {
+    carried_.clear();
+    std::size_t end = piece_.find('\n');
+    while (end == std::string_view::npos) {
+      carried_ += piece_;
+      piece_ = next_piece_();
+      if (piece_.empty())
+        return carried_.empty() ? std::nullopt : std::optional<std::string_view>(carried_);
+      end = piece_.find('\n');
+    }
+    const std::string_view line = piece_.substr(0, end);
+    piece_.remove_prefix(end + 1);
+    if (carried_.empty()) return line;
+    return carried_ += line;
+  }
+
+ private:
+  const NextPiece& next_piece_;
+  std::string_view piece_;  // what is left of it
+  std::string carried_;     // the start of a line, from earlier pieces
+};
+
 }  // namespace
 
-void read_jsonl(std::string_view text, const std::string& file_name, std::string_view field,
+void read_jsonl(const NextPiece& next_piece, const std::string& file_name, std::string_view field,
                 const std::function<void(std::string_view)>& on_document) {
   std::int64_t line_number = 0;
   std::int64_t documents = 0;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  LineReader lines(next_piece);
+  while (const std::optional<std::string_view> line = lines.next()) {
     ++line_number;
-    if (blank(line)) continue;
+    if (blank(*line)) continue;
     FieldSax sax(field);
-    const bool parsed = json::sax_parse(line.begin(), line.end(), &sax);
+    const bool parsed = json::sax_parse(line->begin(), line->end(), &sax);
     FM_DATA_CHECK(parsed, file_name, ":", line_number, ": ", sax.problem());
     FM_DATA_CHECK(sax.seen() == 1, file_name, ":", line_number, ": field \"", field,
                   "\" is required; add it, or name another with --text_field");

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <set>
+#include <thread>
 
 #include "core/check.h"
 #include "data/byte_tokenizer.h"
@@ -151,6 +154,42 @@ TEST_F(DocumentRows, EmptyTextsAloneAreRefused) {
         << message;
     EXPECT_NE(message.find("8 documents, all empty"), std::string::npos) << message;
   }
+}
+
+std::string many_lines(std::size_t count) {
+  std::string lines;
+  for (std::size_t at = 0; at < count; ++at) {
+    lines += "{\"text\":\"" + std::to_string(at) + " one line of many\"}\n";
+  }
+  return lines;
+}
+
+// Larger than what is read at once, so lines lie across the seams.
+TEST_F(DocumentRows, ALongFileGivesEveryDocumentOnce) {
+  const auto source = open(many_lines(100'000), 30, Packing::kOneDocument);
+  EXPECT_EQ(source->samples_per_epoch(), 100'000);
+  std::set<Row> rows;
+  for (std::int64_t at = 0; at < 100'000; ++at) rows.insert(read_row(*source, at, 30));
+  EXPECT_EQ(rows.size(), 100'000U);
+}
+
+// It is cut when the first documents are there: many are still to be read.
+TEST_F(DocumentRows, AFileThatIsCutWhileItIsReadIsRefused) {
+  const std::string lines = many_lines(150'000);
+  const std::filesystem::path path = folder_.write("corpus.jsonl", lines);
+  std::atomic<bool> over = false;
+  std::thread cutter([&] {
+    while (ledger_.current(core::Account::kData) == core::Bytes(0) && !over) {
+      std::this_thread::yield();
+    }
+    std::filesystem::resize_file(path, 5000);
+  });
+  const std::string said = testing::message_of<core::UserError>(11, [&] {
+    open_source({.path = path.string(), .seq_len = 3, .vocab = 259, .ledger = &ledger_});
+  });
+  over = true;
+  cutter.join();
+  EXPECT_NE(said.find("corpus.jsonl: the file must stay as it is"), std::string::npos) << said;
 }
 
 TEST_F(DocumentRows, SmallVocabulariesMissingFilesAndUnknownNamesAreRefused) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <random>
+#include <utility>
 
 #include "core/check.h"
 #include "data/jsonl.h"
@@ -20,7 +21,10 @@ struct Verdict {
 Verdict by_reader(const std::string& text) {
   Verdict verdict;
   try {
-    read_jsonl(text, "f", "text", [&](std::string_view one) { verdict.texts.emplace_back(one); });
+    std::string_view whole = text;
+    const auto next_piece = [&] { return std::exchange(whole, {}); };
+    read_jsonl(next_piece, "f", "text",
+               [&](std::string_view one) { verdict.texts.emplace_back(one); });
   } catch (const core::UserError& error) {
     verdict.bad_line = std::stoll(std::string(error.what()).substr(2));
   }

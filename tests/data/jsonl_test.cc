@@ -10,10 +10,22 @@
 namespace fm::data {
 namespace {
 
-std::vector<std::string> documents(std::string_view text, std::string_view field = "text") {
+// The text comes in pieces of `size` bytes, each gone when the next one comes.
+std::vector<std::string> documents_by(std::size_t size, std::string_view text,
+                                      std::string_view field = "text") {
   std::vector<std::string> found;
-  read_jsonl(text, "f.jsonl", field, [&](std::string_view one) { found.emplace_back(one); });
+  std::string piece;
+  const auto next_piece = [&] {
+    piece = text.substr(0, size);
+    text.remove_prefix(piece.size());
+    return std::string_view(piece);
+  };
+  read_jsonl(next_piece, "f.jsonl", field, [&](std::string_view one) { found.emplace_back(one); });
   return found;
+}
+
+std::vector<std::string> documents(std::string_view text, std::string_view field = "text") {
+  return documents_by(std::string_view::npos, text, field);
 }
 
 std::string refusal(std::string_view text, std::string_view field = "text") {
@@ -26,6 +38,17 @@ TEST(Jsonl, LinesAreDocumentsInOrder) {
   EXPECT_EQ(documents("{\"text\":\"a\"}\n{\"text\":\"b\"}\n"), (Texts{"a", "b"}));
   EXPECT_EQ(documents("{\"text\":\"no newline at the end\"}"), (Texts{"no newline at the end"}));
   EXPECT_EQ(documents("{\"text\":\"\"}\r\n\n  \n{ \"text\" : \"b\" }\r\n"), (Texts{"", "b"}));
+}
+
+TEST(Jsonl, PiecesMayBeCutAnywhere) {
+  const std::string_view text =
+      "{\"text\":\"a\xC3\xA9\"}\r\n\n{\"text\":\"\\n\"}\n{\"text\":\"b\"}";
+  for (std::size_t size = 1; size <= text.size(); ++size) {
+    EXPECT_EQ(documents_by(size, text), (Texts{"a\xC3\xA9", "\n", "b"})) << size;
+    const std::string refused = testing::message_of<core::UserError>(
+        11, [&] { documents_by(size, "\n{\"text\":\"a\"}\n\n{\"text\":5}\n"); });
+    EXPECT_EQ(refused.rfind("f.jsonl:4: ", 0), 0U) << refused;
+  }
 }
 
 TEST(Jsonl, EscapesBecomeUtf8) {
