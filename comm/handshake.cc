@@ -1,15 +1,13 @@
 #include "comm/handshake.h"
 
-#include <poll.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
 #include <thread>
 
+#include "comm/door.h"
 #include "core/check.h"
 
 namespace fm::comm {
@@ -17,8 +15,7 @@ namespace {
 
 using core::ExitCode;
 constexpr std::uint64_t kMagic = 0x656e69676e656d66U;  // "fmengine"
-constexpr int kHelloMs = 5'000;                        // a visitor that says nothing is a stranger
-constexpr std::size_t kMostVisitors = 1024;            // at the door at the same time
+constexpr int kGreetMs = 5'000;
 
 struct WireHello {
   std::uint64_t magic = kMagic;
@@ -35,77 +32,9 @@ bool equal(const Token& a, const Token& b) {
   return difference == 0;
 }
 
-struct AtTheDoor {
-  Socket socket;
-  Deadline deadline{kHelloMs};
-  WireHello hello{};
-  std::size_t got = 0;
-};
-
-enum class Hearing : std::uint8_t { kMore, kWhole, kGone };
-
-Hearing listen_to(AtTheDoor& visitor) {
-  auto* const raw = reinterpret_cast<std::byte*>(&visitor.hello);
-  const ssize_t got =
-      recv(visitor.socket.fd(), raw + visitor.got, sizeof(WireHello) - visitor.got, 0);
-  if (got == 0) return Hearing::kGone;
-  if (got < 0) {
-    const bool later = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-    return later && !visitor.deadline.passed() ? Hearing::kMore : Hearing::kGone;
-  }
-  visitor.got += static_cast<std::size_t>(got);
-  return visitor.got == sizeof(WireHello) ? Hearing::kWhole : Hearing::kMore;
-}
-
 bool greet(const Socket& socket) {
-  return send_fully(socket, std::as_bytes(std::span(&kMagic, 1)), Deadline(kHelloMs));
+  return send_fully(socket, std::as_bytes(std::span(&kMagic, 1)), Deadline(kGreetMs));
 }
-
-class Door {
- public:
-  Door(const Token& token, std::set<Visitor> expected)
-      : token_(token), expected_(std::move(expected)) {}
-
-  bool all_came() const { return expected_.empty(); }
-  Arrivals take() { return std::move(arrivals_); }
-
-  void wait(const Socket& listener, const Deadline& deadline) {
-    std::vector<pollfd> entries{{.fd = listener.fd(), .events = POLLIN, .revents = 0}};
-    for (const AtTheDoor& visitor : visitors_) {
-      entries.push_back({.fd = visitor.socket.fd(), .events = POLLIN, .revents = 0});
-    }
-    poll(entries.data(), entries.size(), deadline.left_ms(200));
-  }
-
-  void open(const Socket& listener) {
-    for (Socket socket = accept_one(listener); socket.open(); socket = accept_one(listener)) {
-      if (visitors_.size() == kMostVisitors) visitors_.erase(visitors_.begin());
-      visitors_.push_back({.socket = std::move(socket)});
-    }
-    std::erase_if(visitors_, [this](AtTheDoor& visitor) { return judged(visitor); });
-  }
-
- private:
-  bool judged(AtTheDoor& visitor) {
-    const Hearing heard = listen_to(visitor);
-    if (heard == Hearing::kMore) return false;
-    const WireHello& hello = visitor.hello;
-    const Visitor who{static_cast<Purpose>(hello.purpose), hello.world_rank};
-    if (heard == Hearing::kWhole && hello.magic == kMagic && equal(hello.token, token_) &&
-        expected_.contains(who) && greet(visitor.socket)) {
-      arrivals_.sockets[who] = std::move(visitor.socket);
-      expected_.erase(who);
-    } else {
-      ++arrivals_.refused;
-    }
-    return true;
-  }
-
-  Token token_;
-  std::set<Visitor> expected_;
-  std::vector<AtTheDoor> visitors_;
-  Arrivals arrivals_;
-};
 
 std::optional<Socket> knock(const Endpoint& endpoint, const Hello& hello,
                             const Deadline& deadline) {
@@ -144,11 +73,14 @@ std::string hex_of(const Token& token) {
   return text;
 }
 
+bool is_token(std::string_view text) {
+  return text.size() == 2 * Token().size() &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 Token token_of(const std::string& text) {
   Token token{};
-  const bool hex = text.size() == 2 * token.size() &&
-                   text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  FM_MACHINE_CHECK(hex, ExitCode::kRendezvousFailed,
+  FM_MACHINE_CHECK(is_token(text), ExitCode::kRendezvousFailed,
                    "a job token has 32 hexadecimal digits; start all ranks with the same build (",
                    text.size(), " characters came)");
   for (std::size_t i = 0; i < token.size(); ++i) {
@@ -159,12 +91,23 @@ Token token_of(const std::string& text) {
 
 Arrivals accept_all(const Socket& listener, const Token& token, std::set<Visitor> expected,
                     const Deadline& deadline) {
-  Door door(token, std::move(expected));
-  while (!door.all_came() && !deadline.passed()) {
-    door.wait(listener, deadline);
-    door.open(listener);
-  }
-  return door.take();
+  Arrivals arrivals;
+  const auto judge = [&](Socket& visitor, std::string_view said) {
+    WireHello hello;
+    if (said.size() < sizeof(hello)) return Verdict::kMore;
+    std::memcpy(&hello, said.data(), sizeof(hello));
+    const Visitor who{static_cast<Purpose>(hello.purpose), hello.world_rank};
+    const bool known = hello.magic == kMagic && equal(hello.token, token) && expected.contains(who);
+    if (!known || !greet(visitor)) return Verdict::kStranger;
+    arrivals.sockets[who] = std::move(visitor);
+    expected.erase(who);
+    return Verdict::kKnown;
+  };
+  Door door(listener, sizeof(WireHello), judge);
+  std::vector<pollfd> nobody_else;
+  while (!expected.empty() && !deadline.passed()) door.attend(nobody_else, deadline);
+  arrivals.refused = door.refused();
+  return arrivals;
 }
 
 Socket dial(const std::vector<Endpoint>& endpoints, const Hello& hello,

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "comm/socket.h"
@@ -19,7 +20,8 @@ namespace fm::comm {
 using Token = std::array<std::uint8_t, 16>;
 Token random_token();
 std::string hex_of(const Token& token);
-// Throws MachineError (14) unless `text` is 32 hexadecimal digits.
+bool is_token(std::string_view text);  // 32 hexadecimal digits
+// Throws MachineError (14) unless it is one.
 Token token_of(const std::string& text);
 
 enum class Purpose : std::uint32_t { kData = 1, kWatch = 2 };
