@@ -93,6 +93,13 @@ struct Process {
   std::optional<fm::engine::SignalInbox> signals;
 };
 
+// Ranks of one run write into one folder.
+std::string name_of_job(const std::string& output_dir) {
+  std::error_code ignored;
+  const std::filesystem::path whole = std::filesystem::absolute(output_dir, ignored);
+  return "--output_dir=" + whole.lexically_normal().string();
+}
+
 int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& process) {
   // Before any other thread: they inherit what is blocked.
   process.signals.emplace([](const char* why, int code) {
@@ -107,6 +114,7 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
                .rendezvous_ms = std::min(kRendezvousMs, command.options.timeout_ms),
                .shared_memory = command.options.shared_memory,
                .host_cpus = process.cores.host_cpus,
+               .job = name_of_job(command.options.output_dir),
                .on_met = [&] { ending.set_speaks(launch.world_rank == 0); },
                .on_peer_lost =
                    [&ending](const fm::comm::PeerLoss& loss) { std::_Exit(ending.follow(loss)); }});

@@ -60,13 +60,15 @@ LaunchInfo from_variables(const Environment& environment) {
                 launch.master_port, ")");
   launch.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.restart_count = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
+  launch.run_id = environment("TORCHELASTIC_RUN_ID").value_or("");
+  launch.job_id = environment("FME_JOB_ID").value_or("");
   launch.host_label = environment("FME_HOST").value_or("");
   launch.decision =
       core::concat("rank ", launch.world_rank, " of ", launch.world_size, ", from ",
                    elastic ? "torchrun (TORCHELASTIC_RUN_ID is set)"
                            : "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
                    ", meeting at ", launch.master_addr, ":", launch.master_port,
-                   launch.agent_store ? " (store of the agent)" : " (store of rank 0)");
+                   launch.agent_store ? " (store of the agent)" : " (port of rank 0)");
   return launch;
 }
 

@@ -1,4 +1,4 @@
-// Where ranks that do not know each other yet leave their addresses.
+// Where rank 0 leaves its address when a launcher brings a store along.
 #pragma once
 
 #include <memory>
@@ -20,13 +20,12 @@ class MeetingStore {
 struct StoreOptions {
   std::string host;
   int port = 0;
-  bool serve = false;  // this rank hosts the store; otherwise it is a client
-  std::string prefix;  // of every key, "fmengine/<restart_count>/"
-  int timeout_ms = 0;  // limit for reaching the server
+  std::string prefix;  // of every key
+  int timeout_ms = 0;  // limit for reaching the server; c10d may take longer
 };
 
-// LibTorch's c10d TCPStore, the protocol of torchrun. Throws MachineError (14) when the server
-// cannot be reached, or its port is taken.
+// A client of the c10d TCPStore that torchrun's agent serves. Throws MachineError (14) when the
+// server cannot be reached.
 std::unique_ptr<MeetingStore> open_torch_store(const StoreOptions& options);
 
 }  // namespace fm::comm

@@ -71,6 +71,37 @@ bool poll_for(const Socket& socket, short events, const Deadline& deadline) {
   }
 }
 
+Socket new_socket(int family) {
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  FM_MACHINE_CHECK(
+      socket.open() || (errno != EMFILE && errno != ENFILE), ExitCode::kRendezvousFailed,
+      "every connection needs a file descriptor; raise `ulimit -n` (", std::strerror(errno), ")");
+  return socket;
+}
+
+// Listens where `at` says; the reason when it cannot.
+int try_to_listen(const Socket& socket, const addrinfo& at) {
+  if (!socket.open()) return errno;
+  // Connections of a job that has ended linger on its port for a minute. A port that somebody
+  // listens on is taken all the same.
+  set(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  const bool listening =
+      bind(socket.fd(), at.ai_addr, at.ai_addrlen) == 0 && listen(socket.fd(), SOMAXCONN) == 0;
+  return listening ? 0 : errno;
+}
+
+// Two ends of one socket: connecting to a free port of this host, the kernel may choose that very
+// port for the own end.
+bool is_own_echo(const Socket& socket) {
+  sockaddr_storage own{};
+  sockaddr_storage peer{};
+  socklen_t own_length = sizeof own;
+  socklen_t peer_length = sizeof peer;
+  getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&own), &own_length);
+  getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&peer), &peer_length);
+  return own_length == peer_length && std::memcmp(&own, &peer, own_length) == 0;
+}
+
 bool would_block() { return errno == EAGAIN || errno == EWOULDBLOCK; }
 
 }  // namespace
@@ -100,6 +131,35 @@ Socket listen_on(const std::string& address) {
                    "network and MASTER_ADDR (address ",
                    address, ": ", std::strerror(errno), ")");
   return socket;
+}
+
+Listener listen_at(const std::string& host, int port, const Deadline& deadline) {
+  AddressList found = resolve(host, port, 0);
+  while (found == nullptr && !deadline.passed()) {  // names of pods appear late
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    found = resolve(host, port, 0);
+  }
+  FM_MACHINE_CHECK(found != nullptr, ExitCode::kRendezvousFailed,
+                   "MASTER_ADDR must name the host of rank 0; check the name (MASTER_ADDR=", host,
+                   ", waited ", deadline.limit_ms(), " ms)");
+  const auto refuse = [&](int error) {
+    FM_MACHINE_CHECK(error == 0, ExitCode::kRendezvousFailed,
+                     "rank 0 must be able to listen on MASTER_PORT; end the program that has it, "
+                     "which may be another job, or choose another port for all ranks (",
+                     host, ":", port, ": ", std::strerror(error), ")");
+  };
+  for (const addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
+    Listener listener{.socket = new_socket(at->ai_family), .address = text_of(at->ai_addr)};
+    const int error = try_to_listen(listener.socket, *at);
+    if (error == EADDRNOTAVAIL || error == EAFNOSUPPORT) continue;
+    refuse(error);
+    return listener;
+  }
+  const char* const any = found->ai_family == AF_INET6 ? "::" : "0.0.0.0";
+  const AddressList everywhere = resolve(any, port, AI_NUMERICHOST | AI_PASSIVE);
+  Listener listener{.socket = new_socket(found->ai_family), .address = any, .everywhere = true};
+  refuse(try_to_listen(listener.socket, *everywhere));
+  return listener;
 }
 
 int port_of(const Socket& socket) {
@@ -133,6 +193,15 @@ std::string address_towards(const std::string& host, int port, const Deadline& d
   }
 }
 
+std::vector<Endpoint> endpoints_of(const std::string& host, int port) {
+  std::vector<Endpoint> endpoints;
+  const AddressList found = resolve(host, port, 0);
+  for (const addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
+    endpoints.push_back({text_of(at->ai_addr), port});
+  }
+  return endpoints;
+}
+
 std::vector<std::string> own_addresses() {
   ifaddrs* raw = nullptr;
   if (getifaddrs(&raw) != 0) return {};
@@ -155,15 +224,16 @@ bool is_loopback(const std::string& address) {
 Socket connect_once(const Endpoint& to, const Deadline& deadline) {
   const AddressList found = resolve(to.address, to.port, AI_NUMERICHOST);
   if (found == nullptr) return {};
-  Socket socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Socket socket = new_socket(found->ai_family);
   if (!socket.open()) return {};
   prepare(socket);
-  if (::connect(socket.fd(), found->ai_addr, found->ai_addrlen) == 0) return socket;
+  const bool at_once = ::connect(socket.fd(), found->ai_addr, found->ai_addrlen) == 0;
+  if (at_once) return is_own_echo(socket) ? Socket() : std::move(socket);
   if (errno != EINPROGRESS || !poll_for(socket, POLLOUT, deadline)) return {};
   int error = 0;
   socklen_t length = sizeof error;
   getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error != 0) return {};
+  if (error != 0 || is_own_echo(socket)) return {};
   return socket;
 }
 

@@ -1,4 +1,4 @@
-// LibTorch takes 0.15 s to load, and ranks that MPI starts do not use it.
+// LibTorch takes 0.15 s to load, and only ranks that torchrun starts use it.
 #include "comm/meeting_store.h"
 #include "core/late_library.h"
 

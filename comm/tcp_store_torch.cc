@@ -1,4 +1,4 @@
-// The only file that names c10d; a library of its own, loaded when ranks meet over TCP.
+// The only file that names c10d; a library of its own, loaded under torchrun.
 #include <c10/util/Flags.h>
 
 #include <chrono>
@@ -28,10 +28,8 @@ auto translated(const StoreOptions& options, const Call& call) {
     }
     throw core::MachineError(
         core::ExitCode::kRendezvousFailed,
-        core::concat(options.serve ? "rank 0 must be able to open the rendezvous port; choose "
-                                     "another MASTER_PORT or end the other user ("
-                                   : "every rank must reach the rendezvous port; check that rank "
-                                     "0 runs, MASTER_ADDR and MASTER_PORT (",
+        core::concat("every rank must reach the store of torchrun's agent; check that the first "
+                     "agent runs, MASTER_ADDR and MASTER_PORT (",
                      options.host, ":", options.port, ": ", text.substr(0, text.find('\n')), ")"));
   }
 }
@@ -42,7 +40,6 @@ class TorchStore : public MeetingStore {
     FLAGS_caffe2_log_level = kFatalOnly;
     c10d::TCPStoreOptions store;
     store.port = static_cast<std::uint16_t>(options.port);
-    store.isServer = options.serve;
     store.waitWorkers = false;
     store.timeout = std::chrono::milliseconds(options.timeout_ms);
     store_ = translated(options_,

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "comm/meeting_store.h"
+#include "comm/meeting_place.h"
 #include "comm/mpi_world.h"
 #include "comm/peer_communicator.h"
 #include "comm/progress.h"
@@ -16,6 +16,7 @@
 #include "comm/tcp_mesh.h"
 #include "comm/two_level.h"
 #include "comm/watch.h"
+#include "comm/watchdog.h"
 
 namespace fm::comm {
 namespace {
@@ -81,27 +82,61 @@ std::unique_ptr<PeerCommunicator> connect_mpi(const LaunchInfo& launch,
   return world_over(std::move(mpi.fabric), launch, options);
 }
 
+// What all ranks of this job know and no other job has.
+std::string job_of(const LaunchInfo& launch, const ConnectOptions& options) {
+  constexpr std::size_t kLongest = 6'000;
+  const std::string job =
+      core::concat(launch.job_id.empty() ? options.job : "FME_JOB_ID=" + launch.job_id,
+                   launch.elastic ? " of torchrun's " + launch.run_id : "",
+                   launch.restart_count == "0" ? "" : ", restart " + launch.restart_count);
+  FM_USER_CHECK(job.size() <= kLongest, "the name of a job must have at most ", kLongest,
+                " characters; shorten FME_JOB_ID or --output_dir (", job.size(), " characters)");
+  return job;
+}
+
+void print_line(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+
+Meeting meet(const LaunchInfo& launch, const Introduction& own, const Deadline& deadline) {
+  if (!launch.agent_store) {
+    return meet_at({launch.master_addr, launch.master_port}, own, print_line, deadline);
+  }
+  const auto store = open_torch_store(
+      {.host = launch.master_addr,
+       .port = launch.master_port,
+       .prefix = core::concat("fmengine/", launch.run_id, "/", launch.restart_count, "/"),
+       .timeout_ms = deadline.left_ms()});
+  return meet_by(*store, own, print_line, deadline);
+}
+
 std::unique_ptr<PeerCommunicator> connect_tcp(const LaunchInfo& launch,
                                               const ConnectOptions& options) {
+  constexpr int kSlackMs = 1'000;  // every wait of ours ends before
   const Deadline deadline(options.rendezvous_ms);
+  const auto give_up = [&] {
+    options.on_peer_lost(
+        {.world_rank = launch.world_rank,
+         .exit_code = static_cast<int>(core::ExitCode::kRendezvousFailed),
+         .message = core::concat("fmengine: all ranks must meet within the limit; check the name "
+                                 "servers, and what answers at MASTER_ADDR and MASTER_PORT (rank ",
+                                 launch.world_rank, " waited ", deadline.limit_ms(), " ms for ",
+                                 launch.master_addr, ":", launch.master_port, ")")});
+  };
+  const Watchdog guard(Deadline(options.rendezvous_ms + kSlackMs), give_up);
   const std::string address = address_towards(launch.master_addr, launch.master_port, deadline);
-  const auto store =
-      open_torch_store({.host = launch.master_addr,
-                        .port = launch.master_port,
-                        .serve = launch.world_rank == 0 && !launch.agent_store,
-                        .prefix = core::concat("fmengine/", launch.restart_count, "/"),
-                        .timeout_ms = options.rendezvous_ms});
-  Mesh mesh = build_mesh(*store, {.world_rank = launch.world_rank,
-                                  .world_size = launch.world_size,
-                                  .address = address,
-                                  .rendezvous_ms = deadline.left_ms()});
-  warn_of_strangers(mesh.refused);
-  begin_watch(launch, options, mesh.roster, std::move(mesh.watch));
-  auto world = world_over(make_tcp_fabric({.world_rank = launch.world_rank, .roster = mesh.roster},
-                                          std::move(mesh.data)),
-                          launch, options);
-  world->barrier().wait();  // then nobody needs rank 0's store any more, and it closes
-  return world;
+  const Socket listener = listen_on(address);
+  const Introduction own{.member = this_process(launch.world_rank),
+                         .world_size = launch.world_size,
+                         .endpoint = {address, port_of(listener)},
+                         .job = job_of(launch, options)};
+  Meeting meeting = meet(launch, own, deadline);
+  const Roster roster = roster_of(meeting.attendance);
+  // From now on the watch tells who ends, while the mesh is built too.
+  begin_watch(launch, options, roster, std::move(meeting.lines));
+  Mesh mesh = build_mesh(launch.world_rank, meeting.attendance, listener, deadline);
+  warn_of_strangers(meeting.refused + mesh.refused);
+  return world_over(
+      make_tcp_fabric({.world_rank = launch.world_rank, .roster = roster}, std::move(mesh.data)),
+      launch, options);
 }
 
 // Connections that cannot be opened would look like a firewall. MPI, a checkpoint and what else a

@@ -26,6 +26,8 @@ struct LaunchInfo {
   bool elastic = false;       // torchrun: TORCHELASTIC_RUN_ID is set
   bool agent_store = false;   // TORCHELASTIC_USE_AGENT_STORE is exactly "True"
   std::string restart_count;  // TORCHELASTIC_RESTART_COUNT, "0" when absent
+  std::string run_id;         // TORCHELASTIC_RUN_ID, "" when absent
+  std::string job_id;         // FME_JOB_ID, by which ranks started by hand know their job
   std::string host_label;     // FME_HOST: ranks with another one share no memory with this rank
   std::string decision;       // one line for the banner: what was detected and why
   std::vector<std::string> warnings;
@@ -52,15 +54,16 @@ struct ConnectOptions {
   int rendezvous_ms = 120'000;  // limit of the meeting
   bool shared_memory = true;    // between ranks of one host, where the system allows it
   int host_cpus = 0;            // that the ranks of this host may use; 0: all that are online
+  std::string job = {};         // what a job's ranks have in common, e.g. "--output_dir=/a/b"
   std::function<void()> on_met = nullptr;  // from here on farewell_with_error() reaches the others
   OnPeerLost on_peer_lost = print_and_exit;
 };
 
-// Joins the world: MPI_Init or TCPStore rendezvous; once per process. Throws MachineError (14)
-// naming who is missing.
+// Joins the world: by MPI, or by comm/meeting.h at MASTER_ADDR and MASTER_PORT; once per process.
+// Throws MachineError (14) naming who is missing, or 20 naming who ended meanwhile.
 // Also starts the watch: when another rank's process ends without farewell(), on_peer_lost is told
 // which one (rank, host, pid), with exit code 20; when it said farewell_with_error(), with its code
-// and words. MPI that does not return from the meeting is told there too, with exit code 14.
+// and words. A library that does not return from the meeting is told there too, with exit code 14.
 std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options);
 
 // A clean end, called by every rank after its last operation; never by a destructor. Waits until

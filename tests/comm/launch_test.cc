@@ -58,6 +58,14 @@ TEST(DetectLaunch, AHostMayHaveALabel) {
   EXPECT_FALSE(launch_with(mpirun).elastic);
 }
 
+TEST(DetectLaunch, AJobMayHaveAName) {
+  Variables torchrun = kTorchrun;
+  EXPECT_EQ(launch_with(torchrun).job_id, "");
+  EXPECT_EQ(launch_with(torchrun).run_id, "job7");
+  torchrun["FME_JOB_ID"] = "mine";
+  EXPECT_EQ(launch_with(torchrun).job_id, "mine");
+}
+
 TEST(DetectLaunch, TorchrunTellsRanksStoreAndRestart) {
   const LaunchInfo launch = launch_with(kTorchrun);
   EXPECT_EQ(launch.launcher, Launcher::kEnvironment);

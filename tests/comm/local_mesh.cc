@@ -1,53 +1,43 @@
 #include "tests/comm/local_mesh.h"
 
-#include <chrono>
-#include <condition_variable>
 #include <exception>
-#include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "comm/peer_communicator.h"
 #include "comm/tcp_fabric.h"
+#include "comm/tcp_mesh.h"
 
 namespace fm::comm {
-namespace {
 
-class MemoryStore : public MeetingStore {
- public:
-  void set(const std::string& key, const std::string& value) override {
-    const std::lock_guard lock(mutex_);
-    values_[key] = value;
-    changed_.notify_all();
-  }
-  std::optional<std::string> find(const std::string& key, const Deadline& deadline) override {
-    std::unique_lock lock(mutex_);
-    const auto there = [&] { return values_.contains(key); };
-    const auto limit = std::chrono::milliseconds(deadline.left_ms());
-    if (!changed_.wait_for(lock, limit, there)) return std::nullopt;
-    return values_.at(key);
-  }
+Introduction rank_of(int world_rank, int world_size, const std::string& job) {
+  return {.member = this_process(world_rank),
+          .world_size = world_size,
+          .endpoint = {"127.0.0.1", 1},
+          .job = job};
+}
 
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> values_;
-};
-
-}  // namespace
-
-std::shared_ptr<MeetingStore> make_memory_store() { return std::make_shared<MemoryStore>(); }
-
-void run_with_mesh(int ranks, const std::function<void(int rank, Mesh mesh)>& body) {
-  const auto store = make_memory_store();
+void run_with_mesh(int ranks, const std::function<void(int rank, LocalMesh mesh)>& body) {
+  const Socket door = listen_on("127.0.0.1");
+  const Endpoint place{"127.0.0.1", port_of(door)};
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
+  const auto build = [&](int rank) {
+    const Deadline deadline(10'000);
+    const Socket listener = listen_on("127.0.0.1");
+    Introduction own = rank_of(rank, ranks);
+    own.endpoint.port = port_of(listener);
+    Meeting meeting = rank == 0
+                          ? host_meeting({.own = own, .place = "here", .say = {}}, door, deadline)
+                          : join_meeting(
+                                own, [&] { return std::vector{place}; }, deadline);
+    Mesh mesh = build_mesh(rank, meeting.attendance, listener, deadline);
+    return LocalMesh{.roster = roster_of(meeting.attendance),
+                     .data = std::move(mesh.data),
+                     .watch = std::move(meeting.lines)};
+  };
   const auto run_one = [&](int rank) {
     try {
-      body(rank, build_mesh(*store, {.world_rank = rank,
-                                     .world_size = ranks,
-                                     .address = "127.0.0.1",
-                                     .rendezvous_ms = 10'000}));
+      body(rank, build(rank));
     } catch (...) {
       failures[static_cast<std::size_t>(rank)] = std::current_exception();
     }
@@ -62,7 +52,7 @@ void run_with_mesh(int ranks, const std::function<void(int rank, Mesh mesh)>& bo
 }
 
 void run_tcp_ranks(int ranks, const std::function<void(Communicator&)>& body, int timeout_ms) {
-  run_with_mesh(ranks, [&](int rank, Mesh mesh) {
+  run_with_mesh(ranks, [&](int rank, LocalMesh mesh) {
     Group world;
     world.rank = rank;
     for (int member = 0; member < ranks; ++member) world.world_ranks.push_back(member);

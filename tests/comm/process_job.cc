@@ -98,8 +98,11 @@ ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string
       const std::string port = core::concat("MASTER_PORT=", free_port());
       for (int rank = 0; rank < ranks; ++rank) {
         const std::string host = hosts.empty() ? "" : hosts[static_cast<std::size_t>(rank)];
-        start(command, {folder, port, "MASTER_ADDR=127.0.0.1", "WORLD_SIZE=" + count,
-                        core::concat("RANK=", rank), "FME_HOST=" + host});
+        std::vector<std::string> variables = surroundings.variables;
+        variables.insert(variables.end(),
+                         {folder, port, "MASTER_ADDR=127.0.0.1", "WORLD_SIZE=" + count,
+                          core::concat("RANK=", rank), "FME_HOST=" + host});
+        start(command, variables);
       }
       return;
     }

@@ -269,13 +269,14 @@ TEST(FileLimit, TooLowForSharedMemoryIsOneClearError) {
   EXPECT_GE(occurrences(job.output(), "pass --shm false"), 1) << job.output();
 }
 
-// LibTorch, which the ranks meet through, has more code than that.
+// LibTorch, through which ranks reach the store of torchrun's agent, has more code than that.
 TEST(AddressSpace, TooLittleForTheMeetingIsOneClearErrorOfEveryRank) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
   const rlimit low{rlim_t{300} << 20, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_AS, &low), 0);
-  ProcessJob job(Starter::kByHand, 2, {"cases"});
+  ProcessJob job(Starter::kByHand, 2, {"cases"},
+                 {.variables = {"TORCHELASTIC_RUN_ID=x", "TORCHELASTIC_USE_AGENT_STORE=True"}});
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
   ASSERT_TRUE(job.wait(40'000)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 25) << job.output();
@@ -337,6 +338,16 @@ TEST(Meeting, TheRanksThatDoNotComeAreNamed) {
   EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
   EXPECT_EQ(job.exit_codes()[2], 14) << job.output();
   EXPECT_GE(occurrences(job.output(0), "no sign of rank 1"), 1) << job.output();
+}
+
+TEST(Meeting, ARankThatEndsBeforeItIsConnectedIsNamedAtOnce) {
+  ProcessJob job(Starter::kByHand, 3, {"desert", "1"});
+  ASSERT_TRUE(job.wait(15'000)) << job.output();  // half of the limit
+  EXPECT_EQ(job.exit_codes(), (std::vector<int>{20, 0, 20})) << job.output();
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(occurrences(job.output(rank), "fmengine: rank 1 (host "), 1) << job.output();
+    EXPECT_EQ(occurrences(job.output(rank), "ended without farewell"), 1) << job.output();
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "comm/handshake.h"
 #include "comm/tcp_fabric.h"
+#include "comm/tcp_mesh.h"
 #include "tests/comm/collective_cases.h"
 #include "tests/comm/local_mesh.h"
 
@@ -108,30 +109,27 @@ TEST(TcpFailures, AReceiveAbandonedHalfWayEndsTheConnection) {
   EXPECT_THROW(run_tcp_ranks(2, body), std::domain_error);
 }
 
-TEST(Meeting, RanksThatStayAwayAreNamed) {
-  const auto store = make_memory_store();
+TEST(Mesh, ALoopbackAddressOfAnotherHostIsRefusedWithAdvice) {
+  Attendance both{.token = random_token(), .ranks = {rank_of(0, 2), rank_of(1, 2)}};
+  both.ranks[0].member = {.world_rank = 0, .host = "elsewhere", .pid = 12};
   try {
-    build_mesh(*store,
-               {.world_rank = 0, .world_size = 3, .address = "127.0.0.1", .rendezvous_ms = 50});
-    FAIL() << "a mesh of one";
-  } catch (const core::MachineError& error) {
-    EXPECT_EQ(error.code(), ExitCode::kRendezvousFailed);
-    EXPECT_NE(std::string(error.what()).find("no sign of rank 1, 2"), std::string::npos)
-        << error.what();
-  }
-}
-
-TEST(Meeting, ALoopbackAddressOfAnotherHostIsRefusedWithAdvice) {
-  const auto store = make_memory_store();
-  store->set("token", hex_of(random_token()));
-  store->set("member/0", "elsewhere 12 127.0.1.1 4000");
-  try {
-    build_mesh(*store,
-               {.world_rank = 1, .world_size = 2, .address = "127.0.0.1", .rendezvous_ms = 2'000});
+    build_mesh(1, both, listen_on("127.0.0.1"), Deadline(2'000));
     FAIL() << "connected to itself";
   } catch (const core::MachineError& error) {
     EXPECT_NE(std::string(error.what()).find("rank 0 (host elsewhere, pid 12) listens on"),
               std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Mesh, WhoDoesNotComeIsNamed) {
+  const Attendance both{.token = random_token(), .ranks = {rank_of(0, 2), rank_of(1, 2)}};
+  try {
+    build_mesh(0, both, listen_on("127.0.0.1"), Deadline(50));
+    FAIL() << "a mesh of one";
+  } catch (const core::MachineError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kRendezvousFailed);
+    EXPECT_NE(std::string(error.what()).find("waited 50 ms for rank 1 (host "), std::string::npos)
         << error.what();
   }
 }

@@ -42,7 +42,7 @@ class Heard {
   std::vector<std::vector<PeerLoss>> losses_;
 };
 
-Watch make_watch(int rank, Mesh& mesh, OnPeerLost ear, int limit_ms = 5'000) {
+Watch make_watch(int rank, LocalMesh& mesh, OnPeerLost ear, int limit_ms = 5'000) {
   return Watch({.world_rank = rank,
                 .roster = mesh.roster,
                 .limit_ms = limit_ms,
@@ -52,7 +52,7 @@ Watch make_watch(int rank, Mesh& mesh, OnPeerLost ear, int limit_ms = 5'000) {
 
 TEST(Watch, AFarewellOfAllIsSilent) {
   Heard heard(4);
-  EXPECT_NO_THROW(run_with_mesh(4, [&](int rank, Mesh mesh) {
+  EXPECT_NO_THROW(run_with_mesh(4, [&](int rank, LocalMesh mesh) {
     Watch watch = make_watch(rank, mesh, heard.ear(rank));
     std::this_thread::sleep_for(std::chrono::milliseconds(20 * (4 - rank)));
     watch.farewell();
@@ -66,7 +66,7 @@ TEST_P(LostRank, IsNamedToEveryOtherRankOnce) {
   const int lost = GetParam();
   Heard heard(3);
   Roster roster;
-  run_with_mesh(3, [&](int rank, Mesh mesh) {
+  run_with_mesh(3, [&](int rank, LocalMesh mesh) {
     if (rank == lost) roster = mesh.roster;
     Watch watch = make_watch(rank, mesh, heard.ear(rank));
     if (rank == lost) return;  // destroyed without a farewell
@@ -89,7 +89,7 @@ TEST_P(LostRank, IsNamedToEveryOtherRankOnce) {
 TEST_P(LostRank, WithWordsPassesOnItsCodeAndWords) {
   const int stopped = GetParam();
   Heard heard(3);
-  run_with_mesh(3, [&](int rank, Mesh mesh) {
+  run_with_mesh(3, [&](int rank, LocalMesh mesh) {
     Watch watch = make_watch(rank, mesh, heard.ear(rank));
     if (rank == stopped) return watch.farewell_with_error(11, "line 3: \"text\" is missing");
     heard.await(rank);
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(EachRank, LostRank, testing::Values(0, 1, 2));
 
 TEST(Watch, ALossDuringTheFarewellEndsTheWait) {
   Heard heard(3);
-  run_with_mesh(3, [&](int rank, Mesh mesh) {
+  run_with_mesh(3, [&](int rank, LocalMesh mesh) {
     Watch watch = make_watch(rank, mesh, heard.ear(rank));
     if (rank == 2) return std::this_thread::sleep_for(std::chrono::milliseconds(50));
     try {
@@ -124,7 +124,7 @@ TEST(Watch, ALossDuringTheFarewellEndsTheWait) {
 
 TEST(Watch, AFarewellPastItsLimitNamesWhoHasNotCome) {
   Heard heard(3);
-  run_with_mesh(3, [&](int rank, Mesh mesh) {
+  run_with_mesh(3, [&](int rank, LocalMesh mesh) {
     Watch watch = make_watch(rank, mesh, heard.ear(rank), rank == 0 ? 100 : 5'000);
     if (rank == 2) heard.await(rank);
     if (rank == 1) {
@@ -145,7 +145,7 @@ TEST(Watch, AFarewellPastItsLimitNamesWhoHasNotCome) {
 // The main thread of rank 1 is inside of MPI and cannot look at its limit.
 TEST(Watch, ACallThatDoesNotReturnEndsEveryRank) {
   Heard heard(3);
-  run_with_mesh(3, [&](int rank, Mesh mesh) {
+  run_with_mesh(3, [&](int rank, LocalMesh mesh) {
     const auto calls = std::make_shared<CallMark>();
     Watch watch({.world_rank = rank,
                  .roster = mesh.roster,
@@ -171,7 +171,7 @@ TEST(Watch, ACallThatDoesNotReturnEndsEveryRank) {
 
 TEST(Watch, AFrameOfNobodyCountsAsALossOfItsSender) {
   Heard heard(2);
-  run_with_mesh(2, [&](int rank, Mesh mesh) {
+  run_with_mesh(2, [&](int rank, LocalMesh mesh) {
     if (rank == 1) {
       const std::vector<std::byte> noise(64, std::byte{'?'});
       EXPECT_TRUE(send_fully(mesh.watch[0], noise, Deadline(1'000)));

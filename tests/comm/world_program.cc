@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/meeting_place.h"
 #include "comm/world.h"
 #include "core/check.h"
 #include "tests/comm/collective_cases.h"
@@ -200,6 +201,15 @@ int finalize_late(Communicator&, const Words&) {
   return 0;
 }
 
+int desert(const LaunchInfo& launch) {
+  Introduction own;
+  own.member = this_process(launch.world_rank);
+  own.world_size = launch.world_size;
+  own.endpoint = {launch.master_addr, 1};  // where nobody listens
+  meet_at({launch.master_addr, launch.master_port}, own, {}, Deadline(20'000));
+  return 0;
+}
+
 int run(const std::string& mode, const Words& words) {
   const std::map<std::string, std::function<int(Communicator&, const Words&)>> modes{
       {"cases", run_cases},   {"reduce", reduce_for_ever}, {"idle", idle},
@@ -207,12 +217,14 @@ int run(const std::string& mode, const Words& words) {
       {"mismatch", mismatch}, {"verbs", other_verb},       {"part", part_slowly},
       {"split", split_late},  {"late", part_slowly},       {"gather", hang_gather},
       {"sums", late_sums},    {"idly", wait_idly},         {"types", other_type},
-      {"besieged", besieged}, {"finalize", finalize_late}};
+      {"besieged", besieged}, {"finalize", finalize_late}, {"desert", idle}};
   try {
     if (mode == "idly") stay_on_one_core();
     const LaunchInfo launch = detect_launch(process_environment());
     // absent RANK: that rank never comes to the meeting.
     if (mode == "absent" && launch.world_rank == std::stoi(words.at(0))) return 0;
+    // desert RANK: that rank meets the others, and ends before they are connected.
+    if (mode == "desert" && launch.world_rank == std::stoi(words.at(0))) return desert(launch);
     // late RANK: that rank comes to the meeting when the others have given up.
     if (mode == "late" && launch.world_rank == std::stoi(words.at(0))) sleep_ms(20'000);
     const std::map<std::string, int> limits_ms{{"hang", 500},       {"split", 500},
