@@ -1,5 +1,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -55,6 +57,22 @@ void sweep(const fs::path& output_dir) {
   }
 }
 
+// Of the folder, or of where it would be made; folders alone: a file's may differ from its folder's
+// (overlayfs). 0 when nothing tells.
+std::uint64_t device_of(fs::path folder) {
+  struct stat at {};
+  while (::stat(folder.c_str(), &at) != 0) {
+    if (errno != ENOENT || folder == folder.parent_path()) return 0;
+    folder = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+    if (folder == "." && ::stat(".", &at) != 0) return 0;
+  }
+  return at.st_dev;
+}
+
+std::string text_of_device(std::uint64_t device) {
+  return core::concat(gnu_dev_major(device), ':', gnu_dev_minor(device));
+}
+
 }  // namespace
 
 OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
@@ -64,6 +82,7 @@ OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
                    core::ExitCode::kStorageFailed,
                    "output_dir must be a directory that can be made; choose another (",
                    output_dir.string(), ": ", not_made.empty() ? error.message() : not_made, ")");
+  device_ = device_of(output_dir);
   const fs::path path = output_dir / "LOCK";
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   FM_MACHINE_CHECK(fd_ >= 0, core::ExitCode::kStorageFailed,
@@ -92,6 +111,7 @@ OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
 
 OutputLock::OutputLock(OutputLock&& other) noexcept
     : output_dir_(std::move(other.output_dir_)),
+      device_(other.device_),
       holder_(std::move(other.holder_)),
       fd_(std::exchange(other.fd_, -1)) {}
 
@@ -104,6 +124,17 @@ std::string OutputLock::renew() {
   holder_ = again.holder_;
   return "the output directory or its LOCK was deleted or replaced during the run: made again (" +
          output_dir_.string() + ")";
+}
+
+std::string OutputLock::moved() const {
+  // Its text tells the folder of a file system that was mounted again under another number.
+  const std::uint64_t now = device_of(output_dir_);
+  if (now == device_ || first_line(output_dir_ / "LOCK") == holder_) return "";
+  return core::concat(
+      "the output directory must stay on its file system, or checkpoints are written elsewhere "
+      "without a word; mount it again (",
+      output_dir_.string(), ", device ", text_of_device(device_), " when the run began, ",
+      text_of_device(now), " now)");
 }
 
 OutputLock::~OutputLock() {

@@ -26,10 +26,14 @@ class OutputLock {
   // Makes and locks the file again where it was deleted or replaced, with its folder if need be:
   // what was done, for a person to read, or "". Throws as the constructor does.
   std::string renew();
+  // Where the folder has left its file system, because that was unmounted or another was mounted
+  // over it: that nothing may be written there, for a person to read. Else "".
+  std::string moved() const;
 
  private:
   std::filesystem::path output_dir_;
-  std::string holder_;  // what the file says
+  std::uint64_t device_ = 0;  // of the folder
+  std::string holder_;        // what the file says
   int fd_ = -1;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/agree.h"
 #include "checkpoint/checkpoint_list.h"
 #include "core/check.h"
 
@@ -31,11 +32,9 @@ void RunSaves::save(const ProgressState& progress, Must must) {
     return;
   }
   check_finite(state_, options_.optimizer, way_back());
-  renew_lock();
-  log_.sync();
-  std::vector<std::int64_t> spared = progress.spared;
-  spared.push_back(proven_);
-  const std::string problem = save_state(options_, run_, state_, progress, std::move(spared));
+  std::string problem =
+      checkpoint::text_of_rank0(state_.world, lock_ == nullptr ? "" : lock_->moved());
+  if (problem.empty()) problem = write(progress);
   if (problem.empty()) {
     saved_ = progress.step;
     failed_ = 0;
@@ -50,6 +49,14 @@ void RunSaves::save(const ProgressState& progress, Must must) {
       failed_, " saves failed in a row, the newest checkpoint is ",
       saved_ < 0 ? "none" : core::concat("of step ", saved_), "; the last one: ", problem, ")");
   log_.warn(problem);
+}
+
+std::string RunSaves::write(const ProgressState& progress) {
+  renew_lock();
+  log_.sync();
+  std::vector<std::int64_t> spared = progress.spared;
+  spared.push_back(proven_);
+  return save_state(options_, run_, state_, progress, std::move(spared));
 }
 
 std::string RunSaves::way_back() const {

@@ -38,6 +38,7 @@ class RunSaves {
   std::string way_back() const;
 
  private:
+  std::string write(const ProgressState& progress);
   void renew_lock();
   std::string path_of(std::int64_t step) const;
 

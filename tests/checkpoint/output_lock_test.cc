@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -45,6 +46,29 @@ TEST(OutputLock, IsMadeAgainWhereItWasDeleted) {
     EXPECT_THROW(OutputLock{output}, core::MachineError);
     EXPECT_EQ(lock.renew(), "");
   }
+}
+
+// Root of the host may mount.
+TEST(OutputLock, TellsThatItsFolderHasLeftItsFileSystem) {
+  const testing::ScratchFolder folder;
+  const fs::path disk = folder.path() / "disk";
+  fs::create_directories(disk);
+  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "may not mount";
+  const fs::path output = disk / "output";
+  {
+    const OutputLock lock(output);
+    EXPECT_EQ(lock.moved(), "");
+    fs::remove_all(output);  // that is another matter: see renew()
+    EXPECT_EQ(lock.moved(), "");
+  }
+  OutputLock lock(output);
+  ::umount2(disk.c_str(), MNT_DETACH);
+  EXPECT_NE(lock.moved().find(output.string()), std::string::npos);
+  fs::create_directories(output);
+  EXPECT_NE(lock.moved(), "");
+  ASSERT_EQ(::mount("none", disk.c_str(), "tmpfs", 0, "size=1m"), 0);
+  EXPECT_NE(lock.moved(), "");  // another one
+  ::umount2(disk.c_str(), MNT_DETACH);
 }
 
 // What a file system that gives its files new numbers looks like.

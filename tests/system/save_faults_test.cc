@@ -1,7 +1,9 @@
 // A process dies at each step of the save protocol: the next start resumes from the checkpoint that
 // is complete, never from half of one, and ends with the losses of a run that nobody killed.
 #include <signal.h>
+#include <sys/mount.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "core/check.h"
@@ -113,6 +115,25 @@ TEST_F(SaveMustSucceed, AtSigterm) {
   for (const int code : ended.codes) EXPECT_EQ(code, 26) << ended.out << ended.err;
   EXPECT_GE(occurrences(ended.err, "fmengine-train: "), 1) << ended.err;
   EXPECT_LT(steps_in(output()).rbegin()->first, run.steps) << "the signal came after the end";
+}
+
+// Root of the host may mount.
+TEST_F(LongRun, ADiskThatIsUnmountedDuringTheRunFailsTheSaves) {
+  const std::filesystem::path disk = folder() / "disk";
+  std::filesystem::create_directories(disk);
+  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=64m") != 0) GTEST_SKIP() << "may not mount";
+  const std::filesystem::path mounted = disk / "output";
+  Launch launch = launch_of({.steps = kLongest, .save_steps = 10});
+  std::ranges::replace(launch.words, output().string(), mounted.string());
+  std::filesystem::create_directories(folder() / "job");
+  Job job(launch, folder() / "job");
+  wait_for_step(job, mounted, 3);
+  ASSERT_EQ(::umount2(disk.c_str(), MNT_DETACH), 0);
+  const Ended ended = job.wait(kLimitMs);
+  EXPECT_EQ(ended.codes, std::vector<int>(2, 26)) << ended.out << ended.err;
+  EXPECT_GE(occurrences(ended.err, "the output directory must stay on its file system"), 3)
+      << ended.err;
+  EXPECT_TRUE(std::filesystem::is_empty(disk));
 }
 
 }  // namespace
