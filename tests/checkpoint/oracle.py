@@ -2,7 +2,8 @@
 
   oracle.py write FILE            writes the reference's file for the tensors of the test
   oracle.py verdicts LIST         one line per file named in LIST: accept or refuse
-  oracle.py tokenizer FOLDER      the folder's tokenizer gives bytes as ids, and text back
+  oracle.py tokenizer FOLDER      the folder's tokenizer gives bytes as ids, and text back; it is
+                                  saved again as FOLDER_again
 """
 import json
 import sys
@@ -48,6 +49,7 @@ def tokenizer(folder):
         assert len(tok) == 259
         assert tok.decode([104, 257, 258], skip_special_tokens=True) == "h"
     assert json.load(open(folder + "/tokenizer_config.json"))["fmengine_tokenizer"] == "bytes"
+    AutoTokenizer.from_pretrained(folder).save_pretrained(folder + "_again")
 
 
 if __name__ == "__main__":

@@ -106,6 +106,7 @@ TEST_F(Oracle, TransformersLoadsTheByteTokenizer) {
                     .tokenizer_from = {}},
                    *world);
   EXPECT_EQ(run("tokenizer " + out.string()), 0);
+  EXPECT_TRUE(has_byte_tokenizer(out.string() + "_again"));
 }
 
 }  // namespace

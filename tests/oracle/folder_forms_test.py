@@ -9,6 +9,7 @@ import shutil
 import sys
 
 import safetensors.torch
+import torch
 import transformers
 
 import cases
@@ -35,6 +36,10 @@ def head_alone(folder):
     safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
 
 
+def in_half_precision(folder):
+    tiny_llama.load_model(folder).half().save_pretrained(folder)
+
+
 def edit_config(folder, edit):
     file = os.path.join(folder, "config.json")
     with open(file) as source:
@@ -52,11 +57,12 @@ def trained_length_outside(folder):
     edit_config(folder, lambda c: c.update(original_max_position_embeddings=256))
 
 
-FORMS = [
-    (cases.ODD_TIED, of_the_part),
-    (cases.ODD_TIED, head_alone),
-    (LONG_ROPE, without_trained_length),
-    (LONG_ROPE, trained_length_outside),
+FORMS = [  # and whether the loss must be another one
+    (cases.ODD_TIED, of_the_part, False),
+    (cases.ODD_TIED, head_alone, False),
+    (cases.ODD_TIED, in_half_precision, False),
+    (LONG_ROPE, without_trained_length, True),
+    (LONG_ROPE, trained_length_outside, True),
 ]
 
 
@@ -65,7 +71,15 @@ def first_loss(engine):
     return compare.read_metrics(os.path.join(output, "metrics.jsonl"))[0]["loss"], output
 
 
-def check_form(shape, change, build):
+def check_export(name, folder):
+    exported = transformers.AutoConfig.from_pretrained(folder)
+    if exported.architectures != ["LlamaForCausalLM"]:
+        sys.exit(f"{name}: the export names {exported.architectures}")
+    if exported.dtype != torch.float32:
+        sys.exit(f"{name}: the export says {exported.dtype} of fp32 weights")
+
+
+def check_form(shape, change, other_loss, build):
     case = cases.Case(shape, **ONE_STEP)
     work = os.path.join(build, "oracle", f"form_{change.__name__}")
     shutil.rmtree(work, ignore_errors=True)
@@ -80,17 +94,15 @@ def check_form(shape, change, build):
     engine.write_config()
     got, output = first_loss(engine)
     compare.compare_series(change.__name__, [got], [want], compare.FP32.first_loss)
-    # Another RoPE must show, other names must not.
-    if (compare.relative(want, before) > compare.FP32.first_loss) != (shape is LONG_ROPE):
+    # Another RoPE must show, other names or the rounding of small weights must not.
+    if (compare.relative(want, before) > compare.FP32.first_loss) != other_loss:
         sys.exit(f"{change.__name__}: loss {want:.9g} beside {before:.9g} before the change")
-    exported = transformers.AutoConfig.from_pretrained(os.path.join(output, "hf"))
-    if exported.architectures != ["LlamaForCausalLM"]:
-        sys.exit(f"{change.__name__}: the export names {exported.architectures}")
+    check_export(change.__name__, os.path.join(output, "hf"))
 
 
 def main():
-    for shape, change in FORMS:
-        check_form(shape, change, os.path.abspath(sys.argv[1]))
+    for shape, change, other_loss in FORMS:
+        check_form(shape, change, other_loss, os.path.abspath(sys.argv[1]))
 
 
 if __name__ == "__main__":

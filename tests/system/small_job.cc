@@ -37,7 +37,7 @@ std::string small_model(const fs::path& folder) {
   return write_file(folder / "small.json",
                     R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
     "vocab_size": 264, "hidden_size": 64, "intermediate_size": 176, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64})");
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128})");
 }
 
 std::string odd_model(const fs::path& folder, bool tied) {
