@@ -85,7 +85,7 @@ std::unique_ptr<PeerCommunicator> connect_mpi(const LaunchInfo& launch,
 // What all ranks of this job know and no other job has.
 std::string job_of(const LaunchInfo& launch, const ConnectOptions& options) {
   constexpr std::size_t kLongest = 6'000;
-  const std::string job =
+  std::string job =
       core::concat(launch.job_id.empty() ? options.job : "FME_JOB_ID=" + launch.job_id,
                    launch.elastic ? " of torchrun's " + launch.run_id : "",
                    launch.restart_count == "0" ? "" : ", restart " + launch.restart_count);
