@@ -90,6 +90,6 @@ def no_eps(case, layout):
 def run(suite):
     """All cases."""
     for layout in LAYOUTS:
-        suite.repeat(f"lr breaks, {layout.name}", 24, diverged, layout, least=2)
+        suite.repeat(f"lr breaks, {layout.name}", 24, diverged, layout)
         suite.repeat(f"lr broken from step 1, {layout.name}", 4, from_the_start, layout)
         suite.case(f"eps 0, {layout.name}", no_eps, layout)

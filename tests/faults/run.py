@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py FAMILY --build FOLDER [--case NAME]: one family of faults, or one case of it.
 
-FAULTS=N scales the numbers of random cases (default 50; all families at 1000, two at a time, take
+FAULTS=N scales the numbers of random cases (default 30; all families at 1000, two at a time, take
 about an hour), FAULTS_SEED=N chooses them (default 1). Exit code 0 when every case ended as
 expected."""
 

@@ -34,8 +34,11 @@ def stopped(case, layout):
     case.expect(done, f"the others live {limit} s behind the stop")
     took = time.monotonic() - begin
     case.expect(took > run.timeout_s - 1, f"they ended {took:.1f} s behind the stop")
-    case.expect([p.returncode for p in others] == [21] * len(others), "the others end with 21")
-    case.expect_words(job, f"rank {rank}")
+    codes = [process.returncode for process in others]
+    case.expect(set(codes) <= {20, 21} and 21 in codes, f"the others ended with {codes}")
+    # Who waits for a rank that waits itself names that one, and may see it leave first.
+    case.expect_words(job, "waited", "rank" if layout.hosts else f"rank {rank}")
+    case.expect(layout.hosts or set(codes) == {21}, f"the others ended with {codes}")
     job.send(rank, signal.SIGCONT)
     job.wait(5)
 

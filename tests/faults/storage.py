@@ -12,7 +12,7 @@ import metrics
 import suite
 import tiny
 
-STEPS = 120
+STEPS = 80
 LAYOUTS = {"mpirun": tiny.MPIRUN, "by hand": tiny.HAND}
 ENDED = (0, 26)  # finished all the same, or the third failed save in a row
 

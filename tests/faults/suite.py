@@ -11,7 +11,7 @@ import traceback
 
 import jobs
 
-DEFAULT_SCALE = 50
+DEFAULT_SCALE = 30
 LIMIT_S = 450  # of a family at this scale
 
 
