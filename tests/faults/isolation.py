@@ -5,10 +5,13 @@ family runs as it is and the cases that mount or cut links are skipped."""
 import contextlib
 import ctypes
 import os
+import pathlib
 import signal
 import subprocess
+import sys
 import time
 
+HERE = pathlib.Path(__file__).resolve().parent
 MARK = "FM_FAULTS"  # variable of every process of a family; its value is the scratch folder
 WORDS = "unshare --mount --net --pid --fork --kill-child --mount-proc".split()
 LEVELS = {
@@ -23,16 +26,19 @@ def level():
     """The strongest level that this machine allows."""
     for name in ("root", "user"):
         with contextlib.suppress(OSError):
-            probe = [*LEVELS[name], "sh", "-c", "ip link set lo up && mount -t tmpfs run /run"]
-            if subprocess.run(probe, capture_output=True, timeout=30).returncode == 0:
+            probe = [*LEVELS[name], sys.executable, "-Bc", "import isolation; isolation.enter()"]
+            done = subprocess.run(probe, capture_output=True, timeout=30, cwd=HERE)
+            if done.returncode == 0:
                 return name
     return "none"
 
 
 def enter():
-    """First thing inside: 127.0.0.1, and a /run of our own, where ip keeps its namespaces."""
+    """First thing inside: 127.0.0.1, a /run of our own, where ip keeps its namespaces, and a
+    /dev/shm of our own, where OpenMPI names files by host and pid: two families share both."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    subprocess.run(["mount", "-t", "tmpfs", "run", "/run"], check=True)
+    for folder in ("/run", "/dev/shm"):
+        subprocess.run(["mount", "-t", "tmpfs", "faults", folder], check=True)
 
 
 def die_with_parent():
