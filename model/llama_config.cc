@@ -15,6 +15,12 @@ namespace {
 
 using Json = nlohmann::json;
 
+// A value in a message; writing brackets in brackets without end would need a stack without end.
+std::string shown(const Json& value) {
+  if (value.is_structured()) return value.is_object() ? "an object" : "an array";
+  return value.dump();
+}
+
 // One object of the file with what messages need.
 class Reader {
  public:
@@ -44,24 +50,24 @@ class Reader {
   std::int64_t whole_or(const char* key, std::int64_t absent) const {
     if (!has(key)) return absent;
     FM_USER_CHECK(object_[key].is_number_integer(), where(key),
-                  ": a whole number is required (value ", object_[key].dump(), ")");
+                  ": a whole number is required (value ", shown(object_[key]), ")");
     return object_[key].get<std::int64_t>();
   }
   bool flag_or(const char* key, bool absent) const {
     if (!has(key)) return absent;
     FM_USER_CHECK(object_[key].is_boolean(), where(key), ": true or false is required (value ",
-                  object_[key].dump(), ")");
+                  shown(object_[key]), ")");
     return object_[key].get<bool>();
   }
   std::string text_or(const char* key, const std::string& absent) const {
     if (!has(key)) return absent;
     FM_USER_CHECK(object_[key].is_string(), where(key), ": a string is required (value ",
-                  object_[key].dump(), ")");
+                  shown(object_[key]), ")");
     return object_[key].get<std::string>();
   }
   Reader inner(const char* key) const {
     FM_USER_CHECK(object_[key].is_object(), where(key), ": an object is required (value ",
-                  object_[key].dump(), ")");
+                  shown(object_[key]), ")");
     return {object_[key], file_, prefix_ + key + "."};
   }
 
@@ -71,17 +77,17 @@ class Reader {
     const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() >= 1 &&
                       value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kLargest);
     FM_USER_CHECK(fits, where(key), ": a whole number from 1 to ", kLargest, " is required (value ",
-                  value.dump(), ")");
+                  shown(value), ")");
     return value.get<std::int64_t>();
   }
   double number_of(const char* key, const Json& value) const {
-    FM_USER_CHECK(value.is_number(), where(key), ": a number is required (value ", value.dump(),
+    FM_USER_CHECK(value.is_number(), where(key), ": a number is required (value ", shown(value),
                   ")");
     return value.get<double>();
   }
   double positive_of(const char* key, const Json& value) const {
     const double number = number_of(key, value);
-    FM_USER_CHECK(number > 0.0, where(key), ": a number above 0 is required (value ", value.dump(),
+    FM_USER_CHECK(number > 0.0, where(key), ": a number above 0 is required (value ", shown(value),
                   ")");
     return number;
   }

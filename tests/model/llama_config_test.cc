@@ -241,6 +241,12 @@ TEST_F(ConfigFile, SizesThatDoNotFitAreRefusedWithTheirValues) {
   refused_key(R"("tie_word_embeddings": "yes")", {"tie_word_embeddings", "yes"});
 }
 
+TEST_F(ConfigFile, AValueInMessagesNeedsNoStack) {
+  constexpr int kDepth = 100'000;
+  refused_key("\"head_dim\": " + std::string(kDepth, '[') + std::string(kDepth, ']'),
+              {"head_dim", "an array"});
+}
+
 TEST_F(ConfigFile, SizesEndWhereTokenIdsEnd) {
   EXPECT_EQ(with(R"("vocab_size": 2147483647)").vocab, 2147483647);
   refused_key(R"("vocab_size": 2147483648)", {"vocab_size", "2147483648"});
