@@ -174,10 +174,9 @@ constexpr const char* kNoted = R"({"train_micro_batch_size_per_gpu": 1, "steps_p
   "my_run": 4, "bf16": {"enabled": true}, "gradient_clipping": 0.5,
   "optimizer": {"type": "AdamW", "params": {"lr": 0.25, "betas": [0.5, 0.75], "eps": 0.125}},
   "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 7}}})";
-constexpr const char* kNotes[] = {
-    "unknown key \"my_run\" has no effect (noted.json:2)",
-    "ignored steps_per_print: --log_steps sets the rhythm",
-    "--precision fp32 overrides bf16.enabled = true (line 2)"};
+constexpr const char* kNotes[] = {"unknown key \"my_run\" has no effect (noted.json:2)",
+                                  "ignored steps_per_print: --log_steps sets the rhythm",
+                                  "--precision fp32 overrides bf16.enabled = true (line 2)"};
 constexpr const char* kOptimizer =
     "AdamW (decoupled decay), lr 0.25, betas 0.5 0.75, eps 0.125, weight decay 0, "
     "WarmupLR (log) 0 -> 0.25 over 7 steps, clipping 0.5\n";
