@@ -54,7 +54,7 @@ def config_json(case):
     """--model_config."""
     data = mutations.change_json(case.rng, tiny.MODEL)
     path = tiny.write(case.folder / "changed.json", data)
-    try_words(case, ["changed.json"], (*ALLOWED, 25), model_config=path)
+    try_words(case, ["changed.json", "config.json"], (*ALLOWED, 25), model_config=path)
 
 
 class Exported:

@@ -121,7 +121,7 @@ class Families(Scratch):
                 code, text = self.outcome(finished_twice, tiny.References, wrong=wrong)
                 self.assertEqual(code, 1, text)
                 self.assertIn(words, text)
-                self.assertIn("--case 'row/0'", text)
+                self.assertRegex(text, r"again: FAULTS=30 FAULTS_SEED=1 .* --case 'row/0'")
                 self.assertEqual(isolation.processes_with("FAULTS_FAKE", wrong), [])
 
     def test_a_fresh_start_is_found(self):

@@ -181,11 +181,11 @@ class Suite:
 
     def say(self, case, problem, words):
         """A violation, and how to see it again."""
-        seed_text = f"FAULTS_SEED={self.settings.seed}"
+        scale_and_seed = f"FAULTS={self.settings.scale} FAULTS_SEED={self.settings.seed}"
         print(f"VIOLATION {self.family} {case.name}: {problem}")
         build = self.settings.build
         again = f"tests/faults/run.py {self.family} --build {build} --case '{case.name}'"
-        print(f"  again: {seed_text} {again}")
+        print(f"  again: {scale_and_seed} {again}")
         for line in words.splitlines():
             print("  | " + line)
         print(end="", flush=True)
