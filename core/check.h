@@ -10,10 +10,15 @@
 
 namespace fm::core {
 
+// Control characters but newlines and tabs as \u00XX: words of files come into messages, a zero
+// byte would end one, and others steer terminals.
+std::string readable(const std::string& text);
+
 // Base of everything fmengine throws on purpose; main turns it into one line and its exit code.
 class Error : public std::runtime_error {
  public:
-  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ExitCode code, const std::string& message)
+      : std::runtime_error(readable(message)), code_(code) {}
   ExitCode code() const { return code_; }
 
  private:

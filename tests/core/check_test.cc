@@ -46,6 +46,13 @@ TEST(Check, MachineErrorsKeepTheirCode) {
   EXPECT_EQ(message, "rank 3 left");
 }
 
+TEST(Check, WordsOfFilesNeitherCutAMessageNorSteerATerminal) {
+  const std::string key("a\0b\x1b[2Jc\x7f", 9);
+  const auto [code, message] =
+      thrown_by([&] { FM_USER_CHECK(false, "key '", key, "'\n\t\u00e9"); });
+  EXPECT_EQ(message, "key 'a\\u0000b\\u001b[2Jc\\u007f'\n\t\u00e9");
+}
+
 TEST(Check, NothingHappensWhenTheConditionHolds) {
   EXPECT_NO_THROW({
     FM_USER_CHECK(true, "x");
