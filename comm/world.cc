@@ -140,12 +140,12 @@ std::unique_ptr<PeerCommunicator> connect_tcp(const LaunchInfo& launch,
 }
 
 // Connections that cannot be opened would look like a firewall. MPI, a checkpoint and what else a
-// rank opens are 36 files; the rest is for the other ranks: data by tcp, rank 0's watch and store.
+// rank opens are 36 files; the rest is for the other ranks: data by tcp, and rank 0's watch.
 void check_open_files(const LaunchInfo& launch) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   const int by_tcp = launch.launcher == Launcher::kOpenMpi ? 0 : 1;
-  const int per_rank = by_tcp + (launch.world_rank == 0 ? 1 + by_tcp : 0);
+  const int per_rank = by_tcp + (launch.world_rank == 0 ? 1 : 0);
   const auto needed = static_cast<rlim_t>(40 + per_rank * launch.world_size);
   FM_MACHINE_CHECK(files.rlim_cur >= needed, ExitCode::kRendezvousFailed, "a rank must be allowed ",
                    needed, " open files; raise `ulimit -n` (", files.rlim_cur, ", ",
