@@ -133,13 +133,13 @@ TEST_F(Programs, MissingFilesAreNamed) {
   expect_one_line(run(kGenerate + " --ckpt no_folder --prompt x"), 11, "no_folder");
 }
 
-TEST_F(Programs, OtherRanksStayQuietAboutErrorsOfTheUser) {
+TEST_F(Programs, ARankThatHasNotMetTheOthersSaysItsOwnError) {
   const Outcome outcome =
       run("env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 "
           "MASTER_PORT=29999 " +
           kTrain + " --nonsense");
   EXPECT_EQ(outcome.code, 10);
-  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(outcome.err, "fmengine-train: rank 1: unknown flag --nonsense; see --help\n");
 }
 
 TEST_F(Programs, TorchrunsErrorFileHoldsTheMessage) {
