@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <optional>
 
 #include "checkpoint/float_convert.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_types.h"
 #include "core/check.h"
+#include "core/finite.h"
 #include "core/text.h"
 
 namespace fm::checkpoint {
@@ -28,16 +28,6 @@ StoredFloat stored_float(const StoredTensor& tensor, const std::string& path) {
                 "(tensor ", tensor.name, " is ", tensor.dtype, ")");
 }
 
-// One pass without a branch: what is read is in a cache, and hardly ever wrong.
-bool all_finite(std::span<const float> values) {
-  constexpr std::uint32_t kExponent = 0x7F80'0000;  // all ones: infinite or not a number
-  std::uint32_t bad = 0;
-  for (const float value : values) {
-    bad |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1U : 0U;
-  }
-  return bad == 0;
-}
-
 // The indices of a flat element.
 std::vector<std::int64_t> indices_of(std::int64_t element, std::span<const std::int64_t> shape) {
   std::vector<std::int64_t> indices(shape.size());
@@ -50,13 +40,13 @@ std::vector<std::int64_t> indices_of(std::int64_t element, std::span<const std::
 // `values`: elements from `first` on of the tensor.
 void check_finite(std::span<const float> values, std::int64_t first, const StoredTensor& tensor,
                   const std::string& path) {
-  if (all_finite(values)) return;
-  const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  const std::optional<std::size_t> bad = core::first_non_finite(values);
+  if (!bad) return;
   FM_DATA_CHECK(false, path, ": tensor ", tensor.name,
                 " must hold finite numbers; get the file again, or save the model from before it "
                 "diverged (element ",
-                shape_text(indices_of(first + (bad - values.begin()), tensor.shape)), " is ", *bad,
-                ", stored as ", tensor.dtype, ")");
+                shape_text(indices_of(first + static_cast<std::int64_t>(*bad), tensor.shape)),
+                " is ", values[*bad], ", stored as ", tensor.dtype, ")");
 }
 
 }  // namespace
