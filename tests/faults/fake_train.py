@@ -5,6 +5,7 @@ what FAULTS_FAKE says wrong when it resumes."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +14,13 @@ ARGUMENTS = dict(zip(sys.argv[1::2], sys.argv[2::2]))
 OUTPUT = pathlib.Path(ARGUMENTS["--output_dir"])
 LAST = int(ARGUMENTS["--train_steps"])
 EVERY = int(ARGUMENTS["--save_steps"])
+
+
+def replace(path, text):
+    """All of a file or nothing of it: a kill may come in between."""
+    new = path.with_name(f".new-{path.name}")
+    new.write_text(text)
+    new.rename(path)
 
 
 def found():
@@ -25,16 +33,19 @@ def found():
 def save(step):
     """A checkpoint of one file."""
     folder = OUTPUT / f"global_step{step}"
-    folder.mkdir(exist_ok=True)
-    (folder / "state").write_text(f"{step}")
-    (OUTPUT / "latest").write_text(folder.name)
+    new = OUTPUT / ".new"
+    new.mkdir(exist_ok=True)
+    (new / "state").write_text(f"{step}")
+    shutil.rmtree(folder, ignore_errors=True)  # of a start that began again
+    new.rename(folder)
+    replace(OUTPUT / "latest", folder.name)
     print(f"saved {folder}", flush=True)
 
 
 def keep_lines(path, last):
     """Lines of metrics.jsonl up to a step."""
     lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    path.write_text("".join(lines[:last]))
+    replace(path, "".join(lines[:last]))
 
 
 def main():
@@ -49,6 +60,7 @@ def main():
         keep_lines(path, at)
     if at:
         print(f"resuming at step {at}, sample {at}", flush=True)
+        replace(OUTPUT / "latest", f"global_step{at}")
     if wrong == "hang":
         time.sleep(1000)
     if wrong == "leave":
