@@ -54,7 +54,9 @@ def config_json(case):
     """--model_config."""
     data = mutations.change_json(case.rng, tiny.MODEL)
     path = tiny.write(case.folder / "changed.json", data)
-    try_words(case, ["changed.json", "config.json"], (*ALLOWED, 25), model_config=path)
+    # Where only the vocabulary has changed, the tokens are refused, which names both.
+    names = ["changed.json", "config.json", "vocab_size="]
+    try_words(case, names, (*ALLOWED, 25), model_config=path)
 
 
 class Exported:
@@ -104,7 +106,7 @@ def folder_config(case, exported):
     folder = exported.copy_to(case)
     path = folder / "config.json"
     path.write_bytes(mutations.change_json(case.rng, json.loads(path.read_text())))
-    names = [str(folder), "config.json"]
+    names = [str(folder), "config.json", "vocab_size="]
     try_words(case, names, (*ALLOWED, 25), init_ckpt=folder, model_config=None)
 
 

@@ -74,7 +74,7 @@ class Strangers:
     def visit(self, port, kind):
         """All connections of a kind to a port; how many were taken."""
         number, words, stays = KINDS[kind]
-        taken = 0
+        taken = lost = 0
         for _ in range(number):
             connection = socket.socket()
             connection.settimeout(0.5)
@@ -83,7 +83,8 @@ class Strangers:
                 connection.sendall(words(self.rng))
             except OSError:
                 connection.close()
-                if not taken:
+                lost += 1
+                if not taken or lost == 3:  # the queue of those who wait to be let in is full
                     return taken
                 continue
             taken += 1
