@@ -8,6 +8,7 @@
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/train_checkpoint.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -105,6 +106,12 @@ bool RunLine::holds(const Lineage& lineage, std::int64_t step) const {
   return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
     return part.run == lineage.run && step <= part.last_step;
   });
+}
+
+std::string name_latest(const fs::path& output_dir, std::int64_t step) {
+  const std::string tag = tag_of_step(step);
+  if (latest_tag(output_dir) == tag) return "";
+  return attempt([&] { replace_file(output_dir / "latest", tag); });
 }
 
 }  // namespace fm::checkpoint

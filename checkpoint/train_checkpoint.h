@@ -85,6 +85,10 @@ std::optional<FoundCheckpoint> find_checkpoint(const std::filesystem::path& outp
 Lineage lineage_of_start(const std::filesystem::path& output_dir, Resume resume,
                          const FoundCheckpoint* found, comm::Communicator& world);
 
+// `latest` names this step, also where a start that was killed before it was written anew left
+// another one there. Returns what went wrong, or "".
+std::string name_latest(const std::filesystem::path& output_dir, std::int64_t step);
+
 // Collective. Renames a checkpoint that load_checkpoint refused to .bad-<tag>-<8 hex>, so that
 // find_checkpoint offers the next older one (and never a fresh start in its place).
 void quarantine_checkpoint(const FoundCheckpoint& found, comm::Communicator& world);

@@ -13,6 +13,10 @@ using core::ExitCode;
 void RunSaves::begin(checkpoint::OutputLock* lock, std::int64_t resumed) {
   lock_ = lock;
   saved_ = resumed_ = resumed;
+  const bool own = resumed >= 0 && options_.resume != checkpoint::Resume::kPath;
+  if (lock == nullptr || !own) return;
+  const std::string problem = checkpoint::name_latest(options_.output_dir, resumed);
+  if (!problem.empty()) log_.warn("`latest` still names an older checkpoint: " + problem);
 }
 
 void RunSaves::after_step(ProgressState& progress) {

@@ -68,6 +68,20 @@ TEST_F(ResumeTest, ResumesAtAnotherStageAndSizeBitForBit) {
   expect_equal_steps(metrics(whole), metrics(part), 6);
 }
 
+// A kill between a checkpoint's rename and the writing of `latest` leaves the older name there.
+TEST_F(ResumeTest, LatestNamesTheCheckpointThatIsResumedAlsoWhereNothingIsLeftToTrain) {
+  TrainOptions done = options("done", 4);
+  done.save_steps = 2;
+  ASSERT_EQ(run(done), 0);
+  const fs::path latest = fs::path(done.output_dir) / "latest";
+  std::ofstream(latest) << "global_step2";
+  ASSERT_EQ(run(done), 0);
+  std::ifstream file(latest);
+  std::string tag;
+  file >> tag;
+  EXPECT_EQ(tag, "global_step4");
+}
+
 TEST_F(ResumeTest, RefusesOtherData) {
   ASSERT_EQ(run(options("run", 1)), 0);
   TrainOptions other = options("run", 2);
