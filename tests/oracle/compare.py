@@ -25,8 +25,9 @@ FP32 = Tolerances(
 )
 # Against the same fp32 reference. transformers in bf16 with an fp32 master is off by 1.2e-5 in the
 # first loss of W1, by 1.3e-4 in all 50, by 0.16 in a norm (step 32) and by 0.024 in the gradients.
+# In that norm we may be off as much: on a Zen we stay below 0.06, on a Sapphire Rapids it is 0.115.
 BF16 = Tolerances(
-    first_loss=1e-4, loss=2e-4, norm=6e-2, typical_norm=5e-3, gradient=3e-2, export=2e-4
+    first_loss=1e-4, loss=2e-4, norm=0.16, typical_norm=5e-3, gradient=3e-2, export=2e-4
 )
 
 
