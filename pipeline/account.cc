@@ -237,7 +237,7 @@ std::map<std::string, Bytes> wire_bytes(const Program& program, const AccountInp
                                         int pipe_rank) {
   std::map<std::string, Bytes> out;
   for (const Instruction& at : program) {
-    const std::string picture(form_of(at.op).picture);
+    const std::string picture(row_of(at.op).picture);
     if (at.op == Op::kSendAct || at.op == Op::kSendGrad) {
       out[picture] += core::bytes_of(input.hidden, input.element);
     }

@@ -9,32 +9,85 @@
 namespace fm::pipeline {
 namespace {
 
-using enum OpForm::Operand;
+using enum OpRow::Operand;
+using enum OpRow::Meets;
+using enum OpRow::Weights;
 
-constexpr std::array<OpForm, 22> kForms = {{
-    {Op::kCount, "K", kNever, kNever},
-    {Op::kLoad, "L", kAlways, kNever},
-    {Op::kSendAct, "sa", kAlways, kNever},
-    {Op::kRecvAct, "ra", kAlways, kNever},
-    {Op::kSendGrad, "sg", kAlways, kNever},
-    {Op::kRecvGrad, "rg", kAlways, kNever},
-    {Op::kGather, "g", kNever, kAlways},
-    {Op::kRelease, "r", kNever, kAlways},
-    {Op::kForward, "F", kAlways, kAlways},
-    {Op::kLoss, "X", kAlways, kNever},
-    {Op::kBackward, "B", kAlways, kAlways},
-    {Op::kBackwardInput, "I", kAlways, kAlways},
-    {Op::kBackwardWeight, "W", kAlways, kAlways},
-    {Op::kRecompute, "C", kAlways, kAlways},
-    {Op::kReduce, "R", kMaybe, kAlways},
-    {Op::kReduceTied, "Rt", kNever, kNever},
-    {Op::kNorm, "N", kNever, kNever},
-    {Op::kFetch, "f", kNever, kAlways},
-    {Op::kUpdate, "u", kNever, kAlways},
-    {Op::kStore, "s", kNever, kAlways},
-    {Op::kPublish, "p", kNever, kAlways},
-    {Op::kReport, "O", kNever, kNever},
+constexpr core::TraceForm traced(const char* name) {
+  return {name, core::TraceKind::kInstruction, {"micro", "unit"}};
+}
+
+constexpr OpRow of_step(Op op, std::string_view picture, const char* name) {
+  return {.op = op, .picture = picture, .trace = traced(name)};
+}
+constexpr OpRow of_micro(Op op, std::string_view picture, const char* name) {
+  OpRow row = of_step(op, picture, name);
+  row.micro = kAlways;
+  return row;
+}
+constexpr OpRow of_unit(Op op, std::string_view picture, const char* name) {
+  OpRow row = of_step(op, picture, name);
+  row.unit = kAlways;
+  return row;
+}
+constexpr OpRow meeting(OpRow row, OpRow::Meets meets, Op partner) {
+  row.meets = meets;
+  row.partner = partner;
+  return row;
+}
+// Of one micro-batch and one unit, which takes `forwards` forwards of it.
+constexpr OpRow computing(Op op, std::string_view picture, const char* name, double forwards,
+                          OpRow::Weights weights, bool writes_gradient = false) {
+  OpRow row = of_micro(op, picture, name);
+  row.unit = kAlways;
+  row.forwards = forwards;
+  row.weights = weights;
+  row.writes_gradient = writes_gradient;
+  return row;
+}
+constexpr OpRow loss_row() {
+  OpRow row = computing(Op::kLoss, "X", "loss", 3.0, kRead, true);
+  row.unit = kNever;
+  return row;
+}
+constexpr OpRow reduce_row() {
+  OpRow row = of_unit(Op::kReduce, "R", "reduce");
+  row.micro = kMaybe;
+  return row;
+}
+
+constexpr std::array<OpRow, 22> kRows = {{
+    of_step(Op::kCount, "K", "count"),
+    of_micro(Op::kLoad, "L", "load"),
+    meeting(of_micro(Op::kSendAct, "sa", "send_act"), kNextRank, Op::kRecvAct),
+    meeting(of_micro(Op::kRecvAct, "ra", "recv_act"), kPreviousRank, Op::kSendAct),
+    meeting(of_micro(Op::kSendGrad, "sg", "send_grad"), kPreviousRank, Op::kRecvGrad),
+    meeting(of_micro(Op::kRecvGrad, "rg", "recv_grad"), kNextRank, Op::kSendGrad),
+    of_unit(Op::kGather, "g", "gather"),
+    of_unit(Op::kRelease, "r", "release"),
+    computing(Op::kForward, "F", "forward", 1.0, kRead),
+    loss_row(),
+    computing(Op::kBackward, "B", "backward", 2.0, kReadByBlocks, true),
+    computing(Op::kBackwardInput, "I", "backward_input", 1.0, kReadByBlocks),
+    computing(Op::kBackwardWeight, "W", "backward_weight", 1.0, kReadByBlocks, true),
+    computing(Op::kRecompute, "C", "recompute", 1.0, kRead),
+    reduce_row(),
+    meeting(of_step(Op::kReduceTied, "Rt", "reduce_tied"), kTiedEnds, Op::kReduceTied),
+    meeting(of_step(Op::kNorm, "N", "norm"), kEveryRank, Op::kNorm),
+    of_unit(Op::kFetch, "f", "fetch"),
+    of_unit(Op::kUpdate, "u", "update"),
+    of_unit(Op::kStore, "s", "store"),
+    of_unit(Op::kPublish, "p", "publish"),
+    meeting(of_step(Op::kReport, "O", "report"), kEveryRank, Op::kReport),
 }};
+
+constexpr bool in_order() {
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    if (kRows[i].op != static_cast<Op>(i)) return false;
+  }
+  return kRows.back().op == Op::kReport;
+}
+static_assert(in_order());
 
 // The number at the front of `text`, cut off from it; -1 when there is none.
 int take_number(std::string_view& text) {
@@ -45,27 +98,27 @@ int take_number(std::string_view& text) {
   return value;
 }
 
-bool fits(OpForm::Operand rule, int value) {
+bool fits(OpRow::Operand rule, int value) {
   return rule == kMaybe || (rule == kAlways) == (value >= 0);
 }
 
-// Tries to read `word` as `form`; false when the picture or its operands do not fit.
-bool read_as(const OpForm& form, std::string_view word, Instruction& out) {
-  if (!word.starts_with(form.picture)) return false;
-  word.remove_prefix(form.picture.size());
-  out = {form.op, take_number(word), -1};
+// Tries to read `word` as `row`; false when the picture or its operands do not fit.
+bool read_as(const OpRow& row, std::string_view word, Instruction& out) {
+  if (!word.starts_with(row.picture)) return false;
+  word.remove_prefix(row.picture.size());
+  out = {row.op, take_number(word), -1};
   if (word.starts_with('.')) {
     word.remove_prefix(1);
     out.unit = take_number(word);
     if (out.unit < 0) return false;
   }
-  return word.empty() && fits(form.micro, out.micro) && fits(form.unit, out.unit);
+  return word.empty() && fits(row.micro, out.micro) && fits(row.unit, out.unit);
 }
 
 Instruction read_word(std::string_view word) {
   Instruction out;
-  for (const OpForm& form : kForms) {
-    if (read_as(form, word, out)) return out;
+  for (const OpRow& row : kRows) {
+    if (read_as(row, word, out)) return out;
   }
   FM_USER_CHECK(false, "a program is made of instructions such as L0 F0.1 X0 B0.1 R.1 N u.1 O; ",
                 "correct the word that is none (", word, ")");
@@ -73,10 +126,10 @@ Instruction read_word(std::string_view word) {
 
 }  // namespace
 
-const OpForm& form_of(Op op) { return kForms[static_cast<std::size_t>(op)]; }
+const OpRow& row_of(Op op) { return kRows[static_cast<std::size_t>(op)]; }
 
 std::string print(const Instruction& instruction) {
-  std::string out(form_of(instruction.op).picture);
+  std::string out(row_of(instruction.op).picture);
   if (instruction.micro >= 0) out += std::to_string(instruction.micro);
   if (instruction.unit >= 0) out += "." + std::to_string(instruction.unit);
   return out;

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/trace_recorder.h"
+
 namespace fm::pipeline {
 
 enum class Op : std::uint8_t {
@@ -52,15 +54,26 @@ struct Instruction {
 
 using Program = std::vector<Instruction>;
 
-// Which operands an op carries, and its picture.
-struct OpForm {
+// What is known of an op beside what it does. A new one is an enumerator above, a row of the table
+// in instruction.cc, and a case of engine::StepRuntime::run with its handler.
+struct OpRow {
   enum class Operand : std::uint8_t { kNever, kMaybe, kAlways };
-  Op op;
+  // The pipe ranks that must come to it, or to its partner, for it to happen.
+  enum class Meets : std::uint8_t { kNobody, kNextRank, kPreviousRank, kTiedEnds, kEveryRank };
+  enum class Weights : std::uint8_t { kNotRead, kRead, kReadByBlocks };
+
+  Op op = Op::kReport;
   std::string_view picture;
-  Operand micro;
-  Operand unit;
+  core::TraceForm trace;
+  Operand micro = Operand::kNever;
+  Operand unit = Operand::kNever;
+  double forwards = 0.0;  // its time, in forwards of its unit
+  Weights weights = Weights::kNotRead;
+  bool writes_gradient = false;
+  Meets meets = Meets::kNobody;
+  Op partner = op;  // what the others come to
 };
-const OpForm& form_of(Op op);
+const OpRow& row_of(Op op);
 
 std::string print(const Instruction& instruction);
 std::string print(const Program& program);  // every instruction followed by one space

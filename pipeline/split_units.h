@@ -39,38 +39,12 @@ struct UnitRow {
   // Whether an instruction reads the weights of its unit: everything that computes but the
   // embedding's backward.
   bool reads_weights(const Instruction& at) const {
-    switch (at.op) {
-      case Op::kForward:
-      case Op::kLoss:
-      case Op::kRecompute: return true;
-      case Op::kBackward:
-      case Op::kBackwardInput:
-      case Op::kBackwardWeight: return is_block(at.unit);
-      case Op::kCount:
-      case Op::kLoad:
-      case Op::kSendAct:
-      case Op::kRecvAct:
-      case Op::kSendGrad:
-      case Op::kRecvGrad:
-      case Op::kGather:
-      case Op::kRelease:
-      case Op::kReduce:
-      case Op::kReduceTied:
-      case Op::kNorm:
-      case Op::kFetch:
-      case Op::kUpdate:
-      case Op::kStore:
-      case Op::kPublish:
-      case Op::kReport: return false;
-    }
-    return false;
+    const OpRow::Weights weights = row_of(at.op).weights;
+    return weights == OpRow::Weights::kRead ||
+           (weights == OpRow::Weights::kReadByBlocks && is_block(at.unit));
   }
   // The unit an instruction works on; Loss works on the head.
   int unit_of(const Instruction& at) const { return at.op == Op::kLoss ? head() : at.unit; }
-  // Whether an instruction writes a gradient of its unit.
-  static bool writes_gradient(const Instruction& at) {
-    return at.op == Op::kLoss || at.op == Op::kBackward || at.op == Op::kBackwardWeight;
-  }
   // Ranks that hold an end of the tied matrix take part in ReduceTied, when each has a gradient.
   bool has_tied_end(int pipe_rank) const {
     return tied && !one_tied_gradient && (is_first(pipe_rank) || is_last(pipe_rank));

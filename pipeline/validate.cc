@@ -51,30 +51,15 @@ class Rendezvous {
 
   // Ranks that must stand at `partner` for the instruction to happen; empty: nobody.
   std::vector<int> partners(int rank, const Instruction& at, Instruction& partner) const {
+    const OpRow& form = row_of(at.op);
     partner = at;
-    switch (at.op) {
-      case Op::kSendAct: partner.op = Op::kRecvAct; return {rank + 1};
-      case Op::kRecvAct: partner.op = Op::kSendAct; return {rank - 1};
-      case Op::kSendGrad: partner.op = Op::kRecvGrad; return {rank - 1};
-      case Op::kRecvGrad: partner.op = Op::kSendGrad; return {rank + 1};
-      case Op::kReduceTied: return {0, row_.pipe_ranks() - 1};
-      case Op::kNorm:
-      case Op::kReport: return everyone();
-      case Op::kCount:
-      case Op::kLoad:
-      case Op::kGather:
-      case Op::kRelease:
-      case Op::kForward:
-      case Op::kLoss:
-      case Op::kBackward:
-      case Op::kBackwardInput:
-      case Op::kBackwardWeight:
-      case Op::kRecompute:
-      case Op::kReduce:
-      case Op::kFetch:
-      case Op::kUpdate:
-      case Op::kStore:
-      case Op::kPublish: return {};
+    partner.op = form.partner;
+    switch (form.meets) {
+      case OpRow::Meets::kNobody: return {};
+      case OpRow::Meets::kNextRank: return {rank + 1};
+      case OpRow::Meets::kPreviousRank: return {rank - 1};
+      case OpRow::Meets::kTiedEnds: return {0, row_.pipe_ranks() - 1};
+      case OpRow::Meets::kEveryRank: return everyone();
     }
     return {};
   }

@@ -37,12 +37,12 @@ Program with_gathers(const Program& program, const UnitRow& row) {
 Program with_reductions(const Program& program, bool every_micro, const UnitRow& row) {
   std::map<int, int> left;  // gradients still to be written, by unit
   for (const Instruction& at : program) {
-    if (UnitRow::writes_gradient(at)) ++left[row.unit_of(at)];
+    if (pipeline::row_of(at.op).writes_gradient) ++left[row.unit_of(at)];
   }
   Program out;
   for (const Instruction& at : program) {
     out.push_back(at);
-    if (!UnitRow::writes_gradient(at)) continue;
+    if (!pipeline::row_of(at.op).writes_gradient) continue;
     const int unit = row.unit_of(at);
     const bool last = --left[unit] == 0;
     if (every_micro) {

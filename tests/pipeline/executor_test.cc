@@ -8,32 +8,10 @@ namespace {
 // Writes down what was called, in pictures.
 class Recorder : public StepHandler {
  public:
-  void count() override { saw(Op::kCount); }
-  void load(int micro) override { saw(Op::kLoad, micro); }
-  void send_act(int micro) override { saw(Op::kSendAct, micro); }
-  void recv_act(int micro) override { saw(Op::kRecvAct, micro); }
-  void send_grad(int micro) override { saw(Op::kSendGrad, micro); }
-  void recv_grad(int micro) override { saw(Op::kRecvGrad, micro); }
-  void gather(int unit) override { saw(Op::kGather, -1, unit); }
-  void release(int unit) override { saw(Op::kRelease, -1, unit); }
-  void forward(int micro, int unit) override { saw(Op::kForward, micro, unit); }
-  void loss(int micro) override { saw(Op::kLoss, micro); }
-  void backward_input(int micro, int unit) override { saw(Op::kBackwardInput, micro, unit); }
-  void backward_weight(int micro, int unit) override { saw(Op::kBackwardWeight, micro, unit); }
-  void recompute(int micro, int unit) override { saw(Op::kRecompute, micro, unit); }
-  void reduce(int micro, int unit) override { saw(Op::kReduce, micro, unit); }
-  void reduce_tied() override { saw(Op::kReduceTied); }
-  void norm() override { saw(Op::kNorm); }
-  void fetch(int unit) override { saw(Op::kFetch, -1, unit); }
-  void update(int unit) override { saw(Op::kUpdate, -1, unit); }
-  void store(int unit) override { saw(Op::kStore, -1, unit); }
-  void publish(int unit) override { saw(Op::kPublish, -1, unit); }
-  void report() override { saw(Op::kReport); }
-
+  void run(const Instruction& at) override { calls_.push_back(at); }
   std::string calls() const { return print(calls_); }
 
  private:
-  void saw(Op op, int micro = -1, int unit = -1) { calls_.push_back({op, micro, unit}); }
   Program calls_;
 };
 
