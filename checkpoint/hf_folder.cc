@@ -53,6 +53,8 @@ struct HfFolder::Files {
     const bool has_map = parsed.contains("weight_map") && parsed["weight_map"].is_object();
     FM_DATA_CHECK(has_map, index.string(),
                   ": an object \"weight_map\" is required; get the file again");
+    FM_DATA_CHECK(!parsed["weight_map"].empty(), index.string(),
+                  ": \"weight_map\" must map at least one tensor; get the file again");
     std::unordered_map<std::string, std::size_t> opened;
     for (const auto& [name, file] : parsed["weight_map"].items()) {
       FM_DATA_CHECK(file.is_string(), index.string(), ": \"weight_map\" must map names to files; ",
@@ -69,23 +71,6 @@ struct HfFolder::Files {
       where[name] = {at->second, name};
     }
   }
-
-  // LlamaModel.save_pretrained leaves out the name of the part that a LlamaForCausalLM has it in.
-  void name_as_in_the_whole_model() {
-    constexpr const char* kPart = "model.";
-    const bool of_the_part = where.contains("embed_tokens.weight") &&
-                             std::ranges::none_of(names, [](const std::string& name) {
-                               return name.starts_with(kPart);
-                             });
-    if (!of_the_part) return;
-    for (std::string& name : names) {
-      if (name == "lm_head.weight") continue;
-      auto moved = where.extract(name);
-      name.insert(0, kPart);
-      moved.key() = name;
-      where.insert(std::move(moved));
-    }
-  }
 };
 
 HfFolder::HfFolder(const fs::path& folder) : files_(std::make_unique<Files>()) {
@@ -99,10 +84,17 @@ HfFolder::HfFolder(const fs::path& folder) : files_(std::make_unique<Files>()) {
     FM_DATA_CHECK(false, "a Hugging Face folder must hold ", kSingle, " or ", kIndex,
                   "; save the model with safetensors (", folder.string(), ")");
   }
-  files_->name_as_in_the_whole_model();
 }
 
 HfFolder::~HfFolder() = default;
+
+void HfFolder::rename(const std::string& stored, const std::string& name) {
+  auto moved = files_->where.extract(stored);
+  FM_CHECK(!moved.empty(), "no tensor ", stored);
+  moved.key() = name;
+  files_->where.insert(std::move(moved));
+  std::ranges::replace(files_->names, stored, name);
+}
 
 void HfFolder::stand_in(const std::string& stored, const std::string& absent) {
   const auto found = files_->where.find(stored);

@@ -12,7 +12,6 @@
 namespace fm::checkpoint {
 
 // Weights of a folder, opened and validated (every mapped file exists and holds its tensors).
-// Tensors have the names of a LlamaForCausalLM, also where LlamaModel wrote the folder.
 // Errors are UserError (11) with the file's name.
 class HfFolder {
  public:
@@ -21,6 +20,8 @@ class HfFolder {
   HfFolder(const HfFolder&) = delete;
   HfFolder& operator=(const HfFolder&) = delete;
 
+  // From now on the tensor `stored`, which must be there, has another name.
+  void rename(const std::string& stored, const std::string& name);
   // From now on `absent` reads `stored`, where the folder has only the latter.
   void stand_in(const std::string& stored, const std::string& absent);
   bool contains(const std::string& name) const;

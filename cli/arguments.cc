@@ -14,7 +14,7 @@
 namespace fm::cli {
 namespace {
 
-constexpr const char* kPurpose = "Trains a Llama on N ranks, driven by a DeepSpeed JSON.";
+constexpr const char* kPurpose = "Trains a language model on N ranks, driven by a DeepSpeed JSON.";
 constexpr const char* kUsage =
     "--deepspeed_config FILE --init_ckpt DIR --data_path FILE [flags]\n"
     "  Start N ranks with: mpirun -np N fmengine-train ..., or\n"

@@ -18,6 +18,7 @@
 #include "cli/stacks.h"
 #include "comm/world.h"
 #include "engine/plan.h"
+#include "engine/run_model.h"
 #include "engine/trainer.h"
 #include "kernels/gemm.h"
 
@@ -65,8 +66,9 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
   const fm::engine::WorldShape world{
       ranks, shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate};
   const std::vector<fm::engine::MemoryLimit> memory = fm::cli::memory_limits();
-  print(command.json ? fm::engine::plan_json(command.options, world, memory)
-                     : fm::engine::plan_text(command.options, world, memory));
+  const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
+  print(command.json ? fm::engine::plan_json(command.options, opened, world, memory)
+                     : fm::engine::plan_text(command.options, opened, world, memory));
   return 0;
 }
 
@@ -126,7 +128,8 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
       .terminal = shows_on_terminal(launch),
       .signals = &*process.signals,
       .memory = fm::cli::memory_limits()};
-  const int code = fm::engine::train(command.options, *world, context);
+  const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
+  const int code = fm::engine::train(command.options, opened, *world, context);
   fm::comm::farewell();
   return code;
 }

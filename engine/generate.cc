@@ -11,7 +11,7 @@
 #include "data/byte_tokenizer.h"
 #include "engine/sampler.h"
 #include "engine/tensors.h"
-#include "model/llama.h"
+#include "model/family.h"
 
 namespace fm::engine {
 namespace {
@@ -22,14 +22,13 @@ constexpr std::int64_t kMostContext = 512;
 //
 // Invariant: buffers are large enough for `context` tokens.
 // Thread:    one thread.
-// Lifetime:  self-contained.
+// Lifetime:  the opened model outlives it.
 class Reader {
  public:
-  Reader(const model::LlamaConfig& config, const std::filesystem::path& folder)
-      : model_(model::make_llama(config, {})),
-        context_(std::min(config.max_positions, kMostContext)) {
+  Reader(const model::OpenedModel& opened, const std::filesystem::path& folder)
+      : model_(opened.model), context_(std::min(opened.facts.max_positions, kMostContext)) {
     checkpoint::HfFolder files(folder);
-    match_tensors(model_, files, folder);
+    match_tensors(opened, files, folder);
     for (int unit = 0; unit < model_.unit_count(); ++unit) load(files, model_.table(unit));
     make_buffers();
   }
@@ -47,7 +46,7 @@ class Reader {
       const core::Arena::Scope scope(scratch);
       const model::Saved saved{.input_BTD = unit == 0 ? nullptr : hidden_[unit % 2].f32(),
                                .kept = kept_.data()};
-      model_.units[unit]->forward({.own = weights_[unit].f32()}, input, saved, scratch,
+      model_.units[unit]->forward({{.own = weights_[unit].f32()}, input, saved, scratch},
                                   hidden_[(unit + 1) % 2].f32());
     }
     const float* last_D = hidden_[model_.units.size() % 2].f32() +
@@ -89,7 +88,7 @@ class Reader {
   }
 
   core::Ledger ledger_;
-  model::Model model_;
+  const model::Model& model_;
   std::int64_t context_;
   std::vector<core::Buffer> weights_;  // per unit
   core::Buffer kept_;
@@ -107,11 +106,12 @@ std::string generate(const GenerateOptions& options) {
                 "generation works with the byte tokenizer only; use a model that was trained on "
                 "text here, or transformers for this folder (",
                 options.ckpt, ")");
-  const model::LlamaConfig config = model::read_llama_config(folder / "config.json");
-  FM_USER_CHECK(config.vocab >= core::kByteVocab, "generation needs a vocabulary of at least ",
+  const model::OpenedModel opened = model::open_model(folder / "config.json", {});
+  const std::int64_t vocab = opened.model.vocab;
+  FM_USER_CHECK(vocab >= core::kByteVocab, "generation needs a vocabulary of at least ",
                 core::kByteVocab,
-                " ids (bytes, bos, eos, pad); use such a model (vocab_size=", config.vocab, ")");
-  Reader reader(config, folder);
+                " ids (bytes, bos, eos, pad); use such a model (vocab_size=", vocab, ")");
+  Reader reader(opened, folder);
   std::vector<std::int32_t> ids = data::encode_bytes(options.prompt);
   // A text starts after the end of another one, as in training.
   if (ids.empty()) ids.push_back(core::kEosId);

@@ -86,14 +86,13 @@ Variant all_changes(const TrainOptions& options, const ResolvedBatch& batch, boo
 }
 
 // The demand of a variant of `run`; nothing where its sizes do not fit together.
-std::optional<MemoryDemand> demand_of(const TrainOptions& options, const RunModel& run,
+std::optional<MemoryDemand> demand_of(const TrainOptions& options, const model::OpenedModel& opened,
                                       const WorldShape& world, const RankLimits& limits) {
   try {
-    if (options.element == run.model.element) {
-      return tightest_demand(make_run_plan(options, run.model, world), limits);
+    if (options.element == opened.model.element) {
+      return tightest_demand(make_run_plan(options, opened.model, world), limits);
     }
-    const model::Model other =
-        model::make_llama(run.config, options.no_decay, options.attention, options.element);
+    const model::Model other = opened.make(choices_of(options));
     return tightest_demand(make_run_plan(options, other, world), limits);
   } catch (const core::UserError&) {
     return std::nullopt;
@@ -105,15 +104,16 @@ std::string with_need(const std::string& name, const MemoryDemand& demand) {
 }
 
 // More hosts like the tightest: "4 hosts like this one, 8 ranks (1.2 GB on each)"; "": none.
-std::string more_hosts(const Variant& variant, const RunModel& run, const WorldShape& world,
-                       const RankLimits& limits, const MemoryDemand& tight) {
+std::string more_hosts(const Variant& variant, const model::OpenedModel& opened,
+                       const WorldShape& world, const RankLimits& limits,
+                       const MemoryDemand& tight) {
   constexpr int kMostRanks = 1024;
   const std::int64_t hosts = core::ceil_div(world.ranks, tight.ranks);
   const std::vector<MemoryLimit>& one = limits[static_cast<std::size_t>(tight.first_rank)];
   for (int times = 2; times * world.ranks <= kMostRanks; times *= 2) {
     const WorldShape larger{times * world.ranks, core::ParamSharing::kPrivate};
     const auto demand =
-        demand_of(variant.options, run, larger, limits_of_hosts(one, larger.ranks, tight.ranks));
+        demand_of(variant.options, opened, larger, limits_of_hosts(one, larger.ranks, tight.ranks));
     if (!demand || !demand->fits()) continue;
     const std::string name = core::concat(hosts * times, " hosts like this one, ", larger.ranks,
                                           " ranks", variant.name.empty() ? "" : ", with ");
@@ -186,14 +186,14 @@ std::optional<MemoryDemand> tightest_demand(const RunPlan& plan, const RankLimit
   return tight->second;
 }
 
-std::vector<std::string> ways_to_fit(const TrainOptions& options, const RunModel& run,
+std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::OpenedModel& opened,
                                      const WorldShape& world, const RankLimits& limits) {
-  const RunPlan plan = make_run_plan(options, run.model, world);
+  const RunPlan plan = make_run_plan(options, opened.model, world);
   const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
   if (!tight || tight->fits()) return {};
   std::vector<std::string> ways;
   const auto try_variant = [&](const Variant& variant) {
-    const auto demand = demand_of(variant.options, run, world, limits);
+    const auto demand = demand_of(variant.options, opened, world, limits);
     const bool fits = demand && demand->fits();
     if (fits) ways.push_back(with_need(variant.name, *demand));
     return fits;
@@ -204,25 +204,25 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const RunModel
   std::vector<Variant> together = {all_changes(options, plan.batch, false)};
   if (may_be_bf16(options)) together.push_back(all_changes(options, plan.batch, true));
   if (ways.empty()) std::ranges::any_of(together, try_variant);
-  std::string hosts = more_hosts({"", options}, run, world, limits, *tight);
+  std::string hosts = more_hosts({"", options}, opened, world, limits, *tight);
   for (const Variant& all : together) {
-    if (hosts.empty() && ways.empty()) hosts = more_hosts(all, run, world, limits, *tight);
+    if (hosts.empty() && ways.empty()) hosts = more_hosts(all, opened, world, limits, *tight);
   }
   if (!hosts.empty()) ways.push_back(hosts);
   return ways;
 }
 
-RunPlan make_fitting_plan(const TrainOptions& options, const RunModel& run,
+RunPlan make_fitting_plan(const TrainOptions& options, const model::OpenedModel& opened,
                           comm::Communicator& world, const std::vector<MemoryLimit>& mine) {
   const WorldShape shape = shape_of(options, world);
-  RunPlan plan = make_run_plan(options, run.model, shape);
+  RunPlan plan = make_run_plan(options, opened.model, shape);
   RankLimits limits;
   for (const std::string& text : gather_texts(limits_json(mine), world)) {
     limits.push_back(limits_in(text));
   }
   const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
   if (!tight || tight->fits()) return plan;
-  const std::vector<std::string> ways = ways_to_fit(options, run, shape, limits);
+  const std::vector<std::string> ways = ways_to_fit(options, opened, shape, limits);
   throw core::UserError(
       core::ExitCode::kOutOfMemory,
       core::concat("memory must hold what the plan allocates; ",

@@ -35,12 +35,12 @@ std::optional<MemoryDemand> tightest_demand(const RunPlan& plan, const RankLimit
 
 // Changes of the options that make a plan fit which does not, the smallest first, each with what
 // the same ranks need then: "ZeRO stage 3 (1.2 GB)". Empty: none that is known.
-std::vector<std::string> ways_to_fit(const TrainOptions& options, const RunModel& run,
+std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::OpenedModel& opened,
                                      const WorldShape& world, const RankLimits& limits);
 
 // Collective: the plan of a run, before anything is allocated. `mine`: of this rank. Throws
 // UserError (25), the same on every rank, when the plan does not fit.
-RunPlan make_fitting_plan(const TrainOptions& options, const RunModel& run,
+RunPlan make_fitting_plan(const TrainOptions& options, const model::OpenedModel& opened,
                           comm::Communicator& world, const std::vector<MemoryLimit>& mine);
 
 }  // namespace fm::engine

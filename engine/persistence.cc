@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "checkpoint/agree.h"
 #include "checkpoint/hf_folder.h"
@@ -12,31 +13,16 @@
 namespace fm::engine {
 namespace {
 
-// As torch.nn.Embedding begins with a padding_idx, which transformers gives it.
-void clear_pad_row(const model::LlamaConfig& config, const core::TensorSlice& slice) {
-  if (config.pad_id < 0 || slice.name != "model.embed_tokens.weight") return;
-  const core::Elements row(config.pad_id * config.hidden);
-  const core::Elements first = std::max(slice.first, row);
-  const core::Elements last =
-      std::min(slice.first + slice.count, row + core::Elements(config.hidden));
-  if (first < last) {
-    std::fill_n(slice.data + (first - slice.first).count(), (last - first).count(), 0.0F);
-  }
-}
-
-void fill_random(const TrainOptions& options, const RunModel& run, RankState& state) {
-  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
-    core::ParamEntry entry;
-    entry.name = slice.name;
-    entry.shape = slice.shape;
-    for (int unit = 0; unit < run.model.unit_count(); ++unit) {
-      for (const core::ParamEntry& known : run.model.table(unit).entries()) {
-        if (known.name == slice.name) entry = known;
-      }
+void fill_random(const TrainOptions& options, const model::OpenedModel& opened, RankState& state) {
+  std::map<std::string, const core::ParamEntry*> entries;
+  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+    for (const core::ParamEntry& entry : opened.model.table(unit).entries()) {
+      entries[entry.name] = &entry;
     }
-    model::init_parameter(entry, options.seed, run.config.initializer_range, slice.first,
-                          {slice.data, static_cast<std::size_t>(slice.count.count())});
-    clear_pad_row(run.config, slice);
+  }
+  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
+    opened.init(*entries.at(slice.name), options.seed, slice.first,
+                {slice.data, static_cast<std::size_t>(slice.count.count())});
   }
 }
 
@@ -50,9 +36,10 @@ void publish_masters(RankState& state) {
   }
 }
 
-void fill_from_folder(const RunModel& run, RankState& state) {
-  checkpoint::HfFolder folder(run.weights_from);
-  match_tensors(run.model, folder, run.weights_from);
+void fill_from_folder(const std::filesystem::path& path, const model::OpenedModel& opened,
+                      RankState& state) {
+  checkpoint::HfFolder folder(path);
+  match_tensors(opened, folder, path);
   // Each rank reads other numbers, and all must end when some of them are wrong.
   const std::string problem = checkpoint::first_problem(
       state.world, checkpoint::attempt([&] {
@@ -98,18 +85,18 @@ void say_what_was_passed(const checkpoint::FoundCheckpoint& found, std::int64_t 
 
 }  // namespace
 
-void fill_state(const TrainOptions& options, const RunModel& run, RankState& state) {
-  if (run.weights_from.empty()) {
-    fill_random(options, run, state);
+void fill_state(const TrainOptions& options, const model::OpenedModel& opened, RankState& state) {
+  const std::filesystem::path folder = weights_folder(options);
+  if (folder.empty()) {
+    fill_random(options, opened, state);
   } else {
-    fill_from_folder(run, state);
+    fill_from_folder(folder, opened, state);
   }
   publish_masters(state);
   state.world.barrier().wait();  // others read what this rank has filled
 }
 
-std::optional<ProgressState> resume_state(const TrainOptions& options, const RunModel& run,
-                                          RankState& state) {
+std::optional<ProgressState> resume_state(const TrainOptions& options, RankState& state) {
   check_export_target(options);
   check_gradient_file(options);
   std::int64_t newest = 0;
@@ -117,7 +104,7 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, const Run
                                                         options.resume_path, state.world)) {
     newest = std::max(newest, found->newest);
     try {
-      checkpoint::load_checkpoint(*found, checkpoint_files(run.model, options.optimizer),
+      checkpoint::load_checkpoint(*found, checkpoint_files(state.model, options.optimizer),
                                   checkpoint_slices(state, options.optimizer, Part::kKept),
                                   state.world);
       publish_masters(state);
@@ -155,12 +142,12 @@ void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
                    way_back, " and a lower learning rate (", found, ")");
 }
 
-std::string save_state(const TrainOptions& options, const RunModel& run, RankState& state,
-                       const ProgressState& progress, std::vector<std::int64_t> spared) {
+std::string save_state(const TrainOptions& options, RankState& state, const ProgressState& progress,
+                       std::vector<std::int64_t> spared) {
   checkpoint::SaveRequest request;
   request.output_dir = options.output_dir;
   request.step = progress.step;
-  request.files = checkpoint_files(run.model, options.optimizer);
+  request.files = checkpoint_files(state.model, options.optimizer);
   request.mine = checkpoint_slices(state, options.optimizer, Part::kOwned);
   request.state_json = to_json(progress);
   request.keep_last = options.keep_last;
@@ -175,12 +162,12 @@ bool knows_tokenizer(const TrainOptions& options) {
          (!options.init_ckpt.empty() && checkpoint::has_tokenizer(options.init_ckpt));
 }
 
-void export_model(const TrainOptions& options, const RunModel& run, RankState& state) {
+void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state) {
   check_finite(state, options.optimizer, "go back to an older checkpoint by --resume");
   checkpoint::ExportRequest request;
   request.folder = export_folder(options);
-  request.config_json = model::causal_lm_config(run.config);
-  request.tensors = tensor_specs(run.model);
+  request.config_json = facts.config_json;
+  request.tensors = tensor_specs(state.model);
   request.mine = param_slices(state, Part::kOwned);
   if (!options.init_ckpt.empty() && checkpoint::has_foreign_tokenizer(options.init_ckpt)) {
     request.tokenizer_from = options.init_ckpt;

@@ -10,13 +10,12 @@
 namespace fm::engine {
 
 // Collective. Random values by (seed, name), or the tensors of a Hugging Face folder.
-void fill_state(const TrainOptions& options, const RunModel& run, RankState& state);
+void fill_state(const TrainOptions& options, const model::OpenedModel& opened, RankState& state);
 
 // Collective. Fills the state from the checkpoint that --resume asks for and returns where it
 // stands, or nothing when the run starts afresh. A damaged checkpoint is put aside for the one
 // before it, unless it was named by its path.
-std::optional<ProgressState> resume_state(const TrainOptions& options, const RunModel& run,
-                                          RankState& state);
+std::optional<ProgressState> resume_state(const TrainOptions& options, RankState& state);
 
 // Collective. Weights and moments must be finite: MachineError (23), on all ranks alike, names the
 // first tensor that is not, then `way_back`.
@@ -25,13 +24,13 @@ void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
 
 // Collective. Returns the message of a save that could not be made, "" when it is durable. `spared`
 // are steps of checkpoints that --keep_last does not count out.
-std::string save_state(const TrainOptions& options, const RunModel& run, RankState& state,
-                       const ProgressState& progress, std::vector<std::int64_t> spared = {});
+std::string save_state(const TrainOptions& options, RankState& state, const ProgressState& progress,
+                       std::vector<std::int64_t> spared = {});
 
 // Whether an export holds a tokenizer: that of the folder the run began with, or the byte tokenizer
 // of JSONL text. Where the ids of a token file come from nobody knows.
 bool knows_tokenizer(const TrainOptions& options);
 // Collective. output_dir/hf, for transformers.
-void export_model(const TrainOptions& options, const RunModel& run, RankState& state);
+void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state);
 
 }  // namespace fm::engine

@@ -7,46 +7,20 @@
 #include "core/text.h"
 #include "engine/memory_fit.h"
 #include "engine/run_log.h"
-#include "engine/run_model.h"
 #include "engine/run_plan.h"
 #include "pipeline/simulate.h"
 
 namespace fm::engine {
 namespace {
 
-using pipeline::Op;
 using pipeline::Simulation;
 
 // Time of an instruction in floating-point operations of the model; moving bytes costs nothing.
 double cost_of(const RunPlan& plan, const pipeline::Instruction& at) {
-  const auto forward = [&](int unit) {
-    return plan.account.units[static_cast<std::size_t>(unit)].forward_flops;
-  };
-  switch (at.op) {
-    case Op::kForward:
-    case Op::kRecompute:
-    case Op::kBackwardInput:
-    case Op::kBackwardWeight: return forward(at.unit);
-    case Op::kBackward: return 2.0 * forward(at.unit);
-    case Op::kLoss: return 3.0 * forward(plan.row().head());
-    case Op::kCount:
-    case Op::kLoad:
-    case Op::kSendAct:
-    case Op::kRecvAct:
-    case Op::kSendGrad:
-    case Op::kRecvGrad:
-    case Op::kGather:
-    case Op::kRelease:
-    case Op::kReduce:
-    case Op::kReduceTied:
-    case Op::kNorm:
-    case Op::kFetch:
-    case Op::kUpdate:
-    case Op::kStore:
-    case Op::kPublish:
-    case Op::kReport: return 0.0;
-  }
-  return 0.0;
+  const double forwards = pipeline::row_of(at.op).forwards;
+  if (forwards == 0.0) return 0.0;
+  const auto unit = static_cast<std::size_t>(plan.row().unit_of(at));
+  return forwards * plan.account.units[unit].forward_flops;
 }
 
 Simulation simulate_plan(const RunPlan& plan) {
@@ -114,7 +88,7 @@ struct Fit {
   std::string text;
 };
 
-Fit fit_of(const TrainOptions& options, const RunModel& run, const RunPlan& plan,
+Fit fit_of(const TrainOptions& options, const model::OpenedModel& opened, const RunPlan& plan,
            const WorldShape& world, const std::vector<MemoryLimit>& memory) {
   const RankLimits limits = limits_of_hosts(memory, world.ranks, options.ranks_per_host);
   Fit fit{tightest_demand(plan, limits), ""};
@@ -122,7 +96,7 @@ Fit fit_of(const TrainOptions& options, const RunModel& run, const RunPlan& plan
   fit.text =
       (fit.demand->fits() ? "fits this host: " : "does not fit this host: ") + fit.demand->text();
   if (fit.demand->fits()) return fit;
-  const std::string ways = core::join(ways_to_fit(options, run, world, limits), "; ");
+  const std::string ways = core::join(ways_to_fit(options, opened, world, limits), "; ");
   if (!ways.empty()) fit.text += "; any of these would fit: " + ways;
   return fit;
 }
@@ -167,10 +141,9 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
 
 }  // namespace
 
-std::string plan_text(const TrainOptions& options, const WorldShape& world,
-                      const std::vector<MemoryLimit>& memory) {
-  const RunModel run = open_run_model(options);
-  const RunPlan plan = make_run_plan(options, run.model, world);
+std::string plan_text(const TrainOptions& options, const model::OpenedModel& opened,
+                      const WorldShape& world, const std::vector<MemoryLimit>& memory) {
+  const RunPlan plan = make_run_plan(options, opened.model, world);
   char bubble[32];
   std::snprintf(bubble, sizeof(bubble), "%.4f", simulate_plan(plan).bubble());
   std::string out = core::concat(
@@ -181,7 +154,7 @@ std::string plan_text(const TrainOptions& options, const WorldShape& world,
       plan.batch.accumulation, " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
       " tokens per step\noptimizer ", optimizer_text(options), "\n");
   for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
-  const Fit fit = fit_of(options, run, plan, world, memory);
+  const Fit fit = fit_of(options, opened, plan, world, memory);
   if (fit.demand) out += "memory " + fit.text + "\n";
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
     out +=
@@ -197,10 +170,9 @@ std::string plan_text(const TrainOptions& options, const WorldShape& world,
   return out + programs_text(plan);
 }
 
-std::string plan_json(const TrainOptions& options, const WorldShape& world,
-                      const std::vector<MemoryLimit>& memory) {
-  const RunModel run = open_run_model(options);
-  const RunPlan plan = make_run_plan(options, run.model, world);
+std::string plan_json(const TrainOptions& options, const model::OpenedModel& opened,
+                      const WorldShape& world, const std::vector<MemoryLimit>& memory) {
+  const RunPlan plan = make_run_plan(options, opened.model, world);
   nlohmann::json json;
   json["world_size"] = world.ranks;
   json["params_once_per_host"] = plan.rules.plan.params == core::Home::kOncePerHost;
@@ -212,7 +184,7 @@ std::string plan_json(const TrainOptions& options, const WorldShape& world,
   json["precision"] = core::name_of(options.element);
   json["optimizer"] = optimizer_text(options);
   json["notes"] = notes_of(options);
-  if (const Fit fit = fit_of(options, run, plan, world, memory); fit.demand) {
+  if (const Fit fit = fit_of(options, opened, plan, world, memory); fit.demand) {
     json["host_memory"] = {{"fits", fit.demand->fits()},
                            {"needs_bytes", fit.demand->total.count()},
                            {"available_bytes", fit.demand->limit.available.count()},

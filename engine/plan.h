@@ -9,15 +9,16 @@
 #include "engine/memory_limit.h"
 #include "engine/options.h"
 #include "engine/run_plan.h"
+#include "model/family.h"
 
 namespace fm::engine {
 
-// Both read the model's config.json and no weights. Throw UserError as training would, but for a
+// `opened`: of the same options (open_run_model). Both throw UserError as training would, but for a
 // plan that does not fit: `memory`, the limits of every host of options.ranks_per_host ranks, makes
 // a line of that.
-std::string plan_text(const TrainOptions& options, const WorldShape& world,
-                      const std::vector<MemoryLimit>& memory = {});
-std::string plan_json(const TrainOptions& options, const WorldShape& world,
-                      const std::vector<MemoryLimit>& memory = {});
+std::string plan_text(const TrainOptions& options, const model::OpenedModel& opened,
+                      const WorldShape& world, const std::vector<MemoryLimit>& memory = {});
+std::string plan_json(const TrainOptions& options, const model::OpenedModel& opened,
+                      const WorldShape& world, const std::vector<MemoryLimit>& memory = {});
 
 }  // namespace fm::engine

@@ -10,15 +10,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-const char* name_of(model::RopeConfig::Type type) {
-  switch (type) {
-    case model::RopeConfig::Type::kDefault: return "default";
-    case model::RopeConfig::Type::kLlama3: return "llama3";
-    case model::RopeConfig::Type::kLinear: return "linear";
-  }
-  return "?";
-}
-
 const char* name_of(SchedulerKind kind) {
   switch (kind) {
     case SchedulerKind::kConstant: return "constant";
@@ -59,27 +50,6 @@ std::string fingerprint_of(const std::string& data) {
 
 std::string data_text(const std::string& fingerprint, const std::string& path) {
   return core::concat(fingerprint, kPath, path);
-}
-
-std::string model_values(const model::LlamaConfig& config) {
-  const model::RopeConfig& rope = config.rope;
-  const Json values = {{"vocab_size", config.vocab},
-                       {"hidden_size", config.hidden},
-                       {"intermediate_size", config.ffn},
-                       {"num_hidden_layers", config.layers},
-                       {"num_attention_heads", config.heads},
-                       {"num_key_value_heads", config.kv_heads},
-                       {"head_dim", config.head_dim},
-                       {"rms_norm_eps", config.rms_norm_eps},
-                       {"tie_word_embeddings", config.tied},
-                       {"pad_token_id", config.pad_id},
-                       {"rope_type", name_of(rope.type)},
-                       {"rope_theta", rope.theta},
-                       {"rope_factor", rope.factor},
-                       {"low_freq_factor", rope.low_freq_factor},
-                       {"high_freq_factor", rope.high_freq_factor},
-                       {"original_max_position_embeddings", rope.original_max_position_embeddings}};
-  return values.dump();
 }
 
 std::string optimization_values(const TrainOptions& options, std::int64_t train_batch) {

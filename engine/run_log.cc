@@ -111,22 +111,19 @@ std::vector<std::string> notes_of(const TrainOptions& options, bool bf16_is_fast
   return notes;
 }
 
-std::string banner(const TrainOptions& options, const RunModel& run, const RunPlan& plan,
-                   const RunContext& context, const std::string& data) {
+std::string banner(const TrainOptions& options, const model::OpenedModel& opened,
+                   const RunPlan& plan, const RunContext& context, const std::string& data) {
   double parameters = 0.0;
-  for (int unit = 0; unit < run.model.unit_count(); ++unit) {
-    parameters += static_cast<double>(run.model.table(unit).parameters().count());
+  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+    parameters += static_cast<double>(opened.model.table(unit).parameters().count());
   }
-  const model::LlamaConfig& config = run.config;
   std::string out = "fmengine: " + options.project_name + " / " + options.experiment_name + "\n";
-  out += core::concat("  model      Llama, ", core::human_count(parameters), " parameters: hidden ",
-                      config.hidden, ", layers ", config.layers, ", heads ", config.heads, " (kv ",
-                      config.kv_heads, "), ffn ", config.ffn, ", vocabulary ", config.vocab,
-                      config.tied ? ", tied" : "", "\n");
-  out += core::concat("  weights    ",
-                      run.weights_from.empty() ? core::concat("random, seed ", options.seed)
-                                               : run.weights_from.string(),
-                      "\n");
+  out += core::concat("  model      ", opened.facts.family, ", ", core::human_count(parameters),
+                      " parameters: ", opened.facts.sizes, "\n");
+  const std::filesystem::path folder = weights_folder(options);
+  out += core::concat(
+      "  weights    ",
+      folder.empty() ? core::concat("random, seed ", options.seed) : folder.string(), "\n");
   out += core::concat("  data       ", data, "\n");
   out += core::concat("  ranks      ", plan.mesh.size(), " = pipe ", plan.mesh.pipe, " x data ",
                       plan.mesh.data, " x model ", plan.mesh.model, "; ", context.launch_decision,

@@ -52,8 +52,8 @@ std::vector<std::string> notes_of(const TrainOptions& options,
                                   bool bf16_is_fast = kernels::bf16_is_fast());
 
 // Lines of the start banner; one about the precision where it is not fp32.
-std::string banner(const TrainOptions& options, const RunModel& run, const RunPlan& plan,
-                   const RunContext& context, const std::string& data);
+std::string banner(const TrainOptions& options, const model::OpenedModel& opened,
+                   const RunPlan& plan, const RunContext& context, const std::string& data);
 
 // Writes to stdout and metrics.jsonl; on ranks other than 0 it is silent.
 //

@@ -51,14 +51,14 @@ void check_text_file(const TrainOptions& options) {
       options.init_ckpt, ", data_path=", options.data_path, ")");
 }
 
-void check_byte_vocabulary(const RunModel& run) {
-  FM_USER_CHECK(run.config.vocab >= core::kByteVocab,
+void check_byte_vocabulary(const model::Model& model) {
+  FM_USER_CHECK(model.vocab >= core::kByteVocab,
                 "the built-in byte tokenizer needs a vocabulary of at least ", core::kByteVocab,
-                " ids; use such a model or --data_format tokens_i32 (vocab_size=", run.config.vocab,
+                " ids; use such a model or --data_format tokens_i32 (vocab_size=", model.vocab,
                 ")");
 }
 
-void check_data(const TrainOptions& options, const RunModel& run) {
+void check_data(const TrainOptions& options, const model::Model& model) {
   if (options.data_path.empty()) return;
   const bool text = reads_text(options);
   const bool eval_text = is_text(options.eval_data_path, options.data_format);
@@ -68,7 +68,7 @@ void check_data(const TrainOptions& options, const RunModel& run) {
     check_token_file(options, eval_text);
     if (eval_text) check_text_beside_tokens(options);
   }
-  if (text || eval_text) check_byte_vocabulary(run);
+  if (text || eval_text) check_byte_vocabulary(model);
 }
 
 }  // namespace
@@ -77,7 +77,15 @@ bool reads_text(const TrainOptions& options) {
   return is_text(options.data_path, options.data_format);
 }
 
-RunModel open_run_model(const TrainOptions& options) {
+std::filesystem::path weights_folder(const TrainOptions& options) {
+  return options.pretrain ? "" : options.init_ckpt;
+}
+
+model::ModelChoices choices_of(const TrainOptions& options) {
+  return {.no_decay = options.no_decay, .attention = options.attention, .element = options.element};
+}
+
+model::OpenedModel open_run_model(const TrainOptions& options) {
   FM_USER_CHECK(options.init_ckpt.empty() != options.model_config.empty(),
                 "exactly one of --init_ckpt DIR (a Hugging Face folder) and --model_config FILE (a "
                 "config.json, random weights) is required (init_ckpt=\"",
@@ -86,20 +94,17 @@ RunModel open_run_model(const TrainOptions& options) {
   FM_USER_CHECK(!bf16 || options.attention == model::AttentionKind::kOwn,
                 "--attention torch computes in fp32 only; leave it out for bf16, or pass "
                 "--precision fp32 (attention=torch, precision=bf16)");
-  RunModel run;
   const bool folder = !options.init_ckpt.empty();
   const auto config = folder ? std::filesystem::path(options.init_ckpt) / "config.json"
                              : std::filesystem::path(options.model_config);
-  run.config = model::read_llama_config(config);
-  if (folder && !options.pretrain) run.weights_from = options.init_ckpt;
-  FM_USER_CHECK(options.max_seq_len <= run.config.max_positions,
+  model::OpenedModel opened = model::open_model(config, choices_of(options));
+  FM_USER_CHECK(options.max_seq_len <= opened.facts.max_positions,
                 "--max_seq_len must be at most the model's max_position_embeddings; lower it, or "
                 "raise that key of config.json where the model is to learn longer rows "
                 "(max_seq_len=",
-                options.max_seq_len, ", max_position_embeddings=", run.config.max_positions, ")");
-  check_data(options, run);
-  run.model = model::make_llama(run.config, options.no_decay, options.attention, options.element);
-  return run;
+                options.max_seq_len, ", max_position_embeddings=", opened.facts.max_positions, ")");
+  check_data(options, opened.model);
+  return opened;
 }
 
 }  // namespace fm::engine

@@ -4,20 +4,19 @@
 #include <filesystem>
 
 #include "engine/options.h"
-#include "model/llama.h"
+#include "model/family.h"
 
 namespace fm::engine {
-
-struct RunModel {
-  model::LlamaConfig config;
-  model::Model model;
-  std::filesystem::path weights_from;  // Hugging Face folder; empty: random weights
-};
 
 // Reads config.json of --init_ckpt or --model_config. Throws UserError (10, 11) when neither is
 // given, both are, or the file does not hold a supported model; also when the folder's tokenizer is
 // not ours and the data would be tokenised with ours.
-RunModel open_run_model(const TrainOptions& options);
+model::OpenedModel open_run_model(const TrainOptions& options);
+
+// The Hugging Face folder that the weights come from; empty: they are random.
+std::filesystem::path weights_folder(const TrainOptions& options);
+
+model::ModelChoices choices_of(const TrainOptions& options);
 
 // Whether the training data are text, to be tokenised here. Throws UserError (10) when the name of
 // the file does not say.

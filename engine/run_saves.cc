@@ -60,7 +60,7 @@ std::string RunSaves::write(const ProgressState& progress) {
   log_.sync();
   std::vector<std::int64_t> spared = progress.spared;
   spared.push_back(proven_);
-  return save_state(options_, run_, state_, progress, std::move(spared));
+  return save_state(options_, state_, progress, std::move(spared));
 }
 
 std::string RunSaves::way_back() const {

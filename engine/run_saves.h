@@ -21,8 +21,8 @@ enum class Must : std::uint8_t { kSucceed, kMayFail };
 // Lifetime:  what the constructor is given outlives it.
 class RunSaves {
  public:
-  RunSaves(const TrainOptions& options, const RunModel& run, RankState& state, RunLog& log)
-      : options_(options), run_(run), state_(state), log_(log) {}
+  RunSaves(const TrainOptions& options, RankState& state, RunLog& log)
+      : options_(options), state_(state), log_(log) {}
 
   // `lock` of rank 0, null elsewhere; `resumed` is the step of the checkpoint that was loaded, -1
   // for a fresh start.
@@ -43,7 +43,6 @@ class RunSaves {
   std::string path_of(std::int64_t step) const;
 
   const TrainOptions& options_;
-  const RunModel& run_;
   RankState& state_;
   RunLog& log_;
   checkpoint::OutputLock* lock_ = nullptr;

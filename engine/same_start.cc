@@ -29,7 +29,7 @@ const char* said(Enumeration value, std::initializer_list<const char*> words) {
 
 }  // namespace
 
-std::string start_values(const TrainOptions& options, const model::LlamaConfig& config) {
+std::string start_values(const TrainOptions& options, const model::ModelFacts& facts) {
   Json values = {
       {"train_batch_size", or_null(options.batch.train_batch)},
       {"train_micro_batch_size_per_gpu", or_null(options.batch.micro_batch)},
@@ -60,7 +60,7 @@ std::string start_values(const TrainOptions& options, const model::LlamaConfig& 
       {"--trace given", !options.trace.empty()},
       {"--trace_steps", {options.trace_steps.first, options.trace_steps.last}},
       {"--timeout_s", options.timeout_ms / 1000}};
-  values.update(Json::parse(model_values(config)));
+  values.update(Json::parse(facts.identity));
   Json rule = Json::parse(optimization_values(options, 0));
   rule.erase("train_batch_size");
   values.update(rule);

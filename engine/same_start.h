@@ -6,12 +6,12 @@
 
 #include "comm/communicator.h"
 #include "engine/options.h"
-#include "model/llama.h"
+#include "model/family.h"
 
 namespace fm::engine {
 
 // Everything that all ranks must have in common, by the names of flags and keys: a JSON object.
-std::string start_values(const TrainOptions& options, const model::LlamaConfig& config);
+std::string start_values(const TrainOptions& options, const model::ModelFacts& facts);
 
 // The same of the data, once they are open; fingerprints, "" where there is none.
 std::string data_values(const std::string& training, const std::string& evaluation);

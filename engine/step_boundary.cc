@@ -99,10 +99,6 @@ void StepRuntime::norm() {
   request_.scalars.grad_scale = static_cast<float>(scale);
 }
 
-void StepRuntime::fetch(int) { FM_CHECK(false, "nothing is offloaded"); }
-
-void StepRuntime::store(int) { FM_CHECK(false, "nothing is offloaded"); }
-
 void StepRuntime::update(int unit) {
   if (result_.skipped || !request_.apply) return;
   const TraceRange range(clock_, Phase::kOptimizer);

@@ -23,7 +23,7 @@ StepResult StepRuntime::train_step(const data::BatchStream& stream, const StepRe
   request_ = request;
   result_ = {};
   forward_only_ = false;
-  run(state_.plan.train[static_cast<std::size_t>(state_.at.pipe_rank)]);
+  run_program(state_.plan.train[static_cast<std::size_t>(state_.at.pipe_rank)]);
   return result_;
 }
 
@@ -32,7 +32,7 @@ StepResult StepRuntime::evaluate_step(const data::BatchStream& stream) {
   request_ = {};
   result_ = {};
   forward_only_ = true;
-  run(state_.plan.eval[static_cast<std::size_t>(state_.at.pipe_rank)]);
+  run_program(state_.plan.eval[static_cast<std::size_t>(state_.at.pipe_rank)]);
   return result_;
 }
 
@@ -47,11 +47,40 @@ std::optional<NonFinite> StepRuntime::locate_non_finite(const data::BatchStream&
   return found_;
 }
 
-void StepRuntime::run(const pipeline::Program& program) {
+void StepRuntime::run_program(const pipeline::Program& program) {
   state_.grads.begin_step();
   std::fill(slot_loss_.begin(), slot_loss_.end(), 0.0);
   pipeline::execute(program, *this);
   end_of_program();
+}
+
+void StepRuntime::run(const pipeline::Instruction& at) {
+  using pipeline::Op;
+  switch (at.op) {
+    case Op::kCount: return count();
+    case Op::kLoad: return;  // the stream holds the whole step; the micro-batch is an index into it
+    case Op::kSendAct: return send_act(at.micro);
+    case Op::kRecvAct: return recv_act(at.micro);
+    case Op::kSendGrad: return send_grad(at.micro);
+    case Op::kRecvGrad: return recv_grad(at.micro);
+    case Op::kGather: return gather(at.unit);
+    case Op::kRelease: return release(at.unit);
+    case Op::kForward: return forward(at.micro, at.unit);
+    case Op::kLoss: return loss(at.micro);
+    case Op::kBackwardInput: return backward_input(at.micro, at.unit);
+    case Op::kBackwardWeight: return backward_weight(at.micro, at.unit);
+    case Op::kRecompute: return recompute(at.micro, at.unit);
+    case Op::kReduce: return reduce(at.micro, at.unit);
+    case Op::kReduceTied: return reduce_tied();
+    case Op::kNorm: return norm();
+    case Op::kUpdate: return update(at.unit);
+    case Op::kPublish: return publish(at.unit);
+    case Op::kReport: return report();
+    case Op::kBackward:
+    case Op::kFetch:
+    case Op::kStore: break;
+  }
+  FM_CHECK(false, "nothing runs ", print(at), " here");
 }
 
 void StepRuntime::end_of_program() {
@@ -61,19 +90,19 @@ void StepRuntime::end_of_program() {
            "a step left buffers behind");
 }
 
-model::UnitInput StepRuntime::input_of(int micro) const {
+model::UnitCall StepRuntime::call_of(int micro, int unit, core::Arena& scratch,
+                                     bool reads_weights) {
   const data::MicroBatch& batch = stream_->micro(micro);
-  return {state_.plan.shape, batch.tokens_BT.data(), batch.labels_BT.data()};
-}
-
-model::Saved StepRuntime::saved_of(int micro, int unit) const {
   model::Saved saved;
   saved.parked = state_.parked.data();
   const auto input = inputs_.find({micro, unit});
   if (input != inputs_.end()) saved.input_BTD = input->second.data;
   const auto kept = kept_.find({micro, unit});
   if (kept != kept_.end()) saved.kept = kept->second;
-  return saved;
+  return {reads_weights ? weights_of(unit) : model::Weights{},
+          {state_.plan.shape, batch.tokens_BT.data(), batch.labels_BT.data()},
+          saved,
+          scratch};
 }
 
 void* StepRuntime::whole_weights(int unit, int group, Elements behind) {
@@ -87,8 +116,6 @@ model::Weights StepRuntime::weights_of(int unit) {
   return {whole_weights(unit, own, Elements(0)),
           whole_weights(unit, state_.tied_group(unit), state_.layout.at(own).map.padded())};
 }
-
-void StepRuntime::load(int) {}  // the stream holds the whole step; `micro` is an index into it
 
 comm::Span StepRuntime::hidden_span(void* data) const {
   return {data, state_.plan.account.hidden, state_.model.element};
@@ -157,8 +184,7 @@ void StepRuntime::forward(int micro, int unit) {
   if (block) kept_[{micro, unit}] = state_.kept.lend();
   void* const output = state_.hidden.lend();
   core::Arena scratch = arena();
-  state_.model.units[static_cast<std::size_t>(unit)]->forward(
-      weights_of(unit), input_of(micro), saved_of(micro, unit), scratch, output);
+  unit_at(unit).forward(call_of(micro, unit, scratch), output);
   inputs_[{micro, unit + 1}] = Hidden{output, {}};
   if (block && (state_.plan.rules.recompute || forward_only_)) {
     state_.kept.take_back(kept_.extract({micro, unit}).mapped());
@@ -183,15 +209,15 @@ void StepRuntime::loss(int micro) {
   core::Arena scratch = arena();
   double& sum = slot_loss_[static_cast<std::size_t>(micro)];
   if (forward_only_) {
-    sum = state_.model.head->evaluate(weights_of(head), input_of(micro), hidden, scratch);
+    sum = state_.model.head->evaluate(call_of(micro, head, scratch), hidden);
     state_.hidden.take_back(hidden);
     return;
   }
   bool assign = true;
   const double scale = loss_scale(micro);
   const model::Gradients gradients = destinations(micro, head, assign);
-  sum = state_.model.head->loss(weights_of(head), input_of(micro), hidden, scale, gradients,
-                                assign ? model::Write::kAssign : model::Write::kAdd, scratch);
+  sum = state_.model.head->loss(call_of(micro, head, scratch), hidden, scale, gradients,
+                                assign ? model::Write::kAssign : model::Write::kAdd);
   if (request_.loss_reduction == LossReduction::kMeanOfMeans) sum *= scale;
   gradients_[micro] = Hidden{hidden, {}};
   scan(micro, head, gradients);
@@ -208,9 +234,7 @@ void StepRuntime::backward_input(int micro, int unit) {
   void* const dinput = unit > 0 ? state_.hidden.lend() : nullptr;
   core::Arena scratch = arena();
   const bool reads = row().reads_weights({pipeline::Op::kBackwardInput, micro, unit});
-  state_.model.units[static_cast<std::size_t>(unit)]->backward_input(
-      reads ? weights_of(unit) : model::Weights{}, input_of(micro), saved_of(micro, unit), scratch,
-      doutput, dinput);
+  unit_at(unit).backward_input(call_of(micro, unit, scratch, reads), doutput, dinput);
   state_.hidden.take_back(doutput);
   if (dinput == nullptr) {
     gradients_.erase(micro);
@@ -225,9 +249,8 @@ void StepRuntime::backward_weight(int micro, int unit) {
   const model::Gradients gradients = destinations(micro, unit, assign);
   core::Arena scratch = arena();
   const bool reads = row().reads_weights({pipeline::Op::kBackwardWeight, micro, unit});
-  state_.model.units[static_cast<std::size_t>(unit)]->backward_weight(
-      reads ? weights_of(unit) : model::Weights{}, input_of(micro), saved_of(micro, unit), scratch,
-      gradients, assign ? model::Write::kAssign : model::Write::kAdd);
+  unit_at(unit).backward_weight(call_of(micro, unit, scratch, reads), gradients,
+                                assign ? model::Write::kAssign : model::Write::kAdd);
   if (unit > 0) state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
   if (row().is_block(unit)) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
   const core::FaultSite site = {"bwd.layer", state_.world.rank(), request_.step};
@@ -239,8 +262,7 @@ void StepRuntime::recompute(int micro, int unit) {
   const TraceRange range(clock_, Phase::kForward);
   kept_[{micro, unit}] = state_.kept.lend();
   core::Arena scratch = arena();
-  state_.model.units[static_cast<std::size_t>(unit)]->forward(
-      weights_of(unit), input_of(micro), saved_of(micro, unit), scratch, nullptr);
+  unit_at(unit).forward(call_of(micro, unit, scratch), nullptr);
 }
 
 }  // namespace fm::engine

@@ -55,27 +55,7 @@ class StepRuntime : public pipeline::StepHandler {
   std::optional<NonFinite> locate_non_finite(const data::BatchStream& stream,
                                              const StepRequest& request);
 
-  void count() override;
-  void load(int micro) override;
-  void send_act(int micro) override;
-  void recv_act(int micro) override;
-  void send_grad(int micro) override;
-  void recv_grad(int micro) override;
-  void gather(int unit) override;
-  void release(int unit) override;
-  void forward(int micro, int unit) override;
-  void loss(int micro) override;
-  void backward_input(int micro, int unit) override;
-  void backward_weight(int micro, int unit) override;
-  void recompute(int micro, int unit) override;
-  void reduce(int micro, int unit) override;
-  void reduce_tied() override;
-  void norm() override;
-  void fetch(int unit) override;
-  void update(int unit) override;
-  void store(int unit) override;
-  void publish(int unit) override;
-  void report() override;
+  void run(const pipeline::Instruction& at) override;
 
  private:
   struct Hidden {  // a hidden state or its gradient, maybe still on its way
@@ -88,10 +68,31 @@ class StepRuntime : public pipeline::StepHandler {
   };
   using MicroUnit = std::pair<int, int>;
 
-  void run(const pipeline::Program& program);
+  void run_program(const pipeline::Program& program);
   void end_of_program();
-  model::UnitInput input_of(int micro) const;
-  model::Saved saved_of(int micro, int unit) const;
+
+  // One for each instruction; `micro` of reduce -1: once per step.
+  void count();
+  void send_act(int micro);
+  void recv_act(int micro);
+  void send_grad(int micro);
+  void recv_grad(int micro);
+  void gather(int unit);
+  void release(int unit);
+  void forward(int micro, int unit);
+  void loss(int micro);
+  void backward_input(int micro, int unit);
+  void backward_weight(int micro, int unit);
+  void recompute(int micro, int unit);
+  void reduce(int micro, int unit);
+  void reduce_tied();
+  void norm();
+  void update(int unit);
+  void publish(int unit);
+  void report();
+
+  // `reads_weights`: false leaves them out, where no unit's weights are at hand.
+  model::UnitCall call_of(int micro, int unit, core::Arena& scratch, bool reads_weights = true);
   model::Weights weights_of(int unit);
   model::Gradients destinations(int micro, int unit, bool& assign);
   // Whole weights of a group of `unit`, which begins `behind` elements into the unit's slot.
@@ -103,6 +104,9 @@ class StepRuntime : public pipeline::StepHandler {
   double loss_scale(int micro) const;
   void exchange_loss();
   void scan(int micro, int unit, const model::Gradients& written);
+  const model::Unit& unit_at(int unit) const {
+    return *state_.model.units[static_cast<std::size_t>(unit)];
+  }
   core::Arena arena() const { return core::Arena(state_.scratch.span()); }
   const pipeline::UnitRow& row() const { return state_.plan.row(); }
   pipeline::UnitRange body() const { return row().body(state_.at.pipe_rank); }

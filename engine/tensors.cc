@@ -1,5 +1,6 @@
 #include "engine/tensors.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -55,6 +56,30 @@ std::vector<core::TensorSlice> weight_slices(RankState& state, int group, Part p
 
 // File index of a group: the tied end is stored with the embedding.
 int file_unit(const zero::Group& group) { return group.tied_end ? 0 : group.unit; }
+
+// Where no stored name has the prefix, the part without the head was saved.
+void add_base_prefix(const std::string& prefix, const std::set<std::string>& known,
+                     checkpoint::HfFolder& folder) {
+  const std::vector<std::string> stored = folder.names();
+  if (std::ranges::any_of(stored, [&](const auto& name) { return name.starts_with(prefix); })) {
+    return;
+  }
+  for (const std::string& name : stored) {
+    if (known.contains(prefix + name)) folder.rename(name, prefix + name);
+  }
+}
+
+bool is_derived(const model::TensorNames& names, const std::string& stored) {
+  return std::ranges::any_of(names.derived_suffixes,
+                             [&](const auto& suffix) { return stored.ends_with(suffix); });
+}
+
+bool is_copy(const model::TensorNames& names, const checkpoint::HfFolder& folder,
+             const std::string& stored) {
+  return std::ranges::any_of(names.copies, [&](const auto& copy) {
+    return copy.first == stored && folder.same(stored, copy.second);
+  });
+}
 
 void append(std::vector<FileSlice>& out, const std::string& file,
             std::vector<core::TensorSlice> slices) {
@@ -149,18 +174,18 @@ void dump_gradients(const std::string& path, RankState& state) {
   state.world.barrier().wait();
 }
 
-void match_tensors(const model::Model& model, checkpoint::HfFolder& folder,
+void match_tensors(const model::OpenedModel& opened, checkpoint::HfFolder& folder,
                    const std::filesystem::path& path) {
-  if (model.tied) folder.stand_in("lm_head.weight", "model.embed_tokens.weight");
+  const model::TensorNames& names = opened.facts.names;
   std::set<std::string> known;
-  for (const checkpoint::TensorSpec& spec : tensor_specs(model)) known.insert(spec.name);
+  for (const checkpoint::TensorSpec& spec : tensor_specs(opened.model)) known.insert(spec.name);
+  add_base_prefix(names.base_prefix, known, folder);
+  for (const auto& [stored, meant] : names.copies) folder.stand_in(stored, meant);
   std::vector<std::string> unused;
   for (const std::string& name : folder.names()) {
-    // Frequencies that transformers before 4.32 stored; the config says the same.
-    if (known.contains(name) || name.ends_with(".rotary_emb.inv_freq")) continue;
-    const bool tied_head = model.tied && name == "lm_head.weight";
-    if (tied_head && folder.same(name, "model.embed_tokens.weight")) continue;
-    unused.push_back(name);
+    if (!known.contains(name) && !is_derived(names, name) && !is_copy(names, folder, name)) {
+      unused.push_back(name);
+    }
   }
   FM_DATA_CHECK(unused.empty(), path.string(),
                 ": every tensor must have a place in the model of config.json; correct the config "

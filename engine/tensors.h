@@ -8,6 +8,7 @@
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/tensor_files.h"
 #include "engine/rank_state.h"
+#include "model/family.h"
 
 namespace fm::engine {
 
@@ -31,10 +32,10 @@ std::vector<checkpoint::FileSlice> checkpoint_slices(RankState& state,
                                                      const optim::OptimizerOptions& optimizer,
                                                      Part part);
 
-// Before tensors are read: a tied matrix may be stored as the head's alone, as transformers allows.
+// Before tensors are read: gives them the names of the model's tables (model::TensorNames).
 // Weights that the model has no place for would be dropped without a word: UserError (11) names the
 // first. `path` of the folder, for the message.
-void match_tensors(const model::Model& model, checkpoint::HfFolder& folder,
+void match_tensors(const model::OpenedModel& opened, checkpoint::HfFolder& folder,
                    const std::filesystem::path& path);
 
 // Collective: all gradients as one safetensors file.

@@ -34,22 +34,22 @@ rusage usage_so_far() {
   return usage;
 }
 
-data::SourceOptions source_options(const TrainOptions& options, const RunModel& run,
+data::SourceOptions source_options(const TrainOptions& options, const model::Model& model,
                                    const std::string& path, core::Ledger& ledger) {
   return {.path = path,
           .format = options.data_format,
           .packing = options.packing,
           .text_field = options.text_field,
           .seq_len = options.max_seq_len,
-          .vocab = run.config.vocab,
+          .vocab = model.vocab,
           .seed = options.seed,
           .ledger = &ledger};
 }
 
 std::unique_ptr<data::SampleSource> open_training_data(const TrainOptions& options,
-                                                       const RunModel& run, const RunPlan& plan,
-                                                       core::Ledger& ledger) {
-  auto source = data::open_source(source_options(options, run, options.data_path, ledger));
+                                                       const model::Model& model,
+                                                       const RunPlan& plan, core::Ledger& ledger) {
+  auto source = data::open_source(source_options(options, model, options.data_path, ledger));
   check_samples(plan.batch, source->samples_per_epoch(), options.allow_repeat);
   return source;
 }
@@ -65,22 +65,22 @@ constexpr core::TraceForm kLoadStep = {"load_step", core::TraceKind::kPart};
 class Trainer {
  public:
   // `trace` may be null.
-  Trainer(const TrainOptions& options, RunModel run, comm::Communicator& world,
+  Trainer(const TrainOptions& options, const model::OpenedModel& opened, comm::Communicator& world,
           const RunContext& context, StepTrace* trace)
       : options_(options),
         context_(context),
         trace_(trace),
-        run_(std::move(run)),
-        plan_(make_fitting_plan(options, run_, world, context.memory)),
-        source_(open_training_data(options, run_, plan_, ledger_)),
-        state_(options, plan_, run_.model, world, ledger_),
+        opened_(opened),
+        plan_(make_fitting_plan(options, opened, world, context.memory)),
+        source_(open_training_data(options, opened.model, plan_, ledger_)),
+        state_(options, plan_, opened.model, world, ledger_),
         stream_(*source_, {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
         runtime_(state_, clock_),
         log_(options, context, world.rank() == 0),
-        saves_(options, run_, state_, log_) {
+        saves_(options, state_, log_) {
     if (!options.eval_data_path.empty()) {
-      evaluation_.emplace(source_options(options, run_, options.eval_data_path, ledger_), state_,
-                          runtime_, options.eval_batches);
+      evaluation_.emplace(source_options(options, opened.model, options.eval_data_path, ledger_),
+                          state_, runtime_, options.eval_batches);
     }
   }
 
@@ -89,7 +89,7 @@ class Trainer {
     const bool resumes = restore();
     saves_.begin(lock, resumes ? progress_.step : -1);
     log_.begin_after(progress_.step);
-    log_.say(banner(options_, run_, plan_, context_, source_->describe()));
+    log_.say(banner(options_, opened_, plan_, context_, source_->describe()));
     log_.say(resumes ? resumption() : fresh_start());
     if (trace_ != nullptr) trace_->check_length(options_.train_steps - progress_.step);
     while (progress_.step < options_.train_steps) {
@@ -117,7 +117,7 @@ class Trainer {
             .data = data_text(source_->fingerprint(), options_.data_path),
             .optimizer = adamw ? "AdamW" : "SGD",
             .arithmetic = text_of(arithmetic),
-            .model = model_values(run_.config),
+            .model = opened_.facts.identity,
             .optimization = optimization_values(options_, plan_.batch.train_batch)};
   }
 
@@ -130,12 +130,12 @@ class Trainer {
     const RunIdentity now = identity(arithmetic);
     const std::string held_out = evaluation_ ? evaluation_->fingerprint() : "";
     check_same_start(data_values(source_->fingerprint(), held_out), state_.world);
-    const std::optional<ProgressState> found = resume_state(options_, run_, state_);
+    const std::optional<ProgressState> found = resume_state(options_, state_);
     if (found) {
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
       progress_ = *found;
     } else {
-      fill_state(options_, run_, state_);
+      fill_state(options_, opened_, state_);
     }
     progress_.run = now;
     return found.has_value();
@@ -304,7 +304,7 @@ class Trainer {
                      "exported; choose --train_steps so that a step succeeds at the end, or ",
                      saves_.way_back(), " (last step ", progress_.step, ")");
     saves_.save(progress_, Must::kSucceed);
-    export_model(options_, run_, state_);
+    export_model(options_, opened_.facts, state_);
     log_.say(core::concat(
         "exported ", options_.output_dir, "/hf",
         knows_tokenizer(options_) ? "" : " without a tokenizer: put that of the token file there"));
@@ -315,7 +315,7 @@ class Trainer {
   StepTrace* const trace_;
   core::Ledger ledger_;
   core::PhaseClock clock_;
-  RunModel run_;
+  const model::OpenedModel& opened_;
   RunPlan plan_;
   std::unique_ptr<data::SampleSource> source_;
   RankState state_;
@@ -341,15 +341,15 @@ void check_output_dir(const std::string& output_dir) {
 
 }  // namespace
 
-int train(const TrainOptions& options, comm::Communicator& world, const RunContext& context) {
+int train(const TrainOptions& options, const model::OpenedModel& opened, comm::Communicator& world,
+          const RunContext& context) {
   FM_USER_CHECK(!options.data_path.empty(), "training data is required; pass --data_path FILE");
   FM_USER_CHECK(!options.dry_run || (options.trace.empty() && options.dump_gradients.empty()),
                 "--dry_run writes nothing; leave it out, or --trace and --dump_gradients (trace=",
                 options.trace, ", dump_gradients=", options.dump_gradients, ")");
-  RunModel run = open_run_model(options);
-  check_same_start(start_values(options, run.config), world);
+  check_same_start(start_values(options, opened.facts), world);
   if (options.dry_run && world.rank() == 0) {
-    std::fputs(plan_text(options, shape_of(options, world)).c_str(), stdout);
+    std::fputs(plan_text(options, opened, shape_of(options, world)).c_str(), stdout);
   }
   std::optional<checkpoint::OutputLock> lock;
   if (world.rank() == 0) {
@@ -360,7 +360,7 @@ int train(const TrainOptions& options, comm::Communicator& world, const RunConte
   if (!options.trace.empty()) trace.emplace(options, world);
   world.barrier().wait();
   comm::Communicator& used = trace ? trace->world() : world;
-  Trainer trainer(options, std::move(run), used, context, trace ? &*trace : nullptr);
+  Trainer trainer(options, opened, used, context, trace ? &*trace : nullptr);
   return trainer.run(lock ? &*lock : nullptr);
 }
 

@@ -10,6 +10,7 @@
 #include "engine/memory_limit.h"
 #include "engine/options.h"
 #include "engine/signals.h"
+#include "model/family.h"
 
 namespace fm::engine {
 
@@ -24,8 +25,9 @@ struct RunContext {
   std::optional<Arithmetic> arithmetic = std::nullopt;
 };
 
-// Collective over `world`. Returns the exit code: 0, or 75 after SIGTERM with the state saved.
-// Throws core::Error.
-int train(const TrainOptions& options, comm::Communicator& world, const RunContext& context);
+// Collective over `world`. `opened`: of the same options (open_run_model). Returns the exit code:
+// 0, or 75 after SIGTERM with the state saved. Throws core::Error.
+int train(const TrainOptions& options, const model::OpenedModel& opened, comm::Communicator& world,
+          const RunContext& context);
 
 }  // namespace fm::engine

@@ -7,14 +7,6 @@
 #include "kernels/embedding.h"
 
 namespace fm::model {
-namespace {
-
-std::span<const std::int32_t> tokens_of(const UnitInput& input) {
-  return {input.tokens_BT, static_cast<std::size_t>(input.shape.tokens())};
-}
-
-}  // namespace
-
 template <class T>
 EmbeddingUnit<T>::EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_decay)
     : vocab_(config.vocab),
@@ -34,34 +26,32 @@ UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
 }
 
 template <class T>
-void EmbeddingUnit<T>::forward(const Weights& weights, const UnitInput& input, const Saved&,
-                               core::Arena&, void* output_BTD) const {
-  for (const std::int32_t token : tokens_of(input)) {
+void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
+  for (const std::int32_t token : call.input.tokens()) {
     FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
   }
-  const T* table_VD = static_cast<const T*>(weights.own) + params_.at(0).offset.count();
-  kernels::embedding(tokens_of(input), table_VD, hidden_, static_cast<T*>(output_BTD));
+  const T* table_VD = static_cast<const T*>(call.weights.own) + params_.at(0).offset.count();
+  kernels::embedding(call.input.tokens(), table_VD, hidden_, static_cast<T*>(output_BTD));
 }
 
 template <class T>
-void EmbeddingUnit<T>::backward_input(const Weights&, const UnitInput& input, const Saved& saved,
-                                      core::Arena&, void* doutput_BTD, void*) const {
-  std::copy_n(static_cast<const T*>(doutput_BTD), input.shape.tokens() * hidden_,
-              static_cast<T*>(saved.parked));
+void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, void*) const {
+  std::copy_n(static_cast<const T*>(doutput_BTD), call.input.shape.tokens() * hidden_,
+              static_cast<T*>(call.saved.parked));
 }
 
 template <class T>
-void EmbeddingUnit<T>::backward_weight(const Weights&, const UnitInput& input, const Saved& saved,
-                                       core::Arena&, const Gradients& gradients,
+void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
                                        Write write) const {
   float* dtable_VD = gradients.own + params_.at(0).offset.count();
   if (write == Write::kAssign) std::fill_n(dtable_VD, vocab_ * hidden_, 0.0F);
   // As transformers, which makes the table with padding_idx; runs of tokens between pads.
-  const std::span<const std::int32_t> tokens = tokens_of(input);
+  const std::span<const std::int32_t> tokens = call.input.tokens();
   const auto is_pad = [this](std::int32_t token) { return token == pad_id_; };
   for (auto from = tokens.begin(); from != tokens.end();) {
     const auto pad = std::find_if(from, tokens.end(), is_pad);
-    const T* dout_BTD = static_cast<const T*>(saved.parked) + (from - tokens.begin()) * hidden_;
+    const T* dout_BTD =
+        static_cast<const T*>(call.saved.parked) + (from - tokens.begin()) * hidden_;
     if (pad != from) kernels::embedding_backward({from, pad}, dout_BTD, hidden_, dtable_VD);
     from = std::find_if_not(pad, tokens.end(), is_pad);
   }

@@ -1,7 +1,8 @@
 // Unit 0: tokens to hidden states.
 #pragma once
 
-#include "model/llama.h"
+#include "model/llama_config.h"
+#include "model/unit.h"
 
 namespace fm::model {
 
@@ -13,12 +14,9 @@ class EmbeddingUnit final : public Unit {
   const core::ParamTable& params() const override { return params_; }
   UnitSizes sizes(core::BatchShape shape) const override;
   double forward_flops(core::BatchShape) const override { return 0.0; }
-  void forward(const Weights& weights, const UnitInput& input, const Saved& saved,
-               core::Arena& scratch, void* output_BTD) const override;
-  void backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
-                      core::Arena& scratch, void* doutput_BTD, void* dinput_BTD) const override;
-  void backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
-                       core::Arena& scratch, const Gradients& gradients,
+  void forward(const UnitCall& call, void* output_BTD) const override;
+  void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const override;
+  void backward_weight(const UnitCall& call, const Gradients& gradients,
                        Write write) const override;
 
  private:

@@ -1,57 +1,56 @@
 #include "model/llama.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numbers>
-
 #include "core/bf16.h"
 #include "core/check.h"
-#include "core/philox.h"
-#include "kernels/normals.h"
+#include "core/text.h"
 #include "model/embedding_unit.h"
+#include "model/initial_values.h"
 #include "model/llama_block.h"
 #include "model/llama_head.h"
 
 namespace fm::model {
 namespace {
 
-using kernels::kNormalsPerBlock;
-
-// Normal number `element` of a stream by the libm of this machine, what kernels::normals agrees
-// with where it says anything.
-float exact_normal(const kernels::NormalStream& stream, std::int64_t element) {
-  const core::PhiloxBlock words =
-      core::philox(stream.key, static_cast<std::uint64_t>(element / kNormalsPerBlock));
-  const auto number = static_cast<std::size_t>(element % kNormalsPerBlock);
-  const std::size_t pair = number / 2 * 2;
-  const double radius = std::sqrt(-2.0 * std::log(double{core::uniform_of(words[pair])}));
-  const double angle = 2.0 * std::numbers::pi * double{core::uniform_of(words[pair + 1])};
-  const double turned = radius * (number == pair ? std::cos(angle) : std::sin(angle));
-  return static_cast<float>(turned * stream.scale);
-}
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
 
 template <class T>
-Model make_units(const LlamaConfig& config, const core::NoDecay& no_decay,
-                 AttentionKind attention) {
+Model make_units(const LlamaConfig& config, const ModelChoices& choices) {
   Model model;
   const auto rope = std::make_shared<RopeTables>(config.rope, config.head_dim);
-  model.units.push_back(std::make_unique<EmbeddingUnit<T>>(config, no_decay));
+  model.units.push_back(std::make_unique<EmbeddingUnit<T>>(config, choices.no_decay));
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
     model.units.push_back(
-        std::make_unique<LlamaBlock<T>>(config, layer, no_decay, rope, attention));
+        std::make_unique<LlamaBlock<T>>(config, layer, choices.no_decay, rope, choices.attention));
   }
-  model.head = std::make_unique<LlamaHead<T>>(config, no_decay, model.units[0]->params());
+  model.head = std::make_unique<LlamaHead<T>>(config, choices.no_decay, model.units[0]->params());
   return model;
+}
+
+ModelFacts facts_of(const LlamaConfig& config, const ConfigReader& file) {
+  ModelFacts facts;
+  facts.family = "Llama";
+  facts.sizes = core::concat("hidden ", config.hidden, ", layers ", config.layers, ", heads ",
+                             config.heads, " (kv ", config.kv_heads, "), ffn ", config.ffn,
+                             ", vocabulary ", config.vocab, config.tied ? ", tied" : "");
+  facts.identity = identity_of(config);
+  facts.config_json = file.text_with_architecture("LlamaForCausalLM");
+  facts.max_positions = config.max_positions;
+  facts.names.base_prefix = "model.";
+  // Frequencies that transformers before 4.32 stored.
+  facts.names.derived_suffixes = {".rotary_emb.inv_freq"};
+  if (config.tied) facts.names.copies = {{kHead, kEmbedding}};
+  return facts;
 }
 
 }  // namespace
 
-Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay, AttentionKind attention,
-                 core::DType element) {
+Model make_llama(const LlamaConfig& config, const ModelChoices& choices) {
+  const core::DType element = choices.element;
   FM_CHECK(element == core::DType::kF32 || element == core::DType::kBF16, "no units of ",
            core::name_of(element));
-  Model model = element == core::DType::kBF16 ? make_units<core::Bf16>(config, no_decay, attention)
-                                              : make_units<float>(config, no_decay, attention);
+  Model model = element == core::DType::kBF16 ? make_units<core::Bf16>(config, choices)
+                                              : make_units<float>(config, choices);
   model.hidden = config.hidden;
   model.vocab = config.vocab;
   model.tied = config.tied;
@@ -59,35 +58,21 @@ Model make_llama(const LlamaConfig& config, const core::NoDecay& no_decay, Atten
   return model;
 }
 
-void init_parameter(const core::ParamEntry& entry, std::uint64_t seed, double initializer_range,
-                    core::Elements first, std::span<float> out) {
-  if (entry.kind == core::ParamKind::kNorm) {
-    std::fill(out.begin(), out.end(), 1.0F);
-    return;
-  }
-  const kernels::NormalStream stream{core::stream_key(seed, entry.name), initializer_range};
-  const std::int64_t end = first.count() + std::ssize(out);
-  const auto at = [&](std::int64_t element) -> float& {
-    return out[static_cast<std::size_t>(element - first.count())];
+OpenedModel open_llama(const ConfigReader& file, const ModelChoices& choices) {
+  const LlamaConfig config = read_llama_config(file);
+  OpenedModel opened;
+  opened.model = make_llama(config, choices);
+  opened.facts = facts_of(config, file);
+  opened.make = [config](const ModelChoices& others) { return make_llama(config, others); };
+  opened.init = [config](const core::ParamEntry& entry, std::uint64_t seed, core::Elements first,
+                         std::span<float> out) {
+    init_parameter(entry, seed, config.initializer_range, first, out);
+    // As torch.nn.Embedding begins with a padding_idx, which transformers gives it.
+    if (config.pad_id >= 0 && entry.name == kEmbedding) {
+      clear_row(config.pad_id, config.hidden, first, out);
+    }
   };
-  // Whole Philox blocks in parts that stay in the cache, single numbers before and behind.
-  constexpr std::int64_t kPart = 4096;
-  std::int64_t element = first.count();
-  while (element < end) {
-    const std::int64_t blocks = std::min(end - element, kPart) / kNormalsPerBlock;
-    if (element % kNormalsPerBlock != 0 || blocks == 0) {
-      at(element) = exact_normal(stream, element);
-      ++element;
-      continue;
-    }
-    const auto block = static_cast<std::uint64_t>(element / kNormalsPerBlock);
-    const std::int64_t last = element + blocks * kNormalsPerBlock;
-    const bool doubts = kernels::normals(stream, block, blocks, &at(element)) > 0;
-    for (; doubts && element < last; ++element) {
-      if (std::isnan(at(element))) at(element) = exact_normal(stream, element);
-    }
-    element = last;
-  }
+  return opened;
 }
 
 }  // namespace fm::model

@@ -185,14 +185,15 @@ void LlamaBlock<T>::forward_attention(const T* weights, core::BatchShape shape, 
 }
 
 template <class T>
-void LlamaBlock<T>::forward(const Weights& weights, const UnitInput& input, const Saved& saved,
-                            core::Arena& scratch, void* output_BTD) const {
+void LlamaBlock<T>::forward(const UnitCall& call, void* output_BTD) const {
+  core::Arena& scratch = call.scratch;
   const core::Arena::Scope scope(scratch);
-  const Shapes shapes = shapes_of(input.shape);
-  const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
-  const Kept kept(shapes, config_.heads, saved.kept);
-  const T* own = static_cast<const T*>(weights.own);
-  forward_attention(own, input.shape, static_cast<const T*>(saved.input_BTD), kept, scratch);
+  const core::BatchShape shape = call.input.shape;
+  const Shapes shapes = shapes_of(shape);
+  const kernels::RowShape rows{shape.tokens(), config_.hidden};
+  const Kept kept(shapes, config_.heads, call.saved.kept);
+  const T* own = static_cast<const T*>(call.weights.own);
+  forward_attention(own, shape, static_cast<const T*>(call.saved.input_BTD), kept, scratch);
 
   T* normed_BTD = scratch.take<T>(rows.rows * rows.width);
   kernels::rmsnorm_rstd(rows, kept.x_mid_BTD, config_.rms_norm_eps, kept.rstd2_BT);
@@ -261,25 +262,26 @@ void LlamaBlock<T>::backward_heads(const T* weights, core::BatchShape shape, con
 }
 
 template <class T>
-void LlamaBlock<T>::backward_input(const Weights& weights, const UnitInput& input,
-                                   const Saved& saved, core::Arena& scratch, void* doutput_BTD,
+void LlamaBlock<T>::backward_input(const UnitCall& call, void* doutput_BTD,
                                    void* dinput_BTD) const {
+  core::Arena& scratch = call.scratch;
   const core::Arena::Scope scope(scratch);
-  const Shapes shapes = shapes_of(input.shape);
-  const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
-  const Kept kept(shapes, config_.heads, saved.kept);
-  const Parked parked(shapes, saved.parked);
-  const T* own = static_cast<const T*>(weights.own);
+  const core::BatchShape shape = call.input.shape;
+  const Shapes shapes = shapes_of(shape);
+  const kernels::RowShape rows{shape.tokens(), config_.hidden};
+  const Kept kept(shapes, config_.heads, call.saved.kept);
+  const Parked parked(shapes, call.saved.parked);
+  const T* own = static_cast<const T*>(call.weights.own);
   std::copy_n(static_cast<const T*>(doutput_BTD), rows.rows * rows.width, parked.dy_BTD);
-  backward_mlp(own, input.shape, kept, parked, scratch);
-  backward_heads(own, input.shape, kept, parked, scratch);
+  backward_mlp(own, shape, kept, parked, scratch);
+  backward_heads(own, shape, kept, parked, scratch);
 
   float* dnormed_BTD = scratch.take<float>(rows.rows * rows.width);
   linear_input(shapes.q, parked.dq_BTHd, own + at_.q, dnormed_BTD);
   linear_input(shapes.kv, parked.dk_BTKd, own + at_.k, dnormed_BTD, Beta::kOne);
   linear_input(shapes.kv, parked.dv_BTKd, own + at_.v, dnormed_BTD, Beta::kOne);
   std::fill_n(parked.dnorm1_D, rows.width, 0.0F);
-  kernels::rmsnorm_backward<T>(rows, {.x = static_cast<const T*>(saved.input_BTD),
+  kernels::rmsnorm_backward<T>(rows, {.x = static_cast<const T*>(call.saved.input_BTD),
                                       .weight = own + at_.norm1,
                                       .rstd = kept.rstd1_BT,
                                       .dy = dnormed_BTD,
@@ -289,16 +291,16 @@ void LlamaBlock<T>::backward_input(const Weights& weights, const UnitInput& inpu
 }
 
 template <class T>
-void LlamaBlock<T>::backward_weight(const Weights& weights, const UnitInput& input,
-                                    const Saved& saved, core::Arena& scratch,
-                                    const Gradients& gradients, Write write) const {
+void LlamaBlock<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
+                                    Write write) const {
+  core::Arena& scratch = call.scratch;
   const core::Arena::Scope scope(scratch);
-  const Shapes shapes = shapes_of(input.shape);
-  const kernels::RowShape rows{input.shape.tokens(), config_.hidden};
-  const Kept kept(shapes, config_.heads, saved.kept);
-  const Parked parked(shapes, saved.parked);
-  const T* own = static_cast<const T*>(weights.own);
-  const T* x_BTD = static_cast<const T*>(saved.input_BTD);
+  const Shapes shapes = shapes_of(call.input.shape);
+  const kernels::RowShape rows{call.input.shape.tokens(), config_.hidden};
+  const Kept kept(shapes, config_.heads, call.saved.kept);
+  const Parked parked(shapes, call.saved.parked);
+  const T* own = static_cast<const T*>(call.weights.own);
+  const T* x_BTD = static_cast<const T*>(call.saved.input_BTD);
   const Beta beta = beta_of(write);
   linear_weight(shapes.down, parked.dy_BTD, kept.up_BTF, gradients.own + at_.down, beta);
 

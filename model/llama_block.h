@@ -9,8 +9,9 @@
 
 #include "model/attention.h"
 #include "model/linear.h"
-#include "model/llama.h"
+#include "model/llama_config.h"
 #include "model/rope_frequencies.h"
+#include "model/unit.h"
 
 namespace fm::model {
 
@@ -24,12 +25,9 @@ class LlamaBlock final : public Unit {
   UnitSizes sizes(core::BatchShape shape) const override;
   // Attention counts every score, as PaLM, torchtitan and llm-foundry do (no causal halving).
   double forward_flops(core::BatchShape shape) const override;
-  void forward(const Weights& weights, const UnitInput& input, const Saved& saved,
-               core::Arena& scratch, void* output_BTD) const override;
-  void backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
-                      core::Arena& scratch, void* doutput_BTD, void* dinput_BTD) const override;
-  void backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
-                       core::Arena& scratch, const Gradients& gradients,
+  void forward(const UnitCall& call, void* output_BTD) const override;
+  void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const override;
+  void backward_weight(const UnitCall& call, const Gradients& gradients,
                        Write write) const override;
 
  private:

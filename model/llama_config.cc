@@ -1,107 +1,18 @@
-// Reads a Hugging Face config.json. Keys and defaults: transformers,
-// models/llama/configuration_llama.py; RoPE: modeling_rope_utils.py.
+// Keys and defaults: transformers, models/llama/configuration_llama.py; RoPE:
+// modeling_rope_utils.py.
+#include "model/llama_config.h"
+
 #include <initializer_list>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "core/check.h"
-#include "core/small_file.h"
 #include "core/text.h"
-#include "model/llama.h"
 
 namespace fm::model {
 namespace {
 
-using Json = nlohmann::json;
-
-// A value in a message; writing brackets in brackets without end would need a stack without end.
-std::string shown(const Json& value) {
-  if (value.is_structured()) return value.is_object() ? "an object" : "an array";
-  return value.dump();
-}
-
-// One object of the file with what messages need.
-class Reader {
- public:
-  Reader(const Json& object, std::string file, std::string prefix = "")
-      : object_(object), file_(std::move(file)), prefix_(std::move(prefix)) {}
-
-  // A key set to null counts as absent, as in transformers.
-  bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
-  bool empty() const { return object_.empty(); }
-  std::string where(const char* key) const { return file_ + ", key " + prefix_ + key; }
-
-  const Json& required(const char* key) const {
-    FM_USER_CHECK(has(key), where(key), ": this key is required; add it");
-    return object_[key];
-  }
-  std::int64_t size(const char* key) const { return size_of(key, required(key)); }
-  std::int64_t size_or(const char* key, std::int64_t absent) const {
-    return has(key) ? size_of(key, object_[key]) : absent;
-  }
-  double positive(const char* key) const { return positive_of(key, required(key)); }
-  double positive_or(const char* key, double absent) const {
-    return has(key) ? positive_of(key, object_[key]) : absent;
-  }
-  double number_or(const char* key, double absent) const {
-    return has(key) ? number_of(key, object_[key]) : absent;
-  }
-  std::int64_t whole_or(const char* key, std::int64_t absent) const {
-    if (!has(key)) return absent;
-    FM_USER_CHECK(object_[key].is_number_integer(), where(key),
-                  ": a whole number is required (value ", shown(object_[key]), ")");
-    return object_[key].get<std::int64_t>();
-  }
-  bool flag_or(const char* key, bool absent) const {
-    if (!has(key)) return absent;
-    FM_USER_CHECK(object_[key].is_boolean(), where(key), ": true or false is required (value ",
-                  shown(object_[key]), ")");
-    return object_[key].get<bool>();
-  }
-  std::string text_or(const char* key, const std::string& absent) const {
-    if (!has(key)) return absent;
-    FM_USER_CHECK(object_[key].is_string(), where(key), ": a string is required (value ",
-                  shown(object_[key]), ")");
-    return object_[key].get<std::string>();
-  }
-  Reader inner(const char* key) const {
-    FM_USER_CHECK(object_[key].is_object(), where(key), ": an object is required (value ",
-                  shown(object_[key]), ")");
-    return {object_[key], file_, prefix_ + key + "."};
-  }
-
- private:
-  std::int64_t size_of(const char* key, const Json& value) const {
-    constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
-    const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() >= 1 &&
-                      value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kLargest);
-    FM_USER_CHECK(fits, where(key), ": a whole number from 1 to ", kLargest, " is required (value ",
-                  shown(value), ")");
-    return value.get<std::int64_t>();
-  }
-  double number_of(const char* key, const Json& value) const {
-    FM_USER_CHECK(value.is_number(), where(key), ": a number is required (value ", shown(value),
-                  ")");
-    return value.get<double>();
-  }
-  double positive_of(const char* key, const Json& value) const {
-    const double number = number_of(key, value);
-    FM_USER_CHECK(number > 0.0, where(key), ": a number above 0 is required (value ", shown(value),
-                  ")");
-    return number;
-  }
-
-  const Json& object_;
-  std::string file_;
-  std::string prefix_;
-};
-
 // What fmengine's Llama does not have; better refused than silently different.
-void refuse_other_architectures(const Reader& at) {
-  const std::string type = at.text_or("model_type", "");
-  FM_USER_CHECK(type == "llama", at.where("model_type"),
-                ": supported is \"llama\"; choose such a model (value \"", type, "\")");
+void refuse_other_blocks(const ConfigReader& at) {
   const std::string act = at.text_or("hidden_act", "silu");
   FM_USER_CHECK(act == "silu", at.where("hidden_act"), ": supported is \"silu\" (value \"", act,
                 "\")");
@@ -120,7 +31,7 @@ void refuse_other_architectures(const Reader& at) {
 }
 
 // Far beyond all models, and near enough that sizes of them can be multiplied and counted.
-void check_total(const Reader& at, const LlamaConfig& config) {
+void check_total(const ConfigReader& at, const LlamaConfig& config) {
   constexpr std::int64_t kMostLayers = 10'000;
   constexpr double kMostParameters = 1e15;
   FM_USER_CHECK(config.layers <= kMostLayers, at.where("num_hidden_layers"), ": at most ",
@@ -137,7 +48,7 @@ void check_total(const Reader& at, const LlamaConfig& config) {
                 core::human_count(parameters), ")");
 }
 
-void read_sizes(const Reader& at, LlamaConfig& config) {
+void read_sizes(const ConfigReader& at, LlamaConfig& config) {
   config.vocab = at.size("vocab_size");
   config.hidden = at.size("hidden_size");
   config.ffn = at.size("intermediate_size");
@@ -161,7 +72,7 @@ void read_sizes(const Reader& at, LlamaConfig& config) {
 }
 
 // torch.nn.Embedding counts a negative padding_idx from the end.
-std::int64_t read_pad_id(const Reader& at, std::int64_t vocab) {
+std::int64_t read_pad_id(const ConfigReader& at, std::int64_t vocab) {
   const std::int64_t id = at.whole_or("pad_token_id", -1 - vocab);
   if (id == -1 - vocab) return -1;
   FM_USER_CHECK(id >= -vocab && id < vocab, at.where("pad_token_id"),
@@ -171,7 +82,7 @@ std::int64_t read_pad_id(const Reader& at, std::int64_t vocab) {
 }
 
 // trained_positions: where `at` does not say them.
-void read_scaling(const Reader& at, std::int64_t trained_positions, RopeConfig& rope) {
+void read_scaling(const ConfigReader& at, std::int64_t trained_positions, RopeConfig& rope) {
   // Files before transformers 4.43 say "type"; where both stand, "rope_type" rules.
   const char* type_key = at.has("rope_type") || !at.has("type") ? "rope_type" : "type";
   const std::string type = at.text_or(type_key, "default");
@@ -192,13 +103,13 @@ void read_scaling(const Reader& at, std::int64_t trained_positions, RopeConfig& 
 
 // transformers 5 writes rope_parameters; earlier versions rope_theta and rope_scaling. Where both
 // objects stand, rope_scaling alone rules unless it is empty (convert_rope_params_to_dict).
-RopeConfig read_rope(const Reader& at, std::int64_t max_positions) {
+RopeConfig read_rope(const ConfigReader& at, std::int64_t max_positions) {
   RopeConfig rope;
   rope.theta = at.positive_or("rope_theta", rope.theta);
   const bool scaling_rules = at.has("rope_scaling") && !at.inner("rope_scaling").empty();
   const char* key = scaling_rules ? "rope_scaling" : "rope_parameters";
   if (!at.has(key)) return rope;
-  const Reader inner = at.inner(key);
+  const ConfigReader inner = at.inner(key);
   rope.theta = inner.positive_or("rope_theta", rope.theta);
   const double rotary = inner.number_or("partial_rotary_factor", 1.0);
   FM_USER_CHECK(rotary == 1.0, inner.where("partial_rotary_factor"), ": supported is 1 (value ",
@@ -215,30 +126,20 @@ RopeConfig read_rope(const Reader& at, std::int64_t max_positions) {
   return rope;
 }
 
-std::string read_text(const std::filesystem::path& path) {
-  core::SmallFile file = core::read_small_file(path, core::kMostConfig, core::FileKind::kAny);
-  FM_DATA_CHECK(file.problem.empty(),
-                "the model's configuration must be a readable file; check the path (",
-                path.string(), ": ", file.problem, ")");
-  return std::move(file.text);
+const char* name_of(RopeConfig::Type type) {
+  switch (type) {
+    case RopeConfig::Type::kDefault: return "default";
+    case RopeConfig::Type::kLlama3: return "llama3";
+    case RopeConfig::Type::kLinear: return "linear";
+  }
+  return "?";
 }
 
 }  // namespace
 
-LlamaConfig read_llama_config(const std::filesystem::path& config_json) {
+LlamaConfig read_llama_config(const ConfigReader& at) {
   LlamaConfig config;
-  config.json = read_text(config_json);
-  const std::string file = config_json.string();
-  Json json;
-  try {
-    json = Json::parse(config.json);
-  } catch (const Json::exception& error) {
-    FM_DATA_CHECK(false, "the model's configuration must be valid JSON; repair ", file, " (",
-                  error.what(), ")");
-  }
-  FM_DATA_CHECK(json.is_object(), "the model's configuration must be a JSON object; repair ", file);
-  const Reader at(json, file);
-  refuse_other_architectures(at);
+  refuse_other_blocks(at);
   read_sizes(at, config);
   config.rms_norm_eps = at.positive_or("rms_norm_eps", config.rms_norm_eps);
   config.initializer_range = at.positive_or("initializer_range", config.initializer_range);
@@ -248,12 +149,26 @@ LlamaConfig read_llama_config(const std::filesystem::path& config_json) {
   return config;
 }
 
-std::string causal_lm_config(const LlamaConfig& config) {
-  const nlohmann::ordered_json wanted = {"LlamaForCausalLM"};
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(config.json);
-  if (json.value("architectures", wanted) == wanted) return config.json;
-  json["architectures"] = wanted;
-  return json.dump(2) + "\n";
+std::string identity_of(const LlamaConfig& config) {
+  const RopeConfig& rope = config.rope;
+  const nlohmann::json values = {
+      {"vocab_size", config.vocab},
+      {"hidden_size", config.hidden},
+      {"intermediate_size", config.ffn},
+      {"num_hidden_layers", config.layers},
+      {"num_attention_heads", config.heads},
+      {"num_key_value_heads", config.kv_heads},
+      {"head_dim", config.head_dim},
+      {"rms_norm_eps", config.rms_norm_eps},
+      {"tie_word_embeddings", config.tied},
+      {"pad_token_id", config.pad_id},
+      {"rope_type", name_of(rope.type)},
+      {"rope_theta", rope.theta},
+      {"rope_factor", rope.factor},
+      {"low_freq_factor", rope.low_freq_factor},
+      {"high_freq_factor", rope.high_freq_factor},
+      {"original_max_position_embeddings", rope.original_max_position_embeddings}};
+  return values.dump();
 }
 
 }  // namespace fm::model

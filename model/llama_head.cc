@@ -119,9 +119,9 @@ void LlamaHead<T>::check_labels(const UnitInput& input) const {
 }
 
 template <class T>
-double LlamaHead<T>::loss(const Weights& weights, const UnitInput& input, void* hidden_BTD,
-                          double scale, const Gradients& gradients, Write write,
-                          core::Arena& scratch) const {
+double LlamaHead<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
+                          const Gradients& gradients, Write write) const {
+  const auto& [weights, input, saved, scratch] = call;
   check_labels(input);
   const core::Arena::Scope scope(scratch);
   Chunk chunk = take_chunk(input.shape, scratch);
@@ -153,8 +153,8 @@ double LlamaHead<T>::loss(const Weights& weights, const UnitInput& input, void* 
 }
 
 template <class T>
-double LlamaHead<T>::evaluate(const Weights& weights, const UnitInput& input,
-                              const void* hidden_BTD, core::Arena& scratch) const {
+double LlamaHead<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
+  const auto& [weights, input, saved, scratch] = call;
   check_labels(input);
   const core::Arena::Scope scope(scratch);
   Chunk chunk = take_chunk(input.shape, scratch);

@@ -6,7 +6,8 @@
 #include <optional>
 
 #include "model/linear.h"
-#include "model/llama.h"
+#include "model/llama_config.h"
+#include "model/unit.h"
 
 namespace fm::model {
 
@@ -30,10 +31,9 @@ class LlamaHead final : public LossUnit {
   const core::ParamTable* tied_params() const override { return tied_ ? &*tied_ : nullptr; }
   UnitSizes sizes(core::BatchShape shape) const override;
   double forward_flops(core::BatchShape shape) const override;
-  double loss(const Weights& weights, const UnitInput& input, void* hidden_BTD, double scale,
-              const Gradients& gradients, Write write, core::Arena& scratch) const override;
-  double evaluate(const Weights& weights, const UnitInput& input, const void* hidden_BTD,
-                  core::Arena& scratch) const override;
+  double loss(const UnitCall& call, void* hidden_BTD, double scale, const Gradients& gradients,
+              Write write) const override;
+  double evaluate(const UnitCall& call, const void* hidden_BTD) const override;
   void logits(const Weights& weights, const void* hidden_D, float* logits_V,
               core::Arena& scratch) const override;
 

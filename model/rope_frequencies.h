@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/rope.h"
-#include "model/llama.h"
+#include "model/llama_config.h"
 
 namespace fm::model {
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/arena.h"
@@ -34,6 +35,10 @@ struct UnitInput {
   core::BatchShape shape;
   const std::int32_t* tokens_BT = nullptr;  // first pipe rank only
   const std::int32_t* labels_BT = nullptr;  // last pipe rank only; -100 is not counted
+
+  std::span<const std::int32_t> tokens() const {
+    return {tokens_BT, static_cast<std::size_t>(shape.tokens())};
+  }
 };
 
 // Memory of one (micro-batch, unit), owned by the caller.
@@ -41,6 +46,14 @@ struct Saved {
   void* input_BTD = nullptr;  // the unit's input; null for the embedding
   void* kept = nullptr;       // what forward keeps for backward
   void* parked = nullptr;     // what backward_input leaves for backward_weight
+};
+
+// What every call of a unit reads, and the memory it works in. The head saves nothing.
+struct UnitCall {
+  Weights weights;
+  UnitInput input;
+  Saved saved;
+  core::Arena& scratch;
 };
 
 // What the caller must provide.
@@ -61,16 +74,13 @@ class Unit {
 
   // saved.input_BTD -> output_BTD; fills saved.kept. output_BTD null (never for the embedding):
   // only fill saved.kept (recomputation), skipping what only the output needs.
-  virtual void forward(const Weights& weights, const UnitInput& input, const Saved& saved,
-                       core::Arena& scratch, void* output_BTD) const = 0;
+  virtual void forward(const UnitCall& call, void* output_BTD) const = 0;
   // Gradient of the input; parks the operands of W. dinput_BTD is null for the embedding.
   // doutput_BTD and dinput_BTD are different memory; doutput_BTD may be overwritten.
-  virtual void backward_input(const Weights& weights, const UnitInput& input, const Saved& saved,
-                              core::Arena& scratch, void* doutput_BTD, void* dinput_BTD) const = 0;
+  virtual void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const = 0;
   // Writes every parameter gradient of the unit. kAssign also zeroes nothing else: gaps of the
   // flat buffer are never touched.
-  virtual void backward_weight(const Weights& weights, const UnitInput& input, const Saved& saved,
-                               core::Arena& scratch, const Gradients& gradients,
+  virtual void backward_weight(const UnitCall& call, const Gradients& gradients,
                                Write write) const = 0;
 };
 
@@ -80,20 +90,18 @@ class LossUnit {
  public:
   virtual ~LossUnit() = default;
   virtual const core::ParamTable& params() const = 0;
-  // Table of the embedding when the head uses its matrix, else null.
-  virtual const core::ParamTable* tied_params() const = 0;
+  // Table of the embedding when the head uses its matrix.
+  virtual const core::ParamTable* tied_params() const { return nullptr; }
   virtual UnitSizes sizes(core::BatchShape shape) const = 0;
   virtual double forward_flops(core::BatchShape shape) const = 0;
 
   // Returns the sum of token losses (nats), added in token order in fp64. In place: hidden_BTD
   // becomes dhidden_BTD of (scale x that sum). Gradients are written by the rule of `write`
   // (kAssign: assigned by the first chunk, added to by the others).
-  virtual double loss(const Weights& weights, const UnitInput& input, void* hidden_BTD,
-                      double scale, const Gradients& gradients, Write write,
-                      core::Arena& scratch) const = 0;
+  virtual double loss(const UnitCall& call, void* hidden_BTD, double scale,
+                      const Gradients& gradients, Write write) const = 0;
   // Sum of token losses only.
-  virtual double evaluate(const Weights& weights, const UnitInput& input, const void* hidden_BTD,
-                          core::Arena& scratch) const = 0;
+  virtual double evaluate(const UnitCall& call, const void* hidden_BTD) const = 0;
   // Logits of one row, for sampling: hidden_D [D] -> logits_V [V].
   virtual void logits(const Weights& weights, const void* hidden_D, float* logits_V,
                       core::Arena& scratch) const = 0;

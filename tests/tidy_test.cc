@@ -50,6 +50,9 @@ const Limits kLimits = {
     .may_have_state = {"core/fault.cc", "comm/world.cc", "core/trace_recorder.h"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/world.cc"},
+    .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "offload",
+                       "optim", "pipeline", "zero"},
+    .families = {"llama"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
                          "mpi.h"},
 };

@@ -150,18 +150,20 @@ TEST_F(Bf16, LibTorchsAttentionIsRefused) {
   TrainOptions options = small(false);
   options.attention = model::AttentionKind::kTorch;
   expect_error(core::ExitCode::kConfigError, "--attention torch computes in fp32 only",
-               [&] { plan_text(options, {}); });
+               [&] { plan_text(options, open_run_model(options), {}); });
 }
 
 TEST_F(Bf16, PlanAndJsonSayThePrecision) {
   const TrainOptions narrow = small(false);
   TrainOptions wide = narrow;
   wide.element = core::DType::kF32;
-  EXPECT_NE(plan_text(narrow, {}).find(", bf16 compute (fp32 master weights and gradients)\n"),
+  EXPECT_NE(plan_text(narrow, open_run_model(narrow), {})
+                .find(", bf16 compute (fp32 master weights and gradients)\n"),
             std::string::npos);
-  EXPECT_NE(plan_text(wide, {}).find(", fp32\n"), std::string::npos);
-  EXPECT_EQ(nlohmann::json::parse(plan_json(narrow, {}))["precision"], "bf16");
-  EXPECT_EQ(nlohmann::json::parse(plan_json(wide, {}))["precision"], "fp32");
+  EXPECT_NE(plan_text(wide, open_run_model(wide), {}).find(", fp32\n"), std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(plan_json(narrow, open_run_model(narrow), {}))["precision"],
+            "bf16");
+  EXPECT_EQ(nlohmann::json::parse(plan_json(wide, open_run_model(wide), {}))["precision"], "fp32");
 }
 
 }  // namespace

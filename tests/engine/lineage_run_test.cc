@@ -57,7 +57,11 @@ class LineageRunTest : public testing::Test {
     testing::internal::CaptureStderr();
     try {
       comm::run_ranks(
-          2, [&](comm::Communicator& world) { train(options, world, RunContext{}); }, 60'000);
+          2,
+          [&](comm::Communicator& world) {
+            train(options, open_run_model(options), world, RunContext{});
+          },
+          60'000);
     } catch (const core::Error& error) {
       said.code = static_cast<int>(error.code());
     }

@@ -178,7 +178,8 @@ TEST_F(MemoryFit, APlanSaysWhetherItFits) {
   TrainOptions options = small();
   options.ranks_per_host = 2;
   const auto text = [&](Bytes available) {
-    return plan_text(options, {4, core::ParamSharing::kPrivate}, limit(available));
+    return plan_text(options, open_run_model(options), {4, core::ParamSharing::kPrivate},
+                     limit(available));
   };
   const RunPlan plan =
       make_run_plan(options, open_run_model(options).model, {4, core::ParamSharing::kPrivate});
@@ -189,12 +190,13 @@ TEST_F(MemoryFit, APlanSaysWhetherItFits) {
   EXPECT_NE(text(need - Bytes(1)).find("memory does not fit this host: 2 ranks"),
             std::string::npos);
   EXPECT_NE(text(need - Bytes(1)).find("any of these would fit: recomputation"), std::string::npos);
-  const auto json = nlohmann::json::parse(
-      plan_json(options, {4, core::ParamSharing::kPrivate}, limit(need - Bytes(1))));
+  const auto json = nlohmann::json::parse(plan_json(
+      options, open_run_model(options), {4, core::ParamSharing::kPrivate}, limit(need - Bytes(1))));
   EXPECT_EQ(json["host_memory"]["fits"], false);
   EXPECT_EQ(json["host_memory"]["needs_bytes"], need.count());
   EXPECT_EQ(json["host_memory"]["available_bytes"], need.count() - 1);
-  EXPECT_FALSE(nlohmann::json::parse(plan_json(options, {4, core::ParamSharing::kPrivate}))
+  EXPECT_FALSE(nlohmann::json::parse(
+                   plan_json(options, open_run_model(options), {4, core::ParamSharing::kPrivate}))
                    .contains("host_memory"));
 }
 

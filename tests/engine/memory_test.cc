@@ -58,12 +58,12 @@ Owned owned_by(const Layout& layout, int steps = 0) {
   std::mutex mutex;
   const auto build = [&](comm::Communicator& world) {
     core::Ledger ledger;
-    const RunModel run = open_run_model(options);
-    const RunPlan plan = make_run_plan(options, run.model, shape_of(options, world));
-    RankState state(options, plan, run.model, world, ledger);
+    const model::OpenedModel opened = open_run_model(options);
+    const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
+    RankState state(options, plan, opened.model, world, ledger);
     const pipeline::MemoryForecast forecast = plan.memory(state.at.pipe_rank);
-    if (steps > 0) fill_state(options, run, state);
-    SmallSteps trained(options, run, state);
+    if (steps > 0) fill_state(options, opened, state);
+    SmallSteps trained(options, opened.model, state);
     for (int step = 1; step <= steps; ++step) trained.run(step);
     const std::scoped_lock lock(mutex);
     for (const Account account : kPlanned) {

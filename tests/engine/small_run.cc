@@ -60,14 +60,14 @@ TrainOptions small_options(const std::string& folder, bool tied) {
   return options;
 }
 
-SmallSteps::SmallSteps(const TrainOptions& options, const RunModel& run, RankState& state,
+SmallSteps::SmallSteps(const TrainOptions& options, const model::Model& model, RankState& state,
                        const data::SampleSource* rows)
     : options_(options),
       state_(state),
       own_rows_(data::open_source({.path = options.data_path,
                                    .format = options.data_format,
                                    .seq_len = options.max_seq_len,
-                                   .vocab = run.config.vocab})),
+                                   .vocab = model.vocab})),
       stream_(rows == nullptr ? *own_rows_ : *rows,
               {state.plan.shape, state.plan.rules.micros, state.plan.mesh.data, state.at.dp_rank}),
       runtime_(state, clock_) {}
@@ -85,11 +85,11 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
       ranks,
       [&](comm::Communicator& world) {
         core::Ledger ledger;
-        const RunModel run = open_run_model(options);
-        const RunPlan plan = make_run_plan(options, run.model, shape_of(options, world));
-        RankState state(options, plan, run.model, world, ledger);
-        fill_state(options, run, state);
-        SmallSteps trained(options, run, state, rows);
+        const model::OpenedModel opened = open_run_model(options);
+        const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
+        RankState state(options, plan, opened.model, world, ledger);
+        fill_state(options, opened, state);
+        SmallSteps trained(options, opened.model, state, rows);
         for (int step = 1; step <= steps; ++step) {
           const StepResult result = trained.run(step);
           if (world.rank() != 0) continue;

@@ -30,7 +30,7 @@ TrainOptions small_options(const std::string& folder, bool tied);
 // Lifetime: everything given outlives it.
 class SmallSteps {
  public:
-  SmallSteps(const TrainOptions& options, const RunModel& run, RankState& state,
+  SmallSteps(const TrainOptions& options, const model::Model& model, RankState& state,
              const data::SampleSource* rows = nullptr);
 
   StepResult run(int step);  // from 1 on

@@ -39,7 +39,7 @@ int TrainerCase::run(const TrainOptions& options, int ranks, const RunContext& c
   comm::run_ranks(
       ranks,
       [&](comm::Communicator& world) {
-        const int mine = train(options, world, context);
+        const int mine = train(options, open_run_model(options), world, context);
         if (world.rank() == 0) code = mine;
       },
       60'000, options.shared_memory ? comm::Between::kSharedMemory : comm::Between::kMessages);

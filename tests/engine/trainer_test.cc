@@ -33,7 +33,7 @@ std::vector<std::string> endings(const TrainOptions& options, int ranks) {
   comm::run_ranks(ranks, [&](comm::Communicator& world) {
     std::string& mine = out[static_cast<std::size_t>(world.rank())];
     try {
-      train(options, world, {});
+      train(options, open_run_model(options), world, {});
     } catch (const core::Error& error) {
       mine = core::concat(static_cast<int>(error.code()), ": ", error.what());
     }
@@ -288,7 +288,7 @@ TEST_F(TrainerTest, RanksWithDifferentLibrariesAreRefused) {
     comm::run_ranks(2, [&](comm::Communicator& world) {
       RunContext context;
       context.arithmetic = {.libraries = world.rank() == 0 ? "G (avx2)" : "G (avx512)"};
-      train(mixed, world, context);
+      train(mixed, open_run_model(mixed), world, context);
     });
   };
   expect_error(core::ExitCode::kConfigError, "(rank 1: G (avx512); rank 0: G (avx2))", start);

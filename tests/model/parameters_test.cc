@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "core/philox.h"
+#include "model/initial_values.h"
 #include "model/llama.h"
 
 namespace fm::model {
@@ -58,8 +59,8 @@ TEST(ParameterTables, TiedHeadHasNoMatrixOfItsOwn) {
 }
 
 TEST(ParameterTables, ExemptKindsComeLast) {
-  const Model model =
-      make_llama(small_config(false), {.norm = true, .bias = true, .embedding = true});
+  const Model model = make_llama(small_config(false),
+                                 {.no_decay = {.norm = true, .bias = true, .embedding = true}});
   EXPECT_EQ(model.table(1).at(0).name, "model.layers.0.self_attn.q_proj.weight");
   EXPECT_EQ(model.table(1).at(7).name, "model.layers.0.input_layernorm.weight");
   EXPECT_EQ(model.table(0).decayed(), core::Elements(0));

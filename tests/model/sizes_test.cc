@@ -44,7 +44,7 @@ TEST(Sizes, BlockKeepsAndParksWhatItsFormulaSays) {
 }
 
 TEST(Sizes, InBf16EverythingHalvesButWhatIsFp32) {
-  const Model model = make_llama(odd_config(), {}, AttentionKind::kOwn, core::DType::kBF16);
+  const Model model = make_llama(odd_config(), {.element = core::DType::kBF16});
   const auto near = [](core::Bytes got, std::int64_t bytes, int arrays) {
     EXPECT_GE(got.count(), bytes);
     EXPECT_LE(got.count(), bytes + arrays * 63);

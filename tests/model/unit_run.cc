@@ -25,7 +25,7 @@ LlamaConfig odd_config() {
 
 UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::NoDecay& no_decay,
                  core::DType element)
-    : model_(make_llama(config, no_decay, AttentionKind::kOwn, element)) {
+    : model_(make_llama(config, {.no_decay = no_decay, .element = element})) {
   std::mt19937 bits(11);
   std::normal_distribution<float> normal;
   const auto vocab = static_cast<std::uint32_t>(config.vocab);
@@ -87,13 +87,14 @@ std::vector<float> UnitRun::values(const void* from, std::int64_t count) const {
   return out;
 }
 
-Saved UnitRun::saved(int unit) {
-  PerUnit& own = units_[index(unit)];
-  return {unit == 0 ? nullptr : input_of(unit), own.kept.data(), own.parked.data()};
-}
-
 Weights UnitRun::weights_of(int unit) {
   return {weights(unit), model_.tied && unit == model_.head_unit() ? weights(0) : nullptr};
+}
+
+UnitCall UnitRun::call(int unit, core::Arena& scratch) {
+  PerUnit& own = units_[index(unit)];
+  const Saved saved{unit == 0 ? nullptr : input_of(unit), own.kept.data(), own.parked.data()};
+  return {weights_of(unit), input_, saved, scratch};
 }
 
 core::Arena UnitRun::arena(int unit) {
@@ -104,21 +105,20 @@ core::Arena UnitRun::arena(int unit) {
 
 void UnitRun::forward(int unit, void* output) {
   core::Arena scratch = arena(unit);
-  model_.units[index(unit)]->forward(weights_of(unit), input_, saved(unit), scratch, output);
+  model_.units[index(unit)]->forward(call(unit, scratch), output);
 }
 
 double UnitRun::loss(double scale, Write write) {
   const int head = model_.head_unit();
   core::Arena scratch = arena(head);
   const Gradients gradients_of_head{gradients(head), model_.tied ? tied_gradients() : nullptr};
-  return model_.head->loss(weights_of(head), input_, input_of(head), scale, gradients_of_head,
-                           write, scratch);
+  return model_.head->loss(call(head, scratch), input_of(head), scale, gradients_of_head, write);
 }
 
 double UnitRun::evaluate() {
   const int head = model_.head_unit();
   core::Arena scratch = arena(head);
-  return model_.head->evaluate(weights_of(head), input_, input_of(head), scratch);
+  return model_.head->evaluate(call(head, scratch), input_of(head));
 }
 
 void UnitRun::logits(const void* hidden_D, float* logits_V) {
@@ -128,14 +128,13 @@ void UnitRun::logits(const void* hidden_D, float* logits_V) {
 
 void UnitRun::backward_input(int unit, void* doutput, void* dinput) {
   core::Arena scratch = arena(unit);
-  model_.units[index(unit)]->backward_input(weights_of(unit), input_, saved(unit), scratch, doutput,
-                                            dinput);
+  model_.units[index(unit)]->backward_input(call(unit, scratch), doutput, dinput);
 }
 
 void UnitRun::backward_weight(int unit, Write write) {
   core::Arena scratch = arena(unit);
-  model_.units[index(unit)]->backward_weight(weights_of(unit), input_, saved(unit), scratch,
-                                             {gradients(unit), nullptr}, write);
+  model_.units[index(unit)]->backward_weight(call(unit, scratch), {gradients(unit), nullptr},
+                                             write);
 }
 
 double UnitRun::forward_and_backward(double scale) {

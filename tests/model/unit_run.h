@@ -63,8 +63,8 @@ class UnitRun {
   };
   core::Buffer bytes(core::Bytes count);
   static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
-  Saved saved(int unit);
   Weights weights_of(int unit);
+  UnitCall call(int unit, core::Arena& scratch);
   core::Arena arena(int unit);
 
   core::Ledger ledger_;

@@ -269,6 +269,23 @@ Findings only_main_ends(const Source& source, const Limits& limits) {
   return found;
 }
 
+Findings no_family(const Source& source, const Limits& limits) {
+  Findings found;
+  if (!limits.know_no_family.contains(source.folder())) return found;
+  const auto check = [&](std::string_view name, int line) {
+    const std::vector<std::string> words = words_of(name);
+    for (const std::string& family : limits.families) {
+      if (std::find(words.begin(), words.end(), family) == words.end()) continue;
+      found.push_back({line, quote(name) + " belongs to a family: see model/family.h"});
+    }
+  };
+  for (const Token& token : source.tokens) check(token.text, token.line);
+  for (const Include& include : source.includes) {
+    check(include.file.substr(include.file.rfind('/') + 1), include.line);
+  }
+  return found;
+}
+
 Findings no_directives_in_bodies(const Source& source, const Limits&) {
   Findings found;
   if (source.is_test()) return found;

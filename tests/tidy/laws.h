@@ -20,6 +20,8 @@ struct Limits {
   std::set<std::string> may_name_torch;       // sources, besides tests and benchmarks
   std::set<std::string> may_have_state;       // sources with a mutable global, and why there
   std::set<std::string> may_end_process;      // sources besides those with main
+  std::set<std::string> know_no_family;       // folders
+  std::vector<std::string> families;          // words of names that belong to one model family
   std::vector<std::string> library_prefixes;  // of <...> that no header may include
 };
 
@@ -39,6 +41,8 @@ Findings no_mutable_globals(const Source& source, const Limits& limits);
 Findings no_default_label(const Source& source, const Limits& limits);
 Findings qualified_stage(const Source& source, const Limits& limits);
 Findings only_main_ends(const Source& source, const Limits& limits);
+// No name and no include of a model family where all are served alike.
+Findings no_family(const Source& source, const Limits& limits);
 Findings no_directives_in_bodies(const Source& source, const Limits& limits);
 
 // Every law above applied to `source`.

@@ -16,6 +16,8 @@ Limits small_limits() {
           .may_name_torch = {"zero/device.cc"},
           .may_have_state = {"zero/registry.cc"},
           .may_end_process = {"zero/registry.cc"},
+          .know_no_family = {"zero"},
+          .families = {"llama"},
           .library_prefixes = {"nlohmann/", "mpi.h"}};
 }
 
@@ -182,6 +184,16 @@ TEST(TidyLaws, BodiesHaveNoConditionalDirectives) {
   EXPECT_EQ(broken_lines(no_directives_in_bodies, "zero/a.cc",
                          "#ifdef A\n#endif\nvoid f() {\n#ifdef B\n#endif\n}\n"),
             "4 ");
+}
+
+TEST(TidyLaws, FamiliesAreNotNamedWhereAllAreServed) {
+  const std::string text =
+      "#include \"core/llama_config.h\"\n"
+      "LlamaConfig a;\n"
+      "int b = open_llama(1);\n"
+      "const char* c = \"llama\";  // of llama\n";
+  EXPECT_EQ(broken_lines(no_family, "zero/a.cc", text), "2 3 1 ");
+  EXPECT_EQ(broken_lines(no_family, "core/a.cc", text), "");
 }
 
 TEST(TidyLaws, PlacesAreNotNamed) {

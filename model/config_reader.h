@@ -1,0 +1,46 @@
+// Reads values of a Hugging Face config.json, for every family alike. A wrong one is a UserError
+// (10) that names the file, the key and what is required.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace fm::model {
+
+// One object of the file. A key set to null counts as absent, as in transformers.
+class ConfigReader {
+ public:
+  // The whole file. Throws UserError (11) when it is missing or not a JSON object.
+  explicit ConfigReader(const std::filesystem::path& config_json);
+
+  bool has(const char* key) const;
+  bool empty() const;
+  // "FILE, key rope_scaling.factor", with which a message begins.
+  std::string where(const char* key) const;
+
+  // A size is a whole number from 1 to 2^31 - 1.
+  std::int64_t size(const char* key) const;
+  std::int64_t size_or(const char* key, std::int64_t absent) const;
+  double positive(const char* key) const;
+  double positive_or(const char* key, double absent) const;
+  double number_or(const char* key, double absent) const;
+  std::int64_t whole_or(const char* key, std::int64_t absent) const;
+  bool flag_or(const char* key, bool absent) const;
+  std::string text_or(const char* key, const std::string& absent) const;
+  ConfigReader inner(const char* key) const;
+
+  // Of the whole file: its text as it was read, but for the architecture of what is trained where
+  // it names another (that of the part without the head). Programs that serve a folder choose by
+  // it what to load.
+  std::string text_with_architecture(const std::string& architecture) const;
+
+ private:
+  struct Object;
+  explicit ConfigReader(std::shared_ptr<const Object> object);
+
+  std::shared_ptr<const Object> object_;
+};
+
+}  // namespace fm::model
