@@ -85,7 +85,7 @@ class Boundary {
         params_(layout_, ledger_, dp),
         grads_(layout_, ledger_, dp),
         optimizer_(layout_, ledger_, {.weight_decay = 0.1}),
-        norm_(layout_, dp, *pipe_, {zero::GlobalNorm::partial_count(layout_)}) {}
+        norm_(layout_, dp, *pipe_, {{0, 0, layout_.count(), layout_.count() * dp.size()}}) {}
 
   struct Seconds {
     double reduction = 0.0;

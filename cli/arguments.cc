@@ -96,9 +96,11 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
                 "--window_size must be 0 because sliding-window attention is not there yet; leave "
                 "it out for full attention (",
                 window, ")");
-  options.schedule = flags.choice<engine::ScheduleKind>(
-      "schedule",
-      {{"1f1b", engine::ScheduleKind::kOneFOneB}, {"gpipe", engine::ScheduleKind::kGPipe}});
+  std::vector<std::pair<std::string, const pipeline::ScheduleRow*>> schedules;
+  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
+    schedules.emplace_back(row.name, &row);
+  }
+  options.schedule = flags.choice<const pipeline::ScheduleRow*>("schedule", schedules);
   options.no_decay = read_no_decay(flags.text("no_decay"));
   options.loss_reduction = flags.choice<engine::LossReduction>(
       "loss_reduction", {{"token", engine::LossReduction::kToken},

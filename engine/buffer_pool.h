@@ -6,6 +6,7 @@
 // Lifetime:  the ledger outlives it.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "core/buffer.h"
@@ -21,6 +22,7 @@ class BufferPool {
     for (int index = count - 1; index >= 0; --index) {
       free_.push_back(memory_.span().data() + (each * index).count());
     }
+    fewest_free_ = free_.size();
   }
 
   // Asking for more than the plan predicted is a defect.
@@ -28,13 +30,17 @@ class BufferPool {
     FM_CHECK(!free_.empty(), "a step needs more buffers than its plan predicted");
     void* const lent = free_.back();
     free_.pop_back();
+    fewest_free_ = std::min(fewest_free_, free_.size());
     return lent;
   }
   void take_back(void* lent) { free_.push_back(lent); }
+  // Buffers that were never lent.
+  int unused() const { return static_cast<int>(fewest_free_); }
 
  private:
   core::Buffer memory_;
   std::vector<void*> free_;
+  std::size_t fewest_free_ = 0;
 };
 
 }  // namespace fm::engine

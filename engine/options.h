@@ -14,10 +14,10 @@
 #include "model/attention_kind.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
+#include "pipeline/schedules.h"
 
 namespace fm::engine {
 
-enum class ScheduleKind : std::uint8_t { kOneFOneB, kGPipe };
 enum class LossReduction : std::uint8_t { kToken, kMeanOfMeans };
 
 // The batch triad as given; the engine resolves it (DeepSpeed's rules) once it knows dp_size.
@@ -64,7 +64,7 @@ struct TrainOptions {
   int model_parallel_size = 1;
   int zero_stage = 0;
   core::SumOrder sum_order = core::SumOrder::kFast;
-  ScheduleKind schedule = ScheduleKind::kOneFOneB;
+  const pipeline::ScheduleRow* schedule = &pipeline::default_schedule();
   bool recompute = false;
   model::AttentionKind attention = model::AttentionKind::kOwn;
   // Of parameters, hidden states and their gradients. kBF16: the optimizer updates an fp32 master,

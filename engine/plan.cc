@@ -19,12 +19,12 @@ using pipeline::Simulation;
 double cost_of(const RunPlan& plan, const pipeline::Instruction& at) {
   const double forwards = pipeline::row_of(at.op).forwards;
   if (forwards == 0.0) return 0.0;
-  const auto unit = static_cast<std::size_t>(plan.row().unit_of(at));
-  return forwards * plan.account.units[unit].forward_flops;
+  const auto unit = static_cast<std::size_t>(plan.units().unit_of(at));
+  return forwards * plan.account.footprints[unit].forward_flops;
 }
 
 Simulation simulate_plan(const RunPlan& plan) {
-  return pipeline::simulate(plan.train, plan.row(), [&](const pipeline::Instruction& at, int) {
+  return pipeline::simulate(plan.train, plan.units(), [&](const pipeline::Instruction& at, int) {
     return cost_of(plan, at);
   });
 }
@@ -56,8 +56,12 @@ std::string rank_map(const RunPlan& plan) {
 std::string units_text(const RunPlan& plan) {
   std::string out = "units (0 embedding, blocks, last the head)\n";
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
-    const pipeline::UnitRange range = plan.row().ranges[static_cast<std::size_t>(rank)];
-    out += core::concat("  pipe rank ", rank, ": ", range.first, " to ", range.last - 1, "\n");
+    std::vector<std::string> ranges;
+    for (const pipeline::Chunk& chunk : plan.units().chunks()) {
+      if (chunk.pipe_rank != rank) continue;
+      ranges.push_back(core::concat(chunk.units.first, " to ", chunk.units.last - 1));
+    }
+    out += core::concat("  pipe rank ", rank, ": ", core::join(ranges, ", "), "\n");
   }
   return out;
 }

@@ -3,12 +3,21 @@
 namespace fm::engine {
 namespace {
 
-std::vector<std::int64_t> partial_counts(const RunPlan& plan, const model::Model& model) {
-  std::vector<std::int64_t> counts;
-  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
-    counts.push_back(zero::GlobalNorm::partial_count(make_group_layout(plan, model, rank, 0)));
+std::vector<zero::GlobalNorm::Part> norm_parts(const RunPlan& plan, const model::Model& model) {
+  std::vector<zero::GlobalNorm::Part> parts;
+  for (const pipeline::Chunk& chunk : plan.units().chunks()) {
+    std::int64_t count = 0;
+    for (int unit = chunk.units.first; unit < chunk.units.last; ++unit) {
+      const core::ShardMap map{model.table(unit).elements(), plan.mesh.data};
+      count += zero::GlobalNorm::numbers_of(map, plan.account.order);
+    }
+    parts.push_back({chunk.pipe_rank, chunk.units.first, chunk.units.last, count});
   }
-  return counts;
+  return parts;
+}
+
+zero::TiedReduction::Ends tied_ends(const pipeline::Placement& units) {
+  return {.embedding = units.owner_of(0), .head = units.owner_of(units.head())};
 }
 
 }  // namespace
@@ -23,14 +32,13 @@ zero::GroupLayout make_group_layout(const RunPlan& plan, const model::Model& mod
   layout.dp_rank = dp_rank;
   layout.micros = plan.rules.micros;
   layout.tied = model.tied;
-  layout.one_tied_gradient = plan.row().one_tied_gradient;
+  layout.one_tied_gradient = plan.units().one_tied_gradient;
   const auto add = [&](int unit, const core::ParamTable& table, bool tied_end, int alias) {
     layout.groups.push_back({unit, tied_end, alias, &table, {table.elements(), plan.mesh.data}});
   };
-  const pipeline::UnitRange range = plan.row().ranges[static_cast<std::size_t>(pipe_rank)];
-  for (int unit = range.first; unit < range.last; ++unit) add(unit, model.table(unit), false, -1);
-  if (model.tied && !layout.one_tied_gradient && plan.row().is_last(pipe_rank)) {
-    const int alias = plan.row().is_first(pipe_rank) ? 0 : -1;
+  for (const int unit : plan.units().units_of(pipe_rank)) add(unit, model.table(unit), false, -1);
+  if (model.tied && !layout.one_tied_gradient && plan.units().has_head(pipe_rank)) {
+    const int alias = plan.units().has_embedding(pipe_rank) ? 0 : -1;
     add(model.head_unit(), *model.head->tied_params(), true, alias);
   }
   return layout;
@@ -51,20 +59,16 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       params(layout, ledger, *dp),
       grads(layout, ledger, *dp),
       optimizer(layout, ledger, options.optimizer),
-      tied(layout, ledger, *pipe),
-      norm(layout, *dp, *pipe, partial_counts(plan, model)),
+      tied(layout, ledger, *pipe, tied_ends(plan.units())),
+      norm(layout, *dp, *pipe, norm_parts(plan, model)),
       gather_slots(ledger, core::Account::kSlots, core::bytes_of(pools.gather_slot, model.element),
                    pools.gather_slots),
       hidden(ledger, core::Account::kActivations,
              core::bytes_of(plan.account.hidden, model.element), pools.peaks.hidden,
              pipe->memory()),
       kept(ledger, core::Account::kActivations, pools.kept, pools.peaks.kept),
-      parked(ledger, core::Account::kActivations, pools.parked),
+      parked(ledger, core::Account::kActivations, pools.parked, pools.peaks.parked),
       scratch(ledger, core::Account::kScratch, pools.arena) {}
-
-pipeline::UnitRange RankState::range() const {
-  return plan.row().ranges[static_cast<std::size_t>(at.pipe_rank)];
-}
 
 int RankState::tied_group(int unit) const {
   if (!model.tied || unit != model.head_unit()) return -1;

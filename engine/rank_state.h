@@ -43,14 +43,13 @@ struct RankState {
   BufferPool gather_slots;
   BufferPool hidden;
   BufferPool kept;
-  core::Buffer parked;
+  BufferPool parked;
   core::Buffer scratch;
   checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
 
-  pipeline::UnitRange range() const;
   // Groups of a unit on this rank: its own; the one that the head of a tied model uses beside it
   // (-1 for other units), and the same when it is the head's alone.
-  int own_group(int unit) const { return unit - range().first; }
+  int own_group(int unit) const { return plan.units().index_on_rank(unit); }
   int tied_group(int unit) const;
   int tied_end(int unit) const;
 };

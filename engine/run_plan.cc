@@ -29,35 +29,46 @@ core::Mesh make_mesh(const TrainOptions& options, int world_size) {
   return {options.pipe_parallel_size, world_size / fixed, options.model_parallel_size};
 }
 
-pipeline::Schedule schedule_of(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::kOneFOneB: return pipeline::one_f_one_b;
-    case ScheduleKind::kGPipe: return pipeline::gpipe;
-  }
-  return nullptr;
-}
-
 // Programs and what proves them take some 300 bytes of each.
-void check_length(const pipeline::UnitRow& row, std::int64_t micros) {
+void check_length(const pipeline::Placement& units, std::int64_t micros) {
   constexpr std::int64_t kMost = 1'000'000;
-  FM_USER_CHECK(micros <= kMost / (row.head() + 1), "a step must have at most ", kMost,
+  FM_USER_CHECK(micros <= kMost / units.unit_count(), "a step must have at most ", kMost,
                 " forwards of a unit; lower gradient_accumulation_steps (", micros,
-                " micro-batches of ", row.head() + 1, " units)");
+                " micro-batches of ", units.unit_count(), " units)");
 }
 
-std::vector<Program> build_programs(pipeline::Schedule schedule,
-                                    const pipeline::ProgramRules& rules) {
-  const pipeline::ScheduleShape shape = {
-      .pipe_ranks = rules.row.pipe_ranks(), .micros = rules.micros, .units = 1};
+std::vector<Program> scheduled_programs(pipeline::Schedule schedule,
+                                        const pipeline::PipeShape& shape,
+                                        const pipeline::Placement& units) {
   std::vector<Program> programs;
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
-    programs.push_back(pipeline::expand_units(schedule(shape, rank), rules.row, rank));
+    programs.push_back(pipeline::expand_units(schedule(shape, rank), units, rank));
   }
-  programs = pipeline::insert_p2p(programs, rules.row);
-  for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
+  return programs;
+}
+
+// The order lets both ends of the tied matrix write one gradient: its slot is empty again before
+// the next loss.
+bool writes_tied_in_turn(const Program& program) {
+  bool waits = false;
+  for (const pipeline::Instruction& at : program) {
+    if (!pipeline::row_of(at.op).writes_gradient) continue;
+    if (at.op == pipeline::Op::kLoss) {
+      if (waits) return false;
+      waits = true;
+    }
+    if (at.unit == 0) waits = false;
+  }
+  return true;
+}
+
+std::vector<Program> finished_programs(std::vector<Program> programs,
+                                       const pipeline::ProgramRules& rules) {
+  programs = pipeline::insert_p2p(programs, rules.units);
+  for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
     Program& program = programs[static_cast<std::size_t>(rank)];
-    if (rules.recompute) program = pipeline::insert_recompute(program, rules.row);
-    program = zero::insert_zero(program, rules.plan, rules.row, rank);
+    if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
+    program = zero::insert_zero(program, rules.plan, rules.units, rank);
     program = offload::insert_offload(program, offload::Tier::kDevice);
   }
   const auto refusal = pipeline::validate(programs, rules);
@@ -100,6 +111,7 @@ pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
   const pipeline::PoolSizes other = pipeline::pool_sizes(eval[rank], account, pipe_rank);
   sizes.peaks.hidden = std::max(sizes.peaks.hidden, other.peaks.hidden);
   sizes.peaks.kept = std::max(sizes.peaks.kept, other.peaks.kept);
+  sizes.peaks.parked = std::max(sizes.peaks.parked, other.peaks.parked);
   sizes.gather_slots = std::max(sizes.gather_slots, other.gather_slots);
   return sizes;
 }
@@ -110,7 +122,7 @@ pipeline::MemoryForecast RunPlan::memory(int pipe_rank) const {
 
 double RunPlan::flops_per_step() const {
   double forward = 0.0;
-  for (const pipeline::UnitFootprint& unit : account.units) forward += unit.forward_flops;
+  for (const pipeline::UnitFootprint& unit : account.footprints) forward += unit.forward_flops;
   return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.data;
 }
 
@@ -130,23 +142,30 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   check_canonical(options, plan.mesh);
   plan.batch = resolve_batch(options.batch, plan.mesh.data);
   plan.shape = {plan.batch.micro_batch, options.max_seq_len};
-  plan.rules.row = pipeline::split_units(model.unit_count() - 2, plan.mesh.pipe, model.tied);
-  plan.rules.row.one_tied_gradient =
-      model.tied && plan.mesh.pipe == 1 && options.sum_order == core::SumOrder::kFast;
-  check_length(plan.rules.row, plan.batch.accumulation);
-  plan.rules.micros = static_cast<int>(plan.batch.accumulation);
+  const pipeline::PipeShape shape{.pipe_ranks = plan.mesh.pipe,
+                                  .micros = static_cast<int>(plan.batch.accumulation),
+                                  .chunks = options.schedule->chunks,
+                                  .order = options.schedule->order};
+  plan.rules.units = pipeline::split_units(model.unit_count() - 2, shape, model.tied);
+  check_length(plan.rules.units, plan.batch.accumulation);
+  plan.rules.micros = shape.micros;
   const bool alone = plan.mesh.data == 1;  // then there is nobody to share with
   plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order,
                                   alone ? core::ParamSharing::kPrivate : world.sharing);
   plan.rules.recompute = options.recompute;
-  plan.train = build_programs(schedule_of(options.schedule), plan.rules);
+  auto programs = scheduled_programs(options.schedule->make, shape, plan.rules.units);
+  plan.rules.units.one_tied_gradient = model.tied && plan.mesh.pipe == 1 &&
+                                       options.sum_order == core::SumOrder::kFast &&
+                                       writes_tied_in_turn(programs.front());
+  plan.train = finished_programs(std::move(programs), plan.rules);
 
   pipeline::ProgramRules eval_rules = plan.rules;
   eval_rules.forward_only = true;
   eval_rules.recompute = false;
-  plan.eval = build_programs(pipeline::forward_only, eval_rules);
+  plan.eval = finished_programs(scheduled_programs(pipeline::forward_only, shape, plan.rules.units),
+                                eval_rules);
 
-  plan.account.row = plan.rules.row;
+  plan.account.units = plan.rules.units;
   plan.account.plan = plan.rules.plan;
   plan.account.order = options.sum_order;
   plan.account.dp_size = plan.mesh.data;
@@ -155,7 +174,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.account.element = model.element;
   plan.account.moments = optim::moments_of(options.optimizer);
   plan.account.hidden = core::Elements(plan.shape.tokens() * model.hidden);
-  plan.account.units = footprints(model, plan.shape);
+  plan.account.footprints = footprints(model, plan.shape);
   return plan;
 }
 

@@ -22,7 +22,7 @@ struct RunPlan {
   pipeline::AccountInput account;
   std::vector<pipeline::Program> train, eval;  // by pipe rank
 
-  const pipeline::UnitRow& row() const { return rules.row; }
+  const pipeline::Placement& units() const { return rules.units; }
   // The larger of both programs' needs, pool by pool: what a rank allocates.
   pipeline::PoolSizes pools(int pipe_rank) const;
   pipeline::MemoryForecast memory(int pipe_rank) const;

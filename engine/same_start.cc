@@ -39,7 +39,7 @@ std::string start_values(const TrainOptions& options, const model::ModelFacts& f
       {"bf16.enabled", options.element == core::DType::kBF16},
       {"activation_checkpointing", options.recompute},
       {"--pipe_parallel_size", options.pipe_parallel_size},
-      {"--schedule", said(options.schedule, {"1f1b", "gpipe"})},
+      {"--schedule", options.schedule->name},
       {"--attention", said(options.attention, {"own", "torch"})},
       {"--max_seq_len", options.max_seq_len},
       {"--allow_repeat", options.allow_repeat},

@@ -5,9 +5,11 @@
 
 #include "core/check.h"
 #include "core/fault.h"
+#include "core/tree.h"
 
 namespace fm::engine {
 
+using core::DType;
 using core::Elements;
 using core::Phase;
 using core::TraceRange;
@@ -59,10 +61,10 @@ void StepRuntime::run(const pipeline::Instruction& at) {
   switch (at.op) {
     case Op::kCount: return count();
     case Op::kLoad: return;  // the stream holds the whole step; the micro-batch is an index into it
-    case Op::kSendAct: return send_act(at.micro);
-    case Op::kRecvAct: return recv_act(at.micro);
-    case Op::kSendGrad: return send_grad(at.micro);
-    case Op::kRecvGrad: return recv_grad(at.micro);
+    case Op::kSendAct: return send_act(at.micro, at.unit);
+    case Op::kRecvAct: return recv_act(at.micro, at.unit);
+    case Op::kSendGrad: return send_grad(at.micro, at.unit);
+    case Op::kRecvGrad: return recv_grad(at.micro, at.unit);
     case Op::kGather: return gather(at.unit);
     case Op::kRelease: return release(at.unit);
     case Op::kForward: return forward(at.micro, at.unit);
@@ -86,7 +88,8 @@ void StepRuntime::run(const pipeline::Instruction& at) {
 void StepRuntime::end_of_program() {
   settle(sent_act_);
   settle(sent_grad_);
-  FM_CHECK(inputs_.empty() && gradients_.empty() && kept_.empty() && gathered_.empty(),
+  FM_CHECK(inputs_.empty() && gradients_.empty() && kept_.empty() && parked_.empty() &&
+               gathered_.empty(),
            "a step left buffers behind");
 }
 
@@ -94,11 +97,10 @@ model::UnitCall StepRuntime::call_of(int micro, int unit, core::Arena& scratch,
                                      bool reads_weights) {
   const data::MicroBatch& batch = stream_->micro(micro);
   model::Saved saved;
-  saved.parked = state_.parked.data();
-  const auto input = inputs_.find({micro, unit});
-  if (input != inputs_.end()) saved.input_BTD = input->second.data;
-  const auto kept = kept_.find({micro, unit});
-  if (kept != kept_.end()) saved.kept = kept->second;
+  const MicroUnit here{micro, unit};
+  if (const auto at = inputs_.find(here); at != inputs_.end()) saved.input_BTD = at->second.data;
+  if (const auto at = kept_.find(here); at != kept_.end()) saved.kept = at->second;
+  if (const auto at = parked_.find(here); at != parked_.end()) saved.parked = at->second;
   return {reads_weights ? weights_of(unit) : model::Weights{},
           {state_.plan.shape, batch.tokens_BT.data(), batch.labels_BT.data()},
           saved,
@@ -127,6 +129,11 @@ StepRuntime::Hidden StepRuntime::receive_from(int pipe_rank) {
   return hidden;
 }
 
+void StepRuntime::wait_for(Hidden& hidden) {
+  const TraceRange range(clock_, Phase::kPipe);
+  hidden.arriving.wait();
+}
+
 void StepRuntime::send_to(int pipe_rank, void* data, Sent& sent) {
   settle(sent);
   sent.data = data;
@@ -140,22 +147,20 @@ void StepRuntime::settle(Sent& sent) {
   state_.hidden.take_back(std::exchange(sent.data, nullptr));
 }
 
-void StepRuntime::send_act(int micro) {
-  const auto output = inputs_.extract({micro, body().last});
-  send_to(state_.at.pipe_rank + 1, output.mapped().data, sent_act_);
+void StepRuntime::send_act(int micro, int unit) {
+  send_to(units().owner_of(unit), inputs_.extract({micro, unit}).mapped().data, sent_act_);
 }
 
-void StepRuntime::recv_act(int micro) {
-  inputs_[{micro, body().first}] = receive_from(state_.at.pipe_rank - 1);
+void StepRuntime::recv_act(int micro, int unit) {
+  inputs_[{micro, unit}] = receive_from(units().owner_of(unit - 1));
 }
 
-void StepRuntime::send_grad(int micro) {
-  const auto gradient = gradients_.extract(micro);
-  send_to(state_.at.pipe_rank - 1, gradient.mapped().data, sent_grad_);
+void StepRuntime::send_grad(int micro, int unit) {
+  send_to(units().owner_of(unit), gradients_.extract({micro, unit}).mapped().data, sent_grad_);
 }
 
-void StepRuntime::recv_grad(int micro) {
-  gradients_[micro] = receive_from(state_.at.pipe_rank + 1);
+void StepRuntime::recv_grad(int micro, int unit) {
+  gradients_[{micro, unit}] = receive_from(units().owner_of(unit + 1));
 }
 
 void StepRuntime::gather(int unit) {
@@ -175,12 +180,9 @@ void StepRuntime::release(int unit) {
 }
 
 void StepRuntime::forward(int micro, int unit) {
-  if (unit > 0) {
-    const TraceRange range(clock_, Phase::kPipe);
-    inputs_.at({micro, unit}).arriving.wait();
-  }
+  if (unit > 0) wait_for(inputs_.at({micro, unit}));
   const TraceRange range(clock_, Phase::kForward);
-  const bool block = row().is_block(unit);
+  const bool block = units().is_block(unit);
   if (block) kept_[{micro, unit}] = state_.kept.lend();
   void* const output = state_.hidden.lend();
   core::Arena scratch = arena();
@@ -203,9 +205,11 @@ double StepRuntime::loss_scale(int micro) const {
 }
 
 void StepRuntime::loss(int micro) {
+  const int head = units().head();
+  Hidden input = std::move(inputs_.extract({micro, head}).mapped());
+  wait_for(input);
   const TraceRange range(clock_, Phase::kLoss);
-  const int head = row().head();
-  void* const hidden = inputs_.extract({micro, head}).mapped().data;
+  void* const hidden = input.data;
   core::Arena scratch = arena();
   double& sum = slot_loss_[static_cast<std::size_t>(micro)];
   if (forward_only_) {
@@ -219,28 +223,21 @@ void StepRuntime::loss(int micro) {
   sum = state_.model.head->loss(call_of(micro, head, scratch), hidden, scale, gradients,
                                 assign ? model::Write::kAssign : model::Write::kAdd);
   if (request_.loss_reduction == LossReduction::kMeanOfMeans) sum *= scale;
-  gradients_[micro] = Hidden{hidden, {}};
+  gradients_[{micro, head - 1}] = Hidden{hidden, {}};
   scan(micro, head, gradients);
 }
 
 void StepRuntime::backward_input(int micro, int unit) {
-  Hidden& gradient = gradients_.at(micro);
-  {
-    const TraceRange range(clock_, Phase::kPipe);
-    gradient.arriving.wait();
-  }
+  Hidden gradient = std::move(gradients_.extract({micro, unit}).mapped());
+  wait_for(gradient);
   const TraceRange range(clock_, Phase::kBackward);
-  void* const doutput = gradient.data;
+  parked_[{micro, unit}] = state_.parked.lend();
   void* const dinput = unit > 0 ? state_.hidden.lend() : nullptr;
   core::Arena scratch = arena();
-  const bool reads = row().reads_weights({pipeline::Op::kBackwardInput, micro, unit});
-  unit_at(unit).backward_input(call_of(micro, unit, scratch, reads), doutput, dinput);
-  state_.hidden.take_back(doutput);
-  if (dinput == nullptr) {
-    gradients_.erase(micro);
-  } else {
-    gradient.data = dinput;
-  }
+  const bool reads = units().reads_weights({pipeline::Op::kBackwardInput, micro, unit});
+  unit_at(unit).backward_input(call_of(micro, unit, scratch, reads), gradient.data, dinput);
+  state_.hidden.take_back(gradient.data);
+  if (dinput != nullptr) gradients_[{micro, unit - 1}] = Hidden{dinput, {}};
 }
 
 void StepRuntime::backward_weight(int micro, int unit) {
@@ -248,11 +245,11 @@ void StepRuntime::backward_weight(int micro, int unit) {
   bool assign = true;
   const model::Gradients gradients = destinations(micro, unit, assign);
   core::Arena scratch = arena();
-  const bool reads = row().reads_weights({pipeline::Op::kBackwardWeight, micro, unit});
-  unit_at(unit).backward_weight(call_of(micro, unit, scratch, reads), gradients,
+  unit_at(unit).backward_weight(call_of(micro, unit, scratch, false), gradients,
                                 assign ? model::Write::kAssign : model::Write::kAdd);
+  state_.parked.take_back(parked_.extract({micro, unit}).mapped());
   if (unit > 0) state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
-  if (row().is_block(unit)) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
+  if (units().is_block(unit)) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
   const core::FaultSite site = {"bwd.layer", state_.world.rank(), request_.step};
   if (core::fault(site) == core::FaultEffect::kNan) gradients.own[0] = std::nanf("");
   scan(micro, unit, gradients);
@@ -263,6 +260,113 @@ void StepRuntime::recompute(int micro, int unit) {
   kept_[{micro, unit}] = state_.kept.lend();
   core::Arena scratch = arena();
   unit_at(unit).forward(call_of(micro, unit, scratch), nullptr);
+}
+
+model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
+  model::Gradients out;
+  const auto at_own = state_.grads.destination(state_.own_group(unit), micro);
+  out.own = at_own.whole;
+  assign = at_own.assign;
+  const int tied = state_.tied_group(unit);
+  if (tied < 0) return out;
+  const auto at_tied = state_.grads.destination(tied, micro);
+  FM_CHECK(at_tied.assign == assign, "both groups of the head are written alike");
+  out.tied = at_tied.whole;
+  return out;
+}
+
+// Looks for the first gradient that is not finite, in the order they are written.
+void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
+  if (!watching_ || found_) return;
+  const auto look = [&](const core::ParamTable& table, const float* base) {
+    for (const core::ParamEntry& entry : table.entries()) {
+      const float* const values = base + entry.offset.count();
+      for (std::int64_t i = 0; i < entry.numel.count() && !found_; ++i) {
+        if (!std::isfinite(values[i])) found_ = NonFinite{micro, unit, entry.name};
+      }
+    }
+  };
+  if (written.tied != nullptr) look(*state_.model.head->tied_params(), written.tied);
+  look(state_.model.table(unit), written.own);
+}
+
+void StepRuntime::count() {
+  const TraceRange range(clock_, Phase::kData);
+  divisor_ = stream_->count_valid();
+  state_.dp->all_reduce({&divisor_, Elements(1), DType::kI64}).wait();
+}
+
+void StepRuntime::reduce(int micro, int unit) {
+  const TraceRange range(clock_, Phase::kReduce);
+  state_.grads.reduce(state_.own_group(unit), micro);
+  const int tied = state_.tied_end(unit);
+  if (tied >= 0) state_.grads.reduce(tied, micro);
+}
+
+void StepRuntime::reduce_tied() {
+  const TraceRange range(clock_, Phase::kReduce);
+  state_.tied.run(state_.grads);
+}
+
+// Slot s = k * dp + r; fp64 tree over slots, divided once, then told to every pipe rank.
+void StepRuntime::exchange_loss() {
+  const int dp_size = state_.plan.mesh.data;
+  const int micros = state_.plan.rules.micros;
+  const bool means = request_.loss_reduction == LossReduction::kMeanOfMeans;
+  double told[2] = {0.0, 0.0};
+  if (units().has_head(state_.at.pipe_rank)) {
+    if (forward_only_) count();
+    state_.dp
+        ->all_gather({slot_loss_.data(), Elements(micros), DType::kF64},
+                     {all_losses_.data(), Elements(std::int64_t{micros} * dp_size), DType::kF64})
+        .wait();
+    std::vector<double> by_slot(all_losses_.size());
+    for (int k = 0; k < micros; ++k) {
+      for (int r = 0; r < dp_size; ++r) {
+        by_slot[static_cast<std::size_t>(k * dp_size + r)] =
+            all_losses_[static_cast<std::size_t>(r * micros + k)];
+      }
+    }
+    told[0] = core::tree_sum(std::span(by_slot));
+    told[1] = static_cast<double>(divisor_);
+  }
+  state_.pipe->broadcast({told, Elements(2), DType::kF64}, units().owner_of(units().head())).wait();
+  result_.loss_sum = told[0];
+  result_.valid = static_cast<std::int64_t>(told[1]);
+  const bool divide = !means && result_.valid > 0;
+  result_.loss = divide ? told[0] / told[1] : told[0];
+}
+
+void StepRuntime::norm() {
+  const TraceRange range(clock_, Phase::kReduce);
+  exchange_loss();  // before the update, so that a non-finite loss skips the step everywhere
+  result_.grad_norm = std::sqrt(state_.norm.squared(state_.grads));
+  result_.skipped = !std::isfinite(result_.grad_norm) || !std::isfinite(result_.loss);
+  double scale = 1.0;
+  if (request_.gradient_clipping > 0.0) {
+    scale = std::min(1.0, request_.gradient_clipping / (result_.grad_norm + 1e-6));
+  }
+  request_.scalars.grad_scale = static_cast<float>(scale);
+}
+
+void StepRuntime::update(int unit) {
+  if (result_.skipped || !request_.apply) return;
+  const TraceRange range(clock_, Phase::kOptimizer);
+  state_.optimizer.update(state_.own_group(unit), request_.scalars, state_.params, state_.grads);
+  const int tied = state_.tied_end(unit);
+  if (tied >= 0) state_.optimizer.update(tied, request_.scalars, state_.params, state_.grads);
+}
+
+void StepRuntime::publish(int unit) {
+  if (result_.skipped || !request_.apply) return;
+  const TraceRange range(clock_, Phase::kGather);
+  state_.params.publish(state_.own_group(unit)).wait();
+  const int tied = state_.tied_end(unit);
+  if (tied >= 0 && state_.layout.at(tied).alias < 0) state_.params.publish(tied).wait();
+}
+
+void StepRuntime::report() {
+  if (forward_only_) exchange_loss();
 }
 
 }  // namespace fm::engine

@@ -73,10 +73,10 @@ class StepRuntime : public pipeline::StepHandler {
 
   // One for each instruction; `micro` of reduce -1: once per step.
   void count();
-  void send_act(int micro);
-  void recv_act(int micro);
-  void send_grad(int micro);
-  void recv_grad(int micro);
+  void send_act(int micro, int unit);
+  void recv_act(int micro, int unit);
+  void send_grad(int micro, int unit);
+  void recv_grad(int micro, int unit);
   void gather(int unit);
   void release(int unit);
   void forward(int micro, int unit);
@@ -98,6 +98,7 @@ class StepRuntime : public pipeline::StepHandler {
   // Whole weights of a group of `unit`, which begins `behind` elements into the unit's slot.
   void* whole_weights(int unit, int group, core::Elements behind);
   Hidden receive_from(int pipe_rank);
+  void wait_for(Hidden& hidden);
   void send_to(int pipe_rank, void* data, Sent& sent);
   void settle(Sent& sent);
   comm::Span hidden_span(void* data) const;
@@ -108,8 +109,7 @@ class StepRuntime : public pipeline::StepHandler {
     return *state_.model.units[static_cast<std::size_t>(unit)];
   }
   core::Arena arena() const { return core::Arena(state_.scratch.span()); }
-  const pipeline::UnitRow& row() const { return state_.plan.row(); }
-  pipeline::UnitRange body() const { return row().body(state_.at.pipe_rank); }
+  const pipeline::Placement& units() const { return state_.plan.units(); }
 
   RankState& state_;
   core::PhaseClock& clock_;
@@ -120,11 +120,11 @@ class StepRuntime : public pipeline::StepHandler {
   bool watching_ = false;
   std::optional<NonFinite> found_;
   std::int64_t divisor_ = 0;
-  std::vector<double> slot_loss_;       // by micro, this data rank
-  std::vector<double> all_losses_;      // gathered
-  std::map<MicroUnit, Hidden> inputs_;  // input of (micro, unit)
-  std::map<int, Hidden> gradients_;     // gradient that backward of a micro has reached
-  std::map<MicroUnit, void*> kept_;
+  std::vector<double> slot_loss_;          // by micro, this data rank
+  std::vector<double> all_losses_;         // gathered
+  std::map<MicroUnit, Hidden> inputs_;     // of (micro, unit)
+  std::map<MicroUnit, Hidden> gradients_;  // of the output of (micro, unit)
+  std::map<MicroUnit, void*> kept_, parked_;
   std::map<int, void*> gathered_;  // unit -> slot
   Sent sent_act_;
   Sent sent_grad_;

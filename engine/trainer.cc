@@ -156,7 +156,8 @@ class Trainer {
   }
 
   bool has_data() const {
-    return plan_.row().is_first(state_.at.pipe_rank) || plan_.row().is_last(state_.at.pipe_rank);
+    const int here = state_.at.pipe_rank;
+    return plan_.units().has_embedding(here) || plan_.units().has_head(here);
   }
 
   void step() {

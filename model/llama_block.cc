@@ -77,6 +77,7 @@ template <class T>
 struct LlamaBlock<T>::Parked {
   T *dy_BTD, *dgate_BTF, *dup_BTF, *dx_mid_BTD, *dq_BTHd, *dk_BTKd, *dv_BTKd;
   float *dnorm1_D, *dnorm2_D;
+  T *norm1_D, *norm2_D;  // weights: backward_weight is done without the block's
   core::Bytes bytes;
 
   Parked(const Shapes& shapes, void* base) {
@@ -92,6 +93,8 @@ struct LlamaBlock<T>::Parked {
     dv_BTKd = carver.take<T>(N * shapes.kv.out);
     dnorm1_D = carver.take<float>(D);
     dnorm2_D = carver.take<float>(D);
+    norm1_D = carver.take<T>(D);
+    norm2_D = carver.take<T>(D);
     bytes = carver.used();
   }
 };
@@ -273,6 +276,8 @@ void LlamaBlock<T>::backward_input(const UnitCall& call, void* doutput_BTD,
   const Parked parked(shapes, call.saved.parked);
   const T* own = static_cast<const T*>(call.weights.own);
   std::copy_n(static_cast<const T*>(doutput_BTD), rows.rows * rows.width, parked.dy_BTD);
+  std::copy_n(own + at_.norm1, rows.width, parked.norm1_D);
+  std::copy_n(own + at_.norm2, rows.width, parked.norm2_D);
   backward_mlp(own, shape, kept, parked, scratch);
   backward_heads(own, shape, kept, parked, scratch);
 
@@ -299,19 +304,18 @@ void LlamaBlock<T>::backward_weight(const UnitCall& call, const Gradients& gradi
   const kernels::RowShape rows{call.input.shape.tokens(), config_.hidden};
   const Kept kept(shapes, config_.heads, call.saved.kept);
   const Parked parked(shapes, call.saved.parked);
-  const T* own = static_cast<const T*>(call.weights.own);
   const T* x_BTD = static_cast<const T*>(call.saved.input_BTD);
   const Beta beta = beta_of(write);
   linear_weight(shapes.down, parked.dy_BTD, kept.up_BTF, gradients.own + at_.down, beta);
 
   T* normed_BTD = scratch.take<T>(rows.rows * rows.width);
-  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, own + at_.norm2, kept.rstd2_BT, normed_BTD);
+  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, parked.norm2_D, kept.rstd2_BT, normed_BTD);
   linear_weight(shapes.up, parked.dgate_BTF, normed_BTD, gradients.own + at_.gate, beta);
   linear_weight(shapes.up, parked.dup_BTF, normed_BTD, gradients.own + at_.up, beta);
   write_vector(rows.width, parked.dnorm2_D, gradients.own + at_.norm2, write);
   linear_weight(shapes.o, parked.dx_mid_BTD, kept.attended_BTHd, gradients.own + at_.o, beta);
 
-  kernels::rmsnorm_apply(rows, x_BTD, own + at_.norm1, kept.rstd1_BT, normed_BTD);
+  kernels::rmsnorm_apply(rows, x_BTD, parked.norm1_D, kept.rstd1_BT, normed_BTD);
   linear_weight(shapes.q, parked.dq_BTHd, normed_BTD, gradients.own + at_.q, beta);
   linear_weight(shapes.kv, parked.dk_BTKd, normed_BTD, gradients.own + at_.k, beta);
   linear_weight(shapes.kv, parked.dv_BTKd, normed_BTD, gradients.own + at_.v, beta);

@@ -78,8 +78,8 @@ class Unit {
   // Gradient of the input; parks the operands of W. dinput_BTD is null for the embedding.
   // doutput_BTD and dinput_BTD are different memory; doutput_BTD may be overwritten.
   virtual void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const = 0;
-  // Writes every parameter gradient of the unit. kAssign also zeroes nothing else: gaps of the
-  // flat buffer are never touched.
+  // Writes every parameter gradient of the unit, without its weights. kAssign also zeroes nothing
+  // else: gaps of the flat buffer are never touched.
   virtual void backward_weight(const UnitCall& call, const Gradients& gradients,
                                Write write) const = 0;
 };

@@ -1,9 +1,9 @@
 #include "pipeline/account.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
-#include <set>
 
 namespace fm::pipeline {
 namespace {
@@ -23,91 +23,53 @@ Elements kept_elements(const ShardMap& map, Home home) {
   return home == Home::kEveryRank ? map.padded() : map.slice();
 }
 
-// Counts the buffers of the hidden and kept pools while a program runs. The rules of life are the
-// runtime's (engine/step_runtime.h): a hidden state lives from its producer to its consumer's
-// backward; a sent buffer until the next send of the same direction or the end.
+// Counts the buffers of every pool while a program runs, by the moves of each instruction's row.
 class ActivationWalk {
  public:
-  enum class Kind : std::uint8_t { kKeeping, kRecomputing, kForwardOnly };
-
-  ActivationWalk(const UnitRow& row, Kind kind)
-      : row_(row), keeps_(kind == Kind::kKeeping), forward_only_(kind == Kind::kForwardOnly) {}
+  ActivationWalk(const Placement& units, bool evaluation, bool recompute)
+      : units_(units), evaluation_(evaluation), passing_(evaluation || recompute) {}
 
   void see(const Instruction& at) {
-    switch (at.op) {
-      case Op::kRecvAct:
-      case Op::kRecvGrad: hold_hidden(1); break;
-      case Op::kForward: forward(at.unit); break;
-      case Op::kLoss: hold_hidden(forward_only_ ? -1 : 0); break;
-      case Op::kRecompute: hold_kept(1); break;
-      case Op::kBackward: backward_input(at.unit), backward_weight(at.unit); break;
-      case Op::kBackwardInput: backward_input(at.unit); break;
-      case Op::kBackwardWeight: backward_weight(at.unit); break;
-      case Op::kSendAct: hold_hidden(act_in_flight_ ? -1 : 0), act_in_flight_ = true; break;
-      case Op::kSendGrad: hold_hidden(grad_in_flight_ ? -1 : 0), grad_in_flight_ = true; break;
-      case Op::kCount:
-      case Op::kLoad:
-      case Op::kGather:
-      case Op::kRelease:
-      case Op::kReduce:
-      case Op::kReduceTied:
-      case Op::kNorm:
-      case Op::kFetch:
-      case Op::kUpdate:
-      case Op::kStore:
-      case Op::kPublish:
-      case Op::kReport: break;
+    for (const BufferMove& move : row_of(at.op).moves) {
+      if (happens(move.when, at)) count(move);
     }
+    seen_[static_cast<std::size_t>(at.op)] = true;
   }
-  ActivationPeaks peaks() const { return peaks_; }
+  ActivationPeaks peaks() const { return {peaks_[0], peaks_[1], peaks_[2]}; }
 
  private:
-  void hold_hidden(int change) {
-    hidden_ += change;
-    peaks_.hidden = std::max(peaks_.hidden, hidden_);
+  bool happens(BufferMove::When when, const Instruction& at) const {
+    using When = BufferMove::When;
+    const bool block = units_.is_block(at.unit);
+    const bool fed = at.unit > 0;
+    const bool held[] = {
+        true, block, block && passing_, fed, evaluation_, fed && evaluation_, was_seen(at.op)};
+    static_assert(std::size(held) == static_cast<std::size_t>(When::kNotTheFirst) + 1);
+    return held[static_cast<std::size_t>(when)];
   }
-  void hold_kept(int change) {
-    kept_ += change;
-    peaks_.kept = std::max(peaks_.kept, kept_);
-  }
-  void forward(int unit) {
-    hold_hidden(1);  // the output
-    if (row_.is_block(unit)) hold_kept(1);
-    if (row_.is_block(unit) && !keeps_) hold_kept(-1);
-    if (forward_only_ && unit > 0) hold_hidden(-1);  // the input
-  }
-  void backward_input(int unit) {
-    if (unit > 0) hold_hidden(1);  // the input's gradient
-    hold_hidden(-1);               // the output's gradient
-  }
-  void backward_weight(int unit) {
-    if (unit > 0) hold_hidden(-1);  // the input
-    if (row_.is_block(unit)) hold_kept(-1);
+  bool was_seen(Op op) const { return seen_[static_cast<std::size_t>(op)]; }
+
+  void count(const BufferMove& move) {
+    const auto pool = static_cast<std::size_t>(move.pool);
+    live_[pool] += move.change;
+    peaks_[pool] = std::max(peaks_[pool], live_[pool]);
   }
 
-  const UnitRow& row_;
-  bool keeps_;  // what a block keeps for backward, from its forward on
-  bool forward_only_;
-  bool act_in_flight_ = false;
-  bool grad_in_flight_ = false;
-  int hidden_ = 0;
-  int kept_ = 0;
-  ActivationPeaks peaks_;
+  const Placement& units_;
+  bool evaluation_;
+  bool passing_;  // blocks keep nothing between forward and backward
+  std::array<bool, kOpCount> seen_{};
+  std::array<int, 3> live_{}, peaks_{};  // by pool
 };
 
-bool trains(const Program& program) {
-  return std::any_of(program.begin(), program.end(), [](const Instruction& at) {
-    return at.op == Op::kBackward || at.op == Op::kBackwardWeight;
-  });
-}
-
 const UnitFootprint& unit_at(const AccountInput& input, int unit) {
-  return input.units[static_cast<std::size_t>(unit)];
+  return input.footprints[static_cast<std::size_t>(unit)];
 }
 
 // Whether both ends of the tied matrix live on this rank: one copy of weights and moments serves.
 bool shares_tied(const AccountInput& input, int pipe_rank) {
-  return input.row.tied && input.row.is_first(pipe_rank) && input.row.is_last(pipe_rank);
+  return input.units.tied && input.units.has_embedding(pipe_rank) &&
+         input.units.has_head(pipe_rank);
 }
 
 // Bytes sent by one reduction of a flat buffer.
@@ -126,7 +88,7 @@ void add_gradient_slot(PoolSizes& sizes, const AccountInput& input, int unit) {
   };
   const Elements own = in_slot(unit_at(input, unit).own);
   const Elements tied = in_slot(unit_at(input, unit).tied);
-  if (!input.row.one_tied_gradient) {
+  if (!input.units.one_tied_gradient) {
     sizes.gradient_slot = std::max(sizes.gradient_slot, own + tied);
   } else if (unit == 0) {
     sizes.tied_slot = own;
@@ -143,20 +105,18 @@ void add_incoming(PoolSizes& sizes, const AccountInput& input, int unit) {
   const bool in_place = input.plan.own_part_in_place();
   if (!in_place) {
     sizes.incoming = std::max({sizes.incoming, own, tied});
-  } else if (input.row.one_tied_gradient && unit == 0) {
+  } else if (input.units.one_tied_gradient && unit == 0) {
     sizes.tied_incoming = own;
   } else {
-    const bool behind = !input.row.one_tied_gradient;
+    const bool behind = !input.units.one_tied_gradient;
     sizes.incoming = std::max(sizes.incoming, behind ? own + tied : own);
   }
 }
 
 }  // namespace
 
-ActivationPeaks activation_peaks(const Program& program, const UnitRow& row, bool recompute) {
-  using Kind = ActivationWalk::Kind;
-  const Kind training = recompute ? Kind::kRecomputing : Kind::kKeeping;
-  ActivationWalk walk(row, trains(program) ? training : Kind::kForwardOnly);
+ActivationPeaks activation_peaks(const Program& program, const Placement& units, bool recompute) {
+  ActivationWalk walk(units, !trains(program), recompute);
   for (const Instruction& at : program) walk.see(at);
   return walk.peaks();
 }
@@ -173,13 +133,12 @@ int gather_peak(const Program& program) {
 
 PoolSizes pool_sizes(const Program& program, const AccountInput& input, int pipe_rank) {
   PoolSizes sizes;
-  sizes.peaks = activation_peaks(program, input.row, input.recompute);
+  sizes.peaks = activation_peaks(program, input.units, input.recompute);
   sizes.gather_slots = gather_peak(program);
   // Whole gradients are added where they arrive, in their slot.
   const bool adds_later =
       input.plan.reduce_every_micro && input.micros > 1 && input.plan.grads == Home::kOneSliceEach;
-  const UnitRange range = input.row.ranges[static_cast<std::size_t>(pipe_rank)];
-  for (int unit = range.first; unit < range.last; ++unit) {
+  for (const int unit : input.units.units_of(pipe_rank)) {
     const UnitFootprint& at = unit_at(input, unit);
     const ShardMap own = map_of(at.own, input.dp_size);
     const ShardMap tied = map_of(at.tied, input.dp_size);
@@ -215,21 +174,20 @@ MemoryForecast forecast_memory(const PoolSizes& pools, const AccountInput& input
     out.params += core::bytes_of(kept_elements(map, input.plan.params), input.element);
     out.optimizer += f32(updated) * (input.moments + (master ? 1 : 0));
   };
-  const UnitRange range = input.row.ranges[static_cast<std::size_t>(pipe_rank)];
-  for (int unit = range.first; unit < range.last; ++unit) {
+  for (const int unit : input.units.units_of(pipe_rank)) {
     add_group(unit_at(input, unit).own, true);
     const Elements tied = unit_at(input, unit).tied;
-    if (tied.count() > 0 && !input.row.one_tied_gradient) add_group(tied, !shared);
+    if (tied.count() > 0 && !input.units.one_tied_gradient) add_group(tied, !shared);
   }
-  if (input.row.has_tied_end(pipe_rank) && input.row.pipe_ranks() > 1) {
-    const ShardMap tied = map_of(unit_at(input, input.row.head()).tied, input.dp_size);
+  if (input.units.has_tied_end(pipe_rank) && !input.units.both_ends_on_one_rank()) {
+    const ShardMap tied = map_of(unit_at(input, input.units.head()).tied, input.dp_size);
     out.scratch += f32(kept_elements(tied, input.plan.optimizer));  // the other end's gradient
   }
   out.slots = core::bytes_of(pools.gather_slot, input.element) * pools.gather_slots +
               f32(pools.gradient_slot) + f32(pools.tied_slot);
   out.scratch += pools.arena + f32(pools.incoming) + f32(pools.tied_incoming);
   out.activations = core::bytes_of(input.hidden, input.element) * pools.peaks.hidden +
-                    pools.kept * pools.peaks.kept + pools.parked;
+                    pools.kept * pools.peaks.kept + pools.parked * pools.peaks.parked;
   return out;
 }
 
@@ -241,8 +199,8 @@ std::map<std::string, Bytes> wire_bytes(const Program& program, const AccountInp
     if (at.op == Op::kSendAct || at.op == Op::kSendGrad) {
       out[picture] += core::bytes_of(input.hidden, input.element);
     }
-    if (at.op == Op::kReduceTied && input.row.pipe_ranks() > 1) {
-      const Elements tied = unit_at(input, input.row.head()).tied;
+    if (at.op == Op::kReduceTied && !input.units.both_ends_on_one_rank()) {
+      const Elements tied = unit_at(input, input.units.head()).tied;
       out[picture] += f32(kept_elements(map_of(tied, input.dp_size), input.plan.optimizer));
     }
     if (at.unit < 0) continue;
@@ -253,7 +211,7 @@ std::map<std::string, Bytes> wire_bytes(const Program& program, const AccountInp
       const bool alias = tied && shares_tied(input, pipe_rank);
       const bool moves = input.plan.params != Home::kOncePerHost && !alias;
       if (at.op == Op::kGather || (at.op == Op::kPublish && moves)) out[picture] += others;
-      const bool reduced = !tied || !input.row.one_tied_gradient;
+      const bool reduced = !tied || !input.units.one_tied_gradient;
       if (at.op == Op::kReduce && reduced) out[picture] += reduction_bytes(map, input);
     }
   }

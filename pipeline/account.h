@@ -8,7 +8,7 @@
 #include "core/shard_map.h"
 #include "core/shard_plan.h"
 #include "pipeline/instruction.h"
-#include "pipeline/split_units.h"
+#include "pipeline/placement.h"
 
 namespace fm::pipeline {
 
@@ -23,7 +23,7 @@ struct UnitFootprint {
 };
 
 struct AccountInput {
-  UnitRow row;
+  Placement units;
   core::ShardPlan plan;
   core::SumOrder order = core::SumOrder::kFast;
   int dp_size = 1;
@@ -31,17 +31,18 @@ struct AccountInput {
   bool recompute = false;
   // Of parameters and hidden states; narrower than fp32, the optimizer keeps an fp32 master.
   core::DType element = core::DType::kF32;
-  int moments = 2;        // fp32 optimizer values per parameter
-  core::Elements hidden;  // B x T x D: one hidden state
-  std::vector<UnitFootprint> units;
+  int moments = 2;                        // fp32 optimizer values per parameter
+  core::Elements hidden;                  // B x T x D: one hidden state
+  std::vector<UnitFootprint> footprints;  // by unit
 };
 
 // How many buffers of each pool are in use at once.
 struct ActivationPeaks {
   int hidden = 0;  // hidden states and their gradients
   int kept = 0;    // what blocks keep for backward
+  int parked = 0;  // what backward-inputs leave for backward-weights
 };
-ActivationPeaks activation_peaks(const Program& program, const UnitRow& row, bool recompute);
+ActivationPeaks activation_peaks(const Program& program, const Placement& units, bool recompute);
 // Units whole in a slot at once.
 int gather_peak(const Program& program);
 

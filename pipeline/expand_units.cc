@@ -2,18 +2,17 @@
 
 namespace fm::pipeline {
 
-Program expand_units(const Program& scheduled, const UnitRow& row, int pipe_rank) {
-  const UnitRange body = row.body(pipe_rank);
+Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank) {
   Program out;
   for (const Instruction& at : scheduled) {
-    if (at.op == Op::kForward) {
-      for (int unit = body.first; unit < body.last; ++unit) out.push_back({at.op, at.micro, unit});
-    } else if (at.unit >= 0) {
-      for (int unit = body.last - 1; unit >= body.first; --unit) {
-        out.push_back({at.op, at.micro, unit});
-      }
-    } else {
+    if (at.unit < 0) {
       out.push_back(at);
+      continue;
+    }
+    const UnitRange body = units.body(pipe_rank, at.unit);
+    for (int step = 0; step < body.count(); ++step) {
+      const bool ascends = at.op == Op::kForward;
+      out.push_back({at.op, at.micro, ascends ? body.first + step : body.last - 1 - step});
     }
   }
   return out;

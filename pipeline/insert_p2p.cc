@@ -11,22 +11,21 @@ namespace {
 struct RankState {
   std::size_t next = 0;
   Program out;
-  std::set<int> acts;   // micro-batches whose hidden state was received
-  std::set<int> grads;  // micro-batches whose gradient was received
+  std::set<Handover> received;
 };
-
-bool is_input_gradient(Op op) { return op == Op::kBackward || op == Op::kBackwardInput; }
 
 class Lowering {
  public:
-  Lowering(const std::vector<Program>& in, const UnitRow& row)
-      : in_(in), row_(row), ranks_(in.size()) {}
+  Lowering(const std::vector<Program>& in, const Placement& units)
+      : in_(in), units_(units), ranks_(in.size()) {
+    for (const Program& program : in) trains_ = trains_ || trains(program);
+  }
 
   std::vector<Program> run() {
     bool progressed = true;
     while (progressed) {
       progressed = false;
-      for (int rank = 0; rank < row_.pipe_ranks(); ++rank) progressed |= issue_next(rank);
+      for (int rank = 0; rank < units_.pipe_ranks(); ++rank) progressed |= issue_next(rank);
     }
     std::vector<Program> out;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -46,44 +45,33 @@ class Lowering {
     if (state.next == program.size() || !ready(rank, program[state.next])) return false;
     const Instruction issued = program[state.next++];
     state.out.push_back(issued);
-    pair_up(rank, issued);
+    for (const Handover& handover : units_.given_by(issued)) pair_up(rank, handover);
     return true;
   }
 
   bool ready(int rank, const Instruction& next) {
-    const UnitRange body = row_.body(rank);
-    if (next.op == Op::kForward && next.unit == body.first && !row_.is_first(rank)) {
-      return at(rank).acts.contains(next.micro);
-    }
-    if (is_input_gradient(next.op) && next.unit == body.last - 1 && !row_.is_last(rank)) {
-      return at(rank).grads.contains(next.micro);
-    }
-    return true;
+    const std::optional<Handover> taken = units_.taken_by(next);
+    return !taken || !units_.crosses(*taken) || at(rank).received.contains(*taken);
   }
 
-  void pair_up(int rank, const Instruction& issued) {
-    const UnitRange body = row_.body(rank);
-    if (issued.op == Op::kForward && issued.unit == body.last - 1 && !row_.is_last(rank)) {
-      at(rank).out.push_back({Op::kSendAct, issued.micro, -1});
-      at(rank + 1).out.push_back({Op::kRecvAct, issued.micro, -1});
-      at(rank + 1).acts.insert(issued.micro);
-    }
-    if (is_input_gradient(issued.op) && issued.unit == body.first && !row_.is_first(rank)) {
-      at(rank).out.push_back({Op::kSendGrad, issued.micro, -1});
-      at(rank - 1).out.push_back({Op::kRecvGrad, issued.micro, -1});
-      at(rank - 1).grads.insert(issued.micro);
-    }
+  void pair_up(int rank, const Handover& handover) {
+    if (!units_.crosses(handover) || (handover.gradient && !trains_)) return;
+    RankState& there = at(units_.owner_of(handover.unit));
+    at(rank).out.push_back(handover.send());
+    there.out.push_back(handover.receive());
+    there.received.insert(handover);
   }
 
   const std::vector<Program>& in_;
-  const UnitRow& row_;
+  const Placement& units_;
   std::vector<RankState> ranks_;
+  bool trains_ = false;
 };
 
 }  // namespace
 
-std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const UnitRow& row) {
-  return Lowering(expanded, row).run();
+std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units) {
+  return Lowering(expanded, units).run();
 }
 
 }  // namespace fm::pipeline

@@ -1,5 +1,6 @@
 #include "pipeline/instruction.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <sstream>
@@ -12,6 +13,23 @@ namespace {
 using enum OpRow::Operand;
 using enum OpRow::Meets;
 using enum OpRow::Weights;
+using enum Pool;
+using When = BufferMove::When;
+
+constexpr BufferMove kArrives[] = {{kHidden, +1, When::kAlways}};
+constexpr BufferMove kLeaves[] = {{kHidden, -1, When::kNotTheFirst}};
+constexpr BufferMove kForwardMoves[] = {{kHidden, +1, When::kAlways},  // the output
+                                        {kKept, +1, When::kBlock},
+                                        {kKept, -1, When::kPassingBlock},
+                                        {kHidden, -1, When::kFedInEvaluation}};
+constexpr BufferMove kLossMoves[] = {{kHidden, -1, When::kEvaluation}};  // else it works in place
+constexpr BufferMove kRecomputeMoves[] = {{kKept, +1, When::kAlways}};
+constexpr BufferMove kBackwardMoves[] = {
+    {kParked, +1, When::kAlways}, {kHidden, +1, When::kFed},  // the input's gradient
+    {kHidden, -1, When::kAlways},                             // the output's gradient
+    {kHidden, -1, When::kFed},                                // the input
+    {kKept, -1, When::kBlock},    {kParked, -1, When::kAlways}};
+constexpr std::size_t kInputHalf = 3;  // of kBackwardMoves; the rest is backward-weight's
 
 constexpr core::TraceForm traced(const char* name) {
   return {name, core::TraceKind::kInstruction, {"micro", "unit"}};
@@ -35,19 +53,48 @@ constexpr OpRow meeting(OpRow row, OpRow::Meets meets, Op partner) {
   row.partner = partner;
   return row;
 }
+constexpr OpRow message(OpRow row, OpRow::Meets meets, Op partner,
+                        std::span<const BufferMove> moves) {
+  row.unit = kAlways;
+  row.moves = moves;
+  return meeting(row, meets, partner);
+}
 // Of one micro-batch and one unit, which takes `forwards` forwards of it.
 constexpr OpRow computing(Op op, std::string_view picture, const char* name, double forwards,
-                          OpRow::Weights weights, bool writes_gradient = false) {
+                          OpRow::Weights weights, std::span<const BufferMove> moves) {
   OpRow row = of_micro(op, picture, name);
   row.unit = kAlways;
   row.forwards = forwards;
   row.weights = weights;
-  row.writes_gradient = writes_gradient;
+  row.moves = moves;
+  return row;
+}
+constexpr OpRow forward_row() {
+  OpRow row = computing(Op::kForward, "F", "forward", 1.0, kRead, kForwardMoves);
+  row.makes_output = true;
   return row;
 }
 constexpr OpRow loss_row() {
-  OpRow row = computing(Op::kLoss, "X", "loss", 3.0, kRead, true);
+  OpRow row = computing(Op::kLoss, "X", "loss", 3.0, kRead, kLossMoves);
   row.unit = kNever;
+  row.makes_output = row.makes_input_gradient = row.writes_gradient = true;
+  return row;
+}
+constexpr OpRow backward_row() {
+  OpRow row = computing(Op::kBackward, "B", "backward", 2.0, kReadByBlocks, kBackwardMoves);
+  row.makes_input_gradient = row.writes_gradient = true;
+  return row;
+}
+constexpr OpRow input_row() {
+  OpRow row = computing(Op::kBackwardInput, "I", "backward_input", 1.0, kReadByBlocks,
+                        std::span(kBackwardMoves).first(kInputHalf));
+  row.makes_input_gradient = true;
+  return row;
+}
+constexpr OpRow weight_row() {
+  OpRow row = computing(Op::kBackwardWeight, "W", "backward_weight", 1.0, kNotRead,
+                        std::span(kBackwardMoves).subspan(kInputHalf));
+  row.writes_gradient = true;
   return row;
 }
 constexpr OpRow reduce_row() {
@@ -56,21 +103,21 @@ constexpr OpRow reduce_row() {
   return row;
 }
 
-constexpr std::array<OpRow, 22> kRows = {{
+constexpr std::array<OpRow, kOpCount> kRows = {{
     of_step(Op::kCount, "K", "count"),
     of_micro(Op::kLoad, "L", "load"),
-    meeting(of_micro(Op::kSendAct, "sa", "send_act"), kNextRank, Op::kRecvAct),
-    meeting(of_micro(Op::kRecvAct, "ra", "recv_act"), kPreviousRank, Op::kSendAct),
-    meeting(of_micro(Op::kSendGrad, "sg", "send_grad"), kPreviousRank, Op::kRecvGrad),
-    meeting(of_micro(Op::kRecvGrad, "rg", "recv_grad"), kNextRank, Op::kSendGrad),
+    message(of_micro(Op::kSendAct, "sa", "send_act"), kOwner, Op::kRecvAct, kLeaves),
+    message(of_micro(Op::kRecvAct, "ra", "recv_act"), kOwnerBefore, Op::kSendAct, kArrives),
+    message(of_micro(Op::kSendGrad, "sg", "send_grad"), kOwner, Op::kRecvGrad, kLeaves),
+    message(of_micro(Op::kRecvGrad, "rg", "recv_grad"), kOwnerBehind, Op::kSendGrad, kArrives),
     of_unit(Op::kGather, "g", "gather"),
     of_unit(Op::kRelease, "r", "release"),
-    computing(Op::kForward, "F", "forward", 1.0, kRead),
+    forward_row(),
     loss_row(),
-    computing(Op::kBackward, "B", "backward", 2.0, kReadByBlocks, true),
-    computing(Op::kBackwardInput, "I", "backward_input", 1.0, kReadByBlocks),
-    computing(Op::kBackwardWeight, "W", "backward_weight", 1.0, kReadByBlocks, true),
-    computing(Op::kRecompute, "C", "recompute", 1.0, kRead),
+    backward_row(),
+    input_row(),
+    weight_row(),
+    computing(Op::kRecompute, "C", "recompute", 1.0, kRead, kRecomputeMoves),
     reduce_row(),
     meeting(of_step(Op::kReduceTied, "Rt", "reduce_tied"), kTiedEnds, Op::kReduceTied),
     meeting(of_step(Op::kNorm, "N", "norm"), kEveryRank, Op::kNorm),
@@ -85,7 +132,7 @@ constexpr bool in_order() {
   for (std::size_t i = 0; i < kRows.size(); ++i) {
     if (kRows[i].op != static_cast<Op>(i)) return false;
   }
-  return kRows.back().op == Op::kReport;
+  return true;
 }
 static_assert(in_order());
 
@@ -127,6 +174,12 @@ Instruction read_word(std::string_view word) {
 }  // namespace
 
 const OpRow& row_of(Op op) { return kRows[static_cast<std::size_t>(op)]; }
+
+bool trains(const Program& program) {
+  return std::ranges::any_of(program, [](const Instruction& at) {
+    return at.op == Op::kBackward || at.op == Op::kBackwardWeight;
+  });
+}
 
 std::string print(const Instruction& instruction) {
   std::string out(row_of(instruction.op).picture);

@@ -4,14 +4,18 @@
 // Grammar of the pictures (print and parse are inverse):
 //   program     = { instruction " " }
 //   instruction = "K" | "N" | "O" | "Rt"                         no operand
-//               | ("L" | "X" | "sa" | "ra" | "sg" | "rg") micro
+//               | ("L" | "X") micro
 //               | ("g" | "r" | "f" | "u" | "s" | "p") "." unit
 //               | ("F" | "B" | "I" | "W" | "C") micro "." unit
+//               | ("sa" | "ra") micro "." unit                 the hidden state that the unit reads
+//               | ("sg" | "rg") micro "." unit                 the gradient of what the unit wrote
 //               | "R" [micro] "." unit                           R.3 once per step, R0.3 per micro
 //   micro, unit = decimal number
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,11 +26,11 @@ namespace fm::pipeline {
 
 enum class Op : std::uint8_t {
   kCount,           // K   valid labels of the whole step, over all data ranks: the loss divisor
-  kLoad,            // L0  next micro-batch: tokens on the first pipe rank, labels on the last
-  kSendAct,         // sa0 hidden state to the next pipe rank
-  kRecvAct,         // ra0 hidden state from the previous pipe rank
-  kSendGrad,        // sg0 its gradient to the previous pipe rank
-  kRecvGrad,        // rg0 its gradient from the next pipe rank
+  kLoad,            // L0  next micro-batch: tokens for the embedding, labels for the head
+  kSendAct,         // sa0.3 hidden state to the pipe rank of unit 3, which reads it
+  kRecvAct,         // ra0.3 the same, from the pipe rank of unit 2
+  kSendGrad,        // sg0.3 gradient of unit 3's output to its pipe rank
+  kRecvGrad,        // rg0.3 the same, from the pipe rank of unit 4
   kGather,          // g.3 unit 3 whole in a slot
   kRelease,         // r.3 slot given back
   kForward,         // F0.3
@@ -44,22 +48,51 @@ enum class Op : std::uint8_t {
   kPublish,         // p.3 new weights to every rank
   kReport,          // O   loss, norm and skip flag to everyone; the end of the step
 };
+inline constexpr auto kOpCount = static_cast<std::size_t>(Op::kReport) + 1;
 
 struct Instruction {
   Op op = Op::kReport;
   int micro = -1;  // -1: none
   int unit = -1;   // -1: none
-  bool operator==(const Instruction&) const = default;
+  auto operator<=>(const Instruction&) const = default;
 };
 
 using Program = std::vector<Instruction>;
 
+// Buffers of one micro-batch at one unit: a hidden state or its gradient; what a block keeps from
+// forward for backward; what backward-input leaves for backward-weight.
+enum class Pool : std::uint8_t { kHidden, kKept, kParked };
+
+// A buffer taken from a pool (+1) or given back (-1).
+struct BufferMove {
+  enum class When : std::uint8_t {
+    kAlways,
+    kBlock,            // the unit is a block
+    kPassingBlock,     // a block whose kept values are made again later, or never needed
+    kFed,              // the unit has an input: it is not the embedding
+    kEvaluation,       // a program without backward
+    kFedInEvaluation,  // both
+    kNotTheFirst,      // a send gives back what the one before it sent
+  };
+  Pool pool = Pool::kHidden;
+  int change = 0;
+  When when = When::kAlways;
+};
+
 // What is known of an op beside what it does. A new one is an enumerator above, a row of the table
-// in instruction.cc, and a case of engine::StepRuntime::run with its handler.
+// in instruction.cc, and a handler of engine::StepRuntime with its case in run(); what the columns
+// cannot say of its order is a rule in rank_rules.cc.
 struct OpRow {
   enum class Operand : std::uint8_t { kNever, kMaybe, kAlways };
   // The pipe ranks that must come to it, or to its partner, for it to happen.
-  enum class Meets : std::uint8_t { kNobody, kNextRank, kPreviousRank, kTiedEnds, kEveryRank };
+  enum class Meets : std::uint8_t {
+    kNobody,
+    kOwner,        // of its unit
+    kOwnerBefore,  // of the unit before it
+    kOwnerBehind,  // of the unit behind it
+    kTiedEnds,
+    kEveryRank
+  };
   enum class Weights : std::uint8_t { kNotRead, kRead, kReadByBlocks };
 
   Op op = Op::kReport;
@@ -69,11 +102,17 @@ struct OpRow {
   Operand unit = Operand::kNever;
   double forwards = 0.0;  // its time, in forwards of its unit
   Weights weights = Weights::kNotRead;
-  bool writes_gradient = false;
+  bool makes_output = false;          // from the unit's input
+  bool makes_input_gradient = false;  // from the output's gradient
+  bool writes_gradient = false;       // of the unit's parameters
   Meets meets = Meets::kNobody;
-  Op partner = op;  // what the others come to
+  Op partner = op;                         // what the others come to
+  std::span<const BufferMove> moves = {};  // in this order
 };
 const OpRow& row_of(Op op);
+
+// Whether a program has backwards; else it evaluates.
+bool trains(const Program& program);
 
 std::string print(const Instruction& instruction);
 std::string print(const Program& program);  // every instruction followed by one space

@@ -4,20 +4,20 @@
 #include <vector>
 
 #include "pipeline/instruction.h"
-#include "pipeline/split_units.h"
+#include "pipeline/placement.h"
 
 namespace fm::pipeline {
 
-// Chunk 0 of a rank becomes its units: forwards ascending, backwards descending.
-Program expand_units(const Program& scheduled, const UnitRow& row, int pipe_rank);
+// Each chunk of a rank becomes its units: forwards ascending, backwards descending.
+Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank);
 
 // Adds sends and receives to all ranks at once by paired lowering: when a producer is issued, its
 // send is appended here and the matching receive there. All lists are projections of one order of
 // matched pairs, so no cycle can appear, even when a send waits for its receive. BugError when the
 // given orders deadlock by themselves.
-std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const UnitRow& row);
+std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units);
 
 // A Recompute before every backward of a block, which then keeps only its input after forward.
-Program insert_recompute(const Program& program, const UnitRow& row);
+Program insert_recompute(const Program& program, const Placement& units);
 
 }  // namespace fm::pipeline

@@ -3,46 +3,74 @@
 #include "core/check.h"
 
 namespace fm::pipeline {
-namespace {
 
 using core::concat;
 
-constexpr std::pair<int, int> kFree{-1, -1};
-
-bool before(const Instruction& a, const Instruction& b) {
-  return std::pair(a.op, a.micro) < std::pair(b.op, b.micro);
-}
-
-std::string picture(Op op, int micro, int unit) { return print(Instruction{op, micro, unit}); }
-
-}  // namespace
-
 RankRules::RankRules(const ProgramRules& rules, int pipe_rank)
-    : rules_(rules),
-      row_(rules.row),
-      rank_(pipe_rank),
-      range_(rules.row.ranges[static_cast<std::size_t>(pipe_rank)]),
-      body_(rules.row.body(pipe_rank)),
-      exchanged_(before) {}
+    : rules_(rules), units_(rules.units), rank_(pipe_rank) {}
+
+// Null: nothing to check beside operands and weights.
+RankRules::Rule RankRules::rule_of(Op op) {
+  struct OpRule {
+    Op op;
+    Rule rule;
+  };
+  static constexpr OpRule kRules[] = {
+      {Op::kCount, &RankRules::count},
+      {Op::kLoad, &RankRules::load},
+      {Op::kSendAct, &RankRules::send},
+      {Op::kRecvAct, &RankRules::receive},
+      {Op::kSendGrad, &RankRules::send},
+      {Op::kRecvGrad, &RankRules::receive},
+      {Op::kGather, &RankRules::gather},
+      {Op::kRelease, &RankRules::release},
+      {Op::kForward, &RankRules::forward},
+      {Op::kLoss, &RankRules::loss},
+      {Op::kBackward, &RankRules::backward},
+      {Op::kBackwardInput, &RankRules::backward_input},
+      {Op::kBackwardWeight, &RankRules::backward_weight},
+      {Op::kRecompute, &RankRules::recompute},
+      {Op::kReduce, &RankRules::reduce},
+      {Op::kReduceTied, &RankRules::reduce_tied},
+      {Op::kNorm, &RankRules::norm},
+      {Op::kFetch, &RankRules::offload},
+      {Op::kUpdate, &RankRules::update},
+      {Op::kStore, &RankRules::offload},
+      {Op::kPublish, &RankRules::publish},
+      {Op::kReport, &RankRules::report},
+  };
+  static constexpr auto kByOp = [] {
+    std::array<Rule, kOpCount> rules{};
+    for (const OpRule& each : kRules) rules[static_cast<std::size_t>(each.op)] = each.rule;
+    return rules;
+  }();
+  return kByOp[static_cast<std::size_t>(op)];
+}
 
 std::string RankRules::check(const Instruction& at) {
   if (reported_) return "nothing may follow the report";
   std::string reason = check_operands(at);
   if (reason.empty()) reason = check_weights(at);
-  return reason.empty() ? dispatch(at) : reason;
+  if (!reason.empty()) return reason;
+  const Rule rule = rule_of(at.op);
+  return rule == nullptr ? "" : (this->*rule)(at);
 }
 
 std::string RankRules::check_operands(const Instruction& at) const {
   if (at.micro >= rules_.micros) return concat("there are only ", rules_.micros, " micro-batches");
-  if (at.unit >= 0 && !range_.contains(at.unit)) {
+  if (at.unit >= units_.unit_count()) {
+    return concat("there are only ", units_.unit_count(), " units");
+  }
+  const bool of_others = row_of(at.op).meets == OpRow::Meets::kOwner;
+  if (at.unit >= 0 && !of_others && !units_.owns(rank_, at.unit)) {
     return concat("unit ", at.unit, " lives on another pipe rank");
   }
   return "";
 }
 
 std::string RankRules::check_weights(const Instruction& at) {
-  if (!row_.reads_weights(at) || rules_.plan.params == core::Home::kEveryRank) return "";
-  const int unit = row_.unit_of(at);
+  if (!units_.reads_weights(at) || rules_.plan.params == core::Home::kEveryRank) return "";
+  const int unit = units_.unit_of(at);
   if (rules_.plan.params == core::Home::kOncePerHost) {
     return updated_.contains(unit) ? concat("owners are changing unit ", unit) : "";
   }
@@ -51,154 +79,293 @@ std::string RankRules::check_weights(const Instruction& at) {
   return "";
 }
 
-std::string RankRules::dispatch(const Instruction& at) {
-  switch (at.op) {
-    case Op::kCount: return count();
-    case Op::kLoad: return load(at.micro);
-    case Op::kSendAct:
-    case Op::kSendGrad: return send(at);
-    case Op::kRecvAct:
-    case Op::kRecvGrad: return receive(at);
-    case Op::kGather: return gather(at.unit);
-    case Op::kRelease: return release(at.unit);
-    case Op::kForward: return forward(at.micro, at.unit);
-    case Op::kLoss: return loss(at.micro);
-    case Op::kBackward: {
-      const std::string reason = backward_input(at.micro, at.unit);
-      return reason.empty() ? backward_weight(at.micro, at.unit) : reason;
-    }
-    case Op::kBackwardInput: return backward_input(at.micro, at.unit);
-    case Op::kBackwardWeight: return backward_weight(at.micro, at.unit);
-    case Op::kRecompute: return recompute(at.micro, at.unit);
-    case Op::kReduce: return reduce(at.micro, at.unit);
-    case Op::kReduceTied: return reduce_tied();
-    case Op::kNorm: return norm();
-    case Op::kFetch:
-    case Op::kStore: return "this plan offloads nothing";
-    case Op::kUpdate: return update(at.unit);
-    case Op::kPublish: return publish(at.unit);
-    case Op::kReport: return report();
-  }
-  return "unknown instruction";
+Instruction RankRules::forward_of(int micro, int unit) const {
+  if (unit == units_.head()) return {Op::kLoss, micro, -1};
+  return {Op::kForward, micro, unit};
 }
 
-std::string RankRules::count() {
+Instruction RankRules::backward_of(int micro, int unit) const {
+  if (unit == units_.head()) return {Op::kLoss, micro, -1};
+  return {Op::kBackward, micro, unit};
+}
+
+std::string RankRules::check_input(const Instruction& at) const {
+  const std::optional<Handover> taken = units_.taken_by(at);
+  if (!taken) return "";
+  const char* const what = taken->gradient ? "its gradient comes " : "its input comes ";
+  if (units_.crosses(*taken)) {
+    const bool here = messages_.contains(taken->receive());
+    return here ? "" : concat(what, "with ", print(taken->receive()));
+  }
+  if (made_.contains(*taken)) return "";
+  const Instruction maker =
+      taken->gradient ? backward_of(at.micro, taken->from()) : forward_of(at.micro, taken->from());
+  return concat(what, "from ", print(maker));
+}
+
+void RankRules::give(const Instruction& at) {
+  for (const Handover& given : units_.given_by(at)) made_.insert(given);
+}
+
+std::string RankRules::count(const Instruction& /*at*/) {
   if (rules_.forward_only) return "evaluation counts with the loss";
-  if (!row_.is_last(rank_)) return "only the last pipe rank has labels to count";
+  if (!units_.has_head(rank_)) return "only the head's pipe rank has labels to count";
   if (counted_) return "labels are counted already";
   counted_ = true;
   return "";
 }
 
-std::string RankRules::load(int micro) {
-  if (!row_.is_first(rank_) && !row_.is_last(rank_)) return "only the ends of the pipe load data";
-  if (!loaded_.insert(micro).second) return concat("micro-batch ", micro, " is loaded already");
+std::string RankRules::load(const Instruction& at) {
+  if (!units_.has_embedding(rank_) && !units_.has_head(rank_)) {
+    return "only the ends of the pipe load data";
+  }
+  if (!loaded_.insert(at.micro).second) {
+    return concat("micro-batch ", at.micro, " is loaded already");
+  }
   return "";
 }
 
-std::string RankRules::forward(int micro, int unit) {
-  if (!body_.contains(unit)) return "the head has no forward; Loss runs it";
-  if (unit == 0 && !loaded_.contains(micro)) return concat("micro-batch ", micro, " is not loaded");
-  if (unit == body_.first && !row_.is_first(rank_) &&
-      !exchanged_.contains({Op::kRecvAct, micro, -1})) {
-    return concat("its input comes with ", picture(Op::kRecvAct, micro, -1));
+std::string RankRules::forward(const Instruction& at) {
+  if (at.unit == units_.head()) return "the head has no forward; Loss runs it";
+  if (at.unit == 0 && !loaded_.contains(at.micro)) {
+    return concat("micro-batch ", at.micro, " is not loaded");
   }
-  if (unit > body_.first && !forward_.contains({micro, unit - 1})) {
-    return concat("its input comes from ", picture(Op::kForward, micro, unit - 1));
-  }
-  if (!forward_.insert({micro, unit}).second) return "this forward has run already";
+  std::string reason = check_input(at);
+  if (!reason.empty()) return reason;
+  if (!forward_.insert({at.micro, at.unit}).second) return "this forward has run already";
+  give(at);
   return "";
 }
 
-std::string RankRules::loss(int micro) {
-  if (!row_.is_last(rank_)) return "the head is on the last pipe rank";
+std::string RankRules::loss(const Instruction& at) {
+  if (!units_.has_head(rank_)) return "the head lives on another pipe rank";
   if (!counted_ && !rules_.forward_only) return "the loss divisor is not counted";
-  if (!loaded_.contains(micro)) return concat("labels of micro-batch ", micro, " are not loaded");
-  if (!forward_.contains({micro, body_.last - 1})) {
-    return concat("its input comes from ", picture(Op::kForward, micro, body_.last - 1));
+  if (!loaded_.contains(at.micro)) {
+    return concat("labels of micro-batch ", at.micro, " are not loaded");
   }
-  if (!lost_.insert(micro).second) return "this loss has run already";
+  std::string reason = check_input(at);
+  if (!reason.empty()) return reason;
+  const MicroUnit here{at.micro, units_.head()};
+  if (!forward_.insert(here).second) return "this loss has run already";
   if (rules_.forward_only) return "";
-  const std::string reason = take_tied_slot(micro);
-  return reason.empty() ? take_gradient_slot(micro, row_.head()) : reason;
+  input_.insert(here);
+  weight_.insert(here);
+  give(at);
+  reason = take_tied_slot(at.micro);
+  return reason.empty() ? take_gradient_slot(at.micro, units_.head()) : reason;
 }
 
-std::string RankRules::backward_input(int micro, int unit) {
+std::string RankRules::backward(const Instruction& at) {
+  const std::string reason = backward_input(at);
+  return reason.empty() ? backward_weight(at) : reason;
+}
+
+std::string RankRules::backward_input(const Instruction& at) {
+  const MicroUnit here{at.micro, at.unit};
   if (rules_.forward_only) return "evaluation has no backward";
-  if (!body_.contains(unit)) return "the head has no backward; Loss runs it";
-  if (!forward_.contains({micro, unit})) return "its forward has not run";
-  if (input_.contains({micro, unit})) return "this backward has run already";
-  if (parked_ != kFree) {
-    return concat("what is parked waits for ",
-                  picture(Op::kBackwardWeight, parked_.first, parked_.second));
+  if (at.unit == units_.head()) return "the head has no backward; Loss runs it";
+  if (!forward_.contains(here)) return "its forward has not run";
+  if (input_.contains(here)) return "this backward has run already";
+  std::string reason = check_input(at);
+  if (!reason.empty()) return reason;
+  if (rules_.recompute && units_.is_block(at.unit) && !recomputed_.contains(here)) {
+    return concat("it needs ", print({Op::kRecompute, at.micro, at.unit}), " first");
   }
-  if (unit < body_.last - 1 && !input_.contains({micro, unit + 1})) {
-    return concat("its gradient comes from ", picture(Op::kBackward, micro, unit + 1));
-  }
-  const bool last_of_rank = unit == body_.last - 1;
-  if (last_of_rank && row_.is_last(rank_) && !lost_.contains(micro)) {
-    return concat("its gradient comes from ", picture(Op::kLoss, micro, -1));
-  }
-  if (last_of_rank && !row_.is_last(rank_) && !exchanged_.contains({Op::kRecvGrad, micro, -1})) {
-    return concat("its gradient comes with ", picture(Op::kRecvGrad, micro, -1));
-  }
-  if (rules_.recompute && row_.is_block(unit) && recompute_slot_ != MicroUnit{micro, unit}) {
-    return concat("it needs ", picture(Op::kRecompute, micro, unit), " first");
-  }
-  input_.insert({micro, unit});
-  parked_ = {micro, unit};
+  input_.insert(here);
+  give(at);
   return "";
 }
 
-std::string RankRules::backward_weight(int micro, int unit) {
-  if (!input_.contains({micro, unit})) return "its backward-input has not run";
-  if (!weight_.insert({micro, unit}).second) return "this weight gradient is written already";
-  if (recompute_slot_ == MicroUnit{micro, unit}) recompute_slot_ = kFree;
-  parked_ = kFree;  // nothing else can be: see backward_input
-  return take_gradient_slot(micro, unit);
+std::string RankRules::backward_weight(const Instruction& at) {
+  if (!input_.contains({at.micro, at.unit})) return "its backward-input has not run";
+  if (!weight_.insert({at.micro, at.unit}).second) return "this weight gradient is written already";
+  return take_gradient_slot(at.micro, at.unit);
 }
 
-std::string RankRules::recompute(int micro, int unit) {
-  if (!rules_.recompute || !row_.is_block(unit)) return "this plan does not recompute the unit";
-  if (!forward_.contains({micro, unit})) return "its forward has not run";
-  if (recompute_slot_ != kFree) {
-    return concat("the recomputation of ", recompute_slot_.first, ".", recompute_slot_.second,
-                  " still waits for its backward");
-  }
-  if (!recomputed_.insert({micro, unit}).second) return "this recomputation has run already";
-  recompute_slot_ = {micro, unit};
+std::string RankRules::recompute(const Instruction& at) {
+  if (!rules_.recompute || !units_.is_block(at.unit))
+    return "this plan does not recompute the unit";
+  if (!forward_.contains({at.micro, at.unit})) return "its forward has not run";
+  if (!recomputed_.insert({at.micro, at.unit}).second) return "this recomputation has run already";
   return "";
 }
 
 std::string RankRules::send(const Instruction& at) {
-  const bool act = at.op == Op::kSendAct;
-  if (act ? row_.is_last(rank_) : row_.is_first(rank_)) return "there is no pipe rank to send to";
-  const bool made = act ? forward_.contains({at.micro, body_.last - 1})
-                        : input_.contains({at.micro, body_.first});
-  if (!made) return "what it sends is not computed yet";
-  if (!exchanged_.insert(at).second) return "this was sent already";
+  const Handover sent{at.op == Op::kSendGrad, at.micro, at.unit};
+  const bool exists = sent.from() >= 0 && sent.from() < units_.unit_count();
+  if (!exists || !units_.crosses(sent)) return "there is no pipe rank to send to";
+  if (!units_.owns(rank_, sent.from())) {
+    return concat("unit ", sent.from(), " lives on another pipe rank");
+  }
+  if (!made_.contains(sent)) return "what it sends is not computed yet";
+  if (!messages_.insert(at).second) return "this was sent already";
   return "";
 }
 
 std::string RankRules::receive(const Instruction& at) {
-  const bool act = at.op == Op::kRecvAct;
-  if (act ? row_.is_first(rank_) : row_.is_last(rank_)) {
-    return "there is no pipe rank to receive from";
-  }
-  if (!exchanged_.insert(at).second) return "this was received already";
+  const Handover received{at.op == Op::kRecvGrad, at.micro, at.unit};
+  const bool exists = received.from() >= 0 && received.from() < units_.unit_count();
+  if (!exists || !units_.crosses(received)) return "there is no pipe rank to receive from";
+  if (!messages_.insert(at).second) return "this was received already";
   return "";
 }
 
-std::string RankRules::gather(int unit) {
+std::string RankRules::gather(const Instruction& at) {
   if (rules_.plan.params != core::Home::kOneSliceEach) return "every rank sees the weights whole";
-  if (!gathered_.insert(unit).second) return concat("unit ", unit, " is gathered already");
-  unused_.insert(unit);
+  if (!gathered_.insert(at.unit).second) return concat("unit ", at.unit, " is gathered already");
+  unused_.insert(at.unit);
   return "";
 }
 
-std::string RankRules::release(int unit) {
-  if (gathered_.erase(unit) == 0) return concat("unit ", unit, " is not gathered");
-  if (unused_.contains(unit)) return concat("nothing read the gathered unit ", unit);
+std::string RankRules::release(const Instruction& at) {
+  if (gathered_.erase(at.unit) == 0) return concat("unit ", at.unit, " is not gathered");
+  if (unused_.contains(at.unit)) return concat("nothing read the gathered unit ", at.unit);
+  return "";
+}
+
+std::string RankRules::take_gradient_slot(int micro, int unit) {
+  if (!rules_.plan.reduce_every_micro) {
+    return reduced_.contains({-1, unit}) ? concat("unit ", unit, " is reduced already") : "";
+  }
+  if (gradient_slot_.second >= 0) {
+    return concat("the gradient slot still holds ", gradient_slot_.first, ".",
+                  gradient_slot_.second, ", which waits for its Reduce");
+  }
+  gradient_slot_ = {micro, unit};
+  return "";
+}
+
+std::string RankRules::take_tied_slot(int micro) {
+  if (!units_.one_tied_gradient || !rules_.plan.reduce_every_micro) return "";
+  if (tied_micro_ >= 0) {
+    return concat("the tied matrix's slot still holds micro-batch ", tied_micro_,
+                  ", which waits for the embedding's Reduce");
+  }
+  tied_micro_ = micro;
+  return "";
+}
+
+std::string RankRules::reduce(const Instruction& at) {
+  const bool every_micro = rules_.plan.reduce_every_micro;
+  if (every_micro != (at.micro >= 0)) {
+    return every_micro ? "this plan reduces every micro-batch" : "this plan reduces once per step";
+  }
+  const MicroUnit here{at.micro, at.unit};
+  if (reduced_.contains(here)) return "this gradient is reduced already";
+  if (every_micro && gradient_slot_ != here) return "its gradient is not there";
+  if (every_micro && at.micro > 0 && !reduced_.contains({at.micro - 1, at.unit})) {
+    return "gradients are added in the order of micro-batches";
+  }
+  for (int micro = 0; !every_micro && micro < rules_.micros; ++micro) {
+    if (!weight_.contains({micro, at.unit})) {
+      return concat("the gradient of micro-batch ", micro, " is missing");
+    }
+  }
+  gradient_slot_ = {-1, -1};
+  if (at.unit == 0) tied_micro_ = -1;
+  reduced_.insert(here);
+  return "";
+}
+
+bool RankRules::reduced(int unit) const {
+  return reduced_.contains({rules_.plan.reduce_every_micro ? rules_.micros - 1 : -1, unit});
+}
+
+std::string RankRules::reduce_tied(const Instruction& /*at*/) {
+  if (!units_.has_tied_end(rank_)) return "this pipe rank holds no end of a tied matrix";
+  if (tied_) return "the tied gradient is reduced already";
+  if (units_.has_embedding(rank_) && !reduced(0)) return "the embedding's gradient is not reduced";
+  if (units_.has_head(rank_) && !reduced(units_.head())) {
+    return "the head's gradient is not reduced";
+  }
+  tied_ = true;
+  return "";
+}
+
+std::string RankRules::norm(const Instruction& /*at*/) {
+  if (rules_.forward_only) return "evaluation has no gradients";
+  if (normed_) return "the norm is known already";
+  std::string missing = incomplete_reductions();
+  if (!missing.empty()) return missing;
+  normed_ = true;
+  return "";
+}
+
+std::string RankRules::update(const Instruction& at) {
+  if (!normed_) return "the clipping factor needs the norm";
+  if (!updated_.insert(at.unit).second) return concat("unit ", at.unit, " is updated already");
+  return "";
+}
+
+std::string RankRules::publish(const Instruction& at) {
+  if (!rules_.plan.publishes()) return "this plan publishes nothing";
+  if (!updated_.contains(at.unit)) return concat("unit ", at.unit, " is not updated");
+  if (!published_.insert(at.unit).second) return concat("unit ", at.unit, " is published already");
+  return "";
+}
+
+std::string RankRules::offload(const Instruction& /*at*/) { return "this plan offloads nothing"; }
+
+std::string RankRules::report(const Instruction& /*at*/) {
+  std::string missing = incomplete_compute();
+  if (missing.empty()) missing = incomplete_exchange();
+  if (missing.empty() && !rules_.forward_only) missing = incomplete_boundary();
+  if (missing.empty()) reported_ = true;
+  return missing;
+}
+
+std::string RankRules::check_end() const { return reported_ ? "" : "the report is missing"; }
+
+std::string RankRules::incomplete_compute() const {
+  if (!gathered_.empty()) return concat("unit ", *gathered_.begin(), " is never released");
+  for (int micro = 0; micro < rules_.micros; ++micro) {
+    for (const int unit : units_.units_of(rank_)) {
+      if (!forward_.contains({micro, unit})) {
+        return concat(print(forward_of(micro, unit)), " is missing");
+      }
+      if (!rules_.forward_only && !weight_.contains({micro, unit})) {
+        return concat(print(backward_of(micro, unit)), " is missing");
+      }
+    }
+  }
+  return "";
+}
+
+std::string RankRules::incomplete_exchange() const {
+  std::vector<Instruction> due;
+  for (int micro = 0; micro < rules_.micros; ++micro) {
+    for (const int unit : units_.units_of(rank_)) {
+      const Handover down{false, micro, unit + 1};
+      const Handover up{true, micro, unit - 1};
+      const Handover back{true, micro, unit};
+      if (unit < units_.head() && units_.crosses(down)) due.push_back(down.send());
+      if (rules_.forward_only) continue;
+      if (unit < units_.head() && units_.crosses(back)) due.push_back(back.receive());
+      if (unit > 0 && units_.crosses(up)) due.push_back(up.send());
+    }
+  }
+  for (const Instruction& each : due) {
+    if (!messages_.contains(each)) return concat(print(each), " is missing");
+  }
+  return "";
+}
+
+std::string RankRules::incomplete_reductions() const {
+  for (const int unit : units_.units_of(rank_)) {
+    if (!reduced(unit)) return concat("the gradient of unit ", unit, " is not reduced");
+  }
+  if (units_.has_tied_end(rank_) && !tied_) return "the tied gradient is not reduced";
+  return "";
+}
+
+std::string RankRules::incomplete_boundary() const {
+  if (!normed_) return "the norm is missing";
+  for (const int unit : units_.units_of(rank_)) {
+    if (!updated_.contains(unit)) return concat("unit ", unit, " is never updated");
+    if (rules_.plan.publishes() && !published_.contains(unit)) {
+      return concat("unit ", unit, " is never published");
+    }
+  }
   return "";
 }
 

@@ -1,53 +1,64 @@
 #include "pipeline/schedules.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/check.h"
 
 namespace fm::pipeline {
 namespace {
 
-// Emits the two halves of a micro-batch on one pipe rank. Loss is the head's forward and backward
-// in one, so it stands directly before the micro-batch's first Backward.
-class Emitter {
- public:
-  Emitter(const ScheduleShape& shape, int pipe_rank)
-      : first_(pipe_rank == 0), last_(pipe_rank == shape.pipe_ranks - 1) {
-    FM_CHECK(shape.units == 1, "this schedule has one chunk per pipe rank");
-  }
+constexpr std::array kSchedules = {ScheduleRow{.name = "1f1b", .make = one_f_one_b},
+                                   ScheduleRow{.name = "gpipe", .make = gpipe}};
 
-  void forward(int micro) {
-    if (first_ || last_) program_.push_back({Op::kLoad, micro, -1});
-    program_.push_back({Op::kForward, micro, 0});
-  }
-  void loss(int micro) {
-    if (last_) program_.push_back({Op::kLoss, micro, -1});
-  }
-  void backward(int micro) {
-    loss(micro);
-    program_.push_back({Op::kBackward, micro, 0});
-  }
-  Program finish() {
-    program_.push_back({Op::kReport, -1, -1});
-    return std::move(program_);
-  }
-
- private:
-  bool first_;
-  bool last_;
-  Program program_;
-};
+void need_one_chunk(const PipeShape& shape) {
+  FM_CHECK(shape.chunks == 1, "this schedule has one chunk per pipe rank");
+}
 
 }  // namespace
 
-Program gpipe(const ScheduleShape& shape, int pipe_rank) {
+std::span<const ScheduleRow> all_schedules() { return kSchedules; }
+const ScheduleRow& default_schedule() { return kSchedules.front(); }
+
+void Emitter::forward(int micro, int chunk) {
+  const bool needs = shape_.chunk_of(pipe_rank_, chunk) == 0 || is_last(chunk);
+  if (needs && loaded_.insert(micro).second) program_.push_back({Op::kLoad, micro, -1});
+  program_.push_back({Op::kForward, micro, chunk});
+}
+
+void Emitter::loss(int micro, int chunk) {
+  if (is_last(chunk)) program_.push_back({Op::kLoss, micro, -1});
+}
+
+void Emitter::backward(int micro, int chunk) {
+  loss(micro, chunk);
+  program_.push_back({Op::kBackward, micro, chunk});
+}
+
+void Emitter::backward_input(int micro, int chunk) {
+  loss(micro, chunk);
+  program_.push_back({Op::kBackwardInput, micro, chunk});
+}
+
+void Emitter::backward_weight(int micro, int chunk) {
+  program_.push_back({Op::kBackwardWeight, micro, chunk});
+}
+
+Program Emitter::finish() {
+  program_.push_back({Op::kReport, -1, -1});
+  return std::move(program_);
+}
+
+Program gpipe(const PipeShape& shape, int pipe_rank) {
+  need_one_chunk(shape);
   Emitter emit(shape, pipe_rank);
   for (int micro = 0; micro < shape.micros; ++micro) emit.forward(micro);
   for (int micro = 0; micro < shape.micros; ++micro) emit.backward(micro);
   return emit.finish();
 }
 
-Program one_f_one_b(const ScheduleShape& shape, int pipe_rank) {
+Program one_f_one_b(const PipeShape& shape, int pipe_rank) {
+  need_one_chunk(shape);
   Emitter emit(shape, pipe_rank);
   const int warmup = std::min(shape.pipe_ranks - 1 - pipe_rank, shape.micros);
   for (int micro = 0; micro < warmup; ++micro) emit.forward(micro);
@@ -59,11 +70,13 @@ Program one_f_one_b(const ScheduleShape& shape, int pipe_rank) {
   return emit.finish();
 }
 
-Program forward_only(const ScheduleShape& shape, int pipe_rank) {
+Program forward_only(const PipeShape& shape, int pipe_rank) {
   Emitter emit(shape, pipe_rank);
   for (int micro = 0; micro < shape.micros; ++micro) {
-    emit.forward(micro);
-    emit.loss(micro);
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+      emit.forward(micro, chunk);
+      emit.loss(micro, chunk);
+    }
   }
   return emit.finish();
 }

@@ -4,7 +4,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <tuple>
 
 #include "core/check.h"
 
@@ -14,9 +13,9 @@ namespace {
 
 class Simulator {
  public:
-  Simulator(const std::vector<Program>& programs, const UnitRow& row, double comm)
+  Simulator(const std::vector<Program>& programs, const Placement& units, double comm)
       : programs_(programs),
-        row_(row),
+        units_(units),
         comm_(comm),
         clock_(programs.size(), 0.0),
         next_(programs.size(), 0),
@@ -26,7 +25,7 @@ class Simulator {
     bool progressed = true;
     while (progressed) {
       progressed = false;
-      for (int rank = 0; rank < row_.pipe_ranks(); ++rank) {
+      for (int rank = 0; rank < units_.pipe_ranks(); ++rank) {
         while (advance(rank, cost)) progressed = true;
       }
     }
@@ -38,20 +37,17 @@ class Simulator {
   }
 
  private:
-  using Transfer = std::tuple<Op, int, int>;  // (op, micro, sending rank)
-
   bool advance(int rank, const std::function<double(const Instruction&, int)>& cost) {
     const auto here = static_cast<std::size_t>(rank);
     if (next_[here] == programs_[here].size()) return false;
     const Instruction& at = programs_[here][next_[here]];
-    if (const std::optional<Transfer> input = input_from_neighbour(at, rank)) {
-      const auto sent = sent_.find(*input);
+    const std::optional<Handover> taken = units_.taken_by(at);
+    if (taken && units_.crosses(*taken)) {
+      const auto sent = sent_.find(taken->send());
       if (sent == sent_.end()) return false;
       clock_[here] = std::max(clock_[here], sent->second + comm_);
     }
-    if (at.op == Op::kSendAct || at.op == Op::kSendGrad) {
-      sent_[{at.op, at.micro, rank}] = clock_[here];
-    }
+    if (at.op == Op::kSendAct || at.op == Op::kSendGrad) sent_[at] = clock_[here];
     const double spent = cost(at, rank);
     clock_[here] += spent;
     busy_[here] += spent;
@@ -59,26 +55,13 @@ class Simulator {
     return true;
   }
 
-  // What `at` consumes that a neighbouring pipe rank sends.
-  std::optional<Transfer> input_from_neighbour(const Instruction& at, int rank) const {
-    const UnitRange body = row_.body(rank);
-    const bool backward = at.op == Op::kBackward || at.op == Op::kBackwardInput;
-    if (at.op == Op::kForward && at.unit == body.first && !row_.is_first(rank)) {
-      return Transfer{Op::kSendAct, at.micro, rank - 1};
-    }
-    if (backward && at.unit == body.last - 1 && !row_.is_last(rank)) {
-      return Transfer{Op::kSendGrad, at.micro, rank + 1};
-    }
-    return std::nullopt;
-  }
-
   const std::vector<Program>& programs_;
-  const UnitRow& row_;
+  const Placement& units_;
   double comm_;
   std::vector<double> clock_;
   std::vector<std::size_t> next_;
   std::vector<double> busy_;
-  std::map<Transfer, double> sent_;  // time
+  std::map<Instruction, double> sent_;  // time
 };
 
 }  // namespace
@@ -89,10 +72,10 @@ double Simulation::bubble() const {
   return machine > 0.0 ? 1.0 - total / machine : 0.0;
 }
 
-Simulation simulate(const std::vector<Program>& programs, const UnitRow& row,
+Simulation simulate(const std::vector<Program>& programs, const Placement& units,
                     const std::function<double(const Instruction&, int pipe_rank)>& cost,
                     double comm) {
-  return Simulator(programs, row, comm).run(cost);
+  return Simulator(programs, units, comm).run(cost);
 }
 
 }  // namespace fm::pipeline

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pipeline/instruction.h"
-#include "pipeline/split_units.h"
+#include "pipeline/placement.h"
 
 namespace fm::pipeline {
 
@@ -20,7 +20,7 @@ struct Simulation {
 // cost: time of an instruction on a pipe rank, any unit. Sends and receives are posted and block
 // nothing: what consumes a received value starts at the earliest `comm` after its send. Programs
 // must have passed validate(); BugError when they wait in a circle.
-Simulation simulate(const std::vector<Program>& programs, const UnitRow& row,
+Simulation simulate(const std::vector<Program>& programs, const Placement& units,
                     const std::function<double(const Instruction&, int pipe_rank)>& cost,
                     double comm = 0.0);
 

@@ -23,16 +23,16 @@ std::optional<Refusal> validate_rank(const Program& program, const ProgramRules&
 // matrix, and the collectives of the whole pipe.
 class Rendezvous {
  public:
-  Rendezvous(const std::vector<Program>& programs, const UnitRow& row)
-      : programs_(programs), row_(row), next_(programs.size(), 0) {}
+  Rendezvous(const std::vector<Program>& programs, const Placement& units)
+      : programs_(programs), units_(units), next_(programs.size(), 0) {}
 
   std::optional<Refusal> run() {
     bool progressed = true;
     while (progressed) {
       progressed = false;
-      for (int rank = 0; rank < row_.pipe_ranks(); ++rank) progressed |= advance(rank);
+      for (int rank = 0; rank < units_.pipe_ranks(); ++rank) progressed |= advance(rank);
     }
-    for (int rank = 0; rank < row_.pipe_ranks(); ++rank) {
+    for (int rank = 0; rank < units_.pipe_ranks(); ++rank) {
       if (head(rank) != nullptr) return stuck(rank);
     }
     return std::nullopt;
@@ -50,15 +50,16 @@ class Rendezvous {
   }
 
   // Ranks that must stand at `partner` for the instruction to happen; empty: nobody.
-  std::vector<int> partners(int rank, const Instruction& at, Instruction& partner) const {
+  std::vector<int> partners(const Instruction& at, Instruction& partner) const {
     const OpRow& form = row_of(at.op);
     partner = at;
     partner.op = form.partner;
     switch (form.meets) {
       case OpRow::Meets::kNobody: return {};
-      case OpRow::Meets::kNextRank: return {rank + 1};
-      case OpRow::Meets::kPreviousRank: return {rank - 1};
-      case OpRow::Meets::kTiedEnds: return {0, row_.pipe_ranks() - 1};
+      case OpRow::Meets::kOwner: return {units_.owner_of(at.unit)};
+      case OpRow::Meets::kOwnerBefore: return {units_.owner_of(at.unit - 1)};
+      case OpRow::Meets::kOwnerBehind: return {units_.owner_of(at.unit + 1)};
+      case OpRow::Meets::kTiedEnds: return {units_.owner_of(0), units_.owner_of(units_.head())};
       case OpRow::Meets::kEveryRank: return everyone();
     }
     return {};
@@ -74,7 +75,7 @@ class Rendezvous {
     bool moved = false;
     while (const Instruction* at = head(rank)) {
       Instruction partner;
-      std::vector<int> others = partners(rank, *at, partner);
+      std::vector<int> others = partners(*at, partner);
       std::erase(others, rank);
       const bool met = std::all_of(others.begin(), others.end(),
                                    [&](int other) { return holds(other, partner); });
@@ -90,7 +91,7 @@ class Rendezvous {
     Instruction partner;
     const auto index = static_cast<int>(next_[static_cast<std::size_t>(rank)]);
     std::string reason = "waits for ever";
-    for (const int other : partners(rank, *head(rank), partner)) {
+    for (const int other : partners(*head(rank), partner)) {
       if (other == rank || holds(other, partner)) continue;
       const Instruction* at = head(other);
       reason = core::concat("waits for ", print(partner), " of pipe rank ", other, ", which ",
@@ -100,21 +101,21 @@ class Rendezvous {
   }
 
   const std::vector<Program>& programs_;
-  const UnitRow& row_;
+  const Placement& units_;
   std::vector<std::size_t> next_;
 };
 
 }  // namespace
 
 std::optional<Refusal> validate(const std::vector<Program>& programs, const ProgramRules& rules) {
-  FM_CHECK(static_cast<int>(programs.size()) == rules.row.pipe_ranks(),
+  FM_CHECK(static_cast<int>(programs.size()) == rules.units.pipe_ranks(),
            "one program per pipe rank");
-  for (int rank = 0; rank < rules.row.pipe_ranks(); ++rank) {
+  for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
     if (auto refusal = validate_rank(programs[static_cast<std::size_t>(rank)], rules, rank)) {
       return refusal;
     }
   }
-  return Rendezvous(programs, rules.row).run();
+  return Rendezvous(programs, rules.units).run();
 }
 
 std::string describe(const Refusal& refusal, const std::vector<Program>& programs) {

@@ -8,12 +8,12 @@
 
 #include "core/shard_plan.h"
 #include "pipeline/instruction.h"
-#include "pipeline/split_units.h"
+#include "pipeline/placement.h"
 
 namespace fm::pipeline {
 
 struct ProgramRules {
-  UnitRow row;
+  Placement units;
   int micros = 1;
   core::ShardPlan plan;
   bool recompute = false;
@@ -27,11 +27,10 @@ struct Refusal {
 };
 
 // Checks, per rank: every micro-batch passes every unit forward and backward exactly once and in
-// order, and each backward-weight before the next backward-input; weights are gathered before and
-// released after use; a gradient is reduced exactly once, after it is complete and before its
-// memory is used again; norm after all reductions, update after norm, publish after update, report
-// last. Across ranks: every send meets its receive, no wait in a circle. Returns the first offence,
-// or nothing.
+// order; weights are gathered before and released after use; a gradient is reduced exactly once,
+// after it is complete and before its memory is used again; norm after all reductions, update after
+// norm, publish after update, report last. Across ranks: every send meets its receive, no wait in a
+// circle. Returns the first offence, or nothing.
 std::optional<Refusal> validate(const std::vector<Program>& programs, const ProgramRules& rules);
 
 // One line: "pipe rank 1, instruction 7 (F0.3): weights of unit 3 are not gathered".

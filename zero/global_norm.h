@@ -18,23 +18,32 @@ namespace fm::zero {
 // Lifetime: layout and communicators outlive it.
 class GlobalNorm {
  public:
-  // partials_of_rank: how many numbers each pipe rank contributes (see partial_count).
+  // The numbers of neighbouring units [first, last) of one pipe rank.
+  struct Part {
+    int pipe_rank = 0;
+    int first = 0;
+    int last = 0;
+    std::int64_t count = 0;  // sum of numbers_of its units
+  };
+  // parts: of all units, in their order.
   GlobalNorm(const GroupLayout& layout, comm::Communicator& dp, comm::Communicator& pipe,
-             std::vector<std::int64_t> partials_of_rank);
+             std::vector<Part> parts);
 
-  static std::int64_t partial_count(const GroupLayout& layout);
+  // How many numbers a group contributes.
+  static std::int64_t numbers_of(const core::ShardMap& map, core::SumOrder order);
 
   double squared(GradStore& grads);
 
  private:
-  void gather_fast(GradStore& grads, double* out);
-  void gather_canonical(GradStore& grads, double* out);
+  void gather(GradStore& grads, const Part& part, double* out);
+  void gather_fast(GradStore& grads, int group, double* out);
+  void gather_canonical(GradStore& grads, int group, double* out);
 
   const GroupLayout& layout_;
   comm::Communicator& dp_;
   comm::Communicator& pipe_;
-  std::vector<std::int64_t> partials_of_rank_;
-  std::vector<double> all_;     // every pipe rank's numbers, in order
+  std::vector<Part> parts_;
+  std::vector<double> all_;     // every unit's numbers, in order
   std::vector<double> blocks_;  // of one slice
   std::vector<double> gathered_;
 };

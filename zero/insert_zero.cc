@@ -1,6 +1,5 @@
 #include "zero/insert_zero.h"
 
-#include <algorithm>
 #include <map>
 
 namespace fm::zero {
@@ -8,20 +7,19 @@ namespace {
 
 using pipeline::Instruction;
 using pipeline::Op;
+using pipeline::Placement;
 using pipeline::Program;
-using pipeline::UnitRange;
-using pipeline::UnitRow;
 
 // Gather before each use, release after it; a release directly followed by a gather of the same
 // unit is no move at all.
-Program with_gathers(const Program& program, const UnitRow& row) {
+Program with_gathers(const Program& program, const Placement& units) {
   Program out;
   for (const Instruction& at : program) {
-    if (!row.reads_weights(at)) {
+    if (!units.reads_weights(at)) {
       out.push_back(at);
       continue;
     }
-    const int unit = row.unit_of(at);
+    const int unit = units.unit_of(at);
     if (!out.empty() && out.back() == Instruction{Op::kRelease, -1, unit}) {
       out.pop_back();
     } else {
@@ -34,16 +32,16 @@ Program with_gathers(const Program& program, const UnitRow& row) {
 }
 
 // After every gradient, or after the last one of a unit.
-Program with_reductions(const Program& program, bool every_micro, const UnitRow& row) {
+Program with_reductions(const Program& program, bool every_micro, const Placement& units) {
   std::map<int, int> left;  // gradients still to be written, by unit
   for (const Instruction& at : program) {
-    if (pipeline::row_of(at.op).writes_gradient) ++left[row.unit_of(at)];
+    if (pipeline::row_of(at.op).writes_gradient) ++left[units.unit_of(at)];
   }
   Program out;
   for (const Instruction& at : program) {
     out.push_back(at);
     if (!pipeline::row_of(at.op).writes_gradient) continue;
-    const int unit = row.unit_of(at);
+    const int unit = units.unit_of(at);
     const bool last = --left[unit] == 0;
     if (every_micro) {
       out.push_back({Op::kReduce, at.micro, unit});
@@ -54,11 +52,11 @@ Program with_reductions(const Program& program, bool every_micro, const UnitRow&
   return out;
 }
 
-void append_boundary(Program& out, const core::ShardPlan& plan, const UnitRow& row, int pipe_rank) {
-  if (row.has_tied_end(pipe_rank)) out.push_back({Op::kReduceTied, -1, -1});
+void append_boundary(Program& out, const core::ShardPlan& plan, const Placement& units,
+                     int pipe_rank) {
+  if (units.has_tied_end(pipe_rank)) out.push_back({Op::kReduceTied, -1, -1});
   out.push_back({Op::kNorm, -1, -1});
-  const UnitRange range = row.ranges[static_cast<std::size_t>(pipe_rank)];
-  for (int unit = range.first; unit < range.last; ++unit) {
+  for (const int unit : units.units_of(pipe_rank)) {
     out.push_back({Op::kUpdate, -1, unit});
     if (plan.publishes()) out.push_back({Op::kPublish, -1, unit});
   }
@@ -66,17 +64,15 @@ void append_boundary(Program& out, const core::ShardPlan& plan, const UnitRow& r
 
 }  // namespace
 
-Program insert_zero(const Program& program, const core::ShardPlan& plan, const UnitRow& row,
+Program insert_zero(const Program& program, const core::ShardPlan& plan, const Placement& units,
                     int pipe_rank) {
-  const bool trains = std::any_of(program.begin(), program.end(), [](const Instruction& at) {
-    return at.op == Op::kBackward || at.op == Op::kBackwardWeight;
-  });
-  Program body = trains ? with_reductions(program, plan.reduce_every_micro, row) : program;
-  if (plan.params == core::Home::kOneSliceEach) body = with_gathers(body, row);
+  const bool trains = pipeline::trains(program);
+  Program body = trains ? with_reductions(program, plan.reduce_every_micro, units) : program;
+  if (plan.params == core::Home::kOneSliceEach) body = with_gathers(body, units);
   Program out;
-  if (trains && row.is_last(pipe_rank)) out.push_back({Op::kCount, -1, -1});
+  if (trains && units.has_head(pipe_rank)) out.push_back({Op::kCount, -1, -1});
   for (const Instruction& at : body) {
-    if (trains && at.op == Op::kReport) append_boundary(out, plan, row, pipe_rank);
+    if (trains && at.op == Op::kReport) append_boundary(out, plan, units, pipe_rank);
     out.push_back(at);
   }
   return out;

@@ -4,12 +4,12 @@
 
 #include "core/shard_plan.h"
 #include "pipeline/instruction.h"
-#include "pipeline/split_units.h"
+#include "pipeline/placement.h"
 
 namespace fm::zero {
 
 // Pure. A program without backward (evaluation) only gets its gathers.
 pipeline::Program insert_zero(const pipeline::Program& program, const core::ShardPlan& plan,
-                              const pipeline::UnitRow& row, int pipe_rank);
+                              const pipeline::Placement& units, int pipe_rank);
 
 }  // namespace fm::zero

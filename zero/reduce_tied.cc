@@ -9,14 +9,14 @@ using core::Elements;
 using core::Home;
 
 TiedReduction::TiedReduction(const GroupLayout& layout, core::Ledger& ledger,
-                             comm::Communicator& pipe)
-    : layout_(layout), pipe_(pipe) {
+                             comm::Communicator& pipe, const Ends& ends)
+    : layout_(layout), pipe_(pipe), ends_(ends) {
   if (!layout.tied) return;
   for (int group = 0; group < layout.count(); ++group) {
     if (layout.at(group).tied_end) head_ = group;
     if (layout.at(group).unit == 0) embedding_ = group;
   }
-  if (pipe.size() == 1 || (head_ < 0 && embedding_ < 0)) return;
+  if (ends.embedding == ends.head || (head_ < 0 && embedding_ < 0)) return;
   const int here = head_ >= 0 ? head_ : embedding_;
   other_ =
       core::make_f32(ledger, core::Account::kScratch, layout.kept(here, layout.plan.optimizer));
@@ -31,11 +31,11 @@ void TiedReduction::run(GradStore& grads) {
   const auto part = [&](int group) { return all ? grads.kept(group) : grads.slice(group); };
   const Elements count = layout_.kept(here, layout_.plan.optimizer);
   float* const mine = part(here);
-  if (pipe_.size() == 1) {
+  if (ends_.embedding == ends_.head) {
     kernels::add(count.count(), mine, part(embedding_));
     return;
   }
-  const int peer = head_ >= 0 ? 0 : pipe_.size() - 1;
+  const int peer = head_ >= 0 ? ends_.embedding : ends_.head;
   comm::Pending sent = pipe_.send({mine, count, DType::kF32}, peer);
   pipe_.receive({other_.data(), count, DType::kF32}, peer).wait();
   sent.wait();

@@ -135,7 +135,7 @@ TEST(Arguments, DefaultsOfOurOwnFlags) {
   EXPECT_EQ(options.packing, data::Packing::kConcat);
   EXPECT_EQ(options.data_format, data::DataFormat::kAuto);
   EXPECT_EQ(options.text_field, "text");
-  EXPECT_EQ(options.schedule, engine::ScheduleKind::kOneFOneB);
+  EXPECT_EQ(options.schedule->name, "1f1b");
   EXPECT_EQ(options.loss_reduction, engine::LossReduction::kToken);
   EXPECT_EQ(options.keep_last, 0);
   EXPECT_EQ(options.eval_batches, 0);
@@ -194,7 +194,7 @@ TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
   EXPECT_EQ(options.save_steps, 13);
   EXPECT_EQ(options.log_steps, 14);
   EXPECT_EQ(options.pipe_parallel_size, 2);
-  EXPECT_EQ(options.schedule, engine::ScheduleKind::kGPipe);
+  EXPECT_EQ(options.schedule->name, "gpipe");
   EXPECT_TRUE(options.no_decay.norm);
   EXPECT_FALSE(options.no_decay.bias);
   EXPECT_TRUE(options.no_decay.embedding);

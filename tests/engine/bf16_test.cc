@@ -47,10 +47,10 @@ TEST_F(Bf16, StagesThatReduceAlikeAgree) {
 TEST_F(Bf16, PipelinesThatReduceOnceEqualNoPipeline) {
   const RunTrace plain = run_small(small(false), 2, kSteps);
   for (const int zero_stage : {0, 1}) {
-    for (const ScheduleKind schedule : {ScheduleKind::kOneFOneB, ScheduleKind::kGPipe}) {
+    for (const pipeline::ScheduleRow& schedule : pipeline::all_schedules()) {
       TrainOptions options = small(false, zero_stage);
       options.pipe_parallel_size = 2;
-      options.schedule = schedule;
+      options.schedule = &schedule;
       EXPECT_EQ(first_difference(plain, run_small(options, 2, kSteps)), "") << zero_stage;
     }
   }

@@ -39,7 +39,7 @@ void expect_equal(const Cell& cell, TrainOptions options, const RunTrace& expect
   options.zero_stage = zero_stage;
   options.recompute = recompute;
   options.pipe_parallel_size = pipe == Pipe::kNone ? 1 : 2;
-  options.schedule = pipe == Pipe::kGPipe ? ScheduleKind::kGPipe : ScheduleKind::kOneFOneB;
+  options.schedule = &schedule_named(pipe == Pipe::kGPipe ? "gpipe" : "1f1b");
   for (const bool shared_memory : {true, false}) {
     if (recompute && !shared_memory) continue;  // recomputation says nothing to other ranks
     SCOPED_TRACE(shared_memory ? "shared memory" : "messages");

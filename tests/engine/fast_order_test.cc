@@ -11,11 +11,11 @@ namespace {
 constexpr int kSteps = 3;
 
 RunTrace fast_run(int zero_stage, int dp_size, bool tied = false, int pipe = 1,
-                  ScheduleKind schedule = ScheduleKind::kOneFOneB) {
+                  const char* schedule = "1f1b") {
   TrainOptions options = small_options(testing::TempDir() + "/fm_fast", tied);
   options.zero_stage = zero_stage;
   options.pipe_parallel_size = pipe;
-  options.schedule = schedule;
+  options.schedule = &schedule_named(schedule);
   return run_small(options, dp_size, kSteps);
 }
 
@@ -58,9 +58,7 @@ TEST(FastOrder, PipelinesThatReduceOnceEqualNoPipeline) {
     for (const int zero_stage : {0, 1}) {
       const RunTrace plain = fast_run(zero_stage, dp_size);
       EXPECT_EQ(first_difference(plain, fast_run(zero_stage, dp_size, false, 2)), "");
-      EXPECT_EQ(
-          first_difference(plain, fast_run(zero_stage, dp_size, false, 2, ScheduleKind::kGPipe)),
-          "");
+      EXPECT_EQ(first_difference(plain, fast_run(zero_stage, dp_size, false, 2, "gpipe")), "");
     }
   }
 }

@@ -60,6 +60,13 @@ TrainOptions small_options(const std::string& folder, bool tied) {
   return options;
 }
 
+const pipeline::ScheduleRow& schedule_named(std::string_view name) {
+  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
+    if (row.name == name) return row;
+  }
+  FM_CHECK(false, "there is no schedule ", name);
+}
+
 SmallSteps::SmallSteps(const TrainOptions& options, const model::Model& model, RankState& state,
                        const data::SampleSource* rows)
     : options_(options),

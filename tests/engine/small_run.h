@@ -24,6 +24,9 @@ struct RunTrace {
 // vocabulary 777; a token file of random ids in `folder`. Clipping is active.
 TrainOptions small_options(const std::string& folder, bool tied);
 
+// BugError for a name that is none.
+const pipeline::ScheduleRow& schedule_named(std::string_view name);
+
 // The steps of one rank's state, on `rows`, or on options.data_path when that is null.
 //
 // Thread:   the rank's thread; steps are collective.

@@ -133,11 +133,12 @@ void UnitRun::backward_input(int unit, void* doutput, void* dinput) {
 
 void UnitRun::backward_weight(int unit, Write write) {
   core::Arena scratch = arena(unit);
-  model_.units[index(unit)]->backward_weight(call(unit, scratch), {gradients(unit), nullptr},
-                                             write);
+  UnitCall without_weights = call(unit, scratch);
+  without_weights.weights = {};
+  model_.units[index(unit)]->backward_weight(without_weights, {gradients(unit), nullptr}, write);
 }
 
-double UnitRun::forward_and_backward(double scale) {
+double UnitRun::forward_and_backward(double scale, WeightHalves when) {
   for (int unit = 0; unit < model_.head_unit(); ++unit) forward(unit);
   const double sum = loss(scale, Write::kAssign);
   const core::Buffer other = hidden();
@@ -147,8 +148,11 @@ double UnitRun::forward_and_backward(double scale) {
     backward_input(unit, doutput, unit == 0 ? nullptr : dinput);
     // W must need nothing but Saved: what it could peek at is spoilt.
     std::memset(doutput, 0xFF, other.span().size());  // NaN in every type
-    backward_weight(unit, Write::kAssign);
+    if (when == WeightHalves::kEach) backward_weight(unit, Write::kAssign);
     std::swap(doutput, dinput);
+  }
+  for (int unit = model_.head_unit() - 1; when == WeightHalves::kLast && unit >= 0; --unit) {
+    backward_weight(unit, Write::kAssign);
   }
   return sum;
 }

@@ -51,8 +51,10 @@ class UnitRun {
   void backward_weight(int unit, Write write);
   void logits(const void* hidden_D, float* logits_V);
 
-  // The whole model: loss sum; every gradient assigned.
-  double forward_and_backward(double scale);
+  // The whole model: loss sum; every gradient assigned, either directly behind its unit's input
+  // gradient or behind all of them.
+  enum class WeightHalves : std::uint8_t { kEach, kLast };
+  double forward_and_backward(double scale, WeightHalves when = WeightHalves::kEach);
 
   core::Buffer memory(std::int64_t elements);  // fp32
   core::Buffer hidden();                       // one hidden state

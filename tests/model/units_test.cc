@@ -133,6 +133,21 @@ TEST_P(Units, BlockForwardAndInputGradientEqualTheAutogradTwin) {
   EXPECT_LT(difference(x.grad(), hidden(dx.data()).data()), at.tolerance());
 }
 
+TEST_P(Units, WeightHalvesThatWaitWriteTheSameBits) {
+  const Variant& at = GetParam();
+  UnitRun each(at.config, at.shape, at.no_decay, at.element);
+  UnitRun last(at.config, at.shape, at.no_decay, at.element);
+  each.forward_and_backward(1.0, UnitRun::WeightHalves::kEach);
+  last.forward_and_backward(1.0, UnitRun::WeightHalves::kLast);
+  for (int unit = 0; unit < each.model().unit_count(); ++unit) {
+    for (const core::ParamEntry& entry : each.model().table(unit).entries()) {
+      const auto bytes = static_cast<std::size_t>(entry.numel.count()) * sizeof(float);
+      EXPECT_EQ(std::memcmp(each.gradient(unit, entry), last.gradient(unit, entry), bytes), 0)
+          << entry.name;
+    }
+  }
+}
+
 TEST_P(Units, RecomputationFillsTheSameBits) {
   UnitRun run(GetParam().config, GetParam().shape, GetParam().no_decay, GetParam().element);
   run.forward(0);

@@ -31,17 +31,17 @@ UnitFootprint footprint(std::int64_t own, std::int64_t kept, std::int64_t parked
 
 AccountInput input_of(const BuildShape& shape, int dp_size = 2) {
   AccountInput input;
-  input.row = row_of(shape);
+  input.units = placement_of(shape);
   input.plan = core::plan_of(shape.zero_stage, shape.order);
   input.order = shape.order;
   input.dp_size = dp_size;
   input.micros = shape.micros;
   input.recompute = shape.recompute;
   input.hidden = Elements(100);
-  input.units.push_back(footprint(3000, 0, 0, 50));
-  for (int i = 0; i < shape.blocks; ++i) input.units.push_back(footprint(5000, 700, 300, 200));
-  input.units.push_back(footprint(1500, 0, 0, 900));
-  if (shape.tied) input.units.back().tied = Elements(3000);
+  input.footprints.push_back(footprint(3000, 0, 0, 50));
+  for (int i = 0; i < shape.blocks; ++i) input.footprints.push_back(footprint(5000, 700, 300, 200));
+  input.footprints.push_back(footprint(1500, 0, 0, 900));
+  if (shape.tied) input.footprints.back().tied = Elements(3000);
   return input;
 }
 
@@ -219,7 +219,7 @@ TEST(Account, AGatheredTiedHeadNeedsBothMatricesInItsSlot) {
   BuildShape shape = tiny(3);
   shape.tied = true;
   AccountInput input = input_of(shape);
-  input.units[0].own = input.units[2].tied = Elements(9000);  // slice 5,120
+  input.footprints[0].own = input.footprints[2].tied = Elements(9000);  // slice 5,120
   const PoolSizes sizes = pool_sizes(built(shape)[0], input, 0);
   EXPECT_EQ(sizes.gather_slot, Elements(10240 + 2048));
   EXPECT_EQ(sizes.gradient_slot, Elements(10240 + 2048));
@@ -229,7 +229,7 @@ TEST(Account, AGatheredTiedHeadNeedsBothMatricesInItsSlot) {
 TEST(Account, TheTiedMatrixMayBeTheLargestGradientThatArrives) {
   const BuildShape shape{.pipe_ranks = 2, .micros = 2, .blocks = 2, .tied = true, .zero_stage = 2};
   AccountInput input = input_of(shape);
-  input.units[3].tied = Elements(9000);
+  input.footprints[3].tied = Elements(9000);
   EXPECT_EQ(pool_sizes(built(shape)[1], input, 1).incoming, Elements(5120));
 }
 
@@ -240,15 +240,16 @@ TEST(Account, WithoutGathersThereIsNoSlotToSize) {
 
 TEST(ActivationPeaks, OneFOneBOverTwoPipeRanksByHand) {
   const BuildShape shape{.pipe_ranks = 2, .micros = 2, .blocks = 2};
-  const UnitRow row = row_of(shape);
-  // L0 F0.0 F0.1 sa0 L1 F1.0 rg0 F1.1 sa1 B0.1 ..: two micros of two hidden states, the sent one
-  // held until the next send, a gradient that came early.
-  const auto first = parse("L0 F0.0 F0.1 sa0 L1 F1.0 rg0 F1.1 sa1 B0.1 B0.0 rg1 B1.1 B1.0 O");
-  EXPECT_EQ(activation_peaks(first, row, false).hidden, 5);
-  EXPECT_EQ(activation_peaks(first, row, false).kept, 2);
-  const auto last = parse("L0 ra0 F0.2 X0 B0.2 sg0 ra1 L1 F1.2 X1 B1.2 sg1 O");
-  EXPECT_EQ(activation_peaks(last, row, false).hidden, 4);
-  EXPECT_EQ(activation_peaks(last, row, false).kept, 1);
+  const Placement units = placement_of(shape);
+  // L0 F0.0 F0.1 sa0.2 L1 F1.0 rg0.1 F1.1 sa1.2 B0.1 ..: two micros of two hidden states, the sent
+  // one held until the next send, a gradient that came early.
+  const auto first =
+      parse("L0 F0.0 F0.1 sa0.2 L1 F1.0 rg0.1 F1.1 sa1.2 B0.1 B0.0 rg1.1 B1.1 B1.0 O");
+  EXPECT_EQ(activation_peaks(first, units, false).hidden, 5);
+  EXPECT_EQ(activation_peaks(first, units, false).kept, 2);
+  const auto last = parse("L0 ra0.2 F0.2 X0 B0.2 sg0.1 ra1.2 L1 F1.2 X1 B1.2 sg1.1 O");
+  EXPECT_EQ(activation_peaks(last, units, false).hidden, 4);
+  EXPECT_EQ(activation_peaks(last, units, false).kept, 1);
 }
 
 TEST(ActivationPeaks, KeptMicrosFollowTheScheduleAndRecomputationKeepsOne) {
@@ -259,23 +260,41 @@ TEST(ActivationPeaks, KeptMicrosFollowTheScheduleAndRecomputationKeepsOne) {
       for (int rank = 0; rank < pipe_ranks; ++rank) {
         const auto at = static_cast<std::size_t>(rank);
         shape.schedule = one_f_one_b;
-        EXPECT_EQ(activation_peaks(lowered(shape)[at], row_of(shape), false).kept,
+        EXPECT_EQ(activation_peaks(lowered(shape)[at], placement_of(shape), false).kept,
                   kBlocksPerRank * std::min(pipe_ranks - rank, micros));
         shape.schedule = gpipe;
-        EXPECT_EQ(activation_peaks(lowered(shape)[at], row_of(shape), false).kept,
+        EXPECT_EQ(activation_peaks(lowered(shape)[at], placement_of(shape), false).kept,
                   kBlocksPerRank * micros);
-        const Program again = insert_recompute(lowered(shape)[at], row_of(shape));
-        EXPECT_EQ(activation_peaks(again, row_of(shape), true).kept, 1);
+        const Program again = insert_recompute(lowered(shape)[at], placement_of(shape));
+        EXPECT_EQ(activation_peaks(again, placement_of(shape), true).kept, 1);
       }
     }
   }
 }
 
 TEST(ActivationPeaks, EvaluationKeepsTwoHiddenStatesAndNothingElse) {
-  const ActivationPeaks peaks = activation_peaks(
-      parse("L0 F0.0 F0.1 F0.2 X0 L1 F1.0 F1.1 F1.2 X1 O"), split_units(2, 1, false), false);
+  const ActivationPeaks peaks =
+      activation_peaks(parse("L0 F0.0 F0.1 F0.2 X0 L1 F1.0 F1.1 F1.2 X1 O"), split(2, 1), false);
   EXPECT_EQ(peaks.hidden, 2);
   EXPECT_EQ(peaks.kept, 1);  // work space of the block that runs
+}
+
+TEST(ActivationPeaks, WhatIsParkedWaitsForItsWeightHalf) {
+  const Placement units = split(2, 1);
+  const auto parked = [&](const char* backward) {
+    const Program program = parse(std::string("L0 F0.0 F0.1 F0.2 X0 ") + backward);
+    return activation_peaks(program, units, false).parked;
+  };
+  EXPECT_EQ(parked("B0.2 B0.1 B0.0"), 1);
+  EXPECT_EQ(parked("I0.2 W0.2 I0.1 W0.1 I0.0 W0.0"), 1);
+  EXPECT_EQ(parked("I0.2 I0.1 W0.2 W0.1 I0.0 W0.0"), 2);
+  EXPECT_EQ(parked("I0.2 I0.1 I0.0 W0.2 W0.1 W0.0"), 3);
+  EXPECT_EQ(activation_peaks(parse("L0 F0.0 F0.1 F0.2 X0 O"), units, false).parked, 0);
+}
+
+TEST(ActivationPeaks, RecomputedValuesWaitForTheWeightHalf) {
+  const Program program = parse("L0 F0.0 F0.1 F0.2 X0 C0.2 I0.2 C0.1 I0.1 I0.0 W0.2 W0.1 W0.0 O");
+  EXPECT_EQ(activation_peaks(program, split(2, 1), true).kept, 2);
 }
 
 TEST(GatherPeak, CountsUnitsWholeAtOnce) {

@@ -21,33 +21,46 @@ struct BuildShape {
   int zero_stage = 0;
   core::SumOrder order = core::SumOrder::kFast;
   bool one_tied_gradient = false;
+  int chunks = 1;
+  ChunkOrder chunk_order = ChunkOrder::kLoop;
 };
 
-inline UnitRow row_of(const BuildShape& shape) {
-  UnitRow row = split_units(shape.blocks, shape.pipe_ranks, shape.tied);
-  row.one_tied_gradient = shape.one_tied_gradient;
-  return row;
+// One chunk per pipe rank.
+inline Placement split(int blocks, int pipe_ranks, bool tied = false) {
+  return split_units(blocks, {.pipe_ranks = pipe_ranks}, tied);
+}
+
+inline PipeShape pipe_shape(const BuildShape& shape) {
+  return {.pipe_ranks = shape.pipe_ranks,
+          .micros = shape.micros,
+          .chunks = shape.chunks,
+          .order = shape.chunk_order};
+}
+
+inline Placement placement_of(const BuildShape& shape) {
+  Placement units = split_units(shape.blocks, pipe_shape(shape), shape.tied);
+  units.one_tied_gradient = shape.one_tied_gradient;
+  return units;
 }
 
 // Schedule, units, sends and receives.
 inline std::vector<Program> lowered(const BuildShape& shape) {
-  const UnitRow row = row_of(shape);
+  const Placement units = placement_of(shape);
   std::vector<Program> programs;
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
-    const ScheduleShape scheduled{shape.pipe_ranks, shape.micros, 1};
-    programs.push_back(expand_units(shape.schedule(scheduled, rank), row, rank));
+    programs.push_back(expand_units(shape.schedule(pipe_shape(shape), rank), units, rank));
   }
-  return insert_p2p(programs, row);
+  return insert_p2p(programs, units);
 }
 
 // `programs` with recomputation when asked for, and ZeRO.
 inline std::vector<Program> finished(std::vector<Program> programs, const BuildShape& shape) {
-  const UnitRow row = row_of(shape);
+  const Placement units = placement_of(shape);
   const core::ShardPlan plan = core::plan_of(shape.zero_stage, shape.order);
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
     Program& program = programs[static_cast<std::size_t>(rank)];
-    if (shape.recompute) program = insert_recompute(program, row);
-    program = zero::insert_zero(program, plan, row, rank);
+    if (shape.recompute) program = insert_recompute(program, units);
+    program = zero::insert_zero(program, plan, units, rank);
   }
   return programs;
 }
@@ -57,7 +70,7 @@ inline std::vector<Program> built(const BuildShape& shape) {
 }
 
 inline ProgramRules rules_of(const BuildShape& shape) {
-  return {.row = row_of(shape),
+  return {.units = placement_of(shape),
           .micros = shape.micros,
           .plan = core::plan_of(shape.zero_stage, shape.order),
           .recompute = shape.recompute,

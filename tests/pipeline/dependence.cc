@@ -10,9 +10,7 @@ using enum ValueKind;
 class Table {
  public:
   Table(const StepForm& form, int pipe_rank)
-      : form_(form),
-        body_(form.row.body(pipe_rank)),
-        units_(form.row.ranges[static_cast<std::size_t>(pipe_rank)]) {}
+      : form_(form), units_(form.units.units_of(pipe_rank)) {}
 
   void add(const Instruction& at) {
     const int k = at.micro;
@@ -20,12 +18,11 @@ class Table {
     switch (at.op) {
       case Op::kCount: return makes({kDivisor, -1, -1});
       case Op::kLoad: return makes({kBatch, k, -1});
-      case Op::kSendAct: return uses({kHidden, k, body_.last - 1}), makes({kOnTheWire, k, kDown});
-      case Op::kRecvAct: return makes({kHidden, k, body_.first - 1});
-      case Op::kSendGrad:
-        return uses({kHiddenGrad, k, body_.first - 1}), makes({kOnTheWire, k, kUp});
+      case Op::kSendAct: return uses({kHidden, k, u - 1}), makes({kOnTheWire, k, kDown});
+      case Op::kRecvAct: return makes({kHidden, k, u - 1});
+      case Op::kSendGrad: return uses({kHiddenGrad, k, u}), makes({kOnTheWire, k, kUp});
       case Op::kRecvGrad:  // comes back only after the hidden state went there
-        return uses({kOnTheWire, k, kDown}), makes({kHiddenGrad, k, body_.last - 1});
+        return uses({kOnTheWire, k, kDown}), makes({kHiddenGrad, k, u});
       case Op::kGather:
       case Op::kRelease: return makes({kGathered, -1, u});
       case Op::kForward:
@@ -66,23 +63,23 @@ class Table {
     makes({kGradient, -1, unit});
   }
   void loss(int micro) {  // in place: the hidden state becomes its gradient
-    const int head = form_.row.head();
+    const int head = form_.units.head();
     uses({kBatch, micro, -1}), uses({kDivisor, -1, -1}), uses({kGathered, -1, head});
     uses({kHidden, micro, head - 1}), makes({kHidden, micro, head - 1});
     makes({kHiddenGrad, micro, head - 1}), writes_gradient(head);
   }
   void backward_input(int micro, int unit) {
     uses({kKept, micro, unit}), uses({kHiddenGrad, micro, unit});
-    if (form_.row.is_block(unit)) uses({kGathered, -1, unit});
+    if (form_.units.is_block(unit)) uses({kGathered, -1, unit});
     makes({kHiddenGrad, micro, unit - 1});
   }
   // The other end's gradient needs everything this rank sends.
   void reduce_tied() {
-    makes({kReduced, -1, 0}), makes({kReduced, -1, form_.row.head()}), needs_all_sent();
+    makes({kReduced, -1, 0}), makes({kReduced, -1, form_.units.head()}), needs_all_sent();
   }
   // One number of all ranks: their gradients need everything this rank sends.
   void norm() {
-    for (int unit = units_.first; unit < units_.last; ++unit) uses({kReduced, -1, unit});
+    for (const int unit : units_) uses({kReduced, -1, unit});
     needs_all_sent(), makes({kNorm, -1, -1});
   }
   void needs_all_sent() {
@@ -92,8 +89,7 @@ class Table {
   }
 
   const StepForm& form_;
-  UnitRange body_;
-  UnitRange units_;
+  const std::vector<int>& units_;
   Effects effects_;
 };
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pipeline/instruction.h"
-#include "pipeline/split_units.h"
+#include "pipeline/placement.h"
 
 namespace fm::pipeline {
 
@@ -42,7 +42,7 @@ struct Effects {
 };
 
 struct StepForm {
-  const UnitRow& row;
+  const Placement& units;
   int micros = 1;
   bool reduce_every_micro = false;
 };

@@ -17,7 +17,8 @@ class Recorder : public StepHandler {
 
 TEST(Executor, CallsTheHandlerInProgramOrderWithItsOperands) {
   const std::string program =
-      "K L0 ra1 g.2 F3.4 r.2 sa5 X6 rg7 C8.1 I8.1 W8.1 sg9 R.1 R2.3 Rt N f.1 u.1 s.1 p.1 O ";
+      "K L0 ra1.4 g.2 F3.4 r.2 sa5.5 X6 rg7.1 C8.1 I8.1 W8.1 sg9.1 R.1 R2.3 Rt N f.1 u.1 s.1 p.1 "
+      "O ";
   Recorder recorder;
   execute(parse(program), recorder);
   EXPECT_EQ(recorder.calls(), program);

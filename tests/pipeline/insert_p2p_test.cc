@@ -24,41 +24,42 @@ std::ptrdiff_t place_of(const Program& program, const Instruction& wanted) {
 // here and the receive there.
 TEST(InsertP2p, OneMicroOverTwoPipeRanks) {
   const auto programs = lowered({.pipe_ranks = 2, .micros = 1, .blocks = 2});
-  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 rg0 B0.1 B0.0 O ");
-  EXPECT_EQ(print(programs[1]), "L0 ra0 F0.2 X0 B0.2 sg0 O ");
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 B0.0 O ");
+  EXPECT_EQ(print(programs[1]), "L0 ra0.2 F0.2 X0 B0.2 sg0.1 O ");
 }
 
 TEST(InsertP2p, OneFOneBOverTwoPipeRanks) {
   const auto programs = lowered({.pipe_ranks = 2, .micros = 2, .blocks = 2});
-  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 L1 F1.0 rg0 F1.1 sa1 B0.1 B0.0 rg1 B1.1 B1.0 O ");
-  EXPECT_EQ(print(programs[1]), "L0 ra0 F0.2 X0 B0.2 sg0 ra1 L1 F1.2 X1 B1.2 sg1 O ");
+  EXPECT_EQ(print(programs[0]),
+            "L0 F0.0 F0.1 sa0.2 L1 F1.0 rg0.1 F1.1 sa1.2 B0.1 B0.0 rg1.1 B1.1 B1.0 O ");
+  EXPECT_EQ(print(programs[1]), "L0 ra0.2 F0.2 X0 B0.2 sg0.1 ra1.2 L1 F1.2 X1 B1.2 sg1.1 O ");
 }
 
 TEST(InsertP2p, OneMicroOverThreePipeRanks) {
   const auto programs = lowered({.schedule = gpipe, .pipe_ranks = 3, .micros = 1, .blocks = 3});
-  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 rg0 B0.1 B0.0 O ");
-  EXPECT_EQ(print(programs[1]), "ra0 F0.2 sa0 rg0 B0.2 sg0 O ");
-  EXPECT_EQ(print(programs[2]), "L0 ra0 F0.3 X0 B0.3 sg0 O ");
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 B0.0 O ");
+  EXPECT_EQ(print(programs[1]), "ra0.2 F0.2 sa0.3 rg0.2 B0.2 sg0.1 O ");
+  EXPECT_EQ(print(programs[2]), "L0 ra0.3 F0.3 X0 B0.3 sg0.2 O ");
 }
 
 TEST(InsertP2p, EvaluationSendsForwardOnly) {
   const auto programs =
       lowered({.schedule = forward_only, .pipe_ranks = 2, .micros = 1, .blocks = 2});
-  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 O ");
-  EXPECT_EQ(print(programs[1]), "L0 ra0 F0.2 X0 O ");
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0.2 O ");
+  EXPECT_EQ(print(programs[1]), "L0 ra0.2 F0.2 X0 O ");
 }
 
 TEST(InsertP2p, AnInputGradientIsSentBeforeItsWeightGradient) {
-  const UnitRow row = split_units(2, 2, false);
+  const Placement units = split(2, 2);
   const auto programs = insert_p2p(
-      {parse("L0 F0.0 F0.1 I0.1 I0.0 W0.1 W0.0 O"), parse("L0 F0.2 X0 I0.2 W0.2 O")}, row);
-  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0 rg0 I0.1 I0.0 W0.1 W0.0 O ");
-  EXPECT_EQ(print(programs[1]), "L0 ra0 F0.2 X0 I0.2 sg0 W0.2 O ");
+      {parse("L0 F0.0 F0.1 I0.1 I0.0 W0.1 W0.0 O"), parse("L0 F0.2 X0 I0.2 W0.2 O")}, units);
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0.2 rg0.1 I0.1 I0.0 W0.1 W0.0 O ");
+  EXPECT_EQ(print(programs[1]), "L0 ra0.2 F0.2 X0 I0.2 sg0.1 W0.2 O ");
 }
 
 TEST(InsertP2p, OnePipeRankTalksToNobody) {
   const BuildShape shape{.micros = 3, .blocks = 2};
-  const Program alone = expand_units(one_f_one_b({.micros = 3}, 0), row_of(shape), 0);
+  const Program alone = expand_units(one_f_one_b({.micros = 3}, 0), placement_of(shape), 0);
   EXPECT_EQ(lowered(shape)[0], alone);
 }
 
@@ -85,32 +86,43 @@ TEST(InsertP2p, PairsMatchExactlyAtEveryBoundary) {
 
 TEST(InsertP2p, SendsFollowTheirProducerAndReceivesComeBeforeTheirConsumer) {
   const BuildShape shape{.pipe_ranks = 4, .micros = 6, .blocks = 6};
-  const UnitRow row = row_of(shape);
+  const Placement units = placement_of(shape);
   const auto programs = lowered(shape);
   for (int rank = 1; rank < 4; ++rank) {
     const Program& here = programs[static_cast<std::size_t>(rank)];
     const Program& before = programs[static_cast<std::size_t>(rank - 1)];
     for (int micro = 0; micro < 6; ++micro) {
-      const int input = row.body(rank).first;
-      EXPECT_EQ(place_of(before, {Op::kSendAct, micro, -1}),
+      const int input = units.body(rank, 0).first;
+      EXPECT_EQ(place_of(before, {Op::kSendAct, micro, input}),
                 place_of(before, {Op::kForward, micro, input - 1}) + 1);
-      EXPECT_LT(place_of(here, {Op::kRecvAct, micro, -1}),
+      EXPECT_LT(place_of(here, {Op::kRecvAct, micro, input}),
                 place_of(here, {Op::kForward, micro, input}));
-      EXPECT_EQ(place_of(here, {Op::kSendGrad, micro, -1}),
+      EXPECT_EQ(place_of(here, {Op::kSendGrad, micro, input - 1}),
                 place_of(here, {Op::kBackward, micro, input}) + 1);
-      EXPECT_LT(place_of(before, {Op::kRecvGrad, micro, -1}),
+      EXPECT_LT(place_of(before, {Op::kRecvGrad, micro, input - 1}),
                 place_of(before, {Op::kBackward, micro, input - 1}));
     }
   }
 }
 
+// Units 0 1 | 2 and 3 | 4 5 on pipe ranks 0 1 1 0: the V turns on rank 1 without a message.
+TEST(InsertP2p, ARankHandsOverToItself) {
+  const PipeShape shape{.pipe_ranks = 2, .chunks = 2, .order = ChunkOrder::kV};
+  const Placement units = split_units(4, shape, false);
+  const auto programs = insert_p2p({expand_units(parse("L0 F0.0 F0.1 X0 B0.1 B0.0 O"), units, 0),
+                                    expand_units(parse("F0.0 F0.1 B0.1 B0.0 O"), units, 1)},
+                                   units);
+  EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0.2 ra0.4 F0.4 X0 B0.4 sg0.3 rg0.1 B0.1 B0.0 O ");
+  EXPECT_EQ(print(programs[1]), "ra0.2 F0.2 F0.3 sa0.4 rg0.3 B0.3 B0.2 sg0.1 O ");
+}
+
 TEST(InsertP2p, AnOrderThatDeadlocksByItselfIsADefect) {
-  const UnitRow row = split_units(2, 2, false);
+  const Placement units = split(2, 2);
   // Rank 0 wants the gradient of micro 1 first, rank 1 makes that of micro 0 first and then waits
   // for an activation that rank 0 sends only afterwards.
   EXPECT_THROW(insert_p2p({parse("L0 F0.0 F0.1 B1.1 L1 F1.0 F1.1 O"),
                            parse("L0 F0.2 X0 B0.2 L1 F1.2 X1 B1.2 O")},
-                          row),
+                          units),
                core::BugError);
 }
 

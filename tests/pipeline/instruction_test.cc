@@ -18,8 +18,8 @@ struct Written {
 const std::vector<Written>& all_pictures() {
   static const std::vector<Written> kAll = {
       {{Op::kCount, -1, -1}, "K"},           {{Op::kLoad, 0, -1}, "L0"},
-      {{Op::kSendAct, 12, -1}, "sa12"},      {{Op::kRecvAct, 0, -1}, "ra0"},
-      {{Op::kSendGrad, 0, -1}, "sg0"},       {{Op::kRecvGrad, 7, -1}, "rg7"},
+      {{Op::kSendAct, 12, 4}, "sa12.4"},     {{Op::kRecvAct, 0, 4}, "ra0.4"},
+      {{Op::kSendGrad, 0, 3}, "sg0.3"},      {{Op::kRecvGrad, 7, 3}, "rg7.3"},
       {{Op::kGather, -1, 3}, "g.3"},         {{Op::kRelease, -1, 3}, "r.3"},
       {{Op::kForward, 0, 3}, "F0.3"},        {{Op::kLoss, 0, -1}, "X0"},
       {{Op::kBackward, 0, 3}, "B0.3"},       {{Op::kBackwardInput, 0, 3}, "I0.3"},
@@ -59,7 +59,7 @@ TEST(Instruction, AProgramHasOneSpaceAfterEveryInstruction) {
 TEST(Instruction, WhatIsNoInstructionIsRefusedByName) {
   for (const std::string bad :
        {"Q0",  "F0",  "F.3", "F0.",  "F0.x", "F0.3.1",       "F0.3x", "F-1.3", "K1",   "K.", "L0.",
-        "K.1", "L",   "L.1", "X0.1", "sa",   "sa.0",         "g3",    "g",     "g0.3", "R",  "R0",
+        "K.1", "L",   "L.1", "X0.1", "sa0",  "sa.0",         "g3",    "g",     "g0.3", "R",  "R0",
         "R.",  "Rt0", "N1",  "O.0",  "u0.1", "L99999999999", "f",     "k",     "x0"}) {
     try {
       parse("L0 " + bad + " O");

@@ -85,7 +85,7 @@ void for_all_shapes(Body body) {
 }
 
 TEST(OneFOneB, LastPipeRankAlternatesFromTheFirstMicro) {
-  EXPECT_EQ(print(one_f_one_b({.pipe_ranks = 2, .micros = 3, .units = 1}, 1)),
+  EXPECT_EQ(print(one_f_one_b({.pipe_ranks = 2, .micros = 3}, 1)),
             "L0 F0.0 X0 B0.0 L1 F1.0 X1 B1.0 L2 F2.0 X2 B2.0 O ");
 }
 
@@ -145,6 +145,19 @@ TEST(ForwardOnly, LoadsRunsAndMeasuresEachMicro) {
   EXPECT_EQ(print(forward_only({.pipe_ranks = 2, .micros = 2}, 1)), "L0 F0.0 X0 L1 F1.0 X1 O ");
 }
 
+TEST(ForwardOnly, RunsThroughEveryChunkOfTheRank) {
+  const PipeShape shape{.pipe_ranks = 2, .micros = 2, .chunks = 2};
+  EXPECT_EQ(print(forward_only(shape, 0)), "L0 F0.0 F0.1 L1 F1.0 F1.1 O ");
+  EXPECT_EQ(print(forward_only(shape, 1)), "F0.0 L0 F0.1 X0 F1.0 L1 F1.1 X1 O ");
+}
+
+TEST(AllSchedules, HaveNamesOfTheirOwnAndTheDefaultIsFirst) {
+  std::set<std::string_view> names;
+  for (const ScheduleRow& row : all_schedules()) names.insert(row.name);
+  EXPECT_EQ(names.size(), all_schedules().size());
+  EXPECT_EQ(default_schedule().name, "1f1b");
+}
+
 class TrainingSchedules : public ::testing::TestWithParam<Schedule> {};
 INSTANTIATE_TEST_SUITE_P(Both, TrainingSchedules, ::testing::Values(gpipe, one_f_one_b),
                          [](const auto& each) { return each.index == 0 ? "GPipe" : "OneFOneB"; });
@@ -171,7 +184,7 @@ TEST_P(TrainingSchedules, NeverRunABackwardBeforeItsForward) {
 }
 
 TEST_P(TrainingSchedules, HaveOneChunkPerPipeRank) {
-  EXPECT_THROW(GetParam()({.pipe_ranks = 2, .micros = 2, .units = 2}, 0), core::BugError);
+  EXPECT_THROW(GetParam()({.pipe_ranks = 2, .micros = 2, .chunks = 2}, 0), core::BugError);
 }
 
 }  // namespace

@@ -20,13 +20,13 @@ struct Times {
 
 // One block per pipe rank costs, everything else is free.
 Simulation run(const BuildShape& shape, const Times& times) {
-  const UnitRow row = row_of(shape);
+  const Placement units = placement_of(shape);
   const auto cost = [&](const Instruction& at, int) {
-    if (at.op == Op::kForward && row.is_block(at.unit)) return times.forward;
-    if (at.op == Op::kBackward && row.is_block(at.unit)) return times.backward;
+    if (at.op == Op::kForward && units.is_block(at.unit)) return times.forward;
+    if (at.op == Op::kBackward && units.is_block(at.unit)) return times.backward;
     return 0.0;
   };
-  return simulate(lowered(shape), row, cost, times.comm);
+  return simulate(lowered(shape), units, cost, times.comm);
 }
 
 TEST(Simulate, BubbleOfBothSchedulesIsThreeTimesTheOtherPipeRanks) {
@@ -70,19 +70,19 @@ TEST(Simulate, MatchesTheOneFOneBColumnOfTheZeroBubblePaper) {
 }
 
 TEST(Simulate, AReceiveHoldsUpItsConsumerOnly) {
-  const UnitRow row = split_units(2, 2, false);
-  // rg0 is posted before F1.1, whose input is there: F1.1 must not wait for the gradient.
+  const Placement units = split(2, 2);
+  // rg0.1 is posted before F1.1, whose input is there: F1.1 must not wait for the gradient.
   const std::vector<Program> programs = {
-      parse("L0 F0.0 F0.1 sa0 L1 F1.0 rg0 F1.1 sa1 B0.1 B0.0 rg1 B1.1 B1.0 O"),
-      parse("L0 ra0 F0.2 X0 B0.2 sg0 ra1 L1 F1.2 X1 B1.2 sg1 O")};
+      parse("L0 F0.0 F0.1 sa0.2 L1 F1.0 rg0.1 F1.1 sa1.2 B0.1 B0.0 rg1.1 B1.1 B1.0 O"),
+      parse("L0 ra0.2 F0.2 X0 B0.2 sg0.1 ra1.2 L1 F1.2 X1 B1.2 sg1.1 O")};
   const auto cost = [](const Instruction& at, int) {
     if (at.op == Op::kForward && at.unit != 0) return 1.0;
     return at.op == Op::kBackward && at.unit != 0 ? 2.0 : 0.0;
   };
   // Rank 0: F 0-1, F 1-2, B 4-6, B 7-9. Rank 1: F 1-2, B 2-4, F 4-5, B 5-7.
-  EXPECT_EQ(simulate(programs, row, cost).makespan, 9.0);
+  EXPECT_EQ(simulate(programs, units, cost).makespan, 9.0);
   // With 0.5 on the wire rank 1: F 1.5-2.5, B 2.5-4.5, F 4.5-5.5, B 5.5-7.5; rank 0 ends at 10.
-  EXPECT_EQ(simulate(programs, row, cost, 0.5).makespan, 10.0);
+  EXPECT_EQ(simulate(programs, units, cost, 0.5).makespan, 10.0);
 }
 
 TEST(Simulate, NothingToWaitForIsNoBubble) {
@@ -92,10 +92,11 @@ TEST(Simulate, NothingToWaitForIsNoBubble) {
 }
 
 TEST(Simulate, ProgramsThatWaitForEverAreADefect) {
-  const UnitRow row = split_units(2, 2, false);
+  const Placement units = split(2, 2);
   const auto cost = [](const Instruction&, int) { return 1.0; };
   EXPECT_THROW(
-      simulate({parse("L0 F0.0 F0.1 rg0 B0.1 O"), parse("L0 ra0 F0.2 X0 B0.2 sg0 O")}, row, cost),
+      simulate({parse("L0 F0.0 F0.1 rg0.1 B0.1 O"), parse("L0 ra0.2 F0.2 X0 B0.2 sg0.1 O")}, units,
+               cost),
       core::BugError);
 }
 

@@ -38,7 +38,7 @@ class Mutator {
   Program& program(int rank) { return programs_[static_cast<std::size_t>(rank)]; }
 
   void mutate(int rank) {
-    const StepForm form{rules_.row, shape_.micros, rules_.plan.reduce_every_micro};
+    const StepForm form{rules_.units, shape_.micros, rules_.plan.reduce_every_micro};
     std::vector<Effects> effects;
     for (const Instruction& at : program(rank)) effects.push_back(effects_of(at, form, rank));
     for (std::size_t index = 0; index < effects.size(); ++index) {

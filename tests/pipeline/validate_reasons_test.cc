@@ -40,9 +40,10 @@ TEST(ValidateReasons, Data) {
   expect_offences({alone(0)}, {{"K K", "labels are counted already"},
                                {"L0 L0", "micro-batch 0 is loaded already"},
                                {"K F0.0", "micro-batch 0 is not loaded"}});
-  expect_offences({kThreeRanks, 0}, {{"K", "only the last pipe rank has labels to count"}});
+  expect_offences({kThreeRanks, 0}, {{"K", "only the head's pipe rank has labels to count"}});
   expect_offences({kThreeRanks, 1}, {{"L0", "only the ends of the pipe load data"}});
-  expect_offences({kThreeRanks, 2}, {{"K ra0 F0.3 X0", "labels of micro-batch 0 are not loaded"}});
+  expect_offences({kThreeRanks, 2},
+                  {{"K ra0.3 F0.3 X0", "labels of micro-batch 0 are not loaded"}});
 }
 
 TEST(ValidateReasons, Forward) {
@@ -50,8 +51,8 @@ TEST(ValidateReasons, Forward) {
                                {"L0 F0.0 F0.0", "this forward has run already"},
                                {"K L0 F0.0 X0", "its input comes from F0.1"},
                                {"K L0 F0.0 F0.1 X0 X0", "this loss has run already"}});
-  expect_offences({kThreeRanks, 0}, {{"L0 F0.0 F0.1 X0", "the head is on the last pipe rank"}});
-  expect_offences({kThreeRanks, 1}, {{"F0.2", "its input comes with ra0"}});
+  expect_offences({kThreeRanks, 0}, {{"L0 F0.0 F0.1 X0", "the head lives on another pipe rank"}});
+  expect_offences({kThreeRanks, 1}, {{"F0.2", "its input comes with ra0.2"}});
 }
 
 TEST(ValidateReasons, OneTiedGradient) {
@@ -75,33 +76,36 @@ TEST(ValidateReasons, Backward) {
                    {forward + "X0 W0.1", "its backward-input has not run"},
                    {forward + "X0 I0.1 W0.1 W0.1", "this weight gradient is written already"},
                    {forward + "C0.1", "this plan does not recompute the unit"}});
-  expect_offences({kThreeRanks, 0}, {{"L0 F0.0 rg0 B0.1", "its forward has not run"},
-                                     {"L0 F0.0 F0.1 sa0 B0.1", "its gradient comes with rg0"}});
+  expect_offences({kThreeRanks, 0}, {{"L0 F0.0 rg0.1 B0.1", "its forward has not run"},
+                                     {"L0 F0.0 F0.1 sa0.2 B0.1", "its gradient comes with rg0.1"}});
 }
 
 TEST(ValidateReasons, Recomputation) {
   BuildShape shape = alone(0);
   shape.recompute = true;
   const std::string forward = "K L0 F0.0 F0.1 ";
-  expect_offences({shape},
-                  {{forward + "X0 B0.1", "it needs C0.1 first"},
-                   {forward + "C0.0", "this plan does not recompute the unit"},
-                   {"K L0 F0.0 C0.1", "its forward has not run"},
-                   {forward + "C0.1 C0.1", "the recomputation of 0.1 still waits for its backward"},
-                   {forward + "X0 C0.1 B0.1 C0.1", "this recomputation has run already"}});
+  expect_offences({shape}, {{forward + "X0 B0.1", "it needs C0.1 first"},
+                            {forward + "C0.0", "this plan does not recompute the unit"},
+                            {"K L0 F0.0 C0.1", "its forward has not run"},
+                            {forward + "C0.1 C0.1", "this recomputation has run already"},
+                            {forward + "X0 C0.1 B0.1 C0.1", "this recomputation has run already"}});
 }
 
 TEST(ValidateReasons, Exchange) {
-  expect_offences({alone(0)}, {{"sa0", "there is no pipe rank to send to"},
-                               {"sg0", "there is no pipe rank to send to"},
-                               {"ra0", "there is no pipe rank to receive from"},
-                               {"rg0", "there is no pipe rank to receive from"}});
-  expect_offences({kThreeRanks, 0}, {{"L0 F0.0 sa0", "what it sends is not computed yet"},
-                                     {"L0 F0.0 F0.1 sa0 sa0", "this was sent already"},
-                                     {"rg0 rg0", "this was received already"}});
-  expect_offences({kThreeRanks, 1}, {{"ra0 F0.2 sa0 rg0 sg0", "what it sends is not computed yet"},
-                                     {"ra0 ra0", "this was received already"},
-                                     {"ra0 F0.2 sa0 rg0 B0.2 sg0 sg0", "this was sent already"}});
+  expect_offences({alone(0)}, {{"sa0.1", "there is no pipe rank to send to"},
+                               {"sg0.1", "there is no pipe rank to send to"},
+                               {"ra0.1", "there is no pipe rank to receive from"},
+                               {"rg0.1", "there is no pipe rank to receive from"}});
+  expect_offences({kThreeRanks, 0}, {{"L0 F0.0 sa0.2", "what it sends is not computed yet"},
+                                     {"L0 F0.0 F0.1 sa0.2 sa0.2", "this was sent already"},
+                                     {"sa0.3", "unit 2 lives on another pipe rank"},
+                                     {"ra0.2", "unit 2 lives on another pipe rank"},
+                                     {"sa0.9", "there are only 5 units"},
+                                     {"rg0.1 rg0.1", "this was received already"}});
+  expect_offences({kThreeRanks, 1},
+                  {{"ra0.2 F0.2 sa0.3 rg0.2 sg0.1", "what it sends is not computed yet"},
+                   {"ra0.2 ra0.2", "this was received already"},
+                   {"ra0.2 F0.2 sa0.3 rg0.2 B0.2 sg0.1 sg0.1", "this was sent already"}});
 }
 
 TEST(ValidateReasons, Weights) {
@@ -154,14 +158,14 @@ TEST(ValidateReasons, WhatTheReportMisses) {
                                {"K L0 F0.0 F0.1 X0 B0.1 O", "B0.0 is missing"}});
   expect_offences({alone(3)}, {{"K L0 g.0 F0.0 O", "unit 0 is never released"}});
   const std::string first = "L0 F0.0 F0.1 ";
-  const std::string last = "K L0 ra0 F0.3 ";
+  const std::string last = "K L0 ra0.3 F0.3 ";
   expect_offences({kThreeRanks, 0},
-                  {{"O", "F0.0 is missing"}, {first + "rg0 B0.1 B0.0 O", "sa0 is missing"}});
-  expect_offences({kThreeRanks, 1}, {{"ra0 F0.2 sa0 rg0 B0.2 O", "sg0 is missing"}});
-  expect_offences({kThreeRanks, 2}, {{last + "X0 B0.3 O", "sg0 is missing"}});
+                  {{"O", "F0.0 is missing"}, {first + "rg0.1 B0.1 B0.0 O", "sa0.2 is missing"}});
+  expect_offences({kThreeRanks, 1}, {{"ra0.2 F0.2 sa0.3 rg0.2 B0.2 O", "sg0.1 is missing"}});
+  expect_offences({kThreeRanks, 2}, {{last + "X0 B0.3 O", "sg0.2 is missing"}});
   BuildShape evaluation = kThreeRanks;
   evaluation.schedule = forward_only;
-  expect_offences({evaluation, 2}, {{"L0 ra0 F0.3 O", "X0 is missing"}});
+  expect_offences({evaluation, 2}, {{"L0 ra0.3 F0.3 O", "X0 is missing"}});
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ TEST(Validate, AcceptsAStepWrittenByHand) {
 
 TEST(Validate, NamesRankIndexInstructionAndReason) {
   const std::string rank0 =
-      "L0 g.0 F0.0 r.0 g.1 F0.1 r.1 sa0 rg0 g.1 B0.1 r.1 R0.1 B0.0 R0.0 N u.0 u.1 O";
-  const std::string rank1 = "K L0 ra0 F0.2 r.2 g.3 X0 r.3 R0.3 g.2 B0.2 r.2 R0.2 sg0 N u.2 u.3 O";
+      "L0 g.0 F0.0 r.0 g.1 F0.1 r.1 sa0.2 rg0.1 g.1 B0.1 r.1 R0.1 B0.0 R0.0 N u.0 u.1 O";
+  const std::string rank1 =
+      "K L0 ra0.2 F0.2 r.2 g.3 X0 r.3 R0.3 g.2 B0.2 r.2 R0.2 sg0.1 N u.2 u.3 O";
   EXPECT_EQ(verdict({rank0, rank1},
                     rules_of({.pipe_ranks = 2, .micros = 1, .blocks = 2, .zero_stage = 3})),
             "pipe rank 1, instruction 3 (F0.2): weights of unit 2 are not gathered");
@@ -50,7 +51,7 @@ TEST(Validate, WhatIsMissingAtTheEndIsNamedAtTheEnd) {
 TEST(Validate, RefusesOperandsThatDoNotExist) {
   EXPECT_EQ(verdict({"K L1 F1.0 O"}, alone(1, 0)),
             "pipe rank 0, instruction 1 (L1): there are only 1 micro-batches");
-  EXPECT_EQ(verdict({"L0 F0.0 F0.1 sa0 F0.2", "O"}, kTwoRanks),
+  EXPECT_EQ(verdict({"L0 F0.0 F0.1 sa0.2 F0.2", "O"}, kTwoRanks),
             "pipe rank 0, instruction 4 (F0.2): unit 2 lives on another pipe rank");
   EXPECT_EQ(verdict({"K L0 F0.0 F0.1 F0.2"}, alone(1, 0)),
             "pipe rank 0, instruction 4 (F0.2): the head has no forward; Loss runs it");
@@ -102,21 +103,20 @@ TEST(Validate, AcceptsASplitBackwardAndRefusesItsHalvesExchanged) {
             "pipe rank 0, instruction 6 (W0.1): its backward-input has not run");
 }
 
-// There is one place for what a backward-input leaves to its backward-weight.
-TEST(Validate, RefusesToParkOneUnitOverAnother) {
-  const ProgramRules rules = alone(1, 0);
-  EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 R.2 I0.1 I0.0 W0.1 R.1 W0.0 R.0 N u.0 u.1 u.2 O"}, rules),
-            "pipe rank 0, instruction 7 (I0.0): what is parked waits for W0.1");
-  EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 R.2 I0.1 B0.0 W0.1 R.1 R.0 N u.0 u.1 u.2 O"}, rules),
-            "pipe rank 0, instruction 7 (B0.0): what is parked waits for W0.1");
-  EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 L1 F1.0 F1.1 I0.1 X1 R.2 I1.1 W0.1"}, alone(2, 0)),
-            "pipe rank 0, instruction 11 (I1.1): what is parked waits for W0.1");
+TEST(Validate, AcceptsWeightHalvesThatWait) {
+  EXPECT_EQ(
+      verdict({"K L0 F0.0 F0.1 X0 R.2 I0.1 I0.0 W0.1 R.1 W0.0 R.0 N u.0 u.1 u.2 O"}, alone(1, 0)),
+      "");
+  EXPECT_EQ(verdict({"K L0 F0.0 F0.1 X0 L1 F1.0 F1.1 I0.1 X1 R.2 I1.1 I1.0 I0.0 W0.1 W1.1 R.1 "
+                     "W1.0 W0.0 R.0 N u.0 u.1 u.2 O"},
+                    alone(2, 0)),
+            "");
 }
 
 // GPipe by hand; what rank 0 sends and rank 1 receives is filled in.
 std::vector<std::string> two_ranks(const std::string& sends, const std::string& receives,
-                                   const std::string& grad_sends = "sg0 sg1",
-                                   const std::string& grad_receives = "rg0 rg1") {
+                                   const std::string& grad_sends = "sg0.1 sg1.1",
+                                   const std::string& grad_receives = "rg0.1 rg1.1") {
   return {
       "L0 F0.0 F0.1 L1 F1.0 F1.1 " + sends + " " + grad_receives +
           " B0.1 B0.0 B1.1 R.1 B1.0 R.0 N u.0 u.1 O",
@@ -124,33 +124,40 @@ std::vector<std::string> two_ranks(const std::string& sends, const std::string& 
 }
 
 TEST(Validate, AcceptsTransfersInTheSameOrderOnBothSides) {
-  EXPECT_EQ(verdict(two_ranks("sa0 sa1", "ra0 ra1"), kTwoRanks), "");
-  EXPECT_EQ(verdict(two_ranks("sa1 sa0", "ra1 ra0"), kTwoRanks), "");
-  EXPECT_EQ(verdict(two_ranks("sa0 sa1", "ra0 ra1", "sg1 sg0", "rg1 rg0"), kTwoRanks), "");
+  EXPECT_EQ(verdict(two_ranks("sa0.2 sa1.2", "ra0.2 ra1.2"), kTwoRanks), "");
+  EXPECT_EQ(verdict(two_ranks("sa1.2 sa0.2", "ra1.2 ra0.2"), kTwoRanks), "");
+  EXPECT_EQ(
+      verdict(two_ranks("sa0.2 sa1.2", "ra0.2 ra1.2", "sg1.1 sg0.1", "rg1.1 rg0.1"), kTwoRanks),
+      "");
 }
 
 TEST(Validate, RefusesHiddenStatesThatCross) {
-  EXPECT_EQ(verdict(two_ranks("sa1 sa0", "ra0 ra1"), kTwoRanks),
-            "pipe rank 0, instruction 6 (sa1): waits for ra1 of pipe rank 1, which waits in ra0");
-  EXPECT_EQ(verdict(two_ranks("sa0 sa1", "ra1 ra0"), kTwoRanks),
-            "pipe rank 0, instruction 6 (sa0): waits for ra0 of pipe rank 1, which waits in ra1");
+  EXPECT_EQ(
+      verdict(two_ranks("sa1.2 sa0.2", "ra0.2 ra1.2"), kTwoRanks),
+      "pipe rank 0, instruction 6 (sa1.2): waits for ra1.2 of pipe rank 1, which waits in ra0.2");
+  EXPECT_EQ(
+      verdict(two_ranks("sa0.2 sa1.2", "ra1.2 ra0.2"), kTwoRanks),
+      "pipe rank 0, instruction 6 (sa0.2): waits for ra0.2 of pipe rank 1, which waits in ra1.2");
 }
 
 TEST(Validate, RefusesGradientsThatCross) {
-  EXPECT_EQ(verdict(two_ranks("sa0 sa1", "ra0 ra1", "sg1 sg0"), kTwoRanks),
-            "pipe rank 0, instruction 8 (rg0): waits for sg0 of pipe rank 1, which waits in sg1");
-  EXPECT_EQ(verdict(two_ranks("sa0 sa1", "ra0 ra1", "sg0 sg1", "rg1 rg0"), kTwoRanks),
-            "pipe rank 0, instruction 8 (rg1): waits for sg1 of pipe rank 1, which waits in sg0");
+  EXPECT_EQ(
+      verdict(two_ranks("sa0.2 sa1.2", "ra0.2 ra1.2", "sg1.1 sg0.1"), kTwoRanks),
+      "pipe rank 0, instruction 8 (rg0.1): waits for sg0.1 of pipe rank 1, which waits in sg1.1");
+  EXPECT_EQ(
+      verdict(two_ranks("sa0.2 sa1.2", "ra0.2 ra1.2", "sg0.1 sg1.1", "rg1.1 rg0.1"), kTwoRanks),
+      "pipe rank 0, instruction 8 (rg1.1): waits for sg1.1 of pipe rank 1, which waits in sg0.1");
 }
 
 // Receive directly before use, send directly after production: each rank is right by itself, but
 // rank 0 wants to send down while rank 1 wants to send up.
 TEST(Validate, RefusesACircleOfRendezvousThatEachRankAloneCannotSee) {
-  EXPECT_EQ(verdict({"L0 F0.0 F0.1 sa0 L1 F1.0 F1.1 sa1 rg0 B0.1 B0.0 rg1 B1.1 R.1 B1.0 R.0 "
-                     "N u.0 u.1 O",
-                     "K L0 ra0 F0.2 X0 B0.2 sg0 L1 ra1 F1.2 X1 R.3 B1.2 R.2 sg1 N u.2 u.3 O"},
-                    kTwoRanks),
-            "pipe rank 0, instruction 7 (sa1): waits for ra1 of pipe rank 1, which waits in sg0");
+  EXPECT_EQ(
+      verdict({"L0 F0.0 F0.1 sa0.2 L1 F1.0 F1.1 sa1.2 rg0.1 B0.1 B0.0 rg1.1 B1.1 R.1 B1.0 R.0 "
+               "N u.0 u.1 O",
+               "K L0 ra0.2 F0.2 X0 B0.2 sg0.1 L1 ra1.2 F1.2 X1 R.3 B1.2 R.2 sg1.1 N u.2 u.3 O"},
+              kTwoRanks),
+      "pipe rank 0, instruction 7 (sa1.2): waits for ra1.2 of pipe rank 1, which waits in sg0.1");
 }
 
 TEST(Validate, AcceptsEvaluationUnderEveryZeroStage) {

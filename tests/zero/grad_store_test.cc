@@ -253,7 +253,8 @@ TEST(GlobalNorm, IsTheEuclideanNormOnEveryRankInEveryLayout) {
         write_micro(store, layout, 0);
         store.reduce(0, layout.plan.reduce_every_micro ? 0 : -1);
         const auto pipe = dp.split(std::vector<int>{dp.rank()});
-        GlobalNorm norm(layout, dp, *pipe, {GlobalNorm::partial_count(layout)});
+        GlobalNorm norm(layout, dp, *pipe,
+                        {{0, 0, 1, GlobalNorm::numbers_of(layout.at(0).map, order)}});
         EXPECT_NEAR(norm.squared(store), squares, 1e-12 * squares);
       });
     }

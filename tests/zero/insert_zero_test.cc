@@ -9,16 +9,16 @@ namespace {
 
 using core::SumOrder;
 using pipeline::parse;
+using pipeline::Placement;
 using pipeline::split_units;
-using pipeline::UnitRow;
 
-std::string with_zero(const std::string& program, int zero_stage, const UnitRow& row,
+std::string with_zero(const std::string& program, int zero_stage, const Placement& units,
                       int pipe_rank = 0, SumOrder order = SumOrder::kFast) {
-  return print(insert_zero(parse(program), core::plan_of(zero_stage, order), row, pipe_rank));
+  return print(insert_zero(parse(program), core::plan_of(zero_stage, order), units, pipe_rank));
 }
 
 // Embedding 0, block 1, head 2; two micros.
-const UnitRow kAlone = split_units(1, 1, false);
+const Placement kAlone = split_units(1, {.pipe_ranks = 1}, false);
 constexpr const char* kTwoMicros = "L0 F0.0 F0.1 X0 B0.1 B0.0 L1 F1.0 F1.1 X1 B1.1 B1.0 O";
 
 constexpr const char* kEveryMicro =
@@ -63,26 +63,26 @@ TEST(InsertZero, CanonicalOrderChangesNothingUnderStage2And3) {
 }
 
 TEST(InsertZero, ATiedMatrixIsAddedUpBeforeTheNorm) {
-  EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 B0.1 B0.0 O", 0, split_units(1, 1, true)),
+  EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 B0.1 B0.0 O", 0, split_units(1, {.pipe_ranks = 1}, true)),
             "K L0 F0.0 F0.1 X0 R.2 B0.1 R.1 B0.0 R.0 Rt N u.0 u.1 u.2 O ");
 }
 
 TEST(InsertZero, OnlyTheEndsOfAPipeTakePartInATiedSumAndOnlyTheLastCounts) {
-  const UnitRow row = split_units(3, 3, true);  // 0 1 | 2 | 3, head 4
-  EXPECT_EQ(with_zero("L0 F0.0 F0.1 sa0 rg0 B0.1 B0.0 O", 1, row, 0),
-            "L0 F0.0 F0.1 sa0 rg0 B0.1 R.1 B0.0 R.0 Rt N u.0 p.0 u.1 p.1 O ");
-  EXPECT_EQ(with_zero("ra0 F0.2 sa0 rg0 B0.2 sg0 O", 1, row, 1),
-            "ra0 F0.2 sa0 rg0 B0.2 R.2 sg0 N u.2 p.2 O ");
-  EXPECT_EQ(with_zero("L0 ra0 F0.3 X0 B0.3 sg0 O", 1, row, 2),
-            "K L0 ra0 F0.3 X0 R.4 B0.3 R.3 sg0 Rt N u.3 p.3 u.4 p.4 O ");
+  const Placement units = split_units(3, {.pipe_ranks = 3}, true);  // 0 1 | 2 | 3, head 4
+  EXPECT_EQ(with_zero("L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 B0.0 O", 1, units, 0),
+            "L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 R.1 B0.0 R.0 Rt N u.0 p.0 u.1 p.1 O ");
+  EXPECT_EQ(with_zero("ra0.2 F0.2 sa0.3 rg0.2 B0.2 sg0.1 O", 1, units, 1),
+            "ra0.2 F0.2 sa0.3 rg0.2 B0.2 R.2 sg0.1 N u.2 p.2 O ");
+  EXPECT_EQ(with_zero("L0 ra0.3 F0.3 X0 B0.3 sg0.2 O", 1, units, 2),
+            "K L0 ra0.3 F0.3 X0 R.4 B0.3 R.3 sg0.2 Rt N u.3 p.3 u.4 p.4 O ");
 }
 
 TEST(InsertZero, Stage3OverTwoPipeRanks) {
-  const UnitRow row = split_units(2, 2, false);  // 0 1 | 2, head 3
-  EXPECT_EQ(with_zero("L0 F0.0 F0.1 sa0 rg0 B0.1 B0.0 O", 3, row, 0),
-            "L0 g.0 F0.0 r.0 g.1 F0.1 r.1 sa0 rg0 g.1 B0.1 r.1 R0.1 B0.0 R0.0 N u.0 u.1 O ");
-  EXPECT_EQ(with_zero("L0 ra0 F0.2 X0 B0.2 sg0 O", 3, row, 1),
-            "K L0 ra0 g.2 F0.2 r.2 g.3 X0 r.3 R0.3 g.2 B0.2 r.2 R0.2 sg0 N u.2 u.3 O ");
+  const Placement units = split_units(2, {.pipe_ranks = 2}, false);  // 0 1 | 2, head 3
+  EXPECT_EQ(with_zero("L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 B0.0 O", 3, units, 0),
+            "L0 g.0 F0.0 r.0 g.1 F0.1 r.1 sa0.2 rg0.1 g.1 B0.1 r.1 R0.1 B0.0 R0.0 N u.0 u.1 O ");
+  EXPECT_EQ(with_zero("L0 ra0.2 F0.2 X0 B0.2 sg0.1 O", 3, units, 1),
+            "K L0 ra0.2 g.2 F0.2 r.2 g.3 X0 r.3 R0.3 g.2 B0.2 r.2 R0.2 sg0.1 N u.2 u.3 O ");
 }
 
 TEST(InsertZero, RecomputationAndBackwardShareOneGather) {
@@ -94,8 +94,9 @@ TEST(InsertZero, RecomputationAndBackwardShareOneGather) {
 }
 
 TEST(InsertZero, NeighbouringUsesOfAUnitShareOneGather) {
-  const UnitRow row = split_units(3, 3, false);
-  EXPECT_EQ(with_zero("ra0 ra1 F0.2 F1.2 sa0 O", 3, row, 1), "ra0 ra1 g.2 F0.2 F1.2 r.2 sa0 O ");
+  const Placement units = split_units(3, {.pipe_ranks = 3}, false);
+  EXPECT_EQ(with_zero("ra0.2 ra1.2 F0.2 F1.2 sa0.3 O", 3, units, 1),
+            "ra0.2 ra1.2 g.2 F0.2 F1.2 r.2 sa0.3 O ");
 }
 
 TEST(InsertZero, ASplitBackwardIsReducedAfterItsWeightHalf) {

@@ -1,0 +1,81 @@
+#include "pipeline/placement.h"
+
+#include "core/check.h"
+
+namespace fm::pipeline {
+
+int PipeShape::chunk_of(int pipe_rank, int local) const {
+  const bool back = order == ChunkOrder::kV && local % 2 == 1;
+  return local * pipe_ranks + (back ? pipe_ranks - 1 - pipe_rank : pipe_rank);
+}
+
+int PipeShape::owner_of_chunk(int chunk) const {
+  const bool back = order == ChunkOrder::kV && chunk / pipe_ranks % 2 == 1;
+  return back ? pipe_ranks - 1 - chunk % pipe_ranks : chunk % pipe_ranks;
+}
+
+Placement::Placement(std::vector<Chunk> chunks, int pipe_ranks)
+    : chunks_(std::move(chunks)), units_of_(static_cast<std::size_t>(pipe_ranks)) {
+  for (const Chunk& chunk : chunks_) {
+    FM_CHECK(chunk.units.first == unit_count() && chunk.units.count() > 0, "a gap between chunks");
+    std::vector<int>& units = units_of_[static_cast<std::size_t>(chunk.pipe_rank)];
+    for (int unit = chunk.units.first; unit < chunk.units.last; ++unit) {
+      owner_.push_back(chunk.pipe_rank);
+      index_.push_back(static_cast<int>(units.size()));
+      units.push_back(unit);
+    }
+  }
+  for (const std::vector<int>& units : units_of_) FM_CHECK(!units.empty(), "a rank without units");
+}
+
+UnitRange Placement::body(int pipe_rank, int local) const {
+  for (const Chunk& chunk : chunks_) {
+    if (chunk.pipe_rank != pipe_rank || local-- > 0) continue;
+    UnitRange range = chunk.units;
+    if (range.last == unit_count()) --range.last;
+    return range;
+  }
+  FM_CHECK(false, "pipe rank ", pipe_rank, " has fewer chunks");
+}
+
+std::optional<Handover> Placement::taken_by(const Instruction& at) const {
+  const OpRow& row = row_of(at.op);
+  const int unit = unit_of(at);
+  if (row.makes_output && unit > 0) return Handover{false, at.micro, unit};
+  if (row.makes_input_gradient && unit < head()) return Handover{true, at.micro, unit};
+  return std::nullopt;
+}
+
+std::vector<Handover> Placement::given_by(const Instruction& at) const {
+  const OpRow& row = row_of(at.op);
+  const int unit = unit_of(at);
+  std::vector<Handover> out;
+  if (row.makes_output && unit < head()) out.push_back({false, at.micro, unit + 1});
+  if (row.makes_input_gradient && unit > 0) out.push_back({true, at.micro, unit - 1});
+  return out;
+}
+
+Placement split_units(int blocks, const PipeShape& shape, bool tied) {
+  const int count = shape.chunk_count();
+  FM_USER_CHECK(shape.pipe_ranks >= 1 && blocks >= count,
+                "every pipe rank needs at least one transformer block for each of its chunks; use "
+                "--pipe_parallel_size x chunks of at most the number of layers "
+                "(pipe_parallel_size=",
+                shape.pipe_ranks, ", num_hidden_layers=", blocks,
+                ", chunks of this schedule=", shape.chunks, ")");
+  std::vector<Chunk> chunks;
+  int next = 0;
+  for (int chunk = 0; chunk < count; ++chunk) {
+    const int share = blocks / count + (chunk < blocks % count ? 1 : 0);
+    UnitRange units{next, next + share};
+    if (chunk == 0) ++units.last;          // the embedding
+    if (chunk == count - 1) ++units.last;  // the head
+    chunks.push_back({units, shape.owner_of_chunk(chunk)});
+    next = units.last;
+  }
+  Placement placement(std::move(chunks), shape.pipe_ranks);
+  placement.tied = tied;
+  return placement;
+}
+
+}  // namespace fm::pipeline

@@ -1,0 +1,120 @@
+// Which units of the model live on which pipe rank. The row of units is cut into chunks, which are
+// dealt to the pipe ranks; everything else asks here who owns a unit.
+#pragma once
+
+#include <compare>
+#include <optional>
+#include <vector>
+
+#include "pipeline/instruction.h"
+
+namespace fm::pipeline {
+
+// What one unit hands to a neighbour: the hidden state that `unit` reads, or the gradient of what
+// it wrote. Comes from the unit before it, or behind it; goes to the owner of `unit`.
+struct Handover {
+  bool gradient = false;
+  int micro = 0;
+  int unit = 0;
+  auto operator<=>(const Handover&) const = default;
+
+  int from() const { return gradient ? unit + 1 : unit - 1; }  // unit
+  Instruction send() const { return {gradient ? Op::kSendGrad : Op::kSendAct, micro, unit}; }
+  Instruction receive() const { return {gradient ? Op::kRecvGrad : Op::kRecvAct, micro, unit}; }
+};
+
+// Units [first, last).
+struct UnitRange {
+  int first = 0;
+  int last = 0;
+  int count() const { return last - first; }
+  bool contains(int unit) const { return unit >= first && unit < last; }
+};
+
+// How chunks go around the pipe ranks: 0 1 2 0 1 2 (Megatron's interleaving) or 0 1 2 2 1 0 (V).
+enum class ChunkOrder : std::uint8_t { kLoop, kV };
+
+struct PipeShape {
+  int pipe_ranks = 1;
+  int micros = 1;
+  int chunks = 1;  // per pipe rank
+  ChunkOrder order = ChunkOrder::kLoop;
+
+  int chunk_count() const { return pipe_ranks * chunks; }
+  // The rank's `local`-th chunk, numbered along the row of units; and the owner of such a chunk.
+  int chunk_of(int pipe_rank, int local) const;
+  int owner_of_chunk(int chunk) const;
+};
+
+struct Chunk {
+  UnitRange units;
+  int pipe_rank = 0;
+};
+
+// Unit 0 is the embedding, the last unit is the head, between them are blocks.
+//
+// Invariant: chunks are in the order of units, without gaps; every pipe rank has at least one.
+class Placement {
+ public:
+  Placement() = default;
+  Placement(std::vector<Chunk> chunks, int pipe_ranks);
+
+  bool tied = false;  // the head uses the embedding's matrix
+  // Both ends of the tied matrix lie on one rank and write one gradient; the embedding's Reduce
+  // sums it.
+  bool one_tied_gradient = false;
+
+  int pipe_ranks() const { return static_cast<int>(units_of_.size()); }
+  int unit_count() const { return static_cast<int>(owner_.size()); }
+  int head() const { return unit_count() - 1; }
+  bool is_block(int unit) const { return unit > 0 && unit < head(); }
+
+  const std::vector<Chunk>& chunks() const { return chunks_; }
+  // Units of the rank's `local`-th chunk that have Forward and Backward (the head has Loss).
+  UnitRange body(int pipe_rank, int local) const;
+  // Ascending.
+  const std::vector<int>& units_of(int pipe_rank) const {
+    return units_of_[static_cast<std::size_t>(pipe_rank)];
+  }
+  int owner_of(int unit) const { return owner_[static_cast<std::size_t>(unit)]; }
+  // The place of a unit among those of its owner.
+  int index_on_rank(int unit) const { return index_[static_cast<std::size_t>(unit)]; }
+  bool owns(int pipe_rank, int unit) const { return owner_of(unit) == pipe_rank; }
+  bool has_embedding(int pipe_rank) const { return owns(pipe_rank, 0); }
+  bool has_head(int pipe_rank) const { return owns(pipe_rank, head()); }
+
+  // What an instruction needs of a neighbouring unit, and what it hands to one. Loss also makes a
+  // gradient, which nobody takes in an evaluation.
+  std::optional<Handover> taken_by(const Instruction& at) const;
+  std::vector<Handover> given_by(const Instruction& at) const;
+  // Whether it passes from one pipe rank to another.
+  bool crosses(const Handover& handover) const {
+    return owner_of(handover.from()) != owner_of(handover.unit);
+  }
+
+  // Whether an instruction reads the weights of its unit.
+  bool reads_weights(const Instruction& at) const {
+    const OpRow::Weights weights = row_of(at.op).weights;
+    return weights == OpRow::Weights::kRead ||
+           (weights == OpRow::Weights::kReadByBlocks && is_block(at.unit));
+  }
+  // The unit an instruction works on; Loss works on the head.
+  int unit_of(const Instruction& at) const { return at.op == Op::kLoss ? head() : at.unit; }
+  // Ranks that hold an end of the tied matrix take part in ReduceTied, when each end has a
+  // gradient.
+  bool has_tied_end(int pipe_rank) const {
+    return tied && !one_tied_gradient && (has_embedding(pipe_rank) || has_head(pipe_rank));
+  }
+  bool both_ends_on_one_rank() const { return owner_of(0) == owner_of(head()); }
+
+ private:
+  std::vector<Chunk> chunks_;
+  std::vector<int> owner_, index_;          // by unit
+  std::vector<std::vector<int>> units_of_;  // by pipe rank
+};
+
+// Blocks evenly, earlier chunks take the remainder (the last one has the head's extra work).
+// UserError when there are fewer blocks than chunks.
+Placement split_units(int blocks, const PipeShape& shape, bool tied);
+
+}  // namespace fm::pipeline
