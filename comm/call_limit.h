@@ -13,7 +13,7 @@ namespace fm::comm {
 // Which call a thread is in. A mark is three plain stores: calls of 100 ns can afford it.
 //
 // Invariant: the count is odd while a call runs; calls do not nest.
-// Thread:    run() belongs to one thread, the rest to any.
+// Thread:    run() belongs to one thread at a time, the rest to any.
 // Lifetime:  shared by the thread that calls and the one that watches.
 class CallMark {
  public:

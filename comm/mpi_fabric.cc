@@ -172,6 +172,12 @@ class MpiFabric : public Fabric {
     }
   }
 
+  void turn() override {
+    int there = 0;
+    calls_->run("MPI_Iprobe", [&] {
+      return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, groups_.at(0).comm, &there, MPI_STATUS_IGNORE);
+    });
+  }
   void open_group(std::uint64_t group, std::span<const int> world_ranks) override;
   void look_into(const Message& missing) override;
   std::string name() const override { return "mpi"; }
@@ -180,12 +186,6 @@ class MpiFabric : public Fabric {
   }
 
  private:
-  void turn() const {
-    int there = 0;
-    calls_->run("MPI_Iprobe", [&] {
-      return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, groups_.at(0).comm, &there, MPI_STATUS_IGNORE);
-    });
-  }
   // Throws when `other` has come from the peer of `missing`.
   void look_for(Message other, const Message& missing);
   std::unique_ptr<Transfer> post(void* data, const Message& message,

@@ -131,10 +131,10 @@ void init_mpi(const MeetingLimit& limit) {
   const Watchdog guard = limit.guard("MPI_Init");
   int provided = 0;
   FM_MACHINE_CHECK(
-      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) == MPI_SUCCESS &&
-          provided >= MPI_THREAD_FUNNELED,
+      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS &&
+          provided >= MPI_THREAD_SERIALIZED,
       ExitCode::kRendezvousFailed,
-      "MPI_Init must grant MPI_THREAD_FUNNELED; use an OpenMPI built with threads (granted ",
+      "MPI_Init must grant MPI_THREAD_SERIALIZED; use an OpenMPI built with threads (granted ",
       provided, ")");
 }
 

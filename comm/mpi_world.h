@@ -30,7 +30,7 @@ struct JoinOptions {
   std::function<void(const std::string& line)> on_late;
 };
 
-// MPI_Init (FUNNELED), once per process. Throws UserError when MPI counts other ranks than the
+// MPI_Init (SERIALIZED), once per process. Throws UserError when MPI counts other ranks than the
 // launcher, MachineError (14) when a rank cannot reach rank 0's watch.
 MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options);
 

@@ -55,6 +55,7 @@ void set(const Socket& socket, int level, int option, int value) {
 void prepare(const Socket& socket) {
   fcntl(socket.fd(), F_SETFL, fcntl(socket.fd(), F_GETFL) | O_NONBLOCK);
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 1 << 20);  // what waits here cannot be overtaken
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 2);

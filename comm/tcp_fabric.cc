@@ -43,11 +43,13 @@ class TcpFabric : public Fabric {
 
   void progress(int limit_ms) override {
     for (int look = 0; look < kLooksBeforeSleep; ++look) {
+      report_losses();
       if (move(0)) return;
       sched_yield();
     }
     move(limit_ms);
   }
+  void turn() override { move(0); }
 
   void open_group(std::uint64_t, std::span<const int>) override {}
   std::string name() const override { return "tcp"; }
@@ -62,6 +64,11 @@ class TcpFabric : public Fabric {
   }
 
   bool move(int limit_ms);
+  void report_losses() const {
+    for (const auto& connection : connections_) {
+      if (connection->lost() && connection->needed()) report_loss(*connection);
+    }
+  }
   [[noreturn]] void report_loss(const TcpConnection& connection) const;
 
   TcpFabricOptions options_;
@@ -74,10 +81,7 @@ bool TcpFabric::move(int limit_ms) {
   entries_.clear();
   polled_.clear();
   for (const auto& connection : connections_) {
-    if (connection->lost()) {
-      if (connection->needed()) report_loss(*connection);
-      continue;
-    }
+    if (connection->lost()) continue;
     const auto events = static_cast<short>(connection->sending() ? POLLIN | POLLOUT : POLLIN);
     entries_.push_back({.fd = connection->socket().fd(), .events = events, .revents = 0});
     polled_.push_back(connection.get());

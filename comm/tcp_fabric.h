@@ -1,8 +1,10 @@
 // Messages over a full mesh of sockets. Any progress moves everything that is posted, in both
 // directions, so ranks that all send large messages first never wait for each other.
 //
-//   frame  = header payload:u8[bytes]
-//   header = magic:u32 verb:u8 phase:u8 zero:u16 group:u64 sequence:u64 bytes:u64   (32 bytes)
+//   message = frame ...    in pieces, so that small messages need not wait for large ones
+//   frame   = header payload:u8[piece]
+//   header  = magic:u32 verb:u8 phase:u8 dtype:u8 zero:u8 group:u64 sequence:u64 bytes:u64
+//             begin:u64 piece:u64    (48 bytes; `bytes` of the message, `begin` of the piece in it)
 //
 // A message that arrives before its receive was posted is kept in memory until then.
 #pragma once

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/background_fabric.h"
 #include "comm/peer_communicator.h"
 #include "comm/tcp_fabric.h"
 #include "comm/tcp_mesh.h"
@@ -56,8 +57,8 @@ void run_tcp_ranks(int ranks, const std::function<void(Communicator&)>& body, in
     Group world;
     world.rank = rank;
     for (int member = 0; member < ranks; ++member) world.world_ranks.push_back(member);
-    auto fabric = make_tcp_fabric({.world_rank = rank, .roster = mesh.roster, .verdict_ms = 50},
-                                  std::move(mesh.data));
+    auto fabric = make_background_fabric(make_tcp_fabric(
+        {.world_rank = rank, .roster = mesh.roster, .verdict_ms = 50}, std::move(mesh.data)));
     PeerCommunicator communicator(std::make_shared<Progress>(std::move(fabric), timeout_ms),
                                   std::move(world));
     body(communicator);

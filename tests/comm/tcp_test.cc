@@ -1,10 +1,12 @@
 // The tcp backend over real sockets, ranks as threads: meeting, strangers, collectives, losses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <vector>
 
+#include "comm/background_fabric.h"
 #include "comm/handshake.h"
 #include "comm/tcp_fabric.h"
 #include "comm/tcp_mesh.h"
@@ -22,6 +24,71 @@ TEST_P(TcpWorld, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
   EXPECT_NO_THROW(run_tcp_ranks(GetParam(), run_collective_cases));
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, TcpWorld, testing::Values(2, 3, 5));
+
+// 64 MB are far more than sockets hold: by the time the small message is there, the end of the
+// large one, which was sent first, cannot be.
+TEST(TcpWorld, SmallMessagesOvertakeLargeOnes) {
+  run_tcp_ranks(2, [](Communicator& world) {
+    std::vector<float> large(16 << 20, world.rank() == 0 ? 1.0F : 0.0F);
+    std::vector<float> small(4, world.rank() == 0 ? 2.0F : 0.0F);
+    if (world.rank() == 0) {
+      Pending first = world.send(span_of(large), 1);
+      Pending second = world.send(span_of(small), 1);
+      second.wait();
+      first.wait();
+      return;
+    }
+    Pending first = world.receive(span_of(large), 0);
+    world.receive(span_of(small), 0).wait();
+    EXPECT_EQ(small.back(), 2.0F);
+    EXPECT_EQ(large.back(), 0.0F);
+    first.wait();
+    EXPECT_EQ(std::ranges::count(large, 1.0F), std::ssize(large));
+  });
+}
+
+// Nobody calls progress() here: what moves is moved by the thread in the background.
+TEST(BackgroundFabric, LargeMessagesMoveWhileTheRankComputes) {
+  run_with_mesh(2, [](int rank, LocalMesh mesh) {
+    const auto fabric = make_background_fabric(make_tcp_fabric(
+        {.world_rank = rank, .roster = mesh.roster, .verdict_ms = 50}, std::move(mesh.data)));
+    std::vector<float> values(8 << 20, rank == 0 ? 3.0F : 0.0F);
+    const Message message{
+        .peer = 1 - rank, .dtype = core::DType::kF32, .bytes = core::Bytes(4 * std::ssize(values))};
+    const auto transfer =
+        rank == 0 ? fabric->send(values.data(), message) : fabric->receive(values.data(), message);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!transfer->done()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(values.back(), 3.0F);
+  });
+}
+
+TEST(BackgroundFabric, ThrowsWhatItsThreadMetAtTheNextCall) {
+  run_with_mesh(2, [](int rank, LocalMesh mesh) {
+    const auto fabric = make_background_fabric(make_tcp_fabric(
+        {.world_rank = rank, .roster = mesh.roster, .verdict_ms = 50}, std::move(mesh.data)));
+    std::vector<float> values(1 << 16);
+    const Message message{.peer = 1 - rank,
+                          .dtype = rank == 0 ? core::DType::kF32 : core::DType::kI32,
+                          .bytes = core::Bytes(4 * std::ssize(values))};
+    if (rank == 0) {
+      const auto transfer = fabric->send(values.data(), message);
+      while (!transfer->done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    const auto transfer = fabric->receive(values.data(), message);
+    const auto call_again = [&] {
+      for (int look = 0; look < 20'000; ++look) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        static_cast<void>(fabric->receive(values.data(), {.sequence = 7, .peer = 0}));
+      }
+    };
+    EXPECT_THROW(call_again(), core::MachineError);
+  });
+}
 
 core::MachineError failure_of(int ranks, const std::function<void(Communicator&)>& body,
                               int timeout_ms) {
