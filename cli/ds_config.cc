@@ -48,6 +48,14 @@ void apply_zero(const Settings& settings, Findings& findings, engine::TrainOptio
   options.zero_stage = static_cast<int>(zero_stage);
 }
 
+void apply_overlap(const Settings& settings, engine::TrainOptions& options) {
+  options.overlap = settings.flag("zero_optimization.overlap_comm", true);
+  for (const std::string path : {"zero_optimization.prefetch_bucket_size",
+                                 "zero_optimization.stage3_prefetch_bucket_size"}) {
+    if (settings.get(path) != nullptr) options.prefetch_elements = settings.integer(path, 0);
+  }
+}
+
 void apply_recompute(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
   const Value* block = settings.get("activation_checkpointing");
   const std::string path = "pipeline.activation_checkpoint_interval";
@@ -142,6 +150,7 @@ void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
   apply_batch(settings, findings, options.batch);
   apply_zero(settings, findings, options);
   apply_recompute(settings, findings, options);
+  apply_overlap(settings, options);
   apply_clipping(settings, options);
   apply_sum_order(settings, options);
   apply_optimizer(settings, findings, options);

@@ -7,8 +7,11 @@ namespace {
 using enum KeyType;
 using enum Verdict;
 
-constexpr std::string_view kBuckets =
-    "bucket sizes, overlap and prefetch never change a result; a unit is the bucket";
+constexpr std::string_view kBuckets = "bucket sizes never change a result; a unit is the bucket";
+constexpr std::string_view kOverlap =
+    "on unless false, between hosts; ranks of one host share memory and have nothing to overlap";
+constexpr std::string_view kPrefetch =
+    "elements gathered ahead between hosts under stage 3; left out: the largest unit";
 constexpr std::string_view kOffload = "offload to host or NVMe comes later; use \"none\"";
 constexpr std::string_view kOffloadOff = "nothing is offloaded";
 constexpr std::string_view kSlices = "every unit is cut into one slice per data rank";
@@ -30,7 +33,7 @@ constexpr KeyRow kRows[] = {
     {"zero_optimization.reduce_bucket_size", kCount, "500000000", kIgnored, kBuckets, ""},
     {"zero_optimization.allgather_partitions", kBool, "true", kIgnored, kUnused, ""},
     {"zero_optimization.allgather_bucket_size", kCount, "500000000", kIgnored, kBuckets, ""},
-    {"zero_optimization.overlap_comm", kBool, "null", kIgnored, kBuckets, ""},
+    {"zero_optimization.overlap_comm", kBool, "null", kHonoured, kOverlap, ""},
     {"zero_optimization.load_from_fp32_weights", kBool, "true", kIgnored,
      "weights on disk are fp32 masters", ""},
     {"zero_optimization.elastic_checkpoint", kBool, "false", kIgnored, kAnySize, ""},
@@ -38,8 +41,8 @@ constexpr KeyRow kRows[] = {
     {"zero_optimization.cpu_offload", kBool, "false|null", kRefused, kOffload, ""},
     {"zero_optimization.cpu_offload_param", kBool, "false|null", kRefused, kOffload, ""},
     {"zero_optimization.cpu_offload_use_pin_memory", kBool, "null", kIgnored, kUnused, ""},
-    {"zero_optimization.stage3_prefetch_bucket_size", kCount, "50000000", kIgnored, kBuckets, ""},
-    {"zero_optimization.prefetch_bucket_size", kCount, "50000000", kIgnored, kBuckets, ""},
+    {"zero_optimization.stage3_prefetch_bucket_size", kCount, "50000000", kHonoured, kPrefetch, ""},
+    {"zero_optimization.prefetch_bucket_size", kCount, "50000000", kHonoured, kPrefetch, ""},
     {"zero_optimization.stage3_param_persistence_threshold", kCount, "100000", kIgnored, kSlices,
      ""},
     {"zero_optimization.param_persistence_threshold", kCount, "100000", kIgnored, kSlices, ""},

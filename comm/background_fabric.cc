@@ -70,7 +70,7 @@ class BackgroundFabric : public Fabric {
     if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
   }
   void run();
-  void turn();
+  void take_turn();
 
   std::unique_ptr<Fabric> inner_;
   std::mutex mutex_;
@@ -139,7 +139,7 @@ void BackgroundFabric::run() {
   while (true) {
     work_.wait(lock, [&] { return ends_ || (large_ > 0 && error_ == nullptr); });
     if (ends_) return;
-    turn();
+    take_turn();
     lock.unlock();
     std::this_thread::sleep_for(kNap);
     while (rank_waits_) std::this_thread::sleep_for(kNap);
@@ -147,7 +147,7 @@ void BackgroundFabric::run() {
   }
 }
 
-void BackgroundFabric::turn() {
+void BackgroundFabric::take_turn() {
   try {
     inner_->turn();
   } catch (...) {

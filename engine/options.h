@@ -66,6 +66,10 @@ struct TrainOptions {
   core::SumOrder sum_order = core::SumOrder::kFast;
   const pipeline::ScheduleRow* schedule = &pipeline::default_schedule();
   bool recompute = false;
+  // Between hosts, messages of gathers, reductions and publications travel while units compute.
+  bool overlap = true;
+  // Elements gathered ahead of their use under ZeRO 3; unset: the largest unit's.
+  std::optional<std::int64_t> prefetch_elements;
   model::AttentionKind attention = model::AttentionKind::kOwn;
   // Of parameters, hidden states and their gradients. kBF16: the optimizer updates an fp32 master,
   // and gradients of parameters are fp32.

@@ -31,6 +31,7 @@ zero::GroupLayout make_group_layout(const RunPlan& plan, const model::Model& mod
   layout.dp_size = plan.mesh.data;
   layout.dp_rank = dp_rank;
   layout.micros = plan.rules.micros;
+  layout.gradient_slots = plan.account.gradient_slots;
   layout.tied = model.tied;
   layout.one_tied_gradient = plan.units().one_tied_gradient;
   const auto add = [&](int unit, const core::ParamTable& table, bool tied_end, int alias) {
@@ -54,13 +55,14 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       at(plan.mesh.position_of(world.rank())),
       dp(world.split(plan.mesh.data_group(world.rank()))),
       pipe(world.split(plan.mesh.pipe_group(world.rank()))),
+      numbers(world.split(plan.mesh.data_group(world.rank()))),
       pools(plan.pools(at.pipe_rank)),
       layout(make_group_layout(plan, model, at.pipe_rank, at.dp_rank)),
       params(layout, ledger, *dp),
-      grads(layout, ledger, *dp),
+      grads(layout, ledger, *dp, plan.overlap),
       optimizer(layout, ledger, options.optimizer),
       tied(layout, ledger, *pipe, tied_ends(plan.units())),
-      norm(layout, *dp, *pipe, norm_parts(plan, model)),
+      norm(layout, *numbers, *pipe, norm_parts(plan, model)),
       gather_slots(ledger, core::Account::kSlots, core::bytes_of(pools.gather_slot, model.element),
                    pools.gather_slots),
       hidden(ledger, core::Account::kActivations,

@@ -33,6 +33,8 @@ struct RankState {
   core::Mesh::Position at;
   std::unique_ptr<comm::Communicator> dp;
   std::unique_ptr<comm::Communicator> pipe;
+  // The data ranks again, for numbers of the host: they never wait for weights and gradients.
+  std::unique_ptr<comm::Communicator> numbers;
   pipeline::PoolSizes pools;
   zero::GroupLayout layout;
   zero::ParamStore params;

@@ -7,6 +7,7 @@
 #include "offload/tier.h"
 #include "pipeline/passes.h"
 #include "pipeline/schedules.h"
+#include "zero/insert_prefetch.h"
 #include "zero/insert_zero.h"
 
 namespace fm::engine {
@@ -62,13 +63,32 @@ bool writes_tied_in_turn(const Program& program) {
   return true;
 }
 
+// How far ahead of their use weights are gathered; a window of 0: not at all.
+struct Prefetch {
+  std::vector<core::Elements> of_unit;
+  core::Elements window;
+};
+
+Prefetch prefetch_of(const TrainOptions& options, const RunPlan& plan) {
+  Prefetch out;
+  for (const pipeline::UnitFootprint& unit : plan.account.footprints) {
+    out.of_unit.push_back(unit.own + unit.tied);
+  }
+  if (!plan.overlap) return out;
+  const core::Elements largest = std::ranges::max(out.of_unit);
+  out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
+  return out;
+}
+
 std::vector<Program> finished_programs(std::vector<Program> programs,
-                                       const pipeline::ProgramRules& rules) {
+                                       const pipeline::ProgramRules& rules,
+                                       const Prefetch& prefetch) {
   programs = pipeline::insert_p2p(programs, rules.units);
   for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
     Program& program = programs[static_cast<std::size_t>(rank)];
     if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
     program = zero::insert_zero(program, rules.plan, rules.units, rank);
+    program = zero::insert_prefetch(program, rules.units, prefetch.of_unit, prefetch.window);
     program = offload::insert_offload(program, offload::Tier::kDevice);
   }
   const auto refusal = pipeline::validate(programs, rules);
@@ -153,17 +173,20 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order,
                                   alone ? core::ParamSharing::kPrivate : world.sharing);
   plan.rules.recompute = options.recompute;
+  plan.overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate;
+  plan.account.footprints = footprints(model, plan.shape);
+  const Prefetch prefetch = prefetch_of(options, plan);
   auto programs = scheduled_programs(options.schedule->make, shape, plan.rules.units);
   plan.rules.units.one_tied_gradient = model.tied && plan.mesh.pipe == 1 &&
                                        options.sum_order == core::SumOrder::kFast &&
                                        writes_tied_in_turn(programs.front());
-  plan.train = finished_programs(std::move(programs), plan.rules);
+  plan.train = finished_programs(std::move(programs), plan.rules, prefetch);
 
   pipeline::ProgramRules eval_rules = plan.rules;
   eval_rules.forward_only = true;
   eval_rules.recompute = false;
   plan.eval = finished_programs(scheduled_programs(pipeline::forward_only, shape, plan.rules.units),
-                                eval_rules);
+                                eval_rules, prefetch);
 
   plan.account.units = plan.rules.units;
   plan.account.plan = plan.rules.plan;
@@ -174,7 +197,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.account.element = model.element;
   plan.account.moments = optim::moments_of(options.optimizer);
   plan.account.hidden = core::Elements(plan.shape.tokens() * model.hidden);
-  plan.account.footprints = footprints(model, plan.shape);
+  plan.account.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;
   return plan;
 }
 

@@ -21,6 +21,7 @@ struct RunPlan {
   pipeline::ProgramRules rules;  // units, micros, shard plan
   pipeline::AccountInput account;
   std::vector<pipeline::Program> train, eval;  // by pipe rank
+  bool overlap = false;                        // of messages between hosts with what units compute
 
   const pipeline::Placement& units() const { return rules.units; }
   // The larger of both programs' needs, pool by pool: what a rank allocates.

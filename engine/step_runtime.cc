@@ -17,6 +17,7 @@ using core::TraceRange;
 StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock)
     : state_(state),
       clock_(clock),
+      exchange_(state, clock),
       slot_loss_(static_cast<std::size_t>(state.plan.rules.micros)),
       all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.data)) {}
 
@@ -86,8 +87,7 @@ void StepRuntime::run(const pipeline::Instruction& at) {
 }
 
 void StepRuntime::end_of_program() {
-  settle(sent_act_);
-  settle(sent_grad_);
+  exchange_.settle();
   FM_CHECK(inputs_.empty() && gradients_.empty() && kept_.empty() && parked_.empty() &&
                gathered_.empty(),
            "a step left buffers behind");
@@ -110,7 +110,21 @@ model::UnitCall StepRuntime::call_of(int micro, int unit, core::Arena& scratch,
 void* StepRuntime::whole_weights(int unit, int group, Elements behind) {
   if (group < 0) return nullptr;
   if (void* whole = state_.params.whole(group)) return whole;
-  return core::element_at(gathered_.at(unit), behind, state_.model.element);
+  return core::element_at(gathered_.at(unit).slot, behind, state_.model.element);
+}
+
+// A gather, or the publication of the last step.
+void StepRuntime::wait_for_weights(int unit) {
+  const TraceRange range(clock_, Phase::kGather);
+  if (const auto at = gathered_.find(unit); at != gathered_.end()) {
+    at->second.own.wait();
+    at->second.tied.wait();
+  }
+  wait_for_publication(state_.own_group(unit));
+  const int tied = state_.tied_group(unit);
+  if (tied < 0) return;
+  const int alias = state_.layout.at(tied).alias;
+  wait_for_publication(alias < 0 ? tied : alias);
 }
 
 model::Weights StepRuntime::weights_of(int unit) {
@@ -119,68 +133,44 @@ model::Weights StepRuntime::weights_of(int unit) {
           whole_weights(unit, state_.tied_group(unit), state_.layout.at(own).map.padded())};
 }
 
-comm::Span StepRuntime::hidden_span(void* data) const {
-  return {data, state_.plan.account.hidden, state_.model.element};
-}
-
-StepRuntime::Hidden StepRuntime::receive_from(int pipe_rank) {
-  Hidden hidden{state_.hidden.lend(), {}};
-  hidden.arriving = state_.pipe->receive(hidden_span(hidden.data), pipe_rank);
-  return hidden;
-}
-
-void StepRuntime::wait_for(Hidden& hidden) {
-  const TraceRange range(clock_, Phase::kPipe);
-  hidden.arriving.wait();
-}
-
-void StepRuntime::send_to(int pipe_rank, void* data, Sent& sent) {
-  settle(sent);
-  sent.data = data;
-  sent.leaving = state_.pipe->send(hidden_span(data), pipe_rank);
-}
-
-void StepRuntime::settle(Sent& sent) {
-  if (sent.data == nullptr) return;
-  const TraceRange range(clock_, Phase::kPipe);
-  sent.leaving.wait();
-  state_.hidden.take_back(std::exchange(sent.data, nullptr));
-}
-
 void StepRuntime::send_act(int micro, int unit) {
-  send_to(units().owner_of(unit), inputs_.extract({micro, unit}).mapped().data, sent_act_);
+  exchange_.send_to(units().owner_of(unit), inputs_.extract({micro, unit}).mapped().data,
+                    HiddenExchange::Direction::kForward);
 }
 
 void StepRuntime::recv_act(int micro, int unit) {
-  inputs_[{micro, unit}] = receive_from(units().owner_of(unit - 1));
+  inputs_[{micro, unit}] = exchange_.receive_from(units().owner_of(unit - 1));
 }
 
 void StepRuntime::send_grad(int micro, int unit) {
-  send_to(units().owner_of(unit), gradients_.extract({micro, unit}).mapped().data, sent_grad_);
+  exchange_.send_to(units().owner_of(unit), gradients_.extract({micro, unit}).mapped().data,
+                    HiddenExchange::Direction::kBackward);
 }
 
 void StepRuntime::recv_grad(int micro, int unit) {
-  gradients_[{micro, unit}] = receive_from(units().owner_of(unit + 1));
+  gradients_[{micro, unit}] = exchange_.receive_from(units().owner_of(unit + 1));
 }
 
 void StepRuntime::gather(int unit) {
   const TraceRange range(clock_, Phase::kGather);
-  void* const slot = state_.gather_slots.lend();
-  gathered_[unit] = slot;
+  Gathered& gathered = gathered_[unit];
+  gathered.slot = state_.gather_slots.lend();
   const int own = state_.own_group(unit);
-  state_.params.gather(own, slot).wait();
+  gathered.own = state_.params.gather(own, gathered.slot);
   const int tied = state_.tied_group(unit);
   if (tied < 0) return;
   const Elements behind = state_.layout.at(own).map.padded();
-  state_.params.gather(tied, core::element_at(slot, behind, state_.model.element)).wait();
+  gathered.tied =
+      state_.params.gather(tied, core::element_at(gathered.slot, behind, state_.model.element));
 }
 
 void StepRuntime::release(int unit) {
-  state_.gather_slots.take_back(gathered_.extract(unit).mapped());
+  state_.gather_slots.take_back(gathered_.extract(unit).mapped().slot);
 }
 
 void StepRuntime::forward(int micro, int unit) {
-  if (unit > 0) wait_for(inputs_.at({micro, unit}));
+  if (unit > 0) exchange_.wait_for(inputs_.at({micro, unit}));
+  wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kForward);
   const bool block = units().is_block(unit);
   if (block) kept_[{micro, unit}] = state_.kept.lend();
@@ -207,7 +197,9 @@ double StepRuntime::loss_scale(int micro) const {
 void StepRuntime::loss(int micro) {
   const int head = units().head();
   Hidden input = std::move(inputs_.extract({micro, head}).mapped());
-  wait_for(input);
+  exchange_.wait_for(input);
+  wait_for_weights(head);
+  if (!forward_only_) wait_for_count();
   const TraceRange range(clock_, Phase::kLoss);
   void* const hidden = input.data;
   core::Arena scratch = arena();
@@ -229,7 +221,8 @@ void StepRuntime::loss(int micro) {
 
 void StepRuntime::backward_input(int micro, int unit) {
   Hidden gradient = std::move(gradients_.extract({micro, unit}).mapped());
-  wait_for(gradient);
+  exchange_.wait_for(gradient);
+  wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kBackward);
   parked_[{micro, unit}] = state_.parked.lend();
   void* const dinput = unit > 0 ? state_.hidden.lend() : nullptr;
@@ -256,6 +249,7 @@ void StepRuntime::backward_weight(int micro, int unit) {
 }
 
 void StepRuntime::recompute(int micro, int unit) {
+  wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kForward);
   kept_[{micro, unit}] = state_.kept.lend();
   core::Arena scratch = arena();
@@ -293,7 +287,12 @@ void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
 void StepRuntime::count() {
   const TraceRange range(clock_, Phase::kData);
   divisor_ = stream_->count_valid();
-  state_.dp->all_reduce({&divisor_, Elements(1), DType::kI64}).wait();
+  counting_ = state_.numbers->all_reduce({&divisor_, Elements(1), DType::kI64});
+}
+
+void StepRuntime::wait_for_count() {
+  const TraceRange range(clock_, Phase::kData);
+  counting_.wait();
 }
 
 void StepRuntime::reduce(int micro, int unit) {
@@ -305,6 +304,7 @@ void StepRuntime::reduce(int micro, int unit) {
 
 void StepRuntime::reduce_tied() {
   const TraceRange range(clock_, Phase::kReduce);
+  state_.grads.settle();
   state_.tied.run(state_.grads);
 }
 
@@ -316,7 +316,8 @@ void StepRuntime::exchange_loss() {
   double told[2] = {0.0, 0.0};
   if (units().has_head(state_.at.pipe_rank)) {
     if (forward_only_) count();
-    state_.dp
+    wait_for_count();
+    state_.numbers
         ->all_gather({slot_loss_.data(), Elements(micros), DType::kF64},
                      {all_losses_.data(), Elements(std::int64_t{micros} * dp_size), DType::kF64})
         .wait();
@@ -339,6 +340,7 @@ void StepRuntime::exchange_loss() {
 
 void StepRuntime::norm() {
   const TraceRange range(clock_, Phase::kReduce);
+  state_.grads.settle();
   exchange_loss();  // before the update, so that a non-finite loss skips the step everywhere
   result_.grad_norm = std::sqrt(state_.norm.squared(state_.grads));
   result_.skipped = !std::isfinite(result_.grad_norm) || !std::isfinite(result_.loss);
@@ -359,10 +361,26 @@ void StepRuntime::update(int unit) {
 
 void StepRuntime::publish(int unit) {
   if (result_.skipped || !request_.apply) return;
-  const TraceRange range(clock_, Phase::kGather);
-  state_.params.publish(state_.own_group(unit)).wait();
+  publish_group(state_.own_group(unit));
   const int tied = state_.tied_end(unit);
-  if (tied >= 0 && state_.layout.at(tied).alias < 0) state_.params.publish(tied).wait();
+  if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_group(tied);
+}
+
+void StepRuntime::publish_group(int group) {
+  const TraceRange range(clock_, Phase::kGather);
+  publications_[group] = state_.params.publish(group);
+  if (!state_.plan.overlap) wait_for_publication(group);
+}
+
+void StepRuntime::wait_for_publication(int group) {
+  const auto at = publications_.find(group);
+  if (at == publications_.end()) return;
+  at->second.wait();
+  publications_.erase(at);
+}
+
+void StepRuntime::settle() {
+  while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
 }
 
 void StepRuntime::report() {

@@ -10,6 +10,7 @@
 
 #include "core/trace.h"
 #include "data/batch_stream.h"
+#include "engine/hidden_exchange.h"
 #include "engine/rank_state.h"
 #include "pipeline/executor.h"
 
@@ -40,7 +41,8 @@ struct NonFinite {
   std::string parameter;  // "" when only the loss is known
 };
 
-// Invariant: between steps no buffer is lent and no message is in flight.
+// Invariant: between steps no buffer is lent, and no message is in flight but those of publications
+//            where the plan overlaps: who reads the weights waits for them.
 // Thread:    the rank's thread.
 // Lifetime:  state, stream and clock outlive it.
 class StepRuntime : public pipeline::StepHandler {
@@ -51,6 +53,8 @@ class StepRuntime : public pipeline::StepHandler {
   StepResult train_step(const data::BatchStream& stream, const StepRequest& request);
   // Runs the evaluation program: loss_sum and valid.
   StepResult evaluate_step(const data::BatchStream& stream);
+  // Everything that travels on behind a step has arrived; before its memory dies. Collective.
+  void settle();
   // Runs the step again without update and watches every gradient as it is written. Collective.
   std::optional<NonFinite> locate_non_finite(const data::BatchStream& stream,
                                              const StepRequest& request);
@@ -58,13 +62,9 @@ class StepRuntime : public pipeline::StepHandler {
   void run(const pipeline::Instruction& at) override;
 
  private:
-  struct Hidden {  // a hidden state or its gradient, maybe still on its way
-    void* data = nullptr;
-    comm::Pending arriving;
-  };
-  struct Sent {
-    void* data = nullptr;
-    comm::Pending leaving;
+  struct Gathered {
+    void* slot = nullptr;
+    comm::Pending own, tied;  // first waited for by who reads them
   };
   using MicroUnit = std::pair<int, int>;
 
@@ -97,11 +97,10 @@ class StepRuntime : public pipeline::StepHandler {
   model::Gradients destinations(int micro, int unit, bool& assign);
   // Whole weights of a group of `unit`, which begins `behind` elements into the unit's slot.
   void* whole_weights(int unit, int group, core::Elements behind);
-  Hidden receive_from(int pipe_rank);
-  void wait_for(Hidden& hidden);
-  void send_to(int pipe_rank, void* data, Sent& sent);
-  void settle(Sent& sent);
-  comm::Span hidden_span(void* data) const;
+  void wait_for_weights(int unit);
+  void publish_group(int group);
+  void wait_for_publication(int group);
+  void wait_for_count();
   double loss_scale(int micro) const;
   void exchange_loss();
   void scan(int micro, int unit, const model::Gradients& written);
@@ -113,6 +112,7 @@ class StepRuntime : public pipeline::StepHandler {
 
   RankState& state_;
   core::PhaseClock& clock_;
+  HiddenExchange exchange_;
   const data::BatchStream* stream_ = nullptr;
   StepRequest request_;
   StepResult result_;
@@ -125,9 +125,9 @@ class StepRuntime : public pipeline::StepHandler {
   std::map<MicroUnit, Hidden> inputs_;     // of (micro, unit)
   std::map<MicroUnit, Hidden> gradients_;  // of the output of (micro, unit)
   std::map<MicroUnit, void*> kept_, parked_;
-  std::map<int, void*> gathered_;  // unit -> slot
-  Sent sent_act_;
-  Sent sent_grad_;
+  std::map<int, Gathered> gathered_;           // by unit
+  std::map<int, comm::Pending> publications_;  // by group
+  comm::Pending counting_;                     // divisor_ is being summed
 };
 
 }  // namespace fm::engine

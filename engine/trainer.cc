@@ -86,6 +86,13 @@ class Trainer {
 
   // `lock` of rank 0, null elsewhere.
   int run(checkpoint::OutputLock* lock) {
+    const int code = run_to_the_end(lock);
+    runtime_.settle();
+    return code;
+  }
+
+ private:
+  int run_to_the_end(checkpoint::OutputLock* lock) {
     const bool resumes = restore();
     saves_.begin(lock, resumes ? progress_.step : -1);
     log_.begin_after(progress_.step);
@@ -110,7 +117,6 @@ class Trainer {
     return static_cast<int>(ExitCode::kFinished);
   }
 
- private:
   RunIdentity identity(const Arithmetic& arithmetic) const {
     const bool adamw = options_.optimizer.kind == OptimizerKind::kAdamW;
     return {.seed = options_.seed,

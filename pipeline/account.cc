@@ -97,13 +97,13 @@ void add_gradient_slot(PoolSizes& sizes, const AccountInput& input, int unit) {
   }
 }
 
-// Slices need a place to arrive at. Own parts that are written in place wait there, too: those of
-// a unit at the same time, and a tied one while the others come and go.
+// Slices need a place to arrive at. Own parts that are written in place wait there, too, and so do
+// reductions that are under way together: those of a unit at the same time, and a tied one while
+// the others come and go.
 void add_incoming(PoolSizes& sizes, const AccountInput& input, int unit) {
   const Elements own = map_of(unit_at(input, unit).own, input.dp_size).slice();
   const Elements tied = map_of(unit_at(input, unit).tied, input.dp_size).slice();
-  const bool in_place = input.plan.own_part_in_place();
-  if (!in_place) {
+  if (!input.plan.own_part_in_place() && input.gradient_slots == 1) {
     sizes.incoming = std::max({sizes.incoming, own, tied});
   } else if (input.units.one_tied_gradient && unit == 0) {
     sizes.tied_incoming = own;
@@ -184,8 +184,9 @@ MemoryForecast forecast_memory(const PoolSizes& pools, const AccountInput& input
     out.scratch += f32(kept_elements(tied, input.plan.optimizer));  // the other end's gradient
   }
   out.slots = core::bytes_of(pools.gather_slot, input.element) * pools.gather_slots +
-              f32(pools.gradient_slot) + f32(pools.tied_slot);
-  out.scratch += pools.arena + f32(pools.incoming) + f32(pools.tied_incoming);
+              f32(pools.gradient_slot) * input.gradient_slots + f32(pools.tied_slot);
+  out.scratch +=
+      pools.arena + f32(pools.incoming) * input.gradient_slots + f32(pools.tied_incoming);
   out.activations = core::bytes_of(input.hidden, input.element) * pools.peaks.hidden +
                     pools.kept * pools.peaks.kept + pools.parked * pools.peaks.parked;
   return out;

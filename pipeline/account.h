@@ -28,6 +28,7 @@ struct AccountInput {
   core::SumOrder order = core::SumOrder::kFast;
   int dp_size = 1;
   int micros = 1;
+  int gradient_slots = 1;  // whole gradients that wait for their reduction at once
   bool recompute = false;
   // Of parameters and hidden states; narrower than fp32, the optimizer keeps an fp32 master.
   core::DType element = core::DType::kF32;

@@ -26,7 +26,7 @@ constexpr core::TraceForm kAddAndSquares = {
     "add+squared_norm", core::TraceKind::kKernel, {"elements", "bytes"}};
 
 // Adds squares of a sum as its parts become final (zero/global_norm.h, order "fast").
-class SquareSum : public comm::SumVisitor {
+class SquareSum : public SumOfSquares {
  public:
   explicit SquareSum(const float* sum) : sum_(sum) {}
 
@@ -44,16 +44,14 @@ class SquareSum : public comm::SumVisitor {
   void visit(Elements /*first*/, Elements /*count*/, std::span<const double> squares) override {
     for (const double block : squares) total_ += block;
   }
-  double total() const { return total_; }
 
  private:
   const float* sum_;
-  double total_ = 0.0;
 };
 
 // Adds what arrived from a micro-batch to the sum of those before, part by part as it becomes
 // final, with the squares of the result.
-class Addition : public comm::SumVisitor {
+class Addition : public SumOfSquares {
  public:
   Addition(const float* arrived, float* sum) : arrived_(arrived), sum_(sum) {}
 
@@ -69,19 +67,20 @@ class Addition : public comm::SumVisitor {
       for (const double block : squares) total_ += block;
     }
   }
-  double total() const { return total_; }
 
  private:
   const float* arrived_;
   float* sum_;
-  double total_ = 0.0;
 };
 
 }  // namespace
 
-GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp)
+GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp,
+                     bool waits_later)
     : layout_(layout),
       dp_(dp),
+      slot_of_group_(layout.groups.size(), 0),
+      waits_later_(waits_later),
       written_(layout.groups.size(), false),
       squares_(layout.groups.size()) {
   const bool canonical = layout.order == core::SumOrder::kCanonical;
@@ -100,21 +99,24 @@ GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Comm
   make_slots(ledger);
 }
 
-// Where own parts are written in place, groups that wait at the same time need places of their own.
+// Where own parts are written in place, or reductions are under way together, groups that wait at
+// the same time need places of their own.
 void GradStore::make_incoming(core::Ledger& ledger) {
-  const bool in_place = layout_.plan.own_part_in_place();
+  const bool apart = arrive_apart();
   Elements largest;
   for (int group = 0; group < layout_.count(); ++group) {
     const Elements slice = layout_.at(group).map.slice();
-    const bool behind = in_place && layout_.at(group).tied_end;
+    const bool behind = apart && layout_.at(group).tied_end;
     incoming_at_.push_back(behind ? layout_.at(group - 1).map.slice() : Elements(0));
-    if (in_place && has_own_slot(group)) {
+    if (apart && has_own_slot(group)) {
       tied_incoming_ = core::make_f32(ledger, Account::kScratch, slice, dp_.memory());
     } else {
       largest = std::max(largest, incoming_at_.back() + slice);
     }
   }
-  incoming_ = core::make_f32(ledger, Account::kScratch, largest, dp_.memory());
+  incoming_each_ = largest;
+  incoming_ =
+      core::make_f32(ledger, Account::kScratch, largest * layout_.gradient_slots, dp_.memory());
 }
 
 // Every unit uses the same memory, the head's end of a tied matrix behind the head's own group.
@@ -130,17 +132,20 @@ void GradStore::make_slots(core::Ledger& ledger) {
     if (has_own_slot(group)) continue;
     largest = std::max(largest, begins.back() + in_slot(group));
   }
-  slot_ = core::make_f32(ledger, Account::kSlots, largest, dp_.memory());
+  slot_ = core::make_f32(ledger, Account::kSlots, largest * layout_.gradient_slots, dp_.memory());
   if (layout_.one_tied_gradient) {
     tied_slot_ = core::make_f32(ledger, Account::kSlots, in_slot(0), dp_.memory());
   }
   for (int group = 0; group < layout_.count(); ++group) {
-    float* const others = (has_own_slot(group) ? tied_slot_ : slot_).f32() +
-                          begins[static_cast<std::size_t>(group)].count();
-    Slots slots;
-    slots.first = slot_at(group, others, arrival(group, 0));
-    if (layout_.micros > 1) slots.later = slot_at(group, others, arrival(group, 1));
-    slots_.push_back(std::move(slots));
+    for (int slot = 0; slot < layout_.gradient_slots; ++slot) {
+      float* const base =
+          has_own_slot(group) ? tied_slot_.f32() : slot_.f32() + (largest * slot).count();
+      float* const others = base + begins[static_cast<std::size_t>(group)].count();
+      Slots slots;
+      slots.first = slot_at(group, others, arrival(group, slot, 0));
+      if (layout_.micros > 1) slots.later = slot_at(group, others, arrival(group, slot, 1));
+      slots_.push_back(std::move(slots));
+    }
   }
 }
 
@@ -154,20 +159,36 @@ GradStore::Slot GradStore::slot_at(int group, float* others, float* own) {
 }
 
 const GradStore::Slot& GradStore::slot(int group, int micro) const {
-  const Slots& slots = slots_[static_cast<std::size_t>(group)];
+  const int index = group * layout_.gradient_slots + slot_of(group);
+  const Slots& slots = slots_[static_cast<std::size_t>(index)];
   return micro == 0 ? slots.first : slots.later;
 }
 
-float* GradStore::arrival(int group, int micro) {
+int GradStore::slot_of(int group) const {
+  const bool behind = layout_.at(group).tied_end;  // beside the head's own group
+  return slot_of_group_[static_cast<std::size_t>(behind ? group - 1 : group)];
+}
+
+void GradStore::take_slot(int group) {
+  if (layout_.at(group).tied_end) return;
+  if (has_own_slot(group)) return finish_group(group);
+  last_slot_ = (last_slot_ + 1) % layout_.gradient_slots;
+  finish_slot(last_slot_);
+  slot_of_group_[static_cast<std::size_t>(group)] = last_slot_;
+}
+
+float* GradStore::arrival(int group, int slot, int micro) {
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
   const bool first = layout_.micros == 1 || (!canonical && micro == 0);
   if (first) return kept(group);
   if (layout_.plan.grads == Home::kEveryRank) return nullptr;  // it is summed in its slot
-  if (layout_.plan.own_part_in_place() && has_own_slot(group)) return tied_incoming_.f32();
-  return incoming_.f32() + incoming_at_[static_cast<std::size_t>(group)].count();
+  if (arrive_apart() && has_own_slot(group)) return tied_incoming_.f32();
+  const Elements at = incoming_each_ * slot + incoming_at_[static_cast<std::size_t>(group)];
+  return incoming_.f32() + at.count();
 }
 
 void GradStore::begin_step() {
+  FM_CHECK(under_way_.empty(), "reductions of the last step are under way");
   std::fill(written_.begin(), written_.end(), false);
   for (std::optional<double>& square : squares_) square.reset();
 }
@@ -177,6 +198,7 @@ GradStore::Destination GradStore::destination(int group, int micro) {
   const bool assign = !written_[index];
   written_[index] = true;
   if (!layout_.plan.reduce_every_micro) return {kept(group), assign};
+  if (assign) take_slot(group);
   float* const whole = slot(group, micro).whole;
   if (assign) clear_gaps(*layout_.at(group).table, layout_.at(group).map, whole);
   return {whole, assign};
@@ -200,53 +222,84 @@ float* GradStore::slice(int group) {
 }
 
 void GradStore::reduce(int group, int micro) {
-  if (!layout_.plan.reduce_every_micro) return reduce_once(group);
+  finish_group(group);  // its earlier micro-batches are added first
+  under_way_.push_back(layout_.plan.reduce_every_micro ? reduce_micro(group, micro)
+                                                       : reduce_once(group));
+  if (!waits_later_) settle();
+}
+
+void GradStore::settle() { finish_first(std::ssize(under_way_)); }
+
+void GradStore::finish_first(std::ptrdiff_t count) {
+  for (; count > 0; --count) {
+    finish(under_way_.front());
+    under_way_.pop_front();
+  }
+}
+
+void GradStore::finish_group(int group) {
+  const auto last =
+      std::ranges::find(under_way_.rbegin(), under_way_.rend(), group, &Reduction::group);
+  finish_first(under_way_.rend() - last);
+}
+
+void GradStore::finish_slot(int slot) {
+  const auto last =
+      std::ranges::find(under_way_.rbegin(), under_way_.rend(), slot, &Reduction::slot);
+  finish_first(under_way_.rend() - last);
+}
+
+void GradStore::finish(Reduction& reduction) {
+  reduction.pending.wait();
+  const bool canonical = layout_.order == core::SumOrder::kCanonical;
+  if (canonical && reduction.micro >= 0) carry(reduction.group, reduction.micro, reduction.arrived);
+  if (reduction.sum == nullptr) return;
+  squares_[static_cast<std::size_t>(reduction.group)] = reduction.sum->total();
+}
+
+GradStore::Reduction GradStore::reduce_micro(int group, int micro) {
   written_[static_cast<std::size_t>(group)] = false;
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
   float* const whole = slot(group, micro).whole;
+  Reduction out{.group = group, .micro = micro};
+  if (!has_own_slot(group)) out.slot = slot_of(group);
   if (layout_.plan.grads == Home::kEveryRank) {
     FM_CHECK(canonical,
              "only the canonical order reduces a gradient that every rank keeps so often");
-    dp_.all_reduce({whole, layout_.at(group).map.padded(), DType::kF32}).wait();
-    return carry(group, micro, whole);
+    out.arrived = whole;
+    out.pending = dp_.all_reduce({whole, layout_.at(group).map.padded(), DType::kF32});
+    return out;
   }
-  float* const arrived = arrival(group, micro);
+  out.arrived = arrival(group, slot_of(group), micro);
   const bool in_place = layout_.plan.own_part_in_place();
-  float* const into = in_place ? whole + layout_.slice_first(group).count() : arrived;
-  if (canonical) {
-    reduce_scatter(group, whole, into, nullptr);
-    carry(group, micro, arrived);
-  } else if (micro == 0) {  // it arrives where it is kept
-    reduce_with_squares(group, whole, into);
-  } else {
-    Addition addition(into, kept(group));
-    reduce_scatter(group, whole, into, &addition);
-    squares_[static_cast<std::size_t>(group)] = addition.total();
+  float* const into = in_place ? whole + layout_.slice_first(group).count() : out.arrived;
+  if (!canonical && micro == 0) {  // it arrives where it is kept
+    out.sum = std::make_unique<SquareSum>(into);
+  } else if (!canonical) {
+    out.sum = std::make_unique<Addition>(into, kept(group));
   }
+  out.pending = reduce_scatter(group, whole, into, out.sum.get());
+  return out;
 }
 
-void GradStore::reduce_once(int group) {
+GradStore::Reduction GradStore::reduce_once(int group) {
   const core::ShardMap& map = layout_.at(group).map;
   const comm::Span all = {kept(group), map.padded(), DType::kF32};
+  Reduction out{.group = group};
   if (layout_.plan.optimizer == Home::kEveryRank) {
-    dp_.all_reduce(all).wait();
+    out.pending = dp_.all_reduce(all);
   } else {
-    reduce_with_squares(group, kept(group), slice(group));
+    out.sum = std::make_unique<SquareSum>(slice(group));
+    out.pending = reduce_scatter(group, kept(group), slice(group), out.sum.get());
   }
+  return out;
 }
 
-void GradStore::reduce_with_squares(int group, const float* whole, float* into) {
-  SquareSum sum(into);
-  reduce_scatter(group, whole, into, &sum);
-  squares_[static_cast<std::size_t>(group)] = sum.total();
-}
-
-void GradStore::reduce_scatter(int group, const float* whole, float* into,
-                               comm::SumVisitor* visitor) {
+comm::Pending GradStore::reduce_scatter(int group, const float* whole, float* into,
+                                        comm::SumVisitor* visitor) {
   const core::ShardMap& map = layout_.at(group).map;
-  dp_.reduce_scatter_to({whole, map.padded(), DType::kF32}, {into, map.slice(), DType::kF32},
-                        visitor)
-      .wait();
+  return dp_.reduce_scatter_to({whole, map.padded(), DType::kF32}, {into, map.slice(), DType::kF32},
+                               visitor);
 }
 
 float* GradStore::level(int group, int index) {

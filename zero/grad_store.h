@@ -2,6 +2,7 @@
 // rests until the update.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -12,6 +13,15 @@
 
 namespace fm::zero {
 
+// Sees a sum as its parts become final, and knows its squares in the end.
+class SumOfSquares : public comm::SumVisitor {
+ public:
+  double total() const { return total_; }
+
+ protected:
+  double total_ = 0.0;
+};
+
 // Two orders of sums (ARCHITECTURE, "Order of sums"):
 //   fast       ZeRO 0/1 add micro-batches where they are written, then reduce once; ZeRO 2/3 reduce
 //              each micro-batch to its owner, who adds in the order of micro-batches.
@@ -21,12 +31,16 @@ namespace fm::zero {
 // their own part of it where its sum will rest (ShardPlan::own_part_in_place): the slot holds only
 // what the other owners read.
 //
-// Invariant: gaps and padding of every buffer are zero whenever it is reduced or read.
+// Invariant: gaps and padding of every buffer are zero whenever it is reduced or read. Reductions
+//            end in the order in which they were posted.
 // Thread:    the rank's thread.
 // Lifetime:  layout, ledger and communicator outlive it.
 class GradStore {
  public:
-  GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp);
+  // `waits_later`: reductions are under way until settle(), or until somebody needs their slot or
+  // their group; otherwise reduce() waits.
+  GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp,
+            bool waits_later = false);
 
   // New step: nothing is written yet.
   void begin_step();
@@ -42,6 +56,8 @@ class GradStore {
 
   // Sums over data ranks; micro < 0: the whole step at once.
   void reduce(int group, int micro);
+  // All reductions are finished; before anything below.
+  void settle();
 
   // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
   // order. The slice is read only when the sum was not seen while the slice was summed.
@@ -67,18 +83,39 @@ class GradStore {
   struct Slots {
     Slot first, later;
   };
+  // A reduction that is under way.
+  struct Reduction {
+    int group = 0;
+    int micro = -1;
+    int slot = -1;  // whose gradient it reads; -1: that lies where it is kept
+    float* arrived = nullptr;
+    std::unique_ptr<SumOfSquares> sum = nullptr;  // null: the squares are taken later
+    comm::Pending pending = {};
+  };
 
   // A tied gradient waits while those of other units come and go.
   bool has_own_slot(int group) const { return layout_.one_tied_gradient && group == 0; }
+  bool arrive_apart() const {
+    return layout_.plan.own_part_in_place() || layout_.gradient_slots > 1;
+  }
   void make_incoming(core::Ledger& ledger);
   void make_slots(core::Ledger& ledger);
   Slot slot_at(int group, float* others, float* own);
   const Slot& slot(int group, int micro) const;
+  // The slot that holds, or will hold, the gradient of a group.
+  int slot_of(int group) const;
+  void take_slot(int group);
   // Where the sum of one micro-batch arrives.
-  float* arrival(int group, int micro);
-  void reduce_once(int group);
-  void reduce_with_squares(int group, const float* whole, float* into);
-  void reduce_scatter(int group, const float* whole, float* into, comm::SumVisitor* visitor);
+  float* arrival(int group, int slot, int micro);
+  Reduction reduce_once(int group);
+  Reduction reduce_micro(int group, int micro);
+  comm::Pending reduce_scatter(int group, const float* whole, float* into,
+                               comm::SumVisitor* visitor);
+  void finish(Reduction& reduction);
+  // Finishes the reductions up to the last one of a group, or of a slot.
+  void finish_group(int group);
+  void finish_slot(int slot);
+  void finish_first(std::ptrdiff_t count);
   void carry(int group, int micro, float* arrived);
   void fold(int group);
   float* level(int group, int index);
@@ -89,10 +126,15 @@ class GradStore {
   std::vector<Counter> counters_;
   core::Buffer incoming_;
   core::Buffer tied_incoming_;
+  core::Elements incoming_each_;
   std::vector<core::Elements> incoming_at_;
   core::Buffer slot_;
   core::Buffer tied_slot_;
-  std::vector<Slots> slots_;
+  std::vector<Slots> slots_;  // by group and slot
+  std::vector<int> slot_of_group_;
+  int last_slot_ = 0;
+  bool waits_later_;
+  std::deque<Reduction> under_way_;
   std::vector<bool> written_;
   std::vector<std::optional<double>> squares_;
 };

@@ -29,6 +29,9 @@ struct GroupLayout {
   int dp_size = 1;
   int dp_rank = 0;
   int micros = 1;
+  // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
+  // reduction is under way while backward writes into the next slot.
+  int gradient_slots = 1;
   bool tied = false;  // the model's head uses the embedding's matrix
   // Both ends of the tied matrix write the gradient of group 0, which waits in a slot of its own.
   bool one_tied_gradient = false;

@@ -255,14 +255,26 @@ TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
 
 TEST(DsConfig, IgnoredKeysAreNotedOnceWithTheReason) {
   const std::string said = notes(R"({"steps_per_print": 10, "prescale_gradients": true,
-      "zero_optimization": {"reduce_bucket_size": 1000, "overlap_comm": true}})");
+      "zero_optimization": {"reduce_bucket_size": 1000, "reduce_scatter": false}})");
   EXPECT_TRUE(holds(said,
                     "ignored zero_optimization.reduce_bucket_size, "
-                    "zero_optimization.overlap_comm: bucket sizes"));
+                    "zero_optimization.reduce_scatter: bucket sizes"));
   EXPECT_TRUE(holds(said, "ignored steps_per_print: --log_steps"));
   EXPECT_EQ(notes(R"({"prescale_gradients": false, "optimizer": {"type": "AdamW"},
       "zero_optimization": {"reduce_bucket_size": 5e8}})"),
             "");
+}
+
+TEST(DsConfig, OverlapAndPrefetchAreHonoured) {
+  const auto of = [](const std::string& block) {
+    return read("{\"optimizer\": {\"type\": \"AdamW\"}, \"zero_optimization\": {\"stage\": 3, " +
+                block + "}}");
+  };
+  EXPECT_TRUE(of("\"overlap_comm\": null").overlap);
+  EXPECT_FALSE(of("\"overlap_comm\": false").overlap);
+  EXPECT_FALSE(of("\"overlap_comm\": true").prefetch_elements);
+  EXPECT_EQ(of("\"stage3_prefetch_bucket_size\": 5e7").prefetch_elements, 50'000'000);
+  EXPECT_EQ(of("\"prefetch_bucket_size\": 0").prefetch_elements, 0);
 }
 
 TEST(DsConfig, WhatIsIgnoredOfABlockThatIsOnIsNoted) {

@@ -53,6 +53,28 @@ TEST(FastOrder, SharedMemoryMovesNoBit) {
   }
 }
 
+// Reductions, publications and gathers that travel while units compute.
+TEST(FastOrder, OverlapMovesNoBit) {
+  for (const bool tied : {false, true}) {
+    for (const int zero_stage : {0, 1, 2, 3}) {
+      for (const bool recompute : {false, true}) {
+        TrainOptions options = small_options(testing::TempDir() + "/fm_fast", tied);
+        options.zero_stage = zero_stage;
+        options.shared_memory = false;
+        options.recompute = recompute;
+        options.overlap = false;
+        const RunTrace waits = run_small(options, 2, kSteps);
+        options.overlap = true;
+        using Window = std::optional<std::int64_t>;
+        for (const Window window : {Window(), Window(0), Window(1'000'000)}) {
+          options.prefetch_elements = window;
+          EXPECT_EQ(first_difference(waits, run_small(options, 2, kSteps)), "") << zero_stage;
+        }
+      }
+    }
+  }
+}
+
 TEST(FastOrder, PipelinesThatReduceOnceEqualNoPipeline) {
   for (const int dp_size : {1, 2}) {
     for (const int zero_stage : {0, 1}) {

@@ -103,6 +103,7 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
           trace.losses.push_back(result.loss);
           trace.norms.push_back(result.grad_norm);
         }
+        trained.settle();
         const std::scoped_lock lock(mutex);
         for (const core::TensorSlice& slice : param_slices(state, Part::kOwned)) {
           std::int64_t numel = 1;

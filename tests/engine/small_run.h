@@ -37,6 +37,7 @@ class SmallSteps {
              const data::SampleSource* rows = nullptr);
 
   StepResult run(int step);  // from 1 on
+  void settle() { runtime_.settle(); }
 
  private:
   const TrainOptions& options_;

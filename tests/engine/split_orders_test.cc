@@ -44,6 +44,7 @@ TrainOptions options_of(const Shape& shape) {
   options.sum_order = core::SumOrder::kCanonical;
   options.recompute = shape.recompute;
   options.zero_stage = shape.zero_stage;
+  options.prefetch_elements = 0;
   return options;
 }
 
@@ -144,6 +145,7 @@ RunTrace run_order(const TrainOptions& options, const Program& order) {
       trace.losses.push_back(result.loss);
       trace.norms.push_back(result.grad_norm);
     }
+    steps.settle();
     if (world.rank() != 0) return;
     expect_all_lent(state);
     for (const core::TensorSlice& slice : param_slices(state, Part::kOwned)) {

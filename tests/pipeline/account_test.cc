@@ -102,6 +102,15 @@ TEST(Account, ScratchHoldsAReducedGradientOnItsWayToTheSum) {
   EXPECT_EQ(forecast(one_micro).scratch, Bytes(kHeadWork));
 }
 
+TEST(Account, ASecondGradientSlotIsChargedWithWhatArrivesMeanwhile) {
+  AccountInput input = input_of(tiny(2));
+  const auto of = [&] { return forecast_memory(built(tiny(2))[0], input, 0); };
+  const MemoryForecast one = of();
+  input.gradient_slots = 2;
+  EXPECT_EQ(of().slots - one.slots, Bytes(kBlock));
+  EXPECT_EQ(of().scratch - one.scratch, Bytes(4 * 3072));
+}
+
 TEST(Account, CanonicalOrderAddsItsCounter) {
   // Three micros: one level beside the gradient itself. Whole gradients are added in their slot.
   const MemoryForecast zero0 = forecast(tiny(0, SumOrder::kCanonical));

@@ -1,0 +1,19 @@
+// Gathers are posted before the units in front of theirs compute, so that weights travel meanwhile.
+#pragma once
+
+#include <vector>
+
+#include "core/types.h"
+#include "pipeline/placement.h"
+
+namespace fm::zero {
+
+// Moves each gather forward past the uses of other gathered units, as long as what is gathered and
+// not used yet has at most `window` elements. Gathers keep their order; a unit is gathered again
+// only after its release. `elements`: of each unit.
+pipeline::Program insert_prefetch(const pipeline::Program& program,
+                                  const pipeline::Placement& units,
+                                  const std::vector<core::Elements>& elements,
+                                  core::Elements window);
+
+}  // namespace fm::zero
