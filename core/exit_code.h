@@ -1,4 +1,4 @@
-// Exit codes are a contract with schedulers and supervisors (README, "Exit codes").
+// Exit codes are a contract with schedulers and supervisors (docs/exit-codes.md).
 #pragma once
 
 namespace fm::core {

@@ -1,5 +1,5 @@
 // The memory ledger: every buffer of the model is charged to a named account. What it does not
-// count, ARCHITECTURE.md lists ("A model is a row of units").
+// count is listed in docs/memory.md, "The check before the start".
 //
 // Invariant: current(a) is the sum of the live buffers charged to a; peak(a) its maximum so far.
 // Thread:    any thread may charge; counters are atomic.

@@ -14,7 +14,7 @@ enum class Home : std::uint8_t { kEveryRank, kOneSliceEach, kOncePerHost };
 // Whether ranks have parameters in memory that they share.
 enum class ParamSharing : std::uint8_t { kPrivate, kOneHost };
 
-// "communication_order" of the JSON (ARCHITECTURE, "Order of sums").
+// "communication_order" of the JSON (docs/numbers.md, "Order of sums").
 enum class SumOrder : std::uint8_t { kFast, kCanonical };
 
 struct ShardPlan {

@@ -1,5 +1,5 @@
 // Deals samples to slots: slot s = k * dp + r is micro-batch k of data rank r; row b of slot s is
-// sample first + s * B + b of the step (ARCHITECTURE, "Order of sums").
+// sample first + s * B + b of the step (docs/numbers.md, "Order of sums").
 #pragma once
 
 #include <limits>

@@ -22,7 +22,7 @@ class SumOfSquares : public comm::SumVisitor {
   double total_ = 0.0;
 };
 
-// Two orders of sums (ARCHITECTURE, "Order of sums"):
+// Two orders of sums (docs/numbers.md, "Order of sums"):
 //   fast       ZeRO 0/1 add micro-batches where they are written, then reduce once; ZeRO 2/3 reduce
 //              each micro-batch to its owner, who adds in the order of micro-batches.
 //   canonical  each micro-batch is reduced, then carried up a binary counter over micro-batches:

@@ -1,4 +1,4 @@
-// The promise of the canonical order (ARCHITECTURE, "Order of sums"): ZeRO stage, data ranks,
+// The promise of the canonical order (docs/numbers.md, "Order of sums"): ZeRO stage, data ranks,
 // pipeline schedule and recomputation change no bit of losses, norms and weights.
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-// What the fast order promises (ARCHITECTURE, "Order of sums"): at equal data ranks ZeRO 0 = 1 and
-// 2 = 3, all four with one micro-batch per step, pipelines that reduce once equal no pipeline, and
-// every run repeats itself.
+// What the fast order promises (docs/numbers.md, "Order of sums"): at equal data ranks ZeRO 0 = 1
+// and 2 = 3, all four with one micro-batch per step, pipelines that reduce once equal no pipeline,
+// and every run repeats itself.
 #include <gtest/gtest.h>
 
 #include "small_run.h"

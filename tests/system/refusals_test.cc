@@ -1,4 +1,4 @@
-// Wrong input: one clear line on stderr, the exit code of the contract (README, "Exit codes"), and
+// Wrong input: one clear line on stderr, the exit code of the contract (docs/exit-codes.md), and
 // never a stack trace. Under mpirun the ranks say it once, as soon as they have met.
 #include <sys/stat.h>
 

@@ -41,7 +41,7 @@ float tree_of(std::vector<float> values) {
   return values[0];
 }
 
-// What the two orders must give for one element (ARCHITECTURE, "Order of sums").
+// What the two orders must give for one element (docs/numbers.md, "Order of sums").
 float canonical_sum(int micros, int dp, std::int64_t element) {
   std::vector<float> slots;
   for (int slot = 0; slot < micros * dp; ++slot) slots.push_back(gradient(slot, element));
