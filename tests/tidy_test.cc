@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/tidy/documents.h"
 #include "tests/tidy/laws.h"
 
 namespace fm::tidy {
@@ -57,6 +58,12 @@ const Limits kLimits = {
                          "mpi.h"},
 };
 
+const DocumentLimits kDocumentLimits = {.columns = 100, .paragraph_words = 90};
+// First folders of paths that a build or a run makes.
+const std::set<std::string> kMade = {"build", "output", "demo"};
+// Reports of measurements are written by benchmarks/compare.py and stay as they were written.
+const std::string kReports = "benchmarks/reports/";
+
 const fs::path kRoot = FM_SOURCE_ROOT;
 
 std::string read_text(const fs::path& path) {
@@ -86,6 +93,26 @@ std::vector<std::string> files_below(const std::string& folder) {
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// Every Markdown file of the repository.
+std::vector<std::string> documents() {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(kRoot)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".md")) files.push_back(name);
+    if (!entry.is_directory() || name.starts_with('.') || name.starts_with("build")) continue;
+    if (kMade.contains(name)) continue;
+    for (const std::string& path : files_below(name)) {
+      if (path.ends_with(".md") && !path.starts_with(kReports)) files.push_back(path);
+    }
+  }
+  return files;
+}
+
+// A path of a text at `path`, from the root or from the text's own folder.
+bool exists_beside(const std::string& path, const std::string& named) {
+  return fs::exists(kRoot / named) || fs::exists((kRoot / path).parent_path() / named);
 }
 
 void report(const std::string& path, const Findings& findings) {
@@ -127,9 +154,7 @@ TEST(Tidy, EverySourceIsInTheBuild) {
 TEST(Tidy, NoFileNamesAPlace) {
   const std::set<std::string> kText = {".cc",   ".h",  ".cu",  ".py",   ".sh",
                                        ".json", ".md", ".txt", ".cmake"};
-  std::vector<std::string> files = {"README.md",    "ARCHITECTURE.md", "CONTRIBUTING.md",
-                                    "CHANGELOG.md", "quickstart.sh",   "test.sh",
-                                    ".ci/run",      "CMakeLists.txt"};
+  std::vector<std::string> files = {"quickstart.sh", "test.sh", ".ci/run", "CMakeLists.txt"};
   std::vector<std::string> folders = code_folders();
   folders.insert(folders.end(), {"configs", "scripts", "cmake"});
   for (const std::string& folder : folders) {
@@ -142,6 +167,45 @@ TEST(Tidy, NoFileNamesAPlace) {
     EXPECT_FALSE(text.empty() && !path.ends_with("CMakeLists.txt")) << path << " must exist";
     report(path, no_places(text));
   }
+}
+
+TEST(Tidy, EveryDocumentIsShortAndNamesWhatExists) {
+  const std::vector<std::string> files = documents();
+  EXPECT_GE(files.size(), 10U) << "the walk must find the documents below " << kRoot;
+  for (const std::string& path : files) {
+    const std::string text = read_text(kRoot / path);
+    report(path, document_lengths(text, kDocumentLimits));
+    report(path, no_places(text));
+    report(path, named_paths(text, kMade,
+                             [&](const std::string& named) { return exists_beside(path, named); }));
+  }
+}
+
+TEST(Tidy, TheFrontDoorIsShort) {
+  const auto lines = [](const char* path) {
+    const std::string text = read_text(kRoot / path);
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  EXPECT_LE(lines("README.md"), 120);
+  EXPECT_LE(lines("ARCHITECTURE.md"), 150);
+}
+
+TEST(Tidy, SourcesCiteDocumentsThatExist) {
+  int seen = 0;
+  for (const std::string& folder : code_folders()) {
+    for (const std::string& path : files_below(folder)) {
+      if (!is_source(path) || path.starts_with("tests/tidy/")) continue;
+      for (const Citation& at : cited_documents(read_text(kRoot / path))) {
+        ++seen;
+        const std::string where = path + ":" + std::to_string(at.line) + ": " + at.document;
+        EXPECT_TRUE(exists_beside(path, at.document)) << where;
+        if (at.section.empty()) continue;
+        EXPECT_TRUE(has_heading(read_text(kRoot / at.document), at.section))
+            << where << " has no section \"" << at.section << '"';
+      }
+    }
+  }
+  EXPECT_GT(seen, 5) << "comments cite documents as (docs/numbers.md, \"Order of sums\")";
 }
 
 // Every folder with code is a row of the matrix, so that a new folder needs a decision.
