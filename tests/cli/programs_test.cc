@@ -206,6 +206,29 @@ TEST_F(Programs, PlanAndBannerSayWhatWasNotedAndTheOptimizer) {
       << train.out;
 }
 
+std::string one_line(const std::string& text) {
+  std::istringstream in(text);
+  std::string line;
+  for (std::string word; in >> word;) line += word + " ";
+  return line;
+}
+
+// The README's command prints the README's programs, but for the breaks of lines.
+TEST_F(Programs, TheReadmeShowsWhatThePlanPrints) {
+  const std::string readme = read_all(std::string(FM_SOURCES) + "/README.md");
+  const std::size_t first = readme.find("build/fmengine-train --plan");
+  const std::size_t end = readme.find("\n\n", first);
+  const std::size_t close = readme.find("```", end);
+  ASSERT_NE(close, std::string::npos);
+  const std::string command = readme.substr(first, end - first);
+  const Outcome plan = run("(cd " + std::string(FM_SOURCES) + " && " + FM_PROGRAMS +
+                           command.substr(std::string("build").size()) + ")");
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const std::string programs = plan.out.substr(plan.out.find("\n  pipe rank 0: L0"));
+  EXPECT_EQ(one_line(readme.substr(end, close - end)), one_line(programs))
+      << "paste the last lines of: " << command;
+}
+
 TEST_F(Programs, RowsBeyondTheModelsPositionsAreRefused) {
   const std::string words = kTrain + " --plan --plan_ranks 1 --deepspeed_config " + kConfigs +
                             "zero0.json --model_config " + tiny_model();

@@ -1,0 +1,79 @@
+// What docs/ lists is what the programs have.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "cli/flags.h"
+
+namespace fm::cli {
+namespace {
+
+using Words = std::set<std::string>;
+
+std::string read_text(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(std::filesystem::path(FM_CONFIGS) / ".." / path).rdbuf();
+  EXPECT_FALSE(text.str().empty()) << path;
+  return text.str();
+}
+
+// The first group of every match.
+Words matches(const std::string& text, const std::string& pattern) {
+  const std::regex expression(pattern);
+  Words found;
+  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at) {
+    found.insert((*at)[1].str());
+  }
+  return found;
+}
+
+// The part of a document from one heading to the next of the same level.
+std::string section(const std::string& text, const std::string& heading) {
+  const std::size_t first = text.find("## " + heading + "\n");
+  EXPECT_NE(first, std::string::npos) << heading;
+  return text.substr(first, text.find("\n## ", first) - first);
+}
+
+TEST(Documents, SwitchesHasEveryFlagAndNoOther) {
+  const std::string text = read_text("docs/switches.md");
+  const std::string train = text.substr(0, text.find("\n## fmengine-generate"));
+  Words flags = {"help", "version"};
+  for (const FlagRow& row : train_flags()) flags.insert(row.name);
+  EXPECT_EQ(matches(train, "`--([a-z_]+)`"), flags);
+}
+
+TEST(Documents, SwitchesHasTheDefaults) {
+  const std::string text = read_text("docs/switches.md");
+  for (const FlagRow& row : train_flags()) {
+    const std::string start = std::string("\n| `--") + row.name + "` | ";
+    const std::size_t at = text.find(start);
+    if (at == std::string::npos) continue;  // flags in sentences
+    const std::string cell =
+        text.substr(at + start.size(), text.find("|", at + start.size()) - at - start.size());
+    const std::string written = std::string(row.otherwise) + (row.otherwise[0] == 0 ? "" : " ");
+    if (std::string_view(row.name) == "init_ckpt") continue;  // FMEngine's, which is not here
+    EXPECT_EQ(cell, written) << row.name;
+  }
+}
+
+TEST(Documents, SwitchesHasEveryVariableAndNoOther) {
+  Words names;
+  for (const VariableRow& row : train_variables()) names.insert(row.name);
+  const std::string text = section(read_text("docs/switches.md"), "Environment variables");
+  EXPECT_EQ(matches(text, "\n\\| `([A-Z_]+)` "), names);
+}
+
+// The codes of a second signal are those of the system.
+TEST(Documents, ExitCodesHasEveryCodeAndNoOther) {
+  Words codes = matches(read_text("core/exit_code.h"), " = ([0-9]+),");
+  EXPECT_GE(codes.size(), 14U);
+  codes.insert({"130", "143"});
+  EXPECT_EQ(matches(read_text("docs/exit-codes.md"), "\n\\| ([0-9]+) "), codes);
+}
+
+}  // namespace
+}  // namespace fm::cli
