@@ -53,7 +53,7 @@ TEST(Documents, SwitchesHasTheDefaults) {
     const std::size_t at = text.find(start);
     if (at == std::string::npos) continue;  // flags in sentences
     const std::string cell =
-        text.substr(at + start.size(), text.find("|", at + start.size()) - at - start.size());
+        text.substr(at + start.size(), text.find('|', at + start.size()) - at - start.size());
     const std::string written = std::string(row.otherwise) + (row.otherwise[0] == 0 ? "" : " ");
     if (std::string_view(row.name) == "init_ckpt") continue;  // FMEngine's, which is not here
     EXPECT_EQ(cell, written) << row.name;
