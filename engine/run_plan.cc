@@ -80,6 +80,7 @@ Prefetch prefetch_of(const TrainOptions& options, const RunPlan& plan) {
   return out;
 }
 
+// The passes behind the schedule, in order (ARCHITECTURE.md, "From options to programs").
 std::vector<Program> finished_programs(std::vector<Program> programs,
                                        const pipeline::ProgramRules& rules,
                                        const Prefetch& prefetch) {

@@ -67,9 +67,21 @@ TEST(Documents, SwitchesHasEveryVariableAndNoOther) {
   EXPECT_EQ(matches(text, "\n\\| `([A-Z_]+)` "), names);
 }
 
+// The enumeration's text, from whichever header of core/ has it.
+std::string exit_codes() {
+  std::string found;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(FM_CONFIGS) / "../core")) {
+    const std::string text = read_text("core/" + entry.path().filename().string());
+    const std::size_t first = text.find("enum class ExitCode");
+    if (first != std::string::npos) found = text.substr(first, text.find("};", first) - first);
+  }
+  return found;
+}
+
 // The codes of a second signal are those of the system.
 TEST(Documents, ExitCodesHasEveryCodeAndNoOther) {
-  Words codes = matches(read_text("core/exit_code.h"), " = ([0-9]+),");
+  Words codes = matches(exit_codes(), " = ([0-9]+),");
   EXPECT_GE(codes.size(), 14U);
   codes.insert({"130", "143"});
   EXPECT_EQ(matches(read_text("docs/exit-codes.md"), "\n\\| ([0-9]+) "), codes);
