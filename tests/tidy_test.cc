@@ -135,11 +135,13 @@ TEST(Tidy, EverySourceObeysTheLaws) {
 }
 
 TEST(Tidy, EverySourceIsInTheBuild) {
-  std::map<std::string, std::vector<std::string>> files_of;  // folder -> file names
+  std::map<std::string, std::vector<std::string>> files_of;  // folder with a list -> files below
   for (const std::string& folder : code_folders()) {
     for (const std::string& path : files_below(folder)) {
-      files_of[fs::path(path).parent_path().generic_string()].push_back(
-          fs::path(path).filename().string());
+      fs::path lister = fs::path(path).parent_path();  // a wing's files are in its folder's list
+      while (!fs::exists(kRoot / lister / "CMakeLists.txt")) lister = lister.parent_path();
+      files_of[lister.generic_string()].push_back(
+          fs::path(path).lexically_relative(lister).generic_string());
     }
   }
   for (const auto& [folder, files] : files_of) {

@@ -206,6 +206,9 @@ TEST(TidyLaws, PlacesAreNotNamed) {
 TEST(TidyLaws, UnbuiltSourcesAreFound) {
   const std::string lists = "fm_library(fm_zero SOURCES data.cc b.cc)\n";
   EXPECT_EQ(not_built({"data.cc", "a.cc", "b.cc", "a.h"}, lists), std::vector<std::string>{"a.cc"});
+  // A file of a wing is listed with its wing; its name alone is another file.
+  EXPECT_EQ(not_built({"c.cc", "wing/c.cc"}, "SOURCES wing/c.cc"),
+            std::vector<std::string>{"c.cc"});
 }
 
 }  // namespace

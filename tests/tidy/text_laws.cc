@@ -26,10 +26,10 @@ constexpr std::array<std::string_view, 7> kPlaces = {
     ".org"};
 
 bool is_name_char(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.';
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '/';
 }
 
-// `file` as a whole name inside `cmake_lists`, so that a.cc is not found in data.cc.
+// `file` as a whole path inside `cmake_lists`, so that a.cc is not found in data.cc or wing/a.cc.
 bool names(const std::string& cmake_lists, const std::string& file) {
   for (std::size_t at = cmake_lists.find(file); at != std::string::npos;
        at = cmake_lists.find(file, at + 1)) {
