@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "benchmarks/random_elements.h"
-#include "kernels/attention_blocks.h"
-#include "kernels/variant.h"
+#include "kernels/attention/blocks.h"
+#include "kernels/variants/variant.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "benchmarks/random_elements.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "model/attention.h"
 
 namespace {

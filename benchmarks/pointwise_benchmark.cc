@@ -11,17 +11,17 @@
 
 #include "benchmarks/random_elements.h"
 #include "benchmarks/read_memory.h"
-#include "kernels/adamw.h"
-#include "kernels/add.h"
-#include "kernels/cast.h"
-#include "kernels/cross_entropy.h"
-#include "kernels/embedding.h"
-#include "kernels/gemm.h"
-#include "kernels/rmsnorm.h"
-#include "kernels/rope.h"
-#include "kernels/squared_norm.h"
-#include "kernels/swiglu.h"
-#include "kernels/tree_add.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/adamw.h"
+#include "kernels/pointwise/add.h"
+#include "kernels/pointwise/cast.h"
+#include "kernels/pointwise/cross_entropy.h"
+#include "kernels/pointwise/embedding.h"
+#include "kernels/pointwise/rmsnorm.h"
+#include "kernels/pointwise/rope.h"
+#include "kernels/pointwise/squared_norm.h"
+#include "kernels/pointwise/swiglu.h"
+#include "kernels/pointwise/tree_add.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "cli/ending.h"
 #include "cli/generate_arguments.h"
 #include "cli/stacks.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include "cli/core_facts.h"
 #include "core/check.h"
 #include "core/text.h"
-#include "kernels/gemm.h"
-#include "kernels/long_arrays.h"
-#include "kernels/variant.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/long_arrays.h"
+#include "kernels/variants/variant.h"
 #include "model/attention.h"
 
 namespace fm::cli {

@@ -14,7 +14,7 @@ namespace {
 
 using core::Bytes;
 
-// A product of kernels/packed_product.cc takes 1.3 MiB of it.
+// A product of kernels/gemm/packed_product.cc takes 1.3 MiB of it.
 constexpr Bytes kLeast(1536 * 1024);
 
 std::string kib(Bytes bytes) { return core::concat(bytes.count() / 1024, " KiB"); }

@@ -20,7 +20,7 @@
 #include "engine/plan.h"
 #include "engine/run_model.h"
 #include "engine/trainer.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 namespace {
 

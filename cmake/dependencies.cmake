@@ -25,7 +25,7 @@ if(NOT FM_SANITIZE)
 
   find_package(MPI REQUIRED COMPONENTS C)
   target_compile_definitions(MPI::MPI_C INTERFACE OMPI_SKIP_MPICXX)  # its C interface only
-  # oneDNN is loaded at run time (kernels/gemm_onednn.cc); only its header is needed here.
+  # oneDNN is loaded at run time (kernels/gemm/onednn.cc); only its header is needed here.
   find_path(FM_DNNL_HEADER oneapi/dnnl/dnnl.h REQUIRED)
   # By flag and not by library path: LibTorch's folder holds another libgomp.so.1, and CMake would
   # warn about the two at every program.

@@ -6,9 +6,9 @@
 #include "comm/tree_rows.h"
 #include "core/check.h"
 #include "core/trace_recorder.h"
-#include "kernels/add.h"
-#include "kernels/squared_norm.h"
-#include "kernels/tree_add.h"
+#include "kernels/pointwise/add.h"
+#include "kernels/pointwise/squared_norm.h"
+#include "kernels/pointwise/tree_add.h"
 
 namespace fm::comm {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/row_list.h"
-#include "kernels/tree_add.h"
+#include "kernels/pointwise/tree_add.h"
 
 namespace fm::comm {
 namespace {

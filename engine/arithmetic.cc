@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "engine/gather_texts.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "model/attention.h"
 
 namespace fm::engine {

@@ -11,7 +11,7 @@
 #include "engine/run_model.h"
 #include "engine/run_plan.h"
 #include "engine/trainer.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 namespace fm::engine {
 

@@ -7,7 +7,7 @@ namespace fm::kernels {
 // holds code for them.
 bool amx_runs_here();
 
-// They are what chosen_gemm() says (kernels/gemm_kind.h): products and attention run on them.
+// They are what chosen_gemm() says (kernels/gemm/kind.h): products and attention run on them.
 bool amx_chosen();
 
 }  // namespace fm::kernels

@@ -4,7 +4,7 @@
 #include "core/check.h"
 #include "core/trace_recorder.h"
 #include "kernels/amx.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "model/attention_kinds.h"
 
 namespace fm::model {

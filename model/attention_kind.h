@@ -6,7 +6,7 @@
 namespace fm::model {
 
 enum class AttentionKind : std::uint8_t {
-  kOwn,    // kernels/attention.h: the same bits with every number of threads
+  kOwn,    // kernels/attention/attention.h: the same bits with every number of threads
   kTorch,  // LibTorch's CPU flash attention, for comparison
 };
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/attention.h"
-#include "kernels/cast.h"
-#include "kernels/gemm.h"
+#include "kernels/attention/attention.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/cast.h"
 #include "model/attention_kinds.h"
 
 namespace fm::model {

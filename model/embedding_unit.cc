@@ -4,7 +4,7 @@
 
 #include "core/bf16.h"
 #include "core/check.h"
-#include "kernels/embedding.h"
+#include "kernels/pointwise/embedding.h"
 
 namespace fm::model {
 template <class T>

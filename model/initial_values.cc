@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "core/philox.h"
-#include "kernels/normals.h"
+#include "kernels/pointwise/normals.h"
 
 namespace fm::model {
 namespace {

@@ -2,7 +2,7 @@
 // the element type T; sums are fp32, and so are results but where a y of type T is asked for.
 #pragma once
 
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "model/unit.h"
 
 namespace fm::model {

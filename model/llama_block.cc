@@ -4,9 +4,9 @@
 
 #include "core/bf16.h"
 #include "core/check.h"
-#include "kernels/rmsnorm.h"
-#include "kernels/rope.h"
-#include "kernels/swiglu.h"
+#include "kernels/pointwise/rmsnorm.h"
+#include "kernels/pointwise/rope.h"
+#include "kernels/pointwise/swiglu.h"
 #include "model/carver.h"
 #include "model/write_vector.h"
 

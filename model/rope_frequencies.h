@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/rope.h"
+#include "kernels/pointwise/rope.h"
 #include "model/llama_config.h"
 
 namespace fm::model {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/add.h"
+#include "kernels/pointwise/add.h"
 #include "model/unit.h"
 
 namespace fm::model {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "kernels/adamw.h"
-#include "kernels/sgd.h"
+#include "kernels/pointwise/adamw.h"
+#include "kernels/pointwise/sgd.h"
 
 namespace fm::optim {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "core/trace_recorder.h"
-#include "kernels/add.h"
-#include "kernels/squared_norm.h"
+#include "kernels/pointwise/add.h"
+#include "kernels/pointwise/squared_norm.h"
 
 namespace fm::zero {
 

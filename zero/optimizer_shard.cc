@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "kernels/cast.h"
+#include "kernels/pointwise/cast.h"
 
 namespace fm::zero {
 

@@ -1,6 +1,6 @@
 #include "zero/reduce_tied.h"
 
-#include "kernels/add.h"
+#include "kernels/pointwise/add.h"
 
 namespace fm::zero {
 

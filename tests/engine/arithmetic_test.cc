@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/amx.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "small_run.h"
 #include "trainer_case.h"
 

@@ -1,7 +1,7 @@
 #include "toy_family.h"
 
-#include "kernels/cross_entropy.h"
-#include "kernels/embedding.h"
+#include "kernels/pointwise/cross_entropy.h"
+#include "kernels/pointwise/embedding.h"
 #include "model/initial_values.h"
 #include "model/linear.h"
 

@@ -1,7 +1,7 @@
 // Attention of one group of heads against loops in fp64: by fused multiply-adds, and on AMX tiles
 // where this CPU has them. Work space and arrays end where they must, so that a sanitizer sees one
 // element too far; AMX, which no sanitizer build has, meets marks behind its work space.
-#include "kernels/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <limits>
 
 #include "kernels/amx.h"
-#include "kernels/attention_amx.h"
-#include "kernels/attention_blocks.h"
-#include "kernels/variant.h"
+#include "kernels/attention/amx.h"
+#include "kernels/attention/blocks.h"
+#include "kernels/variants/variant.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

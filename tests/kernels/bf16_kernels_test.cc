@@ -4,11 +4,11 @@
 
 #include <complex>
 
-#include "kernels/cast.h"
-#include "kernels/embedding.h"
-#include "kernels/rmsnorm.h"
-#include "kernels/rope.h"
-#include "kernels/swiglu.h"
+#include "kernels/pointwise/cast.h"
+#include "kernels/pointwise/embedding.h"
+#include "kernels/pointwise/rmsnorm.h"
+#include "kernels/pointwise/rope.h"
+#include "kernels/pointwise/swiglu.h"
 #include "tests/kernels/bf16_values.h"
 
 namespace fm::kernels {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "core/check.h"
-#include "kernels/long_arrays.h"
-#include "kernels/variant.h"
+#include "kernels/pointwise/long_arrays.h"
+#include "kernels/variants/variant.h"
 
 namespace fm::kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cross_entropy.h"
+#include "kernels/pointwise/cross_entropy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/embedding.h"
+#include "kernels/pointwise/embedding.h"
 
 #include <gtest/gtest.h>
 

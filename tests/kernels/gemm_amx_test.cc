@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "kernels/amx.h"
-#include "kernels/gemm_libraries.h"
+#include "kernels/gemm/libraries.h"
 #include "tests/kernels/gemm_product.h"
 
 namespace fm::kernels {

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "kernels/amx.h"
-#include "kernels/gemm_kind.h"
-#include "kernels/gemm_libraries.h"
+#include "kernels/gemm/kind.h"
+#include "kernels/gemm/libraries.h"
 #include "tests/kernels/bf16_values.h"
 #include "tests/kernels/gemm_product.h"
 

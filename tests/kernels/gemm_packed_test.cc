@@ -7,9 +7,9 @@
 
 #include "core/check.h"
 #include "kernels/amx.h"
-#include "kernels/gemm_kind.h"
-#include "kernels/gemm_libraries.h"
-#include "kernels/variant.h"
+#include "kernels/gemm/kind.h"
+#include "kernels/gemm/libraries.h"
+#include "kernels/variants/variant.h"
 #include "tests/kernels/gemm_product.h"
 
 namespace fm::kernels {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/bf16.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

@@ -2,8 +2,8 @@
 
 #include <thread>
 
-#include "kernels/gemm_kind.h"
-#include "kernels/gemm_libraries.h"
+#include "kernels/gemm/kind.h"
+#include "kernels/gemm/libraries.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

@@ -1,5 +1,5 @@
 // Normal numbers against the libm of this machine.
-#include "kernels/normals.h"
+#include "kernels/pointwise/normals.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/philox.h"
-#include "kernels/box_muller.h"
+#include "kernels/pointwise/box_muller.h"
 
 namespace fm::kernels {
 namespace {

@@ -1,8 +1,8 @@
 // Expected values: torch 2.11 in fp64, three steps of the named optimizer with the gradients below.
 #include <gtest/gtest.h>
 
-#include "kernels/adamw.h"
-#include "kernels/sgd.h"
+#include "kernels/pointwise/adamw.h"
+#include "kernels/pointwise/sgd.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

@@ -1,12 +1,12 @@
-// Products of packed panels against the definition of their bits (kernels/packed_product.h), in
-// every instruction set that runs here.
+// Products of packed panels against the definition of their bits (kernels/gemm/packed_product.h),
+// in every instruction set that runs here.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <cmath>
 
 #include "core/check.h"
-#include "kernels/variant.h"
+#include "kernels/variants/variant.h"
 #include "tests/kernels/gemm_product.h"
 
 namespace fm::kernels {

@@ -1,4 +1,4 @@
-#include "kernels/rmsnorm.h"
+#include "kernels/pointwise/rmsnorm.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/rope.h"
+#include "kernels/pointwise/rope.h"
 
 #include <gtest/gtest.h>
 

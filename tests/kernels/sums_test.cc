@@ -4,10 +4,10 @@
 
 #include "core/check.h"
 #include "core/tree.h"
-#include "kernels/add.h"
-#include "kernels/squared_norm.h"
-#include "kernels/tree_add.h"
-#include "kernels/variant.h"
+#include "kernels/pointwise/add.h"
+#include "kernels/pointwise/squared_norm.h"
+#include "kernels/pointwise/tree_add.h"
+#include "kernels/variants/variant.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

@@ -1,10 +1,10 @@
-#include "kernels/swiglu.h"
+#include "kernels/pointwise/swiglu.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "kernels/exp_float.h"
+#include "kernels/pointwise/exp_float.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

@@ -1,5 +1,5 @@
 // Small products against scalar chains of std::fma: the same bits, and nothing else is written.
-#include "kernels/tile_product.h"
+#include "kernels/attention/tile_product.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/check.h"
-#include "kernels/attention_blocks.h"
-#include "kernels/variant.h"
+#include "kernels/attention/blocks.h"
+#include "kernels/variants/variant.h"
 #include "tests/kernels/bf16_values.h"
 
 namespace fm::kernels {

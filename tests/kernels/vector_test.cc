@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "kernels/attention_pack.h"
-#include "kernels/log2_float.h"
+#include "kernels/attention/log2_float.h"
+#include "kernels/attention/pack.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels::FM_SIMD {

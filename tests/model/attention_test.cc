@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/bf16.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "tests/model/llama_twin.h"
 
 namespace fm::model {

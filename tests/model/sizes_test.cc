@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/amx.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "model/llama_head.h"
 #include "tests/model/unit_run.h"
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/check.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "model/llama_head.h"
 #include "model/rope_frequencies.h"
 #include "tests/model/llama_twin.h"

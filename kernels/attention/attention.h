@@ -1,0 +1,53 @@
+// Causal attention of one key/value head and the query heads that share it, in one row of the
+// batch, block by block (FlashAttention-2, arXiv 2307.08691). Scores are scaled by 1 / sqrt(d).
+// Where the CPU has AMX its tiles compute (kernels/attention/amx.h), else chains of fused
+// multiply-adds with the same bits in every instruction set; FME_GEMM=onednn chooses these. Either
+// way the bits depend on the group alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace fm::kernels {
+
+struct HeadGroup {
+  std::int64_t seq_len = 0;   // T
+  std::int64_t heads = 0;     // query heads of the group, side by side
+  std::int64_t head_dim = 0;  // d
+  std::int64_t q_stride = 0;  // elements from one token to the next in q, out, dout, dq
+  std::int64_t k_stride = 0;  // the same in k, v, dk, dv
+};
+
+// Every pointer is at the group's first head in the row's first token; logsumexp is [heads, T], the
+// logarithm of the sum of e^(score scale), divided by the scale: a query that sees one key stores
+// its score, bit for bit.
+struct GroupForward {
+  const float* q = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  float* out = nullptr;
+  float* logsumexp = nullptr;
+};
+// `scratch`: attention_forward_scratch(group) elements on 64 bytes.
+void attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch);
+
+struct GroupBackward {
+  const float* q = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  const float* out = nullptr;
+  const float* logsumexp = nullptr;
+  const float* dout = nullptr;
+  float* dq = nullptr;  // assigned, like dk and dv, which are summed over the group's heads
+  float* dk = nullptr;
+  float* dv = nullptr;
+};
+// `scratch`: attention_backward_scratch(group) elements on 64 bytes.
+void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch);
+
+// Of what computes here. Forward grows with T (keys and values of the whole row lie packed),
+// backward by one number per query; neither with T x T.
+std::int64_t attention_forward_scratch(const HeadGroup& group);
+std::int64_t attention_backward_scratch(const HeadGroup& group);
+
+}  // namespace fm::kernels

@@ -1,0 +1,38 @@
+// Blocks and work space of the attention that every instruction set has (attention_forward.cc and
+// attention_backward.cc).
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention/attention.h"
+
+namespace fm::kernels {
+
+// Queries and keys that are computed at a time.
+inline constexpr std::int64_t kForwardQueries = 64;
+inline constexpr std::int64_t kForwardKeys = 128;
+inline constexpr std::int64_t kBackwardQueries = 128;
+inline constexpr std::int64_t kBackwardKeys = 128;
+
+constexpr std::int64_t up_to_16(std::int64_t count) { return (count + 15) / 16 * 16; }
+
+// Grows with T (keys and values of the whole row lie packed); never with T x T.
+constexpr std::int64_t variant_forward_scratch(const HeadGroup& group) {
+  const std::int64_t dim = up_to_16(group.head_dim);
+  const std::int64_t keys = std::min(kForwardKeys, up_to_16(group.seq_len));
+  const std::int64_t queries = std::min(kForwardQueries, up_to_16(group.seq_len));
+  const std::int64_t packed = (group.seq_len + keys - 1) / keys * keys;
+  return 2 * packed * dim + queries * (2 * dim + keys + 16 + 1);
+}
+
+// Grows with T by one number per query.
+constexpr std::int64_t variant_backward_scratch(const HeadGroup& group) {
+  const std::int64_t dim = up_to_16(group.head_dim);
+  const std::int64_t keys = std::min(kBackwardKeys, up_to_16(group.seq_len));
+  const std::int64_t queries = std::min(kBackwardQueries, up_to_16(group.seq_len));
+  return 5 * keys * dim + queries * (3 * dim + 2 * keys + 2) +
+         group.heads * up_to_16(group.seq_len);
+}
+
+}  // namespace fm::kernels

@@ -1,0 +1,96 @@
+// Rows of one head, copied out of [T, heads, d] arrays into padded blocks and back.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/attention/transpose.h"
+#include "kernels/vector.h"
+
+namespace fm::kernels::FM_SIMD {
+
+// `count` rows of `width` elements, `stride` apart in a larger array.
+template <class Float>
+struct Rows {
+  Float* data = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t count = 0;
+  std::int64_t width = 0;
+};
+
+// A packed block: `rows` x `columns`, side by side, zero beyond what it holds.
+struct Block {
+  float* data = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
+// Where a row that is asked for shall wait, in the numbers of __builtin_prefetch.
+enum Cache : std::uint8_t { kSecondCache = 2, kFirstCache = 3 };
+
+// The rows lie far apart, where no CPU looks ahead by itself; a row that does not exist may be
+// asked for.
+template <bool kWrite = false, Cache kWhere = kFirstCache, class Float>
+[[gnu::always_inline]] inline void ask_for_row(const Rows<Float>& rows, std::int64_t row) {
+  constexpr std::int64_t kLine = 16;
+  const Float* const first = rows.data + row * rows.stride;
+  for (std::int64_t i = 0; i < rows.width; i += kLine) {
+    __builtin_prefetch(first + i, kWrite, kWhere);
+  }
+}
+inline constexpr std::int64_t kRowsAhead = 8;
+
+[[gnu::always_inline]] inline void pack(const Rows<const float>& from, float factor,
+                                        const Block& to) {
+  for (std::int64_t i = 0; i < from.count; ++i) {
+    ask_for_row(from, i + kRowsAhead);
+    const float* row = from.data + i * from.stride;
+    float* packed = to.data + i * to.columns;
+    for (std::int64_t j = 0; j < from.width; ++j) packed[j] = row[j] * factor;
+    for (std::int64_t j = from.width; j < to.columns; ++j) packed[j] = 0.0F;
+  }
+  std::fill(to.data + from.count * to.columns, to.data + to.rows * to.columns, 0.0F);
+}
+
+[[gnu::always_inline]] inline void unpack(const Block& from, float factor, const Rows<float>& to) {
+  for (std::int64_t i = 0; i < to.count; ++i) {
+    ask_for_row<true>(to, i + kRowsAhead);
+    const float* packed = from.data + i * from.columns;
+    float* row = to.data + i * to.stride;
+    for (std::int64_t j = 0; j < to.width; ++j) row[j] = packed[j] * factor;
+  }
+}
+
+// to [width, count] = from [count, width] transposed.
+[[gnu::always_inline]] inline void pack_transposed(const Rows<const float>& from, const Block& to) {
+  std::int64_t row = 0;
+  for (; row + kVectorFloats <= from.count; row += kVectorFloats) {
+    for (int i = 0; i < kVectorFloats; ++i) ask_for_row(from, row + kVectorFloats + i);
+    std::int64_t column = 0;
+    for (; column + kVectorFloats <= from.width; column += kVectorFloats) {
+      Vector square[kVectorFloats];
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectorFloats; ++i) {
+        square[i] = load(from.data + (row + i) * from.stride + column);
+      }
+      transpose<1>(square, kEveryLane);
+#pragma GCC unroll 16
+      for (int i = 0; i < kVectorFloats; ++i) {
+        store(square[i], to.data + (column + i) * to.columns + row);
+      }
+    }
+    for (; column < from.width; ++column) {
+      for (int i = 0; i < kVectorFloats; ++i) {
+        to.data[column * to.columns + row + i] = from.data[(row + i) * from.stride + column];
+      }
+    }
+  }
+  for (std::int64_t column = 0; column < from.width; ++column) {
+    float* packed = to.data + column * to.columns;
+    for (std::int64_t i = row; i < from.count; ++i) packed[i] = from.data[i * from.stride + column];
+    for (std::int64_t i = from.count; i < to.columns; ++i) packed[i] = 0.0F;
+  }
+  std::fill(to.data + from.width * to.columns, to.data + to.rows * to.columns, 0.0F);
+}
+
+}  // namespace fm::kernels::FM_SIMD

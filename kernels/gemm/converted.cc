@@ -1,0 +1,72 @@
+// Products of bf16 by those of fp32, for CPUs that multiply no bf16 and for targets of bf16.
+#include <algorithm>
+#include <memory>
+
+#include "kernels/gemm/libraries.h"
+#include "kernels/variants/variant.h"
+
+namespace fm::kernels {
+namespace {
+
+using core::Bf16;
+
+// Sides of a block: the fp32 of two operands and a target is 5 MiB.
+constexpr std::int64_t kSide = 512;
+constexpr std::int64_t kDepth = 1024;
+
+struct Blocks {
+  float a[kSide * kDepth];
+  float b[kDepth * kSide];
+  float c[kSide * kSide];
+};
+
+// Of this thread, made by its first product.
+Blocks& blocks() {
+  thread_local const std::unique_ptr<Blocks> kBlocks(new Blocks);
+  return *kBlocks;
+}
+
+// The first rows and columns of op(X) in fp32.
+Operand<float> widened(const Operand<Bf16>& x, RowShape shape, float* to) {
+  if (x.form == Form::kTransposed) std::swap(shape.rows, shape.width);
+  chosen_variant().cast_to_fp32(shape, x.data, x.stride, to, shape.width);
+  return {to, shape.width, x.form};
+}
+
+}  // namespace
+
+void converted_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operand<Bf16>& b,
+                    const Target<float>& c) {
+  for (std::int64_t column = 0; column < shape.n; column += kSide) {
+    const std::int64_t n = std::min(kSide, shape.n - column);
+    for (std::int64_t term = 0; term < shape.k; term += kDepth) {
+      const std::int64_t k = std::min(kDepth, shape.k - term);
+      const Operand<float> right = widened(part_of(b, term, column), {k, n}, blocks().b);
+      for (std::int64_t row = 0; row < shape.m; row += kSide) {
+        const std::int64_t m = std::min(kSide, shape.m - row);
+        const Operand<float> left = widened(part_of(a, row, term), {m, k}, blocks().a);
+        onednn_gemm({m, n, k}, left, right,
+                    {c.data + row * c.stride + column, c.stride, term > 0 ? Beta::kOne : c.beta});
+      }
+    }
+  }
+}
+
+void rounded_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operand<Bf16>& b,
+                  const Target<Bf16>& c, Bf16Gemm* product) {
+  const Variant& variant = chosen_variant();
+  for (std::int64_t row = 0; row < shape.m; row += kSide) {
+    const std::int64_t m = std::min(kSide, shape.m - row);
+    for (std::int64_t column = 0; column < shape.n; column += kSide) {
+      const std::int64_t n = std::min(kSide, shape.n - column);
+      const RowShape block{m, n};
+      Bf16* const to = c.data + row * c.stride + column;
+      float* const sums = blocks().c;
+      if (c.beta == Beta::kOne) variant.cast_to_fp32(block, to, c.stride, sums, n);
+      product({m, n, shape.k}, part_of(a, row, 0), part_of(b, 0, column), {sums, n, c.beta});
+      variant.cast_to_bf16(block, sums, n, to, c.stride);
+    }
+  }
+}
+
+}  // namespace fm::kernels

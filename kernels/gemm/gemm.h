@@ -1,0 +1,61 @@
+// Matrix products of row-major matrices of fp32 or bf16, summed in fp32. What computes follows from
+// the CPU (CPUID) and the shape, never from a timing: our AMX kernel where the CPU has AMX, our
+// packed panels where AVX2 is its widest (and for fp32 A B^T and A^T B on AMD's CPUs with AVX-512),
+// all where every side is 32 or more, oneDNN for the rest. FME_GEMM overrides the CPU's part
+// (kernels/gemm/kind.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/bf16.h"
+
+namespace fm::kernels {
+
+enum class Form : std::uint8_t { kAsIs, kTransposed };
+enum class Beta : std::uint8_t { kZero, kOne };
+
+struct GemmShape {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+};
+
+template <class T>
+struct Operand {
+  const T* data = nullptr;
+  std::int64_t stride = 0;  // elements between rows as stored (leading dimension)
+  Form form = Form::kAsIs;  // kTransposed: stored as the transpose of what the product needs
+};
+
+template <class T>
+struct Target {
+  T* data = nullptr;
+  std::int64_t stride = 0;
+  Beta beta = Beta::kZero;  // kZero assigns (old values, NaN too, are ignored), kOne adds
+};
+
+// C [m, n] = op(A) [m, k] op(B) [k, n] + beta C. Any thread may call; C overlaps neither operand.
+// An element of a bf16 C is read and rounded once.
+void gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
+          const Target<float>& c);
+void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+          const Target<float>& c);
+void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+          const Target<core::Bf16>& c);
+
+// Library, version and instruction set for the banner, e.g. "oneDNN 2.6.3 (avx512_core)".
+// UserError (10) when FME_GEMM names what does not run here.
+std::string gemm_library();
+// The same of products of bf16.
+std::string bf16_gemm_library();
+// Whether this CPU multiplies bf16 itself (AMX, AVX512_BF16). Where not, products of bf16 take
+// longer than those of fp32.
+bool bf16_is_fast();
+
+// Threads that kernels called by this thread use: OpenMP's default (OMP_NUM_THREADS, else all
+// cores) until set.
+void set_kernel_threads(int threads);
+int kernel_threads();
+
+}  // namespace fm::kernels

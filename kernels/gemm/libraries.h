@@ -1,0 +1,64 @@
+// What stands behind kernels/gemm/gemm.h.
+#pragma once
+
+#include <string>
+
+#include "kernels/gemm/gemm.h"
+
+namespace fm::kernels {
+
+// op(X) from a row and a column on.
+template <class T>
+Operand<T> part_of(const Operand<T>& x, std::int64_t row, std::int64_t column) {
+  const bool as_is = x.form == Form::kAsIs;
+  return {x.data + (as_is ? row * x.stride + column : column * x.stride + row), x.stride, x.form};
+}
+
+// Any shape.
+void onednn_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
+                 const Target<float>& c);
+// Products of bf16 as they are written for a target of fp32.
+using Bf16Gemm = void(const GemmShape& shape, const Operand<core::Bf16>& a,
+                      const Operand<core::Bf16>& b, const Target<float>& c);
+// Any shape, on any CPU: blocks of the operands become fp32.
+void converted_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
+                    const Operand<core::Bf16>& b, const Target<float>& c);
+// Any shape: blocks of C are made by `product` in fp32, then rounded.
+void rounded_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
+                  const Operand<core::Bf16>& b, const Target<core::Bf16>& c, Bf16Gemm* product);
+// bf16 by oneDNN, any shape; only where it has that product and the CPU AVX512_BF16.
+void onednn_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+                 const Target<float>& c);
+bool onednn_has_bf16();
+// Any shape, by kernels/gemm/packed_product.h on kernel_threads() threads, each with its part of C.
+void packed_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
+                 const Target<float>& c);
+void packed_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+                 const Target<float>& c);
+// "oneDNN 2.6.3 (avx512_core_amx)"
+std::string onednn_name();
+
+// The CPU has AVX512_BF16.
+bool avx512_bf16_runs_here();
+
+// fp32 by Intel's AMX tiles. An operand's element is split into three bf16 parts,
+// x = high + middle + low, exactly; of the nine products of parts the six large ones are added in
+// fp32, blocks of 512 terms one after the other. What is left out is below 2^-24 |a b| a term, so
+// the result is at least as close as that of a chain of fp32 additions (tests compare both).
+// Differs from IEEE fp32 where a part leaves the range of bf16: an infinity gives NaN, so do
+// numbers above 3.39e38; below 1e-33 the lower parts are zero.
+// An element's bits depend on k alone, not on m, n or the number of threads. 2,600 to 3,000
+// bf16 GFLOP/s of a core become 290 to 340 of fp32 where fused multiply-adds of AVX-512 reach 180.
+void amx_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
+              const Target<float>& c);
+
+// bf16 by the same tiles, strips and blocks, one part each: chains of fp32 sums in order of k, two
+// terms at a time, blocks of 2,048 terms one after the other. An element's bits depend on k alone.
+// 800 to 900 GFLOP/s per core, bound by packing and by what the tiles reach with numbers that are
+// not zero (some 1,500).
+void amx_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+              const Target<float>& c);
+void amx_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+              const Target<core::Bf16>& c);
+
+}  // namespace fm::kernels

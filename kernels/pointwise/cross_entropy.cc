@@ -1,0 +1,86 @@
+#include "kernels/pointwise/cross_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/lanes.h"
+#include "kernels/pointwise/exp_float.h"
+
+namespace fm::kernels::FM_SIMD {
+namespace {
+
+constexpr std::int64_t kBlock = 1024;  // fp32 partial sums stay this short; blocks add in fp64
+
+float row_max(const float* row, std::int64_t vocab) {
+  float lanes[kLanes];
+  std::fill_n(lanes, kLanes, row[0]);
+  const std::int64_t whole = vocab / kLanes * kLanes;
+  for (std::int64_t i = 0; i < whole; i += kLanes) {
+    for (std::int64_t j = 0; j < kLanes; ++j) {
+      lanes[j] = row[i + j] > lanes[j] ? row[i + j] : lanes[j];
+    }
+  }
+  for (std::int64_t i = whole; i < vocab; ++i) lanes[0] = std::max(lanes[0], row[i]);
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+// Sum of e^(x - max).
+double exp_sum(const float* row, std::int64_t vocab, float max) {
+  double sum = 0.0;
+  for (std::int64_t from = 0; from < vocab; from += kBlock) {
+    const float* block = row + from;
+    sum += static_cast<double>(lane_sum<float>(std::min(kBlock, vocab - from),
+                                               [=](auto i) { return exp_float(block[i] - max); }));
+  }
+  return sum;
+}
+
+// The same with e^(x - max) stored.
+double exp_sum_in_place(float* row, std::int64_t vocab, float max) {
+  for (std::int64_t i = 0; i < vocab; ++i) row[i] = exp_float(row[i] - max);
+  double sum = 0.0;
+  for (std::int64_t from = 0; from < vocab; from += kBlock) {
+    const float* block = row + from;
+    sum += static_cast<double>(
+        lane_sum<float>(std::min(kBlock, vocab - from), [=](auto i) { return block[i]; }));
+  }
+  return sum;
+}
+
+double token_loss(double exp_total, float max, float label_logit) {
+  return std::log(exp_total) + (static_cast<double>(max) - static_cast<double>(label_logit));
+}
+
+}  // namespace
+
+double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
+                     double sum) {
+  for (std::int64_t r = 0; r < shape.rows; ++r) {
+    float* row = logits + r * shape.width;
+    if (labels[r] == kIgnoredLabel) {
+      std::fill_n(row, shape.width, 0.0F);
+      continue;
+    }
+    const float max = row_max(row, shape.width);
+    const float label_logit = row[labels[r]];
+    const double total = exp_sum_in_place(row, shape.width, max);
+    sum += token_loss(total, max, label_logit);
+    const auto factor = static_cast<float>(scale / total);
+    for (std::int64_t i = 0; i < shape.width; ++i) row[i] *= factor;
+    row[labels[r]] -= static_cast<float>(scale);
+  }
+  return sum;
+}
+
+double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t* labels,
+                          double sum) {
+  for (std::int64_t r = 0; r < shape.rows; ++r) {
+    if (labels[r] == kIgnoredLabel) continue;
+    const float* row = logits + r * shape.width;
+    const float max = row_max(row, shape.width);
+    sum += token_loss(exp_sum(row, shape.width, max), max, row[labels[r]]);
+  }
+  return sum;
+}
+
+}  // namespace fm::kernels::FM_SIMD

@@ -1,0 +1,76 @@
+#include "kernels/pointwise/rmsnorm.h"
+
+#include <cmath>
+
+#include "core/bf16.h"
+#include "kernels/lanes.h"
+
+namespace fm::kernels::FM_SIMD {
+
+using core::Bf16;
+using core::to_element;
+using core::to_float;
+
+template <class T>
+void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd) {
+  const auto width = static_cast<float>(shape.width);
+  const auto eps32 = static_cast<float>(eps);
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const T* x_D = x + row * shape.width;
+    const float squares =
+        lane_sum<float>(shape.width, [=](auto i) { return to_float(x_D[i]) * to_float(x_D[i]); });
+    rstd[row] = 1.0F / std::sqrt(squares / width + eps32);
+  }
+}
+
+template <class T>
+void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y) {
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const T* x_D = x + row * shape.width;
+    T* y_D = y + row * shape.width;
+    const float scale = rstd[row];
+    for (std::int64_t i = 0; i < shape.width; ++i) {
+      y_D[i] = to_element<T>(to_float(weight[i]) * (to_float(x_D[i]) * scale));
+    }
+  }
+}
+
+template <class T>
+void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
+  const auto width = static_cast<float>(shape.width);
+  const T* weight = at.weight;
+  float* dweight = at.dweight_sum;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const T* x_D = at.x + row * shape.width;
+    const float* dy_D = at.dy + row * shape.width;
+    T* dx_D = at.dx + row * shape.width;
+    const float rstd = at.rstd[row];
+    const float dot = lane_sum<float>(shape.width, [=](auto i) {
+      return dy_D[i] * to_float(weight[i]) * (to_float(x_D[i]) * rstd);
+    });
+    const float mean = dot / width;
+    for (std::int64_t i = 0; i < shape.width; ++i)
+      dweight[i] += dy_D[i] * (to_float(x_D[i]) * rstd);
+    if (at.residual == nullptr) {
+      for (std::int64_t i = 0; i < shape.width; ++i) {
+        dx_D[i] =
+            to_element<T>(rstd * (dy_D[i] * to_float(weight[i]) - to_float(x_D[i]) * rstd * mean));
+      }
+      continue;
+    }
+    const T* residual_D = at.residual + row * shape.width;
+    for (std::int64_t i = 0; i < shape.width; ++i) {
+      dx_D[i] = to_element<T>(to_float(residual_D[i]) + rstd * (dy_D[i] * to_float(weight[i]) -
+                                                                to_float(x_D[i]) * rstd * mean));
+    }
+  }
+}
+
+template decltype(kernels::rmsnorm_rstd<float>) rmsnorm_rstd;
+template decltype(kernels::rmsnorm_rstd<Bf16>) rmsnorm_rstd;
+template decltype(kernels::rmsnorm_apply<float>) rmsnorm_apply;
+template decltype(kernels::rmsnorm_apply<Bf16>) rmsnorm_apply;
+template decltype(kernels::rmsnorm_backward<float>) rmsnorm_backward;
+template decltype(kernels::rmsnorm_backward<Bf16>) rmsnorm_backward;
+
+}  // namespace fm::kernels::FM_SIMD

@@ -1,0 +1,69 @@
+#include "kernels/pointwise/rope.h"
+
+#include <cmath>
+
+#include "core/bf16.h"
+
+namespace fm::kernels::FM_SIMD {
+
+using core::Bf16;
+using core::to_element;
+using core::to_float;
+
+namespace {
+
+enum class Direction : std::uint8_t { kForward, kInverse };
+
+template <Direction kDirection, class T>
+void rotate_head(std::int64_t half, const float* cos, const float* sin, T* x) {
+  for (std::int64_t i = 0; i < half; ++i) {
+    const float angle_sin = kDirection == Direction::kForward ? sin[i] : -sin[i];
+    const float first = to_float(x[i]);
+    const float second = to_float(x[i + half]);
+    x[i] = to_element<T>(first * cos[i] - second * angle_sin);
+    x[i + half] = to_element<T>(second * cos[i] + first * angle_sin);
+  }
+}
+
+template <Direction kDirection, class T>
+void rotate(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  const std::int64_t half = table.half_dim;
+  for (std::int64_t token = 0; token < shape.tokens(); ++token) {
+    const std::int64_t position = token % shape.seq_len;
+    const float* cos = table.cos + position * half;
+    const float* sin = table.sin + position * half;
+    T* x_token = x + token * heads * 2 * half;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      rotate_head<kDirection>(half, cos, sin, x_token + head * 2 * half);
+    }
+  }
+}
+
+}  // namespace
+
+void rope_table(std::span<const float> inv_freq, std::int64_t positions, float* cos, float* sin) {
+  for (std::int64_t position = 0; position < positions; ++position) {
+    for (const float frequency : inv_freq) {
+      const float angle = frequency * static_cast<float>(position);
+      *cos++ = static_cast<float>(std::cos(static_cast<double>(angle)));
+      *sin++ = static_cast<float>(std::sin(static_cast<double>(angle)));
+    }
+  }
+}
+
+template <class T>
+void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  rotate<Direction::kForward>(table, shape, heads, x);
+}
+
+template <class T>
+void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  rotate<Direction::kInverse>(table, shape, heads, x);
+}
+
+template decltype(kernels::rope<float>) rope;
+template decltype(kernels::rope<Bf16>) rope;
+template decltype(kernels::rope_inverse<float>) rope_inverse;
+template decltype(kernels::rope_inverse<Bf16>) rope_inverse;
+
+}  // namespace fm::kernels::FM_SIMD

@@ -1,0 +1,130 @@
+#include "kernels/pointwise/tree_add.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/pointwise/long_arrays.h"
+#include "kernels/pointwise/past_cache.h"
+#include "kernels/pointwise/read_ahead.h"
+#include "kernels/vector.h"
+
+namespace fm::kernels::FM_SIMD {
+namespace {
+
+constexpr std::int64_t kBlock = 512;
+constexpr int kLevels = 24;  // up to 2^24 rows
+
+struct Partial {
+  float values[kBlock];
+  int level;  // tree height: holds the sum of 2^level rows
+};
+
+void add_onto(const float* a, std::int64_t count, float* sum) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += a[i];
+}
+
+// Sums of this many elements find no room in the caches.
+constexpr std::int64_t kBeyondCaches = std::int64_t{2} << 20;
+
+// out = a + b, all apart, `out` aligned as a vector is: a third less traffic than through the
+// caches, which would read `out` first. Lines of a and b are asked for, since CPUs stop reading
+// ahead at every page.
+void add_past_caches(const float* a, const float* b, std::int64_t count, float* out) {
+  constexpr std::int64_t kLine = 16;
+  constexpr std::int64_t kAhead = 512;
+  const std::int64_t whole = count / kLine * kLine;
+  for (std::int64_t i = 0; i < whole; i += kLine) {
+    const std::int64_t asked = std::min(i + kAhead, count - 1);
+    __builtin_prefetch(a + asked, 0, 2);
+    __builtin_prefetch(b + asked, 0, 2);
+    for (std::int64_t j = i; j < i + kLine; j += kVectorFloats)
+      store_past_cache(load(a + j) + load(b + j), out + j);
+  }
+  finish_past_cache();
+  for (std::int64_t i = whole; i < count; ++i) out[i] = a[i] + b[i];
+}
+
+bool aligned(const float* out) {
+  return reinterpret_cast<std::uintptr_t>(out) % sizeof(Vector) == 0;
+}
+
+// A sum in place has a loop of its own: where pointers may be equal, the compiler's test for
+// overlap would choose one element at a time.
+void add_rows(const float* a, const float* b, std::int64_t count, float* out) {
+  if (out == a) return add_onto(b, count, out);
+  if (out == b) return add_onto(a, count, out);
+  if (count >= kBeyondCaches && aligned(out) && has_habit(ArrayHabit::kPastCaches)) {
+    return add_past_caches(a, b, count, out);
+  }
+  for (std::int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
+}
+
+// A binary counter over pairs of rows builds the same tree level by level; a leftover joins at the
+// end. At least three rows.
+void sum_block(std::span<const float* const> rows, std::int64_t from, std::int64_t count,
+               float* out) {
+  Partial stack[kLevels];
+  int depth = 0;
+  for (std::size_t row = 0; row < rows.size(); row += 2) {
+    if (row + 1 == rows.size()) {
+      std::copy_n(rows[row] + from, count, stack[depth].values);
+      ++depth;
+      break;
+    }
+    add_rows(rows[row] + from, rows[row + 1] + from, count, stack[depth].values);
+    stack[depth].level = 1;
+    ++depth;
+    while (depth > 1 && stack[depth - 1].level == stack[depth - 2].level) {
+      Partial& left = stack[depth - 2];
+      add_onto(stack[depth - 1].values, count, left.values);
+      ++left.level;
+      --depth;
+    }
+  }
+  for (; depth > 1; --depth) {
+    add_onto(stack[depth - 1].values, count, stack[depth - 2].values);
+  }
+  std::copy_n(stack[0].values, count, out + from);
+}
+
+// Element i, or the vector that begins there, of the tree sum of Rows rows: a power of two.
+template <int Rows, class Read>
+[[gnu::always_inline]] inline auto tree_of(const float* const* rows, const Read& read) {
+  if constexpr (Rows == 1) {
+    return read(rows[0]);
+  } else {
+    return tree_of<Rows / 2>(rows, read) + tree_of<Rows / 2>(rows + Rows / 2, read);
+  }
+}
+
+// All rows at once, without partial sums in memory; `out` may be one of them.
+template <int Rows>
+void sum_at_once(const float* const* rows, std::int64_t count, float* out) {
+  const std::int64_t whole = count / kVectorFloats * kVectorFloats;
+  for (std::int64_t i = 0; i < whole; i += kVectorFloats)
+    store(tree_of<Rows>(rows, [=](const float* row) { return load(row + i); }), out + i);
+  for (std::int64_t i = whole; i < count; ++i)
+    out[i] = tree_of<Rows>(rows, [=](const float* row) { return row[i]; });
+}
+
+}  // namespace
+
+void tree_add(std::span<const float* const> rows, std::int64_t count, float* out) {
+  if (rows.size() == 1) {
+    if (rows[0] != out) std::copy_n(rows[0], count, out);
+    return;
+  }
+  if (rows.size() == 2) return add_rows(rows[0], rows[1], count, out);
+  if (rows.size() == 4) return sum_at_once<4>(rows.data(), count, out);
+  if (rows.size() == 8) return sum_at_once<8>(rows.data(), count, out);
+  for (std::int64_t from = 0; from < count; from += kBlock) {
+    sum_block(rows, from, std::min(kBlock, count - from), out);
+  }
+}
+
+void tree_add_to_both(std::int64_t count, float* __restrict a, float* __restrict b) {
+  for_each_ahead(
+      count, [=](std::int64_t i) { a[i] = b[i] = a[i] + b[i]; }, a, b);
+}
+
+}  // namespace fm::kernels::FM_SIMD

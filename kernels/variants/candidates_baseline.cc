@@ -1,0 +1,33 @@
+// Where no wider instruction set is built: other processors, and sanitizers, whose unoptimized
+// inline functions must not be compiled for a CPU that may not be there.
+#include "core/check.h"
+#include "kernels/amx.h"
+#include "kernels/attention/amx.h"
+#include "kernels/gemm/libraries.h"
+#include "kernels/variants/variant.h"
+
+namespace fm::kernels::baseline {
+extern const Variant kVariant;
+}  // namespace fm::kernels::baseline
+
+namespace fm::kernels {
+
+std::span<const Candidate> candidates() {
+  static constexpr Candidate kCandidates[] = {{&baseline::kVariant, [] { return true; }}};
+  return kCandidates;
+}
+
+bool cpu_is_amd() { return false; }
+bool amx_runs_here() { return false; }
+bool avx512_bf16_runs_here() { return false; }
+
+void amx_attention_forward(const HeadGroup&, const GroupForward&, float*) {
+  FM_CHECK(false, "attention was given to AMX, which is not here");
+}
+void amx_attention_backward(const HeadGroup&, const GroupBackward&, float*) {
+  FM_CHECK(false, "attention was given to AMX, which is not here");
+}
+std::int64_t amx_attention_forward_scratch(const HeadGroup&) { return 0; }
+std::int64_t amx_attention_backward_scratch(const HeadGroup&) { return 0; }
+
+}  // namespace fm::kernels

@@ -1,0 +1,304 @@
+// The public kernels: each calls the variant that was chosen for this CPU, as an event of the
+// trace. Attention is one event for all its groups (model/attention.cc): they run on several
+// threads.
+#include <cstdlib>
+#include <type_traits>
+
+#include "core/check.h"
+#include "core/trace_recorder.h"
+#include "kernels/amx.h"
+#include "kernels/attention/amx.h"
+#include "kernels/attention/blocks.h"
+#include "kernels/gemm/kind.h"
+#include "kernels/pointwise/long_arrays.h"
+#include "kernels/variants/variant.h"
+
+namespace fm::kernels {
+namespace {
+
+using core::TraceForm;
+using core::TraceKind;
+using core::TraceScope;
+
+// Bytes are what must be read and written at least, each element once.
+constexpr TraceForm of_elements(const char* name) {
+  return {name, TraceKind::kKernel, {"elements", "bytes"}};
+}
+constexpr TraceForm of_rows(const char* name) {
+  return {name, TraceKind::kKernel, {"rows", "width", "bytes"}};
+}
+constexpr TraceForm kAdd = of_elements("add");
+constexpr TraceForm kAddSquares = of_elements("add_squares");
+constexpr TraceForm kAdamw = of_elements("adamw");
+constexpr TraceForm kCast = of_rows("cast");
+constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
+constexpr TraceForm kCrossEntropyLoss = of_rows("cross_entropy_loss");
+constexpr TraceForm kEmbedding = of_rows("embedding");
+constexpr TraceForm kEmbeddingBackward = of_rows("embedding_backward");
+constexpr TraceForm kNormals = of_elements("normals");
+constexpr TraceForm kRmsnormRstd = of_rows("rmsnorm_rstd");
+constexpr TraceForm kRmsnormApply = of_rows("rmsnorm_apply");
+constexpr TraceForm kRmsnormBackward = of_rows("rmsnorm_backward");
+constexpr TraceForm kRopeTable = of_rows("rope_table");
+constexpr TraceForm kRope = of_rows("rope");
+constexpr TraceForm kRopeInverse = of_rows("rope_inverse");
+constexpr TraceForm kSgd = of_elements("sgd");
+constexpr TraceForm kSquaredNorm = of_elements("squared_norm");
+constexpr TraceForm kSwiglu = of_elements("swiglu");
+constexpr TraceForm kSwigluBackward = of_elements("swiglu_backward");
+constexpr TraceForm kTileProduct = {"tile_product", TraceKind::kKernel, {"m", "n", "k"}};
+constexpr TraceForm kTreeAdd = {"tree_add", TraceKind::kKernel, {"elements", "bytes", "rows"}};
+
+// `passes`: how many arrays of this many elements of T are read or written.
+template <class T = float>
+core::TraceValues elements(std::int64_t count, std::int64_t passes) {
+  return {count, std::int64_t{sizeof(T)} * passes * count};
+}
+core::TraceValues rows(RowShape shape, std::int64_t element_bytes) {
+  return {shape.rows, shape.width, element_bytes * shape.rows * shape.width};
+}
+template <class T = float>
+core::TraceValues rows(std::int64_t count, std::int64_t width, std::int64_t passes) {
+  return rows({count, width}, std::int64_t{sizeof(T)} * passes);
+}
+
+template <class T>
+core::TraceValues all_heads(const RopeTable& table, core::BatchShape shape, std::int64_t count) {
+  return rows<T>(shape.tokens() * count, 2 * table.half_dim, 2);
+}
+
+template <class T>
+const ElementKernels<T>& chosen_kernels() {
+  if constexpr (std::is_same_v<T, float>) {
+    return chosen_variant().fp32;
+  } else {
+    return chosen_variant().bf16;
+  }
+}
+
+}  // namespace
+
+const Variant& choose_variant(std::string_view wanted) {
+  const Variant* chosen = nullptr;
+  std::string known;
+  for (const auto& [variant, runs_here] : candidates()) {
+    if (!runs_here()) continue;
+    known += core::concat(known.empty() ? "" : ", ", variant->name);
+    if (wanted.empty() || wanted == variant->name) chosen = variant;
+  }
+  FM_USER_CHECK(chosen != nullptr,
+                "FME_SIMD must name kernels that this build holds and this CPU "
+                "runs; unset it, or use one of ",
+                known, " (FME_SIMD=", wanted, ")");
+  return *chosen;
+}
+
+const Variant& chosen_variant() {
+  static const Variant& kChosen = [&]() -> const Variant& {
+    array_habits();  // a wrong value is refused now, not in a step
+    const char* const wanted = std::getenv("FME_SIMD");
+    return choose_variant(wanted == nullptr ? "" : wanted);
+  }();
+  return kChosen;
+}
+
+GemmKind choose_gemm(std::string_view wanted) {
+  FM_USER_CHECK(
+      wanted.empty() || wanted == "amx" || wanted == "packed" || wanted == "mixed" ||
+          wanted == "onednn",
+      "FME_GEMM must be amx, packed, mixed or onednn, or unset for the fastest (FME_GEMM=", wanted,
+      ")");
+  FM_USER_CHECK(wanted != "amx" || amx_runs_here(),
+                "FME_GEMM=amx needs a CPU with amx_bf16, amx_tile and AVX-512, and an operating "
+                "system that lets programs use them; unset FME_GEMM");
+  if (wanted == "onednn") return GemmKind::kOneDnn;
+  if (wanted == "packed") return GemmKind::kPacked;
+  if (wanted == "mixed") return GemmKind::kMixed;
+  if (amx_runs_here()) return GemmKind::kAmx;
+  if (chosen_variant().name == "avx2") return GemmKind::kPacked;
+  const bool wide_amd = chosen_variant().name == "avx512" && cpu_is_amd();
+  return wide_amd ? GemmKind::kMixed : GemmKind::kOneDnn;
+}
+
+GemmKind chosen_gemm() {
+  static const GemmKind kChosen = [] {
+    const char* const wanted = std::getenv("FME_GEMM");
+    return choose_gemm(wanted == nullptr ? "" : wanted);
+  }();
+  return kChosen;
+}
+
+bool amx_chosen() { return chosen_gemm() == GemmKind::kAmx; }
+
+void add(std::int64_t count, const float* from, float* into) {
+  const TraceScope scope(kAdd, elements(count, 3));
+  chosen_variant().add(count, from, into);
+}
+
+void add_squares(std::int64_t count, const float* from, float* into, std::span<double> blocks) {
+  const TraceScope scope(kAddSquares, elements(count, 3));
+  chosen_variant().add_squares(count, from, into, blocks);
+}
+
+void adamw(const AdamwStep& step, const AdamwSlice& slice) {
+  const TraceScope scope(kAdamw, elements(slice.count, 7));
+  chosen_variant().adamw(step, slice);
+}
+
+void attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
+  (amx_chosen() ? amx_attention_forward : chosen_variant().attention_forward)(group, at, scratch);
+}
+
+void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
+  (amx_chosen() ? amx_attention_backward : chosen_variant().attention_backward)(group, at, scratch);
+}
+
+std::int64_t attention_forward_scratch(const HeadGroup& group) {
+  return amx_chosen() ? amx_attention_forward_scratch(group) : variant_forward_scratch(group);
+}
+
+std::int64_t attention_backward_scratch(const HeadGroup& group) {
+  return amx_chosen() ? amx_attention_backward_scratch(group) : variant_backward_scratch(group);
+}
+
+template <class From, class To>
+void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
+               std::int64_t to_stride) {
+  const TraceScope scope(kCast, rows(shape, sizeof(From) + sizeof(To)));
+  if constexpr (std::is_same_v<To, float>) {
+    chosen_variant().cast_to_fp32(shape, from, from_stride, to, to_stride);
+  } else {
+    chosen_variant().cast_to_bf16(shape, from, from_stride, to, to_stride);
+  }
+}
+template void cast_rows(RowShape, const float*, std::int64_t, core::Bf16*, std::int64_t);
+template void cast_rows(RowShape, const core::Bf16*, std::int64_t, float*, std::int64_t);
+
+double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
+                     double sum) {
+  const TraceScope scope(kCrossEntropy, rows(shape.rows, shape.width, 2));
+  return chosen_variant().cross_entropy(shape, logits, labels, scale, sum);
+}
+
+double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t* labels,
+                          double sum) {
+  const TraceScope scope(kCrossEntropyLoss, rows(shape.rows, shape.width, 1));
+  return chosen_variant().cross_entropy_loss(shape, logits, labels, sum);
+}
+
+template <class T>
+void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out) {
+  const TraceScope scope(kEmbedding, rows<T>(std::ssize(tokens), width, 2));
+  chosen_kernels<T>().embedding(tokens, table, width, out);
+}
+template void embedding(std::span<const std::int32_t>, const float*, std::int64_t, float*);
+template void embedding(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
+                        core::Bf16*);
+
+template <class T>
+void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
+                        float* dtable) {
+  const RowShape shape{std::ssize(tokens), width};
+  const TraceScope scope(kEmbeddingBackward, rows(shape, sizeof(T) + 2 * sizeof(float)));
+  chosen_kernels<T>().embedding_backward(tokens, dout, width, dtable);
+}
+template void embedding_backward(std::span<const std::int32_t>, const float*, std::int64_t, float*);
+template void embedding_backward(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
+                                 float*);
+
+std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,
+                     float* out) {
+  const TraceScope scope(kNormals, elements(kNormalsPerBlock * blocks, 1));
+  return chosen_variant().normals(stream, first_block, blocks, out);
+}
+
+template <class T>
+void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd) {
+  const TraceScope scope(kRmsnormRstd, rows(shape, sizeof(T)));
+  chosen_kernels<T>().rmsnorm_rstd(shape, x, eps, rstd);
+}
+template void rmsnorm_rstd(RowShape, const float*, double, float*);
+template void rmsnorm_rstd(RowShape, const core::Bf16*, double, float*);
+
+template <class T>
+void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y) {
+  const TraceScope scope(kRmsnormApply, rows(shape, 2 * sizeof(T)));
+  chosen_kernels<T>().rmsnorm_apply(shape, x, weight, rstd, y);
+}
+template void rmsnorm_apply(RowShape, const float*, const float*, const float*, float*);
+template void rmsnorm_apply(RowShape, const core::Bf16*, const core::Bf16*, const float*,
+                            core::Bf16*);
+
+template <class T>
+void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
+  const auto bytes = sizeof(float) + (at.residual == nullptr ? 2 : 3) * sizeof(T);
+  const TraceScope scope(kRmsnormBackward, rows(shape, static_cast<std::int64_t>(bytes)));
+  chosen_kernels<T>().rmsnorm_backward(shape, at);
+}
+template void rmsnorm_backward(RowShape, const RmsnormBackward<float>&);
+template void rmsnorm_backward(RowShape, const RmsnormBackward<core::Bf16>&);
+
+void rope_table(std::span<const float> inv_freq, std::int64_t positions, float* cos, float* sin) {
+  const TraceScope scope(kRopeTable, rows(positions, std::ssize(inv_freq), 2));
+  chosen_variant().rope_table(inv_freq, positions, cos, sin);
+}
+
+template <class T>
+void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  const TraceScope scope(kRope, all_heads<T>(table, shape, heads));
+  chosen_kernels<T>().rope(table, shape, heads, x);
+}
+template void rope(const RopeTable&, core::BatchShape, std::int64_t, float*);
+template void rope(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
+
+template <class T>
+void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  const TraceScope scope(kRopeInverse, all_heads<T>(table, shape, heads));
+  chosen_kernels<T>().rope_inverse(table, shape, heads, x);
+}
+template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, float*);
+template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
+
+void sgd(const SgdStep& step, const SgdSlice& slice) {
+  const TraceScope scope(kSgd, elements(slice.count, slice.momentum == nullptr ? 3 : 5));
+  chosen_variant().sgd(step, slice);
+}
+
+void squared_norm(std::span<const float> values, std::span<double> blocks) {
+  const TraceScope scope(kSquaredNorm, elements(std::ssize(values), 1));
+  chosen_variant().squared_norm(values, blocks);
+}
+
+template <class T>
+void swiglu(std::int64_t count, const T* gate, const T* up, T* y) {
+  const TraceScope scope(kSwiglu, elements<T>(count, 3));
+  chosen_kernels<T>().swiglu(count, gate, up, y);
+}
+template void swiglu(std::int64_t, const float*, const float*, float*);
+template void swiglu(std::int64_t, const core::Bf16*, const core::Bf16*, core::Bf16*);
+
+template <class T>
+void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at) {
+  const TraceScope scope(kSwigluBackward, elements<T>(count, 5));
+  chosen_kernels<T>().swiglu_backward(count, at);
+}
+template void swiglu_backward(std::int64_t, const SwigluBackward<float>&);
+template void swiglu_backward(std::int64_t, const SwigluBackward<core::Bf16>&);
+
+void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
+                  const Target<float>& c, const Band& band) {
+  const TraceScope scope(kTileProduct, {shape.m, shape.n, shape.k});
+  chosen_variant().tile_product(shape, a, b, c, band);
+}
+
+void tree_add(std::span<const float* const> rows, std::int64_t count, float* out) {
+  const TraceScope scope(kTreeAdd, {count, 4 * count * (std::ssize(rows) + 1), std::ssize(rows)});
+  FM_CHECK(!rows.empty(), "a sum needs at least one row");
+  chosen_variant().tree_add(rows, count, out);
+}
+void tree_add_to_both(std::int64_t count, float* a, float* b) {
+  const TraceScope scope(kTreeAdd, {count, 4 * count * 4, 2});
+  chosen_variant().tree_add_to_both(count, a, b);
+}
+
+}  // namespace fm::kernels

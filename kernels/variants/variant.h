@@ -1,0 +1,80 @@
+// The kernels of one instruction set. Every kernel's source is compiled once per instruction set
+// (FM_SIMD names the namespace), from the same basic operations in the same order and without
+// contraction, so every variant gives the same bits.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/tile_product.h"
+#include "kernels/gemm/packed_product.h"
+#include "kernels/pointwise/adamw.h"
+#include "kernels/pointwise/add.h"
+#include "kernels/pointwise/cast.h"
+#include "kernels/pointwise/cross_entropy.h"
+#include "kernels/pointwise/embedding.h"
+#include "kernels/pointwise/normals.h"
+#include "kernels/pointwise/rmsnorm.h"
+#include "kernels/pointwise/rope.h"
+#include "kernels/pointwise/sgd.h"
+#include "kernels/pointwise/squared_norm.h"
+#include "kernels/pointwise/swiglu.h"
+#include "kernels/pointwise/tree_add.h"
+
+namespace fm::kernels {
+
+// The kernels over a model's elements, of type T.
+template <class T>
+struct ElementKernels {
+  decltype(&kernels::embedding<T>) embedding = nullptr;
+  decltype(&kernels::embedding_backward<T>) embedding_backward = nullptr;
+  decltype(&kernels::packed_product<T>) packed_product = nullptr;
+  decltype(&kernels::rmsnorm_rstd<T>) rmsnorm_rstd = nullptr;
+  decltype(&kernels::rmsnorm_apply<T>) rmsnorm_apply = nullptr;
+  decltype(&kernels::rmsnorm_backward<T>) rmsnorm_backward = nullptr;
+  decltype(&kernels::rope<T>) rope = nullptr;
+  decltype(&kernels::rope_inverse<T>) rope_inverse = nullptr;
+  decltype(&kernels::swiglu<T>) swiglu = nullptr;
+  decltype(&kernels::swiglu_backward<T>) swiglu_backward = nullptr;
+};
+
+struct Variant {
+  std::string_view name;  // "baseline", "avx2", "avx512"
+  ElementKernels<float> fp32;
+  ElementKernels<core::Bf16> bf16;
+  decltype(&kernels::add) add = nullptr;
+  decltype(&kernels::add_squares) add_squares = nullptr;
+  decltype(&kernels::adamw) adamw = nullptr;
+  decltype(&kernels::attention_forward) attention_forward = nullptr;
+  decltype(&kernels::attention_backward) attention_backward = nullptr;
+  decltype(&kernels::cross_entropy) cross_entropy = nullptr;
+  decltype(&kernels::cross_entropy_loss) cross_entropy_loss = nullptr;
+  decltype(&kernels::cast_rows<core::Bf16, float>) cast_to_fp32 = nullptr;
+  decltype(&kernels::cast_rows<float, core::Bf16>) cast_to_bf16 = nullptr;
+  decltype(&kernels::normals) normals = nullptr;
+  decltype(&kernels::rope_table) rope_table = nullptr;
+  decltype(&kernels::sgd) sgd = nullptr;
+  decltype(&kernels::squared_norm) squared_norm = nullptr;
+  decltype(&kernels::tile_product) tile_product = nullptr;
+  decltype(&kernels::tree_add) tree_add = nullptr;
+  decltype(&kernels::tree_add_to_both) tree_add_to_both = nullptr;
+};
+
+struct Candidate {
+  const Variant* variant = nullptr;
+  bool (*runs_here)() = nullptr;
+};
+// All that this build holds, the widest last.
+std::span<const Candidate> candidates();
+
+// Whether CPUID names AMD.
+bool cpu_is_amd();
+
+// The widest that this CPU runs, or the one that the environment variable FME_SIMD names. Decided
+// at the first call. UserError (10) when FME_SIMD names none that runs here.
+const Variant& chosen_variant();
+// The rule behind it: `wanted` is "" for the widest.
+const Variant& choose_variant(std::string_view wanted);
+
+}  // namespace fm::kernels

@@ -1,0 +1,84 @@
+// Compiled once per instruction set, beside the kernels it lists.
+#include "kernels/variants/variant.h"
+
+#define FM_TEXT(word) #word
+#define FM_NAME(word) FM_TEXT(word)
+
+namespace fm::kernels::FM_SIMD {
+
+// Kernels over elements, as their public headers declare them.
+template <class T>
+void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out);
+template <class T>
+void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
+                        float* dtable);
+template <class T>
+void packed_product(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
+                    const Target<float>& c);
+template <class T>
+void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd);
+template <class T>
+void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y);
+template <class T>
+void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at);
+template <class T>
+void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
+template <class T>
+void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
+template <class T>
+void swiglu(std::int64_t count, const T* gate, const T* up, T* y);
+template <class T>
+void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at);
+template <class From, class To>
+void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
+               std::int64_t to_stride);
+
+template <class T>
+constexpr ElementKernels<T> kElementKernels = {.embedding = embedding<T>,
+                                               .embedding_backward = embedding_backward<T>,
+                                               .packed_product = packed_product<T>,
+                                               .rmsnorm_rstd = rmsnorm_rstd<T>,
+                                               .rmsnorm_apply = rmsnorm_apply<T>,
+                                               .rmsnorm_backward = rmsnorm_backward<T>,
+                                               .rope = rope<T>,
+                                               .rope_inverse = rope_inverse<T>,
+                                               .swiglu = swiglu<T>,
+                                               .swiglu_backward = swiglu_backward<T>};
+
+extern decltype(kernels::add) add;
+extern decltype(kernels::add_squares) add_squares;
+extern decltype(kernels::adamw) adamw;
+extern decltype(kernels::attention_forward) attention_forward;
+extern decltype(kernels::attention_backward) attention_backward;
+extern decltype(kernels::cross_entropy) cross_entropy;
+extern decltype(kernels::cross_entropy_loss) cross_entropy_loss;
+extern decltype(kernels::normals) normals;
+extern decltype(kernels::rope_table) rope_table;
+extern decltype(kernels::sgd) sgd;
+extern decltype(kernels::squared_norm) squared_norm;
+extern decltype(kernels::tile_product) tile_product;
+extern decltype(kernels::tree_add) tree_add;
+extern decltype(kernels::tree_add_to_both) tree_add_to_both;
+
+extern const Variant kVariant;
+constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
+                                    .fp32 = kElementKernels<float>,
+                                    .bf16 = kElementKernels<core::Bf16>,
+                                    .add = add,
+                                    .add_squares = add_squares,
+                                    .adamw = adamw,
+                                    .attention_forward = attention_forward,
+                                    .attention_backward = attention_backward,
+                                    .cross_entropy = cross_entropy,
+                                    .cross_entropy_loss = cross_entropy_loss,
+                                    .cast_to_fp32 = cast_rows<core::Bf16, float>,
+                                    .cast_to_bf16 = cast_rows<float, core::Bf16>,
+                                    .normals = normals,
+                                    .rope_table = rope_table,
+                                    .sgd = sgd,
+                                    .squared_norm = squared_norm,
+                                    .tile_product = tile_product,
+                                    .tree_add = tree_add,
+                                    .tree_add_to_both = tree_add_to_both};
+
+}  // namespace fm::kernels::FM_SIMD
