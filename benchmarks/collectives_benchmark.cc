@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "benchmarks/read_memory.h"
-#include "comm/world.h"
+#include "comm/meet/world.h"
 #include "core/buffer.h"
 
 namespace fm {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "benchmarks/read_memory.h"
-#include "comm/world.h"
+#include "comm/meet/world.h"
 #include "core/check.h"
 #include "zero/global_norm.h"
 #include "zero/optimizer_shard.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/cores.h"
-#include "comm/world.h"
+#include "comm/meet/world.h"
 
 namespace fm::cli {
 

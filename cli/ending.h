@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "comm/peer_loss.h"
+#include "comm/meet/peer_loss.h"
 
 namespace fm::cli {
 

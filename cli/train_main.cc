@@ -16,7 +16,7 @@
 #include "cli/memory_limits.h"
 #include "cli/report.h"
 #include "cli/stacks.h"
-#include "comm/world.h"
+#include "comm/meet/world.h"
 #include "engine/plan.h"
 #include "engine/run_model.h"
 #include "engine/trainer.h"

@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "comm/traced_communicator.h"
+#include "comm/verbs/traced_communicator.h"
 #include "core/check.h"
 #include "engine/trace_text.h"
 

@@ -1,4 +1,4 @@
-#include "comm/call_limit.h"
+#include "comm/wire/call_limit.h"
 
 #include <gtest/gtest.h>
 

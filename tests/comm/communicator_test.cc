@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "comm/solo.h"
-#include "comm/thread_world.h"
-#include "comm/traced_communicator.h"
+#include "comm/meet/thread_world.h"
+#include "comm/verbs/solo.h"
+#include "comm/verbs/traced_communicator.h"
 #include "tests/comm/collective_cases.h"
 
 namespace fm::comm {

@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "comm/world.h"
+#include "comm/meet/world.h"
 
 namespace fm::comm {
 namespace {

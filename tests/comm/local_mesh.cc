@@ -4,10 +4,10 @@
 #include <thread>
 #include <utility>
 
-#include "comm/background_fabric.h"
-#include "comm/peer_communicator.h"
-#include "comm/tcp_fabric.h"
-#include "comm/tcp_mesh.h"
+#include "comm/meet/tcp_mesh.h"
+#include "comm/verbs/peer_communicator.h"
+#include "comm/wire/background_fabric.h"
+#include "comm/wire/tcp_fabric.h"
 
 namespace fm::comm {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/meeting.h"
+#include "comm/meet/meeting.h"
 
 namespace fm::comm {
 

@@ -1,9 +1,9 @@
 // The wire format of the meeting: what was said is understood, and anything else refused.
-#include "comm/meeting_frames.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
+
+#include "comm/meet/frames.h"
 
 namespace fm::comm {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "comm/meeting.h"
+#include "comm/meet/meeting.h"
 #include "core/check.h"
 
 namespace fm::comm {

@@ -1,6 +1,4 @@
 // Where rank 0 listens, and how the others find it.
-#include "comm/meeting_place.h"
-
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -9,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "comm/meet/place.h"
 #include "core/check.h"
 #include "tests/comm/local_mesh.h"
 #include "tests/comm/meeting_outcome.h"

@@ -1,5 +1,5 @@
 // The meeting over real sockets, ranks as threads: who is let in, who is told what, and when.
-#include "comm/meeting.h"
+#include "comm/meet/meeting.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "comm/meeting_place.h"
+#include "comm/meet/place.h"
 #include "core/check.h"
 #include "tests/comm/local_mesh.h"
 #include "tests/comm/meeting_outcome.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/socket.h"
+#include "comm/wire/socket.h"
 
 namespace fm::comm {
 

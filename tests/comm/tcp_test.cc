@@ -6,10 +6,10 @@
 #include <thread>
 #include <vector>
 
-#include "comm/background_fabric.h"
-#include "comm/handshake.h"
-#include "comm/tcp_fabric.h"
-#include "comm/tcp_mesh.h"
+#include "comm/meet/handshake.h"
+#include "comm/meet/tcp_mesh.h"
+#include "comm/wire/background_fabric.h"
+#include "comm/wire/tcp_fabric.h"
 #include "tests/comm/collective_cases.h"
 #include "tests/comm/local_mesh.h"
 

@@ -1,5 +1,5 @@
 // The watch over real sockets, ranks as threads: who is told what when a rank ends.
-#include "comm/watch.h"
+#include "comm/meet/watch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "comm/watchdog.h"
+#include "comm/meet/watchdog.h"
 
 #include <gtest/gtest.h>
 

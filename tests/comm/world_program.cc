@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "comm/meeting_place.h"
-#include "comm/world.h"
+#include "comm/meet/place.h"
+#include "comm/meet/world.h"
 #include "core/check.h"
 #include "tests/comm/collective_cases.h"
 

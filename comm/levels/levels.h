@@ -1,0 +1,76 @@
+// A group whose members run on several hosts: what a chain of operations needs to move values
+// within a host and between hosts (comm/levels/two_level.h).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/shm/host.h"
+#include "comm/shm/operation.h"
+#include "comm/verbs/chain.h"
+#include "comm/verbs/peer_communicator.h"
+
+namespace fm::comm {
+
+// A block of a pool, for one operation.
+class Lease {
+ public:
+  Lease(std::shared_ptr<StagingPool> pool, core::Bytes bytes)
+      : pool_(std::move(pool)), data_(pool_->take(bytes)) {}
+  ~Lease() { pool_->give_back(data_); }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  std::byte* at(core::Bytes offset) const { return data_ + offset.count(); }
+
+ private:
+  std::shared_ptr<StagingPool> pool_;
+  std::byte* data_;
+};
+
+// Invariant: hosts() has this rank's memory; inside() are the members that run on this host.
+// Thread:    the rank's thread.
+// Lifetime:  outlives the chains it made parts for.
+class Levels {
+ public:
+  // Collective over `wire`.
+  Levels(std::unique_ptr<PeerCommunicator> wire, ShmMeeting hosts, HostLayout layout);
+
+  PeerCommunicator& wire() const { return *wire_; }
+  const ShmMeeting& hosts() const { return hosts_; }
+  const HostLayout& layout() const { return layout_; }
+  const std::shared_ptr<ShmGroup>& inside() const { return inside_; }
+  int rank() const { return wire_->rank(); }
+  int host() const { return layout_.host_of(rank()); }
+  int place_of(int peer) const { return layout_.place_of(peer); }
+  bool is_near(int peer) const { return layout_.host_of(peer) == host(); }
+  const std::vector<int>& mates() const { return layout_.members(host()); }  // this rank too
+  const std::vector<int>& clients() const { return clients_; }  // see HostLayout::clients
+
+  const std::shared_ptr<StagingPool>& staging() const { return staging_; }
+  // Memory that the ranks of this host can read.
+  const std::shared_ptr<StagingPool>& shared() const { return shared_; }
+
+  // A part of a chain: one collective of the ranks of this host. Made when the verb is posted.
+  Chain::Part within_host(std::function<ShmCall()> call);
+  // A part of a chain: messages that `post` posts.
+  Chain::Part between_hosts(std::function<void(Operation&)> post) const;
+  void send(Operation& operation, int peer, const Message& shape, ConstSpan values) const;
+  void receive(Operation& operation, int peer, const Message& shape, Span values) const;
+
+ private:
+  std::unique_ptr<PeerCommunicator> wire_;
+  ShmMeeting hosts_;
+  HostLayout layout_;
+  std::vector<int> clients_;
+  std::shared_ptr<ShmGroup> inside_;
+  std::uint64_t within_ = 0;  // collectives within the host so far
+  std::shared_ptr<StagingPool> staging_ = std::make_shared<StagingPool>();
+  std::shared_ptr<StagingPool> shared_;
+};
+
+// Places of ranks of the world among those of their host.
+std::vector<int> host_ranks_of(const ShmMeeting& hosts, std::span<const int> world_ranks);
+
+}  // namespace fm::comm

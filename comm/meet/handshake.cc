@@ -1,0 +1,129 @@
+#include "comm/meet/handshake.h"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "comm/meet/door.h"
+#include "core/check.h"
+
+namespace fm::comm {
+namespace {
+
+using core::ExitCode;
+constexpr std::uint64_t kMagic = 0x656e69676e656d66U;  // "fmengine"
+constexpr int kGreetMs = 5'000;
+
+struct WireHello {
+  std::uint64_t magic = kMagic;
+  Token token{};
+  std::int32_t world_rank = 0;
+  std::uint32_t purpose = 0;
+};
+static_assert(sizeof(WireHello) == 32);
+
+// Takes the same time wherever the difference is.
+bool equal(const Token& a, const Token& b) {
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+bool greet(const Socket& socket) {
+  return send_fully(socket, std::as_bytes(std::span(&kMagic, 1)), Deadline(kGreetMs));
+}
+
+std::optional<Socket> knock(const Endpoint& endpoint, const Hello& hello,
+                            const Deadline& deadline) {
+  Socket socket = connect_once(endpoint, Deadline(deadline.left_ms(3'000)));
+  if (!socket.open()) return std::nullopt;
+  const WireHello wire{.token = hello.token,
+                       .world_rank = hello.world_rank,
+                       .purpose = static_cast<std::uint32_t>(hello.purpose)};
+  std::uint64_t answer = 0;
+  if (!send_fully(socket, std::as_bytes(std::span(&wire, 1)), deadline)) return std::nullopt;
+  if (!receive_fully(socket, std::as_writable_bytes(std::span(&answer, 1)), deadline) ||
+      answer != kMagic) {
+    return std::nullopt;
+  }
+  return socket;
+}
+
+}  // namespace
+
+Token random_token() {
+  Token token{};
+  FM_MACHINE_CHECK(getrandom(token.data(), token.size(), 0) == static_cast<ssize_t>(token.size()),
+                   ExitCode::kRendezvousFailed,
+                   "the system must supply random bytes for the job token (", std::strerror(errno),
+                   ")");
+  return token;
+}
+
+std::string hex_of(const Token& token) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::uint8_t byte : token) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+bool is_token(std::string_view text) {
+  return text.size() == 2 * Token().size() &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+Token token_of(const std::string& text) {
+  Token token{};
+  FM_MACHINE_CHECK(is_token(text), ExitCode::kRendezvousFailed,
+                   "a job token has 32 hexadecimal digits; start all ranks with the same build (",
+                   text.size(), " characters came)");
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    token[i] = static_cast<std::uint8_t>(std::stoul(text.substr(2 * i, 2), nullptr, 16));
+  }
+  return token;
+}
+
+Arrivals accept_all(const Socket& listener, const Token& token, std::set<Visitor> expected,
+                    const Deadline& deadline) {
+  Arrivals arrivals;
+  const auto judge = [&](Socket& visitor, std::string_view said) {
+    WireHello hello;
+    if (said.size() < sizeof(hello)) return Verdict::kMore;
+    std::memcpy(&hello, said.data(), sizeof(hello));
+    const Visitor who{static_cast<Purpose>(hello.purpose), hello.world_rank};
+    const bool known = hello.magic == kMagic && equal(hello.token, token) && expected.contains(who);
+    if (!known || !greet(visitor)) return Verdict::kStranger;
+    arrivals.sockets[who] = std::move(visitor);
+    expected.erase(who);
+    return Verdict::kKnown;
+  };
+  Door door(listener, sizeof(WireHello), judge);
+  std::vector<pollfd> nobody_else;
+  while (!expected.empty() && !deadline.passed()) door.attend(nobody_else, deadline);
+  arrivals.refused = door.refused();
+  return arrivals;
+}
+
+Socket dial(const std::vector<Endpoint>& endpoints, const Hello& hello,
+            const std::string& peer_name, const Deadline& deadline) {
+  while (true) {
+    for (const Endpoint& endpoint : endpoints) {
+      if (auto socket = knock(endpoint, hello, deadline)) return std::move(*socket);
+    }
+    FM_MACHINE_CHECK(!deadline.passed() && !endpoints.empty(), ExitCode::kRendezvousFailed,
+                     "every rank must be reachable from the others; check firewalls and the "
+                     "network interface of MASTER_ADDR (",
+                     peer_name, " at ", endpoints.empty() ? "no address" : endpoints[0].address,
+                     " port ", endpoints.empty() ? 0 : endpoints[0].port, " did not accept rank ",
+                     hello.world_rank, " within ", deadline.limit_ms(), " ms)");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+}  // namespace fm::comm

@@ -1,0 +1,52 @@
+// The door of every connection: who comes, what for, and the token of the job.
+//
+//   hello  = magic:u64 "fmengine"  token:u8[16]  world_rank:i32  purpose:u32     (32 bytes)
+//   answer = magic:u64                            (accepted; a refusal closes the connection)
+// Integers are little-endian, as all hosts we run on are.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "comm/wire/socket.h"
+
+namespace fm::comm {
+
+using Token = std::array<std::uint8_t, 16>;
+Token random_token();
+std::string hex_of(const Token& token);
+bool is_token(std::string_view text);  // 32 hexadecimal digits
+// Throws MachineError (14) unless it is one.
+Token token_of(const std::string& text);
+
+enum class Purpose : std::uint32_t { kData = 1, kWatch = 2 };
+
+struct Hello {
+  Token token{};
+  int world_rank = 0;
+  Purpose purpose = Purpose::kData;
+};
+
+using Visitor = std::pair<Purpose, int>;  // what for, world rank
+
+struct Arrivals {
+  std::map<Visitor, Socket> sockets;
+  int refused = 0;  // strangers: wrong token, unexpected rank, no hello in time
+};
+
+// Accepts until all of `expected` have come or the deadline passed; the caller looks who is
+// missing. A stranger never blocks the others.
+Arrivals accept_all(const Socket& listener, const Token& token, std::set<Visitor> expected,
+                    const Deadline& deadline);
+
+// Tries the endpoints in turn until one of them accepts. Throws MachineError (14) naming
+// `peer_name` when none did before the deadline.
+Socket dial(const std::vector<Endpoint>& endpoints, const Hello& hello,
+            const std::string& peer_name, const Deadline& deadline);
+
+}  // namespace fm::comm

@@ -1,0 +1,46 @@
+// MPI underneath: messages by MPI_Isend and MPI_Irecv, polled with MPI_Test so that waits have
+// limits. MPI itself is told nothing else: groups, sums and their order are ours.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/roster.h"
+#include "comm/wire/call_limit.h"
+#include "comm/wire/fabric.h"
+#include "comm/wire/socket.h"
+
+namespace fm::comm {
+
+struct MpiWorld {
+  std::unique_ptr<Fabric> fabric;
+  std::shared_ptr<const CallMark> calls;  // the fabric's into MPI, which know no limit
+  Roster roster;
+  std::vector<Socket> watch;  // rank 0: by world rank; others: [0] only
+  int refused = 0;            // strangers at the door of the watch
+};
+
+struct JoinOptions {
+  int rendezvous_ms = 120'000;  // limit of the meeting, MPI_Init included
+  bool one_host = false;  // all ranks run on this host: no fabric is looked for, no port opened
+  // Told, on a thread of its own, that MPI does not return: one complete line for stderr. The
+  // process must end: what waits inside of MPI cannot be called back.
+  std::function<void(const std::string& line)> on_late;
+};
+
+// MPI_Init (SERIALIZED), once per process. Throws UserError when MPI counts other ranks than the
+// launcher, MachineError (14) when a rank cannot reach rank 0's watch.
+MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options);
+
+// MPI_Finalize: every rank comes here, all transfers are done, no verb is posted afterwards.
+// `on_late` as in JoinOptions.
+void leave_mpi(int world_rank, int limit_ms,
+               const std::function<void(const std::string& line)>& on_late);
+
+// `world_rank` of the process; every message of world group 0 travels on a copy of MPI_COMM_WORLD.
+std::unique_ptr<Fabric> make_mpi_fabric(int world_rank, Roster roster,
+                                        std::shared_ptr<CallMark> calls);
+
+}  // namespace fm::comm

@@ -1,0 +1,207 @@
+#include "comm/meet/world.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "comm/levels/two_level.h"
+#include "comm/meet/mpi_world.h"
+#include "comm/meet/place.h"
+#include "comm/meet/tcp_mesh.h"
+#include "comm/meet/watch.h"
+#include "comm/meet/watchdog.h"
+#include "comm/verbs/peer_communicator.h"
+#include "comm/verbs/progress.h"
+#include "comm/verbs/solo.h"
+#include "comm/wire/background_fabric.h"
+#include "comm/wire/tcp_fabric.h"
+
+namespace fm::comm {
+namespace {
+
+using core::ExitCode;
+
+// A process is member of at most one world, as MPI_Init allows only one: what connect() began and
+// a farewell ends, while the communicator in between may already be gone by an exception.
+//
+// Invariant: watch is set between connect() and a farewell, in worlds of several ranks.
+// Thread:    main.
+// Lifetime:  the process.
+struct Membership {
+  std::unique_ptr<Watch> watch;
+  std::function<void()> leave;  // what the launcher's library wants at the end
+};
+
+Membership& membership() {
+  static Membership only;
+  return only;
+}
+
+void begin_watch(const LaunchInfo& launch, const ConnectOptions& options, const Roster& roster,
+                 std::vector<Socket> sockets, std::shared_ptr<const CallMark> calls = nullptr) {
+  membership().watch = std::make_unique<Watch>(WatchOptions{.world_rank = launch.world_rank,
+                                                            .roster = roster,
+                                                            .limit_ms = options.timeout_ms,
+                                                            .calls = std::move(calls),
+                                                            .on_peer_lost = options.on_peer_lost},
+                                               std::move(sockets));
+  if (options.on_met) options.on_met();
+}
+
+std::unique_ptr<PeerCommunicator> world_over(std::unique_ptr<Fabric> fabric,
+                                             const LaunchInfo& launch,
+                                             const ConnectOptions& options) {
+  Group world{.rank = launch.world_rank};
+  for (int rank = 0; rank < launch.world_size; ++rank) world.world_ranks.push_back(rank);
+  auto progress =
+      std::make_shared<Progress>(make_background_fabric(std::move(fabric)), options.timeout_ms);
+  return std::make_unique<PeerCommunicator>(std::move(progress), std::move(world));
+}
+
+void warn_of_strangers(int refused) {
+  if (refused == 0) return;
+  std::fprintf(stderr, "fmengine: refused %d connections without the token of this job\n", refused);
+}
+
+std::unique_ptr<PeerCommunicator> connect_mpi(const LaunchInfo& launch,
+                                              const ConnectOptions& options) {
+  const auto give_up_with = [rank = launch.world_rank, tell = options.on_peer_lost](ExitCode code) {
+    return [=](const std::string& line) {
+      tell({.world_rank = rank, .exit_code = static_cast<int>(code), .message = line});
+    };
+  };
+  MpiWorld mpi = join_mpi(launch.world_rank, launch.world_size,
+                          {.rendezvous_ms = options.rendezvous_ms,
+                           .one_host = launch.local_size == launch.world_size,
+                           .on_late = give_up_with(ExitCode::kRendezvousFailed)});
+  membership().leave = [rank = launch.world_rank, limit_ms = options.timeout_ms,
+                        late = give_up_with(ExitCode::kHang)] { leave_mpi(rank, limit_ms, late); };
+  warn_of_strangers(mpi.refused);
+  begin_watch(launch, options, mpi.roster, std::move(mpi.watch), std::move(mpi.calls));
+  return world_over(std::move(mpi.fabric), launch, options);
+}
+
+// What all ranks of this job know and no other job has.
+std::string job_of(const LaunchInfo& launch, const ConnectOptions& options) {
+  constexpr std::size_t kLongest = 6'000;
+  std::string job =
+      core::concat(launch.job_id.empty() ? options.job : "FME_JOB_ID=" + launch.job_id,
+                   launch.elastic ? " of torchrun's " + launch.run_id : "",
+                   launch.restart_count == "0" ? "" : ", restart " + launch.restart_count);
+  FM_USER_CHECK(job.size() <= kLongest, "the name of a job must have at most ", kLongest,
+                " characters; shorten FME_JOB_ID or --output_dir (", job.size(), " characters)");
+  return job;
+}
+
+void print_line(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
+
+Meeting meet(const LaunchInfo& launch, const Introduction& own, const Deadline& deadline) {
+  if (!launch.agent_store) {
+    return meet_at({launch.master_addr, launch.master_port}, own, print_line, deadline);
+  }
+  const auto store = open_torch_store(
+      {.host = launch.master_addr,
+       .port = launch.master_port,
+       .prefix = core::concat("fmengine/", launch.run_id, "/", launch.restart_count, "/"),
+       .timeout_ms = deadline.left_ms()});
+  return meet_by(*store, own, print_line, deadline);
+}
+
+std::unique_ptr<PeerCommunicator> connect_tcp(const LaunchInfo& launch,
+                                              const ConnectOptions& options) {
+  constexpr int kSlackMs = 1'000;  // every wait of ours ends before
+  const Deadline deadline(options.rendezvous_ms);
+  const auto give_up = [&] {
+    options.on_peer_lost(
+        {.world_rank = launch.world_rank,
+         .exit_code = static_cast<int>(core::ExitCode::kRendezvousFailed),
+         .message = core::concat("fmengine: all ranks must meet within the limit; check the name "
+                                 "servers, and what answers at MASTER_ADDR and MASTER_PORT (rank ",
+                                 launch.world_rank, " waited ", deadline.limit_ms(), " ms for ",
+                                 launch.master_addr, ":", launch.master_port, ")")});
+  };
+  const Watchdog guard(Deadline(options.rendezvous_ms + kSlackMs), give_up);
+  const std::string address = address_towards(launch.master_addr, launch.master_port, deadline);
+  const Socket listener = listen_on(address);
+  const Introduction own{.member = this_process(launch.world_rank),
+                         .world_size = launch.world_size,
+                         .endpoint = {address, port_of(listener)},
+                         .job = job_of(launch, options)};
+  Meeting meeting = meet(launch, own, deadline);
+  const Roster roster = roster_of(meeting.attendance);
+  // From now on the watch tells who ends, while the mesh is built too.
+  begin_watch(launch, options, roster, std::move(meeting.lines));
+  Mesh mesh = build_mesh(launch.world_rank, meeting.attendance, listener, deadline);
+  warn_of_strangers(meeting.refused + mesh.refused);
+  return world_over(
+      make_tcp_fabric({.world_rank = launch.world_rank, .roster = roster}, std::move(mesh.data)),
+      launch, options);
+}
+
+// Connections that cannot be opened would look like a firewall. MPI, a checkpoint and what else a
+// rank opens are 36 files; the rest is for the other ranks: data by tcp, and rank 0's watch.
+void check_open_files(const LaunchInfo& launch) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  const int by_tcp = launch.launcher == Launcher::kOpenMpi ? 0 : 1;
+  const int per_rank = by_tcp + (launch.world_rank == 0 ? 1 : 0);
+  const auto needed = static_cast<rlim_t>(40 + per_rank * launch.world_size);
+  FM_MACHINE_CHECK(files.rlim_cur >= needed, ExitCode::kRendezvousFailed, "a rank must be allowed ",
+                   needed, " open files; raise `ulimit -n` (", files.rlim_cur, ", ",
+                   launch.world_size, " ranks)");
+}
+
+// Ranks that share memory would wait for words of those that do not.
+void check_same_choice(bool shared_memory, Communicator& wire) {
+  const std::int64_t mine = shared_memory ? 1 : 0;
+  std::vector<std::int64_t> all(static_cast<std::size_t>(wire.size()));
+  wire.all_gather({&mine, core::Elements(1), core::DType::kI64},
+                  {all.data(), core::Elements(wire.size()), core::DType::kI64})
+      .wait();
+  const auto other = std::ranges::find_if(all, [&](std::int64_t one) { return one != all[0]; });
+  const auto word = [](bool one) { return one ? "true" : "false"; };
+  FM_USER_CHECK(other == all.end(),
+                "all ranks must be started with the same --shm; give every host the same flags "
+                "(rank ",
+                other - all.begin(), " beside rank 0: --shm is ", word(all[0] == 0), ", not ",
+                word(all[0] != 0), ")");
+}
+
+}  // namespace
+
+void print_and_exit(const PeerLoss& loss) {
+  const std::string line = loss.message + "\n";
+  // One write, so that lines of several ranks do not mix; a closed stderr changes nothing.
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) _exit(loss.exit_code);
+  _exit(loss.exit_code);
+}
+
+std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options) {
+  FM_CHECK(membership().watch == nullptr, "a process joins one world only");
+  if (launch.world_size == 1) return make_solo();
+  check_open_files(launch);
+  auto wire = launch.launcher == Launcher::kOpenMpi ? connect_mpi(launch, options)
+                                                    : connect_tcp(launch, options);
+  check_same_choice(options.shared_memory, *wire);
+  if (!options.shared_memory) return wire;
+  return share_memory(std::move(wire), {.label = launch.host_label, .cpus = options.host_cpus});
+}
+
+void farewell() {
+  Membership& member = membership();
+  if (member.watch != nullptr) member.watch->farewell();
+  member.watch.reset();
+  if (const auto leave = std::exchange(member.leave, nullptr)) leave();
+}
+
+void farewell_with_error(int exit_code, const std::string& message) noexcept {
+  Membership& member = membership();
+  if (member.watch == nullptr) return;
+  member.watch->farewell_with_error(exit_code, message);
+  member.watch.reset();
+}
+
+}  // namespace fm::comm

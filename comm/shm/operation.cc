@@ -1,0 +1,233 @@
+#include "comm/shm/operation.h"
+
+#include <utility>
+
+#include "comm/shm/work.h"
+#include "comm/verbs/row_list.h"
+#include "core/check.h"
+
+namespace fm::comm {
+
+ShmStaging::~ShmStaging() {
+  if (data_ != nullptr) host_.own().release(data_, bytes_);
+}
+
+Place ShmStaging::publish(const ConstSpan& values) {
+  const Place place = host_.place_of(values.data);
+  if (place.region >= 0 || values.bytes() == core::Bytes(0)) return place;
+  bytes_ = values.bytes();
+  data_ = host_.own().allocate(bytes_);
+  FM_MACHINE_CHECK(data_ != nullptr, core::ExitCode::kOutOfMemory,
+                   "a message between ranks of one host must fit in shared memory; free memory or "
+                   "pass --shm false (asked ",
+                   bytes_.count(), " bytes)");
+  copy_bytes(values.data, data_, bytes_);
+  return host_.place_of(data_);
+}
+
+ShmCollective::ShmCollective(std::shared_ptr<Progress> progress, std::shared_ptr<ShmGroup> group,
+                             std::uint64_t sequence, ShmCall call)
+    : Posted(std::move(progress), By::kMemory),
+      group_(std::move(group)),
+      sequence_(sequence),
+      call_(std::move(call)),
+      staging_(group_->host()) {
+  advance();
+}
+
+bool ShmCollective::inlined() const { return call_.bytes() <= kShmInline; }
+
+Message ShmCollective::message(int member) const {
+  return {.group = group_->group().id,
+          .sequence = sequence_,
+          .peer = group_->world_rank(member),
+          .verb = call_.verb,
+          .dtype = call_.send.dtype,
+          .bytes = call_.bytes()};
+}
+
+std::optional<Message> ShmCollective::missing() const {
+  const int member = late_member();
+  return message(member >= 0 ? member : group_->rank());
+}
+
+// Whom this operation waits for, -1 when nobody is late any more.
+int ShmCollective::late_member() const {
+  if (phase_ == Phase::kWorked) return group_->first_not_done(sequence_);
+  // One that is queued waits for the operation whose entry it will use.
+  const bool queued = phase_ == Phase::kQueued && sequence_ >= kShmRing;
+  const std::uint64_t sequence = queued ? sequence_ - kShmRing : sequence_;
+  const int not_posted = group_->first_not_posted(sequence);
+  return not_posted < 0 && queued ? group_->first_not_done(sequence) : not_posted;
+}
+
+void ShmCollective::post() {
+  MemberWords::Entry& entry = group_->entry(group_->rank(), sequence_);
+  entry.posting = {.verb = call_.verb,
+                   .dtype = call_.send.dtype,
+                   .root = call_.root,
+                   .bytes = call_.bytes(),
+                   .from = {}};
+  if (inlined()) {
+    copy_bytes(call_.send.data, entry.payload, call_.send.bytes());
+  } else if (call_.verb != Verb::kBroadcast || call_.work != nullptr ||
+             call_.root == group_->rank()) {
+    const bool joins = call_.verb == Verb::kReduceScatter && call_.work == nullptr;
+    if (joins) entry.posting.from = group_->host().place_of_joined(call_.send.data);
+    if (entry.posting.from.without < 0) entry.posting.from = staging_.publish(call_.send);
+  }
+  entry.ticket.store(sequence_ + 1, std::memory_order_release);
+  group_->count_post();
+  group_->ring_all();
+}
+
+void ShmCollective::check_member(int member) const {
+  const Posting& theirs = group_->entry(member, sequence_).posting;
+  if (theirs.verb == call_.verb && theirs.bytes == call_.bytes() &&
+      theirs.dtype == call_.send.dtype && theirs.root == call_.root)
+    return;
+  Message there = message(member);
+  there.verb = theirs.verb;
+  there.dtype = theirs.dtype;
+  there.bytes = theirs.bytes;
+  check_agreement(message(member), there, peer_name(there.peer));
+  const auto words = [&](int root) {
+    return core::concat(name_of(call_.verb), " with root ", root);
+  };
+  throw_disagreement({sequence_, words(call_.root), words(theirs.root), peer_name(there.peer)});
+}
+
+// A member's contribution, so that this rank's part of it is where it should be.
+std::byte* ShmCollective::row_of(int member, Place from) const {
+  std::byte* const row = group_->host().at(from);
+  if (from.without < 0) return row;
+  if (member == group_->rank())
+    return const_cast<std::byte*>(static_cast<const std::byte*>(call_.send.data));
+  return from.without < group_->rank() ? row - call_.receive.bytes().count() : row;
+}
+
+void ShmCollective::work() {
+  RowList<std::byte*> rows(static_cast<std::size_t>(group_->size()));
+  for (int member = 0; member < group_->size(); ++member) {
+    check_member(member);
+    MemberWords::Entry& entry = group_->entry(member, sequence_);
+    rows[static_cast<std::size_t>(member)] =
+        inlined() ? entry.payload : row_of(member, entry.posting.from);
+  }
+  if (call_.work != nullptr) return call_.work(rows);
+  const ShmWork work = {.verb = call_.verb,
+                        .rank = group_->rank(),
+                        .root = call_.root,
+                        .own = call_.send,
+                        .receive = call_.receive,
+                        .rows = rows,
+                        .visitor = call_.visitor};
+  if (call_.verb == Verb::kAllReduce && !inlined()) {
+    shm_all_reduce_in_place(work);
+  } else {
+    shm_work(work);
+  }
+}
+
+void ShmCollective::end() {
+  const bool in_place = call_.verb == Verb::kAllReduce && call_.work == nullptr;
+  if (in_place && staging_.data() != nullptr) {
+    copy_bytes(staging_.data(), call_.receive.data, call_.receive.bytes());
+  }
+  phase_ = Phase::kFinished;
+}
+
+bool ShmCollective::advance() {
+  MemberWords& mine = group_->words(group_->rank());
+  switch (phase_) {
+    case Phase::kQueued:
+      if (!group_->may_post(sequence_)) return false;
+      post();
+      phase_ = Phase::kPosted;
+      return true;
+    case Phase::kPosted:
+      if (mine.done.load(std::memory_order_relaxed) != sequence_) return false;
+      if (group_->first_not_posted(sequence_) >= 0) return false;
+      work();
+      mine.done.store(sequence_ + 1, std::memory_order_release);
+      group_->ring_all();
+      phase_ = Phase::kWorked;
+      if (inlined()) end();  // what peers still read lies in the words
+      return true;
+    case Phase::kWorked:
+      if (group_->first_not_done(sequence_) >= 0) return false;
+      end();
+      return true;
+    case Phase::kFinished: break;
+  }
+  return false;
+}
+
+ShmMessage::ShmMessage(std::shared_ptr<Progress> progress, std::shared_ptr<ShmGroup> group,
+                       const ShmParcel& parcel)
+    : Posted(std::move(progress), By::kMemory),
+      group_(std::move(group)),
+      parcel_(parcel),
+      staging_(group_->host()) {
+  advance();
+}
+
+Message ShmMessage::message() const {
+  const bool sends = parcel_.way == ShmParcel::Way::kSend;
+  return {.group = group_->group().id,
+          .sequence = parcel_.sequence,
+          .peer = group_->world_rank(parcel_.peer),
+          .verb = Verb::kMessage,
+          .dtype = sends ? parcel_.send.dtype : parcel_.receive.dtype,
+          .bytes = sends ? parcel_.send.bytes() : parcel_.receive.bytes()};
+}
+
+bool ShmMessage::advance() {
+  if (finished()) return false;
+  return parcel_.way == ShmParcel::Way::kSend ? advance_send() : advance_receive();
+}
+
+bool ShmMessage::advance_send() {
+  ChannelWords& mine = group_->channel(group_->rank(), parcel_.peer);
+  const std::uint64_t taken =
+      group_->channel(parcel_.peer, group_->rank()).taken.load(std::memory_order_acquire);
+  if (phase_ == Phase::kPosted) {
+    if (taken <= parcel_.sequence) return false;
+    phase_ = Phase::kFinished;
+    return true;
+  }
+  if (mine.sent.load(std::memory_order_relaxed) != parcel_.sequence) return false;
+  if (parcel_.sequence >= taken + ChannelWords::kRing) return false;
+  mine.postings[parcel_.sequence % ChannelWords::kRing] = {.verb = Verb::kMessage,
+                                                           .dtype = parcel_.send.dtype,
+                                                           .root = 0,
+                                                           .bytes = parcel_.send.bytes(),
+                                                           .from = staging_.publish(parcel_.send)};
+  mine.sent.store(parcel_.sequence + 1, std::memory_order_release);
+  group_->ring(parcel_.peer);
+  phase_ = Phase::kPosted;
+  return true;
+}
+
+bool ShmMessage::advance_receive() {
+  ChannelWords& mine = group_->channel(group_->rank(), parcel_.peer);
+  ChannelWords& theirs = group_->channel(parcel_.peer, group_->rank());
+  if (mine.taken.load(std::memory_order_relaxed) != parcel_.sequence) return false;
+  if (theirs.sent.load(std::memory_order_acquire) <= parcel_.sequence) return false;
+  const Posting& posting = theirs.postings[parcel_.sequence % ChannelWords::kRing];
+  if (posting.bytes != parcel_.receive.bytes() || posting.dtype != parcel_.receive.dtype) {
+    Message there = message();
+    there.dtype = posting.dtype;
+    there.bytes = posting.bytes;
+    check_agreement(message(), there, peer_name(there.peer));
+  }
+  if (posting.bytes > core::Bytes(0)) {
+    copy_bytes(group_->host().at(posting.from), parcel_.receive.data, posting.bytes);
+  }
+  mine.taken.store(parcel_.sequence + 1, std::memory_order_release);
+  group_->ring(parcel_.peer);
+  phase_ = Phase::kFinished;
+  return true;
+}
+
+}  // namespace fm::comm

@@ -1,0 +1,84 @@
+// The eight verbs over point-to-point messages: one implementation for threads, MPI and tcp.
+//
+// p ranks, N bytes of payload; every rank sends and receives, in one phase unless said otherwise:
+//   all_gather      (p-1) x N        each to each
+//   reduce_scatter  (p-1) x N        each to each into staging, then the tree in rank order
+//   all_reduce      2 (p-1)/p x N    reduce_scatter + all_gather, two phases; small values go
+//                   (p-1) x N        to everyone and are added everywhere, in one phase
+//   all_to_all      (p-1) x N        each to each
+//   broadcast       N per child      binomial tree, ceil(log2 p) levels
+//   barrier, split  0                an empty message, each to each
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/verbs/progress.h"
+
+namespace fm::comm {
+
+struct Group {
+  std::uint64_t id = 0;
+  std::vector<int> world_ranks = {};  // of the members, in rank order
+  int rank = 0;                       // own place in world_ranks
+};
+
+// Id of a group from what all its members know: the parent, the members, and how often the same
+// split was made before.
+std::uint64_t group_id(std::uint64_t parent, std::span<const int> world_ranks, int repetition);
+
+class PeerCommunicator : public Communicator {
+ public:
+  // `group.id` must already be open in the fabric.
+  PeerCommunicator(std::shared_ptr<Progress> progress, Group group);
+
+  int rank() const override { return group_.rank; }
+  int size() const override { return static_cast<int>(group_.world_ranks.size()); }
+  std::string describe() const override;
+
+  Pending all_gather(ConstSpan send, Span receive) override;
+  Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override;
+  Pending all_reduce(Span values) override;
+  Pending all_to_all(ConstSpan send, Span receive) override;
+  Pending broadcast(Span values, int root) override;
+  Pending send(ConstSpan values, int peer) override;
+  Pending receive(Span values, int peer) override;
+  Pending barrier() override;
+  std::unique_ptr<Communicator> split(std::span<const int> members) override {
+    return split_peers(members);
+  }
+  std::unique_ptr<PeerCommunicator> split_peers(std::span<const int> members);
+
+  // The address of the group's next collective, for who builds one of own messages: all members do.
+  Message collective(Verb verb);
+  // The same message, to or from a member, with the type and bytes of what travels.
+  Message message_to(int peer, Message shape, ConstSpan values) const;
+
+  const std::shared_ptr<Progress>& progress() const { return progress_; }
+  const Group& group() const { return group_; }
+  // Ends describe().
+  void set_note(std::string note) { note_ = std::move(note); }
+
+ private:
+  Pending all_reduce_small(Span values);
+  Pending all_reduce_large(Span values);
+  std::unique_ptr<Operation> begin() { return std::make_unique<Operation>(progress_); }
+  // Posts, for each other rank, a receive of into(peer) and a send of from(peer).
+  template <class From, class Into>
+  void exchange(Operation& operation, const Message& shape, const From& from, const Into& into);
+  void meet(const Group& child);
+
+  std::shared_ptr<Progress> progress_;
+  Group group_;
+  std::string note_;
+  std::shared_ptr<StagingPool> staging_ = std::make_shared<StagingPool>();
+  std::uint64_t collectives_ = 0;
+  std::vector<std::uint64_t> sent_;  // messages so far, per peer
+  std::vector<std::uint64_t> received_;
+  std::map<std::vector<int>, int> splits_;  // how often each list of members was split off
+};
+
+}  // namespace fm::comm

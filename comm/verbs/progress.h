@@ -1,0 +1,140 @@
+// Posted operations of one rank and the one loop that moves them: any wait advances all of them,
+// so the order in which a rank waits never decides whether its peers get on.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/verbs/bell.h"
+#include "comm/wire/fabric.h"
+
+namespace fm::comm {
+
+// Memory that received parts wait in until they are added.
+//
+// Invariant: a block is lent to one operation at a time; blocks grow and are never given back.
+// Thread:    one thread per rank.
+// Lifetime:  outlives its leases (operations hold the communicator's pool by shared_ptr), not its
+//            source.
+class StagingPool {
+ public:
+  explicit StagingPool(core::MemorySource* source = nullptr)  // null: the heap
+      : source_(source) {}
+  std::byte* take(core::Bytes bytes);
+  void give_back(const std::byte* data) noexcept;
+
+ private:
+  struct Free {
+    core::MemorySource* source;  // null: the heap
+    core::Bytes bytes;
+    void operator()(std::byte* data) const noexcept;
+  };
+  struct Block {
+    std::unique_ptr<std::byte, Free> data;
+    bool lent = false;
+    core::Bytes bytes() const {
+      return data == nullptr ? core::Bytes(0) : data.get_deleter().bytes;
+    }
+  };
+  std::unique_ptr<std::byte, Free> make(core::Bytes bytes) const;
+
+  core::MemorySource* source_;
+  std::vector<Block> blocks_;
+};
+
+class Progress;
+
+// A posted operation of any backend.
+//
+// Thread:    the thread that posted it.
+// Lifetime:  waited for before it dies, unless an error is in flight.
+class Posted : public Pending::Work {
+ public:
+  // What moves an operation: messages of the fabric, memory that ranks share, or other operations
+  // that it posts.
+  enum class By : std::uint8_t { kFabric, kMemory, kParts };
+
+  Posted(std::shared_ptr<Progress> progress, By by);
+  ~Posted() override;
+  Posted(const Posted&) = delete;
+  Posted& operator=(const Posted&) = delete;
+
+  virtual bool advance() = 0;  // true when something moved
+  virtual bool finished() const = 0;
+  virtual std::optional<Message> missing() const = 0;  // the first message that is not done
+  By by() const { return by_; }
+  // How many waits of its own the peer of missing() may be in, where it will name another one.
+  virtual int hearsay() const { return 0; }
+  void wait() override;
+
+ protected:
+  Progress& progress() { return *progress_; }
+  std::string peer_name(int world_rank) const;
+
+ private:
+  std::shared_ptr<Progress> progress_;
+  By by_;
+};
+
+// Invariant: running_ holds exactly the operations that are posted and not finished.
+// Thread:    one thread per rank.
+// Lifetime:  shared by all communicators of a rank and their operations.
+class Progress {
+ public:
+  Progress(std::unique_ptr<Fabric> fabric, int timeout_ms)
+      : fabric_(std::move(fabric)), timeout_ms_(timeout_ms) {}
+  Fabric& fabric() { return *fabric_; }
+  const Fabric& fabric() const { return *fabric_; }
+
+  // From now on peers in shared memory ring `bell`. Once, before the first operation by memory.
+  void listen(std::unique_ptr<Bell> bell) { bell_ = std::move(bell); }
+
+  void start(Posted* operation) { running_.push_back(operation); }
+  void forget(const Posted* operation) noexcept { std::erase(running_, operation); }
+  // Throws MachineError (21) naming the peer when the limit passes.
+  void wait(Posted& operation);
+
+ private:
+  bool advance_all();
+  void nap(int limit_ms);
+  void look_around() const;
+  void throw_hang(const Posted& operation) const;
+
+  std::unique_ptr<Fabric> fabric_;
+  int timeout_ms_;
+  std::unique_ptr<Bell> bell_;
+  std::vector<Posted*> running_;
+};
+
+// A posted verb: messages, and what follows when they are all done.
+class Operation : public Posted {
+ public:
+  using Step = std::function<void(Operation&)>;
+
+  explicit Operation(std::shared_ptr<Progress> progress)
+      : Posted(std::move(progress), By::kFabric) {}
+  ~Operation() override;
+
+  void send(const void* data, const Message& message);
+  void receive(void* data, const Message& message);
+  // Runs after all messages so far are done; may post more.
+  void then(Step step) { step_ = std::move(step); }
+  std::byte* staging(const std::shared_ptr<StagingPool>& pool, core::Bytes bytes);
+
+  bool advance() override;
+  bool finished() const override { return transfers_.empty() && step_ == nullptr; }
+  std::optional<Message> missing() const override;
+
+ private:
+  std::vector<std::unique_ptr<Transfer>> transfers_;
+  Step step_;
+  std::shared_ptr<StagingPool> pool_;
+  std::byte* staging_ = nullptr;
+};
+
+}  // namespace fm::comm

@@ -1,0 +1,100 @@
+#include "comm/verbs/traced_communicator.h"
+
+#include <utility>
+
+#include "core/trace_recorder.h"
+
+namespace fm::comm {
+namespace {
+
+using core::TraceForm;
+
+constexpr TraceForm verb_form(const char* name, const char* partner = nullptr) {
+  return {name, core::TraceKind::kCollective, {"bytes", "ranks", partner}};
+}
+constexpr TraceForm kAllGather = verb_form("all_gather");
+constexpr TraceForm kReduceScatter = verb_form("reduce_scatter");
+constexpr TraceForm kAllReduce = verb_form("all_reduce");
+constexpr TraceForm kAllToAll = verb_form("all_to_all");
+constexpr TraceForm kBroadcast = verb_form("broadcast", "root");
+constexpr TraceForm kSend = verb_form("send", "peer");
+constexpr TraceForm kReceive = verb_form("receive", "peer");
+constexpr TraceForm kBarrier = verb_form("barrier");
+constexpr TraceForm kPost = {"post", core::TraceKind::kPart};
+
+// Invariant: adds events, changes nothing else.
+// Thread:    as the one inside.
+// Lifetime:  of `inner`; owns it where split() made it.
+class TracedCommunicator : public Communicator {
+ public:
+  explicit TracedCommunicator(Communicator& inner) : inner_(inner) {}
+  explicit TracedCommunicator(std::unique_ptr<Communicator> inner)
+      : owned_(std::move(inner)), inner_(*owned_) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  std::string describe() const override { return inner_.describe(); }
+
+  Pending all_gather(ConstSpan send, Span receive) override {
+    return show(kAllGather, receive.bytes(), [&] { return inner_.all_gather(send, receive); });
+  }
+  Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override {
+    return show(kReduceScatter, send.bytes(),
+                [&] { return inner_.reduce_scatter_to(send, receive, visitor); });
+  }
+  Pending all_reduce(Span values) override {
+    return show(kAllReduce, values.bytes(), [&] { return inner_.all_reduce(values); });
+  }
+  Pending all_to_all(ConstSpan send, Span receive) override {
+    return show(kAllToAll, send.bytes(), [&] { return inner_.all_to_all(send, receive); });
+  }
+  Pending broadcast(Span values, int root) override {
+    return show(
+        kBroadcast, values.bytes(), [&] { return inner_.broadcast(values, root); }, root);
+  }
+  Pending send(ConstSpan values, int peer) override {
+    return show(
+        kSend, values.bytes(), [&] { return inner_.send(values, peer); }, peer);
+  }
+  Pending receive(Span values, int peer) override {
+    return show(
+        kReceive, values.bytes(), [&] { return inner_.receive(values, peer); }, peer);
+  }
+  Pending barrier() override {
+    return show(kBarrier, core::Bytes(0), [&] { return inner_.barrier(); });
+  }
+
+  core::MemorySource* memory() override { return inner_.memory(); }
+  core::MemorySource* common_memory() override { return inner_.common_memory(); }
+  bool may_share(std::span<const int> members) const override { return inner_.may_share(members); }
+
+  std::unique_ptr<Communicator> split(std::span<const int> members) override {
+    return std::make_unique<TracedCommunicator>(inner_.split(members));
+  }
+
+ private:
+  template <class Post>
+  Pending show(const TraceForm& form, core::Bytes bytes, const Post& post, int partner = -1) {
+    core::TraceRecorder* const recorder = core::TraceRecorder::current();
+    if (recorder == nullptr) return post();
+    const core::TraceValues values = {bytes.count(), size(), partner};
+    core::TraceEvent* const event = recorder->begin(kPost, values);
+    Pending pending = post();
+    // The name follows from what posting left to do.
+    if (event != nullptr && pending.done()) event->form = &form;
+    recorder->end(event);
+    pending.show_as(form, values);
+    return pending;
+  }
+
+  std::unique_ptr<Communicator> owned_;
+  Communicator& inner_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> traced(Communicator& inner) {
+  return std::make_unique<TracedCommunicator>(inner);
+}
+
+}  // namespace fm::comm
