@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "cli/argv.h"
-#include "cli/cores.h"
 #include "cli/ds_config.h"
 #include "cli/flag_values.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "machine/cores.h"
 
 namespace fm::cli {
 namespace {
@@ -226,7 +226,7 @@ Command read_command(const FlagValues& flags) {
   Command command;
   read_launch(flags, command);
   read_attention(flags, command.options);
-  if (const auto threads = flags.integer("threads", 0, kMostThreads); threads > 0) {
+  if (const auto threads = flags.integer("threads", 0, machine::kMostThreads); threads > 0) {
     command.threads = static_cast<int>(threads);
   }
   if (flags.flag("report")) {

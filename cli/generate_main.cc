@@ -5,18 +5,18 @@
 #include <vector>
 
 #include "cli/arguments.h"
-#include "cli/core_facts.h"
 #include "cli/ending.h"
 #include "cli/generate_arguments.h"
-#include "cli/stacks.h"
 #include "kernels/gemm/gemm.h"
+#include "machine/core_facts.h"
+#include "machine/stacks.h"
 
 namespace {
 
 int run(const std::vector<std::string>& words) {
   const fm::cli::GenerateCommand command = fm::cli::parse_generate_command(words);
-  fm::kernels::set_kernel_threads(fm::cli::take_cores({}, std::nullopt).threads);
-  if (!command.help && !command.version) fm::cli::check_stacks(fm::cli::stacks_here());
+  fm::kernels::set_kernel_threads(fm::machine::take_cores({}, std::nullopt).threads);
+  if (!command.help && !command.version) fm::machine::check_stacks(fm::machine::stacks_here());
   const std::string text = command.help      ? fm::cli::generate_help_text()
                            : command.version ? fm::cli::version_text()
                                              : fm::engine::generate(command.options);

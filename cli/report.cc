@@ -2,20 +2,22 @@
 
 #include <mpi.h>
 
-#include "cli/core_facts.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/long_arrays.h"
 #include "kernels/variants/variant.h"
+#include "machine/core_facts.h"
+#include "machine/texts.h"
 #include "model/attention.h"
 
 namespace fm::cli {
 namespace {
 
 std::string affinity() {
-  const std::vector<int> cpus = allowed_cpus();
-  return core::concat("CPUs ", ranges(cpus), " (", cpus.size(), " of ", online_cpus(), ")");
+  const std::vector<int> cpus = machine::allowed_cpus();
+  return core::concat("CPUs ", machine::ranges(cpus), " (", cpus.size(), " of ",
+                      machine::online_cpus(), ")");
 }
 
 // May be asked before MPI_Init.
@@ -30,9 +32,9 @@ std::string mpi_version() {
 }  // namespace
 
 std::vector<std::string> report_lines(model::AttentionKind attention, const std::string& threads) {
-  const std::string cpuinfo = content_of("/proc/cpuinfo");
-  return {"CPU        " + cpu_model(cpuinfo),
-          "SIMD       " + instruction_sets(cpuinfo),
+  const std::string cpuinfo = machine::content_of("/proc/cpuinfo");
+  return {"CPU        " + machine::cpu_model(cpuinfo),
+          "SIMD       " + machine::instruction_sets(cpuinfo),
           "kernels    " + std::string(kernels::chosen_variant().name) + " (FME_SIMD sets it)",
           "GEMM       " + kernels::gemm_library() + " (FME_GEMM sets it)",
           "GEMM bf16  " + kernels::bf16_gemm_library(),
@@ -41,7 +43,7 @@ std::vector<std::string> report_lines(model::AttentionKind attention, const std:
               " (FME_READ_AHEAD and FME_PAST_CACHES set it)",
           "threads    " + threads + " (--threads N sets it)",
           "affinity   " + affinity(),
-          "RAM        " + memory_line(content_of("/proc/meminfo")),
+          "RAM        " + machine::memory_line(machine::content_of("/proc/meminfo")),
           "MPI        " + mpi_version(),
           std::string("LibTorch   ") + FM_TORCH_VERSION};
 }

@@ -11,16 +11,16 @@
 #include <vector>
 
 #include "cli/arguments.h"
-#include "cli/core_facts.h"
 #include "cli/ending.h"
-#include "cli/memory_limits.h"
 #include "cli/report.h"
-#include "cli/stacks.h"
 #include "comm/meet/world.h"
 #include "engine/plan.h"
 #include "engine/run_model.h"
 #include "engine/trainer.h"
 #include "kernels/gemm/gemm.h"
+#include "machine/core_facts.h"
+#include "machine/memory_limits.h"
+#include "machine/stacks.h"
 
 namespace {
 
@@ -65,7 +65,7 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
   const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host;
   const fm::engine::WorldShape world{
       ranks, shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate};
-  const std::vector<fm::engine::MemoryLimit> memory = fm::cli::memory_limits();
+  const std::vector<fm::machine::MemoryLimit> memory = fm::machine::memory_limits();
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   print(command.json ? fm::engine::plan_json(command.options, opened, world, memory)
                      : fm::engine::plan_text(command.options, opened, world, memory));
@@ -91,7 +91,7 @@ bool shows_on_terminal(const fm::comm::LaunchInfo& launch) {
 // What lives as long as the process, so that nothing ends it while it says why it stops.
 struct Process {
   Ending ending{"fmengine-train"};
-  fm::cli::CorePlan cores;
+  fm::machine::CorePlan cores;
   std::optional<fm::engine::SignalInbox> signals;
 };
 
@@ -121,13 +121,13 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
                .on_peer_lost =
                    [&ending](const fm::comm::PeerLoss& loss) { std::_Exit(ending.follow(loss)); }});
   process.signals->begin_run();
-  fm::cli::check_stacks(fm::cli::stacks_here());
+  fm::machine::check_stacks(fm::machine::stacks_here());
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe(),
       .report_lines = fm::cli::report_lines(command.options.attention, process.cores.why),
       .terminal = shows_on_terminal(launch),
       .signals = &*process.signals,
-      .memory = fm::cli::memory_limits()};
+      .memory = fm::machine::memory_limits()};
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   const int code = fm::engine::train(command.options, opened, *world, context);
   fm::comm::farewell();
@@ -140,7 +140,7 @@ int run(const std::vector<std::string>& words, Process& process) {
   if (command.action == Action::kVersion) return print(fm::cli::version_text()), 0;
   const fm::comm::LaunchInfo launch = fm::comm::detect_launch(with_flags(command));
   process.ending.set_world_rank(launch.world_rank);
-  process.cores = fm::cli::take_cores(launch, command.threads);
+  process.cores = fm::machine::take_cores(launch, command.threads);
   set_threads(process.cores.threads);
   switch (command.action) {
     case Action::kHelp:

@@ -109,7 +109,7 @@ std::string more_hosts(const Variant& variant, const model::OpenedModel& opened,
                        const MemoryDemand& tight) {
   constexpr int kMostRanks = 1024;
   const std::int64_t hosts = core::ceil_div(world.ranks, tight.ranks);
-  const std::vector<MemoryLimit>& one = limits[static_cast<std::size_t>(tight.first_rank)];
+  const std::vector<machine::MemoryLimit>& one = limits[static_cast<std::size_t>(tight.first_rank)];
   for (int times = 2; times * world.ranks <= kMostRanks; times *= 2) {
     const WorldShape larger{times * world.ranks, core::ParamSharing::kPrivate};
     const auto demand =
@@ -122,17 +122,17 @@ std::string more_hosts(const Variant& variant, const model::OpenedModel& opened,
   return "";
 }
 
-std::string limits_json(const std::vector<MemoryLimit>& limits) {
+std::string limits_json(const std::vector<machine::MemoryLimit>& limits) {
   Json json = Json::array();
-  for (const MemoryLimit& limit : limits) {
+  for (const machine::MemoryLimit& limit : limits) {
     json.push_back({limit.id, limit.name, limit.available.count()});
   }
   // Names of control groups may hold any bytes.
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-std::vector<MemoryLimit> limits_in(const std::string& text) {
-  std::vector<MemoryLimit> limits;
+std::vector<machine::MemoryLimit> limits_in(const std::string& text) {
+  std::vector<machine::MemoryLimit> limits;
   for (const Json& limit : Json::parse(text)) {
     limits.push_back({limit[0].get<std::string>(), limit[1].get<std::string>(),
                       Bytes(limit[2].get<std::int64_t>())});
@@ -142,12 +142,12 @@ std::vector<MemoryLimit> limits_in(const std::string& text) {
 
 }  // namespace
 
-RankLimits limits_of_hosts(const std::vector<MemoryLimit>& one_host, int ranks,
+RankLimits limits_of_hosts(const std::vector<machine::MemoryLimit>& one_host, int ranks,
                            int ranks_per_host) {
   RankLimits limits;
   for (int rank = 0; rank < ranks; ++rank) {
     limits.push_back(one_host);
-    for (MemoryLimit& limit : limits.back()) {
+    for (machine::MemoryLimit& limit : limits.back()) {
       limit.id += core::concat(" of host ", rank / ranks_per_host);
     }
   }
@@ -170,7 +170,7 @@ std::optional<MemoryDemand> tightest_demand(const RunPlan& plan, const RankLimit
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
     const auto pipe_rank = static_cast<std::size_t>(plan.mesh.position_of(rank).pipe_rank);
     const Bytes need = of_pipe_rank[pipe_rank];
-    for (const MemoryLimit& limit : limits[static_cast<std::size_t>(rank)]) {
+    for (const machine::MemoryLimit& limit : limits[static_cast<std::size_t>(rank)]) {
       MemoryDemand& demand = demands.try_emplace(limit.id, MemoryDemand{limit, rank}).first->second;
       demand.limit.available = std::min(demand.limit.available, limit.available);
       demand.ranks += 1;
@@ -213,7 +213,8 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
 }
 
 RunPlan make_fitting_plan(const TrainOptions& options, const model::OpenedModel& opened,
-                          comm::Communicator& world, const std::vector<MemoryLimit>& mine) {
+                          comm::Communicator& world,
+                          const std::vector<machine::MemoryLimit>& mine) {
   const WorldShape shape = shape_of(options, world);
   RunPlan plan = make_run_plan(options, opened.model, shape);
   RankLimits limits;

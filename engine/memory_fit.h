@@ -6,21 +6,22 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "engine/memory_limit.h"
 #include "engine/run_model.h"
 #include "engine/run_plan.h"
+#include "machine/memory_limits.h"
 
 namespace fm::engine {
 
 // By world rank.
-using RankLimits = std::vector<std::vector<MemoryLimit>>;
+using RankLimits = std::vector<std::vector<machine::MemoryLimit>>;
 
 // Of hosts that are all alike and filled with ranks one after the other.
-RankLimits limits_of_hosts(const std::vector<MemoryLimit>& one_host, int ranks, int ranks_per_host);
+RankLimits limits_of_hosts(const std::vector<machine::MemoryLimit>& one_host, int ranks,
+                           int ranks_per_host);
 
 // What the ranks that one limit bounds together need of it.
 struct MemoryDemand {
-  MemoryLimit limit;  // available: the least that one of them read
+  machine::MemoryLimit limit;  // available: the least that one of them read
   int first_rank = 0;
   int ranks = 0;
   core::Bytes largest = {};  // of one rank
@@ -41,6 +42,6 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
 // Collective: the plan of a run, before anything is allocated. `mine`: of this rank. Throws
 // UserError (25), the same on every rank, when the plan does not fit.
 RunPlan make_fitting_plan(const TrainOptions& options, const model::OpenedModel& opened,
-                          comm::Communicator& world, const std::vector<MemoryLimit>& mine);
+                          comm::Communicator& world, const std::vector<machine::MemoryLimit>& mine);
 
 }  // namespace fm::engine

@@ -93,7 +93,7 @@ struct Fit {
 };
 
 Fit fit_of(const TrainOptions& options, const model::OpenedModel& opened, const RunPlan& plan,
-           const WorldShape& world, const std::vector<MemoryLimit>& memory) {
+           const WorldShape& world, const std::vector<machine::MemoryLimit>& memory) {
   const RankLimits limits = limits_of_hosts(memory, world.ranks, options.ranks_per_host);
   Fit fit{tightest_demand(plan, limits), ""};
   if (!fit.demand) return fit;
@@ -146,7 +146,7 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
 }  // namespace
 
 std::string plan_text(const TrainOptions& options, const model::OpenedModel& opened,
-                      const WorldShape& world, const std::vector<MemoryLimit>& memory) {
+                      const WorldShape& world, const std::vector<machine::MemoryLimit>& memory) {
   const RunPlan plan = make_run_plan(options, opened.model, world);
   char bubble[32];
   std::snprintf(bubble, sizeof(bubble), "%.4f", simulate_plan(plan).bubble());
@@ -175,7 +175,7 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& ope
 }
 
 std::string plan_json(const TrainOptions& options, const model::OpenedModel& opened,
-                      const WorldShape& world, const std::vector<MemoryLimit>& memory) {
+                      const WorldShape& world, const std::vector<machine::MemoryLimit>& memory) {
   const RunPlan plan = make_run_plan(options, opened.model, world);
   nlohmann::json json;
   json["world_size"] = world.ranks;

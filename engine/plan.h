@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory_limit.h"
 #include "engine/options.h"
 #include "engine/run_plan.h"
+#include "machine/memory_limits.h"
 #include "model/family.h"
 
 namespace fm::engine {
@@ -17,8 +17,10 @@ namespace fm::engine {
 // plan that does not fit: `memory`, the limits of every host of options.ranks_per_host ranks, makes
 // a line of that.
 std::string plan_text(const TrainOptions& options, const model::OpenedModel& opened,
-                      const WorldShape& world, const std::vector<MemoryLimit>& memory = {});
+                      const WorldShape& world,
+                      const std::vector<machine::MemoryLimit>& memory = {});
 std::string plan_json(const TrainOptions& options, const model::OpenedModel& opened,
-                      const WorldShape& world, const std::vector<MemoryLimit>& memory = {});
+                      const WorldShape& world,
+                      const std::vector<machine::MemoryLimit>& memory = {});
 
 }  // namespace fm::engine

@@ -7,9 +7,9 @@
 
 #include "comm/communicator.h"
 #include "engine/arithmetic.h"
-#include "engine/memory_limit.h"
 #include "engine/options.h"
 #include "engine/signals.h"
+#include "machine/memory_limits.h"
 #include "model/family.h"
 
 namespace fm::engine {
@@ -20,7 +20,8 @@ struct RunContext {
   std::vector<std::string> report_lines;  // CPU, libraries: for the banner
   bool terminal = false;                  // stdout is a terminal: a live line instead of many
   SignalInbox* signals = nullptr;         // null: signals act as the system does
-  std::vector<MemoryLimit> memory = {};   // of this rank's host; empty: whatever is asked for
+  std::vector<machine::MemoryLimit> memory =
+      {};  // of this rank's host; empty: whatever is asked for
   // Absent: asked of the libraries of this process.
   std::optional<Arithmetic> arithmetic = std::nullopt;
 };

@@ -16,8 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::set<std::string> kBelowEngine = {"core",     "kernels", "comm",  "data", "optim",
-                                            "pipeline", "offload", "model", "zero", "checkpoint"};
+const std::set<std::string> kBelowEngine = {"core",  "kernels", "comm",      "machine",
+                                            "data",  "optim",   "pipeline",  "offload",
+                                            "model", "zero",    "checkpoint"};
 
 std::set<std::string> everything_below_cli() {
   std::set<std::string> folders = kBelowEngine;
@@ -35,6 +36,7 @@ const Limits kLimits = {
             {"core", {}},
             {"kernels", {"core"}},
             {"comm", {"core", "kernels"}},
+            {"machine", {"core", "comm"}},
             {"data", {"core", "kernels"}},
             {"optim", {"core", "kernels"}},
             {"pipeline", {"core"}},
@@ -51,8 +53,8 @@ const Limits kLimits = {
     .may_have_state = {"core/fault.cc", "comm/meet/world.cc", "core/trace_recorder.h"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
-    .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "offload",
-                       "optim", "pipeline", "zero"},
+    .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",
+                       "offload", "optim", "pipeline", "zero"},
     .families = {"llama"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
                          "mpi.h"},

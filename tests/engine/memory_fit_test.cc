@@ -34,7 +34,9 @@ class MemoryFit : public TrainerCase {
     }
     return need;
   }
-  static std::vector<MemoryLimit> limit(Bytes available) { return {{"host", "RAM", available}}; }
+  static std::vector<machine::MemoryLimit> limit(Bytes available) {
+    return {{"host", "RAM", available}};
+  }
   static RunContext beside(Bytes available) {
     RunContext context;
     context.memory = limit(available);
@@ -77,8 +79,8 @@ TEST_F(MemoryFit, HostsAndGroupsAreEachLookedAt) {
   const Bytes first = plan.memory(0).total();
   const Bytes last = plan.memory(1).total();
   ASSERT_NE(first, last);
-  const MemoryLimit wide{"a", "host a", Bytes(1'000'000'000)};
-  const MemoryLimit narrow{"b", "host b", Bytes(900'000'000)};
+  const machine::MemoryLimit wide{"a", "host a", Bytes(1'000'000'000)};
+  const machine::MemoryLimit narrow{"b", "host b", Bytes(900'000'000)};
   const auto of_hosts = tightest_demand(plan, {{wide}, {narrow}, {wide}, {narrow}});
   ASSERT_TRUE(of_hosts);
   EXPECT_EQ(of_hosts->limit.name, "host b");
@@ -87,8 +89,8 @@ TEST_F(MemoryFit, HostsAndGroupsAreEachLookedAt) {
   EXPECT_EQ(of_hosts->total, first + last);
   EXPECT_EQ(of_hosts->largest, std::max(first, last));
   // A group of rank 3 alone, and ranks that read different numbers of the same host.
-  const MemoryLimit group{"g", "group", last - Bytes(1)};
-  const MemoryLimit later{"a", "host a", Bytes(999'000'000)};
+  const machine::MemoryLimit group{"g", "group", last - Bytes(1)};
+  const machine::MemoryLimit later{"a", "host a", Bytes(999'000'000)};
   const auto of_group = tightest_demand(plan, {{wide}, {later}, {wide}, {wide, group}});
   ASSERT_TRUE(of_group);
   EXPECT_EQ(of_group->limit.name, "group");

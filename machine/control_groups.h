@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace fm::cli {
+namespace fm::machine {
 
 struct ControlGroup {
   bool version_2 = false;
@@ -19,4 +19,4 @@ struct ControlGroup {
 std::vector<ControlGroup> control_groups(const std::string& controller,
                                          const std::filesystem::path& root);
 
-}  // namespace fm::cli
+}  // namespace fm::machine

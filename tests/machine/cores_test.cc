@@ -1,14 +1,14 @@
 // How many threads a rank computes with.
-#include "cli/cores.h"
+#include "machine/cores.h"
 
 #include <map>
 #include <numeric>
 #include <utility>
 
-#include "cli/core_facts.h"
+#include "machine/core_facts.h"
 #include "tests/cli/expect_refusal.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 TEST(Threads, OmpNumThreadsIsANumberOrAListOfLevels) {
@@ -22,8 +22,8 @@ TEST(Threads, OmpNumThreadsIsANumberOrAListOfLevels) {
 TEST(Threads, AnythingElseInOmpNumThreadsIsRefusedWithItsText) {
   for (const char* const bad : {"abc", "-3", "0", "99999999999", "100000", "1025", "2x", " 2",
                                 "2;3", "4,", ",4", "4,x", "4,0", ""}) {
-    EXPECT_TRUE(holds(refusal_of([&] { threads_in(bad); }),
-                      core::concat("(OMP_NUM_THREADS=\"", bad, "\")")));
+    EXPECT_TRUE(cli::holds(cli::refusal_of([&] { threads_in(bad); }),
+                           core::concat("(OMP_NUM_THREADS=\"", bad, "\")")));
   }
 }
 
@@ -194,4 +194,4 @@ TEST(Cores, ListsOfCpusAsTheKernelWritesThem) {
 }
 
 }  // namespace
-}  // namespace fm::cli
+}  // namespace fm::machine

@@ -1,4 +1,4 @@
-#include "cli/stacks.h"
+#include "machine/stacks.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 #include "core/check.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 using core::Bytes;
@@ -73,4 +73,4 @@ void check_stacks(const Stacks& stacks) {
                 kib(*stacks.of_threads), variable.empty() ? "" : ", " + variable, ")");
 }
 
-}  // namespace fm::cli
+}  // namespace fm::machine

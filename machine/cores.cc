@@ -1,15 +1,15 @@
-#include "cli/cores.h"
+#include "machine/cores.h"
 
 #include <algorithm>
 #include <charconv>
 #include <limits>
 
-#include "cli/report.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "core/types.h"
+#include "machine/texts.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 constexpr int kEveryCpu = std::numeric_limits<int>::max();
@@ -118,4 +118,4 @@ int threads_in(std::string_view omp_num_threads) {
   return *first;
 }
 
-}  // namespace fm::cli
+}  // namespace fm::machine

@@ -1,11 +1,11 @@
 // Limits of memory as hosts, containers and batch systems show them.
-#include "cli/memory_limits.h"
+#include "machine/memory_limits.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/data/scratch_folder.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,7 +26,7 @@ class MemoryLimits : public ::testing::Test {
   // "NAME: BYTES" of each, the scratch folder's path left out.
   std::vector<std::string> limits() const {
     std::vector<std::string> out;
-    for (const engine::MemoryLimit& limit : memory_limits(scratch_.path())) {
+    for (const MemoryLimit& limit : memory_limits(scratch_.path())) {
       std::string text = limit.name + ": " + std::to_string(limit.available.count());
       const std::string root = scratch_.path().string();
       const std::size_t at = text.find(root);
@@ -94,7 +94,7 @@ TEST_F(MemoryLimits, EachHasANameOfItsOwnOnItsMachine) {
   see(kMount2, "0::/job\n");
   write("sys/fs/cgroup/memory.max", "3000000\n");
   write("sys/fs/cgroup/job/memory.max", "3000000\n");
-  const std::vector<engine::MemoryLimit> here = memory_limits(scratch_.path());
+  const std::vector<MemoryLimit> here = memory_limits(scratch_.path());
   ASSERT_EQ(here.size(), 3U);
   EXPECT_NE(here[0].id, here[1].id);
   EXPECT_NE(here[1].id, here[2].id);
@@ -118,4 +118,4 @@ TEST_F(MemoryLimits, WhatCannotBeReadIsNoLimit) {
 }
 
 }  // namespace
-}  // namespace fm::cli
+}  // namespace fm::machine

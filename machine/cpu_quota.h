@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-namespace fm::cli {
+namespace fm::machine {
 
 // CPUs' worth of time, above 0: the least that the control groups of this process and those above
 // them grant, as far as they can be seen here (cpu.max of version 2, cpu.cfs_quota_us of version 1;
@@ -13,4 +13,4 @@ namespace fm::cli {
 // `root`: where proc and the paths that it names begin.
 std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
 
-}  // namespace fm::cli
+}  // namespace fm::machine

@@ -1,11 +1,11 @@
-#include "cli/cpu_quota.h"
+#include "machine/cpu_quota.h"
 
 #include <algorithm>
 #include <fstream>
 
-#include "cli/control_groups.h"
+#include "machine/control_groups.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 namespace fs = std::filesystem;
@@ -49,4 +49,4 @@ std::optional<double> cpu_quota(const fs::path& root) {
   return quota;
 }
 
-}  // namespace fm::cli
+}  // namespace fm::machine

@@ -1,11 +1,12 @@
+#include "machine/texts.h"
+
 #include <algorithm>
 #include <sstream>
 
-#include "cli/report.h"
 #include "core/text.h"
 #include "core/types.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 // The text after "key<spaces>:" of the first line that starts with `key`.
@@ -62,4 +63,4 @@ std::string ranges(const std::vector<int>& sorted_numbers) {
   return core::join(parts, ",");
 }
 
-}  // namespace fm::cli
+}  // namespace fm::machine

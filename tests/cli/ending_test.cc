@@ -1,4 +1,6 @@
-// Text of /proc into lines, and how a program ends.
+// How a program ends.
+#include "cli/ending.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,35 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/ending.h"
-#include "cli/report.h"
 #include "core/check.h"
 
 namespace fm::cli {
 namespace {
-
-constexpr const char* kCpuInfo =
-    "processor\t: 0\nmodel name\t: Some CPU @ 2.10GHz\nflags\t\t: fpu sse4_2 avx avx2 fma avx512f\n"
-    "\nprocessor\t: 1\nmodel name\t: Other\nflags\t\t: fpu\n";
-
-TEST(ReportText, ReadsTheFirstCpu) {
-  EXPECT_EQ(cpu_model(kCpuInfo), "Some CPU @ 2.10GHz");
-  EXPECT_EQ(instruction_sets(kCpuInfo), "sse4_2 avx fma avx2 avx512f");
-  EXPECT_EQ(cpu_model(""), "unknown");
-  EXPECT_EQ(instruction_sets(""), "none that matter");
-}
-
-TEST(ReportText, MemoryIsInPowersOfTen) {
-  // 1 kB of /proc/meminfo is 1,024 bytes: 10,000,000 kB are 1.024e10 bytes.
-  EXPECT_EQ(memory_line("MemTotal:       10000000 kB\nMemFree: 1 kB\nMemAvailable:  5000000 kB\n"),
-            "10.2 GB, 5.1 GB available");
-}
-
-TEST(ReportText, NumbersInARowAreARange) {
-  EXPECT_EQ(ranges({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
-  EXPECT_EQ(ranges({3}), "3");
-  EXPECT_EQ(ranges({}), "");
-}
 
 TEST(Ending, ErrorFileIsJsonWhateverTheMessageHolds) {
   const std::string text = error_file_json("a \"b\" \\ c\nd \x01 \xff\xfe \xC3\xA9", 1700000000);

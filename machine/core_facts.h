@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/cores.h"
 #include "comm/meet/world.h"
+#include "machine/cores.h"
 
-namespace fm::cli {
+namespace fm::machine {
 
 std::string content_of(const std::string& path);  // "" when it cannot be read
 std::vector<int> allowed_cpus();                  // ascending; of sched_getaffinity
@@ -27,4 +27,4 @@ CoreFacts core_facts(const comm::LaunchInfo& launch, std::optional<int> threads_
 // plan_cores of this process, which is bound as planned; threads that are made later inherit it.
 CorePlan take_cores(const comm::LaunchInfo& launch, std::optional<int> threads_flag);
 
-}  // namespace fm::cli
+}  // namespace fm::machine

@@ -1,4 +1,4 @@
-#include "cli/memory_limits.h"
+#include "machine/memory_limits.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,15 +10,14 @@
 #include <optional>
 #include <string_view>
 
-#include "cli/control_groups.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "machine/control_groups.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 namespace fs = std::filesystem;
-using engine::MemoryLimit;
 
 // The number behind a word at the beginning of a line: "MemAvailable:   23618520 kB".
 std::optional<std::int64_t> number_behind(const fs::path& path, std::string_view key) {
@@ -98,4 +97,4 @@ std::vector<MemoryLimit> memory_limits(const fs::path& root) {
   return limits;
 }
 
-}  // namespace fm::cli
+}  // namespace fm::machine

@@ -1,5 +1,5 @@
-// How many threads a rank computes with, and on which cores. Arithmetic; cli/core_facts.h asks the
-// system.
+// How many threads a rank computes with, and on which cores. Arithmetic; machine/core_facts.h asks
+// the system.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace fm::cli {
+namespace fm::machine {
 
 inline constexpr int kMostThreads = 1024;  // more is a slip of the keyboard
 
@@ -49,4 +49,4 @@ CorePlan plan_cores(const CoreFacts& facts);
 // Throws UserError (10).
 int threads_in(std::string_view omp_num_threads);
 
-}  // namespace fm::cli
+}  // namespace fm::machine

@@ -1,4 +1,4 @@
-#include "cli/control_groups.h"
+#include "machine/control_groups.h"
 
 #include <algorithm>
 #include <fstream>
@@ -8,7 +8,7 @@
 
 #include "core/text.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 namespace fs = std::filesystem;
@@ -82,4 +82,4 @@ std::vector<ControlGroup> control_groups(const std::string& controller, const fs
   return groups;
 }
 
-}  // namespace fm::cli
+}  // namespace fm::machine

@@ -1,11 +1,11 @@
 // CPU limits as containers and batch systems show them.
-#include "cli/cpu_quota.h"
+#include "machine/cpu_quota.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/data/scratch_folder.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 namespace fs = std::filesystem;
@@ -86,4 +86,4 @@ TEST_F(CpuQuota, WhatCannotBeReadIsNoLimit) {
 }
 
 }  // namespace
-}  // namespace fm::cli
+}  // namespace fm::machine

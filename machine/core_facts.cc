@@ -1,4 +1,4 @@
-#include "cli/core_facts.h"
+#include "machine/core_facts.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -10,11 +10,11 @@
 #include <map>
 #include <set>
 
-#include "cli/cpu_quota.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "machine/cpu_quota.h"
 
-namespace fm::cli {
+namespace fm::machine {
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
@@ -167,4 +167,4 @@ CorePlan take_cores(const comm::LaunchInfo& launch, std::optional<int> threads_f
   return plan;
 }
 
-}  // namespace fm::cli
+}  // namespace fm::machine

@@ -1,5 +1,5 @@
 // Stacks that are too small for a product are refused, not overrun.
-#include "cli/stacks.h"
+#include "machine/stacks.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 #include "core/check.h"
 #include "kernels/gemm/gemm.h"
 
-namespace fm::cli {
+namespace fm::machine {
 namespace {
 
 using core::Bytes;
@@ -53,4 +53,4 @@ TEST(Stacks, AreThoseOfThisProcess) {
 }
 
 }  // namespace
-}  // namespace fm::cli
+}  // namespace fm::machine

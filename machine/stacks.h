@@ -6,7 +6,7 @@
 
 #include "core/types.h"
 
-namespace fm::cli {
+namespace fm::machine {
 
 struct Stacks {
   std::optional<core::Bytes> main;        // nothing: no limit
@@ -20,4 +20,4 @@ Stacks stacks_here();
 // Throws UserError (10) for a stack that a matrix product overruns: its packed operands lie there.
 void check_stacks(const Stacks& stacks);
 
-}  // namespace fm::cli
+}  // namespace fm::machine
