@@ -16,7 +16,7 @@ done
 options=(-DCMAKE_BUILD_TYPE=Release -DFM_BUILD_TESTS=$tests)
 if [ -n "${FM_SANITIZE:-}" ]; then
   options+=("-DFM_SANITIZE=$FM_SANITIZE")
-  if [ -n "${FM_TEST_FOLDERS:-}" ]; then options+=("-DFM_TEST_FOLDERS=${FM_TEST_FOLDERS// /;}"); fi
+  if [ -n "${FM_TEST_FOLDERS:-}" ]; then options+=("-DFM_ONLY_TESTS=${FM_TEST_FOLDERS// /;}"); fi
   targets+=(tests/all)
 else
   options+=("-DFM_TORCH_DIR=$(realpath -m "${TORCH_DIR:-$root/.deps/torch}")")
