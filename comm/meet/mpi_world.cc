@@ -11,6 +11,7 @@
 
 #include "comm/meet/handshake.h"
 #include "comm/meet/watchdog.h"
+#include "comm/wire/fabrics.h"
 #include "core/check.h"
 #include "core/text.h"
 

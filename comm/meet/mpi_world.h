@@ -1,5 +1,4 @@
-// MPI underneath: messages by MPI_Isend and MPI_Irecv, polled with MPI_Test so that waits have
-// limits. MPI itself is told nothing else: groups, sums and their order are ours.
+// The world of ranks that MPI has started (comm/wire/fabrics.h moves their messages).
 #pragma once
 
 #include <functional>
@@ -38,9 +37,5 @@ MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options);
 // `on_late` as in JoinOptions.
 void leave_mpi(int world_rank, int limit_ms,
                const std::function<void(const std::string& line)>& on_late);
-
-// `world_rank` of the process; every message of world group 0 travels on a copy of MPI_COMM_WORLD.
-std::unique_ptr<Fabric> make_mpi_fabric(int world_rank, Roster roster,
-                                        std::shared_ptr<CallMark> calls);
 
 }  // namespace fm::comm

@@ -12,7 +12,7 @@
 #include "comm/levels/two_level.h"
 #include "comm/verbs/peer_communicator.h"
 #include "comm/verbs/progress.h"
-#include "comm/wire/thread_fabric.h"
+#include "comm/wire/fabrics.h"
 #include "core/check.h"
 
 namespace fm::comm {

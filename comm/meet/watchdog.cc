@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "comm/meet/quiet_thread.h"
+#include "comm/wire/quiet_thread.h"
 
 namespace fm::comm {
 

@@ -16,8 +16,7 @@
 #include "comm/verbs/peer_communicator.h"
 #include "comm/verbs/progress.h"
 #include "comm/verbs/solo.h"
-#include "comm/wire/background_fabric.h"
-#include "comm/wire/tcp_fabric.h"
+#include "comm/wire/fabrics.h"
 
 namespace fm::comm {
 namespace {

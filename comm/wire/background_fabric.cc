@@ -1,5 +1,3 @@
-#include "comm/wire/background_fabric.h"
-
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -8,7 +6,8 @@
 #include <thread>
 #include <utility>
 
-#include "comm/meet/quiet_thread.h"
+#include "comm/wire/fabrics.h"
+#include "comm/wire/quiet_thread.h"
 
 namespace fm::comm {
 namespace {

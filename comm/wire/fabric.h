@@ -75,7 +75,7 @@ class Fabric {
   virtual std::unique_ptr<Transfer> receive(void* data, const Message& message) = 0;
   // Moves every posted message along; sleeps at most `limit_ms` while nothing moves.
   virtual void progress(int limit_ms) = 0;
-  // Moves them along and returns; says nothing of lost peers. See comm/wire/background_fabric.h.
+  // Moves them along and returns; says nothing of lost peers. See comm/wire/fabrics.h.
   virtual void turn() {}
   // Called by all members of a new group, in its rank order, before its first message.
   virtual void open_group(std::uint64_t group, std::span<const int> world_ranks) = 0;

@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "comm/meet/mpi_world.h"
+#include "comm/wire/fabrics.h"
 #include "core/check.h"
 
 namespace fm::comm {

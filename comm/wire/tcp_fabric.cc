@@ -1,5 +1,3 @@
-#include "comm/wire/tcp_fabric.h"
-
 #include <poll.h>
 #include <sched.h>
 
@@ -7,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/wire/fabrics.h"
 #include "comm/wire/tcp_connection.h"
 #include "core/check.h"
 

@@ -1,10 +1,9 @@
-#include "comm/wire/thread_fabric.h"
-
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
+#include "comm/wire/fabrics.h"
 #include "core/check.h"
 
 namespace fm::comm {

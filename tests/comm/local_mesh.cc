@@ -6,8 +6,7 @@
 
 #include "comm/meet/tcp_mesh.h"
 #include "comm/verbs/peer_communicator.h"
-#include "comm/wire/background_fabric.h"
-#include "comm/wire/tcp_fabric.h"
+#include "comm/wire/fabrics.h"
 
 namespace fm::comm {
 

@@ -8,8 +8,7 @@
 
 #include "comm/meet/handshake.h"
 #include "comm/meet/tcp_mesh.h"
-#include "comm/wire/background_fabric.h"
-#include "comm/wire/tcp_fabric.h"
+#include "comm/wire/fabrics.h"
 #include "tests/comm/collective_cases.h"
 #include "tests/comm/local_mesh.h"
 
