@@ -3,8 +3,8 @@
 #include "core/bf16.h"
 #include "core/check.h"
 #include "core/trace_recorder.h"
-#include "kernels/amx.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/kind.h"
 #include "model/attention_kinds.h"
 
 namespace fm::model {

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "kernels/gemm/libraries.h"
-#include "kernels/variants/variant.h"
+#include "kernels/pointwise/cast.h"
 
 namespace fm::kernels {
 namespace {
@@ -29,7 +29,7 @@ Blocks& blocks() {
 // The first rows and columns of op(X) in fp32.
 Operand<float> widened(const Operand<Bf16>& x, RowShape shape, float* to) {
   if (x.form == Form::kTransposed) std::swap(shape.rows, shape.width);
-  chosen_variant().cast_to_fp32(shape, x.data, x.stride, to, shape.width);
+  cast_block(shape, x.data, x.stride, to, shape.width);
   return {to, shape.width, x.form};
 }
 
@@ -54,7 +54,6 @@ void converted_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operan
 
 void rounded_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operand<Bf16>& b,
                   const Target<Bf16>& c, Bf16Gemm* product) {
-  const Variant& variant = chosen_variant();
   for (std::int64_t row = 0; row < shape.m; row += kSide) {
     const std::int64_t m = std::min(kSide, shape.m - row);
     for (std::int64_t column = 0; column < shape.n; column += kSide) {
@@ -62,9 +61,9 @@ void rounded_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operand<
       const RowShape block{m, n};
       Bf16* const to = c.data + row * c.stride + column;
       float* const sums = blocks().c;
-      if (c.beta == Beta::kOne) variant.cast_to_fp32(block, to, c.stride, sums, n);
+      if (c.beta == Beta::kOne) cast_block(block, to, c.stride, sums, n);
       product({m, n, shape.k}, part_of(a, row, 0), part_of(b, 0, column), {sums, n, c.beta});
-      variant.cast_to_bf16(block, sums, n, to, c.stride);
+      cast_block(block, sums, n, to, c.stride);
     }
   }
 }

@@ -7,9 +7,9 @@
 
 #include "core/check.h"
 #include "core/trace_recorder.h"
+#include "kernels/cpu.h"
 #include "kernels/gemm/kind.h"
 #include "kernels/gemm/libraries.h"
-#include "kernels/variants/variant.h"
 
 namespace fm::kernels {
 namespace {
@@ -43,7 +43,7 @@ core::TraceValues values_of(const GemmShape& shape) {
 }
 
 // "packed panels (avx2)"
-std::string packed_name() { return core::concat("packed panels (", chosen_variant().name, ')'); }
+std::string packed_name() { return core::concat("packed panels (", variant_name(), ')'); }
 
 }  // namespace
 

@@ -10,7 +10,7 @@ enum class GemmKind : std::uint8_t {
   kOneDnn,
   kPacked,  // kernels/gemm/packed_product.h
   kMixed,   // kOneDnn for A B with both as they lie, and for bf16; kPacked for the rest of fp32
-  kAmx,     // kernels/amx.h
+  kAmx,     // Intel's AMX tiles
 };
 
 // AMX where the CPU has it; our packed panels where AVX2 is the widest that the kernels use, and
@@ -20,5 +20,8 @@ enum class GemmKind : std::uint8_t {
 GemmKind chosen_gemm();
 // The rule behind it: `wanted` is "" for the fastest.
 GemmKind choose_gemm(std::string_view wanted);
+
+// AMX is what chosen_gemm() says: products and attention run on its tiles.
+bool amx_chosen();
 
 }  // namespace fm::kernels

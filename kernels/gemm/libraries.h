@@ -38,9 +38,6 @@ void packed_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Ope
 // "oneDNN 2.6.3 (avx512_core_amx)"
 std::string onednn_name();
 
-// The CPU has AVX512_BF16.
-bool avx512_bf16_runs_here();
-
 // fp32 by Intel's AMX tiles. An operand's element is split into three bf16 parts,
 // x = high + middle + low, exactly; of the nine products of parts the six large ones are added in
 // fp32, blocks of 512 terms one after the other. What is left out is below 2^-24 |a b| a term, so

@@ -8,6 +8,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "core/check.h"
+#include "kernels/cpu.h"
 #include "kernels/gemm/libraries.h"
 
 namespace fm::kernels {

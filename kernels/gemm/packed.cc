@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernels/gemm/libraries.h"
-#include "kernels/variants/variant.h"
+#include "kernels/gemm/packed_product.h"
 
 namespace fm::kernels {
 namespace {
@@ -38,12 +38,12 @@ void run(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b, const
 
 void packed_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
                  const Target<float>& c) {
-  run(shape, a, b, c, chosen_variant().fp32.packed_product);
+  run(shape, a, b, c, packed_product<float>);
 }
 
 void packed_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
                  const Target<float>& c) {
-  run(shape, a, b, c, chosen_variant().bf16.packed_product);
+  run(shape, a, b, c, packed_product<core::Bf16>);
 }
 
 }  // namespace fm::kernels

@@ -6,6 +6,8 @@
 
 namespace fm::kernels {
 
+// Of the variant that was chosen (kernels/variants/); no event of the trace.
+//
 // C [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the calling thread. Operands of bf16 become fp32
 // while they are packed. Takes 1.4 MiB of the caller's stack and allocates nothing.
 //

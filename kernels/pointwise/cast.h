@@ -15,6 +15,11 @@ template <class From, class To>
 void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
                std::int64_t to_stride);
 
+// The same as a part of another kernel, which is the event of the trace.
+template <class From, class To>
+void cast_block(RowShape shape, const From* from, std::int64_t from_stride, To* to,
+                std::int64_t to_stride);
+
 // One row.
 template <class From, class To>
 void cast(std::int64_t count, const From* from, To* to) {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "core/check.h"
-#include "kernels/variants/variant.h"
+#include "kernels/cpu.h"
 
 namespace fm::kernels {
 namespace {

@@ -1,9 +1,8 @@
 // Where no wider instruction set is built: other processors, and sanitizers, whose unoptimized
 // inline functions must not be compiled for a CPU that may not be there.
 #include "core/check.h"
-#include "kernels/amx.h"
 #include "kernels/attention/amx.h"
-#include "kernels/gemm/libraries.h"
+#include "kernels/cpu.h"
 #include "kernels/variants/variant.h"
 
 namespace fm::kernels::baseline {

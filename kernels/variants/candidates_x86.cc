@@ -4,8 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kernels/amx.h"
-#include "kernels/gemm/libraries.h"
+#include "kernels/cpu.h"
 #include "kernels/variants/variant.h"
 
 namespace fm::kernels::baseline {

@@ -6,9 +6,9 @@
 
 #include "core/check.h"
 #include "core/trace_recorder.h"
-#include "kernels/amx.h"
 #include "kernels/attention/amx.h"
 #include "kernels/attention/blocks.h"
+#include "kernels/cpu.h"
 #include "kernels/gemm/kind.h"
 #include "kernels/pointwise/long_arrays.h"
 #include "kernels/variants/variant.h"
@@ -102,6 +102,8 @@ const Variant& chosen_variant() {
   return kChosen;
 }
 
+std::string_view variant_name() { return chosen_variant().name; }
+
 GemmKind choose_gemm(std::string_view wanted) {
   FM_USER_CHECK(
       wanted.empty() || wanted == "amx" || wanted == "packed" || wanted == "mixed" ||
@@ -115,8 +117,8 @@ GemmKind choose_gemm(std::string_view wanted) {
   if (wanted == "packed") return GemmKind::kPacked;
   if (wanted == "mixed") return GemmKind::kMixed;
   if (amx_runs_here()) return GemmKind::kAmx;
-  if (chosen_variant().name == "avx2") return GemmKind::kPacked;
-  const bool wide_amd = chosen_variant().name == "avx512" && cpu_is_amd();
+  if (variant_name() == "avx2") return GemmKind::kPacked;
+  const bool wide_amd = variant_name() == "avx512" && cpu_is_amd();
   return wide_amd ? GemmKind::kMixed : GemmKind::kOneDnn;
 }
 
@@ -162,14 +164,22 @@ std::int64_t attention_backward_scratch(const HeadGroup& group) {
 }
 
 template <class From, class To>
-void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
-               std::int64_t to_stride) {
-  const TraceScope scope(kCast, rows(shape, sizeof(From) + sizeof(To)));
+void cast_block(RowShape shape, const From* from, std::int64_t from_stride, To* to,
+                std::int64_t to_stride) {
   if constexpr (std::is_same_v<To, float>) {
     chosen_variant().cast_to_fp32(shape, from, from_stride, to, to_stride);
   } else {
     chosen_variant().cast_to_bf16(shape, from, from_stride, to, to_stride);
   }
+}
+template void cast_block(RowShape, const float*, std::int64_t, core::Bf16*, std::int64_t);
+template void cast_block(RowShape, const core::Bf16*, std::int64_t, float*, std::int64_t);
+
+template <class From, class To>
+void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
+               std::int64_t to_stride) {
+  const TraceScope scope(kCast, rows(shape, sizeof(From) + sizeof(To)));
+  cast_block(shape, from, from_stride, to, to_stride);
 }
 template void cast_rows(RowShape, const float*, std::int64_t, core::Bf16*, std::int64_t);
 template void cast_rows(RowShape, const core::Bf16*, std::int64_t, float*, std::int64_t);
@@ -211,6 +221,16 @@ std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std:
   const TraceScope scope(kNormals, elements(kNormalsPerBlock * blocks, 1));
   return chosen_variant().normals(stream, first_block, blocks, out);
 }
+
+template <class T>
+void packed_product(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
+                    const Target<float>& c) {
+  chosen_kernels<T>().packed_product(shape, a, b, c);
+}
+template void packed_product(const GemmShape&, const Operand<float>&, const Operand<float>&,
+                             const Target<float>&);
+template void packed_product(const GemmShape&, const Operand<core::Bf16>&,
+                             const Operand<core::Bf16>&, const Target<float>&);
 
 template <class T>
 void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd) {

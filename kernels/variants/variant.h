@@ -68,9 +68,6 @@ struct Candidate {
 // All that this build holds, the widest last.
 std::span<const Candidate> candidates();
 
-// Whether CPUID names AMD.
-bool cpu_is_amd();
-
 // The widest that this CPU runs, or the one that the environment variable FME_SIMD names. Decided
 // at the first call. UserError (10) when FME_SIMD names none that runs here.
 const Variant& chosen_variant();

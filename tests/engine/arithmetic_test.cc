@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/amx.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/kind.h"
 #include "small_run.h"
 #include "trainer_case.h"
 

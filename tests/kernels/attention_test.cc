@@ -9,9 +9,10 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/amx.h"
 #include "kernels/attention/amx.h"
 #include "kernels/attention/blocks.h"
+#include "kernels/cpu.h"
+#include "kernels/gemm/kind.h"
 #include "kernels/variants/variant.h"
 #include "tests/kernels/random_values.h"
 

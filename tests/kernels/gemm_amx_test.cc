@@ -7,7 +7,7 @@
 #include <limits>
 #include <thread>
 
-#include "kernels/amx.h"
+#include "kernels/cpu.h"
 #include "kernels/gemm/libraries.h"
 #include "tests/kernels/gemm_product.h"
 

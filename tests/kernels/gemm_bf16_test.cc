@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "kernels/amx.h"
+#include "kernels/cpu.h"
 #include "kernels/gemm/kind.h"
 #include "kernels/gemm/libraries.h"
 #include "tests/kernels/bf16_values.h"

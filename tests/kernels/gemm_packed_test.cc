@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/check.h"
-#include "kernels/amx.h"
+#include "kernels/cpu.h"
 #include "kernels/gemm/kind.h"
 #include "kernels/gemm/libraries.h"
 #include "kernels/variants/variant.h"

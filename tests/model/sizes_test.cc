@@ -1,8 +1,8 @@
 // What units announce, against formulas written from the shapes of their matrices.
 #include <gtest/gtest.h>
 
-#include "kernels/amx.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/kind.h"
 #include "model/llama_head.h"
 #include "tests/model/unit_run.h"
 
