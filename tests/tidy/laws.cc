@@ -99,16 +99,57 @@ bool is_free_call(const Source& source, std::size_t at) {
 
 }  // namespace
 
+namespace {
+
+using Matrix = std::map<std::string, std::set<std::string>>;
+
+// Whether the file of `source` may include `file` of another folder, or of its own.
+bool may_include(const Source& source, std::string_view file, const Matrix& matrix) {
+  const std::string folder(file.substr(0, file.find('/')));
+  if (folder != source.folder()) return matrix.at(source.folder()).contains(folder);
+  const std::string wing = wing_of(file);
+  return wing == source.wing() || wing == folder || matrix.at(source.wing()).contains(wing);
+}
+
+// Puts what leads from `at` back to a name in `path` into `path`; whether something does.
+bool finds_circle(const Matrix& matrix, const std::string& at, std::set<std::string>& free,
+                  std::vector<std::string>& path) {
+  const auto seen = std::find(path.begin(), path.end(), at);
+  if (seen != path.end()) {
+    path.erase(path.begin(), seen);
+    return true;
+  }
+  const auto row = matrix.find(at);
+  if (free.contains(at) || row == matrix.end()) return false;
+  path.push_back(at);
+  for (const std::string& next : row->second) {
+    if (finds_circle(matrix, next, free, path)) return true;
+  }
+  path.pop_back();
+  free.insert(at);
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> circle_in(const Matrix& matrix) {
+  std::set<std::string> free;
+  std::vector<std::string> path;
+  for (const auto& [name, unused] : matrix) {
+    if (finds_circle(matrix, name, free, path)) return path;
+  }
+  return {};
+}
+
 Findings include_matrix(const Source& source, const Limits& limits) {
   Findings found;
   if (source.is_test()) return found;
-  const auto row = limits.may_include.find(source.folder());
-  if (row == limits.may_include.end()) return {{1, "folder is not in the include matrix"}};
+  for (const std::string& name : {source.folder(), source.wing()}) {
+    if (!limits.may_include.contains(name)) return {{1, name + " is not in the include matrix"}};
+  }
   for (const Include& include : source.includes) {
-    if (!include.quoted) continue;
-    const std::string target(include.file.substr(0, include.file.find('/')));
-    if (target == source.folder() || row->second.contains(target)) continue;
-    found.push_back({include.line, source.folder() + " may not include " + quote(include.file)});
+    if (!include.quoted || may_include(source, include.file, limits.may_include)) continue;
+    found.push_back({include.line, source.wing() + " may not include " + quote(include.file)});
   }
   return found;
 }

@@ -16,7 +16,9 @@ struct Limits {
   int source_lines = 0;
   int header_lines = 0;
   int columns = 0;
-  std::map<std::string, std::set<std::string>> may_include;  // folder -> folders
+  // folder -> folders; a folder with wings has a row "folder/wing" -> wings of it for each. All
+  // wings may include what lies at the top of their folder, which includes none of them.
+  std::map<std::string, std::set<std::string>> may_include;
   std::set<std::string> may_name_torch;       // sources, besides tests and benchmarks
   std::set<std::string> may_have_state;       // sources with a mutable global, and why there
   std::set<std::string> may_end_process;      // sources besides those with main
@@ -30,6 +32,9 @@ struct Finding {
   std::string law;
 };
 using Findings = std::vector<Finding>;
+
+// The folders and wings that `may_include` lets include themselves through others; empty: none.
+std::vector<std::string> circle_in(const std::map<std::string, std::set<std::string>>& may_include);
 
 Findings include_matrix(const Source& source, const Limits& limits);
 Findings torch_free(const Source& source, const Limits& limits);

@@ -12,7 +12,10 @@ Limits small_limits() {
           .source_lines = 12,
           .header_lines = 8,
           .columns = 60,
-          .may_include = {{"core", {}}, {"zero", {"core", "comm"}}},
+          .may_include = {{"core", {}},
+                          {"zero", {"core", "comm"}},
+                          {"zero/low", {}},
+                          {"zero/high", {"zero/low"}}},
           .may_name_torch = {"zero/device.cc"},
           .may_have_state = {"zero/registry.cc"},
           .may_end_process = {"zero/registry.cc"},
@@ -44,6 +47,28 @@ TEST(TidyLaws, IncludesFollowTheMatrix) {
   EXPECT_EQ(broken_lines(include_matrix, "core/a.cc", text), "3 4 6 ");
   EXPECT_EQ(broken_lines(include_matrix, "unknown/a.cc", text), "1 ");
   EXPECT_EQ(broken_lines(include_matrix, "tests/zero/a.cc", text), "");
+}
+
+TEST(TidyLaws, WingsFollowTheMatrixToo) {
+  const std::string text =
+      "#include \"zero/top.h\"\n"
+      "#include \"zero/low/a.h\"\n"
+      "#include \"zero/high/a.h\"\n"
+      "#include \"comm/any/wing.h\"\n"
+      "#include \"model/unit.h\"\n";
+  EXPECT_EQ(broken_lines(include_matrix, "zero/low/b.cc", text), "3 5 ");
+  EXPECT_EQ(broken_lines(include_matrix, "zero/high/b.cc", text), "5 ");
+  EXPECT_EQ(broken_lines(include_matrix, "zero/b.cc", text), "2 3 5 ");
+  EXPECT_EQ(broken_lines(include_matrix, "zero/unknown/b.cc", text), "1 ");
+  EXPECT_EQ(Source("zero/low/b.cc", "").wing(), "zero/low");
+}
+
+TEST(TidyLaws, ACircleInTheMatrixIsFound) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(circle_in({{"a", {}}, {"b", {"a"}}, {"c", {"a", "b"}}}), Names{});
+  EXPECT_EQ(circle_in({{"a", {}}, {"b", {"a", "d"}}, {"c", {"b"}}, {"d", {"c"}}}),
+            (Names{"b", "d", "c"}));
+  EXPECT_EQ(circle_in({{"a/low", {"a/high"}}, {"a/high", {"a/low"}}}), (Names{"a/high", "a/low"}));
 }
 
 TEST(TidyLaws, OnlyListedFilesNameTorch) {

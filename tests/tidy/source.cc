@@ -137,6 +137,14 @@ Source::Source(std::string path_in, std::string text_in)
   find_scopes(*this);
 }
 
+std::string wing_of(std::string_view path) {
+  const std::size_t folder = path.find('/');
+  const std::size_t wing = folder == path.npos ? folder : path.find('/', folder + 1);
+  return std::string(path.substr(0, wing == path.npos ? folder : wing));
+}
+
+std::string Source::wing() const { return wing_of(path); }
+
 std::string Source::folder() const { return path.substr(0, path.find('/')); }
 
 std::string Source::stem() const {

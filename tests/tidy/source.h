@@ -7,6 +7,9 @@
 
 namespace fm::tidy {
 
+// "kernels/gemm" of "kernels/gemm/kind.h", "core" of "core/text.h".
+std::string wing_of(std::string_view path);
+
 struct Token {
   std::string_view text;  // an identifier or number, "::", "\"" for any literal, or one character
   int line = 0;           // 1-based
@@ -43,6 +46,7 @@ struct Source {
   Source& operator=(const Source&) = delete;
 
   std::string folder() const;  // the first part of the path
+  std::string wing() const;    // "folder/wing"; of a file at the top of its folder the folder
   std::string stem() const;
   bool is_header() const;
   bool is_test() const;  // tests and benchmarks may do what sources may not
