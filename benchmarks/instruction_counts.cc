@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "benchmarks/random_elements.h"
-#include "kernels/attention/blocks.h"
+#include "kernels/attention/paths.h"
 #include "kernels/variants/variant.h"
 
 namespace {

@@ -13,15 +13,8 @@
 #include "benchmarks/read_memory.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/adamw.h"
-#include "kernels/pointwise/add.h"
-#include "kernels/pointwise/cast.h"
-#include "kernels/pointwise/cross_entropy.h"
-#include "kernels/pointwise/embedding.h"
-#include "kernels/pointwise/rmsnorm.h"
-#include "kernels/pointwise/rope.h"
-#include "kernels/pointwise/squared_norm.h"
-#include "kernels/pointwise/swiglu.h"
-#include "kernels/pointwise/tree_add.h"
+#include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/sums.h"
 
 namespace {
 

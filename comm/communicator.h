@@ -84,7 +84,7 @@ class SumVisitor {
   virtual ~SumVisitor() = default;
   virtual void visit(core::Elements first, core::Elements count) = 0;
   // Called instead where the addition took the sums of squares of the blocks on its way
-  // (kernels/pointwise/add.h).
+  // (kernels/pointwise/sums.h).
   virtual void visit(core::Elements first, core::Elements count,
                      std::span<const double> /*squares*/) {
     visit(first, count);

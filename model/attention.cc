@@ -4,7 +4,6 @@
 #include "core/check.h"
 #include "core/trace_recorder.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/gemm/kind.h"
 #include "model/attention_kinds.h"
 
 namespace fm::model {

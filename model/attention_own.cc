@@ -7,7 +7,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/pointwise/cast.h"
+#include "kernels/pointwise/elements.h"
 #include "model/attention_kinds.h"
 
 namespace fm::model {

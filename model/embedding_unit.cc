@@ -4,7 +4,7 @@
 
 #include "core/bf16.h"
 #include "core/check.h"
-#include "kernels/pointwise/embedding.h"
+#include "kernels/pointwise/elements.h"
 
 namespace fm::model {
 template <class T>

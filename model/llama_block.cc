@@ -4,9 +4,7 @@
 
 #include "core/bf16.h"
 #include "core/check.h"
-#include "kernels/pointwise/rmsnorm.h"
-#include "kernels/pointwise/rope.h"
-#include "kernels/pointwise/swiglu.h"
+#include "kernels/pointwise/elements.h"
 #include "model/carver.h"
 #include "model/write_vector.h"
 

@@ -1,9 +1,7 @@
 #include "model/llama_head.h"
 
 #include "core/check.h"
-#include "kernels/pointwise/cast.h"
-#include "kernels/pointwise/cross_entropy.h"
-#include "kernels/pointwise/rmsnorm.h"
+#include "kernels/pointwise/elements.h"
 #include "model/write_vector.h"
 
 namespace fm::model {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/pointwise/rope.h"
+#include "kernels/pointwise/elements.h"
 #include "model/llama_config.h"
 
 namespace fm::model {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/pointwise/add.h"
+#include "kernels/pointwise/sums.h"
 #include "model/unit.h"
 
 namespace fm::model {

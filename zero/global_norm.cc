@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "core/tree.h"
-#include "kernels/pointwise/squared_norm.h"
+#include "kernels/pointwise/sums.h"
 
 namespace fm::zero {
 

@@ -5,8 +5,7 @@
 #include <cstring>
 
 #include "core/trace_recorder.h"
-#include "kernels/pointwise/add.h"
-#include "kernels/pointwise/squared_norm.h"
+#include "kernels/pointwise/sums.h"
 
 namespace fm::zero {
 

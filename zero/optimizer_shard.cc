@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "kernels/pointwise/cast.h"
+#include "kernels/pointwise/elements.h"
 
 namespace fm::zero {
 

@@ -1,6 +1,6 @@
 #include "zero/reduce_tied.h"
 
-#include "kernels/pointwise/add.h"
+#include "kernels/pointwise/sums.h"
 
 namespace fm::zero {
 

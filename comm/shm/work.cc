@@ -6,9 +6,7 @@
 #include "comm/verbs/tree_rows.h"
 #include "core/check.h"
 #include "core/trace_recorder.h"
-#include "kernels/pointwise/add.h"
-#include "kernels/pointwise/squared_norm.h"
-#include "kernels/pointwise/tree_add.h"
+#include "kernels/pointwise/sums.h"
 
 namespace fm::comm {
 namespace {

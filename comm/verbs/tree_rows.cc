@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/verbs/row_list.h"
-#include "kernels/pointwise/tree_add.h"
+#include "kernels/pointwise/sums.h"
 
 namespace fm::comm {
 namespace {

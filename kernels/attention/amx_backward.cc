@@ -5,9 +5,9 @@
 // probabilities become a right factor as they lie.
 #include <optional>
 
-#include "kernels/attention/amx.h"
 #include "kernels/attention/amx_jobs.h"
-#include "kernels/lanes.h"
+#include "kernels/attention/paths.h"
+#include "kernels/rows.h"
 
 namespace fm::kernels::amx::backward {
 namespace {

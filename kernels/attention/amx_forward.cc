@@ -5,10 +5,10 @@
 #include <limits>
 #include <optional>
 
-#include "kernels/attention/amx.h"
 #include "kernels/attention/amx_strips.h"
-#include "kernels/attention/log2_float.h"
-#include "kernels/lanes.h"
+#include "kernels/attention/paths.h"
+#include "kernels/float_math.h"
+#include "kernels/rows.h"
 
 namespace fm::kernels::amx {
 namespace {

@@ -1,6 +1,6 @@
 // Causal attention of one key/value head and the query heads that share it, in one row of the
 // batch, block by block (FlashAttention-2, arXiv 2307.08691). Scores are scaled by 1 / sqrt(d).
-// Where the CPU has AMX its tiles compute (kernels/attention/amx.h), else chains of fused
+// Where the CPU has AMX its tiles compute (kernels/attention/paths.h), else chains of fused
 // multiply-adds with the same bits in every instruction set; FME_GEMM=onednn chooses these. Either
 // way the bits depend on the group alone.
 #pragma once

@@ -1,10 +1,9 @@
 #include <cmath>
 
-#include "kernels/attention/blocks.h"
-#include "kernels/attention/mask.h"
 #include "kernels/attention/pack.h"
+#include "kernels/attention/paths.h"
 #include "kernels/attention/tile_product.h"
-#include "kernels/lanes.h"
+#include "kernels/rows.h"
 
 namespace fm::kernels::FM_SIMD {
 

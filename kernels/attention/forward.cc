@@ -1,12 +1,11 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/blocks.h"
-#include "kernels/attention/log2_float.h"
-#include "kernels/attention/mask.h"
 #include "kernels/attention/pack.h"
+#include "kernels/attention/paths.h"
 #include "kernels/attention/tile_product.h"
-#include "kernels/lanes.h"
+#include "kernels/float_math.h"
+#include "kernels/rows.h"
 
 namespace fm::kernels::FM_SIMD {
 

@@ -1,13 +1,36 @@
-// Rows of one head, copied out of [T, heads, d] arrays into padded blocks and back.
+// Blocks of one head: turned, copied out of [T, heads, d] arrays and back, and their future hidden.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
-#include "kernels/attention/transpose.h"
 #include "kernels/vector.h"
 
 namespace fm::kernels::FM_SIMD {
+
+// A square of numbers in registers, turned.
+
+// Lanes and rows whose numbers differ in the bit Step change places, then those of the next bits.
+template <int Step, int... Lane>
+[[gnu::always_inline]] inline void transpose(Vector (&square)[kVectorFloats],
+                                             std::integer_sequence<int, Lane...> lanes) {
+  constexpr int kOther = kVectorFloats;  // lanes of the second vector are numbered from here
+#pragma GCC unroll 16
+  for (int i = 0; i < kVectorFloats; ++i) {
+    if ((i & Step) != 0) continue;
+    const Vector one = square[i];
+    const Vector other = square[i + Step];
+    square[i] =
+        __builtin_shufflevector(one, other, ((Lane & Step) != 0 ? kOther + Lane - Step : Lane)...);
+    square[i + Step] =
+        __builtin_shufflevector(one, other, ((Lane & Step) != 0 ? kOther + Lane : Lane + Step)...);
+  }
+  if constexpr (2 * Step < kVectorFloats) transpose<2 * Step>(square, lanes);
+}
+
+// Rows of one head, copied out of [T, heads, d] arrays into padded blocks and back.
 
 // `count` rows of `width` elements, `stride` apart in a larger array.
 template <class Float>
@@ -91,6 +114,25 @@ inline constexpr std::int64_t kRowsAhead = 8;
     for (std::int64_t i = from.count; i < to.columns; ++i) packed[i] = 0.0F;
   }
   std::fill(to.data + from.width * to.columns, to.data + to.rows * to.columns, 0.0F);
+}
+
+// What a query of causal attention does not see.
+
+template <int... Lane>
+[[gnu::always_inline]] inline Vector lane_numbers(std::integer_sequence<int, Lane...>) {
+  return Vector{Lane...};
+}
+
+// Scores of one query, `width` of them (a multiple of kVectorFloats): those from `first` on become
+// -infinity.
+[[gnu::always_inline]] inline void hide_from(float* scores, std::int64_t first,
+                                             std::int64_t width) {
+  const Vector hidden = splat(-std::numeric_limits<float>::infinity());
+  const Vector lanes = lane_numbers(kEveryLane);
+  for (std::int64_t i = first / kVectorFloats * kVectorFloats; i < width; i += kVectorFloats) {
+    const Vector seen = splat(static_cast<float>(first - i));
+    store(lanes < seen ? load(scores + i) : hidden, scores + i);
+  }
 }
 
 }  // namespace fm::kernels::FM_SIMD

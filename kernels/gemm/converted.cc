@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "kernels/gemm/libraries.h"
-#include "kernels/pointwise/cast.h"
+#include "kernels/pointwise/elements.h"
 
 namespace fm::kernels {
 namespace {

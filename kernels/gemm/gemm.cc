@@ -8,7 +8,6 @@
 #include "core/check.h"
 #include "core/trace_recorder.h"
 #include "kernels/cpu.h"
-#include "kernels/gemm/kind.h"
 #include "kernels/gemm/libraries.h"
 
 namespace fm::kernels {

@@ -1,12 +1,12 @@
 // Matrix products of row-major matrices of fp32 or bf16, summed in fp32. What computes follows from
 // the CPU (CPUID) and the shape, never from a timing: our AMX kernel where the CPU has AMX, our
 // packed panels where AVX2 is its widest (and for fp32 A B^T and A^T B on AMD's CPUs with AVX-512),
-// all where every side is 32 or more, oneDNN for the rest. FME_GEMM overrides the CPU's part
-// (kernels/gemm/kind.h).
+// all where every side is 32 or more, oneDNN for the rest. FME_GEMM overrides the CPU's part.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/bf16.h"
 
@@ -57,5 +57,25 @@ bool bf16_is_fast();
 // cores) until set.
 void set_kernel_threads(int threads);
 int kernel_threads();
+
+// What multiplies matrices, follows from CPUID alone.
+
+enum class GemmKind : std::uint8_t {
+  kOneDnn,
+  kPacked,  // kernels/gemm/libraries.h
+  kMixed,   // kOneDnn for A B with both as they lie, and for bf16; kPacked for the rest of fp32
+  kAmx,     // Intel's AMX tiles
+};
+
+// AMX where the CPU has it; our packed panels where AVX2 is the widest that the kernels use, and
+// for A B^T and A^T B in fp32 where it is AVX-512 of AMD; else oneDNN, which comes near the peak of
+// AVX-512. The environment variable FME_GEMM overrides it with amx, packed, mixed or onednn.
+// Decided at the first call. UserError (10) when FME_GEMM names what does not run here.
+GemmKind chosen_gemm();
+// The rule behind it: `wanted` is "" for the fastest.
+GemmKind choose_gemm(std::string_view wanted);
+
+// AMX is what chosen_gemm() says: products and attention run on its tiles.
+bool amx_chosen();
 
 }  // namespace fm::kernels

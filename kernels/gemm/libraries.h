@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/bf16.h"
 #include "kernels/gemm/gemm.h"
 
 namespace fm::kernels {
@@ -30,7 +31,7 @@ void rounded_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
 void onednn_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
                  const Target<float>& c);
 bool onednn_has_bf16();
-// Any shape, by kernels/gemm/packed_product.h on kernel_threads() threads, each with its part of C.
+// Any shape, by kernels/gemm/libraries.h on kernel_threads() threads, each with its part of C.
 void packed_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
                  const Target<float>& c);
 void packed_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
@@ -57,5 +58,20 @@ void amx_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operan
               const Target<float>& c);
 void amx_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
               const Target<core::Bf16>& c);
+
+// Matrix products by fused multiply-adds of vectors, both operands packed into panels.
+
+// Of the variant that was chosen (kernels/variants/); no event of the trace.
+//
+// C [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the calling thread. Operands of bf16 become fp32
+// while they are packed. Takes 1.4 MiB of the caller's stack and allocates nothing.
+//
+// An element is the sum of blocks of 512 terms, one block after the other, the old value of C the
+// first; a block is one chain of fused multiply-adds in order of k that begins with zero. So its
+// bits depend on k alone, and every instruction set gives the same (tests compare them). Without
+// FMA the baseline computes it through libm, slowly.
+template <class T>
+void packed_product(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
+                    const Target<float>& c);
 
 }  // namespace fm::kernels

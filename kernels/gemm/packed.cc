@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "kernels/gemm/libraries.h"
-#include "kernels/gemm/packed_product.h"
 
 namespace fm::kernels {
 namespace {

@@ -3,17 +3,16 @@
 // it lies; a panel of both gives one tile of C, whose sums stay in registers for all terms of the
 // block. A panel of B stays near while the panels of A's block pass it. Between the terms, line by
 // line, what comes next of A and C is asked for, and the next panel of B packed.
-#include "kernels/gemm/packed_product.h"
-
 #include <algorithm>
 #include <type_traits>
 
 #include "core/types.h"
+#include "kernels/gemm/libraries.h"
 #include "kernels/gemm/next_panel.h"
 #include "kernels/gemm/panel_packing.h"
 #include "kernels/gemm/product_ahead.h"
 #include "kernels/gemm/source.h"
-#include "kernels/row_shape.h"
+#include "kernels/rows.h"
 #include "kernels/vector.h"
 
 namespace fm::kernels::FM_SIMD {

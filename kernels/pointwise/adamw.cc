@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/pointwise/read_ahead.h"
+#include "kernels/pointwise/memory_walks.h"
 
 namespace fm::kernels::FM_SIMD {
 namespace {

@@ -7,9 +7,9 @@
 namespace fm::kernels {
 
 enum class ArrayHabit : std::uint8_t {
-  kReadAhead,   // lines beyond the page are asked for (kernels/pointwise/read_ahead.h)
+  kReadAhead,   // lines beyond the page are asked for (kernels/pointwise/memory_walks.h)
   kPastCaches,  // sums that find no room in the caches are stored past them
-                // (kernels/pointwise/past_cache.h)
+                // (kernels/pointwise/memory_walks.h)
 };
 
 // Both, but that AMD's CPUs do not ask ahead: with it an all-reduce in place takes 1.2 times as

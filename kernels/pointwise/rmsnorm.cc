@@ -1,9 +1,8 @@
-#include "kernels/pointwise/rmsnorm.h"
-
 #include <cmath>
 
 #include "core/bf16.h"
-#include "kernels/lanes.h"
+#include "kernels/pointwise/elements.h"
+#include "kernels/rows.h"
 
 namespace fm::kernels::FM_SIMD {
 

@@ -1,8 +1,7 @@
-#include "kernels/pointwise/rope.h"
-
 #include <cmath>
 
 #include "core/bf16.h"
+#include "kernels/pointwise/elements.h"
 
 namespace fm::kernels::FM_SIMD {
 

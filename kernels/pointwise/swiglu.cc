@@ -1,9 +1,8 @@
-#include "kernels/pointwise/swiglu.h"
-
 #include <algorithm>
 
 #include "core/bf16.h"
-#include "kernels/pointwise/exp_float.h"
+#include "kernels/float_math.h"
+#include "kernels/pointwise/elements.h"
 
 namespace fm::kernels::FM_SIMD {
 

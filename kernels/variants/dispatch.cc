@@ -6,10 +6,9 @@
 
 #include "core/check.h"
 #include "core/trace_recorder.h"
-#include "kernels/attention/amx.h"
-#include "kernels/attention/blocks.h"
+#include "kernels/attention/paths.h"
 #include "kernels/cpu.h"
-#include "kernels/gemm/kind.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/long_arrays.h"
 #include "kernels/variants/variant.h"
 

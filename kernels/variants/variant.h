@@ -8,19 +8,12 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/tile_product.h"
-#include "kernels/gemm/packed_product.h"
+#include "kernels/gemm/libraries.h"
 #include "kernels/pointwise/adamw.h"
-#include "kernels/pointwise/add.h"
-#include "kernels/pointwise/cast.h"
-#include "kernels/pointwise/cross_entropy.h"
-#include "kernels/pointwise/embedding.h"
+#include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/normals.h"
-#include "kernels/pointwise/rmsnorm.h"
-#include "kernels/pointwise/rope.h"
 #include "kernels/pointwise/sgd.h"
-#include "kernels/pointwise/squared_norm.h"
-#include "kernels/pointwise/swiglu.h"
-#include "kernels/pointwise/tree_add.h"
+#include "kernels/pointwise/sums.h"
 
 namespace fm::kernels {
 

@@ -11,7 +11,7 @@
 
 #include "core/buffer.h"
 #include "core/philox.h"
-#include "kernels/pointwise/squared_norm.h"
+#include "kernels/pointwise/sums.h"
 
 namespace fm::comm {
 namespace {

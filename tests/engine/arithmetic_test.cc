@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "kernels/gemm/gemm.h"
-#include "kernels/gemm/kind.h"
 #include "small_run.h"
 #include "trainer_case.h"
 

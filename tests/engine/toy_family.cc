@@ -1,7 +1,6 @@
 #include "toy_family.h"
 
-#include "kernels/pointwise/cross_entropy.h"
-#include "kernels/pointwise/embedding.h"
+#include "kernels/pointwise/elements.h"
 #include "model/initial_values.h"
 #include "model/linear.h"
 

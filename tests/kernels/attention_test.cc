@@ -9,10 +9,9 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/attention/amx.h"
-#include "kernels/attention/blocks.h"
+#include "kernels/attention/paths.h"
 #include "kernels/cpu.h"
-#include "kernels/gemm/kind.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/variants/variant.h"
 #include "tests/kernels/random_values.h"
 

@@ -4,11 +4,7 @@
 
 #include <complex>
 
-#include "kernels/pointwise/cast.h"
-#include "kernels/pointwise/embedding.h"
-#include "kernels/pointwise/rmsnorm.h"
-#include "kernels/pointwise/rope.h"
-#include "kernels/pointwise/swiglu.h"
+#include "kernels/pointwise/elements.h"
 #include "tests/kernels/bf16_values.h"
 
 namespace fm::kernels {

@@ -1,7 +1,6 @@
-#include "kernels/pointwise/embedding.h"
-
 #include <gtest/gtest.h>
 
+#include "kernels/pointwise/elements.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

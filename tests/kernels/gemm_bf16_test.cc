@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "kernels/cpu.h"
-#include "kernels/gemm/kind.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/gemm/libraries.h"
 #include "tests/kernels/bf16_values.h"
 #include "tests/kernels/gemm_product.h"

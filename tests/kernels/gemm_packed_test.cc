@@ -7,7 +7,7 @@
 
 #include "core/check.h"
 #include "kernels/cpu.h"
-#include "kernels/gemm/kind.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/gemm/libraries.h"
 #include "kernels/variants/variant.h"
 #include "tests/kernels/gemm_product.h"

@@ -1,8 +1,9 @@
+#include "kernels/gemm/gemm.h"
+
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "kernels/gemm/kind.h"
 #include "kernels/gemm/libraries.h"
 #include "tests/kernels/random_values.h"
 

@@ -1,4 +1,4 @@
-// Products of packed panels against the definition of their bits (kernels/gemm/packed_product.h),
+// Products of packed panels against the definition of their bits (kernels/gemm/libraries.h),
 // in every instruction set that runs here.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

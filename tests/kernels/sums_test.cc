@@ -1,12 +1,11 @@
+#include "kernels/pointwise/sums.h"
+
 #include <gtest/gtest.h>
 
 #include <memory>
 
 #include "core/check.h"
 #include "core/tree.h"
-#include "kernels/pointwise/add.h"
-#include "kernels/pointwise/squared_norm.h"
-#include "kernels/pointwise/tree_add.h"
 #include "kernels/variants/variant.h"
 #include "tests/kernels/random_values.h"
 

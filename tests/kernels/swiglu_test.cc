@@ -1,10 +1,9 @@
-#include "kernels/pointwise/swiglu.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "kernels/pointwise/exp_float.h"
+#include "kernels/float_math.h"
+#include "kernels/pointwise/elements.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

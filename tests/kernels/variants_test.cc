@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "kernels/attention/blocks.h"
+#include "kernels/attention/paths.h"
 #include "kernels/variants/variant.h"
 #include "tests/kernels/bf16_values.h"
 

@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "kernels/attention/log2_float.h"
 #include "kernels/attention/pack.h"
+#include "kernels/float_math.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels::FM_SIMD {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "kernels/gemm/gemm.h"
-#include "kernels/gemm/kind.h"
 #include "model/llama_head.h"
 #include "tests/model/unit_run.h"
 

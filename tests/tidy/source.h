@@ -7,7 +7,7 @@
 
 namespace fm::tidy {
 
-// "kernels/gemm" of "kernels/gemm/kind.h", "core" of "core/text.h".
+// "kernels/gemm" of "kernels/gemm/gemm.h", "core" of "core/text.h".
 std::string wing_of(std::string_view path);
 
 struct Token {

@@ -1,5 +1,4 @@
-// Blocks and work space of the attention that every instruction set has (attention_forward.cc and
-// attention_backward.cc).
+// What stands behind kernels/attention/attention.h.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +7,9 @@
 #include "kernels/attention/attention.h"
 
 namespace fm::kernels {
+
+// Blocks and work space of the attention that every instruction set has
+// (kernels/attention/forward.cc and backward.cc).
 
 // Queries and keys that are computed at a time.
 inline constexpr std::int64_t kForwardQueries = 64;
@@ -34,5 +36,17 @@ constexpr std::int64_t variant_backward_scratch(const HeadGroup& group) {
   return 5 * keys * dim + queries * (3 * dim + 2 * keys + 2) +
          group.heads * up_to_16(group.seq_len);
 }
+
+// Attention on Intel's AMX tiles (amx_forward.cc, amx_backward.cc) where amx_chosen(). Products of
+// fp32 numbers as kernels/gemm/libraries.h describes them: every operand is split into three bf16
+// parts once, where it is loaded or computed. An element's bits depend on its group alone, not on
+// threads or the batch.
+
+void amx_attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch);
+void amx_attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch);
+
+// Elements of scratch.
+std::int64_t amx_attention_forward_scratch(const HeadGroup& group);
+std::int64_t amx_attention_backward_scratch(const HeadGroup& group);
 
 }  // namespace fm::kernels

@@ -1,10 +1,18 @@
-// Sums of a row with a fixed virtual width of 16 lanes: lane j adds terms j, j + 16, ..., then the
-// lanes are added by the tree of core/tree.h. Scalar, AVX2 and AVX-512 code give the same bits.
+// Matrices that kernels walk row by row, and sums of a row.
 #pragma once
 
 #include <cstdint>
 
 namespace fm::kernels {
+
+// Of a row-major matrix.
+struct RowShape {
+  std::int64_t rows = 0;
+  std::int64_t width = 0;
+};
+
+// Sums of a row with a fixed virtual width of 16 lanes: lane j adds terms j, j + 16, ..., then the
+// lanes are added by the tree of core/tree.h. Scalar, AVX2 and AVX-512 code give the same bits.
 
 inline constexpr std::int64_t kLanes = 16;
 

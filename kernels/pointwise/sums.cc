@@ -1,14 +1,44 @@
-#include "kernels/pointwise/tree_add.h"
+#include "kernels/pointwise/sums.h"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "kernels/pointwise/long_arrays.h"
-#include "kernels/pointwise/past_cache.h"
-#include "kernels/pointwise/read_ahead.h"
+#include "kernels/pointwise/memory_walks.h"
+#include "kernels/rows.h"
 #include "kernels/vector.h"
 
 namespace fm::kernels::FM_SIMD {
+
+void add(std::int64_t count, const float* from, float* into) {
+  for (std::int64_t i = 0; i < count; ++i) into[i] += from[i];
+}
+
+void add_squares(std::int64_t count, const float* from, float* into, std::span<double> blocks) {
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const std::int64_t first = static_cast<std::int64_t>(b) * kNormBlock;
+    const float* __restrict a = from + first;
+    float* __restrict sum = into + first;
+    blocks[b] = lane_sum<double>(std::min(kNormBlock, count - first), [=](auto i) {
+      const float value = sum[i] + a[i];
+      sum[i] = value;
+      return static_cast<double>(value) * static_cast<double>(value);
+    });
+  }
+}
+
+void squared_norm(std::span<const float> values, std::span<double> blocks) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    const std::int64_t from = static_cast<std::int64_t>(b) * kNormBlock;
+    const float* block = values.data() + from;
+    blocks[b] = lane_sum<double>(std::min(kNormBlock, count - from), [=](auto i) {
+      const auto value = static_cast<double>(block[i]);
+      return value * value;
+    });
+  }
+}
+
 namespace {
 
 constexpr std::int64_t kBlock = 512;

@@ -1,0 +1,72 @@
+// Functions of fp32 whose loops vectorize, with the same bits in every instruction set (libm picks
+// another variant by CPUID).
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace fm::kernels {
+
+// e^x in fp32 from basic operations only, so that every instruction set gives the same bits
+// (libm's expf picks an FMA variant by CPUID) and the compiler can vectorize it.
+// Cody-Waite reduction and the polynomial of Cephes expf (S. Moshier); error below 2 ulp.
+
+// 0 below -87.3 (no subnormals), infinity above 88.7, NaN for NaN.
+[[gnu::always_inline]] inline float exp_float(float x) {
+  constexpr float kLow = -87.3365F;
+  constexpr float kHigh = 88.7228F;
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
+  constexpr float kLog2E = 1.44269504088896341F;
+  constexpr float kLn2High = 0.693359375F;
+  constexpr float kLn2Low = -2.12194440e-4F;
+  float clamped = x < kLow ? kLow : x;
+  clamped = clamped > kHigh ? kHigh : clamped;
+  const float shifted = clamped * kLog2E + kRound;
+  const float power = shifted - kRound;
+  const float r = (clamped - power * kLn2High) - power * kLn2Low;
+  float poly = 1.9875691500e-4F;
+  poly = poly * r + 1.3981999507e-3F;
+  poly = poly * r + 8.3334519073e-3F;
+  poly = poly * r + 4.1665795894e-2F;
+  poly = poly * r + 1.6666665459e-1F;
+  poly = poly * r + 5.0000001201e-1F;
+  poly = (poly * (r * r) + r) + 1.0F;
+  // 2^power in two factors, because power reaches 128. Unsigned: NaN must not overflow.
+  const std::uint32_t exponent =
+      std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(kRound);
+  const std::uint32_t half = static_cast<std::uint32_t>(static_cast<std::int32_t>(exponent) >> 1);
+  const float scale_a = std::bit_cast<float>((half + 127U) << 23);
+  const float scale_b = std::bit_cast<float>((exponent - half + 127U) << 23);
+  float result = poly * scale_a * scale_b;
+  result = x < kLow ? 0.0F : result;
+  return x > kHigh ? std::numeric_limits<float>::infinity() : result;
+}
+
+// log2(x) in fp32 from multiplies, adds and fused multiply-adds in a fixed order: the same bits in
+// every instruction set, and loops over it vectorize.
+
+// For normal x > 0, and NaN for NaN. Polynomial of Cephes logf; error below 1e-7 (1 + |result|).
+[[gnu::always_inline]] inline float log2_float(float x) {
+  constexpr float kLog2E = 1.44269504088896341F;
+  constexpr std::uint32_t kRootHalf = 0x3f3504f3U;  // sqrt(1/2): the mantissa lies in it .. 2 it
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x) - kRootHalf;
+  const float power = static_cast<float>(static_cast<std::int32_t>(bits) >> 23);
+  const float f = std::bit_cast<float>((bits & 0x007fffffU) + kRootHalf) - 1.0F;
+  float poly = 7.0376836292e-2F;
+  poly = std::fma(poly, f, -1.1514610310e-1F);
+  poly = std::fma(poly, f, 1.1676998740e-1F);
+  poly = std::fma(poly, f, -1.2420140846e-1F);
+  poly = std::fma(poly, f, 1.4249322787e-1F);
+  poly = std::fma(poly, f, -1.6668057665e-1F);
+  poly = std::fma(poly, f, 2.0000714765e-1F);
+  poly = std::fma(poly, f, -2.4999993993e-1F);
+  poly = std::fma(poly, f, 3.3333331174e-1F);
+  const float square = f * f;
+  const float natural = std::fma(square, std::fma(poly, f, -0.5F), f);
+  const float result = std::fma(natural, kLog2E, power);
+  return x == x ? result : x;
+}
+
+}  // namespace fm::kernels
