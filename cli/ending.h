@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "comm/meet/peer_loss.h"
+#include "comm/roster.h"
 
 namespace fm::cli {
 

@@ -137,4 +137,17 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(std::span<const int> members) = 0;
 };
 
+// A world of one: every verb is a copy or nothing, so nobody else needs a branch.
+
+// Sending to or receiving from oneself is a BugError, as in every backend.
+std::unique_ptr<Communicator> make_solo();
+
+// A communicator whose verbs are events of a trace.
+
+// Every verb is one event named after it, with the bytes of its whole buffer (the larger of the
+// two), the ranks of the group and the peer or root: the wait, or, when posting does all the work,
+// the posting. A posting that leaves something to wait for is an event "post". Groups split off
+// are traced too. `inner` outlives it.
+std::unique_ptr<Communicator> traced(Communicator& inner);
+
 }  // namespace fm::comm

@@ -11,7 +11,7 @@
 #include <iterator>
 #include <utility>
 
-#include "comm/wire/quiet_thread.h"
+#include "comm/wire/watchdog.h"
 #include "core/check.h"
 #include "core/exit_code.h"
 

@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "comm/verbs/traced_communicator.h"
+#include "comm/communicator.h"
 #include "core/check.h"
 #include "engine/trace_text.h"
 

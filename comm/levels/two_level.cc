@@ -1,13 +1,11 @@
-#include "comm/levels/two_level.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "comm/levels/level_moves.h"
 #include "comm/levels/levels.h"
-#include "comm/shm/communicator.h"
-#include "comm/shm/work.h"
-#include "comm/verbs/verb_checks.h"
+#include "comm/shm/group.h"
+#include "comm/shm/operation.h"
+#include "comm/verbs/peer_communicator.h"
 
 namespace fm::comm {
 namespace {

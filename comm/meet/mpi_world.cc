@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "comm/meet/handshake.h"
-#include "comm/meet/watchdog.h"
 #include "comm/wire/fabrics.h"
+#include "comm/wire/watchdog.h"
 #include "core/check.h"
 #include "core/text.h"
 

@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
-#include "comm/meet/store.h"
+#include "comm/meet/meeting.h"
 #include "core/check.h"
 
 C10_DECLARE_int(caffe2_log_level);
@@ -71,7 +71,7 @@ class TorchStore : public MeetingStore {
 
 }  // namespace
 
-// What comm/meet/tcp_store_late.cc looks for.
+// What comm/meet/world.cc looks for.
 extern "C" MeetingStore* fm_open_torch_store(const StoreOptions& options) {
   return new TorchStore(options);
 }

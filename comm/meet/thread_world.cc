@@ -1,5 +1,3 @@
-#include "comm/meet/thread_world.h"
-
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -9,7 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/levels/two_level.h"
+#include "comm/levels/levels.h"
+#include "comm/meet/world.h"
 #include "comm/verbs/peer_communicator.h"
 #include "comm/verbs/progress.h"
 #include "comm/wire/fabrics.h"

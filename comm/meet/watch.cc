@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "comm/wire/quiet_thread.h"
+#include "comm/wire/watchdog.h"
 #include "core/check.h"
 #include "core/text.h"
 

@@ -20,10 +20,9 @@
 #include <thread>
 #include <vector>
 
-#include "comm/meet/peer_loss.h"
 #include "comm/roster.h"
-#include "comm/wire/call_limit.h"
 #include "comm/wire/socket.h"
+#include "comm/wire/watchdog.h"
 
 namespace fm::comm {
 

@@ -7,16 +7,16 @@
 #include <cstdio>
 #include <utility>
 
-#include "comm/levels/two_level.h"
+#include "comm/communicator.h"
+#include "comm/levels/levels.h"
+#include "comm/meet/meeting.h"
 #include "comm/meet/mpi_world.h"
-#include "comm/meet/place.h"
-#include "comm/meet/tcp_mesh.h"
 #include "comm/meet/watch.h"
-#include "comm/meet/watchdog.h"
 #include "comm/verbs/peer_communicator.h"
 #include "comm/verbs/progress.h"
-#include "comm/verbs/solo.h"
 #include "comm/wire/fabrics.h"
+#include "comm/wire/watchdog.h"
+#include "core/late_library.h"
 
 namespace fm::comm {
 namespace {
@@ -201,6 +201,14 @@ void farewell_with_error(int exit_code, const std::string& message) noexcept {
   if (member.watch == nullptr) return;
   member.watch->farewell_with_error(exit_code, message);
   member.watch.reset();
+}
+
+// LibTorch takes 0.15 s to load, and only ranks that torchrun starts use it.
+std::unique_ptr<MeetingStore> open_torch_store(const StoreOptions& options) {
+  using Open = MeetingStore* (*)(const StoreOptions&);
+  static const auto kOpen =
+      reinterpret_cast<Open>(core::late_symbol("libfm_torch_store.so", "fm_open_torch_store"));
+  return std::unique_ptr<MeetingStore>(kOpen(options));
 }
 
 }  // namespace fm::comm

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/meet/peer_loss.h"
+#include "comm/roster.h"
 
 namespace fm::comm {
 
@@ -75,5 +75,18 @@ void farewell();
 // prints) with this rank's name and return the same exit code. Never throws, takes 2 s at most;
 // main returns `exit_code` right after it. Does nothing when connect() was not reached.
 void farewell_with_error(int exit_code, const std::string& message) noexcept;
+
+// Ranks as threads of one process, for tests.
+enum class Between : std::uint8_t { kMessages, kSharedMemory };
+
+// Runs `body` once per rank. Rethrows the first failure after aborting the others' waits;
+// fails when a wait takes longer than `timeout_ms`.
+void run_ranks(int size, const std::function<void(Communicator&)>& body, int timeout_ms = 10'000,
+               Between between = Between::kMessages);
+
+// The same with shared memory between the ranks of a host, and messages between hosts. host_of: by
+// rank, any numbers.
+void run_ranks_on_hosts(const std::vector<int>& host_of,
+                        const std::function<void(Communicator&)>& body, int timeout_ms = 10'000);
 
 }  // namespace fm::comm

@@ -1,9 +1,8 @@
-#include "comm/shm/communicator.h"
-
 #include <utility>
 
+#include "comm/shm/group.h"
 #include "comm/shm/operation.h"
-#include "comm/verbs/verb_checks.h"
+#include "comm/verbs/peer_communicator.h"
 #include "core/check.h"
 
 namespace fm::comm {

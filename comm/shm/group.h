@@ -1,6 +1,9 @@
-// Members of one group of ranks that share memory, and the words they write for each other.
+// A group of ranks that share memory: the words they write for each other, and its communicator.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -8,11 +11,52 @@
 
 #include "comm/communicator.h"
 #include "comm/shm/host.h"
-#include "comm/shm/words.h"
 #include "comm/verbs/peer_communicator.h"
+#include "comm/wire/fabric.h"
 
 namespace fm::comm {
 
+// What ranks of a host write for each other, one set per member and group, in the member's region.
+inline constexpr std::uint64_t kShmRing = 8;    // operations that may be posted and not yet done
+inline constexpr core::Bytes kShmInline(4096);  // payloads up to here travel in the words
+
+// A member's part of an operation. `from`: its contribution, unless it is in the words.
+struct Posting {
+  Verb verb = Verb::kBarrier;
+  core::DType dtype = core::DType::kF32;
+  std::int32_t root = 0;
+  core::Bytes bytes;  // of the contribution
+  Place from;
+};
+
+// Collectives. Operation n of the group uses entry n % kShmRing; the entry is free again when every
+// member's `done` has passed the operation that used it before.
+//
+// Invariant: written by the owner only; tickets and done never decrease.
+// Thread:    readers follow `ticket` and `done` with acquire.
+struct MemberWords {
+  struct Entry {
+    // Operation n is posted when this is n + 1. In one cache line with what it announces, and apart
+    // from the others, because neighbouring lines are fetched in pairs.
+    alignas(128) std::atomic<std::uint64_t> ticket = 0;
+    Posting posting;
+    alignas(64) std::byte payload[kShmInline.count()];
+  };
+  alignas(128) std::atomic<std::uint64_t> done = 0;  // operations whose inputs were read
+  Entry entries[kShmRing];
+};
+
+// Messages. The owner sends by `sent` and `postings` of its channel to a peer, and counts in
+// `taken` what it has received from that peer.
+struct ChannelWords {
+  static constexpr std::uint64_t kRing = 4;
+  alignas(128) std::atomic<std::uint64_t> sent = 0;
+  Posting postings[kRing];
+  alignas(128) std::atomic<std::uint64_t> taken = 0;
+};
+
+// Members of one group of ranks that share memory, and the words they write for each other.
+//
 // Invariant: words(m) is member m's block as this process sees it.
 // Thread:    the rank's thread.
 // Lifetime:  shared by the communicator and its operations.
@@ -57,5 +101,23 @@ class ShmGroup {
   std::uint64_t posted_ = 0;    // operations of this rank
   std::uint64_t all_done_ = 0;  // operations that everybody is known to be done with
 };
+
+// The eight verbs between ranks of one host: contributions are read where they lie.
+//
+// p ranks, N bytes of payload; what a rank reads and writes when its buffers come from memory():
+//   all_gather      reads and writes (p-1) x N
+//   reduce_scatter  reads p x N, writes N
+//   all_reduce      reads N, writes N: every rank sums its part and writes it to all, in one pass
+//   all_to_all      reads and writes (p-1) x N
+//   broadcast       reads and writes N
+//   send, receive   the receiver copies N
+// Contributions of 4,096 bytes at most travel in the words that announce them, in one round; others
+// take a second round, that says that they were read. Private memory is copied first.
+//
+// Collective over `wire`, whose members all run on this host; host_ranks: theirs, in rank order.
+// `wire` serves what is set up.
+std::unique_ptr<Communicator> make_shm_communicator(std::unique_ptr<PeerCommunicator> wire,
+                                                    std::shared_ptr<ShmHost> host,
+                                                    std::vector<int> host_ranks);
 
 }  // namespace fm::comm

@@ -11,7 +11,7 @@
 #include "comm/communicator.h"
 #include "comm/host_layout.h"
 #include "comm/shm/region.h"
-#include "comm/verbs/bell.h"
+#include "comm/waiting.h"
 
 namespace fm::comm {
 

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "comm/shm/work.h"
-#include "comm/verbs/row_list.h"
+#include "comm/verbs/tree_rows.h"
 #include "core/check.h"
 
 namespace fm::comm {

@@ -1,17 +1,46 @@
-// Posted verbs between ranks that share memory. An operation announces where its contribution lies,
-// waits until its peers have announced theirs, reads them where they lie, and says so.
+// Posted verbs between ranks that share memory, and what a rank does in them.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
 
+#include "comm/communicator.h"
 #include "comm/shm/group.h"
 #include "comm/verbs/progress.h"
+#include "comm/wire/fabric.h"
 
 namespace fm::comm {
 
+// What a rank does in a collective once it can read every member's contribution: plain loops over
+// memory.
+inline void copy_bytes(const void* from, void* to, core::Bytes bytes) {
+  if (from == to || bytes == core::Bytes(0)) return;
+  std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
+}
+
+struct ShmWork {
+  Verb verb = Verb::kBarrier;
+  int rank = 0;
+  int root = 0;
+  ConstSpan own;  // this rank's contribution
+  Span receive;
+  std::span<std::byte* const> rows;  // every member's contribution, in rank order (broadcast: the
+                                     // root's, null for others)
+  SumVisitor* visitor = nullptr;     // reduce_scatter
+};
+
+// Reads all of `rows`; all_gather, reduce_scatter, all_to_all, broadcast: writes `receive`.
+// all_reduce of small values: likewise.
+void shm_work(const ShmWork& work);
+
+// all_reduce in one pass: the sum of this rank's part is written into every member's row.
+void shm_all_reduce_in_place(const ShmWork& work);
+
+// Posted verbs between ranks that share memory. An operation announces where its contribution lies,
+// waits until its peers have announced theirs, reads them where they lie, and says so.
 struct ShmCall {
   // Instead of the verb's own work; contributions may differ in length then.
   using Work = std::function<void(std::span<std::byte* const> rows)>;

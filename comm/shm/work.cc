@@ -1,8 +1,6 @@
-#include "comm/shm/work.h"
-
 #include <algorithm>
 
-#include "comm/verbs/row_list.h"
+#include "comm/shm/operation.h"
 #include "comm/verbs/tree_rows.h"
 #include "core/check.h"
 #include "core/trace_recorder.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "comm/verbs/tree_rows.h"
-#include "comm/verbs/verb_checks.h"
 
 namespace fm::comm {
 namespace {

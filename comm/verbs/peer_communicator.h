@@ -13,10 +13,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "comm/verbs/progress.h"
+#include "core/check.h"
+#include "core/types.h"
 
 namespace fm::comm {
 
@@ -80,5 +83,25 @@ class PeerCommunicator : public Communicator {
   std::vector<std::uint64_t> received_;
   std::map<std::vector<int>, int> splits_;  // how often each list of members was split off
 };
+
+// What every backend asks of the arguments of a verb; a BugError names the values.
+inline void check_parts(core::Elements whole, core::Elements part, int size,
+                        std::string_view verb) {
+  FM_CHECK(whole == part * size, verb, " needs ", size, " equal parts, whole ", whole.count(),
+           ", part ", part.count());
+}
+
+inline void check_dtypes(core::DType a, core::DType b, std::string_view verb) {
+  FM_CHECK(a == b, verb, " from ", core::name_of(a), " to ", core::name_of(b));
+}
+
+inline void check_root(int root, int size) {
+  FM_CHECK(root >= 0 && root < size, "root ", root, " in a group of ", size);
+}
+
+inline void check_peer(int peer, int rank, int size) {
+  FM_CHECK(peer >= 0 && peer < size && peer != rank, "peer ", peer, " of rank ", rank,
+           " in a group of ", size);
+}
 
 }  // namespace fm::comm

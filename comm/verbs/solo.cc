@@ -1,6 +1,6 @@
-#include "comm/verbs/solo.h"
-
 #include <cstring>
+
+#include "comm/communicator.h"
 
 namespace fm::comm {
 namespace {

@@ -1,7 +1,6 @@
-#include "comm/verbs/traced_communicator.h"
-
 #include <utility>
 
+#include "comm/communicator.h"
 #include "core/trace_recorder.h"
 
 namespace fm::comm {

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include "comm/verbs/row_list.h"
 #include "kernels/pointwise/sums.h"
 
 namespace fm::comm {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "comm/wire/fabrics.h"
-#include "comm/wire/quiet_thread.h"
+#include "comm/wire/watchdog.h"
 
 namespace fm::comm {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "comm/roster.h"
-#include "comm/wire/call_limit.h"
 #include "comm/wire/fabric.h"
 #include "comm/wire/socket.h"
+#include "comm/wire/watchdog.h"
 
 namespace fm::comm {
 

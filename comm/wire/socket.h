@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/deadline.h"
+#include "comm/waiting.h"
 
 namespace fm::comm {
 

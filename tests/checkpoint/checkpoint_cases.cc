@@ -4,7 +4,7 @@
 #include <limits>
 #include <mutex>
 
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "core/text.h"
 
 namespace fm::testing {

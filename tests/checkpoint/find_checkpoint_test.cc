@@ -4,7 +4,7 @@
 #include <random>
 
 #include "checkpoint/manifest.h"
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/checkpoint/damage.h"
 #include "tests/data/scratch_folder.h"

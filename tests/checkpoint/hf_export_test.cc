@@ -5,7 +5,7 @@
 
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/data/scratch_folder.h"
 

@@ -8,7 +8,7 @@
 
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
-#include "comm/verbs/solo.h"
+#include "comm/communicator.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/checkpoint/safetensors_bytes.h"
 #include "tests/data/scratch_folder.h"

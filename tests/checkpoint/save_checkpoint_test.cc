@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/manifest.h"
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "core/crc32c.h"
 #include "core/fault.h"
 #include "tests/checkpoint/checkpoint_cases.h"

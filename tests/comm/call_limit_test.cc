@@ -1,10 +1,10 @@
-#include "comm/wire/call_limit.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <string>
 #include <thread>
+
+#include "comm/wire/watchdog.h"
 
 namespace fm::comm {
 namespace {

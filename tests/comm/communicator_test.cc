@@ -1,4 +1,6 @@
 // Solo and thread worlds: the collective cases, limits, disagreements and failures.
+#include "comm/communicator.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,9 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/meet/thread_world.h"
-#include "comm/verbs/solo.h"
-#include "comm/verbs/traced_communicator.h"
+#include "comm/meet/world.h"
 #include "tests/comm/collective_cases.h"
 
 namespace fm::comm {

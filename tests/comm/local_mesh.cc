@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "comm/meet/tcp_mesh.h"
+#include "comm/meet/meeting.h"
 #include "comm/verbs/peer_communicator.h"
 #include "comm/wire/fabrics.h"
 

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "comm/meet/place.h"
+#include "comm/meet/meeting.h"
 #include "core/check.h"
 #include "tests/comm/local_mesh.h"
 #include "tests/comm/meeting_outcome.h"

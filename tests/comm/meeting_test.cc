@@ -11,7 +11,6 @@
 #include <random>
 #include <thread>
 
-#include "comm/meet/place.h"
 #include "core/check.h"
 #include "tests/comm/local_mesh.h"
 #include "tests/comm/meeting_outcome.h"

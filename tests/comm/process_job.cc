@@ -15,7 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "comm/deadline.h"
+#include "comm/waiting.h"
 #include "core/check.h"
 #include "tests/comm/free_port.h"
 #include "tests/oracle/python.h"

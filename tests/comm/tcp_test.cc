@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "comm/meet/handshake.h"
-#include "comm/meet/tcp_mesh.h"
+#include "comm/meet/meeting.h"
 #include "comm/wire/fabrics.h"
 #include "tests/comm/collective_cases.h"
 #include "tests/comm/local_mesh.h"

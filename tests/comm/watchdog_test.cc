@@ -1,4 +1,4 @@
-#include "comm/meet/watchdog.h"
+#include "comm/wire/watchdog.h"
 
 #include <gtest/gtest.h>
 

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/meet/place.h"
+#include "comm/meet/meeting.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "tests/comm/collective_cases.h"

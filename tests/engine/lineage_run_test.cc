@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/trainer.h"

@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "engine/persistence.h"
 #include "engine/rank_state.h"
 #include "engine/run_model.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <random>
 
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "core/check.h"
 #include "engine/persistence.h"
 #include "engine/step_runtime.h"

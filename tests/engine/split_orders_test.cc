@@ -5,7 +5,7 @@
 #include <fstream>
 #include <random>
 
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "engine/persistence.h"
 #include "engine/tensors.h"
 #include "pipeline/passes.h"

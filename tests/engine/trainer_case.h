@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "core/check.h"
 #include "engine/trainer.h"
 #include "small_run.h"

@@ -8,7 +8,7 @@
 #include <functional>
 #include <mutex>
 
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "zero/global_norm.h"
 
 namespace fm::zero {

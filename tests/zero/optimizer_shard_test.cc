@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "comm/meet/thread_world.h"
+#include "comm/meet/world.h"
 #include "core/bf16.h"
 
 namespace fm::zero {

@@ -1,12 +1,18 @@
-// A limit for the many short calls of a library that has none. See comm/meet/watchdog.h for a
-// single one.
+// Limits for calls of libraries that have none: for many short ones, and for a single one.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <memory>
+#include <signal.h>
 
-#include "comm/deadline.h"
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "comm/waiting.h"
 
 namespace fm::comm {
 
@@ -61,5 +67,40 @@ class CallLimit {
   std::uint64_t seen_ = 0;
   int looks_alike_ = 0;
 };
+
+// A limit for one call.
+//
+// Invariant: on_late is called at most once, and never after the destructor has returned.
+// Thread:    on_late runs on one of its own, with all signals blocked; usually it does not return.
+// Lifetime:  the guarded call; what on_late refers to outlives it.
+class Watchdog {
+ public:
+  Watchdog(const Deadline& deadline, std::function<void()> on_late);
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  void run();
+
+  Deadline deadline_;
+  std::function<void()> on_late_;
+  std::mutex mutex_;
+  std::condition_variable ended_changed_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+
+// Starts `body` on a thread with all signals blocked: signals are for the main thread.
+template <class Body>
+std::thread start_quiet_thread(Body body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread thread(std::move(body));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread;
+}
 
 }  // namespace fm::comm

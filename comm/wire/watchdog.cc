@@ -1,6 +1,7 @@
-#include "comm/wire/call_limit.h"
+#include "comm/wire/watchdog.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace fm::comm {
@@ -22,6 +23,26 @@ const char* CallLimit::late() {
   const bool same_call = count % 2 == 1 && count == std::exchange(seen_, count);
   looks_alike_ = same_call ? looks_alike_ + 1 : 0;
   return looks_alike_ < kLooks ? nullptr : mark_->name();
+}
+
+Watchdog::Watchdog(const Deadline& deadline, std::function<void()> on_late)
+    : deadline_(deadline), on_late_(std::move(on_late)) {
+  thread_ = start_quiet_thread([this] { run(); });
+}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  ended_changed_.notify_one();
+  thread_.join();
+}
+
+void Watchdog::run() {
+  std::unique_lock lock(mutex_);
+  const auto limit = std::chrono::milliseconds(deadline_.left_ms());
+  if (!ended_changed_.wait_for(lock, limit, [this] { return ended_; })) on_late_();
 }
 
 }  // namespace fm::comm

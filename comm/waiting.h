@@ -1,4 +1,4 @@
-// A point in time that a wait must not pass.
+// What a wait is made of: a limit, and a bell that ends it.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 namespace fm::comm {
 
+// A point in time that a wait must not pass.
 class Deadline {
  public:
   explicit Deadline(int limit_ms)
@@ -23,6 +24,22 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
   int limit_ms_;
   Clock::time_point end_;
+};
+
+// How peers in shared memory wake a rank that sleeps.
+//
+// listen() says that this rank is about to sleep: from then on every change of a peer rings. What
+// changed before is found by looking once more between listen() and sleep(), so no ring is missed.
+//
+// Thread:   the rank's thread.
+// Lifetime: outlived by the memory it lies in.
+class Bell {
+ public:
+  virtual ~Bell() = default;
+  virtual void listen() = 0;
+  virtual void sleep(int limit_ms) = 0;  // until rung since listen(), or the limit
+  virtual void stop_listening() = 0;
+  virtual bool may_spin() const = 0;  // every rank of the host has a core to itself
 };
 
 }  // namespace fm::comm
