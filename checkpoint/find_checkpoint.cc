@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "checkpoint/agree.h"
-#include "checkpoint/checkpoint_list.h"
 #include "checkpoint/durable_file.h"
+#include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"

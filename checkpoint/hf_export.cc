@@ -4,13 +4,11 @@
 #include <set>
 
 #include "checkpoint/agree.h"
-#include "checkpoint/byte_tokenizer_files.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/slice_places.h"
 #include "core/check.h"
-#include "core/small_file.h"
+#include "core/files.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/tensor_files.h"
@@ -62,5 +63,18 @@ inline constexpr const char* kExportMarker = "fmengine_export.json";
 // Collective. Writes what transformers' from_pretrained loads. An older export of ours in its place
 // is deleted, anything else put aside as .bad-<name>-<8 hex>.
 void export_hf_folder(const ExportRequest& request, comm::Communicator& world);
+
+// The built-in byte tokenizer (core/text.h) as the files that transformers and tokenizers
+// load: a BPE model without merges over the byte-level alphabet, whose ids are the bytes.
+
+// Says in tokenizer_config.json that the tokenizer is ours.
+inline constexpr const char* kTokenizerMarker = "fmengine_tokenizer";
+
+// Whether the text of a tokenizer.json gives every byte, bos, eos and pad the id that ours does,
+// and joins no bytes. Other programs may have written it anew.
+bool is_byte_tokenizer(std::string_view json);
+std::string byte_tokenizer_json();          // tokenizer.json
+std::string byte_tokenizer_config_json();   // tokenizer_config.json
+std::string byte_generation_config_json();  // generation_config.json: bos, eos, pad
 
 }  // namespace fm::checkpoint

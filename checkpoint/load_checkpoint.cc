@@ -11,7 +11,6 @@
 #include "checkpoint/agree.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/slice_places.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
 #include "core/crc32c.h"

@@ -8,7 +8,7 @@
 
 #include "core/check.h"
 #include "core/crc32c.h"
-#include "core/small_file.h"
+#include "core/files.h"
 
 namespace fm::checkpoint {
 namespace {

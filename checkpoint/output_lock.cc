@@ -16,7 +16,7 @@
 #include "checkpoint/durable_file.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
-#include "core/named_file.h"
+#include "core/files.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -5,9 +5,12 @@
 //   data_offsets are relative to the data, ranges are gapless, disjoint and end with the file.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -79,5 +82,53 @@ void write_safetensors(const std::string& path, std::span<const core::TensorSlic
 
 // "[2, 3]" for messages.
 std::string shape_text(std::span<const std::int64_t> shape);
+
+// The stored types of safetensors, in the order its writer sorts by (safetensors/src/tensor.rs).
+struct StoredType {
+  std::string_view name;
+  std::uint64_t bits;
+};
+
+// Ascending; the writer puts the last first.
+inline constexpr StoredType kStoredTypes[] = {
+    {"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
+    {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
+    {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
+    {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},
+    {"I64", 64},        {"U64", 64},
+};
+
+// Place in the table, or -1.
+constexpr int rank_of_type(std::string_view name) {
+  int rank = 0;
+  for (const StoredType& type : kStoredTypes) {
+    if (type.name == name) return rank;
+    ++rank;
+  }
+  return -1;
+}
+
+// Stored floating-point numbers to fp32, from memory of any alignment.
+float f32_of_bf16(std::uint16_t bits);
+float f32_of_f16(std::uint16_t bits);  // IEEE 754 binary16; exact, subnormals and NaN included
+
+enum class StoredFloat : std::uint8_t { kF32, kF16, kBF16, kF64 };
+
+// out.size() numbers from `bytes` (at least out.size() x width of `stored`). F64 is rounded to
+// nearest even; the others are exact.
+void to_f32(StoredFloat stored, std::span<const std::byte> bytes, std::span<float> out);
+
+// Where the slices of this rank lie in planned files.
+struct SlicePlace {
+  std::size_t file = 0;  // index into the list of files
+  core::Bytes begin;     // of the slice, from the start of the file
+  const core::TensorSlice* slice = nullptr;
+};
+
+// Empty slices are left out. A slice of a tensor that is not planned, of another shape or beyond
+// its end is a defect of the caller. `slices` must outlive the answer.
+std::vector<SlicePlace> place_slices(const std::vector<FileSpec>& files,
+                                     const std::vector<SafetensorsPlan>& plans,
+                                     std::span<const FileSlice> slices);
 
 }  // namespace fm::checkpoint

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "checkpoint/safetensors.h"
-#include "checkpoint/safetensors_types.h"
 #include "core/check.h"
 
 namespace fm::checkpoint {

@@ -11,11 +11,10 @@
 #include <map>
 
 #include "checkpoint/agree.h"
-#include "checkpoint/checkpoint_list.h"
 #include "checkpoint/durable_file.h"
+#include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/slice_places.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
 #include "core/crc32c.h"

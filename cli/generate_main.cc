@@ -8,7 +8,7 @@
 #include "cli/ending.h"
 #include "cli/generate_arguments.h"
 #include "kernels/gemm/gemm.h"
-#include "machine/core_facts.h"
+#include "machine/cores.h"
 #include "machine/stacks.h"
 
 namespace {

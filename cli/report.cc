@@ -7,7 +7,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/long_arrays.h"
 #include "kernels/variants/variant.h"
-#include "machine/core_facts.h"
+#include "machine/cores.h"
 #include "machine/texts.h"
 #include "model/attention.h"
 

@@ -18,8 +18,8 @@
 #include "engine/run_model.h"
 #include "engine/trainer.h"
 #include "kernels/gemm/gemm.h"
-#include "machine/core_facts.h"
-#include "machine/memory_limits.h"
+#include "machine/cores.h"
+#include "machine/limits.h"
 #include "machine/stacks.h"
 
 namespace {

@@ -7,9 +7,9 @@
 #include <span>
 #include <string>
 
+#include "core/buffer.h"
 #include "core/check.h"
-#include "core/memory_source.h"
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 #include "core/types.h"
 
 namespace fm::comm {

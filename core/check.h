@@ -1,14 +1,32 @@
-// Three kinds of errors: the user is wrong, we are wrong, the machine or a peer is wrong.
-// Message order everywhere: what is required; what to do; values last. Only main ends the process.
+// Errors: three kinds for three causes, and the exit codes that they become.
 #pragma once
 
 #include <sstream>
 #include <stdexcept>
 #include <string>
 
-#include "core/exit_code.h"
-
 namespace fm::core {
+
+// Exit codes are a contract with schedulers and supervisors (README, "Exit codes").
+enum class ExitCode : int {
+  kFinished = 0,
+  kOurFault = 1,           // BugError: a defect of fmengine
+  kConfigError = 10,       // flags, JSON, sizes that do not fit together
+  kDataError = 11,         // a file that is missing, truncated or holds wrong values
+  kNoCheckpoint = 12,      // a checkpoint was expected and none is loadable
+  kLocked = 13,            // the output directory belongs to another run
+  kRendezvousFailed = 14,  // ranks did not find each other
+  kPeerLost = 20,          // another rank died or left
+  kHang = 21,              // a wait ran past its limit
+  kMismatch = 22,          // ranks disagree about a collective
+  kNumericLimit = 23,      // too many skipped steps
+  kOutOfMemory = 25,
+  kStorageFailed = 26,
+  kPreempted = 75,  // SIGTERM: state saved, start again
+};
+
+// Three kinds of errors: the user is wrong, we are wrong, the machine or a peer is wrong.
+// Message order everywhere: what is required; what to do; values last. Only main ends the process.
 
 // Control characters but newlines and tabs as \u00XX: words of files come into messages, a zero
 // byte would end one, and others steer terminals.

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/file_stream.h"
+#include "core/files.h"
 
 namespace fm::core {
 

@@ -26,8 +26,20 @@ struct Mesh {
     return (at.pipe_rank * data + at.dp_rank) * model + at.tp_rank;
   }
   // World ranks that share everything with `world_rank` but the named axis, in axis order.
-  std::vector<int> data_group(int world_rank) const;
-  std::vector<int> pipe_group(int world_rank) const;
+  std::vector<int> data_group(int world_rank) const {
+    Position at = position_of(world_rank);
+    std::vector<int> members;
+    for (at.dp_rank = 0; at.dp_rank < data; ++at.dp_rank) members.push_back(world_rank_of(at));
+    return members;
+  }
+  std::vector<int> pipe_group(int world_rank) const {
+    Position at = position_of(world_rank);
+    std::vector<int> members;
+    for (at.pipe_rank = 0; at.pipe_rank < pipe; ++at.pipe_rank) {
+      members.push_back(world_rank_of(at));
+    }
+    return members;
+  }
 };
 
 }  // namespace fm::core

@@ -1,6 +1,7 @@
 // Small text tools for messages.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,5 +24,13 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 // The candidate that `word` was surely meant to be: at most a fifth of it differs, and at most two
 // letters; "" when there is none.
 std::string misspelt(std::string_view word, std::span<const std::string> candidates);
+
+// Ids of the built-in byte vocabulary: one home, because data encodes with them and checkpoint
+// writes them down as a Hugging Face tokenizer.
+inline constexpr std::int32_t kByteCount = 256;  // ids 0 to 255 are the bytes themselves
+inline constexpr std::int32_t kBosId = 256;
+inline constexpr std::int32_t kEosId = 257;
+inline constexpr std::int32_t kPadId = 258;
+inline constexpr std::int32_t kByteVocab = 259;  // smallest vocabulary that holds them all
 
 }  // namespace fm::core

@@ -1,18 +1,24 @@
-// Named time ranges: where a step spends its time. Cheap enough to stay on: two clock reads.
-//
-// Invariant: ranges of one thread nest; time of an inner range is not subtracted from the outer.
-// Thread:    one PhaseClock per rank thread.
-// Lifetime:  the clock outlives its ranges.
+// Where a step spends its time: sums per phase, and events for --trace.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace fm::core {
+
+// Named time ranges: where a step spends its time. Cheap enough to stay on: two clock reads.
+//
+// Invariant: ranges of one thread nest; time of an inner range is not subtracted from the outer.
+// Thread:    one PhaseClock per rank thread.
+// Lifetime:  the clock outlives its ranges.
 
 enum class Phase : std::uint8_t {
   kForward,
@@ -59,6 +65,98 @@ class TraceRange {
   PhaseClock& clock_;
   Phase phase_;
   std::chrono::steady_clock::time_point start_;
+};
+
+// What a rank did and when: events with a begin and an end, kept in memory that was there before
+// the first one. Whoever wants a range in the trace puts a TraceScope on its stack; while nobody
+// records, that is one branch. engine/step_trace.h writes the file.
+enum class TraceKind : std::uint8_t { kStep, kInstruction, kPart, kCollective, kKernel };
+inline constexpr std::size_t kTraceValues = 4;
+
+// What all events of a place in the source have in common; lives as long as the program. The
+// writer adds a rate where an argument is called "flops" or "bytes".
+struct TraceForm {
+  const char* name;
+  TraceKind kind;
+  std::array<const char*, kTraceValues> arguments{};  // null: no further one
+};
+
+using TraceValues = std::array<std::int64_t, kTraceValues>;
+inline constexpr std::int64_t kNoValue = -1;  // left out by the writer
+
+struct TraceEvent {
+  const TraceForm* form = nullptr;
+  std::int64_t begin_ns = 0;  // of trace_now()
+  std::int64_t end_ns = 0;
+  TraceValues values{};
+};
+
+// The steady clock: one and the same for all processes of a host.
+inline std::int64_t trace_now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+// Invariant: events stand in order of their begin, an outer one before those inside. Kernels do not
+//            nest: a kernel that is part of another one is no event of its own. When the memory is
+//            full, no later event is kept, and how many is known.
+// Thread:    records what its own thread does; see Recording.
+// Lifetime:  outlives the Recording and the scopes that were opened under it.
+class TraceRecorder {
+ public:
+  explicit TraceRecorder(std::size_t capacity) : events_(capacity) {}
+
+  // The recorder of this thread, null while nothing is recorded.
+  static TraceRecorder* current() { return current_; }
+
+  // Null when the event is not kept; end() takes that too.
+  TraceEvent* begin(const TraceForm& form, const TraceValues& values);
+  void end(TraceEvent* event);
+
+  std::span<const TraceEvent> events() const { return std::span(events_).first(count_); }
+  std::int64_t dropped() const { return dropped_; }
+
+ private:
+  friend class Recording;
+  static inline constinit thread_local TraceRecorder* current_ = nullptr;
+
+  std::vector<TraceEvent> events_;
+  std::size_t count_ = 0;
+  std::int64_t dropped_ = 0;
+  bool in_kernel_ = false;
+};
+
+// While it lives, its thread records into `recorder`; null: into none.
+class Recording {
+ public:
+  explicit Recording(TraceRecorder* recorder)
+      : before_(std::exchange(TraceRecorder::current_, recorder)) {}
+  ~Recording() { TraceRecorder::current_ = before_; }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+ private:
+  TraceRecorder* before_;
+};
+
+// One event, from construction to destruction. `form` has static storage.
+class TraceScope {
+ public:
+  explicit TraceScope(const TraceForm& form, const TraceValues& values = {})
+      : recorder_(TraceRecorder::current()) {
+    if (recorder_ != nullptr) [[unlikely]]
+      event_ = recorder_->begin(form, values);
+  }
+  ~TraceScope() {
+    if (event_ != nullptr) [[unlikely]]
+      recorder_->end(event_);
+  }
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  TraceRecorder* recorder_;
+  TraceEvent* event_ = nullptr;
 };
 
 }  // namespace fm::core

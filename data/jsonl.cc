@@ -1,9 +1,8 @@
-#include "data/jsonl.h"
-
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/check.h"
+#include "data/documents.h"
 
 namespace fm::data {
 namespace {

@@ -2,9 +2,9 @@
 
 #include "core/check.h"
 #include "core/text.h"
-#include "data/document_rows.h"
+#include "data/documents.h"
 #include "data/sample_source.h"
-#include "data/token_rows.h"
+#include "data/token_files.h"
 
 namespace fm::data {
 DataFormat format_of(const std::string& path, DataFormat format) {

@@ -8,7 +8,7 @@
 #include "checkpoint/hf_folder.h"
 #include "core/buffer.h"
 #include "core/check.h"
-#include "data/byte_tokenizer.h"
+#include "data/documents.h"
 #include "engine/sampler.h"
 #include "engine/tensors.h"
 #include "model/family.h"

@@ -8,7 +8,7 @@
 #include "comm/communicator.h"
 #include "engine/run_model.h"
 #include "engine/run_plan.h"
-#include "machine/memory_limits.h"
+#include "machine/limits.h"
 
 namespace fm::engine {
 

@@ -18,7 +18,7 @@
 #include "checkpoint/agree.h"
 #include "checkpoint/durable_file.h"
 #include "core/check.h"
-#include "core/named_file.h"
+#include "core/files.h"
 
 namespace fm::engine {
 namespace {

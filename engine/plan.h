@@ -8,7 +8,7 @@
 
 #include "engine/options.h"
 #include "engine/run_plan.h"
-#include "machine/memory_limits.h"
+#include "machine/limits.h"
 #include "model/family.h"
 
 namespace fm::engine {

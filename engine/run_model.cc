@@ -1,8 +1,8 @@
 #include "engine/run_model.h"
 
 #include "checkpoint/hf_folder.h"
-#include "core/byte_ids.h"
 #include "core/check.h"
+#include "core/text.h"
 
 namespace fm::engine {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/agree.h"
-#include "checkpoint/checkpoint_list.h"
+#include "checkpoint/lineage.h"
 #include "core/check.h"
 
 namespace fm::engine {

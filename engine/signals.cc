@@ -13,7 +13,6 @@
 
 #include "comm/wire/watchdog.h"
 #include "core/check.h"
-#include "core/exit_code.h"
 
 namespace fm::engine {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 #include "engine/options.h"
 #include "engine/trace_file.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "checkpoint/durable_file.h"
-#include "checkpoint/slice_places.h"
+#include "checkpoint/safetensors.h"
 #include "core/check.h"
 
 namespace fm::engine {

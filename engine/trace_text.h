@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 
 namespace fm::engine {
 

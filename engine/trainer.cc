@@ -9,7 +9,6 @@
 
 #include "core/check.h"
 #include "core/fault.h"
-#include "core/peak_memory.h"
 #include "core/text.h"
 #include "engine/evaluation.h"
 #include "engine/memory_fit.h"
@@ -22,6 +21,7 @@
 #include "engine/step_runtime.h"
 #include "engine/step_trace.h"
 #include "engine/tensors.h"
+#include "machine/limits.h"
 
 namespace fm::engine {
 namespace {
@@ -182,7 +182,7 @@ class Trainer {
     saves_.after_step(progress_);
     StepLine line = line_of(request, result, spent.count());
     line.phases = phases;
-    line.mem_peak = core::peak_memory();
+    line.mem_peak = machine::peak_memory();
     line.minor_faults = after.ru_minflt - before.ru_minflt;
     log_.step(line);
     core::fault({"step.post", state_.world.rank(), request.step});

@@ -9,7 +9,7 @@
 #include "engine/arithmetic.h"
 #include "engine/options.h"
 #include "engine/signals.h"
-#include "machine/memory_limits.h"
+#include "machine/limits.h"
 #include "model/family.h"
 
 namespace fm::engine {

@@ -2,7 +2,7 @@
 
 #include "core/bf16.h"
 #include "core/check.h"
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 #include "kernels/gemm/gemm.h"
 #include "model/attention_kinds.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/small_file.h"
+#include "core/files.h"
 
 namespace fm::model {
 namespace {

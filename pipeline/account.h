@@ -5,7 +5,6 @@
 #include <map>
 #include <vector>
 
-#include "core/shard_map.h"
 #include "core/shard_plan.h"
 #include "pipeline/instruction.h"
 #include "pipeline/placement.h"

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 
 namespace fm::pipeline {
 

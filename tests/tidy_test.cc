@@ -59,7 +59,7 @@ const Limits kLimits = {
     .may_name_torch = {"comm/meet/tcp_store_torch.cc", "model/attention_torch.cc"},
     // The fault registry; the one world of a process (MPI_Init allows only one); who records a
     // thread's trace, which kernels at the bottom must know.
-    .may_have_state = {"core/fault.cc", "comm/meet/world.cc", "core/trace_recorder.h"},
+    .may_have_state = {"core/fault.cc", "comm/meet/world.cc", "core/trace.h"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",

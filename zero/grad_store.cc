@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 #include "kernels/pointwise/sums.h"
 
 namespace fm::zero {

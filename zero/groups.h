@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/param_table.h"
-#include "core/shard_map.h"
 #include "core/shard_plan.h"
 
 namespace fm::zero {

@@ -5,7 +5,7 @@
 
 #include "comm/verbs/tree_rows.h"
 #include "core/check.h"
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 
 namespace fm::comm {
 namespace {

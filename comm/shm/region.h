@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/memory_source.h"
+#include "core/buffer.h"
 
 namespace fm::comm {
 

@@ -3,7 +3,7 @@
 #include "comm/shm/operation.h"
 #include "comm/verbs/tree_rows.h"
 #include "core/check.h"
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 #include "kernels/pointwise/sums.h"
 
 namespace fm::comm {

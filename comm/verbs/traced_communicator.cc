@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "comm/communicator.h"
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 
 namespace fm::comm {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 #include "kernels/cpu.h"
 #include "kernels/gemm/libraries.h"
 

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "core/check.h"
-#include "core/trace_recorder.h"
+#include "core/trace.h"
 #include "kernels/attention/paths.h"
 #include "kernels/cpu.h"
 #include "kernels/gemm/gemm.h"

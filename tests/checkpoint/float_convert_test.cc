@@ -1,11 +1,11 @@
-#include "checkpoint/float_convert.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
+
+#include "checkpoint/safetensors.h"
 
 namespace fm::checkpoint {
 namespace {

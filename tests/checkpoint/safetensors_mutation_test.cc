@@ -6,7 +6,6 @@
 #include <random>
 
 #include "checkpoint/safetensors.h"
-#include "checkpoint/safetensors_types.h"
 #include "core/check.h"
 #include "tests/checkpoint/safetensors_bytes.h"
 

@@ -1,5 +1,3 @@
-#include "core/file_stream.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -9,6 +7,7 @@
 #include <thread>
 
 #include "core/check.h"
+#include "core/files.h"
 
 namespace fm::core {
 namespace {

@@ -1,5 +1,3 @@
-#include "core/shard_map.h"
-
 #include <gtest/gtest.h>
 
 #include "core/shard_plan.h"

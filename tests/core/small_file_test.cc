@@ -1,5 +1,3 @@
-#include "core/small_file.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,6 +6,8 @@
 #include <chrono>
 #include <fstream>
 #include <thread>
+
+#include "core/files.h"
 
 namespace fm::core {
 namespace {

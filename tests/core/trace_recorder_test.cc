@@ -1,9 +1,9 @@
-#include "core/trace_recorder.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <thread>
+
+#include "core/trace.h"
 
 namespace fm::core {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/check.h"
-#include "data/byte_tokenizer.h"
+#include "data/documents.h"
 #include "data/sample_source.h"
 #include "tests/data/scratch_folder.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "data/jsonl.h"
+#include "data/documents.h"
 
 namespace fm::data {
 namespace {

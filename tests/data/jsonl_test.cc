@@ -1,10 +1,9 @@
-#include "data/jsonl.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "core/check.h"
+#include "data/documents.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fm::data {

@@ -1,8 +1,8 @@
-#include "data/token_store.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
+
+#include "data/documents.h"
 
 namespace fm::data {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "checkpoint/byte_tokenizer_files.h"
+#include "checkpoint/hf_folder.h"
 #include "core/check.h"
 
 namespace fm::engine {

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "machine/core_facts.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::machine {

@@ -1,8 +1,7 @@
 // CPU limits as containers and batch systems show them.
-#include "machine/cpu_quota.h"
-
 #include <gtest/gtest.h>
 
+#include "machine/limits.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fm::machine {

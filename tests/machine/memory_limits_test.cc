@@ -1,8 +1,7 @@
 // Limits of memory as hosts, containers and batch systems show them.
-#include "machine/memory_limits.h"
-
 #include <gtest/gtest.h>
 
+#include "machine/limits.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fm::machine {

@@ -1,6 +1,4 @@
 // The peak of this process, beside getrusage's and across exec.
-#include "core/peak_memory.h"
-
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -10,7 +8,9 @@
 #include <cstdlib>
 #include <vector>
 
-namespace fm::core {
+#include "machine/limits.h"
+
+namespace fm::machine {
 namespace {
 
 std::int64_t usage_bytes() {
@@ -20,7 +20,7 @@ std::int64_t usage_bytes() {
 }
 
 TEST(PeakMemory, GrowsWithWhatIsTouchedAndStays) {
-  const Bytes before = peak_memory();
+  const core::Bytes before = peak_memory();
   constexpr std::int64_t kMore = std::int64_t{64} << 20;
   { const std::vector<char> more(kMore, 1); }
   EXPECT_GE(peak_memory().count(), before.count() + kMore / 2);
@@ -37,7 +37,7 @@ TEST(PeakMemory, IsNotThatOfTheProgramBeforeExec) {
     std::vector<char> more(kLarge, 1);
     asm volatile("" ::"r"(more.data()) : "memory");  // touched, whatever the compiler thinks of it
     setenv("FM_TEST_AFTER_EXEC", "1", 1);
-    execl("/proc/self/exe", "core_test",
+    execl("/proc/self/exe", "machine_test",
           "--gtest_filter=PeakMemory.IsNotThatOfTheProgramBeforeExec", nullptr);
     std::_Exit(2);
   }
@@ -47,4 +47,4 @@ TEST(PeakMemory, IsNotThatOfTheProgramBeforeExec) {
 }
 
 }  // namespace
-}  // namespace fm::core
+}  // namespace fm::machine

@@ -1,0 +1,51 @@
+// What bounds this process, CPU time and memory, and how much of it was in use.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/types.h"
+
+namespace fm::machine {
+
+// The control groups that may limit this process (Linux, Documentation/admin-guide/cgroup-v2.rst
+// and cgroup-v1/).
+struct ControlGroup {
+  bool version_2 = false;
+  std::filesystem::path folder;  // where its files are
+};
+
+// The groups of this process and those above them that may limit what `controller` ("cpu",
+// "memory") counts, as far as they can be seen here.
+// `root`: where proc and the paths that it names begin.
+std::vector<ControlGroup> control_groups(const std::string& controller,
+                                         const std::filesystem::path& root);
+
+// How much CPU time containers and batch systems let a job have: fewer CPUs' worth of it than there
+// are CPUs to run on. Above 0: the least that the control groups of this process and those above
+// them grant, as far as they can be seen here (cpu.max of version 2, cpu.cfs_quota_us of version 1;
+// Linux, Documentation/admin-guide/cgroup-v2.rst, scheduler/sched-bwc.rst). Nothing: no limit.
+// `root`: where proc and the paths that it names begin.
+std::optional<double> cpu_quota(const std::filesystem::path& root = "/");
+
+// What bounds the memory that ranks of a host may still take together.
+struct MemoryLimit {
+  std::string id;    // the same on all ranks that it bounds together, on no others
+  std::string name;  // "MemAvailable of /proc/meminfo"
+  core::Bytes available;
+};
+
+// MemAvailable of the host, and of every limited control group of this process and those above them
+// (memory.max of version 2, memory.limit_in_bytes of version 1) the limit less what is in use and
+// cannot be dropped; the host's free swap counts as available to all. What cannot be read is no
+// limit. `root`: where proc and the paths that it names begin.
+std::vector<MemoryLimit> memory_limits(const std::filesystem::path& root = "/");
+
+// The most memory that this process had in use at a time: resident pages at their peak, shared ones
+// included. getrusage() would tell the peak of whatever process became this one through exec, such
+// as a Python launcher's.
+core::Bytes peak_memory();
+
+}  // namespace fm::machine
