@@ -1,11 +1,30 @@
-// Paired lowering: rank by rank, issue what is ready; a producer whose consumer is elsewhere
-// appends both ends at once.
+#include "pipeline/passes.h"
+
 #include <set>
 
 #include "core/check.h"
-#include "pipeline/passes.h"
 
 namespace fm::pipeline {
+
+Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank) {
+  Program out;
+  for (const Instruction& at : scheduled) {
+    if (at.unit < 0) {
+      out.push_back(at);
+      continue;
+    }
+    const UnitRange body = units.body(pipe_rank, at.unit);
+    for (int step = 0; step < body.count(); ++step) {
+      const bool ascends = at.op == Op::kForward;
+      out.push_back({at.op, at.micro, ascends ? body.first + step : body.last - 1 - step});
+    }
+  }
+  return out;
+}
+
+// Paired lowering: rank by rank, issue what is ready; a producer whose consumer is elsewhere
+// appends both ends at once.
+
 namespace {
 
 struct RankState {
@@ -72,6 +91,16 @@ class Lowering {
 
 std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units) {
   return Lowering(expanded, units).run();
+}
+
+Program insert_recompute(const Program& program, const Placement& units) {
+  Program out;
+  for (const Instruction& at : program) {
+    const bool needs_kept = at.op == Op::kBackward || at.op == Op::kBackwardInput;
+    if (needs_kept && units.is_block(at.unit)) out.push_back({Op::kRecompute, at.micro, at.unit});
+    out.push_back(at);
+  }
+  return out;
 }
 
 }  // namespace fm::pipeline
