@@ -14,6 +14,7 @@
 #include "benchmarks/random_elements.h"
 #include "kernels/gemm/gemm.h"
 #include "model/attention.h"
+#include "tests/model/torch_attention.h"
 
 namespace {
 
@@ -107,8 +108,8 @@ class AttentionRun {
       : shape_{.batch = {state.range(0), state.range(1)},
                .heads = state.range(2),
                .kv_heads = state.range(3),
-               .head_dim = state.range(4),
-               .kind = static_cast<fm::model::AttentionKind>(state.range(5))} {
+               .head_dim = state.range(4)},
+        by_torch_(state.range(5) == 1) {
     const std::int64_t tokens = shape_.batch.tokens();
     q_ = random_values(tokens * shape_.heads * shape_.head_dim);
     k_ = random_values(tokens * shape_.kv_heads * shape_.head_dim);
@@ -120,16 +121,19 @@ class AttentionRun {
         static_cast<std::size_t>(std::max(scratch.forward, scratch.backward).count() / 4) + 16);
   }
   void forward() {
+    const fm::model::AttentionForward<float> at{q_.data(), k_.data(), k_.data(), out_.data(),
+                                                logsumexp_.data()};
+    if (by_torch_) return fm::model::torch_attention().forward(shape_, at, 1);
     fm::core::Arena scratch = arena();
-    attention_forward<float>(
-        shape_, {q_.data(), k_.data(), k_.data(), out_.data(), logsumexp_.data()}, scratch);
+    attention_forward<float>(shape_, at, scratch);
   }
   void backward() {
+    const fm::model::AttentionBackward<float> at{q_.data(),   k_.data(),         k_.data(),
+                                                 out_.data(), logsumexp_.data(), q_.data(),
+                                                 dq_.data(),  dk_.data(),        dv_.data()};
+    if (by_torch_) return fm::model::torch_attention().backward(shape_, at, 1);
     fm::core::Arena scratch = arena();
-    attention_backward<float>(shape_,
-                              {q_.data(), k_.data(), k_.data(), out_.data(), logsumexp_.data(),
-                               q_.data(), dq_.data(), dk_.data(), dv_.data()},
-                              scratch);
+    attention_backward<float>(shape_, at, scratch);
   }
   // Really executed with causal skipping: half of each product.
   double flops_of(int products) const {
@@ -146,6 +150,7 @@ class AttentionRun {
   }
 
   fm::model::AttentionShape shape_;
+  bool by_torch_;
   Floats q_, k_, out_, logsumexp_, dq_, dk_, dv_, memory_;
 };
 

@@ -110,9 +110,11 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
   options.shared_memory = flags.flag("shm");
 }
 
-void read_attention(const FlagValues& flags, engine::TrainOptions& options) {
-  options.attention = flags.choice<model::AttentionKind>(
-      "attention", {{"own", model::AttentionKind::kOwn}, {"torch", model::AttentionKind::kTorch}});
+void check_attention(const FlagValues& flags) {
+  FM_USER_CHECK(flags.text("attention") == "own",
+                "--attention must be own because LibTorch's attention, which was there to compare "
+                "with, is in tests and benchmarks only now; leave it out (",
+                flags.text("attention"), ")");
 }
 
 std::string read_output_dir(const FlagValues& flags) {
@@ -225,7 +227,7 @@ void read_launch(const FlagValues& flags, Command& command) {
 Command read_command(const FlagValues& flags) {
   Command command;
   read_launch(flags, command);
-  read_attention(flags, command.options);
+  check_attention(flags);
   if (const auto threads = flags.integer("threads", 0, machine::kMostThreads); threads > 0) {
     command.threads = static_cast<int>(threads);
   }

@@ -47,7 +47,6 @@ constexpr FlagRow kRows[] = {
      "kinds without weight decay, e.g. norm,bias,embedding (DeepSpeed decays all)"},
     {"loss_reduction", kText, "token", kLayout,
      "token (mean over the step's tokens) or mean_of_means (DeepSpeed's)"},
-    {"attention", kText, "own", kLayout, "own, or torch (LibTorch's, to compare with)"},
     {"threads", kInt, "0", kLayout,
      "threads per rank; 0: OMP_NUM_THREADS, else the rank's part of the host's cores"},
     {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank"},
@@ -82,6 +81,7 @@ constexpr FlagRow kRows[] = {
     {"res_dir", kText, "", kCompatible, "FMEngine does not use it either"},
     {"num_workers", kInt, "1", kCompatible, "data is read without worker processes"},
     {"window_size", kInt, "0", kCompatible, "only 0 (full attention); else refused"},
+    {"attention", kText, "own", kCompatible, "only own; else refused"},
 };
 
 constexpr VariableRow kVariables[] = {

@@ -31,14 +31,14 @@ std::string mpi_version() {
 
 }  // namespace
 
-std::vector<std::string> report_lines(model::AttentionKind attention, const std::string& threads) {
+std::vector<std::string> report_lines(const std::string& threads) {
   const std::string cpuinfo = machine::content_of("/proc/cpuinfo");
   return {"CPU        " + machine::cpu_model(cpuinfo),
           "SIMD       " + machine::instruction_sets(cpuinfo),
           "kernels    " + std::string(kernels::chosen_variant().name) + " (FME_SIMD sets it)",
           "GEMM       " + kernels::gemm_library() + " (FME_GEMM sets it)",
           "GEMM bf16  " + kernels::bf16_gemm_library(),
-          "attention  " + model::attention_library(attention) + " (--attention sets it)",
+          "attention  " + model::attention_library() + " (FME_GEMM sets it)",
           "arrays     " + std::string(kernels::array_habits()) +
               " (FME_READ_AHEAD and FME_PAST_CACHES set it)",
           "threads    " + threads + " (--threads N sets it)",

@@ -4,12 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "model/attention_kind.h"
-
 namespace fm::cli {
 
 // "CPU", "SIMD", "kernels", "GEMM", "GEMM bf16", "attention", "threads", "affinity", "RAM", "MPI",
 // "LibTorch": one line each. threads: how many, and why.
-std::vector<std::string> report_lines(model::AttentionKind attention, const std::string& threads);
+std::vector<std::string> report_lines(const std::string& threads);
 
 }  // namespace fm::cli

@@ -54,8 +54,8 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-int print_report(fm::model::AttentionKind attention, const std::string& threads) {
-  for (const std::string& line : fm::cli::report_lines(attention, threads)) print(line);
+int print_report(const std::string& threads) {
+  for (const std::string& line : fm::cli::report_lines(threads)) print(line);
   return 0;
 }
 
@@ -124,7 +124,7 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
   fm::machine::check_stacks(fm::machine::stacks_here());
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe(),
-      .report_lines = fm::cli::report_lines(command.options.attention, process.cores.why),
+      .report_lines = fm::cli::report_lines(process.cores.why),
       .terminal = shows_on_terminal(launch),
       .signals = &*process.signals,
       .memory = fm::machine::memory_limits()};
@@ -145,7 +145,7 @@ int run(const std::vector<std::string>& words, Process& process) {
   switch (command.action) {
     case Action::kHelp:
     case Action::kVersion: return 0;
-    case Action::kReport: return print_report(command.options.attention, process.cores.why);
+    case Action::kReport: return print_report(process.cores.why);
     case Action::kPlan: return print_plan(command, launch);
     case Action::kTrain: return train(command, launch, process);
   }

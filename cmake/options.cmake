@@ -71,7 +71,6 @@ function(fm_late_library name)
   target_link_libraries(${name} PRIVATE fm_flags ${ARG_LINKS})
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${FM_LATE_FOLDER}
                                            INSTALL_RPATH "$ORIGIN")
-  install(TARGETS ${name} LIBRARY DESTINATION lib)
   add_dependencies(${ARG_USED_BY} ${name})
 endfunction()
 

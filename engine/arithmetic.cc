@@ -22,11 +22,11 @@ std::vector<Arithmetic> gather(const Arithmetic& mine, comm::Communicator& world
 
 }  // namespace
 
-Arithmetic arithmetic_here(model::AttentionKind attention, core::DType element) {
+Arithmetic arithmetic_here(core::DType element) {
   const std::string products = element == core::DType::kBF16
                                    ? "bf16 compute, " + kernels::bf16_gemm_library()
                                    : kernels::gemm_library();
-  return {.libraries = core::concat(products, ", attention ", model::attention_library(attention)),
+  return {.libraries = core::concat(products, ", attention ", model::attention_library()),
           .threads = kernels::kernel_threads()};
 }
 
@@ -41,9 +41,8 @@ std::string check_same_arithmetic(const Arithmetic& mine, comm::Communicator& wo
       all, [&](const Arithmetic& one) { return one.libraries != all[0].libraries; });
   FM_USER_CHECK(other_libraries == all.end(),
                 "all ranks must compute with the same libraries and instruction set; start every "
-                "rank with the same build and the same --attention, and on different CPUs set "
-                "FME_GEMM=onednn and ONEDNN_MAX_CPU_ISA (with --attention torch "
-                "ATEN_CPU_CAPABILITY too) to what all of them have (rank ",
+                "rank with the same build, and on different CPUs set FME_GEMM=onednn and "
+                "ONEDNN_MAX_CPU_ISA to what all of them have (rank ",
                 other_libraries - all.begin(), ": ", other_libraries->libraries,
                 "; rank 0: ", all[0].libraries, ")");
   const auto other_threads = std::ranges::find_if(

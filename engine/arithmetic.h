@@ -4,7 +4,6 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "model/attention_kind.h"
 
 namespace fm::engine {
 
@@ -13,8 +12,8 @@ struct Arithmetic {
   int threads = 1;        // per rank
 };
 
-// Of the calling thread, with this attention, for a model of this element type.
-Arithmetic arithmetic_here(model::AttentionKind attention, core::DType element);
+// Of the calling thread, for a model of this element type.
+Arithmetic arithmetic_here(core::DType element);
 
 // "oneDNN 2.6.3 (avx2), attention own, 1 thread per rank"; begins with the libraries. A model in
 // bf16 says so first.

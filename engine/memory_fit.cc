@@ -20,9 +20,7 @@ struct Variant {
   TrainOptions options;
 };
 
-bool may_be_bf16(const TrainOptions& options) {
-  return options.element == core::DType::kF32 && options.attention == model::AttentionKind::kOwn;
-}
+bool may_be_bf16(const TrainOptions& options) { return options.element == core::DType::kF32; }
 
 // The same samples per step in more and smaller micro-batches.
 TrainOptions with_micro_batch(TrainOptions options, const ResolvedBatch& batch,

@@ -11,7 +11,6 @@
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "data/sample_source.h"
-#include "model/attention_kind.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
 #include "pipeline/schedules.h"
@@ -70,7 +69,6 @@ struct TrainOptions {
   bool overlap = true;
   // Elements gathered ahead of their use under ZeRO 3; unset: the largest unit's.
   std::optional<std::int64_t> prefetch_elements;
-  model::AttentionKind attention = model::AttentionKind::kOwn;
   // Of parameters, hidden states and their gradients. kBF16: the optimizer updates an fp32 master,
   // and gradients of parameters are fp32.
   core::DType element = core::DType::kF32;

@@ -82,7 +82,7 @@ std::filesystem::path weights_folder(const TrainOptions& options) {
 }
 
 model::ModelChoices choices_of(const TrainOptions& options) {
-  return {.no_decay = options.no_decay, .attention = options.attention, .element = options.element};
+  return {.no_decay = options.no_decay, .element = options.element};
 }
 
 model::OpenedModel open_run_model(const TrainOptions& options) {
@@ -90,10 +90,6 @@ model::OpenedModel open_run_model(const TrainOptions& options) {
                 "exactly one of --init_ckpt DIR (a Hugging Face folder) and --model_config FILE (a "
                 "config.json, random weights) is required (init_ckpt=\"",
                 options.init_ckpt, "\", model_config=\"", options.model_config, "\")");
-  const bool bf16 = options.element == core::DType::kBF16;
-  FM_USER_CHECK(!bf16 || options.attention == model::AttentionKind::kOwn,
-                "--attention torch computes in fp32 only; leave it out for bf16, or pass "
-                "--precision fp32 (attention=torch, precision=bf16)");
   const bool folder = !options.init_ckpt.empty();
   const auto config = folder ? std::filesystem::path(options.init_ckpt) / "config.json"
                              : std::filesystem::path(options.model_config);

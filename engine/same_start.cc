@@ -40,7 +40,6 @@ std::string start_values(const TrainOptions& options, const model::ModelFacts& f
       {"activation_checkpointing", options.recompute},
       {"--pipe_parallel_size", options.pipe_parallel_size},
       {"--schedule", options.schedule->name},
-      {"--attention", said(options.attention, {"own", "torch"})},
       {"--max_seq_len", options.max_seq_len},
       {"--allow_repeat", options.allow_repeat},
       {"--seed", options.seed},

@@ -129,8 +129,7 @@ class Trainer {
 
   // Whether there was a checkpoint to go on from.
   bool restore() {
-    const Arithmetic arithmetic =
-        context_.arithmetic.value_or(arithmetic_here(options_.attention, options_.element));
+    const Arithmetic arithmetic = context_.arithmetic.value_or(arithmetic_here(options_.element));
     const std::string uneven = check_same_arithmetic(arithmetic, state_.world);
     if (!uneven.empty()) log_.warn(uneven);
     const RunIdentity now = identity(arithmetic);

@@ -7,7 +7,6 @@
 
 #include "core/arena.h"
 #include "core/types.h"
-#include "model/attention_kind.h"
 
 namespace fm::model {
 
@@ -16,11 +15,10 @@ struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;  // divides heads
   std::int64_t head_dim = 0;
-  AttentionKind kind = AttentionKind::kOwn;
 };
 
 // q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim]; logsumexp [B * T * heads] in an
-// order that only attention_backward of the same kind knows. Scores are scaled by
+// order that only attention_backward knows. Scores are scaled by
 // 1 / sqrt(head_dim).
 template <class T>  // element: float or core::Bf16
 struct AttentionForward {
@@ -60,7 +58,7 @@ struct AttentionScratch {
 template <class T>
 AttentionScratch attention_scratch(const AttentionShape& shape);
 
-// "own", "own (AMX)", or library, version and instruction set, e.g. "LibTorch 2.11.0 (AVX2)".
-std::string attention_library(AttentionKind kind);
+// "own" or "own (AMX)".
+std::string attention_library();
 
 }  // namespace fm::model

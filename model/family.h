@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "model/attention_kind.h"
 #include "model/unit.h"
 
 namespace fm::model {
@@ -18,8 +17,7 @@ namespace fm::model {
 // What a run decides, beside config.json.
 struct ModelChoices {
   core::NoDecay no_decay = {};
-  AttentionKind attention = AttentionKind::kOwn;
-  core::DType element = core::DType::kF32;  // or kBF16, where attention must be kOwn
+  core::DType element = core::DType::kF32;  // or kBF16
 };
 
 // How tensors in files may be named. A parameter table has the names of the whole model.

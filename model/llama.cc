@@ -20,8 +20,7 @@ Model make_units(const LlamaConfig& config, const ModelChoices& choices) {
   const auto rope = std::make_shared<RopeTables>(config.rope, config.head_dim);
   model.units.push_back(std::make_unique<EmbeddingUnit<T>>(config, choices.no_decay));
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    model.units.push_back(
-        std::make_unique<LlamaBlock<T>>(config, layer, choices.no_decay, rope, choices.attention));
+    model.units.push_back(std::make_unique<LlamaBlock<T>>(config, layer, choices.no_decay, rope));
   }
   model.head = std::make_unique<LlamaHead<T>>(config, choices.no_decay, model.units[0]->params());
   return model;

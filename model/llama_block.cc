@@ -99,12 +99,8 @@ struct LlamaBlock<T>::Parked {
 
 template <class T>
 LlamaBlock<T>::LlamaBlock(const LlamaConfig& config, std::int64_t layer,
-                          const core::NoDecay& no_decay, std::shared_ptr<RopeTables> rope,
-                          AttentionKind attention)
-    : config_(config),
-      attention_(attention),
-      params_(make_table(config, layer, no_decay)),
-      rope_(std::move(rope)) {
+                          const core::NoDecay& no_decay, std::shared_ptr<RopeTables> rope)
+    : config_(config), params_(make_table(config, layer, no_decay)), rope_(std::move(rope)) {
   at_ = {.norm1 = offset_of(params_, ".input_layernorm"),
          .q = offset_of(params_, ".q_proj"),
          .k = offset_of(params_, ".k_proj"),
@@ -131,7 +127,7 @@ typename LlamaBlock<T>::Shapes LlamaBlock<T>::shapes_of(core::BatchShape shape) 
 
 template <class T>
 AttentionShape LlamaBlock<T>::attention_of(core::BatchShape shape) const {
-  return {shape, config_.heads, config_.kv_heads, config_.head_dim, attention_};
+  return {shape, config_.heads, config_.kv_heads, config_.head_dim};
 }
 
 template <class T>

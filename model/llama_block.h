@@ -19,7 +19,7 @@ template <class T>  // element: float or core::Bf16
 class LlamaBlock final : public Unit {
  public:
   LlamaBlock(const LlamaConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
-             std::shared_ptr<RopeTables> rope, AttentionKind attention);
+             std::shared_ptr<RopeTables> rope);
 
   const core::ParamTable& params() const override { return params_; }
   UnitSizes sizes(core::BatchShape shape) const override;
@@ -54,7 +54,6 @@ class LlamaBlock final : public Unit {
                       const Parked& parked, core::Arena& scratch) const;
 
   LlamaConfig config_;
-  AttentionKind attention_;
   core::ParamTable params_;
   Places at_;
   std::shared_ptr<RopeTables> rope_;

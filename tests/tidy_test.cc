@@ -56,7 +56,7 @@ const Limits kLimits = {
             {"engine", kBelowEngine},
             {"cli", everything_below_cli()},
         },
-    .may_name_torch = {"comm/meet/tcp_store_torch.cc", "model/attention_torch.cc"},
+    .may_name_torch = {"comm/meet/tcp_store_torch.cc"},
     // The fault registry; the one world of a process (MPI_Init allows only one); who records a
     // thread's trace, which kernels at the bottom must know.
     .may_have_state = {"core/fault.cc", "comm/meet/world.cc", "core/trace.h"},

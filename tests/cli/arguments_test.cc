@@ -178,17 +178,11 @@ TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
 }
 
 TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
-  const engine::TrainOptions options = parse({"--train_steps",        "11",
-                                              "--eval_steps",         "12",
-                                              "--save_steps",         "13",
-                                              "--log_steps",          "14",
-                                              "--pipe_parallel_size", "2",
-                                              "--schedule",           "gpipe",
-                                              "--no_decay",           "norm,embedding",
-                                              "--loss_reduction",     "mean_of_means",
-                                              "--timeout_s",          "5",
-                                              "--attention",          "torch"})
-                                           .options;
+  const engine::TrainOptions options =
+      parse({"--train_steps", "11", "--eval_steps", "12", "--save_steps", "13", "--log_steps", "14",
+             "--pipe_parallel_size", "2", "--schedule", "gpipe", "--no_decay", "norm,embedding",
+             "--loss_reduction", "mean_of_means", "--timeout_s", "5"})
+          .options;
   EXPECT_EQ(options.train_steps, 11);
   EXPECT_EQ(options.eval_steps, 12);
   EXPECT_EQ(options.save_steps, 13);
@@ -200,8 +194,6 @@ TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
   EXPECT_TRUE(options.no_decay.embedding);
   EXPECT_EQ(options.loss_reduction, engine::LossReduction::kMeanOfMeans);
   EXPECT_EQ(options.timeout_ms, 5000);
-  EXPECT_EQ(options.attention, model::AttentionKind::kTorch);
-  EXPECT_EQ(parse({}).options.attention, model::AttentionKind::kOwn);
 }
 
 TEST(Arguments, OutputFlagsReachTheirOptions) {
@@ -286,6 +278,8 @@ TEST(Arguments, ChooseTheAction) {
 TEST(Arguments, WhatIsNotThereYetIsRefused) {
   EXPECT_TRUE(holds(refusal({"--model_parallel_size", "2"}), "tensor parallelism is not there"));
   EXPECT_TRUE(holds(refusal({"--window_size", "4096"}), "sliding-window attention is not there"));
+  EXPECT_TRUE(holds(refusal({"--attention", "torch"}), "is in tests and benchmarks only now"));
+  EXPECT_EQ(parse({"--attention", "own"}).options.train_steps, parse({}).options.train_steps);
   EXPECT_TRUE(holds(refusal({"--precision", "bf16"}), "--precision must be fp32"));
 }
 
@@ -307,7 +301,6 @@ TEST(Arguments, WrongValuesNameTheFlag) {
   EXPECT_TRUE(holds(refusal({"--seed", "-1"}), "--seed must be a whole number"));
   EXPECT_TRUE(holds(refusal({"--seed", "99999999999999999999"}), "--seed must be"));
   EXPECT_TRUE(holds(refusal({"--schedule", "1f1bb"}), "did you mean 1f1b?"));
-  EXPECT_TRUE(holds(refusal({"--attention", "torsh"}), "did you mean torch?"));
   EXPECT_TRUE(holds(refusal({"--data_format", "csv"}), "one of auto, jsonl, tokens_i32"));
   EXPECT_TRUE(holds(refusal({"--no_decay", "norms"}), "a list of norm, bias, embedding"));
   EXPECT_TRUE(holds(refusal({"--resume="}), "--resume must be"));

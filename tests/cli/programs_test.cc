@@ -92,8 +92,6 @@ TEST_F(Programs, HelpVersionAndReportSucceed) {
         "MPI        Open MPI ", "attention  own (", "LibTorch   2."}) {
     EXPECT_NE(report.out.find(line), std::string::npos) << line;
   }
-  const Outcome torch = run(kTrain + " --report --attention torch");
-  EXPECT_NE(torch.out.find("attention  LibTorch 2."), std::string::npos) << torch.out;
 }
 
 TEST_F(Programs, WrongWordsGiveOneLineAndCodeTen) {

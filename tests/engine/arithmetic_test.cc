@@ -38,29 +38,13 @@ TEST(ArithmeticOfRanks, OtherThreadsAreSaid) {
       << warning;
 }
 
-TEST(ArithmeticOfRanks, ThisProcessNamesBothLibrariesAndItsThreads) {
-  const std::string torch =
-      text_of(arithmetic_here(model::AttentionKind::kTorch, core::DType::kF32));
-  EXPECT_TRUE(torch.starts_with(kernels::gemm_library() + ", attention LibTorch 2.")) << torch;
-  const std::string text = text_of(arithmetic_here(model::AttentionKind::kOwn, core::DType::kF32));
+TEST(ArithmeticOfRanks, ThisProcessNamesItsLibrariesAndThreads) {
+  const std::string text = text_of(arithmetic_here(core::DType::kF32));
   EXPECT_TRUE(text.starts_with(kernels::gemm_library() + ", attention own" +
                                (kernels::amx_chosen() ? " (AMX), " : ", ")))
       << text;
   EXPECT_NE(text.find(core::concat(", ", kernels::kernel_threads(), " thread")), std::string::npos)
       << text;
-}
-
-// The option reaches the model: the same losses to rounding, and not the same bits.
-TEST(ArithmeticOfRanks, TheChosenAttentionComputes) {
-  TrainOptions options = small_options(testing::TempDir() + "/fm_attention", false);
-  const RunTrace own = run_small(options, 1, 2);
-  options.attention = model::AttentionKind::kTorch;
-  const RunTrace torch = run_small(options, 1, 2);
-  ASSERT_EQ(own.losses.size(), 2U);
-  for (std::size_t step = 0; step < 2; ++step) {
-    EXPECT_NEAR(own.losses[step], torch.losses[step], 1e-5 * torch.losses[step]);
-  }
-  EXPECT_NE(first_difference(own, torch), "");
 }
 
 }  // namespace

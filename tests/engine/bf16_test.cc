@@ -146,13 +146,6 @@ TEST_F(Bf16, CheckpointsServeBothTypes) {
   }
 }
 
-TEST_F(Bf16, LibTorchsAttentionIsRefused) {
-  TrainOptions options = small(false);
-  options.attention = model::AttentionKind::kTorch;
-  expect_error(core::ExitCode::kConfigError, "--attention torch computes in fp32 only",
-               [&] { plan_text(options, open_run_model(options), {}); });
-}
-
 TEST_F(Bf16, PlanAndJsonSayThePrecision) {
   const TrainOptions narrow = small(false);
   TrainOptions wide = narrow;

@@ -13,13 +13,15 @@
 #include "core/bf16.h"
 #include "kernels/gemm/gemm.h"
 #include "tests/model/llama_twin.h"
+#include "tests/model/torch_attention.h"
 
 namespace fm::model {
 namespace {
 
 using Floats = std::vector<float>;
 
-constexpr AttentionKind kKinds[] = {AttentionKind::kOwn, AttentionKind::kTorch};
+enum class Library : std::uint8_t { kOwn, kTorch };
+constexpr Library kLibraries[] = {Library::kOwn, Library::kTorch};
 
 Floats random_values(std::int64_t count, std::uint32_t seed) {
   std::mt19937 bits(seed);
@@ -35,9 +37,10 @@ constexpr std::byte kUnset{0xFF};
 // Inputs, outputs, and exactly the work space that was announced.
 struct Problem {
   AttentionShape shape;
+  Library library;
   Floats q, k, v, dout, out, logsumexp, dq, dk, dv;
 
-  explicit Problem(const AttentionShape& at) : shape(at) {
+  explicit Problem(const AttentionShape& at, Library by = Library::kOwn) : shape(at), library(by) {
     const std::int64_t tokens = at.batch.tokens();
     q = random_values(tokens * at.heads * at.head_dim, 1);
     k = random_values(tokens * at.kv_heads * at.head_dim, 2);
@@ -48,20 +51,24 @@ struct Problem {
     logsumexp.resize(static_cast<std::size_t>(tokens * at.heads));
   }
   void forward() {
+    const AttentionForward<float> at{q.data(), k.data(), v.data(), out.data(), logsumexp.data()};
+    if (library == Library::kTorch)
+      return torch_attention().forward(shape, at, kernels::kernel_threads());
     std::vector<std::byte> memory(
         static_cast<std::size_t>(attention_scratch<float>(shape).forward.count()), kUnset);
     core::Arena scratch(memory);
-    attention_forward<float>(shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()},
-                             scratch);
+    attention_forward<float>(shape, at, scratch);
   }
   void backward() {
+    const AttentionBackward<float> at{q.data(),   k.data(),         v.data(),
+                                      out.data(), logsumexp.data(), dout.data(),
+                                      dq.data(),  dk.data(),        dv.data()};
+    if (library == Library::kTorch)
+      return torch_attention().backward(shape, at, kernels::kernel_threads());
     std::vector<std::byte> memory(
         static_cast<std::size_t>(attention_scratch<float>(shape).backward.count()), kUnset);
     core::Arena scratch(memory);
-    attention_backward<float>(shape,
-                              {q.data(), k.data(), v.data(), out.data(), logsumexp.data(),
-                               dout.data(), dq.data(), dk.data(), dv.data()},
-                              scratch);
+    attention_backward<float>(shape, at, scratch);
   }
   void both() {
     forward();
@@ -107,13 +114,13 @@ TEST(Attention, EqualsAutogradInDouble) {
                                    {{1, 64}, 2, 2, 64},  {{2, 65}, 4, 1, 64}, {{1, 129}, 4, 2, 80},
                                    {{2, 130}, 2, 1, 32}, {{1, 200}, 3, 3, 8}, {{1, 257}, 2, 1, 128},
                                    {{1, 300}, 4, 1, 16}};
-  for (const AttentionKind kind : kKinds) {
-    for (AttentionShape shape : shapes) {
-      shape.kind = kind;
-      SCOPED_TRACE(testing::Message() << attention_library(kind) << " B " << shape.batch.batch
-                                      << " T " << shape.batch.seq_len << " heads " << shape.heads
-                                      << " of " << shape.kv_heads << " d " << shape.head_dim);
-      Problem at(shape);
+  for (const Library library : kLibraries) {
+    for (const AttentionShape& shape : shapes) {
+      SCOPED_TRACE(testing::Message()
+                   << (library == Library::kOwn ? "own" : "torch") << " B " << shape.batch.batch
+                   << " T " << shape.batch.seq_len << " heads " << shape.heads << " of "
+                   << shape.kv_heads << " d " << shape.head_dim);
+      Problem at(shape, library);
       expect_autograd(at);
     }
   }
@@ -174,9 +181,9 @@ TEST(Attention, InBf16IsTheRoundedFp32Attention) {
 }
 
 TEST(Attention, TheFutureChangesNothing) {
-  for (const AttentionKind kind : kKinds) {
+  for (const Library library : kLibraries) {
     for (const std::size_t cut : {1, 7, 8, 64, 100, 500}) {
-      Problem at({.batch = {1, 600}, .heads = 2, .kv_heads = 1, .head_dim = 8, .kind = kind});
+      Problem at({.batch = {1, 600}, .heads = 2, .kv_heads = 1, .head_dim = 8}, library);
       at.both();
       const Problem before = at;
       for (std::size_t i = cut * 8; i < at.k.size(); ++i) at.k[i] = at.v[i] = 1e3F;
@@ -218,8 +225,8 @@ TEST(Attention, NumbersThatAreNoneAreNotHidden) {
   }
 }
 
-std::vector<Floats> results_with(int threads, AttentionKind kind) {
-  Problem at({.batch = {2, 129}, .heads = 6, .kv_heads = 2, .head_dim = 16, .kind = kind});
+std::vector<Floats> results_with(int threads, Library library) {
+  Problem at({.batch = {2, 129}, .heads = 6, .kv_heads = 2, .head_dim = 16}, library);
   std::thread([&] {
     kernels::set_kernel_threads(threads);
     at.both();
@@ -228,14 +235,14 @@ std::vector<Floats> results_with(int threads, AttentionKind kind) {
 }
 
 TEST(Attention, ThreadsChangeNoBit) {
-  const std::vector<Floats> alone = results_with(1, AttentionKind::kOwn);
-  for (const int threads : {2, 3, 9}) EXPECT_EQ(results_with(threads, AttentionKind::kOwn), alone);
+  const std::vector<Floats> alone = results_with(1, Library::kOwn);
+  for (const int threads : {2, 3, 9}) EXPECT_EQ(results_with(threads, Library::kOwn), alone);
 }
 
 TEST(Attention, LibTorchRepeatsItsBitsWithTwoThreadsAndAgreesWithOne) {
-  const std::vector<Floats> first = results_with(2, AttentionKind::kTorch);
-  EXPECT_EQ(results_with(2, AttentionKind::kTorch), first);
-  const std::vector<Floats> alone = results_with(1, AttentionKind::kTorch);
+  const std::vector<Floats> first = results_with(2, Library::kTorch);
+  EXPECT_EQ(results_with(2, Library::kTorch), first);
+  const std::vector<Floats> alone = results_with(1, Library::kTorch);
   for (std::size_t part = 0; part < first.size(); ++part) {
     for (std::size_t i = 0; i < first[part].size(); ++i) {
       ASSERT_NEAR(first[part][i], alone[part][i], 1e-5) << part << " " << i;
@@ -263,11 +270,11 @@ TEST(Attention, ARowOfTheBatchHasTheBitsItHasAlone) {
 
 // LibTorch changes the thread count of every thread that it meets for the first time.
 TEST(Attention, KeepsTheThreadCountOfAThreadThatIsNewToIt) {
-  for (const AttentionKind kind : kKinds) {
+  for (const Library library : kLibraries) {
     for (const int threads : {1, 3, 5}) {
-      std::thread([threads, kind] {
+      std::thread([threads, library] {
         kernels::set_kernel_threads(threads);
-        Problem at({.batch = {1, 4}, .heads = 2, .kv_heads = 1, .head_dim = 8, .kind = kind});
+        Problem at({.batch = {1, 4}, .heads = 2, .kv_heads = 1, .head_dim = 8}, library);
         at.forward();
         EXPECT_EQ(kernels::kernel_threads(), threads);
       }).join();

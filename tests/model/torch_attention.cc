@@ -1,16 +1,12 @@
-// Attention by LibTorch's CPU flash kernels, to compare ours with. The one file of this folder that
-// sees ATen; a library of its own, loaded when it is asked for.
+#include "tests/model/torch_attention.h"
+
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/sum.h>
 #include <c10/core/InferenceMode.h>
-#include <torch/headeronly/version.h>
-
-#include "model/attention_kinds.h"
 
 namespace fm::model {
 namespace {
@@ -96,13 +92,11 @@ void backward(const AttentionShape& shape, const AttentionBackward<float>& at, i
   }
 }
 
-std::string library() { return "LibTorch " TORCH_VERSION " (" + at::get_cpu_capability() + ")"; }
-
-constexpr TorchAttention kAttention = {forward, backward, library};
+constexpr TorchAttention kAttention = {forward, backward};
 
 }  // namespace
 
-// What model/attention_late.cc looks for.
+// What torch_attention() looks for.
 extern "C" const TorchAttention* fm_torch_attention() { return &kAttention; }
 
 }  // namespace fm::model

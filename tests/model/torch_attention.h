@@ -1,0 +1,26 @@
+// LibTorch's CPU flash attention, in fp32, to compare ours with: a library of its own, because a
+// program that links LibTorch takes 0.15 s longer to start.
+#pragma once
+
+#include "core/late_library.h"
+#include "model/attention.h"
+
+namespace fm::model {
+
+// Both allocate what they need. logsumexp has an order that only `backward` knows.
+struct TorchAttention {
+  void (*forward)(const AttentionShape& shape, const AttentionForward<float>& at,
+                  int threads) = nullptr;
+  void (*backward)(const AttentionShape& shape, const AttentionBackward<float>& at,
+                   int threads) = nullptr;
+};
+
+// Loads it at the first call.
+inline const TorchAttention& torch_attention() {
+  using Get = const TorchAttention* (*)();
+  static const TorchAttention& kAttention =
+      *reinterpret_cast<Get>(core::late_symbol("libfm_torch_attention.so", "fm_torch_attention"))();
+  return kAttention;
+}
+
+}  // namespace fm::model
