@@ -27,7 +27,7 @@ def count(program, variant):
         out = f"{folder}/callgrind.out"
         ran = subprocess.run(
             ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", program],
-            env={"FME_SIMD": variant, "FME_READ_AHEAD": "on", "PATH": "/usr/bin:/bin"},
+            env={"FME_SIMD": variant, "PATH": "/usr/bin:/bin"},
             capture_output=True,
             text=True,
             check=False,

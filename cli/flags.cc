@@ -87,8 +87,6 @@ constexpr FlagRow kRows[] = {
 constexpr VariableRow kVariables[] = {
     {"FME_SIMD", "instruction set of our kernels, not above the CPU's: baseline, avx2, avx512"},
     {"FME_GEMM", "matrix products: amx (attention's too), packed, mixed, onednn; rounding differs"},
-    {"FME_READ_AHEAD", "whether loops over large arrays prefetch: on, off"},
-    {"FME_PAST_CACHES", "whether large sums are stored past the caches: on, off"},
     {"FME_HOST", "a name; ranks with different names count as ranks of different hosts"},
     {"FME_JOB_ID", "a name of the job, the same for all ranks started by hand"},
     {"OMP_NUM_THREADS", "threads per rank; --threads wins"},

@@ -5,7 +5,6 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/pointwise/long_arrays.h"
 #include "kernels/variants/variant.h"
 #include "machine/cores.h"
 #include "machine/texts.h"
@@ -39,8 +38,6 @@ std::vector<std::string> report_lines(const std::string& threads) {
           "GEMM       " + kernels::gemm_library() + " (FME_GEMM sets it)",
           "GEMM bf16  " + kernels::bf16_gemm_library(),
           "attention  " + model::attention_library() + " (FME_GEMM sets it)",
-          "arrays     " + std::string(kernels::array_habits()) +
-              " (FME_READ_AHEAD and FME_PAST_CACHES set it)",
           "threads    " + threads + " (--threads N sets it)",
           "affinity   " + affinity(),
           "RAM        " + machine::memory_line(machine::content_of("/proc/meminfo")),

@@ -1,24 +1,22 @@
-// How loops walk arrays that lie in memory (kernels/pointwise/long_arrays.h says where they do).
+// How loops walk arrays that lie in memory. It changes no result.
 #pragma once
-
-#include <immintrin.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/pointwise/long_arrays.h"
+#include "kernels/cpu.h"
 #include "kernels/vector.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
 #endif
 
 namespace fm::kernels::FM_SIMD {
 
 // Asking for lines before they are read. CPUs do so by themselves within a page of memory; those
-// that begin anew at the next one gain 5 to 15 % when loops over arrays in memory ask across it
-// (kernels/pointwise/long_arrays.h says which).
-
+// that begin anew at the next one (asks_ahead()) gain 5 to 15 % when loops over arrays in memory
+// ask across it.
 inline constexpr std::int64_t kReadAhead = 2048;  // elements of fp32
 inline constexpr std::int64_t kReadPiece = 64;    // more lines at once would wait for each other
 
@@ -29,7 +27,7 @@ template <class Body, class... Arrays>
                                                   Arrays*... arrays) {
   constexpr std::int64_t kLine = 16;
   std::int64_t i = 0;
-  const bool asks = has_habit(ArrayHabit::kReadAhead);
+  const bool asks = asks_ahead();
   for (; asks && i + kReadPiece <= count; i += kReadPiece) {
     const std::int64_t asked = std::min(i + kReadAhead + kReadPiece, count);
     for (std::int64_t line = i + kReadAhead; line < asked; line += kLine) {
@@ -41,7 +39,6 @@ template <class Body, class... Arrays>
 }
 
 // Stores that leave the caches alone: a line that is overwritten as a whole is not read first.
-
 // `to` is aligned as a vector is. finish_past_cache() comes before other threads are told of it.
 #if defined(__AVX512F__)
 [[gnu::always_inline]] inline void store_past_cache(Vector value, float* to) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/pointwise/long_arrays.h"
 #include "kernels/pointwise/memory_walks.h"
 #include "kernels/rows.h"
 #include "kernels/vector.h"
@@ -83,7 +82,7 @@ bool aligned(const float* out) {
 void add_rows(const float* a, const float* b, std::int64_t count, float* out) {
   if (out == a) return add_onto(b, count, out);
   if (out == b) return add_onto(a, count, out);
-  if (count >= kBeyondCaches && aligned(out) && has_habit(ArrayHabit::kPastCaches)) {
+  if (count >= kBeyondCaches && aligned(out)) {
     return add_past_caches(a, b, count, out);
   }
   for (std::int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];

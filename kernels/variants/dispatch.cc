@@ -9,7 +9,6 @@
 #include "kernels/attention/paths.h"
 #include "kernels/cpu.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/pointwise/long_arrays.h"
 #include "kernels/variants/variant.h"
 
 namespace fm::kernels {
@@ -94,12 +93,13 @@ const Variant& choose_variant(std::string_view wanted) {
 
 const Variant& chosen_variant() {
   static const Variant& kChosen = [&]() -> const Variant& {
-    array_habits();  // a wrong value is refused now, not in a step
     const char* const wanted = std::getenv("FME_SIMD");
     return choose_variant(wanted == nullptr ? "" : wanted);
   }();
   return kChosen;
 }
+
+bool asks_ahead() { return !cpu_is_amd(); }
 
 std::string_view variant_name() { return chosen_variant().name; }
 

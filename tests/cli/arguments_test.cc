@@ -351,7 +351,7 @@ TEST(Arguments, HelpNamesEveryFlagAndItsDefault) {
 
 TEST(Arguments, HelpNamesEveryVariable) {
   const std::string help = train_help_text();
-  EXPECT_GE(train_variables().size(), 6U);
+  EXPECT_GE(train_variables().size(), 5U);
   for (const VariableRow& variable : train_variables()) {
     EXPECT_TRUE(holds(help, core::concat("\n      ", variable.name, " "))) << help;
     EXPECT_TRUE(holds(help, core::concat(" ", variable.help, "\n"))) << help;

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "core/check.h"
-#include "kernels/pointwise/long_arrays.h"
 #include "kernels/variants/variant.h"
 
 namespace fm::kernels {
@@ -30,29 +29,6 @@ TEST(ChosenVariant, IsTheOneAskedFor) {
     EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
     EXPECT_NE(std::string(error.what()).find("(FME_SIMD=sse9)"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("baseline"), std::string::npos) << error.what();
-  }
-}
-
-TEST(ArrayHabits, OnlyAmdReadsNotAheadAndBothCanBeSet) {
-  for (const bool amd : {false, true}) {
-    EXPECT_EQ(choose_habit(ArrayHabit::kReadAhead, "", amd), !amd);
-    EXPECT_TRUE(choose_habit(ArrayHabit::kPastCaches, "", amd));
-    for (const ArrayHabit habit : {ArrayHabit::kReadAhead, ArrayHabit::kPastCaches}) {
-      EXPECT_TRUE(choose_habit(habit, "on", amd));
-      EXPECT_FALSE(choose_habit(habit, "off", amd));
-    }
-  }
-}
-
-TEST(ArrayHabits, RefuseOtherValues) {
-  try {
-    choose_habit(ArrayHabit::kPastCaches, "yes", false);
-    FAIL() << "no refusal";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
-    EXPECT_STREQ(error.what(),
-                 "FME_PAST_CACHES must be on or off, or unset for what suits the CPU "
-                 "(FME_PAST_CACHES=yes)");
   }
 }
 
