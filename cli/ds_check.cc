@@ -133,7 +133,7 @@ class Walk {
     switch (row.verdict) {
       case Verdict::kHonoured: return;
       case Verdict::kIgnored:
-        if (notes == Notes::kShown || path.ends_with(".enabled")) {
+        if (notes == Notes::kShown || path.ends_with(".enabled") || row.type == KeyType::kSwitch) {
           add(findings_.ignored, std::string(row.why), path);
         }
         return;

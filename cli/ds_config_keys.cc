@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/check.h"
+#include "core/text.h"
+
 namespace fm::cli {
 namespace {
 
@@ -35,13 +38,6 @@ std::vector<KeyRow> join_parts() {
   return rows;
 }
 
-std::string_view first_component(std::string_view& path) {
-  const std::size_t dot = path.find('.');
-  const std::string_view component = path.substr(0, dot);
-  path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
-  return component;
-}
-
 struct SplitPath {
   std::string_view parent;  // "" at the top level
   std::string_view name;
@@ -53,13 +49,14 @@ SplitPath split_path(std::string_view path) {
   return {path.substr(0, dot), path.substr(dot + 1)};
 }
 
-bool matches(std::string_view pattern, std::string_view path) {
-  while (!pattern.empty() && !path.empty()) {
-    const std::string_view wanted = first_component(pattern);
-    const std::string_view name = first_component(path);
-    if (wanted != "*" && wanted != name) return false;
+// Whether `names` ("group|team") holds `name`.
+bool holds(std::string_view names, std::string_view name) {
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find('|', begin), names.size());
+    if (names.substr(begin, end - begin) == name) return true;
+    begin = end + 1;
   }
-  return pattern.empty() && path.empty();
+  return false;
 }
 
 }  // namespace
@@ -72,17 +69,20 @@ const std::vector<KeyRow>& ds_config_keys() {
 std::span<const DeprecatedKey> deprecated_keys() { return kDeprecated; }
 
 const KeyRow* find_key(std::string_view path) {
-  const std::vector<KeyRow>& rows = ds_config_keys();
-  const auto row = std::find_if(rows.begin(), rows.end(),
-                                [&](const KeyRow& each) { return matches(each.path, path); });
-  return row == rows.end() ? nullptr : &*row;
+  const auto [parent, name] = split_path(path);
+  for (const KeyRow& row : ds_config_keys()) {
+    const auto [block, names] = split_path(row.path);
+    if (block == parent && holds(names, name)) return &row;
+  }
+  return nullptr;
 }
 
 std::vector<std::string> keys_below(std::string_view block) {
   std::vector<std::string> names;
   for (const KeyRow& row : ds_config_keys()) {
-    const auto [parent, name] = split_path(row.path);
-    if (name != "*" && matches(parent, block)) names.emplace_back(name);
+    const auto [parent, these] = split_path(row.path);
+    if (parent != block) continue;
+    for (const std::string& name : core::split(these, '|')) names.push_back(name);
   }
   return names;
 }
@@ -90,8 +90,8 @@ std::vector<std::string> keys_below(std::string_view block) {
 std::optional<std::string> block_of(std::string_view name) {
   std::optional<std::string> found;
   for (const KeyRow& row : ds_config_keys()) {
-    const auto [parent, last] = split_path(row.path);
-    if (last != name) continue;
+    const auto [parent, names] = split_path(row.path);
+    if (!holds(names, name)) continue;
     if (found) return std::nullopt;
     found = parent;
   }
@@ -104,9 +104,11 @@ std::string path_of_flag(std::string_view name) {
   }
   std::string found;
   for (const KeyRow& row : ds_config_keys()) {
-    if (split_path(row.path).name != name) continue;
-    if (row.verdict == Verdict::kHonoured) return std::string(row.path);
-    if (found.empty()) found = row.path;
+    const auto [parent, names] = split_path(row.path);
+    if (!holds(names, name)) continue;
+    const std::string path = core::concat(parent, parent.empty() ? "" : ".", name);
+    if (row.verdict == Verdict::kHonoured) return path;
+    if (found.empty()) found = path;
   }
   return found;
 }

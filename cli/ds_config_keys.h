@@ -1,6 +1,6 @@
 // The one table of every key that DeepSpeed 0.19's JSON knows (and the few that FMEngine and we
 // add), each with what fmengine does about it. Source: deepspeed/runtime/config.py and the files
-// it reads. Rows live in ds_keys_*.cc, one file per part of the JSON.
+// it reads. Rows live in ds_keys_*.cc. What cannot have an effect inside a block is a row of names.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ enum class Verdict : std::uint8_t {
 };
 
 struct KeyRow {
-  std::string_view path;  // "zero_optimization.stage"; a component * stands for any name
+  std::string_view
+      path;  // "zero_optimization.stage"; "wandb.group|team" is several keys of a block
   KeyType type;
   std::string_view plain;  // values that change nothing, usually DeepSpeed's default: "false|null"
   Verdict verdict;

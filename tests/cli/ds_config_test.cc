@@ -102,7 +102,7 @@ TEST(DsConfig, WrongTypesAndValuesNameTheKeyAndTheLine) {
   EXPECT_TRUE(holds(refusal("{fp16: true}"), "fp16 must be a block"));
   EXPECT_TRUE(holds(refusal("{log_level: \"loud\"}"), "one of \"debug\", \"info\""));
   EXPECT_TRUE(holds(refusal("{communication_order: \"slow\"}"), "one of \"fast\", \"canonical\""));
-  EXPECT_TRUE(holds(refusal("{checkpoint: {tag_validation: \"maybe\"}}"), "\"ignore\""));
+  EXPECT_TRUE(holds(refusal("{zero_optimization: {offload_param: {device: \"gpu\"}}}"), "\"cpu\""));
   EXPECT_TRUE(holds(refusal("[1, 2]"), "must be one object"));
 }
 

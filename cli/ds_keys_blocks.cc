@@ -1,0 +1,149 @@
+// Blocks beside ZeRO, optimizer and element types. What cannot have an effect is a name in a list:
+// it is noted as ignored, and a misspelling of it is met.
+#include "cli/ds_config_keys.h"
+
+namespace fm::cli {
+namespace {
+
+using enum KeyType;
+using enum Verdict;
+
+constexpr std::string_view kWhole = "recomputation keeps one input per block, whole, in memory";
+constexpr std::string_view kTensors = "tensor parallelism comes later; set it to 1";
+constexpr std::string_view kNoTensors = "there is no tensor parallelism yet";
+constexpr std::string_view kUnused = "DeepSpeed itself parses it and never uses it";
+constexpr std::string_view kNvme = "nothing is written to NVMe during a step";
+constexpr std::string_view kOurSaves =
+    "checkpoints are written crash-safe, by name and shape, every rank its own slices";
+constexpr std::string_view kService = "checkpoints are written to output_dir by fmengine itself";
+constexpr std::string_view kCompiled = "the program is compiled ahead of time";
+constexpr std::string_view kPlainWire = "hidden states travel whole between pipe ranks";
+constexpr std::string_view kMetrics =
+    "this writer comes later; output_dir/metrics.jsonl holds the same numbers";
+constexpr std::string_view kFlops = "every step line and metrics.jsonl hold GFLOP/s";
+constexpr std::string_view kWire = "--plan prints the bytes on the wire by instruction";
+constexpr std::string_view kClock = "every step is timed";
+constexpr std::string_view kElastic =
+    "elastic batch sizes come later; set the batch keys and disable it";
+constexpr std::string_view kElasticOff = "elasticity is off";
+constexpr std::string_view kTuner = "there is no autotuner; --plan predicts bytes and bubble";
+constexpr std::string_view kCurriculum =
+    "curricula change the data order and are not there; disable it";
+constexpr std::string_view kCurriculumOff = "data_efficiency is off";
+
+// How a step runs, and what lies on disk.
+constexpr KeyRow kRuntime[] = {
+    {"activation_checkpointing", kOpen, "", kHonoured,
+     "its presence turns recomputation on, as FMEngine reads it", ""},
+    {"activation_checkpointing.partition_activations", kBool, "false", kIgnored, kWhole, ""},
+    {"activation_checkpointing.number_checkpoints", kInt, "null", kIgnored, kWhole, ""},
+    {"activation_checkpointing.contiguous_memory_optimization", kBool, "false", kIgnored, kWhole,
+     ""},
+    {"activation_checkpointing.cpu_checkpointing", kBool, "false", kIgnored, kWhole, ""},
+    {"activation_checkpointing.synchronize_checkpoint_boundary", kBool, "false", kIgnored, kWhole,
+     ""},
+    {"activation_checkpointing.profile", kBool, "false", kIgnored,
+     "metrics.jsonl always holds phases", ""},
+    {"aio", kOpen, "", kIgnored, kNvme, ""},
+    {"aio.block_size|queue_depth|intra_op_parallelism|thread_count|single_submit|"
+     "overlap_events|use_gds",
+     kAny, "", kIgnored, kNvme, ""},
+    {"pipeline", kOpen, "", kHonoured, "a block", ""},
+    {"pipeline.stages", kAny, "auto", kIgnored, kUnused, ""},
+    {"pipeline.partition", kText, "best", kIgnored, kUnused, ""},
+    {"pipeline.seed_layers", kBool, "false", kIgnored, kUnused, ""},
+    {"pipeline.activation_checkpoint_interval", kInt, "0", kHonoured,
+     "more than 0 turns recomputation on, per block", ""},
+    {"pipeline.pipe_partitioned", kBool, "true", kIgnored, kPlainWire, ""},
+    {"pipeline.grad_partitioned", kBool, "true", kIgnored, kPlainWire, ""},
+    {"pipeline.use_reentrant", kBool, "true", kIgnored, "there is no autograd", ""},
+    {"checkpoint", kOpen, "", kIgnored, kOurSaves, ""},
+    {"checkpoint.tag_validation|use_node_local_storage|parallel_write|"
+     "checkpoint_serialization|writer",
+     kAny, "", kIgnored, kOurSaves, ""},
+    {"checkpoint.load_universal", kAny, "", kIgnored,
+     "every checkpoint resumes at any ZeRO stage and size; see --resume", ""},
+    {"tensor_parallel", kBlock, "", kHonoured, "a block", ""},
+    {"tensor_parallel.autotp_size", kInt, "0|1", kRefused, kTensors, ""},
+    {"tensor_parallel.tp_overlap_comm|dtype|partition_config|preset_model", kAny, "", kIgnored,
+     kNoTensors, ""},
+    {"tensor_parallel.tp", kOpen, "", kHonoured, "a block", ""},
+    {"tensor_parallel.tp.tp_size", kInt, "1", kRefused, kTensors, ""},
+    {"tensor_parallel.tp.tp_grain_size", kAny, "", kIgnored, kNoTensors, ""},
+    {"nebula", kOpen, "", kIgnored, kService, ""},
+    {"nebula.enabled", kBool, "false", kIgnored, kService, ""},
+    {"nebula.persistent_storage_path|persistent_time_interval|num_of_version_in_retention|"
+     "enable_nebula_load|nebula_load_path",
+     kAny, "", kIgnored, kService, ""},
+    {"datastates_ckpt", kAny, "", kIgnored, kService, ""},
+    {"compile", kOpen, "", kIgnored, kCompiled, ""},
+    {"compile.deepcompile|free_activation|free_activation_threshold|offload_activation|"
+     "offload_opt_states|double_buffer|passes",
+     kAny, "", kIgnored, kCompiled, ""},
+};
+
+// Monitors, profilers and timers: none of them changes a result.
+constexpr KeyRow kMonitors[] = {
+    {"tensorboard", kBlock, "", kIgnored, kMetrics, ""},
+    {"tensorboard.enabled", kBool, "false", kIgnored, kMetrics, ""},
+    {"tensorboard.output_path|job_name", kAny, "", kIgnored, kMetrics, ""},
+    {"wandb", kBlock, "", kIgnored, kMetrics, ""},
+    {"wandb.enabled", kBool, "false", kIgnored, kMetrics, ""},
+    {"wandb.group|team|project", kAny, "", kIgnored, kMetrics, ""},
+    {"csv_monitor", kBlock, "", kIgnored, kMetrics, ""},
+    {"csv_monitor.enabled", kBool, "false", kIgnored, kMetrics, ""},
+    {"csv_monitor.output_path|job_name", kAny, "", kIgnored, kMetrics, ""},
+    {"comet", kBlock, "", kIgnored, kMetrics, ""},
+    {"comet.enabled", kBool, "false", kIgnored, kMetrics, ""},
+    {"comet.samples_log_interval|project|workspace|api_key|experiment_name|experiment_key|"
+     "online|mode",
+     kAny, "", kIgnored, kMetrics, ""},
+    {"flops_profiler", kOpen, "", kIgnored, kFlops, ""},
+    {"flops_profiler.enabled", kBool, "false", kIgnored, kFlops, ""},
+    {"flops_profiler.recompute_fwd_factor|profile_step|module_depth|top_modules|detailed|"
+     "output_file",
+     kAny, "", kIgnored, kFlops, ""},
+    {"comms_logger", kBlock, "", kIgnored, kWire, ""},
+    {"comms_logger.enabled", kBool, "false", kIgnored, kWire, ""},
+    {"comms_logger.verbose|prof_all|debug|prof_ops", kAny, "", kIgnored, kWire, ""},
+    {"timers", kOpen, "", kIgnored, kClock, ""},
+    {"timers.throughput", kBlock, "", kIgnored, kClock, ""},
+    {"timers.throughput.enabled", kBool, "true", kIgnored, kClock, ""},
+    {"timers.throughput.synchronized", kAny, "", kIgnored, kClock, ""},
+};
+
+// Elasticity, autotuning, and the data curricula.
+constexpr KeyRow kTuning[] = {
+    {"elasticity", kOpen, "", kHonoured, "a block", ""},
+    {"elasticity.enabled", kBool, "false", kRefused, kElastic, ""},
+    {"elasticity.max_train_batch_size|micro_batch_sizes|min_gpus|max_gpus|min_time|"
+     "prefer_larger_batch|ignore_non_elastic_batch_info|version|model_parallel_size|"
+     "num_gpus_per_node",
+     kAny, "", kIgnored, kElasticOff, ""},
+    {"autotuning", kOpen, "", kIgnored, kTuner, ""},
+    {"autotuning.enabled", kBool, "false", kIgnored, kTuner, ""},
+    {"autotuning.fast|results_dir|exps_dir|overwrite|start_profile_step|end_profile_step|"
+     "metric|metric_path|tuner_type|tuner_early_stopping|tuner_num_trials|arg_mappings|"
+     "max_train_batch_size|min_train_batch_size|max_train_micro_batch_size_per_gpu|"
+     "min_train_micro_batch_size_per_gpu|num_tuning_micro_batch_sizes|mp_size|model_info|"
+     "model_info_path",
+     kAny, "", kIgnored, kTuner, ""},
+    {"data_efficiency", kOpen, "", kHonoured, "a block", ""},
+    {"data_efficiency.enabled", kBool, "false", kRefused, kCurriculum, ""},
+    {"data_efficiency.seed", kAny, "", kIgnored, kCurriculumOff, ""},
+    {"data_efficiency.data_sampling", kSwitch, "", kIgnored, kCurriculumOff, ""},
+    {"data_efficiency.data_routing", kSwitch, "", kIgnored, kCurriculumOff, ""},
+    {"curriculum_learning", kOpen, "", kHonoured, "a block", ""},
+    {"curriculum_learning.enabled", kBool, "false", kRefused, kCurriculum, ""},
+    {"curriculum_learning.curriculum_type|min_difficulty|max_difficulty|schedule_type|"
+     "schedule_config",
+     kAny, "", kIgnored, kCurriculumOff, ""},
+};
+
+}  // namespace
+
+std::span<const KeyRow> runtime_keys() { return kRuntime; }
+std::span<const KeyRow> monitor_keys() { return kMonitors; }
+std::span<const KeyRow> tuning_keys() { return kTuning; }
+
+}  // namespace fm::cli
