@@ -11,7 +11,7 @@
 
 #include "comm/communicator.h"
 #include "core/check.h"
-#include "engine/trace_text.h"
+#include "engine/trace_file.h"
 
 namespace fm::engine {
 namespace {

@@ -2,7 +2,10 @@
 // the element type T; sums are fp32, and so are results but where a y of type T is asked for.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/sums.h"
 #include "model/unit.h"
 
 namespace fm::model {
@@ -39,6 +42,14 @@ template <class T>
 void linear_weight(const LinearShape& s, const T* dy, const T* x, float* dweight, Beta beta) {
   kernels::gemm({s.out, s.in, s.tokens}, {dy, s.out, kernels::Form::kTransposed}, {x, s.in},
                 {dweight, s.in, beta});
+}
+
+// Writes a finished sum into a gradient by the rule of `write`.
+inline void write_vector(std::int64_t count, const float* sum, float* gradient, Write write) {
+  switch (write) {
+    case Write::kAssign: std::copy_n(sum, count, gradient); break;
+    case Write::kAdd: kernels::add(count, sum, gradient); break;
+  }
 }
 
 }  // namespace fm::model

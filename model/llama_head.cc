@@ -2,7 +2,7 @@
 
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
-#include "model/write_vector.h"
+#include "model/linear.h"
 
 namespace fm::model {
 namespace {

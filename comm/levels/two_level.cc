@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/levels/level_moves.h"
 #include "comm/levels/levels.h"
 #include "comm/shm/group.h"
 #include "comm/shm/operation.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/trace_text.h"
+#include "engine/trace_file.h"
 #include "trainer_case.h"
 
 namespace fm::engine {
