@@ -1,5 +1,10 @@
+// Files that are read whole.
+#include "core/files.h"
+
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -7,12 +12,93 @@
 #include <thread>
 
 #include "core/check.h"
-#include "core/files.h"
 
 namespace fm::core {
 namespace {
 
 namespace fs = std::filesystem;
+
+class SmallFiles : public ::testing::Test {
+ protected:
+  SmallFiles() : folder_(fs::path(::testing::TempDir()) / "small_file_test") {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~SmallFiles() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& text) const {
+    std::ofstream(folder_ / "file", std::ios::binary) << text;
+    return folder_ / "file";
+  }
+
+  fs::path make_fifo() const {
+    EXPECT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+    return folder_ / "fifo";
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(SmallFiles, AreReadWholeUpToTheirLimit) {
+  const std::string text = std::string(200'000, 'x') + std::string("\0\n", 2);
+  const SmallFile whole = read_small_file(write(text), Bytes(200'002));
+  EXPECT_EQ(whole.text, text);
+  EXPECT_EQ(whole.problem, "");
+  EXPECT_EQ(read_small_file(write(""), Bytes(0)).problem, "");
+}
+
+TEST_F(SmallFiles, ALargerOneIsRefusedWithBothSizes) {
+  const SmallFile large = read_small_file(write(std::string(2'500, 'x')), Bytes(2'000));
+  EXPECT_EQ(large.text, "");
+  EXPECT_EQ(large.problem, "it has 2.5 kB, 2.0 kB are the most");
+}
+
+// The size of a file in /proc is 0, as far as stat knows.
+TEST_F(SmallFiles, WhatHasNoSizeIsReadToItsEnd) {
+  EXPECT_EQ(read_small_file("/proc/self/comm", Bytes(100)).problem, "");
+  EXPECT_GT(read_small_file("/proc/self/comm", Bytes(100)).text.size(), 1U);
+  EXPECT_EQ(read_small_file("/proc/self/status", Bytes(10)).problem, "it does not end after 10 B");
+  EXPECT_EQ(read_small_file("/dev/null", Bytes(10), FileKind::kAny).problem, "");
+}
+
+TEST_F(SmallFiles, ADeviceWithoutAnEndIsRefusedAtTheLimit) {
+  EXPECT_EQ(read_small_file("/dev/zero", Bytes(1'000'000), FileKind::kAny).problem,
+            "it does not end after 1.0 MB");
+  EXPECT_EQ(read_small_file("/dev/zero", Bytes(1'000'000)).problem, "it is no regular file");
+}
+
+TEST_F(SmallFiles, NamesThatLeadToNoFileSayWhy) {
+  EXPECT_EQ(read_small_file(folder_ / "none", Bytes(10)).problem, "No such file or directory");
+  EXPECT_EQ(read_small_file(folder_, Bytes(10), FileKind::kAny).problem, "it is a folder");
+}
+
+TEST_F(SmallFiles, APipeIsReadToItsEndWhoeverOpensItFirst) {
+  const fs::path fifo = make_fifo();
+  for (const int late_ms : {0, 50}) {
+    std::thread writer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(late_ms));
+      std::ofstream file(fifo);
+      file << "one " << std::flush;
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      file << "two";
+    });
+    const SmallFile read = read_small_file(fifo, Bytes(100), FileKind::kAny);
+    writer.join();
+    EXPECT_EQ(read.text, "one two") << late_ms;
+    EXPECT_EQ(read.problem, "") << late_ms;
+  }
+}
+
+TEST_F(SmallFiles, APipeThatNobodyWritesIsNotWaitedForForEver) {
+  const fs::path fifo = make_fifo();
+  const std::string never = "its end did not come within 1 s";
+  EXPECT_EQ(read_small_file(fifo, Bytes(10), FileKind::kAny, 1'000).problem, never);
+  const int writer = ::open(fifo.c_str(), O_RDWR | O_CLOEXEC);
+  EXPECT_EQ(::write(writer, "x", 1), 1);
+  EXPECT_EQ(read_small_file(fifo, Bytes(10), FileKind::kAny, 1'000).problem, never);
+  ::close(writer);
+  EXPECT_EQ(read_small_file(fifo, Bytes(10)).problem, "it is no regular file");
+}
 
 std::string written(const std::string& name, const std::string& content) {
   const std::string path = ::testing::TempDir() + "fm_stream_" + name;
@@ -105,4 +191,5 @@ TEST(FileStream, WhatIsMissingOrNoFileIsADataErrorWithThePath) {
 }
 
 }  // namespace
+
 }  // namespace fm::core
