@@ -288,6 +288,21 @@ TEST(DsConfig, WhatIsIgnoredOfABlockThatIsOnIsNoted) {
   EXPECT_EQ(unused.find("profile_step"), std::string::npos) << unused;
 }
 
+TEST(DsConfig, NamesWithoutEffectAreKnownWhateverTheirValue) {
+  EXPECT_TRUE(holds(refusal("{autotuning: {tuner_tipe: 1}}"), "did you mean \"tuner_type\"?"));
+  EXPECT_TRUE(holds(refusal("{wandb: {teams: 1}}"), "did you mean \"team\"?"));
+  EXPECT_TRUE(holds(notes("{aio: {queue_depth: \"deep\"}}"), "ignored aio.queue_depth: "));
+}
+
+// Off as a whole, and yet somebody who turns a curriculum on should hear that there is none.
+TEST(DsConfig, ACurriculumThatIsOnIsNotedWhereverItIs) {
+  EXPECT_TRUE(holds(notes("{data_efficiency: {data_sampling: {curriculum: {enabled: true}}}}"),
+                    "ignored data_efficiency.data_sampling: "));
+  EXPECT_EQ(notes(R"({"optimizer": {"type": "AdamW"},
+                      "data_efficiency": {"data_sampling": {"enabled": false}}})"),
+            "");
+}
+
 TEST(DsConfig, AutoIsTheDefaultAndSaysSo) {
   const std::string text = R"({"zero_optimization": {"stage": "auto"}, "bf16": {"enabled": "auto"},
       "gradient_clipping": "auto", "optimizer": {"type": "AdamW", "params": {"eps": "auto"}}})";

@@ -124,6 +124,18 @@ TEST(DsConfigKeys, HoldsEveryKeyOfDeepSpeed) {
   for (const std::string& path : paths) EXPECT_NE(find_key(path), nullptr) << path;
 }
 
+TEST(DsConfigKeys, ARowMayNameSeveralKeysOfABlock) {
+  const KeyRow* row = find_key("wandb.team");
+  ASSERT_NE(row, nullptr);
+  EXPECT_EQ(row, find_key("wandb.group"));
+  for (const char* path : {"wandb.group|team", "wandb.tea", "wandb.", "team", "wandb|team"}) {
+    EXPECT_EQ(find_key(path), nullptr) << path;
+  }
+  EXPECT_EQ(keys_below("wandb"), (std::vector<std::string>{"enabled", "group", "team", "project"}));
+  EXPECT_EQ(block_of("tuner_type"), "autotuning");
+  EXPECT_EQ(path_of_flag("tuner_type"), "autotuning.tuner_type");
+}
+
 // "enabled" is a key of many blocks.
 TEST(DsConfigKeys, ANameOfOneBlockLeadsToIt) {
   EXPECT_EQ(block_of("stage"), "zero_optimization");
