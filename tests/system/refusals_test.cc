@@ -251,7 +251,7 @@ TEST_F(Refusals, FewerLayersThanPipeRanks) {
     "intermediate_size": 176, "num_hidden_layers": 1, "num_attention_heads": 4})");
   run.more = {"--pipe_parallel_size", "2"};
   expect_refusal(launch(run, Starter::kMpirun, 2), 10,
-                 "(pipe_parallel_size=2, num_hidden_layers=1)");
+                 "(pipe_parallel_size=2, num_hidden_layers=1, chunks of this schedule=1)");
 }
 
 TEST_F(Refusals, PipeRanksThatDoNotDivideTheRanks) {
