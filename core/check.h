@@ -7,7 +7,7 @@
 
 namespace fm::core {
 
-// Exit codes are a contract with schedulers and supervisors (README, "Exit codes").
+// Exit codes are a contract with schedulers and supervisors (docs/exit-codes.md).
 enum class ExitCode : int {
   kFinished = 0,
   kOurFault = 1,           // BugError: a defect of fmengine
