@@ -60,16 +60,16 @@ void apply_betas(const Settings& settings, engine::OptimizerOptions& optimizer) 
   const double beta2 = to_number(betas->items[1]).value_or(-1);
   const bool in_range = beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1;
   FM_USER_CHECK(in_range, "optimizer.params.betas must lie in [0, 1); correct them (", where, ")");
-  optimizer.beta1 = beta1;
-  optimizer.beta2 = beta2;
+  optimizer.betas = {beta1, beta2};
 }
 
 void apply_adam(const Settings& settings, const std::string& type, Findings& findings,
-                engine::OptimizerOptions& optimizer) {
+                engine::TrainOptions& options) {
+  engine::OptimizerOptions& optimizer = options.optimizer;
   const bool torch = settings.flag(param("torch_adam"), false);
   check_params(settings, "optimizer.params", torch ? "torch_adam" : type,
                torch ? kTorchAdamParams : kFusedAdamParams);
-  optimizer.kind = engine::OptimizerKind::kAdamW;
+  optimizer.rule = &optim::kAdamW;
   optimizer.lr = checked_param(settings, "lr", 1e-3);
   optimizer.eps = checked_param(settings, "eps", 1e-8);
   FM_USER_CHECK(
@@ -93,13 +93,16 @@ void apply_adam(const Settings& settings, const std::string& type, Findings& fin
   }
 }
 
-void apply_sgd(const Settings& settings, int zero_stage, engine::OptimizerOptions& optimizer) {
-  check_params(settings, "optimizer.params", "SGD", kSgdParams);
+void apply_sgd(const Settings& settings, const std::string& type, Findings&,
+               engine::TrainOptions& options) {
+  engine::OptimizerOptions& optimizer = options.optimizer;
+  const int zero_stage = options.zero_stage;
+  check_params(settings, "optimizer.params", type, kSgdParams);
   FM_USER_CHECK(zero_stage == 0 || settings.flag("zero_allow_untested_optimizer", false),
                 "You are using an untested ZeRO Optimizer. Please add "
                 "<\"zero_allow_untested_optimizer\": true> in the configuration (",
                 settings.where("optimizer.type"), ": SGD with ZeRO ", zero_stage, ")");
-  optimizer.kind = engine::OptimizerKind::kSgd;
+  optimizer.rule = &optim::kSgd;
   optimizer.lr = checked_param(settings, "lr", 1e-3);
   optimizer.weight_decay = checked_param(settings, "weight_decay", 0.0);
   optimizer.momentum = checked_param(settings, "momentum", 0.0);
@@ -112,19 +115,40 @@ void apply_sgd(const Settings& settings, int zero_stage, engine::OptimizerOption
                 ", dampening ", optimizer.dampening, ")");
 }
 
+// DeepSpeed's own types are known in any case, classes of torch.optim in theirs.
+enum class Spelling : std::uint8_t { kAnyCase, kExact };
+
+struct Type {
+  const char* name;
+  Spelling spelling;
+  void (*apply)(const Settings&, const std::string& type, Findings&, engine::TrainOptions&);
+
+  bool is(const std::string& type) const {
+    return spelling == Spelling::kExact ? type == name : core::lower(type) == core::lower(name);
+  }
+};
+constexpr Type kTypes[] = {{"Adam", Spelling::kAnyCase, apply_adam},
+                           {"AdamW", Spelling::kAnyCase, apply_adam},
+                           {"SGD", Spelling::kExact, apply_sgd}};
+
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 void refuse_type(const Settings& settings, const std::string& type, Findings& findings) {
   const bool known = contains(kDeepSpeedTypes, core::lower(type)) || contains(kTorchTypes, type);
-  const std::string near = core::nearest(type, std::vector<std::string>{"Adam", "AdamW", "SGD"});
+  std::vector<std::string> here;
+  for (const Type& one : kTypes) here.emplace_back(one.name);
+  const std::string near = core::nearest(type, here);
   const std::string advice = near.empty() || known ? "" : ", did you mean \"" + near + "\"?";
+  const std::string last = here.back();
+  here.pop_back();
+  const std::string today = "today there are " + core::join(here, ", ") + " and " + last;
   findings.refuse("optimizer.type = \"" + type + "\" (" + settings.where("optimizer.type") + ")",
-                  known ? "it comes later, today there are Adam, AdamW and SGD"
+                  known ? "it comes later, " + today
                         : type + " is not a supported DeepSpeed Optimizer" + advice +
                               " (DeepSpeed knows " + core::join(kDeepSpeedTypes, ", ") +
-                              " and classes of torch.optim; today there are Adam, AdamW and SGD)");
+                              " and classes of torch.optim; " + today + ")");
 }
 
 }  // namespace
@@ -142,13 +166,12 @@ void apply_optimizer(const Settings& settings, Findings& findings, engine::Train
     }
     return;
   }
-  const std::string lowered = core::lower(type);
-  if (lowered == "adam" || lowered == "adamw") {
-    apply_adam(settings, type, findings, options.optimizer);
-  } else if (type == "SGD") {
-    apply_sgd(settings, options.zero_stage, options.optimizer);
-  } else {
+  const Type* const found =
+      std::ranges::find_if(kTypes, [&](const Type& one) { return one.is(type); });
+  if (found == std::end(kTypes)) {
     refuse_type(settings, type, findings);
+  } else {
+    found->apply(settings, type, findings, options);
   }
   if (settings.asks_auto(param("lr"))) {
     findings.notes.push_back(core::concat("\"auto\": optimizer.params.lr is ", options.optimizer.lr,

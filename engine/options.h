@@ -26,7 +26,6 @@ struct BatchTriad {
   std::optional<std::int64_t> accumulation;
 };
 
-using optim::OptimizerKind;
 using optim::OptimizerOptions;
 using optim::SchedulerKind;
 using optim::SchedulerOptions;

@@ -64,14 +64,8 @@ std::string optimization_values(const TrainOptions& options, std::int64_t train_
                  {"no_decay", Json::array({options.no_decay.norm, options.no_decay.bias,
                                            options.no_decay.embedding})},
                  {"scheduler", name_of(schedule.kind)}};
-  if (rule.kind == OptimizerKind::kAdamW) {
-    values.update({{"betas", Json::array({rule.beta1, rule.beta2})},
-                   {"eps", rule.eps},
-                   {"adam_w_mode", rule.decoupled},
-                   {"bias_correction", rule.bias_correction}});
-  } else {
-    values.update(
-        {{"momentum", rule.momentum}, {"dampening", rule.dampening}, {"nesterov", rule.nesterov}});
+  for (const optim::OptimizerParam& param : rule.rule->params) {
+    values[param.name] = std::visit([&](auto at) { return Json(rule.*at); }, param.value);
   }
   if (schedule.kind != SchedulerKind::kConstant) {
     values.update(

@@ -12,7 +12,7 @@ namespace fm::engine {
 struct RunIdentity {
   std::uint64_t seed = 0;    // of data order and initial weights
   std::string data;          // data_text()
-  std::string optimizer;     // its kind: moments on disk are named after it
+  std::string optimizer;     // the name of its rule
   std::string arithmetic;    // text_of(Arithmetic)
   std::string model;         // a JSON object: ModelFacts::identity; "" in states of older builds
   std::string optimization;  // a JSON object: optimization_values(); "" in states of older builds

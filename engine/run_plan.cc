@@ -196,7 +196,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.account.micros = plan.rules.micros;
   plan.account.recompute = options.recompute;
   plan.account.element = model.element;
-  plan.account.moments = optim::moments_of(options.optimizer);
+  plan.account.moments = static_cast<int>(optim::moments_of(options.optimizer).size());
   plan.account.hidden = core::Elements(plan.shape.tokens() * model.hidden);
   plan.account.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;
   return plan;

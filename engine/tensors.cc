@@ -128,8 +128,8 @@ std::vector<FileSpec> checkpoint_files(const model::Model& model,
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const std::vector<TensorSpec> specs = specs_of(model.table(unit));
     files.push_back({file_name("weights", unit), specs});
-    for (int index = 0; index < optim::moments_of(optimizer); ++index) {
-      files.push_back({file_name(optim::moment_name(optimizer, index), unit), specs});
+    for (const std::string& moment : optim::moments_of(optimizer)) {
+      files.push_back({file_name(moment, unit), specs});
     }
   }
   return files;
@@ -138,6 +138,7 @@ std::vector<FileSpec> checkpoint_files(const model::Model& model,
 std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::OptimizerOptions& optimizer,
                                          Part part) {
   std::vector<FileSlice> out;
+  const std::vector<std::string> names = optim::moments_of(optimizer);
   const zero::GroupLayout& layout = state.layout;
   for (int group = 0; group < layout.count(); ++group) {
     const zero::Group& at = layout.at(group);
@@ -145,7 +146,7 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
     append(out, file_name("weights", file_unit(at)), weight_slices(state, group, part));
     const Run moments = run_of(layout, group, layout.plan.optimizer, part);
     for (int index = 0; index < state.optimizer.moments(); ++index) {
-      append(out, file_name(optim::moment_name(optimizer, index), file_unit(at)),
+      append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
              zero::cut_slices(*at.table, moments.first, moments.count,
                               state.optimizer.kept(group, index) + moments.at));
     }

@@ -118,10 +118,9 @@ class Trainer {
   }
 
   RunIdentity identity(const Arithmetic& arithmetic) const {
-    const bool adamw = options_.optimizer.kind == OptimizerKind::kAdamW;
     return {.seed = options_.seed,
             .data = data_text(source_->fingerprint(), options_.data_path),
-            .optimizer = adamw ? "AdamW" : "SGD",
+            .optimizer = std::string(options_.optimizer.rule->name),
             .arithmetic = text_of(arithmetic),
             .model = opened_.facts.identity,
             .optimization = optimization_values(options_, plan_.batch.train_batch)};

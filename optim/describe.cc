@@ -9,20 +9,6 @@ namespace {
 
 using core::concat;
 
-std::string rule(const OptimizerOptions& at) {
-  switch (at.kind) {
-    case OptimizerKind::kAdamW:
-      return concat(at.decoupled ? "AdamW (decoupled decay)" : "Adam (L2 decay)", ", lr ", at.lr,
-                    ", betas ", at.beta1, " ", at.beta2, ", eps ", at.eps,
-                    at.bias_correction ? "" : ", no bias correction");
-    case OptimizerKind::kSgd:
-      return concat("SGD, lr ", at.lr, ", momentum ", at.momentum,
-                    at.dampening == 0.0 ? "" : concat(", dampening ", at.dampening),
-                    at.nesterov ? ", Nesterov" : "");
-  }
-  return "";
-}
-
 std::string warmup(const SchedulerOptions& at, double first, double last) {
   return concat(at.warmup_type == WarmupType::kLog ? " (log) " : " (linear) ", first, " -> ", last,
                 " over ", warmup_steps(at), " steps");
@@ -47,7 +33,7 @@ std::string schedule(const SchedulerOptions& at, double base_lr) {
 
 std::string describe(const OptimizerOptions& optimizer, const SchedulerOptions& scheduler,
                      double clipping) {
-  return concat(rule(optimizer), ", weight decay ", optimizer.weight_decay, ", ",
+  return concat(describe(optimizer), ", weight decay ", optimizer.weight_decay, ", ",
                 schedule(scheduler, optimizer.lr), ", ",
                 clipping > 0.0 ? concat("clipping ", clipping) : "no clipping");
 }

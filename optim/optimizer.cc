@@ -2,11 +2,15 @@
 
 #include <cmath>
 
+#include "core/check.h"
 #include "kernels/pointwise/adamw.h"
 #include "kernels/pointwise/sgd.h"
 
 namespace fm::optim {
 namespace {
+
+using core::concat;
+using Moments = std::vector<std::string>;
 
 double correction(const OptimizerOptions& options, double beta, std::int64_t step) {
   return options.bias_correction ? 1.0 - std::pow(beta, static_cast<double>(step)) : 1.0;
@@ -14,19 +18,31 @@ double correction(const OptimizerOptions& options, double beta, std::int64_t ste
 
 void update_adamw(const OptimizerOptions& options, const UpdateScalars& scalars,
                   const UpdateSlice& slice) {
+  const auto [beta1, beta2] = options.betas;
   kernels::AdamwStep step;
   step.lr = scalars.lr;
-  step.beta1 = options.beta1;
-  step.beta2 = options.beta2;
+  step.beta1 = beta1;
+  step.beta2 = beta2;
   step.eps = options.eps;
   step.weight_decay = slice.decay ? options.weight_decay : 0.0;
   step.mode = options.decoupled ? kernels::WeightDecay::kDecoupled : kernels::WeightDecay::kL2;
-  step.correction1 = correction(options, options.beta1, scalars.step);
-  step.correction2 = correction(options, options.beta2, scalars.step);
+  step.correction1 = correction(options, beta1, scalars.step);
+  step.correction2 = correction(options, beta2, scalars.step);
   step.grad_scale = scalars.grad_scale;
   kernels::adamw(step,
                  {slice.param, slice.grad, slice.moment[0], slice.moment[1], slice.count.count()});
 }
+
+std::string describe_adamw(const OptimizerOptions& at) {
+  return concat(at.decoupled ? "AdamW (decoupled decay)" : "Adam (L2 decay)", ", lr ", at.lr,
+                ", betas ", at.betas[0], " ", at.betas[1], ", eps ", at.eps,
+                at.bias_correction ? "" : ", no bias correction");
+}
+
+constexpr OptimizerParam kAdamWParams[] = {{"betas", &OptimizerOptions::betas},
+                                           {"eps", &OptimizerOptions::eps},
+                                           {"adam_w_mode", &OptimizerOptions::decoupled},
+                                           {"bias_correction", &OptimizerOptions::bias_correction}};
 
 void update_sgd(const OptimizerOptions& options, const UpdateScalars& scalars,
                 const UpdateSlice& slice) {
@@ -41,27 +57,56 @@ void update_sgd(const OptimizerOptions& options, const UpdateScalars& scalars,
   kernels::sgd(step, {slice.param, slice.grad, slice.moment[0], slice.count.count()});
 }
 
+std::string describe_sgd(const OptimizerOptions& at) {
+  return concat("SGD, lr ", at.lr, ", momentum ", at.momentum,
+                at.dampening == 0.0 ? "" : concat(", dampening ", at.dampening),
+                at.nesterov ? ", Nesterov" : "");
+}
+
+constexpr OptimizerParam kSgdParams[] = {{"momentum", &OptimizerOptions::momentum},
+                                         {"dampening", &OptimizerOptions::dampening},
+                                         {"nesterov", &OptimizerOptions::nesterov}};
+
+std::string text_of(double value) { return concat(value); }
+std::string text_of(bool value) { return value ? "on" : "off"; }
+std::string text_of(const OptimizerParam::Numbers& value) {
+  return concat(value[0], " ", value[1]);
+}
+
 }  // namespace
 
-int moments_of(const OptimizerOptions& options) {
-  switch (options.kind) {
-    case OptimizerKind::kAdamW: return 2;
-    case OptimizerKind::kSgd: return options.momentum != 0.0 ? 1 : 0;
-  }
-  return 0;
+constexpr OptimizerRow kAdamW = {.name = "AdamW",
+                                 .moments = [](const OptimizerOptions&) -> Moments {
+                                   return {"exp_avg", "exp_avg_sq"};
+                                 },
+                                 .params = kAdamWParams,
+                                 .update = update_adamw,
+                                 .describe = describe_adamw};
+
+constexpr OptimizerRow kSgd = {.name = "SGD",
+                               .moments = [](const OptimizerOptions& at) -> Moments {
+                                 return at.momentum == 0.0 ? Moments{} : Moments{"momentum_buffer"};
+                               },
+                               .params = kSgdParams,
+                               .update = update_sgd,
+                               .describe = describe_sgd};
+
+std::vector<std::string> moments_of(const OptimizerOptions& options) {
+  Moments names;
+  if (options.rule->moments != nullptr) names = options.rule->moments(options);
+  FM_CHECK(names.size() <= kMostMoments, options.rule->name, " has ", names.size(), " moments");
+  return names;
 }
 
-const char* moment_name(const OptimizerOptions& options, int index) {
-  if (options.kind == OptimizerKind::kSgd) return "momentum_buffer";
-  return index == 0 ? "exp_avg" : "exp_avg_sq";
-}
-
-void update(const OptimizerOptions& options, const UpdateScalars& scalars,
-            const UpdateSlice& slice) {
-  switch (options.kind) {
-    case OptimizerKind::kAdamW: return update_adamw(options, scalars, slice);
-    case OptimizerKind::kSgd: return update_sgd(options, scalars, slice);
+std::string describe(const OptimizerOptions& options) {
+  const OptimizerRow& rule = *options.rule;
+  if (rule.describe != nullptr) return rule.describe(options);
+  std::string text = concat(rule.name, ", lr ", options.lr);
+  for (const OptimizerParam& param : rule.params) {
+    text += concat(", ", param.name, " ",
+                   std::visit([&](auto at) { return text_of(options.*at); }, param.value));
   }
+  return text;
 }
 
 }  // namespace fm::optim

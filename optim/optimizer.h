@@ -1,38 +1,26 @@
-// Update rules. The formulas are DeepSpeed's (ops/adam/fused_adam.py) and torch.optim.SGD's.
+// Update rules. Each is one row: its name, its moments, its parameters, its kernel.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
 
 #include "core/types.h"
 
 namespace fm::optim {
 
-enum class OptimizerKind : std::uint8_t { kAdamW, kSgd };
-
-struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::kAdamW;
-  double lr = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double weight_decay = 0.0;
-  double momentum = 0.0;        // SGD
-  double dampening = 0.0;       // SGD
-  bool nesterov = false;        // SGD
-  bool decoupled = true;        // AdamW; false: L2 added to the gradient ("adam_w_mode": false)
-  bool bias_correction = true;  // AdamW
-};
-
-// fp32 moments per parameter: AdamW 2 (exp_avg, exp_avg_sq), SGD 1 with momentum, else 0.
-int moments_of(const OptimizerOptions& options);
-// DeepSpeed's and torch's name of moment `index`, used on disk.
-const char* moment_name(const OptimizerOptions& options, int index);
+struct OptimizerOptions;
 
 // A run of parameters with equal treatment, all arrays of `count` fp32.
+constexpr int kMostMoments = 2;
 struct UpdateSlice {
   float* param = nullptr;
   const float* grad = nullptr;
-  float* moment[2] = {nullptr, nullptr};
+  float* moment[kMostMoments] = {};  // null from the rule's number of moments on
   core::Elements count;
   bool decay = true;
 };
@@ -43,8 +31,49 @@ struct UpdateScalars {
   float grad_scale = 1.0F;  // clipping factor
 };
 
-// Pure per element: any cut of a tensor into slices gives the same bits.
-void update(const OptimizerOptions& options, const UpdateScalars& scalars,
-            const UpdateSlice& slice);
+// A parameter by its name in DeepSpeed's JSON, and where OptimizerOptions has it.
+struct OptimizerParam {
+  using Numbers = std::array<double, 2>;
+  const char* name;
+  std::variant<double OptimizerOptions::*, bool OptimizerOptions::*, Numbers OptimizerOptions::*>
+      value;
+};
+
+// A rule as a run chooses it. A new one is a row in optimizer.cc and, where vectors pay, a kernel.
+struct OptimizerRow {
+  std::string_view name;  // a checkpoint resumes with the rule of this name only
+  // Names of a parameter's fp32 moments, at most kMostMoments; files are named after them. Null:
+  // none.
+  std::vector<std::string> (*moments)(const OptimizerOptions&) = nullptr;
+  std::span<const OptimizerParam> params = {};  // beside lr and weight_decay
+  // Pure per element: any cut of a tensor into slices gives the same bits.
+  void (*update)(const OptimizerOptions&, const UpdateScalars&, const UpdateSlice&) = nullptr;
+  // For people, without weight decay. Null: the name, lr and every parameter.
+  std::string (*describe)(const OptimizerOptions&) = nullptr;
+};
+extern const OptimizerRow kAdamW;  // DeepSpeed's (ops/adam/fused_adam.py)
+extern const OptimizerRow kSgd;    // torch.optim.SGD's
+
+struct OptimizerOptions {
+  const OptimizerRow* rule = &kAdamW;
+  double lr = 1e-3;
+  double weight_decay = 0.0;
+  // The rest counts for rules whose row names it.
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  bool decoupled = true;  // false: L2 added to the gradient ("adam_w_mode": false)
+  bool bias_correction = true;
+  double momentum = 0.0;
+  double dampening = 0.0;
+  bool nesterov = false;
+};
+
+// What the rule's row says of these options.
+std::vector<std::string> moments_of(const OptimizerOptions& options);
+std::string describe(const OptimizerOptions& options);
+inline void update(const OptimizerOptions& options, const UpdateScalars& scalars,
+                   const UpdateSlice& slice) {
+  options.rule->update(options, scalars, slice);
+}
 
 }  // namespace fm::optim

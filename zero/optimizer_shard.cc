@@ -26,7 +26,9 @@ void round(void* params, const float* master, Elements first, Elements count) {
 
 OptimizerShard::OptimizerShard(const GroupLayout& layout, core::Ledger& ledger,
                                const optim::OptimizerOptions& options)
-    : layout_(layout), options_(options), moments_(optim::moments_of(options)) {
+    : layout_(layout),
+      options_(options),
+      moments_(static_cast<int>(optim::moments_of(options).size())) {
   FM_CHECK(layout.element == core::DType::kF32 || layout.element == core::DType::kBF16,
            "no parameters of ", core::name_of(layout.element));
   for (int group = 0; group < layout.count(); ++group) {
@@ -77,7 +79,7 @@ void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, Para
     for (Elements until = end; until > begin;) {
       const Elements from = std::max(begin, until - kPart);
       const std::int64_t at = (from - first).count();
-      optim::UpdateSlice slice{param + at, grad + at, {nullptr, nullptr}, until - from, decay};
+      optim::UpdateSlice slice{param + at, grad + at, {}, until - from, decay};
       for (int index = 0; index < moments_; ++index) slice.moment[index] = kept(group, index) + at;
       optim::update(options_, scalars, slice);
       if (layout_.has_master()) round(values, param, from - first, until - from);

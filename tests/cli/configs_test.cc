@@ -62,8 +62,8 @@ TEST(Configs, LlamaIsReadAsItIs) {
   EXPECT_EQ(options.element, core::DType::kBF16);
   EXPECT_EQ(options.zero_stage, 0);
   EXPECT_EQ(engine::resolve_batch(options.batch, 2).accumulation, 2);
-  EXPECT_EQ(options.optimizer.beta1, 0.9);
-  EXPECT_EQ(options.optimizer.beta2, 0.95);
+  EXPECT_EQ(options.optimizer.betas[0], 0.9);
+  EXPECT_EQ(options.optimizer.betas[1], 0.95);
   EXPECT_TRUE(options.optimizer.decoupled);
   EXPECT_TRUE(options.recompute);
   EXPECT_EQ(options.scheduler.kind, engine::SchedulerKind::kWarmup);

@@ -26,8 +26,8 @@ TEST(DsConfig, HonouredKeysReachTheOptions) {
   EXPECT_EQ(options.zero_stage, 3);
   EXPECT_TRUE(options.recompute);
   EXPECT_EQ(options.optimizer.lr, 3e-4);
-  EXPECT_EQ(options.optimizer.beta1, 0.8);
-  EXPECT_EQ(options.optimizer.beta2, 0.7);
+  EXPECT_EQ(options.optimizer.betas[0], 0.8);
+  EXPECT_EQ(options.optimizer.betas[1], 0.7);
   EXPECT_EQ(options.optimizer.eps, 1e-6);
   EXPECT_EQ(options.optimizer.weight_decay, 0.1);
   EXPECT_FALSE(options.optimizer.bias_correction);
@@ -50,7 +50,7 @@ TEST(DsConfig, DefaultsAreDeepSpeeds) {
   EXPECT_FALSE(options.recompute);
   EXPECT_EQ(options.sum_order, core::SumOrder::kFast);
   EXPECT_EQ(options.optimizer.lr, 1e-3);
-  EXPECT_EQ(options.optimizer.beta2, 0.999);
+  EXPECT_EQ(options.optimizer.betas[1], 0.999);
   EXPECT_EQ(options.optimizer.weight_decay, 0.0);
   EXPECT_EQ(options.scheduler.kind, SchedulerKind::kConstant);
   EXPECT_FALSE(options.batch.micro_batch.has_value());
@@ -368,7 +368,7 @@ TEST(DsConfig, AutoIsResolved) {
   EXPECT_FALSE(options.batch.accumulation.has_value());
   EXPECT_EQ(options.gradient_clipping, 1.0);
   EXPECT_EQ(options.optimizer.lr, 1e-3);
-  EXPECT_EQ(options.optimizer.beta1, 0.9);
+  EXPECT_EQ(options.optimizer.betas[0], 0.9);
   EXPECT_EQ(options.scheduler.warmup_min_lr, 0.0);
   EXPECT_EQ(options.scheduler.warmup_max_lr, 1e-3);
   EXPECT_EQ(options.scheduler.total_num_steps, 500);

@@ -4,7 +4,6 @@
 namespace fm::cli {
 namespace {
 
-using engine::OptimizerKind;
 using engine::SchedulerKind;
 using engine::TrainOptions;
 
@@ -24,7 +23,7 @@ TEST(DsOptimizer, AdamMeansAdamWUnlessItSaysOtherwise) {
         Row{"AdamW", "false", true}, Row{"adam", "true", true}, Row{"ADAMW", "false", true}}) {
     const TrainOptions options =
         with_optimizer(row.type, std::string("adam_w_mode: ") + row.mode + "\n");
-    EXPECT_EQ(options.optimizer.kind, OptimizerKind::kAdamW);
+    EXPECT_EQ(options.optimizer.rule, &optim::kAdamW);
     EXPECT_EQ(options.optimizer.decoupled, row.decoupled) << row.type << " " << row.mode;
   }
   EXPECT_TRUE(with_optimizer("Adam", "lr: 1e-3\n").optimizer.decoupled);
@@ -43,7 +42,7 @@ TEST(DsOptimizer, SgdNeedsTheUntestedFlagWithZero) {
   const std::string sgd =
       "optimizer: {type: \"SGD\", params: {lr: 0.1, momentum: 0.9, nesterov: true\n}}";
   const TrainOptions options = read("{" + sgd + "}");
-  EXPECT_EQ(options.optimizer.kind, OptimizerKind::kSgd);
+  EXPECT_EQ(options.optimizer.rule, &optim::kSgd);
   EXPECT_EQ(options.optimizer.momentum, 0.9);
   EXPECT_TRUE(options.optimizer.nesterov);
   EXPECT_TRUE(holds(refusal("{zero_optimization: {stage: 1}, " + sgd + "}"),

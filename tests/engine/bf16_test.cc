@@ -82,7 +82,7 @@ TEST_F(Bf16, WeightsByNameAreTheMaster) {
 // Updates of 2^-12 of a weight would be lost in bf16.
 TEST_F(Bf16, SmallUpdatesAddUpInTheMaster) {
   TrainOptions options = small(false);
-  options.optimizer = {.kind = OptimizerKind::kSgd, .lr = 0x1p-10, .weight_decay = 0.25};
+  options.optimizer = {.rule = &optim::kSgd, .lr = 0x1p-10, .weight_decay = 0.25};
   options.gradient_clipping = 1e-9;  // the gradient is clipped to nothing: pure decay
   const RunTrace after = run_small(options, 1, 8);
   const double left = std::pow(1.0 - 0x1p-12, 8);

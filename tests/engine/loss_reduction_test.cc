@@ -38,7 +38,7 @@ class UnequalRows : public data::SampleSource {
 
 TrainOptions sgd_options() {
   TrainOptions options = small_options(testing::TempDir() + "/fm_loss_reduction", false);
-  options.optimizer = {.kind = OptimizerKind::kSgd, .lr = 1.0};
+  options.optimizer = {.rule = &optim::kSgd, .lr = 1.0};
   options.gradient_clipping = 0.0;
   return options;
 }

@@ -115,7 +115,7 @@ TEST_F(ResumeTest, AStateOfAnOlderBuildNamesThePathBeforeTheContent) {
 TEST_F(ResumeTest, RefusesAnotherKindOfOptimizer) {
   ASSERT_EQ(run(options("run", 1)), 0);
   TrainOptions other = options("run", 2);
-  other.optimizer.kind = OptimizerKind::kSgd;
+  other.optimizer.rule = &optim::kSgd;
   expect_error(core::ExitCode::kConfigError, "(checkpoint: AdamW, now: SGD)", [&] { run(other); });
 }
 

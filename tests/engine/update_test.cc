@@ -11,7 +11,7 @@ namespace {
 
 TrainOptions sgd_options(double clipping) {
   TrainOptions options = small_options(testing::TempDir() + "/fm_update", false);
-  options.optimizer = {.kind = OptimizerKind::kSgd, .lr = 1.0};
+  options.optimizer = {.rule = &optim::kSgd, .lr = 1.0};
   options.gradient_clipping = clipping;
   return options;
 }

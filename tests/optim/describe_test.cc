@@ -7,7 +7,7 @@ namespace fm::optim {
 namespace {
 
 TEST(Describe, NamesTheRuleTheScheduleAndTheClipping) {
-  OptimizerOptions adam{.lr = 3e-4, .beta2 = 0.95, .weight_decay = 0.1};
+  OptimizerOptions adam{.lr = 3e-4, .weight_decay = 0.1, .betas = {0.9, 0.95}};
   const SchedulerOptions warmup{.kind = SchedulerKind::kWarmup, .warmup_num_steps = 20};
   EXPECT_EQ(describe(adam, warmup, 1.0),
             "AdamW (decoupled decay), lr 0.0003, betas 0.9 0.95, eps 1e-08, weight decay 0.1, "
@@ -20,7 +20,7 @@ TEST(Describe, NamesTheRuleTheScheduleAndTheClipping) {
 }
 
 TEST(Describe, SgdNamesWhatItWasGiven) {
-  OptimizerOptions sgd{.kind = OptimizerKind::kSgd, .lr = 0.5, .momentum = 0.9, .nesterov = true};
+  OptimizerOptions sgd{.rule = &kSgd, .lr = 0.5, .momentum = 0.9, .nesterov = true};
   EXPECT_EQ(describe(sgd, {}, 0.25),
             "SGD, lr 0.5, momentum 0.9, Nesterov, weight decay 0, constant lr, clipping 0.25");
   sgd.nesterov = false;
