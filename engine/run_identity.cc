@@ -10,16 +10,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-const char* name_of(SchedulerKind kind) {
-  switch (kind) {
-    case SchedulerKind::kConstant: return "constant";
-    case SchedulerKind::kWarmup: return "WarmupLR";
-    case SchedulerKind::kWarmupDecay: return "WarmupDecayLR";
-    case SchedulerKind::kWarmupCosine: return "WarmupCosineLR";
-  }
-  return "?";
-}
-
 // "rope_theta: 10000.0 in the checkpoint, 500000.0 now" for every key that both have.
 std::vector<std::string> differences(const std::string& saved_text, const std::string& now_text) {
   if (saved_text.empty() || now_text.empty()) return {};
@@ -50,34 +40,6 @@ std::string fingerprint_of(const std::string& data) {
 
 std::string data_text(const std::string& fingerprint, const std::string& path) {
   return core::concat(fingerprint, kPath, path);
-}
-
-std::string optimization_values(const TrainOptions& options, std::int64_t train_batch) {
-  const OptimizerOptions& rule = options.optimizer;
-  const SchedulerOptions& schedule = options.scheduler;
-  Json values = {{"lr", rule.lr},
-                 {"weight_decay", rule.weight_decay},
-                 {"gradient_clipping", options.gradient_clipping},
-                 {"train_batch_size", train_batch},
-                 {"loss_reduction",
-                  options.loss_reduction == LossReduction::kToken ? "token" : "mean_of_means"},
-                 {"no_decay", Json::array({options.no_decay.norm, options.no_decay.bias,
-                                           options.no_decay.embedding})},
-                 {"scheduler", name_of(schedule.kind)}};
-  for (const optim::OptimizerParam& param : rule.rule->params) {
-    values[param.name] = std::visit([&](auto at) { return Json(rule.*at); }, param.value);
-  }
-  if (schedule.kind != SchedulerKind::kConstant) {
-    values.update(
-        {{"warmup_min_lr", schedule.warmup_min_lr},
-         {"warmup_max_lr", schedule.warmup_max_lr ? Json(*schedule.warmup_max_lr) : Json(nullptr)},
-         {"warmup_num_steps", schedule.warmup_num_steps},
-         {"total_num_steps", schedule.total_num_steps},
-         {"warmup_min_ratio", schedule.warmup_min_ratio},
-         {"cos_min_ratio", schedule.cos_min_ratio},
-         {"warmup_type", schedule.warmup_type == WarmupType::kLog ? "log" : "linear"}});
-  }
-  return values.dump();
 }
 
 std::vector<std::string> compare_runs(const RunIdentity& saved, const RunIdentity& now) {

@@ -6,7 +6,6 @@
 
 #include "core/check.h"
 #include "core/text.h"
-#include "optim/describe.h"
 
 namespace fm::engine {
 namespace {
@@ -88,20 +87,6 @@ std::string json_of(const StepLine& line) {
   return out + "}";
 }
 
-std::string optimizer_text(const TrainOptions& options) {
-  std::string text =
-      optim::describe(options.optimizer, options.scheduler, options.gradient_clipping);
-  if (options.no_decay.norm) text += ", no decay of norms";
-  if (options.no_decay.bias) text += ", no decay of biases";
-  if (options.no_decay.embedding) text += ", no decay of embedding and head";
-  return text;
-}
-
-std::string precision_text(const TrainOptions& options) {
-  return options.element == core::DType::kBF16 ? "bf16 compute (fp32 master weights and gradients)"
-                                               : "fp32";
-}
-
 std::vector<std::string> notes_of(const TrainOptions& options, bool bf16_is_fast) {
   std::vector<std::string> notes = options.notes;
   if (options.element == core::DType::kBF16 && !bf16_is_fast) {
@@ -111,39 +96,12 @@ std::vector<std::string> notes_of(const TrainOptions& options, bool bf16_is_fast
   return notes;
 }
 
-std::string banner(const TrainOptions& options, const model::OpenedModel& opened,
-                   const RunPlan& plan, const RunContext& context, const std::string& data) {
-  double parameters = 0.0;
-  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
-    parameters += static_cast<double>(opened.model.table(unit).parameters().count());
-  }
+std::string banner(const KnownRun& run, const RunContext& context) {
+  const TrainOptions& options = run.options;
   std::string out = "fmengine: " + options.project_name + " / " + options.experiment_name + "\n";
-  out += core::concat("  model      ", opened.facts.family, ", ", core::human_count(parameters),
-                      " parameters: ", opened.facts.sizes, "\n");
-  const std::filesystem::path folder = weights_folder(options);
-  out += core::concat(
-      "  weights    ",
-      folder.empty() ? core::concat("random, seed ", options.seed) : folder.string(), "\n");
-  out += core::concat("  data       ", data, "\n");
-  out += core::concat("  ranks      ", plan.mesh.size(), " = pipe ", plan.mesh.pipe, " x data ",
-                      plan.mesh.data, " x model ", plan.mesh.model, "; ", context.launch_decision,
-                      "\n");
-  out += core::concat(
-      "  ZeRO       stage ", options.zero_stage, ", sums in ",
-      options.sum_order == core::SumOrder::kFast ? "fast" : "canonical", " order, recomputation ",
-      options.recompute ? "on" : "off",
-      plan.rules.plan.params == core::Home::kOncePerHost ? ", parameters once per host" : "", "\n");
-  out +=
-      core::concat("  batch      ", plan.batch.train_batch, " samples = ", plan.batch.micro_batch,
-                   " per micro-batch x ", plan.batch.accumulation, " accumulation x ",
-                   plan.mesh.data, " data ranks; ", plan.tokens_per_step(), " tokens per step\n");
-  if (options.element == core::DType::kBF16) {
-    out += core::concat("  precision  ", precision_text(options),
-                        "; products: ", kernels::bf16_gemm_library(), "\n");
-  }
-  out += "  optimizer  " + optimizer_text(options) + "\n";
-  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
-    const pipeline::MemoryForecast memory = plan.memory(rank);
+  out += banner_lines(run_facts(run));
+  for (int rank = 0; rank < run.plan->mesh.pipe; ++rank) {
+    const pipeline::MemoryForecast memory = run.plan->memory(rank);
     out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",
                         megabytes(memory.params), ", grads ", megabytes(memory.grads),
                         ", optimizer ", megabytes(memory.optimizer), ", slots ",

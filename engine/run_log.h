@@ -8,8 +8,7 @@
 
 #include "core/trace.h"
 #include "engine/metrics_file.h"
-#include "engine/run_model.h"
-#include "engine/run_plan.h"
+#include "engine/run_facts.h"
 #include "engine/trainer.h"
 #include "kernels/gemm/gemm.h"
 
@@ -43,17 +42,12 @@ std::string text_of(const StepLine& line);
 // finite.
 std::string json_of(const StepLine& line);
 
-// "AdamW (decoupled decay), lr 0.0003, ..."
-std::string optimizer_text(const TrainOptions& options);
-// "fp32", or "bf16 compute (fp32 master weights and gradients)"
-std::string precision_text(const TrainOptions& options);
 // The options' notes, and those that only options, model and CPU together give.
 std::vector<std::string> notes_of(const TrainOptions& options,
                                   bool bf16_is_fast = kernels::bf16_is_fast());
 
-// Lines of the start banner; one about the precision where it is not fp32.
-std::string banner(const TrainOptions& options, const model::OpenedModel& opened,
-                   const RunPlan& plan, const RunContext& context, const std::string& data);
+// Lines of the start banner: the run's facts, what it needs, the machine. `run` has a plan.
+std::string banner(const KnownRun& run, const RunContext& context);
 
 // Writes to stdout and metrics.jsonl; on ranks other than 0 it is silent.
 //

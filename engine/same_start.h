@@ -2,22 +2,15 @@
 // know what.
 #pragma once
 
-#include <string>
+#include <vector>
 
 #include "comm/communicator.h"
-#include "engine/options.h"
-#include "model/family.h"
+#include "engine/run_facts.h"
 
 namespace fm::engine {
 
-// Everything that all ranks must have in common, by the names of flags and keys: a JSON object.
-std::string start_values(const TrainOptions& options, const model::ModelFacts& facts);
-
-// The same of the data, once they are open; fingerprints, "" where there is none.
-std::string data_values(const std::string& training, const std::string& evaluation);
-
-// Collective. `mine`: a JSON object. Throws UserError (10) on all ranks, naming the first rank
-// whose values differ from rank 0's, the keys and both values.
-void check_same_start(const std::string& mine, comm::Communicator& world);
+// Collective. Throws UserError (10) on all ranks, naming the first rank whose facts that ranks must
+// agree on differ from rank 0's, the facts and both values.
+void check_same_start(const std::vector<Fact>& facts, comm::Communicator& world);
 
 }  // namespace fm::engine

@@ -14,6 +14,7 @@
 #include "engine/memory_fit.h"
 #include "engine/persistence.h"
 #include "engine/plan.h"
+#include "engine/run_facts.h"
 #include "engine/run_identity.h"
 #include "engine/run_log.h"
 #include "engine/run_saves.h"
@@ -96,7 +97,7 @@ class Trainer {
     const bool resumes = restore();
     saves_.begin(lock, resumes ? progress_.step : -1);
     log_.begin_after(progress_.step);
-    log_.say(banner(options_, opened_, plan_, context_, source_->describe()));
+    log_.say(banner(known(), context_));
     log_.say(resumes ? resumption() : fresh_start());
     if (trace_ != nullptr) trace_->check_length(options_.train_steps - progress_.step);
     while (progress_.step < options_.train_steps) {
@@ -117,13 +118,23 @@ class Trainer {
     return static_cast<int>(ExitCode::kFinished);
   }
 
-  RunIdentity identity(const Arithmetic& arithmetic) const {
+  KnownRun known() const {
+    return {.options = options_,
+            .opened = opened_,
+            .plan = &plan_,
+            .launch_decision = context_.launch_decision,
+            .data = {.description = source_->describe(),
+                     .training = source_->fingerprint(),
+                     .evaluation = evaluation_ ? evaluation_->fingerprint() : ""}};
+  }
+
+  RunIdentity identity(const Arithmetic& arithmetic, const std::vector<Fact>& facts) const {
     return {.seed = options_.seed,
             .data = data_text(source_->fingerprint(), options_.data_path),
             .optimizer = std::string(options_.optimizer.rule->name),
             .arithmetic = text_of(arithmetic),
-            .model = opened_.facts.identity,
-            .optimization = optimization_values(options_, plan_.batch.train_batch)};
+            .model = values_for(kResumeAgrees, facts),
+            .optimization = values_for(kResumeSays, facts)};
   }
 
   // Whether there was a checkpoint to go on from.
@@ -131,9 +142,9 @@ class Trainer {
     const Arithmetic arithmetic = context_.arithmetic.value_or(arithmetic_here(options_.element));
     const std::string uneven = check_same_arithmetic(arithmetic, state_.world);
     if (!uneven.empty()) log_.warn(uneven);
-    const RunIdentity now = identity(arithmetic);
-    const std::string held_out = evaluation_ ? evaluation_->fingerprint() : "";
-    check_same_start(data_values(source_->fingerprint(), held_out), state_.world);
+    const std::vector<Fact> facts = run_facts(known());
+    check_same_start(facts, state_.world);
+    const RunIdentity now = identity(arithmetic, facts);
     const std::optional<ProgressState> found = resume_state(options_, state_);
     if (found) {
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
@@ -352,7 +363,7 @@ int train(const TrainOptions& options, const model::OpenedModel& opened, comm::C
   FM_USER_CHECK(!options.dry_run || (options.trace.empty() && options.dump_gradients.empty()),
                 "--dry_run writes nothing; leave it out, or --trace and --dump_gradients (trace=",
                 options.trace, ", dump_gradients=", options.dump_gradients, ")");
-  check_same_start(start_values(options, opened.facts), world);
+  check_same_start(run_facts({.options = options, .opened = opened}), world);
   if (options.dry_run && world.rank() == 0) {
     std::fputs(plan_text(options, opened, shape_of(options, world)).c_str(), stdout);
   }

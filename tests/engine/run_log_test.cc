@@ -23,14 +23,6 @@ TEST(StepLineText, EndsWithTheSplitOfTheStepsTime) {
   EXPECT_TRUE(text.ends_with(" mem 0 B | forward 30% backward 50% optimizer 1%")) << text;
 }
 
-TEST(OptimizerText, NamesWhatIsNotDecayed) {
-  TrainOptions options;
-  EXPECT_EQ(optimizer_text(options).find("no decay"), std::string::npos);
-  options.no_decay = {.norm = true, .embedding = true};
-  EXPECT_TRUE(
-      optimizer_text(options).ends_with(", no decay of norms, no decay of embedding and head"));
-}
-
 TEST(Notes, Bf16IsCalledSlowWhereItIs) {
   const auto slow = [](core::DType element, bool is_fast) {
     TrainOptions options;

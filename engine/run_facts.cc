@@ -1,0 +1,226 @@
+#include "engine/run_facts.h"
+
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/text.h"
+#include "engine/run_model.h"
+#include "kernels/gemm.h"
+#include "optim/describe.h"
+
+namespace fm::engine {
+namespace {
+
+using core::concat;
+using Facts = std::vector<Fact>;
+using Json = nlohmann::json;
+
+Fact fact(std::string name, const Json& value, Uses uses, const char* line = "",
+          std::string words = "") {
+  return {std::move(name), value.dump(), uses, line, std::move(words)};
+}
+
+// Nobody compares it.
+Fact only_shown(const char* line, std::string words) {
+  return {line, "null", 0, line, std::move(words)};
+}
+
+void append(Facts& to, const Facts& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+// An enumerator as its flag says it; `words` in the order of the enumeration.
+template <class Enumeration>
+const char* said(Enumeration value, std::initializer_list<const char*> words) {
+  const auto at = static_cast<std::size_t>(value);
+  FM_CHECK(at < words.size(), "an enumerator without a word");
+  return words.begin()[at];
+}
+
+const char* on_or_off(bool value) { return value ? "on" : "off"; }
+
+std::string model_words(const model::OpenedModel& opened) {
+  double parameters = 0.0;
+  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+    parameters += static_cast<double>(opened.model.table(unit).parameters().count());
+  }
+  return concat(opened.facts.family, ", ", core::human_count(parameters),
+                " parameters: ", opened.facts.sizes);
+}
+
+std::string weights_words(const TrainOptions& options) {
+  const std::filesystem::path folder = weights_folder(options);
+  return folder.empty() ? concat("random, seed ", options.seed) : folder.string();
+}
+
+std::string ranks_words(const KnownRun& run) {
+  if (run.plan == nullptr) return "";
+  const core::Mesh& mesh = run.plan->mesh;
+  return concat(mesh.size(), " = pipe ", mesh.pipe, " x data ", mesh.data, " x model ", mesh.model,
+                "; ", run.launch_decision);
+}
+
+std::string batch_words(const RunPlan* plan) {
+  if (plan == nullptr) return "";
+  return concat(plan->batch.train_batch, " samples = ", plan->batch.micro_batch,
+                " per micro-batch x ", plan->batch.accumulation, " accumulation x ",
+                plan->mesh.data, " data ranks; ", plan->tokens_per_step(), " tokens per step");
+}
+
+Facts model_facts(const KnownRun& run) {
+  const TrainOptions& o = run.options;
+  Facts facts = {only_shown("model", model_words(run.opened))};
+  const Json identity = Json::parse(run.opened.facts.identity);
+  for (const auto& [key, value] : identity.items()) {
+    facts.push_back(fact(key, value, kRanksAgree | kResumeAgrees));
+  }
+  append(facts, {fact("--init_ckpt given", !o.init_ckpt.empty(), kRanksAgree),
+                 fact("--pretrain", o.pretrain, kRanksAgree), fact("--seed", o.seed, kRanksAgree),
+                 only_shown("weights", weights_words(o))});
+  return facts;
+}
+
+// Of the data's name and form ranks need not agree, as long as their content is the same.
+Facts data_facts(const KnownRun& run) {
+  const TrainOptions& o = run.options;
+  return {fact("data", run.data.training, kRanksAgree, "data", run.data.description),
+          fact("evaluation data", run.data.evaluation, kRanksAgree),
+          fact("--eval_data_path given", !o.eval_data_path.empty(), kRanksAgree),
+          fact("--packing", said(o.packing, {"concat", "one_document"}), kRanksAgree),
+          fact("--max_seq_len", o.max_seq_len, kRanksAgree),
+          fact("--allow_repeat", o.allow_repeat, kRanksAgree)};
+}
+
+Facts layout_facts(const KnownRun& run) {
+  const TrainOptions& o = run.options;
+  const RunPlan* const plan = run.plan;
+  const char* const order = said(o.sum_order, {"fast", "canonical"});
+  const bool shared = plan != nullptr && plan->rules.plan.params == core::Home::kOncePerHost;
+  const bool bf16 = o.element == core::DType::kBF16;
+  return {
+      fact("--pipe_parallel_size", o.pipe_parallel_size, kRanksAgree, "ranks", ranks_words(run)),
+      fact("--schedule", o.schedule->name, kRanksAgree),
+      fact("zero_optimization.stage", o.zero_stage, kRanksAgree, "ZeRO",
+           concat("stage ", o.zero_stage)),
+      fact("communication_order", order, kRanksAgree, "ZeRO", concat("sums in ", order, " order")),
+      fact("activation_checkpointing", o.recompute, kRanksAgree, "ZeRO",
+           concat("recomputation ", on_or_off(o.recompute))),
+      only_shown("ZeRO", shared ? "parameters once per host" : ""),
+      fact("zero_optimization.overlap_comm", o.overlap, kRanksAgree),
+      fact("zero_optimization.stage3_prefetch_bucket_size", or_null(o.prefetch_elements),
+           kRanksAgree),
+      // Resolved once there is a plan, before that as it was given.
+      fact("train_batch_size", plan ? Json(plan->batch.train_batch) : or_null(o.batch.train_batch),
+           kRanksAgree | kResumeSays, "batch", batch_words(plan)),
+      fact("train_micro_batch_size_per_gpu", or_null(o.batch.micro_batch), kRanksAgree),
+      fact("gradient_accumulation_steps", or_null(o.batch.accumulation), kRanksAgree),
+      fact("bf16.enabled", bf16, kRanksAgree, "precision",
+           bf16 ? concat(precision_text(o), "; products: ", kernels::bf16_gemm_library()) : ""),
+  };
+}
+
+Facts scheduler_facts(const SchedulerOptions& scheduler) {
+  constexpr Uses kUses = kRanksAgree | kResumeSays;
+  const char* const name =
+      said(scheduler.kind, {"constant", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"});
+  Facts facts = {fact("scheduler", name, kUses)};
+  if (scheduler.kind == SchedulerKind::kConstant) return facts;
+  append(facts, {fact("warmup_min_lr", scheduler.warmup_min_lr, kUses),
+                 fact("warmup_max_lr", or_null(scheduler.warmup_max_lr), kUses),
+                 fact("warmup_num_steps", scheduler.warmup_num_steps, kUses),
+                 fact("total_num_steps", scheduler.total_num_steps, kUses),
+                 fact("warmup_min_ratio", scheduler.warmup_min_ratio, kUses),
+                 fact("cos_min_ratio", scheduler.cos_min_ratio, kUses),
+                 fact("warmup_type", said(scheduler.warmup_type, {"log", "linear"}), kUses)});
+  return facts;
+}
+
+Facts optimization_facts(const TrainOptions& o) {
+  constexpr Uses kUses = kRanksAgree | kResumeSays;
+  const OptimizerOptions& rule = o.optimizer;
+  Facts facts = {// A resume asks for the rule by itself, because moments are named after it.
+                 fact("optimizer", rule.rule->name, kRanksAgree, "optimizer", optimizer_text(o)),
+                 fact("lr", rule.lr, kUses),
+                 fact("weight_decay", rule.weight_decay, kUses),
+                 fact("gradient_clipping", o.gradient_clipping, kUses),
+                 fact("loss_reduction", said(o.loss_reduction, {"token", "mean_of_means"}), kUses),
+                 fact("no_decay", {o.no_decay.norm, o.no_decay.bias, o.no_decay.embedding}, kUses)};
+  for (const optim::OptimizerParam& param : rule.rule->params) {
+    const Json value = std::visit([&](auto member) { return Json(rule.*member); }, param.value);
+    facts.push_back(fact(param.name, value, kUses));
+  }
+  return facts;
+}
+
+// Length, rhythm and output: ranks that disagree would wait for each other.
+Facts course_facts(const TrainOptions& o) {
+  return {fact("--train_steps", o.train_steps, kRanksAgree),
+          fact("--save_steps", o.save_steps, kRanksAgree),
+          fact("--save_strategy", o.saves ? "steps" : "no", kRanksAgree),
+          fact("--keep_last", o.keep_last, kRanksAgree),
+          fact("--eval_steps", o.eval_steps, kRanksAgree),
+          fact("--eval_batches", o.eval_batches, kRanksAgree),
+          fact("--resume", said(o.resume, {"auto", "must", "never", "a path"}), kRanksAgree),
+          fact("--dry_run", o.dry_run, kRanksAgree),
+          fact("--dump_gradients given", !o.dump_gradients.empty(), kRanksAgree),
+          fact("--trace given", !o.trace.empty(), kRanksAgree),
+          fact("--trace_steps", {o.trace_steps.first, o.trace_steps.last}, kRanksAgree),
+          fact("--timeout_s", o.timeout_ms / 1000, kRanksAgree)};
+}
+
+}  // namespace
+
+std::vector<Fact> run_facts(const KnownRun& run) {
+  Facts all = model_facts(run);
+  append(all, data_facts(run));
+  append(all, layout_facts(run));
+  append(all, optimization_facts(run.options));
+  append(all, scheduler_facts(run.options.scheduler));
+  append(all, course_facts(run.options));
+  return all;
+}
+
+std::string values_for(Uses use, const std::vector<Fact>& facts) {
+  Json values = Json::object();
+  for (const Fact& one : facts) {
+    if ((one.uses & use) != 0) values[one.name] = Json::parse(one.json);
+  }
+  return values.dump();
+}
+
+std::string banner_lines(const std::vector<Fact>& facts) {
+  std::string out;
+  const char* open = "";  // the line that `out` ends in
+  for (const Fact& one : facts) {
+    if (one.words.empty()) continue;
+    if (std::string_view(open) == one.line) {
+      out += ", " + one.words;
+    } else {
+      std::string head = concat("  ", one.line);
+      head.resize(13, ' ');
+      out += (out.empty() ? "" : "\n") + head + one.words;
+    }
+    open = one.line;
+  }
+  return out + "\n";
+}
+
+std::string optimizer_text(const TrainOptions& options) {
+  std::string text =
+      optim::describe(options.optimizer, options.scheduler, options.gradient_clipping);
+  if (options.no_decay.norm) text += ", no decay of norms";
+  if (options.no_decay.bias) text += ", no decay of biases";
+  if (options.no_decay.embedding) text += ", no decay of embedding and head";
+  return text;
+}
+
+std::string precision_text(const TrainOptions& options) {
+  return options.element == core::DType::kBF16 ? "bf16 compute (fp32 master weights and gradients)"
+                                               : "fp32";
+}
+
+}  // namespace fm::engine

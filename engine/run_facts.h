@@ -1,0 +1,61 @@
+// The one table of what a run is: options, values of the model, of the ranks and of the data. A
+// fact is a row: its name, its value, what the value is for, and what the start banner says of it.
+// A new option is a field of TrainOptions, a flag in cli, and a row here.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/options.h"
+#include "engine/run_plan.h"
+#include "model/family.h"
+
+namespace fm::engine {
+
+// What a fact's value is for; any of these, or none.
+using Uses = unsigned;
+constexpr Uses kRanksAgree = 1;    // ranks that have different values must not train together
+constexpr Uses kResumeAgrees = 2;  // a checkpoint of a run with another value is refused
+constexpr Uses kResumeSays = 4;    // a run that resumes with another value says so and goes on
+
+struct Fact {
+  std::string name;  // of the flag, or the key of the DeepSpeed JSON or of config.json
+  std::string json;  // its value
+  Uses uses = 0;
+  // Facts of one line of the banner stand in it one after the other, those without words nowhere.
+  const char* line = "";
+  std::string words = {};
+};
+
+// What is known of the data once they are open.
+struct DataFacts {
+  std::string description = {};  // for people
+  std::string training = {};     // fingerprint
+  std::string evaluation = {};   // fingerprint, "" without evaluation
+};
+
+// What facts follow from. Options and model are known first; what follows is known later, and the
+// facts of it have no words until then.
+struct KnownRun {
+  const TrainOptions& options;
+  const model::OpenedModel& opened;
+  const RunPlan* plan = nullptr;
+  std::string launch_decision = {};  // how ranks were found
+  DataFacts data = {};
+};
+
+// In the order of the banner.
+std::vector<Fact> run_facts(const KnownRun& run);
+
+// The values of the facts with this use, by name: a JSON object.
+std::string values_for(Uses use, const std::vector<Fact>& facts);
+
+// "  ZeRO       stage 3, sums in fast order, recomputation off\n" and so on.
+std::string banner_lines(const std::vector<Fact>& facts);
+
+// "AdamW (decoupled decay), lr 0.0003, ..."
+std::string optimizer_text(const TrainOptions& options);
+// "fp32", or "bf16 compute (fp32 master weights and gradients)"
+std::string precision_text(const TrainOptions& options);
+
+}  // namespace fm::engine

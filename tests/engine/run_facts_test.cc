@@ -1,0 +1,161 @@
+// What a run says of itself, to the other ranks, to a checkpoint and to people.
+#include "engine/run_facts.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "engine/run_model.h"
+#include "engine/same_start.h"
+#include "trainer_case.h"
+
+namespace fm::engine {
+namespace {
+
+using Json = nlohmann::json;
+
+class RunFacts : public TrainerCase {
+ protected:
+  Json values(const TrainOptions& options, Uses use, const RunPlan* plan = nullptr) {
+    const model::OpenedModel opened = open_run_model(options);
+    return Json::parse(
+        values_for(use, run_facts({.options = options, .opened = opened, .plan = plan})));
+  }
+};
+
+TEST_F(RunFacts, ANameStandsForOneValue) {
+  TrainOptions options = this->options("run", 1);
+  options.scheduler.kind = SchedulerKind::kWarmup;
+  for (const optim::OptimizerRow* rule : {&optim::kAdamW, &optim::kSgd}) {
+    options.optimizer.rule = rule;
+    const model::OpenedModel opened = open_run_model(options);
+    std::set<std::string> names;
+    for (const Fact& fact : run_facts({.options = options, .opened = opened})) {
+      if (fact.uses == 0) continue;
+      EXPECT_TRUE(names.insert(fact.name).second) << fact.name;
+    }
+  }
+}
+
+// The keys of state.json, which checkpoints of older builds have too.
+TEST_F(RunFacts, WhatACheckpointKeepsHasTheNamesOfTheJson) {
+  TrainOptions options = this->options("run", 1);
+  options.optimizer.betas = {0.5, 0.75};
+  options.no_decay.bias = true;
+  const RunPlan plan = make_run_plan(options, open_run_model(options).model, {2});
+  EXPECT_EQ(values(options, kResumeSays, &plan), Json::parse(R"({"lr": 0.01, "weight_decay": 0.1,
+      "gradient_clipping": 0.05, "train_batch_size": 4, "loss_reduction": "token",
+      "no_decay": [false, true, false], "scheduler": "constant", "betas": [0.5, 0.75],
+      "eps": 1e-8, "adam_w_mode": true, "bias_correction": true})"));
+  options.optimizer = {.rule = &optim::kSgd, .lr = 0.5, .momentum = 0.9};
+  options.scheduler = {.kind = SchedulerKind::kWarmupDecay,
+                       .warmup_num_steps = 3,
+                       .total_num_steps = 9,
+                       .warmup_type = WarmupType::kLinear};
+  EXPECT_EQ(values(options, kResumeSays, &plan), Json::parse(R"({"lr": 0.5, "weight_decay": 0.0,
+      "gradient_clipping": 0.05, "train_batch_size": 4, "loss_reduction": "token",
+      "no_decay": [false, true, false], "scheduler": "WarmupDecayLR", "momentum": 0.9,
+      "dampening": 0.0, "nesterov": false, "warmup_min_lr": 0.0, "warmup_max_lr": null,
+      "warmup_num_steps": 3, "total_num_steps": 9, "warmup_min_ratio": 0.0,
+      "cos_min_ratio": 0.0001, "warmup_type": "linear"})"));
+  EXPECT_EQ(values(options, kResumeAgrees), Json::parse(open_run_model(options).facts.identity));
+}
+
+// Each of these would have ranks wait for each other, or train together what is not one run.
+TEST_F(RunFacts, RanksAgreeOnEverythingThatDecidesTheirPrograms) {
+  const TrainOptions first = options("run", 1);
+  const Json expected = values(first, kRanksAgree);
+  const auto changed = [&](auto&& change) {
+    TrainOptions other = first;
+    change(other);
+    const Json now = values(other, kRanksAgree);
+    std::set<std::string> names;
+    for (const auto& [name, value] : now.items()) {
+      if (!expected.contains(name) || expected[name] != value) names.insert(name);
+    }
+    return names;
+  };
+  using Names = std::set<std::string>;
+  EXPECT_EQ(changed([](TrainOptions& o) { o.zero_stage = 3; }), Names{"zero_optimization.stage"});
+  EXPECT_EQ(changed([](TrainOptions& o) { o.recompute = true; }),
+            Names{"activation_checkpointing"});
+  EXPECT_EQ(changed([](TrainOptions& o) { o.sum_order = core::SumOrder::kFast; }),
+            Names{"communication_order"});
+  EXPECT_EQ(changed([](TrainOptions& o) {
+              o.batch = {8, 2, {}};
+            }),
+            (Names{"train_batch_size", "train_micro_batch_size_per_gpu"}));
+  EXPECT_EQ(changed([](TrainOptions& o) { o.batch.accumulation = 4; }),
+            Names{"gradient_accumulation_steps"});
+  EXPECT_EQ(changed([](TrainOptions& o) { o.element = core::DType::kBF16; }),
+            Names{"bf16.enabled"});
+  EXPECT_EQ(changed([](TrainOptions& o) { o.resume = checkpoint::Resume::kMust; }),
+            Names{"--resume"});
+  EXPECT_EQ(changed([](TrainOptions& o) { o.optimizer.rule = &optim::kSgd; }),
+            (Names{"optimizer", "momentum", "dampening", "nesterov"}));
+  EXPECT_EQ(changed([](TrainOptions& o) { o.output_dir = "/elsewhere"; }), Names{});
+}
+
+TEST_F(RunFacts, RanksThatDifferAreNamedWithBothValues) {
+  const TrainOptions mine = options("run", 1);
+  const model::OpenedModel opened = open_run_model(mine);
+  expect_error(core::ExitCode::kConfigError,
+               "(rank 2 beside rank 0: --train_steps is 7, not 1; data is \"b\", not \"a\")", [&] {
+                 comm::run_ranks(3, [&](comm::Communicator& world) {
+                   TrainOptions own = mine;
+                   DataFacts data{.training = "a"};
+                   if (world.rank() == 2) own.train_steps = 7, data.training = "b";
+                   check_same_start(run_facts({.options = own, .opened = opened, .data = data}),
+                                    world);
+                 });
+               });
+}
+
+TEST(Banner, FactsOfOneLineStandInItAndThoseWithoutWordsNowhere) {
+  EXPECT_EQ(banner_lines({{"a", "1", kRanksAgree, "ZeRO", "stage 1"},
+                          {"b", "2", kResumeSays},
+                          {"c", "3", 0, "ZeRO", ""},
+                          {"d", "4", 0, "ZeRO", "sums in fast order"},
+                          {"e", "5", kResumeAgrees, "optimizer", "SGD"}}),
+            "  ZeRO       stage 1, sums in fast order\n"
+            "  optimizer  SGD\n");
+}
+
+TEST_F(RunFacts, TheBannerSaysHowTheRunIsLaidOut) {
+  TrainOptions options = this->options("run", 1);
+  options.zero_stage = 3;
+  options.recompute = true;
+  options.pipe_parallel_size = 2;
+  const model::OpenedModel opened = open_run_model(options);
+  const RunPlan plan = make_run_plan(options, opened.model, {4, core::ParamSharing::kOneHost});
+  const std::string said = banner_lines(run_facts({.options = options,
+                                                   .opened = opened,
+                                                   .plan = &plan,
+                                                   .launch_decision = "by hand",
+                                                   .data = {.description = "three rows"}}));
+  EXPECT_TRUE(said.ends_with(
+      "  weights    random, seed 3407\n"
+      "  data       three rows\n"
+      "  ranks      4 = pipe 2 x data 2 x model 1; by hand\n"
+      "  ZeRO       stage 3, sums in canonical order, recomputation on, parameters once per host\n"
+      "  batch      4 samples = 1 per micro-batch x 2 accumulation x 2 data ranks; "
+      "64 tokens per step\n"
+      "  optimizer  AdamW (decoupled decay), lr 0.01, betas 0.9 0.999, eps 1e-08, "
+      "weight decay 0.1, constant lr, clipping 0.05\n"))
+      << said;
+  EXPECT_TRUE(said.starts_with("  model      Llama, 558.5 k parameters: hidden 96, layers 5"))
+      << said;
+}
+
+TEST(OptimizerText, NamesWhatIsNotDecayed) {
+  TrainOptions options;
+  EXPECT_EQ(optimizer_text(options).find("no decay"), std::string::npos);
+  options.no_decay = {.norm = true, .embedding = true};
+  EXPECT_TRUE(
+      optimizer_text(options).ends_with(", no decay of norms, no decay of embedding and head"));
+}
+
+}  // namespace
+}  // namespace fm::engine
