@@ -30,8 +30,6 @@ Program program() {
 }
 
 void read_model(const FlagValues& flags, engine::TrainOptions& options) {
-  options.model_config = flags.text("model_config");
-  options.pretrain = flags.flag("pretrain");
   FM_USER_CHECK(options.model_config.empty() || !flags.given("init_ckpt"),
                 "--init_ckpt and --model_config exclude each other; use --init_ckpt DIR --pretrain "
                 "for random weights in the shape of DIR (",
@@ -46,7 +44,6 @@ void read_model(const FlagValues& flags, engine::TrainOptions& options) {
 }
 
 void read_data(const FlagValues& flags, engine::TrainOptions& options) {
-  options.data_path = flags.text("data_path");
   options.data_format =
       flags.choice<data::DataFormat>("data_format", {{"auto", data::DataFormat::kAuto},
                                                      {"jsonl", data::DataFormat::kJsonl},
@@ -54,16 +51,6 @@ void read_data(const FlagValues& flags, engine::TrainOptions& options) {
   options.packing = flags.choice<data::Packing>(
       "packing",
       {{"concat", data::Packing::kConcat}, {"one_document", data::Packing::kOneDocument}});
-  options.text_field = flags.text("text_field");
-  options.max_seq_len = flags.integer("max_seq_len", 1, 1 << 24);
-  options.allow_repeat = flags.flag("allow_repeat");
-  options.seed = static_cast<std::uint64_t>(flags.integer("seed", 0));
-  options.eval_data_path = flags.text("eval_data_path");
-  options.eval_batches = flags.integer("eval_batches", 0);
-  options.train_steps = flags.integer("train_steps", 1);
-  options.eval_steps = flags.integer("eval_steps", 0);
-  options.save_steps = flags.integer("save_steps", 0);
-  options.log_steps = flags.integer("log_steps", 1);
   flags.integer("num_workers", 0);  // has no effect, yet must be a number
 }
 
@@ -85,8 +72,6 @@ core::NoDecay read_no_decay(const std::string& words) {
 }
 
 void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
-  options.pipe_parallel_size = flags.small("pipe_parallel_size", 1);
-  options.model_parallel_size = flags.small("model_parallel_size", 1);
   FM_USER_CHECK(options.model_parallel_size == 1,
                 "--model_parallel_size must be 1 because tensor parallelism is not there yet; use "
                 "ZeRO 3 or --pipe_parallel_size to split the model (",
@@ -107,7 +92,6 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
                          {"mean_of_means", engine::LossReduction::kMeanOfMeans}});
   constexpr std::int64_t kMostSeconds = std::numeric_limits<int>::max() / 1000;
   options.timeout_ms = static_cast<int>(flags.integer("timeout_s", 1, kMostSeconds) * 1000);
-  options.shared_memory = flags.flag("shm");
 }
 
 void check_attention(const FlagValues& flags) {
@@ -129,12 +113,7 @@ std::string read_output_dir(const FlagValues& flags) {
 
 void read_output(const FlagValues& flags, engine::TrainOptions& options) {
   options.output_dir = read_output_dir(flags);
-  options.keep_last = flags.small("keep_last", 0);
-  options.dry_run = flags.flag("dry_run");
   options.saves = flags.choice<bool>("save_strategy", {{"steps", true}, {"no", false}});
-  options.dump_gradients = flags.text("dump_gradients");
-  options.project_name = flags.text("project_name");
-  options.experiment_name = flags.text("experiment_name");
   const std::string resume = flags.text("resume");
   if (resume == "auto") {
     options.resume = checkpoint::Resume::kAuto;
@@ -170,7 +149,6 @@ engine::TraceSteps read_steps(const std::string& words) {
 }
 
 void read_trace(const FlagValues& flags, engine::TrainOptions& options) {
-  options.trace = flags.text("trace");
   options.trace_steps = read_steps(flags.text("trace_steps"));
   FM_USER_CHECK(!flags.given("trace") || !options.trace.empty(),
                 "--trace must name a file; write a name such as trace.json, or leave it out");
@@ -247,7 +225,9 @@ Command read_command(const FlagValues& flags) {
                 "--ranks_per_host belongs to --plan; ranks that are started find out by themselves "
                 "who shares a host (",
                 flags.text("ranks_per_host"), ")");
-  command.options.ranks_per_host = flags.small("ranks_per_host", 1);
+  for (const FlagRow& flag : train_flags()) {
+    if (flag.read != nullptr) flag.read(flags, flag.name, command.options);
+  }
   read_layout(flags, command.options);
   read_data(flags, command.options);
   read_output(flags, command.options);

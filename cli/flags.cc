@@ -1,7 +1,30 @@
 #include "cli/flags.h"
 
+#include <limits>
+#include <type_traits>
+
+#include "cli/flag_values.h"
+
 namespace fm::cli {
 namespace {
+
+using O = engine::TrainOptions;
+
+// The value as it is becomes this field; a number has these limits, and those of its type.
+template <auto kField, std::int64_t kLeast = 0,
+          std::int64_t kMost = std::numeric_limits<std::int64_t>::max()>
+void into(const FlagValues& flags, const char* name, O& options) {
+  using T = std::remove_reference_t<decltype(options.*kField)>;
+  if constexpr (std::is_same_v<T, std::string>) {
+    options.*kField = flags.text(name);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    options.*kField = flags.flag(name);
+  } else if constexpr (std::is_same_v<T, int>) {
+    options.*kField = flags.small(name, static_cast<int>(kLeast));
+  } else {
+    options.*kField = static_cast<T>(flags.integer(name, kLeast, kMost));
+  }
+}
 
 constexpr auto kBool = FlagKind::kBool;
 constexpr auto kInt = FlagKind::kInt;
@@ -17,31 +40,43 @@ constexpr const char* kLook = "Diagnosis";
 constexpr FlagRow kRows[] = {
     {"init_ckpt", kText, "llama-7B-init-test-ckpt", kModel,
      "Hugging Face folder: config.json, safetensors, tokenizer files"},
-    {"model_config", kText, "", kModel, "Hugging Face config.json; weights start random"},
-    {"pretrain", kBool, "false", kModel, "take only the config of --init_ckpt, random weights"},
-    {"data_path", kText, "", kData, "training data: JSONL, or flat int32 token ids"},
+    {"model_config", kText, "", kModel, "Hugging Face config.json; weights start random",
+     into<&O::model_config>},
+    {"pretrain", kBool, "false", kModel, "take only the config of --init_ckpt, random weights",
+     into<&O::pretrain>},
+    {"data_path", kText, "", kData, "training data: JSONL, or flat int32 token ids",
+     into<&O::data_path>},
     {"data_format", kText, "auto", kData, "auto (by file name), jsonl, tokens_i32"},
     {"packing", kText, "concat", kData,
      "concat (documents joined by EOS, cut into rows) or one_document (FMEngine's)"},
-    {"text_field", kText, "text", kData, "field of a JSONL line that holds the text"},
-    {"max_seq_len", kInt, "128", kData, "tokens per row"},
+    {"text_field", kText, "text", kData, "field of a JSONL line that holds the text",
+     into<&O::text_field>},
+    {"max_seq_len", kInt, "128", kData, "tokens per row", into<&O::max_seq_len, 1, 1 << 24>},
     {"allow_repeat", kBool, "false", kData,
-     "train on fewer samples than a step takes, some of them more than once in it"},
+     "train on fewer samples than a step takes, some of them more than once in it",
+     into<&O::allow_repeat>},
     {"seed", kInt, "3407", kData,
-     "of the initial weights and the order of JSONL rows (tokens_i32 is read in file order)"},
-    {"eval_data_path", kText, "", kData, "evaluation data; without it nothing is evaluated"},
-    {"eval_batches", kInt, "0", kData, "steps' worth of samples per evaluation; 0: all"},
-    {"train_steps", kInt, "100", kLength, "optimizer steps"},
+     "of the initial weights and the order of JSONL rows (tokens_i32 is read in file order)",
+     into<&O::seed>},
+    {"eval_data_path", kText, "", kData, "evaluation data; without it nothing is evaluated",
+     into<&O::eval_data_path>},
+    {"eval_batches", kInt, "0", kData, "steps' worth of samples per evaluation; 0: all",
+     into<&O::eval_batches>},
+    {"train_steps", kInt, "100", kLength, "optimizer steps", into<&O::train_steps, 1>},
     {"eval_steps", kInt, "100", kLength,
-     "evaluate every N steps (needs --eval_data_path); 0: at the end only"},
-    {"save_steps", kInt, "100", kLength, "save a checkpoint every N steps; 0: at the end only"},
+     "evaluate every N steps (needs --eval_data_path); 0: at the end only", into<&O::eval_steps>},
+    {"save_steps", kInt, "100", kLength, "save a checkpoint every N steps; 0: at the end only",
+     into<&O::save_steps>},
     {"save_strategy", kText, "steps", kLength,
      "steps, or no: neither checkpoints nor an export, but on SIGTERM, SIGINT and SIGUSR1"},
-    {"log_steps", kInt, "1", kLength, "print a line every N steps; metrics.jsonl has all"},
+    {"log_steps", kInt, "1", kLength, "print a line every N steps; metrics.jsonl has all",
+     into<&O::log_steps, 1>},
     {"deepspeed_config", kText, "", kLayout, "DeepSpeed JSON: a path, or url-safe base64 of it"},
     {"precision", kText, "", kLayout, "fp32: overrides bf16 and fp16 of the JSON"},
-    {"pipe_parallel_size", kInt, "1", kLayout, "pipe ranks; the other ranks are data ranks"},
-    {"model_parallel_size", kInt, "1", kLayout, "only 1: tensor parallelism comes later"},
+    {"pipe_parallel_size", kInt, "1", kLayout, "pipe ranks; the other ranks are data ranks",
+     into<&O::pipe_parallel_size, 1>},
+    {"model_parallel_size", kInt, "1", kLayout, "only 1: tensor parallelism comes later",
+     into<&O::model_parallel_size, 1>},
     {"schedule", kText, "1f1b", kLayout, "pipeline schedule: 1f1b or gpipe"},
     {"no_decay", kText, "", kLayout,
      "kinds without weight decay, e.g. norm,bias,embedding (DeepSpeed decays all)"},
@@ -51,24 +86,32 @@ constexpr FlagRow kRows[] = {
      "threads per rank; 0: OMP_NUM_THREADS, else the rank's part of the host's cores"},
     {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank"},
     {"shm", kBool, "true", kLayout,
-     "ranks of one host share memory: parameters once, sums without copies"},
+     "ranks of one host share memory: parameters once, sums without copies",
+     into<&O::shared_memory>},
     {"output_dir", kText, "./output", kOutput, "checkpoints, metrics.jsonl, exported model"},
     {"resume", kText, "auto", kOutput, "auto, must, never, or the path of a checkpoint"},
     {"keep_last", kInt, "0", kOutput,
-     "newest checkpoints to keep, and the newest that a later step has proven good; 0: all"},
+     "newest checkpoints to keep, and the newest that a later step has proven good; 0: all",
+     into<&O::keep_last>},
     {"dry_run", kBool, "false", kOutput,
-     "print the plan and train, but write nothing anywhere (--plan starts nothing)"},
-    {"project_name", kText, "fmengine", kOutput, "shown in the banner (no wandb yet)"},
-    {"experiment_name", kText, "experiment", kOutput, "shown in the banner (no wandb yet)"},
+     "print the plan and train, but write nothing anywhere (--plan starts nothing)",
+     into<&O::dry_run>},
+    {"project_name", kText, "fmengine", kOutput, "shown in the banner (no wandb yet)",
+     into<&O::project_name>},
+    {"experiment_name", kText, "experiment", kOutput, "shown in the banner (no wandb yet)",
+     into<&O::experiment_name>},
     {"plan", kBool, "false", kLook, "print what a run would do and need; start nothing"},
     {"plan_ranks", kInt, "0", kLook, "ranks to plan for; 0: those that were started"},
-    {"ranks_per_host", kInt, "8", kLook, "for --plan: ranks that share one host's memory"},
+    {"ranks_per_host", kInt, "8", kLook, "for --plan: ranks that share one host's memory",
+     into<&O::ranks_per_host, 1>},
     {"json", kBool, "false", kLook, "with --plan: as one JSON object"},
     {"report", kBool, "false", kLook, "print CPU, libraries, threads, memory"},
     {"dump_gradients", kText, "", kLook,
-     "write the gradients of the first step to this safetensors file, then stop"},
+     "write the gradients of the first step to this safetensors file, then stop",
+     into<&O::dump_gradients>},
     {"trace", kText, "", kLook,
-     "write a Chrome trace (Perfetto) of every instruction and kernel of some steps, all ranks"},
+     "write a Chrome trace (Perfetto) of every instruction and kernel of some steps, all ranks",
+     into<&O::trace>},
     {"trace_steps", kText, "3-5", kLook, "steps of --trace, counted from this start: A-B, or A"},
     {"local_rank", kInt, "", kLaunchFlags, "LOCAL_RANK"},
     {"rank", kInt, "", kLaunchFlags, "RANK"},

@@ -4,7 +4,11 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/options.h"
+
 namespace fm::cli {
+
+class FlagValues;
 
 enum class FlagKind : std::uint8_t { kBool, kInt, kText };
 
@@ -14,6 +18,8 @@ struct FlagRow {
   const char* otherwise;  // default; "": none
   const char* group;
   const char* help;
+  // Takes the flag's value into the options, or refuses it. Null: whoever parses the line does.
+  void (*read)(const FlagValues&, const char* name, engine::TrainOptions&) = nullptr;
 };
 
 // The group of flags that are parsed for FMEngine's sake and change nothing.

@@ -1,6 +1,6 @@
 // The one table of what a run is: options, values of the model, of the ranks and of the data. A
 // fact is a row: its name, its value, what the value is for, and what the start banner says of it.
-// A new option is a field of TrainOptions, a flag in cli, and a row here.
+// A new option is a field of TrainOptions, a row of cli/flags.cc that fills it, and a row here.
 #pragma once
 
 #include <string>
