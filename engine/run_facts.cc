@@ -41,8 +41,6 @@ const char* said(Enumeration value, std::initializer_list<const char*> words) {
   return words.begin()[at];
 }
 
-const char* on_or_off(bool value) { return value ? "on" : "off"; }
-
 std::string model_words(const model::OpenedModel& opened) {
   double parameters = 0.0;
   for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
@@ -84,7 +82,7 @@ Facts model_facts(const KnownRun& run) {
   return facts;
 }
 
-// Of the data's name and form ranks need not agree, as long as their content is the same.
+// Ranks may read their data from different paths: the fingerprint tells whether it is the same.
 Facts data_facts(const KnownRun& run) {
   const TrainOptions& o = run.options;
   return {fact("data", run.data.training, kRanksAgree, "data", run.data.description),
@@ -108,7 +106,7 @@ Facts layout_facts(const KnownRun& run) {
            concat("stage ", o.zero_stage)),
       fact("communication_order", order, kRanksAgree, "ZeRO", concat("sums in ", order, " order")),
       fact("activation_checkpointing", o.recompute, kRanksAgree, "ZeRO",
-           concat("recomputation ", on_or_off(o.recompute))),
+           o.recompute ? "recomputation on" : "recomputation off"),
       only_shown("ZeRO", shared ? "parameters once per host" : ""),
       fact("zero_optimization.overlap_comm", o.overlap, kRanksAgree),
       fact("zero_optimization.stage3_prefetch_bucket_size", or_null(o.prefetch_elements),
@@ -141,16 +139,16 @@ Facts scheduler_facts(const SchedulerOptions& scheduler) {
 
 Facts optimization_facts(const TrainOptions& o) {
   constexpr Uses kUses = kRanksAgree | kResumeSays;
-  const OptimizerOptions& rule = o.optimizer;
+  const OptimizerOptions& numbers = o.optimizer;
   Facts facts = {// A resume asks for the rule by itself, because moments are named after it.
-                 fact("optimizer", rule.rule->name, kRanksAgree, "optimizer", optimizer_text(o)),
-                 fact("lr", rule.lr, kUses),
-                 fact("weight_decay", rule.weight_decay, kUses),
+                 fact("optimizer", numbers.rule->name, kRanksAgree, "optimizer", optimizer_text(o)),
+                 fact("lr", numbers.lr, kUses),
+                 fact("weight_decay", numbers.weight_decay, kUses),
                  fact("gradient_clipping", o.gradient_clipping, kUses),
                  fact("loss_reduction", said(o.loss_reduction, {"token", "mean_of_means"}), kUses),
                  fact("no_decay", {o.no_decay.norm, o.no_decay.bias, o.no_decay.embedding}, kUses)};
-  for (const optim::OptimizerParam& param : rule.rule->params) {
-    const Json value = std::visit([&](auto member) { return Json(rule.*member); }, param.value);
+  for (const optim::OptimizerParam& param : numbers.rule->params) {
+    const Json value = std::visit([&](auto member) { return Json(numbers.*member); }, param.value);
     facts.push_back(fact(param.name, value, kUses));
   }
   return facts;
