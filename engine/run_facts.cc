@@ -6,7 +6,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/run_model.h"
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 #include "optim/describe.h"
 
 namespace fm::engine {
