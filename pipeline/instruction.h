@@ -41,7 +41,7 @@ enum class Op : std::uint8_t {
   kRecompute,       // C0.3 forward again, to fill what backward needs
   kReduce,          // R.3 / R0.3 gradient to its owner
   kReduceTied,      // Rt  head's and embedding's gradient of the shared matrix, added
-  kNorm,            // N   the one global number
+  kNorm,            // N   the global gradient norm
   kFetch,           // f.3 optimizer slice from its tier
   kUpdate,          // u.3 the update rule
   kStore,           // s.3 optimizer slice back to its tier

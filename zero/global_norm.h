@@ -1,5 +1,5 @@
-// The one global number: the squared L2 norm of the gradient over all data and pipe ranks, the same
-// bits on every rank (docs/numbers.md, "Norm and loss").
+// The global gradient norm, squared: over all data and pipe ranks, the same bits on every rank
+// (docs/numbers.md, "Norm and loss").
 #pragma once
 
 #include <vector>

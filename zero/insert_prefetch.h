@@ -8,9 +8,9 @@
 
 namespace fm::zero {
 
-// Moves each gather forward past the uses of other gathered units, as long as what is gathered and
-// not used yet has at most `window` elements. Gathers keep their order; a unit is gathered again
-// only after its release. `elements`: of each unit.
+// Moves each gather ahead of uses of other gathered units, as long as what is gathered for uses
+// behind the place it moves to has at most `window` elements. Gathers keep their order; a unit is
+// gathered again only after its release. `elements`: of each unit.
 pipeline::Program insert_prefetch(const pipeline::Program& program,
                                   const pipeline::Placement& units,
                                   const std::vector<core::Elements>& elements,

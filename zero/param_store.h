@@ -11,8 +11,8 @@ namespace fm::zero {
 
 // Numbers are of the layout's element type.
 //
-// Invariant: after a publish (or always, in ZeRO 0 and 3) every rank's view of a group is the
-//            same; gaps and padding are zero.
+// Invariant: after a publish (or always, where the plan has none) every rank's view of a group is
+//            the same; gaps and padding are zero.
 // Thread:    the rank's thread.
 // Lifetime:  layout, ledger and communicator outlive it.
 class ParamStore {
