@@ -106,7 +106,7 @@ std::string path_of_flag(std::string_view name) {
   for (const KeyRow& row : ds_config_keys()) {
     const auto [parent, names] = split_path(row.path);
     if (!holds(names, name)) continue;
-    const std::string path = core::concat(parent, parent.empty() ? "" : ".", name);
+    std::string path = core::concat(parent, parent.empty() ? "" : ".", name);
     if (row.verdict == Verdict::kHonoured) return path;
     if (found.empty()) found = path;
   }
