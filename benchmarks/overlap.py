@@ -17,17 +17,18 @@ import contextlib
 import json
 import os
 import pathlib
-import random
 import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 
+import two_builds
+
 HOSTS = {"fm_a": "10.79.0.1", "fm_b": "10.79.0.2"}
-HIDDEN, LAYERS, FFN, VOCAB, TOKENS, ROWS = 512, 16, 1376, 2048, 256, 2
+ROWS = 2
+SHAPE = (512, 16, 8, 8, 1376, 2048, 256, ROWS, 1, None)  # as in two_builds.SHAPES; steps are a flag
 WARM_UP = 2  # steps that do not count
 
 
@@ -95,26 +96,12 @@ def link_rate(seconds, bytes_per_second):
     return float(sent.stdout)
 
 
-def write_inputs(folder):
-    """config.json and token file; the flags that name them."""
-    model = {"model_type": "llama", "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": 8,
-             "num_key_value_heads": 8, "intermediate_size": FFN, "vocab_size": VOCAB, "max_position_embeddings": 2048,
-             "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False}
-    (folder / "model.json").write_text(json.dumps(model))
-    draw = random.Random(1)
-    count = (TOKENS + 1) * ROWS * 2 * 4
-    (folder / "tokens.bin").write_bytes(struct.pack(f"<{count}i", *(draw.randrange(VOCAB) for _ in range(count))))
-    return ["--model_config", str(folder / "model.json"), "--data_path", str(folder / "tokens.bin"), "--data_format",
-            "tokens_i32", "--max_seq_len", str(TOKENS)]
-
-
 def write_config(folder, stage, overlap):
-    """The DeepSpeed JSON of one run; its flags."""
+    """The DeepSpeed JSON of one run, in the place of that of two_builds.py."""
     config = {"train_micro_batch_size_per_gpu": ROWS, "gradient_accumulation_steps": 1, "gradient_clipping": 1.0,
               "zero_optimization": {"stage": stage, "overlap_comm": overlap},
               "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}}
     (folder / "ds.json").write_text(json.dumps(config))
-    return ["--deepspeed_config", str(folder / "ds.json")]
 
 
 def wire_bytes(program, flags):
@@ -153,9 +140,9 @@ def main():
     program = str(pathlib.Path(options.program).resolve())
     with tempfile.TemporaryDirectory() as name, hosts():
         folder = pathlib.Path(name)
-        inputs = write_inputs(folder)
+        flags = two_builds.write_inputs(folder, SHAPE)
         for stage in (2, 3):
-            flags = inputs + write_config(folder, stage, True)
+            write_config(folder, stage, True)
             limit(None)
             arithmetic, expected = train(program, flags, options.steps)
             sent = wire_bytes(program, flags)

@@ -79,4 +79,5 @@ def main():
               f"losses {'equal' if same else 'DIFFER'}", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

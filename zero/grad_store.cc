@@ -170,9 +170,9 @@ int GradStore::slot_of(int group) const {
 
 void GradStore::take_slot(int group) {
   if (layout_.at(group).tied_end) return;
-  if (has_own_slot(group)) return finish_group(group);
+  if (has_own_slot(group)) return finish_up_to(&Reduction::group, group);
   last_slot_ = (last_slot_ + 1) % layout_.gradient_slots;
-  finish_slot(last_slot_);
+  finish_up_to(&Reduction::slot, last_slot_);
   slot_of_group_[static_cast<std::size_t>(group)] = last_slot_;
 }
 
@@ -221,7 +221,7 @@ float* GradStore::slice(int group) {
 }
 
 void GradStore::reduce(int group, int micro) {
-  finish_group(group);  // its earlier micro-batches are added first
+  finish_up_to(&Reduction::group, group);  // its earlier micro-batches are added first
   under_way_.push_back(layout_.plan.reduce_every_micro ? reduce_micro(group, micro)
                                                        : reduce_once(group));
   if (!waits_later_) settle();
@@ -236,15 +236,8 @@ void GradStore::finish_first(std::ptrdiff_t count) {
   }
 }
 
-void GradStore::finish_group(int group) {
-  const auto last =
-      std::ranges::find(under_way_.rbegin(), under_way_.rend(), group, &Reduction::group);
-  finish_first(under_way_.rend() - last);
-}
-
-void GradStore::finish_slot(int slot) {
-  const auto last =
-      std::ranges::find(under_way_.rbegin(), under_way_.rend(), slot, &Reduction::slot);
+void GradStore::finish_up_to(int Reduction::*place, int value) {
+  const auto last = std::ranges::find(under_way_.rbegin(), under_way_.rend(), value, place);
   finish_first(under_way_.rend() - last);
 }
 

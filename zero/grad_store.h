@@ -113,8 +113,7 @@ class GradStore {
                                comm::SumVisitor* visitor);
   void finish(Reduction& reduction);
   // Finishes the reductions up to the last one of a group, or of a slot.
-  void finish_group(int group);
-  void finish_slot(int slot);
+  void finish_up_to(int Reduction::*place, int value);
   void finish_first(std::ptrdiff_t count);
   void carry(int group, int micro, float* arrived);
   void fold(int group);
