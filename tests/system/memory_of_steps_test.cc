@@ -1,5 +1,6 @@
 // A step in the middle of a run touches no new memory.
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "core/check.h"
@@ -10,8 +11,11 @@
 namespace fm::system {
 namespace {
 
-constexpr int kSteps = 12;
+constexpr int kSteps = 20;
 constexpr int kMostFaults = 16;  // in a step after the third
+// MPI's own lists of messages grow when ranks drift apart for the first time, in any step, and stay
+// as long as they are then. A step that takes memory and gives it back does so again and again.
+constexpr std::ptrdiff_t kStepsThatMayGrow = 4;
 
 class MemoryOfSteps : public SystemCase {
  protected:
@@ -36,14 +40,15 @@ class MemoryOfSteps : public SystemCase {
     return faults;
   }
 
-  // Of the worst step, in the best of up to six runs: where the heap begins is drawn by chance, and
-  // in some places malloc gives back and takes some pages in turn; a step that allocates does so in
-  // every run.
+  // Of the worst step but kStepsThatMayGrow, in the best of up to six runs: where the heap begins is
+  // drawn by chance, and in some places malloc gives back and takes some pages in turn.
   int fewest_faults(int zero_stage, const std::string& more,
                     const std::vector<std::string>& words) {
     int fewest = std::numeric_limits<int>::max();
     for (int attempt = 0; attempt < 6 && fewest > kMostFaults; ++attempt) {
-      fewest = std::min(fewest, std::ranges::max(faults_of(zero_stage, more, words)));
+      std::vector<int> faults = faults_of(zero_stage, more, words);
+      std::ranges::sort(faults, std::greater<>());
+      fewest = std::min(fewest, faults.at(kStepsThatMayGrow));
     }
     return fewest;
   }
