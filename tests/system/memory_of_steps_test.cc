@@ -40,8 +40,8 @@ class MemoryOfSteps : public SystemCase {
     return faults;
   }
 
-  // Of the worst step but kStepsThatMayGrow, in the best of up to six runs: where the heap begins is
-  // drawn by chance, and in some places malloc gives back and takes some pages in turn.
+  // Of the worst step but kStepsThatMayGrow, in the best of up to six runs: where the heap begins
+  // is drawn by chance, and in some places malloc gives back and takes some pages in turn.
   int fewest_faults(int zero_stage, const std::string& more,
                     const std::vector<std::string>& words) {
     int fewest = std::numeric_limits<int>::max();
