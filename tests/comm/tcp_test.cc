@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -25,18 +26,22 @@ TEST_P(TcpWorld, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
 INSTANTIATE_TEST_SUITE_P(Sizes, TcpWorld, testing::Values(2, 3, 5));
 
 // 64 MB are far more than sockets hold: by the time the small message is there, the end of the
-// large one, which was sent first, cannot be.
+// large one, which was sent first, cannot be. Nobody reads before both are sent, or the large one
+// might leave while it is posted.
 TEST(TcpWorld, SmallMessagesOvertakeLargeOnes) {
-  run_tcp_ranks(2, [](Communicator& world) {
+  std::latch sent(1);
+  run_tcp_ranks(2, [&sent](Communicator& world) {
     std::vector<float> large(16 << 20, world.rank() == 0 ? 1.0F : 0.0F);
     std::vector<float> small(4, world.rank() == 0 ? 2.0F : 0.0F);
     if (world.rank() == 0) {
       Pending first = world.send(span_of(large), 1);
       Pending second = world.send(span_of(small), 1);
+      sent.count_down();
       second.wait();
       first.wait();
       return;
     }
+    sent.wait();
     Pending first = world.receive(span_of(large), 0);
     world.receive(span_of(small), 0).wait();
     EXPECT_EQ(small.back(), 2.0F);
