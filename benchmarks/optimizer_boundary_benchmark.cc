@@ -115,20 +115,15 @@ class Boundary {
     return tables;
   }
 
-  static zero::GroupLayout make_layout(const std::vector<core::ParamTable>& tables,
-                                       comm::Communicator& dp) {
-    zero::GroupLayout layout;
-    layout.plan = core::plan_of(2, core::SumOrder::kFast, core::ParamSharing::kOneHost);
-    layout.dp_size = dp.size();
-    layout.dp_rank = dp.rank();
-    for (const core::ParamTable& table : tables) {
-      layout.groups.push_back({.unit = layout.count(),
-                               .tied_end = false,
-                               .alias = -1,
-                               .table = &table,
-                               .map = {table.elements(), dp.size()}});
-    }
-    return layout;
+  static zero::Layout make_layout(const std::vector<core::ParamTable>& tables,
+                                  comm::Communicator& dp) {
+    zero::LayoutInput input;
+    const auto units = static_cast<int>(tables.size());
+    input.units = pipeline::Placement({{.units = {0, units}, .pipe_rank = 0}}, 1);
+    input.plan = core::plan_of(2, core::SumOrder::kFast, core::ParamSharing::kOneHost);
+    input.dp_size = dp.size();
+    for (const core::ParamTable& table : tables) input.tables.push_back(&table);
+    return zero::make_layout(input, 0, dp.rank());
   }
 
   void write_gradient(int group) {
@@ -152,7 +147,7 @@ class Boundary {
 
   core::Ledger ledger_;
   std::vector<core::ParamTable> tables_;
-  zero::GroupLayout layout_;
+  zero::Layout layout_;
   std::unique_ptr<comm::Communicator> pipe_;
   zero::ParamStore params_;
   zero::GradStore grads_;

@@ -44,4 +44,22 @@ const ParamEntry* ParamTable::find_at(Elements flat_offset) const {
   return nullptr;
 }
 
+std::vector<TensorSlice> cut_slices(const ParamTable& table, Elements first, Elements count,
+                                    float* base) {
+  std::vector<TensorSlice> out;
+  for (const ParamEntry& entry : table.entries()) {
+    const Elements begin = std::max(first, entry.offset);
+    const Elements end = std::min(first + count, entry.offset + entry.numel);
+    if (begin >= end) continue;
+    TensorSlice slice;
+    slice.name = entry.name;
+    slice.shape = entry.shape;
+    slice.first = begin - entry.offset;
+    slice.data = base + (begin - first).count();
+    slice.count = end - begin;
+    out.push_back(std::move(slice));
+  }
+  return out;
+}
+
 }  // namespace fm::core

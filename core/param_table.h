@@ -57,4 +57,9 @@ struct TensorSlice {
   Elements count;
 };
 
+// The named tensors inside flat elements [first, first + count) of a table; base points at `first`.
+// Gaps and padding belong to no tensor.
+std::vector<TensorSlice> cut_slices(const ParamTable& table, Elements first, Elements count,
+                                    float* base);
+
 }  // namespace fm::core

@@ -33,9 +33,7 @@ class HiddenExchange {
     comm::Pending leaving;
   };
   void settle(Sent& sent);
-  comm::Span span_of(void* data) const {
-    return {data, state_.plan.account.hidden, state_.model.element};
-  }
+  comm::Span span_of(void* data) const { return {data, state_.plan.hidden, state_.model.element}; }
 
   RankState& state_;
   core::PhaseClock& clock_;

@@ -20,7 +20,7 @@ double cost_of(const RunPlan& plan, const pipeline::Instruction& at) {
   const double forwards = pipeline::row_of(at.op).forwards;
   if (forwards == 0.0) return 0.0;
   const auto unit = static_cast<std::size_t>(plan.units().unit_of(at));
-  return forwards * plan.account.footprints[unit].forward_flops;
+  return forwards * plan.footprints[unit].forward_flops;
 }
 
 Simulation simulate_plan(const RunPlan& plan) {
@@ -67,14 +67,14 @@ std::string units_text(const RunPlan& plan) {
 }
 
 std::string memory_text(const RunPlan& plan) {
-  std::vector<pipeline::MemoryForecast> ranks;
+  std::vector<MemoryForecast> ranks;
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) ranks.push_back(plan.memory(rank));
   const auto column = [&](auto member) {
     std::vector<core::Bytes> values;
-    for (const pipeline::MemoryForecast& rank : ranks) values.push_back(member(rank));
+    for (const MemoryForecast& rank : ranks) values.push_back(member(rank));
     return values;
   };
-  using Forecast = pipeline::MemoryForecast;
+  using Forecast = MemoryForecast;
   std::string out = "memory per rank, one column per pipe rank\n";
   out += row_of("params", column([](const Forecast& at) { return at.params; }));
   out += row_of("grads", column([](const Forecast& at) { return at.grads; }));
@@ -109,9 +109,7 @@ std::string wire_text(const RunPlan& plan) {
   std::string out = "bytes sent per rank and step\n";
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     out += core::concat("  pipe rank ", rank, ":");
-    const auto wire =
-        pipeline::wire_bytes(plan.train[static_cast<std::size_t>(rank)], plan.account, rank);
-    for (const auto& [picture, bytes] : wire) {
+    for (const auto& [picture, bytes] : plan.wire_bytes(rank)) {
       if (bytes.count() > 0) out += core::concat("  ", picture, " ", core::human(bytes));
     }
     out += "\n";
@@ -130,7 +128,7 @@ std::string programs_text(const RunPlan& plan) {
 
 nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
   const core::Mesh::Position at = plan.mesh.position_of(world_rank);
-  const pipeline::MemoryForecast memory = plan.memory(at.pipe_rank);
+  const MemoryForecast memory = plan.memory(at.pipe_rank);
   return {{"world_rank", world_rank},
           {"pipe_rank", at.pipe_rank},
           {"dp_rank", at.dp_rank},
@@ -202,8 +200,7 @@ std::string plan_json(const TrainOptions& options, const model::OpenedModel& ope
     const auto index = static_cast<std::size_t>(rank);
     json["programs"].push_back(pipeline::print(plan.train[index]));
     nlohmann::json wire = nlohmann::json::object();
-    for (const auto& [picture, bytes] :
-         pipeline::wire_bytes(plan.train[index], plan.account, rank)) {
+    for (const auto& [picture, bytes] : plan.wire_bytes(rank)) {
       wire[picture] = bytes.count();
     }
     json["wire_bytes"].push_back(wire);

@@ -36,7 +36,7 @@ struct RankState {
   // The data ranks again, for numbers of the host: they never wait for weights and gradients.
   std::unique_ptr<comm::Communicator> numbers;
   pipeline::PoolSizes pools;
-  zero::GroupLayout layout;
+  zero::Layout layout;
   zero::ParamStore params;
   zero::GradStore grads;
   zero::OptimizerShard optimizer;
@@ -55,9 +55,5 @@ struct RankState {
   int tied_group(int unit) const;
   int tied_end(int unit) const;
 };
-
-// The groups of one pipe rank.
-zero::GroupLayout make_group_layout(const RunPlan& plan, const model::Model& model, int pipe_rank,
-                                    int dp_rank);
 
 }  // namespace fm::engine

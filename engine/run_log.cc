@@ -101,7 +101,7 @@ std::string banner(const KnownRun& run, const RunContext& context) {
   std::string out = "fmengine: " + options.project_name + " / " + options.experiment_name + "\n";
   out += banner_lines(run_facts(run));
   for (int rank = 0; rank < run.plan->mesh.pipe; ++rank) {
-    const pipeline::MemoryForecast memory = run.plan->memory(rank);
+    const MemoryForecast memory = run.plan->memory(rank);
     out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",
                         megabytes(memory.params), ", grads ", megabytes(memory.grads),
                         ", optimizer ", megabytes(memory.optimizer), ", slots ",

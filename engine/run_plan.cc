@@ -71,9 +71,8 @@ struct Prefetch {
 
 Prefetch prefetch_of(const TrainOptions& options, const RunPlan& plan) {
   Prefetch out;
-  for (const pipeline::UnitFootprint& unit : plan.account.footprints) {
-    out.of_unit.push_back(unit.own + unit.tied);
-  }
+  for (const core::ParamTable* table : plan.state.tables) out.of_unit.push_back(table->elements());
+  if (plan.state.tied != nullptr) out.of_unit.back() += plan.state.tied->elements();
   if (!plan.overlap) return out;
   const core::Elements largest = std::ranges::max(out.of_unit);
   out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
@@ -102,10 +101,8 @@ std::vector<pipeline::UnitFootprint> footprints(const model::Model& model, core:
   std::vector<pipeline::UnitFootprint> out;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const model::UnitSizes sizes = model.sizes(unit, shape);
-    pipeline::UnitFootprint at;
-    at.own = model.table(unit).elements();
     const bool head = unit == model.head_unit();
-    if (head && model.tied) at.tied = model.head->tied_params()->elements();
+    pipeline::UnitFootprint at;
     at.kept = sizes.kept;
     at.parked = sizes.parked;
     at.scratch = sizes.scratch;
@@ -128,8 +125,11 @@ void check_canonical(const TrainOptions& options, const core::Mesh& mesh) {
 
 pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
   const auto rank = static_cast<std::size_t>(pipe_rank);
-  pipeline::PoolSizes sizes = pipeline::pool_sizes(train[rank], account, pipe_rank);
-  const pipeline::PoolSizes other = pipeline::pool_sizes(eval[rank], account, pipe_rank);
+  const auto of = [&](const Program& program) {
+    return pipeline::pool_sizes(program, units(), footprints, rules.recompute, pipe_rank);
+  };
+  pipeline::PoolSizes sizes = of(train[rank]);
+  const pipeline::PoolSizes other = of(eval[rank]);
   sizes.peaks.hidden = std::max(sizes.peaks.hidden, other.peaks.hidden);
   sizes.peaks.kept = std::max(sizes.peaks.kept, other.peaks.kept);
   sizes.peaks.parked = std::max(sizes.peaks.parked, other.peaks.parked);
@@ -137,13 +137,39 @@ pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
   return sizes;
 }
 
-pipeline::MemoryForecast RunPlan::memory(int pipe_rank) const {
-  return pipeline::forecast_memory(pools(pipe_rank), account, pipe_rank);
+zero::Layout RunPlan::layout(int pipe_rank, int dp_rank) const {
+  return zero::make_layout(state, pipe_rank, dp_rank);
+}
+
+MemoryForecast RunPlan::memory(int pipe_rank) const {
+  const zero::Layout layout = this->layout(pipe_rank, 0);
+  const pipeline::PoolSizes sizes = pools(pipe_rank);
+  MemoryForecast out;
+  out.params = layout.charged(core::Account::kParams);
+  out.grads = layout.charged(core::Account::kGrads);
+  out.optimizer = layout.charged(core::Account::kOptimizer);
+  out.slots = layout.charged(core::Account::kSlots) +
+              core::bytes_of(layout.gather_slot, layout.element) * sizes.gather_slots;
+  out.scratch = layout.charged(core::Account::kScratch) + sizes.arena;
+  out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
+                    sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
+  return out;
+}
+
+std::map<std::string, core::Bytes> RunPlan::wire_bytes(int pipe_rank) const {
+  const zero::Layout layout = this->layout(pipe_rank, 0);
+  std::map<std::string, core::Bytes> out;
+  for (const pipeline::Instruction& at : train[static_cast<std::size_t>(pipe_rank)]) {
+    const bool hidden_leaves = at.op == pipeline::Op::kSendAct || at.op == pipeline::Op::kSendGrad;
+    out[std::string(pipeline::row_of(at.op).picture)] +=
+        hidden_leaves ? core::bytes_of(hidden, layout.element) : layout.sent_by(at);
+  }
+  return out;
 }
 
 double RunPlan::flops_per_step() const {
   double forward = 0.0;
-  for (const pipeline::UnitFootprint& unit : account.footprints) forward += unit.forward_flops;
+  for (const pipeline::UnitFootprint& unit : footprints) forward += unit.forward_flops;
   return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.data;
 }
 
@@ -175,7 +201,12 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
                                   alone ? core::ParamSharing::kPrivate : world.sharing);
   plan.rules.recompute = options.recompute;
   plan.overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate;
-  plan.account.footprints = footprints(model, plan.shape);
+  plan.footprints = footprints(model, plan.shape);
+  plan.hidden = core::Elements(plan.shape.tokens() * model.hidden);
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    plan.state.tables.push_back(&model.table(unit));
+  }
+  if (model.tied) plan.state.tied = model.head->tied_params();
   const Prefetch prefetch = prefetch_of(options, plan);
   auto programs = scheduled_programs(options.schedule->make, shape, plan.rules.units);
   plan.rules.units.one_tied_gradient = model.tied && plan.mesh.pipe == 1 &&
@@ -189,16 +220,14 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.eval = finished_programs(scheduled_programs(pipeline::forward_only, shape, plan.rules.units),
                                 eval_rules, prefetch);
 
-  plan.account.units = plan.rules.units;
-  plan.account.plan = plan.rules.plan;
-  plan.account.order = options.sum_order;
-  plan.account.dp_size = plan.mesh.data;
-  plan.account.micros = plan.rules.micros;
-  plan.account.recompute = options.recompute;
-  plan.account.element = model.element;
-  plan.account.moments = static_cast<int>(optim::moments_of(options.optimizer).size());
-  plan.account.hidden = core::Elements(plan.shape.tokens() * model.hidden);
-  plan.account.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;
+  plan.state.units = plan.rules.units;
+  plan.state.plan = plan.rules.plan;
+  plan.state.order = options.sum_order;
+  plan.state.element = model.element;
+  plan.state.moments = static_cast<int>(optim::moments_of(options.optimizer).size());
+  plan.state.dp_size = plan.mesh.data;
+  plan.state.micros = plan.rules.micros;
+  plan.state.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;
   return plan;
 }
 

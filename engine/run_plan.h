@@ -2,6 +2,8 @@
 // programs of every pipe rank (checked), and what they need. Pure; needs no weights and no ranks.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -11,22 +13,34 @@
 #include "model/unit.h"
 #include "pipeline/account.h"
 #include "pipeline/validate.h"
+#include "zero/layout.h"
 
 namespace fm::engine {
 
+struct MemoryForecast {  // bytes of one rank, owned for the whole run
+  core::Bytes params, grads, optimizer, slots, scratch, activations;
+  core::Bytes total() const { return params + grads + optimizer + slots + scratch + activations; }
+};
+
+// Lifetime: the model that it was made of outlives it.
 struct RunPlan {
   core::Mesh mesh;
   ResolvedBatch batch;
-  core::BatchShape shape;        // of one micro-batch
-  pipeline::ProgramRules rules;  // units, micros, shard plan
-  pipeline::AccountInput account;
-  std::vector<pipeline::Program> train, eval;  // by pipe rank
-  bool overlap = false;                        // of messages between hosts with what units compute
+  core::BatchShape shape;                           // of one micro-batch
+  pipeline::ProgramRules rules;                     // units, micros, shard plan
+  zero::LayoutInput state;                          // what every rank's layout follows from
+  std::vector<pipeline::UnitFootprint> footprints;  // by unit
+  core::Elements hidden;                            // B x T x D: one hidden state
+  std::vector<pipeline::Program> train, eval;       // by pipe rank
+  bool overlap = false;  // of messages between hosts with what units compute
 
   const pipeline::Placement& units() const { return rules.units; }
   // The larger of both programs' needs, pool by pool: what a rank allocates.
   pipeline::PoolSizes pools(int pipe_rank) const;
-  pipeline::MemoryForecast memory(int pipe_rank) const;
+  zero::Layout layout(int pipe_rank, int dp_rank) const;
+  MemoryForecast memory(int pipe_rank) const;
+  // That a rank sends in one step, by picture of the instruction ("g", "R", "p", "sa" ...).
+  std::map<std::string, core::Bytes> wire_bytes(int pipe_rank) const;
   // Model FLOPs of one step over all ranks (forward x 3; recomputation not counted).
   double flops_per_step() const;
   std::int64_t tokens_per_step() const { return batch.train_batch * shape.seq_len; }
@@ -43,5 +57,7 @@ WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world
 // Throws UserError for sizes that do not fit together.
 RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
                       const WorldShape& world);
+RunPlan make_run_plan(const TrainOptions& options, model::Model&& dies,
+                      const WorldShape& world) = delete;
 
 }  // namespace fm::engine

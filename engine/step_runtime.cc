@@ -128,9 +128,8 @@ void StepRuntime::wait_for_weights(int unit) {
 }
 
 model::Weights StepRuntime::weights_of(int unit) {
-  const int own = state_.own_group(unit);
-  return {whole_weights(unit, own, Elements(0)),
-          whole_weights(unit, state_.tied_group(unit), state_.layout.at(own).map.padded())};
+  return {whole_weights(unit, state_.own_group(unit), Elements(0)),
+          whole_weights(unit, state_.tied_group(unit), state_.layout.tied.gathered)};
 }
 
 void StepRuntime::send_act(int micro, int unit) {
@@ -155,13 +154,11 @@ void StepRuntime::gather(int unit) {
   const TraceRange range(clock_, Phase::kGather);
   Gathered& gathered = gathered_[unit];
   gathered.slot = state_.gather_slots.lend();
-  const int own = state_.own_group(unit);
-  gathered.own = state_.params.gather(own, gathered.slot);
+  gathered.own = state_.params.gather(state_.own_group(unit), gathered.slot);
   const int tied = state_.tied_group(unit);
   if (tied < 0) return;
-  const Elements behind = state_.layout.at(own).map.padded();
-  gathered.tied =
-      state_.params.gather(tied, core::element_at(gathered.slot, behind, state_.model.element));
+  gathered.tied = state_.params.gather(
+      tied, core::element_at(gathered.slot, state_.layout.tied.gathered, state_.model.element));
 }
 
 void StepRuntime::release(int unit) {

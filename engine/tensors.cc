@@ -14,7 +14,6 @@ namespace {
 using checkpoint::FileSlice;
 using checkpoint::FileSpec;
 using checkpoint::TensorSpec;
-using core::Home;
 
 std::vector<TensorSpec> specs_of(const core::ParamTable& table) {
   std::vector<TensorSpec> out;
@@ -28,17 +27,15 @@ std::string file_name(const std::string& kind, int unit) {
   return kind + name;
 }
 
-// Flat elements of a group that a rank names, and where they lie in a buffer kept under `home`.
+// Flat elements of a group that a rank names, and where they lie in the buffer that holds `kept`.
 struct Run {
   core::Elements first;
   core::Elements count;
   std::int64_t at = 0;  // from the start of the kept buffer
 };
-Run run_of(const zero::GroupLayout& layout, int group, Home home, Part part) {
-  const core::Elements kept_first = layout.first(group, home);
-  if (part == Part::kKept) return {kept_first, layout.kept(group, home), 0};
-  const core::Elements first = layout.slice_first(group);
-  return {first, layout.at(group).map.slice(), (first - kept_first).count()};
+Run run_of(const zero::Group& group, const zero::Range& kept, Part part) {
+  if (part == Part::kKept) return {kept.first, kept.count, 0};
+  return {group.owned.first, group.owned.count, (group.owned.first - kept.first).count()};
 }
 
 bool takes_part(const zero::Group& group, Part part) {
@@ -46,12 +43,13 @@ bool takes_part(const zero::Group& group, Part part) {
 }
 
 std::vector<core::TensorSlice> weight_slices(RankState& state, int group, Part part) {
-  const zero::GroupLayout& layout = state.layout;
+  const zero::Layout& layout = state.layout;
   const bool master = layout.has_master();
-  const Run run = run_of(layout, group, master ? layout.plan.optimizer : layout.plan.params, part);
+  const zero::Group& at = layout.at(group);
+  const Run run = run_of(at, master ? at.optimizer : at.params, part);
   float* const kept =
       master ? state.optimizer.master(group) : static_cast<float*>(state.params.kept(group));
-  return zero::cut_slices(*layout.at(group).table, run.first, run.count, kept + run.at);
+  return core::cut_slices(*at.table, run.first, run.count, kept + run.at);
 }
 
 // File index of a group: the tied end is stored with the embedding.
@@ -90,7 +88,7 @@ void append(std::vector<FileSlice>& out, const std::string& file,
 
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
   std::vector<core::TensorSlice> out;
-  const zero::GroupLayout& layout = state.layout;
+  const zero::Layout& layout = state.layout;
   for (int group = 0; group < layout.count(); ++group) {
     if (!takes_part(layout.at(group), part)) continue;
     for (core::TensorSlice& slice : weight_slices(state, group, part)) {
@@ -102,12 +100,12 @@ std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
 
 std::vector<core::TensorSlice> gradient_slices(RankState& state) {
   std::vector<core::TensorSlice> out;
-  const zero::GroupLayout& layout = state.layout;
+  const zero::Layout& layout = state.layout;
   for (int group = 0; group < layout.count(); ++group) {
     if (layout.at(group).tied_end) continue;
     for (core::TensorSlice& slice :
-         zero::cut_slices(*layout.at(group).table, layout.slice_first(group),
-                          layout.at(group).map.slice(), state.grads.slice(group))) {
+         core::cut_slices(*layout.at(group).table, layout.at(group).owned.first,
+                          layout.at(group).owned.count, state.grads.slice(group))) {
       out.push_back(std::move(slice));
     }
   }
@@ -139,15 +137,15 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
                                          Part part) {
   std::vector<FileSlice> out;
   const std::vector<std::string> names = optim::moments_of(optimizer);
-  const zero::GroupLayout& layout = state.layout;
+  const zero::Layout& layout = state.layout;
   for (int group = 0; group < layout.count(); ++group) {
     const zero::Group& at = layout.at(group);
     if (!takes_part(at, part)) continue;
     append(out, file_name("weights", file_unit(at)), weight_slices(state, group, part));
-    const Run moments = run_of(layout, group, layout.plan.optimizer, part);
+    const Run moments = run_of(at, at.optimizer, part);
     for (int index = 0; index < state.optimizer.moments(); ++index) {
       append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
-             zero::cut_slices(*at.table, moments.first, moments.count,
+             core::cut_slices(*at.table, moments.first, moments.count,
                               state.optimizer.kept(group, index) + moments.at));
     }
   }

@@ -15,7 +15,7 @@ std::int64_t GlobalNorm::numbers_of(const core::ShardMap& map, core::SumOrder or
   return order == core::SumOrder::kCanonical ? map.blocks() : map.owners;
 }
 
-GlobalNorm::GlobalNorm(const GroupLayout& layout, comm::Communicator& dp, comm::Communicator& pipe,
+GlobalNorm::GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Communicator& pipe,
                        std::vector<Part> parts)
     : layout_(layout), dp_(dp), pipe_(pipe), parts_(std::move(parts)) {
   Elements largest;

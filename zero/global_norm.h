@@ -26,7 +26,7 @@ class GlobalNorm {
     std::int64_t count = 0;  // sum of numbers_of its units
   };
   // parts: of all units, in their order.
-  GlobalNorm(const GroupLayout& layout, comm::Communicator& dp, comm::Communicator& pipe,
+  GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Communicator& pipe,
              std::vector<Part> parts);
 
   // How many numbers a group contributes.
@@ -39,7 +39,7 @@ class GlobalNorm {
   void gather_fast(GradStore& grads, int group, double* out);
   void gather_canonical(GradStore& grads, int group, double* out);
 
-  const GroupLayout& layout_;
+  const Layout& layout_;
   comm::Communicator& dp_;
   comm::Communicator& pipe_;
   std::vector<Part> parts_;

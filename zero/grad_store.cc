@@ -9,7 +9,6 @@
 
 namespace fm::zero {
 
-using core::Account;
 using core::DType;
 using core::Elements;
 using core::Home;
@@ -74,72 +73,39 @@ class Addition : public SumOfSquares {
 
 }  // namespace
 
-GradStore::GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp,
+void clear_gaps(const Group& group, float* whole) {
+  Elements written;
+  for (const core::ParamEntry& entry : group.table->entries()) {
+    std::fill(whole + written.count(), whole + entry.offset.count(), 0.0F);
+    written = entry.offset + entry.numel;
+  }
+  std::fill(whole + written.count(), whole + group.map.padded().count(), 0.0F);
+}
+
+GradStore::GradStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp,
                      bool waits_later)
     : layout_(layout),
       dp_(dp),
+      buffers_(reserve(layout, Role::kGrads, ledger, &dp)),
+      counters_(reserve(layout, Role::kCounter, ledger, nullptr)),
+      incoming_(reserve(layout, Role::kIncoming, ledger, &dp)),
+      tied_incoming_(reserve(layout, Role::kTiedIncoming, ledger, &dp)),
+      slot_(reserve(layout, Role::kGradientSlots, ledger, &dp)),
+      tied_slot_(reserve(layout, Role::kTiedSlot, ledger, &dp)),
       slot_of_group_(layout.groups.size(), 0),
       waits_later_(waits_later),
       written_(layout.groups.size(), false),
       squares_(layout.groups.size()) {
-  const bool canonical = layout.order == core::SumOrder::kCanonical;
-  const int upper_levels = canonical ? std::bit_width(static_cast<unsigned>(layout.micros)) - 1 : 0;
-  for (int group = 0; group < layout.count(); ++group) {
-    const Elements kept = layout.kept(group, layout.plan.grads);
-    buffers_.push_back(core::make_f32(ledger, Account::kGrads, kept, dp.memory()));
-    Counter counter;
-    for (int index = 0; index < upper_levels; ++index) {
-      counter.upper.push_back(core::make_f32(ledger, Account::kScratch, kept));
-    }
-    counters_.push_back(std::move(counter));
-  }
-  if (!layout.plan.reduce_every_micro) return;
-  if (layout.micros > 1 && layout.plan.grads == Home::kOneSliceEach) make_incoming(ledger);
-  make_slots(ledger);
+  if (layout.plan.reduce_every_micro) make_slots();
 }
 
-// Where own parts are written in place, or reductions are under way together, groups that wait at
-// the same time need places of their own.
-void GradStore::make_incoming(core::Ledger& ledger) {
-  const bool apart = arrive_apart();
-  Elements largest;
+void GradStore::make_slots() {
   for (int group = 0; group < layout_.count(); ++group) {
-    const Elements slice = layout_.at(group).map.slice();
-    const bool behind = apart && layout_.at(group).tied_end;
-    incoming_at_.push_back(behind ? layout_.at(group - 1).map.slice() : Elements(0));
-    if (apart && has_own_slot(group)) {
-      tied_incoming_ = core::make_f32(ledger, Account::kScratch, slice, dp_.memory());
-    } else {
-      largest = std::max(largest, incoming_at_.back() + slice);
-    }
-  }
-  incoming_each_ = largest;
-  incoming_ =
-      core::make_f32(ledger, Account::kScratch, largest * layout_.gradient_slots, dp_.memory());
-}
-
-// Every unit uses the same memory, the head's end of a tied matrix behind the head's own group.
-void GradStore::make_slots(core::Ledger& ledger) {
-  const auto in_slot = [&](int group) {
-    const core::ShardMap& map = layout_.at(group).map;
-    return layout_.plan.own_part_in_place() ? map.padded() - map.slice() : map.padded();
-  };
-  std::vector<Elements> begins;
-  Elements largest;
-  for (int group = 0; group < layout_.count(); ++group) {
-    begins.push_back(layout_.at(group).tied_end ? in_slot(group - 1) : Elements(0));
-    if (has_own_slot(group)) continue;
-    largest = std::max(largest, begins.back() + in_slot(group));
-  }
-  slot_ = core::make_f32(ledger, Account::kSlots, largest * layout_.gradient_slots, dp_.memory());
-  if (layout_.one_tied_gradient) {
-    tied_slot_ = core::make_f32(ledger, Account::kSlots, in_slot(0), dp_.memory());
-  }
-  for (int group = 0; group < layout_.count(); ++group) {
+    const SlotPlace& at = layout_.at(group).slot;
     for (int slot = 0; slot < layout_.gradient_slots; ++slot) {
-      float* const base =
-          has_own_slot(group) ? tied_slot_.f32() : slot_.f32() + (largest * slot).count();
-      float* const others = base + begins[static_cast<std::size_t>(group)].count();
+      const Elements first = layout_.gradient_slot * slot + at.first;
+      float* const others =
+          at.alone ? tied_slot_.front().f32() : slot_.front().f32() + first.count();
       Slots slots;
       slots.first = slot_at(group, others, arrival(group, slot, 0));
       if (layout_.micros > 1) slots.later = slot_at(group, others, arrival(group, slot, 1));
@@ -149,7 +115,7 @@ void GradStore::make_slots(core::Ledger& ledger) {
 }
 
 GradStore::Slot GradStore::slot_at(int group, float* others, float* own) {
-  if (!layout_.plan.own_part_in_place()) return {others, nullptr};
+  if (!layout_.at(group).slot.own_part_in_place) return {others, nullptr};
   const core::Bytes part = core::bytes_of(layout_.at(group).map.slice(), DType::kF32);
   Slot slot;
   slot.joined = dp_.memory()->join({others, own, part, layout_.dp_size, layout_.dp_rank});
@@ -170,7 +136,7 @@ int GradStore::slot_of(int group) const {
 
 void GradStore::take_slot(int group) {
   if (layout_.at(group).tied_end) return;
-  if (has_own_slot(group)) return finish_up_to(&Reduction::group, group);
+  if (layout_.at(group).slot.alone) return finish_up_to(&Reduction::group, group);
   last_slot_ = (last_slot_ + 1) % layout_.gradient_slots;
   finish_up_to(&Reduction::slot, last_slot_);
   slot_of_group_[static_cast<std::size_t>(group)] = last_slot_;
@@ -181,9 +147,9 @@ float* GradStore::arrival(int group, int slot, int micro) {
   const bool first = layout_.micros == 1 || (!canonical && micro == 0);
   if (first) return kept(group);
   if (layout_.plan.grads == Home::kEveryRank) return nullptr;  // it is summed in its slot
-  if (arrive_apart() && has_own_slot(group)) return tied_incoming_.f32();
-  const Elements at = incoming_each_ * slot + incoming_at_[static_cast<std::size_t>(group)];
-  return incoming_.f32() + at.count();
+  const SlotPlace& at = layout_.at(group).incoming;
+  if (at.alone) return tied_incoming_.front().f32();
+  return incoming_.front().f32() + (layout_.incoming * slot + at.first).count();
 }
 
 void GradStore::begin_step() {
@@ -199,7 +165,7 @@ GradStore::Destination GradStore::destination(int group, int micro) {
   if (!layout_.plan.reduce_every_micro) return {kept(group), assign};
   if (assign) take_slot(group);
   float* const whole = slot(group, micro).whole;
-  if (assign) clear_gaps(*layout_.at(group).table, layout_.at(group).map, whole);
+  if (assign) clear_gaps(layout_.at(group), whole);
   return {whole, assign};
 }
 
@@ -217,7 +183,7 @@ float* GradStore::kept(int group) { return buffers_[static_cast<std::size_t>(gro
 
 float* GradStore::slice(int group) {
   const bool whole_here = layout_.plan.grads == Home::kEveryRank;
-  return kept(group) + (whole_here ? layout_.slice_first(group).count() : 0);
+  return kept(group) + (whole_here ? layout_.at(group).owned.first.count() : 0);
 }
 
 void GradStore::reduce(int group, int micro) {
@@ -254,7 +220,7 @@ GradStore::Reduction GradStore::reduce_micro(int group, int micro) {
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
   float* const whole = slot(group, micro).whole;
   Reduction out{.group = group, .micro = micro};
-  if (!has_own_slot(group)) out.slot = slot_of(group);
+  if (!layout_.at(group).slot.alone) out.slot = slot_of(group);
   if (layout_.plan.grads == Home::kEveryRank) {
     FM_CHECK(canonical,
              "only the canonical order reduces a gradient that every rank keeps so often");
@@ -263,8 +229,8 @@ GradStore::Reduction GradStore::reduce_micro(int group, int micro) {
     return out;
   }
   out.arrived = arrival(group, slot_of(group), micro);
-  const bool in_place = layout_.plan.own_part_in_place();
-  float* const into = in_place ? whole + layout_.slice_first(group).count() : out.arrived;
+  const bool in_place = layout_.at(group).slot.own_part_in_place;
+  float* const into = in_place ? whole + layout_.at(group).owned.first.count() : out.arrived;
   if (!canonical && micro == 0) {  // it arrives where it is kept
     out.sum = std::make_unique<SquareSum>(into);
   } else if (!canonical) {
@@ -296,15 +262,13 @@ comm::Pending GradStore::reduce_scatter(int group, const float* whole, float* in
 
 float* GradStore::level(int group, int index) {
   if (index == 0) return kept(group);
-  return counters_[static_cast<std::size_t>(group)]
-      .upper[static_cast<std::size_t>(index - 1)]
-      .f32();
+  return counters_[static_cast<std::size_t>(group * layout_.counter_levels + index - 1)].f32();
 }
 
 // Micro-batch k arrives when the bits of k say which levels are occupied: carry it up to the first
 // free one, earlier sums on the left.
 void GradStore::carry(int group, int micro, float* arrived) {
-  const std::int64_t count = layout_.kept(group, layout_.plan.grads).count();
+  const std::int64_t count = layout_.at(group).grads.count.count();
   int free_level = 0;
   for (; ((micro >> free_level) & 1) != 0; ++free_level) {
     kernels::add(count, level(group, free_level), arrived);
@@ -317,7 +281,7 @@ void GradStore::carry(int group, int micro, float* arrived) {
 
 // The leftovers pass up unchanged until they meet the next larger sum: smallest first.
 void GradStore::fold(int group) {
-  const std::int64_t count = layout_.kept(group, layout_.plan.grads).count();
+  const std::int64_t count = layout_.at(group).grads.count.count();
   const auto occupied = static_cast<unsigned>(layout_.micros);
   float* const sum = level(group, 0);
   const float* const smallest = level(group, std::countr_zero(occupied));

@@ -9,9 +9,12 @@
 
 #include "comm/communicator.h"
 #include "core/buffer.h"
-#include "zero/groups.h"
+#include "zero/reserve.h"
 
 namespace fm::zero {
+
+// Zeroes what lies between and behind the parameters of a whole gradient [map.padded()].
+void clear_gaps(const Group& group, float* whole);
 
 // Sees a sum as its parts become final, and knows its squares in the end.
 class SumOfSquares : public comm::SumVisitor {
@@ -39,7 +42,7 @@ class GradStore {
  public:
   // `waits_later`: reductions are under way until settle(), or until somebody needs their slot or
   // their group; otherwise reduce() waits.
-  GradStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp,
+  GradStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp,
             bool waits_later = false);
 
   // New step: nothing is written yet.
@@ -67,14 +70,10 @@ class GradStore {
 
   // The finished sum of this rank's slice [slice].
   float* slice(int group);
-  // Everything this rank keeps [kept(group, plan.grads)]; ZeRO 0 updates all of it.
+  // Everything this rank keeps [grads.count]; ZeRO 0 updates all of it.
   float* kept(int group);
 
  private:
-  struct Counter {  // level 0 is the group's own buffer
-    std::vector<core::Buffer> upper;
-  };
-
   struct Slot {
     float* whole = nullptr;  // [padded]
     std::unique_ptr<core::JoinedMemory> joined;
@@ -93,13 +92,7 @@ class GradStore {
     comm::Pending pending = {};
   };
 
-  // A tied gradient waits while those of other units come and go.
-  bool has_own_slot(int group) const { return layout_.one_tied_gradient && group == 0; }
-  bool arrive_apart() const {
-    return layout_.plan.own_part_in_place() || layout_.gradient_slots > 1;
-  }
-  void make_incoming(core::Ledger& ledger);
-  void make_slots(core::Ledger& ledger);
+  void make_slots();
   Slot slot_at(int group, float* others, float* own);
   const Slot& slot(int group, int micro) const;
   // The slot that holds, or will hold, the gradient of a group.
@@ -119,16 +112,12 @@ class GradStore {
   void fold(int group);
   float* level(int group, int index);
 
-  const GroupLayout& layout_;
+  const Layout& layout_;
   comm::Communicator& dp_;
   std::vector<core::Buffer> buffers_;
-  std::vector<Counter> counters_;
-  core::Buffer incoming_;
-  core::Buffer tied_incoming_;
-  core::Elements incoming_each_;
-  std::vector<core::Elements> incoming_at_;
-  core::Buffer slot_;
-  core::Buffer tied_slot_;
+  std::vector<core::Buffer> counters_;  // levels 1 and up; level 0 is the group's own buffer
+  std::vector<core::Buffer> incoming_, tied_incoming_;
+  std::vector<core::Buffer> slot_, tied_slot_;
   std::vector<Slots> slots_;  // by group and slot
   std::vector<int> slot_of_group_;
   int last_slot_ = 0;

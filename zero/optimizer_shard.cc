@@ -24,23 +24,17 @@ void round(void* params, const float* master, Elements first, Elements count) {
 
 }  // namespace
 
-OptimizerShard::OptimizerShard(const GroupLayout& layout, core::Ledger& ledger,
+OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
                                const optim::OptimizerOptions& options)
     : layout_(layout),
       options_(options),
-      moments_(static_cast<int>(optim::moments_of(options).size())) {
+      moments_(static_cast<int>(optim::moments_of(options).size())),
+      buffers_(reserve(layout, Role::kMoment, ledger, nullptr)),
+      masters_(reserve(layout, Role::kMaster, ledger, nullptr)) {
   FM_CHECK(layout.element == core::DType::kF32 || layout.element == core::DType::kBF16,
            "no parameters of ", core::name_of(layout.element));
-  for (int group = 0; group < layout.count(); ++group) {
-    const bool own = layout.at(group).alias < 0;
-    const Elements kept = own ? layout.kept(group, layout.plan.optimizer) : Elements(0);
-    for (int index = 0; index < moments_; ++index) {
-      buffers_.push_back(core::make_f32(ledger, core::Account::kOptimizer, kept));
-    }
-    if (layout.has_master()) {
-      masters_.push_back(core::make_f32(ledger, core::Account::kOptimizer, kept));
-    }
-  }
+  FM_CHECK(layout.moments == moments_, "the layout has ", layout.moments, " moments, not ",
+           moments_);
 }
 
 float* OptimizerShard::kept(int group, int index) {
@@ -49,7 +43,7 @@ float* OptimizerShard::kept(int group, int index) {
 
 float* OptimizerShard::slice(int group, int index) {
   const bool whole_here = layout_.plan.optimizer == Home::kEveryRank;
-  return kept(group, index) + (whole_here ? layout_.slice_first(group).count() : 0);
+  return kept(group, index) + (whole_here ? layout_.at(group).owned.first.count() : 0);
 }
 
 float* OptimizerShard::master(int group) {
@@ -61,16 +55,15 @@ void* OptimizerShard::updated(int group, ParamStore& params) const {
 }
 
 void OptimizerShard::round_master(int group, ParamStore& params) {
-  round(updated(group, params), master(group), Elements(0),
-        layout_.kept(group, layout_.plan.optimizer));
+  round(updated(group, params), master(group), Elements(0), layout_.at(group).optimizer.count);
 }
 
 void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, ParamStore& params,
                             GradStore& grads) {
   if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
-  const Elements first = layout_.first(group, layout_.plan.optimizer);
-  const Elements last = first + layout_.kept(group, layout_.plan.optimizer);
+  const auto [first, count] = layout_.at(group).optimizer;
+  const Elements last = first + count;
   const Elements boundary = std::clamp(layout_.at(group).table->decayed(), first, last);
   void* const values = updated(group, params);
   float* const param = layout_.has_master() ? master(group) : static_cast<float*>(values);

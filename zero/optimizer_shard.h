@@ -16,7 +16,7 @@ namespace fm::zero {
 // Lifetime:  layout and ledger outlive it.
 class OptimizerShard {
  public:
-  OptimizerShard(const GroupLayout& layout, core::Ledger& ledger,
+  OptimizerShard(const Layout& layout, core::Ledger& ledger,
                  const optim::OptimizerOptions& options);
 
   // Updates what this rank owns of the group: everything in ZeRO 0, its slice otherwise.
@@ -37,7 +37,7 @@ class OptimizerShard {
   // The parameters that this rank updates.
   void* updated(int group, ParamStore& params) const;
 
-  const GroupLayout& layout_;
+  const Layout& layout_;
   optim::OptimizerOptions options_;
   int moments_;
   std::vector<core::Buffer> buffers_;  // group-major, moment-minor

@@ -1,26 +1,11 @@
 #include "zero/param_store.h"
 
-#include "core/check.h"
-
 namespace fm::zero {
 
 using core::Home;
 
-ParamStore::ParamStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp)
-    : layout_(layout), dp_(dp) {
-  for (int group = 0; group < layout.count(); ++group) {
-    const bool own = layout.at(group).alias < 0;
-    const core::Elements kept = own ? layout.kept(group, layout.plan.params) : core::Elements(0);
-    if (!shared() || !own) {
-      buffers_.emplace_back(ledger, core::Account::kParams, core::bytes_of(kept, layout.element));
-      continue;
-    }
-    FM_CHECK(dp.common_memory() != nullptr, "parameters of one host need shared memory");
-    buffers_.emplace_back(ledger, core::Account::kParams,
-                          core::bytes_of(layout.at(group).map.padded(), layout_.element),
-                          dp.common_memory(), core::bytes_of(kept, layout_.element));
-  }
-}
+ParamStore::ParamStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp)
+    : layout_(layout), dp_(dp), buffers_(reserve(layout, Role::kParams, ledger, &dp)) {}
 
 bool ParamStore::shared() const { return layout_.plan.params == Home::kOncePerHost; }
 
@@ -40,7 +25,7 @@ void* ParamStore::whole(int group) {
 void* ParamStore::slice(int group) {
   void* const all = whole(group);
   if (all == nullptr) return buffer(group);
-  return core::element_at(all, layout_.slice_first(group), layout_.element);
+  return core::element_at(all, layout_.at(group).owned.first, layout_.element);
 }
 
 void* ParamStore::kept(int group) {

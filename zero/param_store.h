@@ -5,7 +5,7 @@
 
 #include "comm/communicator.h"
 #include "core/buffer.h"
-#include "zero/groups.h"
+#include "zero/reserve.h"
 
 namespace fm::zero {
 
@@ -17,13 +17,13 @@ namespace fm::zero {
 // Lifetime:  layout, ledger and communicator outlive it.
 class ParamStore {
  public:
-  ParamStore(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& dp);
+  ParamStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp);
 
   // The whole flat buffer [padded] when every rank holds or sees it; null otherwise (gather first).
   void* whole(int group);
   // This rank's slice [slice], the part it updates.
   void* slice(int group);
-  // What this rank keeps and may write: whole or slice; [kept(group, plan.params)].
+  // What this rank keeps and may write: whole or slice; [params.count].
   void* kept(int group);
 
   // Own slice -> whole group in `slot` [padded].
@@ -37,7 +37,7 @@ class ParamStore {
   int home_of(int group) const;
   void* buffer(int group);
 
-  const GroupLayout& layout_;
+  const Layout& layout_;
   comm::Communicator& dp_;
   std::vector<core::Buffer> buffers_;
 };

@@ -14,24 +14,14 @@ namespace fm::zero {
 // Lifetime: layout and communicator outlive it.
 class TiedReduction {
  public:
-  // The pipe ranks of embedding and head; when they differ, each owns a buffer for the gradient of
-  // the other.
-  struct Ends {
-    int embedding = 0;
-    int head = 0;
-  };
-  TiedReduction(const GroupLayout& layout, core::Ledger& ledger, comm::Communicator& pipe,
-                const Ends& ends);
+  TiedReduction(const Layout& layout, core::Ledger& ledger, comm::Communicator& pipe);
 
   void run(GradStore& grads);
 
  private:
-  const GroupLayout& layout_;
+  const Layout& layout_;
   comm::Communicator& pipe_;
-  Ends ends_;
-  int embedding_ = -1;  // groups on this rank, -1: at the other end
-  int head_ = -1;
-  core::Buffer other_;
+  std::vector<core::Buffer> other_;
 };
 
 }  // namespace fm::zero

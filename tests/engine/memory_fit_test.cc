@@ -1,6 +1,7 @@
 // A plan beside the memory that there is.
 #include "engine/memory_fit.h"
 
+#include <deque>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
@@ -21,8 +22,12 @@ class MemoryFit : public TrainerCase {
     options.batch = {std::nullopt, 4, 1};
     return options;
   }
+  static RunPlan plan_of(const TrainOptions& options, const WorldShape& world) {
+    static std::deque<model::OpenedModel> opened;  // plans point into their models
+    return make_run_plan(options, opened.emplace_back(open_run_model(options)).model, world);
+  }
   static RunPlan plan_of(const TrainOptions& options, int ranks) {
-    return make_run_plan(options, open_run_model(options).model, one_host(ranks));
+    return plan_of(options, one_host(ranks));
   }
   static WorldShape one_host(int ranks) { return {ranks, core::ParamSharing::kOneHost}; }
   // Of all ranks together.
@@ -161,8 +166,7 @@ TEST_F(MemoryFit, MoreHostsAreAWayWhereStateIsCutOverRanks) {
   options.overlap = false;
   options.zero_stage = 3;
   TrainOptions eight = options;
-  const RunPlan plan =
-      make_run_plan(eight, open_run_model(eight).model, {8, core::ParamSharing::kPrivate});
+  const RunPlan plan = plan_of(eight, {8, core::ParamSharing::kPrivate});
   const Bytes four_of_eight = plan.memory(0).total() * 4;
   ASSERT_LT(four_of_eight, need_of(options, 4));
   EXPECT_TRUE(holds(
@@ -185,8 +189,7 @@ TEST_F(MemoryFit, APlanSaysWhetherItFits) {
     return plan_text(options, open_run_model(options), {4, core::ParamSharing::kPrivate},
                      limit(available));
   };
-  const RunPlan plan =
-      make_run_plan(options, open_run_model(options).model, {4, core::ParamSharing::kPrivate});
+  const RunPlan plan = plan_of(options, {4, core::ParamSharing::kPrivate});
   const Bytes need = plan.memory(0).total() * 2;
   EXPECT_NE(text(need).find(
                 core::concat("memory fits this host: 2 ranks of a host need ", core::human(need))),

@@ -33,7 +33,7 @@ struct Layout {
 constexpr Account kPlanned[] = {Account::kParams, Account::kGrads,   Account::kOptimizer,
                                 Account::kSlots,  Account::kScratch, Account::kActivations};
 
-core::Bytes planned(const pipeline::MemoryForecast& forecast, Account account) {
+core::Bytes planned(const MemoryForecast& forecast, Account account) {
   switch (account) {
     case Account::kParams: return forecast.params;
     case Account::kGrads: return forecast.grads;
@@ -61,7 +61,7 @@ Owned owned_by(const Layout& layout, int steps = 0) {
     const model::OpenedModel opened = open_run_model(options);
     const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
     RankState state(options, plan, opened.model, world, ledger);
-    const pipeline::MemoryForecast forecast = plan.memory(state.at.pipe_rank);
+    const MemoryForecast forecast = plan.memory(state.at.pipe_rank);
     if (steps > 0) fill_state(options, opened, state);
     SmallSteps trained(options, opened.model, state);
     for (int step = 1; step <= steps; ++step) trained.run(step);

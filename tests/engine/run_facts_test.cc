@@ -44,7 +44,8 @@ TEST_F(RunFacts, WhatACheckpointKeepsHasTheNamesOfTheJson) {
   TrainOptions options = this->options("run", 1);
   options.optimizer.betas = {0.5, 0.75};
   options.no_decay.bias = true;
-  const RunPlan plan = make_run_plan(options, open_run_model(options).model, {2});
+  const model::OpenedModel opened = open_run_model(options);
+  const RunPlan plan = make_run_plan(options, opened.model, {2});
   EXPECT_EQ(values(options, kResumeSays, &plan), Json::parse(R"({"lr": 0.01, "weight_decay": 0.1,
       "gradient_clipping": 0.05, "train_batch_size": 4, "loss_reduction": "token",
       "no_decay": [false, true, false], "scheduler": "constant", "betas": [0.5, 0.75],

@@ -87,7 +87,8 @@ TEST_P(ToyOptimizer, TrainsSavesResumesAndExportsInEveryZeroStage) {
   const auto expected = metrics(whole);
   EXPECT_LT(expected.at(6).loss, 0.9 * expected.at(1).loss);
   const Names moments = optim::moments_of(whole.optimizer);
-  const RunPlan plan = make_run_plan(whole, open_run_model(whole).model, {1});
+  const model::OpenedModel opened = open_run_model(whole);
+  const RunPlan plan = make_run_plan(whole, opened.model, {1});
   EXPECT_EQ(plan.memory(0).optimizer.count(),
             plan.memory(0).params.count() * static_cast<std::int64_t>(moments.size()));
   std::set<std::string> ends = {std::string(64, '\0')};  // no moment is zero, or another's

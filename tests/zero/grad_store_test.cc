@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "comm/meet/world.h"
+#include "tests/zero/one_rank.h"
 #include "zero/global_norm.h"
 
 namespace fm::zero {
@@ -66,20 +67,19 @@ float reduced_first_sum(int micros, int dp, std::int64_t element) {
   return sum;
 }
 
-GroupLayout layout_of(int zero_stage, core::SumOrder order, int micros, comm::Communicator& dp) {
-  GroupLayout layout;
+Layout layout_of(int zero_stage, core::SumOrder order, int micros, comm::Communicator& dp,
+                 bool one_tied_gradient = false) {
+  LayoutInput input;
   const bool shared = dp.size() > 1 && dp.common_memory() != nullptr;
-  layout.plan = core::plan_of(zero_stage, order,
-                              shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate);
-  layout.order = order;
-  layout.dp_size = dp.size();
-  layout.dp_rank = dp.rank();
-  layout.micros = micros;
-  layout.groups.push_back({.table = &table(), .map = {table().elements(), dp.size()}});
-  return layout;
+  input.plan = core::plan_of(zero_stage, order,
+                             shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate);
+  input.order = order;
+  input.micros = micros;
+  input.tables.assign(one_tied_gradient ? 2 : 1, &table());
+  return one_rank(input, dp, one_tied_gradient);
 }
 
-void write_micro(GradStore& store, const GroupLayout& layout, int micro) {
+void write_micro(GradStore& store, const Layout& layout, int micro) {
   const GradStore::Destination to = store.destination(0, micro);
   for (std::int64_t i = 0; i < kElements; ++i) {
     const float value = gradient(micro * layout.dp_size + layout.dp_rank, i);
@@ -101,7 +101,7 @@ void expect_sum(const Case& at, const std::function<float(std::int64_t)>& expect
       at.dp,
       [&](comm::Communicator& dp) {
         core::Ledger ledger;
-        const GroupLayout layout = layout_of(at.zero_stage, at.order, at.micros, dp);
+        const Layout layout = layout_of(at.zero_stage, at.order, at.micros, dp);
         GradStore store(layout, ledger, dp);
         for (int step = 0; step < 2; ++step) {  // the second step must not see the first
           store.begin_step();
@@ -112,7 +112,7 @@ void expect_sum(const Case& at, const std::function<float(std::int64_t)>& expect
           if (!layout.plan.reduce_every_micro) store.reduce(0, -1);
         }
         const std::scoped_lock lock(mutex);
-        const std::int64_t first = layout.slice_first(0).count();
+        const std::int64_t first = layout.at(0).owned.first.count();
         for (std::int64_t i = 0; i < layout.at(0).map.slice().count(); ++i) {
           const float wanted = first + i < kElements ? expected(first + i) : 0.0F;
           ASSERT_EQ(store.slice(0)[i], wanted)
@@ -178,7 +178,7 @@ TEST(GradStore, AGradientReducedEachMicroWaitsInASlotWithoutTheOwnPart) {
         4,
         [&](comm::Communicator& dp) {
           core::Ledger ledger;
-          const GroupLayout layout = layout_of(2, core::SumOrder::kFast, 1, dp);
+          const Layout layout = layout_of(2, core::SumOrder::kFast, 1, dp);
           const GradStore store(layout, ledger, dp);
           const std::int64_t parts = between == comm::Between::kSharedMemory ? 3 : 4;
           EXPECT_EQ(ledger.current(core::Account::kSlots).count(), parts * 1024 * 4);
@@ -195,9 +195,7 @@ TEST(GradStore, OneTiedGradientWaitsWhileOtherUnitsAreReduced) {
           2,
           [&](comm::Communicator& dp) {
             core::Ledger ledger;
-            GroupLayout layout = layout_of(zero_stage, core::SumOrder::kFast, 2, dp);
-            layout.tied = layout.one_tied_gradient = true;
-            layout.groups.push_back(layout.groups[0]);
+            const Layout layout = layout_of(zero_stage, core::SumOrder::kFast, 2, dp, true);
             GradStore store(layout, ledger, dp);
             const bool each = layout.plan.reduce_every_micro;
             store.begin_step();
@@ -227,7 +225,7 @@ TEST(GradStore, CanonicalCounterTakesTheBuffersThatTheDesignAllows) {
   for (int micros = 1; micros <= 8; ++micros) {
     comm::run_ranks(1, [&](comm::Communicator& dp) {
       core::Ledger ledger;
-      const GroupLayout layout = layout_of(2, core::SumOrder::kCanonical, micros, dp);
+      const Layout layout = layout_of(2, core::SumOrder::kCanonical, micros, dp);
       const GradStore store(layout, ledger, dp);
       const std::int64_t slice = layout.at(0).map.slice().count() * 4;
       const std::int64_t arriving = micros > 1 ? slice : 0;
@@ -247,7 +245,7 @@ TEST(GlobalNorm, IsTheEuclideanNormOnEveryRankInEveryLayout) {
     for (const int zero_stage : {0, 2}) {
       comm::run_ranks(4, [&](comm::Communicator& dp) {
         core::Ledger ledger;
-        const GroupLayout layout = layout_of(zero_stage, order, 1, dp);
+        const Layout layout = layout_of(zero_stage, order, 1, dp);
         GradStore store(layout, ledger, dp);
         store.begin_step();
         write_micro(store, layout, 0);
@@ -261,26 +259,11 @@ TEST(GlobalNorm, IsTheEuclideanNormOnEveryRankInEveryLayout) {
   }
 }
 
-TEST(Groups, SlicesNameTensorsAndLeaveGapsOut) {
+TEST(GradStore, ClearGapsTouchesNothingElse) {
   const core::ParamTable two({{.name = "x", .shape = {3, 5}}, {.name = "y", .shape = {20}}}, {});
-  std::vector<float> flat(64);
-  const auto slices = cut_slices(two, Elements(10), Elements(20), flat.data() + 10);
-  ASSERT_EQ(slices.size(), 2U);
-  EXPECT_EQ(slices[0].name, "x");
-  EXPECT_EQ(slices[0].first.count(), 10);
-  EXPECT_EQ(slices[0].count.count(), 5);
-  EXPECT_EQ(slices[0].data, flat.data() + 10);
-  EXPECT_EQ(slices[1].name, "y");
-  EXPECT_EQ(slices[1].first.count(), 0);
-  EXPECT_EQ(slices[1].count.count(), 14);
-  EXPECT_EQ(slices[1].data, flat.data() + 16);
-}
-
-TEST(Groups, ClearGapsTouchesNothingElse) {
-  const core::ParamTable two({{.name = "x", .shape = {3, 5}}, {.name = "y", .shape = {20}}}, {});
-  const core::ShardMap map{two.elements(), 1};
-  std::vector<float> flat(static_cast<std::size_t>(map.padded().count()), 1.0F);
-  clear_gaps(two, map, flat.data());
+  const Group group{.table = &two, .map = {two.elements(), 1}};
+  std::vector<float> flat(static_cast<std::size_t>(group.map.padded().count()), 1.0F);
+  clear_gaps(group, flat.data());
   for (std::size_t i = 0; i < flat.size(); ++i) {
     const bool parameter = i < 15 || (i >= 16 && i < 36);
     EXPECT_EQ(flat[i], parameter ? 1.0F : 0.0F) << i;

@@ -7,6 +7,7 @@
 
 #include "comm/meet/world.h"
 #include "core/bf16.h"
+#include "tests/zero/one_rank.h"
 
 namespace fm::zero {
 namespace {
@@ -46,16 +47,15 @@ TEST(OptimizerShard, PartsTogetherAreOneUpdateOfTheWhole) {
   for (const core::DType element : {core::DType::kF32, core::DType::kBF16}) {
     comm::run_ranks(2, [&](comm::Communicator& dp) {
       core::Ledger ledger;
-      GroupLayout layout;
-      layout.plan = core::plan_of(2, core::SumOrder::kFast);
-      layout.element = element;
-      layout.dp_size = dp.size();
-      layout.dp_rank = dp.rank();
-      layout.groups.push_back({.table = &table, .map = {table.elements(), dp.size()}});
+      LayoutInput input;
+      input.plan = core::plan_of(2, core::SumOrder::kFast);
+      input.element = element;
+      input.tables = {&table};
+      const Layout layout = one_rank(input, dp);
       ParamStore params(layout, ledger, dp);
       GradStore grads(layout, ledger, dp);
       OptimizerShard shard(layout, ledger, options);
-      const std::int64_t first = layout.slice_first(0).count();
+      const std::int64_t first = layout.at(0).owned.first.count();
       const bool bf16 = element == core::DType::kBF16;
       // What is updated: the master of bf16 parameters.
       auto* const slice = bf16 ? shard.master(0) : static_cast<float*>(params.slice(0));
@@ -85,16 +85,15 @@ TEST(OptimizerShard, TheRoundedMasterBecomesThisRanksParameters) {
   for (const int zero_stage : {0, 1, 2, 3}) {
     comm::run_ranks(2, [&](comm::Communicator& dp) {
       core::Ledger ledger;
-      GroupLayout layout;
-      layout.plan = core::plan_of(zero_stage, core::SumOrder::kFast);
-      layout.element = core::DType::kBF16;
-      layout.dp_size = dp.size();
-      layout.dp_rank = dp.rank();
-      layout.groups.push_back({.table = &table, .map = {table.elements(), dp.size()}});
+      LayoutInput input;
+      input.plan = core::plan_of(zero_stage, core::SumOrder::kFast);
+      input.element = core::DType::kBF16;
+      input.tables = {&table};
+      const Layout layout = one_rank(input, dp);
       ParamStore params(layout, ledger, dp);
       OptimizerShard shard(layout, ledger, {});
-      const std::int64_t first = layout.first(0, layout.plan.optimizer).count();
-      const std::int64_t count = layout.kept(0, layout.plan.optimizer).count();
+      const std::int64_t first = layout.at(0).optimizer.first.count();
+      const std::int64_t count = layout.at(0).optimizer.count.count();
       for (std::int64_t i = 0; i < count; ++i) shard.master(0)[i] = master_of(first + i);
       shard.round_master(0, params);
       std::vector<core::Bf16> slot(static_cast<std::size_t>(layout.at(0).map.padded().count()));

@@ -1,0 +1,208 @@
+#include "zero/layout.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace fm::zero {
+namespace {
+
+using core::Account;
+using core::Bytes;
+using core::DType;
+using core::Elements;
+using core::Home;
+using pipeline::Op;
+
+class Builder {
+ public:
+  Builder(const LayoutInput& input, int pipe_rank, int dp_rank)
+      : input_(input), pipe_rank_(pipe_rank) {
+    out_.plan = input.plan;
+    out_.order = input.order;
+    out_.element = input.element;
+    out_.dp_size = input.dp_size;
+    out_.dp_rank = dp_rank;
+    out_.micros = input.micros;
+    out_.moments = input.moments;
+    out_.head_unit = input.units.head();
+    out_.gradient_slots = input.gradient_slots;
+    if (input.order == core::SumOrder::kCanonical) {
+      out_.counter_levels = std::bit_width(static_cast<unsigned>(input.micros)) - 1;
+    }
+  }
+
+  Layout run() {
+    const pipeline::Placement& units = input_.units;
+    for (const int unit : units.units_of(pipe_rank_)) {
+      add_group({.unit = unit}, *input_.tables[static_cast<std::size_t>(unit)]);
+    }
+    if (units.tied) add_tied();
+    place_gathered();
+    for (Group& group : out_.groups) place_gradient(group);
+    reserve_groups();
+    reserve_slots();
+    return std::move(out_);
+  }
+
+ private:
+  bool adds_later() const {
+    return input_.plan.reduce_every_micro && input_.micros > 1 &&
+           input_.plan.grads == Home::kOneSliceEach;
+  }
+  Group& head_group() {
+    return out_.groups[static_cast<std::size_t>(input_.units.index_on_rank(input_.units.head()))];
+  }
+
+  void add_group(Group group, const core::ParamTable& table) {
+    group.table = &table;
+    group.map = {table.elements(), input_.dp_size};
+    group.owned = {group.map.first_of(out_.dp_rank), group.map.slice()};
+    const auto kept = [&](Home home) {
+      return home == Home::kEveryRank ? Range{Elements(0), group.map.padded()} : group.owned;
+    };
+    group.grads = kept(input_.plan.grads);
+    if (group.alias < 0) {
+      group.params = kept(input_.plan.params);
+      group.optimizer = kept(input_.plan.optimizer);
+    }
+    out_.groups.push_back(group);
+  }
+
+  // The matrix is the embedding's, whose group is the first where it is here.
+  void add_tied() {
+    const pipeline::Placement& units = input_.units;
+    const bool embedding = units.has_embedding(pipe_rank_);
+    const bool head = units.has_head(pipe_rank_);
+    TiedEnds& tied = out_.tied;
+    if (units.one_tied_gradient) {
+      if (embedding) out_.groups[0].writers = 2;
+      if (head) tied.read = 0;
+      return;
+    }
+    if (embedding) tied.embedding = 0;
+    if (head) {
+      tied.read = tied.head = out_.count();
+      add_group({.unit = units.head(), .tied_end = true, .alias = embedding ? 0 : -1},
+                *input_.tied);
+    }
+    if (embedding == head) return;
+    tied.peer = units.owner_of(embedding ? units.head() : 0);
+    tied.exchanged = out_.at(embedding ? tied.embedding : tied.head).optimizer.count;
+  }
+
+  // Units are gathered one at a time, a tied head with the matrix behind its own group.
+  void place_gathered() {
+    if (input_.plan.params != Home::kOneSliceEach) return;
+    for (const Group& group : out_.groups) {
+      if (!group.tied_end) out_.gather_slot = std::max(out_.gather_slot, group.map.padded());
+    }
+    if (out_.tied.read < 0) return;
+    out_.tied.gathered = head_group().map.padded();
+    const Elements whole = out_.tied.gathered + out_.at(out_.tied.read).map.padded();
+    out_.gather_slot = std::max(out_.gather_slot, whole);
+  }
+
+  // The head's end of a tied matrix lies behind the head's own group.
+  void place_gradient(Group& group) {
+    if (!input_.plan.reduce_every_micro) return;
+    const bool in_place = input_.plan.own_part_in_place();
+    group.slot.own_part_in_place = in_place;
+    place(group, group.slot, true, out_.gradient_slot, [&](const Group& of) {
+      return in_place ? of.map.padded() - of.map.slice() : of.map.padded();
+    });
+    if (!adds_later()) return;
+    // Sums that arrive one after the other take one place. Own parts that are written in place wait
+    // there, too, and so do reductions that are under way together.
+    place(group, group.incoming, in_place || input_.gradient_slots > 1, out_.incoming,
+          [](const Group& of) { return of.map.slice(); });
+  }
+
+  template <class Size>
+  void place(const Group& group, SlotPlace& at, bool apart, Elements& largest, const Size& size) {
+    at.count = size(group);
+    at.alone = apart && group.writers > 1;
+    if (apart && group.tied_end) at.first = size(head_group());
+    if (!at.alone) largest = std::max(largest, at.first + at.count);
+  }
+
+  void reserve_groups() {
+    using Where = Reservation::Where;
+    const bool once_per_host = input_.plan.params == Home::kOncePerHost;
+    for (const Group& group : out_.groups) {
+      const bool common = once_per_host && group.alias < 0;
+      const Elements there = common ? group.map.padded() : group.params.count;
+      out_.reservations.push_back({Role::kParams, Account::kParams, input_.element, there,
+                                   common ? Where::kHost : Where::kPrivate, group.params.count});
+      reserve(Role::kGrads, Account::kGrads, group.grads.count, Where::kPeers);
+      for (int level = 0; level < out_.counter_levels; ++level) {
+        reserve(Role::kCounter, Account::kScratch, group.grads.count, Where::kPrivate);
+      }
+      for (int moment = 0; moment < input_.moments; ++moment) {
+        reserve(Role::kMoment, Account::kOptimizer, group.optimizer.count, Where::kPrivate);
+      }
+      if (!out_.has_master()) continue;
+      reserve(Role::kMaster, Account::kOptimizer, group.optimizer.count, Where::kPrivate);
+    }
+  }
+
+  void reserve_slots() {
+    const auto peers = Reservation::Where::kPeers;
+    const int slots = input_.gradient_slots;
+    reserve(Role::kGradientSlots, Account::kSlots, out_.gradient_slot * slots, peers);
+    reserve(Role::kIncoming, Account::kScratch, out_.incoming * slots, peers);
+    for (const Group& group : out_.groups) {
+      if (group.slot.alone) reserve(Role::kTiedSlot, Account::kSlots, group.slot.count, peers);
+      if (!group.incoming.alone) continue;
+      reserve(Role::kTiedIncoming, Account::kScratch, group.incoming.count, peers);
+    }
+    reserve(Role::kOtherEnd, Account::kScratch, out_.tied.exchanged, Reservation::Where::kPrivate);
+  }
+
+  void reserve(Role role, Account account, Elements count, Reservation::Where where) {
+    out_.reservations.push_back({role, account, DType::kF32, count, where});
+  }
+
+  const LayoutInput& input_;
+  int pipe_rank_;
+  Layout out_;
+};
+
+Bytes f32(Elements elements) { return core::bytes_of(elements, DType::kF32); }
+
+}  // namespace
+
+Layout make_layout(const LayoutInput& input, int pipe_rank, int dp_rank) {
+  return Builder(input, pipe_rank, dp_rank).run();
+}
+
+Bytes Layout::charged(Account account) const {
+  Bytes out;
+  for (const Reservation& at : reservations) {
+    if (at.account == account) out += core::bytes_of(at.share, at.element);
+  }
+  return out;
+}
+
+Bytes Layout::sent_by(const pipeline::Instruction& at) const {
+  if (at.op == Op::kReduceTied) return f32(tied.exchanged);
+  Bytes out;
+  for (int group = 0; group < count(); ++group) {
+    const bool own = this->at(group).unit == at.unit;
+    const bool read = own || (group == tied.read && at.unit == head_unit);
+    const core::ShardMap& map = this->at(group).map;
+    const Bytes scatter = f32(map.slice()) * (dp_size - 1);
+    const Bytes weights = core::bytes_of(map.slice(), element) * (dp_size - 1);
+    if (at.op == Op::kGather && read) out += weights;
+    if (at.op == Op::kReduce && own) out += sums_are_whole() ? scatter * 2 : scatter;
+    const bool publishes = plan.params != Home::kOncePerHost && this->at(group).alias < 0;
+    if (at.op == Op::kPublish && own && publishes) out += weights;
+  }
+  return out;
+}
+
+bool Layout::sums_are_whole() const {
+  return plan.optimizer == Home::kEveryRank ||
+         (plan.reduce_every_micro && plan.grads == Home::kEveryRank);
+}
+
+}  // namespace fm::zero

@@ -1,0 +1,134 @@
+// What one rank keeps of its units, as one value: the flat buffers that ZeRO cuts, where their
+// parts lie, and every buffer that the stores allocate. It follows from placement, shard plan,
+// parameter tables and the rank's place in the mesh alone; `--plan` adds it up.
+#pragma once
+
+#include <vector>
+
+#include "core/ledger.h"
+#include "core/param_table.h"
+#include "core/shard_plan.h"
+#include "offload/tier.h"
+#include "pipeline/placement.h"
+
+namespace fm::zero {
+
+struct LayoutInput {
+  pipeline::Placement units;
+  core::ShardPlan plan;
+  core::SumOrder order = core::SumOrder::kFast;
+  core::DType element = core::DType::kF32;  // of parameters; in bf16 their owners keep fp32 masters
+  int moments = 2;                          // fp32 optimizer values per parameter
+  int dp_size = 1;
+  int micros = 1;
+  // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
+  // reduction is under way while backward writes into the next slot.
+  int gradient_slots = 1;
+  std::vector<const core::ParamTable*> tables;  // by unit
+  const core::ParamTable* tied = nullptr;       // the matrix that a tied head uses, else null
+};
+
+// Elements of a flat buffer.
+struct Range {
+  core::Elements first;
+  core::Elements count;
+};
+
+// Where a part of a group lies in a slot.
+struct SlotPlace {
+  // In a buffer of its own, because it waits while groups come and go that take slots in turn.
+  bool alone = false;
+  // The part that this rank owns is written where its sum will rest; the slot holds the others.
+  bool own_part_in_place = false;
+  core::Elements first;
+  core::Elements count;  // 0: it needs none
+};
+
+// A flat buffer that ZeRO cuts. One per unit, and one more for the head's end of a tied matrix,
+// with the embedding's table, so that both ends own the same slices; where both ends write one
+// gradient there is only the embedding's, with two writers.
+struct Group {
+  int unit = 0;
+  bool tied_end = false;  // the head's end of the tied matrix; counted at the embedding's place
+  int alias = -1;         // group whose weights and moments serve this one (same pipe rank)
+  int writers = 1;        // units that add to its gradient before it is reduced
+  const core::ParamTable* table = nullptr;
+  core::ShardMap map = {};
+  Range owned = {};  // this rank's slice
+  // What this rank keeps; of an alias only the gradient.
+  Range params = {};
+  Range grads = {};
+  Range optimizer = {};
+  SlotPlace slot = {};      // of the gradient of one micro-batch
+  SlotPlace incoming = {};  // of the sum of that over data ranks, before it is added
+};
+
+// The two ends of a tied matrix, as far as they are on this rank.
+struct TiedEnds {
+  int read = -1;            // group that the head reads beside its own
+  core::Elements gathered;  // where that begins in a slot that holds the whole head
+  // Groups whose gradients are added, -1: not here, or there is only one gradient.
+  int embedding = -1;
+  int head = -1;
+  int peer = -1;             // pipe rank of the other end, where it is another
+  core::Elements exchanged;  // of the gradient, between the two ends
+};
+
+// What a buffer of a store is for.
+enum class Role : std::uint8_t {
+  kParams,
+  kGrads,
+  kCounter,  // canonical order: an accumulator beside the gradient itself, one per level
+  kMoment,
+  kMaster,
+  kGradientSlots,  // all of them, one behind the other
+  kTiedSlot,       // of the group that waits alone
+  kIncoming,       // as many as gradient slots
+  kTiedIncoming,
+  kOtherEnd,  // the gradient that the other end of the tied matrix sends
+};
+
+struct Reservation {
+  // kPeers: other data ranks of the host read it. kHost: one memory for all of them.
+  enum class Where : std::uint8_t { kPrivate, kPeers, kHost };
+  Role role = Role::kParams;
+  core::Account account = core::Account::kParams;
+  core::DType element = core::DType::kF32;
+  core::Elements count = {};
+  Where where = Where::kPrivate;
+  core::Elements share = count;  // that this rank is charged
+  offload::Tier tier = offload::Tier::kDevice;
+};
+
+struct Layout {
+  core::ShardPlan plan;
+  core::SumOrder order = core::SumOrder::kFast;
+  core::DType element = core::DType::kF32;
+  int dp_size = 1;
+  int dp_rank = 0;
+  int micros = 1;
+  int moments = 2;
+  int gradient_slots = 1;
+  int counter_levels = 0;
+  int head_unit = 0;
+  std::vector<Group> groups;  // by index_on_rank of their unit, the tied end last
+  TiedEnds tied;
+  core::Elements gather_slot;    // a whole unit, 0: no unit is gathered
+  core::Elements gradient_slot;  // 0: gradients are written where they stay
+  core::Elements incoming;
+  std::vector<Reservation> reservations;  // of a role in the order of groups
+
+  int count() const { return static_cast<int>(groups.size()); }
+  const Group& at(int group) const { return groups[static_cast<std::size_t>(group)]; }
+  bool has_master() const { return element != core::DType::kF32; }
+  // Whether every rank, and not the owner alone, gets the sum of a gradient.
+  bool sums_are_whole() const;
+  // Of every reservation in the account.
+  core::Bytes charged(core::Account account) const;
+  // What an instruction sends to other data ranks or to the other end of the tied matrix.
+  core::Bytes sent_by(const pipeline::Instruction& at) const;
+};
+
+Layout make_layout(const LayoutInput& input, int pipe_rank, int dp_rank);
+
+}  // namespace fm::zero

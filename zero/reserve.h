@@ -1,0 +1,17 @@
+// Buffers as the layout lists them.
+#pragma once
+
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/buffer.h"
+#include "zero/layout.h"
+
+namespace fm::zero {
+
+// All of one role, in the order of the list. `dp`: the data ranks, for memory that others read;
+// null where all of it is private.
+std::vector<core::Buffer> reserve(const Layout& layout, Role role, core::Ledger& ledger,
+                                  comm::Communicator* dp);
+
+}  // namespace fm::zero
