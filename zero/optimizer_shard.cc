@@ -62,8 +62,8 @@ void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, Para
                             GradStore& grads) {
   if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
-  const auto [first, count] = layout_.at(group).optimizer;
-  const Elements last = first + count;
+  const Elements first = layout_.at(group).optimizer.first;
+  const Elements last = first + layout_.at(group).optimizer.count;
   const Elements boundary = std::clamp(layout_.at(group).table->decayed(), first, last);
   void* const values = updated(group, params);
   float* const param = layout_.has_master() ? master(group) : static_cast<float*>(values);
