@@ -140,7 +140,7 @@ class Exporter {
     for (const TensorSpec& tensor : request_.tensors) {
       planned += core::Elements(bytes_of(tensor) / core::size_of(core::DType::kF32));
     }
-    for (const core::TensorSlice& slice : request_.mine) held += slice.count;
+    for (const core::TensorSlice& slice : request_.mine) held += slice.count();
     core::Elements all;
     for (const std::int64_t count : gather_numbers(world_, held.count())) {
       all += core::Elements(count);
@@ -209,8 +209,8 @@ class Exporter {
         at = open.emplace(place.file, WritableFile::open(temporary_ / files_[place.file].file))
                  .first;
       }
-      const auto count = static_cast<std::size_t>(place.slice->count.count());
-      at->second.write_at(place.begin, std::as_bytes(std::span(place.slice->data, count)));
+      const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
+      at->second.write_at(place.begin, std::as_bytes(row.floats()));
     }
     for (auto& [index, file] : open) file.sync_and_close();
   }

@@ -121,7 +121,7 @@ class Loader {
 
  private:
   static std::int64_t end_of(const SlicePlace& place) {
-    return place.begin.count() + 4 * place.slice->count.count();  // fp32
+    return (place.begin + place.bytes()).count();
   }
 
   // Those that share bytes with the range; places may overlap (a tied matrix is wanted twice).
@@ -141,8 +141,13 @@ class Loader {
                           const SlicePlace& place) {
     const std::int64_t begin = std::max(range.offset, place.begin.count());
     const std::int64_t end = std::min(range.offset + range.bytes, end_of(place));
-    std::memcpy(reinterpret_cast<std::byte*>(place.slice->data) + (begin - place.begin.count()),
-                block.data() + (begin - range.offset), static_cast<std::size_t>(end - begin));
+    const std::int64_t from = begin - place.begin.count();
+    const std::int64_t to = end - place.begin.count();
+    const core::Elements first(from / 4);  // fp32; a range may begin and end within a number
+    const core::FetchedRow wanted(*place.slice, place.row, core::FetchedRow::Use::kWrite, first,
+                                  core::Elements(core::ceil_div(to, 4)) - first);
+    std::memcpy(std::as_writable_bytes(wanted.floats()).data() + from % 4,
+                block.data() + (begin - range.offset), static_cast<std::size_t>(to - from));
   }
 
   static std::string damage_text(const ReadableFile& file,

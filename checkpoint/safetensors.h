@@ -71,6 +71,9 @@ class SafetensorsFile {
             const std::string& other_name) const;
 
  private:
+  // Elements [first, first + out.size()).
+  void read(const StoredTensor& tensor, core::Elements first, std::span<float> out) const;
+
   std::string path_;
   core::MappedFile file_;
   SafetensorsHeader header_;
@@ -118,11 +121,14 @@ enum class StoredFloat : std::uint8_t { kF32, kF16, kBF16, kF64 };
 // nearest even; the others are exact.
 void to_f32(StoredFloat stored, std::span<const std::byte> bytes, std::span<float> out);
 
-// Where the slices of this rank lie in planned files.
+// Where a row of a slice of this rank lies in planned files.
 struct SlicePlace {
   std::size_t file = 0;  // index into the list of files
-  core::Bytes begin;     // of the slice, from the start of the file
+  core::Bytes begin;     // of the row, from the start of the file
   const core::TensorSlice* slice = nullptr;
+  std::int64_t row = 0;
+
+  core::Bytes bytes() const { return core::bytes_of(slice->columns, core::DType::kF32); }
 };
 
 // Empty slices are left out. A slice of a tensor that is not planned, of another shape or beyond

@@ -123,24 +123,32 @@ void SafetensorsFile::read(const core::TensorSlice& slice) const {
       tensor->shape == slice.shape, path_, ": tensor ", slice.name,
       " must have the model's shape; check that weights and model config belong together (",
       shape_text(tensor->shape), " in the file, ", shape_text(slice.shape), " wanted)");
-  const StoredFloat stored = stored_float(*tensor, path_);
-  const auto width = static_cast<std::int64_t>(kStoredTypes[rank_of_type(tensor->dtype)].bits / 8);
-  const core::Bytes begin = tensor->begin + core::Bytes(slice.first.count() * width);
-  const core::Bytes bytes(slice.count.count() * width);
-  FM_CHECK(slice.first.count() >= 0 && slice.count.count() >= 0 && begin + bytes <= tensor->end,
-           "slice ", slice.first.count(), " + ", slice.count.count(), " of ", slice.name);
+  for (std::int64_t row = 0; row < slice.rows; ++row) {
+    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
+    read(*tensor, slice.first_of(row), fetched.floats());
+  }
+}
+
+void SafetensorsFile::read(const StoredTensor& tensor, core::Elements first,
+                           std::span<float> out) const {
+  const StoredFloat stored = stored_float(tensor, path_);
+  const auto width = static_cast<std::int64_t>(kStoredTypes[rank_of_type(tensor.dtype)].bits / 8);
+  const std::int64_t count = std::ssize(out);
+  const core::Bytes begin = tensor.begin + core::Bytes(first.count() * width);
+  FM_CHECK(first.count() >= 0 && begin + core::Bytes(count * width) <= tensor.end, "slice ",
+           first.count(), " + ", count, " of ", tensor.name);
   const auto bytes_of = [&](std::int64_t from, std::int64_t end) {
     return file_.bytes().subspan(static_cast<std::size_t>(begin.count() + from * width),
                                  static_cast<std::size_t>((end - from) * width));
   };
   constexpr std::int64_t kBlock = std::int64_t{1} << 16;  // is checked while in a near cache
   constexpr std::int64_t kPiece = 16 * kBlock;  // is let go, lest the file fill memory too
-  const std::int64_t count = slice.count.count();
   for (std::int64_t from = 0; from < count; from += kBlock) {
     const std::int64_t end = std::min(from + kBlock, count);
-    const std::span floats(slice.data + from, static_cast<std::size_t>(end - from));
+    const auto floats =
+        out.subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(end - from));
     to_f32(stored, bytes_of(from, end), floats);
-    check_finite(floats, slice.first.count() + from, *tensor, path_);
+    check_finite(floats, first.count() + from, tensor, path_);
     if (end % kPiece == 0 || end == count) file_.let_go(bytes_of((end - 1) / kPiece * kPiece, end));
   }
 }

@@ -99,11 +99,11 @@ void write_safetensors(const std::string& path, std::span<const core::TensorSlic
   file.write_at(core::Bytes(0), std::as_bytes(std::span(plan.head)));
   for (const StoredTensor& place : plan.tensors) {
     const core::TensorSlice& tensor = *by_name.at(place.name);
-    const core::Bytes bytes = core::bytes_of(tensor.count, core::DType::kF32);
+    const core::Bytes bytes = core::bytes_of(tensor.columns, core::DType::kF32);
     FM_CHECK(tensor.first.count() == 0 && bytes == place.end - place.begin, "tensor ", tensor.name,
              " must be whole");
-    file.write_at(place.begin, std::as_bytes(std::span(
-                                   tensor.data, static_cast<std::size_t>(tensor.count.count()))));
+    const core::FetchedRow row(tensor, 0, core::FetchedRow::Use::kRead);
+    file.write_at(place.begin, std::as_bytes(row.floats()));
   }
   file.sync_and_close();
   std::filesystem::rename(fresh, target);
@@ -126,17 +126,21 @@ std::vector<SlicePlace> place_slices(const std::vector<FileSpec>& files,
   std::vector<SlicePlace> places;
   for (const FileSlice& one : slices) {
     const core::TensorSlice& slice = one.slice;
-    if (slice.count.count() == 0) continue;
+    if (slice.count().count() == 0) continue;
     const auto found = known.find({one.file, slice.name});
     FM_CHECK(found != known.end(), "tensor ", slice.name, " is not planned in file ", one.file);
     const StoredTensor& tensor = *found->second.tensor;
     FM_CHECK(tensor.shape == slice.shape, "tensor ", slice.name, " has shape ",
              shape_text(tensor.shape), ", its slice says ", shape_text(slice.shape));
-    const core::Bytes begin = tensor.begin + core::bytes_of(slice.first, core::DType::kF32);
-    const core::Bytes end = begin + core::bytes_of(slice.count, core::DType::kF32);
-    FM_CHECK(slice.first.count() >= 0 && slice.count.count() > 0 && end <= tensor.end, "slice ",
-             slice.first.count(), " + ", slice.count.count(), " of ", slice.name);
-    places.push_back({.file = found->second.file, .begin = begin, .slice = &slice});
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      const core::Elements first = slice.first_of(row);
+      const core::Bytes begin = tensor.begin + core::bytes_of(first, core::DType::kF32);
+      const SlicePlace place{found->second.file, begin, &slice, row};
+      FM_CHECK(
+          first.count() >= 0 && slice.columns.count() > 0 && begin + place.bytes() <= tensor.end,
+          "slice ", first.count(), " + ", slice.columns.count(), " of ", slice.name);
+      places.push_back(place);
+    }
   }
   return places;
 }

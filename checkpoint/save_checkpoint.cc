@@ -145,8 +145,8 @@ class Saver {
   void write_slices() {
     for (const SlicePlace& place : places_) {
       WritableFile& file = open_once(place.file);
-      auto left = std::as_bytes(
-          std::span(place.slice->data, static_cast<std::size_t>(place.slice->count.count())));
+      const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
+      auto left = std::as_bytes(row.floats());
       std::int64_t offset = place.begin.count();
       while (!left.empty()) {
         const auto piece = left.first(std::min(left.size(), static_cast<std::size_t>(kRangeBytes)));

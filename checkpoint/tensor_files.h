@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/param_table.h"
+#include "core/tensor_slice.h"
 
 namespace fm::checkpoint {
 

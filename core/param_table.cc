@@ -21,7 +21,16 @@ bool decays(ParamKind kind, const NoDecay& no_decay) {
 
 }  // namespace
 
-ParamTable::ParamTable(std::vector<ParamEntry> entries, const NoDecay& no_decay)
+Elements ParamEntry::row() const { return stride() / share.count; }
+
+Elements ParamEntry::stride() const {
+  Elements out(1);
+  const auto outer = static_cast<std::size_t>(share.count > 1 ? split_dim : 0);
+  for (std::size_t dim = outer; dim < shape.size(); ++dim) out = out * shape[dim];
+  return out;
+}
+
+ParamTable::ParamTable(std::vector<ParamEntry> entries, const NoDecay& no_decay, Share share)
     : entries_(std::move(entries)) {
   std::stable_partition(entries_.begin(), entries_.end(),
                         [&](const ParamEntry& entry) { return decays(entry.kind, no_decay); });
@@ -29,7 +38,11 @@ ParamTable::ParamTable(std::vector<ParamEntry> entries, const NoDecay& no_decay)
     std::int64_t numel = 1;
     for (const std::int64_t dim : entry.shape) numel *= dim;
     FM_CHECK(numel > 0, "parameter ", entry.name, " has no elements");
-    entry.numel = Elements(numel);
+    if (entry.split_dim >= 0) entry.share = share;
+    const auto dim = static_cast<std::size_t>(std::max(entry.split_dim, 0));
+    FM_CHECK(entry.share.count == 1 || entry.shape[dim] % entry.share.count == 0, "parameter ",
+             entry.name, " cannot be cut into ", entry.share.count, " parts");
+    entry.numel = Elements(numel) / entry.share.count;
     entry.offset = elements_;
     elements_ = round_up(elements_ + entry.numel, kEntryAlignment);
     parameters_ += entry.numel;
@@ -42,24 +55,6 @@ const ParamEntry* ParamTable::find_at(Elements flat_offset) const {
     if (flat_offset >= entry.offset && flat_offset < entry.offset + entry.numel) return &entry;
   }
   return nullptr;
-}
-
-std::vector<TensorSlice> cut_slices(const ParamTable& table, Elements first, Elements count,
-                                    float* base) {
-  std::vector<TensorSlice> out;
-  for (const ParamEntry& entry : table.entries()) {
-    const Elements begin = std::max(first, entry.offset);
-    const Elements end = std::min(first + count, entry.offset + entry.numel);
-    if (begin >= end) continue;
-    TensorSlice slice;
-    slice.name = entry.name;
-    slice.shape = entry.shape;
-    slice.first = begin - entry.offset;
-    slice.data = base + (begin - first).count();
-    slice.count = end - begin;
-    out.push_back(std::move(slice));
-  }
-  return out;
 }
 
 }  // namespace fm::core

@@ -17,12 +17,25 @@ struct NoDecay {
   bool embedding = false;  // token embedding and language-model head
 };
 
+// The part that one of `count` tensor-parallel ranks has of what is split.
+struct Share {
+  int index = 0;
+  int count = 1;
+};
+
 struct ParamEntry {
   std::string name;                 // Hugging Face name, e.g. model.layers.0.mlp.up_proj.weight
   std::vector<std::int64_t> shape;  // global shape
   ParamKind kind = ParamKind::kMatrix;
-  Elements offset{};  // from the start of the unit's flat buffer; a multiple of 16 (64 bytes)
-  Elements numel{};
+  Elements offset{};   // from the start of the unit's flat buffer; a multiple of 16 (64 bytes)
+  Elements numel{};    // of this rank's part
+  int split_dim = -1;  // that tensor-parallel ranks cut into equal parts; -1: each has the whole
+  Share share = {};    // of the tensor that this table has
+
+  // A part is rows of consecutive elements, one behind the other here, `stride` apart in the
+  // tensor.
+  Elements row() const;
+  Elements stride() const;
 };
 
 // Invariant: decayed entries come first, offsets ascend, gaps hold zeros for ever.
@@ -31,7 +44,7 @@ class ParamTable {
   ParamTable() = default;
   // Entries need name, shape and kind; offsets are assigned here, decayed ones first,
   // otherwise in the order given.
-  ParamTable(std::vector<ParamEntry> entries, const NoDecay& no_decay);
+  ParamTable(std::vector<ParamEntry> entries, const NoDecay& no_decay, Share share = {});
 
   const std::vector<ParamEntry>& entries() const { return entries_; }
   Elements elements() const { return elements_; }      // flat length, gaps included
@@ -46,20 +59,5 @@ class ParamTable {
   Elements decayed_;
   Elements parameters_;
 };
-
-// A contiguous run of one named tensor: elements [first, first + count) of its
-// row-major flattening. What checkpoints are made of.
-struct TensorSlice {
-  std::string name;
-  std::vector<std::int64_t> shape;  // global
-  Elements first;
-  float* data = nullptr;
-  Elements count;
-};
-
-// The named tensors inside flat elements [first, first + count) of a table; base points at `first`.
-// Gaps and padding belong to no tensor.
-std::vector<TensorSlice> cut_slices(const ParamTable& table, Elements first, Elements count,
-                                    float* base);
 
 }  // namespace fm::core

@@ -90,12 +90,10 @@ class Reader {
  private:
   void load(const checkpoint::HfFolder& files, const core::ParamTable& table) {
     core::Buffer flat = core::make_f32(ledger_, core::Account::kParams, table.elements());
-    for (const core::ParamEntry& entry : table.entries()) {
-      files.read({.name = entry.name,
-                  .shape = entry.shape,
-                  .first = core::Elements(0),
-                  .data = flat.f32() + entry.offset.count(),
-                  .count = entry.numel});
+    for (const core::TensorSlice& slice :
+         core::cut_slices(table, core::Elements(0), table.elements(), core::in_memory(flat.f32()),
+                          core::Elements(0))) {
+      files.read(slice);
     }
     weights_.push_back(std::move(flat));
   }

@@ -21,8 +21,10 @@ void fill_random(const TrainOptions& options, const model::OpenedModel& opened, 
     }
   }
   for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
-    opened.init(*entries.at(slice.name), options.seed, slice.first,
-                {slice.data, static_cast<std::size_t>(slice.count.count())});
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
+      opened.init(*entries.at(slice.name), options.seed, slice.first_of(row), fetched.floats());
+    }
   }
 }
 
@@ -83,6 +85,18 @@ void say_what_was_passed(const checkpoint::FoundCheckpoint& found, std::int64_t 
                static_cast<long long>(found.step), static_cast<long long>(newest - found.step));
 }
 
+// "nan at element 7 of name", "" where all is finite.
+std::string non_finite_in(const core::TensorSlice& slice) {
+  for (std::int64_t row = 0; row < slice.rows; ++row) {
+    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kRead);
+    const auto at = core::first_non_finite(fetched.floats());
+    if (!at) continue;
+    const std::int64_t element = slice.first_of(row).count() + static_cast<std::int64_t>(*at);
+    return core::concat(fetched.floats()[*at], " at element ", element, " of ", slice.name);
+  }
+  return "";
+}
+
 }  // namespace
 
 void fill_state(const TrainOptions& options, const model::OpenedModel& opened, RankState& state) {
@@ -129,12 +143,9 @@ void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
                   const std::string& way_back) {
   std::string mine;
   for (const auto& [file, slice] : checkpoint_slices(state, optimizer, Part::kOwned)) {
-    const auto at =
-        core::first_non_finite({slice.data, static_cast<std::size_t>(slice.count.count())});
-    if (!at) continue;
-    const std::int64_t element = slice.first.count() + static_cast<std::int64_t>(*at);
-    mine =
-        core::concat(slice.data[*at], " at element ", element, " of ", slice.name, " for ", file);
+    mine = non_finite_in(slice);
+    if (mine.empty()) continue;
+    mine += " for " + file;
     break;
   }
   const std::string found = checkpoint::first_problem(state.world, mine);

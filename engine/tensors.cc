@@ -31,11 +31,11 @@ std::string file_name(const std::string& kind, int unit) {
 struct Run {
   core::Elements first;
   core::Elements count;
-  std::int64_t at = 0;  // from the start of the kept buffer
+  core::Elements at;  // from the start of the kept buffer
 };
 Run run_of(const zero::Group& group, const zero::Range& kept, Part part) {
-  if (part == Part::kKept) return {kept.first, kept.count, 0};
-  return {group.owned.first, group.owned.count, (group.owned.first - kept.first).count()};
+  if (part == Part::kKept) return {kept.first, kept.count, core::Elements(0)};
+  return {group.owned.first, group.owned.count, group.owned.first - kept.first};
 }
 
 bool takes_part(const zero::Group& group, Part part) {
@@ -49,7 +49,7 @@ std::vector<core::TensorSlice> weight_slices(RankState& state, int group, Part p
   const Run run = run_of(at, master ? at.optimizer : at.params, part);
   float* const kept =
       master ? state.optimizer.master(group) : static_cast<float*>(state.params.kept(group));
-  return core::cut_slices(*at.table, run.first, run.count, kept + run.at);
+  return core::cut_slices(*at.table, run.first, run.count, core::in_memory(kept), run.at);
 }
 
 // File index of a group: the tied end is stored with the embedding.
@@ -103,9 +103,9 @@ std::vector<core::TensorSlice> gradient_slices(RankState& state) {
   const zero::Layout& layout = state.layout;
   for (int group = 0; group < layout.count(); ++group) {
     if (layout.at(group).tied_end) continue;
-    for (core::TensorSlice& slice :
-         core::cut_slices(*layout.at(group).table, layout.at(group).owned.first,
-                          layout.at(group).owned.count, state.grads.slice(group))) {
+    for (core::TensorSlice& slice : core::cut_slices(
+             *layout.at(group).table, layout.at(group).owned.first, layout.at(group).owned.count,
+             core::in_memory(state.grads.slice(group)), core::Elements(0))) {
       out.push_back(std::move(slice));
     }
   }
@@ -146,7 +146,7 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
     for (int index = 0; index < state.optimizer.moments(); ++index) {
       append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
              core::cut_slices(*at.table, moments.first, moments.count,
-                              state.optimizer.kept(group, index) + moments.at));
+                              state.optimizer.source(group, index), moments.at));
     }
   }
   return out;
@@ -166,8 +166,8 @@ void dump_gradients(const std::string& path, RankState& state) {
   append(mine, path, gradient_slices(state));
   auto file = checkpoint::WritableFile::open(path);
   for (const checkpoint::SlicePlace& place : checkpoint::place_slices(files, plans, mine)) {
-    const auto count = static_cast<std::size_t>(place.slice->count.count());
-    file.write_at(place.begin, std::as_bytes(std::span(place.slice->data, count)));
+    const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
+    file.write_at(place.begin, std::as_bytes(row.floats()));
   }
   file.sync_and_close();
   state.world.barrier().wait();

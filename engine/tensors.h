@@ -7,6 +7,7 @@
 
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/tensor_files.h"
+#include "core/tensor_slice.h"
 #include "engine/rank_state.h"
 #include "model/family.h"
 

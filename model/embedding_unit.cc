@@ -15,8 +15,7 @@ EmbeddingUnit<T>::EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& 
       params_({{.name = "model.embed_tokens.weight",
                 .shape = {config.vocab, config.hidden},
                 .kind = core::ParamKind::kEmbedding,
-                .offset = {},
-                .numel = {}}},
+                .split_dim = 0}},
               no_decay) {}
 
 template <class T>

@@ -20,18 +20,22 @@ core::ParamTable make_table(const LlamaConfig& config, std::int64_t layer,
   const std::int64_t kv_width = config.kv_heads * config.head_dim;
   const std::string prefix = "model.layers." + std::to_string(layer) + ".";
   std::vector<core::ParamEntry> entries;
-  const auto declare = [&](const char* name, std::vector<std::int64_t> shape, ParamKind kind) {
-    entries.push_back({prefix + name + ".weight", std::move(shape), kind, {}, {}});
+  const auto declare = [&](const char* name, std::vector<std::int64_t> shape, ParamKind kind,
+                           int split_dim = -1) {
+    entries.push_back({.name = prefix + name + ".weight",
+                       .shape = std::move(shape),
+                       .kind = kind,
+                       .split_dim = split_dim});
   };
   declare("input_layernorm", {D}, ParamKind::kNorm);
-  declare("self_attn.q_proj", {q_width, D}, ParamKind::kMatrix);
-  declare("self_attn.k_proj", {kv_width, D}, ParamKind::kMatrix);
-  declare("self_attn.v_proj", {kv_width, D}, ParamKind::kMatrix);
-  declare("self_attn.o_proj", {D, q_width}, ParamKind::kMatrix);
+  declare("self_attn.q_proj", {q_width, D}, ParamKind::kMatrix, 0);
+  declare("self_attn.k_proj", {kv_width, D}, ParamKind::kMatrix, 0);
+  declare("self_attn.v_proj", {kv_width, D}, ParamKind::kMatrix, 0);
+  declare("self_attn.o_proj", {D, q_width}, ParamKind::kMatrix, 1);
   declare("post_attention_layernorm", {D}, ParamKind::kNorm);
-  declare("mlp.gate_proj", {config.ffn, D}, ParamKind::kMatrix);
-  declare("mlp.up_proj", {config.ffn, D}, ParamKind::kMatrix);
-  declare("mlp.down_proj", {D, config.ffn}, ParamKind::kMatrix);
+  declare("mlp.gate_proj", {config.ffn, D}, ParamKind::kMatrix, 0);
+  declare("mlp.up_proj", {config.ffn, D}, ParamKind::kMatrix, 0);
+  declare("mlp.down_proj", {D, config.ffn}, ParamKind::kMatrix, 1);
   return {std::move(entries), no_decay};
 }
 

@@ -12,10 +12,13 @@ constexpr bool kIsFp32 = std::is_same_v<T, float>;
 
 core::ParamTable make_table(const LlamaConfig& config, const core::NoDecay& no_decay) {
   std::vector<core::ParamEntry> entries;
-  entries.push_back({"model.norm.weight", {config.hidden}, core::ParamKind::kNorm, {}, {}});
+  entries.push_back(
+      {.name = "model.norm.weight", .shape = {config.hidden}, .kind = core::ParamKind::kNorm});
   if (!config.tied) {
-    entries.push_back(
-        {"lm_head.weight", {config.vocab, config.hidden}, core::ParamKind::kEmbedding, {}, {}});
+    entries.push_back({.name = "lm_head.weight",
+                       .shape = {config.vocab, config.hidden},
+                       .kind = core::ParamKind::kEmbedding,
+                       .split_dim = 0});
   }
   return {std::move(entries), no_decay};
 }

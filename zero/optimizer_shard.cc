@@ -41,6 +41,10 @@ float* OptimizerShard::kept(int group, int index) {
   return buffers_[static_cast<std::size_t>(group * moments_ + index)].f32();
 }
 
+std::shared_ptr<core::TensorSource> OptimizerShard::source(int group, int index) {
+  return core::in_memory(kept(group, index));
+}
+
 float* OptimizerShard::slice(int group, int index) {
   const bool whole_here = layout_.plan.optimizer == Home::kEveryRank;
   return kept(group, index) + (whole_here ? layout_.at(group).owned.first.count() : 0);

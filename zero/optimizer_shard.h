@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/buffer.h"
+#include "core/tensor_slice.h"
 #include "optim/optimizer.h"
 #include "zero/grad_store.h"
 #include "zero/param_store.h"
@@ -31,6 +32,8 @@ class OptimizerShard {
   // Moment `index` of this rank's slice, and of everything it keeps.
   float* slice(int group, int index);
   float* kept(int group, int index);
+  // Where kept(group, index) comes from, for saving and loading: it need not be in memory.
+  std::shared_ptr<core::TensorSource> source(int group, int index);
   int moments() const { return moments_; }
 
  private:

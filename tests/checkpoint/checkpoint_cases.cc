@@ -40,12 +40,10 @@ OwnedState empty_part_of_state(int rank, int size) {
       const std::int64_t end = count * (rank + 1) / size;
       part.memory.emplace_back(static_cast<std::size_t>(end - begin),
                                std::numeric_limits<float>::quiet_NaN());
-      part.slices.push_back({file.file,
-                             {.name = tensor.name,
-                              .shape = tensor.shape,
-                              .first = core::Elements(begin),
-                              .data = part.memory.back().data(),
-                              .count = core::Elements(end - begin)}});
+      part.slices.push_back(
+          {file.file,
+           core::slice_in_memory(tensor.name, tensor.shape, core::Elements(begin),
+                                 part.memory.back().data(), core::Elements(end - begin))});
     }
   }
   return part;

@@ -32,11 +32,9 @@ void export_model(ExportRequest request, int ranks) {
       for (std::int64_t i = begin; i < end; ++i) {
         floats.push_back(static_cast<float>(100 * static_cast<std::int64_t>(k) + i));
       }
-      mine.mine.push_back({.name = mine.tensors[k].name,
-                           .shape = mine.tensors[k].shape,
-                           .first = core::Elements(begin),
-                           .data = floats.data(),
-                           .count = core::Elements(end - begin)});
+      mine.mine.push_back(core::slice_in_memory(mine.tensors[k].name, mine.tensors[k].shape,
+                                                core::Elements(begin), floats.data(),
+                                                core::Elements(end - begin)));
     }
     export_hf_folder(mine, world);
   });
@@ -47,11 +45,8 @@ void expect_model(const fs::path& path) {
   for (std::size_t k = 0; k < 4; ++k) {
     const std::int64_t count = k % 2 == 1 ? 4 : 24;
     std::vector<float> read(static_cast<std::size_t>(count - 1));
-    folder.read({.name = model()[k].name,
-                 .shape = model()[k].shape,
-                 .first = core::Elements(1),
-                 .data = read.data(),
-                 .count = core::Elements(count - 1)});
+    folder.read(core::slice_in_memory(model()[k].name, model()[k].shape, core::Elements(1),
+                                      read.data(), core::Elements(count - 1)));
     for (std::size_t i = 0; i < read.size(); ++i) {
       EXPECT_EQ(read[i], static_cast<float>(100 * k + i + 1));
     }

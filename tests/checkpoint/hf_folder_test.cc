@@ -34,7 +34,8 @@ TEST(HfFolder, StoredTypesBecomeFloats) {
   const HfFolder folder(scratch.path());
   const auto read = [&](const char* name, std::int64_t size) {
     std::vector<float> floats(static_cast<std::size_t>(size));
-    folder.read({name, {size}, core::Elements(0), floats.data(), core::Elements(size)});
+    folder.read(core::slice_in_memory(name, {size}, core::Elements(0), floats.data(),
+                                      core::Elements(size)));
     return floats;
   };
   EXPECT_EQ(read("d", 1), (std::vector<float>{1.5F}));
@@ -50,7 +51,8 @@ TEST(HfFolder, StoredTypesBecomeFloats) {
 void write_with(const testing::ScratchFolder& scratch, std::size_t bad, float value) {
   std::vector<float> floats(15);
   floats[bad] = value;
-  const core::TensorSlice whole{"w", {3, 5}, core::Elements(0), floats.data(), core::Elements(15)};
+  const core::TensorSlice whole =
+      core::slice_in_memory("w", {3, 5}, core::Elements(0), floats.data(), core::Elements(15));
   write_safetensors((scratch.path() / "model.safetensors").string(), {&whole, 1});
 }
 
@@ -62,7 +64,8 @@ TEST(HfFolder, ValuesThatAreNotFiniteAreRefusedByWhoReadsThem) {
     const HfFolder folder(scratch.path());
     return testing::message_of<core::UserError>(11, [&] {
       std::vector<float> part(9);
-      folder.read({"w", {3, 5}, core::Elements(4), part.data(), core::Elements(9)});
+      folder.read(
+          core::slice_in_memory("w", {3, 5}, core::Elements(4), part.data(), core::Elements(9)));
     });
   };
   const float infinity = std::numeric_limits<float>::infinity();
@@ -84,12 +87,13 @@ TEST(HfFolder, ALongTensorIsReadAndLookedThroughToItsEnd) {
   std::vector<float> floats(200'001);
   for (std::size_t at = 0; at < floats.size(); ++at) floats[at] = static_cast<float>(at);
   const auto read = [&] {
-    const core::TensorSlice whole{
-        "w", {200'001}, core::Elements(0), floats.data(), core::Elements(200'001)};
+    const core::TensorSlice whole = core::slice_in_memory("w", {200'001}, core::Elements(0),
+                                                          floats.data(), core::Elements(200'001));
     write_safetensors((scratch.path() / "model.safetensors").string(), {&whole, 1});
     std::vector<float> part(199'990);
     HfFolder(scratch.path())
-        .read({"w", {200'001}, core::Elements(11), part.data(), core::Elements(199'990)});
+        .read(core::slice_in_memory("w", {200'001}, core::Elements(11), part.data(),
+                                    core::Elements(199'990)));
     return part;
   };
   EXPECT_TRUE(std::ranges::equal(read(), std::span(floats).subspan(11)));
@@ -104,14 +108,15 @@ void write_scalars(const testing::ScratchFolder& scratch, const std::vector<std:
   std::vector<core::TensorSlice> tensors;
   for (std::size_t i = 0; i < names.size(); ++i) {
     values[i] = static_cast<float>(i + 1);
-    tensors.push_back({names[i], {1}, core::Elements(0), &values[i], core::Elements(1)});
+    tensors.push_back(
+        core::slice_in_memory(names[i], {1}, core::Elements(0), &values[i], core::Elements(1)));
   }
   write_safetensors((scratch.path() / "model.safetensors").string(), tensors);
 }
 
 float scalar(const HfFolder& folder, const std::string& name) {
   float value = 0.0F;
-  folder.read({name, {1}, core::Elements(0), &value, core::Elements(1)});
+  folder.read(core::slice_in_memory(name, {1}, core::Elements(0), &value, core::Elements(1)));
   return value;
 }
 

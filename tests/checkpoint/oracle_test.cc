@@ -39,11 +39,9 @@ TEST_F(Oracle, OurFilesAreByteForByteTheReferences) {
   std::iota(five.begin(), five.end(), 0.0F);
   const auto whole = [](std::string name, std::vector<std::int64_t> shape,
                         std::vector<float>& floats) {
-    return core::TensorSlice{.name = std::move(name),
-                             .shape = std::move(shape),
-                             .first = core::Elements(0),
-                             .data = floats.data(),
-                             .count = core::Elements(static_cast<std::int64_t>(floats.size()))};
+    return core::slice_in_memory(std::move(name), std::move(shape), core::Elements(0),
+                                 floats.data(),
+                                 core::Elements(static_cast<std::int64_t>(floats.size())));
   };
   std::vector<float> none;
   const std::vector<core::TensorSlice> tensors = {
@@ -102,7 +100,8 @@ TEST_F(Oracle, TransformersLoadsTheByteTokenizer) {
   export_hf_folder({.folder = out,
                     .config_json = "{\"model_type\": \"llama\", \"vocab_size\": 259}",
                     .tensors = {{"x", {4}}},
-                    .mine = {{"x", {4}, core::Elements(0), weights.data(), core::Elements(4)}},
+                    .mine = {core::slice_in_memory("x", {4}, core::Elements(0), weights.data(),
+                                                   core::Elements(4))},
                     .tokenizer_from = {}},
                    *world);
   EXPECT_EQ(run("tokenizer " + out.string()), 0);

@@ -187,22 +187,23 @@ TEST(Safetensors, WrittenFilesReadBackInSlices) {
   std::vector<float> b = {7};
   const std::string path = (folder.path() / "x.safetensors").string();
   const std::vector<core::TensorSlice> whole = {
-      {"b", {}, core::Elements(0), b.data(), core::Elements(1)},
-      {"a", {2, 3}, core::Elements(0), a.data(), core::Elements(6)}};
+      core::slice_in_memory("b", {}, core::Elements(0), b.data(), core::Elements(1)),
+      core::slice_in_memory("a", {2, 3}, core::Elements(0), a.data(), core::Elements(6))};
   write_safetensors(path, whole);
   const SafetensorsFile file(path);
   std::vector<float> part(3);
-  file.read({"a", {2, 3}, core::Elements(2), part.data(), core::Elements(3)});
+  file.read(core::slice_in_memory("a", {2, 3}, core::Elements(2), part.data(), core::Elements(3)));
   EXPECT_EQ(part, (std::vector<float>{3, 4, 5}));
-  file.read({"b", {}, core::Elements(0), part.data(), core::Elements(1)});
+  file.read(core::slice_in_memory("b", {}, core::Elements(0), part.data(), core::Elements(1)));
   EXPECT_EQ(part[0], 7);
   const auto refused = [&](const core::TensorSlice& slice) {
     return testing::message_of<core::UserError>(11, [&] { file.read(slice); });
   };
-  const std::string shape =
-      refused({"a", {3, 2}, core::Elements(0), part.data(), core::Elements(3)});
+  const std::string shape = refused(
+      core::slice_in_memory("a", {3, 2}, core::Elements(0), part.data(), core::Elements(3)));
   EXPECT_NE(shape.find("[2, 3] in the file, [3, 2] wanted"), std::string::npos) << shape;
-  const std::string name = refused({"z", {1}, core::Elements(0), part.data(), core::Elements(1)});
+  const std::string name =
+      refused(core::slice_in_memory("z", {1}, core::Elements(0), part.data(), core::Elements(1)));
   EXPECT_NE(name.find("tensor z is required"), std::string::npos) << name;
 }
 

@@ -72,12 +72,10 @@ TEST_F(SaveCheckpoint, LargeSlicesAreCutIntoRanges) {
   std::vector<float> written(kCount);
   for (std::size_t i = 0; i < written.size(); ++i) written[i] = static_cast<float>(i);
   const auto slice = [&](std::int64_t first, std::span<float> floats) {
-    return FileSlice{"w.safetensors",
-                     {.name = "w",
-                      .shape = {kCount},
-                      .first = core::Elements(first),
-                      .data = floats.data(),
-                      .count = core::Elements(static_cast<std::int64_t>(floats.size()))}};
+    return FileSlice{
+        "w.safetensors",
+        core::slice_in_memory("w", {kCount}, core::Elements(first), floats.data(),
+                              core::Elements(static_cast<std::int64_t>(floats.size())))};
   };
   comm::run_ranks(1, [&](comm::Communicator& world) {
     const SaveRequest request = {.output_dir = output(),

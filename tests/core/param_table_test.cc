@@ -76,20 +76,5 @@ TEST(ParamTable, AParameterWithoutElementsIsADefect) {
   EXPECT_THROW(ParamTable(std::vector<ParamEntry>{{.name = "n", .shape = {4, 0}}}, {}), BugError);
 }
 
-TEST(CutSlices, SlicesNameTensorsAndLeaveGapsOut) {
-  const ParamTable two({{.name = "x", .shape = {3, 5}}, {.name = "y", .shape = {20}}}, {});
-  std::vector<float> flat(64);
-  const auto slices = cut_slices(two, Elements(10), Elements(20), flat.data() + 10);
-  ASSERT_EQ(slices.size(), 2U);
-  EXPECT_EQ(slices[0].name, "x");
-  EXPECT_EQ(slices[0].first.count(), 10);
-  EXPECT_EQ(slices[0].count.count(), 5);
-  EXPECT_EQ(slices[0].data, flat.data() + 10);
-  EXPECT_EQ(slices[1].name, "y");
-  EXPECT_EQ(slices[1].first.count(), 0);
-  EXPECT_EQ(slices[1].count.count(), 14);
-  EXPECT_EQ(slices[1].data, flat.data() + 16);
-}
-
 }  // namespace
 }  // namespace fm::core

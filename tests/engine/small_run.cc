@@ -110,7 +110,8 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
           for (const std::int64_t dim : slice.shape) numel *= dim;
           std::vector<float>& whole = trace.weights[slice.name];
           whole.resize(static_cast<std::size_t>(numel));
-          std::copy_n(slice.data, slice.count.count(), whole.begin() + slice.first.count());
+          const core::FetchedRow row(slice, 0, core::FetchedRow::Use::kRead);
+          std::ranges::copy(row.floats(), whole.begin() + slice.first.count());
         }
       },
       60'000, options.shared_memory ? comm::Between::kSharedMemory : comm::Between::kMessages);

@@ -149,7 +149,8 @@ RunTrace run_order(const TrainOptions& options, const Program& order) {
     if (world.rank() != 0) return;
     expect_all_lent(state);
     for (const core::TensorSlice& slice : param_slices(state, Part::kOwned)) {
-      trace.weights[slice.name].assign(slice.data, slice.data + slice.count.count());
+      const core::FetchedRow row(slice, 0, core::FetchedRow::Use::kRead);
+      trace.weights[slice.name].assign(row.floats().begin(), row.floats().end());
     }
   });
   return trace;

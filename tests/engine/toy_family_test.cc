@@ -44,7 +44,8 @@ class ToyFamily : public TrainerCase {
     const auto file = std::filesystem::path(options.output_dir) / "hf/model.safetensors";
     const auto count = static_cast<std::int64_t>(out.size());
     checkpoint::SafetensorsFile(file.string())
-        .read({name, std::move(shape), core::Elements(0), out.data(), core::Elements(count)});
+        .read(core::slice_in_memory(name, std::move(shape), core::Elements(0), out.data(),
+                                    core::Elements(count)));
     return out;
   }
 };

@@ -1,0 +1,91 @@
+#include "core/tensor_slice.h"
+
+#include <algorithm>
+
+namespace fm::core {
+namespace {
+
+class InMemory : public TensorSource {
+ public:
+  explicit InMemory(float* data) : data_(data) {}
+  float* fetch(Elements first, Elements /*count*/) override { return data_ + first.count(); }
+  void drop(Elements /*first*/, Elements /*count*/, bool /*written*/) override {}
+
+ private:
+  float* data_;
+};
+
+// Cuts numbers [begin, end) of an entry's part of its tensor into slices.
+class EntryCutter {
+ public:
+  EntryCutter(const ParamEntry& entry, const std::shared_ptr<TensorSource>& source,
+              std::vector<TensorSlice>& out)
+      : entry_(entry), source_(source), out_(out), row_(entry.row()), stride_(entry.stride()) {}
+
+  // `at`: of number `begin` in the source.
+  void cut(Elements begin, Elements end, Elements at) {
+    at_ = at;
+    const Elements in_row = begin % row_;
+    if (in_row.count() > 0) begin = add(begin, std::min(end - begin, row_ - in_row), 1);
+    const std::int64_t rows = (end - begin) / row_;
+    if (rows > 0) begin = add(begin, row_, rows);
+    if (begin < end) add(begin, end - begin, 1);
+  }
+
+ private:
+  Elements add(Elements begin, Elements columns, std::int64_t rows) {
+    out_.push_back({.name = entry_.name,
+                    .shape = entry_.shape,
+                    .first = stride_ * (begin / row_) + row_ * entry_.share.index + begin % row_,
+                    .columns = columns,
+                    .rows = rows,
+                    .stride = rows > 1 ? stride_ : Elements(0),
+                    .source = source_,
+                    .at = at_});
+    at_ += columns * rows;
+    return begin + columns * rows;
+  }
+
+  const ParamEntry& entry_;
+  const std::shared_ptr<TensorSource>& source_;
+  std::vector<TensorSlice>& out_;
+  Elements row_, stride_, at_;
+};
+
+}  // namespace
+
+std::shared_ptr<TensorSource> in_memory(float* data) { return std::make_shared<InMemory>(data); }
+
+TensorSlice slice_in_memory(std::string name, std::vector<std::int64_t> shape, Elements first,
+                            float* data, Elements count) {
+  return {.name = std::move(name),
+          .shape = std::move(shape),
+          .first = first,
+          .columns = count,
+          .source = in_memory(data)};
+}
+
+FetchedRow::FetchedRow(const TensorSlice& slice, std::int64_t row, Use use, Elements begin,
+                       Elements count)
+    : source_(*slice.source),
+      first_(slice.at + slice.columns * row + begin),
+      count_(count),
+      use_(use),
+      data_(source_.fetch(first_, count_)) {}
+
+FetchedRow::~FetchedRow() { source_.drop(first_, count_, use_ == Use::kWrite); }
+
+std::vector<TensorSlice> cut_slices(const ParamTable& table, Elements first, Elements count,
+                                    const std::shared_ptr<TensorSource>& source, Elements at) {
+  std::vector<TensorSlice> out;
+  for (const ParamEntry& entry : table.entries()) {
+    const Elements begin = std::max(first, entry.offset);
+    const Elements end = std::min(first + count, entry.offset + entry.numel);
+    if (begin >= end) continue;
+    EntryCutter(entry, source, out)
+        .cut(begin - entry.offset, end - entry.offset, at + (begin - first));
+  }
+  return out;
+}
+
+}  // namespace fm::core
