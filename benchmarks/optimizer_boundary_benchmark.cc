@@ -120,8 +120,8 @@ class Boundary {
     zero::LayoutInput input;
     const auto units = static_cast<int>(tables.size());
     input.units = pipeline::Placement({{.units = {0, units}, .pipe_rank = 0}}, 1);
-    input.plan = core::plan_of(2, core::SumOrder::kFast, core::ParamSharing::kOneHost);
-    input.dp_size = dp.size();
+    input.rules.plan = core::plan_of(2, core::SumOrder::kFast, core::ParamSharing::kOneHost);
+    input.rules.dp_size = dp.size();
     for (const core::ParamTable& table : tables) input.tables.push_back(&table);
     return zero::make_layout(input, 0, dp.rank());
   }

@@ -9,7 +9,7 @@ std::vector<zero::GlobalNorm::Part> norm_parts(const RunPlan& plan, const model:
     std::int64_t count = 0;
     for (int unit = chunk.units.first; unit < chunk.units.last; ++unit) {
       const core::ShardMap map{model.table(unit).elements(), plan.mesh.data};
-      count += zero::GlobalNorm::numbers_of(map, plan.state.order);
+      count += zero::GlobalNorm::numbers_of(map, plan.state.rules.order);
     }
     parts.push_back({chunk.pipe_rank, chunk.units.first, chunk.units.last, count});
   }

@@ -161,8 +161,9 @@ std::map<std::string, core::Bytes> RunPlan::wire_bytes(int pipe_rank) const {
   std::map<std::string, core::Bytes> out;
   for (const pipeline::Instruction& at : train[static_cast<std::size_t>(pipe_rank)]) {
     const bool hidden_leaves = at.op == pipeline::Op::kSendAct || at.op == pipeline::Op::kSendGrad;
-    out[std::string(pipeline::row_of(at.op).picture)] +=
+    const std::optional<core::Bytes> sent =
         hidden_leaves ? core::bytes_of(hidden, layout.element) : layout.sent_by(at);
+    if (sent) out[std::string(pipeline::row_of(at.op).picture)] += *sent;
   }
   return out;
 }
@@ -221,13 +222,13 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
                                 eval_rules, prefetch);
 
   plan.state.units = plan.rules.units;
-  plan.state.plan = plan.rules.plan;
-  plan.state.order = options.sum_order;
-  plan.state.element = model.element;
-  plan.state.moments = static_cast<int>(optim::moments_of(options.optimizer).size());
-  plan.state.dp_size = plan.mesh.data;
-  plan.state.micros = plan.rules.micros;
-  plan.state.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;
+  plan.state.rules.plan = plan.rules.plan;
+  plan.state.rules.order = options.sum_order;
+  plan.state.rules.element = model.element;
+  plan.state.rules.moments = static_cast<int>(optim::moments_of(options.optimizer).size());
+  plan.state.rules.dp_size = plan.mesh.data;
+  plan.state.rules.micros = plan.rules.micros;
+  plan.state.rules.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;
   return plan;
 }
 

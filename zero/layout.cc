@@ -17,17 +17,11 @@ class Builder {
  public:
   Builder(const LayoutInput& input, int pipe_rank, int dp_rank)
       : input_(input), pipe_rank_(pipe_rank) {
-    out_.plan = input.plan;
-    out_.order = input.order;
-    out_.element = input.element;
-    out_.dp_size = input.dp_size;
+    static_cast<StateRules&>(out_) = input.rules;
     out_.dp_rank = dp_rank;
-    out_.micros = input.micros;
-    out_.moments = input.moments;
     out_.head_unit = input.units.head();
-    out_.gradient_slots = input.gradient_slots;
-    if (input.order == core::SumOrder::kCanonical) {
-      out_.counter_levels = std::bit_width(static_cast<unsigned>(input.micros)) - 1;
+    if (input.rules.order == core::SumOrder::kCanonical) {
+      out_.counter_levels = std::bit_width(static_cast<unsigned>(input.rules.micros)) - 1;
     }
   }
 
@@ -46,8 +40,8 @@ class Builder {
 
  private:
   bool adds_later() const {
-    return input_.plan.reduce_every_micro && input_.micros > 1 &&
-           input_.plan.grads == Home::kOneSliceEach;
+    return input_.rules.plan.reduce_every_micro && input_.rules.micros > 1 &&
+           input_.rules.plan.grads == Home::kOneSliceEach;
   }
   Group& head_group() {
     return out_.groups[static_cast<std::size_t>(input_.units.index_on_rank(input_.units.head()))];
@@ -55,15 +49,15 @@ class Builder {
 
   void add_group(Group group, const core::ParamTable& table) {
     group.table = &table;
-    group.map = {table.elements(), input_.dp_size};
+    group.map = {table.elements(), input_.rules.dp_size};
     group.owned = {group.map.first_of(out_.dp_rank), group.map.slice()};
     const auto kept = [&](Home home) {
       return home == Home::kEveryRank ? Range{Elements(0), group.map.padded()} : group.owned;
     };
-    group.grads = kept(input_.plan.grads);
+    group.grads = kept(input_.rules.plan.grads);
     if (group.alias < 0) {
-      group.params = kept(input_.plan.params);
-      group.optimizer = kept(input_.plan.optimizer);
+      group.params = kept(input_.rules.plan.params);
+      group.optimizer = kept(input_.rules.plan.optimizer);
     }
     out_.groups.push_back(group);
   }
@@ -82,8 +76,9 @@ class Builder {
     if (embedding) tied.embedding = 0;
     if (head) {
       tied.read = tied.head = out_.count();
-      add_group({.unit = units.head(), .tied_end = true, .alias = embedding ? 0 : -1},
-                *input_.tied);
+      add_group(
+          {.unit = units.head(), .tied_end = true, .alias = units.both_ends_on_one_rank() ? 0 : -1},
+          *input_.tied);
     }
     if (embedding == head) return;
     tied.peer = units.owner_of(embedding ? units.head() : 0);
@@ -92,7 +87,7 @@ class Builder {
 
   // Units are gathered one at a time, a tied head with the matrix behind its own group.
   void place_gathered() {
-    if (input_.plan.params != Home::kOneSliceEach) return;
+    if (input_.rules.plan.params != Home::kOneSliceEach) return;
     for (const Group& group : out_.groups) {
       if (!group.tied_end) out_.gather_slot = std::max(out_.gather_slot, group.map.padded());
     }
@@ -104,8 +99,8 @@ class Builder {
 
   // The head's end of a tied matrix lies behind the head's own group.
   void place_gradient(Group& group) {
-    if (!input_.plan.reduce_every_micro) return;
-    const bool in_place = input_.plan.own_part_in_place();
+    if (!input_.rules.plan.reduce_every_micro) return;
+    const bool in_place = input_.rules.plan.own_part_in_place();
     group.slot.own_part_in_place = in_place;
     place(group, group.slot, true, out_.gradient_slot, [&](const Group& of) {
       return in_place ? of.map.padded() - of.map.slice() : of.map.padded();
@@ -113,7 +108,7 @@ class Builder {
     if (!adds_later()) return;
     // Sums that arrive one after the other take one place. Own parts that are written in place wait
     // there, too, and so do reductions that are under way together.
-    place(group, group.incoming, in_place || input_.gradient_slots > 1, out_.incoming,
+    place(group, group.incoming, in_place || input_.rules.gradient_slots > 1, out_.incoming,
           [](const Group& of) { return of.map.slice(); });
   }
 
@@ -127,17 +122,17 @@ class Builder {
 
   void reserve_groups() {
     using Where = Reservation::Where;
-    const bool once_per_host = input_.plan.params == Home::kOncePerHost;
+    const bool once_per_host = input_.rules.plan.params == Home::kOncePerHost;
     for (const Group& group : out_.groups) {
       const bool common = once_per_host && group.alias < 0;
       const Elements there = common ? group.map.padded() : group.params.count;
-      out_.reservations.push_back({Role::kParams, Account::kParams, input_.element, there,
+      out_.reservations.push_back({Role::kParams, Account::kParams, input_.rules.element, there,
                                    common ? Where::kHost : Where::kPrivate, group.params.count});
       reserve(Role::kGrads, Account::kGrads, group.grads.count, Where::kPeers);
       for (int level = 0; level < out_.counter_levels; ++level) {
         reserve(Role::kCounter, Account::kScratch, group.grads.count, Where::kPrivate);
       }
-      for (int moment = 0; moment < input_.moments; ++moment) {
+      for (int moment = 0; moment < input_.rules.moments; ++moment) {
         reserve(Role::kMoment, Account::kOptimizer, group.optimizer.count, Where::kPrivate);
       }
       if (!out_.has_master()) continue;
@@ -147,7 +142,7 @@ class Builder {
 
   void reserve_slots() {
     const auto peers = Reservation::Where::kPeers;
-    const int slots = input_.gradient_slots;
+    const int slots = input_.rules.gradient_slots;
     reserve(Role::kGradientSlots, Account::kSlots, out_.gradient_slot * slots, peers);
     reserve(Role::kIncoming, Account::kScratch, out_.incoming * slots, peers);
     for (const Group& group : out_.groups) {
@@ -183,19 +178,20 @@ Bytes Layout::charged(Account account) const {
   return out;
 }
 
-Bytes Layout::sent_by(const pipeline::Instruction& at) const {
-  if (at.op == Op::kReduceTied) return f32(tied.exchanged);
-  Bytes out;
+std::optional<Bytes> Layout::sent_by(const pipeline::Instruction& at) const {
+  std::optional<Bytes> out;
+  const auto add = [&](Bytes bytes) { out = out.value_or(Bytes(0)) + bytes; };
+  if (at.op == Op::kReduceTied && tied.peer >= 0) add(f32(tied.exchanged));
   for (int group = 0; group < count(); ++group) {
     const bool own = this->at(group).unit == at.unit;
     const bool read = own || (group == tied.read && at.unit == head_unit);
     const core::ShardMap& map = this->at(group).map;
     const Bytes scatter = f32(map.slice()) * (dp_size - 1);
     const Bytes weights = core::bytes_of(map.slice(), element) * (dp_size - 1);
-    if (at.op == Op::kGather && read) out += weights;
-    if (at.op == Op::kReduce && own) out += sums_are_whole() ? scatter * 2 : scatter;
+    if (at.op == Op::kGather && read) add(weights);
+    if (at.op == Op::kReduce && own) add(sums_are_whole() ? scatter * 2 : scatter);
     const bool publishes = plan.params != Home::kOncePerHost && this->at(group).alias < 0;
-    if (at.op == Op::kPublish && own && publishes) out += weights;
+    if (at.op == Op::kPublish && own && publishes) add(weights);
   }
   return out;
 }

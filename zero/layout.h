@@ -3,6 +3,7 @@
 // parameter tables and the rank's place in the mesh alone; `--plan` adds it up.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/ledger.h"
@@ -13,8 +14,8 @@
 
 namespace fm::zero {
 
-struct LayoutInput {
-  pipeline::Placement units;
+// What all ranks have in common.
+struct StateRules {
   core::ShardPlan plan;
   core::SumOrder order = core::SumOrder::kFast;
   core::DType element = core::DType::kF32;  // of parameters; in bf16 their owners keep fp32 masters
@@ -24,6 +25,11 @@ struct LayoutInput {
   // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
   // reduction is under way while backward writes into the next slot.
   int gradient_slots = 1;
+};
+
+struct LayoutInput {
+  StateRules rules;
+  pipeline::Placement units;
   std::vector<const core::ParamTable*> tables;  // by unit
   const core::ParamTable* tied = nullptr;       // the matrix that a tied head uses, else null
 };
@@ -100,15 +106,8 @@ struct Reservation {
   offload::Tier tier = offload::Tier::kDevice;
 };
 
-struct Layout {
-  core::ShardPlan plan;
-  core::SumOrder order = core::SumOrder::kFast;
-  core::DType element = core::DType::kF32;
-  int dp_size = 1;
+struct Layout : StateRules {
   int dp_rank = 0;
-  int micros = 1;
-  int moments = 2;
-  int gradient_slots = 1;
   int counter_levels = 0;
   int head_unit = 0;
   std::vector<Group> groups;  // by index_on_rank of their unit, the tied end last
@@ -125,8 +124,9 @@ struct Layout {
   bool sums_are_whole() const;
   // Of every reservation in the account.
   core::Bytes charged(core::Account account) const;
-  // What an instruction sends to other data ranks or to the other end of the tied matrix.
-  core::Bytes sent_by(const pipeline::Instruction& at) const;
+  // What an instruction sends to other data ranks or to the other end of the tied matrix; nothing
+  // when it is no instruction that sends, or has no need to.
+  std::optional<core::Bytes> sent_by(const pipeline::Instruction& at) const;
 };
 
 Layout make_layout(const LayoutInput& input, int pipe_rank, int dp_rank);

@@ -20,8 +20,7 @@ void TiedReduction::run(GradStore& grads) {
   const auto part = [&](int group) { return all ? grads.kept(group) : grads.slice(group); };
   float* const mine = part(here);
   if (tied.peer < 0) {
-    const core::ShardMap& map = layout_.at(here).map;
-    kernels::add((all ? map.padded() : map.slice()).count(), mine, part(tied.embedding));
+    kernels::add(layout_.at(tied.embedding).optimizer.count.count(), mine, part(tied.embedding));
     return;
   }
   float* const other = other_.front().f32();

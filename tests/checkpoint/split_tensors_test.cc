@@ -2,9 +2,7 @@
 // checkpoint and an export.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <limits>
-#include <numeric>
 
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/train_checkpoint.h"

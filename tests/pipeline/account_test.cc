@@ -31,6 +31,26 @@ TEST(PoolSizes, EveryBufferIsAsLargeAsTheRanksLargestUnitNeeds) {
   EXPECT_EQ(of(1).arena, Bytes(70));
 }
 
+TEST(ActivationPeaks, WithoutAPipeByHand) {
+  BuildShape shape{.micros = 3, .blocks = 1};
+  const auto of = [&] {
+    return pool_sizes(built(shape)[0], placement_of(shape), std::vector<UnitFootprint>(3),
+                      shape.recompute, 0)
+        .peaks;
+  };
+  const auto expect = [](const ActivationPeaks& peaks, int hidden, int kept, int parked) {
+    EXPECT_EQ(peaks.hidden, hidden);
+    EXPECT_EQ(peaks.kept, kept);
+    EXPECT_EQ(peaks.parked, parked);
+  };
+  // 1F1B alone: two hidden states, one more while the block goes backward; one micro kept.
+  expect(of(), 3, 1, 1);
+  shape.schedule = gpipe;  // all three micros wait
+  expect(of(), 7, 3, 1);
+  shape.recompute = true;
+  expect(of(), 7, 1, 1);
+}
+
 TEST(ActivationPeaks, OneFOneBOverTwoPipeRanksByHand) {
   const BuildShape shape{.pipe_ranks = 2, .micros = 2, .blocks = 2};
   const Placement units = placement_of(shape);

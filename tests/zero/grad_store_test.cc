@@ -71,10 +71,10 @@ Layout layout_of(int zero_stage, core::SumOrder order, int micros, comm::Communi
                  bool one_tied_gradient = false) {
   LayoutInput input;
   const bool shared = dp.size() > 1 && dp.common_memory() != nullptr;
-  input.plan = core::plan_of(zero_stage, order,
-                             shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate);
-  input.order = order;
-  input.micros = micros;
+  input.rules.plan = core::plan_of(
+      zero_stage, order, shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate);
+  input.rules.order = order;
+  input.rules.micros = micros;
   input.tables.assign(one_tied_gradient ? 2 : 1, &table());
   return one_rank(input, dp, one_tied_gradient);
 }

@@ -45,12 +45,12 @@ struct Made {
       : tables(tables_of(shape.blocks, embedding)) {
     LayoutInput input;
     input.units = pipeline::placement_of(shape);
-    input.plan = core::plan_of(shape.zero_stage, shape.order, sharing);
-    input.order = shape.order;
-    input.element = element;
-    input.dp_size = dp_size;
-    input.micros = shape.micros;
-    input.gradient_slots = gradient_slots;
+    input.rules.plan = core::plan_of(shape.zero_stage, shape.order, sharing);
+    input.rules.order = shape.order;
+    input.rules.element = element;
+    input.rules.dp_size = dp_size;
+    input.rules.micros = shape.micros;
+    input.rules.gradient_slots = gradient_slots;
     for (const core::ParamTable& table : tables) input.tables.push_back(&table);
     if (shape.tied) input.tied = &tables.front();
     layout = make_layout(input, pipe_rank, 0);
@@ -68,7 +68,8 @@ std::string wire(const BuildShape& shape, int pipe_rank = 0, int dp_size = 2,
   std::map<std::string, Bytes> sent;
   const std::vector<pipeline::Program> programs = built(shape);
   for (const pipeline::Instruction& at : programs[static_cast<std::size_t>(pipe_rank)]) {
-    sent[std::string(pipeline::row_of(at.op).picture)] += made.layout.sent_by(at);
+    sent[std::string(pipeline::row_of(at.op).picture)] +=
+        made.layout.sent_by(at).value_or(Bytes(0));
   }
   std::string out;
   for (const auto& [picture, bytes] : sent) {

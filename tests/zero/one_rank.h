@@ -11,7 +11,7 @@ inline Layout one_rank(LayoutInput input, comm::Communicator& dp, bool one_tied_
   const auto units = static_cast<int>(input.tables.size());
   input.units = pipeline::Placement({{.units = {0, units}, .pipe_rank = 0}}, 1);
   input.units.tied = input.units.one_tied_gradient = one_tied_gradient;
-  input.dp_size = dp.size();
+  input.rules.dp_size = dp.size();
   return make_layout(input, 0, dp.rank());
 }
 

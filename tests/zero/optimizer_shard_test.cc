@@ -48,8 +48,8 @@ TEST(OptimizerShard, PartsTogetherAreOneUpdateOfTheWhole) {
     comm::run_ranks(2, [&](comm::Communicator& dp) {
       core::Ledger ledger;
       LayoutInput input;
-      input.plan = core::plan_of(2, core::SumOrder::kFast);
-      input.element = element;
+      input.rules.plan = core::plan_of(2, core::SumOrder::kFast);
+      input.rules.element = element;
       input.tables = {&table};
       const Layout layout = one_rank(input, dp);
       ParamStore params(layout, ledger, dp);
@@ -86,8 +86,8 @@ TEST(OptimizerShard, TheRoundedMasterBecomesThisRanksParameters) {
     comm::run_ranks(2, [&](comm::Communicator& dp) {
       core::Ledger ledger;
       LayoutInput input;
-      input.plan = core::plan_of(zero_stage, core::SumOrder::kFast);
-      input.element = core::DType::kBF16;
+      input.rules.plan = core::plan_of(zero_stage, core::SumOrder::kFast);
+      input.rules.element = core::DType::kBF16;
       input.tables = {&table};
       const Layout layout = one_rank(input, dp);
       ParamStore params(layout, ledger, dp);

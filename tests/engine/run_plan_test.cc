@@ -1,0 +1,84 @@
+// Bytes of a plan worked out by hand from the sizes of its layout and its pools.
+#include "engine/run_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/run_model.h"
+#include "small_run.h"
+
+namespace fm::engine {
+namespace {
+
+using core::Bytes;
+using Wire = std::map<std::string, Bytes>;
+
+class Plans : public testing::Test {
+ protected:
+  Plans() : options_(small_options(testing::TempDir() + "/fm_run_plan", false)) {
+    options_.batch = {std::nullopt, 2, 3};  // rows of a micro-batch, micro-batches
+  }
+  RunPlan plan(int ranks) {
+    opened_ = open_run_model(options_);
+    return make_run_plan(options_, opened_.model, {ranks});
+  }
+  // Of one hidden state in fp32: rows x tokens x 96.
+  Bytes hidden() const { return Bytes(4 * 2 * options_.max_seq_len * 96); }
+
+  TrainOptions options_;
+  model::OpenedModel opened_;
+};
+
+TEST_F(Plans, PipeNeighboursExchangeOneHiddenStatePerMicro) {
+  options_.pipe_parallel_size = 3;
+  const auto of = [&](int rank) { return plan(3).wire_bytes(rank); };
+  // One data rank reduces with nobody, and its sums stay where they are.
+  EXPECT_EQ(of(0), (Wire{{"R", Bytes(0)}, {"sa", hidden() * 3}}));
+  EXPECT_EQ(of(1), (Wire{{"R", Bytes(0)}, {"sa", hidden() * 3}, {"sg", hidden() * 3}}));
+  EXPECT_EQ(of(2), (Wire{{"R", Bytes(0)}, {"sg", hidden() * 3}}));
+}
+
+TEST_F(Plans, InBf16WeightsAndHiddenStatesAreHalfAsWideAndGradientsAreNot) {
+  options_.pipe_parallel_size = 2;
+  options_.zero_stage = 3;
+  const Wire wide = plan(4).wire_bytes(0);
+  options_.element = core::DType::kBF16;
+  const Wire narrow = plan(4).wire_bytes(0);
+  for (const char* picture : {"g", "sa"}) {
+    EXPECT_GT(wide.at(picture).count(), 0);
+    EXPECT_EQ(narrow.at(picture) * 2, wide.at(picture)) << picture;
+  }
+  EXPECT_EQ(narrow.at("R"), wide.at("R"));
+  options_.zero_stage = 2;
+  const Bytes published = plan(4).wire_bytes(0).at("p");
+  options_.element = core::DType::kF32;
+  EXPECT_EQ(published * 2, plan(4).wire_bytes(0).at("p"));
+}
+
+TEST_F(Plans, ActivationsAreHiddenStatesKeptValuesAndParkedOnes) {
+  const auto activations = [&](int hidden_count, int kept, int parked) {
+    const RunPlan made = plan(1);
+    const pipeline::PoolSizes sizes = made.pools(0);
+    EXPECT_GT(sizes.kept.count(), 0);
+    EXPECT_GT(sizes.parked.count(), 0);
+    EXPECT_EQ(made.memory(0).activations,
+              hidden() * hidden_count + sizes.kept * kept + sizes.parked * parked);
+  };
+  // Five blocks, 1F1B alone: a state per unit, one more while a block goes backward.
+  activations(7, 5, 1);
+  options_.recompute = true;
+  activations(7, 1, 1);
+}
+
+TEST_F(Plans, TheTotalIsTheSumOfTheAccounts) {
+  options_.zero_stage = 3;
+  const MemoryForecast out = plan(2).memory(0);
+  for (const Bytes part :
+       {out.params, out.grads, out.optimizer, out.slots, out.scratch, out.activations}) {
+    EXPECT_GT(part.count(), 0);
+  }
+  EXPECT_EQ(out.total(),
+            out.params + out.grads + out.optimizer + out.slots + out.scratch + out.activations);
+}
+
+}  // namespace
+}  // namespace fm::engine
