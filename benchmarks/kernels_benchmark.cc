@@ -53,7 +53,7 @@ void gemm_forward(State& state) {
   const std::vector<T> w = random_elements<T>(n * k);
   std::vector<T> c(static_cast<std::size_t>(m * n));
   for (auto _ : state) {
-    fm::kernels::gemm({m, n, k}, {a.data(), k}, {w.data(), k, fm::kernels::Form::kTransposed},
+    fm::kernels::gemm({}, {m, n, k}, {a.data(), k}, {w.data(), k, fm::kernels::Form::kTransposed},
                       {c.data(), n});
   }
   report_flops(state, 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
@@ -69,7 +69,7 @@ void gemm_input_gradient(State& state) {
   const std::vector<T> w = random_elements<T>(n * k);
   std::vector<T> dx(static_cast<std::size_t>(m * k));
   for (auto _ : state) {
-    fm::kernels::gemm({m, k, n}, {dy.data(), n}, {w.data(), k}, {dx.data(), k});
+    fm::kernels::gemm({}, {m, k, n}, {dy.data(), n}, {w.data(), k}, {dx.data(), k});
   }
   report_flops(state, 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
 }
@@ -84,7 +84,7 @@ void gemm_weight_gradient(State& state) {
   const std::vector<T> x = random_elements<T>(m * k);
   Floats dw(static_cast<std::size_t>(n * k));
   for (auto _ : state) {
-    fm::kernels::gemm({n, k, m}, {dy.data(), n, fm::kernels::Form::kTransposed}, {x.data(), k},
+    fm::kernels::gemm({}, {n, k, m}, {dy.data(), n, fm::kernels::Form::kTransposed}, {x.data(), k},
                       {dw.data(), k, fm::kernels::Beta::kOne});
   }
   report_flops(state, 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
@@ -124,16 +124,16 @@ class AttentionRun {
     const fm::model::AttentionForward<float> at{q_.data(), k_.data(), k_.data(), out_.data(),
                                                 logsumexp_.data()};
     if (by_torch_) return fm::model::torch_attention().forward(shape_, at, 1);
-    fm::core::Arena scratch = arena();
-    attention_forward<float>(shape_, at, scratch);
+    fm::core::Work here = work();
+    attention_forward<float>(shape_, at, here);
   }
   void backward() {
     const fm::model::AttentionBackward<float> at{q_.data(),   k_.data(),         k_.data(),
                                                  out_.data(), logsumexp_.data(), q_.data(),
                                                  dq_.data(),  dk_.data(),        dv_.data()};
     if (by_torch_) return fm::model::torch_attention().backward(shape_, at, 1);
-    fm::core::Arena scratch = arena();
-    attention_backward<float>(shape_, at, scratch);
+    fm::core::Work here = work();
+    attention_backward<float>(shape_, at, here);
   }
   // Really executed with causal skipping: half of each product.
   double flops_of(int products) const {
@@ -143,10 +143,10 @@ class AttentionRun {
 
  private:
   // On 64 bytes, as the engine's memory is.
-  fm::core::Arena arena() {
+  fm::core::Work work() {
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.data());
-    return fm::core::Arena(
-        std::as_writable_bytes(std::span(memory_)).subspan((64 - address % 64) % 64));
+    return {.arena = fm::core::Arena(
+                std::as_writable_bytes(std::span(memory_)).subspan((64 - address % 64) % 64))};
   }
 
   fm::model::AttentionShape shape_;

@@ -97,7 +97,7 @@ class Boundary {
     grads_.begin_step();
     for (int group = layout_.count() - 1; group >= 0; --group) {
       write_gradient(group);
-      watch.add([&] { grads_.reduce(group, 0); });
+      watch.add([&] { grads_.reduce({}, group, 0); });
     }
     const double reduction = watch.seconds();
     watch.add([&] { update(clip); });
@@ -127,7 +127,7 @@ class Boundary {
   }
 
   void write_gradient(int group) {
-    const zero::GradStore::Destination to = grads_.destination(group, 0);
+    const zero::GradStore::Destination to = grads_.destination({}, group, 0);
     const std::int64_t count = layout_.at(group).table->elements().count();
     for (std::int64_t i = 0; i < count; ++i) {
       to.whole[i] = 1e-3F * static_cast<float>(i % 1000 - 500 + layout_.dp_rank);

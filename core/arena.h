@@ -15,6 +15,7 @@ namespace fm::core {
 
 class Arena {
  public:
+  Arena() = default;  // gives nothing
   explicit Arena(std::span<std::byte> memory) : memory_(memory) {}
 
   // `count` numbers of T, 64-byte aligned where the memory is, not cleared. Asking for more than

@@ -13,6 +13,7 @@
 #include "core/philox.h"
 #include "data/documents.h"
 #include "engine/tensors.h"
+#include "kernels/gemm/gemm.h"
 #include "model/family.h"
 
 namespace fm::engine {
@@ -70,12 +71,12 @@ class Reader {
     const std::span<const std::int32_t> tokens_T = ids.last(used);
     const model::UnitInput input{.shape = {.batch = 1, .seq_len = static_cast<std::int64_t>(used)},
                                  .tokens_BT = tokens_T.data()};
-    core::Arena scratch(scratch_.span());
+    core::Work work{core::Arena(scratch_.span()), kernels::kernel_threads()};
     for (std::size_t unit = 0; unit < model_.units.size(); ++unit) {
-      const core::Arena::Scope scope(scratch);
+      const core::Arena::Scope scope(work.arena);
       const model::Saved saved{.input_BTD = unit == 0 ? nullptr : hidden_[unit % 2].f32(),
                                .kept = kept_.data()};
-      model_.units[unit]->forward({{.own = weights_[unit].f32()}, input, saved, scratch},
+      model_.units[unit]->forward({{.own = weights_[unit].f32()}, input, saved, work},
                                   hidden_[(unit + 1) % 2].f32());
     }
     const float* last_D = hidden_[model_.units.size() % 2].f32() +
@@ -83,7 +84,7 @@ class Reader {
     std::vector<float> logits_V(static_cast<std::size_t>(model_.vocab));
     const model::Weights head{.own = weights_.back().f32(),
                               .tied = model_.tied ? weights_.front().f32() : nullptr};
-    model_.head->logits(head, last_D, logits_V.data(), scratch);
+    model_.head->logits(head, last_D, logits_V.data(), work);
     return logits_V;
   }
 

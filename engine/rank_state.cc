@@ -1,5 +1,7 @@
 #include "engine/rank_state.h"
 
+#include "kernels/gemm/gemm.h"
+
 namespace fm::engine {
 namespace {
 
@@ -42,7 +44,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
              pools.peaks.hidden, pipe->memory()),
       kept(ledger, core::Account::kActivations, pools.kept, pools.peaks.kept),
       parked(ledger, core::Account::kActivations, pools.parked, pools.peaks.parked),
-      scratch(ledger, core::Account::kScratch, pools.arena) {}
+      scratch(ledger, core::Account::kScratch, pools.arena),
+      work{core::Arena(scratch.span()), kernels::kernel_threads()} {}
 
 int RankState::tied_group(int unit) const {
   return unit == model.head_unit() ? layout.tied.read : -1;

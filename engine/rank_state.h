@@ -6,7 +6,7 @@
 
 #include "checkpoint/lineage.h"
 #include "comm/communicator.h"
-#include "core/arena.h"
+#include "core/work.h"
 #include "engine/buffer_pool.h"
 #include "engine/run_plan.h"
 #include "zero/global_norm.h"
@@ -47,6 +47,7 @@ struct RankState {
   BufferPool kept;
   BufferPool parked;
   core::Buffer scratch;
+  core::Work work;                   // in scratch
   checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
 
   // Groups of a unit on this rank: its own; the one that the head of a tied model uses beside it

@@ -93,8 +93,7 @@ void StepRuntime::end_of_program() {
            "a step left buffers behind");
 }
 
-model::UnitCall StepRuntime::call_of(int micro, int unit, core::Arena& scratch,
-                                     bool reads_weights) {
+model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
   const data::MicroBatch& batch = stream_->micro(micro);
   model::Saved saved;
   const MicroUnit here{micro, unit};
@@ -104,7 +103,7 @@ model::UnitCall StepRuntime::call_of(int micro, int unit, core::Arena& scratch,
   return {reads_weights ? weights_of(unit) : model::Weights{},
           {state_.plan.shape, batch.tokens_BT.data(), batch.labels_BT.data()},
           saved,
-          scratch};
+          state_.work};
 }
 
 void* StepRuntime::whole_weights(int unit, int group, Elements behind) {
@@ -172,8 +171,7 @@ void StepRuntime::forward(int micro, int unit) {
   const bool block = units().is_block(unit);
   if (block) kept_[{micro, unit}] = state_.kept.lend();
   void* const output = state_.hidden.lend();
-  core::Arena scratch = arena();
-  unit_at(unit).forward(call_of(micro, unit, scratch), output);
+  unit_at(unit).forward(call_of(micro, unit), output);
   inputs_[{micro, unit + 1}] = Hidden{output, {}};
   if (block && (state_.plan.rules.recompute || forward_only_)) {
     state_.kept.take_back(kept_.extract({micro, unit}).mapped());
@@ -199,17 +197,16 @@ void StepRuntime::loss(int micro) {
   if (!forward_only_) wait_for_count();
   const TraceRange range(clock_, Phase::kLoss);
   void* const hidden = input.data;
-  core::Arena scratch = arena();
   double& sum = slot_loss_[static_cast<std::size_t>(micro)];
   if (forward_only_) {
-    sum = state_.model.head->evaluate(call_of(micro, head, scratch), hidden);
+    sum = state_.model.head->evaluate(call_of(micro, head), hidden);
     state_.hidden.take_back(hidden);
     return;
   }
   bool assign = true;
   const double scale = loss_scale(micro);
   const model::Gradients gradients = destinations(micro, head, assign);
-  sum = state_.model.head->loss(call_of(micro, head, scratch), hidden, scale, gradients,
+  sum = state_.model.head->loss(call_of(micro, head), hidden, scale, gradients,
                                 assign ? model::Write::kAssign : model::Write::kAdd);
   if (request_.loss_reduction == LossReduction::kMeanOfMeans) sum *= scale;
   gradients_[{micro, head - 1}] = Hidden{hidden, {}};
@@ -223,9 +220,8 @@ void StepRuntime::backward_input(int micro, int unit) {
   const TraceRange range(clock_, Phase::kBackward);
   parked_[{micro, unit}] = state_.parked.lend();
   void* const dinput = unit > 0 ? state_.hidden.lend() : nullptr;
-  core::Arena scratch = arena();
   const bool reads = units().reads_weights({pipeline::Op::kBackwardInput, micro, unit});
-  unit_at(unit).backward_input(call_of(micro, unit, scratch, reads), gradient.data, dinput);
+  unit_at(unit).backward_input(call_of(micro, unit, reads), gradient.data, dinput);
   state_.hidden.take_back(gradient.data);
   if (dinput != nullptr) gradients_[{micro, unit - 1}] = Hidden{dinput, {}};
 }
@@ -234,8 +230,7 @@ void StepRuntime::backward_weight(int micro, int unit) {
   const TraceRange range(clock_, Phase::kBackward);
   bool assign = true;
   const model::Gradients gradients = destinations(micro, unit, assign);
-  core::Arena scratch = arena();
-  unit_at(unit).backward_weight(call_of(micro, unit, scratch, false), gradients,
+  unit_at(unit).backward_weight(call_of(micro, unit, false), gradients,
                                 assign ? model::Write::kAssign : model::Write::kAdd);
   state_.parked.take_back(parked_.extract({micro, unit}).mapped());
   if (unit > 0) state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
@@ -249,18 +244,17 @@ void StepRuntime::recompute(int micro, int unit) {
   wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kForward);
   kept_[{micro, unit}] = state_.kept.lend();
-  core::Arena scratch = arena();
-  unit_at(unit).forward(call_of(micro, unit, scratch), nullptr);
+  unit_at(unit).forward(call_of(micro, unit), nullptr);
 }
 
 model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
   model::Gradients out;
-  const auto at_own = state_.grads.destination(state_.own_group(unit), micro);
+  const auto at_own = state_.grads.destination(state_.work, state_.own_group(unit), micro);
   out.own = at_own.whole;
   assign = at_own.assign;
   const int tied = state_.tied_group(unit);
   if (tied < 0) return out;
-  const auto at_tied = state_.grads.destination(tied, micro);
+  const auto at_tied = state_.grads.destination(state_.work, tied, micro);
   FM_CHECK(at_tied.assign == assign, "both groups of the head are written alike");
   out.tied = at_tied.whole;
   return out;
@@ -294,14 +288,14 @@ void StepRuntime::wait_for_count() {
 
 void StepRuntime::reduce(int micro, int unit) {
   const TraceRange range(clock_, Phase::kReduce);
-  state_.grads.reduce(state_.own_group(unit), micro);
+  state_.grads.reduce(state_.work, state_.own_group(unit), micro);
   const int tied = state_.tied_end(unit);
-  if (tied >= 0) state_.grads.reduce(tied, micro);
+  if (tied >= 0) state_.grads.reduce(state_.work, tied, micro);
 }
 
 void StepRuntime::reduce_tied() {
   const TraceRange range(clock_, Phase::kReduce);
-  state_.grads.settle();
+  state_.grads.settle(state_.work);
   state_.tied.run(state_.grads);
 }
 
@@ -337,7 +331,7 @@ void StepRuntime::exchange_loss() {
 
 void StepRuntime::norm() {
   const TraceRange range(clock_, Phase::kReduce);
-  state_.grads.settle();
+  state_.grads.settle(state_.work);
   exchange_loss();  // before the update, so that a non-finite loss skips the step everywhere
   result_.grad_norm = std::sqrt(state_.norm.squared(state_.grads));
   result_.skipped = !std::isfinite(result_.grad_norm) || !std::isfinite(result_.loss);

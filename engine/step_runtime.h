@@ -92,7 +92,7 @@ class StepRuntime : public pipeline::StepHandler {
   void report();
 
   // `reads_weights`: false leaves them out, where no unit's weights are at hand.
-  model::UnitCall call_of(int micro, int unit, core::Arena& scratch, bool reads_weights = true);
+  model::UnitCall call_of(int micro, int unit, bool reads_weights = true);
   model::Weights weights_of(int unit);
   model::Gradients destinations(int micro, int unit, bool& assign);
   // Whole weights of a group of `unit`, which begins `behind` elements into the unit's slot.
@@ -107,7 +107,6 @@ class StepRuntime : public pipeline::StepHandler {
   const model::Unit& unit_at(int unit) const {
     return *state_.model.units[static_cast<std::size_t>(unit)];
   }
-  core::Arena arena() const { return core::Arena(state_.scratch.span()); }
   const pipeline::Placement& units() const { return state_.plan.units(); }
 
   RankState& state_;

@@ -43,8 +43,8 @@ kernels::HeadGroup group_of(const AttentionShape& shape) {
 
 std::int64_t groups_of(const AttentionShape& shape) { return shape.batch.batch * shape.kv_heads; }
 
-std::int64_t workers_of(const AttentionShape& shape) {
-  return std::min(groups_of(shape), std::int64_t{kernels::kernel_threads()});
+std::int64_t workers_of(const AttentionShape& shape, int threads) {
+  return std::min(groups_of(shape), std::int64_t{threads});
 }
 
 // Where the group's first head begins in the row's first token.
@@ -116,13 +116,13 @@ std::int64_t bf16_backward_each(const kernels::HeadGroup& group) {
 
 // run(index of the group, memory of `each` elements), on all workers.
 template <class Run>
-void for_every_group(const AttentionShape& shape, std::int64_t each, core::Arena& scratch,
+void for_every_group(const AttentionShape& shape, std::int64_t each, core::Work& work,
                      const Run& run) {
-  const core::Arena::Scope scope(scratch);
+  const core::Arena::Scope scope(work.arena);
   const std::int64_t groups = groups_of(shape);
-  const auto workers = static_cast<int>(workers_of(shape));
+  const auto workers = static_cast<int>(workers_of(shape, work.threads));
   const std::int64_t apart = core::Arena::aligned<float>(each) / core::size_of(core::DType::kF32);
-  float* memory = scratch.take<float>(workers * apart);
+  float* memory = work.arena.take<float>(workers * apart);
   if (workers == 1) {
     for (std::int64_t i = 0; i < groups; ++i) run(i, memory);
     return;
@@ -136,7 +136,7 @@ void for_every_group(const AttentionShape& shape, std::int64_t each, core::Arena
 template <>
 AttentionScratch attention_scratch<float>(const AttentionShape& shape) {
   const kernels::HeadGroup group = group_of(shape);
-  const std::int64_t workers = workers_of(shape);
+  const std::int64_t workers = workers_of(shape, kernels::kernel_threads());
   const auto all_of = [&](std::int64_t each) {
     return core::Arena::aligned<float>(each) * workers;
   };
@@ -146,10 +146,10 @@ AttentionScratch attention_scratch<float>(const AttentionShape& shape) {
 
 template <>
 void attention_forward<float>(const AttentionShape& shape, const AttentionForward<float>& at,
-                              core::Arena& scratch) {
+                              core::Work& work) {
   const TraceScope scope(kForward, work_of(shape, 2));
   const kernels::HeadGroup group = group_of(shape);
-  for_every_group(shape, kernels::attention_forward_scratch(group), scratch,
+  for_every_group(shape, kernels::attention_forward_scratch(group), work,
                   [&](std::int64_t index, float* memory) {
                     const Place place = place_of(shape, index);
                     kernels::attention_forward(group,
@@ -164,10 +164,10 @@ void attention_forward<float>(const AttentionShape& shape, const AttentionForwar
 
 template <>
 void attention_backward<float>(const AttentionShape& shape, const AttentionBackward<float>& at,
-                               core::Arena& scratch) {
+                               core::Work& work) {
   const TraceScope scope(kBackward, work_of(shape, 5));
   const kernels::HeadGroup group = group_of(shape);
-  for_every_group(shape, kernels::attention_backward_scratch(group), scratch,
+  for_every_group(shape, kernels::attention_backward_scratch(group), work,
                   [&](std::int64_t index, float* memory) {
                     const Place place = place_of(shape, index);
                     kernels::attention_backward(group,
@@ -187,14 +187,14 @@ void attention_backward<float>(const AttentionShape& shape, const AttentionBackw
 template <>
 AttentionScratch attention_scratch<core::Bf16>(const AttentionShape& shape) {
   const kernels::HeadGroup group = group_of(shape);
-  const std::int64_t workers = workers_of(shape);
+  const std::int64_t workers = workers_of(shape, kernels::kernel_threads());
   return {.forward = core::Arena::aligned<float>(bf16_forward_each(group)) * workers,
           .backward = core::Arena::aligned<float>(bf16_backward_each(group)) * workers};
 }
 
 template <>
 void attention_forward<core::Bf16>(const AttentionShape& shape,
-                                   const AttentionForward<core::Bf16>& at, core::Arena& scratch) {
+                                   const AttentionForward<core::Bf16>& at, core::Work& work) {
   const TraceScope scope(kForward, work_of(shape, 2));
   const kernels::HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
@@ -210,12 +210,12 @@ void attention_forward<core::Bf16>(const AttentionShape& shape,
         copies.rest());
     copies.store_q(out, at.out + place.q);
   };
-  for_every_group(shape, bf16_forward_each(group), scratch, run);
+  for_every_group(shape, bf16_forward_each(group), work, run);
 }
 
 template <>
 void attention_backward<core::Bf16>(const AttentionShape& shape,
-                                    const AttentionBackward<core::Bf16>& at, core::Arena& scratch) {
+                                    const AttentionBackward<core::Bf16>& at, core::Work& work) {
   const TraceScope scope(kBackward, work_of(shape, 5));
   const kernels::HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
@@ -244,7 +244,7 @@ void attention_backward<core::Bf16>(const AttentionShape& shape,
     copies.store_k(dk, at.dk + place.k);
     copies.store_k(dv, at.dv + place.k);
   };
-  for_every_group(shape, bf16_backward_each(group), scratch, run);
+  for_every_group(shape, bf16_backward_each(group), work, run);
 }
 
 std::string attention_library() { return kernels::amx_chosen() ? "own (AMX)" : "own"; }

@@ -1,12 +1,12 @@
 // Causal grouped-query attention, forward and backward, without materialised scores
 // (FlashAttention-2, arXiv 2307.08691). Query head h reads key/value head h / (heads / kv_heads).
-// Any number of threads may call at once; each uses kernels::kernel_threads() of its own.
+// Any number of threads may call at once, each with work of its own.
 #pragma once
 
 #include <string>
 
-#include "core/arena.h"
 #include "core/types.h"
+#include "core/work.h"
 
 namespace fm::model {
 
@@ -30,7 +30,7 @@ struct AttentionForward {
 };
 template <class T>
 void attention_forward(const AttentionShape& shape, const AttentionForward<T>& at,
-                       core::Arena& scratch);
+                       core::Work& work);
 
 // Gradients have the shapes of what they belong to and are assigned.
 template <class T>
@@ -47,7 +47,7 @@ struct AttentionBackward {
 };
 template <class T>
 void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
-                        core::Arena& scratch);
+                        core::Work& work);
 
 // Scratch that a call takes, with the calling thread's kernels::kernel_threads(): per
 // computing thread the keys and values of one head for forward, a constant for backward.

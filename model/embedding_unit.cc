@@ -5,6 +5,7 @@
 #include "core/bf16.h"
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/moves.h"
 
 namespace fm::model {
 template <class T>
@@ -35,15 +36,15 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
 
 template <class T>
 void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, void*) const {
-  std::copy_n(static_cast<const T*>(doutput_BTD), call.input.shape.tokens() * hidden_,
-              static_cast<T*>(call.saved.parked));
+  kernels::copy(call.work, call.input.shape.tokens() * hidden_, static_cast<const T*>(doutput_BTD),
+                static_cast<T*>(call.saved.parked));
 }
 
 template <class T>
 void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
                                        Write write) const {
   float* dtable_VD = gradients.own + params_.at(0).offset.count();
-  if (write == Write::kAssign) std::fill_n(dtable_VD, vocab_ * hidden_, 0.0F);
+  if (write == Write::kAssign) kernels::clear(call.work, vocab_ * hidden_, dtable_VD);
   // As transformers, which makes the table with padding_idx; runs of tokens between pads.
   const std::span<const std::int32_t> tokens = call.input.tokens();
   const auto is_pad = [this](std::int32_t token) { return token == pad_id_; };

@@ -2,9 +2,8 @@
 // the element type T; sums are fp32, and so are results but where a y of type T is asked for.
 #pragma once
 
-#include <algorithm>
-
 #include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/moves.h"
 #include "kernels/pointwise/sums.h"
 #include "model/unit.h"
 
@@ -25,29 +24,32 @@ inline Beta beta_of(Write write) { return write == Write::kAdd ? Beta::kOne : Be
 
 // y [tokens, out] = x [tokens, in] weight [out, in]^T (+ y)
 template <class T, class Y>
-void linear(const LinearShape& s, const T* x, const T* weight, Y* y, Beta beta = Beta::kZero) {
-  kernels::gemm({s.tokens, s.out, s.in}, {x, s.in}, {weight, s.in, kernels::Form::kTransposed},
-                {y, s.out, beta});
+void linear(const core::Work& work, const LinearShape& s, const T* x, const T* weight, Y* y,
+            Beta beta = Beta::kZero) {
+  kernels::gemm(work, {s.tokens, s.out, s.in}, {x, s.in},
+                {weight, s.in, kernels::Form::kTransposed}, {y, s.out, beta});
 }
 
 // dx [tokens, in] = dy [tokens, out] weight [out, in] (+ dx)
 template <class T, class X>
-void linear_input(const LinearShape& s, const T* dy, const T* weight, X* dx,
+void linear_input(const core::Work& work, const LinearShape& s, const T* dy, const T* weight, X* dx,
                   Beta beta = Beta::kZero) {
-  kernels::gemm({s.tokens, s.in, s.out}, {dy, s.out}, {weight, s.in}, {dx, s.in, beta});
+  kernels::gemm(work, {s.tokens, s.in, s.out}, {dy, s.out}, {weight, s.in}, {dx, s.in, beta});
 }
 
 // dweight [out, in] = dy [tokens, out]^T x [tokens, in] (+ dweight)
 template <class T>
-void linear_weight(const LinearShape& s, const T* dy, const T* x, float* dweight, Beta beta) {
-  kernels::gemm({s.out, s.in, s.tokens}, {dy, s.out, kernels::Form::kTransposed}, {x, s.in},
+void linear_weight(const core::Work& work, const LinearShape& s, const T* dy, const T* x,
+                   float* dweight, Beta beta) {
+  kernels::gemm(work, {s.out, s.in, s.tokens}, {dy, s.out, kernels::Form::kTransposed}, {x, s.in},
                 {dweight, s.in, beta});
 }
 
 // Writes a finished sum into a gradient by the rule of `write`.
-inline void write_vector(std::int64_t count, const float* sum, float* gradient, Write write) {
+inline void write_vector(const core::Work& work, std::int64_t count, const float* sum,
+                         float* gradient, Write write) {
   switch (write) {
-    case Write::kAssign: std::copy_n(sum, count, gradient); break;
+    case Write::kAssign: kernels::copy(work, count, sum, gradient); break;
     case Write::kAdd: kernels::add(count, sum, gradient); break;
   }
 }

@@ -161,16 +161,16 @@ double LlamaBlock<T>::forward_flops(core::BatchShape shape) const {
 
 template <class T>
 void LlamaBlock<T>::forward_attention(const T* weights, core::BatchShape shape, const T* x_BTD,
-                                      const Kept& kept, core::Arena& scratch) const {
-  const core::Arena::Scope scope(scratch);
+                                      const Kept& kept, core::Work& work) const {
+  const core::Arena::Scope scope(work.arena);
   const Shapes shapes = shapes_of(shape);
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
-  T* normed_BTD = scratch.take<T>(rows.rows * rows.width);
+  T* normed_BTD = work.arena.take<T>(rows.rows * rows.width);
   kernels::rmsnorm_rstd(rows, x_BTD, config_.rms_norm_eps, kept.rstd1_BT);
   kernels::rmsnorm_apply(rows, x_BTD, weights + at_.norm1, kept.rstd1_BT, normed_BTD);
-  linear(shapes.q, normed_BTD, weights + at_.q, kept.q_BTHd);
-  linear(shapes.kv, normed_BTD, weights + at_.k, kept.k_BTKd);
-  linear(shapes.kv, normed_BTD, weights + at_.v, kept.v_BTKd);
+  linear(work, shapes.q, normed_BTD, weights + at_.q, kept.q_BTHd);
+  linear(work, shapes.kv, normed_BTD, weights + at_.k, kept.k_BTKd);
+  linear(work, shapes.kv, normed_BTD, weights + at_.v, kept.v_BTKd);
   const kernels::RopeTable table = rope_->get(shape.seq_len);
   kernels::rope(table, shape, config_.heads, kept.q_BTHd);
   kernels::rope(table, shape, config_.kv_heads, kept.k_BTKd);
@@ -180,56 +180,56 @@ void LlamaBlock<T>::forward_attention(const T* weights, core::BatchShape shape, 
                         .v = kept.v_BTKd,
                         .out = kept.attended_BTHd,
                         .logsumexp = kept.logsumexp},
-                       scratch);
-  std::copy_n(x_BTD, rows.rows * rows.width, kept.x_mid_BTD);
-  linear(shapes.o, kept.attended_BTHd, weights + at_.o, kept.x_mid_BTD, Beta::kOne);
+                       work);
+  kernels::copy(work, rows.rows * rows.width, x_BTD, kept.x_mid_BTD);
+  linear(work, shapes.o, kept.attended_BTHd, weights + at_.o, kept.x_mid_BTD, Beta::kOne);
 }
 
 template <class T>
 void LlamaBlock<T>::forward(const UnitCall& call, void* output_BTD) const {
-  core::Arena& scratch = call.scratch;
-  const core::Arena::Scope scope(scratch);
+  core::Work& work = call.work;
+  const core::Arena::Scope scope(work.arena);
   const core::BatchShape shape = call.input.shape;
   const Shapes shapes = shapes_of(shape);
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
   const Kept kept(shapes, config_.heads, call.saved.kept);
   const T* own = static_cast<const T*>(call.weights.own);
-  forward_attention(own, shape, static_cast<const T*>(call.saved.input_BTD), kept, scratch);
+  forward_attention(own, shape, static_cast<const T*>(call.saved.input_BTD), kept, work);
 
-  T* normed_BTD = scratch.take<T>(rows.rows * rows.width);
+  T* normed_BTD = work.arena.take<T>(rows.rows * rows.width);
   kernels::rmsnorm_rstd(rows, kept.x_mid_BTD, config_.rms_norm_eps, kept.rstd2_BT);
   kernels::rmsnorm_apply(rows, kept.x_mid_BTD, own + at_.norm2, kept.rstd2_BT, normed_BTD);
-  linear(shapes.up, normed_BTD, own + at_.gate, kept.gate_BTF);
-  linear(shapes.up, normed_BTD, own + at_.up, kept.up_BTF);
+  linear(work, shapes.up, normed_BTD, own + at_.gate, kept.gate_BTF);
+  linear(work, shapes.up, normed_BTD, own + at_.up, kept.up_BTF);
   if (output_BTD == nullptr) return;
 
   const std::int64_t wide = rows.rows * config_.ffn;
-  T* product_BTF = scratch.take<T>(wide);
+  T* product_BTF = work.arena.take<T>(wide);
   kernels::swiglu(wide, kept.gate_BTF, kept.up_BTF, product_BTF);
   T* y_BTD = static_cast<T*>(output_BTD);
-  std::copy_n(kept.x_mid_BTD, rows.rows * rows.width, y_BTD);
-  linear(shapes.down, product_BTF, own + at_.down, y_BTD, Beta::kOne);
+  kernels::copy(work, rows.rows * rows.width, kept.x_mid_BTD, y_BTD);
+  linear(work, shapes.down, product_BTF, own + at_.down, y_BTD, Beta::kOne);
 }
 
 template <class T>
 void LlamaBlock<T>::backward_mlp(const T* weights, core::BatchShape shape, const Kept& kept,
-                                 const Parked& parked, core::Arena& scratch) const {
-  const core::Arena::Scope scope(scratch);
+                                 const Parked& parked, core::Work& work) const {
+  const core::Arena::Scope scope(work.arena);
   const Shapes shapes = shapes_of(shape);
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
   const std::int64_t wide = rows.rows * config_.ffn;
-  float* dnormed_BTD = scratch.take<float>(rows.rows * rows.width);
+  float* dnormed_BTD = work.arena.take<float>(rows.rows * rows.width);
   T* dproduct_BTF = parked.dgate_BTF;  // until SwiGLU's backward writes dgate there
-  linear_input(shapes.down, parked.dy_BTD, weights + at_.down, dproduct_BTF);
+  linear_input(work, shapes.down, parked.dy_BTD, weights + at_.down, dproduct_BTF);
   kernels::swiglu_backward<T>(wide, {.gate = kept.gate_BTF,
                                      .up = kept.up_BTF,
                                      .dy = dproduct_BTF,
                                      .dgate = parked.dgate_BTF,
                                      .dup = parked.dup_BTF,
                                      .y = kept.up_BTF});
-  linear_input(shapes.up, parked.dgate_BTF, weights + at_.gate, dnormed_BTD);
-  linear_input(shapes.up, parked.dup_BTF, weights + at_.up, dnormed_BTD, Beta::kOne);
-  std::fill_n(parked.dnorm2_D, rows.width, 0.0F);
+  linear_input(work, shapes.up, parked.dgate_BTF, weights + at_.gate, dnormed_BTD);
+  linear_input(work, shapes.up, parked.dup_BTF, weights + at_.up, dnormed_BTD, Beta::kOne);
+  kernels::clear(work, rows.width, parked.dnorm2_D);
   kernels::rmsnorm_backward<T>(rows, {.x = kept.x_mid_BTD,
                                       .weight = weights + at_.norm2,
                                       .rstd = kept.rstd2_BT,
@@ -241,11 +241,11 @@ void LlamaBlock<T>::backward_mlp(const T* weights, core::BatchShape shape, const
 
 template <class T>
 void LlamaBlock<T>::backward_heads(const T* weights, core::BatchShape shape, const Kept& kept,
-                                   const Parked& parked, core::Arena& scratch) const {
-  const core::Arena::Scope scope(scratch);
+                                   const Parked& parked, core::Work& work) const {
+  const core::Arena::Scope scope(work.arena);
   const Shapes shapes = shapes_of(shape);
-  T* dattended_BTHd = scratch.take<T>(shapes.o.tokens * shapes.o.in);
-  linear_input(shapes.o, parked.dx_mid_BTD, weights + at_.o, dattended_BTHd);
+  T* dattended_BTHd = work.arena.take<T>(shapes.o.tokens * shapes.o.in);
+  linear_input(work, shapes.o, parked.dx_mid_BTD, weights + at_.o, dattended_BTHd);
   attention_backward<T>(attention_of(shape),
                         {.q = kept.q_BTHd,
                          .k = kept.k_BTKd,
@@ -256,7 +256,7 @@ void LlamaBlock<T>::backward_heads(const T* weights, core::BatchShape shape, con
                          .dq = parked.dq_BTHd,
                          .dk = parked.dk_BTKd,
                          .dv = parked.dv_BTKd},
-                        scratch);
+                        work);
   const kernels::RopeTable table = rope_->get(shape.seq_len);
   kernels::rope_inverse(table, shape, config_.heads, parked.dq_BTHd);
   kernels::rope_inverse(table, shape, config_.kv_heads, parked.dk_BTKd);
@@ -265,25 +265,25 @@ void LlamaBlock<T>::backward_heads(const T* weights, core::BatchShape shape, con
 template <class T>
 void LlamaBlock<T>::backward_input(const UnitCall& call, void* doutput_BTD,
                                    void* dinput_BTD) const {
-  core::Arena& scratch = call.scratch;
-  const core::Arena::Scope scope(scratch);
+  core::Work& work = call.work;
+  const core::Arena::Scope scope(work.arena);
   const core::BatchShape shape = call.input.shape;
   const Shapes shapes = shapes_of(shape);
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
   const Kept kept(shapes, config_.heads, call.saved.kept);
   const Parked parked(shapes, call.saved.parked);
   const T* own = static_cast<const T*>(call.weights.own);
-  std::copy_n(static_cast<const T*>(doutput_BTD), rows.rows * rows.width, parked.dy_BTD);
-  std::copy_n(own + at_.norm1, rows.width, parked.norm1_D);
-  std::copy_n(own + at_.norm2, rows.width, parked.norm2_D);
-  backward_mlp(own, shape, kept, parked, scratch);
-  backward_heads(own, shape, kept, parked, scratch);
+  kernels::copy(work, rows.rows * rows.width, static_cast<const T*>(doutput_BTD), parked.dy_BTD);
+  kernels::copy(work, rows.width, own + at_.norm1, parked.norm1_D);
+  kernels::copy(work, rows.width, own + at_.norm2, parked.norm2_D);
+  backward_mlp(own, shape, kept, parked, work);
+  backward_heads(own, shape, kept, parked, work);
 
-  float* dnormed_BTD = scratch.take<float>(rows.rows * rows.width);
-  linear_input(shapes.q, parked.dq_BTHd, own + at_.q, dnormed_BTD);
-  linear_input(shapes.kv, parked.dk_BTKd, own + at_.k, dnormed_BTD, Beta::kOne);
-  linear_input(shapes.kv, parked.dv_BTKd, own + at_.v, dnormed_BTD, Beta::kOne);
-  std::fill_n(parked.dnorm1_D, rows.width, 0.0F);
+  float* dnormed_BTD = work.arena.take<float>(rows.rows * rows.width);
+  linear_input(work, shapes.q, parked.dq_BTHd, own + at_.q, dnormed_BTD);
+  linear_input(work, shapes.kv, parked.dk_BTKd, own + at_.k, dnormed_BTD, Beta::kOne);
+  linear_input(work, shapes.kv, parked.dv_BTKd, own + at_.v, dnormed_BTD, Beta::kOne);
+  kernels::clear(work, rows.width, parked.dnorm1_D);
   kernels::rmsnorm_backward<T>(rows, {.x = static_cast<const T*>(call.saved.input_BTD),
                                       .weight = own + at_.norm1,
                                       .rstd = kept.rstd1_BT,
@@ -296,28 +296,28 @@ void LlamaBlock<T>::backward_input(const UnitCall& call, void* doutput_BTD,
 template <class T>
 void LlamaBlock<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
                                     Write write) const {
-  core::Arena& scratch = call.scratch;
-  const core::Arena::Scope scope(scratch);
+  core::Work& work = call.work;
+  const core::Arena::Scope scope(work.arena);
   const Shapes shapes = shapes_of(call.input.shape);
   const kernels::RowShape rows{call.input.shape.tokens(), config_.hidden};
   const Kept kept(shapes, config_.heads, call.saved.kept);
   const Parked parked(shapes, call.saved.parked);
   const T* x_BTD = static_cast<const T*>(call.saved.input_BTD);
   const Beta beta = beta_of(write);
-  linear_weight(shapes.down, parked.dy_BTD, kept.up_BTF, gradients.own + at_.down, beta);
+  linear_weight(work, shapes.down, parked.dy_BTD, kept.up_BTF, gradients.own + at_.down, beta);
 
-  T* normed_BTD = scratch.take<T>(rows.rows * rows.width);
+  T* normed_BTD = work.arena.take<T>(rows.rows * rows.width);
   kernels::rmsnorm_apply(rows, kept.x_mid_BTD, parked.norm2_D, kept.rstd2_BT, normed_BTD);
-  linear_weight(shapes.up, parked.dgate_BTF, normed_BTD, gradients.own + at_.gate, beta);
-  linear_weight(shapes.up, parked.dup_BTF, normed_BTD, gradients.own + at_.up, beta);
-  write_vector(rows.width, parked.dnorm2_D, gradients.own + at_.norm2, write);
-  linear_weight(shapes.o, parked.dx_mid_BTD, kept.attended_BTHd, gradients.own + at_.o, beta);
+  linear_weight(work, shapes.up, parked.dgate_BTF, normed_BTD, gradients.own + at_.gate, beta);
+  linear_weight(work, shapes.up, parked.dup_BTF, normed_BTD, gradients.own + at_.up, beta);
+  write_vector(work, rows.width, parked.dnorm2_D, gradients.own + at_.norm2, write);
+  linear_weight(work, shapes.o, parked.dx_mid_BTD, kept.attended_BTHd, gradients.own + at_.o, beta);
 
   kernels::rmsnorm_apply(rows, x_BTD, parked.norm1_D, kept.rstd1_BT, normed_BTD);
-  linear_weight(shapes.q, parked.dq_BTHd, normed_BTD, gradients.own + at_.q, beta);
-  linear_weight(shapes.kv, parked.dk_BTKd, normed_BTD, gradients.own + at_.k, beta);
-  linear_weight(shapes.kv, parked.dv_BTKd, normed_BTD, gradients.own + at_.v, beta);
-  write_vector(rows.width, parked.dnorm1_D, gradients.own + at_.norm1, write);
+  linear_weight(work, shapes.q, parked.dq_BTHd, normed_BTD, gradients.own + at_.q, beta);
+  linear_weight(work, shapes.kv, parked.dk_BTKd, normed_BTD, gradients.own + at_.k, beta);
+  linear_weight(work, shapes.kv, parked.dv_BTKd, normed_BTD, gradients.own + at_.v, beta);
+  write_vector(work, rows.width, parked.dnorm1_D, gradients.own + at_.norm1, write);
 }
 
 template class LlamaBlock<float>;

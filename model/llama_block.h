@@ -45,13 +45,13 @@ class LlamaBlock final : public Unit {
   Shapes shapes_of(core::BatchShape shape) const;
   AttentionShape attention_of(core::BatchShape shape) const;
   void forward_attention(const T* weights, core::BatchShape shape, const T* x_BTD, const Kept& kept,
-                         core::Arena& scratch) const;
+                         core::Work& work) const;
   // parked.dy_BTD -> parked.dgate_BTF, parked.dup_BTF, parked.dx_mid_BTD
   void backward_mlp(const T* weights, core::BatchShape shape, const Kept& kept,
-                    const Parked& parked, core::Arena& scratch) const;
+                    const Parked& parked, core::Work& work) const;
   // parked.dx_mid_BTD -> parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd (before RoPE)
   void backward_heads(const T* weights, core::BatchShape shape, const Kept& kept,
-                      const Parked& parked, core::Arena& scratch) const;
+                      const Parked& parked, core::Work& work) const;
 
   LlamaConfig config_;
   core::ParamTable params_;

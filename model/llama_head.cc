@@ -85,29 +85,29 @@ const T* LlamaHead<T>::matrix_of(const Weights& weights) const {
 
 template <class T>
 typename LlamaHead<T>::Chunk LlamaHead<T>::take_chunk(core::BatchShape shape,
-                                                      core::Arena& scratch) const {
+                                                      core::Work& work) const {
   const std::int64_t rows = logits_chunk_rows(shape.tokens(), vocab_);
   Chunk chunk = {.shape = {rows, hidden_, vocab_},
-                 .rstd_N = scratch.take<float>(rows),
-                 .normed_ND = scratch.take<T>(rows * hidden_),
-                 .dnormed_ND = scratch.take<float>(rows * hidden_),
-                 .logits_NV = scratch.take<float>(rows * vocab_),
+                 .rstd_N = work.arena.take<float>(rows),
+                 .normed_ND = work.arena.take<T>(rows * hidden_),
+                 .dnormed_ND = work.arena.take<float>(rows * hidden_),
+                 .logits_NV = work.arena.take<float>(rows * vocab_),
                  .dlogits_NV = nullptr};
   if constexpr (kIsFp32<T>) {
     chunk.dlogits_NV = chunk.logits_NV;
   } else {
-    chunk.dlogits_NV = scratch.take<T>(rows * vocab_);
+    chunk.dlogits_NV = work.arena.take<T>(rows * vocab_);
   }
   return chunk;
 }
 
 template <class T>
-void LlamaHead<T>::forward_chunk(const Weights& weights, const T* hidden_ND,
+void LlamaHead<T>::forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                                  const Chunk& chunk) const {
   const kernels::RowShape rows = chunk.hidden_rows();
   kernels::rmsnorm_rstd(rows, hidden_ND, rms_norm_eps_, chunk.rstd_N);
   kernels::rmsnorm_apply(rows, hidden_ND, norm_of(weights), chunk.rstd_N, chunk.normed_ND);
-  linear(chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
+  linear(work, chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
 }
 
 template <class T>
@@ -122,25 +122,25 @@ void LlamaHead<T>::check_labels(const UnitInput& input) const {
 template <class T>
 double LlamaHead<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                           const Gradients& gradients, Write write) const {
-  const auto& [weights, input, saved, scratch] = call;
+  const auto& [weights, input, saved, work] = call;
   check_labels(input);
-  const core::Arena::Scope scope(scratch);
-  Chunk chunk = take_chunk(input.shape, scratch);
+  const core::Arena::Scope scope(work.arena);
+  Chunk chunk = take_chunk(input.shape, work);
   const std::int64_t step = chunk.shape.tokens;
-  float* dnorm_D = scratch.take<float>(hidden_);
-  std::fill_n(dnorm_D, hidden_, 0.0F);
+  float* dnorm_D = work.arena.take<float>(hidden_);
+  kernels::clear(work, hidden_, dnorm_D);
   float* dmatrix_VD = (tied_ ? gradients.tied : gradients.own) + matrix_at_;
   double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
     T* hidden_ND = static_cast<T*>(hidden_BTD) + row * hidden_;
-    forward_chunk(weights, hidden_ND, chunk);
+    forward_chunk(work, weights, hidden_ND, chunk);
     sum = kernels::cross_entropy(chunk.logit_rows(), chunk.logits_NV, input.labels_BT + row, scale,
                                  sum);
     chunk.round_dlogits();
-    linear_weight(chunk.shape, chunk.dlogits_NV, chunk.normed_ND, dmatrix_VD,
+    linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND, dmatrix_VD,
                   row == 0 ? beta_of(write) : Beta::kOne);
-    linear_input(chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
+    linear_input(work, chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
     kernels::rmsnorm_backward<T>(chunk.hidden_rows(), {.x = hidden_ND,
                                                        .weight = norm_of(weights),
                                                        .rstd = chunk.rstd_N,
@@ -149,21 +149,21 @@ double LlamaHead<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                                                        .dx = hidden_ND,
                                                        .dweight_sum = dnorm_D});
   }
-  write_vector(hidden_, dnorm_D, gradients.own + norm_at_, write);
+  write_vector(work, hidden_, dnorm_D, gradients.own + norm_at_, write);
   return sum;
 }
 
 template <class T>
 double LlamaHead<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
-  const auto& [weights, input, saved, scratch] = call;
+  const auto& [weights, input, saved, work] = call;
   check_labels(input);
-  const core::Arena::Scope scope(scratch);
-  Chunk chunk = take_chunk(input.shape, scratch);
+  const core::Arena::Scope scope(work.arena);
+  Chunk chunk = take_chunk(input.shape, work);
   const std::int64_t step = chunk.shape.tokens;
   double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
-    forward_chunk(weights, static_cast<const T*>(hidden_BTD) + row * hidden_, chunk);
+    forward_chunk(work, weights, static_cast<const T*>(hidden_BTD) + row * hidden_, chunk);
     sum = kernels::cross_entropy_loss(chunk.logit_rows(), chunk.logits_NV, input.labels_BT + row,
                                       sum);
   }
@@ -172,11 +172,11 @@ double LlamaHead<T>::evaluate(const UnitCall& call, const void* hidden_BTD) cons
 
 template <class T>
 void LlamaHead<T>::logits(const Weights& weights, const void* hidden_D, float* logits_V,
-                          core::Arena& scratch) const {
-  const core::Arena::Scope scope(scratch);
-  Chunk chunk = take_chunk({.batch = 1, .seq_len = 1}, scratch);
+                          core::Work& work) const {
+  const core::Arena::Scope scope(work.arena);
+  Chunk chunk = take_chunk({.batch = 1, .seq_len = 1}, work);
   chunk.logits_NV = logits_V;
-  forward_chunk(weights, static_cast<const T*>(hidden_D), chunk);
+  forward_chunk(work, weights, static_cast<const T*>(hidden_D), chunk);
 }
 
 template class LlamaHead<float>;

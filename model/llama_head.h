@@ -35,7 +35,7 @@ class LlamaHead final : public LossUnit {
               Write write) const override;
   double evaluate(const UnitCall& call, const void* hidden_BTD) const override;
   void logits(const Weights& weights, const void* hidden_D, float* logits_V,
-              core::Arena& scratch) const override;
+              core::Work& work) const override;
 
  private:
   struct Chunk;
@@ -44,9 +44,10 @@ class LlamaHead final : public LossUnit {
   const T* norm_of(const Weights& weights) const {
     return static_cast<const T*>(weights.own) + norm_at_;
   }
-  Chunk take_chunk(core::BatchShape shape, core::Arena& scratch) const;
+  Chunk take_chunk(core::BatchShape shape, core::Work& work) const;
   // hidden rows -> chunk.rstd, chunk.normed, chunk.logits
-  void forward_chunk(const Weights& weights, const T* hidden_ND, const Chunk& chunk) const;
+  void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
+                     const Chunk& chunk) const;
   void check_labels(const UnitInput& input) const;
 
   std::int64_t vocab_;

@@ -11,9 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "core/arena.h"
 #include "core/param_table.h"
 #include "core/types.h"
+#include "core/work.h"
 
 namespace fm::model {
 
@@ -48,12 +48,12 @@ struct Saved {
   void* parked = nullptr;     // what backward_input leaves for backward_weight
 };
 
-// What every call of a unit reads, and the memory it works in. The head saves nothing.
+// What every call of a unit reads, and what it works with. The head saves nothing.
 struct UnitCall {
   Weights weights;
   UnitInput input;
   Saved saved;
-  core::Arena& scratch;
+  core::Work& work;
 };
 
 // What the caller must provide.
@@ -61,7 +61,7 @@ struct UnitSizes {
   core::Bytes input = {};
   core::Bytes kept = {};
   core::Bytes parked = {};
-  core::Bytes scratch = {};  // Arena, for any one call
+  core::Bytes scratch = {};  // Work::arena, for any one call with kernel_threads()
 };
 
 class Unit {
@@ -104,7 +104,7 @@ class LossUnit {
   virtual double evaluate(const UnitCall& call, const void* hidden_BTD) const = 0;
   // Logits of one row, for sampling: hidden_D [D] -> logits_V [V].
   virtual void logits(const Weights& weights, const void* hidden_D, float* logits_V,
-                      core::Arena& scratch) const = 0;
+                      core::Work& work) const = 0;
 };
 
 // Units 0 .. units.size()-1 (embedding, blocks), then the head as unit number units.size().

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "core/trace.h"
+#include "kernels/pointwise/moves.h"
 #include "kernels/pointwise/sums.h"
 
 namespace fm::zero {
@@ -73,13 +73,13 @@ class Addition : public SumOfSquares {
 
 }  // namespace
 
-void clear_gaps(const Group& group, float* whole) {
+void clear_gaps(const core::Work& work, const Group& group, float* whole) {
   Elements written;
   for (const core::ParamEntry& entry : group.table->entries()) {
-    std::fill(whole + written.count(), whole + entry.offset.count(), 0.0F);
+    kernels::clear(work, (entry.offset - written).count(), whole + written.count());
     written = entry.offset + entry.numel;
   }
-  std::fill(whole + written.count(), whole + group.map.padded().count(), 0.0F);
+  kernels::clear(work, (group.map.padded() - written).count(), whole + written.count());
 }
 
 GradStore::GradStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp,
@@ -134,11 +134,11 @@ int GradStore::slot_of(int group) const {
   return slot_of_group_[static_cast<std::size_t>(behind ? group - 1 : group)];
 }
 
-void GradStore::take_slot(int group) {
+void GradStore::take_slot(const core::Work& work, int group) {
   if (layout_.at(group).tied_end) return;
-  if (layout_.at(group).slot.alone) return finish_up_to(&Reduction::group, group);
+  if (layout_.at(group).slot.alone) return finish_up_to(work, &Reduction::group, group);
   last_slot_ = (last_slot_ + 1) % layout_.gradient_slots;
-  finish_up_to(&Reduction::slot, last_slot_);
+  finish_up_to(work, &Reduction::slot, last_slot_);
   slot_of_group_[static_cast<std::size_t>(group)] = last_slot_;
 }
 
@@ -158,14 +158,14 @@ void GradStore::begin_step() {
   for (std::optional<double>& square : squares_) square.reset();
 }
 
-GradStore::Destination GradStore::destination(int group, int micro) {
+GradStore::Destination GradStore::destination(const core::Work& work, int group, int micro) {
   const auto index = static_cast<std::size_t>(group);
   const bool assign = !written_[index];
   written_[index] = true;
   if (!layout_.plan.reduce_every_micro) return {kept(group), assign};
-  if (assign) take_slot(group);
+  if (assign) take_slot(work, group);
   float* const whole = slot(group, micro).whole;
-  if (assign) clear_gaps(layout_.at(group), whole);
+  if (assign) clear_gaps(work, layout_.at(group), whole);
   return {whole, assign};
 }
 
@@ -186,31 +186,32 @@ float* GradStore::slice(int group) {
   return kept(group) + (whole_here ? layout_.at(group).owned.first.count() : 0);
 }
 
-void GradStore::reduce(int group, int micro) {
-  finish_up_to(&Reduction::group, group);  // its earlier micro-batches are added first
+void GradStore::reduce(const core::Work& work, int group, int micro) {
+  finish_up_to(work, &Reduction::group, group);  // its earlier micro-batches are added first
   under_way_.push_back(layout_.plan.reduce_every_micro ? reduce_micro(group, micro)
                                                        : reduce_once(group));
-  if (!waits_later_) settle();
+  if (!waits_later_) settle(work);
 }
 
-void GradStore::settle() { finish_first(std::ssize(under_way_)); }
+void GradStore::settle(const core::Work& work) { finish_first(work, std::ssize(under_way_)); }
 
-void GradStore::finish_first(std::ptrdiff_t count) {
+void GradStore::finish_first(const core::Work& work, std::ptrdiff_t count) {
   for (; count > 0; --count) {
-    finish(under_way_.front());
+    finish(work, under_way_.front());
     under_way_.pop_front();
   }
 }
 
-void GradStore::finish_up_to(int Reduction::*place, int value) {
+void GradStore::finish_up_to(const core::Work& work, int Reduction::*place, int value) {
   const auto last = std::ranges::find(under_way_.rbegin(), under_way_.rend(), value, place);
-  finish_first(under_way_.rend() - last);
+  finish_first(work, under_way_.rend() - last);
 }
 
-void GradStore::finish(Reduction& reduction) {
+void GradStore::finish(const core::Work& work, Reduction& reduction) {
   reduction.pending.wait();
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
-  if (canonical && reduction.micro >= 0) carry(reduction.group, reduction.micro, reduction.arrived);
+  if (canonical && reduction.micro >= 0)
+    carry(work, reduction.group, reduction.micro, reduction.arrived);
   if (reduction.sum == nullptr) return;
   squares_[static_cast<std::size_t>(reduction.group)] = reduction.sum->total();
 }
@@ -267,25 +268,25 @@ float* GradStore::level(int group, int index) {
 
 // Micro-batch k arrives when the bits of k say which levels are occupied: carry it up to the first
 // free one, earlier sums on the left.
-void GradStore::carry(int group, int micro, float* arrived) {
+void GradStore::carry(const core::Work& work, int group, int micro, float* arrived) {
   const std::int64_t count = layout_.at(group).grads.count.count();
   int free_level = 0;
   for (; ((micro >> free_level) & 1) != 0; ++free_level) {
     kernels::add(count, level(group, free_level), arrived);
   }
   if (arrived != level(group, free_level)) {
-    std::memcpy(level(group, free_level), arrived, static_cast<std::size_t>(count) * sizeof(float));
+    kernels::copy(work, count, arrived, level(group, free_level));
   }
-  if (micro == layout_.micros - 1) fold(group);
+  if (micro == layout_.micros - 1) fold(work, group);
 }
 
 // The leftovers pass up unchanged until they meet the next larger sum: smallest first.
-void GradStore::fold(int group) {
+void GradStore::fold(const core::Work& work, int group) {
   const std::int64_t count = layout_.at(group).grads.count.count();
   const auto occupied = static_cast<unsigned>(layout_.micros);
   float* const sum = level(group, 0);
   const float* const smallest = level(group, std::countr_zero(occupied));
-  if (smallest != sum) std::memcpy(sum, smallest, static_cast<std::size_t>(count) * sizeof(float));
+  if (smallest != sum) kernels::copy(work, count, smallest, sum);
   for (unsigned left = occupied & (occupied - 1); left != 0; left &= left - 1) {
     kernels::add(count, level(group, std::countr_zero(left)), sum);
   }

@@ -9,12 +9,13 @@
 
 #include "comm/communicator.h"
 #include "core/buffer.h"
+#include "core/work.h"
 #include "zero/reserve.h"
 
 namespace fm::zero {
 
 // Zeroes what lies between and behind the parameters of a whole gradient [map.padded()].
-void clear_gaps(const Group& group, float* whole);
+void clear_gaps(const core::Work& work, const Group& group, float* whole);
 
 // Sees a sum as its parts become final, and knows its squares in the end.
 class SumOfSquares : public comm::SumVisitor {
@@ -55,12 +56,12 @@ class GradStore {
     float* whole = nullptr;
     bool assign = true;
   };
-  Destination destination(int group, int micro);
+  Destination destination(const core::Work& work, int group, int micro);
 
   // Sums over data ranks; micro < 0: the whole step at once.
-  void reduce(int group, int micro);
+  void reduce(const core::Work& work, int group, int micro);
   // All reductions are finished; before anything below.
-  void settle();
+  void settle(const core::Work& work);
 
   // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
   // order. The slice is read only when the sum was not seen while the slice was summed.
@@ -97,19 +98,19 @@ class GradStore {
   const Slot& slot(int group, int micro) const;
   // The slot that holds, or will hold, the gradient of a group.
   int slot_of(int group) const;
-  void take_slot(int group);
+  void take_slot(const core::Work& work, int group);
   // Where the sum of one micro-batch arrives.
   float* arrival(int group, int slot, int micro);
   Reduction reduce_once(int group);
   Reduction reduce_micro(int group, int micro);
   comm::Pending reduce_scatter(int group, const float* whole, float* into,
                                comm::SumVisitor* visitor);
-  void finish(Reduction& reduction);
+  void finish(const core::Work& work, Reduction& reduction);
   // Finishes the reductions up to the last one of a group, or of a slot.
-  void finish_up_to(int Reduction::*place, int value);
-  void finish_first(std::ptrdiff_t count);
-  void carry(int group, int micro, float* arrived);
-  void fold(int group);
+  void finish_up_to(const core::Work& work, int Reduction::*place, int value);
+  void finish_first(const core::Work& work, std::ptrdiff_t count);
+  void carry(const core::Work& work, int group, int micro, float* arrived);
+  void fold(const core::Work& work, int group);
   float* level(int group, int index);
 
   const Layout& layout_;

@@ -46,9 +46,10 @@ std::string packed_name() { return core::concat("packed panels (", variant_name(
 
 }  // namespace
 
-void gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
-          const Target<float>& c) {
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<float>& a,
+          const Operand<float>& b, const Target<float>& c) {
   const core::TraceScope scope(kGemm, values_of(shape));
+  set_kernel_threads(work.threads);
   switch (kind_of(shape, a.form, b.form)) {
     case GemmKind::kAmx: return amx_gemm(shape, a, b, c);
     case GemmKind::kPacked: return packed_gemm(shape, a, b, c);
@@ -57,16 +58,18 @@ void gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>&
   }
 }
 
-void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
-          const Target<float>& c) {
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
+          const Operand<core::Bf16>& b, const Target<float>& c) {
   const core::TraceScope scope(kGemm, values_of(shape));
+  set_kernel_threads(work.threads);
   if (kind_of(shape) == GemmKind::kAmx) return amx_gemm(shape, a, b, c);
   other_bf16_gemm(shape)(shape, a, b, c);
 }
 
-void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
-          const Target<core::Bf16>& c) {
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
+          const Operand<core::Bf16>& b, const Target<core::Bf16>& c) {
   const core::TraceScope scope(kGemm, values_of(shape));
+  set_kernel_threads(work.threads);
   if (kind_of(shape) == GemmKind::kAmx) return amx_gemm(shape, a, b, c);
   rounded_gemm(shape, a, b, c, other_bf16_gemm(shape));
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/bf16.h"
+#include "core/work.h"
 
 namespace fm::kernels {
 
@@ -35,14 +36,15 @@ struct Target {
   Beta beta = Beta::kZero;  // kZero assigns (old values, NaN too, are ignored), kOne adds
 };
 
-// C [m, n] = op(A) [m, k] op(B) [k, n] + beta C. Any thread may call; C overlaps neither operand.
+// C [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the threads of `work`. Any thread may call; C
+// overlaps neither operand.
 // An element of a bf16 C is read and rounded once.
-void gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
-          const Target<float>& c);
-void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
-          const Target<float>& c);
-void gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
-          const Target<core::Bf16>& c);
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<float>& a,
+          const Operand<float>& b, const Target<float>& c);
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
+          const Operand<core::Bf16>& b, const Target<float>& c);
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
+          const Operand<core::Bf16>& b, const Target<core::Bf16>& c);
 
 // Library, version and instruction set for the banner, e.g. "oneDNN 2.6.3 (avx512_core)".
 // UserError (10) when FME_GEMM names what does not run here.
@@ -53,8 +55,8 @@ std::string bf16_gemm_library();
 // longer than those of fp32.
 bool bf16_is_fast();
 
-// Threads that kernels called by this thread use: OpenMP's default (OMP_NUM_THREADS, else all
-// cores) until set.
+// Threads that this thread's work has: OpenMP's default (OMP_NUM_THREADS, else all cores) until
+// set. A product sets those of its work.
 void set_kernel_threads(int threads);
 int kernel_threads();
 

@@ -32,15 +32,17 @@ struct Block : Toy<Unit> {  // y = x W^T
   using Toy::Toy;
   void forward(const UnitCall& call, void* y) const override {
     const float* x = f32(call.saved.input_BTD);
-    if (y != nullptr) linear(of(call.input.shape), x, f32(call.weights.own), f32(y));
+    if (y != nullptr) linear(call.work, of(call.input.shape), x, f32(call.weights.own), f32(y));
   }
   void backward_input(const UnitCall& call, void* dy, void* dx) const override {
     std::copy_n(f32(dy), kD * call.input.shape.tokens(), f32(call.saved.parked));
-    if (dx != nullptr) linear_input(of(call.input.shape), f32(dy), f32(call.weights.own), f32(dx));
+    if (dx != nullptr)
+      linear_input(call.work, of(call.input.shape), f32(dy), f32(call.weights.own), f32(dx));
   }
   void backward_weight(const UnitCall& call, const Gradients& out, Write write) const override {
     const float* x = f32(call.saved.input_BTD);
-    linear_weight(of(call.input.shape), f32(call.saved.parked), x, out.own, beta_of(write));
+    linear_weight(call.work, of(call.input.shape), f32(call.saved.parked), x, out.own,
+                  beta_of(write));
   }
 };
 
@@ -61,15 +63,15 @@ struct Head final : Toy<LossUnit> {
               Write write) const override {
     const LinearShape shape = of(call.input.shape);
     const kernels::RowShape chunk{shape.tokens, rows};
-    float* y = call.scratch.take<float>(shape.tokens * rows);
-    linear(shape, f32(x), f32(call.weights.own), y);
+    float* y = call.work.arena.take<float>(shape.tokens * rows);
+    linear(call.work, shape, f32(x), f32(call.weights.own), y);
     const double sum = kernels::cross_entropy(chunk, y, call.input.labels_BT, scale, 0.0);
-    linear_weight(shape, y, f32(x), out.own, beta_of(write));
-    linear_input(shape, y, f32(call.weights.own), f32(x));
+    linear_weight(call.work, shape, y, f32(x), out.own, beta_of(write));
+    linear_input(call.work, shape, y, f32(call.weights.own), f32(x));
     return sum;
   }
   double evaluate(const UnitCall&, const void*) const override { return 0.0; }
-  void logits(const Weights&, const void*, float*, core::Arena&) const override {}
+  void logits(const Weights&, const void*, float*, core::Work&) const override {}
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ using Product = RandomProduct<Bf16>;
 
 void public_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operand<Bf16>& b,
                  const Target<float>& c) {
-  gemm(shape, a, b, c);
+  gemm({}, shape, a, b, c);
 }
 
 // Beta 0, then beta 1, into a target of fp32 and one of bf16, neither written beyond its rows.
@@ -31,9 +31,9 @@ void expect_product(const Product& p, Bf16Gemm* product) {
   product(p.shape, p.left(a), p.right(b), {sums.data(), p.c_width(), Beta::kOne});
   const Bf16 nan = core::to_bf16(NAN);
   Bf16s rounded(sums.size(), nan);
-  gemm(p.shape, p.left(a), p.right(b), {rounded.data(), p.c_width(), Beta::kZero});
+  gemm({}, p.shape, p.left(a), p.right(b), {rounded.data(), p.c_width(), Beta::kZero});
   Bf16s added = rounded;
-  gemm(p.shape, p.left(a), p.right(b), {added.data(), p.c_width(), Beta::kOne});
+  gemm({}, p.shape, p.left(a), p.right(b), {added.data(), p.c_width(), Beta::kOne});
   for (std::int64_t row = 0; row < m; ++row) {
     for (std::int64_t column = 0; column < p.c_width(); ++column) {
       const auto at = static_cast<std::size_t>(row * p.c_width() + column);
@@ -111,7 +111,7 @@ TEST(GemmBf16, OfIntegersIsExact) {
   const Bf16s a16 = to_bf16s(a);
   const Bf16s b16 = to_bf16s(b);
   Floats got(static_cast<std::size_t>(side * side));
-  gemm({side, side, depth}, {a16.data(), depth}, {b16.data(), side}, {got.data(), side});
+  gemm({}, {side, side, depth}, {a16.data(), depth}, {b16.data(), side}, {got.data(), side});
   for (std::int64_t row = 0; row < side; ++row) {
     for (std::int64_t column = 0; column < side; ++column) {
       std::int64_t sum = 0;
@@ -152,7 +152,7 @@ TEST(GemmBf16, IsAsAccurateAsAChainOfFp32) {
     const Bf16s a = p.random_a();
     const Bf16s b = p.random_b();
     Floats got(48 * 64);
-    gemm(p.shape, p.left(a), p.right(b), {got.data(), 64});
+    gemm({}, p.shape, p.left(a), p.right(b), {got.data(), 64});
     EXPECT_LE(relative_rms(p, a, b, got), allowed * relative_rms(p, a, b, chains(p, a, b)))
         << "k=" << k;
   }
@@ -187,8 +187,8 @@ TEST(GemmBf16, ARoundedTargetIsTheFp32OneRounded) {
     Floats sums = random_values(70 * 90, 3);
     Bf16s rounded = to_bf16s(sums);
     sums = to_floats(rounded);
-    gemm(p.shape, p.left(a), p.right(b), {sums.data(), 90, Beta::kOne});
-    gemm(p.shape, p.left(a), p.right(b), {rounded.data(), 90, Beta::kOne});
+    gemm({}, p.shape, p.left(a), p.right(b), {sums.data(), 90, Beta::kOne});
+    gemm({}, p.shape, p.left(a), p.right(b), {rounded.data(), 90, Beta::kOne});
     const Bf16s expected = to_bf16s(sums);
     for (std::size_t i = 0; i < rounded.size(); ++i) {
       ASSERT_EQ(rounded[i].bits, expected[i].bits) << "k=" << k << ", element " << i;
@@ -199,8 +199,9 @@ TEST(GemmBf16, ARoundedTargetIsTheFp32OneRounded) {
 TEST(GemmBf16, WhatIsNotFiniteStaysSo) {
   for (const unsigned bits : {0x7F80U, 0xFF80U, 0x7FC0U, 0x7F81U, 0xFFFFU}) {
     const Bf16 bad{static_cast<std::uint16_t>(bits)};
-    expect_only_its_row_is_not_finite(bad, std::isinf(core::to_float(bad)),
-                                      [](const auto&... arguments) { gemm(arguments...); });
+    expect_only_its_row_is_not_finite(
+        bad, std::isinf(core::to_float(bad)),
+        [](const auto&... arguments) { gemm(core::Work{}, arguments...); });
   }
 }
 

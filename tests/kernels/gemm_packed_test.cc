@@ -44,14 +44,14 @@ TEST(GemmKind, MixedIsOneDnnForOperandsAsTheyLieAlone) {
       const RandomProduct<float> p{{64, 80, 700}, a_form, b_form};
       const Floats a = p.random_a();
       const Floats b = p.random_b();
-      const auto of = [&](auto* product) {
+      const auto of = [&](const auto& product) {
         Floats c(std::size_t{64} * 80);
         product(p.shape, p.left(a), p.right(b), Target<float>{c.data(), 80});
         return c;
       };
       using Function = void(const GemmShape&, const Operand<float>&, const Operand<float>&,
                             const Target<float>&);
-      const Floats got = of(static_cast<Function*>(gemm));
+      const Floats got = of([](const auto&... of_gemm) { gemm(core::Work{}, of_gemm...); });
       const bool by_panels = a_form != Form::kAsIs || b_form != Form::kAsIs;
       EXPECT_EQ(got == of(static_cast<Function*>(packed_gemm)), by_panels);
       EXPECT_EQ(got == of(static_cast<Function*>(onednn_gemm)), !by_panels);

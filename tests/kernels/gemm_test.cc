@@ -33,8 +33,8 @@ void expect_product(const Case& c) {
   const Operand<float> left{a.data(), a_width, c.a};
   const Operand<float> right{b.data(), b_width, c.b};
   Floats got(static_cast<std::size_t>(c_width * m), NAN);  // beta 0 must not read it
-  gemm(c.shape, left, right, {got.data(), c_width, Beta::kZero});
-  gemm(c.shape, left, right, {got.data(), c_width, Beta::kOne});
+  gemm({}, c.shape, left, right, {got.data(), c_width, Beta::kZero});
+  gemm({}, c.shape, left, right, {got.data(), c_width, Beta::kOne});
   for (std::int64_t row = 0; row < m; ++row) {
     for (std::int64_t column = 0; column < n; ++column) {
       double sum = 0.0;
@@ -66,9 +66,8 @@ TEST(Gemm, RepeatsItselfBitForBitFromSeveralThreads) {
   std::vector<std::thread> threads;
   for (Floats& result : results) {
     threads.emplace_back([&] {
-      set_kernel_threads(1);
       for (int i = 0; i < 20; ++i)
-        gemm({80, 90, 300}, {a.data(), 300}, {b.data(), 90}, {result.data(), 90});
+        gemm({}, {80, 90, 300}, {a.data(), 300}, {b.data(), 90}, {result.data(), 90});
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -81,9 +80,9 @@ TEST(Gemm, TwoThreadsRepeatTheSameBitsAndAgreeWithOne) {
   const auto product = [&](int threads) {
     Floats result(256 * 256);
     std::thread([&] {
-      set_kernel_threads(threads);
+      gemm({.arena = {}, .threads = threads}, {256, 256, 512}, {a.data(), 512}, {b.data(), 256},
+           {result.data(), 256});
       EXPECT_EQ(kernel_threads(), threads);
-      gemm({256, 256, 512}, {a.data(), 512}, {b.data(), 256}, {result.data(), 256});
     }).join();
     return result;
   };

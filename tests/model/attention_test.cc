@@ -56,8 +56,8 @@ struct Problem {
       return torch_attention().forward(shape, at, kernels::kernel_threads());
     std::vector<std::byte> memory(
         static_cast<std::size_t>(attention_scratch<float>(shape).forward.count()), kUnset);
-    core::Arena scratch(memory);
-    attention_forward<float>(shape, at, scratch);
+    core::Work work{core::Arena(memory), kernels::kernel_threads()};
+    attention_forward<float>(shape, at, work);
   }
   void backward() {
     const AttentionBackward<float> at{q.data(),   k.data(),         v.data(),
@@ -67,8 +67,8 @@ struct Problem {
       return torch_attention().backward(shape, at, kernels::kernel_threads());
     std::vector<std::byte> memory(
         static_cast<std::size_t>(attention_scratch<float>(shape).backward.count()), kUnset);
-    core::Arena scratch(memory);
-    attention_backward<float>(shape, at, scratch);
+    core::Work work{core::Arena(memory), kernels::kernel_threads()};
+    attention_backward<float>(shape, at, work);
   }
   void both() {
     forward();
@@ -159,9 +159,9 @@ TEST(Attention, InBf16IsTheRoundedFp32Attention) {
     const AttentionScratch sizes = attention_scratch<core::Bf16>(shape);
     std::vector<std::byte> memory(
         static_cast<std::size_t>(std::max(sizes.forward, sizes.backward).count()), kUnset);
-    core::Arena scratch(memory);
+    core::Work work{core::Arena(memory), kernels::kernel_threads()};
     attention_forward<core::Bf16>(
-        shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()}, scratch);
+        shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()}, work);
     EXPECT_EQ(widened(out), expected_out);
     EXPECT_EQ(logsumexp, wide.logsumexp);
 
@@ -173,7 +173,7 @@ TEST(Attention, InBf16IsTheRoundedFp32Attention) {
     attention_backward<core::Bf16>(shape,
                                    {q.data(), k.data(), v.data(), out.data(), logsumexp.data(),
                                     dout.data(), dq.data(), dk.data(), dv.data()},
-                                   scratch);
+                                   work);
     EXPECT_EQ(widened(dq), widened(rounded(wide.dq)));
     EXPECT_EQ(widened(dk), widened(rounded(wide.dk)));
     EXPECT_EQ(widened(dv), widened(rounded(wide.dv)));

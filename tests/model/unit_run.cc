@@ -7,6 +7,7 @@
 
 #include "core/bf16.h"
 #include "core/check.h"
+#include "kernels/gemm/gemm.h"
 
 namespace fm::model {
 
@@ -91,49 +92,50 @@ Weights UnitRun::weights_of(int unit) {
   return {weights(unit), model_.tied && unit == model_.head_unit() ? weights(0) : nullptr};
 }
 
-UnitCall UnitRun::call(int unit, core::Arena& scratch) {
+UnitCall UnitRun::call(int unit, core::Work& work) {
   PerUnit& own = units_[index(unit)];
   const Saved saved{unit == 0 ? nullptr : input_of(unit), own.kept.data(), own.parked.data()};
-  return {weights_of(unit), input_, saved, scratch};
+  return {weights_of(unit), input_, saved, work};
 }
 
-core::Arena UnitRun::arena(int unit) {
+core::Work UnitRun::work(int unit) {
   const core::Bytes announced = model_.sizes(unit, input_.shape).scratch;
   FM_CHECK(announced <= scratch_.bytes(), "this thread's kernels take more threads");
-  return core::Arena(scratch_.span().first(static_cast<std::size_t>(announced.count())));
+  const auto memory = scratch_.span().first(static_cast<std::size_t>(announced.count()));
+  return {core::Arena(memory), kernels::kernel_threads()};
 }
 
 void UnitRun::forward(int unit, void* output) {
-  core::Arena scratch = arena(unit);
-  model_.units[index(unit)]->forward(call(unit, scratch), output);
+  core::Work here = work(unit);
+  model_.units[index(unit)]->forward(call(unit, here), output);
 }
 
 double UnitRun::loss(double scale, Write write) {
   const int head = model_.head_unit();
-  core::Arena scratch = arena(head);
+  core::Work here = work(head);
   const Gradients gradients_of_head{gradients(head), model_.tied ? tied_gradients() : nullptr};
-  return model_.head->loss(call(head, scratch), input_of(head), scale, gradients_of_head, write);
+  return model_.head->loss(call(head, here), input_of(head), scale, gradients_of_head, write);
 }
 
 double UnitRun::evaluate() {
   const int head = model_.head_unit();
-  core::Arena scratch = arena(head);
-  return model_.head->evaluate(call(head, scratch), input_of(head));
+  core::Work here = work(head);
+  return model_.head->evaluate(call(head, here), input_of(head));
 }
 
 void UnitRun::logits(const void* hidden_D, float* logits_V) {
-  core::Arena scratch = arena(model_.head_unit());
-  model_.head->logits(weights_of(model_.head_unit()), hidden_D, logits_V, scratch);
+  core::Work here = work(model_.head_unit());
+  model_.head->logits(weights_of(model_.head_unit()), hidden_D, logits_V, here);
 }
 
 void UnitRun::backward_input(int unit, void* doutput, void* dinput) {
-  core::Arena scratch = arena(unit);
-  model_.units[index(unit)]->backward_input(call(unit, scratch), doutput, dinput);
+  core::Work here = work(unit);
+  model_.units[index(unit)]->backward_input(call(unit, here), doutput, dinput);
 }
 
 void UnitRun::backward_weight(int unit, Write write) {
-  core::Arena scratch = arena(unit);
-  UnitCall without_weights = call(unit, scratch);
+  core::Work here = work(unit);
+  UnitCall without_weights = call(unit, here);
   without_weights.weights = {};
   model_.units[index(unit)]->backward_weight(without_weights, {gradients(unit), nullptr}, write);
 }

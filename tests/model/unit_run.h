@@ -66,8 +66,8 @@ class UnitRun {
   core::Buffer bytes(core::Bytes count);
   static std::size_t index(int unit) { return static_cast<std::size_t>(unit); }
   Weights weights_of(int unit);
-  UnitCall call(int unit, core::Arena& scratch);
-  core::Arena arena(int unit);
+  UnitCall call(int unit, core::Work& work);
+  core::Work work(int unit);
 
   core::Ledger ledger_;
   Model model_;

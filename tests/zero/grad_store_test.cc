@@ -80,7 +80,7 @@ Layout layout_of(int zero_stage, core::SumOrder order, int micros, comm::Communi
 }
 
 void write_micro(GradStore& store, const Layout& layout, int micro) {
-  const GradStore::Destination to = store.destination(0, micro);
+  const GradStore::Destination to = store.destination({}, 0, micro);
   for (std::int64_t i = 0; i < kElements; ++i) {
     const float value = gradient(micro * layout.dp_size + layout.dp_rank, i);
     to.whole[i] = to.assign ? value : to.whole[i] + value;
@@ -107,9 +107,9 @@ void expect_sum(const Case& at, const std::function<float(std::int64_t)>& expect
           store.begin_step();
           for (int micro = 0; micro < at.micros; ++micro) {
             write_micro(store, layout, micro);
-            if (layout.plan.reduce_every_micro) store.reduce(0, micro);
+            if (layout.plan.reduce_every_micro) store.reduce({}, 0, micro);
           }
-          if (!layout.plan.reduce_every_micro) store.reduce(0, -1);
+          if (!layout.plan.reduce_every_micro) store.reduce({}, 0, -1);
         }
         const std::scoped_lock lock(mutex);
         const std::int64_t first = layout.at(0).owned.first.count();
@@ -201,17 +201,17 @@ TEST(GradStore, OneTiedGradientWaitsWhileOtherUnitsAreReduced) {
             store.begin_step();
             for (int micro = 0; micro < 2; ++micro) {
               const auto add = [&](int group, float value) {
-                const GradStore::Destination to = store.destination(group, micro);
+                const GradStore::Destination to = store.destination({}, group, micro);
                 for (std::int64_t i = 0; i < kElements; ++i)
                   to.whole[i] = value + (to.assign ? 0.0F : to.whole[i]);
               };
               add(0, 1.0F);  // the head's end
               add(1, 1000.0F);
-              if (each) store.reduce(1, micro);
+              if (each) store.reduce({}, 1, micro);
               add(0, 10.0F);  // the embedding's end
-              if (each) store.reduce(0, micro);
+              if (each) store.reduce({}, 0, micro);
             }
-            if (!each) store.reduce(1, -1), store.reduce(0, -1);
+            if (!each) store.reduce({}, 1, -1), store.reduce({}, 0, -1);
             EXPECT_EQ(store.slice(0)[5], 44.0F) << zero_stage;  // 2 ranks x 2 micros x 11
             EXPECT_EQ(store.slice(1)[5], 4000.0F) << zero_stage;
           },
@@ -249,7 +249,7 @@ TEST(GlobalNorm, IsTheEuclideanNormOnEveryRankInEveryLayout) {
         GradStore store(layout, ledger, dp);
         store.begin_step();
         write_micro(store, layout, 0);
-        store.reduce(0, layout.plan.reduce_every_micro ? 0 : -1);
+        store.reduce({}, 0, layout.plan.reduce_every_micro ? 0 : -1);
         const auto pipe = dp.split(std::vector<int>{dp.rank()});
         GlobalNorm norm(layout, dp, *pipe,
                         {{0, 0, 1, GlobalNorm::numbers_of(layout.at(0).map, order)}});
@@ -263,7 +263,7 @@ TEST(GradStore, ClearGapsTouchesNothingElse) {
   const core::ParamTable two({{.name = "x", .shape = {3, 5}}, {.name = "y", .shape = {20}}}, {});
   const Group group{.table = &two, .map = {two.elements(), 1}};
   std::vector<float> flat(static_cast<std::size_t>(group.map.padded().count()), 1.0F);
-  clear_gaps(group, flat.data());
+  clear_gaps({}, group, flat.data());
   for (std::size_t i = 0; i < flat.size(); ++i) {
     const bool parameter = i < 15 || (i >= 16 && i < 36);
     EXPECT_EQ(flat[i], parameter ? 1.0F : 0.0F) << i;
