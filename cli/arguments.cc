@@ -157,6 +157,20 @@ void read_trace(const FlagValues& flags, engine::TrainOptions& options) {
                 flags.text("trace_steps"), ")");
 }
 
+// What the Trainer's flags of evaluation and reports say, as far as it is there.
+void read_evaluation(const FlagValues& flags, engine::TrainOptions& options) {
+  const bool evaluates = flags.choice<bool>("eval_strategy", {{"steps", true}, {"no", false}});
+  if (!evaluates && !options.eval_data_path.empty()) {
+    options.notes.emplace_back("nothing is evaluated: --eval_strategy no");
+    options.eval_data_path.clear();
+  }
+  if (core::lower(flags.text("report_to")) != "none") {
+    options.notes.push_back("--report_to " + flags.text("report_to") +
+                            " has no effect: there is no monitor yet, metrics.jsonl in "
+                            "--output_dir has every number");
+  }
+}
+
 // Flags that FMEngine has and that change nothing: said once, when they were given.
 void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
   for (const FlagRow& flag : train_flags()) {
@@ -178,14 +192,11 @@ void read_config(const FlagValues& flags, engine::TrainOptions& options) {
                 "\"bf16\": {\"enabled\": true} (",
                 precision, ")");
   const std::string config = flags.text("deepspeed_config");
-  if (config.empty()) {
-    options.batch.micro_batch = 1;
-    options.notes.emplace_back(
-        "no --deepspeed_config: ZeRO 0, micro-batch 1, AdamW with lr 0.001, clipping 1.0");
-    return;
-  }
-  apply_ds_config(load_config_text(config),
-                  fp32 ? PrecisionFlag::kForcedFp32 : PrecisionFlag::kFromJson, options);
+  if (config.empty()) options.notes.emplace_back("no --deepspeed_config: ZeRO 0");
+  apply_ds_config(config.empty() ? ConfigText{"{}", "no configuration"} : load_config_text(config),
+                  fp32 ? PrecisionFlag::kForcedFp32 : PrecisionFlag::kFromJson,
+                  read_trainer_arguments(flags), options);
+  options.recompute = options.recompute || flags.flag("gradient_checkpointing");
 }
 
 // A number that stands for a variable of the environment, as a word.
@@ -232,6 +243,7 @@ Command read_command(const FlagValues& flags) {
   read_data(flags, command.options);
   read_output(flags, command.options);
   read_trace(flags, command.options);
+  read_evaluation(flags, command.options);
   note_compatible(flags, command.options);
   read_config(flags, command.options);
   read_model(flags, command.options);

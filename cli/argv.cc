@@ -43,12 +43,23 @@ void check_json_key(const Written& written, std::span<const FlagRow> flags) {
                 "); set it in --deepspeed_config FILE");
 }
 
-// Hugging Face's Trainer takes a file there, DeepSpeed's own parser nothing.
-void check_deepspeed(const Written& written, const std::string& next) {
-  if (written.name != "deepspeed") return;
+// Hugging Face's Trainer names its JSON there, DeepSpeed's own parser takes nothing.
+bool names_config(const Written& written, const std::string& next) {
+  if (written.name != "deepspeed") return false;
   const std::string& value = written.has_value ? written.value : next;
-  const bool is_file = !value.empty() && !value.starts_with("--") && !parse_bool(value);
-  FM_USER_CHECK(!is_file, "--deepspeed takes no file; use --deepspeed_config FILE (", value, ")");
+  return !value.empty() && !value.starts_with("--") && !parse_bool(value);
+}
+
+// The Trainer's name becomes ours; what is not there says so.
+void rename(Written& written, const std::string& next, std::span<const FlagRow> flags) {
+  if (!is_flag("deepspeed_config", flags)) return;
+  if (names_config(written, next)) written.name = "deepspeed_config";
+  for (const FlagAlias& alias : train_aliases()) {
+    if (written.name == alias.name) written.name = alias.of;
+  }
+  for (const LaterFlag& later : later_flags()) {
+    FM_USER_CHECK(written.name != later.name, "--", later.name, " is not there yet: ", later.why);
+  }
 }
 
 const FlagRow& find_flag(const Written& written, std::span<const FlagRow> flags) {
@@ -70,6 +81,12 @@ std::string boolean_word(const Written& written) {
   return *parsed ? "true" : "false";
 }
 
+// --resume_from_checkpoint True: the newest, which must be there.
+std::string resume_word(const std::string& value) {
+  const std::optional<bool> yes = parse_bool(value);
+  return !yes ? value : *yes ? "must" : "never";
+}
+
 }  // namespace
 
 std::vector<std::string> normalise_argv(std::span<const std::string> words,
@@ -89,8 +106,9 @@ std::vector<std::string> normalise_argv(std::span<const std::string> words,
       normal.push_back("--" + written.name);
       continue;
     }
+    const std::string as_written = written.name;
+    rename(written, i + 1 < words.size() ? words[i + 1] : "", flags);
     const FlagRow& flag = find_flag(written, flags);
-    check_deepspeed(written, i + 1 < words.size() ? words[i + 1] : "");
     const bool boolean = flag.kind == FlagKind::kBool;
     // "-h" is help, not the value of a boolean.
     const bool next_fits = i + 1 < words.size() && !words[i + 1].starts_with(boolean ? "-" : "--");
@@ -101,6 +119,7 @@ std::vector<std::string> normalise_argv(std::span<const std::string> words,
                     " VALUE, or --", written.name, "=VALUE when it starts with --");
       written.value = "true";
     }
+    if (as_written == "resume_from_checkpoint") written.value = resume_word(written.value);
     normal.push_back("--" + written.name + "=" + (boolean ? boolean_word(written) : written.value));
   }
   return normal;

@@ -44,19 +44,14 @@ bool changes_nothing(const KeyRow& row, const Value& value) {
   return is_plain(row, value);
 }
 
-// A param of a scheduler that is not there yet: the type is refused, in ds_scheduler.cc.
-bool is_decided_with_type(const KeyRow& row) {
-  return row.verdict == Verdict::kRefused && row.path.starts_with("scheduler.params.") &&
-         row.plain.empty();
-}
-
 std::string below(const std::string& path, const std::string& key) {
   return path.empty() ? key : core::concat(path, ".", key);
 }
 
 class Walk {
  public:
-  Walk(const std::string& name, PrecisionFlag precision) : name_(name), precision_(precision) {}
+  Walk(const std::string& name, PrecisionFlag precision, Findings& findings)
+      : name_(name), precision_(precision), findings_(findings) {}
 
   void block(const Value& object, const std::string& path, Notes notes) {
     for (const auto& [key, value] : object.members) {
@@ -70,8 +65,6 @@ class Walk {
       }
     }
   }
-
-  Findings take() { return std::move(findings_); }
 
  private:
   std::string where(const Value& value) const { return core::concat(name_, ":", value.line); }
@@ -126,7 +119,7 @@ class Walk {
   }
 
   void judge(const KeyRow& row, const Value& value, const std::string& path, Notes notes) {
-    if (is_decided_with_type(row) || changes_nothing(row, value)) return;
+    if (changes_nothing(row, value)) return;
     const bool is_switch = row.type == KeyType::kSwitch || row.type == KeyType::kPresence;
     const std::string what =
         core::concat(path, is_switch ? "" : " = " + show(value), " (line ", value.line, ")");
@@ -180,7 +173,7 @@ class Walk {
 
   const std::string& name_;
   const PrecisionFlag precision_;
-  Findings findings_;
+  Findings& findings_;
 };
 
 void check_deprecated(const Settings& settings, Findings& findings) {
@@ -249,12 +242,11 @@ std::string Settings::text(const std::string& path, const std::string& otherwise
 
 void Findings::refuse(const std::string& what, const std::string& why) { add(refused, why, what); }
 
-Findings check_settings(const Value& root, const std::string& name, PrecisionFlag precision) {
-  Walk walk(name, precision);
+void check_settings(const Value& root, const std::string& name, PrecisionFlag precision,
+                    Findings& findings) {
+  Walk walk(name, precision, findings);
   walk.block(root, "", Notes::kShown);
-  Findings findings = walk.take();
   check_deprecated(Settings(root, name), findings);
-  return findings;
 }
 
 void throw_refusals(const Findings& findings, const std::string& name) {

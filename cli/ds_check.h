@@ -55,7 +55,8 @@ struct Findings {
 // Throws UserError (10) for an unknown key inside a modelled block or near a known one, a name with
 // a dot in it, a wrong type, and an old key beside its new one. Refusals are collected, so that one
 // message can list them all.
-Findings check_settings(const Value& root, const std::string& name, PrecisionFlag precision);
+void check_settings(const Value& root, const std::string& name, PrecisionFlag precision,
+                    Findings& findings);
 
 // Throws UserError (10) with every refusal, if there is one.
 void throw_refusals(const Findings& findings, const std::string& name);

@@ -11,7 +11,7 @@ namespace fm::cli {
 namespace {
 
 // Given numbers are passed on as they are: the engine resolves the triad once it knows dp_size.
-void apply_batch(const Settings& settings, Findings& findings, engine::BatchTriad& batch) {
+void apply_batch(const Settings& settings, engine::BatchTriad& batch) {
   struct Part {
     const char* key;
     std::optional<std::int64_t>* target;
@@ -19,14 +19,22 @@ void apply_batch(const Settings& settings, Findings& findings, engine::BatchTria
   const Part parts[] = {{"train_batch_size", &batch.train_batch},
                         {"train_micro_batch_size_per_gpu", &batch.micro_batch},
                         {"gradient_accumulation_steps", &batch.accumulation}};
-  bool any_auto = false;
   for (const Part& part : parts) {
-    any_auto = any_auto || settings.asks_auto(part.key);
     if (const Value* value = settings.get(part.key)) *part.target = to_int(*value);
   }
-  if (any_auto && !batch.train_batch && !batch.micro_batch) {
-    batch.micro_batch = 1;
-    findings.notes.push_back("\"auto\": train_micro_batch_size_per_gpu is 1 (FMEngine's default)");
+}
+
+// On CPUs the states are in host memory already.
+void note_offload(const Settings& settings, Findings& findings) {
+  for (const std::string block : {"offload_optimizer", "offload_param"}) {
+    const std::string device = "zero_optimization." + block + ".device";
+    const std::string old = block == "offload_param" ? "zero_optimization.cpu_offload_param"
+                                                     : "zero_optimization.cpu_offload";
+    const bool asked = core::lower(settings.text(device, "none")) == "cpu";
+    if (!asked && !settings.flag(old, false)) continue;
+    findings.notes.push_back(core::concat(block,
+                                          " to cpu: on CPUs this state is in host memory already (",
+                                          settings.where(asked ? device : old), ")"));
   }
 }
 
@@ -139,22 +147,27 @@ void check_params(const Settings& settings, const std::string& block, const std:
 }
 
 void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
-                     engine::TrainOptions& options) {
-  const Value root = parse_hjson(config.text, config.name);
+                     const TrainerArguments& trainer, engine::TrainOptions& options) {
+  Value root = parse_hjson(config.text, config.name);
   FM_USER_CHECK(root.is_object(),
                 "a DeepSpeed configuration must be one object {...}; correct it (", config.name,
                 ")");
+  Findings findings;
+  const bool by_trainer = fill_from_trainer(trainer, options.train_steps, root, findings);
   const Settings settings(root, config.name);
-  Findings findings = check_settings(root, config.name, precision);
+  check_settings(root, config.name, precision, findings);
   apply_precision(settings, precision, findings, options);
-  apply_batch(settings, findings, options.batch);
+  apply_batch(settings, options.batch);
   apply_zero(settings, findings, options);
+  note_offload(settings, findings);
   apply_recompute(settings, findings, options);
   apply_overlap(settings, options);
   apply_clipping(settings, options);
   apply_sum_order(settings, options);
   apply_optimizer(settings, findings, options);
-  apply_scheduler(settings, findings, options);
+  if (!apply_scheduler(settings, findings, options) && by_trainer) {
+    apply_trainer_schedule(trainer, findings, options);
+  }
   throw_refusals(findings, config.name);
   const std::vector<std::string> notes = to_notes(findings);
   options.notes.insert(options.notes.end(), notes.begin(), notes.end());

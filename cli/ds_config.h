@@ -6,21 +6,23 @@
 
 #include "cli/ds_check.h"
 #include "cli/hjson.h"
+#include "cli/trainer_arguments.h"
 #include "engine/options.h"
 
 namespace fm::cli {
 
 // Fills batch, element type, ZeRO stage, order of sums, recomputation, optimizer, scheduler,
-// clipping and notes of `options`; "auto" is resolved from DeepSpeed's defaults and
-// options.train_steps, as Hugging Face's Trainer does from its arguments. Throws UserError (10).
+// clipping and notes of `options`; what the JSON leaves to Hugging Face's Trainer comes from
+// `trainer` (cli/trainer_arguments.h), else from DeepSpeed's defaults. Throws UserError (10).
 void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
-                     engine::TrainOptions& options);
+                     const TrainerArguments& trainer, engine::TrainOptions& options);
 
 // Parts, in files of their own (ds_precision.cc). They add refusals to `findings` and notes to it.
 void apply_precision(const Settings& settings, PrecisionFlag flag, Findings& findings,
                      engine::TrainOptions& options);
 void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options);
-void apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options);
+// False: there is none.
+bool apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options);
 
 // The type that `block` (optimizer, scheduler) names; "" when there is no block or it is empty.
 // "auto" is `resolved`, with a note. Throws UserError (10) for a block with content and no type:

@@ -16,18 +16,6 @@ constexpr DeprecatedKey kDeprecated[] = {
     {"bfloat16", "bf16"},
 };
 
-// Flags of Hugging Face's Trainer that have another name in the JSON.
-struct TrainerFlag {
-  std::string_view name;
-  std::string_view path;
-};
-constexpr TrainerFlag kTrainerFlags[] = {
-    {"learning_rate", "optimizer.params.lr"},
-    {"max_grad_norm", "gradient_clipping"},
-    {"per_device_train_batch_size", "train_micro_batch_size_per_gpu"},
-    {"warmup_steps", "scheduler.params.warmup_num_steps"},
-};
-
 std::vector<KeyRow> join_parts() {
   std::vector<KeyRow> rows;
   for (const std::span<const KeyRow> part :
@@ -99,9 +87,6 @@ std::optional<std::string> block_of(std::string_view name) {
 }
 
 std::string path_of_flag(std::string_view name) {
-  for (const TrainerFlag& flag : kTrainerFlags) {
-    if (flag.name == name) return std::string(flag.path);
-  }
   std::string found;
   for (const KeyRow& row : ds_config_keys()) {
     const auto [parent, names] = split_path(row.path);

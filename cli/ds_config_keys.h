@@ -63,8 +63,8 @@ std::vector<std::string> keys_below(std::string_view block);
 // The one block that has a key of this name, "" being the top level; none: no block, or several.
 std::optional<std::string> block_of(std::string_view name);
 
-// The path of the key that somebody means who writes it as a flag: "lr" or "learning_rate" (Hugging
-// Face's name) is "optimizer.params.lr"; "" when there is none.
+// The path of the key that somebody means who writes it as a flag: "lr" is "optimizer.params.lr";
+// "" when there is none.
 std::string path_of_flag(std::string_view name);
 
 // The parts of the table.

@@ -1,6 +1,5 @@
 // optimizer and scheduler. Which params a type takes is decided with the type, in ds_optimizer.cc
-// and ds_scheduler.cc: params is open here, and rows of types that are not there yet are refused
-// with their type.
+// and ds_scheduler.cc: params is open here.
 #include "cli/ds_config_keys.h"
 
 namespace fm::cli {
@@ -10,13 +9,14 @@ using enum KeyType;
 using enum Verdict;
 
 constexpr std::string_view kOneLoop = "it chooses among implementations of the same update";
-constexpr std::string_view kNotYet = "its optimizer or scheduler type is not there yet";
+constexpr std::string_view kCycle = "as deepspeed/runtime/lr_schedules.py (LRRangeTest, OneCycle)";
 constexpr std::string_view kAdam = "as DeepSpeed's FusedAdam";
 constexpr std::string_view kWarmup = "as deepspeed/runtime/lr_schedules.py";
 
 constexpr KeyRow kRows[] = {
     {"optimizer", kOpen, "", kHonoured, "a block", ""},
-    {"optimizer.type", kText, "", kHonoured, "Adam and AdamW (decoupled decay), SGD", ""},
+    {"optimizer.type", kText, "", kHonoured, "Adam and AdamW (decoupled decay), Lion, Adagrad, SGD",
+     ""},
     {"optimizer.legacy_fusion", kBool, "false", kIgnored, kOneLoop, ""},
     {"optimizer.params", kOpen, "", kHonoured, "a block", ""},
     {"optimizer.params.lr", kNumber, "", kHonoured, "the learning rate", ""},
@@ -30,6 +30,8 @@ constexpr KeyRow kRows[] = {
     {"optimizer.params.momentum", kNumber, "0", kHonoured, "SGD", ""},
     {"optimizer.params.dampening", kNumber, "0", kHonoured, "SGD", ""},
     {"optimizer.params.nesterov", kBool, "false|null", kHonoured, "SGD", ""},
+    {"optimizer.params.lr_decay", kNumber, "0", kHonoured, "Adagrad", ""},
+    {"optimizer.params.initial_accumulator_value", kNumber, "0", kHonoured, "Adagrad: only 0", ""},
     {"optimizer.params.amsgrad", kBool, "false|null", kRefused,
      "FusedAdam does not support the AMSGrad variant, nor do we; remove it", ""},
     {"optimizer.params.maximize", kBool, "false|null", kRefused, "a loss is minimised; remove it",
@@ -46,7 +48,7 @@ constexpr KeyRow kRows[] = {
     {"optimizer.params.capturable", kBool, "false|null", kIgnored, kOneLoop, ""},
     {"optimizer.params.differentiable", kBool, "false|null", kIgnored, kOneLoop, ""},
     {"scheduler", kOpen, "", kHonoured, "a block", ""},
-    {"scheduler.type", kText, "", kHonoured, "WarmupLR, WarmupDecayLR, WarmupCosineLR", ""},
+    {"scheduler.type", kText, "", kHonoured, "DeepSpeed's five", ""},
     {"scheduler.params", kOpen, "", kHonoured, "a block", ""},
     {"scheduler.params.warmup_min_lr", kRate, "0", kHonoured, kWarmup, ""},
     {"scheduler.params.warmup_max_lr", kRate, "null", kHonoured, kWarmup, ""},
@@ -57,22 +59,22 @@ constexpr KeyRow kRows[] = {
     {"scheduler.params.cos_min_ratio", kNumber, "0.0001", kHonoured, kWarmup, ""},
     {"scheduler.params.last_batch_iteration", kInt, "-1", kRefused,
      "the position of the schedule comes from the checkpoint (--resume); remove it", ""},
-    {"scheduler.params.lr_range_test_min_lr", kNumber, "", kRefused, kNotYet, ""},
-    {"scheduler.params.lr_range_test_step_size", kInt, "", kRefused, kNotYet, ""},
-    {"scheduler.params.lr_range_test_step_rate", kNumber, "", kRefused, kNotYet, ""},
-    {"scheduler.params.lr_range_test_staircase", kBool, "", kRefused, kNotYet, ""},
-    {"scheduler.params.cycle_min_lr", kNumber, "", kRefused, kNotYet, ""},
-    {"scheduler.params.cycle_max_lr", kNumber, "", kRefused, kNotYet, ""},
-    {"scheduler.params.decay_lr_rate", kNumber, "", kRefused, kNotYet, ""},
-    {"scheduler.params.cycle_first_step_size", kInt, "", kRefused, kNotYet, ""},
-    {"scheduler.params.cycle_second_step_size", kInt, "", kRefused, kNotYet, ""},
-    {"scheduler.params.cycle_first_stair_count", kInt, "", kRefused, kNotYet, ""},
-    {"scheduler.params.cycle_second_stair_count", kInt, "", kRefused, kNotYet, ""},
-    {"scheduler.params.decay_step_size", kInt, "", kRefused, kNotYet, ""},
-    {"scheduler.params.cycle_momentum", kBool, "", kRefused, kNotYet, ""},
-    {"scheduler.params.cycle_min_mom", kNumber, "", kRefused, kNotYet, ""},
-    {"scheduler.params.cycle_max_mom", kNumber, "", kRefused, kNotYet, ""},
-    {"scheduler.params.decay_mom_rate", kNumber, "", kRefused, kNotYet, ""},
+    {"scheduler.params.lr_range_test_min_lr", kNumber, "", kHonoured, kCycle, ""},
+    {"scheduler.params.lr_range_test_step_size", kInt, "", kHonoured, kCycle, ""},
+    {"scheduler.params.lr_range_test_step_rate", kNumber, "", kHonoured, kCycle, ""},
+    {"scheduler.params.lr_range_test_staircase", kBool, "", kHonoured, kCycle, ""},
+    {"scheduler.params.cycle_min_lr", kNumber, "", kHonoured, kCycle, ""},
+    {"scheduler.params.cycle_max_lr", kNumber, "", kHonoured, kCycle, ""},
+    {"scheduler.params.decay_lr_rate", kNumber, "", kHonoured, kCycle, ""},
+    {"scheduler.params.cycle_first_step_size", kInt, "", kHonoured, kCycle, ""},
+    {"scheduler.params.cycle_second_step_size", kInt, "", kHonoured, kCycle, ""},
+    {"scheduler.params.cycle_first_stair_count", kInt, "", kHonoured, kCycle, ""},
+    {"scheduler.params.cycle_second_stair_count", kInt, "", kHonoured, kCycle, ""},
+    {"scheduler.params.decay_step_size", kInt, "", kHonoured, kCycle, ""},
+    {"scheduler.params.cycle_momentum", kBool, "", kHonoured, kCycle, ""},
+    {"scheduler.params.cycle_min_mom", kNumber, "", kHonoured, kCycle, ""},
+    {"scheduler.params.cycle_max_mom", kNumber, "", kHonoured, kCycle, ""},
+    {"scheduler.params.decay_mom_rate", kNumber, "", kHonoured, kCycle, ""},
 };
 
 }  // namespace

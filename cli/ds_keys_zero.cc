@@ -12,7 +12,8 @@ constexpr std::string_view kOverlap =
     "on unless false, between hosts; ranks of one host share memory and have nothing to overlap";
 constexpr std::string_view kPrefetch =
     "elements gathered ahead between hosts under stage 3; left out: the largest unit";
-constexpr std::string_view kOffload = "offload to host or NVMe comes later; use \"none\"";
+constexpr std::string_view kOffload = "offload to NVMe comes later; use \"cpu\" or \"none\"";
+constexpr std::string_view kOnCpu = "on CPUs the state is in host memory already";
 constexpr std::string_view kOffloadOff = "nothing is offloaded";
 constexpr std::string_view kSlices = "every unit is cut into one slice per data rank";
 constexpr std::string_view kUnused = "DeepSpeed itself parses it and never uses it";
@@ -38,8 +39,8 @@ constexpr KeyRow kRows[] = {
      "weights on disk are fp32 masters", ""},
     {"zero_optimization.elastic_checkpoint", kBool, "false", kIgnored, kAnySize, ""},
     {"zero_optimization.sub_group_size", kCount, "1000000000", kIgnored, kBuckets, ""},
-    {"zero_optimization.cpu_offload", kBool, "false|null", kRefused, kOffload, ""},
-    {"zero_optimization.cpu_offload_param", kBool, "false|null", kRefused, kOffload, ""},
+    {"zero_optimization.cpu_offload", kBool, "false|null", kHonoured, kOnCpu, ""},
+    {"zero_optimization.cpu_offload_param", kBool, "false|null", kHonoured, kOnCpu, ""},
     {"zero_optimization.cpu_offload_use_pin_memory", kBool, "null", kIgnored, kUnused, ""},
     {"zero_optimization.stage3_prefetch_bucket_size", kCount, "50000000", kHonoured, kPrefetch, ""},
     {"zero_optimization.prefetch_bucket_size", kCount, "50000000", kHonoured, kPrefetch, ""},
@@ -92,11 +93,11 @@ constexpr KeyRow kRows[] = {
     {"zero_optimization.leaf_module.classes|names|name_suffixes", kAny, "", kIgnored, kExplicit,
      ""},
     {"zero_optimization.offload_param", kBlock, "", kHonoured, "a block", ""},
-    {"zero_optimization.offload_param.device", kText, "none", kRefused, kOffload, kDevice},
+    {"zero_optimization.offload_param.device", kText, "none|cpu", kRefused, kOffload, kDevice},
     {"zero_optimization.offload_param.nvme_path|buffer_count|buffer_size|max_in_cpu|pin_memory",
      kAny, "", kIgnored, kOffloadOff, ""},
     {"zero_optimization.offload_optimizer", kBlock, "", kHonoured, "a block", ""},
-    {"zero_optimization.offload_optimizer.device", kText, "none", kRefused, kOffload, kDevice},
+    {"zero_optimization.offload_optimizer.device", kText, "none|cpu", kRefused, kOffload, kDevice},
     {"zero_optimization.offload_optimizer.nvme_path|buffer_count|pin_memory|pipeline_read|"
      "pipeline_write|fast_init|ratio|super_offload|cpuadam_cores_perc",
      kAny, "", kIgnored, kOffloadOff, ""},

@@ -15,6 +15,10 @@ constexpr double kTorchAdamWDecay = 0.01;
 const std::vector<std::string> kDeepSpeedTypes = {
     "adam",       "adamw", "adagrad", "lamb",   "onebitadam", "zerooneadam",
     "onebitlamb", "lion",  "muon",    "muadam", "muadamw",    "musgd"};
+const std::vector<std::string> kOneBitTypes = {"onebitadam", "zerooneadam", "onebitlamb"};
+constexpr const char* kOneBit =
+    "it sends one bit of every gradient to save a slow network and changes the training; write "
+    "\"AdamW\"";
 const std::vector<std::string> kFusedAdamParams = {
     "lr",           "bias_correction", "betas",      "eps",           "adam_w_mode",
     "weight_decay", "amsgrad",         "torch_adam", "set_grad_none", "fp32_optimizer_states",
@@ -33,6 +37,17 @@ const std::vector<std::string> kTorchAdamParams = {"lr",
                                                    "adam_w_mode",
                                                    "fp32_optimizer_states",
                                                    "max_grad_norm"};
+const std::vector<std::string> kLionParams = {"lr", "betas", "weight_decay", "max_grad_norm"};
+const std::vector<std::string> kAdagradParams = {"lr",
+                                                 "lr_decay",
+                                                 "weight_decay",
+                                                 "initial_accumulator_value",
+                                                 "eps",
+                                                 "foreach",
+                                                 "maximize",
+                                                 "fused",
+                                                 "differentiable",
+                                                 "max_grad_norm"};
 const std::vector<std::string> kSgdParams = {
     "lr",       "momentum", "dampening", "weight_decay",   "nesterov",
     "maximize", "foreach",  "fused",     "differentiable", "max_grad_norm"};
@@ -115,6 +130,35 @@ void apply_sgd(const Settings& settings, const std::string& type, Findings&,
                 ", dampening ", optimizer.dampening, ")");
 }
 
+void apply_lion(const Settings& settings, const std::string& type, Findings&,
+                engine::TrainOptions& options) {
+  engine::OptimizerOptions& optimizer = options.optimizer;
+  check_params(settings, "optimizer.params", type, kLionParams);
+  optimizer.rule = &optim::kLion;
+  optimizer.lr = checked_param(settings, "lr", 1e-3);
+  optimizer.weight_decay = checked_param(settings, "weight_decay", 0.0);
+  apply_betas(settings, optimizer);
+}
+
+void apply_adagrad(const Settings& settings, const std::string& type, Findings&,
+                   engine::TrainOptions& options) {
+  engine::OptimizerOptions& optimizer = options.optimizer;
+  check_params(settings, "optimizer.params", type, kAdagradParams);
+  optimizer.rule = &optim::kAdagrad;
+  optimizer.lr = checked_param(settings, "lr", 1e-2);
+  optimizer.weight_decay = checked_param(settings, "weight_decay", 0.0);
+  optimizer.lr_decay = checked_param(settings, "lr_decay", 0.0);
+  const double before = checked_param(settings, "initial_accumulator_value", 0.0);
+  FM_USER_CHECK(before == 0.0, "Adagrad's sums of squares begin with 0; remove ",
+                param("initial_accumulator_value"), " (",
+                settings.where(param("initial_accumulator_value")), ": ", before, ")");
+  optimizer.eps = checked_param(settings, "eps", 1e-10);
+  FM_USER_CHECK(optimizer.eps > 0,
+                "optimizer.params.eps must be above 0, or a weight whose gradient is 0 becomes "
+                "0/0; use 1e-10 (",
+                settings.where(param("eps")), ": ", optimizer.eps, ")");
+}
+
 // DeepSpeed's own types are known in any case, classes of torch.optim in theirs.
 enum class Spelling : std::uint8_t { kAnyCase, kExact };
 
@@ -129,6 +173,8 @@ struct Type {
 };
 constexpr Type kTypes[] = {{"Adam", Spelling::kAnyCase, apply_adam},
                            {"AdamW", Spelling::kAnyCase, apply_adam},
+                           {"Lion", Spelling::kAnyCase, apply_lion},
+                           {"Adagrad", Spelling::kAnyCase, apply_adagrad},
                            {"SGD", Spelling::kExact, apply_sgd}};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -143,39 +189,27 @@ void refuse_type(const Settings& settings, const std::string& type, Findings& fi
   const std::string advice = near.empty() || known ? "" : ", did you mean \"" + near + "\"?";
   const std::string last = here.back();
   here.pop_back();
+  const bool one_bit = contains(kOneBitTypes, core::lower(type));
   const std::string today = "today there are " + core::join(here, ", ") + " and " + last;
   findings.refuse("optimizer.type = \"" + type + "\" (" + settings.where("optimizer.type") + ")",
-                  known ? "it comes later, " + today
-                        : type + " is not a supported DeepSpeed Optimizer" + advice +
-                              " (DeepSpeed knows " + core::join(kDeepSpeedTypes, ", ") +
-                              " and classes of torch.optim; " + today + ")");
+                  one_bit ? kOneBit
+                  : known ? "it comes later, " + today
+                          : type + " is not a supported DeepSpeed Optimizer" + advice +
+                                " (DeepSpeed knows " + core::join(kDeepSpeedTypes, ", ") +
+                                " and classes of torch.optim; " + today + ")");
 }
 
 }  // namespace
 
 void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
   const std::string type = block_type(settings, "optimizer", "AdamW", findings);
-  if (type.empty()) {
-    if (options.zero_stage > 0) {
-      findings.refuse("no optimizer",
-                      core::concat("zero stage ", options.zero_stage,
-                                   " requires an optimizer, e.g. \"optimizer\": {\"type\": "
-                                   "\"AdamW\", \"params\": {\"lr\": 3e-4}}"));
-    } else {
-      findings.notes.push_back("no optimizer in the configuration: AdamW with lr 0.001");
-    }
-    return;
-  }
+  if (type.empty()) return;  // never: fill_from_trainer adds one
   const Type* const found =
       std::ranges::find_if(kTypes, [&](const Type& one) { return one.is(type); });
   if (found == std::end(kTypes)) {
     refuse_type(settings, type, findings);
   } else {
     found->apply(settings, type, findings, options);
-  }
-  if (settings.asks_auto(param("lr"))) {
-    findings.notes.push_back(core::concat("\"auto\": optimizer.params.lr is ", options.optimizer.lr,
-                                          " (DeepSpeed's default); write a number to change it"));
   }
 }
 

@@ -8,30 +8,10 @@
 namespace fm::cli {
 namespace {
 
-struct SchedulerType {
-  const char* name;
-  engine::SchedulerKind kind;
-  std::vector<std::string> params;
-};
+using optim::SchedulerOptions;
 
-const std::vector<SchedulerType> kTypes = {
-    {"WarmupLR",
-     engine::SchedulerKind::kWarmup,
-     {"warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type", "last_batch_iteration"}},
-    {"WarmupDecayLR",
-     engine::SchedulerKind::kWarmupDecay,
-     {"total_num_steps", "warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "warmup_type",
-      "last_batch_iteration"}},
-    {"WarmupCosineLR",
-     engine::SchedulerKind::kWarmupCosine,
-     {"total_num_steps", "warmup_min_ratio", "warmup_num_steps", "cos_min_ratio", "warmup_type",
-      "last_batch_iteration"}},
-};
-
-// Classes of torch.optim.lr_scheduler, and DeepSpeed's others.
-const std::vector<std::string> kLaterTypes = {"LRRangeTest",
-                                              "OneCycle",
-                                              "ChainedScheduler",
+// Classes of torch.optim.lr_scheduler.
+const std::vector<std::string> kTorchTypes = {"ChainedScheduler",
                                               "ConstantLR",
                                               "CosineAnnealingLR",
                                               "CosineAnnealingWarmRestarts",
@@ -47,54 +27,61 @@ const std::vector<std::string> kLaterTypes = {"LRRangeTest",
                                               "SequentialLR",
                                               "StepLR"};
 
-constexpr double kDecayMaxLr = 0.001;  // WarmupDecayLR's own default of warmup_max_lr
+std::string param(const std::string& name) { return "scheduler.params." + name; }
 
-std::string param(const char* name) { return std::string("scheduler.params.") + name; }
+// Reads one parameter of the row into its place.
+struct ReadParam {
+  const Settings& settings;
+  const std::string path;
+  SchedulerOptions& scheduler;
 
-void apply_warmup(const Settings& settings, Findings& findings,
-                  engine::SchedulerOptions& scheduler) {
-  const std::string steps = param("warmup_num_steps");
-  // Hugging Face's Trainer fills 0 here unless it was told otherwise; 1 is the least that is legal.
-  scheduler.warmup_num_steps = settings.asks_auto(steps) ? 1 : settings.integer(steps, 1000);
-  if (settings.asks_auto(steps)) {
-    findings.notes.push_back("\"auto\": " + steps +
-                             " is 1, as from Hugging Face's Trainer without a warm-up of its own; "
-                             "write a number to warm up longer");
+  bool given() const { return settings.get(path) != nullptr; }
+  // Factors of a rate may be any number; rates themselves may not.
+  double number(double otherwise) const {
+    return path.ends_with("_rate") && !path.ends_with("_lr_rate")
+               ? settings.number(path, otherwise)
+               : checked_number(settings, path, otherwise);
   }
+  void operator()(double SchedulerOptions::*at) const { scheduler.*at = number(scheduler.*at); }
+  void operator()(std::int64_t SchedulerOptions::*at) const {
+    scheduler.*at = settings.integer(path, scheduler.*at);
+    FM_USER_CHECK(scheduler.*at >= 0, path, " must not be negative; correct it (",
+                  settings.where(path), ": ", scheduler.*at, ")");
+  }
+  void operator()(bool SchedulerOptions::*at) const {
+    scheduler.*at = settings.flag(path, scheduler.*at);
+  }
+  void operator()(std::optional<double> SchedulerOptions::*at) const {
+    if (given()) scheduler.*at = number(0.0);
+  }
+  void operator()(std::optional<std::int64_t> SchedulerOptions::*at) const {
+    if (given()) scheduler.*at = settings.integer(path, 0);
+  }
+  void operator()(optim::WarmupType SchedulerOptions::*at) const {
+    const bool linear = settings.text(path, "log") == "linear";
+    scheduler.*at = linear ? optim::WarmupType::kLinear : optim::WarmupType::kLog;
+  }
+  void operator()(optim::Shape SchedulerOptions::*) const {}  // the Trainer's alone
+};
+
+void check_warmup(const Settings& settings, Findings& findings, const SchedulerOptions& scheduler) {
+  const std::string steps = param("warmup_num_steps");
   FM_USER_CHECK(
       scheduler.warmup_num_steps > 0,
       "scheduler.params.warmup_num_steps must be a whole number > 0; 1 gives the shortest "
       "warm-up, two steps at warmup_min_lr, and without a scheduler block there is none (",
       settings.where(steps), ": ", scheduler.warmup_num_steps, ")");
   const std::string type = settings.text(param("warmup_type"), "log");
-  scheduler.warmup_type = type == "linear" ? engine::WarmupType::kLinear : engine::WarmupType::kLog;
   if (type != "linear" && type != "log") {
     findings.notes.push_back("scheduler.params.warmup_type \"" + type +
                              "\" is not log or linear: log is used, as in DeepSpeed");
   }
 }
 
-void apply_limits(const Settings& settings, double base_lr, engine::SchedulerOptions& scheduler) {
-  scheduler.warmup_min_lr = checked_number(settings, param("warmup_min_lr"), 0.0);
-  const std::string max_lr = param("warmup_max_lr");
-  if (settings.get(max_lr) != nullptr) {
-    scheduler.warmup_max_lr = checked_number(settings, max_lr, 0.0);
-  } else if (settings.raw(max_lr) != nullptr) {  // null or "auto"
-    scheduler.warmup_max_lr = base_lr;
-  } else if (scheduler.kind == engine::SchedulerKind::kWarmupDecay) {
-    scheduler.warmup_max_lr = kDecayMaxLr;
-  }
-  scheduler.warmup_min_ratio = checked_number(settings, param("warmup_min_ratio"), 0.0);
-  scheduler.cos_min_ratio = checked_number(settings, param("cos_min_ratio"), 0.0001);
-}
-
-void apply_total(const Settings& settings, std::int64_t train_steps, Findings& findings,
-                 engine::SchedulerOptions& scheduler) {
-  if (scheduler.kind == engine::SchedulerKind::kWarmup) return;
+void check_total(const Settings& settings, Findings& findings, const SchedulerOptions& scheduler) {
   const std::string path = param("total_num_steps");
-  scheduler.total_num_steps = settings.asks_auto(path) ? train_steps : settings.integer(path, 0);
-  FM_USER_CHECK(scheduler.total_num_steps > 0, settings.text("scheduler.type", ""), " requires ",
-                path, " > 0; write it, or \"auto\" for --train_steps (", settings.where(path), ")");
+  FM_USER_CHECK(scheduler.total_num_steps > 0, scheduler.rule->name, " requires ", path,
+                " > 0; write it, or \"auto\" for --train_steps (", settings.where(path), ")");
   if (scheduler.total_num_steps < scheduler.warmup_num_steps) {
     findings.notes.push_back(core::concat("scheduler: total_num_steps ", scheduler.total_num_steps,
                                           " is less than warmup_num_steps ",
@@ -102,33 +89,88 @@ void apply_total(const Settings& settings, std::int64_t train_steps, Findings& f
   }
 }
 
+// DeepSpeed requires these whole and above 0.
+void check_above_zero(const Settings& settings, const char* name, std::int64_t value) {
+  FM_USER_CHECK(value > 0, param(name), " must be a whole number > 0; correct it (",
+                settings.where(param(name)), ": ", value, ")");
+}
+
+void check_one_cycle(const Settings& settings, Findings& findings,
+                     const engine::TrainOptions& options) {
+  const SchedulerOptions& at = options.scheduler;
+  for (const char* name : {"cycle_min_lr", "cycle_max_lr"}) {
+    FM_USER_CHECK(settings.get(param(name)) != nullptr, "OneCycle requires ", param(name),
+                  "; write it (", settings.where("scheduler"), ")");
+  }
+  check_above_zero(settings, "cycle_first_step_size", at.cycle_first_step_size);
+  FM_USER_CHECK(at.cycle_second_step_size.value_or(0) >= 0, param("cycle_second_step_size"),
+                " must not be negative; correct it (", at.cycle_second_step_size.value_or(0), ")");
+  FM_USER_CHECK(at.cycle_min_mom < 1.0 && at.cycle_max_mom < 1.0 && at.decay_mom_rate <= 0.0,
+                "the momenta of OneCycle must stay in [0, 1): cycle_min_mom and cycle_max_mom "
+                "below 1, decay_mom_rate not above 0; correct them (",
+                settings.where("scheduler"), ": ", at.cycle_min_mom, ", ", at.cycle_max_mom, ", ",
+                at.decay_mom_rate, ")");
+  const auto& params = options.optimizer.rule->params;
+  const bool betas = std::ranges::any_of(
+      params, [](const auto& each) { return std::string_view(each.name) == "betas"; });
+  if (at.cycle_momentum && !betas) {
+    findings.notes.push_back(core::concat(
+        "cycle_momentum has no effect: ", options.optimizer.rule->name, " has no betas"));
+  }
+}
+
+void check(const Settings& settings, Findings& findings, const engine::TrainOptions& options) {
+  const SchedulerOptions& at = options.scheduler;
+  if (at.rule == &optim::kOneCycle) return check_one_cycle(settings, findings, options);
+  if (at.rule == &optim::kLrRangeTest) {
+    return check_above_zero(settings, "lr_range_test_step_size", at.lr_range_test_step_size);
+  }
+  check_warmup(settings, findings, at);
+  if (at.rule != &optim::kWarmupLr) check_total(settings, findings, at);
+}
+
 void refuse_type(const Settings& settings, const std::string& type, Findings& findings) {
   std::vector<std::string> names;
-  for (const SchedulerType& each : kTypes) names.emplace_back(each.name);
-  const bool later = std::find(kLaterTypes.begin(), kLaterTypes.end(), type) != kLaterTypes.end();
+  for (const optim::SchedulerRow* each : optim::deepspeed_schedules()) {
+    names.emplace_back(each->name);
+  }
+  const bool torch = std::find(kTorchTypes.begin(), kTorchTypes.end(), type) != kTorchTypes.end();
   const std::string near = core::nearest(type, names);
   findings.refuse("scheduler.type = \"" + type + "\" (" + settings.where("scheduler.type") + ")",
-                  (later ? "it comes later" : "DeepSpeed does not recognize LR scheduler " + type) +
-                      (near.empty() || later ? "" : ", did you mean \"" + near + "\"?") +
+                  (torch ? "it comes later" : "DeepSpeed does not recognize LR scheduler " + type) +
+                      (near.empty() || torch ? "" : ", did you mean \"" + near + "\"?") +
                       ", today there are " + core::join(names, ", "));
 }
 
 }  // namespace
 
-void apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
+bool apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
   const std::string type = block_type(settings, "scheduler", "WarmupLR", findings);
-  if (type.empty()) return;
-  const auto row = std::find_if(kTypes.begin(), kTypes.end(),
-                                [&](const SchedulerType& each) { return type == each.name; });
-  if (row == kTypes.end()) {
+  if (type.empty()) return false;
+  const auto all = optim::deepspeed_schedules();
+  const auto row = std::ranges::find(all, type, &optim::SchedulerRow::name);
+  if (row == all.end()) {
     refuse_type(settings, type, findings);
-    return;
+    return true;
   }
-  check_params(settings, "scheduler.params", type, row->params);
-  options.scheduler.kind = row->kind;
-  apply_warmup(settings, findings, options.scheduler);
-  apply_limits(settings, options.optimizer.lr, options.scheduler);
-  apply_total(settings, options.train_steps, findings, options.scheduler);
+  SchedulerOptions& scheduler = options.scheduler;
+  scheduler.rule = *row;
+  std::vector<std::string> known = {"last_batch_iteration"};
+  for (const optim::SchedulerParam& each : scheduler.rule->params) known.emplace_back(each.name);
+  check_params(settings, "scheduler.params", type, known);
+  for (const optim::SchedulerParam& each : scheduler.rule->params) {
+    std::visit(ReadParam{settings, param(each.name), scheduler}, each.value);
+  }
+  // null, as Python's None: the optimizer's.
+  const Value* const highest = settings.raw(param("warmup_max_lr"));
+  if (highest != nullptr && !scheduler.warmup_max_lr) {
+    scheduler.warmup_max_lr = options.optimizer.lr;
+  }
+  if (scheduler.rule == &optim::kWarmupDecayLr && !scheduler.warmup_max_lr) {
+    scheduler.warmup_max_lr = optim::kDecayMaxLr;
+  }
+  check(settings, findings, options);
+  return true;
 }
 
 }  // namespace fm::cli

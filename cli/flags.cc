@@ -33,6 +33,7 @@ constexpr auto kText = FlagKind::kText;
 constexpr const char* kModel = "Model";
 constexpr const char* kData = "Data";
 constexpr const char* kLength = "Length and rhythm";
+constexpr const char* kTrainer = "Hugging Face's Trainer (where the JSON says \"auto\" or nothing)";
 constexpr const char* kLayout = "Layout and numbers";
 constexpr const char* kOutput = "Output and resume";
 constexpr const char* kLook = "Diagnosis";
@@ -88,6 +89,28 @@ constexpr FlagRow kRows[] = {
     {"shm", kBool, "true", kLayout,
      "ranks of one host share memory: parameters once, sums without copies",
      into<&O::shared_memory>},
+    {"learning_rate", kText, "", kTrainer,
+     "for \"auto\", 5e-5; must be the JSON's number if it has one"},
+    {"weight_decay", kText, "", kTrainer, "for \"auto\", 0"},
+    {"adam_beta1", kText, "", kTrainer, "for \"auto\", 0.9"},
+    {"adam_beta2", kText, "", kTrainer, "for \"auto\", 0.999"},
+    {"adam_epsilon", kText, "", kTrainer, "for \"auto\", 1e-8"},
+    {"max_grad_norm", kText, "", kTrainer, "for \"auto\", 1: gradient_clipping"},
+    {"warmup_steps", kText, "", kTrainer, "for \"auto\", 0; below 1 a share of the steps"},
+    {"warmup_ratio", kText, "", kTrainer, "the same as a share of the steps"},
+    {"lr_scheduler_type", kText, "linear", kTrainer,
+     "where the JSON has no scheduler: linear, cosine, cosine_with_restarts, cosine_with_min_lr, "
+     "polynomial, constant, constant_with_warmup, inverse_sqrt, warmup_stable_decay"},
+    {"lr_scheduler_kwargs", kText, "", kTrainer, "its parameters, as {\"num_cycles\": 2}"},
+    {"per_device_train_batch_size", kInt, "", kTrainer,
+     "for \"auto\", 8: train_micro_batch_size_per_gpu"},
+    {"gradient_accumulation_steps", kInt, "", kTrainer, "for \"auto\", 1"},
+    {"bf16", kBool, "", kTrainer, "for \"auto\", false: bf16.enabled"},
+    {"fp16", kBool, "", kTrainer, "for \"auto\", false: fp16.enabled (not there yet)"},
+    {"gradient_checkpointing", kBool, "false", kTrainer,
+     "recompute activations, as \"activation_checkpointing\": {}"},
+    {"eval_strategy", kText, "steps", kTrainer, "steps, or no: as without --eval_data_path"},
+    {"report_to", kText, "none", kTrainer, "none: metrics.jsonl has everything"},
     {"output_dir", kText, "./output", kOutput, "checkpoints, metrics.jsonl, exported model"},
     {"resume", kText, "auto", kOutput, "auto, must, never, or the path of a checkpoint"},
     {"keep_last", kInt, "0", kOutput,
@@ -135,7 +158,26 @@ constexpr VariableRow kVariables[] = {
     {"OMP_NUM_THREADS", "threads per rank; --threads wins"},
 };
 
+constexpr FlagAlias kAliases[] = {{"max_steps", "train_steps"},
+                                  {"logging_steps", "log_steps"},
+                                  {"save_total_limit", "keep_last"},
+                                  {"model_name_or_path", "init_ckpt"},
+                                  {"train_file", "data_path"},
+                                  {"validation_file", "eval_data_path"},
+                                  {"evaluation_strategy", "eval_strategy"},
+                                  {"resume_from_checkpoint", "resume"}};
+
+constexpr LaterFlag kLater[] = {
+    {"num_train_epochs",
+     "epochs are not counted yet; give --max_steps N (an epoch is the number of "
+     "samples / train_batch_size)"},
+    {"load_best_model_at_end", "the last model is exported; checkpoints keep the others"},
+    {"metric_for_best_model", "only the loss is evaluated"}};
+
 }  // namespace
+
+std::span<const FlagAlias> train_aliases() { return kAliases; }
+std::span<const LaterFlag> later_flags() { return kLater; }
 
 std::span<const FlagRow> train_flags() { return kRows; }
 

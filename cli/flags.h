@@ -30,6 +30,20 @@ inline constexpr const char* kLaunchFlags = "Launch (used where the environment 
 
 std::span<const FlagRow> train_flags();
 
+// Another name of a flag: Hugging Face's Trainer's.
+struct FlagAlias {
+  const char* name;
+  const char* of;
+};
+std::span<const FlagAlias> train_aliases();
+
+// A flag of the Trainer that is not there, and what to do.
+struct LaterFlag {
+  const char* name;
+  const char* why;
+};
+std::span<const LaterFlag> later_flags();
+
 // A variable of the environment.
 struct VariableRow {
   const char* name;

@@ -27,7 +27,6 @@ struct BatchTriad {
 };
 
 using optim::OptimizerOptions;
-using optim::SchedulerKind;
 using optim::SchedulerOptions;
 using optim::WarmupType;
 

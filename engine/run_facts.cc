@@ -121,19 +121,29 @@ Facts layout_facts(const KnownRun& run) {
   };
 }
 
+Json json_of(double value) { return value; }
+Json json_of(bool value) { return value; }
+Json json_of(std::int64_t value) { return value; }
+Json json_of(const optim::OptimizerParam::Numbers& value) { return value; }
+Json json_of(optim::WarmupType value) { return said(value, {"log", "linear"}); }
+Json json_of(optim::Shape value) { return said(value, {"linear", "cosine", "1-sqrt"}); }
+template <class T>
+Json json_of(const std::optional<T>& value) {
+  return or_null(value);
+}
+
+// The parameters that the row of a rule names.
+template <class Rule, class Options>
+void append_params(Facts& facts, const Rule& rule, const Options& options) {
+  for (const auto& param : rule.params) {
+    const Json value = std::visit([&](auto at) { return json_of(options.*at); }, param.value);
+    facts.push_back(fact(param.name, value, kRanksAgree | kResumeSays));
+  }
+}
+
 Facts scheduler_facts(const SchedulerOptions& scheduler) {
-  constexpr Uses kUses = kRanksAgree | kResumeSays;
-  const char* const name =
-      said(scheduler.kind, {"constant", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"});
-  Facts facts = {fact("scheduler", name, kUses)};
-  if (scheduler.kind == SchedulerKind::kConstant) return facts;
-  append(facts, {fact("warmup_min_lr", scheduler.warmup_min_lr, kUses),
-                 fact("warmup_max_lr", or_null(scheduler.warmup_max_lr), kUses),
-                 fact("warmup_num_steps", scheduler.warmup_num_steps, kUses),
-                 fact("total_num_steps", scheduler.total_num_steps, kUses),
-                 fact("warmup_min_ratio", scheduler.warmup_min_ratio, kUses),
-                 fact("cos_min_ratio", scheduler.cos_min_ratio, kUses),
-                 fact("warmup_type", said(scheduler.warmup_type, {"log", "linear"}), kUses)});
+  Facts facts = {fact("scheduler", scheduler.rule->name, kRanksAgree | kResumeSays)};
+  append_params(facts, *scheduler.rule, scheduler);
   return facts;
 }
 
@@ -147,10 +157,7 @@ Facts optimization_facts(const TrainOptions& o) {
                  fact("gradient_clipping", o.gradient_clipping, kUses),
                  fact("loss_reduction", said(o.loss_reduction, {"token", "mean_of_means"}), kUses),
                  fact("no_decay", {o.no_decay.norm, o.no_decay.bias, o.no_decay.embedding}, kUses)};
-  for (const optim::OptimizerParam& param : numbers.rule->params) {
-    const Json value = std::visit([&](auto member) { return Json(numbers.*member); }, param.value);
-    facts.push_back(fact(param.name, value, kUses));
-  }
+  append_params(facts, *numbers.rule, numbers);
   return facts;
 }
 

@@ -171,6 +171,7 @@ void StepRuntime::forward(int micro, int unit) {
   const bool block = units().is_block(unit);
   if (block) kept_[{micro, unit}] = state_.kept.lend();
   void* const output = state_.hidden.lend();
+  const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).forward(call_of(micro, unit), output);
   inputs_[{micro, unit + 1}] = Hidden{output, {}};
   if (block && (state_.plan.rules.recompute || forward_only_)) {
@@ -197,6 +198,7 @@ void StepRuntime::loss(int micro) {
   if (!forward_only_) wait_for_count();
   const TraceRange range(clock_, Phase::kLoss);
   void* const hidden = input.data;
+  const core::Arena::Scope scratch(state_.work.arena);
   double& sum = slot_loss_[static_cast<std::size_t>(micro)];
   if (forward_only_) {
     sum = state_.model.head->evaluate(call_of(micro, head), hidden);
@@ -220,6 +222,7 @@ void StepRuntime::backward_input(int micro, int unit) {
   const TraceRange range(clock_, Phase::kBackward);
   parked_[{micro, unit}] = state_.parked.lend();
   void* const dinput = unit > 0 ? state_.hidden.lend() : nullptr;
+  const core::Arena::Scope scratch(state_.work.arena);
   const bool reads = units().reads_weights({pipeline::Op::kBackwardInput, micro, unit});
   unit_at(unit).backward_input(call_of(micro, unit, reads), gradient.data, dinput);
   state_.hidden.take_back(gradient.data);
@@ -230,6 +233,7 @@ void StepRuntime::backward_weight(int micro, int unit) {
   const TraceRange range(clock_, Phase::kBackward);
   bool assign = true;
   const model::Gradients gradients = destinations(micro, unit, assign);
+  const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).backward_weight(call_of(micro, unit, false), gradients,
                                 assign ? model::Write::kAssign : model::Write::kAdd);
   state_.parked.take_back(parked_.extract({micro, unit}).mapped());
@@ -244,6 +248,7 @@ void StepRuntime::recompute(int micro, int unit) {
   wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kForward);
   kept_[{micro, unit}] = state_.kept.lend();
+  const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).forward(call_of(micro, unit), nullptr);
 }
 

@@ -227,8 +227,10 @@ class Trainer {
   StepRequest next_request() const {
     StepRequest request;
     request.step = progress_.step + 1;
-    request.scalars.lr =
-        optim::learning_rate(options_.scheduler, options_.optimizer.lr, progress_.applied);
+    const optim::Rates rates =
+        optim::rates(options_.scheduler, options_.optimizer.lr, progress_.applied);
+    request.scalars.lr = rates.lr;
+    request.scalars.betas = rates.betas;
     request.scalars.step = progress_.applied + 1;
     request.gradient_clipping = options_.gradient_clipping;
     request.loss_reduction = options_.loss_reduction;

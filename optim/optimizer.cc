@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "kernels/pointwise/adagrad.h"
 #include "kernels/pointwise/adamw.h"
+#include "kernels/pointwise/lion.h"
 #include "kernels/pointwise/sgd.h"
 
 namespace fm::optim {
@@ -18,7 +20,7 @@ double correction(const OptimizerOptions& options, double beta, std::int64_t ste
 
 void update_adamw(const OptimizerOptions& options, const UpdateScalars& scalars,
                   const UpdateSlice& slice) {
-  const auto [beta1, beta2] = options.betas;
+  const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
   kernels::AdamwStep step;
   step.lr = scalars.lr;
   step.beta1 = beta1;
@@ -67,6 +69,32 @@ constexpr OptimizerParam kSgdParams[] = {{"momentum", &OptimizerOptions::momentu
                                          {"dampening", &OptimizerOptions::dampening},
                                          {"nesterov", &OptimizerOptions::nesterov}};
 
+void update_lion(const OptimizerOptions& options, const UpdateScalars& scalars,
+                 const UpdateSlice& slice) {
+  const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
+  kernels::lion({.lr = scalars.lr,
+                 .beta1 = beta1,
+                 .beta2 = beta2,
+                 .weight_decay = slice.decay ? options.weight_decay : 0.0,
+                 .grad_scale = scalars.grad_scale},
+                {slice.param, slice.grad, slice.moment[0], slice.count.count()});
+}
+
+constexpr OptimizerParam kLionParams[] = {{"betas", &OptimizerOptions::betas}};
+
+void update_adagrad(const OptimizerOptions& options, const UpdateScalars& scalars,
+                    const UpdateSlice& slice) {
+  const auto before = static_cast<double>(scalars.step - 1);
+  kernels::adagrad({.lr = scalars.lr / (1.0 + before * options.lr_decay),
+                    .eps = options.eps,
+                    .weight_decay = slice.decay ? options.weight_decay : 0.0,
+                    .grad_scale = scalars.grad_scale},
+                   {slice.param, slice.grad, slice.moment[0], slice.count.count()});
+}
+
+constexpr OptimizerParam kAdagradParams[] = {{"eps", &OptimizerOptions::eps},
+                                             {"lr_decay", &OptimizerOptions::lr_decay}};
+
 std::string text_of(double value) { return concat(value); }
 std::string text_of(bool value) { return value ? "on" : "off"; }
 std::string text_of(const OptimizerParam::Numbers& value) {
@@ -90,6 +118,18 @@ constexpr OptimizerRow kSgd = {.name = "SGD",
                                .params = kSgdParams,
                                .update = update_sgd,
                                .describe = describe_sgd};
+
+constexpr OptimizerRow kLion = {
+    .name = "Lion",
+    .moments = [](const OptimizerOptions&) -> Moments { return {"exp_avg"}; },
+    .params = kLionParams,
+    .update = update_lion};
+
+constexpr OptimizerRow kAdagrad = {
+    .name = "Adagrad",
+    .moments = [](const OptimizerOptions&) -> Moments { return {"sum"}; },
+    .params = kAdagradParams,
+    .update = update_adagrad};
 
 std::vector<std::string> moments_of(const OptimizerOptions& options) {
   Moments names;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,8 +28,9 @@ struct UpdateSlice {
 
 struct UpdateScalars {
   double lr = 0.0;
-  std::int64_t step = 1;    // 1-based count of applied updates
-  float grad_scale = 1.0F;  // clipping factor
+  std::int64_t step = 1;                                      // 1-based count of applied updates
+  float grad_scale = 1.0F;                                    // clipping factor
+  std::optional<std::array<double, 2>> betas = std::nullopt;  // of the schedule, if it moves them
 };
 
 // A parameter by its name in DeepSpeed's JSON, and where OptimizerOptions has it.
@@ -51,8 +53,10 @@ struct OptimizerRow {
   // For people, without weight decay. Null: the name, lr and every parameter.
   std::string (*describe)(const OptimizerOptions&) = nullptr;
 };
-extern const OptimizerRow kAdamW;  // DeepSpeed's (ops/adam/fused_adam.py)
-extern const OptimizerRow kSgd;    // torch.optim.SGD's
+extern const OptimizerRow kAdamW;    // DeepSpeed's (ops/adam/fused_adam.py)
+extern const OptimizerRow kSgd;      // torch.optim.SGD's
+extern const OptimizerRow kLion;     // arXiv 2302.06675
+extern const OptimizerRow kAdagrad;  // torch.optim.Adagrad's
 
 struct OptimizerOptions {
   const OptimizerRow* rule = &kAdamW;
@@ -66,6 +70,7 @@ struct OptimizerOptions {
   double momentum = 0.0;
   double dampening = 0.0;
   bool nesterov = false;
+  double lr_decay = 0.0;
 };
 
 // What the rule's row says of these options.

@@ -27,12 +27,14 @@ constexpr TraceForm of_rows(const char* name) {
 }
 constexpr TraceForm kAdd = of_elements("add");
 constexpr TraceForm kAddSquares = of_elements("add_squares");
+constexpr TraceForm kAdagrad = of_elements("adagrad");
 constexpr TraceForm kAdamw = of_elements("adamw");
 constexpr TraceForm kCast = of_rows("cast");
 constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
 constexpr TraceForm kCrossEntropyLoss = of_rows("cross_entropy_loss");
 constexpr TraceForm kEmbedding = of_rows("embedding");
 constexpr TraceForm kEmbeddingBackward = of_rows("embedding_backward");
+constexpr TraceForm kLion = of_elements("lion");
 constexpr TraceForm kNormals = of_elements("normals");
 constexpr TraceForm kRmsnormRstd = of_rows("rmsnorm_rstd");
 constexpr TraceForm kRmsnormApply = of_rows("rmsnorm_apply");
@@ -139,6 +141,11 @@ void add(std::int64_t count, const float* from, float* into) {
 void add_squares(std::int64_t count, const float* from, float* into, std::span<double> blocks) {
   const TraceScope scope(kAddSquares, elements(count, 3));
   chosen_variant().add_squares(count, from, into, blocks);
+}
+
+void adagrad(const AdagradStep& step, const AdagradSlice& slice) {
+  const TraceScope scope(kAdagrad, elements(slice.count, 5));
+  chosen_variant().adagrad(step, slice);
 }
 
 void adamw(const AdamwStep& step, const AdamwSlice& slice) {
@@ -277,6 +284,11 @@ void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t h
 }
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, float*);
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
+
+void lion(const LionStep& step, const LionSlice& slice) {
+  const TraceScope scope(kLion, elements(slice.count, 5));
+  chosen_variant().lion(step, slice);
+}
 
 void sgd(const SgdStep& step, const SgdSlice& slice) {
   const TraceScope scope(kSgd, elements(slice.count, slice.momentum == nullptr ? 3 : 5));

@@ -9,8 +9,10 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/tile_product.h"
 #include "kernels/gemm/libraries.h"
+#include "kernels/pointwise/adagrad.h"
 #include "kernels/pointwise/adamw.h"
 #include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/lion.h"
 #include "kernels/pointwise/normals.h"
 #include "kernels/pointwise/sgd.h"
 #include "kernels/pointwise/sums.h"
@@ -47,6 +49,8 @@ struct Variant {
   decltype(&kernels::cast_rows<float, core::Bf16>) cast_to_bf16 = nullptr;
   decltype(&kernels::normals) normals = nullptr;
   decltype(&kernels::rope_table) rope_table = nullptr;
+  decltype(&kernels::adagrad) adagrad = nullptr;
+  decltype(&kernels::lion) lion = nullptr;
   decltype(&kernels::sgd) sgd = nullptr;
   decltype(&kernels::squared_norm) squared_norm = nullptr;
   decltype(&kernels::tile_product) tile_product = nullptr;

@@ -54,6 +54,8 @@ extern decltype(kernels::cross_entropy) cross_entropy;
 extern decltype(kernels::cross_entropy_loss) cross_entropy_loss;
 extern decltype(kernels::normals) normals;
 extern decltype(kernels::rope_table) rope_table;
+extern decltype(kernels::adagrad) adagrad;
+extern decltype(kernels::lion) lion;
 extern decltype(kernels::sgd) sgd;
 extern decltype(kernels::squared_norm) squared_norm;
 extern decltype(kernels::tile_product) tile_product;
@@ -75,6 +77,8 @@ constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .cast_to_bf16 = cast_rows<float, core::Bf16>,
                                     .normals = normals,
                                     .rope_table = rope_table,
+                                    .adagrad = adagrad,
+                                    .lion = lion,
                                     .sgd = sgd,
                                     .squared_norm = squared_norm,
                                     .tile_product = tile_product,

@@ -16,7 +16,7 @@ namespace {
 engine::TrainOptions read(const std::string& name,
                           PrecisionFlag precision = PrecisionFlag::kFromJson) {
   engine::TrainOptions options;
-  apply_ds_config(load_config_text(std::string(FM_CONFIGS) + "/" + name), precision, options);
+  apply_ds_config(load_config_text(std::string(FM_CONFIGS) + "/" + name), precision, {}, options);
   return options;
 }
 
@@ -42,7 +42,7 @@ TEST(Configs, ZeroFilesDifferInTheStageOnly) {
     EXPECT_EQ(engine::resolve_batch(options.batch, 2).train_batch, 16);
     EXPECT_EQ(options.optimizer.lr, 1e-3);
     EXPECT_EQ(options.optimizer.weight_decay, 0.1);
-    EXPECT_EQ(options.scheduler.kind, engine::SchedulerKind::kWarmupCosine);
+    EXPECT_EQ(options.scheduler.rule, &optim::kWarmupCosineLr);
     EXPECT_EQ(options.scheduler.total_num_steps, options.train_steps);
     EXPECT_TRUE(options.notes.empty()) << core::join(options.notes, "\n");
   }
@@ -66,7 +66,7 @@ TEST(Configs, LlamaIsReadAsItIs) {
   EXPECT_EQ(options.optimizer.betas[1], 0.95);
   EXPECT_TRUE(options.optimizer.decoupled);
   EXPECT_TRUE(options.recompute);
-  EXPECT_EQ(options.scheduler.kind, engine::SchedulerKind::kWarmup);
+  EXPECT_EQ(options.scheduler.rule, &optim::kWarmupLr);
   const std::string notes = core::join(options.notes, "\n");
   EXPECT_TRUE(holds(notes, "ignored lr-decay-style, warmup, min_lr"));
   EXPECT_EQ(notes.find("unknown"), std::string::npos) << notes;

@@ -43,7 +43,9 @@ TEST(Documents, SwitchesHasEveryFlagAndNoOther) {
   const std::string train = text.substr(0, text.find("\n## fmengine-generate"));
   Words flags = {"help", "version"};
   for (const FlagRow& row : train_flags()) flags.insert(row.name);
-  EXPECT_EQ(matches(train, "`--([a-z_]+)`"), flags);
+  for (const FlagAlias& alias : train_aliases()) flags.insert(alias.name);
+  for (const LaterFlag& later : later_flags()) flags.insert(later.name);
+  EXPECT_EQ(matches(train, "`--([a-z0-9_]+)`"), flags);
 }
 
 TEST(Documents, SwitchesHasTheDefaults) {

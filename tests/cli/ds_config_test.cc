@@ -6,7 +6,6 @@
 namespace fm::cli {
 namespace {
 
-using engine::SchedulerKind;
 using engine::TrainOptions;
 
 TEST(DsConfig, HonouredKeysReachTheOptions) {
@@ -31,7 +30,7 @@ TEST(DsConfig, HonouredKeysReachTheOptions) {
   EXPECT_EQ(options.optimizer.eps, 1e-6);
   EXPECT_EQ(options.optimizer.weight_decay, 0.1);
   EXPECT_FALSE(options.optimizer.bias_correction);
-  EXPECT_EQ(options.scheduler.kind, SchedulerKind::kWarmup);
+  EXPECT_EQ(options.scheduler.rule, &optim::kWarmupLr);
   EXPECT_EQ(options.scheduler.warmup_min_lr, 1e-6);
   EXPECT_EQ(options.scheduler.warmup_max_lr, 2e-4);
   EXPECT_EQ(options.scheduler.warmup_num_steps, 7);
@@ -52,7 +51,7 @@ TEST(DsConfig, DefaultsAreDeepSpeeds) {
   EXPECT_EQ(options.optimizer.lr, 1e-3);
   EXPECT_EQ(options.optimizer.betas[1], 0.999);
   EXPECT_EQ(options.optimizer.weight_decay, 0.0);
-  EXPECT_EQ(options.scheduler.kind, SchedulerKind::kConstant);
+  EXPECT_EQ(options.scheduler.rule, &optim::kConstant);
   EXPECT_FALSE(options.batch.micro_batch.has_value());
 }
 
@@ -168,7 +167,7 @@ TEST(DsConfig, PrecisionAndOffloadAreRefusedInOneMessage) {
       "offload_param": {"device": "nvme", "nvme_path": "/x"}}})");
   EXPECT_TRUE(holds(said, "amp (line 2), fp16.enabled = true (line 3)"));
   EXPECT_TRUE(holds(said, "--precision fp32"));
-  EXPECT_TRUE(holds(said, "zero_optimization.offload_optimizer.device = \"cpu\" (line 5)"));
+  EXPECT_EQ(said.find("offload_optimizer"), std::string::npos) << said;
   EXPECT_TRUE(holds(said, "zero_optimization.offload_param.device = \"nvme\" (line 6)"));
   EXPECT_EQ(said.find('\n'), std::string::npos);
 }
@@ -181,9 +180,16 @@ TEST(DsConfig, PrecisionFp32OverridesByName) {
   EXPECT_EQ(read(json, PrecisionFlag::kForcedFp32).element, core::DType::kF32);
   EXPECT_TRUE(holds(notes(json, PrecisionFlag::kForcedFp32),
                     "--precision fp32 overrides bf16.enabled = true (line 1)"));
-  const std::string offload =
-      "{zero_optimization: {stage: 0, offload_optimizer: {device: \"cpu\"}}}";
-  EXPECT_TRUE(holds(refusal(offload, PrecisionFlag::kForcedFp32), "offload"));
+}
+
+TEST(DsConfig, OffloadToTheCpuIsSaidToBeThereAlready) {
+  for (const char* block :
+       {"offload_optimizer: {device: \"cpu\"}", "cpu_offload: true",
+        "offload_param: {device: \"CPU\", pin_memory: true}", "cpu_offload_param: true"}) {
+    EXPECT_TRUE(holds(notes(std::string("{zero_optimization: {stage: 3, ") + block + "}}"),
+                      "to cpu: on CPUs this state is in host memory already"))
+        << block;
+  }
 }
 
 TEST(DsConfig, Bf16IsTheElementTypeUnderBothNamesOfItsBlock) {
@@ -234,7 +240,6 @@ TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
                            "{lora: {r: 8, enabled: false}}",
                            "{zero_optimization: {zenflow: {topk_ratio: 0.1}}}",
                            "{elasticity: {enabled: true}}",
-                           "{zero_optimization: {cpu_offload: true}}",
                            "{curriculum_learning: {enabled: true}}",
                            "{zero_optimization: {zero_quantized_gradients: true}}",
                            "{sequence_parallel_size: 2}",
@@ -308,15 +313,20 @@ TEST(DsConfig, AutoIsTheDefaultAndSaysSo) {
       "gradient_clipping": "auto", "optimizer": {"type": "AdamW", "params": {"eps": "auto"}}})";
   EXPECT_EQ(read(text).zero_stage, 0);
   EXPECT_EQ(notes(text),
-            "\"auto\" is the default, as in DeepSpeed: zero_optimization.stage (0), "
-            "bf16.enabled (false), gradient_clipping (1), optimizer.params.eps");
+            "\"auto\" is filled in as by Hugging Face's Trainer: gradient_clipping 1, "
+            "optimizer.params.eps 1e-08, bf16.enabled false\n"
+            "no batch size in the configuration: train_micro_batch_size_per_gpu is 8, the "
+            "Trainer's\n"
+            "no scheduler in the configuration: linear to step 100 after 0 warm-up steps, as the "
+            "Trainer (--lr_scheduler_type)\n"
+            "\"auto\" is the default, as in DeepSpeed: zero_optimization.stage (0)");
 }
 
 TEST(DsConfig, AnAutomaticWarmupSaysHowShortItIs) {
   const std::string text =
       R"({"optimizer": {"type": "AdamW"}, "scheduler": {"type": "WarmupLR", "params": {
           "warmup_num_steps": "auto"}}})";
-  EXPECT_TRUE(holds(notes(text), "\"auto\": scheduler.params.warmup_num_steps is 1"));
+  EXPECT_TRUE(holds(notes(text), "scheduler.params.warmup_num_steps 1"));
 }
 
 TEST(DsConfig, ABlockThatIsOffGivesNoNotes) {
@@ -362,15 +372,15 @@ TEST(DsConfig, AutoIsResolved) {
     "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": "auto",
        "warmup_max_lr": "auto", "warmup_num_steps": "auto", "total_num_steps": "auto"}}})",
                    "t.json"},
-                  PrecisionFlag::kFromJson, options);
-  EXPECT_EQ(options.batch.micro_batch, 1);
+                  PrecisionFlag::kFromJson, {}, options);
+  EXPECT_EQ(options.batch.micro_batch, 8);
   EXPECT_FALSE(options.batch.train_batch.has_value());
-  EXPECT_FALSE(options.batch.accumulation.has_value());
+  EXPECT_EQ(options.batch.accumulation, 1);
   EXPECT_EQ(options.gradient_clipping, 1.0);
-  EXPECT_EQ(options.optimizer.lr, 1e-3);
+  EXPECT_EQ(options.optimizer.lr, 5e-5);
   EXPECT_EQ(options.optimizer.betas[0], 0.9);
   EXPECT_EQ(options.scheduler.warmup_min_lr, 0.0);
-  EXPECT_EQ(options.scheduler.warmup_max_lr, 1e-3);
+  EXPECT_EQ(options.scheduler.warmup_max_lr, 5e-5);
   EXPECT_EQ(options.scheduler.total_num_steps, 500);
   EXPECT_EQ(options.scheduler.warmup_num_steps, 1);
 }

@@ -4,7 +4,6 @@
 namespace fm::cli {
 namespace {
 
-using engine::SchedulerKind;
 using engine::TrainOptions;
 
 TrainOptions with_optimizer(const std::string& type, const std::string& params) {
@@ -58,8 +57,9 @@ TEST(DsOptimizer, OtherTypesAreRefused) {
   const auto type = [](const char* name) {
     return refusal(std::string("{optimizer: {type: \"") + name + "\"}}");
   };
-  EXPECT_TRUE(holds(type("Lion"), "it comes later, today there are Adam, AdamW and SGD"));
-  EXPECT_TRUE(holds(type("OneBitAdam"), "it comes later"));
+  EXPECT_TRUE(
+      holds(type("Lamb"), "it comes later, today there are Adam, AdamW, Lion, Adagrad and SGD"));
+  EXPECT_TRUE(holds(type("OneBitAdam"), "one bit of every gradient"));
   EXPECT_TRUE(holds(type("AddamW"), "AddamW is not a supported DeepSpeed Optimizer, did you mean"));
   EXPECT_TRUE(holds(type("sgd"), "did you mean \"SGD\"?"));
 }
@@ -81,9 +81,22 @@ TEST(DsOptimizer, ParamsThatTheTypeDoesNotTakeAreRefused) {
                     "optimizer.params.lr must not be negative"));
 }
 
-TEST(DsOptimizer, ZeroNeedsOne) {
+TEST(DsOptimizer, LionAndAdagradHaveTheirOwnDefaults) {
+  const auto lion = read("{optimizer: {type: \"lion\", params: {betas: [0.9, 0.99]\n}}}").optimizer;
+  EXPECT_EQ(lion.rule, &optim::kLion);
+  EXPECT_EQ(lion.lr, 1e-3);
+  EXPECT_EQ(lion.betas[1], 0.99);
+  const auto adagrad =
+      read("{optimizer: {type: \"Adagrad\", params: {lr_decay: 0.5\n}}}").optimizer;
+  EXPECT_EQ(adagrad.rule, &optim::kAdagrad);
+  EXPECT_EQ(adagrad.lr, 1e-2);
+  EXPECT_EQ(adagrad.eps, 1e-10);
+  EXPECT_EQ(adagrad.lr_decay, 0.5);
+  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"Lion\", params: {eps: 1e-8\n}}}"),
+                    "Lion takes no parameter \"eps\""));
   EXPECT_TRUE(
-      holds(refusal("{zero_optimization: {stage: 2}}"), "zero stage 2 requires an optimizer"));
+      holds(refusal("{optimizer: {type: \"Adagrad\", params: {initial_accumulator_value: 1\n}}}"),
+            "sums of squares begin with 0"));
 }
 
 TrainOptions with_scheduler(const std::string& type, const std::string& params) {
@@ -93,19 +106,19 @@ TrainOptions with_scheduler(const std::string& type, const std::string& params) 
 
 TEST(DsScheduler, MapsThreeTypesWithTheirDefaults) {
   const auto warmup = with_scheduler("WarmupLR", "").scheduler;
-  EXPECT_EQ(warmup.kind, SchedulerKind::kWarmup);
+  EXPECT_EQ(warmup.rule, &optim::kWarmupLr);
   EXPECT_FALSE(warmup.warmup_max_lr.has_value());
   EXPECT_EQ(warmup.warmup_num_steps, 1000);
   EXPECT_EQ(warmup.warmup_type, engine::WarmupType::kLog);
   const auto decay = with_scheduler("WarmupDecayLR", "total_num_steps: 50").scheduler;
-  EXPECT_EQ(decay.kind, SchedulerKind::kWarmupDecay);
+  EXPECT_EQ(decay.rule, &optim::kWarmupDecayLr);
   EXPECT_EQ(decay.warmup_max_lr, 0.001);
   EXPECT_EQ(decay.total_num_steps, 50);
   const auto cosine =
       with_scheduler("WarmupCosineLR",
                      "total_num_steps: 50, warmup_min_ratio: 0.2, cos_min_ratio: 0.1")
           .scheduler;
-  EXPECT_EQ(cosine.kind, SchedulerKind::kWarmupCosine);
+  EXPECT_EQ(cosine.rule, &optim::kWarmupCosineLr);
   EXPECT_EQ(cosine.warmup_min_ratio, 0.2);
   EXPECT_EQ(cosine.cos_min_ratio, 0.1);
   EXPECT_EQ(with_scheduler("WarmupCosineLR", "total_num_steps: 9").scheduler.cos_min_ratio, 0.0001);
@@ -119,7 +132,14 @@ TEST(DsScheduler, RefusesWithDeepSpeedsWords) {
   const auto said = [](const std::string& type, const std::string& params) {
     return refusal_of([&] { with_scheduler(type, params); });
   };
-  EXPECT_TRUE(holds(said("OneCycle", "cycle_min_lr: 1, cycle_max_lr: 2"), "it comes later"));
+  EXPECT_TRUE(holds(said("OneCycle", "cycle_min_lr: 1"),
+                    "OneCycle requires scheduler.params.cycle_max_lr"));
+  EXPECT_TRUE(holds(said("OneCycle", "cycle_min_lr: 1, cycle_max_lr: 2, cycle_first_step_size: 0"),
+                    "a whole number > 0"));
+  EXPECT_TRUE(holds(said("OneCycle", "cycle_min_lr: 1, cycle_max_lr: 2, cycle_max_mom: 1"),
+                    "must stay in [0, 1)"));
+  EXPECT_TRUE(holds(said("LRRangeTest", "lr_range_test_step_size: 0"), "a whole number > 0"));
+  EXPECT_TRUE(holds(said("OneCycleLR", ""), "it comes later"));
   EXPECT_TRUE(
       holds(said("warmuplr", ""), "does not recognize LR scheduler warmuplr, did you mean"));
   EXPECT_TRUE(holds(said("WarmupLR", "warmup_num_steps: 0"), "a whole number > 0"));
@@ -168,10 +188,9 @@ TEST(DsOptimizer, AnotherTypeIsNamedWhateverItsParamsAre) {
   for (const Row& row :
        {Row{"Lamb", "max_coeff: 10, min_coeff: 0.01, eps_inside_sqrt: false", "it comes later"},
         Row{"OneBitAdam", "freeze_step: 400, cuda_aware: true, comm_backend_name: \"nccl\"",
-            "it comes later"},
-        Row{"ZeroOneAdam", "var_freeze_step: 1, local_step_clipper: 16", "it comes later"},
+            "one bit"},
+        Row{"ZeroOneAdam", "var_freeze_step: 1, local_step_clipper: 16", "one bit"},
         Row{"Muon", "muon_lr: 0.02, adam_lr: 3e-4, ns_method: \"gram\"", "it comes later"},
-        Row{"Adagrad", "lr_decay: 0.1", "it comes later"},
         Row{"RMSprop", "alpha: 0.99, centered: true", "it comes later"},
         Row{"LBFGS", "max_iter: 20", "it comes later"},
         Row{"Adamm", "freeze_step: 4", "did you mean \"Adam\"?"}}) {
@@ -217,12 +236,12 @@ TEST(DsScheduler, ContentWithoutATypeIsRefused) {
   EXPECT_TRUE(holds(refusal("{scheduler: {params: {warmup_num_steps: 5\n}}}"),
                     "scheduler.type is required; write \"type\": \"WarmupLR\""));
   EXPECT_TRUE(holds(refusal("{scheduler: {Type: \"WarmupLR\"}}"), "did you mean \"type\"?"));
-  EXPECT_EQ(read("{scheduler: {}}").scheduler.kind, SchedulerKind::kConstant);
+  EXPECT_EQ(read("{optimizer: {type: \"Adam\"}, scheduler: {}}").scheduler.rule, &optim::kConstant);
 }
 
 TEST(DsScheduler, AnAutoTypeIsWarmupLRAndKeepsTheParams) {
   const TrainOptions options = with_scheduler("auto", "warmup_num_steps: 5");
-  EXPECT_EQ(options.scheduler.kind, SchedulerKind::kWarmup);
+  EXPECT_EQ(options.scheduler.rule, &optim::kWarmupLr);
   EXPECT_EQ(options.scheduler.warmup_num_steps, 5);
   EXPECT_TRUE(holds(core::join(options.notes, "\n"), "\"auto\": scheduler.type is \"WarmupLR\""));
 }

@@ -10,9 +10,10 @@
 namespace fm::cli {
 
 inline engine::TrainOptions read(const std::string& json,
-                                 PrecisionFlag precision = PrecisionFlag::kFromJson) {
+                                 PrecisionFlag precision = PrecisionFlag::kFromJson,
+                                 const TrainerArguments& trainer = {}) {
   engine::TrainOptions options;
-  apply_ds_config({json, "t.json"}, precision, options);
+  apply_ds_config({json, "t.json"}, precision, trainer, options);
   return options;
 }
 

@@ -90,6 +90,19 @@ TEST(CanonicalMatrix, EightDataRanksEqualOne) {
   }
 }
 
+TEST(CanonicalMatrix, EveryRuleKeepsItsBits) {
+  for (const optim::OptimizerRow* rule : {&optim::kLion, &optim::kAdagrad, &optim::kSgd}) {
+    TrainOptions options = canonical_options(true);
+    options.optimizer = {.rule = rule, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.9};
+    const RunTrace alone = run_small(options, 1, kSteps);
+    EXPECT_NE(alone.losses.front(), alone.losses.back());
+    for (const int zero_stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(std::string(rule->name) + ", ZeRO " + std::to_string(zero_stage));
+      expect_equal({zero_stage, 2, Pipe::kOneFOneB, false, true}, options, alone);
+    }
+  }
+}
+
 TEST(CanonicalMatrix, TheReferenceLearnsAndClips) {
   for (const bool tied : {false, true}) {
     const RunTrace& run = reference(tied);

@@ -47,7 +47,7 @@ void expect_equal_steps(const std::map<int, MetricsLine>& a, const std::map<int,
 
 TEST_F(ResumeTest, ResumesAtAnotherStageAndSizeBitForBit) {
   TrainOptions whole = options("whole", 6);
-  whole.scheduler.kind = SchedulerKind::kWarmup;
+  whole.scheduler.rule = &optim::kWarmupLr;
   whole.scheduler.warmup_num_steps = 4;
   ASSERT_EQ(run(whole), 0);
 
@@ -191,7 +191,7 @@ TEST_F(ResumeTest, AStateOfAnOlderBuildLoadsWithoutAWord) {
 TEST_F(ResumeTest, ASkippedStepIsAsIfItHadNeverBeen) {
   write_equal_rows();
   TrainOptions clean = options("clean", 7);
-  clean.scheduler.kind = SchedulerKind::kWarmup;
+  clean.scheduler.rule = &optim::kWarmupLr;
   clean.scheduler.warmup_type = WarmupType::kLinear;
   clean.scheduler.warmup_num_steps = 10;
   ASSERT_EQ(run(clean), 0);

@@ -27,7 +27,7 @@ class RunFacts : public TrainerCase {
 
 TEST_F(RunFacts, ANameStandsForOneValue) {
   TrainOptions options = this->options("run", 1);
-  options.scheduler.kind = SchedulerKind::kWarmup;
+  options.scheduler.rule = &optim::kWarmupLr;
   for (const optim::OptimizerRow* rule : {&optim::kAdamW, &optim::kSgd}) {
     options.optimizer.rule = rule;
     const model::OpenedModel opened = open_run_model(options);
@@ -51,7 +51,7 @@ TEST_F(RunFacts, WhatACheckpointKeepsHasTheNamesOfTheJson) {
       "no_decay": [false, true, false], "scheduler": "constant", "betas": [0.5, 0.75],
       "eps": 1e-8, "adam_w_mode": true, "bias_correction": true})"));
   options.optimizer = {.rule = &optim::kSgd, .lr = 0.5, .momentum = 0.9};
-  options.scheduler = {.kind = SchedulerKind::kWarmupDecay,
+  options.scheduler = {.rule = &optim::kWarmupDecayLr,
                        .warmup_num_steps = 3,
                        .total_num_steps = 9,
                        .warmup_type = WarmupType::kLinear};
@@ -59,8 +59,7 @@ TEST_F(RunFacts, WhatACheckpointKeepsHasTheNamesOfTheJson) {
       "gradient_clipping": 0.05, "train_batch_size": 4, "loss_reduction": "token",
       "no_decay": [false, true, false], "scheduler": "WarmupDecayLR", "momentum": 0.9,
       "dampening": 0.0, "nesterov": false, "warmup_min_lr": 0.0, "warmup_max_lr": null,
-      "warmup_num_steps": 3, "total_num_steps": 9, "warmup_min_ratio": 0.0,
-      "cos_min_ratio": 0.0001, "warmup_type": "linear"})"));
+      "warmup_num_steps": 3, "total_num_steps": 9, "warmup_type": "linear"})"));
   EXPECT_EQ(values(options, kResumeAgrees), Json::parse(open_run_model(options).facts.identity));
 }
 

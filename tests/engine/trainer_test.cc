@@ -171,7 +171,7 @@ TEST_F(TrainerTest, ScatteredSkipsDoNotStopTheRun) {
 
 TEST_F(TrainerTest, ASkippedStepMovesNeitherWeightsNorSchedule) {
   TrainOptions clean = options("clean", 3);
-  clean.scheduler.kind = SchedulerKind::kWarmup;
+  clean.scheduler.rule = &optim::kWarmupLr;
   clean.scheduler.warmup_num_steps = 5;
   ASSERT_EQ(run(clean), 0);
   core::arm_faults("step=2,point=bwd.layer,action=nan");

@@ -1,7 +1,9 @@
 // Expected values: torch 2.11 in fp64, three steps of the named optimizer with the gradients below.
 #include <gtest/gtest.h>
 
+#include "kernels/pointwise/adagrad.h"
 #include "kernels/pointwise/adamw.h"
+#include "kernels/pointwise/lion.h"
 #include "kernels/pointwise/sgd.h"
 #include "tests/kernels/random_values.h"
 
@@ -125,6 +127,49 @@ TEST(Adamw, InfinityPropagates) {
   const Floats grad = {INFINITY};
   adamw({.lr = 0.1}, {param.data(), grad.data(), m.data(), v.data(), 1});
   EXPECT_TRUE(std::isnan(param[0]));
+}
+
+TEST(Adagrad, EqualsTorch) {
+  State state;
+  double step = 0.0;
+  for (const Floats& gradient : kGradients) {
+    const AdagradStep rule{.lr = 0.1 / (1.0 + step * 0.25), .weight_decay = 0.01};
+    adagrad(rule, {state.param.data(), gradient.data(), state.first.data(), 4});
+    step += 1.0;
+  }
+  EXPECT_LT(
+      difference({0.3656281715885727, -1.2072076016234177, 1.9085183588578638, -0.1267340105306954},
+                 state.param),
+      2e-7);
+  EXPECT_LT(difference(
+                {2.2761227349805835, 0.10218484606078702, 4.130760069718779, 0.0001070093726321173},
+                state.first),
+            2e-7);
+}
+
+// Algorithm 2 of arXiv 2302.06675 in fp64.
+TEST(Lion, EqualsThePaper) {
+  State state;
+  const LionStep rule{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1};
+  for (const Floats& gradient : kGradients) {
+    lion(rule, {state.param.data(), gradient.data(), state.first.data(), 4});
+  }
+  EXPECT_LT(
+      difference({0.48851148949999995, -1.25626373875, 1.9840359879999998, -0.03296101902299888},
+                 state.param),
+      2e-7);
+  EXPECT_LT(difference({0.0771375000318513, 0.0028499998655170237, -0.07221249889582403,
+                        0.0006329999951412907},
+                       state.first),
+            2e-7);
+}
+
+TEST(Lion, AWeightWithoutAGradientStaysWhereItIs) {
+  Floats param = {0.75F};
+  Floats first = {0.0F};
+  const Floats grad = {0.0F};
+  lion({.lr = 0.5}, {param.data(), grad.data(), first.data(), 1});
+  EXPECT_EQ(param[0], 0.75F);
 }
 
 TEST(Sgd, MomentumWithDampeningEqualsTorch) {

@@ -143,6 +143,22 @@ TEST_P(Variants, SgdPlainAndWithMomentum) {
   }
 }
 
+TEST_P(Variants, LionAndAdagrad) {
+  expect_as_baseline([&](const Variant& variant) {
+    Floats param = values(size(), 1);
+    const Floats grad = values(size(), 2);
+    Floats moment = values(size(), 3);
+    Floats sum = positive(size(), 4);
+    variant.lion({.lr = 0.01, .weight_decay = 0.1, .grad_scale = 0.7F},
+                 {param.data(), grad.data(), moment.data(), size()});
+    variant.adagrad({.lr = 0.01, .weight_decay = 0.1, .grad_scale = 0.7F},
+                    {param.data(), grad.data(), sum.data(), size()});
+    param.insert(param.end(), moment.begin(), moment.end());
+    param.insert(param.end(), sum.begin(), sum.end());
+    return param;
+  });
+}
+
 TEST_P(Variants, AttentionAndItsBackward) {
   const HeadGroup group{.seq_len = std::min<std::int64_t>(size(), 250),
                         .heads = 2,

@@ -8,7 +8,7 @@ namespace {
 
 TEST(Describe, NamesTheRuleTheScheduleAndTheClipping) {
   OptimizerOptions adam{.lr = 3e-4, .weight_decay = 0.1, .betas = {0.9, 0.95}};
-  const SchedulerOptions warmup{.kind = SchedulerKind::kWarmup, .warmup_num_steps = 20};
+  const SchedulerOptions warmup{.rule = &kWarmupLr, .warmup_num_steps = 20};
   EXPECT_EQ(describe(adam, warmup, 1.0),
             "AdamW (decoupled decay), lr 0.0003, betas 0.9 0.95, eps 1e-08, weight decay 0.1, "
             "WarmupLR (log) 0 -> 0.0003 over 20 steps, clipping 1");
@@ -33,7 +33,7 @@ TEST(Describe, SgdNamesWhatItWasGiven) {
 // A warm-up of one step is one of two (DeepSpeed); the limits are those of learning_rate.
 TEST(Describe, SchedulesThatFallSayWhereTheyEnd) {
   const OptimizerOptions adam{.lr = 0.5};
-  const SchedulerOptions decay{.kind = SchedulerKind::kWarmupDecay,
+  const SchedulerOptions decay{.rule = &kWarmupDecayLr,
                                .warmup_min_lr = 0.25,
                                .warmup_num_steps = 1,
                                .total_num_steps = 50,
@@ -44,7 +44,7 @@ TEST(Describe, SchedulesThatFallSayWhereTheyEnd) {
             fixed +
                 "WarmupDecayLR (linear) 0.25 -> 0.001 over 2 steps -> 0.25 at step 50, "
                 "no clipping");
-  const SchedulerOptions cosine{.kind = SchedulerKind::kWarmupCosine,
+  const SchedulerOptions cosine{.rule = &kWarmupCosineLr,
                                 .warmup_num_steps = 4,
                                 .total_num_steps = 10,
                                 .warmup_min_ratio = 0.25,
