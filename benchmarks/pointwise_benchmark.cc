@@ -12,8 +12,10 @@
 #include "benchmarks/random_elements.h"
 #include "benchmarks/read_memory.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/adagrad.h"
 #include "kernels/pointwise/adamw.h"
 #include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/lion.h"
 #include "kernels/pointwise/sums.h"
 
 namespace {
@@ -205,6 +207,19 @@ void adamw_update(State& state) {
   });
 }
 BENCHMARK(adamw_update)->Arg(kInCache)->Arg(kInMemory);
+
+void lion_and_adagrad(State& state) {
+  const std::int64_t count = state.range(0);
+  Floats param = random_values(count);
+  const Floats grad = random_values(count);
+  Floats moment(param.size());
+  Floats sum(param.size());
+  run(state, count, 24 * count, [&] {
+    fm::kernels::lion({.lr = 1e-5}, {param.data(), grad.data(), moment.data(), count});
+    fm::kernels::adagrad({.lr = 1e-5}, {param.data(), grad.data(), sum.data(), count});
+  });
+}
+BENCHMARK(lion_and_adagrad)->Arg(kInCache)->Arg(kInMemory);
 
 void squared_norm(State& state) {
   const std::int64_t count = state.range(0);

@@ -115,20 +115,20 @@ TEST_P(Variants, AdamwInBothModes) {
                            .correction2 = 0.003,
                            .grad_scale = 0.37F};
       variant.adamw(step, {param.data(), grad.data(), first.data(), second.data(), size()});
-      param.insert(param.end(), first.begin(), first.end());
-      param.insert(param.end(), second.begin(), second.end());
+      for (const auto& r : {first, second}) param.insert(param.end(), r.begin(), r.end());
       return param;
     });
   }
 }
 
-TEST_P(Variants, SgdPlainAndWithMomentum) {
+TEST_P(Variants, SgdLionAndAdagrad) {
   for (const double momentum : {0.0, 0.9}) {
     for (const Lookahead lookahead : {Lookahead::kPlain, Lookahead::kNesterov}) {
       expect_as_baseline([&](const Variant& variant) {
         Floats param = values(size(), 1);
         const Floats grad = values(size(), 2);
         Floats buffer = values(size(), 3);
+        Floats sum = positive(size(), 4);
         variant.sgd({.lr = 0.01,
                      .momentum = momentum,
                      .dampening = 0.1,
@@ -136,27 +136,15 @@ TEST_P(Variants, SgdPlainAndWithMomentum) {
                      .lookahead = lookahead,
                      .grad_scale = 0.7F},
                     {param.data(), grad.data(), buffer.data(), size()});
-        param.insert(param.end(), buffer.begin(), buffer.end());
+        variant.lion({.lr = 0.01, .weight_decay = 0.1, .grad_scale = 0.7F},
+                     {param.data(), grad.data(), buffer.data(), size()});
+        variant.adagrad({.lr = 0.01, .weight_decay = 0.1, .grad_scale = 0.7F},
+                        {param.data(), grad.data(), sum.data(), size()});
+        for (const auto& r : {buffer, sum}) param.insert(param.end(), r.begin(), r.end());
         return param;
       });
     }
   }
-}
-
-TEST_P(Variants, LionAndAdagrad) {
-  expect_as_baseline([&](const Variant& variant) {
-    Floats param = values(size(), 1);
-    const Floats grad = values(size(), 2);
-    Floats moment = values(size(), 3);
-    Floats sum = positive(size(), 4);
-    variant.lion({.lr = 0.01, .weight_decay = 0.1, .grad_scale = 0.7F},
-                 {param.data(), grad.data(), moment.data(), size()});
-    variant.adagrad({.lr = 0.01, .weight_decay = 0.1, .grad_scale = 0.7F},
-                    {param.data(), grad.data(), sum.data(), size()});
-    param.insert(param.end(), moment.begin(), moment.end());
-    param.insert(param.end(), sum.begin(), sum.end());
-    return param;
-  });
 }
 
 TEST_P(Variants, AttentionAndItsBackward) {
