@@ -9,7 +9,7 @@
 
 namespace fm::system {
 
-constexpr int kLongest = 2000;  // steps; 2 ms each on a fast machine
+constexpr int kLongest = 6000;  // steps; half a millisecond each on a fast machine
 
 struct Interrupted {
   Starter starter = Starter::kByHand;

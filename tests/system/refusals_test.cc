@@ -267,12 +267,12 @@ TEST_F(Refusals, CanonicalOrderWithThreeDataRanks) {
   expect_refusal(launch(run, Starter::kMpirun, 3), 10, "canonical");
 }
 
-TEST_F(Refusals, Fp16AndOffload) {
+TEST_F(Refusals, Fp16AndOffloadToNvme) {
   SmallRun run = good_run();
   run.config = config(R"({"train_batch_size": 4, "fp16": {"enabled": true}})");
   expect_refusal(launch(run), 10, "--precision fp32");
   run.config = config(R"({"train_batch_size": 4, "zero_optimization": {"stage": 2,
-                          "offload_optimizer": {"device": "cpu"}}})");
+                          "offload_optimizer": {"device": "nvme"}}})");
   expect_refusal(launch(run), 10, "offload_optimizer");
 }
 

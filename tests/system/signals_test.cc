@@ -129,7 +129,7 @@ TEST_F(Signals, ASecondInterruptOfTheSameSenderEndsAtOnce) {
 // What is lost is said at the next line; the save comes all the same.
 TEST_F(Signals, ATermSavesWhereTheOutputDirectoryWasDeleted) {
   const std::unique_ptr<Job> job =
-      start(launch_of({.starter = Starter::kByHand, .steps = 400, .save_steps = 0}));
+      start(launch_of({.starter = Starter::kByHand, .steps = kLongest, .save_steps = 0}));
   wait_for_step(*job, output(), 60);
   std::filesystem::remove_all(output());
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
