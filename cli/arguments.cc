@@ -19,6 +19,8 @@ constexpr const char* kUsage =
     "--deepspeed_config FILE --init_ckpt DIR --data_path FILE [flags]\n"
     "  Start N ranks with: mpirun -np N fmengine-train ..., or\n"
     "                      torchrun --nproc-per-node N --no-python fmengine-train ...\n"
+    "  Hugging Face's names work too: --max_steps, --logging_steps, --save_total_limit,\n"
+    "  --model_name_or_path, --train_file, --validation_file, --resume_from_checkpoint.\n"
     "  Names may use - or _; a boolean is --flag, --flag true or --flag=false.";
 
 Program program() {

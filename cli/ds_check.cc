@@ -261,8 +261,7 @@ void throw_refusals(const Findings& findings, const std::string& name) {
 std::vector<std::string> to_notes(const Findings& findings) {
   std::vector<std::string> notes = findings.notes;
   if (!findings.defaults.empty()) {
-    notes.push_back("\"auto\" is the default, as in DeepSpeed: " +
-                    core::join(findings.defaults, ", "));
+    notes.push_back("\"auto\" keeps the default: " + core::join(findings.defaults, ", "));
   }
   for (const Finding& each : findings.ignored) {
     notes.push_back("ignored " + core::join(each.what, ", ") + ": " + each.why);

@@ -319,7 +319,7 @@ TEST(DsConfig, AutoIsTheDefaultAndSaysSo) {
             "Trainer's\n"
             "no scheduler in the configuration: linear to step 100 after 0 warm-up steps, as the "
             "Trainer (--lr_scheduler_type)\n"
-            "\"auto\" is the default, as in DeepSpeed: zero_optimization.stage (0)");
+            "\"auto\" keeps the default: zero_optimization.stage (0)");
 }
 
 TEST(DsConfig, AnAutomaticWarmupSaysHowShortItIs) {
