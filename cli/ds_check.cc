@@ -195,14 +195,7 @@ void check_deprecated(const Settings& settings, Findings& findings) {
 
 }  // namespace
 
-const Value* Settings::raw(const std::string& path) const {
-  const Value* at = &root_;
-  for (const std::string& key : core::split(path, '.')) {
-    at = at->find(key);
-    if (at == nullptr) return nullptr;
-  }
-  return at;
-}
+const Value* Settings::raw(const std::string& path) const { return find_path(root_, path); }
 
 const Value* Settings::get(const std::string& path) const {
   const Value* value = raw(path);

@@ -9,9 +9,8 @@ using enum KeyType;
 using enum Verdict;
 
 constexpr std::string_view kOneLoop = "it chooses among implementations of the same update";
-constexpr std::string_view kCycle = "as deepspeed/runtime/lr_schedules.py (LRRangeTest, OneCycle)";
 constexpr std::string_view kAdam = "as DeepSpeed's FusedAdam";
-constexpr std::string_view kWarmup = "as deepspeed/runtime/lr_schedules.py";
+constexpr std::string_view kSchedule = "as deepspeed/runtime/lr_schedules.py";
 
 constexpr KeyRow kRows[] = {
     {"optimizer", kOpen, "", kHonoured, "a block", ""},
@@ -50,31 +49,31 @@ constexpr KeyRow kRows[] = {
     {"scheduler", kOpen, "", kHonoured, "a block", ""},
     {"scheduler.type", kText, "", kHonoured, "DeepSpeed's five", ""},
     {"scheduler.params", kOpen, "", kHonoured, "a block", ""},
-    {"scheduler.params.warmup_min_lr", kRate, "0", kHonoured, kWarmup, ""},
-    {"scheduler.params.warmup_max_lr", kRate, "null", kHonoured, kWarmup, ""},
-    {"scheduler.params.warmup_num_steps", kInt, "1000", kHonoured, kWarmup, ""},
+    {"scheduler.params.warmup_min_lr", kRate, "0", kHonoured, kSchedule, ""},
+    {"scheduler.params.warmup_max_lr", kRate, "null", kHonoured, kSchedule, ""},
+    {"scheduler.params.warmup_num_steps", kInt, "1000", kHonoured, kSchedule, ""},
     {"scheduler.params.warmup_type", kText, "log|null", kHonoured, "log or linear", ""},
-    {"scheduler.params.total_num_steps", kInt, "", kHonoured, kWarmup, ""},
-    {"scheduler.params.warmup_min_ratio", kNumber, "0", kHonoured, kWarmup, ""},
-    {"scheduler.params.cos_min_ratio", kNumber, "0.0001", kHonoured, kWarmup, ""},
+    {"scheduler.params.total_num_steps", kInt, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.warmup_min_ratio", kNumber, "0", kHonoured, kSchedule, ""},
+    {"scheduler.params.cos_min_ratio", kNumber, "0.0001", kHonoured, kSchedule, ""},
     {"scheduler.params.last_batch_iteration", kInt, "-1", kRefused,
      "the position of the schedule comes from the checkpoint (--resume); remove it", ""},
-    {"scheduler.params.lr_range_test_min_lr", kNumber, "", kHonoured, kCycle, ""},
-    {"scheduler.params.lr_range_test_step_size", kInt, "", kHonoured, kCycle, ""},
-    {"scheduler.params.lr_range_test_step_rate", kNumber, "", kHonoured, kCycle, ""},
-    {"scheduler.params.lr_range_test_staircase", kBool, "", kHonoured, kCycle, ""},
-    {"scheduler.params.cycle_min_lr", kNumber, "", kHonoured, kCycle, ""},
-    {"scheduler.params.cycle_max_lr", kNumber, "", kHonoured, kCycle, ""},
-    {"scheduler.params.decay_lr_rate", kNumber, "", kHonoured, kCycle, ""},
-    {"scheduler.params.cycle_first_step_size", kInt, "", kHonoured, kCycle, ""},
-    {"scheduler.params.cycle_second_step_size", kInt, "", kHonoured, kCycle, ""},
-    {"scheduler.params.cycle_first_stair_count", kInt, "", kHonoured, kCycle, ""},
-    {"scheduler.params.cycle_second_stair_count", kInt, "", kHonoured, kCycle, ""},
-    {"scheduler.params.decay_step_size", kInt, "", kHonoured, kCycle, ""},
-    {"scheduler.params.cycle_momentum", kBool, "", kHonoured, kCycle, ""},
-    {"scheduler.params.cycle_min_mom", kNumber, "", kHonoured, kCycle, ""},
-    {"scheduler.params.cycle_max_mom", kNumber, "", kHonoured, kCycle, ""},
-    {"scheduler.params.decay_mom_rate", kNumber, "", kHonoured, kCycle, ""},
+    {"scheduler.params.lr_range_test_min_lr", kNumber, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.lr_range_test_step_size", kInt, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.lr_range_test_step_rate", kNumber, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.lr_range_test_staircase", kBool, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.cycle_min_lr", kNumber, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.cycle_max_lr", kNumber, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.decay_lr_rate", kNumber, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.cycle_first_step_size", kInt, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.cycle_second_step_size", kInt, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.cycle_first_stair_count", kInt, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.cycle_second_stair_count", kInt, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.decay_step_size", kInt, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.cycle_momentum", kBool, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.cycle_min_mom", kNumber, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.cycle_max_mom", kNumber, "", kHonoured, kSchedule, ""},
+    {"scheduler.params.decay_mom_rate", kNumber, "", kHonoured, kSchedule, ""},
 };
 
 }  // namespace

@@ -63,6 +63,16 @@ double checked_param(const Settings& settings, const char* name, double otherwis
   return checked_number(settings, param(name), otherwise);
 }
 
+// `words`: the default as people write it.
+double checked_eps(const Settings& settings, double otherwise, const char* words) {
+  const double eps = checked_param(settings, "eps", otherwise);
+  FM_USER_CHECK(eps > 0,
+                "optimizer.params.eps must be above 0, or a weight whose gradient is 0 becomes "
+                "0/0; use ",
+                words, " (", settings.where(param("eps")), ": ", eps, ")");
+  return eps;
+}
+
 void apply_betas(const Settings& settings, engine::OptimizerOptions& optimizer) {
   const Value* betas = settings.get(param("betas"));
   if (betas == nullptr) return;
@@ -86,12 +96,7 @@ void apply_adam(const Settings& settings, const std::string& type, Findings& fin
                torch ? kTorchAdamParams : kFusedAdamParams);
   optimizer.rule = &optim::kAdamW;
   optimizer.lr = checked_param(settings, "lr", 1e-3);
-  optimizer.eps = checked_param(settings, "eps", 1e-8);
-  FM_USER_CHECK(
-      optimizer.eps > 0,
-      "optimizer.params.eps must be above 0, or a weight whose gradient is 0 becomes 0/0; "
-      "use 1e-8 (",
-      settings.where(param("eps")), ": ", optimizer.eps, ")");
+  optimizer.eps = checked_eps(settings, 1e-8, "1e-8");
   apply_betas(settings, optimizer);
   optimizer.bias_correction = settings.flag(param("bias_correction"), true);
   const bool says_adamw = core::lower(type) == "adamw";
@@ -152,11 +157,7 @@ void apply_adagrad(const Settings& settings, const std::string& type, Findings&,
   FM_USER_CHECK(before == 0.0, "Adagrad's sums of squares begin with 0; remove ",
                 param("initial_accumulator_value"), " (",
                 settings.where(param("initial_accumulator_value")), ": ", before, ")");
-  optimizer.eps = checked_param(settings, "eps", 1e-10);
-  FM_USER_CHECK(optimizer.eps > 0,
-                "optimizer.params.eps must be above 0, or a weight whose gradient is 0 becomes "
-                "0/0; use 1e-10 (",
-                settings.where(param("eps")), ": ", optimizer.eps, ")");
+  optimizer.eps = checked_eps(settings, 1e-10, "1e-10");
 }
 
 // DeepSpeed's own types are known in any case, classes of torch.optim in theirs.
@@ -203,7 +204,6 @@ void refuse_type(const Settings& settings, const std::string& type, Findings& fi
 
 void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
   const std::string type = block_type(settings, "optimizer", "AdamW", findings);
-  if (type.empty()) return;  // never: fill_from_trainer adds one
   const Type* const found =
       std::ranges::find_if(kTypes, [&](const Type& one) { return one.is(type); });
   if (found == std::end(kTypes)) {

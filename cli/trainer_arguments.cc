@@ -76,7 +76,7 @@ class Filling {
   }
   void fill(const std::string& path, const char* flag, const std::optional<Value>& given,
             const Value& otherwise) {
-    Value* const at = find(path);
+    const Value* const at = find(path);
     if (at != nullptr && is_auto(*at)) {
       say(path, given ? *given : otherwise, given ? flag : nullptr);
       put(path, given ? *given : otherwise, at->line);
@@ -107,15 +107,7 @@ class Filling {
     *at = std::move(value);
   }
 
-  Value* find(const std::string& path) {
-    Value* at = &root_;
-    for (const std::string& key : core::split(path, '.')) {
-      const auto member = std::ranges::find(at->members, key, &Value::Member::key);
-      if (!at->is_object() || member == at->members.end()) return nullptr;
-      at = &member->value;
-    }
-    return at;
-  }
+  const Value* find(const std::string& path) const { return find_path(root_, path); }
 
   bool finish() {
     if (!filled_.empty()) {

@@ -109,6 +109,15 @@ std::optional<double> to_number(const Value& value) {
   return std::nullopt;
 }
 
+const Value* find_path(const Value& root, const std::string& path) {
+  const Value* at = &root;
+  for (const std::string& key : core::split(path, '.')) {
+    at = at->find(key);
+    if (at == nullptr) return nullptr;
+  }
+  return at;
+}
+
 const Value& sole(const Value& value) {
   return value.items.size() == 1 ? value.items.front() : value;
 }

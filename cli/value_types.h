@@ -13,6 +13,9 @@ std::optional<bool> to_bool(const Value& value);
 std::optional<std::int64_t> to_int(const Value& value);
 std::optional<double> to_number(const Value& value);
 
+// The value at "zero_optimization.stage" below `root`, or null.
+const Value* find_path(const Value& root, const std::string& path);
+
 // The item of a list of one; any other value itself.
 const Value& sole(const Value& value);
 

@@ -70,11 +70,14 @@ Rates range_test(const S& options, double /*base_lr*/, std::int64_t applied) {
   return {options.lr_range_test_min_lr * (1.0 + options.lr_range_test_step_rate * risen)};
 }
 
+std::int64_t second_part(const S& options) {
+  return options.cycle_second_step_size.value_or(options.cycle_first_step_size);
+}
+
 // Height in the cycle, 0 to 1: up in the first part, down in the second.
 double cycle_height(const S& options, std::int64_t at) {
   const auto first = static_cast<double>(options.cycle_first_step_size);
-  const auto second =
-      static_cast<double>(options.cycle_second_step_size.value_or(options.cycle_first_step_size));
+  const auto second = static_cast<double>(second_part(options));
   const double total = first + second;
   const double place = static_cast<double>(at) / total;
   const double x = 1.0 + place - std::floor(1.0 + place);
@@ -93,8 +96,7 @@ double cycle_height(const S& options, std::int64_t at) {
 constexpr double kCycleBeta2 = 0.99;
 
 Rates one_cycle(const S& options, double /*base_lr*/, std::int64_t applied) {
-  const std::int64_t size = options.cycle_first_step_size +
-                            options.cycle_second_step_size.value_or(options.cycle_first_step_size);
+  const std::int64_t size = options.cycle_first_step_size + second_part(options);
   const std::int64_t last = last_of(applied);
   const auto with = [&](double lr, double momentum) {
     Rates out{lr};
@@ -150,8 +152,7 @@ std::string describe_range_test(const S& at, double /*base_lr*/) {
 std::string describe_one_cycle(const S& at, double /*base_lr*/) {
   return concat(
       "OneCycle ", at.cycle_min_lr, " -> ", at.cycle_max_lr, " over ", at.cycle_first_step_size,
-      " steps -> ", at.cycle_min_lr, " over ",
-      at.cycle_second_step_size.value_or(at.cycle_first_step_size), " steps",
+      " steps -> ", at.cycle_min_lr, " over ", second_part(at), " steps",
       at.cycle_momentum ? concat(", beta1 ", at.cycle_max_mom, " -> ", at.cycle_min_mom) : "");
 }
 
