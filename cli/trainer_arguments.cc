@@ -252,8 +252,9 @@ TrainerArguments read_trainer_arguments(const FlagValues& flags) {
   const std::optional<double> share = number_of(flags, "warmup_ratio", 0.0);
   FM_USER_CHECK(share.value_or(0.0) <= 1.0, "--warmup_ratio must lie in [0, 1]; correct it (",
                 share.value_or(0.0), ")");
-  if (share && out.warmup.value_or(0.0) == 0.0) out.warmup = share;
-  if (share == 1.0 && out.warmup == 1.0) out.warmup = std::nextafter(1.0, 0.0);  // all, not one
+  if (share && out.warmup.value_or(0.0) == 0.0) {
+    out.warmup = std::min(*share, std::nextafter(1.0, 0.0));  // 1 is all of the steps, not one
+  }
   return out;
 }
 

@@ -72,6 +72,15 @@ TEST(TrainerFlags, FillAuto) {
   EXPECT_TRUE(holds(core::join(at.notes, "\n"), "optimizer.params.lr 2e-05 (--learning_rate)"));
 }
 
+TEST(TrainerFlags, AWarmupIsStepsOrAShare) {
+  const auto steps = [](const Words& flags) {
+    return options_of(kAuto, flags).scheduler.warmup_num_steps;
+  };
+  EXPECT_EQ(steps({"--warmup_steps", "1", "--warmup_ratio", "1"}), 1);  // steps win
+  EXPECT_EQ(steps({"--warmup_steps", "0", "--warmup_ratio", "1"}), 100);
+  EXPECT_EQ(steps({"--warmup_steps", "0.25"}), 25);
+}
+
 TEST(TrainerFlags, FillWhatIsNotThere) {
   const TrainOptions at = options_of(
       R"({"train_batch_size": 8, "optimizer": {"type": "Lion", "params": {"lr": 1e-4}}})",
