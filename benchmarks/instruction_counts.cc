@@ -116,9 +116,9 @@ void element_kernels(const fm::kernels::ElementKernels<T>& run, const std::strin
 
 void casts(const fm::kernels::Variant& run, Buffers& at) {
   std::vector<fm::core::Bf16> narrow(at.a.size());
-  run.cast_to_bf16({kRows, kWidth}, at.a.data(), kWidth, narrow.data(), kWidth);
+  run.bf16.narrow({kRows, kWidth}, at.a.data(), kWidth, narrow.data(), kWidth);
   counted("cast_rows<float,bf16>", kCount);
-  run.cast_to_fp32({kRows, kWidth}, narrow.data(), kWidth, at.d.data(), kWidth);
+  run.bf16.widen({kRows, kWidth}, narrow.data(), kWidth, at.d.data(), kWidth);
   counted("cast_rows<bf16,float>", kCount);
 }
 

@@ -190,8 +190,8 @@ BENCHMARK(attention_forward_backward)->Apply(attention_shapes);
 
 int main(int argc, char** argv) {
   fm::kernels::set_kernel_threads(1);
-  std::cout << "fp32: " << fm::kernels::gemm_library()
-            << "\nbf16: " << fm::kernels::bf16_gemm_library() << '\n';
+  std::cout << "fp32: " << fm::kernels::gemm_library(fm::core::DType::kF32)
+            << "\nbf16: " << fm::kernels::gemm_library(fm::core::DType::kBF16) << '\n';
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "core/bf16.h"
+#include "core/element.h"
 
 namespace fm {
 

@@ -7,6 +7,7 @@
 #include "cli/argv.h"
 #include "cli/ds_config.h"
 #include "cli/flag_values.h"
+#include "cli/value_types.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "machine/cores.h"
@@ -187,17 +188,15 @@ void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
 }
 
 void read_config(const FlagValues& flags, engine::TrainOptions& options) {
-  const std::string precision = core::lower(flags.text("precision"));
-  const bool fp32 = precision == "fp32" || precision == "float32";
-  FM_USER_CHECK(precision.empty() || fp32,
-                "--precision must be fp32: leave it out, and ask for bf16 in the JSON with "
-                "\"bf16\": {\"enabled\": true} (",
-                precision, ")");
+  const PrecisionFlag precision = dtype_named(flags.text("precision"));
+  FM_USER_CHECK(flags.text("precision").empty() || precision,
+                "--precision must be fp32, bf16 or fp16; correct it, or leave it out for what the "
+                "JSON says (",
+                flags.text("precision"), ")");
   const std::string config = flags.text("deepspeed_config");
   if (config.empty()) options.notes.emplace_back("no --deepspeed_config: ZeRO 0");
   apply_ds_config(config.empty() ? ConfigText{"{}", "no configuration"} : load_config_text(config),
-                  fp32 ? PrecisionFlag::kForcedFp32 : PrecisionFlag::kFromJson,
-                  read_trainer_arguments(flags), options);
+                  precision, read_trainer_arguments(flags), options);
   options.recompute = options.recompute || flags.flag("gradient_checkpointing");
 }
 

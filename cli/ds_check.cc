@@ -132,18 +132,30 @@ class Walk {
         return;
       case Verdict::kRefused: findings_.refuse(what, std::string(row.why)); return;
       case Verdict::kPrecision: judge_precision(row, what); return;
-      case Verdict::kElement: overrides(what); return;
+      case Verdict::kElement:
+        if (!asks_for_the_same(row, value)) overrides(what);
+        return;
     }
   }
 
+  // What --precision asks for.
+  bool asks_for_the_same(const KeyRow& row, const Value& value) const {
+    const std::string_view block = row.path.substr(0, row.path.find('.'));
+    return precision_ && precision_ == dtype_named(row.type == KeyType::kBool ? block : value.text);
+  }
+
   bool overrides(const std::string& what) {
-    const bool forced = precision_ == PrecisionFlag::kForcedFp32;
-    if (forced) findings_.notes.push_back("--precision fp32 overrides " + what);
-    return forced;
+    if (!precision_) return false;
+    findings_.notes.push_back(
+        core::concat("--precision ", core::name_of(*precision_), " overrides ", what));
+    return true;
   }
 
   void judge_precision(const KeyRow& row, const std::string& what) {
-    if (overrides(what)) return;
+    if (precision_ == core::DType::kF32) {
+      overrides(what);
+      return;
+    }
     findings_.refuse(what, std::string(row.why) + "; change it, or give --precision fp32");
   }
 

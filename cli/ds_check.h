@@ -1,17 +1,17 @@
 // Holds a DeepSpeed JSON against the table of keys, before anything is taken from it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/hjson.h"
+#include "core/types.h"
 
 namespace fm::cli {
 
-enum class PrecisionFlag : std::uint8_t {
-  kFromJson,    // bf16 is honoured, fp16 refused
-  kForcedFp32,  // --precision fp32: they are overridden by name
-};
+// --precision: overrides what the JSON says of element types, by name. Absent: as the JSON says.
+using PrecisionFlag = std::optional<core::DType>;
 
 // What a reader of the JSON asks about it; paths are "zero_optimization.stage".
 //

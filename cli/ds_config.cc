@@ -156,9 +156,9 @@ void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
   const bool by_trainer = fill_from_trainer(trainer, options.train_steps, root, findings);
   const Settings settings(root, config.name);
   check_settings(root, config.name, precision, findings);
-  apply_precision(settings, precision, findings, options);
   apply_batch(settings, options.batch);
   apply_zero(settings, findings, options);
+  apply_precision(settings, precision, findings, options);  // the loss scale follows the stage
   note_offload(settings, findings);
   apply_recompute(settings, findings, options);
   apply_overlap(settings, options);

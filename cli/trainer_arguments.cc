@@ -266,7 +266,8 @@ bool fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps
   filling.number("gradient_clipping", "max_grad_norm", trainer.max_grad_norm, kClipping);
   fill_optimizer(trainer, filling, findings);
   fill_scheduler(trainer, train_steps, filling, findings);
-  filling.boolean("bf16.enabled", "bf16", trainer.bf16);
+  const bool old_name = filling.find("bfloat16") != nullptr;
+  filling.boolean(old_name ? "bfloat16.enabled" : "bf16.enabled", "bf16", trainer.bf16);
   filling.boolean("fp16.enabled", "fp16", trainer.fp16);
   const bool any_auto = filling.finish();
   if (!any_auto && own_optimizer && !trainer.any()) return false;

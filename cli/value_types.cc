@@ -10,6 +10,16 @@
 namespace fm::cli {
 namespace {
 
+struct DTypeName {
+  std::string_view name;
+  core::DType dtype;
+};
+constexpr std::array kNames = {
+    DTypeName{"fp32", core::DType::kF32},    DTypeName{"float32", core::DType::kF32},
+    DTypeName{"float", core::DType::kF32},   DTypeName{"fp16", core::DType::kF16},
+    DTypeName{"float16", core::DType::kF16}, DTypeName{"half", core::DType::kF16},
+    DTypeName{"bf16", core::DType::kBF16},   DTypeName{"bfloat16", core::DType::kBF16}};
+
 constexpr double kEndOfInt64 = 9223372036854775808.0;  // 2^63
 
 // Whole numbers written out are exact over all of int64; 5e8 goes through double.
@@ -79,6 +89,11 @@ std::string flaw(const KeyRow& row, const Value& value) {
 }
 
 }  // namespace
+
+std::optional<core::DType> dtype_named(std::string_view word) {
+  const auto found = std::ranges::find(kNames, core::lower(word), &DTypeName::name);
+  return found == kNames.end() ? std::nullopt : std::optional(found->dtype);
+}
 
 std::optional<bool> parse_bool(std::string_view word) {
   const std::string lowered = core::lower(word);

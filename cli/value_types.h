@@ -6,6 +6,7 @@
 
 #include "cli/ds_config_keys.h"
 #include "cli/hjson.h"
+#include "core/types.h"
 
 namespace fm::cli {
 
@@ -27,6 +28,9 @@ void check_type(const KeyRow& row, const Value& value, const std::string& where)
 
 // The value is one of row.plain, compared by type; text in any case.
 bool is_plain(const KeyRow& row, const Value& value);
+
+// fp32, float32, float, fp16, float16, half, bf16, bfloat16, in any case.
+std::optional<core::DType> dtype_named(std::string_view word);
 
 // yes, true, t, y, on, 1 and no, false, f, n, off, 0, in any case.
 std::optional<bool> parse_bool(std::string_view word);

@@ -23,9 +23,9 @@ std::vector<Arithmetic> gather(const Arithmetic& mine, comm::Communicator& world
 }  // namespace
 
 Arithmetic arithmetic_here(core::DType element) {
-  const std::string products = element == core::DType::kBF16
-                                   ? "bf16 compute, " + kernels::bf16_gemm_library()
-                                   : kernels::gemm_library();
+  const bool fp32 = element == core::DType::kF32;
+  const std::string compute = fp32 ? "" : core::concat(core::name_of(element), " compute, ");
+  const std::string products = compute + kernels::gemm_library(element);
   return {.libraries = core::concat(products, ", attention ", model::attention_library()),
           .threads = kernels::kernel_threads()};
 }

@@ -11,6 +11,7 @@
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "data/sample_source.h"
+#include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
 #include "pipeline/schedules.h"
@@ -67,9 +68,10 @@ struct TrainOptions {
   bool overlap = true;
   // Elements gathered ahead of their use under ZeRO 3; unset: the largest unit's.
   std::optional<std::int64_t> prefetch_elements;
-  // Of parameters, hidden states and their gradients. kBF16: the optimizer updates an fp32 master,
-  // and gradients of parameters are fp32.
+  // Of parameters, hidden states and their gradients. kBF16, kF16: the optimizer updates an fp32
+  // master, and gradients of parameters are fp32.
   core::DType element = core::DType::kF32;
+  std::optional<optim::LossScaleOptions> loss_scale;  // with kF16
   BatchTriad batch;
   // optimization
   OptimizerOptions optimizer;

@@ -7,17 +7,24 @@
 namespace fm::engine {
 
 std::string to_json(const ProgressState& state) {
-  const nlohmann::json json = {{"step", state.step},
-                               {"samples", state.samples},
-                               {"applied", state.applied},
-                               {"skipped", state.skipped},
-                               {"spared", state.spared},
-                               {"seed", state.run.seed},
-                               {"data", state.run.data},
-                               {"optimizer", state.run.optimizer},
-                               {"arithmetic", state.run.arithmetic},
-                               {"model", nlohmann::json::parse(state.run.model)},
-                               {"optimization", nlohmann::json::parse(state.run.optimization)}};
+  nlohmann::json json = {{"step", state.step},
+                         {"samples", state.samples},
+                         {"applied", state.applied},
+                         {"skipped", state.skipped},
+                         {"spared", state.spared},
+                         {"seed", state.run.seed},
+                         {"data", state.run.data},
+                         {"optimizer", state.run.optimizer},
+                         {"arithmetic", state.run.arithmetic},
+                         {"model", nlohmann::json::parse(state.run.model)},
+                         {"optimization", nlohmann::json::parse(state.run.optimization)}};
+  if (state.loss_scale) {
+    const optim::LossScaleState& at = *state.loss_scale;
+    json["loss_scale"] = {{"scale", at.scale},
+                          {"steps", at.steps},
+                          {"last_overflow", at.last_overflow},
+                          {"hysteresis", at.hysteresis}};
+  }
   return json.dump(2) + "\n";
 }
 
@@ -37,6 +44,13 @@ ProgressState progress_from_json(const std::string& text) {
     if (json.contains("spared")) state.spared = json["spared"].get<std::vector<std::int64_t>>();
     if (json.contains("model")) state.run.model = json["model"].dump();
     if (json.contains("optimization")) state.run.optimization = json["optimization"].dump();
+    if (json.contains("loss_scale")) {
+      const nlohmann::json& at = json["loss_scale"];
+      state.loss_scale = {.scale = at.at("scale"),
+                          .steps = at.at("steps"),
+                          .last_overflow = at.at("last_overflow"),
+                          .hysteresis = at.at("hysteresis")};
+    }
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw core::MachineError(

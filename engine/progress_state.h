@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/run_identity.h"
+#include "optim/loss_scaler.h"
 
 namespace fm::engine {
 
@@ -17,6 +19,7 @@ struct ProgressState {
   std::int64_t consecutive_skips = 0;  // of this start: not in a checkpoint
   // Steps of checkpoints from before the first skip; pruning spares them.
   std::vector<std::int64_t> spared;
+  std::optional<optim::LossScaleState> loss_scale;  // with fp16
   RunIdentity run;
 };
 

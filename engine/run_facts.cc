@@ -98,8 +98,8 @@ Facts layout_facts(const KnownRun& run) {
   const RunPlan* const plan = run.plan;
   const char* const order = said(o.sum_order, {"fast", "canonical"});
   const bool shared = plan != nullptr && plan->rules.plan.params == core::Home::kOncePerHost;
-  const bool bf16 = o.element == core::DType::kBF16;
-  return {
+  const bool narrow = o.element != core::DType::kF32;
+  Facts facts = {
       fact("--pipe_parallel_size", o.pipe_parallel_size, kRanksAgree, "ranks", ranks_words(run)),
       fact("--schedule", o.schedule->name, kRanksAgree),
       fact("zero_optimization.stage", o.zero_stage, kRanksAgree, "ZeRO",
@@ -116,9 +116,15 @@ Facts layout_facts(const KnownRun& run) {
            kRanksAgree | kResumeSays, "batch", batch_words(plan)),
       fact("train_micro_batch_size_per_gpu", or_null(o.batch.micro_batch), kRanksAgree),
       fact("gradient_accumulation_steps", or_null(o.batch.accumulation), kRanksAgree),
-      fact("bf16.enabled", bf16, kRanksAgree, "precision",
-           bf16 ? concat(precision_text(o), "; products: ", kernels::bf16_gemm_library()) : ""),
+      fact("precision", core::name_of(o.element), kRanksAgree, "precision",
+           narrow ? concat(precision_text(o), "; products: ", kernels::gemm_library(o.element))
+                  : ""),
   };
+  if (o.loss_scale) {
+    const std::string scale = optim::describe(*o.loss_scale);
+    facts.push_back(fact("fp16.loss_scale", scale, kRanksAgree | kResumeSays, "loss scale", scale));
+  }
+  return facts;
 }
 
 Json json_of(double value) { return value; }
@@ -224,8 +230,8 @@ std::string optimizer_text(const TrainOptions& options) {
 }
 
 std::string precision_text(const TrainOptions& options) {
-  return options.element == core::DType::kBF16 ? "bf16 compute (fp32 master weights and gradients)"
-                                               : "fp32";
+  if (options.element == core::DType::kF32) return "fp32";
+  return concat(core::name_of(options.element), " compute (fp32 master weights and gradients)");
 }
 
 }  // namespace fm::engine

@@ -55,7 +55,7 @@ std::string banner_lines(const std::vector<Fact>& facts);
 
 // "AdamW (decoupled decay), lr 0.0003, ..."
 std::string optimizer_text(const TrainOptions& options);
-// "fp32", or "bf16 compute (fp32 master weights and gradients)"
+// "fp32", or "bf16 compute (fp32 master weights and gradients)", so for fp16
 std::string precision_text(const TrainOptions& options);
 
 }  // namespace fm::engine

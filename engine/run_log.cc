@@ -56,6 +56,7 @@ std::string text_of(const StepLine& line) {
   out += " tokens/s " + with_commas(line.tokens_per_second());
   out += format(" GFLOP/s %.1f", line.gflops()) + " mem " + core::human(line.mem_peak);
   out += phase_split(line);
+  if (line.loss_scale) out += format(" loss_scale %.6g", *line.loss_scale);
   if (line.skipped) out += " SKIPPED";
   if (line.eval_loss) {
     out += format(" eval_loss %.4f perplexity %.4g", *line.eval_loss, std::exp(*line.eval_loss));
@@ -78,6 +79,7 @@ std::string json_of(const StepLine& line) {
            "\": " + number("%.3f", line.phases.ms(phase));
   }
   out += std::string("}, \"skipped\": ") + (line.skipped ? "true" : "false");
+  if (line.loss_scale) out += ", \"loss_scale\": " + number("%.17g", *line.loss_scale);
   out += ", \"mem_peak_bytes\": " + std::to_string(line.mem_peak.count());
   out += ", \"minor_faults\": " + std::to_string(line.minor_faults);
   if (line.eval_loss) {
@@ -87,11 +89,16 @@ std::string json_of(const StepLine& line) {
   return out + "}";
 }
 
-std::vector<std::string> notes_of(const TrainOptions& options, bool bf16_is_fast) {
+std::vector<std::string> notes_of(const TrainOptions& options) {
+  return notes_of(options, kernels::gemm_is_fast(options.element));
+}
+
+std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast) {
   std::vector<std::string> notes = options.notes;
-  if (options.element == core::DType::kBF16 && !bf16_is_fast) {
-    notes.push_back("bf16 is slow here, its products are " + kernels::bf16_gemm_library() +
-                    "; --precision fp32 is faster");
+  if (options.element != core::DType::kF32 && !gemm_is_fast) {
+    const std::string type(core::name_of(options.element));
+    notes.push_back(type + " is slow here, its products are " +
+                    kernels::gemm_library(options.element) + "; --precision fp32 is faster");
   }
   return notes;
 }

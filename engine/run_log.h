@@ -25,6 +25,7 @@ struct StepLine {
   double step_time_s = 0.0;
   double flops = 0.0;
   bool skipped = false;
+  std::optional<double> loss_scale;  // that the step was made with
   core::Bytes mem_peak;
   std::int64_t minor_faults = 0;  // pages that this process touched for the first time in the step
   core::PhaseClock phases;
@@ -43,8 +44,8 @@ std::string text_of(const StepLine& line);
 std::string json_of(const StepLine& line);
 
 // The options' notes, and those that only options, model and CPU together give.
-std::vector<std::string> notes_of(const TrainOptions& options,
-                                  bool bf16_is_fast = kernels::bf16_is_fast());
+std::vector<std::string> notes_of(const TrainOptions& options);
+std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast);
 
 // Lines of the start banner: the run's facts, what it needs, the machine. `run` has a plan.
 std::string banner(const KnownRun& run, const RunContext& context);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "core/element.h"
 #include "core/fault.h"
 #include "core/tree.h"
 
@@ -182,7 +183,7 @@ void StepRuntime::forward(int micro, int unit) {
   }
 }
 
-double StepRuntime::loss_scale(int micro) const {
+double StepRuntime::weight_of_token(int micro) const {
   const bool mean_of_means = request_.loss_reduction == LossReduction::kMeanOfMeans;
   const std::int64_t valid = mean_of_means ? stream_->count_valid(micro) : divisor_;
   const auto slots = static_cast<double>(all_losses_.size());
@@ -206,11 +207,11 @@ void StepRuntime::loss(int micro) {
     return;
   }
   bool assign = true;
-  const double scale = loss_scale(micro);
+  const double weight = weight_of_token(micro);
   const model::Gradients gradients = destinations(micro, head, assign);
-  sum = state_.model.head->loss(call_of(micro, head), hidden, scale, gradients,
-                                assign ? model::Write::kAssign : model::Write::kAdd);
-  if (request_.loss_reduction == LossReduction::kMeanOfMeans) sum *= scale;
+  sum = state_.model.head->loss(call_of(micro, head), hidden, weight * request_.loss_scale,
+                                gradients, assign ? model::Write::kAssign : model::Write::kAdd);
+  if (request_.loss_reduction == LossReduction::kMeanOfMeans) sum *= weight;
   gradients_[{micro, head - 1}] = Hidden{hidden, {}};
   scan(micro, head, gradients);
 }
@@ -265,6 +266,23 @@ model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
   return out;
 }
 
+// fp32 holds sums that fp16, in which DeepSpeed keeps gradients, does not: they are overflows too,
+// so that the loss scale goes the same way.
+bool StepRuntime::is_beyond(float gradient) const {
+  const bool fp16 = state_.model.element == DType::kF16;
+  return !std::isfinite(gradient) || (fp16 && std::fabs(gradient) >= core::kF16Overflow);
+}
+
+// Collective where the norm leaves it possible.
+bool StepRuntime::any_is_beyond(double squared_norm) {
+  constexpr double kLimit = core::kF16Overflow;
+  if (state_.model.element != DType::kF16 || squared_norm < kLimit * kLimit) return false;
+  std::int64_t beyond = state_.grads.any_reaches(core::kF16Overflow) ? 1 : 0;
+  state_.numbers->all_reduce({&beyond, Elements(1), DType::kI64}).wait();
+  state_.pipe->all_reduce({&beyond, Elements(1), DType::kI64}).wait();
+  return beyond > 0;
+}
+
 // Looks for the first gradient that is not finite, in the order they are written.
 void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
   if (!watching_ || found_) return;
@@ -272,7 +290,7 @@ void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
     for (const core::ParamEntry& entry : table.entries()) {
       const float* const values = base + entry.offset.count();
       for (std::int64_t i = 0; i < entry.numel.count() && !found_; ++i) {
-        if (!std::isfinite(values[i])) found_ = NonFinite{micro, unit, entry.name};
+        if (is_beyond(values[i])) found_ = NonFinite{micro, unit, entry.name};
       }
     }
   };
@@ -338,13 +356,15 @@ void StepRuntime::norm() {
   const TraceRange range(clock_, Phase::kReduce);
   state_.grads.settle(state_.work);
   exchange_loss();  // before the update, so that a non-finite loss skips the step everywhere
-  result_.grad_norm = std::sqrt(state_.norm.squared(state_.grads));
-  result_.skipped = !std::isfinite(result_.grad_norm) || !std::isfinite(result_.loss);
+  const double squared = state_.norm.squared(state_.grads);
+  result_.grad_norm = std::sqrt(squared) / request_.loss_scale;
+  result_.skipped =
+      !std::isfinite(result_.grad_norm) || !std::isfinite(result_.loss) || any_is_beyond(squared);
   double scale = 1.0;
   if (request_.gradient_clipping > 0.0) {
     scale = std::min(1.0, request_.gradient_clipping / (result_.grad_norm + 1e-6));
   }
-  request_.scalars.grad_scale = static_cast<float>(scale);
+  request_.scalars.grad_scale = static_cast<float>(scale / request_.loss_scale);
 }
 
 void StepRuntime::update(int unit) {

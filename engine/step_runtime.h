@@ -22,7 +22,8 @@ struct StepRequest {
   optim::UpdateScalars scalars;    // learning rate and update count; the scale is set by norm
   double gradient_clipping = 0.0;  // 0: off
   LossReduction loss_reduction = LossReduction::kToken;
-  bool apply = true;  // false: stop before the update (gradients are looked at)
+  double loss_scale = 1.0;  // gradients carry it until the update
+  bool apply = true;        // false: stop before the update (gradients are looked at)
 };
 
 // The same on every rank after the step.
@@ -30,8 +31,9 @@ struct StepResult {
   double loss = 0.0;       // mean over the step's counted tokens (or mean of means)
   double loss_sum = 0.0;   // evaluation: sum over this program's counted tokens
   std::int64_t valid = 0;  // labels that counted
-  double grad_norm = 0.0;  // before clipping
-  bool skipped = false;    // loss or gradient was not finite: nothing was changed
+  double grad_norm = 0.0;  // before clipping, without the loss scale
+  // Loss or gradient was not finite, or in fp16 beyond what that holds: nothing was changed.
+  bool skipped = false;
 };
 
 // Where a non-finite value appeared first on this rank.
@@ -101,7 +103,9 @@ class StepRuntime : public pipeline::StepHandler {
   void publish_group(int group);
   void wait_for_publication(int group);
   void wait_for_count();
-  double loss_scale(int micro) const;
+  double weight_of_token(int micro) const;
+  bool is_beyond(float gradient) const;
+  bool any_is_beyond(double squared_norm);
   void exchange_loss();
   void scan(int micro, int unit, const model::Gradients& written);
   const model::Unit& unit_at(int unit) const {

@@ -152,7 +152,7 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
   return out;
 }
 
-void dump_gradients(const std::string& path, RankState& state) {
+void dump_gradients(const std::string& path, double loss_scale, RankState& state) {
   const std::vector<FileSpec> files = {{path, tensor_specs(state.model)}};
   const std::vector<checkpoint::SafetensorsPlan> plans = {checkpoint::plan_f32(files[0].tensors)};
   if (state.world.rank() == 0) {
@@ -167,7 +167,9 @@ void dump_gradients(const std::string& path, RankState& state) {
   auto file = checkpoint::WritableFile::open(path);
   for (const checkpoint::SlicePlace& place : checkpoint::place_slices(files, plans, mine)) {
     const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
-    file.write_at(place.begin, std::as_bytes(row.floats()));
+    std::vector<float> gradients(row.floats().begin(), row.floats().end());
+    for (float& gradient : gradients) gradient /= static_cast<float>(loss_scale);
+    file.write_at(place.begin, std::as_bytes(std::span<const float>(gradients)));
   }
   file.sync_and_close();
   state.world.barrier().wait();

@@ -39,7 +39,7 @@ std::vector<checkpoint::FileSlice> checkpoint_slices(RankState& state,
 void match_tensors(const model::OpenedModel& opened, checkpoint::HfFolder& folder,
                    const std::filesystem::path& path);
 
-// Collective: all gradients as one safetensors file.
-void dump_gradients(const std::string& path, RankState& state);
+// Collective: all gradients as one safetensors file, divided by the loss scale that they carry.
+void dump_gradients(const std::string& path, double loss_scale, RankState& state);
 
 }  // namespace fm::engine

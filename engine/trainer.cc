@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -152,6 +153,11 @@ class Trainer {
     } else {
       fill_state(options_, opened_, state_);
     }
+    if (!options_.loss_scale) {
+      progress_.loss_scale.reset();
+    } else if (!progress_.loss_scale) {
+      progress_.loss_scale = optim::first_state(*options_.loss_scale);
+    }
     progress_.run = now;
     return found.has_value();
   }
@@ -234,6 +240,7 @@ class Trainer {
     request.scalars.step = progress_.applied + 1;
     request.gradient_clipping = options_.gradient_clipping;
     request.loss_reduction = options_.loss_reduction;
+    if (progress_.loss_scale) request.loss_scale = progress_.loss_scale->scale;
     request.apply = options_.dump_gradients.empty();
     return request;
   }
@@ -243,7 +250,23 @@ class Trainer {
     progress_.samples += plan_.batch.train_batch;
     progress_.applied += result.skipped ? 0 : 1;
     progress_.skipped += result.skipped ? 1 : 0;
-    progress_.consecutive_skips = result.skipped ? progress_.consecutive_skips + 1 : 0;
+    if (!result.skipped) progress_.consecutive_skips = 0;
+    if (result.skipped && !looks_for_scale(result)) ++progress_.consecutive_skips;
+    if (!progress_.loss_scale) return;
+    const optim::LossScaleOptions& scaler = *options_.loss_scale;
+    FM_MACHINE_CHECK(!result.skipped || !optim::is_at_its_end(scaler, *progress_.loss_scale),
+                     ExitCode::kNumericLimit,
+                     "gradients must fit into fp16 at the least loss scale; use bf16 "
+                     "(--precision bf16) for a model that was trained in it, or lower the learning "
+                     "rate, and ",
+                     saves_.way_back(), " (step ", progress_.step, ", fp16.min_loss_scale ",
+                     scaler.least, ", loss ", result.loss, ")");
+    progress_.loss_scale = optim::next_state(scaler, *progress_.loss_scale, result.skipped);
+  }
+
+  // A dynamic loss scale is still too large: nothing is wrong with the run.
+  bool looks_for_scale(const StepResult& result) const {
+    return progress_.loss_scale && options_.loss_scale->fixed == 0.0 && std::isfinite(result.loss);
   }
 
   StepLine line_of(const StepRequest& request, const StepResult& result, double seconds) {
@@ -257,6 +280,7 @@ class Trainer {
     line.step_time_s = seconds;
     line.flops = plan_.flops_per_step();
     line.skipped = result.skipped;
+    if (progress_.loss_scale) line.loss_scale = request.loss_scale;
     const bool due = options_.eval_steps > 0 && progress_.step % options_.eval_steps == 0;
     if (evaluation_ && (due || progress_.step == options_.train_steps)) {
       line.eval_loss = evaluation_->run();
@@ -279,15 +303,19 @@ class Trainer {
     const std::int64_t earliest = *std::min_element(all.begin(), all.end());
     const std::string head =
         core::concat("step ", request.step, " skipped, weights unchanged: loss ", result.loss,
-                     ", gradient norm ", result.grad_norm);
+                     ", gradient norm ", result.grad_norm,
+                     progress_.loss_scale ? core::concat(", loss scale ", request.loss_scale) : "");
     if (earliest == nowhere) {
-      log_.warn(head + "; no single gradient is non-finite");
+      log_.warn(head + (progress_.loss_scale
+                            ? "; no gradient of one micro-batch is beyond fp16, their sum is"
+                            : "; no single gradient is non-finite"));
     } else if (found && first == earliest) {
-      const auto text =
-          core::concat("fmengine: ", head, "; first non-finite gradient: ", found->parameter,
-                       ", world rank ", state_.world.rank(), " (pipe rank ", state_.at.pipe_rank,
-                       ", data rank ", state_.at.dp_rank, "), micro-batch ", found->micro,
-                       " of step ", request.step, ", samples from ", progress_.samples, "\n");
+      const auto text = core::concat(
+          "fmengine: ", head,
+          progress_.loss_scale ? "; first gradient beyond fp16: " : "; first non-finite gradient: ",
+          found->parameter, ", world rank ", state_.world.rank(), " (pipe rank ",
+          state_.at.pipe_rank, ", data rank ", state_.at.dp_rank, "), micro-batch ", found->micro,
+          " of step ", request.step, ", samples from ", progress_.samples, "\n");
       std::fputs(text.c_str(), stderr);
     }
   }
@@ -301,7 +329,8 @@ class Trainer {
   }
 
   int finish_dump() {
-    dump_gradients(options_.dump_gradients, state_);
+    const double scale = progress_.loss_scale ? progress_.loss_scale->scale : 1.0;
+    dump_gradients(options_.dump_gradients, scale, state_);
     log_.say(
         core::concat("gradients of step ", progress_.step, " are in ", options_.dump_gradients));
     return static_cast<int>(ExitCode::kFinished);

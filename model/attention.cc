@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "core/trace.h"
 #include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
@@ -80,13 +80,21 @@ class GroupCopies {
   const kernels::HeadGroup& group() const { return packed_; }
   float* q() { return take(rows_q()); }
   float* k() { return take(rows_k()); }
-  const float* q(const core::Bf16* from) { return copy(rows_q(), from, stored_.q_stride); }
-  const float* k(const core::Bf16* from) { return copy(rows_k(), from, stored_.k_stride); }
+  template <class T>
+  const float* q(const T* from) {
+    return copy(rows_q(), from, stored_.q_stride);
+  }
+  template <class T>
+  const float* k(const T* from) {
+    return copy(rows_k(), from, stored_.k_stride);
+  }
   float* rest() { return free_; }
-  void store_q(const float* from, core::Bf16* to) const {
+  template <class T>
+  void store_q(const float* from, T* to) const {
     kernels::cast_rows(rows_q(), from, packed_.q_stride, to, stored_.q_stride);
   }
-  void store_k(const float* from, core::Bf16* to) const {
+  template <class T>
+  void store_k(const float* from, T* to) const {
     kernels::cast_rows(rows_k(), from, packed_.k_stride, to, stored_.k_stride);
   }
 
@@ -97,7 +105,8 @@ class GroupCopies {
   kernels::RowShape rows_q() const { return {packed_.seq_len, packed_.q_stride}; }
   kernels::RowShape rows_k() const { return {packed_.seq_len, packed_.k_stride}; }
   float* take(kernels::RowShape rows) { return std::exchange(free_, free_ + rounded(rows)); }
-  const float* copy(kernels::RowShape rows, const core::Bf16* from, std::int64_t stride) {
+  template <class T>
+  const float* copy(kernels::RowShape rows, const T* from, std::int64_t stride) {
     float* const to = take(rows);
     kernels::cast_rows(rows, from, stride, to, rows.width);
     return to;
@@ -107,10 +116,10 @@ class GroupCopies {
   float* free_;
 };
 
-std::int64_t bf16_forward_each(const kernels::HeadGroup& group) {
+std::int64_t narrow_forward_each(const kernels::HeadGroup& group) {
   return GroupCopies::elements(group, 2, 2) + kernels::attention_forward_scratch(group);
 }
-std::int64_t bf16_backward_each(const kernels::HeadGroup& group) {
+std::int64_t narrow_backward_each(const kernels::HeadGroup& group) {
   return GroupCopies::elements(group, 4, 4) + kernels::attention_backward_scratch(group);
 }
 
@@ -184,17 +193,17 @@ void attention_backward<float>(const AttentionShape& shape, const AttentionBackw
                   });
 }
 
-template <>
-AttentionScratch attention_scratch<core::Bf16>(const AttentionShape& shape) {
+template <class T>
+AttentionScratch attention_scratch(const AttentionShape& shape) {
   const kernels::HeadGroup group = group_of(shape);
   const std::int64_t workers = workers_of(shape, kernels::kernel_threads());
-  return {.forward = core::Arena::aligned<float>(bf16_forward_each(group)) * workers,
-          .backward = core::Arena::aligned<float>(bf16_backward_each(group)) * workers};
+  return {.forward = core::Arena::aligned<float>(narrow_forward_each(group)) * workers,
+          .backward = core::Arena::aligned<float>(narrow_backward_each(group)) * workers};
 }
 
-template <>
-void attention_forward<core::Bf16>(const AttentionShape& shape,
-                                   const AttentionForward<core::Bf16>& at, core::Work& work) {
+template <class T>
+void attention_forward(const AttentionShape& shape, const AttentionForward<T>& at,
+                       core::Work& work) {
   const TraceScope scope(kForward, work_of(shape, 2));
   const kernels::HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
@@ -210,12 +219,12 @@ void attention_forward<core::Bf16>(const AttentionShape& shape,
         copies.rest());
     copies.store_q(out, at.out + place.q);
   };
-  for_every_group(shape, bf16_forward_each(group), work, run);
+  for_every_group(shape, narrow_forward_each(group), work, run);
 }
 
-template <>
-void attention_backward<core::Bf16>(const AttentionShape& shape,
-                                    const AttentionBackward<core::Bf16>& at, core::Work& work) {
+template <class T>
+void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
+                        core::Work& work) {
   const TraceScope scope(kBackward, work_of(shape, 5));
   const kernels::HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
@@ -244,8 +253,19 @@ void attention_backward<core::Bf16>(const AttentionShape& shape,
     copies.store_k(dk, at.dk + place.k);
     copies.store_k(dv, at.dv + place.k);
   };
-  for_every_group(shape, bf16_backward_each(group), work, run);
+  for_every_group(shape, narrow_backward_each(group), work, run);
 }
+
+template AttentionScratch attention_scratch<core::Bf16>(const AttentionShape&);
+template AttentionScratch attention_scratch<core::F16>(const AttentionShape&);
+template void attention_forward(const AttentionShape&, const AttentionForward<core::Bf16>&,
+                                core::Work&);
+template void attention_forward(const AttentionShape&, const AttentionForward<core::F16>&,
+                                core::Work&);
+template void attention_backward(const AttentionShape&, const AttentionBackward<core::Bf16>&,
+                                 core::Work&);
+template void attention_backward(const AttentionShape&, const AttentionBackward<core::F16>&,
+                                 core::Work&);
 
 std::string attention_library() { return kernels::amx_chosen() ? "own (AMX)" : "own"; }
 

@@ -20,7 +20,7 @@ struct AttentionShape {
 // q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim]; logsumexp [B * T * heads] in an
 // order that only attention_backward knows. Scores are scaled by
 // 1 / sqrt(head_dim).
-template <class T>  // element: float or core::Bf16
+template <class T>  // element: float, core::Bf16 or core::F16
 struct AttentionForward {
   const T* q = nullptr;
   const T* k = nullptr;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/moves.h"
@@ -59,5 +59,6 @@ void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gr
 
 template class EmbeddingUnit<float>;
 template class EmbeddingUnit<core::Bf16>;
+template class EmbeddingUnit<core::F16>;
 
 }  // namespace fm::model

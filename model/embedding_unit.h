@@ -6,7 +6,7 @@
 
 namespace fm::model {
 
-template <class T>  // element: float or core::Bf16
+template <class T>  // element: float, core::Bf16 or core::F16
 class EmbeddingUnit final : public Unit {
  public:
   EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_decay);

@@ -1,7 +1,7 @@
 #include "model/llama.h"
 
-#include "core/bf16.h"
 #include "core/check.h"
+#include "core/element.h"
 #include "core/text.h"
 #include "model/embedding_unit.h"
 #include "model/initial_values.h"
@@ -46,10 +46,12 @@ ModelFacts facts_of(const LlamaConfig& config, const ConfigReader& file) {
 
 Model make_llama(const LlamaConfig& config, const ModelChoices& choices) {
   const core::DType element = choices.element;
-  FM_CHECK(element == core::DType::kF32 || element == core::DType::kBF16, "no units of ",
-           core::name_of(element));
-  Model model = element == core::DType::kBF16 ? make_units<core::Bf16>(config, choices)
-                                              : make_units<float>(config, choices);
+  Model model = [&] {
+    if (element == core::DType::kBF16) return make_units<core::Bf16>(config, choices);
+    if (element == core::DType::kF16) return make_units<core::F16>(config, choices);
+    FM_CHECK(element == core::DType::kF32, "no units of ", core::name_of(element));
+    return make_units<float>(config, choices);
+  }();
   model.hidden = config.hidden;
   model.vocab = config.vocab;
   model.tied = config.tied;

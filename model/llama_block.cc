@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
 #include "model/carver.h"
@@ -322,5 +322,6 @@ void LlamaBlock<T>::backward_weight(const UnitCall& call, const Gradients& gradi
 
 template class LlamaBlock<float>;
 template class LlamaBlock<core::Bf16>;
+template class LlamaBlock<core::F16>;
 
 }  // namespace fm::model

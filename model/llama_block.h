@@ -15,7 +15,7 @@
 
 namespace fm::model {
 
-template <class T>  // element: float or core::Bf16
+template <class T>  // element: float, core::Bf16 or core::F16
 class LlamaBlock final : public Unit {
  public:
   LlamaBlock(const LlamaConfig& config, std::int64_t layer, const core::NoDecay& no_decay,

@@ -181,5 +181,6 @@ void LlamaHead<T>::logits(const Weights& weights, const void* hidden_D, float* l
 
 template class LlamaHead<float>;
 template class LlamaHead<core::Bf16>;
+template class LlamaHead<core::F16>;
 
 }  // namespace fm::model

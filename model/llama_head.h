@@ -20,7 +20,7 @@ constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab
   return std::min(rows, tokens);
 }
 
-template <class T>  // element: float or core::Bf16
+template <class T>  // element: float, core::Bf16 or core::F16
 class LlamaHead final : public LossUnit {
  public:
   // `embedding`: the table whose matrix a tied head uses; ignored by an untied one.

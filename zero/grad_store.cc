@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "core/trace.h"
 #include "kernels/pointwise/moves.h"
@@ -177,6 +178,20 @@ double GradStore::squared(int group) {
     square = sum.total();
   }
   return *square;
+}
+
+bool GradStore::any_reaches(float limit) {
+  for (int group = 0; group < layout_.count(); ++group) {
+    if (squared(group) < double{limit} * limit) continue;
+    const float* const values = slice(group);
+    for (std::int64_t at = 0; at < layout_.at(group).map.slice().count(); at += kPart) {
+      const std::int64_t last = std::min(at + kPart, layout_.at(group).map.slice().count());
+      bool any = false;
+      for (std::int64_t i = at; i < last; ++i) any |= !(std::fabs(values[i]) < limit);
+      if (any) return true;
+    }
+  }
+  return false;
 }
 
 float* GradStore::kept(int group) { return buffers_[static_cast<std::size_t>(group)].f32(); }

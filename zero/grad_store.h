@@ -66,6 +66,8 @@ class GradStore {
   // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
   // order. The slice is read only when the sum was not seen while the slice was summed.
   double squared(int group);
+  // Whether an element of this rank's finished slices reaches `limit` > 0 or -limit, or is NaN.
+  bool any_reaches(float limit);
   // The slice was changed after its reduction.
   void changed(int group) { squares_[static_cast<std::size_t>(group)].reset(); }
 

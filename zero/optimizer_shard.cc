@@ -17,9 +17,14 @@ namespace {
 constexpr Elements kPart(64 * 1024);
 
 // Part of the master becomes the same part of the parameters.
-void round(void* params, const float* master, Elements first, Elements count) {
-  kernels::cast(count.count(), master + first.count(),
-                static_cast<core::Bf16*>(params) + first.count());
+void round(core::DType element, void* params, const float* master, Elements first, Elements count) {
+  const float* const from = master + first.count();
+  void* const to = core::element_at(params, first, element);
+  if (element == core::DType::kF16) {
+    kernels::cast(count.count(), from, static_cast<core::F16*>(to));
+  } else {
+    kernels::cast(count.count(), from, static_cast<core::Bf16*>(to));
+  }
 }
 
 }  // namespace
@@ -31,7 +36,8 @@ OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
       moments_(static_cast<int>(optim::moments_of(options).size())),
       buffers_(reserve(layout, Role::kMoment, ledger, nullptr)),
       masters_(reserve(layout, Role::kMaster, ledger, nullptr)) {
-  FM_CHECK(layout.element == core::DType::kF32 || layout.element == core::DType::kBF16,
+  FM_CHECK(layout.element == core::DType::kF32 || layout.element == core::DType::kBF16 ||
+               layout.element == core::DType::kF16,
            "no parameters of ", core::name_of(layout.element));
   FM_CHECK(layout.moments == moments_, "the layout has ", layout.moments, " moments, not ",
            moments_);
@@ -59,7 +65,8 @@ void* OptimizerShard::updated(int group, ParamStore& params) const {
 }
 
 void OptimizerShard::round_master(int group, ParamStore& params) {
-  round(updated(group, params), master(group), Elements(0), layout_.at(group).optimizer.count);
+  round(layout_.element, updated(group, params), master(group), Elements(0),
+        layout_.at(group).optimizer.count);
 }
 
 void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, ParamStore& params,
@@ -79,7 +86,7 @@ void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, Para
       optim::UpdateSlice slice{param + at, grad + at, {}, until - from, decay};
       for (int index = 0; index < moments_; ++index) slice.moment[index] = kept(group, index) + at;
       optim::update(options_, scalars, slice);
-      if (layout_.has_master()) round(values, param, from - first, until - from);
+      if (layout_.has_master()) round(layout_.element, values, param, from - first, until - from);
       until = from;
     }
   };

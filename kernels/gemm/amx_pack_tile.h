@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "kernels/gemm/source.h"
 
 namespace fm::kernels::amx {

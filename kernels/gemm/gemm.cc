@@ -30,15 +30,39 @@ GemmKind kind_of(const GemmShape& shape, Form a, Form b) {
   return a == Form::kAsIs && b == Form::kAsIs ? GemmKind::kOneDnn : GemmKind::kPacked;
 }
 
-// Products of bf16 that AMX does not take.
-Bf16Gemm* other_bf16_gemm(const GemmShape& shape) {
-  if (kind_of(shape) == GemmKind::kPacked) return packed_gemm;
-  if (onednn_has_bf16()) return onednn_gemm;
-  return converted_gemm;
+// What computes products of T for a target of fp32.
+template <class T>
+Gemm<T>* narrow_product(const GemmShape& shape) {
+  const GemmKind kind = kind_of(shape);
+  if (kind == GemmKind::kPacked) return packed_gemm;
+  if constexpr (std::is_same_v<T, core::Bf16>) {
+    if (kind == GemmKind::kAmx) return amx_gemm;
+    if (onednn_has_bf16()) return onednn_gemm;
+  }
+  return converted_gemm<T>;
 }
 
 core::TraceValues values_of(const GemmShape& shape) {
   return {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k};
+}
+
+template <class T>
+void narrow_gemm(const core::Work& work, const GemmShape& shape, const Operand<T>& a,
+                 const Operand<T>& b, const Target<float>& c) {
+  const core::TraceScope scope(kGemm, values_of(shape));
+  set_kernel_threads(work.threads);
+  narrow_product<T>(shape)(shape, a, b, c);
+}
+
+template <class T>
+void narrow_gemm(const core::Work& work, const GemmShape& shape, const Operand<T>& a,
+                 const Operand<T>& b, const Target<T>& c) {
+  const core::TraceScope scope(kGemm, values_of(shape));
+  set_kernel_threads(work.threads);
+  if constexpr (std::is_same_v<T, core::Bf16>) {
+    if (kind_of(shape) == GemmKind::kAmx) return amx_gemm(shape, a, b, c);
+  }
+  rounded_gemm(shape, a, b, c, narrow_product<T>(shape));
 }
 
 // "packed panels (avx2)"
@@ -60,45 +84,43 @@ void gemm(const core::Work& work, const GemmShape& shape, const Operand<float>& 
 
 void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
           const Operand<core::Bf16>& b, const Target<float>& c) {
-  const core::TraceScope scope(kGemm, values_of(shape));
-  set_kernel_threads(work.threads);
-  if (kind_of(shape) == GemmKind::kAmx) return amx_gemm(shape, a, b, c);
-  other_bf16_gemm(shape)(shape, a, b, c);
+  narrow_gemm(work, shape, a, b, c);
 }
-
 void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
           const Operand<core::Bf16>& b, const Target<core::Bf16>& c) {
-  const core::TraceScope scope(kGemm, values_of(shape));
-  set_kernel_threads(work.threads);
-  if (kind_of(shape) == GemmKind::kAmx) return amx_gemm(shape, a, b, c);
-  rounded_gemm(shape, a, b, c, other_bf16_gemm(shape));
+  narrow_gemm(work, shape, a, b, c);
+}
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::F16>& a,
+          const Operand<core::F16>& b, const Target<float>& c) {
+  narrow_gemm(work, shape, a, b, c);
+}
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::F16>& a,
+          const Operand<core::F16>& b, const Target<core::F16>& c) {
+  narrow_gemm(work, shape, a, b, c);
 }
 
-std::string gemm_library() {
+std::string gemm_library(core::DType element) {
+  const bool fp32 = element == core::DType::kF32;
+  const std::string type(core::name_of(element));
+  const bool itself = fp32 || (element == core::DType::kBF16 && onednn_has_bf16());
+  const std::string rest = (itself ? "" : type + " as fp32 by ") + onednn_name();
+  const std::string packed = packed_name() + (fp32 ? "" : " of fp32");
   switch (chosen_gemm()) {
     case GemmKind::kAmx:
-      return "AMX (fp32 as three bf16 parts), small products by " + onednn_name();
-    case GemmKind::kPacked: return packed_name() + ", small products by " + onednn_name();
-    case GemmKind::kMixed: return packed_name() + ", dy W and small products by " + onednn_name();
+      if (element == core::DType::kF16) return type + " as fp32 by AMX (three bf16 parts)";
+      return (fp32 ? "AMX (fp32 as three bf16 parts)" : "AMX (bf16)") +
+             (", small products by " + rest);
+    case GemmKind::kPacked: return packed + ", small products by " + rest;
+    case GemmKind::kMixed: return fp32 ? packed + ", dy W and small products by " + rest : rest;
     case GemmKind::kOneDnn: break;
   }
-  return onednn_name();
+  return rest;
 }
 
-std::string bf16_gemm_library() {
-  std::string others = (onednn_has_bf16() ? "" : "bf16 as fp32 by ") + onednn_name();
-  switch (chosen_gemm()) {
-    case GemmKind::kAmx: return "AMX (bf16), small products by " + others;
-    case GemmKind::kPacked: return packed_name() + " of fp32, small products by " + others;
-    case GemmKind::kMixed:
-    case GemmKind::kOneDnn: break;
-  }
-  return others;
-}
-
-bool bf16_is_fast() {
+bool gemm_is_fast(core::DType element) {
   const GemmKind kind = chosen_gemm();
-  return kind == GemmKind::kAmx || kind == GemmKind::kPacked || onednn_has_bf16();
+  if (element == core::DType::kF32 || kind == GemmKind::kPacked) return true;
+  return element == core::DType::kBF16 && (kind == GemmKind::kAmx || onednn_has_bf16());
 }
 
 void set_kernel_threads(int threads) { omp_set_num_threads(threads); }

@@ -1,14 +1,15 @@
-// Matrix products of row-major matrices of fp32 or bf16, summed in fp32. What computes follows from
-// the CPU (CPUID) and the shape, never from a timing: our AMX kernel where the CPU has AMX, our
-// packed panels where AVX2 is its widest (and for fp32 A B^T and A^T B on AMD's CPUs with AVX-512),
-// all where every side is 32 or more, oneDNN for the rest. FME_GEMM overrides the CPU's part.
+// Matrix products of row-major matrices of fp32, bf16 or fp16, summed in fp32. What computes
+// follows from the CPU (CPUID) and the shape, never from a timing: our AMX kernel where the CPU has
+// AMX, our packed panels where AVX2 is its widest (and for fp32 A B^T and A^T B on AMD's CPUs with
+// AVX-512), all where every side is 32 or more, oneDNN for the rest. FME_GEMM overrides the CPU's
+// part.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "core/work.h"
 
 namespace fm::kernels {
@@ -38,22 +39,24 @@ struct Target {
 
 // C [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the threads of `work`. Any thread may call; C
 // overlaps neither operand.
-// An element of a bf16 C is read and rounded once.
+// An element of a narrow C is read and rounded once.
 void gemm(const core::Work& work, const GemmShape& shape, const Operand<float>& a,
           const Operand<float>& b, const Target<float>& c);
 void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
           const Operand<core::Bf16>& b, const Target<float>& c);
 void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
           const Operand<core::Bf16>& b, const Target<core::Bf16>& c);
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::F16>& a,
+          const Operand<core::F16>& b, const Target<float>& c);
+void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::F16>& a,
+          const Operand<core::F16>& b, const Target<core::F16>& c);
 
-// Library, version and instruction set for the banner, e.g. "oneDNN 2.6.3 (avx512_core)".
-// UserError (10) when FME_GEMM names what does not run here.
-std::string gemm_library();
-// The same of products of bf16.
-std::string bf16_gemm_library();
-// Whether this CPU multiplies bf16 itself (AMX, AVX512_BF16). Where not, products of bf16 take
-// longer than those of fp32.
-bool bf16_is_fast();
+// Library, version and instruction set of products of this type for the banner, e.g. "oneDNN 2.6.3
+// (avx512_core)". UserError (10) when FME_GEMM names what does not run here.
+std::string gemm_library(core::DType element);
+// Whether products of this type take no longer than those of fp32: bf16 where the CPU multiplies
+// it itself (AMX, AVX512_BF16), and what packed panels convert on the way.
+bool gemm_is_fast(core::DType element);
 
 // Threads that this thread's work has: OpenMP's default (OMP_NUM_THREADS, else all cores) until
 // set. A product sets those of its work.

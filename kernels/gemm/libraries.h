@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "kernels/gemm/gemm.h"
 
 namespace fm::kernels {
@@ -18,15 +18,18 @@ Operand<T> part_of(const Operand<T>& x, std::int64_t row, std::int64_t column) {
 // Any shape.
 void onednn_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
                  const Target<float>& c);
-// Products of bf16 as they are written for a target of fp32.
-using Bf16Gemm = void(const GemmShape& shape, const Operand<core::Bf16>& a,
-                      const Operand<core::Bf16>& b, const Target<float>& c);
-// Any shape, on any CPU: blocks of the operands become fp32.
-void converted_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
-                    const Operand<core::Bf16>& b, const Target<float>& c);
+// Products of T as they are written for a target of fp32.
+template <class T>
+using Gemm = void(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
+                  const Target<float>& c);
+// Any shape, on any CPU: blocks of the operands, bf16 or fp16, become fp32.
+template <class T>
+void converted_gemm(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
+                    const Target<float>& c);
 // Any shape: blocks of C are made by `product` in fp32, then rounded.
-void rounded_gemm(const GemmShape& shape, const Operand<core::Bf16>& a,
-                  const Operand<core::Bf16>& b, const Target<core::Bf16>& c, Bf16Gemm* product);
+template <class T>
+void rounded_gemm(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
+                  const Target<T>& c, Gemm<T>* product);
 // bf16 by oneDNN, any shape; only where it has that product and the CPU AVX512_BF16.
 void onednn_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
                  const Target<float>& c);
@@ -35,6 +38,8 @@ bool onednn_has_bf16();
 void packed_gemm(const GemmShape& shape, const Operand<float>& a, const Operand<float>& b,
                  const Target<float>& c);
 void packed_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operand<core::Bf16>& b,
+                 const Target<float>& c);
+void packed_gemm(const GemmShape& shape, const Operand<core::F16>& a, const Operand<core::F16>& b,
                  const Target<float>& c);
 // "oneDNN 2.6.3 (avx512_core_amx)"
 std::string onednn_name();
@@ -65,7 +70,7 @@ void amx_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Operan
 //
 // Of the variant that was chosen (kernels/variants/); no event of the trace.
 //
-// C [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the calling thread. Operands of bf16 become fp32
+// C [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the calling thread. Narrow operands become fp32
 // while they are packed. Takes 1.4 MiB of the caller's stack and allocates nothing.
 //
 // An element is the sum of blocks of 512 terms, one block after the other, the old value of C the

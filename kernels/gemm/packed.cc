@@ -45,4 +45,9 @@ void packed_gemm(const GemmShape& shape, const Operand<core::Bf16>& a, const Ope
   run(shape, a, b, c, packed_product<core::Bf16>);
 }
 
+void packed_gemm(const GemmShape& shape, const Operand<core::F16>& a, const Operand<core::F16>& b,
+                 const Target<float>& c) {
+  run(shape, a, b, c, packed_product<core::F16>);
+}
+
 }  // namespace fm::kernels

@@ -323,5 +323,7 @@ template void packed_product(const GemmShape& shape, const Operand<float>& a,
                              const Operand<float>& b, const Target<float>& c);
 template void packed_product(const GemmShape& shape, const Operand<core::Bf16>& a,
                              const Operand<core::Bf16>& b, const Target<float>& c);
+template void packed_product(const GemmShape& shape, const Operand<core::F16>& a,
+                             const Operand<core::F16>& b, const Target<float>& c);
 
 }  // namespace fm::kernels::FM_SIMD

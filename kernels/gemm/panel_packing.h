@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "kernels/gemm/source.h"
 #include "kernels/vector.h"
 
@@ -27,6 +27,11 @@ using Eight [[gnu::vector_size(32)]] = float;
   using Bits [[gnu::vector_size(16)]] = std::uint32_t;
   const Halves halves = *reinterpret_cast<const HalvesAnywhere*>(from);
   return std::bit_cast<Four>(__builtin_convertvector(halves, Bits) << 16);
+}
+[[gnu::always_inline]] inline Four load_four(const core::F16* from) {
+  Four four;
+  for (int i = 0; i < 4; ++i) four[i] = core::to_float(from[i]);
+  return four;
 }
 [[gnu::always_inline]] inline void store_four(Four value, float* to) {
   using Anywhere [[gnu::vector_size(16), gnu::aligned(4)]] = float;

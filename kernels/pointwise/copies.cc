@@ -1,7 +1,7 @@
 // Rows that are copied: looked up and added back, or converted.
 #include <algorithm>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "kernels/pointwise/elements.h"
 
 namespace fm::kernels::FM_SIMD {
@@ -25,8 +25,10 @@ void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std
 
 template decltype(kernels::embedding<float>) embedding;
 template decltype(kernels::embedding<core::Bf16>) embedding;
+template decltype(kernels::embedding<core::F16>) embedding;
 template decltype(kernels::embedding_backward<float>) embedding_backward;
 template decltype(kernels::embedding_backward<core::Bf16>) embedding_backward;
+template decltype(kernels::embedding_backward<core::F16>) embedding_backward;
 
 template <class From, class To>
 void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
@@ -40,7 +42,10 @@ void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* t
   }
 }
 
+template decltype(kernels::cast_rows<float, float>) cast_rows;
 template decltype(kernels::cast_rows<float, core::Bf16>) cast_rows;
 template decltype(kernels::cast_rows<core::Bf16, float>) cast_rows;
+template decltype(kernels::cast_rows<float, core::F16>) cast_rows;
+template decltype(kernels::cast_rows<core::F16, float>) cast_rows;
 
 }  // namespace fm::kernels::FM_SIMD

@@ -1,19 +1,19 @@
-// Kernels over a model's elements, rows of activations above all. T is float or core::Bf16: sums
-// and products are fp32 for both, and what is stored is rounded once (core/bf16.h).
+// Kernels over a model's elements, rows of activations above all. T is float, core::Bf16
+// or core::F16: sums and products are fp32 for all, and what is stored is rounded once (core/element.h).
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "core/types.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels {
 
-// Between fp32 and bf16: to bf16 each element is rounded to the nearest, back is exact.
+// Between fp32 and bf16 or fp16: to these each element is rounded to the nearest, back is exact.
 // Rows of two matrices whose rows begin `from_stride` and `to_stride` elements after each other.
-// (From, To) is (float, core::Bf16) or (core::Bf16, float); the two do not overlap.
+// One of From and To is float; the two do not overlap.
 template <class From, class To>
 void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
                std::int64_t to_stride);

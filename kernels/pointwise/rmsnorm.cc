@@ -1,12 +1,13 @@
 #include <cmath>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels::FM_SIMD {
 
 using core::Bf16;
+using core::F16;
 using core::to_element;
 using core::to_float;
 
@@ -67,9 +68,12 @@ void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
 
 template decltype(kernels::rmsnorm_rstd<float>) rmsnorm_rstd;
 template decltype(kernels::rmsnorm_rstd<Bf16>) rmsnorm_rstd;
+template decltype(kernels::rmsnorm_rstd<F16>) rmsnorm_rstd;
 template decltype(kernels::rmsnorm_apply<float>) rmsnorm_apply;
 template decltype(kernels::rmsnorm_apply<Bf16>) rmsnorm_apply;
+template decltype(kernels::rmsnorm_apply<F16>) rmsnorm_apply;
 template decltype(kernels::rmsnorm_backward<float>) rmsnorm_backward;
 template decltype(kernels::rmsnorm_backward<Bf16>) rmsnorm_backward;
+template decltype(kernels::rmsnorm_backward<F16>) rmsnorm_backward;
 
 }  // namespace fm::kernels::FM_SIMD

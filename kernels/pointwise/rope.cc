@@ -1,11 +1,12 @@
 #include <cmath>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "kernels/pointwise/elements.h"
 
 namespace fm::kernels::FM_SIMD {
 
 using core::Bf16;
+using core::F16;
 using core::to_element;
 using core::to_float;
 
@@ -62,7 +63,9 @@ void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t h
 
 template decltype(kernels::rope<float>) rope;
 template decltype(kernels::rope<Bf16>) rope;
+template decltype(kernels::rope<F16>) rope;
 template decltype(kernels::rope_inverse<float>) rope_inverse;
 template decltype(kernels::rope_inverse<Bf16>) rope_inverse;
+template decltype(kernels::rope_inverse<F16>) rope_inverse;
 
 }  // namespace fm::kernels::FM_SIMD

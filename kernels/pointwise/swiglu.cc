@@ -1,16 +1,17 @@
 #include <algorithm>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "kernels/float_math.h"
 #include "kernels/pointwise/elements.h"
 
 namespace fm::kernels::FM_SIMD {
 
 using core::Bf16;
+using core::F16;
 
 namespace {
 
-// Elements of bf16 that become fp32 at once. GCC 12 makes no vectors of a loop with both types and
+// Narrow elements that become fp32 at once. GCC 12 makes no vectors of a loop with both types and
 // exp_float(), nor of the loops over fp32 where they are inlined.
 constexpr std::int64_t kBlock = 64;
 
@@ -41,14 +42,17 @@ float sigmoid(float x) { return 1.0F / (1.0F + exp_float(-x)); }
   }
 }
 
-void widen(std::int64_t count, const Bf16* from, float* to) {
+template <class T>
+void widen(std::int64_t count, const T* from, float* to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = core::to_float(from[i]);
 }
-void narrow(std::int64_t count, const float* from, Bf16* to) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = core::to_bf16(from[i]);
+template <class T>
+void narrow(std::int64_t count, const float* from, T* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = core::to_element<T>(from[i]);
 }
 
-void forward(std::int64_t count, const Bf16* gate, const Bf16* up, Bf16* y) {
+template <class T>
+void forward(std::int64_t count, const T* gate, const T* up, T* y) {
   float gates[kBlock];
   float ups[kBlock];
   float products[kBlock];
@@ -61,7 +65,8 @@ void forward(std::int64_t count, const Bf16* gate, const Bf16* up, Bf16* y) {
   }
 }
 
-void backward(std::int64_t count, const SwigluBackward<Bf16>& at) {
+template <class T>
+void backward(std::int64_t count, const SwigluBackward<T>& at) {
   float gate[kBlock];
   float up[kBlock];
   float dy[kBlock];
@@ -95,7 +100,9 @@ void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at) {
 
 template decltype(kernels::swiglu<float>) swiglu;
 template decltype(kernels::swiglu<Bf16>) swiglu;
+template decltype(kernels::swiglu<F16>) swiglu;
 template decltype(kernels::swiglu_backward<float>) swiglu_backward;
 template decltype(kernels::swiglu_backward<Bf16>) swiglu_backward;
+template decltype(kernels::swiglu_backward<F16>) swiglu_backward;
 
 }  // namespace fm::kernels::FM_SIMD

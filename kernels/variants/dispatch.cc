@@ -71,8 +71,10 @@ template <class T>
 const ElementKernels<T>& chosen_kernels() {
   if constexpr (std::is_same_v<T, float>) {
     return chosen_variant().fp32;
-  } else {
+  } else if constexpr (std::is_same_v<T, core::Bf16>) {
     return chosen_variant().bf16;
+  } else {
+    return chosen_variant().fp16;
   }
 }
 
@@ -173,13 +175,15 @@ template <class From, class To>
 void cast_block(RowShape shape, const From* from, std::int64_t from_stride, To* to,
                 std::int64_t to_stride) {
   if constexpr (std::is_same_v<To, float>) {
-    chosen_variant().cast_to_fp32(shape, from, from_stride, to, to_stride);
+    chosen_kernels<From>().widen(shape, from, from_stride, to, to_stride);
   } else {
-    chosen_variant().cast_to_bf16(shape, from, from_stride, to, to_stride);
+    chosen_kernels<To>().narrow(shape, from, from_stride, to, to_stride);
   }
 }
 template void cast_block(RowShape, const float*, std::int64_t, core::Bf16*, std::int64_t);
+template void cast_block(RowShape, const float*, std::int64_t, core::F16*, std::int64_t);
 template void cast_block(RowShape, const core::Bf16*, std::int64_t, float*, std::int64_t);
+template void cast_block(RowShape, const core::F16*, std::int64_t, float*, std::int64_t);
 
 template <class From, class To>
 void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
@@ -188,7 +192,9 @@ void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* t
   cast_block(shape, from, from_stride, to, to_stride);
 }
 template void cast_rows(RowShape, const float*, std::int64_t, core::Bf16*, std::int64_t);
+template void cast_rows(RowShape, const float*, std::int64_t, core::F16*, std::int64_t);
 template void cast_rows(RowShape, const core::Bf16*, std::int64_t, float*, std::int64_t);
+template void cast_rows(RowShape, const core::F16*, std::int64_t, float*, std::int64_t);
 
 double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
                      double sum) {
@@ -210,6 +216,7 @@ void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_
 template void embedding(std::span<const std::int32_t>, const float*, std::int64_t, float*);
 template void embedding(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
                         core::Bf16*);
+template void embedding(std::span<const std::int32_t>, const core::F16*, std::int64_t, core::F16*);
 
 template <class T>
 void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
@@ -220,6 +227,8 @@ void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std
 }
 template void embedding_backward(std::span<const std::int32_t>, const float*, std::int64_t, float*);
 template void embedding_backward(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
+                                 float*);
+template void embedding_backward(std::span<const std::int32_t>, const core::F16*, std::int64_t,
                                  float*);
 
 std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,
@@ -237,6 +246,8 @@ template void packed_product(const GemmShape&, const Operand<float>&, const Oper
                              const Target<float>&);
 template void packed_product(const GemmShape&, const Operand<core::Bf16>&,
                              const Operand<core::Bf16>&, const Target<float>&);
+template void packed_product(const GemmShape&, const Operand<core::F16>&, const Operand<core::F16>&,
+                             const Target<float>&);
 
 template <class T>
 void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd) {
@@ -245,6 +256,7 @@ void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd) {
 }
 template void rmsnorm_rstd(RowShape, const float*, double, float*);
 template void rmsnorm_rstd(RowShape, const core::Bf16*, double, float*);
+template void rmsnorm_rstd(RowShape, const core::F16*, double, float*);
 
 template <class T>
 void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y) {
@@ -254,6 +266,7 @@ void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rst
 template void rmsnorm_apply(RowShape, const float*, const float*, const float*, float*);
 template void rmsnorm_apply(RowShape, const core::Bf16*, const core::Bf16*, const float*,
                             core::Bf16*);
+template void rmsnorm_apply(RowShape, const core::F16*, const core::F16*, const float*, core::F16*);
 
 template <class T>
 void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
@@ -263,6 +276,7 @@ void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
 }
 template void rmsnorm_backward(RowShape, const RmsnormBackward<float>&);
 template void rmsnorm_backward(RowShape, const RmsnormBackward<core::Bf16>&);
+template void rmsnorm_backward(RowShape, const RmsnormBackward<core::F16>&);
 
 void rope_table(std::span<const float> inv_freq, std::int64_t positions, float* cos, float* sin) {
   const TraceScope scope(kRopeTable, rows(positions, std::ssize(inv_freq), 2));
@@ -276,6 +290,7 @@ void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T*
 }
 template void rope(const RopeTable&, core::BatchShape, std::int64_t, float*);
 template void rope(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
+template void rope(const RopeTable&, core::BatchShape, std::int64_t, core::F16*);
 
 template <class T>
 void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
@@ -284,6 +299,7 @@ void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t h
 }
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, float*);
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
+template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::F16*);
 
 void lion(const LionStep& step, const LionSlice& slice) {
   const TraceScope scope(kLion, elements(slice.count, 5));
@@ -307,6 +323,7 @@ void swiglu(std::int64_t count, const T* gate, const T* up, T* y) {
 }
 template void swiglu(std::int64_t, const float*, const float*, float*);
 template void swiglu(std::int64_t, const core::Bf16*, const core::Bf16*, core::Bf16*);
+template void swiglu(std::int64_t, const core::F16*, const core::F16*, core::F16*);
 
 template <class T>
 void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at) {
@@ -315,6 +332,7 @@ void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at) {
 }
 template void swiglu_backward(std::int64_t, const SwigluBackward<float>&);
 template void swiglu_backward(std::int64_t, const SwigluBackward<core::Bf16>&);
+template void swiglu_backward(std::int64_t, const SwigluBackward<core::F16>&);
 
 void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
                   const Target<float>& c, const Band& band) {

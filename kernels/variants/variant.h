@@ -32,12 +32,15 @@ struct ElementKernels {
   decltype(&kernels::rope_inverse<T>) rope_inverse = nullptr;
   decltype(&kernels::swiglu<T>) swiglu = nullptr;
   decltype(&kernels::swiglu_backward<T>) swiglu_backward = nullptr;
+  decltype(&kernels::cast_rows<T, float>) widen = nullptr;
+  decltype(&kernels::cast_rows<float, T>) narrow = nullptr;
 };
 
 struct Variant {
   std::string_view name;  // "baseline", "avx2", "avx512"
   ElementKernels<float> fp32;
   ElementKernels<core::Bf16> bf16;
+  ElementKernels<core::F16> fp16;
   decltype(&kernels::add) add = nullptr;
   decltype(&kernels::add_squares) add_squares = nullptr;
   decltype(&kernels::adamw) adamw = nullptr;
@@ -45,8 +48,6 @@ struct Variant {
   decltype(&kernels::attention_backward) attention_backward = nullptr;
   decltype(&kernels::cross_entropy) cross_entropy = nullptr;
   decltype(&kernels::cross_entropy_loss) cross_entropy_loss = nullptr;
-  decltype(&kernels::cast_rows<core::Bf16, float>) cast_to_fp32 = nullptr;
-  decltype(&kernels::cast_rows<float, core::Bf16>) cast_to_bf16 = nullptr;
   decltype(&kernels::normals) normals = nullptr;
   decltype(&kernels::rope_table) rope_table = nullptr;
   decltype(&kernels::adagrad) adagrad = nullptr;

@@ -43,7 +43,9 @@ constexpr ElementKernels<T> kElementKernels = {.embedding = embedding<T>,
                                                .rope = rope<T>,
                                                .rope_inverse = rope_inverse<T>,
                                                .swiglu = swiglu<T>,
-                                               .swiglu_backward = swiglu_backward<T>};
+                                               .swiglu_backward = swiglu_backward<T>,
+                                               .widen = cast_rows<T, float>,
+                                               .narrow = cast_rows<float, T>};
 
 extern decltype(kernels::add) add;
 extern decltype(kernels::add_squares) add_squares;
@@ -66,6 +68,7 @@ extern const Variant kVariant;
 constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .fp32 = kElementKernels<float>,
                                     .bf16 = kElementKernels<core::Bf16>,
+                                    .fp16 = kElementKernels<core::F16>,
                                     .add = add,
                                     .add_squares = add_squares,
                                     .adamw = adamw,
@@ -73,8 +76,6 @@ constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .attention_backward = attention_backward,
                                     .cross_entropy = cross_entropy,
                                     .cross_entropy_loss = cross_entropy_loss,
-                                    .cast_to_fp32 = cast_rows<core::Bf16, float>,
-                                    .cast_to_bf16 = cast_rows<float, core::Bf16>,
                                     .normals = normals,
                                     .rope_table = rope_table,
                                     .adagrad = adagrad,

@@ -275,7 +275,8 @@ TEST(Arguments, WhatIsNotThereYetIsRefused) {
   EXPECT_TRUE(holds(refusal({"--window_size", "4096"}), "sliding-window attention is not there"));
   EXPECT_TRUE(holds(refusal({"--attention", "torch"}), "is in tests and benchmarks only now"));
   EXPECT_EQ(parse({"--attention", "own"}).options.train_steps, parse({}).options.train_steps);
-  EXPECT_TRUE(holds(refusal({"--precision", "bf16"}), "--precision must be fp32"));
+  EXPECT_TRUE(holds(refusal({"--precision", "int8"}),
+                    "--precision must be fp32, bf16 or fp16; correct it"));
 }
 
 TEST(Arguments, FlagsWithoutEffectSaySo) {

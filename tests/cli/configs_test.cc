@@ -13,8 +13,7 @@
 namespace fm::cli {
 namespace {
 
-engine::TrainOptions read(const std::string& name,
-                          PrecisionFlag precision = PrecisionFlag::kFromJson) {
+engine::TrainOptions read(const std::string& name, PrecisionFlag precision = {}) {
   engine::TrainOptions options;
   apply_ds_config(load_config_text(std::string(FM_CONFIGS) + "/" + name), precision, {}, options);
   return options;
@@ -57,7 +56,7 @@ TEST(Configs, PipelineFillsWithEightMicroBatches) {
 
 // FMEngine's own file asks for bf16.
 TEST(Configs, LlamaIsReadAsItIs) {
-  EXPECT_EQ(read("llama.json", PrecisionFlag::kForcedFp32).element, core::DType::kF32);
+  EXPECT_EQ(read("llama.json", core::DType::kF32).element, core::DType::kF32);
   const engine::TrainOptions options = read("llama.json");
   EXPECT_EQ(options.element, core::DType::kBF16);
   EXPECT_EQ(options.zero_stage, 0);

@@ -161,11 +161,11 @@ TEST(DsConfig, ANameWithADotIsNoPath) {
 TEST(DsConfig, PrecisionAndOffloadAreRefusedInOneMessage) {
   const std::string said = refusal(R"({
     "amp": {"enabled": true},
-    "fp16": {"enabled": true},
+    "fp16": {"enabled": true, "fp16_master_weights_and_grads": true},
     "zero_optimization": {"stage": 3,
       "offload_optimizer": {"device": "cpu"},
       "offload_param": {"device": "nvme", "nvme_path": "/x"}}})");
-  EXPECT_TRUE(holds(said, "amp (line 2), fp16.enabled = true (line 3)"));
+  EXPECT_TRUE(holds(said, "amp (line 2): only fp32, bf16 and fp16 "));
   EXPECT_TRUE(holds(said, "--precision fp32"));
   EXPECT_EQ(said.find("offload_optimizer"), std::string::npos) << said;
   EXPECT_TRUE(holds(said, "zero_optimization.offload_param.device = \"nvme\" (line 6)"));
@@ -176,10 +176,54 @@ TEST(DsConfig, PrecisionFp32OverridesByName) {
   const std::string json =
       "{bf16: {enabled: true},\nprecision: \"bfloat16\",\n"
       "data_types: {grad_accum_dtype: \"bf16\"}}";
-  EXPECT_TRUE(holds(refusal(json), "data_types.grad_accum_dtype = \"bf16\" (line 3): master "));
-  EXPECT_EQ(read(json, PrecisionFlag::kForcedFp32).element, core::DType::kF32);
-  EXPECT_TRUE(holds(notes(json, PrecisionFlag::kForcedFp32),
+  EXPECT_EQ(read(json).element, core::DType::kBF16);
+  EXPECT_TRUE(holds(notes(json), "ignored data_types.grad_accum_dtype: gradients are summed"));
+  EXPECT_EQ(read(json, core::DType::kF32).element, core::DType::kF32);
+  EXPECT_TRUE(holds(notes(json, core::DType::kF32),
                     "--precision fp32 overrides bf16.enabled = true (line 1)"));
+  EXPECT_EQ(read(json, core::DType::kF16).element, core::DType::kF16);
+  EXPECT_TRUE(holds(notes(json, core::DType::kF16),
+                    "--precision fp16 overrides precision = \"bfloat16\" (line 2)"));
+  EXPECT_EQ(notes(json, core::DType::kBF16).find("overrides"), std::string::npos);
+}
+
+TEST(DsConfig, Fp16HasTheLossScaleOfDeepSpeed) {
+  const auto scaler = [](const std::string& values, int zero_stage) {
+    const auto options = read(core::concat("{zero_optimization: {stage: ", zero_stage,
+                                           "}, fp16: {enabled: true", values, "}}"));
+    EXPECT_EQ(options.element, core::DType::kF16);
+    return options.loss_scale.value();
+  };
+  const optim::LossScaleOptions plain = scaler("", 1);
+  EXPECT_EQ(plain.fixed, 0.0);
+  EXPECT_EQ(plain.first, 65536.0);
+  EXPECT_EQ(plain.window, 1000);
+  EXPECT_EQ(plain.hysteresis, 2);
+  EXPECT_FALSE(plain.refills_when_clean);
+  EXPECT_EQ(plain.least, 1.0);
+  EXPECT_TRUE(plain.ends_at_least);
+  const optim::LossScaleOptions given = scaler(
+      ", initial_scale_power: 8, loss_scale_window: 5, hysteresis: 3, min_loss_scale: 4, "
+      "consecutive_hysteresis: true",
+      2);
+  EXPECT_EQ(given.first, 256.0);
+  EXPECT_EQ(given.window, 5);
+  EXPECT_EQ(given.hysteresis, 3);
+  EXPECT_TRUE(given.refills_when_clean);
+  EXPECT_EQ(given.least, 4.0);
+  // Without ZeRO DeepSpeed's is another scaler.
+  EXPECT_EQ(scaler(", hysteresis: 3", 0).hysteresis, 1);
+  EXPECT_FALSE(scaler("", 0).ends_at_least);
+  EXPECT_EQ(scaler(", loss_scale: 128", 3).fixed, 128.0);
+  EXPECT_FALSE(read("{bf16: {enabled: true}}").loss_scale);
+  EXPECT_FALSE(read("{fp16: {enabled: true}}", core::DType::kF32).loss_scale);
+  for (const char* wrong : {"loss_scale_window: 0", "hysteresis: 0", "min_loss_scale: 0",
+                            "loss_scale: -1", "initial_scale_power: 200"}) {
+    const std::string said = refusal(
+        std::string("{zero_optimization: {stage: 1}, fp16: {enabled: true, ") + wrong + "}}");
+    EXPECT_TRUE(holds(said, "fp16.")) << wrong;
+    EXPECT_TRUE(holds(said, "correct it (t.json:1")) << wrong;
+  }
 }
 
 TEST(DsConfig, OffloadToTheCpuIsSaidToBeThereAlready) {
@@ -205,13 +249,15 @@ TEST(DsConfig, Bf16IsTheElementTypeUnderBothNamesOfItsBlock) {
 }
 
 TEST(DsConfig, WhatDisagreesAboutTheElementTypeIsRefused) {
-  EXPECT_TRUE(holds(refusal("{precision: \"bfloat16\"}"),
-                    "precision = \"bfloat16\" (line 1): must agree with \"bf16\": {\"enabled\": "
-                    "false}; change it, or give --precision fp32"));
+  EXPECT_EQ(read("{precision: \"bfloat16\"}").element, core::DType::kBF16);
+  EXPECT_EQ(read("{precision: \"half\"}").element, core::DType::kF16);
+  EXPECT_TRUE(holds(refusal("{fp16: {enabled: true}, precision: \"bfloat16\"}"),
+                    "precision = \"bfloat16\" (line 1): must agree with the blocks \"bf16\" and "
+                    "\"fp16\", which say fp16; change it, or give --precision fp32"));
   EXPECT_TRUE(
       holds(refusal("{bf16: {enabled: true},\nprecision: \"fp32\"}"),
-            "precision = \"fp32\" (line 2): must agree with \"bf16\": {\"enabled\": true}"));
-  EXPECT_TRUE(holds(refusal("{precision: \"int8\"}"), "precision = \"int8\" (line 1)"));
+            "precision = \"fp32\" (line 2): must agree with the blocks \"bf16\" and \"fp16\""));
+  EXPECT_TRUE(holds(refusal("{precision: \"int8\"}"), "precision must be one of \"fp32\""));
   EXPECT_TRUE(holds(refusal("{data_types: {param_dtype: \"half\"}}"),
                     "data_types.param_dtype = \"half\" (line 1): conflicts with the enabled "
                     "precision mode, fp32"));
@@ -234,26 +280,17 @@ TEST(DsConfig, WhatIsSwitchedOffIsAccepted) {
 }
 
 TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
-  for (const char* json : {"{amp: {enabled: true}}",
-                           "{torch_autocast: {enabled: true}}",
-                           "{lora: {r: 8}}",
-                           "{lora: {r: 8, enabled: false}}",
-                           "{zero_optimization: {zenflow: {topk_ratio: 0.1}}}",
-                           "{elasticity: {enabled: true}}",
-                           "{curriculum_learning: {enabled: true}}",
-                           "{zero_optimization: {zero_quantized_gradients: true}}",
-                           "{sequence_parallel_size: 2}",
-                           "{zero_optimization: {legacy_stage1: true}}",
-                           "{data_efficiency: {enabled: true}}",
-                           "{gradient_allreduce_op: \"sum\"}",
-                           "{communication_data_type: \"fp16\"}",
-                           "{managed_gradient_accumulation: false}",
-                           "{tensor_parallel: {autotp_size: 2}}",
-                           "{sparse_attention: {mode: \"fixed\"}}",
-                           "{progressive_layer_drop: {enabled: true}}",
-                           "{compression_training: {a: {shared_parameters: {enabled: true}}}}",
-                           "{quantize_training: {enabled: true}}",
-                           "{tensor_parallel: {tp: {tp_size: 4}}}"}) {
+  for (const char* json :
+       {"{amp: {enabled: true}}", "{torch_autocast: {enabled: true}}", "{lora: {r: 8}}",
+        "{lora: {r: 8, enabled: false}}", "{zero_optimization: {zenflow: {topk_ratio: 0.1}}}",
+        "{elasticity: {enabled: true}}", "{curriculum_learning: {enabled: true}}",
+        "{zero_optimization: {zero_quantized_gradients: true}}", "{sequence_parallel_size: 2}",
+        "{zero_optimization: {legacy_stage1: true}}", "{data_efficiency: {enabled: true}}",
+        "{gradient_allreduce_op: \"sum\"}", "{managed_gradient_accumulation: false}",
+        "{tensor_parallel: {autotp_size: 2}}", "{sparse_attention: {mode: \"fixed\"}}",
+        "{progressive_layer_drop: {enabled: true}}",
+        "{compression_training: {a: {shared_parameters: {enabled: true}}}}",
+        "{quantize_training: {enabled: true}}", "{tensor_parallel: {tp: {tp_size: 4}}}"}) {
     EXPECT_TRUE(holds(refusal(json), "must hold only what fmengine can honour")) << json;
   }
 }
@@ -372,7 +409,7 @@ TEST(DsConfig, AutoIsResolved) {
     "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": "auto",
        "warmup_max_lr": "auto", "warmup_num_steps": "auto", "total_num_steps": "auto"}}})",
                    "t.json"},
-                  PrecisionFlag::kFromJson, {}, options);
+                  {}, {}, options);
   EXPECT_EQ(options.batch.micro_batch, 8);
   EXPECT_FALSE(options.batch.train_batch.has_value());
   EXPECT_EQ(options.batch.accumulation, 1);

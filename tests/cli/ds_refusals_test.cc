@@ -48,14 +48,11 @@ constexpr Asked kRefused[] = {
 
 // Overridden by --precision fp32.
 constexpr Asked kNarrow[] = {
-    {"fp16.enabled", "true"},
     {"fp16.fp16_master_weights_and_grads", "true"},
     {"bf16.bf16_master_weights_and_grads", "true"},
     {"bf16.bf16_optimizer_states", "true"},
     {"bfloat16.bf16_master_weights_and_grads", "true"},
     {"bfloat16.bf16_optimizer_states", "true"},
-    {"communication_data_type", "\"fp16\""},
-    {"data_types.grad_accum_dtype", "\"bf16\""},
     {"data_types.buffer_dtype", "\"bf16\""},
     {"torch_autocast.enabled", "true"},
     {"amp", "{\"enabled\": true}"},
@@ -78,7 +75,7 @@ std::string json_of(const Asked& asked) {
 
 TEST(DsRefusals, EveryRefusedKeyIsRefusedByName) {
   for (const Asked& asked : kRefused) {
-    for (const PrecisionFlag precision : {PrecisionFlag::kFromJson, PrecisionFlag::kForcedFp32}) {
+    for (const PrecisionFlag precision : {PrecisionFlag(), PrecisionFlag(core::DType::kF32)}) {
       const std::string said = refusal(json_of(asked), precision);
       EXPECT_TRUE(holds(said, "must hold only what fmengine can honour")) << asked.path;
       EXPECT_TRUE(holds(said, asked.path));
@@ -91,7 +88,7 @@ TEST(DsRefusals, EveryNarrowNumberIsRefusedUnlessFp32IsForced) {
     const std::string said = refusal(json_of(asked));
     EXPECT_TRUE(holds(said, "must hold only what fmengine can honour")) << asked.path;
     EXPECT_TRUE(holds(said, asked.path));
-    EXPECT_TRUE(holds(notes(json_of(asked), PrecisionFlag::kForcedFp32),
+    EXPECT_TRUE(holds(notes(json_of(asked), core::DType::kF32),
                       std::string("--precision fp32 overrides ") + asked.path));
   }
 }

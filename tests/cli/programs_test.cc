@@ -112,7 +112,7 @@ TEST_F(Programs, WrongConfigurationsGiveOneLineAndCodeTen) {
                                    "{\"train_batch_size\": 10, "
                                    "\"train_micro_batch_size_per_gpu\": 3}")),
                   10, "10 != 3 * 1 * 2");
-  expect_one_line(run(plan + write("d.json", "{\"fp16\": {\"enabled\": true}}")), 10,
+  expect_one_line(run(plan + write("d.json", "{\"amp\": {\"enabled\": true}}")), 10,
                   "--precision fp32");
 }
 

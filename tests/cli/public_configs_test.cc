@@ -42,6 +42,7 @@ TEST(PublicConfigs, LoadWithTheirMeaningOrAreRefusedByName) {
       const engine::TrainOptions options = read(text);
       expect_meaning(row, options);
       EXPECT_EQ(options.element == core::DType::kBF16, row["bf16"].get<bool>());
+      EXPECT_EQ(options.element == core::DType::kF16, row.value("fp16", false));
       ++loaded;
       continue;
     }
@@ -51,20 +52,8 @@ TEST(PublicConfigs, LoadWithTheirMeaningOrAreRefusedByName) {
     }
     ++refused;
   }
-  EXPECT_EQ(loaded, 52);
-  EXPECT_EQ(refused, 33);
-}
-
-// fp16 alone is no obstacle: --precision fp32 overrides it by name.
-TEST(PublicConfigs, TrainInFp32WhereOnlyFp16IsMissing) {
-  int loaded = 0;
-  for (const Json& row : configurations()) {
-    if (row.value("refused", Json()) != Json{"fp16.enabled = true"}) continue;
-    SCOPED_TRACE(row["source"].get<std::string>());
-    expect_meaning(row, read(row["text"], PrecisionFlag::kForcedFp32));
-    ++loaded;
-  }
-  EXPECT_GE(loaded, 10);
+  EXPECT_EQ(loaded, 67);
+  EXPECT_EQ(refused, 18);
 }
 
 }  // namespace

@@ -9,21 +9,18 @@
 
 namespace fm::cli {
 
-inline engine::TrainOptions read(const std::string& json,
-                                 PrecisionFlag precision = PrecisionFlag::kFromJson,
+inline engine::TrainOptions read(const std::string& json, PrecisionFlag precision = {},
                                  const TrainerArguments& trainer = {}) {
   engine::TrainOptions options;
   apply_ds_config({json, "t.json"}, precision, trainer, options);
   return options;
 }
 
-inline std::string refusal(const std::string& json,
-                           PrecisionFlag precision = PrecisionFlag::kFromJson) {
+inline std::string refusal(const std::string& json, PrecisionFlag precision = {}) {
   return refusal_of([&] { read(json, precision); });
 }
 
-inline std::string notes(const std::string& json,
-                         PrecisionFlag precision = PrecisionFlag::kFromJson) {
+inline std::string notes(const std::string& json, PrecisionFlag precision = {}) {
   return core::join(read(json, precision).notes, "\n");
 }
 

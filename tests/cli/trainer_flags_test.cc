@@ -174,7 +174,8 @@ TEST(TrainerFlags, WhatIsNotThereSaysWhatToDo) {
   EXPECT_TRUE(holds(refused("{}", {"--num_train_epochs", "3"}), "give --max_steps N"));
   EXPECT_TRUE(holds(refused("{}", {"--load_best_model_at_end", "true"}), "is not there yet"));
   EXPECT_TRUE(holds(refused("{}", {"--eval_strategy", "epoch"}), "must be one of steps, no"));
-  EXPECT_TRUE(holds(refused("{}", {"--fp16", "true"}), "fp16.enabled = true"));
+  EXPECT_EQ(options_of("{}", {"--fp16", "true"}).element, core::DType::kF16);
+  EXPECT_EQ(options_of("{bfloat16: {}}", {"--bf16"}).element, core::DType::kBF16);
   EXPECT_TRUE(
       holds(refused("{}", {"--learning_rate", "fast"}), "--learning_rate must be a number"));
   EXPECT_TRUE(holds(refused("{}", {"--warmup_ratio", "2"}), "must lie in [0, 1]"));

@@ -1,4 +1,4 @@
-#include "core/bf16.h"
+#include "core/element.h"
 
 #include <gtest/gtest.h>
 

@@ -40,7 +40,7 @@ TEST(ArithmeticOfRanks, OtherThreadsAreSaid) {
 
 TEST(ArithmeticOfRanks, ThisProcessNamesItsLibrariesAndThreads) {
   const std::string text = text_of(arithmetic_here(core::DType::kF32));
-  EXPECT_TRUE(text.starts_with(kernels::gemm_library() + ", attention own" +
+  EXPECT_TRUE(text.starts_with(kernels::gemm_library(core::DType::kF32) + ", attention own" +
                                (kernels::amx_chosen() ? " (AMX), " : ", ")))
       << text;
   EXPECT_NE(text.find(core::concat(", ", kernels::kernel_threads(), " thread")), std::string::npos)

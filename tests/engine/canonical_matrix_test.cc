@@ -17,6 +17,7 @@ TrainOptions canonical_options(bool tied, core::DType element = core::DType::kF3
   TrainOptions options = small_options(testing::TempDir() + "/fm_canonical", tied);
   options.sum_order = core::SumOrder::kCanonical;
   options.element = element;
+  if (element == core::DType::kF16) options.loss_scale = {.first = 4096.0};
   return options;
 }
 
@@ -25,14 +26,15 @@ const RunTrace& reference(bool tied) {
   static const RunTrace tied_run = run_small(canonical_options(true), 1, kSteps);
   return tied ? tied_run : untied_run;
 }
-const RunTrace& reference_in_bf16() {
-  static const RunTrace run = run_small(canonical_options(true, core::DType::kBF16), 1, kSteps);
-  return run;
+const RunTrace& reference_in(core::DType element) {
+  static const RunTrace bf16 = run_small(canonical_options(true, core::DType::kBF16), 1, kSteps);
+  static const RunTrace fp16 = run_small(canonical_options(true, core::DType::kF16), 1, kSteps);
+  return element == core::DType::kBF16 ? bf16 : fp16;
 }
 
 using Cell = std::tuple<int, int, Pipe, bool, bool>;  // zero, dp, pipe, recompute, tied
 class CanonicalMatrix : public testing::TestWithParam<Cell> {};
-class CanonicalMatrixInBf16 : public testing::TestWithParam<Cell> {};
+class CanonicalMatrixInNarrowTypes : public testing::TestWithParam<Cell> {};
 
 void expect_equal(const Cell& cell, TrainOptions options, const RunTrace& expected) {
   const auto [zero_stage, dp_size, pipe, recompute, tied] = cell;
@@ -55,8 +57,11 @@ TEST_P(CanonicalMatrix, EqualsOneRankBitForBit) {
   expect_equal(GetParam(), canonical_options(tied), reference(tied));
 }
 
-TEST_P(CanonicalMatrixInBf16, EqualsOneRankBitForBit) {
-  expect_equal(GetParam(), canonical_options(true, core::DType::kBF16), reference_in_bf16());
+TEST_P(CanonicalMatrixInNarrowTypes, EqualsOneRankBitForBit) {
+  for (const core::DType element : {core::DType::kBF16, core::DType::kF16}) {
+    SCOPED_TRACE(core::name_of(element));
+    expect_equal(GetParam(), canonical_options(true, element), reference_in(element));
+  }
 }
 
 std::string name_of_cell(const testing::TestParamInfo<Cell>& info) {
@@ -74,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(All, CanonicalMatrix,
                                           testing::Bool(), testing::Bool()),
                          name_of_cell);
 
-INSTANTIATE_TEST_SUITE_P(All, CanonicalMatrixInBf16,
+INSTANTIATE_TEST_SUITE_P(All, CanonicalMatrixInNarrowTypes,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(1, 4),
                                           testing::Values(Pipe::kNone, Pipe::kOneFOneB),
                                           testing::Values(false), testing::Values(true)),
@@ -101,6 +106,12 @@ TEST(CanonicalMatrix, EveryRuleKeepsItsBits) {
       expect_equal({zero_stage, 2, Pipe::kOneFOneB, false, true}, options, alone);
     }
   }
+}
+
+TEST(CanonicalMatrix, NarrowTypesAreNotFp32) {
+  EXPECT_NE(reference_in(core::DType::kBF16).losses, reference(true).losses);
+  EXPECT_NE(reference_in(core::DType::kF16).losses, reference(true).losses);
+  EXPECT_NE(reference_in(core::DType::kF16).losses, reference_in(core::DType::kBF16).losses);
 }
 
 TEST(CanonicalMatrix, TheReferenceLearnsAndClips) {

@@ -89,8 +89,7 @@ TEST_F(RunFacts, RanksAgreeOnEverythingThatDecidesTheirPrograms) {
             (Names{"train_batch_size", "train_micro_batch_size_per_gpu"}));
   EXPECT_EQ(changed([](TrainOptions& o) { o.batch.accumulation = 4; }),
             Names{"gradient_accumulation_steps"});
-  EXPECT_EQ(changed([](TrainOptions& o) { o.element = core::DType::kBF16; }),
-            Names{"bf16.enabled"});
+  EXPECT_EQ(changed([](TrainOptions& o) { o.element = core::DType::kBF16; }), Names{"precision"});
   EXPECT_EQ(changed([](TrainOptions& o) { o.resume = checkpoint::Resume::kMust; }),
             Names{"--resume"});
   EXPECT_EQ(changed([](TrainOptions& o) { o.optimizer.rule = &optim::kSgd; }),

@@ -39,6 +39,7 @@ StepRequest request_of(const TrainOptions& options, int step) {
   request.scalars.step = step;
   request.gradient_clipping = options.gradient_clipping;
   request.loss_reduction = options.loss_reduction;
+  if (options.loss_scale) request.loss_scale = optim::first_state(*options.loss_scale).scale;
   return request;
 }
 

@@ -56,6 +56,7 @@ std::map<int, MetricsLine> TrainerCase::metrics(const TrainOptions& options) {
             .lr = json.value("lr", std::nan("")),
             .grad_norm = std::nullopt,
             .skipped = json.value("skipped", false),
+            .loss_scale = json.value("loss_scale", std::nan("")),
             .eval_loss = json.value("eval_loss", std::nan("")),
             .perplexity = json.value("perplexity", std::nan("")),
             .step_time_ms = 1e3 * json.value("step_time", std::nan("")),

@@ -23,6 +23,7 @@ struct MetricsLine {
   double lr = 0.0;
   std::optional<double> grad_norm;  // absent: null, because it was not finite
   bool skipped = false;
+  double loss_scale = 0.0;
   double eval_loss = 0.0;
   double perplexity = 0.0;
   double step_time_ms = 0.0;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "kernels/gemm/gemm.h"
 #include "tests/kernels/random_values.h"
 

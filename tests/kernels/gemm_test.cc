@@ -100,7 +100,7 @@ TEST(Gemm, NamesItsLibrary) {
     case GemmKind::kMixed: own = "packed panels (avx512), dy W and small products by "; break;
     case GemmKind::kOneDnn: break;
   }
-  EXPECT_EQ(gemm_library(), own + onednn_name());
+  EXPECT_EQ(gemm_library(core::DType::kF32), own + onednn_name());
 }
 
 TEST(KernelThreads, BelongToTheCaller) {

@@ -13,7 +13,7 @@
 #include "core/check.h"
 #include "kernels/attention/paths.h"
 #include "kernels/variants/variant.h"
-#include "tests/kernels/bf16_values.h"
+#include "tests/kernels/narrow_values.h"
 
 namespace fm::kernels {
 namespace {
@@ -49,6 +49,22 @@ void expect_same_bits(const std::vector<T>& got, const std::vector<T>& expected)
     ASSERT_EQ(std::bit_cast<Bits>(got[i]), std::bit_cast<Bits>(expected[i]))
         << "element " << i << ": " << got[i] << ", baseline " << expected[i];
   }
+}
+
+template <class T>
+const ElementKernels<T>& of(const Variant& variant) {
+  if constexpr (std::is_same_v<T, core::Bf16>) {
+    return variant.bf16;
+  } else {
+    return variant.fp16;
+  }
+}
+
+// body(an element of the type)
+template <class Body>
+void for_narrow_types(const Body& body) {
+  body(core::Bf16{});
+  body(core::F16{});
 }
 
 class Variants : public testing::TestWithParam<std::int64_t> {
@@ -195,94 +211,105 @@ TEST_P(Variants, CrossEntropyAndItsLoss) {
   }
 }
 
-TEST_P(Variants, Bf16Casts) {
-  expect_as_baseline([&](const Variant& variant) {
-    const Floats from = values(3 * size(), 1);
-    Bf16s narrow(from.size());
-    variant.cast_to_bf16({3, size()}, from.data(), size(), narrow.data(), size());
-    Floats wide(from.size());
-    variant.cast_to_fp32({3, size()}, narrow.data(), size(), wide.data(), size());
-    return wide;
-  });
-}
-
-TEST_P(Variants, Bf16EmbeddingAndItsBackward) {
-  const std::vector<std::int32_t> tokens = {2, 0, 2, 1};
-  expect_as_baseline([&](const Variant& variant) {
-    const Bf16s table = to_bf16s(values(3 * size(), 1));
-    Bf16s out(static_cast<std::size_t>(4 * size()));
-    variant.bf16.embedding(tokens, table.data(), size(), out.data());
-    Floats dtable = values(3 * size(), 2);
-    variant.bf16.embedding_backward(tokens, out.data(), size(), dtable.data());
-    return dtable;
-  });
-}
-
-TEST_P(Variants, Bf16RmsnormAndItsBackward) {
-  const RowShape shape{3, size()};
-  for (const bool special : {false, true}) {
+TEST_P(Variants, NarrowCasts) {
+  for_narrow_types([&]<class T>(T) {
     expect_as_baseline([&](const Variant& variant) {
-      const Bf16s x = to_bf16s(values(3 * size(), 1, special));
-      const Bf16s weight = to_bf16s(values(size(), 2));
-      const Floats dy = values(3 * size(), 3, special);
-      Floats out(3);
-      variant.bf16.rmsnorm_rstd(shape, x.data(), 1e-5, out.data());
-      Bf16s y(x.size());
-      variant.bf16.rmsnorm_apply(shape, x.data(), weight.data(), out.data(), y.data());
-      Bf16s dx(x.size());
-      Floats dweight = values(size(), 4);
-      RmsnormBackward<core::Bf16> at{.x = x.data(),
-                                     .weight = weight.data(),
-                                     .rstd = out.data(),
-                                     .dy = dy.data(),
-                                     .dx = dx.data(),
-                                     .dweight_sum = dweight.data()};
-      variant.bf16.rmsnorm_backward(shape, at);
-      Bf16s with_residual(x.size());
-      at.dx = with_residual.data();
-      at.residual = x.data();
-      variant.bf16.rmsnorm_backward(shape, at);
-      for (const Floats& more : {to_floats(y), to_floats(dx), to_floats(with_residual), dweight}) {
+      const Floats from = values(3 * size(), 1);
+      Narrows<T> narrow(from.size());
+      of<T>(variant).narrow({3, size()}, from.data(), size(), narrow.data(), size());
+      Floats wide(from.size());
+      of<T>(variant).widen({3, size()}, narrow.data(), size(), wide.data(), size());
+      return wide;
+    });
+  });
+}
+
+TEST_P(Variants, NarrowEmbeddingAndItsBackward) {
+  for_narrow_types([&]<class T>(T) {
+    const std::vector<std::int32_t> tokens = {2, 0, 2, 1};
+    expect_as_baseline([&](const Variant& variant) {
+      const Narrows<T> table = narrowed<T>(values(3 * size(), 1));
+      Narrows<T> out(static_cast<std::size_t>(4 * size()));
+      of<T>(variant).embedding(tokens, table.data(), size(), out.data());
+      Floats dtable = values(3 * size(), 2);
+      of<T>(variant).embedding_backward(tokens, out.data(), size(), dtable.data());
+      return dtable;
+    });
+  });
+}
+
+TEST_P(Variants, NarrowRmsnormAndItsBackward) {
+  for_narrow_types([&]<class T>(T) {
+    const RowShape shape{3, size()};
+    for (const bool special : {false, true}) {
+      expect_as_baseline([&](const Variant& variant) {
+        const Narrows<T> x = narrowed<T>(values(3 * size(), 1, special));
+        const Narrows<T> weight = narrowed<T>(values(size(), 2));
+        const Floats dy = values(3 * size(), 3, special);
+        Floats out(3);
+        of<T>(variant).rmsnorm_rstd(shape, x.data(), 1e-5, out.data());
+        Narrows<T> y(x.size());
+        of<T>(variant).rmsnorm_apply(shape, x.data(), weight.data(), out.data(), y.data());
+        Narrows<T> dx(x.size());
+        Floats dweight = values(size(), 4);
+        RmsnormBackward<T> at{.x = x.data(),
+                              .weight = weight.data(),
+                              .rstd = out.data(),
+                              .dy = dy.data(),
+                              .dx = dx.data(),
+                              .dweight_sum = dweight.data()};
+        of<T>(variant).rmsnorm_backward(shape, at);
+        Narrows<T> with_residual(x.size());
+        at.dx = with_residual.data();
+        at.residual = x.data();
+        of<T>(variant).rmsnorm_backward(shape, at);
+        for (const Floats& more :
+             {to_floats(y), to_floats(dx), to_floats(with_residual), dweight}) {
+          out.insert(out.end(), more.begin(), more.end());
+        }
+        return out;
+      });
+    }
+  });
+}
+
+TEST_P(Variants, NarrowRopeAndItsInverse) {
+  for_narrow_types([&]<class T>(T) {
+    const core::BatchShape shape{1, 2};
+    const Floats cos = values(2 * size(), 1, false);
+    const Floats sin = values(2 * size(), 2, false);
+    expect_as_baseline([&](const Variant& variant) {
+      Narrows<T> x = narrowed<T>(values(2 * 3 * 2 * size(), 3));
+      of<T>(variant).rope({cos.data(), sin.data(), size()}, shape, 3, x.data());
+      Floats out = to_floats(x);
+      of<T>(variant).rope_inverse({cos.data(), sin.data(), size()}, shape, 3, x.data());
+      const Floats back = to_floats(x);
+      out.insert(out.end(), back.begin(), back.end());
+      return out;
+    });
+  });
+}
+
+TEST_P(Variants, NarrowSwigluAndItsBackward) {
+  for_narrow_types([&]<class T>(T) {
+    expect_as_baseline([&](const Variant& variant) {
+      const Narrows<T> gate = narrowed<T>(values(size(), 1));
+      const Narrows<T> up = narrowed<T>(values(size(), 2));
+      const Narrows<T> dy = narrowed<T>(values(size(), 3));
+      Narrows<T> y(gate.size());
+      of<T>(variant).swiglu(size(), gate.data(), up.data(), y.data());
+      Narrows<T> dgate(gate.size());
+      Narrows<T> dup(gate.size());
+      Narrows<T> again = up;
+      of<T>(variant).swiglu_backward(
+          size(), {gate.data(), again.data(), dy.data(), dgate.data(), dup.data(), again.data()});
+      expect_same_bits(to_floats(again), to_floats(y));
+      Floats out = to_floats(y);
+      for (const Floats& more : {to_floats(dgate), to_floats(dup)}) {
         out.insert(out.end(), more.begin(), more.end());
       }
       return out;
     });
-  }
-}
-
-TEST_P(Variants, Bf16RopeAndItsInverse) {
-  const core::BatchShape shape{1, 2};
-  const Floats cos = values(2 * size(), 1, false);
-  const Floats sin = values(2 * size(), 2, false);
-  expect_as_baseline([&](const Variant& variant) {
-    Bf16s x = to_bf16s(values(2 * 3 * 2 * size(), 3));
-    variant.bf16.rope({cos.data(), sin.data(), size()}, shape, 3, x.data());
-    Floats out = to_floats(x);
-    variant.bf16.rope_inverse({cos.data(), sin.data(), size()}, shape, 3, x.data());
-    const Floats back = to_floats(x);
-    out.insert(out.end(), back.begin(), back.end());
-    return out;
-  });
-}
-
-TEST_P(Variants, Bf16SwigluAndItsBackward) {
-  expect_as_baseline([&](const Variant& variant) {
-    const Bf16s gate = to_bf16s(values(size(), 1));
-    const Bf16s up = to_bf16s(values(size(), 2));
-    const Bf16s dy = to_bf16s(values(size(), 3));
-    Bf16s y(gate.size());
-    variant.bf16.swiglu(size(), gate.data(), up.data(), y.data());
-    Bf16s dgate(gate.size());
-    Bf16s dup(gate.size());
-    Bf16s again = up;
-    variant.bf16.swiglu_backward(
-        size(), {gate.data(), again.data(), dy.data(), dgate.data(), dup.data(), again.data()});
-    expect_same_bits(to_floats(again), to_floats(y));
-    Floats out = to_floats(y);
-    for (const Floats& more : {to_floats(dgate), to_floats(dup)}) {
-      out.insert(out.end(), more.begin(), more.end());
-    }
-    return out;
   });
 }
 

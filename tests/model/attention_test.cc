@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "kernels/gemm/gemm.h"
 #include "tests/model/llama_twin.h"
 #include "tests/model/torch_attention.h"

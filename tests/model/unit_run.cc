@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "core/bf16.h"
+#include "core/element.h"
 #include "core/check.h"
 #include "kernels/gemm/gemm.h"
 

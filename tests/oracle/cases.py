@@ -31,7 +31,7 @@ class Case:
     accumulation: int = 1
     zero: int = 0
     schedule: str = "1f1b"
-    bf16: bool = False
+    precision: str = "fp32"
 
     def reference_key(self):
         """Layouts of one key must give the losses of one reference run (of the same programs)."""
@@ -75,8 +75,9 @@ CASES = {
     "w1_zero1": w1(zero=1),
     "w1_zero2": w1(zero=2),
     "w1_zero3": w1(zero=3),
-    "w1_bf16_zero1": w1(zero=1, bf16=True),
-    "odd_tied_pipe_bf16_zero3": odd(ODD_TIED, zero=3, pipe_ranks=2, bf16=True),
+    "w1_bf16_zero1": w1(zero=1, precision="bf16"),
+    "odd_tied_pipe_bf16_zero3": odd(ODD_TIED, zero=3, pipe_ranks=2, precision="bf16"),
+    "w1_fp16_zero2": w1(zero=2, precision="fp16"),
     "odd_zero3": odd(ODD, zero=3),
     "odd_tied_zero2": odd(ODD_TIED, zero=2),
     "odd_wide_heads_zero1": odd(WIDE_HEADS, zero=1),

@@ -29,6 +29,11 @@ FP32 = Tolerances(
 BF16 = Tolerances(
     first_loss=1e-4, loss=2e-4, norm=0.16, typical_norm=5e-3, gradient=3e-2, export=2e-4
 )
+# fp16 has three bits more.
+FP16 = Tolerances(
+    first_loss=2e-5, loss=5e-5, norm=0.05, typical_norm=1e-3, gradient=5e-3, export=5e-5
+)
+ALLOWED = {"fp32": FP32, "bf16": BF16, "fp16": FP16}
 
 
 class Mismatch(Exception):

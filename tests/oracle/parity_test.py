@@ -23,7 +23,7 @@ SOURCES = os.path.dirname(os.path.abspath(__file__))
 class Engine:
     def __init__(self, case, build, reference, work):
         self.case, self.build, self.reference, self.work = case, build, reference, work
-        self.allowed = compare.BF16 if case.bf16 else compare.FP32
+        self.allowed = compare.ALLOWED[case.precision]
         self.config = os.path.join(work, "ds_config.json")
 
     def write_config(self):
@@ -41,7 +41,7 @@ class Engine:
             "gradient_clipping": cases.CLIP,
             "optimizer": {"type": "AdamW", "params": params},
             "zero_optimization": {"stage": case.zero},
-            "bf16": {"enabled": case.bf16},
+            **({case.precision: {"enabled": True}} if case.precision != "fp32" else {}),
         }
         with open(self.config, "w") as file:
             json.dump(config, file, indent=1)

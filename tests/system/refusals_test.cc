@@ -267,9 +267,9 @@ TEST_F(Refusals, CanonicalOrderWithThreeDataRanks) {
   expect_refusal(launch(run, Starter::kMpirun, 3), 10, "canonical");
 }
 
-TEST_F(Refusals, Fp16AndOffloadToNvme) {
+TEST_F(Refusals, ApexAndOffloadToNvme) {
   SmallRun run = good_run();
-  run.config = config(R"({"train_batch_size": 4, "fp16": {"enabled": true}})");
+  run.config = config(R"({"train_batch_size": 4, "amp": {"enabled": true}})");
   expect_refusal(launch(run), 10, "--precision fp32");
   run.config = config(R"({"train_batch_size": 4, "zero_optimization": {"stage": 2,
                           "offload_optimizer": {"device": "nvme"}}})");

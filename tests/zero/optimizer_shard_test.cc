@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "comm/meet/world.h"
-#include "core/bf16.h"
+#include "core/element.h"
 #include "tests/zero/one_rank.h"
 
 namespace fm::zero {

@@ -1,32 +1,38 @@
-// Kernels over bf16 against their formulas in fp64 on the same bf16 numbers: what is stored is
-// rounded once, so a result is half a last place of bf16 away, and by what fp32 adds.
+// Kernels over bf16 and fp16 against their formulas in fp64 on the same numbers: what is stored is
+// rounded once, so a result is half a last place of its type away, and by what fp32 adds.
 #include <gtest/gtest.h>
 
 #include <complex>
 
 #include "kernels/pointwise/elements.h"
-#include "tests/kernels/bf16_values.h"
+#include "tests/kernels/narrow_values.h"
 
 namespace fm::kernels {
 namespace {
 
-using core::Bf16;
-
 constexpr double kFp32 = 2e-6;  // of the largest number
 constexpr double kEps = 1e-5;
 
-Doubles doubles(const Bf16s& values) { return to_double(to_floats(values)); }
+template <class T>
+class NarrowKernels : public testing::Test {};
+TYPED_TEST_SUITE(NarrowKernels, NarrowTypes);
 
-TEST(CastBf16, RoundsRowsAndLeavesTheGaps) {
+template <class T>
+Doubles doubles(const Narrows<T>& values) {
+  return to_double(to_floats(values));
+}
+
+TYPED_TEST(NarrowKernels, CastRoundsRowsAndLeavesTheGaps) {
+  using T = TypeParam;
   const Floats from = random_values(5 * 40, 1);
-  const Bf16 kept = core::to_bf16(7.0F);
-  Bf16s narrow(5 * 50, kept);
+  const T kept = core::to_element<T>(7.0F);
+  Narrows<T> narrow(5 * 50, kept);
   cast_rows(RowShape{5, 33}, from.data(), 40, narrow.data(), 50);
   Floats wide(5 * 35, 7.0F);
   cast_rows(RowShape{5, 33}, narrow.data(), 50, wide.data(), 35);
   for (std::size_t row = 0; row < 5; ++row) {
     for (std::size_t i = 0; i < 50; ++i) {
-      const Bf16 expected = i < 33 ? core::to_bf16(from[row * 40 + i]) : kept;
+      const T expected = i < 33 ? core::to_element<T>(from[row * 40 + i]) : kept;
       EXPECT_EQ(narrow[row * 50 + i].bits, expected.bits) << row << ", " << i;
       if (i >= 35) continue;
       EXPECT_EQ(wide[row * 35 + i], core::to_float(expected)) << row << ", " << i;
@@ -34,33 +40,36 @@ TEST(CastBf16, RoundsRowsAndLeavesTheGaps) {
   }
 }
 
-TEST(CastBf16, OfOneRow) {
+TYPED_TEST(NarrowKernels, CastOfOneRow) {
+  using T = TypeParam;
   const Floats from = random_values(1003, 2);
-  Bf16s narrow(1003);
+  Narrows<T> narrow(1003);
   cast(1003, from.data(), narrow.data());
   Floats wide(1003);
   cast(1003, narrow.data(), wide.data());
-  EXPECT_EQ(wide, to_floats(to_bf16s(from)));
+  EXPECT_EQ(wide, to_floats(narrowed<T>(from)));
 }
 
-TEST(EmbeddingBf16, CopiesRowsAndAddsGradientsInFp32) {
+TYPED_TEST(NarrowKernels, EmbeddingCopiesRowsAndAddsGradientsInFp32) {
+  using T = TypeParam;
   const std::vector<std::int32_t> tokens = {2, 0, 2};
-  const Bf16s table = to_bf16s({0, 1, 10, 11, 20, 21});
-  Bf16s out(6);
+  const Narrows<T> table = narrowed<T>({0, 1, 10, 11, 20, 21});
+  Narrows<T> out(6);
   embedding(tokens, table.data(), 2, out.data());
   EXPECT_EQ(to_floats(out), (Floats{20, 21, 0, 1, 20, 21}));
   Floats dtable = {100, 100, 100, 100, 1025, 1026};  // bf16 holds neither 1025 nor 1026
-  const Bf16s dout = to_bf16s({1, 2, 3, 4, 5, 6});
+  const Narrows<T> dout = narrowed<T>({1, 2, 3, 4, 5, 6});
   embedding_backward(tokens, dout.data(), 2, dtable.data());
   EXPECT_EQ(dtable, (Floats{103, 104, 100, 100, 1031, 1034}));
 }
 
+template <class T>
 struct Norm {
   RowShape shape{5, 250};
-  Bf16s x = random_bf16s(5 * 250, 1, 3.0F);
-  Bf16s w = random_bf16s(250, 2);
+  Narrows<T> x = random_narrows<T>(5 * 250, 1, 3.0F);
+  Narrows<T> w = random_narrows<T>(250, 2);
   Floats dy = random_values(5 * 250, 3);
-  Bf16s residual = random_bf16s(5 * 250, 4);
+  Narrows<T> residual = random_narrows<T>(5 * 250, 4);
   Floats rstd = Floats(5);
   Norm() { rmsnorm_rstd(shape, x.data(), kEps, rstd.data()); }
 
@@ -73,8 +82,9 @@ struct Norm {
   }
 };
 
-TEST(RmsnormBf16, ForwardEqualsTheFormulaInDouble) {
-  const Norm at;
+TYPED_TEST(NarrowKernels, RmsnormForwardEqualsTheFormulaInDouble) {
+  using T = TypeParam;
+  const Norm<T> at;
   const Doubles x = doubles(at.x);
   const Doubles w = doubles(at.w);
   Doubles rstd;
@@ -84,13 +94,14 @@ TEST(RmsnormBf16, ForwardEqualsTheFormulaInDouble) {
     for (std::size_t i = 0; i < 250; ++i) expected.push_back(w[i] * x[row * 250 + i] * rstd[row]);
   }
   EXPECT_LT(difference(rstd, at.rstd), 3e-7);
-  Bf16s y(at.x.size());
+  Narrows<T> y(at.x.size());
   rmsnorm_apply(at.shape, at.x.data(), at.w.data(), at.rstd.data(), y.data());
   EXPECT_LT(beyond_rounding(expected, y), kFp32);
 }
 
-TEST(RmsnormBf16, BackwardEqualsTheFormulaInDouble) {
-  const Norm at;
+TYPED_TEST(NarrowKernels, RmsnormBackwardEqualsTheFormulaInDouble) {
+  using T = TypeParam;
+  const Norm<T> at;
   const Doubles x = doubles(at.x);
   const Doubles w = doubles(at.w);
   const Doubles residual = doubles(at.residual);
@@ -107,14 +118,14 @@ TEST(RmsnormBf16, BackwardEqualsTheFormulaInDouble) {
       dweight[i] += dy(i) * n;
     }
   }
-  Bf16s got = at.x;  // dx may be x
+  Narrows<T> got = at.x;  // dx may be x
   Floats got_dweight(250, 0.5F);
-  RmsnormBackward<Bf16> run{.x = got.data(),
-                            .weight = at.w.data(),
-                            .rstd = at.rstd.data(),
-                            .dy = at.dy.data(),
-                            .dx = got.data(),
-                            .dweight_sum = got_dweight.data()};
+  RmsnormBackward<T> run{.x = got.data(),
+                         .weight = at.w.data(),
+                         .rstd = at.rstd.data(),
+                         .dy = at.dy.data(),
+                         .dx = got.data(),
+                         .dweight_sum = got_dweight.data()};
   rmsnorm_backward(at.shape, run);
   EXPECT_LT(beyond_rounding(dx, got), kFp32);
   EXPECT_LT(difference(dweight, got_dweight), kFp32);
@@ -126,14 +137,15 @@ TEST(RmsnormBf16, BackwardEqualsTheFormulaInDouble) {
   EXPECT_LT(beyond_rounding(dx, got), kFp32);
 }
 
-TEST(RopeBf16, TurnsPairsOfHalvesAndBack) {
+TYPED_TEST(NarrowKernels, RopeTurnsPairsOfHalvesAndBack) {
+  using T = TypeParam;
   constexpr core::BatchShape kShape{.batch = 2, .seq_len = 7};
   const Floats inv_freq = {1.0F, 0.5F, 0.1F, 0.03F, 0.001F};
   Floats cos(35);
   Floats sin(35);
   rope_table(inv_freq, 7, cos.data(), sin.data());
   const RopeTable table{cos.data(), sin.data(), 5};
-  const Bf16s x = random_bf16s(2 * 7 * 3 * 10, 5);
+  const Narrows<T> x = random_narrows<T>(2 * 7 * 3 * 10, 5);
   const Doubles from = doubles(x);
   for (const double sign : {1.0, -1.0}) {
     Doubles expected(x.size());
@@ -147,7 +159,7 @@ TEST(RopeBf16, TurnsPairsOfHalvesAndBack) {
         expected[at + 5] = turned.imag();
       }
     }
-    Bf16s turned = x;
+    Narrows<T> turned = x;
     if (sign > 0) {
       rope(table, kShape, 3, turned.data());
     } else {
@@ -157,10 +169,11 @@ TEST(RopeBf16, TurnsPairsOfHalvesAndBack) {
   }
 }
 
-TEST(SwigluBf16, ForwardAndBackwardEqualTheFormulasInDouble) {
-  const Bf16s gate = random_bf16s(1003, 1, 4.0F);
-  const Bf16s up = random_bf16s(1003, 2);
-  const Bf16s dy = random_bf16s(1003, 3);
+TYPED_TEST(NarrowKernels, SwigluForwardAndBackwardEqualTheFormulasInDouble) {
+  using T = TypeParam;
+  const Narrows<T> gate = random_narrows<T>(1003, 1, 4.0F);
+  const Narrows<T> up = random_narrows<T>(1003, 2);
+  const Narrows<T> dy = random_narrows<T>(1003, 3);
   Doubles y;
   Doubles dgate;
   Doubles dup;
@@ -173,12 +186,12 @@ TEST(SwigluBf16, ForwardAndBackwardEqualTheFormulasInDouble) {
     dup.push_back(d * g * s);
     dgate.push_back(d * u * (s + g * s * (1.0 - s)));
   }
-  Bf16s got(1003);
+  Narrows<T> got(1003);
   swiglu(1003, gate.data(), up.data(), got.data());
   EXPECT_LT(beyond_rounding(y, got), kFp32);
-  Bf16s in_place = dy;  // dgate may be dy
-  Bf16s again(1003);
-  swiglu_backward<Bf16>(
+  Narrows<T> in_place = dy;  // dgate may be dy
+  Narrows<T> again(1003);
+  swiglu_backward<T>(
       1003, {gate.data(), up.data(), in_place.data(), in_place.data(), got.data(), again.data()});
   EXPECT_LT(beyond_rounding(y, again), kFp32);
   EXPECT_LT(beyond_rounding(dup, got), kFp32);

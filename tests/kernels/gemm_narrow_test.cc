@@ -7,8 +7,8 @@
 #include "kernels/cpu.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/libraries.h"
-#include "tests/kernels/bf16_values.h"
 #include "tests/kernels/gemm_product.h"
+#include "tests/kernels/narrow_values.h"
 
 namespace fm::kernels {
 namespace {
@@ -16,23 +16,25 @@ namespace {
 using core::Bf16;
 using Product = RandomProduct<Bf16>;
 
-void public_gemm(const GemmShape& shape, const Operand<Bf16>& a, const Operand<Bf16>& b,
+template <class T>
+void public_gemm(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
                  const Target<float>& c) {
   gemm({}, shape, a, b, c);
 }
 
 // Beta 0, then beta 1, into a target of fp32 and one of bf16, neither written beyond its rows.
-void expect_product(const Product& p, Bf16Gemm* product) {
+template <class T>
+void expect_product(const RandomProduct<T>& p, Gemm<T>* product) {
   const auto [m, n, k] = p.shape;
-  const Bf16s a = p.random_a();
-  const Bf16s b = p.random_b();
+  const Narrows<T> a = p.random_a();
+  const Narrows<T> b = p.random_b();
   Floats sums(static_cast<std::size_t>(p.c_width() * m), NAN);  // beta 0 must not read it
   product(p.shape, p.left(a), p.right(b), {sums.data(), p.c_width(), Beta::kZero});
   product(p.shape, p.left(a), p.right(b), {sums.data(), p.c_width(), Beta::kOne});
-  const Bf16 nan = core::to_bf16(NAN);
-  Bf16s rounded(sums.size(), nan);
+  const T nan = core::to_element<T>(NAN);
+  Narrows<T> rounded(sums.size(), nan);
   gemm({}, p.shape, p.left(a), p.right(b), {rounded.data(), p.c_width(), Beta::kZero});
-  Bf16s added = rounded;
+  Narrows<T> added = rounded;
   gemm({}, p.shape, p.left(a), p.right(b), {added.data(), p.c_width(), Beta::kOne});
   for (std::int64_t row = 0; row < m; ++row) {
     for (std::int64_t column = 0; column < p.c_width(); ++column) {
@@ -48,30 +50,37 @@ void expect_product(const Product& p, Bf16Gemm* product) {
       ASSERT_NEAR(static_cast<double>(sums[at]), 2.0 * wanted, 2.0 * fp32)
           << m << " x " << n << " x " << k << " at " << row << ", " << column;
       const auto once = static_cast<double>(core::to_float(rounded[at]));
-      ASSERT_NEAR(once, wanted, half_place(wanted) + fp32);
+      ASSERT_NEAR(once, wanted, half_place<T>(wanted) + fp32);
       ASSERT_NEAR(static_cast<double>(core::to_float(added[at])), once + wanted,
-                  half_place(once + wanted) + fp32);
+                  half_place<T>(once + wanted) + fp32);
     }
   }
 }
 
-TEST(GemmBf16, EqualsThreeLoopsInAllFormsWithLeadingDimensions) {
+template <class T>
+class GemmNarrow : public testing::Test {};
+TYPED_TEST_SUITE(GemmNarrow, NarrowTypes);
+
+TYPED_TEST(GemmNarrow, EqualsThreeLoopsInAllFormsWithLeadingDimensions) {
+  using T = TypeParam;
   for (const GemmShape shape :
        {GemmShape{1, 1, 1}, GemmShape{7, 5, 3}, GemmShape{16, 33, 31}, GemmShape{32, 32, 32},
         GemmShape{1, 777, 96}, GemmShape{96, 33, 1}, GemmShape{70, 45, 1030},
         GemmShape{45, 70, 513}, GemmShape{300, 310, 520}, GemmShape{1100, 33, 65}}) {
     for (const Form a : kForms) {
       for (const Form b : kForms) {
-        for (const std::int64_t slack : {0, 3}) expect_product({shape, a, b, slack}, public_gemm);
+        for (const std::int64_t slack : {0, 3})
+          expect_product<T>({shape, a, b, slack}, public_gemm<T>);
       }
     }
   }
 }
 
-TEST(GemmBf16, ByFp32EqualsThreeLoopsAcrossBlocks) {
+TYPED_TEST(GemmNarrow, ByFp32EqualsThreeLoopsAcrossBlocks) {
+  using T = TypeParam;
   for (const GemmShape shape : {GemmShape{3, 520, 40}, GemmShape{530, 3, 1030}}) {
     for (const Form a : kForms) {
-      for (const Form b : kForms) expect_product({shape, a, b, 3}, converted_gemm);
+      for (const Form b : kForms) expect_product<T>({shape, a, b, 3}, converted_gemm<T>);
     }
   }
 }
@@ -86,7 +95,7 @@ TEST(GemmBf16, ByAmxEqualsThreeLoopsAcrossStripsAndBlocks) {
   for (const GemmShape shape : {GemmShape{1, 1, 1}, GemmShape{16, 33, 31}, GemmShape{280, 290, 40},
                                 GemmShape{33, 40, 4130}, GemmShape{600, 580, 1000}}) {
     for (const Form a : kForms) {
-      for (const Form b : kForms) expect_product({shape, a, b, 3}, amx_product);
+      for (const Form b : kForms) expect_product<Bf16>({shape, a, b, 3}, amx_product);
     }
   }
 }
@@ -94,12 +103,13 @@ TEST(GemmBf16, ByAmxEqualsThreeLoopsAcrossStripsAndBlocks) {
 TEST(GemmBf16, ByOneDnnEqualsThreeLoops) {
   if (!onednn_has_bf16()) GTEST_SKIP() << "this CPU has no AVX512_BF16";
   for (const Form a : kForms) {
-    for (const Form b : kForms) expect_product({{70, 45, 1030}, a, b, 3}, onednn_gemm);
+    for (const Form b : kForms) expect_product<Bf16>({{70, 45, 1030}, a, b, 3}, onednn_gemm);
   }
 }
 
 // Every partial sum is an integer below 2^24: exact in any order.
-TEST(GemmBf16, OfIntegersIsExact) {
+TYPED_TEST(GemmNarrow, OfIntegersIsExact) {
+  using T = TypeParam;
   const std::int64_t side = 64;
   const std::int64_t depth = 512;
   Floats a;
@@ -108,8 +118,8 @@ TEST(GemmBf16, OfIntegersIsExact) {
     a.push_back(static_cast<float>((i * 7 + i / 11) % 17 - 8));
     b.push_back(static_cast<float>((i * 5 + i / 13) % 17 - 8));
   }
-  const Bf16s a16 = to_bf16s(a);
-  const Bf16s b16 = to_bf16s(b);
+  const Narrows<T> a16 = narrowed<T>(a);
+  const Narrows<T> b16 = narrowed<T>(b);
   Floats got(static_cast<std::size_t>(side * side));
   gemm({}, {side, side, depth}, {a16.data(), depth}, {b16.data(), side}, {got.data(), side});
   for (std::int64_t row = 0; row < side; ++row) {
@@ -125,7 +135,7 @@ TEST(GemmBf16, OfIntegersIsExact) {
 }
 
 // One fp32 sum per term, in order of k.
-Floats chains(const Product& p, const Bf16s& a, const Bf16s& b) {
+Floats chains(const Product& p, const Narrows<Bf16>& a, const Narrows<Bf16>& b) {
   Floats c;
   for (std::int64_t row = 0; row < p.shape.m; ++row) {
     for (std::int64_t column = 0; column < p.shape.n; ++column) {
@@ -149,8 +159,8 @@ TEST(GemmBf16, IsAsAccurateAsAChainOfFp32) {
   const double allowed = by_avx512_bf16 ? 1.052 : 1.0;
   for (const std::int64_t k : {128, 512, 1376, 8192}) {
     const Product p{{48, 64, k}, Form::kAsIs, Form::kTransposed};
-    const Bf16s a = p.random_a();
-    const Bf16s b = p.random_b();
+    const Narrows<Bf16> a = p.random_a();
+    const Narrows<Bf16> b = p.random_b();
     Floats got(48 * 64);
     gemm({}, p.shape, p.left(a), p.right(b), {got.data(), 64});
     EXPECT_LE(relative_rms(p, a, b, got), allowed * relative_rms(p, a, b, chains(p, a, b)))
@@ -161,8 +171,8 @@ TEST(GemmBf16, IsAsAccurateAsAChainOfFp32) {
 TEST(GemmBf16, ByAmxAnElementsBitsDependOnItsTermsAlone) {
   if (!amx_runs_here()) GTEST_SKIP() << "this CPU has no AMX";
   const Product p{{600, 90, 2300}};
-  const Bf16s a = p.random_a();
-  const Bf16s b = p.random_b();
+  const Narrows<Bf16> a = p.random_a();
+  const Narrows<Bf16> b = p.random_b();
   const auto rows_of = [&](std::int64_t first, std::int64_t count, int threads) {
     Floats c(static_cast<std::size_t>(count * 90), 1.0F);
     std::thread([&] {
@@ -179,17 +189,18 @@ TEST(GemmBf16, ByAmxAnElementsBitsDependOnItsTermsAlone) {
 }
 
 // A target of bf16 is the one of fp32 rounded once, in one block of terms and in several.
-TEST(GemmBf16, ARoundedTargetIsTheFp32OneRounded) {
+TYPED_TEST(GemmNarrow, ARoundedTargetIsTheFp32OneRounded) {
+  using T = TypeParam;
   for (const std::int64_t k : {40, 512, 2048, 2300}) {
-    const Product p{{70, 90, k}, Form::kTransposed, Form::kTransposed};
-    const Bf16s a = p.random_a();
-    const Bf16s b = p.random_b();
+    const RandomProduct<T> p{{70, 90, k}, Form::kTransposed, Form::kTransposed};
+    const Narrows<T> a = p.random_a();
+    const Narrows<T> b = p.random_b();
     Floats sums = random_values(70 * 90, 3);
-    Bf16s rounded = to_bf16s(sums);
+    Narrows<T> rounded = narrowed<T>(sums);
     sums = to_floats(rounded);
     gemm({}, p.shape, p.left(a), p.right(b), {sums.data(), 90, Beta::kOne});
     gemm({}, p.shape, p.left(a), p.right(b), {rounded.data(), 90, Beta::kOne});
-    const Bf16s expected = to_bf16s(sums);
+    const Narrows<T> expected = narrowed<T>(sums);
     for (std::size_t i = 0; i < rounded.size(); ++i) {
       ASSERT_EQ(rounded[i].bits, expected[i].bits) << "k=" << k << ", element " << i;
     }
@@ -205,16 +216,20 @@ TEST(GemmBf16, WhatIsNotFiniteStaysSo) {
   }
 }
 
-TEST(GemmBf16, NamesItsLibrary) {
-  const std::string name = bf16_gemm_library();
+TEST(GemmNarrowNames, TellTheirLibraries) {
+  const std::string bf16 = gemm_library(core::DType::kBF16);
+  const std::string fp16 = gemm_library(core::DType::kF16);
   const GemmKind kind = chosen_gemm();
-  EXPECT_EQ(name.starts_with("AMX (bf16), small products by "), kind == GemmKind::kAmx) << name;
-  EXPECT_EQ(name.starts_with("packed panels (avx2) of fp32, small products by "),
-            kind == GemmKind::kPacked)
-      << name;
-  EXPECT_TRUE(name.ends_with(onednn_name())) << name;
-  EXPECT_EQ(bf16_is_fast(),
-            kind == GemmKind::kAmx || kind == GemmKind::kPacked || onednn_has_bf16());
+  const bool packed = kind == GemmKind::kPacked;
+  const bool amx = kind == GemmKind::kAmx;
+  EXPECT_EQ(bf16.starts_with("AMX (bf16), small products by "), amx) << bf16;
+  EXPECT_EQ(fp16.starts_with("fp16 as fp32 by AMX"), amx) << fp16;
+  for (const std::string& name : {bf16, fp16}) {
+    EXPECT_EQ(name.starts_with("packed panels (avx2) of fp32, small products by "), packed) << name;
+  }
+  EXPECT_TRUE(bf16.ends_with(onednn_name())) << bf16;
+  EXPECT_EQ(gemm_is_fast(core::DType::kBF16), amx || packed || onednn_has_bf16());
+  EXPECT_EQ(gemm_is_fast(core::DType::kF16), packed);
 }
 
 }  // namespace

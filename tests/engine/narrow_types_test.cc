@@ -1,5 +1,5 @@
-// bf16 compute keeps the promises of fp32: layouts that agree bit for bit, weights by name in fp32,
-// and nearly the same losses.
+// Compute in bf16 and fp16 keeps the promises of fp32: layouts that agree bit for bit, weights by
+// name in fp32, and nearly the same losses.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -12,17 +12,22 @@ namespace {
 
 constexpr int kSteps = 3;
 
-class Bf16 : public TrainerCase {
+class NarrowTypes : public TrainerCase, public testing::WithParamInterface<core::DType> {
  protected:
   TrainOptions small(bool tied, int zero_stage = 0) const {
     TrainOptions options = small_options(folder().string(), tied);
-    options.element = core::DType::kBF16;
+    choose(GetParam(), options);
     options.zero_stage = zero_stage;
     return options;
   }
+  static void choose(core::DType element, TrainOptions& options) {
+    options.element = element;
+    options.loss_scale.reset();
+    if (element == core::DType::kF16) options.loss_scale = {.first = 4096.0};
+  }
 };
 
-TEST_F(Bf16, AllStagesAgreeAtOneMicroBatchPerStep) {
+TEST_P(NarrowTypes, AllStagesAgreeAtOneMicroBatchPerStep) {
   for (const bool tied : {false, true}) {
     const RunTrace zero0 = run_small(small(tied), 4, kSteps);
     for (const int zero_stage : {1, 2, 3}) {
@@ -36,7 +41,7 @@ TEST_F(Bf16, AllStagesAgreeAtOneMicroBatchPerStep) {
   }
 }
 
-TEST_F(Bf16, StagesThatReduceAlikeAgree) {
+TEST_P(NarrowTypes, StagesThatReduceAlikeAgree) {
   for (const int zero_stage : {0, 2}) {
     EXPECT_EQ(first_difference(run_small(small(true, zero_stage), 2, kSteps),
                                run_small(small(true, zero_stage + 1), 2, kSteps)),
@@ -44,7 +49,7 @@ TEST_F(Bf16, StagesThatReduceAlikeAgree) {
   }
 }
 
-TEST_F(Bf16, PipelinesThatReduceOnceEqualNoPipeline) {
+TEST_P(NarrowTypes, PipelinesThatReduceOnceEqualNoPipeline) {
   const RunTrace plain = run_small(small(false), 2, kSteps);
   for (const int zero_stage : {0, 1}) {
     for (const pipeline::ScheduleRow& schedule : pipeline::all_schedules()) {
@@ -56,7 +61,7 @@ TEST_F(Bf16, PipelinesThatReduceOnceEqualNoPipeline) {
   }
 }
 
-TEST_F(Bf16, RecomputationAndRepetitionMoveNoBit) {
+TEST_P(NarrowTypes, RecomputationAndRepetitionMoveNoBit) {
   const RunTrace once = run_small(small(true, 2), 2, kSteps);
   TrainOptions options = small(true, 2);
   options.recompute = true;
@@ -64,11 +69,11 @@ TEST_F(Bf16, RecomputationAndRepetitionMoveNoBit) {
 }
 
 // Where nothing is learned, weights by name are the initial fp32 values, not what units read.
-TEST_F(Bf16, WeightsByNameAreTheMaster) {
+TEST_P(NarrowTypes, WeightsByNameAreTheMaster) {
   TrainOptions options = small(true);
   options.optimizer.lr = 0.0;
   TrainOptions wide = options;
-  wide.element = core::DType::kF32;
+  choose(core::DType::kF32, wide);
   const RunTrace expected = run_small(wide, 1, 1);
   for (const int zero_stage : {0, 1, 2, 3}) {
     for (const bool shared_memory : {true, false}) {
@@ -80,7 +85,7 @@ TEST_F(Bf16, WeightsByNameAreTheMaster) {
 }
 
 // Updates of 2^-12 of a weight would be lost in bf16.
-TEST_F(Bf16, SmallUpdatesAddUpInTheMaster) {
+TEST_P(NarrowTypes, SmallUpdatesAddUpInTheMaster) {
   TrainOptions options = small(false);
   options.optimizer = {.rule = &optim::kSgd, .lr = 0x1p-10, .weight_decay = 0.25};
   options.gradient_clipping = 1e-9;  // the gradient is clipped to nothing: pure decay
@@ -89,11 +94,11 @@ TEST_F(Bf16, SmallUpdatesAddUpInTheMaster) {
   for (const float value : after.weights.at("model.norm.weight")) EXPECT_NEAR(value, left, 1e-6);
 }
 
-TEST_F(Bf16, LossesAreNearThoseOfFp32) {
+TEST_P(NarrowTypes, LossesAreNearThoseOfFp32) {
   TrainOptions options = small(true, 1);
   options.optimizer.lr = 1e-3;
   const RunTrace narrow = run_small(options, 2, 20);
-  options.element = core::DType::kF32;
+  choose(core::DType::kF32, options);
   const RunTrace wide = run_small(options, 2, 20);
   EXPECT_NE(narrow.losses, wide.losses);
   for (std::size_t step = 0; step < wide.losses.size(); ++step) {
@@ -103,9 +108,9 @@ TEST_F(Bf16, LossesAreNearThoseOfFp32) {
 }
 
 // Files hold fp32: runs of both types go on from each other's checkpoints.
-TEST_F(Bf16, CheckpointsServeBothTypes) {
+TEST_P(NarrowTypes, CheckpointsServeBothTypes) {
   TrainOptions whole = options("whole", 6);
-  whole.element = core::DType::kBF16;
+  choose(GetParam(), whole);
   ASSERT_EQ(run(whole), 0);
   TrainOptions part = whole;
   part.output_dir = (folder() / "part").string();
@@ -128,14 +133,15 @@ TEST_F(Bf16, CheckpointsServeBothTypes) {
     EXPECT_EQ(line.grad_norm, expected.at(step).grad_norm) << step;
   }
 
-  part.element = core::DType::kF32;
+  choose(core::DType::kF32, part);
   part.train_steps = 8;
   testing::internal::CaptureStderr();
   ASSERT_EQ(run(part, 2), 0);
+  const std::string_view name = core::name_of(GetParam());
   EXPECT_EQ(occurrences(testing::internal::GetCapturedStderr(),
-                        "the checkpoint was computed with bf16 compute, "),
+                        core::concat("the checkpoint was computed with ", name, " compute, ")),
             1);
-  part.element = core::DType::kBF16;
+  choose(GetParam(), part);
   part.train_steps = 10;
   ASSERT_EQ(run(part, 2), 0);
   EXPECT_EQ(metrics(part).size(), 10U);
@@ -146,18 +152,22 @@ TEST_F(Bf16, CheckpointsServeBothTypes) {
   }
 }
 
-TEST_F(Bf16, PlanAndJsonSayThePrecision) {
+TEST_P(NarrowTypes, PlanAndJsonSayThePrecision) {
   const TrainOptions narrow = small(false);
   TrainOptions wide = narrow;
-  wide.element = core::DType::kF32;
+  choose(core::DType::kF32, wide);
+  const std::string name(core::name_of(GetParam()));
   EXPECT_NE(plan_text(narrow, open_run_model(narrow), {})
-                .find(", bf16 compute (fp32 master weights and gradients)\n"),
+                .find(", " + name + " compute (fp32 master weights and gradients)\n"),
             std::string::npos);
   EXPECT_NE(plan_text(wide, open_run_model(wide), {}).find(", fp32\n"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(plan_json(narrow, open_run_model(narrow), {}))["precision"],
-            "bf16");
+            name);
   EXPECT_EQ(nlohmann::json::parse(plan_json(wide, open_run_model(wide), {}))["precision"], "fp32");
 }
+
+INSTANTIATE_TEST_SUITE_P(Both, NarrowTypes, testing::Values(core::DType::kBF16, core::DType::kF16),
+                         [](const auto& each) { return std::string(core::name_of(each.param)); });
 
 }  // namespace
 }  // namespace fm::engine
