@@ -9,6 +9,7 @@
 
 #include "core/element.h"
 #include "kernels/gemm/source.h"
+#include "kernels/narrow_rows.h"
 #include "kernels/vector.h"
 
 namespace fm::kernels::FM_SIMD {
@@ -28,11 +29,17 @@ using Eight [[gnu::vector_size(32)]] = float;
   const Halves halves = *reinterpret_cast<const HalvesAnywhere*>(from);
   return std::bit_cast<Four>(__builtin_convertvector(halves, Bits) << 16);
 }
+#if defined(__F16C__)
 [[gnu::always_inline]] inline Four load_four(const core::F16* from) {
-  Four four;
-  for (int i = 0; i < 4; ++i) four[i] = core::to_float(from[i]);
+  return _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+}
+#else
+[[gnu::always_inline]] inline Four load_four(const core::F16* from) {
+  const Four four = {core::to_float(from[0]), core::to_float(from[1]), core::to_float(from[2]),
+                     core::to_float(from[3])};
   return four;
 }
+#endif
 [[gnu::always_inline]] inline void store_four(Four value, float* to) {
   using Anywhere [[gnu::vector_size(16), gnu::aligned(4)]] = float;
   *reinterpret_cast<Anywhere*>(to) = value;

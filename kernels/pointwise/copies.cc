@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/element.h"
+#include "kernels/narrow_rows.h"
 #include "kernels/pointwise/elements.h"
 
 namespace fm::kernels::FM_SIMD {
@@ -34,9 +35,7 @@ template <class From, class To>
 void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
                std::int64_t to_stride) {
   for (std::int64_t row = 0; row < shape.rows; ++row) {
-    for (std::int64_t i = 0; i < shape.width; ++i) {
-      to[i] = core::to_element<To>(core::to_float(from[i]));
-    }
+    convert_row(shape.width, from, to);
     from += from_stride;
     to += to_stride;
   }

@@ -1,5 +1,6 @@
 // Kernels over a model's elements, rows of activations above all. T is float, core::Bf16
-// or core::F16: sums and products are fp32 for all, and what is stored is rounded once (core/element.h).
+// or core::F16: sums and products are fp32 for all, and what is stored is rounded once
+// (core/element.h).
 #pragma once
 
 #include <cstdint>

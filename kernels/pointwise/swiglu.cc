@@ -2,6 +2,7 @@
 
 #include "core/element.h"
 #include "kernels/float_math.h"
+#include "kernels/narrow_rows.h"
 #include "kernels/pointwise/elements.h"
 
 namespace fm::kernels::FM_SIMD {
@@ -43,25 +44,16 @@ float sigmoid(float x) { return 1.0F / (1.0F + exp_float(-x)); }
 }
 
 template <class T>
-void widen(std::int64_t count, const T* from, float* to) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = core::to_float(from[i]);
-}
-template <class T>
-void narrow(std::int64_t count, const float* from, T* to) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = core::to_element<T>(from[i]);
-}
-
-template <class T>
 void forward(std::int64_t count, const T* gate, const T* up, T* y) {
   float gates[kBlock];
   float ups[kBlock];
   float products[kBlock];
   for (std::int64_t from = 0; from < count; from += kBlock) {
     const std::int64_t some = std::min(kBlock, count - from);
-    widen(some, gate + from, gates);
-    widen(some, up + from, ups);
+    convert_row(some, gate + from, gates);
+    convert_row(some, up + from, ups);
     forward(some, gates, ups, products);
-    narrow(some, products, y + from);
+    convert_row(some, products, y + from);
   }
 }
 
@@ -76,13 +68,13 @@ void backward(std::int64_t count, const SwigluBackward<T>& at) {
   const SwigluBackward<float> block{gate, up, dy, dgate, dup, y};
   for (std::int64_t from = 0; from < count; from += kBlock) {
     const std::int64_t some = std::min(kBlock, count - from);
-    widen(some, at.gate + from, gate);
-    widen(some, at.up + from, up);
-    widen(some, at.dy + from, dy);
+    convert_row(some, at.gate + from, gate);
+    convert_row(some, at.up + from, up);
+    convert_row(some, at.dy + from, dy);
     backward(some, block);
-    narrow(some, dgate, at.dgate + from);
-    narrow(some, dup, at.dup + from);
-    narrow(some, y, at.y + from);
+    convert_row(some, dgate, at.dgate + from);
+    convert_row(some, dup, at.dup + from);
+    convert_row(some, y, at.y + from);
   }
 }
 
