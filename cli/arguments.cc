@@ -1,6 +1,7 @@
 #include "cli/arguments.h"
 
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 
@@ -50,7 +51,13 @@ void read_data(const FlagValues& flags, engine::TrainOptions& options) {
   options.data_format =
       flags.choice<data::DataFormat>("data_format", {{"auto", data::DataFormat::kAuto},
                                                      {"jsonl", data::DataFormat::kJsonl},
-                                                     {"tokens_i32", data::DataFormat::kTokensI32}});
+                                                     {"tokens", data::DataFormat::kTokens},
+                                                     {"tokens_i32", data::DataFormat::kTokens}});
+  options.token_type =
+      flags.choice<data::TokenType>("token_dtype", {{"auto", data::TokenType::kAuto},
+                                                    {"uint16", data::TokenType::kU16},
+                                                    {"int32", data::TokenType::kI32},
+                                                    {"int64", data::TokenType::kI64}});
   options.packing = flags.choice<data::Packing>(
       "packing",
       {{"concat", data::Packing::kConcat}, {"one_document", data::Packing::kOneDocument}});
@@ -116,7 +123,6 @@ std::string read_output_dir(const FlagValues& flags) {
 
 void read_output(const FlagValues& flags, engine::TrainOptions& options) {
   options.output_dir = read_output_dir(flags);
-  options.saves = flags.choice<bool>("save_strategy", {{"steps", true}, {"no", false}});
   const std::string resume = flags.text("resume");
   if (resume == "auto") {
     options.resume = checkpoint::Resume::kAuto;
@@ -160,9 +166,60 @@ void read_trace(const FlagValues& flags, engine::TrainOptions& options) {
                 flags.text("trace_steps"), ")");
 }
 
+// When something happens.
+enum class Strategy : std::uint8_t { kNo, kSteps, kEpoch };
+
+Strategy strategy_of(const FlagValues& flags, const std::string& name) {
+  return flags.choice<Strategy>(
+      name, {{"steps", Strategy::kSteps}, {"epoch", Strategy::kEpoch}, {"no", Strategy::kNo}});
+}
+
+// Lengths in steps, from epochs where flags count in those.
+void read_length(const FlagValues& flags, std::optional<std::int64_t> steps_of_epoch,
+                 Command& command) {
+  engine::TrainOptions& options = command.options;
+  const Strategy saves = strategy_of(flags, "save_strategy");
+  const bool evaluates_by_epoch = strategy_of(flags, "eval_strategy") == Strategy::kEpoch;
+  options.saves = saves != Strategy::kNo;
+  const std::int64_t steps = flags.integer("train_steps", -1);  // -1: the Trainer's "not given"
+  const bool in_epochs =
+      flags.given("num_train_epochs") && (!flags.given("train_steps") || steps < 0);
+  FM_USER_CHECK(in_epochs || steps > 0, "--max_steps must be at least 1; correct it, or give ",
+                "--num_train_epochs (", steps, ")");
+  options.train_steps = steps;
+  const double epochs = in_epochs ? flags.number("num_train_epochs", 0.0) : 0.0;
+  FM_USER_CHECK(!in_epochs || (epochs > 0.0 && epochs < 1e9), "--num_train_epochs must be greater ",
+                "than 0; correct it (", epochs, ")");
+  if (flags.given("num_train_epochs") && !in_epochs) {
+    options.notes.emplace_back("--num_train_epochs has no effect beside --max_steps");
+  }
+  command.counts_epochs = in_epochs || saves == Strategy::kEpoch || evaluates_by_epoch;
+  if (!command.counts_epochs) return;
+  const std::int64_t one = steps_of_epoch.value_or(1);
+  if (in_epochs) {
+    options.train_steps = static_cast<std::int64_t>(std::ceil(epochs * static_cast<double>(one)));
+  }
+  if (saves == Strategy::kEpoch) options.save_steps = one;
+  if (evaluates_by_epoch) options.eval_steps = one;
+}
+
+// What is done with evaluations beside showing them.
+void read_best_model(const FlagValues& flags, engine::TrainOptions& options) {
+  flags.choice<int>("metric_for_best_model", {{"loss", 0}, {"eval_loss", 0}});
+  FM_USER_CHECK(!flags.flag("greater_is_better"), "--greater_is_better must be false, because a ",
+                "loss is better when it is less; leave it out");
+  options.early_stopping_threshold = flags.number("early_stopping_threshold", 0.0);
+  const bool judges = options.load_best_model || options.early_stopping_patience > 0;
+  FM_USER_CHECK(!judges || !options.eval_data_path.empty(), "--load_best_model_at_end and ",
+                "--early_stopping_patience need evaluations; give --eval_data_path FILE and no ",
+                "--eval_strategy no");
+  FM_USER_CHECK(!options.load_best_model || options.saves, "--load_best_model_at_end needs ",
+                "checkpoints; leave --save_strategy no out");
+}
+
 // What the Trainer's flags of evaluation and reports say, as far as it is there.
 void read_evaluation(const FlagValues& flags, engine::TrainOptions& options) {
-  const bool evaluates = flags.choice<bool>("eval_strategy", {{"steps", true}, {"no", false}});
+  const bool evaluates = strategy_of(flags, "eval_strategy") != Strategy::kNo;
   if (!evaluates && !options.eval_data_path.empty()) {
     options.notes.emplace_back("nothing is evaluated: --eval_strategy no");
     options.eval_data_path.clear();
@@ -214,7 +271,7 @@ void read_launch(const FlagValues& flags, Command& command) {
   command.world_size = launch_word(flags, "world_size", 1);
 }
 
-Command read_command(const FlagValues& flags) {
+Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_of_epoch) {
   Command command;
   read_launch(flags, command);
   check_attention(flags);
@@ -240,22 +297,25 @@ Command read_command(const FlagValues& flags) {
   for (const FlagRow& flag : train_flags()) {
     if (flag.read != nullptr) flag.read(flags, flag.name, command.options);
   }
+  read_length(flags, steps_of_epoch, command);
   read_layout(flags, command.options);
   read_data(flags, command.options);
   read_output(flags, command.options);
   read_trace(flags, command.options);
   read_evaluation(flags, command.options);
+  read_best_model(flags, command.options);
   note_compatible(flags, command.options);
   read_config(flags, command.options);
   read_model(flags, command.options);
   FM_USER_CHECK(command.action == Action::kPlan || !command.options.data_path.empty(),
-                "training data is required; give --data_path FILE (JSONL or tokens_i32)");
+                "training data is required; give --data_path FILE (JSONL or token ids)");
   return command;
 }
 
 }  // namespace
 
-Command parse_command(std::span<const std::string> words) {
+Command parse_command(std::span<const std::string> words,
+                      std::optional<std::int64_t> steps_of_epoch) {
   const std::vector<std::string> normal = normalise_argv(words, train_flags());
   Command command;
   for (const std::string& word : normal) {
@@ -263,7 +323,7 @@ Command parse_command(std::span<const std::string> words) {
     if (word == "--version") command.action = Action::kVersion;
     if (command.action != Action::kTrain) return command;
   }
-  return read_command(FlagValues(program(), normal));
+  return read_command(FlagValues(program(), normal), steps_of_epoch);
 }
 
 std::string train_help_text() { return help_text(program()); }

@@ -17,15 +17,18 @@ struct Command {
   bool json = false;           // --plan --json
   int plan_ranks = 0;          // 0: the ranks that were started
   std::optional<int> threads;  // per rank
+  bool counts_epochs = false;  // lengths are in epochs: they are known with their steps only
   // From the command line; they count only where the environment says nothing.
   std::optional<std::string> rank;
   std::optional<std::string> local_rank;
   std::optional<std::string> world_size;
 };
 
-// Words without the program's name. Reads the DeepSpeed configuration that they name. Throws
-// UserError (10).
-Command parse_command(std::span<const std::string> words);
+// Words without the program's name. Reads the DeepSpeed configuration that they name.
+// `steps_of_epoch`: of the data, once they are counted; without them a Command that counts_epochs
+// has some length. Throws UserError (10).
+Command parse_command(std::span<const std::string> words,
+                      std::optional<std::int64_t> steps_of_epoch = std::nullopt);
 
 std::string train_help_text();
 std::string version_text();

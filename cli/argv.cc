@@ -50,15 +50,12 @@ bool names_config(const Written& written, const std::string& next) {
   return !value.empty() && !value.starts_with("--") && !parse_bool(value);
 }
 
-// The Trainer's name becomes ours; what is not there says so.
+// The Trainer's name becomes ours.
 void rename(Written& written, const std::string& next, std::span<const FlagRow> flags) {
   if (!is_flag("deepspeed_config", flags)) return;
   if (names_config(written, next)) written.name = "deepspeed_config";
   for (const FlagAlias& alias : train_aliases()) {
     if (written.name == alias.name) written.name = alias.of;
-  }
-  for (const LaterFlag& later : later_flags()) {
-    FM_USER_CHECK(written.name != later.name, "--", later.name, " is not there yet: ", later.why);
   }
 }
 

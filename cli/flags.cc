@@ -45,9 +45,14 @@ constexpr FlagRow kRows[] = {
      into<&O::model_config>},
     {"pretrain", kBool, "false", kModel, "take only the config of --init_ckpt, random weights",
      into<&O::pretrain>},
-    {"data_path", kText, "", kData, "training data: JSONL, or flat int32 token ids",
+    {"data_path", kText, "", kData, "training data: JSONL, or token ids (flat or .npy)",
      into<&O::data_path>},
-    {"data_format", kText, "auto", kData, "auto (by file name), jsonl, tokens_i32"},
+    {"data_format", kText, "auto", kData, "auto (by file name), jsonl, tokens (or tokens_i32)"},
+    {"token_dtype", kText, "auto", kData,
+     "of the ids in a token file: auto (by its bytes), uint16, int32, int64"},
+    {"shuffle_windows", kBool, "false", kData,
+     "shuffle the rows of a token file in each epoch; else they come in file order",
+     into<&O::shuffle_windows>},
     {"packing", kText, "concat", kData,
      "concat (documents joined by EOS, cut into rows) or one_document (FMEngine's)"},
     {"text_field", kText, "text", kData, "field of a JSONL line that holds the text",
@@ -57,19 +62,20 @@ constexpr FlagRow kRows[] = {
      "train on fewer samples than a step takes, some of them more than once in it",
      into<&O::allow_repeat>},
     {"seed", kInt, "3407", kData,
-     "of the initial weights and the order of JSONL rows (tokens_i32 is read in file order)",
-     into<&O::seed>},
+     "of the initial weights and the order of JSONL rows and shuffled windows", into<&O::seed>},
     {"eval_data_path", kText, "", kData, "evaluation data; without it nothing is evaluated",
      into<&O::eval_data_path>},
     {"eval_batches", kInt, "0", kData, "steps' worth of samples per evaluation; 0: all",
      into<&O::eval_batches>},
-    {"train_steps", kInt, "100", kLength, "optimizer steps", into<&O::train_steps, 1>},
+    {"train_steps", kInt, "100", kLength, "optimizer steps"},
+    {"num_train_epochs", kText, "", kLength,
+     "passes over the training data instead; where --max_steps is given, that counts"},
     {"eval_steps", kInt, "100", kLength,
      "evaluate every N steps (needs --eval_data_path); 0: at the end only", into<&O::eval_steps>},
     {"save_steps", kInt, "100", kLength, "save a checkpoint every N steps; 0: at the end only",
      into<&O::save_steps>},
     {"save_strategy", kText, "steps", kLength,
-     "steps, or no: neither checkpoints nor an export, but on SIGTERM, SIGINT and SIGUSR1"},
+     "steps, epoch, or no: neither checkpoints nor an export, but on SIGTERM, SIGINT, SIGUSR1"},
     {"log_steps", kInt, "1", kLength, "print a line every N steps; metrics.jsonl has all",
      into<&O::log_steps, 1>},
     {"deepspeed_config", kText, "", kLayout, "DeepSpeed JSON: a path, or url-safe base64 of it"},
@@ -109,7 +115,16 @@ constexpr FlagRow kRows[] = {
     {"fp16", kBool, "", kTrainer, "for \"auto\", false: fp16.enabled"},
     {"gradient_checkpointing", kBool, "false", kTrainer,
      "recompute activations, as \"activation_checkpointing\": {}"},
-    {"eval_strategy", kText, "steps", kTrainer, "steps, or no: as without --eval_data_path"},
+    {"eval_strategy", kText, "steps", kTrainer, "steps, epoch, or no: as without --eval_data_path"},
+    {"load_best_model_at_end", kBool, "false", kTrainer,
+     "save the model of every best evaluation, and export the best in the end",
+     into<&O::load_best_model>},
+    {"metric_for_best_model", kText, "loss", kTrainer, "loss (or eval_loss): there is no other"},
+    {"greater_is_better", kBool, "false", kTrainer, "false: a loss is better when it is less"},
+    {"early_stopping_patience", kInt, "0", kTrainer,
+     "stop after so many evaluations that are no better; 0: never",
+     into<&O::early_stopping_patience>},
+    {"early_stopping_threshold", kText, "0", kTrainer, "how much less a better loss must be"},
     {"report_to", kText, "none", kTrainer, "none: metrics.jsonl has everything"},
     {"output_dir", kText, "./output", kOutput, "checkpoints, metrics.jsonl, exported model"},
     {"resume", kText, "auto", kOutput, "auto, must, never, or the path of a checkpoint"},
@@ -167,17 +182,9 @@ constexpr FlagAlias kAliases[] = {{"max_steps", "train_steps"},
                                   {"evaluation_strategy", "eval_strategy"},
                                   {"resume_from_checkpoint", "resume"}};
 
-constexpr LaterFlag kLater[] = {
-    {"num_train_epochs",
-     "epochs are not counted yet; give --max_steps N (an epoch is the number of "
-     "samples / train_batch_size)"},
-    {"load_best_model_at_end", "the last model is exported; checkpoints keep the others"},
-    {"metric_for_best_model", "only the loss is evaluated"}};
-
 }  // namespace
 
 std::span<const FlagAlias> train_aliases() { return kAliases; }
-std::span<const LaterFlag> later_flags() { return kLater; }
 
 std::span<const FlagRow> train_flags() { return kRows; }
 

@@ -37,13 +37,6 @@ struct FlagAlias {
 };
 std::span<const FlagAlias> train_aliases();
 
-// A flag of the Trainer that is not there, and what to do.
-struct LaterFlag {
-  const char* name;
-  const char* why;
-};
-std::span<const LaterFlag> later_flags();
-
 // A variable of the environment.
 struct VariableRow {
   const char* name;

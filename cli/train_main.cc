@@ -15,6 +15,7 @@
 #include "cli/report.h"
 #include "comm/meet/world.h"
 #include "engine/plan.h"
+#include "engine/run_data.h"
 #include "engine/run_model.h"
 #include "engine/trainer.h"
 #include "kernels/gemm/gemm.h"
@@ -134,14 +135,24 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
   return code;
 }
 
+// Lengths in epochs become steps: the words are read again, with the steps of one.
+Command count_epochs(const std::vector<std::string>& words, const Command& command,
+                     int started_ranks) {
+  const int ranks = command.plan_ranks > 0 ? command.plan_ranks : started_ranks;
+  const std::int64_t vocab = fm::engine::open_run_model(command.options).model.vocab;
+  return fm::cli::parse_command(words,
+                                fm::engine::count_steps_of_epoch(command.options, vocab, ranks));
+}
+
 int run(const std::vector<std::string>& words, Process& process) {
-  const Command command = fm::cli::parse_command(words);
+  Command command = fm::cli::parse_command(words);
   if (command.action == Action::kHelp) return print(fm::cli::train_help_text()), 0;
   if (command.action == Action::kVersion) return print(fm::cli::version_text()), 0;
   const fm::comm::LaunchInfo launch = fm::comm::detect_launch(with_flags(command));
   process.ending.set_world_rank(launch.world_rank);
   process.cores = fm::machine::take_cores(launch, command.threads);
   set_threads(process.cores.threads);
+  if (command.counts_epochs) command = count_epochs(words, command, launch.world_size);
   switch (command.action) {
     case Action::kHelp:
     case Action::kVersion: return 0;

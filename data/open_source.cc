@@ -11,13 +11,15 @@ DataFormat format_of(const std::string& path, DataFormat format) {
   if (format != DataFormat::kAuto) return format;
   const std::string name = core::lower(path);
   if (name.ends_with(".jsonl") || name.ends_with(".json")) return DataFormat::kJsonl;
-  if (name.ends_with(".bin") || name.ends_with(".i32")) return DataFormat::kTokensI32;
+  if (name.ends_with(".bin") || name.ends_with(".i32") || name.ends_with(".npy")) {
+    return DataFormat::kTokens;
+  }
   std::error_code ignored;
   FM_DATA_CHECK(std::filesystem::exists(path, ignored),
                 "data_path must name an existing file; check the path (data_path=", path, ")");
-  FM_USER_CHECK(
-      false, "data_path must end with .jsonl, .json, .bin or .i32, or its format must be ",
-      "named; add --data_format jsonl or --data_format tokens_i32 (data_path=", path, ")");
+  FM_USER_CHECK(false,
+                "data_path must end with .jsonl, .json, .bin, .i32 or .npy, or its format must be ",
+                "named; add --data_format jsonl or --data_format tokens (data_path=", path, ")");
 }
 
 std::unique_ptr<SampleSource> open_source(const SourceOptions& options) {
@@ -28,7 +30,7 @@ std::unique_ptr<SampleSource> open_source(const SourceOptions& options) {
                 "(vocab_size=", options.vocab, ")");
   switch (format_of(options.path, options.format)) {
     case DataFormat::kJsonl: return open_documents(options);
-    case DataFormat::kTokensI32: return open_tokens(options);
+    case DataFormat::kTokens: return open_tokens(options);
     case DataFormat::kAuto: break;
   }
   FM_CHECK(false, "data format was not resolved");

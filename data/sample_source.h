@@ -26,11 +26,13 @@ class SampleSource {
   virtual std::string fingerprint() const = 0;
 };
 
-enum class DataFormat : std::uint8_t { kAuto, kJsonl, kTokensI32 };
+enum class DataFormat : std::uint8_t { kAuto, kJsonl, kTokens };
 enum class Packing : std::uint8_t {
   kConcat,       // documents joined with EOS between them, cut into rows of seq_len + 1
   kOneDocument,  // FMEngine: one document per sample, truncated or padded
 };
+// Of the ids in a token file; kAuto: data/token_types.h.
+enum class TokenType : std::uint8_t { kAuto, kU16, kI32, kI64 };
 
 // What a file is read as: `format`, or what its name says when that is kAuto. Throws UserError (10)
 // when the name says nothing.
@@ -38,11 +40,13 @@ DataFormat format_of(const std::string& path, DataFormat format);
 
 struct SourceOptions {
   std::string path;
-  DataFormat format = DataFormat::kAuto;  // kAuto: by file name (.jsonl, .json / .bin, .i32)
+  DataFormat format = DataFormat::kAuto;  // kAuto: by file name (.jsonl, .json / .bin, .i32, .npy)
+  TokenType token_type = TokenType::kAuto;
   Packing packing = Packing::kConcat;
   std::string text_field = "text";
   std::int64_t seq_len = 128;
   std::int64_t vocab = 0;  // ids must be below; UserError (11) with file and position otherwise
+  bool shuffle_windows = false;  // of a token file, anew in each epoch
   std::uint64_t seed = 3407;
   core::Ledger* ledger = nullptr;
 };

@@ -44,6 +44,8 @@ struct TrainOptions {
   bool pretrain = false;     // FMEngine: do not load weights of init_ckpt
   std::string data_path;
   data::DataFormat data_format = data::DataFormat::kAuto;
+  data::TokenType token_type = data::TokenType::kAuto;
+  bool shuffle_windows = false;  // of a token file
   data::Packing packing = data::Packing::kConcat;
   std::string text_field = "text";
   std::int64_t max_seq_len = 128;
@@ -80,6 +82,10 @@ struct TrainOptions {
   core::NoDecay no_decay;
   LossReduction loss_reduction = LossReduction::kToken;
   int max_consecutive_skips = 10;
+  // Needs evaluation data: the model of the best evaluation is saved and exported in the end.
+  bool load_best_model = false;
+  std::int64_t early_stopping_patience = 0;  // evaluations that are no better; 0: never
+  double early_stopping_threshold = 0.0;
   int max_failed_saves = 3;  // in a row; one more than the run can afford to lose
   // output
   std::string output_dir = "./output";

@@ -139,6 +139,18 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, RankState
   return std::nullopt;
 }
 
+void load_step(const TrainOptions& options, std::int64_t step, RankState& state) {
+  const std::string path = options.output_dir + "/" + checkpoint::tag_of_step(step);
+  const auto found =
+      checkpoint::find_checkpoint(options.output_dir, checkpoint::Resume::kPath, path, state.world);
+  FM_CHECK(found, "a path names a checkpoint, or finding it throws");
+  checkpoint::load_checkpoint(*found, checkpoint_files(state.model, options.optimizer),
+                              checkpoint_slices(state, options.optimizer, Part::kKept),
+                              state.world);
+  publish_masters(state);
+  state.world.barrier().wait();  // others read what this rank has loaded
+}
+
 void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
                   const std::string& way_back) {
   std::string mine;

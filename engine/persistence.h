@@ -22,6 +22,10 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, RankState
 void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
                   const std::string& way_back);
 
+// Weights and moments of the checkpoint of that step in output_dir. Collective. Throws as a resume
+// from its path does.
+void load_step(const TrainOptions& options, std::int64_t step, RankState& state);
+
 // Collective. Returns the message of a save that could not be made, "" when it is durable. `spared`
 // are steps of checkpoints that --keep_last does not count out.
 std::string save_state(const TrainOptions& options, RankState& state, const ProgressState& progress,

@@ -1,10 +1,19 @@
 #include "engine/progress_state.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
 
 namespace fm::engine {
+
+BestEvaluation after_evaluation(BestEvaluation best, std::int64_t step, double loss,
+                                double threshold) {
+  const bool better = std::isfinite(loss) && (best.step < 0 || loss < best.loss - threshold);
+  if (better) return {.step = step, .loss = loss};
+  ++best.worse;
+  return best;
+}
 
 std::string to_json(const ProgressState& state) {
   nlohmann::json json = {{"step", state.step},
@@ -18,6 +27,10 @@ std::string to_json(const ProgressState& state) {
                          {"arithmetic", state.run.arithmetic},
                          {"model", nlohmann::json::parse(state.run.model)},
                          {"optimization", nlohmann::json::parse(state.run.optimization)}};
+  if (state.best.step >= 0) {
+    json["best_evaluation"] = {
+        {"step", state.best.step}, {"loss", state.best.loss}, {"worse", state.best.worse}};
+  }
   if (state.loss_scale) {
     const optim::LossScaleState& at = *state.loss_scale;
     json["loss_scale"] = {{"scale", at.scale},
@@ -44,6 +57,10 @@ ProgressState progress_from_json(const std::string& text) {
     if (json.contains("spared")) state.spared = json["spared"].get<std::vector<std::int64_t>>();
     if (json.contains("model")) state.run.model = json["model"].dump();
     if (json.contains("optimization")) state.run.optimization = json["optimization"].dump();
+    if (json.contains("best_evaluation")) {
+      const nlohmann::json& best = json["best_evaluation"];
+      state.best = {.step = best.at("step"), .loss = best.at("loss"), .worse = best.at("worse")};
+    }
     if (json.contains("loss_scale")) {
       const nlohmann::json& at = json["loss_scale"];
       state.loss_scale = {.scale = at.at("scale"),

@@ -11,6 +11,17 @@
 
 namespace fm::engine {
 
+// The evaluation with the least loss.
+struct BestEvaluation {
+  std::int64_t step = -1;  // none yet
+  double loss = 0.0;
+  std::int64_t worse = 0;  // evaluations since, none of them better
+};
+
+// A loss is better when it is less by more than the threshold; one that is not finite never is.
+BestEvaluation after_evaluation(BestEvaluation best, std::int64_t step, double loss,
+                                double threshold);
+
 struct ProgressState {
   std::int64_t step = 0;     // finished steps, skipped ones included
   std::int64_t samples = 0;  // consumed samples: the data position
@@ -20,6 +31,7 @@ struct ProgressState {
   // Steps of checkpoints from before the first skip; pruning spares them.
   std::vector<std::int64_t> spared;
   std::optional<optim::LossScaleState> loss_scale;  // with fp16
+  BestEvaluation best;
   RunIdentity run;
 };
 

@@ -66,6 +66,8 @@ std::string text_of(const StepLine& line) {
 
 std::string json_of(const StepLine& line) {
   std::string out = "{\"step\": " + std::to_string(line.step);
+  out += ", \"samples\": " + std::to_string(line.samples);
+  out += ", \"epoch\": " + number("%.9g", line.epoch);
   out += ", \"loss\": " + number("%.9g", line.loss) + ", \"lr\": " + number("%.9g", line.lr);
   out += ", \"grad_norm\": " + number("%.17g", line.grad_norm);
   out += ", \"tokens\": " + std::to_string(line.tokens);

@@ -18,6 +18,8 @@ namespace fm::engine {
 struct StepLine {
   std::int64_t step = 0;
   std::int64_t last_step = 0;
+  std::int64_t samples = 0;  // of the run so far
+  double epoch = 0.0;        // how often they are the training data
   double loss = 0.0;
   double lr = 0.0;
   double grad_norm = 0.0;

@@ -37,7 +37,7 @@ void check_text_file(const TrainOptions& options) {
   FM_USER_CHECK(
       options.init_ckpt.empty() || !checkpoint::has_foreign_tokenizer(options.init_ckpt),
       "text is tokenised with the built-in byte tokenizer only, and this model has its own; "
-      "tokenise the data beforehand and pass --data_format tokens_i32 (flat little-endian int32 "
+      "tokenise the data beforehand and pass --data_format tokens (flat uint16, int32 or int64 "
       "ids) (init_ckpt=",
       options.init_ckpt, ", data_path=", options.data_path, ")");
   // Weights without a word about it have learnt the ids of some tokenizer; random ones have not.
@@ -46,7 +46,7 @@ void check_text_file(const TrainOptions& options) {
           checkpoint::has_byte_tokenizer(options.init_ckpt),
       "to train its weights on text --init_ckpt must hold fmengine's byte tokenizer, beside which "
       "they were trained (tokenizer_config.json, tokenizer.json); tokenise the data as the model "
-      "was and pass --data_format tokens_i32, put those files there if it is a byte model, or "
+      "was and pass --data_format tokens, put those files there if it is a byte model, or "
       "begin with random weights by --pretrain (no tokenizer in init_ckpt=",
       options.init_ckpt, ", data_path=", options.data_path, ")");
 }
@@ -54,8 +54,7 @@ void check_text_file(const TrainOptions& options) {
 void check_byte_vocabulary(const model::Model& model) {
   FM_USER_CHECK(model.vocab >= core::kByteVocab,
                 "the built-in byte tokenizer needs a vocabulary of at least ", core::kByteVocab,
-                " ids; use such a model or --data_format tokens_i32 (vocab_size=", model.vocab,
-                ")");
+                " ids; use such a model or --data_format tokens (vocab_size=", model.vocab, ")");
 }
 
 void check_data(const TrainOptions& options, const model::Model& model) {

@@ -60,6 +60,7 @@ std::string RunSaves::write(const ProgressState& progress) {
   log_.sync();
   std::vector<std::int64_t> spared = progress.spared;
   spared.push_back(proven_);
+  if (options_.load_best_model) spared.push_back(progress.best.step);
   return save_state(options_, state_, progress, std::move(spared));
 }
 

@@ -12,9 +12,11 @@
 #include "core/fault.h"
 #include "core/text.h"
 #include "engine/evaluation.h"
+#include "engine/explain_skip.h"
 #include "engine/memory_fit.h"
 #include "engine/persistence.h"
 #include "engine/plan.h"
+#include "engine/run_data.h"
 #include "engine/run_facts.h"
 #include "engine/run_identity.h"
 #include "engine/run_log.h"
@@ -36,22 +38,10 @@ rusage usage_so_far() {
   return usage;
 }
 
-data::SourceOptions source_options(const TrainOptions& options, const model::Model& model,
-                                   const std::string& path, core::Ledger& ledger) {
-  return {.path = path,
-          .format = options.data_format,
-          .packing = options.packing,
-          .text_field = options.text_field,
-          .seq_len = options.max_seq_len,
-          .vocab = model.vocab,
-          .seed = options.seed,
-          .ledger = &ledger};
-}
-
 std::unique_ptr<data::SampleSource> open_training_data(const TrainOptions& options,
                                                        const model::Model& model,
                                                        const RunPlan& plan, core::Ledger& ledger) {
-  auto source = data::open_source(source_options(options, model, options.data_path, ledger));
+  auto source = open_training_rows(options, model.vocab, ledger);
   check_samples(plan.batch, source->samples_per_epoch(), options.allow_repeat);
   return source;
 }
@@ -81,8 +71,8 @@ class Trainer {
         log_(options, context, world.rank() == 0),
         saves_(options, state_, log_) {
     if (!options.eval_data_path.empty()) {
-      evaluation_.emplace(source_options(options, opened.model, options.eval_data_path, ledger_),
-                          state_, runtime_, options.eval_batches);
+      evaluation_.emplace(evaluation_rows(options, opened.model.vocab, ledger_), state_, runtime_,
+                          options.eval_batches);
     }
   }
 
@@ -101,14 +91,14 @@ class Trainer {
     log_.say(banner(known(), context_));
     log_.say(resumes ? resumption() : fresh_start());
     if (trace_ != nullptr) trace_->check_length(options_.train_steps - progress_.step);
-    while (progress_.step < options_.train_steps) {
+    while (progress_.step < options_.train_steps && !stops_early()) {
       step();
       if (trace_ != nullptr && trace_->complete()) write_trace();
       if (!options_.dump_gradients.empty()) return finish_dump();
       const SignalInbox::Requests asked = agree_on_signals();
-      const bool last = progress_.step == options_.train_steps;
-      const bool due =
-          options_.saves && options_.save_steps > 0 && progress_.step % options_.save_steps == 0;
+      const bool last = progress_.step == options_.train_steps || stops_early();
+      const bool best = options_.load_best_model && progress_.best.step == progress_.step;
+      const bool due = options_.saves && (is_multiple(options_.save_steps) || best);
       const bool save = asked.terminate || asked.save || (due && !last);
       if (save) saves_.save(progress_, asked.terminate ? Must::kSucceed : Must::kMayFail);
       if (asked.terminate && trace_ != nullptr && trace_->unwritten()) write_trace();
@@ -119,14 +109,34 @@ class Trainer {
     return static_cast<int>(ExitCode::kFinished);
   }
 
+  bool is_multiple(std::int64_t steps) const { return steps > 0 && progress_.step % steps == 0; }
+
+  bool stops_early() const {
+    return options_.early_stopping_patience > 0 &&
+           progress_.best.worse >= options_.early_stopping_patience;
+  }
+
   KnownRun known() const {
     return {.options = options_,
             .opened = opened_,
             .plan = &plan_,
             .launch_decision = context_.launch_decision,
-            .data = {.description = source_->describe(),
+            .data = {.description = core::concat(source_->describe(), "; ", epoch_words()),
                      .training = source_->fingerprint(),
                      .evaluation = evaluation_ ? evaluation_->fingerprint() : ""}};
+  }
+
+  double epochs(std::int64_t samples) const {
+    return static_cast<double>(samples) / static_cast<double>(source_->samples_per_epoch());
+  }
+  // "1 epoch = 462 steps, this run 0.32 epochs"
+  std::string epoch_words() const {
+    const std::int64_t steps =
+        steps_of_epoch(source_->samples_per_epoch(), plan_.batch, plan_.mesh.data);
+    char all[32];
+    std::snprintf(all, sizeof(all), "%.3g", epochs(options_.train_steps * plan_.batch.train_batch));
+    return core::concat("1 epoch = ", steps, steps == 1 ? " step" : " steps", ", this run ", all,
+                        " epochs");
   }
 
   RunIdentity identity(const Arithmetic& arithmetic, const std::vector<Fact>& facts) const {
@@ -192,7 +202,7 @@ class Trainer {
     const rusage after = usage_so_far();
     core::PhaseClock phases = clock_;  // to explain a skip is no part of the step
     phases.fill(1e3 * spent.count());
-    if (result.skipped) explain_skip(request, result);
+    if (result.skipped) explain_skip({runtime_, stream_, state_, progress_, log_}, request, result);
     advance(result);
     saves_.after_step(progress_);
     StepLine line = line_of(request, result, spent.count());
@@ -200,12 +210,20 @@ class Trainer {
     line.mem_peak = machine::peak_memory();
     line.minor_faults = after.ru_minflt - before.ru_minflt;
     log_.step(line);
+    say_epoch();
     core::fault({"step.post", state_.world.rank(), request.step});
     FM_MACHINE_CHECK(
         progress_.consecutive_skips < options_.max_consecutive_skips, ExitCode::kNumericLimit,
         "loss and gradients must be finite; lower the learning rate or look at the data, and ",
         saves_.way_back(), " (", progress_.consecutive_skips, " steps skipped in a row, last step ",
         progress_.step, ")");
+  }
+
+  void say_epoch() {
+    const std::int64_t rows = source_->samples_per_epoch();
+    const std::int64_t ended = progress_.samples / rows;
+    if (ended == (progress_.samples - plan_.batch.train_batch) / rows) return;
+    log_.say(core::concat("epoch ", ended, " ended in step ", progress_.step));
   }
 
   StepResult compute(const StepRequest& request) {
@@ -280,44 +298,16 @@ class Trainer {
     line.step_time_s = seconds;
     line.flops = plan_.flops_per_step();
     line.skipped = result.skipped;
+    line.samples = progress_.samples;
+    line.epoch = epochs(progress_.samples);
     if (progress_.loss_scale) line.loss_scale = request.loss_scale;
-    const bool due = options_.eval_steps > 0 && progress_.step % options_.eval_steps == 0;
-    if (evaluation_ && (due || progress_.step == options_.train_steps)) {
+    const bool last = progress_.step == options_.train_steps;
+    if (evaluation_ && (is_multiple(options_.eval_steps) || last)) {
       line.eval_loss = evaluation_->run();
+      progress_.best = after_evaluation(progress_.best, progress_.step, *line.eval_loss,
+                                        options_.early_stopping_threshold);
     }
     return line;
-  }
-
-  // Nothing was changed, so the same step can be run again to see where it goes wrong.
-  void explain_skip(const StepRequest& request, const StepResult& result) {
-    const auto found = runtime_.locate_non_finite(stream_, request);
-    const int micros = plan_.rules.micros;
-    const std::int64_t nowhere = std::int64_t{micros} * state_.world.size();
-    std::int64_t first = nowhere;  // micro-batch major, then world rank
-    if (found) first = std::int64_t{found->micro} * state_.world.size() + state_.world.rank();
-    std::vector<std::int64_t> all(static_cast<std::size_t>(state_.world.size()));
-    state_.world
-        .all_gather({&first, core::Elements(1), core::DType::kI64},
-                    {all.data(), core::Elements(state_.world.size()), core::DType::kI64})
-        .wait();
-    const std::int64_t earliest = *std::min_element(all.begin(), all.end());
-    const std::string head =
-        core::concat("step ", request.step, " skipped, weights unchanged: loss ", result.loss,
-                     ", gradient norm ", result.grad_norm,
-                     progress_.loss_scale ? core::concat(", loss scale ", request.loss_scale) : "");
-    if (earliest == nowhere) {
-      log_.warn(head + (progress_.loss_scale
-                            ? "; no gradient of one micro-batch is beyond fp16, their sum is"
-                            : "; no single gradient is non-finite"));
-    } else if (found && first == earliest) {
-      const auto text = core::concat(
-          "fmengine: ", head,
-          progress_.loss_scale ? "; first gradient beyond fp16: " : "; first non-finite gradient: ",
-          found->parameter, ", world rank ", state_.world.rank(), " (pipe rank ",
-          state_.at.pipe_rank, ", data rank ", state_.at.dp_rank, "), micro-batch ", found->micro,
-          " of step ", request.step, ", samples from ", progress_.samples, "\n");
-      std::fputs(text.c_str(), stderr);
-    }
   }
 
   SignalInbox::Requests agree_on_signals() {
@@ -350,7 +340,18 @@ class Trainer {
                      "the last step must have a finite loss and gradient, or nothing is saved and "
                      "exported; choose --train_steps so that a step succeeds at the end, or ",
                      saves_.way_back(), " (last step ", progress_.step, ")");
+    if (stops_early()) {
+      log_.say(core::concat("stopped early: no better evaluation than that of step ",
+                            progress_.best.step, " (loss ", progress_.best.loss, ") in ",
+                            progress_.best.worse, " evaluations"));
+    }
     saves_.save(progress_, Must::kSucceed);
+    const std::int64_t best = progress_.best.step;
+    if (options_.load_best_model && best >= 0 && best != progress_.step) {
+      load_step(options_, best, state_);
+      log_.say(core::concat("the best evaluation was in step ", best, " (loss ",
+                            progress_.best.loss, "): that model is exported"));
+    }
     export_model(options_, opened_.facts, state_);
     log_.say(core::concat(
         "exported ", options_.output_dir, "/hf",

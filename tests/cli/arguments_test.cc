@@ -160,7 +160,7 @@ TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
   EXPECT_EQ(options.init_ckpt, "dir");
   EXPECT_TRUE(options.pretrain);
   EXPECT_EQ(options.data_path, "d");
-  EXPECT_EQ(options.data_format, data::DataFormat::kTokensI32);
+  EXPECT_EQ(options.data_format, data::DataFormat::kTokens);
   EXPECT_EQ(options.packing, data::Packing::kOneDocument);
   EXPECT_EQ(options.text_field, "body");
   EXPECT_EQ(options.max_seq_len, 256);
@@ -297,7 +297,7 @@ TEST(Arguments, WrongValuesNameTheFlag) {
   EXPECT_TRUE(holds(refusal({"--seed", "-1"}), "--seed must be a whole number"));
   EXPECT_TRUE(holds(refusal({"--seed", "99999999999999999999"}), "--seed must be"));
   EXPECT_TRUE(holds(refusal({"--schedule", "1f1bb"}), "did you mean 1f1b?"));
-  EXPECT_TRUE(holds(refusal({"--data_format", "csv"}), "one of auto, jsonl, tokens_i32"));
+  EXPECT_TRUE(holds(refusal({"--data_format", "csv"}), "one of auto, jsonl, tokens, tokens_i32"));
   EXPECT_TRUE(holds(refusal({"--no_decay", "norms"}), "a list of norm, bias, embedding"));
   EXPECT_TRUE(holds(refusal({"--resume="}), "--resume must be"));
   EXPECT_TRUE(holds(refusal({"--json"}), "--json belongs to --plan"));

@@ -44,7 +44,6 @@ TEST(Documents, SwitchesHasEveryFlagAndNoOther) {
   Words flags = {"help", "version"};
   for (const FlagRow& row : train_flags()) flags.insert(row.name);
   for (const FlagAlias& alias : train_aliases()) flags.insert(alias.name);
-  for (const LaterFlag& later : later_flags()) flags.insert(later.name);
   EXPECT_EQ(matches(train, "`--([a-z0-9_]+)`"), flags);
 }
 

@@ -170,10 +170,50 @@ TEST(TrainerFlags, OtherNames) {
   EXPECT_TRUE(holds(refused("{}", {"--max_steps", "7", "--train_steps", "8"}), "given twice"));
 }
 
+// Of 7 steps each: lengths, schedules and rhythms follow.
+TEST(TrainerFlags, EpochsBecomeSteps) {
+  const auto command = [](Words more, std::optional<std::int64_t> steps_of_epoch) {
+    const std::string config =
+        R"({"scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": "auto"}}})";
+    Words words{"--model_config", "c", "--data_path", "d", "--deepspeed_config", config};
+    words.insert(words.end(), more.begin(), more.end());
+    return parse_command(words, steps_of_epoch);
+  };
+  EXPECT_FALSE(command({}, {}).counts_epochs);
+  EXPECT_TRUE(command({"--num_train_epochs", "3"}, {}).counts_epochs);
+  const engine::TrainOptions three = command({"--num_train_epochs", "3"}, 7).options;
+  EXPECT_EQ(three.train_steps, 21);
+  EXPECT_EQ(three.scheduler.total_num_steps, 21);
+  EXPECT_EQ(three.save_steps, 100);
+  const Words half{"--num_train_epochs", "0.5", "--max_steps", "-1"};
+  EXPECT_EQ(command(half, 7).options.train_steps, 4);
+  const Command steps = command({"--num_train_epochs", "3", "--max_steps", "5"}, {});
+  EXPECT_FALSE(steps.counts_epochs);
+  EXPECT_EQ(steps.options.train_steps, 5);
+  EXPECT_TRUE(holds(core::join(steps.options.notes, "\n"), "--num_train_epochs has no effect"));
+  const Words rhythm{"--eval_strategy",  "epoch", "--save_strategy", "epoch",
+                     "--eval_data_path", "e"};
+  EXPECT_TRUE(command(rhythm, {}).counts_epochs);
+  EXPECT_EQ(command(rhythm, 7).options.eval_steps, 7);
+  EXPECT_EQ(command(rhythm, 7).options.save_steps, 7);
+  EXPECT_EQ(command(rhythm, 7).options.train_steps, 100);
+}
+
 TEST(TrainerFlags, WhatIsNotThereSaysWhatToDo) {
-  EXPECT_TRUE(holds(refused("{}", {"--num_train_epochs", "3"}), "give --max_steps N"));
-  EXPECT_TRUE(holds(refused("{}", {"--load_best_model_at_end", "true"}), "is not there yet"));
-  EXPECT_TRUE(holds(refused("{}", {"--eval_strategy", "epoch"}), "must be one of steps, no"));
+  EXPECT_TRUE(holds(refused("{}", {"--num_train_epochs", "0"}), "must be greater than 0"));
+  EXPECT_TRUE(holds(refused("{}", {"--max_steps", "-1"}),
+                    "must be at least 1; correct it, or give "
+                    "--num_train_epochs"));
+  EXPECT_TRUE(holds(refused("{}", {"--load_best_model_at_end", "true"}), "need evaluations"));
+  EXPECT_TRUE(holds(refused("{}", {"--early_stopping_patience", "2"}), "need evaluations"));
+  EXPECT_TRUE(holds(refused("{}", {"--validation_file", "b", "--load_best_model_at_end",
+                                   "--save_strategy", "no"}),
+                    "needs checkpoints"));
+  EXPECT_TRUE(
+      holds(refused("{}", {"--metric_for_best_model", "f1"}), "must be one of loss, eval_"));
+  EXPECT_TRUE(holds(refused("{}", {"--greater_is_better"}), "a loss is better when it is less"));
+  EXPECT_TRUE(
+      holds(refused("{}", {"--eval_strategy", "never"}), "must be one of steps, epoch, no"));
   EXPECT_EQ(options_of("{}", {"--fp16", "true"}).element, core::DType::kF16);
   EXPECT_EQ(options_of("{bfloat16: {}}", {"--bf16"}).element, core::DType::kBF16);
   EXPECT_TRUE(

@@ -10,7 +10,7 @@ namespace {
 
 TEST(FormatOf, FollowsTheEndOfTheNameInAnyCase) {
   for (const char* const path : {"a/b.bin", "T.BIN", "x.i32", "X.I32", "a.jsonl.bin"}) {
-    EXPECT_EQ(format_of(path, DataFormat::kAuto), DataFormat::kTokensI32) << path;
+    EXPECT_EQ(format_of(path, DataFormat::kAuto), DataFormat::kTokens) << path;
   }
   for (const char* const path : {"a.jsonl", "A.JSONL", "a.json", "a.bin.Json"}) {
     EXPECT_EQ(format_of(path, DataFormat::kAuto), DataFormat::kJsonl) << path;
@@ -19,7 +19,7 @@ TEST(FormatOf, FollowsTheEndOfTheNameInAnyCase) {
 
 TEST(FormatOf, AFormatThatWasNamedWins) {
   EXPECT_EQ(format_of("a.bin", DataFormat::kJsonl), DataFormat::kJsonl);
-  EXPECT_EQ(format_of("a.txt", DataFormat::kTokensI32), DataFormat::kTokensI32);
+  EXPECT_EQ(format_of("a.txt", DataFormat::kTokens), DataFormat::kTokens);
 }
 
 TEST(FormatOf, ANameThatSaysNothingIsRefused) {

@@ -63,6 +63,18 @@ class TokenRows : public ::testing::Test {
   std::string refusal(const std::string& bytes, std::int64_t vocab) {
     return testing::message_of<core::UserError>(11, [&] { open(bytes, 3, vocab); });
   }
+  std::unique_ptr<SampleSource> open_as(TokenType type, const std::string& bytes) {
+    return open_source(
+        {.path = folder_.write("t.bin", bytes), .token_type = type, .seq_len = 1, .vocab = 70'000});
+  }
+  // The ids of a window: the tokens and the last label.
+  static Ids row(const SampleSource& source, std::int64_t position, std::size_t seq_len = 3) {
+    Ids tokens(seq_len);
+    Ids labels(tokens.size());
+    source.read(position, tokens, labels);
+    tokens.push_back(labels.back());
+    return tokens;
+  }
   testing::ScratchFolder folder_;
 };
 
@@ -148,15 +160,16 @@ TEST_F(TokenRows, AFileThatIsWrittenWhileARunReadsItIsRefused) {
   EXPECT_EQ(read(*replaced), (Ids{4, 5, 6}));
 }
 
-TEST_F(TokenRows, Int64IdsAreNamed) {
+TEST_F(TokenRows, Int64IdsAreReadAsSuch) {
   for (const std::int32_t count : {32, 100'000}) {
-    const std::string message = refusal(bytes_of_width(scattered(count, 300), 8), 300);
-    EXPECT_NE(message.find("t.bin: "), std::string::npos) << message;
-    EXPECT_NE(message.find("looks like int64"), std::string::npos) << message;
-    EXPECT_NE(message.find("\"<i8\").astype(\"<i4\").tofile("), std::string::npos) << message;
+    const Ids ids = scattered(count, 300);
+    const auto source = open(bytes_of_width(ids, 8), 3, 300);
+    EXPECT_EQ(source->samples_per_epoch(), count / 4);
+    EXPECT_EQ(row(*source, 1), Ids(ids.begin() + 4, ids.begin() + 8));
+    EXPECT_NE(source->describe().find(" int64 tokens; "), std::string::npos) << source->describe();
+    EXPECT_TRUE(source->fingerprint().starts_with("tokens_int64 bytes="));
   }
-  // Of another vocabulary too: the type is what is wrong first.
-  EXPECT_NE(refusal(bytes_of_width(scattered(5000, 900), 8), 300).find("looks like int64"),
+  EXPECT_NE(refusal(bytes_of_width(scattered(5000, 900), 8), 300).find("read as int64"),
             std::string::npos);
 }
 
@@ -167,7 +180,8 @@ TEST_F(TokenRows, Int32IdsWithManyZerosAreReadAsTheyAre) {
   EXPECT_EQ(open(bytes_of(zeros), 1, 300)->samples_per_epoch(), 31);
   zeros = scattered(64, 300);
   for (std::size_t at = 1; at < zeros.size(); at += 2) zeros[at] = 0;
-  EXPECT_NE(refusal(bytes_of(zeros), 300).find("looks like int64"), std::string::npos);
+  EXPECT_EQ(open(bytes_of(zeros), 1, 300)->samples_per_epoch(), 16);  // int64
+  EXPECT_EQ(open_as(TokenType::kI32, bytes_of(zeros))->samples_per_epoch(), 32);
   zeros[63] = 7;
   EXPECT_EQ(open(bytes_of(zeros), 1, 300)->samples_per_epoch(), 32);
   EXPECT_EQ(open(bytes_of(Ids(1000, 0)), 1, 300)->samples_per_epoch(), 500);
@@ -176,14 +190,29 @@ TEST_F(TokenRows, Int32IdsWithManyZerosAreReadAsTheyAre) {
   EXPECT_EQ(open(bytes_of(zeros), 1, 300)->samples_per_epoch(), 100);
 }
 
-TEST_F(TokenRows, Uint16IdsAreNamed) {
+TEST_F(TokenRows, Uint16IdsAreReadAsSuch) {
   for (const std::int32_t count : {200, 201, 100'000, 100'001}) {
-    const std::string message = refusal(bytes_of_width(scattered(count, 300), 2), 300);
-    EXPECT_NE(message.find("looks like uint16"), std::string::npos) << count << message;
-    EXPECT_NE(message.find("\"<u2\").astype(\"<i4\").tofile("), std::string::npos) << message;
+    const Ids ids = scattered(count, 300);
+    const auto source = open(bytes_of_width(ids, 2), 3, 300);
+    EXPECT_EQ(source->samples_per_epoch(), count / 4);
+    EXPECT_EQ(row(*source, 1), Ids(ids.begin() + 4, ids.begin() + 8));
+    EXPECT_NE(source->describe().find(" uint16 tokens; "), std::string::npos);
   }
   EXPECT_NE(refusal(bytes_of_width(scattered(500, 300), 2), 200).find("token ids must be in"),
             std::string::npos);
+}
+
+// A vocabulary beyond 65,536 has no room for the guess; the flag says it.
+TEST_F(TokenRows, TheTypeThatIsNamedCounts) {
+  const Ids ids = scattered(64, 300);
+  EXPECT_EQ(row(*open_as(TokenType::kU16, bytes_of_width(ids, 2)), 0, 1),
+            Ids(ids.begin(), ids.begin() + 2));
+  EXPECT_EQ(row(*open_as(TokenType::kI64, bytes_of_width(ids, 8)), 0, 1),
+            Ids(ids.begin(), ids.begin() + 2));
+  EXPECT_EQ(row(*open_as(TokenType::kI32, bytes_of(ids)), 0, 1), Ids(ids.begin(), ids.begin() + 2));
+  const std::string message = testing::message_of<core::UserError>(
+      11, [&] { open_as(TokenType::kI64, bytes_of(counting(33))); });
+  EXPECT_NE(message.find("132 bytes is no multiple of 8"), std::string::npos) << message;
 }
 
 // 65,539 is the halves 3 and 1.
@@ -198,12 +227,112 @@ TEST_F(TokenRows, AnInt32IdThatIsTooLargeIsNotTakenForUint16) {
   EXPECT_NE(refusal(bytes_of(ids), 100'000).find("id 128000 at position 0"), std::string::npos);
 }
 
-TEST_F(TokenRows, NpyFilesAreNamed) {
-  const std::string npy = std::string("\x93NUMPY\x01\x00", 8) + bytes_of(counting(100));
-  const std::string message = refusal(npy, 300);
-  EXPECT_NE(message.find("a NumPy .npy file"), std::string::npos) << message;
-  EXPECT_NE(message.find("numpy.load("), std::string::npos) << message;
-  EXPECT_NE(refusal(npy + "x", 300).find("a NumPy .npy file"), std::string::npos);
+// As numpy.save writes it.
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
+                const std::string& order = "False", int version = 1) {
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }";
+  const std::size_t head = version == 1 ? 10 : 12;
+  while ((head + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  std::string out = "\x93NUMPY";
+  out += static_cast<char>(version);
+  out += '\0';
+  for (std::size_t at = 8; at < head; ++at) {
+    out += static_cast<char>(header.size() >> (8 * (at - 8)));
+  }
+  return out + header + data;
+}
+
+TEST_F(TokenRows, NpyFilesSayTheirType) {
+  const Ids ids = scattered(24, 300);
+  const Ids second(ids.begin() + 4, ids.begin() + 8);
+  for (const auto& [descr, width] : {std::pair("<u2", 2), {"<i4", 4}, {"<i8", 8}}) {
+    const std::string data = bytes_of_width(ids, width);
+    for (const char* shape : {"(24,)", "(4, 6)", "(2,3,4)"}) {
+      for (const int version : {1, 2, 3}) {
+        const auto source = open(npy(descr, shape, data, "False", version), 3, 300);
+        EXPECT_EQ(source->samples_per_epoch(), 6);
+        EXPECT_EQ(row(*source, 1), second) << descr << shape;
+        EXPECT_NE(source->describe().find(" tokens (.npy); 6 windows"), std::string::npos);
+      }
+    }
+  }
+  EXPECT_EQ(open(npy("<i4", "(24,)", bytes_of(ids), "True"), 3, 300)->samples_per_epoch(), 6);
+}
+
+TEST_F(TokenRows, NpyFilesOfOtherThingsAreRefused) {
+  const std::string data = bytes_of(scattered(24, 300));
+  const auto says = [&](const std::string& file, const std::string& words) {
+    const std::string message = refusal(file, 300);
+    EXPECT_NE(message.find(words), std::string::npos) << message;
+  };
+  says(npy("<f4", "(24,)", data), "must hold uint16, int32 or int64 ids");
+  says(npy(">i4", "(24,)", data), "(descr '>i4')");
+  says(npy("<i4", "(25,)", data), "25 ids in the header, 96 bytes of them");
+  says(npy("<i4", "(4, 6)", data, "True"), "fortran_order: True");
+  says(npy("<i4", "(-4, 6)", data), "whole header");
+  says(npy("<i4", "(4000000000, 4000000000)", data), "whole header");
+  says(npy("<i4", "24", data), "whole header");
+  says(npy("<i4", "(24,)", data).substr(0, 40), "whole header");
+  says(std::string("\x93NUMPY\x01\x00", 8), "whole header");
+  const std::string message = testing::message_of<core::UserError>(
+      11, [&] { open_as(TokenType::kU16, npy("<i4", "(24,)", data)); });
+  EXPECT_NE(message.find("--token_dtype uint16, the file int32"), std::string::npos) << message;
+}
+
+// Thousands of damaged headers end in a source that can be read, or in one refusal.
+TEST_F(TokenRows, DamagedNpyFilesAreReadOrRefused) {
+  std::mt19937 random(11);
+  const std::string good = npy("<u2", "(3, 40)", bytes_of_width(scattered(120, 300), 2));
+  int read = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string bad = good;
+    for (auto left = 1 + random() % 3; left > 0; --left) {
+      const std::size_t at = random() % (round % 4 == 0 ? bad.size() : 80);
+      switch (random() % 3) {
+        case 0: bad[at] = static_cast<char>(random()); break;
+        case 1: bad.erase(at, 1 + random() % 5); break;
+        case 2: bad.insert(at, 1, "0123456789(),' "[random() % 15]); break;
+        default: break;  // there is no other
+      }
+    }
+    try {
+      const auto source = open(bad, 3);
+      for (std::int64_t at = 0; at < source->samples_per_epoch(); ++at) row(*source, at);
+      ++read;
+    } catch (const core::UserError& refused) {
+      EXPECT_EQ(refused.code(), core::ExitCode::kDataError) << refused.what();
+    }
+  }
+  EXPECT_GT(read, 50);
+  EXPECT_LT(read, 2900);
+}
+
+TEST_F(TokenRows, WindowsAreShuffledAnewInEachEpoch) {
+  const std::string path = folder_.write("t.bin", bytes_of(counting(4 * 50)));
+  SourceOptions options{.path = path, .seq_len = 3, .vocab = 1000, .shuffle_windows = true};
+  const auto source = open_source(options);
+  std::vector<Ids> epochs;
+  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+    Ids firsts;
+    for (std::int64_t at = 0; at < 50; ++at) {
+      const Ids ids = row(*source, epoch * 50 + at);
+      EXPECT_EQ(ids[0] % 4, 0);
+      EXPECT_EQ(ids[3], ids[0] + 3);
+      firsts.push_back(ids[0] / 4);
+    }
+    epochs.push_back(firsts);
+    std::sort(firsts.begin(), firsts.end());
+    EXPECT_EQ(firsts, counting(50));  // each window once
+  }
+  EXPECT_NE(epochs[0], counting(50));
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_EQ(row(*open_source(options), 3)[0] / 4, epochs[0][3]);
+  const std::string plain = open(bytes_of(counting(200)), 3)->fingerprint();
+  EXPECT_TRUE(plain.ends_with(" order=file")) << plain;
+  EXPECT_TRUE(source->fingerprint().ends_with(" order=shuffled seed=3407"));
+  EXPECT_NE(source->describe().find("shuffled per epoch (seed 3407)"), std::string::npos);
 }
 
 TEST_F(TokenRows, CutAndShortFilesAreRefused) {

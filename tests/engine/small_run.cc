@@ -52,7 +52,7 @@ TrainOptions small_options(const std::string& folder, bool tied) {
   options.data_path = folder + "/tokens.bin";
   write_config(options.model_config, tied);
   write_tokens(options.data_path);
-  options.data_format = data::DataFormat::kTokensI32;
+  options.data_format = data::DataFormat::kTokens;
   options.max_seq_len = 16;
   options.batch = {4, 1, {}};
   options.optimizer.lr = 1e-2;

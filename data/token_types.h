@@ -1,0 +1,36 @@
+// What the numbers of a flat token file are: little-endian uint16, int32 or int64 from the first
+// byte on, or those of a NumPy .npy file (its format 1.0 to 3.0).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "data/sample_source.h"
+
+namespace fm::data {
+
+struct TokenLayout {
+  TokenType type = TokenType::kI32;  // never kAuto
+  std::size_t begin = 0;             // byte of the first id
+  std::int64_t count = 0;
+  bool npy = false;
+};
+
+// `asked` counts for a flat file. kAuto takes for
+//   int64   a file in which every second int32 is 0, of the first 65,536, and some other is not;
+//           from 32 pairs on, since int32 ids are so by chance once in 2^32 even of a vocabulary
+//           of 2
+//   uint16  one for a vocabulary that has room in it: most of these int32 are no ids, all uint16
+//           are
+//   int32   any other.
+// Throws UserError (11) for a file that ends within an id, and for a .npy file that is damaged, of
+// other numbers, or of another type than was asked for.
+TokenLayout layout_of(std::span<const std::byte> file, TokenType asked, std::int64_t vocab,
+                      const std::string& path);
+
+// "uint16", ...
+std::string_view name_of(TokenType type);
+
+}  // namespace fm::data

@@ -1,0 +1,44 @@
+#include "engine/run_data.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace fm::engine {
+
+data::SourceOptions evaluation_rows(const TrainOptions& options, std::int64_t vocab,
+                                    core::Ledger& ledger) {
+  return {.path = options.eval_data_path,
+          .format = options.data_format,
+          .token_type = options.token_type,
+          .packing = options.packing,
+          .text_field = options.text_field,
+          .seq_len = options.max_seq_len,
+          .vocab = vocab,
+          .seed = options.seed,
+          .ledger = &ledger};
+}
+
+std::unique_ptr<data::SampleSource> open_training_rows(const TrainOptions& options,
+                                                       std::int64_t vocab, core::Ledger& ledger) {
+  data::SourceOptions asked = evaluation_rows(options, vocab, ledger);
+  asked.path = options.data_path;
+  asked.shuffle_windows = options.shuffle_windows;  // in an evaluation all rows count alike
+  return data::open_source(asked);
+}
+
+std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch, int dp_size) {
+  const std::int64_t loads = core::ceil_div(samples, batch.micro_batch * dp_size);
+  return std::max<std::int64_t>(1, core::ceil_div(loads, batch.accumulation));
+}
+
+std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks) {
+  FM_USER_CHECK(!options.data_path.empty(),
+                "epochs are counted in training data; give --data_path FILE, or --max_steps");
+  const int dp_size = std::max(1, ranks / options.pipe_parallel_size);
+  core::Ledger ledger;
+  const auto rows = open_training_rows(options, vocab, ledger);
+  return steps_of_epoch(rows->samples_per_epoch(), resolve_batch(options.batch, dp_size), dp_size);
+}
+
+}  // namespace fm::engine
