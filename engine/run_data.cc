@@ -1,6 +1,7 @@
 #include "engine/run_data.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "core/check.h"
 
@@ -30,6 +31,13 @@ std::unique_ptr<data::SampleSource> open_training_rows(const TrainOptions& optio
 std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch, int dp_size) {
   const std::int64_t loads = core::ceil_div(samples, batch.micro_batch * dp_size);
   return std::max<std::int64_t>(1, core::ceil_div(loads, batch.accumulation));
+}
+
+std::string Epochs::words(std::int64_t train_steps) const {
+  char all[32];
+  std::snprintf(all, sizeof(all), "%.3g", passed(train_steps * train_batch));
+  return core::concat("1 epoch = ", steps, steps == 1 ? " step" : " steps", ", this run ", all,
+                      " epochs");
 }
 
 std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks) {

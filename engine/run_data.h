@@ -23,4 +23,18 @@ std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch, in
 // The same of a run's own data, for `ranks` ranks. Throws UserError (10, 11).
 std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks);
 
+// How a run counts its passes over the data.
+struct Epochs {
+  std::int64_t samples = 0;      // of one pass
+  std::int64_t train_batch = 0;  // samples of a step
+  std::int64_t steps = 0;        // of the Trainer's epoch
+
+  double passed(std::int64_t consumed) const {
+    return static_cast<double>(consumed) / static_cast<double>(samples);
+  }
+  std::int64_t ended(std::int64_t consumed) const { return consumed / samples; }
+  // "1 epoch = 462 steps, this run 0.32 epochs"
+  std::string words(std::int64_t train_steps) const;
+};
+
 }  // namespace fm::engine

@@ -39,9 +39,9 @@ rusage usage_so_far() {
 }
 
 std::unique_ptr<data::SampleSource> open_training_data(const TrainOptions& options,
-                                                       const model::Model& model,
-                                                       const RunPlan& plan, core::Ledger& ledger) {
-  auto source = open_training_rows(options, model.vocab, ledger);
+                                                       std::int64_t vocab, const RunPlan& plan,
+                                                       core::Ledger& ledger) {
+  auto source = open_training_rows(options, vocab, ledger);
   check_samples(plan.batch, source->samples_per_epoch(), options.allow_repeat);
   return source;
 }
@@ -64,7 +64,9 @@ class Trainer {
         trace_(trace),
         opened_(opened),
         plan_(make_fitting_plan(options, opened, world, context.memory)),
-        source_(open_training_data(options, opened.model, plan_, ledger_)),
+        source_(open_training_data(options, opened.model.vocab, plan_, ledger_)),
+        epochs_{source_->samples_per_epoch(), plan_.batch.train_batch,
+                steps_of_epoch(source_->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
         state_(options, plan_, opened.model, world, ledger_),
         stream_(*source_, {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
         runtime_(state_, clock_),
@@ -110,7 +112,6 @@ class Trainer {
   }
 
   bool is_multiple(std::int64_t steps) const { return steps > 0 && progress_.step % steps == 0; }
-
   bool stops_early() const {
     return options_.early_stopping_patience > 0 &&
            progress_.best.worse >= options_.early_stopping_patience;
@@ -121,22 +122,10 @@ class Trainer {
             .opened = opened_,
             .plan = &plan_,
             .launch_decision = context_.launch_decision,
-            .data = {.description = core::concat(source_->describe(), "; ", epoch_words()),
+            .data = {.description = core::concat(source_->describe(), "; ",
+                                                 epochs_.words(options_.train_steps)),
                      .training = source_->fingerprint(),
                      .evaluation = evaluation_ ? evaluation_->fingerprint() : ""}};
-  }
-
-  double epochs(std::int64_t samples) const {
-    return static_cast<double>(samples) / static_cast<double>(source_->samples_per_epoch());
-  }
-  // "1 epoch = 462 steps, this run 0.32 epochs"
-  std::string epoch_words() const {
-    const std::int64_t steps =
-        steps_of_epoch(source_->samples_per_epoch(), plan_.batch, plan_.mesh.data);
-    char all[32];
-    std::snprintf(all, sizeof(all), "%.3g", epochs(options_.train_steps * plan_.batch.train_batch));
-    return core::concat("1 epoch = ", steps, steps == 1 ? " step" : " steps", ", this run ", all,
-                        " epochs");
   }
 
   RunIdentity identity(const Arithmetic& arithmetic, const std::vector<Fact>& facts) const {
@@ -210,20 +199,16 @@ class Trainer {
     line.mem_peak = machine::peak_memory();
     line.minor_faults = after.ru_minflt - before.ru_minflt;
     log_.step(line);
-    say_epoch();
+    const std::int64_t ended = epochs_.ended(progress_.samples);
+    if (ended > epochs_.ended(progress_.samples - epochs_.train_batch)) {
+      log_.say(core::concat("epoch ", ended, " ended in step ", progress_.step));
+    }
     core::fault({"step.post", state_.world.rank(), request.step});
     FM_MACHINE_CHECK(
         progress_.consecutive_skips < options_.max_consecutive_skips, ExitCode::kNumericLimit,
         "loss and gradients must be finite; lower the learning rate or look at the data, and ",
         saves_.way_back(), " (", progress_.consecutive_skips, " steps skipped in a row, last step ",
         progress_.step, ")");
-  }
-
-  void say_epoch() {
-    const std::int64_t rows = source_->samples_per_epoch();
-    const std::int64_t ended = progress_.samples / rows;
-    if (ended == (progress_.samples - plan_.batch.train_batch) / rows) return;
-    log_.say(core::concat("epoch ", ended, " ended in step ", progress_.step));
   }
 
   StepResult compute(const StepRequest& request) {
@@ -299,7 +284,7 @@ class Trainer {
     line.flops = plan_.flops_per_step();
     line.skipped = result.skipped;
     line.samples = progress_.samples;
-    line.epoch = epochs(progress_.samples);
+    line.epoch = epochs_.passed(progress_.samples);
     if (progress_.loss_scale) line.loss_scale = request.loss_scale;
     const bool last = progress_.step == options_.train_steps;
     if (evaluation_ && (is_multiple(options_.eval_steps) || last)) {
@@ -366,6 +351,7 @@ class Trainer {
   const model::OpenedModel& opened_;
   RunPlan plan_;
   std::unique_ptr<data::SampleSource> source_;
+  Epochs epochs_;
   RankState state_;
   data::BatchStream stream_;
   StepRuntime runtime_;

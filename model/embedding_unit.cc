@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/element.h"
 #include "core/check.h"
+#include "core/element.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/moves.h"
 

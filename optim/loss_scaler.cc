@@ -48,8 +48,8 @@ bool is_at_its_end(const LossScaleOptions& options, const LossScaleState& state)
 
 std::string describe(const LossScaleOptions& options) {
   if (options.fixed > 0.0) return core::concat(options.fixed);
-  return core::concat("dynamic from ", options.first, ", window ", options.window,
-                      ", hysteresis ", options.hysteresis);
+  return core::concat("dynamic from ", options.first, ", window ", options.window, ", hysteresis ",
+                      options.hysteresis);
 }
 
 }  // namespace fm::optim

@@ -1,9 +1,9 @@
-#include "core/element.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "core/element.h"
 
 namespace fm::core {
 namespace {

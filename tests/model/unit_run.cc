@@ -5,8 +5,8 @@
 #include <limits>
 #include <random>
 
-#include "core/element.h"
 #include "core/check.h"
+#include "core/element.h"
 #include "kernels/gemm/gemm.h"
 
 namespace fm::model {
