@@ -110,6 +110,16 @@ void fill_state(const TrainOptions& options, const model::OpenedModel& opened, R
   state.world.barrier().wait();  // others read what this rank has filled
 }
 
+void check_output_dir(const std::string& output_dir) {
+  FM_USER_CHECK(!output_dir.empty(),
+                "--output_dir must name a folder; give one, or leave it out for ./output");
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(output_dir, ignored);
+  FM_USER_CHECK(!std::filesystem::exists(status) || std::filesystem::is_directory(status),
+                "--output_dir must name a folder, not a file; choose another name (", output_dir,
+                ")");
+}
+
 std::optional<ProgressState> resume_state(const TrainOptions& options, RankState& state) {
   check_export_target(options);
   check_gradient_file(options);

@@ -22,6 +22,10 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, RankState
 void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
                   const std::string& way_back);
 
+// Throws UserError (10) for what the words alone, or a file in the way, make wrong; the rest is
+// found when the folder is made.
+void check_output_dir(const std::string& output_dir);
+
 // Weights and moments of the checkpoint of that step in output_dir. Collective. Throws as a resume
 // from its path does.
 void load_step(const TrainOptions& options, std::int64_t step, RankState& state);

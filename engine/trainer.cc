@@ -362,17 +362,6 @@ class Trainer {
   std::int64_t steps_begun_ = 0;  // of this start
 };
 
-// What the words alone, or a file in the way, make wrong; the rest is found when it is made.
-void check_output_dir(const std::string& output_dir) {
-  FM_USER_CHECK(!output_dir.empty(),
-                "--output_dir must name a folder; give one, or leave it out for ./output");
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::status(output_dir, ignored);
-  FM_USER_CHECK(!std::filesystem::exists(status) || std::filesystem::is_directory(status),
-                "--output_dir must name a folder, not a file; choose another name (", output_dir,
-                ")");
-}
-
 }  // namespace
 
 int train(const TrainOptions& options, const model::OpenedModel& opened, comm::Communicator& world,
