@@ -244,7 +244,8 @@ void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
   }
 }
 
-void read_config(const FlagValues& flags, engine::TrainOptions& options) {
+void read_config(const FlagValues& flags, Command& command) {
+  engine::TrainOptions& options = command.options;
   const PrecisionFlag precision = dtype_named(flags.text("precision"));
   FM_USER_CHECK(flags.text("precision").empty() || precision,
                 "--precision must be fp32, bf16 or fp16; correct it, or leave it out for what the "
@@ -252,8 +253,10 @@ void read_config(const FlagValues& flags, engine::TrainOptions& options) {
                 flags.text("precision"), ")");
   const std::string config = flags.text("deepspeed_config");
   if (config.empty()) options.notes.emplace_back("no --deepspeed_config: ZeRO 0");
-  apply_ds_config(config.empty() ? ConfigText{"{}", "no configuration"} : load_config_text(config),
-                  precision, read_trainer_arguments(flags), options);
+  command.config = apply_ds_config(
+      config.empty() ? ConfigText{"{}", "no configuration"} : load_config_text(config),
+      {precision, flags.flag("lenient") ? Unknown::kNoted : Unknown::kRefused},
+      read_trainer_arguments(flags), options);
   options.recompute = options.recompute || flags.flag("gradient_checkpointing");
 }
 
@@ -282,11 +285,13 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
     command.action = Action::kReport;
     return command;
   }
-  command.action = flags.flag("plan") ? Action::kPlan : Action::kTrain;
+  if (flags.flag("plan")) command.action = Action::kPlan;
+  if (flags.flag("print_config")) command.action = Action::kPrintConfig;
+  const bool starts = command.action == Action::kTrain;
   command.json = flags.flag("json");
-  FM_USER_CHECK(!command.json || command.action == Action::kPlan,
-                "--json belongs to --plan; add --plan or remove it");
-  FM_USER_CHECK(!flags.given("plan_ranks") || command.action == Action::kPlan,
+  FM_USER_CHECK(!command.json || !starts,
+                "--json belongs to --plan and --print_config; add one or remove it");
+  FM_USER_CHECK(!flags.given("plan_ranks") || !starts,
                 "--plan_ranks belongs to --plan; add --plan, or start that many ranks to train (",
                 flags.text("plan_ranks"), ")");
   command.plan_ranks = flags.small("plan_ranks", 0);
@@ -305,9 +310,9 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
   read_evaluation(flags, command.options);
   read_best_model(flags, command.options);
   note_compatible(flags, command.options);
-  read_config(flags, command.options);
+  read_config(flags, command);
   read_model(flags, command.options);
-  FM_USER_CHECK(command.action == Action::kPlan || !command.options.data_path.empty(),
+  FM_USER_CHECK(!starts || !command.options.data_path.empty(),
                 "training data is required; give --data_path FILE (JSONL or token ids)");
   return command;
 }

@@ -1,6 +1,7 @@
 #include "cli/ds_check.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 
 #include "cli/ds_config_keys.h"
@@ -50,24 +51,28 @@ std::string below(const std::string& path, const std::string& key) {
 
 class Walk {
  public:
-  Walk(const std::string& name, PrecisionFlag precision, Findings& findings)
-      : name_(name), precision_(precision), findings_(findings) {}
+  Walk(const std::string& name, PrecisionFlag precision, Unknown unknown, Findings& findings)
+      : name_(name), precision_(precision), unknown_(unknown), findings_(findings) {}
 
-  void block(const Value& object, const std::string& path, Notes notes) {
-    for (const auto& [key, value] : object.members) {
-      const std::string full = below(path, key);
-      const KeyRow* row = find_key(full);
-      check_name(key, value, row);
-      if (row != nullptr) {
-        visit(*row, value, full, notes);
-      } else {
-        unknown(key, value, path);
-      }
+  void block(Value& object, const std::string& path, Notes notes) {
+    for (Value::Member& member : object.members) {
+      findings_.collect(name_, [&] { key(member, path, notes); });
     }
   }
 
  private:
   std::string where(const Value& value) const { return core::concat(name_, ":", value.line); }
+
+  void key(Value::Member& member, const std::string& path, Notes notes) {
+    const std::string full = below(path, member.key);
+    const KeyRow* row = find_key(full);
+    check_name(member.key, member.value, row);
+    if (row != nullptr) {
+      visit(*row, member.value, full, notes);
+    } else {
+      unknown(member.key, member.value, path);
+    }
+  }
 
   // `row` is of the path, in which the dots of a name look like blocks.
   void check_name(const std::string& name, const Value& value, const KeyRow* row) const {
@@ -85,12 +90,17 @@ class Walk {
     if (handed_on && !is_plain(row, value)) check_type(row, value, where(value));
   }
 
-  void visit(const KeyRow& row, const Value& value, const std::string& path, Notes notes) {
+  void visit(const KeyRow& row, Value& value, const std::string& path, Notes notes) {
     const bool bare_zero = path == "zero_optimization" && value.kind == Value::Kind::kBool;
     if (is_auto(value)) return takes_default(row, path);
     if (value.kind == Value::Kind::kNull) return check_null(row, value);
     if (bare_zero) return;
-    check_type(row, value, where(value));
+    try {
+      check_type(row, value, where(value));
+    } catch (const core::UserError&) {
+      value.kind = Value::Kind::kNull;  // nobody else stumbles over it
+      throw;
+    }
     const bool is_block = row.type == KeyType::kBlock || row.type == KeyType::kOpen;
     if (is_block && row.verdict != Verdict::kRefused) {
       block(value, path, says_all(path, value) ? notes : Notes::kQuiet);
@@ -121,8 +131,7 @@ class Walk {
   void judge(const KeyRow& row, const Value& value, const std::string& path, Notes notes) {
     if (changes_nothing(row, value)) return;
     const bool is_switch = row.type == KeyType::kSwitch || row.type == KeyType::kPresence;
-    const std::string what =
-        core::concat(path, is_switch ? "" : " = " + show(value), " (line ", value.line, ")");
+    const std::string what = core::concat(path, is_switch ? "" : " = " + show(value));
     switch (row.verdict) {
       case Verdict::kHonoured: return;
       case Verdict::kIgnored:
@@ -130,10 +139,10 @@ class Walk {
           add(findings_.ignored, std::string(row.why), path);
         }
         return;
-      case Verdict::kRefused: findings_.refuse(what, std::string(row.why)); return;
-      case Verdict::kPrecision: judge_precision(row, what); return;
+      case Verdict::kRefused: findings_.refuse(value.line, what, std::string(row.why)); return;
+      case Verdict::kPrecision: judge_precision(row, value, what); return;
       case Verdict::kElement:
-        if (!asks_for_the_same(row, value)) overrides(what);
+        if (!asks_for_the_same(row, value)) overrides(value, what);
         return;
     }
   }
@@ -144,19 +153,16 @@ class Walk {
     return precision_ && precision_ == dtype_named(row.type == KeyType::kBool ? block : value.text);
   }
 
-  bool overrides(const std::string& what) {
-    if (!precision_) return false;
-    findings_.notes.push_back(
-        core::concat("--precision ", core::name_of(*precision_), " overrides ", what));
-    return true;
+  void overrides(const Value& value, const std::string& what) {
+    if (!precision_) return;
+    findings_.notes.push_back(core::concat("--precision ", core::name_of(*precision_),
+                                           " overrides ", what, " (line ", value.line, ")"));
   }
 
-  void judge_precision(const KeyRow& row, const std::string& what) {
-    if (precision_ == core::DType::kF32) {
-      overrides(what);
-      return;
-    }
-    findings_.refuse(what, std::string(row.why) + "; change it, or give --precision fp32");
+  void judge_precision(const KeyRow& row, const Value& value, const std::string& what) {
+    if (precision_ == core::DType::kF32) return overrides(value, what);
+    findings_.refuse(value.line, what,
+                     std::string(row.why) + "; change it, or give --precision fp32");
   }
 
   // DeepSpeed refuses an unknown key in a block that it models, and drops it elsewhere.
@@ -167,10 +173,11 @@ class Walk {
     const std::vector<std::string> known = keys_below(path);
     const bool typo = !with_type && !core::misspelt(key, known).empty();
     const std::string advice = advise(key, known);
-    FM_USER_CHECK(!modelled && !typo, "\"", key, "\" is not a key of ",
-                  path.empty() ? "the top level" : path, "; ",
-                  advice.empty() ? "remove it" : advice, " (", where(value),
-                  modelled ? ": extra inputs are not permitted)" : ": it would have no effect)");
+    const bool refused = unknown_ == Unknown::kRefused && (modelled || typo);
+    FM_USER_CHECK(!refused, "\"", key, "\" is not a key of ", path.empty() ? "the top level" : path,
+                  "; ", advice.empty() ? "remove it" : advice, " (", where(value),
+                  modelled ? ": extra inputs are not permitted" : ": it would have no effect",
+                  "; --lenient makes it a note)");
     findings_.notes.push_back(core::concat("unknown key \"", below(path, key), "\" has no effect",
                                            advice.empty() ? "" : "; ", advice, " (", where(value),
                                            ")"));
@@ -185,6 +192,7 @@ class Walk {
 
   const std::string& name_;
   const PrecisionFlag precision_;
+  const Unknown unknown_;
   Findings& findings_;
 };
 
@@ -225,6 +233,11 @@ std::string Settings::where(const std::string& path) const {
   return value == nullptr ? name_ : core::concat(name_, ":", value->line);
 }
 
+int Settings::line(const std::string& path) const {
+  const Value* value = raw(path);
+  return value == nullptr ? 0 : static_cast<int>(value->line);
+}
+
 bool Settings::flag(const std::string& path, bool otherwise) const {
   const Value* value = get(path);
   return value == nullptr ? otherwise : to_bool(*value).value_or(otherwise);
@@ -245,22 +258,52 @@ std::string Settings::text(const std::string& path, const std::string& otherwise
   return value == nullptr ? otherwise : value->text;
 }
 
-void Findings::refuse(const std::string& what, const std::string& why) { add(refused, why, what); }
-
-void check_settings(const Value& root, const std::string& name, PrecisionFlag precision,
-                    Findings& findings) {
-  Walk walk(name, precision, findings);
-  walk.block(root, "", Notes::kShown);
-  check_deprecated(Settings(root, name), findings);
+void Findings::refuse(int line, const std::string& what, const std::string& why) {
+  problems.push_back({line, core::concat(what, ": ", why)});
 }
 
-void throw_refusals(const Findings& findings, const std::string& name) {
-  std::vector<std::string> reasons;
-  for (const Finding& each : findings.refused) {
-    reasons.push_back(core::join(each.what, ", ") + ": " + each.why);
+void Findings::collect(const std::string& name, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const core::UserError& error) {
+    if (error.code() != core::ExitCode::kConfigError) throw;
+    // "... (t.json:12: 5)" is of line 12, and becomes "... (5)".
+    std::string text = error.what();
+    Problem problem;
+    const std::string place = core::concat("(", name, ":");
+    if (const std::size_t at = text.rfind(place); at != std::string::npos) {
+      const char* const digits = text.data() + at + place.size();
+      const char* const end = std::from_chars(digits, text.data() + text.size(), problem.line).ptr;
+      const auto behind = static_cast<std::size_t>(end - text.data());
+      const bool alone = text.compare(behind, 1, ")") == 0;
+      const std::size_t first = alone ? at - (at > 0 ? 1 : 0) : at + 1;
+      const std::size_t next = behind + (alone ? 1 : text.compare(behind, 2, ": ") == 0 ? 2 : 0);
+      if (problem.line > 0) text.erase(first, next - first);
+    }
+    problem.text = std::move(text);
+    problems.push_back(std::move(problem));
   }
-  FM_USER_CHECK(reasons.empty(), name,
-                " must hold only what fmengine can honour; change: ", core::join(reasons, "; "));
+}
+
+void check_settings(Value& root, const std::string& name, PrecisionFlag precision, Unknown unknown,
+                    Findings& findings) {
+  Walk walk(name, precision, unknown, findings);
+  walk.block(root, "", Notes::kShown);
+  findings.collect(name, [&] { check_deprecated(Settings(root, name), findings); });
+}
+
+void throw_problems(const Findings& findings, const std::string& name) {
+  std::vector<Problem> problems = findings.problems;
+  std::stable_sort(problems.begin(), problems.end(),
+                   [](const Problem& a, const Problem& b) { return a.line < b.line; });
+  std::string lines;
+  for (const Problem& each : problems) {
+    const std::string place = each.line > 0 ? core::concat(name, ":", each.line) : name;
+    lines += core::concat(problems.size() > 1 ? "\n  " : "", place, ' ', each.text);
+  }
+  FM_USER_CHECK(problems.size() < 2, name, " must hold only what fmengine can honour; change ",
+                problems.size(), " places:", lines);
+  FM_USER_CHECK(problems.empty(), lines);
 }
 
 std::vector<std::string> to_notes(const Findings& findings) {

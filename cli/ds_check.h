@@ -1,6 +1,8 @@
 // Holds a DeepSpeed JSON against the table of keys, before anything is taken from it.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +27,7 @@ class Settings {
   // Whatever is there, or null.
   const Value* raw(const std::string& path) const;
   bool asks_auto(const std::string& path) const;
+  int line(const std::string& path) const;  // 0 when the path is absent
   // "llama.json:12"; the name alone when the path is absent.
   std::string where(const std::string& path) const;
 
@@ -39,27 +42,40 @@ class Settings {
 };
 
 struct Finding {
-  std::string why;                // "only fp32 is there today"
-  std::vector<std::string> what;  // "bf16.enabled = true (line 9)"
+  std::string why;                // "gradients are always fp32"
+  std::vector<std::string> what;  // "bf16.immediate_grad_update"
+};
+
+struct Problem {
+  int line = 0;  // 0: of no line
+  std::string text;
 };
 
 struct Findings {
-  std::vector<Finding> refused;       // grouped by reason, in the order of the file
-  std::vector<Finding> ignored;       // keys only
-  std::vector<std::string> defaults;  // keys that are "auto", "key (value)"
-  std::vector<std::string> notes;     // unknown, deprecated, overridden keys: whole sentences
+  std::vector<Problem> problems;
+  std::vector<Finding> ignored;                // keys only, grouped by reason
+  std::vector<std::string> defaults;           // keys that are "auto", "key (value)"
+  std::map<std::string, std::string> origins;  // of values that are not the file's, by path
+  std::vector<std::string> notes;  // unknown, deprecated, overridden keys: whole sentences
 
-  void refuse(const std::string& what, const std::string& why);
+  // `what`: "amp = {...}".
+  void refuse(int line, const std::string& what, const std::string& why);
+  // Runs `read`; a UserError that it throws is a problem, of the line that it names as
+  // "(name:line: value)".
+  void collect(const std::string& name, const std::function<void()>& read);
 };
 
-// Throws UserError (10) for an unknown key inside a modelled block or near a known one, a name with
-// a dot in it, a wrong type, and an old key beside its new one. Refusals are collected, so that one
-// message can list them all.
-void check_settings(const Value& root, const std::string& name, PrecisionFlag precision,
+// Unknown keys that DeepSpeed would refuse, or that are near a known one.
+enum class Unknown : std::uint8_t { kRefused, kNoted };
+
+// Problems are an unknown key inside a modelled block or near a known one, a name with a dot in it,
+// a wrong type, what cannot be honoured, and an old key beside its new one. A value of the wrong
+// type is null from then on.
+void check_settings(Value& root, const std::string& name, PrecisionFlag precision, Unknown unknown,
                     Findings& findings);
 
-// Throws UserError (10) with every refusal, if there is one.
-void throw_refusals(const Findings& findings, const std::string& name);
+// Throws UserError (10) with every problem, one per line in the order of the file, if there is one.
+void throw_problems(const Findings& findings, const std::string& name);
 
 // Sentences for banner and plan.
 std::vector<std::string> to_notes(const Findings& findings);

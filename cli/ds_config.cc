@@ -146,8 +146,9 @@ void check_params(const Settings& settings, const std::string& block, const std:
   }
 }
 
-void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
-                     const TrainerArguments& trainer, engine::TrainOptions& options) {
+std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigFlags& how,
+                                         const TrainerArguments& trainer,
+                                         engine::TrainOptions& options) {
   Value root = parse_hjson(config.text, config.name);
   FM_USER_CHECK(root.is_object(),
                 "a DeepSpeed configuration must be one object {...}; correct it (", config.name,
@@ -155,22 +156,28 @@ void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
   Findings findings;
   const bool by_trainer = fill_from_trainer(trainer, options.train_steps, root, findings);
   const Settings settings(root, config.name);
-  check_settings(root, config.name, precision, findings);
-  apply_batch(settings, options.batch);
-  apply_zero(settings, findings, options);
-  apply_precision(settings, precision, findings, options);  // the loss scale follows the stage
+  check_settings(root, config.name, how.precision, how.unknown, findings);
+  const auto read = [&](const std::function<void()>& part) { findings.collect(config.name, part); };
+  read([&] { apply_batch(settings, options.batch); });
+  read([&] { apply_zero(settings, findings, options); });
+  // The loss scale follows the stage.
+  read([&] { apply_precision(settings, how.precision, findings, options); });
+  if (how.precision) findings.origins["precision"] = "--precision";
   note_offload(settings, findings);
   apply_recompute(settings, findings, options);
   apply_overlap(settings, options);
-  apply_clipping(settings, options);
+  read([&] { apply_clipping(settings, options); });
   apply_sum_order(settings, options);
-  apply_optimizer(settings, findings, options);
-  if (!apply_scheduler(settings, findings, options) && by_trainer) {
-    apply_trainer_schedule(trainer, findings, options);
-  }
-  throw_refusals(findings, config.name);
+  read([&] { apply_optimizer(settings, findings, options); });
+  read([&] {
+    if (!apply_scheduler(settings, findings, options) && by_trainer) {
+      apply_trainer_schedule(trainer, findings, options);
+    }
+  });
+  throw_problems(findings, config.name);
   const std::vector<std::string> notes = to_notes(findings);
   options.notes.insert(options.notes.end(), notes.begin(), notes.end());
+  return config_values(root, config.name, findings);
 }
 
 }  // namespace fm::cli

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "cli/config_values.h"
 #include "cli/ds_check.h"
 #include "cli/hjson.h"
 #include "cli/trainer_arguments.h"
@@ -13,9 +14,15 @@ namespace fm::cli {
 
 // Fills batch, element type, ZeRO stage, order of sums, recomputation, optimizer, scheduler,
 // clipping and notes of `options`; what the JSON leaves to Hugging Face's Trainer comes from
-// `trainer` (cli/trainer_arguments.h), else from DeepSpeed's defaults. Throws UserError (10).
-void apply_ds_config(const ConfigText& config, PrecisionFlag precision,
-                     const TrainerArguments& trainer, engine::TrainOptions& options);
+// `trainer` (cli/trainer_arguments.h), else from DeepSpeed's defaults. Returns what --print_config
+// shows. Throws UserError (10).
+struct ConfigFlags {
+  PrecisionFlag precision = std::nullopt;
+  Unknown unknown = Unknown::kRefused;  // kNoted: --lenient
+};
+std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigFlags& how,
+                                         const TrainerArguments& trainer,
+                                         engine::TrainOptions& options);
 
 // Parts, in files of their own (ds_precision.cc). They add refusals to `findings` and notes to it.
 void apply_precision(const Settings& settings, PrecisionFlag flag, Findings& findings,

@@ -192,7 +192,7 @@ void refuse_type(const Settings& settings, const std::string& type, Findings& fi
   here.pop_back();
   const bool one_bit = contains(kOneBitTypes, core::lower(type));
   const std::string today = "today there are " + core::join(here, ", ") + " and " + last;
-  findings.refuse("optimizer.type = \"" + type + "\" (" + settings.where("optimizer.type") + ")",
+  findings.refuse(settings.line("optimizer.type"), "optimizer.type = \"" + type + "\"",
                   one_bit ? kOneBit
                   : known ? "it comes later, " + today
                           : type + " is not a supported DeepSpeed Optimizer" + advice +

@@ -14,10 +14,9 @@ using core::DType;
 
 constexpr std::string_view kOtherwise = "; change it, or give --precision fp32";
 
-// `path = "value" (line N)`, as the walk over the keys says it.
+// `path = "value"`, as the walk over the keys says it.
 std::string said(const Settings& settings, const std::string& path) {
-  const Value* value = settings.get(path);
-  return core::concat(path, " = ", show(*value), " (line ", value->line, ")");
+  return core::concat(path, " = ", show(*settings.get(path)));
 }
 
 // What the blocks say; nothing where none speaks, and FMEngine's "precision" decides.
@@ -29,7 +28,7 @@ std::optional<DType> from_blocks(const Settings& settings, Findings& findings) {
   const bool narrow = settings.flag(bf16, false);
   if (!settings.flag(fp16, false)) return narrow ? DType::kBF16 : DType::kF32;
   if (narrow) {
-    findings.refuse(said(settings, bf16),
+    findings.refuse(settings.line(bf16), said(settings, bf16),
                     "bfloat16 and fp16 modes cannot be simultaneously enabled");
   }
   return DType::kF16;
@@ -40,7 +39,7 @@ DType element_of(const Settings& settings, Findings& findings) {
   const std::optional<DType> named = dtype_named(settings.text(path, ""));
   const std::optional<DType> blocks = from_blocks(settings, findings);
   if (named && blocks && *named != *blocks) {
-    findings.refuse(said(settings, path),
+    findings.refuse(settings.line(path), said(settings, path),
                     core::concat("must agree with the blocks \"bf16\" and \"fp16\", which say ",
                                  core::name_of(*blocks), kOtherwise));
   }
@@ -80,7 +79,7 @@ void apply_precision(const Settings& settings, PrecisionFlag flag, Findings& fin
   const std::string param = "data_types.param_dtype";
   if (!flag && settings.get(param) != nullptr &&
       dtype_named(settings.text(param, "")) != options.element) {
-    findings.refuse(said(settings, param),
+    findings.refuse(settings.line(param), said(settings, param),
                     core::concat("conflicts with the enabled precision mode, ",
                                  core::name_of(options.element), kOtherwise));
   }

@@ -136,7 +136,7 @@ void refuse_type(const Settings& settings, const std::string& type, Findings& fi
   }
   const bool torch = std::find(kTorchTypes.begin(), kTorchTypes.end(), type) != kTorchTypes.end();
   const std::string near = core::nearest(type, names);
-  findings.refuse("scheduler.type = \"" + type + "\" (" + settings.where("scheduler.type") + ")",
+  findings.refuse(settings.line("scheduler.type"), "scheduler.type = \"" + type + "\"",
                   (torch ? "it comes later" : "DeepSpeed does not recognize LR scheduler " + type) +
                       (near.empty() || torch ? "" : ", did you mean \"" + near + "\"?") +
                       ", today there are " + core::join(names, ", "));

@@ -73,6 +73,16 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
   return 0;
 }
 
+int print_config(Command& command, const fm::comm::LaunchInfo& launch) {
+  if (launch.world_rank != 0) return 0;
+  const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
+  const int dp_size = std::max(1, ranks / command.options.pipe_parallel_size);
+  const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
+  complete(command.config, command.options, dp_size, opened.model.hidden);
+  print(command.json ? json_of(command.config) : text_of(command.config));
+  return 0;
+}
+
 void print_warnings(const fm::comm::LaunchInfo& launch) {
   if (launch.world_rank != 0) return;
   for (const std::string& warning : launch.warnings) {
@@ -158,6 +168,7 @@ int run(const std::vector<std::string>& words, Process& process) {
     case Action::kVersion: return 0;
     case Action::kReport: return print_report(process.cores.why);
     case Action::kPlan: return print_plan(command, launch);
+    case Action::kPrintConfig: return print_config(command, launch);
     case Action::kTrain: return train(command, launch, process);
   }
   return 1;

@@ -79,17 +79,19 @@ class Filling {
     const Value* const at = find(path);
     if (at != nullptr && is_auto(*at)) {
       say(path, given ? *given : otherwise, given ? flag : nullptr);
-      put(path, given ? *given : otherwise, at->line);
+      put(path, given ? *given : otherwise, at->line,
+          given ? concat("--", flag) : std::string("Trainer's default"));
     } else if (at == nullptr || at->kind == Value::Kind::kNull) {
-      if (given) put(path, *given, 0);
+      if (given) put(path, *given, 0, concat("--", flag));
     } else if (given && !same(*at, *given)) {
-      findings_.refuse(concat(path, " = ", show(*at), " (line ", at->line, ")"),
+      findings_.refuse(at->line, concat(path, " = ", show(*at)),
                        concat("--", flag, " is ", show(*given),
                               "; write \"auto\" in the file, or leave the flag out"));
     }
   }
 
-  void put(const std::string& path, Value value, int line) {
+  void put(const std::string& path, Value value, int line, std::string from = {}) {
+    if (!from.empty()) findings_.origins[path] = std::move(from);
     Value* at = &root_;
     for (const std::string& key : core::split(path, '.')) {
       if (!at->is_object()) become_object(*at);
@@ -149,7 +151,7 @@ void fill_optimizer(const TrainerArguments& trainer, Filling& filling, Findings&
                  number_value(trainer.adam_beta2.value_or(kBeta2))};
   if (is_nothing(filling.find("optimizer"))) {
     filling.put("optimizer", {}, 0);
-    filling.put("optimizer.type", text_value("AdamW"), 0);
+    filling.put("optimizer.type", text_value("AdamW"), 0, "Trainer's default");
     for (const char* key : {"lr", "betas", "eps", "weight_decay"}) {
       filling.put(concat("optimizer.params.", key), text_value("auto"), 0);
     }
@@ -272,7 +274,7 @@ bool fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps
   const bool any_auto = filling.finish();
   if (!any_auto && own_optimizer && !trainer.any()) return false;
   if (is_nothing(filling.find("train_batch_size")) && is_nothing(filling.find(kRowsPath))) {
-    filling.put(kRowsPath, number_value(static_cast<double>(kRows)), 0);
+    filling.put(kRowsPath, number_value(static_cast<double>(kRows)), 0, "Trainer's default");
     findings.notes.push_back(concat("no batch size in the configuration: ", kRowsPath, " is ",
                                     kRows, ", the Trainer's"));
   }

@@ -15,7 +15,7 @@ namespace {
 
 engine::TrainOptions read(const std::string& name, PrecisionFlag precision = {}) {
   engine::TrainOptions options;
-  apply_ds_config(load_config_text(std::string(FM_CONFIGS) + "/" + name), precision, {}, options);
+  apply_ds_config(load_config_text(std::string(FM_CONFIGS) + "/" + name), {precision}, {}, options);
   return options;
 }
 

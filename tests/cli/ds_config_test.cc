@@ -117,7 +117,7 @@ TEST(DsConfig, AnUnknownKeyInsideAModelledBlockIsRefusedWithTheNearest) {
 TEST(DsConfig, AMisspeltKeyIsRefusedWhereDeepSpeedWouldDropIt) {
   EXPECT_TRUE(holds(refusal("{train_batch_size: 8,\n\"gradient_acumulation_steps\": 2}"),
                     "\"gradient_acumulation_steps\" is not a key of the top level; did you mean "
-                    "\"gradient_accumulation_steps\"? (t.json:2"));
+                    "\"gradient_accumulation_steps\"? (it would have no effect"));
   EXPECT_TRUE(holds(refusal("{zero_optimisation: {stage: 2}}"), "mean \"zero_optimization\"?"));
   EXPECT_TRUE(holds(refusal("{gradient_cliping: 0.5}"), "mean \"gradient_clipping\"?"));
   EXPECT_TRUE(holds(refusal("{Optimizer: {type: \"SGD\"}}"), "mean \"optimizer\"?"));
@@ -150,7 +150,7 @@ TEST(DsConfig, ANameWithADotIsNoPath) {
   EXPECT_TRUE(
       holds(refusal("{\n\"zero_optimization.stage\": 3}"),
             "\"zero_optimization.stage\" is one name with a dot in it, which DeepSpeed does "
-            "not read; write \"zero_optimization\": {\"stage\": ...} (t.json:2)"));
+            "not read; write \"zero_optimization\": {\"stage\": ...}"));
   EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", \"params.lr\": 1\n}}"),
                     "write \"params\": {\"lr\": ...}"));
   EXPECT_TRUE(holds(refusal("{zero_optimization: {\"offload_param.device\": \"cpu\"}}"),
@@ -158,18 +158,48 @@ TEST(DsConfig, ANameWithADotIsNoPath) {
   EXPECT_TRUE(holds(notes("{\"my.note\": 3}"), "unknown key \"my.note\" has no effect"));
 }
 
-TEST(DsConfig, PrecisionAndOffloadAreRefusedInOneMessage) {
+TEST(DsConfig, EveryProblemHasALineOfOneMessage) {
   const std::string said = refusal(R"({
     "amp": {"enabled": true},
     "fp16": {"enabled": true, "fp16_master_weights_and_grads": true},
     "zero_optimization": {"stage": 3,
       "offload_optimizer": {"device": "cpu"},
       "offload_param": {"device": "nvme", "nvme_path": "/x"}}})");
-  EXPECT_TRUE(holds(said, "amp (line 2): only fp32, bf16 and fp16 "));
+  EXPECT_TRUE(holds(said, "change 3 places:\n  t.json:2 amp: only fp32, bf16 and fp16 "));
   EXPECT_TRUE(holds(said, "--precision fp32"));
   EXPECT_EQ(said.find("offload_optimizer"), std::string::npos) << said;
-  EXPECT_TRUE(holds(said, "zero_optimization.offload_param.device = \"nvme\" (line 6)"));
-  EXPECT_EQ(said.find('\n'), std::string::npos);
+  EXPECT_TRUE(holds(said, "\n  t.json:6 zero_optimization.offload_param.device = \"nvme\": "));
+  EXPECT_TRUE(holds(said, "\n  t.json:3 fp16.fp16_master_weights_and_grads = true: master "));
+}
+
+// Of the walk over the keys, of types, of the readers behind them: in the order of the file.
+TEST(DsConfig, ProblemsOfEveryKindAreFoundAtOnce) {
+  const std::string said = refusal(R"({"gradient_clipping": -1,
+    "train_batch_size": "many",
+    "optimizer": {"type": "Adamm", "params": {"lr": 1e-3}},
+    "zero_optimization": {"stge": 2},
+    "fp16": {"enabled": true, "loss_scale_window": 0},
+    "scheduler": {"type": "WarmupLR", "params": {"warmup_num_step": 5}}})");
+  EXPECT_TRUE(
+      said.starts_with("t.json must hold only what fmengine can honour; change 6 places:\n"))
+      << said;
+  const std::vector<std::string> lines = core::split(said, '\n');
+  ASSERT_EQ(lines.size(), 7U);
+  for (std::size_t at = 1; at < lines.size(); ++at) {
+    EXPECT_TRUE(lines[at].starts_with(core::concat("  t.json:", at, " "))) << lines[at];
+  }
+  EXPECT_TRUE(holds(lines[1], "gradient_clipping must not be negative; 0 turns it off (-1)"));
+  EXPECT_TRUE(holds(lines[3], "Adamm"));
+}
+
+TEST(DsConfig, LenientReadersNoteUnknownKeys) {
+  const char* const json = R"({"zero_optimization": {"stge": 2}, "gradient_cliping": 0.5})";
+  engine::TrainOptions options;
+  apply_ds_config({json, "t.json"}, {.unknown = Unknown::kNoted}, {}, options);
+  const std::string notes = core::join(options.notes, "\n");
+  EXPECT_TRUE(holds(notes, "unknown key \"zero_optimization.stge\" has no effect; did you mean"));
+  EXPECT_TRUE(holds(notes, "unknown key \"gradient_cliping\" has no effect; did you mean"));
+  EXPECT_TRUE(holds(refusal(json), "change 2 places"));
 }
 
 TEST(DsConfig, OffloadToTheCpuIsSaidToBeThereAlready) {
@@ -206,7 +236,7 @@ TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
         "{progressive_layer_drop: {enabled: true}}",
         "{compression_training: {a: {shared_parameters: {enabled: true}}}}",
         "{quantize_training: {enabled: true}}", "{tensor_parallel: {tp: {tp_size: 4}}}"}) {
-    EXPECT_TRUE(holds(refusal(json), "must hold only what fmengine can honour")) << json;
+    EXPECT_TRUE(holds(refusal(json), "t.json:1 ")) << json;
   }
 }
 

@@ -157,8 +157,7 @@ TEST(DsScheduler, AnUnknownWarmupTypeMeansLogAndSaysSo) {
 
 TEST(DsOptimizer, ContentWithoutATypeIsRefused) {
   EXPECT_TRUE(holds(refusal("{\noptimizer: {params: {lr: 3e-4\n}}}"),
-                    "optimizer.type is required; write \"type\": \"AdamW\", or remove the block "
-                    "(t.json:2)"));
+                    "optimizer.type is required; write \"type\": \"AdamW\", or remove the block"));
   EXPECT_TRUE(holds(refusal("{optimizer: {typ: \"AdamW\"}}"),
                     "write \"type\": \"AdamW\" instead of \"typ\""));
   EXPECT_TRUE(holds(refusal("{optimizer: {type: null, params: {lr: 1\n}}}"), "type is required"));
@@ -281,14 +280,14 @@ TEST(DsScheduler, ANullLimitIsTheOptimizersLearningRate) {
 TEST(DsScheduler, NullIsNoNumber) {
   EXPECT_TRUE(holds(refusal_of([] { with_scheduler("WarmupLR", "\nwarmup_num_steps: null"); }),
                     "scheduler.params.warmup_num_steps must be a whole number; correct it "
-                    "(t.json:2: null)"));
+                    "(null)"));
   for (const char* params : {"total_num_steps: null", "total_num_steps: 9, warmup_min_ratio: null",
                              "total_num_steps: 9, cos_min_ratio: null"}) {
-    EXPECT_TRUE(holds(refusal_of([&] { with_scheduler("WarmupCosineLR", params); }), ": null)"))
+    EXPECT_TRUE(holds(refusal_of([&] { with_scheduler("WarmupCosineLR", params); }), "(null)"))
         << params;
   }
   for (const char* params : {"lr: null", "betas: null", "adam_w_mode: null"}) {
-    EXPECT_TRUE(holds(refusal_of([&] { with_optimizer("Adam", params); }), ": null)")) << params;
+    EXPECT_TRUE(holds(refusal_of([&] { with_optimizer("Adam", params); }), "(null)")) << params;
   }
   EXPECT_EQ(with_scheduler("WarmupLR", "warmup_type: null").scheduler.warmup_type,
             engine::WarmupType::kLog);

@@ -56,7 +56,7 @@ TEST(DsPrecision, Fp16HasTheLossScaleOfDeepSpeed) {
     const std::string said = refusal(
         std::string("{zero_optimization: {stage: 1}, fp16: {enabled: true, ") + wrong + "}}");
     EXPECT_TRUE(holds(said, "fp16.")) << wrong;
-    EXPECT_TRUE(holds(said, "correct it (t.json:1")) << wrong;
+    EXPECT_TRUE(holds(said, "correct it (")) << wrong;
   }
 }
 
@@ -76,14 +76,13 @@ TEST(DsPrecision, WhatDisagreesAboutTheElementTypeIsRefused) {
   EXPECT_EQ(read("{precision: \"bfloat16\"}").element, core::DType::kBF16);
   EXPECT_EQ(read("{precision: \"half\"}").element, core::DType::kF16);
   EXPECT_TRUE(holds(refusal("{fp16: {enabled: true}, precision: \"bfloat16\"}"),
-                    "precision = \"bfloat16\" (line 1): must agree with the blocks \"bf16\" and "
+                    "precision = \"bfloat16\": must agree with the blocks \"bf16\" and "
                     "\"fp16\", which say fp16; change it, or give --precision fp32"));
-  EXPECT_TRUE(
-      holds(refusal("{bf16: {enabled: true},\nprecision: \"fp32\"}"),
-            "precision = \"fp32\" (line 2): must agree with the blocks \"bf16\" and \"fp16\""));
+  EXPECT_TRUE(holds(refusal("{bf16: {enabled: true},\nprecision: \"fp32\"}"),
+                    "precision = \"fp32\": must agree with the blocks \"bf16\" and \"fp16\""));
   EXPECT_TRUE(holds(refusal("{precision: \"int8\"}"), "precision must be one of \"fp32\""));
   EXPECT_TRUE(holds(refusal("{data_types: {param_dtype: \"half\"}}"),
-                    "data_types.param_dtype = \"half\" (line 1): conflicts with the enabled "
+                    "data_types.param_dtype = \"half\": conflicts with the enabled "
                     "precision mode, fp32"));
   EXPECT_TRUE(holds(refusal("{bf16: {enabled: true}, data_types: {param_dtype: \"fp32\"}}"),
                     "conflicts with the enabled precision mode, bf16"));

@@ -77,7 +77,7 @@ TEST(DsRefusals, EveryRefusedKeyIsRefusedByName) {
   for (const Asked& asked : kRefused) {
     for (const PrecisionFlag precision : {PrecisionFlag(), PrecisionFlag(core::DType::kF32)}) {
       const std::string said = refusal(json_of(asked), precision);
-      EXPECT_TRUE(holds(said, "must hold only what fmengine can honour")) << asked.path;
+      EXPECT_TRUE(said.starts_with("t.json:1 ")) << said;
       EXPECT_TRUE(holds(said, asked.path));
     }
   }
@@ -86,7 +86,7 @@ TEST(DsRefusals, EveryRefusedKeyIsRefusedByName) {
 TEST(DsRefusals, EveryNarrowNumberIsRefusedUnlessFp32IsForced) {
   for (const Asked& asked : kNarrow) {
     const std::string said = refusal(json_of(asked));
-    EXPECT_TRUE(holds(said, "must hold only what fmengine can honour")) << asked.path;
+    EXPECT_TRUE(said.starts_with("t.json:1 ")) << said;
     EXPECT_TRUE(holds(said, asked.path));
     EXPECT_TRUE(holds(notes(json_of(asked), core::DType::kF32),
                       std::string("--precision fp32 overrides ") + asked.path));

@@ -12,7 +12,7 @@ namespace fm::cli {
 inline engine::TrainOptions read(const std::string& json, PrecisionFlag precision = {},
                                  const TrainerArguments& trainer = {}) {
   engine::TrainOptions options;
-  apply_ds_config({json, "t.json"}, precision, trainer, options);
+  apply_ds_config({json, "t.json"}, {precision}, trainer, options);
   return options;
 }
 
