@@ -35,8 +35,8 @@ std::map<std::string, std::string> listed(const std::string& json, const Words& 
 }
 
 TEST(ConfigValues, SayWhereEachIsFrom) {
-  const auto at = listed(R"({"zero_optimization": {"stage": 3,
-  "reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto", "round_robin_gradients": true},
+  const auto at = listed(R"({"zero_optimization": {"stage": 3, "reduce_bucket_size": "auto",
+  "stage3_prefetch_bucket_size": "auto", "round_robin_gradients": true},
   "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
   "gradient_accumulation_steps": 2, "bf16": {"enabled": "auto"},
   "optimizer": {"type": "AdamW", "params": {"lr": "auto", "eps": 1e-6}}, "my key": "a\"b"})",
