@@ -126,7 +126,7 @@ def train(program, flags, steps):
         codes = [rank.wait() for rank in ranks]
         if any(codes):
             sys.exit(f"training ended with {codes}")
-        rows = [json.loads(line) for line in (pathlib.Path(output) / "metrics.jsonl").read_text().splitlines()]
+        rows = [json.loads(line) for line in (pathlib.Path(output) / "metrics.jsonl").read_text().splitlines() if line.startswith('{"step"')]
     return statistics.median(row["step_time"] for row in rows[WARM_UP:]), [row["loss"] for row in rows]
 
 

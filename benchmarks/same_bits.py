@@ -89,7 +89,7 @@ def run(program, folder, case, output, port, steps=STEPS):
 
 def result(output):
     """What a run computed: the steps as text, the exported tensors as bytes."""
-    rows = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines() if line.startswith('{"step"')]
     steps = [(row["step"], repr(row["loss"]), repr(row["grad_norm"]), repr(row["lr"])) for row in rows]
     return steps, (output / "hf/model.safetensors").read_bytes()
 

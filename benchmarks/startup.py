@@ -33,9 +33,9 @@ def command(program, folder, weights, more):
 
 
 def lines_of(path):
-    """Whole lines of a file that may not be there yet."""
+    """Whole lines of steps in a file that may not be there yet."""
     try:
-        return path.read_text().split("\n")[:-1]
+        return [line for line in path.read_text().split("\n")[:-1] if line.startswith('{"step"')]
     except FileNotFoundError:
         return []
 

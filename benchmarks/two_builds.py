@@ -55,7 +55,7 @@ def run(program, flags, steps):
         command = ["mpirun", "-np", "2", "--bind-to", "core", program, *flags, "--train_steps", str(steps), "--log_steps", str(steps),
                    "--save_steps", "0", "--resume", "never", "--output_dir", output]
         subprocess.run(command, env=variables, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        rows = [json.loads(line) for line in (pathlib.Path(output) / "metrics.jsonl").read_text().splitlines()]
+        rows = [json.loads(line) for line in (pathlib.Path(output) / "metrics.jsonl").read_text().splitlines() if line.startswith('{"step"')]
     times = [row["step_time"] for row in rows[WARM_UP:]]
     return statistics.median(times), statistics.quantiles(times, n=10, method="inclusive")[0], [row["loss"] for row in rows], \
         rows[-1]["mem_peak_bytes"]

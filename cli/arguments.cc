@@ -268,6 +268,24 @@ std::optional<std::string> launch_word(const FlagValues& flags, const std::strin
   return value < 0 ? std::nullopt : std::optional(std::to_string(value));
 }
 
+// "64G" is 64e9 bytes, "64Gi" 64 times 2^30; K, M and T too, a B may follow.
+core::Bytes read_bytes(const FlagValues& flags, const std::string& name) {
+  const std::string words = core::lower(flags.text(name));
+  double value = 0.0;
+  const char* const end = words.data() + words.size();
+  const auto [stop, error] = std::from_chars(words.data(), end, value);
+  std::string unit(stop, static_cast<std::size_t>(end - stop));
+  if (unit.ends_with('b')) unit.pop_back();
+  const bool binary = unit.size() == 2 && unit[1] == 'i';
+  const bool known = unit.empty() || ((unit.size() == 1 || binary) &&
+                                      std::string_view("kmgt").find(unit[0]) != std::string::npos);
+  FM_USER_CHECK(error == std::errc() && value > 0.0 && known, "--", name,
+                " must be a size, as 64G or 512Gi; correct it (", flags.text(name), ")");
+  const auto power = unit.empty() ? 0 : 1 + std::string_view("kmgt").find(unit[0]);
+  const double factor = std::pow(binary ? 1024.0 : 1000.0, static_cast<double>(power));
+  return core::Bytes(static_cast<std::int64_t>(value * factor));
+}
+
 void read_launch(const FlagValues& flags, Command& command) {
   command.rank = launch_word(flags, "rank", 0);
   command.local_rank = launch_word(flags, "local_rank", -1);  // -1: launchers say "none"
@@ -299,6 +317,10 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
                 "--ranks_per_host belongs to --plan; ranks that are started find out by themselves "
                 "who shares a host (",
                 flags.text("ranks_per_host"), ")");
+  FM_USER_CHECK((!flags.given("host_memory") && !flags.given("host_cores")) || !starts,
+                "--host_memory and --host_cores belong to --plan; add --plan or remove them");
+  if (flags.given("host_memory")) command.host_memory = read_bytes(flags, "host_memory");
+  command.host_cores = flags.small("host_cores", 0);
   for (const FlagRow& flag : train_flags()) {
     if (flag.read != nullptr) flag.read(flags, flag.name, command.options);
   }

@@ -15,11 +15,13 @@ enum class Action : std::uint8_t { kTrain, kPlan, kPrintConfig, kReport, kHelp, 
 struct Command {
   Action action = Action::kTrain;
   engine::TrainOptions options;
-  bool json = false;                // with --plan, --print_config
-  std::vector<ConfigValue> config;  // what --print_config shows
-  int plan_ranks = 0;               // 0: the ranks that were started
-  std::optional<int> threads;       // per rank
-  bool counts_epochs = false;       // lengths are in epochs: they are known with their steps only
+  bool json = false;                       // with --plan, --print_config
+  std::vector<ConfigValue> config;         // what --print_config shows
+  int plan_ranks = 0;                      // 0: the ranks that were started
+  std::optional<core::Bytes> host_memory;  // of each host of a plan; absent: this one\'s
+  int host_cores = 0;                      // the same; 0: nothing is said of the time
+  std::optional<int> threads;              // per rank
+  bool counts_epochs = false;  // lengths are in epochs: they are known with their steps only
   // From the command line; they count only where the environment says nothing.
   std::optional<std::string> rank;
   std::optional<std::string> local_rank;

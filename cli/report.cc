@@ -30,6 +30,13 @@ std::string mpi_version() {
 
 }  // namespace
 
+std::string machine_line(const std::string& threads) {
+  const std::string cpuinfo = machine::content_of("/proc/cpuinfo");
+  return core::concat(machine::cpu_model(cpuinfo), ", ", threads, ", kernels ",
+                      kernels::chosen_variant().name, ", products ",
+                      kernels::gemm_library(core::DType::kF32), " (more: --report)");
+}
+
 std::vector<std::string> report_lines(const std::string& threads) {
   const std::string cpuinfo = machine::content_of("/proc/cpuinfo");
   return {"CPU        " + machine::cpu_model(cpuinfo),

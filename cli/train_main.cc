@@ -66,10 +66,15 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
   const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host;
   const fm::engine::WorldShape world{
       ranks, shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate};
-  const std::vector<fm::machine::MemoryLimit> memory = fm::machine::memory_limits();
+  const fm::engine::PlanHost host{
+      .memory = command.host_memory
+                    ? std::vector<fm::machine::MemoryLimit>{{"host", "--host_memory",
+                                                             *command.host_memory}}
+                    : fm::machine::memory_limits(),
+      .cores = command.host_cores};
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
-  print(command.json ? fm::engine::plan_json(command.options, opened, world, memory)
-                     : fm::engine::plan_text(command.options, opened, world, memory));
+  print(command.json ? fm::engine::plan_json(command.options, opened, world, host)
+                     : fm::engine::plan_text(command.options, opened, world, host));
   return 0;
 }
 
@@ -135,8 +140,9 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
   fm::machine::check_stacks(fm::machine::stacks_here());
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe(),
-      .report_lines = fm::cli::report_lines(process.cores.why),
+      .machine = fm::cli::machine_line(process.cores.why),
       .terminal = shows_on_terminal(launch),
+      .version = fm::cli::version_text(),
       .signals = &*process.signals,
       .memory = fm::machine::memory_limits()};
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);

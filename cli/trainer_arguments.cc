@@ -1,6 +1,7 @@
 #include "cli/trainer_arguments.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "cli/value_types.h"
@@ -39,7 +40,8 @@ Value of_kind(Value::Kind kind) {
 Value number_value(double number) {
   Value value = of_kind(Value::Kind::kNumber);
   value.number = number;
-  value.text = concat(number);
+  char text[32];  // the shortest that is read back as the same
+  value.text = std::string(text, std::to_chars(text, std::end(text), number).ptr);
   return value;
 }
 Value bool_value(bool on) {

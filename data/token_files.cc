@@ -53,11 +53,11 @@ class TokenRows : public SampleSource {
     const std::string order =
         options_.shuffle_windows
             ? core::concat("order shuffled per epoch (seed ", options_.seed, ")")
-            : "in file order, not shuffled (--shuffle_windows does it)";
+            : "in file order, not shuffled (see --shuffle_windows)";
     return core::concat(options_.path, ": ", core::human_count(static_cast<double>(ids_.size())),
                         ' ', name_of(layout_.type), layout_.npy ? " tokens (.npy); " : " tokens; ",
-                        windows_, " windows of ", window(), " ids, ", order, " (last ",
-                        std::ssize(ids_) % window(), " ids not used)");
+                        windows_, " windows of ", window(), " ids, ", order, "; last ",
+                        std::ssize(ids_) % window(), " ids not used");
   }
 
   std::string fingerprint() const override { return fingerprint_; }

@@ -56,6 +56,7 @@ struct TrainOptions {
   std::int64_t save_steps = 100;
   bool saves = true;  // false: neither checkpoints nor an export, but on a signal
   std::int64_t log_steps = 1;
+  bool log_phases = false;  // with every line; else with every tenth
   std::string eval_data_path;
   std::int64_t eval_steps = 100;
   std::int64_t eval_batches = 0;  // 0: the whole evaluation set once

@@ -5,9 +5,11 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/disk_need.h"
 #include "engine/memory_fit.h"
 #include "engine/run_log.h"
 #include "engine/run_plan.h"
+#include "engine/time_estimate.h"
 #include "pipeline/simulate.h"
 
 namespace fm::engine {
@@ -105,6 +107,23 @@ Fit fit_of(const TrainOptions& options, const model::OpenedModel& opened, const 
   return fit;
 }
 
+struct Time {
+  double seconds = 0.0;  // of a step
+  int cores = 0;         // of all hosts; 0: unknown
+  double core_gflops = 0.0;
+};
+
+// As if the cores of the hosts were like this one's.
+Time time_of(const TrainOptions& options, const RunPlan& plan, const WorldShape& world,
+             const PlanHost& host) {
+  if (host.cores == 0) return {};
+  Time time;
+  time.cores = host.cores * static_cast<int>(core::ceil_div(world.ranks, options.ranks_per_host));
+  time.core_gflops = measure_core_gflops(options.element);
+  time.seconds = step_seconds(plan.flops_per_step(), time.cores, time.core_gflops);
+  return time;
+}
+
 std::string wire_text(const RunPlan& plan) {
   std::string out = "bytes sent per rank and step\n";
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
@@ -144,7 +163,7 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
 }  // namespace
 
 std::string plan_text(const TrainOptions& options, const model::OpenedModel& opened,
-                      const WorldShape& world, const std::vector<machine::MemoryLimit>& memory) {
+                      const WorldShape& world, const PlanHost& host) {
   const RunPlan plan = make_run_plan(options, opened.model, world);
   char bubble[32];
   std::snprintf(bubble, sizeof(bubble), "%.4f", simulate_plan(plan).bubble());
@@ -156,8 +175,16 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& ope
       plan.batch.accumulation, " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
       " tokens per step\noptimizer ", optimizer_text(options), "\n");
   for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
-  const Fit fit = fit_of(options, opened, plan, world, memory);
+  const Fit fit = fit_of(options, opened, plan, world, host.memory);
   if (fit.demand) out += "memory " + fit.text + "\n";
+  if (const std::string disk = text_of(disk_need(options, opened.model, 0), std::nullopt);
+      !disk.empty()) {
+    out += "disk " + disk + "\n";
+  }
+  if (const Time time = time_of(options, plan, world, host); time.cores > 0) {
+    out += "time " +
+           estimate_text(time.seconds, options.train_steps, time.cores, time.core_gflops) + "\n";
+  }
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
     out +=
         "parameters lie once per host, in memory that its ranks share; each rank is charged its "
@@ -173,7 +200,7 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& ope
 }
 
 std::string plan_json(const TrainOptions& options, const model::OpenedModel& opened,
-                      const WorldShape& world, const std::vector<machine::MemoryLimit>& memory) {
+                      const WorldShape& world, const PlanHost& host) {
   const RunPlan plan = make_run_plan(options, opened.model, world);
   nlohmann::json json;
   json["world_size"] = world.ranks;
@@ -186,12 +213,19 @@ std::string plan_json(const TrainOptions& options, const model::OpenedModel& ope
   json["precision"] = core::name_of(options.element);
   json["optimizer"] = optimizer_text(options);
   json["notes"] = notes_of(options);
-  if (const Fit fit = fit_of(options, opened, plan, world, memory); fit.demand) {
+  if (const Fit fit = fit_of(options, opened, plan, world, host.memory); fit.demand) {
     json["host_memory"] = {{"fits", fit.demand->fits()},
                            {"needs_bytes", fit.demand->total.count()},
                            {"available_bytes", fit.demand->limit.available.count()},
                            {"text", fit.text}};
   }
+  if (const Time time = time_of(options, plan, world, host); time.cores > 0) {
+    json["time"] = {{"seconds_per_step", time.seconds},
+                    {"seconds", time.seconds * static_cast<double>(options.train_steps)},
+                    {"cores", time.cores},
+                    {"core_gflops", time.core_gflops}};
+  }
+  json["disk_bytes"] = disk_need(options, opened.model, 0).total().count();
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
   json["bubble"] = simulate_plan(plan).bubble();

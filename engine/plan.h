@@ -13,14 +13,17 @@
 
 namespace fm::engine {
 
+// Each host of options.ranks_per_host ranks.
+struct PlanHost {
+  std::vector<machine::MemoryLimit> memory = {};
+  int cores = 0;  // 0: nothing is said of the time
+};
+
 // `opened`: of the same options (open_run_model). Both throw UserError as training would, but for a
-// plan that does not fit: `memory`, the limits of every host of options.ranks_per_host ranks, makes
-// a line of that.
+// plan that does not fit: that is a line of the plan.
 std::string plan_text(const TrainOptions& options, const model::OpenedModel& opened,
-                      const WorldShape& world,
-                      const std::vector<machine::MemoryLimit>& memory = {});
+                      const WorldShape& world, const PlanHost& host = {});
 std::string plan_json(const TrainOptions& options, const model::OpenedModel& opened,
-                      const WorldShape& world,
-                      const std::vector<machine::MemoryLimit>& memory = {});
+                      const WorldShape& world, const PlanHost& host = {});
 
 }  // namespace fm::engine

@@ -47,7 +47,7 @@ std::string model_words(const model::OpenedModel& opened) {
     parameters += static_cast<double>(opened.model.table(unit).parameters().count());
   }
   return concat(opened.facts.family, ", ", core::human_count(parameters),
-                " parameters: ", opened.facts.sizes);
+                " parameters, all trained: ", opened.facts.sizes);
 }
 
 std::string weights_words(const TrainOptions& options) {

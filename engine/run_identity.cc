@@ -42,6 +42,16 @@ std::string data_text(const std::string& fingerprint, const std::string& path) {
   return core::concat(fingerprint, kPath, path);
 }
 
+RunIdentity identity_of(const TrainOptions& options, const std::string& data,
+                        const Arithmetic& arithmetic, const std::vector<Fact>& facts) {
+  return {.seed = options.seed,
+          .data = data,
+          .optimizer = std::string(options.optimizer.rule->name),
+          .arithmetic = text_of(arithmetic),
+          .model = values_for(kResumeAgrees, facts),
+          .optimization = values_for(kResumeSays, facts)};
+}
+
 std::vector<std::string> compare_runs(const RunIdentity& saved, const RunIdentity& now) {
   FM_USER_CHECK(saved.optimizer == now.optimizer,
                 "a run resumes with the optimizer it was saved with; use the same, or --resume "

@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/arithmetic.h"
+#include "engine/run_facts.h"
+
 namespace fm::engine {
 
 struct RunIdentity {
@@ -19,6 +22,10 @@ struct RunIdentity {
 
 // A data source's fingerprint and, for messages only, where it lay.
 std::string data_text(const std::string& fingerprint, const std::string& path);
+
+// `data`: data_text().
+RunIdentity identity_of(const TrainOptions& options, const std::string& data,
+                        const Arithmetic& arithmetic, const std::vector<Fact>& facts);
 
 // Throws UserError (10) naming what must not change (model, data, kind of optimizer) and both
 // values; returns a warning for everything else that did.

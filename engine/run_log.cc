@@ -1,95 +1,65 @@
 #include "engine/run_log.h"
 
-#include <cmath>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/disk_need.h"
+#include "engine/time_estimate.h"
 
 namespace fm::engine {
 namespace {
 
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[512];
-  std::snprintf(text, sizeof(text), pattern, values...);
-  return text;
-}
+// Terminal, ECMA-48.
+constexpr const char* kYellow = "\033[33m";
+constexpr const char* kBold = "\033[1m";
+constexpr const char* kPlain = "\033[0m";
+constexpr std::int64_t kPhasesEvery = 10;  // lines
 
-std::string number(const char* pattern, double value) {
-  return std::isfinite(value) ? format(pattern, value) : "null";
-}
-
-std::string with_commas(double value) {
-  std::string digits = format("%.0f", value);
-  for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
-  }
-  return digits;
+double unix_time() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
 }
 
 std::string megabytes(core::Bytes bytes) {
-  return format("%.1f", static_cast<double>(bytes.count()) / 1e6);
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.1f", static_cast<double>(bytes.count()) / 1e6);
+  return text;
 }
 
-// " | forward 29% loss 31% backward 36% reduce 3%": parts of the step's time, rounded; what rounds
-// to nothing is left out.
-std::string phase_split(const StepLine& line) {
+// Lines of at most 100 columns, where there are spaces; what goes on stands below its first word.
+std::string wrapped(const std::string& text) {
+  constexpr std::size_t kColumns = 100;
   std::string out;
-  for (std::size_t at = 0; at < core::kPhaseCount; ++at) {
-    const auto phase = static_cast<core::Phase>(at);
-    const double percent = 0.1 * line.phases.ms(phase) / line.step_time_s;
-    if (percent < 0.5) continue;
-    out += (out.empty() ? " | " : " ") + std::string(core::name_of(phase)) +
-           format(" %.0f%%", percent);
+  for (std::string line : core::split(text, '\n')) {
+    std::string indent(line.starts_with("  - ") ? 4 : 13, ' ');
+    while (line.size() > kColumns) {
+      const std::size_t space = line.rfind(' ', kColumns);
+      if (space == std::string::npos || space <= indent.size()) break;
+      out += line.substr(0, space) + "\n";
+      line = indent + line.substr(space + 1);
+    }
+    out += line + "\n";
   }
+  out.pop_back();
   return out;
+}
+
+int terminal_columns() {
+  winsize size{};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
 }
 
 }  // namespace
-
-std::string text_of(const StepLine& line) {
-  std::string out =
-      format("step %lld/%lld loss %.4f lr %.2e grad_norm %.4g", static_cast<long long>(line.step),
-             static_cast<long long>(line.last_step), line.loss, line.lr, line.grad_norm);
-  out += " tokens/s " + with_commas(line.tokens_per_second());
-  out += format(" GFLOP/s %.1f", line.gflops()) + " mem " + core::human(line.mem_peak);
-  out += phase_split(line);
-  if (line.loss_scale) out += format(" loss_scale %.6g", *line.loss_scale);
-  if (line.skipped) out += " SKIPPED";
-  if (line.eval_loss) {
-    out += format(" eval_loss %.4f perplexity %.4g", *line.eval_loss, std::exp(*line.eval_loss));
-  }
-  return out;
-}
-
-std::string json_of(const StepLine& line) {
-  std::string out = "{\"step\": " + std::to_string(line.step);
-  out += ", \"samples\": " + std::to_string(line.samples);
-  out += ", \"epoch\": " + number("%.9g", line.epoch);
-  out += ", \"loss\": " + number("%.9g", line.loss) + ", \"lr\": " + number("%.9g", line.lr);
-  out += ", \"grad_norm\": " + number("%.17g", line.grad_norm);
-  out += ", \"tokens\": " + std::to_string(line.tokens);
-  out += ", \"tokens_per_second\": " + number("%.6g", line.tokens_per_second());
-  out += ", \"gflops\": " + number("%.6g", line.gflops());
-  out += ", \"step_time\": " + number("%.6g", line.step_time_s);
-  out += ", \"phases\": {";
-  for (std::size_t at = 0; at < core::kPhaseCount; ++at) {
-    const auto phase = static_cast<core::Phase>(at);
-    out += (at == 0 ? "\"" : ", \"") + std::string(core::name_of(phase)) +
-           "\": " + number("%.3f", line.phases.ms(phase));
-  }
-  out += std::string("}, \"skipped\": ") + (line.skipped ? "true" : "false");
-  if (line.loss_scale) out += ", \"loss_scale\": " + number("%.17g", *line.loss_scale);
-  out += ", \"mem_peak_bytes\": " + std::to_string(line.mem_peak.count());
-  out += ", \"minor_faults\": " + std::to_string(line.minor_faults);
-  if (line.eval_loss) {
-    out += ", \"eval_loss\": " + number("%.9g", *line.eval_loss) +
-           ", \"perplexity\": " + number("%.9g", std::exp(*line.eval_loss));
-  }
-  return out + "}";
-}
 
 std::vector<std::string> notes_of(const TrainOptions& options) {
   return notes_of(options, kernels::gemm_is_fast(options.element));
@@ -105,7 +75,7 @@ std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast
   return notes;
 }
 
-std::string banner(const KnownRun& run, const RunContext& context) {
+std::string banner(const KnownRun& run, const RunContext& context, std::int64_t done) {
   const TrainOptions& options = run.options;
   std::string out = "fmengine: " + options.project_name + " / " + options.experiment_name + "\n";
   out += banner_lines(run_facts(run));
@@ -117,15 +87,48 @@ std::string banner(const KnownRun& run, const RunContext& context) {
                         megabytes(memory.slots), ", scratch ", megabytes(memory.scratch),
                         ", activations ", megabytes(memory.activations), "\n");
   }
-  for (const std::string& line : context.report_lines) out += "  " + line + "\n";
-  for (const std::string& note : notes_of(options)) out += "  note       " + note + "\n";
-  return out;
+  const auto row = [&](const std::string& head, const std::string& words) {
+    if (!words.empty()) out += head + words + "\n";
+  };
+  row("  disk       ",
+      text_of(disk_need(options, run.opened.model, done), free_on_disk(options.output_dir)));
+  const int cores = run.plan->mesh.size() * kernels::kernel_threads();
+  const double rate = measure_core_gflops(options.element);
+  row("  time       ",
+      estimate_text(step_seconds(run.plan->flops_per_step(), cores, rate),
+                    std::max<std::int64_t>(0, options.train_steps - done), cores, rate));
+  row("  machine    ", context.machine);
+  out = wrapped(out);
+  const std::vector<std::string> notes = notes_of(options);
+  const bool colours = context.terminal && std::getenv("NO_COLOR") == nullptr;
+  if (!notes.empty()) out += std::string(colours ? kYellow : "") + "notes\n";
+  for (const std::string& note : notes) out += wrapped("  - " + note) + "\n";
+  return out + (colours && !notes.empty() ? kPlain : "");
+}
+
+std::string start_line(const KnownRun& run, const RunContext& context, std::int64_t done) {
+  nlohmann::json facts = nlohmann::json::object();
+  for (const Fact& fact : run_facts(run)) {
+    facts[fact.name] = fact.json == "null" && !fact.words.empty()
+                           ? nlohmann::json(fact.words)
+                           : nlohmann::json::parse(fact.json);
+  }
+  const nlohmann::json start = {{"time", unix_time()},
+                                {"version", context.version},
+                                {"from_step", done},
+                                {"ranks", run.plan->mesh.size()},
+                                {"notes", notes_of(run.options)},
+                                {"facts", facts}};
+  return nlohmann::json{{"start", start}}.dump(-1, ' ', false,
+                                               nlohmann::json::error_handler_t::replace);
 }
 
 RunLog::RunLog(const TrainOptions& options, const RunContext& context, bool speaks)
     : speaks_(speaks),
       terminal_(context.terminal),
+      colours_(context.terminal && std::getenv("NO_COLOR") == nullptr),
       log_steps_(options.log_steps),
+      log_phases_(options.log_phases),
       from_elsewhere_(options.resume == checkpoint::Resume::kPath) {
   if (!speaks || options.dry_run) return;
   metrics_.emplace(std::filesystem::path(options.output_dir) / "metrics.jsonl");
@@ -156,27 +159,49 @@ void RunLog::sync() {
   if (!problem.empty()) warn("metrics.jsonl may lose lines at a power cut (" + problem + ")");
 }
 
-void RunLog::step(const StepLine& line) {
+void RunLog::note_start(const std::string& json) {
+  if (metrics_) metrics_->append(json);  // if it cannot be written, the first step's line says so
+}
+
+void RunLog::step(StepLine line) {
   if (!speaks_) return;
+  line.unix_time = unix_time();
+  totals_.add(line);
+  line.seconds_left = totals_.seconds_left(line);
   const std::string problem = metrics_ ? metrics_->append(json_of(line)) : "";
   if (!problem.empty() && !std::exchange(lacks_lines_, true)) {
     warn(core::concat("metrics.jsonl lacks lines from step ", line.step,
                       " on, training continues; make space in the output directory (", problem,
                       ")"));
   }
-  const bool due = log_steps_ > 0 && (line.step % log_steps_ == 0 || line.step == line.last_step);
-  const bool keep = line.skipped || line.eval_loss.has_value();
-  if (!due && !keep) return;
-  if (terminal_ && !keep && line.step != line.last_step) {
-    // Not wrapped at the terminal's edge: what runs over it could not be taken back.
-    std::printf("\r\033[K\033[?7l%s\033[?7h", text_of(line).c_str());
-    live_ = true;
-  } else {
-    if (live_) std::printf("\r\033[K");
-    live_ = false;
-    std::printf("%s\n", text_of(line).c_str());
-  }
+  // A terminal sees every step at its foot, and of steps that are shorter than that a few lines.
+  const std::int64_t rhythm = terminal_ && log_steps_ == 1 ? 10 : log_steps_;
+  const bool due = rhythm > 0 && (line.step % rhythm == 0 || line.step == line.last_step);
+  if (due || line.skipped) print(line);
+  if (line.eval_loss) say(painted(kBold, evaluation_of(line)));
+  if (terminal_ && line.step < line.last_step) draw_bar(line);
+}
+
+void RunLog::print(const StepLine& line) {
+  StepLine shown = line;
+  shown.mean_loss = totals_.mean_loss();
+  say(line.skipped ? painted(kYellow, text_of(shown)) : text_of(shown));
+  if (log_phases_ || lines_++ % kPhasesEvery == kPhasesEvery - 1) say(phases_of(line));
+}
+
+// Not wrapped at the terminal's edge: what runs over it could not be taken back.
+void RunLog::draw_bar(const StepLine& line) {
+  std::printf("\r\033[K\033[?7l%s\033[?7h", bar_of(line, terminal_columns()).c_str());
   std::fflush(stdout);
+  live_ = true;
+}
+
+std::string RunLog::painted(const char* colour, const std::string& text) const {
+  return colours_ ? colour + text + kPlain : text;
+}
+
+void RunLog::summary(const std::string& model, const std::string& next) {
+  if (const std::string text = totals_.summary(model, next); !text.empty()) say(text);
 }
 
 void RunLog::say(const std::string& text) {
@@ -193,7 +218,7 @@ void RunLog::warn(const std::string& text) {
 }
 
 void RunLog::end_live_line() {
-  if (live_) std::printf("\n");
+  if (live_) std::printf("\r\033[K");
   live_ = false;
 }
 

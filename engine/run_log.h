@@ -6,51 +6,26 @@
 #include <string>
 #include <vector>
 
-#include "core/trace.h"
 #include "engine/metrics_file.h"
 #include "engine/run_facts.h"
+#include "engine/run_totals.h"
+#include "engine/step_line.h"
 #include "engine/trainer.h"
 #include "kernels/gemm/gemm.h"
 
 namespace fm::engine {
 
-// Everything about one finished step, the same on every rank but the times.
-struct StepLine {
-  std::int64_t step = 0;
-  std::int64_t last_step = 0;
-  std::int64_t samples = 0;  // of the run so far
-  double epoch = 0.0;        // how often they are the training data
-  double loss = 0.0;
-  double lr = 0.0;
-  double grad_norm = 0.0;
-  std::int64_t tokens = 0;
-  double step_time_s = 0.0;
-  double flops = 0.0;
-  bool skipped = false;
-  std::optional<double> loss_scale;  // that the step was made with
-  core::Bytes mem_peak;
-  std::int64_t minor_faults = 0;  // pages that this process touched for the first time in the step
-  core::PhaseClock phases;
-  std::optional<double> eval_loss;
-
-  double tokens_per_second() const { return static_cast<double>(tokens) / step_time_s; }
-  double gflops() const { return flops / step_time_s / 1e9; }
-};
-
-// "step 12/100 loss 5.4321 lr 3.00e-04 grad_norm 1.23 tokens/s 1,234 GFLOP/s 12.3 mem 345.0 MB
-// | forward 29% loss 31% backward 36% reduce 3%", one line; phases of less than half a percent are
-// left out.
-std::string text_of(const StepLine& line);
-// One JSON object, loss with 9 and grad_norm with 17 significant digits; null for what is not
-// finite.
-std::string json_of(const StepLine& line);
-
 // The options' notes, and those that only options, model and CPU together give.
 std::vector<std::string> notes_of(const TrainOptions& options);
 std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast);
 
-// Lines of the start banner: the run's facts, what it needs, the machine. `run` has a plan.
-std::string banner(const KnownRun& run, const RunContext& context);
+// Lines of the start banner: the run's facts, what it needs, the machine, and the notes under a
+// heading of their own. `run` has a plan; `done`: steps of the checkpoint that it goes on from.
+std::string banner(const KnownRun& run, const RunContext& context, std::int64_t done);
+
+// What metrics.jsonl says of a start: {"start": {"time", "version", "from_step", "ranks",
+// "facts"}}.
+std::string start_line(const KnownRun& run, const RunContext& context, std::int64_t done);
 
 // Writes to stdout and metrics.jsonl; on ranks other than 0 it is silent.
 //
@@ -67,17 +42,28 @@ class RunLog {
 
   // Before the first step of a start, which goes on behind `step`.
   void begin_after(std::int64_t step);
-  void step(const StepLine& line);
+  // A line of metrics.jsonl that is no step's.
+  void note_start(const std::string& json);
+  void step(StepLine line);
+  // Behind the last step.
+  void summary(const std::string& model, const std::string& next);
   void sync();  // lines of finished steps are on the disk, or it is said why not
   void say(const std::string& text);   // one plain line on stdout
   void warn(const std::string& text);  // one line on stderr
 
  private:
   void end_live_line();
+  void print(const StepLine& line);
+  void draw_bar(const StepLine& line);
+  std::string painted(const char* colour, const std::string& text) const;
 
   bool speaks_;
   bool terminal_;
+  bool colours_;  // a terminal, and nobody has set NO_COLOR
   std::int64_t log_steps_;
+  bool log_phases_;
+  std::int64_t lines_ = 0;
+  RunTotals totals_;
   bool from_elsewhere_;  // --resume PATH: rows of earlier steps may be in another folder
   bool live_ = false;    // a live line stands on the terminal
   std::optional<MetricsFile> metrics_;

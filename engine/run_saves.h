@@ -34,6 +34,7 @@ class RunSaves {
   void save(const ProgressState& progress, Must must);
   // The step of the newest checkpoint is this one.
   bool holds(std::int64_t step) const { return saved_ == step; }
+  std::string newest() const { return path_of(saved_); }
   // "go back with --resume output/global_step20", for a run whose numbers are broken.
   std::string way_back() const;
 

@@ -1,7 +1,9 @@
 // What makes a step one that changes nothing.
-#include <cmath>
+#include <limits>
+#include <span>
 
 #include "core/element.h"
+#include "core/finite.h"
 #include "engine/step_runtime.h"
 
 namespace fm::engine {
@@ -9,32 +11,40 @@ namespace fm::engine {
 using core::DType;
 using core::Elements;
 
-// fp32 holds sums that fp16, in which DeepSpeed keeps gradients, does not: they are overflows too,
-// so that the loss scale goes the same way.
-bool StepRuntime::is_beyond(float gradient) const {
-  const bool fp16 = state_.model.element == DType::kF16;
-  return !std::isfinite(gradient) || (fp16 && std::fabs(gradient) >= core::kF16Overflow);
+// Gradients are fp32, DeepSpeed's are fp16. What would have overflowed there is an overflow here,
+// so that the loss scale goes the same way (runtime/zero/stage_1_and_2.py, stage3.py,
+// fp16/fused_optimizer.py): a rank's own gradient, of one micro-batch or summed where the plan adds
+// micro-batches up, before it is divided by the number of ranks; then the mean over the ranks,
+// without ZeRO their sum. Ours are divided from the first on.
+float StepRuntime::limit_of_own() const {
+  if (state_.model.element != DType::kF16) return 0.0F;
+  return core::kF16Overflow / static_cast<float>(state_.plan.mesh.data);
 }
 
-// Collective where the norm leaves it possible.
-bool StepRuntime::any_is_beyond(double squared_norm) {
-  constexpr double kLimit = core::kF16Overflow;
-  if (state_.model.element != DType::kF16 || squared_norm < kLimit * kLimit) return false;
-  std::int64_t beyond = state_.grads.any_reaches(core::kF16Overflow) ? 1 : 0;
-  state_.numbers->all_reduce({&beyond, Elements(1), DType::kI64}).wait();
-  state_.pipe->all_reduce({&beyond, Elements(1), DType::kI64}).wait();
-  return beyond > 0;
+// Collective in fp16.
+bool StepRuntime::overflows() {
+  if (state_.model.element != DType::kF16) return false;
+  const bool no_zero = state_.layout.plan.optimizer == core::Home::kEveryRank;
+  const bool beyond =
+      found_ || state_.grads.any_reaches(no_zero ? limit_of_own() : core::kF16Overflow);
+  std::int64_t any = beyond ? 1 : 0;
+  state_.numbers->all_reduce({&any, Elements(1), DType::kI64}).wait();
+  state_.pipe->all_reduce({&any, Elements(1), DType::kI64}).wait();
+  return any > 0;
 }
 
-// Looks for the first gradient that is not finite, in the order they are written.
+// Looks for the first gradient that is not finite, in the order they are written; in fp16 always,
+// and for what fp16 does not hold.
 void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
-  if (!watching_ || found_) return;
+  const float limit = limit_of_own();
+  const float least = limit > 0.0F ? limit : std::numeric_limits<float>::infinity();
+  if ((!watching_ && limit == 0.0F) || found_) return;
   const auto look = [&](const core::ParamTable& table, const float* base) {
     for (const core::ParamEntry& entry : table.entries()) {
-      const float* const values = base + entry.offset.count();
-      for (std::int64_t i = 0; i < entry.numel.count() && !found_; ++i) {
-        if (is_beyond(values[i])) found_ = NonFinite{micro, unit, entry.name};
-      }
+      if (found_) return;
+      const std::span values(base + entry.offset.count(),
+                             static_cast<std::size_t>(entry.numel.count()));
+      if (core::any_reaches(values, least)) found_ = NonFinite{micro, unit, entry.name};
     }
   };
   if (written.tied != nullptr) look(*state_.model.head->tied_params(), written.tied);

@@ -43,7 +43,7 @@ std::optional<NonFinite> StepRuntime::locate_non_finite(const data::BatchStream&
                                                         const StepRequest& request) {
   StepRequest again = request;
   again.apply = false;
-  found_.reset();
+  if (state_.model.element == DType::kF16) return found_;
   watching_ = true;
   train_step(stream, again);
   watching_ = false;
@@ -52,6 +52,7 @@ std::optional<NonFinite> StepRuntime::locate_non_finite(const data::BatchStream&
 
 void StepRuntime::run_program(const pipeline::Program& program) {
   state_.grads.begin_step();
+  found_.reset();
   std::fill(slot_loss_.begin(), slot_loss_.end(), 0.0);
   pipeline::execute(program, *this);
   end_of_program();
@@ -325,8 +326,8 @@ void StepRuntime::norm() {
   exchange_loss();  // before the update, so that a non-finite loss skips the step everywhere
   const double squared = state_.norm.squared(state_.grads);
   result_.grad_norm = std::sqrt(squared) / request_.loss_scale;
-  result_.skipped =
-      !std::isfinite(result_.grad_norm) || !std::isfinite(result_.loss) || any_is_beyond(squared);
+  const bool overflow = overflows();  // collective
+  result_.skipped = overflow || !std::isfinite(result_.grad_norm) || !std::isfinite(result_.loss);
   double scale = 1.0;
   if (request_.gradient_clipping > 0.0) {
     scale = std::min(1.0, request_.gradient_clipping / (result_.grad_norm + 1e-6));

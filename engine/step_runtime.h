@@ -57,7 +57,8 @@ class StepRuntime : public pipeline::StepHandler {
   StepResult evaluate_step(const data::BatchStream& stream);
   // Everything that travels on behind a step has arrived; before its memory dies. Collective.
   void settle();
-  // Runs the step again without update and watches every gradient as it is written. Collective.
+  // Runs the step again without update and watches every gradient as it is written; a step in fp16
+  // has done that. Collective.
   std::optional<NonFinite> locate_non_finite(const data::BatchStream& stream,
                                              const StepRequest& request);
 
@@ -104,8 +105,8 @@ class StepRuntime : public pipeline::StepHandler {
   void wait_for_publication(int group);
   void wait_for_count();
   double weight_of_token(int micro) const;
-  bool is_beyond(float gradient) const;
-  bool any_is_beyond(double squared_norm);
+  float limit_of_own() const;  // 0: none
+  bool overflows();
   void exchange_loss();
   void scan(int micro, int unit, const model::Gradients& written);
   const model::Unit& unit_at(int unit) const {
@@ -121,7 +122,7 @@ class StepRuntime : public pipeline::StepHandler {
   StepResult result_;
   bool forward_only_ = false;
   bool watching_ = false;
-  std::optional<NonFinite> found_;
+  std::optional<NonFinite> found_;  // of the last program
   std::int64_t divisor_ = 0;
   std::vector<double> slot_loss_;          // by micro, this data rank
   std::vector<double> all_losses_;         // gathered

@@ -11,6 +11,7 @@
 #include "core/check.h"
 #include "core/fault.h"
 #include "core/text.h"
+#include "engine/disk_need.h"
 #include "engine/evaluation.h"
 #include "engine/explain_skip.h"
 #include "engine/memory_fit.h"
@@ -90,7 +91,13 @@ class Trainer {
     const bool resumes = restore();
     saves_.begin(lock, resumes ? progress_.step : -1);
     log_.begin_after(progress_.step);
-    log_.say(banner(known(), context_));
+    log_.say(banner(known(), context_, progress_.step));
+    if (const auto full = warning_of(disk_need(options_, opened_.model, progress_.step), options_,
+                                     free_on_disk(options_.output_dir));
+        !full.empty()) {
+      log_.warn(full);
+    }
+    log_.note_start(start_line(known(), context_, progress_.step));
     log_.say(resumes ? resumption() : fresh_start());
     if (trace_ != nullptr) trace_->check_length(options_.train_steps - progress_.step);
     while (progress_.step < options_.train_steps && !stops_early()) {
@@ -128,15 +135,6 @@ class Trainer {
                      .evaluation = evaluation_ ? evaluation_->fingerprint() : ""}};
   }
 
-  RunIdentity identity(const Arithmetic& arithmetic, const std::vector<Fact>& facts) const {
-    return {.seed = options_.seed,
-            .data = data_text(source_->fingerprint(), options_.data_path),
-            .optimizer = std::string(options_.optimizer.rule->name),
-            .arithmetic = text_of(arithmetic),
-            .model = values_for(kResumeAgrees, facts),
-            .optimization = values_for(kResumeSays, facts)};
-  }
-
   // Whether there was a checkpoint to go on from.
   bool restore() {
     const Arithmetic arithmetic = context_.arithmetic.value_or(arithmetic_here(options_.element));
@@ -144,7 +142,8 @@ class Trainer {
     if (!uneven.empty()) log_.warn(uneven);
     const std::vector<Fact> facts = run_facts(known());
     check_same_start(facts, state_.world);
-    const RunIdentity now = identity(arithmetic, facts);
+    const RunIdentity now = identity_of(
+        options_, data_text(source_->fingerprint(), options_.data_path), arithmetic, facts);
     const std::optional<ProgressState> found = resume_state(options_, state_);
     if (found) {
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
@@ -292,6 +291,7 @@ class Trainer {
       progress_.best = after_evaluation(progress_.best, progress_.step, *line.eval_loss,
                                         options_.early_stopping_threshold);
     }
+    line.best = progress_.best;
     return line;
   }
 
@@ -312,9 +312,14 @@ class Trainer {
   }
 
   int end_early() {
+    const std::string where = core::concat("stopped by a signal in step ", progress_.step, " of ",
+                                           options_.train_steps, ": ");
     log_.say(saves_.holds(progress_.step)
-                 ? "stopped by a signal: start the same command again to go on (exit code 75)"
-                 : "stopped by a signal, nothing was saved (exit code 75)");
+                 ? core::concat(where, "everything is saved in ", saves_.newest(),
+                                "; start the same command again to go on (exit code 75)")
+                 : core::concat(where, "nothing was saved",
+                                options_.dry_run ? ", as --dry_run asks" : "", "; ",
+                                saves_.way_back(), " (exit code 75)"));
     return static_cast<int>(ExitCode::kPreempted);
   }
 
@@ -338,9 +343,13 @@ class Trainer {
                             progress_.best.loss, "): that model is exported"));
     }
     export_model(options_, opened_.facts, state_);
-    log_.say(core::concat(
-        "exported ", options_.output_dir, "/hf",
-        knows_tokenizer(options_) ? "" : " without a tokenizer: put that of the token file there"));
+    const std::string folder = options_.output_dir + "/hf";
+    const bool speaks_text = knows_tokenizer(options_);
+    log_.say(
+        core::concat("exported ", folder,
+                     speaks_text ? "" : " without a tokenizer: put that of the token file there"));
+    log_.summary(folder, speaks_text ? "fmengine-generate --ckpt " + folder + " --prompt \"...\""
+                                     : "from_pretrained(\"" + folder + "\") of transformers");
   }
 
   const TrainOptions& options_;

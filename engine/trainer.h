@@ -16,10 +16,11 @@ namespace fm::engine {
 
 // What only the program that was started knows.
 struct RunContext {
-  std::string launch_decision;            // how ranks were found, one line
-  std::vector<std::string> report_lines;  // CPU, libraries: for the banner
-  bool terminal = false;                  // stdout is a terminal: a live line instead of many
-  SignalInbox* signals = nullptr;         // null: signals act as the system does
+  std::string launch_decision;  // how ranks were found, one line
+  std::string machine;          // CPU and libraries, one line for the banner
+  bool terminal = false;        // stdout is a terminal: a live line instead of many
+  std::string version = "";
+  SignalInbox* signals = nullptr;  // null: signals act as the system does
   std::vector<machine::MemoryLimit> memory =
       {};  // of this rank's host; empty: whatever is asked for
   // Absent: asked of the libraries of this process.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
+#include "core/finite.h"
 #include "core/trace.h"
 #include "kernels/pointwise/moves.h"
 #include "kernels/pointwise/sums.h"
@@ -183,13 +183,8 @@ double GradStore::squared(int group) {
 bool GradStore::any_reaches(float limit) {
   for (int group = 0; group < layout_.count(); ++group) {
     if (squared(group) < double{limit} * limit) continue;
-    const float* const values = slice(group);
-    for (std::int64_t at = 0; at < layout_.at(group).map.slice().count(); at += kPart) {
-      const std::int64_t last = std::min(at + kPart, layout_.at(group).map.slice().count());
-      bool any = false;
-      for (std::int64_t i = at; i < last; ++i) any |= !(std::fabs(values[i]) < limit);
-      if (any) return true;
-    }
+    const auto count = static_cast<std::size_t>(layout_.at(group).map.slice().count());
+    if (core::any_reaches({slice(group), count}, limit)) return true;
   }
   return false;
 }

@@ -14,6 +14,8 @@ def parse_metrics(text):
     lines = {}
     for line in text.splitlines():
         entry = json.loads(line)
+        if "step" not in entry:
+            continue
         lines[entry["step"]] = entry
     steps = [lines[step] for step in sorted(lines)]
     if not steps or sorted(lines) != list(range(1, len(steps) + 1)):

@@ -193,7 +193,7 @@ TEST_F(Programs, PlanAndBannerSayWhatWasNotedAndTheOptimizer) {
   ASSERT_EQ(train.code, 0) << train.err;
   for (const std::string note : kNotes) {
     EXPECT_NE(text.out.find("\nnote: " + note), std::string::npos) << note << "\n" << text.out;
-    EXPECT_NE(train.out.find("\n  note       " + note), std::string::npos) << train.out;
+    EXPECT_NE(train.out.find("\n  - " + note), std::string::npos) << train.out;
     EXPECT_EQ(std::count_if(in_json.begin(), in_json.end(),
                             [&](const std::string& each) { return each.starts_with(note); }),
               1)

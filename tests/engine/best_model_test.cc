@@ -131,6 +131,7 @@ TEST_F(BestModel, EpochsAreCountedAndTheirEndsSaid) {
   std::ifstream file(two.output_dir + "/metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line);
+    if (json.contains("start")) continue;
     EXPECT_EQ(json.at("samples"), 4 * json.at("step").get<int>());
     EXPECT_NEAR(json.at("epoch").get<double>(), json.at("step").get<double>() / 10.0, 1e-8);
   }

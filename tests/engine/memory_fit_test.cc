@@ -187,7 +187,7 @@ TEST_F(MemoryFit, APlanSaysWhetherItFits) {
   options.ranks_per_host = 2;
   const auto text = [&](Bytes available) {
     return plan_text(options, open_run_model(options), {4, core::ParamSharing::kPrivate},
-                     limit(available));
+                     {.memory = limit(available)});
   };
   const RunPlan plan = plan_of(options, {4, core::ParamSharing::kPrivate});
   const Bytes need = plan.memory(0).total() * 2;
@@ -197,14 +197,34 @@ TEST_F(MemoryFit, APlanSaysWhetherItFits) {
   EXPECT_NE(text(need - Bytes(1)).find("memory does not fit this host: 2 ranks"),
             std::string::npos);
   EXPECT_NE(text(need - Bytes(1)).find("any of these would fit: recomputation"), std::string::npos);
-  const auto json = nlohmann::json::parse(plan_json(
-      options, open_run_model(options), {4, core::ParamSharing::kPrivate}, limit(need - Bytes(1))));
+  const auto json = nlohmann::json::parse(plan_json(options, open_run_model(options),
+                                                    {4, core::ParamSharing::kPrivate},
+                                                    {.memory = limit(need - Bytes(1))}));
   EXPECT_EQ(json["host_memory"]["fits"], false);
   EXPECT_EQ(json["host_memory"]["needs_bytes"], need.count());
   EXPECT_EQ(json["host_memory"]["available_bytes"], need.count() - 1);
   EXPECT_FALSE(nlohmann::json::parse(
                    plan_json(options, open_run_model(options), {4, core::ParamSharing::kPrivate}))
                    .contains("host_memory"));
+}
+
+// Two hosts of 32 cores: flops / (64 cores x what one reaches x 3/4).
+TEST_F(MemoryFit, APlanSaysHowLongARunTakes) {
+  TrainOptions options = small();
+  options.ranks_per_host = 2;
+  options.train_steps = 1000;
+  const WorldShape world{4, core::ParamSharing::kPrivate};
+  const auto json =
+      nlohmann::json::parse(plan_json(options, open_run_model(options), world, {.cores = 32}));
+  const double rate = json["time"]["core_gflops"];
+  EXPECT_GT(rate, 0.1);
+  EXPECT_EQ(json["time"]["cores"], 64);
+  const double step = plan_of(options, world).flops_per_step() / (64 * 0.75 * rate * 1e9);
+  EXPECT_NEAR(json["time"]["seconds_per_step"].get<double>(), step, 1e-6 * step);
+  EXPECT_NEAR(json["time"]["seconds"].get<double>(), 1000 * step, 1e-3 * step);
+  EXPECT_NE(plan_text(options, open_run_model(options), world, {.cores = 32}).find("\ntime about "),
+            std::string::npos);
+  EXPECT_EQ(plan_text(options, open_run_model(options), world).find("\ntime "), std::string::npos);
 }
 
 }  // namespace

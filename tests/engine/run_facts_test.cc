@@ -144,7 +144,8 @@ TEST_F(RunFacts, TheBannerSaysHowTheRunIsLaidOut) {
       "  optimizer  AdamW (decoupled decay), lr 0.01, betas 0.9 0.999, eps 1e-08, "
       "weight decay 0.1, constant lr, clipping 0.05\n"))
       << said;
-  EXPECT_TRUE(said.starts_with("  model      Llama, 558.5 k parameters: hidden 96, layers 5"))
+  EXPECT_TRUE(
+      said.starts_with("  model      Llama, 558.5 k parameters, all trained: hidden 96, layers 5"))
       << said;
 }
 

@@ -2,25 +2,160 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <fstream>
+
+#include "engine/disk_need.h"
+#include "engine/run_model.h"
+
 namespace fm::engine {
 namespace {
 
-TEST(StepLineText, EndsWithTheSplitOfTheStepsTime) {
+StepLine long_line() {
   StepLine line;
-  line.step = 2;
-  line.last_step = 9;
-  line.loss = 1.5;
-  line.tokens = 1000;
+  line.step = 123'456;
+  line.last_step = 1'000'000;
+  line.loss = 5.43214;
+  line.lr = 3e-4;
+  line.grad_norm = 1.2345;
+  line.tokens = 100'000;
   line.step_time_s = 0.2;
   line.flops = 1e9;
+  line.mem_peak = core::Bytes(12'345'000'000);
+  line.seconds_left = 43'500.0;
+  return line;
+}
+
+TEST(StepLineText, HasWhatIsLookedAtFirst) {
+  StepLine line = long_line();
+  line.step = 12;
+  line.last_step = 100;
+  EXPECT_EQ(text_of(line),
+            "step 12/100 12%  loss 5.4321  lr 3.00e-04  norm 1.234  500,000 tokens/s  12.3 GB  "
+            "12h05m left");
+  line.mean_loss = 5.5;
+  line.seconds_left.reset();
+  line.loss_scale = 65536.0;
+  line.skipped = true;
+  EXPECT_EQ(text_of(line),
+            "step 12/100 12%  loss 5.4321  lr 3.00e-04  norm 1.234  500,000 tokens/s  "
+            "scale 65536  SKIPPED");  // the mean has no room
+  line.loss_scale.reset();
+  EXPECT_EQ(text_of(line),
+            "step 12/100 12%  loss 5.4321 mean 5.5000  lr 3.00e-04  norm 1.234  "
+            "500,000 tokens/s  SKIPPED");
+}
+
+TEST(StepLineText, FitsIntoAHundredColumns) {
+  StepLine line = long_line();
+  line.mean_loss = 5.5;
+  EXPECT_LE(text_of(line).size(), 100U) << text_of(line);
+  EXPECT_EQ(text_of(line).find("GB"), std::string::npos);
+  EXPECT_NE(text_of(line).find("12h05m left"), std::string::npos);
+}
+
+TEST(StepLineText, PhasesAreTheSplitOfTheStepsTime) {
+  StepLine line = long_line();
   line.phases.add(core::Phase::kForward, 60.0);   // of 200 ms: 30 %
   line.phases.add(core::Phase::kBackward, 99.2);  // 49.6 %
   line.phases.add(core::Phase::kGather, 0.8);     // 0.4 %: rounds to nothing
   line.phases.add(core::Phase::kOptimizer, 1.2);  // 0.6 %
-  const std::string text = text_of(line);
-  EXPECT_EQ(text.substr(0, 45), "step 2/9 loss 1.5000 lr 0.00e+00 grad_norm 0 ");
-  EXPECT_NE(text.find(" tokens/s 5,000 "), std::string::npos) << text;
-  EXPECT_TRUE(text.ends_with(" mem 0 B | forward 30% backward 50% optimizer 1%")) << text;
+  EXPECT_EQ(phases_of(line), "  phases: forward 30%, backward 50%, optimizer 1%; 5.0 GFLOP/s");
+}
+
+TEST(StepLineText, AnEvaluationSaysWhetherItIsTheBest) {
+  StepLine line = long_line();
+  line.step = 40;
+  line.eval_loss = std::log(10.0);
+  line.best = {.step = 40, .loss = std::log(10.0)};
+  EXPECT_EQ(evaluation_of(line),
+            "evaluation of step 40: loss 2.3026, perplexity 10, the best so far");
+  line.best = {.step = 20, .loss = 2.25};
+  EXPECT_EQ(evaluation_of(line),
+            "evaluation of step 40: loss 2.3026, perplexity 10, best 2.2500 in step 20");
+}
+
+TEST(StepLineText, TheBarTakesTheTerminalsWidth) {
+  StepLine line = long_line();
+  line.step = 50;
+  line.last_step = 100;
+  line.seconds_left = 59.0;
+  EXPECT_EQ(bar_of(line, 71),
+            "[=======>      ] 50%  50/100  loss 5.4321  500,000 tokens/s  59s left");
+  EXPECT_EQ(bar_of(line, 40), "50%  50/100  loss 5.4321  500,000 tokens/s  59s left");
+  EXPECT_LE(bar_of(line, 300).size(), 100U);
+}
+
+TEST(Duration, HasTwoUnits) {
+  EXPECT_EQ(duration(0.423), "0.42s");
+  EXPECT_EQ(duration(4.2), "4.2s");
+  EXPECT_EQ(duration(59.4), "59s");
+  EXPECT_EQ(duration(60.0), "1m00s");
+  EXPECT_EQ(duration(3599.0), "59m59s");
+  EXPECT_EQ(duration(3725.0), "1h02m");
+  EXPECT_EQ(duration(200'000.0), "2d07h");
+}
+
+TEST(RunTotals, GiveMeansAndWhatIsLeft) {
+  RunTotals totals;
+  StepLine line = long_line();
+  line.last_step = 10;
+  EXPECT_EQ(totals.summary("", ""), "");
+  for (int step = 1; step <= 4; ++step) {
+    line.step = step;
+    line.loss = 10.0 - step;  // 9 8 7 6
+    line.step_time_s = step == 1 ? 8.0 : 2.0;
+    line.best = {.step = 2, .loss = 7.5};
+    totals.add(line);
+    // The first step counts only while it is alone.
+    EXPECT_EQ(totals.seconds_left(line), step == 1 ? 72.0 : 2.0 * (10 - step)) << step;
+  }
+  EXPECT_EQ(totals.mean_loss(), 7.5);
+  EXPECT_FALSE(totals.mean_loss());
+  line.step = 10;
+  EXPECT_FALSE(totals.seconds_left(line));
+  EXPECT_EQ(totals.summary("out/hf", "sleep"),
+            "done: 4 steps, 400,000 tokens in 14s of steps, 28,571 tokens/s\n"
+            "  loss       9.0000 in step 1, 6.0000 in step 4, mean of the last 4 7.5000\n"
+            "  evaluation best 7.5000 in step 2\n"
+            "  memory     at most 12.3 GB on rank 0\n"
+            "  model      out/hf\n"
+            "  next       sleep");
+}
+
+// Weights of 4 P bytes, with two moments 12 P.
+TEST(DiskNeed, CountsWhatLiesThereAtOnce) {
+  TrainOptions options;
+  options.model_config = testing::TempDir() + "/disk.json";
+  std::ofstream(options.model_config)
+      << R"({"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 1,
+             "num_attention_heads": 1, "intermediate_size": 8, "vocab_size": 10})";
+  // Embedding and head 80 each, four matrices of 64, three of 64, three norms of 8.
+  const std::int64_t weights = 4 * (80 + 80 + 4 * 64 + 3 * 64 + 3 * 8);
+  const model::OpenedModel opened = open_run_model(options);
+  options.train_steps = 100;
+  options.save_steps = 10;
+  const auto need = [&](std::int64_t done) { return disk_need(options, opened.model, done); };
+  EXPECT_EQ(need(0).checkpoint, core::Bytes(3 * weights));
+  EXPECT_EQ(need(0).exported, core::Bytes(weights));
+  EXPECT_EQ(need(0).checkpoints, 10);
+  EXPECT_EQ(need(55).checkpoints, 5);
+  EXPECT_EQ(need(0).total(), core::Bytes(31 * weights));
+  const core::Bytes room(31 * weights);
+  EXPECT_EQ(warning_of(need(0), options, room), "");
+  const std::string said = warning_of(need(0), options, core::Bytes(31 * weights - 1));
+  EXPECT_NE(said.find("what this run saves does not fit on the disk: 10 checkpoints of "),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("--keep_last 7 fits"), std::string::npos) << said;
+  options.keep_last = 3;
+  EXPECT_EQ(need(0).checkpoints, 5);
+  options.keep_last = 0;
+  options.save_steps = 0;
+  EXPECT_EQ(need(0).checkpoints, 1);
+  options.saves = false;
+  EXPECT_EQ(text_of(need(0), room), "");
+  EXPECT_TRUE(free_on_disk(testing::TempDir() + "/not/yet/there"));
 }
 
 TEST(Notes, Bf16IsCalledSlowWhereItIs) {

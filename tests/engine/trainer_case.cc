@@ -51,6 +51,7 @@ std::map<int, MetricsLine> TrainerCase::metrics(const TrainOptions& options) {
   std::ifstream file(fs::path(options.output_dir) / "metrics.jsonl");
   for (std::string text; std::getline(file, text);) {
     const auto json = nlohmann::json::parse(text);
+    if (json.contains("start")) continue;
     MetricsLine& line = out[json.at("step")];
     line = {.loss = json.value("loss", std::nan("")),
             .lr = json.value("lr", std::nan("")),

@@ -253,7 +253,9 @@ TEST_F(TrainerTest, AResumeCutsMetricsBackAndSaysWhichRowsAreMissing) {
   std::vector<std::string> lines;
   {
     std::ifstream file(path);
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with("{\"step\": ")) lines.push_back(line);
+    }
   }
   ASSERT_EQ(lines.size(), 5U);
   {
@@ -268,7 +270,8 @@ TEST_F(TrainerTest, AResumeCutsMetricsBackAndSaysWhichRowsAreMissing) {
   std::ifstream file(path);
   std::vector<std::int64_t> steps;
   for (std::string line; std::getline(file, line);) {
-    steps.push_back(nlohmann::json::parse(line).at("step"));
+    const auto json = nlohmann::json::parse(line);
+    if (!json.contains("start")) steps.push_back(json.at("step"));
   }
   EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 3, 4, 5}));
 }

@@ -58,7 +58,7 @@ def main():
             done = subprocess.run(command, env=variables, capture_output=True, text=True)
             said = done.stdout + done.stderr
             metrics = output / "metrics.jsonl"
-            losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines()] if metrics.exists() else []
+            losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines() if '"step"' in line] if metrics.exists() else []
             if not fits(json.loads(row["text"])):
                 unfit += 1
                 good = done.returncode == 10 and any(words in said for words in BATCH)

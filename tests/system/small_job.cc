@@ -22,12 +22,14 @@ std::string number_text(const std::string& line, const std::string& key) {
   return line.substr(begin, line.find_first_of(",}", begin) - begin);
 }
 
-// Whole lines of metrics.jsonl: a killed write may end short.
+// Whole lines of steps in metrics.jsonl: a killed write may end short.
 std::vector<std::string> lines_in(const fs::path& output) {
   const std::string text = content_of(output / "metrics.jsonl");
   std::istringstream whole(text.substr(0, text.rfind('\n') + 1));
   std::vector<std::string> lines;
-  for (std::string line; std::getline(whole, line);) lines.push_back(line);
+  for (std::string line; std::getline(whole, line);) {
+    if (line.starts_with("{\"step\": ")) lines.push_back(line);
+  }
   return lines;
 }
 
