@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::set<std::string> kBelowEngine = {"core",  "kernels", "comm",      "machine",
-                                            "data",  "optim",   "pipeline",  "offload",
-                                            "model", "zero",    "checkpoint"};
+const std::set<std::string> kBelowEngine = {"core",  "kernels", "comm",       "machine",
+                                            "data",  "optim",   "pipeline",   "offload",
+                                            "model", "zero",    "checkpoint", "monitor"};
 
 std::set<std::string> everything_below_cli() {
   std::set<std::string> folders = kBelowEngine;
@@ -47,6 +47,7 @@ const Limits kLimits = {
             {"comm/meet", {"comm/wire", "comm/verbs", "comm/shm", "comm/levels"}},
             {"machine", {"core", "comm"}},
             {"data", {"core", "kernels"}},
+            {"monitor", {"core"}},
             {"optim", {"core", "kernels"}},
             {"pipeline", {"core"}},
             {"model", {"core", "kernels", "comm"}},
@@ -63,7 +64,7 @@ const Limits kLimits = {
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",
-                       "offload", "optim", "pipeline", "zero"},
+                       "monitor", "offload", "optim", "pipeline", "zero"},
     .families = {"llama"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
                          "mpi.h"},
