@@ -214,24 +214,33 @@ std::vector<MemoryLimit> memory_limits(const fs::path& root) {
   return limits;
 }
 
-core::Bytes peak_memory() {
+namespace {
+
+// A value of /proc/self/status, "VmHWM:"; nothing where it is not there.
+std::optional<core::Bytes> own_status(std::string_view key) {
   std::array<char, 4096> text{};
   const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   const ssize_t size = file < 0 ? 0 : ::read(file, text.data(), text.size());
   if (file >= 0) ::close(file);
   const std::string_view status(text.data(), static_cast<std::size_t>(size < 0 ? 0 : size));
-  constexpr std::string_view kKey = "VmHWM:";
-  const std::size_t line = status.find(kKey);
+  const std::size_t line = status.find(key);
   const std::size_t digits =
       line == std::string_view::npos ? line : status.find_first_of("0123456789", line);
-  if (digits != std::string_view::npos) {
-    std::int64_t kilobytes = 0;
-    std::from_chars(status.data() + digits, status.data() + status.size(), kilobytes);
-    return core::Bytes(kilobytes * 1024);
-  }
+  if (digits == std::string_view::npos) return std::nullopt;
+  std::int64_t kilobytes = 0;
+  std::from_chars(status.data() + digits, status.data() + status.size(), kilobytes);
+  return core::Bytes(kilobytes * 1024);
+}
+
+}  // namespace
+
+core::Bytes peak_memory() {
+  if (const std::optional<core::Bytes> peak = own_status("VmHWM:")) return *peak;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return core::Bytes(usage.ru_maxrss * 1024L);
 }
+
+core::Bytes resident_memory() { return own_status("VmRSS:").value_or(core::Bytes(0)); }
 
 }  // namespace fm::machine

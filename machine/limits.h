@@ -47,5 +47,7 @@ std::vector<MemoryLimit> memory_limits(const std::filesystem::path& root = "/");
 // included. getrusage() would tell the peak of whatever process became this one through exec, such
 // as a Python launcher's.
 core::Bytes peak_memory();
+// The resident pages now; 0 where the system does not say.
+core::Bytes resident_memory();
 
 }  // namespace fm::machine

@@ -1,11 +1,13 @@
 // The peak of this process, beside getrusage's and across exec.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "machine/limits.h"
@@ -24,6 +26,19 @@ TEST(PeakMemory, GrowsWithWhatIsTouchedAndStays) {
   constexpr std::int64_t kMore = std::int64_t{64} << 20;
   { const std::vector<char> more(kMore, 1); }
   EXPECT_GE(peak_memory().count(), before.count() + kMore / 2);
+}
+
+// Pages of the system's, because an allocator may keep what is freed.
+TEST(ResidentMemory, GrowsWithWhatIsTouchedAndFallsWhenItIsGone) {
+  const std::int64_t before = resident_memory().count();
+  constexpr std::size_t kMore = std::size_t{64} << 20;
+  void* const pages =
+      mmap(nullptr, kMore, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  std::memset(pages, 1, kMore);
+  EXPECT_GE(resident_memory().count(), before + std::int64_t{kMore / 2});
+  munmap(pages, kMore);
+  EXPECT_LT(resident_memory().count(), before + std::int64_t{kMore / 2});
 }
 
 // A process that touched 256 MB becomes another program, which finds only its own memory.
