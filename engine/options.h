@@ -37,6 +37,18 @@ struct TraceSteps {
   std::int64_t last = 5;
 };
 
+// Where numbers of a step go beside its line and metrics.jsonl; "", none and 0: nowhere.
+struct MonitorOptions {
+  std::vector<std::string> tensorboard;  // folders
+  std::vector<std::string> csv;          // folders
+  std::string prometheus_file;
+  // DeepSpeed's wall_clock_breakdown, memory_breakdown, flops_profiler
+  bool wall_clock = false;
+  bool memory = false;
+  std::int64_t profile_step = 0;
+  std::string profile_file;  // "": stdout
+};
+
 struct TrainOptions {
   // model and data
   std::string init_ckpt;     // Hugging Face folder, or empty
@@ -97,6 +109,7 @@ struct TrainOptions {
   std::string dump_gradients;  // safetensors file: gradients of the first step, then stop
   std::string trace;           // Chrome trace of some steps, or empty
   TraceSteps trace_steps;
+  MonitorOptions monitors;
   int timeout_ms = 600'000;
   bool shared_memory = true;  // between ranks of one host
   int ranks_per_host = 8;     // for a plan of ranks that were not started

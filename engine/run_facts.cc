@@ -42,11 +42,7 @@ const char* said(Enumeration value, std::initializer_list<const char*> words) {
 }
 
 std::string model_words(const model::OpenedModel& opened) {
-  double parameters = 0.0;
-  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
-    parameters += static_cast<double>(opened.model.table(unit).parameters().count());
-  }
-  return concat(opened.facts.family, ", ", core::human_count(parameters),
+  return concat(opened.facts.family, ", ", core::human_count(parameters_of(opened)),
                 " parameters, all trained: ", opened.facts.sizes);
 }
 
@@ -218,6 +214,14 @@ std::string banner_lines(const std::vector<Fact>& facts) {
     open = one.line;
   }
   return out + "\n";
+}
+
+double parameters_of(const model::OpenedModel& opened) {
+  double parameters = 0.0;
+  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+    parameters += static_cast<double>(opened.model.table(unit).parameters().count());
+  }
+  return parameters;
 }
 
 std::string optimizer_text(const TrainOptions& options) {

@@ -53,6 +53,9 @@ std::string values_for(Uses use, const std::vector<Fact>& facts);
 // "  ZeRO       stage 3, sums in fast order, recomputation off\n" and so on.
 std::string banner_lines(const std::vector<Fact>& facts);
 
+// Of the whole model.
+double parameters_of(const model::OpenedModel& opened);
+
 // "AdamW (decoupled decay), lr 0.0003, ..."
 std::string optimizer_text(const TrainOptions& options);
 // "fp32", or "bf16 compute (fp32 master weights and gradients)", so for fp16

@@ -21,6 +21,7 @@
 #include "engine/run_facts.h"
 #include "engine/run_identity.h"
 #include "engine/run_log.h"
+#include "engine/run_monitors.h"
 #include "engine/run_saves.h"
 #include "engine/same_start.h"
 #include "engine/step_runtime.h"
@@ -72,6 +73,7 @@ class Trainer {
         stream_(*source_, {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
         runtime_(state_, clock_),
         log_(options, context, world.rank() == 0),
+        monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
         saves_(options, state_, log_) {
     if (!options.eval_data_path.empty()) {
       evaluation_.emplace(evaluation_rows(options, opened.model.vocab, ledger_), state_, runtime_,
@@ -198,6 +200,7 @@ class Trainer {
     line.mem_peak = machine::peak_memory();
     line.minor_faults = after.ru_minflt - before.ru_minflt;
     log_.step(line);
+    monitors_.step(line, progress_.skipped);
     const std::int64_t ended = epochs_.ended(progress_.samples);
     if (ended > epochs_.ended(progress_.samples - epochs_.train_batch)) {
       log_.say(core::concat("epoch ", ended, " ended in step ", progress_.step));
@@ -365,6 +368,7 @@ class Trainer {
   data::BatchStream stream_;
   StepRuntime runtime_;
   RunLog log_;
+  RunMonitors monitors_;
   RunSaves saves_;
   std::optional<Evaluation> evaluation_;
   ProgressState progress_;
