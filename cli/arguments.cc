@@ -7,6 +7,7 @@
 
 #include "cli/argv.h"
 #include "cli/ds_config.h"
+#include "cli/ds_monitor.h"
 #include "cli/flag_values.h"
 #include "cli/value_types.h"
 #include "core/check.h"
@@ -217,17 +218,12 @@ void read_best_model(const FlagValues& flags, engine::TrainOptions& options) {
                 "checkpoints; leave --save_strategy no out");
 }
 
-// What the Trainer's flags of evaluation and reports say, as far as it is there.
+// What the Trainer's flag of evaluation says.
 void read_evaluation(const FlagValues& flags, engine::TrainOptions& options) {
   const bool evaluates = strategy_of(flags, "eval_strategy") != Strategy::kNo;
   if (!evaluates && !options.eval_data_path.empty()) {
     options.notes.emplace_back("nothing is evaluated: --eval_strategy no");
     options.eval_data_path.clear();
-  }
-  if (core::lower(flags.text("report_to")) != "none") {
-    options.notes.push_back("--report_to " + flags.text("report_to") +
-                            " has no effect: there is no monitor yet, metrics.jsonl in "
-                            "--output_dir has every number");
   }
 }
 
@@ -330,6 +326,7 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
   read_output(flags, command.options);
   read_trace(flags, command.options);
   read_evaluation(flags, command.options);
+  read_reports(flags, command.options);
   read_best_model(flags, command.options);
   note_compatible(flags, command.options);
   read_config(flags, command);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "cli/ds_monitor.h"
 #include "cli/value_types.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -168,6 +169,7 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   apply_overlap(settings, options);
   read([&] { apply_clipping(settings, options); });
   apply_sum_order(settings, options);
+  read([&] { apply_monitors(settings, trainer, findings, options); });
   read([&] { apply_optimizer(settings, findings, options); });
   read([&] {
     if (!apply_scheduler(settings, findings, options) && by_trainer) {

@@ -13,9 +13,9 @@
 namespace fm::cli {
 
 // Fills batch, element type, ZeRO stage, order of sums, recomputation, optimizer, scheduler,
-// clipping and notes of `options`; what the JSON leaves to Hugging Face's Trainer comes from
-// `trainer` (cli/trainer_arguments.h), else from DeepSpeed's defaults. Returns what --print_config
-// shows. Throws UserError (10).
+// clipping, monitors and notes of `options`; what the JSON leaves to Hugging Face's Trainer comes
+// from `trainer` (cli/trainer_arguments.h), else from DeepSpeed's defaults. Returns what
+// --print_config shows. Throws UserError (10).
 struct ConfigFlags {
   PrecisionFlag precision = std::nullopt;
   Unknown unknown = Unknown::kRefused;  // kNoted: --lenient

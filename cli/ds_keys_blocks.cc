@@ -18,9 +18,9 @@ constexpr std::string_view kOurSaves =
 constexpr std::string_view kService = "checkpoints are written to output_dir by fmengine itself";
 constexpr std::string_view kCompiled = "the program is compiled ahead of time";
 constexpr std::string_view kPlainWire = "hidden states travel whole between pipe ranks";
-constexpr std::string_view kMetrics =
-    "this writer comes later; output_dir/metrics.jsonl holds the same numbers";
-constexpr std::string_view kFlops = "every step line and metrics.jsonl hold GFLOP/s";
+constexpr std::string_view kJob = "output_path/job_name is the folder";
+constexpr std::string_view kComet = "nothing is sent to Comet";
+constexpr std::string_view kFlops = "the profile is that of a whole step, without modules";
 constexpr std::string_view kWire = "--plan prints the bytes on the wire by instruction";
 constexpr std::string_view kClock = "every step is timed";
 constexpr std::string_view kElastic =
@@ -82,27 +82,38 @@ constexpr KeyRow kRuntime[] = {
      kAny, "", kIgnored, kCompiled, ""},
 };
 
-// Monitors, profilers and timers: none of them changes a result.
+// Monitors, profilers and timers: none of them changes a result (cli/ds_monitor.cc).
 constexpr KeyRow kMonitors[] = {
-    {"tensorboard", kBlock, "", kIgnored, kMetrics, ""},
-    {"tensorboard.enabled", kBool, "false", kIgnored, kMetrics, ""},
-    {"tensorboard.output_path|job_name", kAny, "", kIgnored, kMetrics, ""},
-    {"wandb", kBlock, "", kIgnored, kMetrics, ""},
-    {"wandb.enabled", kBool, "false", kIgnored, kMetrics, ""},
-    {"wandb.group|team|project", kAny, "", kIgnored, kMetrics, ""},
-    {"csv_monitor", kBlock, "", kIgnored, kMetrics, ""},
-    {"csv_monitor.enabled", kBool, "false", kIgnored, kMetrics, ""},
-    {"csv_monitor.output_path|job_name", kAny, "", kIgnored, kMetrics, ""},
-    {"comet", kBlock, "", kIgnored, kMetrics, ""},
-    {"comet.enabled", kBool, "false", kIgnored, kMetrics, ""},
-    {"comet.samples_log_interval|project|workspace|api_key|experiment_name|experiment_key|"
-     "online|mode",
-     kAny, "", kIgnored, kMetrics, ""},
-    {"flops_profiler", kOpen, "", kIgnored, kFlops, ""},
-    {"flops_profiler.enabled", kBool, "false", kIgnored, kFlops, ""},
-    {"flops_profiler.recompute_fwd_factor|profile_step|module_depth|top_modules|detailed|"
-     "output_file",
-     kAny, "", kIgnored, kFlops, ""},
+    {"tensorboard", kBlock, "", kHonoured, "a block", ""},
+    {"tensorboard.enabled", kBool, "false", kHonoured, "event files", ""},
+    {"tensorboard.output_path", kText, "", kHonoured, kJob, ""},
+    {"tensorboard.job_name", kText, "", kHonoured, kJob, ""},
+    {"wandb", kBlock, "", kHonoured, "a block", ""},
+    {"wandb.enabled", kBool, "false", kHonoured, "event files to import, and how", ""},
+    {"wandb.group", kText, "", kIgnored, "wandb sync does not take one", ""},
+    {"wandb.team", kText, "", kHonoured, "a word of the command that imports them", ""},
+    {"wandb.project", kText, "", kHonoured, "a word of the command that imports them", ""},
+    {"csv_monitor", kBlock, "", kHonoured, "a block", ""},
+    {"csv_monitor.enabled", kBool, "false", kHonoured, "a file per tag", ""},
+    {"csv_monitor.output_path", kText, "", kHonoured, kJob, ""},
+    {"csv_monitor.job_name", kText, "", kHonoured, kJob, ""},
+    {"comet", kBlock, "", kHonoured, "a block", ""},
+    {"comet.enabled", kBool, "false", kHonoured, "event files, and a note", ""},
+    {"comet.samples_log_interval", kInt, "100", kIgnored, kComet, ""},
+    {"comet.project", kText, "", kIgnored, kComet, ""},
+    {"comet.workspace", kText, "", kIgnored, kComet, ""},
+    {"comet.api_key", kText, "", kIgnored, kComet, ""},
+    {"comet.experiment_name", kText, "", kIgnored, kComet, ""},
+    {"comet.experiment_key", kText, "", kIgnored, kComet, ""},
+    {"comet.online", kBool, "", kIgnored, kComet, ""},
+    {"comet.mode", kText, "", kIgnored, kComet, ""},
+    {"flops_profiler", kOpen, "", kHonoured, "a block", ""},
+    {"flops_profiler.enabled", kBool, "false", kHonoured, "a table after profile_step", ""},
+    {"flops_profiler.profile_step", kInt, "1", kHonoured, "the step", ""},
+    {"flops_profiler.output_file", kText, "", kHonoured, "instead of stdout", ""},
+    {"flops_profiler.detailed", kBool, "", kIgnored, kFlops, ""},
+    {"flops_profiler.module_depth|top_modules|recompute_fwd_factor", kAny, "", kIgnored, kFlops,
+     ""},
     {"comms_logger", kBlock, "", kIgnored, kWire, ""},
     {"comms_logger.enabled", kBool, "false", kIgnored, kWire, ""},
     {"comms_logger.verbose|prof_all|debug|prof_ops", kAny, "", kIgnored, kWire, ""},

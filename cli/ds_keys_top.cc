@@ -11,8 +11,6 @@ constexpr std::string_view kRounding =
     "it moves a division before or after a sum; here sums are fixed trees, divided once";
 constexpr std::string_view kUnusedThere = "DeepSpeed itself parses it and never uses it";
 constexpr std::string_view kNobody = "FMEngine's own code never reads it; write a scheduler block";
-constexpr std::string_view kReported =
-    "metrics.jsonl always holds phases and peak memory, --plan the bytes of every account";
 constexpr std::string_view kNoMoe = "there are no experts";
 constexpr std::string_view kModelGives = "the model's config.json gives it";
 constexpr std::string_view kAlwaysFullRows = "the data is an endless order of whole batches";
@@ -26,7 +24,7 @@ constexpr KeyRow kRows[] = {
     {"gradient_clipping", kNumber, "1", kHonoured, "limit of the global norm; 0: off", ""},
     {"zero_allow_untested_optimizer", kBool, "false", kHonoured, "SGD with ZeRO needs it", ""},
     {"communication_order", kText, "fast", kHonoured, "order of sums (ours)", "fast|canonical"},
-    {"steps_per_print", kInt, "null", kIgnored, "--log_steps sets the rhythm of the step line", ""},
+    {"steps_per_print", kInt, "null", kHonoured, "--log_steps, where that is not given", ""},
     {"prescale_gradients", kBool, "false", kIgnored, kRounding, ""},
     {"gradient_predivide_factor", kNumber, "1", kIgnored, kRounding, ""},
     {"gradient_allreduce_op", kText, "mean", kRefused,
@@ -38,8 +36,8 @@ constexpr KeyRow kRows[] = {
     {"disable_allgather", kBool, "false", kIgnored, kUnusedThere, ""},
     {"dump_state", kBool, "false", kIgnored, "the start banner and --plan print it", ""},
     {"dataloader_drop_last", kBool, "false", kIgnored, kAlwaysFullRows, ""},
-    {"wall_clock_breakdown", kBool, "false", kIgnored, kReported, ""},
-    {"memory_breakdown", kBool, "false", kIgnored, kReported, ""},
+    {"wall_clock_breakdown", kBool, "false", kHonoured, "times of a step's parts", ""},
+    {"memory_breakdown", kBool, "false", kHonoured, "memory after a step", ""},
     {"log_level", kText, "null", kIgnored, "step lines and warnings are always shown",
      "debug|info|warning|error|critical"},
     {"zero_force_ds_cpu_optimizer", kBool, "true", kIgnored, "there is one AdamW only", ""},

@@ -249,6 +249,7 @@ TrainerArguments read_trainer_arguments(const FlagValues& flags) {
       .warmup = number_of(flags, "warmup_steps", 0.0),
       .per_device_train_batch_size = whole_of(flags, "per_device_train_batch_size"),
       .gradient_accumulation_steps = whole_of(flags, "gradient_accumulation_steps"),
+      .logging_steps = whole_of(flags, "log_steps"),
       .bf16 = flag_of(flags, "bf16"),
       .fp16 = flag_of(flags, "fp16"),
       .lr_scheduler_type = flags.given("lr_scheduler_type") ? flags.text("lr_scheduler_type") : "",

@@ -16,7 +16,8 @@ namespace fm::cli {
 struct TrainerArguments {
   std::optional<double> learning_rate, weight_decay, adam_beta1, adam_beta2, adam_epsilon,
       max_grad_norm, warmup;  // steps, or below 1 a share of them
-  std::optional<std::int64_t> per_device_train_batch_size, gradient_accumulation_steps;
+  std::optional<std::int64_t> per_device_train_batch_size, gradient_accumulation_steps,
+      logging_steps;
   std::optional<bool> bf16, fp16;
   std::string lr_scheduler_type, lr_scheduler_kwargs;  // "": not given
 

@@ -125,13 +125,15 @@ TEST(DsConfigKeys, HoldsEveryKeyOfDeepSpeed) {
 }
 
 TEST(DsConfigKeys, ARowMayNameSeveralKeysOfABlock) {
-  const KeyRow* row = find_key("wandb.team");
+  const KeyRow* row = find_key("comms_logger.debug");
   ASSERT_NE(row, nullptr);
-  EXPECT_EQ(row, find_key("wandb.group"));
-  for (const char* path : {"wandb.group|team", "wandb.tea", "wandb.", "team", "wandb|team"}) {
+  EXPECT_EQ(row, find_key("comms_logger.prof_all"));
+  for (const char* path : {"comms_logger.prof_all|debug", "comms_logger.debu", "comms_logger.",
+                           "debug", "comms_logger|debug"}) {
     EXPECT_EQ(find_key(path), nullptr) << path;
   }
-  EXPECT_EQ(keys_below("wandb"), (std::vector<std::string>{"enabled", "group", "team", "project"}));
+  EXPECT_EQ(keys_below("comms_logger"),
+            (std::vector<std::string>{"enabled", "verbose", "prof_all", "debug", "prof_ops"}));
   EXPECT_EQ(block_of("tuner_type"), "autotuning");
   EXPECT_EQ(path_of_flag("tuner_type"), "autotuning.tuner_type");
 }

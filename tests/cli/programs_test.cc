@@ -168,12 +168,12 @@ TEST_F(Programs, EveryConfigurationIsPlanned) {
 }
 
 // One foreign key, one that is ignored, one that --precision fp32 overrides.
-constexpr const char* kNoted = R"({"train_micro_batch_size_per_gpu": 1, "steps_per_print": 10,
+constexpr const char* kNoted = R"({"train_micro_batch_size_per_gpu": 1, "dump_state": true,
   "my_run": 4, "bf16": {"enabled": true}, "gradient_clipping": 0.5,
   "optimizer": {"type": "AdamW", "params": {"lr": 0.25, "betas": [0.5, 0.75], "eps": 0.125}},
   "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 7}}})";
 constexpr const char* kNotes[] = {"unknown key \"my_run\" has no effect (noted.json:2)",
-                                  "ignored steps_per_print: --log_steps sets the rhythm",
+                                  "ignored dump_state: the start banner and --plan print it",
                                   "--precision fp32 overrides bf16.enabled = true (line 2)"};
 constexpr const char* kOptimizer =
     "AdamW (decoupled decay), lr 0.25, betas 0.5 0.75, eps 0.125, weight decay 0, "

@@ -166,7 +166,6 @@ TEST(TrainerFlags, OtherNames) {
   EXPECT_EQ(resumed("out/step_5"), checkpoint::Resume::kPath);
   EXPECT_EQ(options_of("{}", {"--eval_strategy", "no", "--validation_file", "b"}).eval_data_path,
             "");
-  EXPECT_TRUE(holds(notes_of("{}", {"--report_to", "wandb"}), "--report_to wandb has no effect"));
   EXPECT_TRUE(holds(refused("{}", {"--max_steps", "7", "--train_steps", "8"}), "given twice"));
 }
 
