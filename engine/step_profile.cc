@@ -27,7 +27,7 @@ std::string timers(const StepParts& parts, const char* suffix) {
 }
 
 std::string row(const std::string& name, const std::string& value) {
-  return format("%-70s  %-8s\n", (name + ":").c_str(), value.c_str());
+  return format("%-70s  %s\n", (name + ":").c_str(), value.c_str());
 }
 
 std::string milliseconds(double ms) { return format("%.2f ms", ms); }
