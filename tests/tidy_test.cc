@@ -22,7 +22,7 @@ const std::set<std::string> kBelowEngine = {"core",  "kernels", "comm",       "m
 
 std::set<std::string> everything_below_cli() {
   std::set<std::string> folders = kBelowEngine;
-  folders.insert("engine");
+  folders.insert({"engine", "report"});
   return folders;
 }
 
@@ -50,6 +50,7 @@ const Limits kLimits = {
             {"monitor", {"core"}},
             {"optim", {"core", "kernels"}},
             {"pipeline", {"core"}},
+            {"report", {"core"}},
             {"model", {"core", "kernels", "comm"}},
             {"offload", {"core", "kernels", "pipeline"}},
             {"zero", {"core", "kernels", "comm", "optim", "pipeline", "offload"}},
@@ -64,7 +65,7 @@ const Limits kLimits = {
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",
-                       "monitor", "offload", "optim", "pipeline", "zero"},
+                       "monitor", "offload", "optim", "pipeline", "report", "zero"},
     .families = {"llama"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
                          "mpi.h"},
