@@ -16,3 +16,4 @@ echo "$libraries" | grep -E "$prefix/(bin/../)?lib/libtorch_cpu.so"
 cd "$prefix"
 "$prefix/bin/fmengine-train" --report
 "$prefix/bin/fmengine-train" --help >/dev/null
+"$prefix/bin/fmengine" report --help >/dev/null

@@ -1,0 +1,59 @@
+#include "cli/dispatch.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+#include <vector>
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::cli {
+namespace {
+
+struct ProgramRow {
+  const char* word;
+  const char* purpose;
+};
+
+constexpr ProgramRow kPrograms[] = {
+    {"train", "train a language model on one rank or many"},
+    {"generate", "continue a text with a trained model"},
+    {"report", "make one HTML page of a run"},
+};
+
+// By its letters, else by its first two: "gen", "trian".
+std::string meant_by(const std::string& word, const std::vector<std::string>& words) {
+  std::string near = core::nearest(word, words);
+  if (!near.empty() || word.size() < 2) return near;
+  const auto alike = std::find_if(words.begin(), words.end(), [&](const std::string& each) {
+    return each.starts_with(word.substr(0, 2));
+  });
+  return alike == words.end() ? "" : *alike;
+}
+
+}  // namespace
+
+std::string program_named(const std::string& word) {
+  std::vector<std::string> words;
+  for (const ProgramRow& row : kPrograms) words.emplace_back(row.word);
+  if (std::find(words.begin(), words.end(), word) != words.end()) return "fmengine-" + word;
+  const std::string meant = meant_by(word, words);
+  FM_USER_CHECK(false, "a command is required: ", core::join(words, ", "), "; ",
+                meant.empty() ? "see fmengine --help" : "did you mean " + meant + "?", " (", word,
+                ")");
+}
+
+std::string dispatch_help_text() {
+  std::string text = "Usage:\n  fmengine COMMAND [flags]\n\nCommands:\n";
+  for (const ProgramRow& row : kPrograms) {
+    char line[128];
+    std::snprintf(line, sizeof(line), "  %-10s %s\n", row.word, row.purpose);
+    text += line;
+  }
+  return text +
+         "\n`fmengine COMMAND --help` has a command's flags; it runs fmengine-COMMAND, "
+         "which lies beside fmengine.\n";
+}
+
+}  // namespace fm::cli

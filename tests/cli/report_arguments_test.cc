@@ -1,0 +1,74 @@
+// The words of fmengine-report and of fmengine.
+#include "cli/report_arguments.h"
+
+#include <vector>
+
+#include "cli/dispatch.h"
+#include "tests/cli/expect_refusal.h"
+
+namespace fm::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string parsed(const Words& words) {
+  const ReportCommand command = parse_report_command(words);
+  return command.run + "|" + command.out + "|" + command.trace + (command.text ? "|text" : "");
+}
+
+std::string refusal(const Words& words) {
+  return refusal_of([&] { parse_report_command(words); });
+}
+
+TEST(ReportArguments, TheFolderStandsAnywhereAndThePageIsInIt) {
+  EXPECT_EQ(parsed({"o"}), "o|o/report.html|");
+  EXPECT_EQ(parsed({"--trace", "t.json", "o/"}), "o/|o/report.html|t.json");
+  EXPECT_EQ(parsed({"o", "--out=p.html", "--trace=t"}), "o|p.html|t");
+  EXPECT_EQ(parsed({"--out", "p.html", "o"}), "o|p.html|");
+}
+
+TEST(ReportArguments, ABooleanDoesNotTakeTheFolder) {
+  EXPECT_EQ(parsed({"--text", "o"}), "o|o/report.html||text");
+  EXPECT_EQ(parsed({"--text", "false", "o"}), "o|o/report.html|");
+  EXPECT_EQ(parsed({"o", "--text"}), "o|o/report.html||text");
+}
+
+TEST(ReportArguments, WrongWordsAreRefused) {
+  EXPECT_TRUE(holds(refusal({}), "the folder of a run is required"));
+  EXPECT_TRUE(holds(refusal({"a", "b"}), "name only one (a, b)"));
+  EXPECT_TRUE(holds(refusal({"o", "--trac", "t"}), "name only one (o, t)"));
+  EXPECT_TRUE(holds(refusal({"o", "--trac=t"}), "did you mean --trace?"));
+  EXPECT_TRUE(holds(refusal({"o", "--out"}), "--out needs a value"));
+}
+
+TEST(ReportArguments, HelpNeedsNoFolder) {
+  EXPECT_TRUE(parse_report_command(Words{"--help"}).help);
+  EXPECT_TRUE(parse_report_command(Words{"--version"}).version);
+  EXPECT_TRUE(holds(report_help_text(), "--trace"));
+}
+
+TEST(Dispatch, AWordNamesAProgram) {
+  EXPECT_EQ(program_named("train"), "fmengine-train");
+  EXPECT_EQ(program_named("generate"), "fmengine-generate");
+  EXPECT_EQ(program_named("report"), "fmengine-report");
+}
+
+TEST(Dispatch, AWrongWordIsRefusedWithTheNearest) {
+  const auto said = [](const std::string& word) {
+    return refusal_of([&] { program_named(word); });
+  };
+  EXPECT_TRUE(holds(said("reprot"), "did you mean report? (reprot)"));
+  EXPECT_TRUE(holds(said("trian"), "did you mean train?"));
+  EXPECT_TRUE(holds(said("gen"), "did you mean generate?"));
+  EXPECT_TRUE(holds(said("bake"), "train, generate, report; see fmengine --help (bake)"));
+  EXPECT_TRUE(holds(said(""), "a command is required"));
+}
+
+TEST(Dispatch, HelpListsThePrograms) {
+  for (const char* word : {"train ", "generate ", "report "}) {
+    EXPECT_TRUE(holds(dispatch_help_text(), word));
+  }
+}
+
+}  // namespace
+}  // namespace fm::cli
