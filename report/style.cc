@@ -44,12 +44,12 @@ figure{margin:0;background:var(--card);border:1px solid var(--line);border-radiu
 padding:14px 16px 12px;overflow-x:auto}
 figure.wide{grid-column:1/-1}
 figcaption{font-weight:600;margin-bottom:6px}
-figcaption small{color:var(--dim);font-weight:400;font-size:13px;margin-left:4px}
+figcaption small{color:var(--dim);font-weight:400;font-size:.87em;margin-left:4px}
 svg{display:block;width:100%;height:auto;overflow:visible}
 figure.wide svg{min-width:700px}
 table{border-collapse:collapse;min-width:60%;background:var(--card);
 font-variant-numeric:tabular-nums;border:1px solid var(--line);font-size:14px}
-th,td{padding:6px 12px;text-align:right;border-bottom:1px solid var(--grid)}
+th,td{padding:6px 12px;text-align:right;vertical-align:top;border-bottom:1px solid var(--grid)}
 th{color:var(--dim);font-weight:600}
 th:first-child,td:first-child{text-align:left}
 td.text,th.text{text-align:left;overflow-wrap:anywhere}
@@ -93,7 +93,10 @@ body{background:#fff;font-size:12px;-webkit-print-color-adjust:exact;print-color
 main{max-width:none;padding:0}
 .charts{grid-template-columns:repeat(2,minmax(0,1fr));gap:10px}
 .tiles{grid-template-columns:repeat(4,1fr);gap:8px}
+dt,dd,.legend,table,details table{font-size:11px}
+th,td{padding:3px 10px}
 dd.value{font-size:19px}
+svg text{font-size:16px}
 figure,.tiles div,tr{break-inside:avoid}
 figure{overflow:hidden}
 figure.wide svg{min-width:0}
