@@ -172,7 +172,7 @@ std::string draw(const Shares& shares) {
   for (const int percent : {0, 25, 50, 75, 100}) {
     y.ticks.push_back({percent / 100.0, std::to_string(percent) + " %"});
   }
-  Canvas canvas(step_axis(shares.first_step, shares.last_step, true), y, kWhole, 260);
+  Canvas canvas(step_axis(shares.first_step - 1, shares.last_step, true), y, kWhole, 260);
   std::vector<double> lower(bars.ends.size() - 1, 0.0);
   std::vector<Key> keys;
   double whole = 0;

@@ -57,11 +57,12 @@ std::string escaped(std::string_view text) {
 }
 
 int colour_of(std::string_view name, int nth) {
-  constexpr std::array<std::string_view, kColours> kKnown = {
-      "forward", "backward", "reduce", "gather", "optimizer", "loss", "pipe", "data", "", "other"};
+  constexpr std::array<std::string_view, 9> kKnown = {
+      "forward", "backward", "reduce", "gather", "optimizer", "loss", "pipe", "data", "other"};
   const auto found = std::find(kKnown.begin(), kKnown.end(), name);
-  if (name.empty() || found == kKnown.end()) return nth % (kColours - 1);
-  return static_cast<int>(found - kKnown.begin());
+  const int known = static_cast<int>(kKnown.size());
+  return found != kKnown.end() ? static_cast<int>(found - kKnown.begin())
+                               : known + nth % (kColours - known);
 }
 
 }  // namespace fm::report

@@ -3,21 +3,22 @@
 namespace fm::report {
 namespace {
 
-// f0 to f9 fill and s0 to s9 stroke with --0 to --9: forward, backward, reduce, gather, optimizer,
-// loss, pipe, data, unknown, other.
+// f0 to f11 fill and s0 to s3 stroke with --0 to --11: forward, backward, reduce, gather,
+// optimizer, loss, pipe, data, other, three for names that nobody knows.
 constexpr const char* kColourSheet = R"(
 :root{--page:#f6f7f8;--card:#fff;--ink:#1a1e23;--dim:#59626d;--line:#d5d9de;--grid:#e9ecef;
 --0:#2f6fd0;--1:#e0662c;--2:#2a9164;--3:#7a55c7;--4:#d9a514;--5:#cf3f4f;--6:#179aa8;--7:#d468a4;
---8:#8a6a4a;--9:#a7aeb6;--bad:#c62838;--badbg:#fdeeee;color-scheme:light}
+--8:#a7aeb6;--9:#8a6a4a;--10:#8fb33a;--11:#3f4a8c;--bad:#c62838;--badbg:#fdeeee;color-scheme:light}
 @media screen and (prefers-color-scheme:dark){
 :root{--page:#121518;--card:#1b1f24;--ink:#e7eaed;--dim:#a2abb5;--line:#3a424b;--grid:#2a3037;
 --0:#6aa3f5;--1:#f28b55;--2:#4cbb8c;--3:#a88bec;--4:#e6bd4a;--5:#ef7380;--6:#4bc0cc;--7:#ec93c4;
---8:#bd9b78;--9:#6d7681;--bad:#ff8089;--badbg:#3a2023;color-scheme:dark}}
+--8:#6d7681;--9:#bd9b78;--10:#b5d45f;--11:#8f9ae0;--bad:#ff8089;--badbg:#3a2023;color-scheme:dark}}
 .f0{fill:var(--0);background:var(--0)}.f1{fill:var(--1);background:var(--1)}
 .f2{fill:var(--2);background:var(--2)}.f3{fill:var(--3);background:var(--3)}
 .f4{fill:var(--4);background:var(--4)}.f5{fill:var(--5);background:var(--5)}
 .f6{fill:var(--6);background:var(--6)}.f7{fill:var(--7);background:var(--7)}
 .f8{fill:var(--8);background:var(--8)}.f9{fill:var(--9);background:var(--9)}
+.f10{fill:var(--10);background:var(--10)}.f11{fill:var(--11);background:var(--11)}
 .s0{stroke:var(--0);background:var(--0)}.s1{stroke:var(--1);background:var(--1)}
 .s2{stroke:var(--2);background:var(--2)}.s3{stroke:var(--3);background:var(--3)}
 )";

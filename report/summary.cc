@@ -91,14 +91,15 @@ class Headlines {
     }
     const double wall = last(Field::kTime) - first;
     add("time", "Time in steps", duration(spent),
-        wall >= 0 ? duration(wall) + " from the first start on"
+        wall >= 0 ? duration(wall) + " since the first start"
                   : "median step " + duration(median(metrics_[Field::kStepTime])));
   }
 
   void add_losses() {
     const Column& loss = metrics_[Field::kLoss];
     if (const std::size_t row = last_row(loss); row != kNowhere) {
-      add("last-loss", "Last loss", loss_text(loss[row]), at_step(row));
+      add("last-loss", "Last loss", loss_text(loss[row]),
+          at_step(row) + (row + 1 < loss.size() ? ", then not finite" : ""));
       const std::size_t best = least_row(loss);
       add("best-loss", "Best loss", loss_text(loss[best]), at_step(best));
     }

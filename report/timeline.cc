@@ -25,6 +25,7 @@ using core::concat;
 using nlohmann::json;
 
 constexpr std::size_t kMostRanks = 64;
+constexpr std::size_t kFewRanks = 16;       // whose rows may be high
 constexpr double kMostMicroseconds = 1e15;  // beyond, a trace is damaged; of ranks and steps, too
 
 // Instructions (pipeline/instruction.cc) by the phase that takes their time.
@@ -155,11 +156,11 @@ namespace {
 constexpr double kLabel = 64;
 constexpr double kWidth = 1144;
 constexpr double kEnd = kWidth - 14;
-constexpr double kRow = 22;
 constexpr double kColumn = 0.5;  // the narrowest that is drawn
 
 // Time per kind in each column, of which the greatest colours it.
-std::string row_of(const Timeline& timeline, const std::vector<TimelineEvent>& events, double y) {
+std::string row_of(const Timeline& timeline, const std::vector<TimelineEvent>& events, double y,
+                   double height) {
   const auto columns = static_cast<std::size_t>((kEnd - kLabel) / kColumn);
   const double width = std::max(timeline.length_us, 1e-9) / static_cast<double>(columns);
   const std::size_t kinds = timeline.kinds.size();
@@ -184,7 +185,7 @@ std::string row_of(const Timeline& timeline, const std::vector<TimelineEvent>& e
     if (kind_before != kinds) {
       out += concat("<path class=\"f", colour_of(timeline.kinds[kind_before], 0), "\" d=\"M",
                     place_text(kLabel + kColumn * static_cast<double>(begun)), " ", y, "H",
-                    place_text(kLabel + kColumn * static_cast<double>(column)), "v", kRow - 4, "H",
+                    place_text(kLabel + kColumn * static_cast<double>(column)), "v", height, "H",
                     place_text(kLabel + kColumn * static_cast<double>(begun)), "z\"/>");
     }
     begun = column;
@@ -232,12 +233,14 @@ std::string draw(const Timeline& timeline) {
   if (timeline.ranks.empty()) return "";
   std::string rows;
   double y = 4;
+  std::size_t drawn = 0;
+  const double height = timeline.ranks.size() > kFewRanks ? 11 : 18;
   for (const auto& [rank, events] : timeline.ranks) {
-    if (y > kRow * static_cast<double>(kMostRanks)) break;
-    rows += concat("<path class=\"idle\" d=\"M", kLabel, " ", y, "H", kEnd, "v", kRow - 4, "H",
-                   kLabel, "z\"/><text class=\"y\" x=\"", kLabel - 8, "\" y=\"", y + 9, "\">rank ",
-                   rank, "</text>", row_of(timeline, events, y));
-    y += kRow;
+    if (drawn++ == kMostRanks) break;
+    rows += concat("<path class=\"idle\" d=\"M", kLabel, " ", y, "H", kEnd, "v", height, "H",
+                   kLabel, "z\"/><text class=\"y\" x=\"", kLabel - 8, "\" y=\"", y + height / 2,
+                   "\">rank ", rank, "</text>", row_of(timeline, events, y, height));
+    y += height + 3;
   }
   const std::string title =
       concat("Timeline of step ", timeline.step, ", ", duration(timeline.length_us * 1e-6));

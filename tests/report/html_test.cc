@@ -31,6 +31,7 @@ TEST(Colours, APhaseHasOneAndUnknownOnesDiffer) {
   EXPECT_NE(colour_of("forward", 0), colour_of("backward", 0));
   EXPECT_NE(colour_of("new", 1), colour_of("newer", 2));
   EXPECT_LT(colour_of("new", 1'000), kColours);
+  for (int nth = 0; nth < 9; ++nth) EXPECT_NE(colour_of("new", nth), colour_of("other", nth));
 }
 
 }  // namespace

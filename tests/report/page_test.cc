@@ -53,12 +53,19 @@ TEST(Headlines, AreTheNumbersOfTheRun) {
   EXPECT_EQ(all,
             "steps|50|1 skipped\n"
             "tokens|25,600|200 samples, epoch 0.5\n"
-            "time|25.0 s|50.0 s from the first start on\n"
+            "time|25.0 s|50.0 s since the first start\n"
             "last-loss|5.0000|at step 50\n"
             "best-loss|5.0000|at step 50\n"
             "best-evaluation|4.0000|at step 40, perplexity 54.6\n"  // e^4 = 54.598
             "speed|1,026|median; 20 GFLOP/s\n"                      // between 1025 and 1026
             "memory|100.0 MB|resident, of rank 0\n");
+}
+
+TEST(Headlines, ALossThatIsNotFiniteAnyMoreIsSaid) {
+  const auto all =
+      headlines(parse_metrics("{\"step\": 1, \"loss\": 4}\n{\"step\": 2, \"loss\": null}\n"));
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[1].detail, "at step 1, then not finite");
 }
 
 TEST(Page, HasEveryChartAndTable) {
