@@ -28,7 +28,9 @@ std::optional<DType> from_blocks(const Settings& settings, Findings& findings) {
   const bool narrow = settings.flag(bf16, false);
   if (!settings.flag(fp16, false)) return narrow ? DType::kBF16 : DType::kF32;
   if (narrow) {
-    findings.refuse(settings.line(bf16), said(settings, bf16),
+    // The one that the file says, where the other is a flag's.
+    const std::string named = findings.origins.contains(bf16) ? fp16 : bf16;
+    findings.refuse(settings.line(named), said(settings, named),
                     "bfloat16 and fp16 modes cannot be simultaneously enabled");
   }
   return DType::kF16;

@@ -254,6 +254,8 @@ TrainerArguments read_trainer_arguments(const FlagValues& flags) {
       .fp16 = flag_of(flags, "fp16"),
       .lr_scheduler_type = flags.given("lr_scheduler_type") ? flags.text("lr_scheduler_type") : "",
       .lr_scheduler_kwargs = flags.text("lr_scheduler_kwargs")};
+  FM_USER_CHECK(!out.bf16.value_or(false) || !out.fp16.value_or(false),
+                "--fp16 and --bf16 exclude each other; give one of them");
   const std::optional<double> share = number_of(flags, "warmup_ratio", 0.0);
   FM_USER_CHECK(share.value_or(0.0) <= 1.0, "--warmup_ratio must lie in [0, 1]; correct it (",
                 share.value_or(0.0), ")");

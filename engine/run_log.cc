@@ -159,8 +159,14 @@ void RunLog::sync() {
   if (!problem.empty()) warn("metrics.jsonl may lose lines at a power cut (" + problem + ")");
 }
 
-void RunLog::note_start(const std::string& json) {
-  if (metrics_) metrics_->append(json);  // if it cannot be written, the first step's line says so
+void RunLog::introduce(const KnownRun& run, const RunContext& context, std::int64_t done) {
+  if (!speaks_) return;
+  say(banner(run, context, done));
+  const std::string full = warning_of(disk_need(run.options, run.opened.model, done), run.options,
+                                      free_on_disk(run.options.output_dir));
+  if (!full.empty()) warn(full);
+  // If it cannot be written, the first step's line says so.
+  if (metrics_) metrics_->append(start_line(run, context, done));
 }
 
 void RunLog::step(StepLine line) {

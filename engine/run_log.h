@@ -42,8 +42,8 @@ class RunLog {
 
   // Before the first step of a start, which goes on behind `step`.
   void begin_after(std::int64_t step);
-  // A line of metrics.jsonl that is no step's.
-  void note_start(const std::string& json);
+  // Banner, a warning where the disk is too small, and the line of the start in metrics.jsonl.
+  void introduce(const KnownRun& run, const RunContext& context, std::int64_t done);
   void step(StepLine line);
   // Behind the last step.
   void summary(const std::string& model, const std::string& next);

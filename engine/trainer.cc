@@ -11,7 +11,6 @@
 #include "core/check.h"
 #include "core/fault.h"
 #include "core/text.h"
-#include "engine/disk_need.h"
 #include "engine/evaluation.h"
 #include "engine/explain_skip.h"
 #include "engine/memory_fit.h"
@@ -93,13 +92,7 @@ class Trainer {
     const bool resumes = restore();
     saves_.begin(lock, resumes ? progress_.step : -1);
     log_.begin_after(progress_.step);
-    log_.say(banner(known(), context_, progress_.step));
-    if (const auto full = warning_of(disk_need(options_, opened_.model, progress_.step), options_,
-                                     free_on_disk(options_.output_dir));
-        !full.empty()) {
-      log_.warn(full);
-    }
-    log_.note_start(start_line(known(), context_, progress_.step));
+    log_.introduce(known(), context_, progress_.step);
     log_.say(resumes ? resumption() : fresh_start());
     if (trace_ != nullptr) trace_->check_length(options_.train_steps - progress_.step);
     while (progress_.step < options_.train_steps && !stops_early()) {

@@ -18,7 +18,7 @@ cupti_version=13.0.85
 build_packages=(g++ cmake ninja-build ccache mold ca-certificates python3 python3-venv
   libopenmpi-dev openmpi-bin nlohmann-json3-dev libcxxopts-dev libdnnl-dev)
 test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps valgrind
-  iproute2 e2fsprogs mount)
+  iproute2 e2fsprogs mount python3-dev)
 
 want_tests=0
 want_oracle=1

@@ -215,6 +215,7 @@ TEST(TrainerFlags, WhatIsNotThereSaysWhatToDo) {
       holds(refused("{}", {"--eval_strategy", "never"}), "must be one of steps, epoch, no"));
   EXPECT_EQ(options_of("{}", {"--fp16", "true"}).element, core::DType::kF16);
   EXPECT_EQ(options_of("{bfloat16: {}}", {"--bf16"}).element, core::DType::kBF16);
+  EXPECT_TRUE(holds(refused("{}", {"--fp16", "--bf16"}), "exclude each other"));
   EXPECT_TRUE(
       holds(refused("{}", {"--learning_rate", "fast"}), "--learning_rate must be a number"));
   EXPECT_TRUE(holds(refused("{}", {"--warmup_ratio", "2"}), "must lie in [0, 1]"));
