@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
+#include "core/element.h"
 #include "core/files.h"
 
 namespace fm::checkpoint {
@@ -27,8 +29,8 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "chat_template.json",
                                            "generation_config.json"};
 
-core::Bytes bytes_of(const TensorSpec& tensor) {
-  std::int64_t bytes = core::size_of(core::DType::kF32).count();
+core::Bytes bytes_of(const TensorSpec& tensor, core::DType dtype) {
+  std::int64_t bytes = core::size_of(dtype).count();
   for (const std::int64_t size : tensor.shape) bytes *= size;
   return core::Bytes(bytes);
 }
@@ -38,7 +40,7 @@ std::vector<FileSpec> split_files(const ExportRequest& request) {
   std::vector<FileSpec> files(1);
   core::Bytes used;
   for (const TensorSpec& tensor : request.tensors) {
-    const core::Bytes bytes = bytes_of(tensor);
+    const core::Bytes bytes = bytes_of(tensor, request.dtype);
     if (!files.back().tensors.empty() && used + bytes > request.shard_limit) {
       files.emplace_back();
       used = core::Bytes(0);
@@ -54,12 +56,12 @@ std::vector<FileSpec> split_files(const ExportRequest& request) {
   return files;
 }
 
-std::string index_json(const std::vector<FileSpec>& files) {
+std::string index_json(const std::vector<FileSpec>& files, core::DType dtype) {
   core::Bytes total;
   std::map<std::string, std::string> weight_map;
   for (const FileSpec& file : files) {
     for (const TensorSpec& tensor : file.tensors) {
-      total += bytes_of(tensor);
+      total += bytes_of(tensor, dtype);
       weight_map[tensor.name] = file.file;
     }
   }
@@ -69,12 +71,15 @@ std::string index_json(const std::vector<FileSpec>& files) {
 }
 
 // transformers 5 says "dtype", earlier versions "torch_dtype"; both load the weights as that.
-std::string stating_f32(const std::string& config_json) {
+std::string stating(core::DType dtype, const std::string& config_json) {
+  const char* const name = dtype == core::DType::kBF16  ? "bfloat16"
+                           : dtype == core::DType::kF16 ? "float16"
+                                                        : "float32";
   const auto given = nlohmann::ordered_json::parse(config_json);
   auto stated = given;
   if (!given.contains("torch_dtype")) stated["dtype"] = nullptr;
   for (const char* key : {"dtype", "torch_dtype"}) {
-    if (stated.contains(key)) stated[key] = "float32";
+    if (stated.contains(key)) stated[key] = name;
   }
   return stated == given ? config_json : stated.dump(2) + "\n";
 }
@@ -110,7 +115,7 @@ class Exporter {
         files_(split_files(request)) {
     if (target_.filename().empty()) target_ = target_.parent_path();  // "out/" means "out"
     for (const FileSpec& file : files_) {
-      plans_.push_back(plan_f32(file.tensors));
+      plans_.push_back(plan_floats(file.tensors, request.dtype));
       for (const TensorSpec& tensor : file.tensors) file_of_[tensor.name] = file.file;
     }
     for (const core::TensorSlice& slice : request.mine) {
@@ -138,7 +143,7 @@ class Exporter {
     core::Elements planned;
     core::Elements held;
     for (const TensorSpec& tensor : request_.tensors) {
-      planned += core::Elements(bytes_of(tensor) / core::size_of(core::DType::kF32));
+      planned += core::Elements(bytes_of(tensor, request_.dtype) / core::size_of(request_.dtype));
     }
     for (const core::TensorSlice& slice : request_.mine) held += slice.count();
     core::Elements all;
@@ -175,9 +180,10 @@ class Exporter {
       file.sync_and_close();
     }
     if (files_.size() > 1) {
-      write_new_file(temporary_ / "model.safetensors.index.json", index_json(files_));
+      write_new_file(temporary_ / "model.safetensors.index.json",
+                     index_json(files_, request_.dtype));
     }
-    write_new_file(temporary_ / "config.json", stating_f32(request_.config_json));
+    write_new_file(temporary_ / "config.json", stating(request_.dtype, request_.config_json));
     write_tokenizer();
     const nlohmann::json marker = {{"files", names_in(temporary_)}};
     write_new_file(temporary_ / kExportMarker, marker.dump() + "\n");
@@ -210,9 +216,26 @@ class Exporter {
                  .first;
       }
       const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
-      at->second.write_at(place.begin, std::as_bytes(row.floats()));
+      write_row(at->second, place, row.floats());
     }
     for (auto& [index, file] : open) file.sync_and_close();
+  }
+
+  void write_row(WritableFile& file, const SlicePlace& place, std::span<const float> row) const {
+    if (request_.dtype == core::DType::kF32) {
+      file.write_at(place.begin, std::as_bytes(row));
+      return;
+    }
+    std::vector<std::uint16_t> narrow(row.size());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool bf16 = request_.dtype == core::DType::kBF16;
+      FM_MACHINE_CHECK(bf16 || std::abs(row[i]) < core::kF16Overflow,
+                       core::ExitCode::kStorageFailed,
+                       "weights must fit into fp16; export them as bf16 (", place.slice->name,
+                       " holds ", row[i], ")");
+      narrow[i] = bf16 ? core::to_bf16(row[i]).bits : core::to_f16(row[i]).bits;
+    }
+    file.write_at(place.begin, std::as_bytes(std::span<const std::uint16_t>(narrow)));
   }
 
   void publish() {

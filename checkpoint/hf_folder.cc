@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "checkpoint/foreign_folder.h"
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
 #include "core/files.h"
@@ -165,6 +166,8 @@ HfFolder::HfFolder(const fs::path& folder) : files_(std::make_unique<Files>()) {
   } else if (fs::exists(folder / kIndex)) {
     files_->open_sharded(folder);
   } else {
+    const std::string foreign = foreign_folder(folder);
+    FM_DATA_CHECK(foreign.empty(), foreign);
     FM_DATA_CHECK(false, "a Hugging Face folder must hold ", kSingle, " or ", kIndex,
                   "; save the model with safetensors (", folder.string(), ")");
   }

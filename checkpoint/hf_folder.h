@@ -49,11 +49,12 @@ bool has_byte_tokenizer(const std::filesystem::path& folder);
 
 struct ExportRequest {
   std::filesystem::path folder;               // made if missing; temporary name, then renamed
-  std::string config_json;                    // text of config.json, whose dtype will be fp32
+  std::string config_json;                    // text of config.json, whose dtype will be `dtype`
   std::vector<TensorSpec> tensors = {};       // all tensors in model order, tied ones once
   std::vector<core::TensorSlice> mine = {};   // what this rank writes
   std::filesystem::path tokenizer_from = {};  // copy its tokenizer files
   bool byte_tokenizer = true;                 // where there are none to copy, write its files
+  core::DType dtype = core::DType::kF32;      // of the stored weights: kF32, kBF16, kF16
   core::Bytes shard_limit = core::Bytes(5'000'000'000);
 };
 

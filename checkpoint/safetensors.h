@@ -52,8 +52,11 @@ struct TensorToStore {
 };
 SafetensorsPlan plan_safetensors(const std::vector<TensorToStore>& tensors,
                                  const std::map<std::string, std::string>& metadata);
-// All fp32, metadata {"format": "pt"}: what transformers accepts.
-SafetensorsPlan plan_f32(const std::vector<TensorSpec>& tensors);
+// All of one type, metadata {"format": "pt"}: what transformers accepts.
+SafetensorsPlan plan_floats(const std::vector<TensorSpec>& tensors, core::DType dtype);
+inline SafetensorsPlan plan_f32(const std::vector<TensorSpec>& tensors) {
+  return plan_floats(tensors, core::DType::kF32);
+}
 
 // An opened, validated file.
 class SafetensorsFile {
@@ -127,8 +130,9 @@ struct SlicePlace {
   core::Bytes begin;     // of the row, from the start of the file
   const core::TensorSlice* slice = nullptr;
   std::int64_t row = 0;
+  std::int64_t width = 4;  // bytes of a stored number
 
-  core::Bytes bytes() const { return core::bytes_of(slice->columns, core::DType::kF32); }
+  core::Bytes bytes() const { return core::Bytes(slice->columns.count() * width); }
 };
 
 // Empty slices are left out. A slice of a tensor that is not planned, of another shape or beyond

@@ -77,11 +77,13 @@ SafetensorsPlan plan_safetensors(const std::vector<TensorToStore>& tensors,
   return plan;
 }
 
-SafetensorsPlan plan_f32(const std::vector<TensorSpec>& tensors) {
-  std::vector<TensorToStore> stored;
-  stored.reserve(tensors.size());
-  for (const TensorSpec& tensor : tensors) stored.push_back({tensor.name, "F32", tensor.shape});
-  return plan_safetensors(stored, {{"format", "pt"}});
+SafetensorsPlan plan_floats(const std::vector<TensorSpec>& tensors, core::DType dtype) {
+  const char* const name = dtype == core::DType::kBF16  ? "BF16"
+                           : dtype == core::DType::kF16 ? "F16"
+                                                        : "F32";
+  std::vector<TensorToStore> all;
+  for (const TensorSpec& tensor : tensors) all.push_back({tensor.name, name, tensor.shape});
+  return plan_safetensors(all, {{"format", "pt"}});
 }
 
 void write_safetensors(const std::string& path, std::span<const core::TensorSlice> tensors) {
@@ -132,10 +134,12 @@ std::vector<SlicePlace> place_slices(const std::vector<FileSpec>& files,
     const StoredTensor& tensor = *found->second.tensor;
     FM_CHECK(tensor.shape == slice.shape, "tensor ", slice.name, " has shape ",
              shape_text(tensor.shape), ", its slice says ", shape_text(slice.shape));
+    const auto& type = kStoredTypes[static_cast<std::size_t>(rank_of_type(tensor.dtype))];
+    const auto width = static_cast<std::int64_t>(type.bits / 8);
     for (std::int64_t row = 0; row < slice.rows; ++row) {
       const core::Elements first = slice.first_of(row);
-      const core::Bytes begin = tensor.begin + core::bytes_of(first, core::DType::kF32);
-      const SlicePlace place{found->second.file, begin, &slice, row};
+      const core::Bytes begin = tensor.begin + core::Bytes(first.count() * width);
+      const SlicePlace place{found->second.file, begin, &slice, row, width};
       FM_CHECK(
           first.count() >= 0 && slice.columns.count() > 0 && begin + place.bytes() <= tensor.end,
           "slice ", first.count(), " + ", slice.columns.count(), " of ", slice.name);

@@ -19,6 +19,7 @@ struct ProgramRow {
 constexpr ProgramRow kPrograms[] = {
     {"train", "train a language model on one rank or many"},
     {"generate", "continue a text with a trained model"},
+    {"export", "make a Hugging Face folder of a checkpoint"},
     {"report", "make one HTML page of a run"},
 };
 

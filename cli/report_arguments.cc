@@ -6,7 +6,7 @@
 
 #include "cli/argv.h"
 #include "cli/flag_values.h"
-#include "cli/value_types.h"
+#include "cli/positionals.h"
 
 namespace fm::cli {
 namespace {
@@ -24,30 +24,15 @@ Program program() {
           .flags = kRows};
 }
 
-// Whether `word` is the value of the flag before it.
-bool is_value(const std::string& word, const std::string& before) {
-  if (!before.starts_with("--") || before.find('=') != before.npos) return false;
-  const auto row = std::find_if(std::begin(kRows), std::end(kRows),
-                                [&](const FlagRow& each) { return before.substr(2) == each.name; });
-  return row != std::end(kRows) && (row->kind != FlagKind::kBool || parse_bool(word));
-}
-
 }  // namespace
 
 ReportCommand parse_report_command(std::span<const std::string> words) {
   ReportCommand command;
-  std::vector<std::string> flagged;
-  for (std::size_t at = 0; at < words.size(); ++at) {
-    const std::string& word = words[at];
-    if (word.starts_with("-") || (at > 0 && is_value(word, words[at - 1]))) {
-      flagged.push_back(word);
-      continue;
-    }
-    FM_USER_CHECK(command.run.empty(), "one folder of a run is required; name only one (",
-                  command.run, ", ", word, ")");
-    command.run = word;
-  }
-  const std::vector<std::string> normal = normalise_argv(flagged, kRows);
+  const SplitWords split = split_words(words, kRows);
+  FM_USER_CHECK(split.plain.size() < 2, "one folder of a run is required; name only one (",
+                core::join(split.plain, ", "), ")");
+  if (!split.plain.empty()) command.run = split.plain[0];
+  const std::vector<std::string> normal = normalise_argv(split.flagged, kRows);
   command.help = std::find(normal.begin(), normal.end(), "--help") != normal.end();
   command.version = std::find(normal.begin(), normal.end(), "--version") != normal.end();
   if (command.help || command.version) return command;

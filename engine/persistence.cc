@@ -195,17 +195,24 @@ bool knows_tokenizer(const TrainOptions& options) {
          (!options.init_ckpt.empty() && checkpoint::has_tokenizer(options.init_ckpt));
 }
 
+ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts) {
+  ExportFacts out{.config_json = facts.config_json, .byte_tokenizer = knows_tokenizer(options)};
+  if (!options.init_ckpt.empty() && checkpoint::has_foreign_tokenizer(options.init_ckpt)) {
+    out.tokenizer_from = std::filesystem::absolute(options.init_ckpt).string();
+  }
+  return out;
+}
+
 void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state) {
   check_finite(state, options.optimizer, "go back to an older checkpoint by --resume");
+  const ExportFacts about = export_facts(options, facts);
   checkpoint::ExportRequest request;
   request.folder = export_folder(options);
-  request.config_json = facts.config_json;
+  request.config_json = about.config_json;
   request.tensors = tensor_specs(state.model);
   request.mine = param_slices(state, Part::kOwned);
-  if (!options.init_ckpt.empty() && checkpoint::has_foreign_tokenizer(options.init_ckpt)) {
-    request.tokenizer_from = options.init_ckpt;
-  }
-  request.byte_tokenizer = knows_tokenizer(options);
+  request.tokenizer_from = about.tokenizer_from;
+  request.byte_tokenizer = about.byte_tokenizer;
   checkpoint::export_hf_folder(request, state.world);
 }
 

@@ -38,6 +38,7 @@ std::string save_state(const TrainOptions& options, RankState& state, const Prog
 // Whether an export holds a tokenizer: that of the folder the run began with, or the byte tokenizer
 // of JSONL text. Where the ids of a token file come from nobody knows.
 bool knows_tokenizer(const TrainOptions& options);
+ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts);
 // Collective. output_dir/hf, for transformers.
 void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state);
 

@@ -27,6 +27,11 @@ std::string to_json(const ProgressState& state) {
                          {"arithmetic", state.run.arithmetic},
                          {"model", nlohmann::json::parse(state.run.model)},
                          {"optimization", nlohmann::json::parse(state.run.optimization)}};
+  if (!state.exports.config_json.empty()) {
+    json["export"] = {{"config_json", state.exports.config_json},
+                      {"tokenizer_from", state.exports.tokenizer_from},
+                      {"byte_tokenizer", state.exports.byte_tokenizer}};
+  }
   if (state.best.step >= 0) {
     json["best_evaluation"] = {
         {"step", state.best.step}, {"loss", state.best.loss}, {"worse", state.best.worse}};
@@ -57,6 +62,12 @@ ProgressState progress_from_json(const std::string& text) {
     if (json.contains("spared")) state.spared = json["spared"].get<std::vector<std::int64_t>>();
     if (json.contains("model")) state.run.model = json["model"].dump();
     if (json.contains("optimization")) state.run.optimization = json["optimization"].dump();
+    if (json.contains("export")) {
+      const nlohmann::json& exports = json["export"];
+      state.exports = {.config_json = exports.at("config_json"),
+                       .tokenizer_from = exports.at("tokenizer_from"),
+                       .byte_tokenizer = exports.at("byte_tokenizer")};
+    }
     if (json.contains("best_evaluation")) {
       const nlohmann::json& best = json["best_evaluation"];
       state.best = {.step = best.at("step"), .loss = best.at("loss"), .worse = best.at("worse")};

@@ -22,6 +22,13 @@ struct BestEvaluation {
 BestEvaluation after_evaluation(BestEvaluation best, std::int64_t step, double loss,
                                 double threshold);
 
+// What an export of the weights needs beside them.
+struct ExportFacts {
+  std::string config_json = {};
+  std::string tokenizer_from = {};  // the folder with the tokenizer's files, or empty
+  bool byte_tokenizer = false;      // else: whether ours is the one
+};
+
 struct ProgressState {
   std::int64_t step = 0;     // finished steps, skipped ones included
   std::int64_t samples = 0;  // consumed samples: the data position
@@ -32,6 +39,7 @@ struct ProgressState {
   std::vector<std::int64_t> spared;
   std::optional<optim::LossScaleState> loss_scale;  // with fp16
   BestEvaluation best;
+  ExportFacts exports;
   RunIdentity run;
 };
 

@@ -98,11 +98,11 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
       estimate_text(step_seconds(run.plan->flops_per_step(), cores, rate),
                     std::max<std::int64_t>(0, options.train_steps - done), cores, rate));
   row("  machine    ", context.machine);
-  out = wrapped(out);
+  if (context.terminal) out = wrapped(out);  // a file is searched for whole lines
   const std::vector<std::string> notes = notes_of(options);
   const bool colours = context.terminal && std::getenv("NO_COLOR") == nullptr;
   if (!notes.empty()) out += std::string(colours ? kYellow : "") + "notes\n";
-  for (const std::string& note : notes) out += wrapped("  - " + note) + "\n";
+  for (const std::string& note : notes) out += (context.terminal ? wrapped("  - " + note) : "  - " + note) + "\n";
   return out + (colours && !notes.empty() ? kPlain : "");
 }
 

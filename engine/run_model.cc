@@ -1,5 +1,6 @@
 #include "engine/run_model.h"
 
+#include "checkpoint/foreign_folder.h"
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -92,6 +93,11 @@ model::OpenedModel open_run_model(const TrainOptions& options) {
   const bool folder = !options.init_ckpt.empty();
   const auto config = folder ? std::filesystem::path(options.init_ckpt) / "config.json"
                              : std::filesystem::path(options.model_config);
+  if (folder) {
+    const std::string foreign = checkpoint::foreign_folder(options.init_ckpt);
+    FM_DATA_CHECK(foreign.empty() || (options.pretrain && std::filesystem::exists(config)),
+                  foreign);
+  }
   model::OpenedModel opened = model::open_model(config, choices_of(options));
   FM_USER_CHECK(options.max_seq_len <= opened.facts.max_positions,
                 "--max_seq_len must be at most the model's max_position_embeddings; lower it, or "

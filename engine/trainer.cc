@@ -152,6 +152,7 @@ class Trainer {
       progress_.loss_scale = optim::first_state(*options_.loss_scale);
     }
     progress_.run = now;
+    progress_.exports = export_facts(options_, opened_.facts);
     return found.has_value();
   }
 

@@ -160,13 +160,11 @@ TEST_F(Refusals, WhatATokenFileCannotBe) {
 
 TEST_F(Refusals, TokensOfAnotherType) {
   SmallRun run = good_run();
-  const std::string narrow = content_of(run.data);
-  std::string wide;
-  for (std::size_t at = 0; at < narrow.size(); at += 4) {
-    wide += narrow.substr(at, 4) + std::string(4, '\0');
-  }
-  write_file(run.data, wide);
-  expect_refusals(run, 11, "tokens.bin: a token file must hold little-endian int32 ids, this one ");
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2112,), }";
+  header.resize(117, ' ');
+  write_file(run.data,
+             std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" + content_of(run.data));
+  expect_refusals(run, 11, "tokens.bin: a .npy file must hold uint16, int32 or int64 ids");
 }
 
 TEST_F(Refusals, FewerSamplesThanAStepTakes) {
@@ -234,8 +232,9 @@ TEST_F(Refusals, ATokenIdBeyondTheVocabulary) {
   bytes[position * 4 + 1] = 2;
   write_file(run.data, bytes);
   const int id = 2 * 256 + static_cast<unsigned char>(bytes[position * 4]);
-  expect_refusals(run, 11,
-                  core::concat("(id ", id, " at position ", position, ", vocab_size=264)"));
+  expect_refusals(
+      run, 11,
+      core::concat("(id ", id, " at position ", position, ", vocab_size=264, read as int32)"));
 }
 
 TEST_F(Refusals, AnUnknownFlag) {

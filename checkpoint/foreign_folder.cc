@@ -1,0 +1,83 @@
+#include "checkpoint/foreign_folder.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/check.h"
+
+namespace fm::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Listing {
+ public:
+  explicit Listing(const fs::path& folder) {
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
+         at.increment(error)) {
+      names_.push_back(at->path().filename().string());
+    }
+  }
+  bool has(const std::string& name) const {
+    return std::ranges::find(names_, name) != names_.end();
+  }
+  // A name that begins and ends so.
+  bool any(const std::string& begin, const std::string& end) const {
+    return std::ranges::any_of(names_, [&](const std::string& name) {
+      return name.starts_with(begin) && name.ends_with(end);
+    });
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::string foreign_folder(const fs::path& folder) {
+  const Listing here(folder);
+  const std::string name = folder.string();
+  if (here.has("MANIFEST.json") && here.has("state.json")) {
+    return core::concat(name, " is a checkpoint of fmengine; go on from it with --resume ", name,
+                        ", or make a Hugging Face folder of it with fmengine-export ", name,
+                        " FOLDER");
+  }
+  if (here.any("layer_", "-model_states.pt")) {
+    return core::concat(name, " is a checkpoint of DeepSpeed's pipeline (layer_*.pt), as FMEngine ",
+                        "writes it; convert it there to a Hugging Face folder of safetensors");
+  }
+  const bool states = here.any("mp_rank_", "_model_states.pt") ||
+                      here.any("zero_pp_rank_", "_states.pt") ||
+                      here.any("bf16_zero_pp_rank_", "_states.pt");
+  const bool tagged = here.has("latest") && here.has("zero_to_fp32.py");
+  if (states || tagged) {
+    return core::concat(
+        name, " is a DeepSpeed checkpoint; make weights of it with its own ", "zero_to_fp32.py ",
+        tagged ? name : (folder / "..").lexically_normal().string(),
+        " FOLDER --safe_serialization, and put the model's config.json beside them");
+  }
+  if (here.has("latest") && here.any("global_step", "")) {
+    return core::concat(name, " is an output directory of fmengine; give its export, ", name,
+                        "/hf, or go on with --output_dir ", name);
+  }
+  const bool safe = here.has("model.safetensors") || here.has("model.safetensors.index.json");
+  if (!safe && here.has("adapter_config.json")) {
+    return core::concat(name,
+                        " is a PEFT adapter, not a whole model; merge it into its model first ",
+                        "(PeftModel.merge_and_unload(), then save_pretrained)");
+  }
+  if (!safe && (here.any("pytorch_model", ".bin") || here.has("pytorch_model.bin.index.json"))) {
+    return core::concat(name,
+                        " holds weights as pytorch_model*.bin, which are Python pickles; save ",
+                        "them as safetensors: AutoModelForCausalLM.from_pretrained(\"", name,
+                        "\").save_pretrained(FOLDER, safe_serialization=True)");
+  }
+  if (!safe && here.any("", ".gguf")) {
+    return core::concat(name, " holds GGUF files, which are for inference; get the model as a ",
+                        "Hugging Face folder of safetensors");
+  }
+  return "";
+}
+
+}  // namespace fm::checkpoint

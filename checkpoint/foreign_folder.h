@@ -1,0 +1,13 @@
+// Folders that people take for a Hugging Face folder of safetensors.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace fm::checkpoint {
+
+// What the folder is, and what makes it one that can be read: "DIR is a PEFT adapter, ...; merge
+// it ...". "" for a Hugging Face folder of safetensors, and for what nobody knows.
+std::string foreign_folder(const std::filesystem::path& folder);
+
+}  // namespace fm::checkpoint

@@ -1,0 +1,46 @@
+#include "checkpoint/foreign_folder.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/data/scratch_folder.h"
+
+namespace fm::checkpoint {
+namespace {
+
+// The folder of these files, and what is said of it.
+std::string said_of(const std::vector<const char*>& files) {
+  const testing::ScratchFolder folder;
+  for (const char* name : files) folder.write(name, "x");
+  return foreign_folder(folder.path());
+}
+
+TEST(ForeignFolder, IsRecognisedAndTheCureIsNamed) {
+  const auto expect = [](const std::vector<const char*>& files, const std::string& words) {
+    const std::string said = said_of(files);
+    EXPECT_NE(said.find(words), std::string::npos) << words << " is not in: " << said;
+  };
+  expect({"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_optim_states.pt"},
+         "is a DeepSpeed checkpoint; make weights of it with its own zero_to_fp32.py ");
+  expect({"bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"}, "is a DeepSpeed checkpoint");
+  expect({"latest", "zero_to_fp32.py"}, "--safe_serialization");
+  expect({"layer_00-model_00-model_states.pt", "mp_rank_00_model_states.pt"},
+         "a checkpoint of DeepSpeed's pipeline (layer_*.pt), as FMEngine writes it");
+  expect({"adapter_config.json", "adapter_model.safetensors"}, "is a PEFT adapter");
+  expect({"config.json", "pytorch_model.bin"}, "save_pretrained(FOLDER, safe_serialization=True)");
+  expect({"config.json", "pytorch_model-00001-of-00002.bin", "pytorch_model.bin.index.json"},
+         "pytorch_model*.bin");
+  expect({"model.Q4_K_M.gguf"}, "GGUF");
+  expect({"MANIFEST.json", "state.json", "weights-0000.safetensors"}, "fmengine-export ");
+  expect({"latest", "global_step10"}, "is an output directory of fmengine; give its export, ");
+}
+
+TEST(ForeignFolder, AWholeModelIsNone) {
+  EXPECT_EQ(said_of({"config.json", "model.safetensors"}), "");
+  EXPECT_EQ(said_of({"config.json", "model.safetensors", "pytorch_model.bin"}), "");
+  EXPECT_EQ(said_of({"config.json", "model.safetensors.index.json", "adapter_config.json"}), "");
+  EXPECT_EQ(said_of({"notes.txt"}), "");
+  EXPECT_EQ(foreign_folder("/not/there"), "");
+}
+
+}  // namespace
+}  // namespace fm::checkpoint

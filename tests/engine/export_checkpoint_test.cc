@@ -1,0 +1,105 @@
+// fmengine-export: the folder of a checkpoint is the one that the run exports.
+#include "engine/export_checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/hf_folder.h"
+#include "core/element.h"
+#include "engine/run_model.h"
+#include "trainer_case.h"
+
+namespace fm::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class ExportCheckpoint : public TrainerCase {
+ protected:
+  // Two ranks, ZeRO 2; checkpoints of steps 1 and 2.
+  TrainOptions trained() {
+    TrainOptions options = this->options("run", 2);
+    options.save_steps = 1;
+    options.zero_stage = 2;
+    EXPECT_EQ(run(options, 2), 0);
+    return options;
+  }
+  std::string out(const std::string& name) const { return (folder() / name).string(); }
+};
+
+TEST_F(ExportCheckpoint, InFp32IsWhatTheRunExports) {
+  const TrainOptions options = trained();
+  const std::string said =
+      export_checkpoint({.checkpoint = options.output_dir, .out = out("whole")});
+  EXPECT_NE(said.find("exported step 2 of "), std::string::npos) << said;
+  EXPECT_NE(said.find(" as fp32: "), std::string::npos) << said;
+  const fs::path hf = options.output_dir + "/hf";
+  EXPECT_EQ(content(out("whole") + "/model.safetensors"), content(hf / "model.safetensors"));
+  EXPECT_EQ(content(out("whole") + "/config.json"), content(hf / "config.json"));
+  export_checkpoint({.checkpoint = options.output_dir + "/global_step1", .out = out("first")});
+  EXPECT_NE(content(out("first") + "/model.safetensors"), content(hf / "model.safetensors"));
+}
+
+// Each number is the fp32 one, rounded.
+TEST_F(ExportCheckpoint, InNarrowTypesIsRounded) {
+  const TrainOptions options = trained();
+  const checkpoint::HfFolder wide(options.output_dir + "/hf");
+  const auto read = [](const checkpoint::HfFolder& from) {
+    std::vector<float> row(96);
+    from.read(core::slice_in_memory("model.embed_tokens.weight", {777, 96}, core::Elements(960),
+                                    row.data(), core::Elements(96)));
+    return row;
+  };
+  const std::vector<float> expected = read(wide);
+  for (const char* dtype : {"bf16", "fp16"}) {
+    export_checkpoint({.checkpoint = options.output_dir, .out = out(dtype), .dtype = dtype});
+    const bool bf16 = std::string(dtype) == "bf16";
+    const auto config = nlohmann::json::parse(content(out(dtype) + "/config.json"));
+    EXPECT_EQ(config["dtype"], bf16 ? "bfloat16" : "float16");
+    const std::vector<float> got = read(checkpoint::HfFolder(out(dtype)));
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i], bf16 ? core::to_float(core::to_bf16(expected[i]))
+                             : core::to_float(core::to_f16(expected[i])));
+    }
+    EXPECT_LT(
+        fs::file_size(out(dtype) + "/model.safetensors"),
+        0.6 * static_cast<double>(fs::file_size(options.output_dir + "/hf/model.safetensors")));
+  }
+}
+
+TEST_F(ExportCheckpoint, AsInitIsWhatTheModelsConfigSaid) {
+  TrainOptions options = this->options("run", 1);
+  auto config = nlohmann::json::parse(content(options.model_config));
+  config["torch_dtype"] = "bfloat16";
+  options.model_config = out("bf16.json");
+  std::ofstream(options.model_config) << config.dump();
+  ASSERT_EQ(run(options), 0);
+  const auto said = export_checkpoint(
+      {.checkpoint = options.output_dir, .out = out("as_init"), .dtype = "as_init"});
+  EXPECT_NE(said.find(" as bf16: "), std::string::npos) << said;
+}
+
+TEST_F(ExportCheckpoint, WhatIsMissingIsSaid) {
+  const TrainOptions options = trained();
+  const std::string checkpoint = options.output_dir + "/global_step2";
+  expect_error(core::ExitCode::kConfigError, "--dtype must be fp32, bf16, fp16 or as_init", [&] {
+    export_checkpoint({.checkpoint = checkpoint, .out = out("x"), .dtype = "int8"});
+  });
+  expect_error(core::ExitCode::kNoCheckpoint, "",
+               [&] { export_checkpoint({.checkpoint = out("nowhere"), .out = out("x")}); });
+  TrainOptions wrong = options;
+  wrong.model_config.clear();
+  wrong.init_ckpt = checkpoint;
+  expect_error(core::ExitCode::kDataError, "is a checkpoint of fmengine; go on from it with",
+               [&] { open_run_model(wrong); });
+}
+
+}  // namespace
+}  // namespace fm::engine
