@@ -102,7 +102,9 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
   const std::vector<std::string> notes = notes_of(options);
   const bool colours = context.terminal && std::getenv("NO_COLOR") == nullptr;
   if (!notes.empty()) out += std::string(colours ? kYellow : "") + "notes\n";
-  for (const std::string& note : notes) out += (context.terminal ? wrapped("  - " + note) : "  - " + note) + "\n";
+  for (const std::string& note : notes) {
+    out += (context.terminal ? wrapped("  - " + note) : "  - " + note) + "\n";
+  }
   return out + (colours && !notes.empty() ? kPlain : "");
 }
 

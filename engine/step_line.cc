@@ -44,6 +44,7 @@ std::string joined(const std::vector<std::string>& parts) {
 }  // namespace
 
 std::string duration(double seconds) {
+  if (seconds < 0.0095) return format("%.2gms", 1e3 * seconds);
   if (seconds < 9.95) return format(seconds < 0.95 ? "%.2fs" : "%.1fs", seconds);
   const auto whole = static_cast<long long>(seconds + 0.5);
   if (whole < 60) return format("%llds", whole);

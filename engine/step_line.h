@@ -54,7 +54,7 @@ std::string bar_of(const StepLine& line, int columns);
 // finite.
 std::string json_of(const StepLine& line);
 
-// "1h02m", "3m05s", "12s", "2d03h"
+// "1h02m", "3m05s", "12s", "2d03h", "0.42s", "3.1ms"
 std::string duration(double seconds);
 // "12,345"
 std::string with_commas(double value);

@@ -89,6 +89,7 @@ TEST(StepLineText, TheBarTakesTheTerminalsWidth) {
 TEST(Duration, HasTwoUnits) {
   EXPECT_EQ(duration(0.423), "0.42s");
   EXPECT_EQ(duration(4.2), "4.2s");
+  EXPECT_EQ(duration(0.0031), "3.1ms");
   EXPECT_EQ(duration(59.4), "59s");
   EXPECT_EQ(duration(60.0), "1m00s");
   EXPECT_EQ(duration(3599.0), "59m59s");
