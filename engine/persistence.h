@@ -26,8 +26,8 @@ void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
 // found when the folder is made.
 void check_output_dir(const std::string& output_dir);
 
-// Weights and moments of the checkpoint of that step in output_dir. Collective. Throws as a resume
-// from its path does.
+// Weights and moments of the checkpoint of that step in output_dir, to be exported: what units read
+// is not made anew. Collective. Throws as a resume from its path does.
 void load_step(const TrainOptions& options, std::int64_t step, RankState& state);
 
 // Collective. Returns the message of a save that could not be made, "" when it is durable. `spared`

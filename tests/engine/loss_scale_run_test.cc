@@ -70,6 +70,26 @@ TEST_F(LossScaleRun, TheScaleChangesNoNumber) {
   }
 }
 
+// Without clipping SGD moves by the gradient itself: a scale that is left in it, or divided out
+// twice, shows in the second step.
+TEST_F(LossScaleRun, TheScaleIsDividedOutOnce) {
+  TrainOptions narrow = fp16("narrow", 6, 0.0);
+  narrow.loss_scale->fixed = 512.0;
+  narrow.gradient_clipping = 0.0;
+  narrow.optimizer = {.rule = &optim::kSgd, .lr = 0.2};
+  TrainOptions wide = narrow;
+  wide.element = core::DType::kF32;
+  wide.loss_scale.reset();
+  wide.output_dir = (folder() / "wide").string();
+  TrainOptions half = wide;
+  half.optimizer.lr = 0.1;
+  half.output_dir = (folder() / "half").string();
+  for (const TrainOptions& options : {narrow, wide, half}) ASSERT_EQ(run(options), 0);
+  const double moved = std::abs(metrics(half).at(6).loss - metrics(wide).at(6).loss);
+  EXPECT_GT(moved, 1e-3);
+  EXPECT_NEAR(metrics(narrow).at(6).loss, metrics(wide).at(6).loss, 0.2 * moved);
+}
+
 TEST_F(LossScaleRun, AResumeGoesOnWithTheScale) {
   const TrainOptions whole = fp16("whole", 24, 0x1p26);
   ASSERT_EQ(run(whole, 2), 0);
