@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Step times and memory of two builds of fmengine-train in turn, on W1, W2, W2 under ZeRO-3 and W6.
+"""Step times and memory of two builds of fmengine-train in turn, on W1, W2 (and under ZeRO-3, in bf16), W6.
 
     benchmarks/two_builds.py OLD/fmengine-train NEW/fmengine-train --pairs 5
 
@@ -26,12 +26,13 @@ SHAPES = {
     "W1": (256, 4, 4, 2, 688, 2048, 128, 2, 1, 120),
     "W2": (512, 8, 8, 4, 1376, 32000, 256, 2, 1, 13),
     "W2z3": (512, 8, 8, 4, 1376, 32000, 256, 2, 1, 13),
+    "W2bf16": (512, 8, 8, 4, 1376, 32000, 256, 2, 1, 13),
     "W6": (512, 16, 8, 4, 1376, 8192, 256, 1, 8, 8),
 }
 WARM_UP = 3  # steps that do not count
 
 
-def write_inputs(folder, shape, stage=2):
+def write_inputs(folder, shape, stage=2, bf16=False):
     """config.json, DeepSpeed JSON and token file; their flags."""
     hidden, layers, heads, kv, ffn, vocab, tokens, rows, accumulation, _ = shape
     model = {"model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
@@ -39,6 +40,8 @@ def write_inputs(folder, shape, stage=2):
              "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False}
     config = {"train_micro_batch_size_per_gpu": rows, "gradient_accumulation_steps": accumulation, "gradient_clipping": 1.0,
               "zero_optimization": {"stage": stage}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "weight_decay": 0.1}}}
+    if bf16:
+        config["bf16"] = {"enabled": True}
     (folder / "model.json").write_text(json.dumps(model))
     (folder / "ds.json").write_text(json.dumps(config))
     draw = random.Random(1)
@@ -80,7 +83,8 @@ def main():
     for name in options.workloads:
         ratios, fastest, memory, same = [], [], [], True
         with tempfile.TemporaryDirectory() as folder:
-            flags = write_inputs(pathlib.Path(folder), SHAPES[name], 3 if name.endswith("z3") else 2)
+            flags = write_inputs(pathlib.Path(folder), SHAPES[name], 3 if name.endswith("z3") else 2,
+                                 name.endswith("bf16"))
             for pair in range(options.pairs):
                 sides = [options.old, options.new][:: 1 if pair % 2 == 0 else -1]
                 done = {program: run(program, flags, SHAPES[name][-1]) for program in sides}
