@@ -45,7 +45,7 @@ std::string wrapped(const std::string& text) {
       const std::size_t space = line.rfind(' ', kColumns);
       if (space == std::string::npos || space <= indent.size()) break;
       out += line.substr(0, space) + "\n";
-      line = indent + line.substr(space + 1);
+      line.replace(0, space + 1, indent);
     }
     out += line + "\n";
   }

@@ -46,7 +46,7 @@ std::string joined(const std::vector<std::string>& parts) {
 std::string duration(double seconds) {
   if (seconds < 0.0095) return format("%.2gms", 1e3 * seconds);
   if (seconds < 9.95) return format(seconds < 0.95 ? "%.2fs" : "%.1fs", seconds);
-  const auto whole = static_cast<long long>(seconds + 0.5);
+  const auto whole = std::llround(seconds);
   if (whole < 60) return format("%llds", whole);
   if (whole < 3600) return format("%lldm%02llds", whole / 60, whole % 60);
   if (whole < 86'400) return format("%lldh%02lldm", whole / 3600, whole % 3600 / 60);
@@ -73,9 +73,10 @@ std::string text_of(const StepLine& line) {
                    line.loss_scale ? format("scale %.6g", *line.loss_scale) : "",
                    line.skipped ? "SKIPPED" : ""});
   };
-  if (const std::string all = row(true, true); all.size() <= kColumns) return all;
-  const std::string shorter = row(true, false);
-  return shorter.size() <= kColumns ? shorter : row(false, false);
+  if (std::string all = row(true, true); all.size() <= kColumns) return all;
+  std::string shorter = row(true, false);
+  if (shorter.size() <= kColumns) return shorter;
+  return row(false, false);
 }
 
 std::string phases_of(const StepLine& line) {
@@ -101,12 +102,11 @@ std::string evaluation_of(const StepLine& line) {
 }
 
 std::string bar_of(const StepLine& line, int columns) {
-  const std::string words =
-      joined({format("%.0f%%", std::floor(100 * share_of(line))),
-              format("%lld/%lld", static_cast<long long>(line.step),
-                     static_cast<long long>(line.last_step)),
-              format("loss %.4f", line.loss), with_commas(line.tokens_per_second()) + " tokens/s",
-              left_of(line)});
+  std::string words = joined({format("%.0f%%", std::floor(100 * share_of(line))),
+                              format("%lld/%lld", static_cast<long long>(line.step),
+                                     static_cast<long long>(line.last_step)),
+                              format("loss %.4f", line.loss),
+                              with_commas(line.tokens_per_second()) + " tokens/s", left_of(line)});
   const int room = std::min(40, columns - 5 - static_cast<int>(words.size()));
   if (room < 5) return words;
   const auto done = static_cast<int>(std::floor(share_of(line) * room));

@@ -103,7 +103,7 @@ std::string gemm_library(core::DType element) {
   const bool fp32 = element == core::DType::kF32;
   const std::string type(core::name_of(element));
   const bool itself = fp32 || (element == core::DType::kBF16 && onednn_has_bf16());
-  const std::string rest = (itself ? "" : type + " as fp32 by ") + onednn_name();
+  std::string rest = (itself ? "" : type + " as fp32 by ") + onednn_name();
   const std::string packed = packed_name() + (fp32 ? "" : " of fp32");
   switch (chosen_gemm()) {
     case GemmKind::kAmx:

@@ -60,7 +60,7 @@ TEST(Dispatch, AWrongWordIsRefusedWithTheNearest) {
   EXPECT_TRUE(holds(said("reprot"), "did you mean report? (reprot)"));
   EXPECT_TRUE(holds(said("trian"), "did you mean train?"));
   EXPECT_TRUE(holds(said("gen"), "did you mean generate?"));
-  EXPECT_TRUE(holds(said("bake"), "train, generate, report; see fmengine --help (bake)"));
+  EXPECT_TRUE(holds(said("bake"), "train, generate, export, report; see fmengine --help (bake)"));
   EXPECT_TRUE(holds(said(""), "a command is required"));
 }
 
