@@ -14,8 +14,8 @@ constexpr std::string_view kSchedule = "as deepspeed/runtime/lr_schedules.py";
 
 constexpr KeyRow kRows[] = {
     {"optimizer", kOpen, "", kHonoured, "a block", ""},
-    {"optimizer.type", kText, "", kHonoured, "Adam and AdamW (decoupled decay), Lion, Adagrad, SGD",
-     ""},
+    {"optimizer.type", kText, "", kHonoured,
+     "Adam and AdamW (decoupled decay), Lion, Adagrad, Lamb, SGD", ""},
     {"optimizer.legacy_fusion", kBool, "false", kIgnored, kOneLoop, ""},
     {"optimizer.params", kOpen, "", kHonoured, "a block", ""},
     {"optimizer.params.lr", kNumber, "", kHonoured, "the learning rate", ""},
@@ -31,6 +31,9 @@ constexpr KeyRow kRows[] = {
     {"optimizer.params.nesterov", kBool, "false|null", kHonoured, "SGD", ""},
     {"optimizer.params.lr_decay", kNumber, "0", kHonoured, "Adagrad", ""},
     {"optimizer.params.initial_accumulator_value", kNumber, "0", kHonoured, "Adagrad: only 0", ""},
+    {"optimizer.params.eps_inside_sqrt", kBool, "false", kHonoured, "Lamb", ""},
+    {"optimizer.params.max_coeff", kNumber, "10", kHonoured, "Lamb", ""},
+    {"optimizer.params.min_coeff", kNumber, "0.01", kHonoured, "Lamb", ""},
     {"optimizer.params.amsgrad", kBool, "false|null", kRefused,
      "FusedAdam does not support the AMSGrad variant, nor do we; remove it", ""},
     {"optimizer.params.maximize", kBool, "false|null", kRefused, "a loss is minimised; remove it",

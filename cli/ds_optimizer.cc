@@ -52,6 +52,10 @@ const std::vector<std::string> kSgdParams = {
     "lr",       "momentum", "dampening", "weight_decay",   "nesterov",
     "maximize", "foreach",  "fused",     "differentiable", "max_grad_norm"};
 
+const std::vector<std::string> kLambParams = {
+    "lr",           "bias_correction", "betas",     "eps",       "eps_inside_sqrt",
+    "weight_decay", "max_grad_norm",   "max_coeff", "min_coeff", "amsgrad"};
+
 // Classes of torch.optim that are not DeepSpeed's own.
 const std::vector<std::string> kTorchTypes = {"ASGD",  "Adadelta",  "Adafactor", "Adamax",
                                               "LBFGS", "NAdam",     "RAdam",     "RMSprop",
@@ -113,15 +117,20 @@ void apply_adam(const Settings& settings, const std::string& type, Findings& fin
   }
 }
 
+// DeepSpeed asks for a word before ZeRO runs with what it does not list.
+void check_tested(const Settings& settings, const char* type, int zero_stage) {
+  FM_USER_CHECK(zero_stage == 0 || settings.flag("zero_allow_untested_optimizer", false),
+                "You are using an untested ZeRO Optimizer. Please add "
+                "<\"zero_allow_untested_optimizer\": true> in the configuration (",
+                settings.where("optimizer.type"), ": ", type, " with ZeRO ", zero_stage, ")");
+}
+
 void apply_sgd(const Settings& settings, const std::string& type, Findings&,
                engine::TrainOptions& options) {
   engine::OptimizerOptions& optimizer = options.optimizer;
   const int zero_stage = options.zero_stage;
   check_params(settings, "optimizer.params", type, kSgdParams);
-  FM_USER_CHECK(zero_stage == 0 || settings.flag("zero_allow_untested_optimizer", false),
-                "You are using an untested ZeRO Optimizer. Please add "
-                "<\"zero_allow_untested_optimizer\": true> in the configuration (",
-                settings.where("optimizer.type"), ": SGD with ZeRO ", zero_stage, ")");
+  check_tested(settings, "SGD", zero_stage);
   optimizer.rule = &optim::kSgd;
   optimizer.lr = checked_param(settings, "lr", 1e-3);
   optimizer.weight_decay = checked_param(settings, "weight_decay", 0.0);
@@ -160,6 +169,25 @@ void apply_adagrad(const Settings& settings, const std::string& type, Findings&,
   optimizer.eps = checked_eps(settings, 1e-10, "1e-10");
 }
 
+void apply_lamb(const Settings& settings, const std::string& type, Findings&,
+                engine::TrainOptions& options) {
+  engine::OptimizerOptions& optimizer = options.optimizer;
+  check_params(settings, "optimizer.params", type, kLambParams);
+  check_tested(settings, "Lamb", options.zero_stage);
+  optimizer.rule = &optim::kLamb;
+  optimizer.lr = checked_param(settings, "lr", 1e-3);
+  optimizer.weight_decay = checked_param(settings, "weight_decay", 0.0);
+  optimizer.eps = checked_eps(settings, 1e-8, "1e-8");
+  apply_betas(settings, optimizer);
+  optimizer.bias_correction = settings.flag(param("bias_correction"), true);
+  optimizer.eps_inside_sqrt = settings.flag(param("eps_inside_sqrt"), false);
+  optimizer.max_coeff = checked_param(settings, "max_coeff", 10.0);
+  optimizer.min_coeff = checked_param(settings, "min_coeff", 0.01);
+  FM_USER_CHECK(optimizer.min_coeff <= optimizer.max_coeff, param("min_coeff"),
+                " must not be above max_coeff; correct one (", settings.where(param("min_coeff")),
+                ": ", optimizer.min_coeff, ", ", optimizer.max_coeff, ")");
+}
+
 // DeepSpeed's own types are known in any case, classes of torch.optim in theirs.
 enum class Spelling : std::uint8_t { kAnyCase, kExact };
 
@@ -172,11 +200,10 @@ struct Type {
     return spelling == Spelling::kExact ? type == name : core::lower(type) == core::lower(name);
   }
 };
-constexpr Type kTypes[] = {{"Adam", Spelling::kAnyCase, apply_adam},
-                           {"AdamW", Spelling::kAnyCase, apply_adam},
-                           {"Lion", Spelling::kAnyCase, apply_lion},
-                           {"Adagrad", Spelling::kAnyCase, apply_adagrad},
-                           {"SGD", Spelling::kExact, apply_sgd}};
+constexpr Type kTypes[] = {
+    {"Adam", Spelling::kAnyCase, apply_adam}, {"AdamW", Spelling::kAnyCase, apply_adam},
+    {"Lion", Spelling::kAnyCase, apply_lion}, {"Adagrad", Spelling::kAnyCase, apply_adagrad},
+    {"Lamb", Spelling::kAnyCase, apply_lamb}, {"SGD", Spelling::kExact, apply_sgd}};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();

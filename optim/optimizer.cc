@@ -1,10 +1,12 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/check.h"
 #include "kernels/pointwise/adagrad.h"
 #include "kernels/pointwise/adamw.h"
+#include "kernels/pointwise/lamb.h"
 #include "kernels/pointwise/lion.h"
 #include "kernels/pointwise/sgd.h"
 
@@ -95,6 +97,38 @@ void update_adagrad(const OptimizerOptions& options, const UpdateScalars& scalar
 constexpr OptimizerParam kAdagradParams[] = {{"eps", &OptimizerOptions::eps},
                                              {"lr_decay", &OptimizerOptions::lr_decay}};
 
+void update_lamb(const OptimizerOptions& options, const UpdateScalars& scalars,
+                 const UpdateSlice& slice) {
+  const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
+  kernels::lamb_direction(
+      {.beta1 = beta1,
+       .beta2 = beta2,
+       .eps = options.eps,
+       .eps_inside_sqrt = options.eps_inside_sqrt,
+       .weight_decay = slice.decay ? options.weight_decay : 0.0,
+       .grad_scale = scalars.grad_scale},
+      {slice.param, slice.grad, slice.moment[0], slice.moment[1], slice.count.count()});
+}
+
+// The correction of both moments stands in the rate, outside the norms, as in DeepSpeed.
+double rate_of_lamb(const OptimizerOptions& options, const UpdateScalars& scalars,
+                    double param_norm, double direction_norm) {
+  const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
+  const double corrected = scalars.lr * std::sqrt(correction(options, beta2, scalars.step)) /
+                           correction(options, beta1, scalars.step);
+  if (param_norm == 0.0 || direction_norm == 0.0) return corrected;
+  return corrected * std::clamp(param_norm / direction_norm, options.min_coeff, options.max_coeff);
+}
+
+constexpr TensorRule kLambRule = {.rate = rate_of_lamb, .move = kernels::lamb_move};
+
+constexpr OptimizerParam kLambParams[] = {{"betas", &OptimizerOptions::betas},
+                                          {"eps", &OptimizerOptions::eps},
+                                          {"bias_correction", &OptimizerOptions::bias_correction},
+                                          {"eps_inside_sqrt", &OptimizerOptions::eps_inside_sqrt},
+                                          {"max_coeff", &OptimizerOptions::max_coeff},
+                                          {"min_coeff", &OptimizerOptions::min_coeff}};
+
 std::string text_of(double value) { return concat(value); }
 std::string text_of(bool value) { return value ? "on" : "off"; }
 std::string text_of(const OptimizerParam::Numbers& value) {
@@ -130,6 +164,14 @@ constexpr OptimizerRow kAdagrad = {
     .moments = [](const OptimizerOptions&) -> Moments { return {"sum"}; },
     .params = kAdagradParams,
     .update = update_adagrad};
+
+constexpr OptimizerRow kLamb = {.name = "Lamb",
+                                .moments = [](const OptimizerOptions&) -> Moments {
+                                  return {"exp_avg", "exp_avg_sq"};
+                                },
+                                .params = kLambParams,
+                                .update = update_lamb,
+                                .by_tensor = &kLambRule};
 
 std::vector<std::string> moments_of(const OptimizerOptions& options) {
   Moments names;

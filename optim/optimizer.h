@@ -20,7 +20,7 @@ struct OptimizerOptions;
 constexpr int kMostMoments = 2;
 struct UpdateSlice {
   float* param = nullptr;
-  const float* grad = nullptr;
+  float* grad = nullptr;             // read; of rules that move tensors the direction too
   float* moment[kMostMoments] = {};  // null from the rule's number of moments on
   core::Elements count;
   bool decay = true;
@@ -41,6 +41,14 @@ struct OptimizerParam {
       value;
 };
 
+// A rule whose `update` moves nothing but the moments: over the gradient it writes a direction, and
+// each tensor moves along its own by a rate that follows from its norm and its direction's.
+struct TensorRule {
+  double (*rate)(const OptimizerOptions&, const UpdateScalars&, double param_norm,
+                 double direction_norm) = nullptr;
+  void (*move)(float rate, std::int64_t count, const float* direction, float* param) = nullptr;
+};
+
 // A rule as a run chooses it. A new one is a row in optimizer.cc and, where vectors pay, a kernel.
 struct OptimizerRow {
   std::string_view name;  // a checkpoint resumes with the rule of this name only
@@ -48,8 +56,10 @@ struct OptimizerRow {
   // none.
   std::vector<std::string> (*moments)(const OptimizerOptions&) = nullptr;
   std::span<const OptimizerParam> params = {};  // beside lr and weight_decay
-  // Pure per element: any cut of a tensor into slices gives the same bits.
+  // Pure per element: any cut of a tensor into slices gives the same bits. With `by_tensor` it
+  // writes the direction and moves nothing.
   void (*update)(const OptimizerOptions&, const UpdateScalars&, const UpdateSlice&) = nullptr;
+  const TensorRule* by_tensor = nullptr;  // null: `update` moves the parameters
   // For people, without weight decay. Null: the name, lr and every parameter.
   std::string (*describe)(const OptimizerOptions&) = nullptr;
 };
@@ -57,6 +67,7 @@ extern const OptimizerRow kAdamW;    // DeepSpeed's (ops/adam/fused_adam.py)
 extern const OptimizerRow kSgd;      // torch.optim.SGD's
 extern const OptimizerRow kLion;     // arXiv 2302.06675
 extern const OptimizerRow kAdagrad;  // torch.optim.Adagrad's
+extern const OptimizerRow kLamb;     // DeepSpeed's (ops/lamb/fused_lamb.py), arXiv 1904.00962
 
 struct OptimizerOptions {
   const OptimizerRow* rule = &kAdamW;
@@ -71,6 +82,9 @@ struct OptimizerOptions {
   double dampening = 0.0;
   bool nesterov = false;
   double lr_decay = 0.0;
+  bool eps_inside_sqrt = false;
+  double max_coeff = 10.0;  // bounds of LAMB's trust ratio
+  double min_coeff = 0.01;
 };
 
 // What the rule's row says of these options.

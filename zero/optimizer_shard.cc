@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
+#include "zero/tensor_norms.h"
 
 namespace fm::zero {
 
@@ -30,9 +31,10 @@ void round(core::DType element, void* params, const float* master, Elements firs
 }  // namespace
 
 OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
-                               const optim::OptimizerOptions& options)
+                               const optim::OptimizerOptions& options, comm::Communicator* dp)
     : layout_(layout),
       options_(options),
+      dp_(dp),
       moments_(static_cast<int>(optim::moments_of(options).size())),
       buffers_(reserve(layout, Role::kMoment, ledger, nullptr)),
       masters_(reserve(layout, Role::kMaster, ledger, nullptr)) {
@@ -73,25 +75,57 @@ void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, Para
                             GradStore& grads) {
   if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
-  const Elements first = layout_.at(group).optimizer.first;
-  const Elements last = first + layout_.at(group).optimizer.count;
-  const Elements boundary = std::clamp(layout_.at(group).table->decayed(), first, last);
-  void* const values = updated(group, params);
-  float* const param = layout_.has_master() ? master(group) : static_cast<float*>(values);
-  const float* const grad = all ? grads.kept(group) : grads.slice(group);
+  Owned at;
+  at.first = layout_.at(group).optimizer.first;
+  at.last = at.first + layout_.at(group).optimizer.count;
+  at.values = updated(group, params);
+  at.param = layout_.has_master() ? master(group) : static_cast<float*>(at.values);
+  at.grad = all ? grads.kept(group) : grads.slice(group);
+  update_parts(group, scalars, at);
+  if (options_.rule->by_tensor != nullptr) move_tensors(group, scalars, at);
+}
+
+void OptimizerShard::update_parts(int group, const optim::UpdateScalars& scalars, const Owned& at) {
+  const bool moves = options_.rule->by_tensor == nullptr;
   const auto run = [&](Elements begin, Elements end, bool decay) {
     for (Elements until = end; until > begin;) {
       const Elements from = std::max(begin, until - kPart);
-      const std::int64_t at = (from - first).count();
-      optim::UpdateSlice slice{param + at, grad + at, {}, until - from, decay};
-      for (int index = 0; index < moments_; ++index) slice.moment[index] = kept(group, index) + at;
+      const std::int64_t index = (from - at.first).count();
+      optim::UpdateSlice slice{at.param + index, at.grad + index, {}, until - from, decay};
+      for (int moment = 0; moment < moments_; ++moment) {
+        slice.moment[moment] = kept(group, moment) + index;
+      }
       optim::update(options_, scalars, slice);
-      if (layout_.has_master()) round(layout_.element, values, param, from - first, until - from);
+      if (moves && layout_.has_master()) {
+        round(layout_.element, at.values, at.param, from - at.first, until - from);
+      }
       until = from;
     }
   };
-  run(boundary, last, false);
-  run(first, boundary, true);
+  const Elements boundary = std::clamp(layout_.at(group).table->decayed(), at.first, at.last);
+  run(boundary, at.last, false);
+  run(at.first, boundary, true);
+}
+
+void OptimizerShard::move_tensors(int group, const optim::UpdateScalars& scalars, const Owned& at) {
+  const core::ParamTable& table = *layout_.at(group).table;
+  const optim::TensorRule& rule = *options_.rule->by_tensor;
+  comm::Communicator* const others = layout_.plan.optimizer == Home::kEveryRank ? nullptr : dp_;
+  const Elements count = at.last - at.first;
+  const std::vector<double> params = tensor_norms(table, at.first, count, at.param, others);
+  const std::vector<double> directions = tensor_norms(table, at.first, count, at.grad, others);
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const core::ParamEntry& entry = table.at(static_cast<int>(i));
+    const Elements begin = std::max(entry.offset, at.first);
+    const Elements end = std::min(entry.offset + entry.numel, at.last);
+    if (begin >= end) continue;
+    const std::int64_t index = (begin - at.first).count();
+    const double rate = rule.rate(options_, scalars, params[i], directions[i]);
+    rule.move(static_cast<float>(rate), (end - begin).count(), at.grad + index, at.param + index);
+    if (layout_.has_master()) {
+      round(layout_.element, at.values, at.param, begin - at.first, end - begin);
+    }
+  }
 }
 
 }  // namespace fm::zero

@@ -17,10 +17,12 @@ namespace fm::zero {
 // Lifetime:  layout and ledger outlive it.
 class OptimizerShard {
  public:
-  OptimizerShard(const Layout& layout, core::Ledger& ledger,
-                 const optim::OptimizerOptions& options);
+  // `dp`: the data ranks, for rules that move whole tensors; null when there is one.
+  OptimizerShard(const Layout& layout, core::Ledger& ledger, const optim::OptimizerOptions& options,
+                 comm::Communicator* dp = nullptr);
 
-  // Updates what this rank owns of the group: everything in ZeRO 0, its slice otherwise.
+  // Updates what this rank owns of the group: everything in ZeRO 0, its slice otherwise. Collective
+  // over `dp` where the rule moves whole tensors.
   void update(int group, const optim::UpdateScalars& scalars, ParamStore& params, GradStore& grads);
 
   // The fp32 parameters that this rank keeps under plan.optimizer, null where ParamStore's are
@@ -37,11 +39,22 @@ class OptimizerShard {
   int moments() const { return moments_; }
 
  private:
+  // Numbers [first, last) of a group that this rank updates.
+  struct Owned {
+    core::Elements first, last;
+    void* values = nullptr;  // parameters of the model's type
+    float* param = nullptr;  // the same as fp32: the master, where there is one
+    float* grad = nullptr;
+  };
+  void update_parts(int group, const optim::UpdateScalars& scalars, const Owned& at);
+  void move_tensors(int group, const optim::UpdateScalars& scalars, const Owned& at);
+
   // The parameters that this rank updates.
   void* updated(int group, ParamStore& params) const;
 
   const Layout& layout_;
   optim::OptimizerOptions options_;
+  comm::Communicator* dp_;
   int moments_;
   std::vector<core::Buffer> buffers_;  // group-major, moment-minor
   std::vector<core::Buffer> masters_;  // by group; none in fp32

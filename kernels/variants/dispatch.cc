@@ -34,6 +34,8 @@ constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
 constexpr TraceForm kCrossEntropyLoss = of_rows("cross_entropy_loss");
 constexpr TraceForm kEmbedding = of_rows("embedding");
 constexpr TraceForm kEmbeddingBackward = of_rows("embedding_backward");
+constexpr TraceForm kLambDirection = of_elements("lamb_direction");
+constexpr TraceForm kLambMove = of_elements("lamb_move");
 constexpr TraceForm kLion = of_elements("lion");
 constexpr TraceForm kNormals = of_elements("normals");
 constexpr TraceForm kRmsnormRstd = of_rows("rmsnorm_rstd");
@@ -300,6 +302,16 @@ void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t h
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, float*);
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::F16*);
+
+void lamb_direction(const LambStep& step, const LambSlice& slice) {
+  const TraceScope scope(kLambDirection, elements(slice.count, 7));
+  chosen_variant().lamb_direction(step, slice);
+}
+
+void lamb_move(float rate, std::int64_t count, const float* direction, float* param) {
+  const TraceScope scope(kLambMove, elements(count, 3));
+  chosen_variant().lamb_move(rate, count, direction, param);
+}
 
 void lion(const LionStep& step, const LionSlice& slice) {
   const TraceScope scope(kLion, elements(slice.count, 5));

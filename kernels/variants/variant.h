@@ -12,6 +12,7 @@
 #include "kernels/pointwise/adagrad.h"
 #include "kernels/pointwise/adamw.h"
 #include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/lamb.h"
 #include "kernels/pointwise/lion.h"
 #include "kernels/pointwise/normals.h"
 #include "kernels/pointwise/sgd.h"
@@ -51,6 +52,8 @@ struct Variant {
   decltype(&kernels::normals) normals = nullptr;
   decltype(&kernels::rope_table) rope_table = nullptr;
   decltype(&kernels::adagrad) adagrad = nullptr;
+  decltype(&kernels::lamb_direction) lamb_direction = nullptr;
+  decltype(&kernels::lamb_move) lamb_move = nullptr;
   decltype(&kernels::lion) lion = nullptr;
   decltype(&kernels::sgd) sgd = nullptr;
   decltype(&kernels::squared_norm) squared_norm = nullptr;

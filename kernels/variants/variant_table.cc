@@ -57,6 +57,8 @@ extern decltype(kernels::cross_entropy_loss) cross_entropy_loss;
 extern decltype(kernels::normals) normals;
 extern decltype(kernels::rope_table) rope_table;
 extern decltype(kernels::adagrad) adagrad;
+extern decltype(kernels::lamb_direction) lamb_direction;
+extern decltype(kernels::lamb_move) lamb_move;
 extern decltype(kernels::lion) lion;
 extern decltype(kernels::sgd) sgd;
 extern decltype(kernels::squared_norm) squared_norm;
@@ -79,6 +81,8 @@ constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .normals = normals,
                                     .rope_table = rope_table,
                                     .adagrad = adagrad,
+                                    .lamb_direction = lamb_direction,
+                                    .lamb_move = lamb_move,
                                     .lion = lion,
                                     .sgd = sgd,
                                     .squared_norm = squared_norm,

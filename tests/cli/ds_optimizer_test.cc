@@ -57,8 +57,8 @@ TEST(DsOptimizer, OtherTypesAreRefused) {
   const auto type = [](const char* name) {
     return refusal(std::string("{optimizer: {type: \"") + name + "\"}}");
   };
-  EXPECT_TRUE(
-      holds(type("Lamb"), "it comes later, today there are Adam, AdamW, Lion, Adagrad and SGD"));
+  EXPECT_TRUE(holds(type("Muon"),
+                    "it comes later, today there are Adam, AdamW, Lion, Adagrad, Lamb and SGD"));
   EXPECT_TRUE(holds(type("OneBitAdam"), "one bit of every gradient"));
   EXPECT_TRUE(holds(type("AddamW"), "AddamW is not a supported DeepSpeed Optimizer, did you mean"));
   EXPECT_TRUE(holds(type("sgd"), "did you mean \"SGD\"?"));
@@ -79,6 +79,22 @@ TEST(DsOptimizer, ParamsThatTheTypeDoesNotTakeAreRefused) {
       holds(refusal("{optimizer: {type: \"AdamW\", params: {betas: [0.9]\n}}}"), "two numbers"));
   EXPECT_TRUE(holds(refusal("{optimizer: {type: \"AdamW\", params: {lr: -1\n}}}"),
                     "optimizer.params.lr must not be negative"));
+}
+
+TEST(DsOptimizer, LambHasDeepSpeedsDefaultsAndAsksForAWordBesideZero) {
+  const auto lamb = read("{optimizer: {type: \"lamb\", params: {max_coeff: 0.3\n}}}").optimizer;
+  EXPECT_EQ(lamb.rule, &optim::kLamb);
+  EXPECT_EQ(lamb.lr, 1e-3);
+  EXPECT_EQ(lamb.eps, 1e-8);
+  EXPECT_EQ(lamb.max_coeff, 0.3);
+  EXPECT_EQ(lamb.min_coeff, 0.01);
+  EXPECT_TRUE(lamb.bias_correction);
+  EXPECT_FALSE(lamb.eps_inside_sqrt);
+  const std::string params = "optimizer: {type: \"Lamb\", params: {min_coeff: 20\n}}";
+  EXPECT_TRUE(holds(refusal("{" + params + "}"), "min_coeff must not be above max_coeff"));
+  const std::string zero = "zero_optimization: {stage: 1}, optimizer: {type: \"Lamb\"}";
+  EXPECT_TRUE(holds(refusal("{" + zero + "}"), "zero_allow_untested_optimizer"));
+  EXPECT_EQ(refusal("{zero_allow_untested_optimizer: true, " + zero + "}"), "accepted");
 }
 
 TEST(DsOptimizer, LionAndAdagradHaveTheirOwnDefaults) {
@@ -185,7 +201,7 @@ TEST(DsOptimizer, AnotherTypeIsNamedWhateverItsParamsAre) {
     const char* part;
   };
   for (const Row& row :
-       {Row{"Lamb", "max_coeff: 10, min_coeff: 0.01, eps_inside_sqrt: false", "it comes later"},
+       {Row{"Muon", "max_coeff: 10, min_coeff: 0.01, eps_inside_sqrt: false", "it comes later"},
         Row{"OneBitAdam", "freeze_step: 400, cuda_aware: true, comm_backend_name: \"nccl\"",
             "one bit"},
         Row{"ZeroOneAdam", "var_freeze_step: 1, local_step_clipper: 16", "one bit"},

@@ -96,9 +96,11 @@ TEST(CanonicalMatrix, EightDataRanksEqualOne) {
 }
 
 TEST(CanonicalMatrix, EveryRuleKeepsItsBits) {
-  for (const optim::OptimizerRow* rule : {&optim::kLion, &optim::kAdagrad, &optim::kSgd}) {
+  for (const optim::OptimizerRow* rule :
+       {&optim::kLion, &optim::kAdagrad, &optim::kLamb, &optim::kSgd}) {
     TrainOptions options = canonical_options(true);
     options.optimizer = {.rule = rule, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.9};
+    options.optimizer.min_coeff = 0.0;  // or it would be every tensor's ratio
     const RunTrace alone = run_small(options, 1, kSteps);
     EXPECT_NE(alone.losses.front(), alone.losses.back());
     for (const int zero_stage : {0, 1, 2, 3}) {

@@ -72,7 +72,7 @@ TEST_P(Variants, AdamwInBothModes) {
   }
 }
 
-TEST_P(Variants, SgdLionAndAdagrad) {
+TEST_P(Variants, SgdLionLambAndAdagrad) {
   for (const double momentum : {0.0, 0.9}) {
     for (const Lookahead lookahead : {Lookahead::kPlain, Lookahead::kNesterov}) {
       expect_as_baseline([&](const Variant& variant) {
@@ -91,7 +91,12 @@ TEST_P(Variants, SgdLionAndAdagrad) {
                      {param.data(), grad.data(), buffer.data(), size()});
         variant.adagrad({.lr = 0.01, .weight_decay = 0.1, .grad_scale = 0.7F},
                         {param.data(), grad.data(), sum.data(), size()});
-        for (const auto& r : {buffer, sum}) param.insert(param.end(), r.begin(), r.end());
+        Floats direction = grad;
+        variant.lamb_direction({.weight_decay = 0.1, .grad_scale = 0.7F},
+                               {param.data(), direction.data(), buffer.data(), sum.data(), size()});
+        variant.lamb_move(0.01F, size(), direction.data(), param.data());
+        for (const auto& r : {buffer, sum, direction})
+          param.insert(param.end(), r.begin(), r.end());
         return param;
       });
     }

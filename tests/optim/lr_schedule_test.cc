@@ -128,7 +128,7 @@ TEST(LrSchedule, BetasOfTheScheduleCountInsteadOfTheOptimizers) {
   const auto updated = [](const OptimizerRow& rule, std::array<double, 2> betas,
                           const UpdateScalars& scalars) {
     std::array<float, 2> param = {1.0F, -2.0F};
-    const std::array<float, 2> grad = {0.5F, 0.25F};
+    std::array<float, 2> grad = {0.5F, 0.25F};
     std::array<float, 2> first = {0.125F, -0.25F};
     std::array<float, 2> second = {0.5F, 0.75F};
     UpdateSlice slice{

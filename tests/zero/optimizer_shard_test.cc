@@ -79,6 +79,98 @@ TEST(OptimizerShard, PartsTogetherAreOneUpdateOfTheWhole) {
   }
 }
 
+// Two tensors, of which the second is not decayed; both end within a block.
+struct LambCase {
+  static constexpr std::int64_t kSizes[] = {5'300, 2'500};
+  static constexpr int kSteps = 3;
+  core::ParamTable table{{{.name = "matrix", .shape = {kSizes[0]}},
+                          {.name = "norm", .shape = {kSizes[1]}, .kind = core::ParamKind::kNorm}},
+                         {.norm = true}};
+  optim::OptimizerOptions options = {.rule = &optim::kLamb, .weight_decay = 0.1, .eps = 1e-6};
+
+  static float param_of(std::int64_t i) { return 2.0F * std::sin(static_cast<float>(i)); }
+  static float grad_of(std::int64_t i, int step) {
+    return std::cos(static_cast<float>(3 * i + step));
+  }
+  bool is_gap(std::int64_t i) const {
+    const std::int64_t second = table.at(1).offset.count();
+    return i >= second + kSizes[1] || (i >= kSizes[0] && i < second);
+  }
+};
+
+// LAMB of arXiv 1904.00962 in fp64, with DeepSpeed's bounds and its place of the bias correction.
+std::vector<double> lamb_by_paper(const LambCase& at) {
+  std::vector<double> out(static_cast<std::size_t>(at.table.elements().count()), 0.0);
+  for (int tensor = 0; tensor < 2; ++tensor) {
+    const std::int64_t first = at.table.at(tensor).offset.count();
+    const auto count = static_cast<std::size_t>(LambCase::kSizes[tensor]);
+    std::vector<double> p(count), m(count), v(count), u(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      p[i] = static_cast<double>(LambCase::param_of(first + static_cast<std::int64_t>(i)));
+    }
+    for (int step = 1; step <= LambCase::kSteps; ++step) {
+      double norm_p = 0.0, norm_u = 0.0;
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::int64_t index = first + static_cast<std::int64_t>(i);
+        const double g = 0.5 * static_cast<double>(LambCase::grad_of(index, step));
+        m[i] = 0.9 * m[i] + 0.1 * g;
+        v[i] = 0.999 * v[i] + 0.001 * g * g;
+        u[i] = m[i] / (std::sqrt(v[i]) + 1e-6) + (tensor == 0 ? 0.1 : 0.0) * p[i];
+        norm_p += p[i] * p[i];
+        norm_u += u[i] * u[i];
+      }
+      const double trust = std::clamp(std::sqrt(norm_p / norm_u), 0.01, 10.0);
+      const double rate =
+          0.01 * std::sqrt(1.0 - std::pow(0.999, step)) / (1.0 - std::pow(0.9, step)) * trust;
+      for (std::size_t i = 0; i < count; ++i) p[i] -= rate * u[i];
+    }
+    std::copy(p.begin(), p.end(), out.begin() + first);
+  }
+  return out;
+}
+
+std::vector<float> lamb_on_ranks(const LambCase& at, int ranks) {
+  std::vector<float> out(static_cast<std::size_t>(at.table.elements().count()), 0.0F);
+  comm::run_ranks(ranks, [&](comm::Communicator& dp) {
+    core::Ledger ledger;
+    LayoutInput input;
+    input.rules.plan = core::plan_of(2, core::SumOrder::kFast);
+    input.tables = {&at.table};
+    const Layout layout = one_rank(input, dp);
+    ParamStore params(layout, ledger, dp);
+    GradStore grads(layout, ledger, dp);
+    OptimizerShard shard(layout, ledger, at.options, &dp);
+    const std::int64_t first = layout.at(0).owned.first.count();
+    const std::int64_t last =
+        std::min(first + layout.at(0).map.slice().count(), at.table.elements().count());
+    auto* const slice = static_cast<float*>(params.slice(0));
+    for (std::int64_t i = first; i < last; ++i) {
+      slice[i - first] = at.is_gap(i) ? 0.0F : LambCase::param_of(i);
+    }
+    for (int step = 1; step <= LambCase::kSteps; ++step) {
+      for (std::int64_t i = first; i < last; ++i) {
+        grads.slice(0)[i - first] = at.is_gap(i) ? 0.0F : LambCase::grad_of(i, step);
+      }
+      shard.update(0, {.lr = 0.01, .step = step, .grad_scale = 0.5F}, params, grads);
+    }
+    for (std::int64_t i = first; i < last; ++i) {
+      out[static_cast<std::size_t>(i)] = slice[i - first];
+    }
+  });
+  return out;
+}
+
+TEST(OptimizerShard, LambEqualsThePaperOnAnyNumberOfRanks) {
+  const LambCase at;
+  const std::vector<double> expected = lamb_by_paper(at);
+  const std::vector<float> alone = lamb_on_ranks(at, 1);
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    const auto got = static_cast<double>(alone[i]);
+    ASSERT_NEAR(got, expected[i], 1e-7 + 1e-6 * std::abs(expected[i])) << i;
+  }
+  for (const int ranks : {2, 4}) EXPECT_EQ(lamb_on_ranks(at, ranks), alone) << ranks;
+}
+
 TEST(OptimizerShard, TheRoundedMasterBecomesThisRanksParameters) {
   const core::ParamTable table({{.name = "matrix", .shape = {5000}}}, {});
   const auto master_of = [](std::int64_t i) { return std::sin(static_cast<float>(i)); };
