@@ -83,6 +83,14 @@ std::string human_count(double count) {
   return text.empty() ? std::to_string(static_cast<std::int64_t>(count)) : text;
 }
 
+std::string grouped(std::string digits) {
+  const int first = digits.starts_with('-') ? 1 : 0;
+  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
 namespace {
 
 // The first of the nearest, where no more than `most` letters differ in any case.

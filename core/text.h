@@ -18,6 +18,8 @@ std::string lower(std::string_view text);
 std::string human(Bytes bytes);
 // "5.1 M", "1.2 B": for people.
 std::string human_count(double count);
+// "-1,234,567" of "-1234567": the text of a whole number.
+std::string grouped(std::string digits);
 // The candidate with the smallest edit distance, or "" when none is near (more than a third of
 // the word differs). For "did you mean".
 std::string nearest(std::string_view word, std::span<const std::string> candidates);

@@ -53,6 +53,11 @@ std::string wrapped(const std::string& text) {
   return out;
 }
 
+// A terminal, and nobody has set NO_COLOR.
+bool has_colours(const RunContext& context) {
+  return context.terminal && std::getenv("NO_COLOR") == nullptr;
+}
+
 int terminal_columns() {
   winsize size{};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
@@ -100,7 +105,7 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
   row("  machine    ", context.machine);
   if (context.terminal) out = wrapped(out);  // a file is searched for whole lines
   const std::vector<std::string> notes = notes_of(options);
-  const bool colours = context.terminal && std::getenv("NO_COLOR") == nullptr;
+  const bool colours = has_colours(context);
   if (!notes.empty()) out += std::string(colours ? kYellow : "") + "notes\n";
   for (const std::string& note : notes) {
     out += (context.terminal ? wrapped("  - " + note) : "  - " + note) + "\n";
@@ -128,7 +133,7 @@ std::string start_line(const KnownRun& run, const RunContext& context, std::int6
 RunLog::RunLog(const TrainOptions& options, const RunContext& context, bool speaks)
     : speaks_(speaks),
       terminal_(context.terminal),
-      colours_(context.terminal && std::getenv("NO_COLOR") == nullptr),
+      colours_(has_colours(context)),
       log_steps_(options.log_steps),
       log_phases_(options.log_phases),
       from_elsewhere_(options.resume == checkpoint::Resume::kPath) {

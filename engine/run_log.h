@@ -59,7 +59,7 @@ class RunLog {
 
   bool speaks_;
   bool terminal_;
-  bool colours_;  // a terminal, and nobody has set NO_COLOR
+  bool colours_;
   std::int64_t log_steps_;
   bool log_phases_;
   std::int64_t lines_ = 0;

@@ -44,8 +44,10 @@ RunMonitors::RunMonitors(KnownRun run, RunLog& log, bool speaks)
 void RunMonitors::step(const StepLine& line, std::int64_t skipped) {
   if (!speaks_) return;
   const MonitorOptions& options = run_.options.monitors;
-  const std::vector<monitor::Event> events = events_of(line, options.wall_clock);
-  for (Place& place : places_) check(place, place.monitor->write(events), line.step);
+  if (!places_.empty()) {
+    const std::vector<monitor::Event> events = events_of(line, options.wall_clock);
+    for (Place& place : places_) check(place, place.monitor->write(events), line.step);
+  }
   if (!prometheus_.path.empty()) {
     const std::string text =
         monitor::prometheus_text(run_.options.output_dir, metrics_of(line, skipped));

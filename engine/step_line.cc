@@ -53,13 +53,7 @@ std::string duration(double seconds) {
   return format("%lldd%02lldh", whole / 86'400, whole % 86'400 / 3600);
 }
 
-std::string with_commas(double value) {
-  std::string digits = format("%.0f", value);
-  for (auto at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
-  }
-  return digits;
-}
+std::string with_commas(double value) { return core::grouped(format("%.0f", value)); }
 
 std::string text_of(const StepLine& line) {
   const auto row = [&](bool mean, bool memory) {

@@ -24,12 +24,7 @@ std::string formatted(const char* pattern, double value) {
 std::string with_commas(double value) {
   if (!std::isfinite(value)) return kUnknown;
   if (std::abs(value) > kMostWhole) return formatted("%.4g", value);
-  std::string digits = formatted("%.0f", value);
-  const int first = digits[0] == '-' ? 1 : 0;
-  for (int at = static_cast<int>(digits.size()) - 3; at > first; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
-  }
-  return digits;
+  return core::grouped(formatted("%.0f", value));
 }
 
 std::string plain(double value, int digits) {

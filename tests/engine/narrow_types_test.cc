@@ -112,21 +112,7 @@ TEST_P(NarrowTypes, CheckpointsServeBothTypes) {
   TrainOptions whole = options("whole", 6);
   choose(GetParam(), whole);
   ASSERT_EQ(run(whole), 0);
-  TrainOptions part = whole;
-  part.output_dir = (folder() / "part").string();
-  part.train_steps = 2;
-  part.zero_stage = 3;
-  ASSERT_EQ(run(part, 2), 0);
-  part.train_steps = 4;
-  part.zero_stage = 1;
-  part.pipe_parallel_size = 2;
-  part.resume = checkpoint::Resume::kMust;
-  ASSERT_EQ(run(part, 4), 0);
-  part.train_steps = 6;
-  part.zero_stage = 2;
-  part.pipe_parallel_size = 1;
-  part.shared_memory = false;
-  ASSERT_EQ(run(part, 4), 0);
+  TrainOptions part = run_in_parts(whole, comm::Between::kMessages);
   const auto expected = metrics(whole);
   for (const auto& [step, line] : metrics(part)) {
     EXPECT_EQ(line.loss, expected.at(step).loss) << step;

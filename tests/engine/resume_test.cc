@@ -51,20 +51,7 @@ TEST_F(ResumeTest, ResumesAtAnotherStageAndSizeBitForBit) {
   whole.scheduler.warmup_num_steps = 4;
   ASSERT_EQ(run(whole), 0);
 
-  TrainOptions part = whole;
-  part.output_dir = (folder() / "part").string();
-  part.train_steps = 2;
-  part.zero_stage = 3;
-  ASSERT_EQ(run(part, 2), 0);
-  part.train_steps = 4;
-  part.zero_stage = 1;
-  part.pipe_parallel_size = 2;
-  part.resume = checkpoint::Resume::kMust;
-  ASSERT_EQ(run(part, 4), 0);
-  part.train_steps = 6;
-  part.zero_stage = 2;
-  part.pipe_parallel_size = 1;
-  ASSERT_EQ(run(part, 4), 0);
+  const TrainOptions part = run_in_parts(whole, comm::Between::kSharedMemory);
   expect_equal_steps(metrics(whole), metrics(part), 6);
 }
 

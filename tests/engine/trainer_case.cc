@@ -46,6 +46,25 @@ int TrainerCase::run(const TrainOptions& options, int ranks, const RunContext& c
   return code;
 }
 
+TrainOptions TrainerCase::run_in_parts(const TrainOptions& whole, comm::Between last) const {
+  TrainOptions part = whole;
+  part.output_dir = (folder_ / "part").string();
+  part.train_steps = 2;
+  part.zero_stage = 3;
+  EXPECT_EQ(run(part, 2), 0);
+  part.train_steps = 4;
+  part.zero_stage = 1;
+  part.pipe_parallel_size = 2;
+  part.resume = checkpoint::Resume::kMust;
+  EXPECT_EQ(run(part, 4), 0);
+  part.train_steps = 6;
+  part.zero_stage = 2;
+  part.pipe_parallel_size = 1;
+  part.shared_memory = last == comm::Between::kSharedMemory;
+  EXPECT_EQ(run(part, 4), 0);
+  return part;
+}
+
 std::map<int, MetricsLine> TrainerCase::metrics(const TrainOptions& options) {
   std::map<int, MetricsLine> out;
   std::ifstream file(fs::path(options.output_dir) / "metrics.jsonl");

@@ -39,6 +39,9 @@ class TrainerCase : public testing::Test {
   TrainOptions options(const std::string& output, std::int64_t steps) const;
   // Ranks as threads; returns rank 0's exit code.
   static int run(const TrainOptions& options, int ranks = 1, const RunContext& context = {});
+  // The run of `whole` in the folder "part": 6 steps in three starts, each in another layout, the
+  // last one between `last`. Returns the options of the last.
+  TrainOptions run_in_parts(const TrainOptions& whole, comm::Between last) const;
   // By step, the last line of a step wins; every line is parsed.
   static std::map<int, MetricsLine> metrics(const TrainOptions& options);
 
