@@ -140,11 +140,12 @@ class Boundary {
     const auto scale = static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
     const optim::UpdateScalars scalars = {.lr = 1e-4, .step = ++steps_, .grad_scale = scale};
     for (int group = 0; group < layout_.count(); ++group) {
-      optimizer_.update(group, scalars, params_, grads_);
+      optimizer_.update(work_, group, scalars, params_, grads_);
       params_.publish(group).wait();
     }
   }
 
+  core::Work work_;
   core::Ledger ledger_;
   std::vector<core::ParamTable> tables_;
   zero::Layout layout_;

@@ -88,7 +88,7 @@ constexpr KeyRow kRows[] = {
     {"zero_optimization.enable_sanity_checks", kBool, "false", kIgnored,
      "the program of all ranks is proved before step 1", ""},
     {"zero_optimization.save_muon_momentum_buffer_in_memory", kBool, "false", kIgnored,
-     "there is no Muon yet", ""},
+     "every state is in memory", ""},
     {"zero_optimization.leaf_module", kBlock, "", kIgnored, kExplicit, ""},
     {"zero_optimization.leaf_module.classes|names|name_suffixes", kAny, "", kIgnored, kExplicit,
      ""},

@@ -56,6 +56,10 @@ const std::vector<std::string> kLambParams = {
     "lr",           "bias_correction", "betas",     "eps",       "eps_inside_sqrt",
     "weight_decay", "max_grad_norm",   "max_coeff", "min_coeff", "amsgrad"};
 
+const std::vector<std::string> kMuonParams = {
+    "lr",          "muon_lr",    "adam_lr",      "momentum",  "betas",        "eps",
+    "adam_w_mode", "torch_adam", "weight_decay", "ns_method", "max_grad_norm"};
+
 // Classes of torch.optim that are not DeepSpeed's own.
 const std::vector<std::string> kTorchTypes = {"ASGD",  "Adadelta",  "Adafactor", "Adamax",
                                               "LBFGS", "NAdam",     "RAdam",     "RMSprop",
@@ -188,6 +192,35 @@ void apply_lamb(const Settings& settings, const std::string& type, Findings&,
                 ": ", optimizer.min_coeff, ", ", optimizer.max_coeff, ")");
 }
 
+// One rate for hidden matrices and one for the rest, which a schedule of DeepSpeed makes equal.
+void apply_muon(const Settings& settings, const std::string& type, Findings& findings,
+                engine::TrainOptions& options) {
+  engine::OptimizerOptions& optimizer = options.optimizer;
+  check_params(settings, "optimizer.params", type, kMuonParams);
+  optimizer.rule = &optim::kMuon;
+  optimizer.lr = checked_param(settings, "muon_lr", checked_param(settings, "lr", 0.02));
+  const double adam_lr = checked_param(settings, "adam_lr", checked_param(settings, "lr", 3e-4));
+  const bool scheduled = settings.get("scheduler.type") != nullptr;
+  if (scheduled && adam_lr != optimizer.lr) {
+    findings.notes.push_back(core::concat(
+        "scheduler: it gives matrices and the rest of the model one rate, as in DeepSpeed; ",
+        "muon_lr and adam_lr have no effect (", settings.where("scheduler.type"), ")"));
+  }
+  if (!scheduled && optimizer.lr > 0.0) optimizer.adam_rate = adam_lr / optimizer.lr;
+  optimizer.weight_decay = checked_param(settings, "weight_decay", 0.0);
+  optimizer.momentum = checked_param(settings, "momentum", 0.95);
+  FM_USER_CHECK(optimizer.momentum < 1.0, param("momentum"), " must be below 1; use 0.95 (",
+                settings.where(param("momentum")), ": ", optimizer.momentum, ")");
+  optimizer.betas = {0.9, 0.95};
+  apply_betas(settings, optimizer);
+  optimizer.eps = checked_eps(settings, 1e-10, "1e-10");
+  optimizer.decoupled = settings.flag(param("adam_w_mode"), true);
+  const std::string method = settings.text(param("ns_method"), "gram");
+  FM_USER_CHECK(method == "gram" || method == "standard", param("ns_method"),
+                " must be \"gram\" or \"standard\"; choose one (",
+                settings.where(param("ns_method")), ": ", method, ")");
+}
+
 // DeepSpeed's own types are known in any case, classes of torch.optim in theirs.
 enum class Spelling : std::uint8_t { kAnyCase, kExact };
 
@@ -203,7 +236,8 @@ struct Type {
 constexpr Type kTypes[] = {
     {"Adam", Spelling::kAnyCase, apply_adam}, {"AdamW", Spelling::kAnyCase, apply_adam},
     {"Lion", Spelling::kAnyCase, apply_lion}, {"Adagrad", Spelling::kAnyCase, apply_adagrad},
-    {"Lamb", Spelling::kAnyCase, apply_lamb}, {"SGD", Spelling::kExact, apply_sgd}};
+    {"Lamb", Spelling::kAnyCase, apply_lamb}, {"Muon", Spelling::kAnyCase, apply_muon},
+    {"SGD", Spelling::kExact, apply_sgd}};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();

@@ -226,6 +226,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.state.rules.order = options.sum_order;
   plan.state.rules.element = model.element;
   plan.state.rules.moments = static_cast<int>(optim::moments_of(options.optimizer).size());
+  plan.state.rules.matrices = options.optimizer.rule->by_matrix;
   plan.state.rules.dp_size = plan.mesh.data;
   plan.state.rules.micros = plan.rules.micros;
   plan.state.rules.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;

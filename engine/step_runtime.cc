@@ -338,9 +338,12 @@ void StepRuntime::norm() {
 void StepRuntime::update(int unit) {
   if (result_.skipped || !request_.apply) return;
   const TraceRange range(clock_, Phase::kOptimizer);
-  state_.optimizer.update(state_.own_group(unit), request_.scalars, state_.params, state_.grads);
+  state_.optimizer.update(state_.work, state_.own_group(unit), request_.scalars, state_.params,
+                          state_.grads);
   const int tied = state_.tied_end(unit);
-  if (tied >= 0) state_.optimizer.update(tied, request_.scalars, state_.params, state_.grads);
+  if (tied >= 0) {
+    state_.optimizer.update(state_.work, tied, request_.scalars, state_.params, state_.grads);
+  }
 }
 
 void StepRuntime::publish(int unit) {

@@ -9,6 +9,7 @@
 #include "kernels/pointwise/lamb.h"
 #include "kernels/pointwise/lion.h"
 #include "kernels/pointwise/sgd.h"
+#include "optim/newton_schulz.h"
 
 namespace fm::optim {
 namespace {
@@ -129,6 +130,60 @@ constexpr OptimizerParam kLambParams[] = {{"betas", &OptimizerOptions::betas},
                                           {"max_coeff", &OptimizerOptions::max_coeff},
                                           {"min_coeff", &OptimizerOptions::min_coeff}};
 
+void update_beside_muon(const OptimizerOptions& options, const UpdateScalars& scalars,
+                        const UpdateSlice& slice) {
+  UpdateScalars own = scalars;
+  own.lr *= options.adam_rate;
+  update_adamw(options, own, slice);
+}
+
+// Nesterov's momentum: m = b m + (1 - b) g; the direction begins with (1 - b) g + b m.
+void begin_muon(const OptimizerOptions& options, const UpdateScalars& scalars,
+                const UpdateSlice& slice) {
+  const auto keep = static_cast<float>(options.momentum);
+  const auto take = static_cast<float>(1.0 - options.momentum);
+  for (std::int64_t i = 0; i < slice.count.count(); ++i) {
+    const float grad = slice.grad[i] * scalars.grad_scale;
+    float& momentum = slice.moment[0][i];
+    momentum = keep * momentum + take * grad;
+    slice.grad[i] = take * grad + keep * momentum;
+  }
+}
+
+void move_by_muon(const OptimizerOptions& options, const UpdateScalars& scalars,
+                  const core::ParamEntry& matrix, const UpdateSlice& slice) {
+  const double tall = static_cast<double>(matrix.shape[0]) / static_cast<double>(matrix.shape[1]);
+  const auto rate = static_cast<float>(scalars.lr * std::sqrt(std::max(1.0, tall)));
+  const auto keep =
+      static_cast<float>(1.0 - (slice.decay ? scalars.lr * options.weight_decay : 0.0));
+  for (std::int64_t i = 0; i < slice.count.count(); ++i) {
+    slice.param[i] = keep * slice.param[i] - rate * slice.grad[i];
+  }
+}
+
+// The embedding and the head are left to AdamW, as in DeepSpeed.
+bool muon_moves(const core::ParamEntry& entry) {
+  return entry.kind == core::ParamKind::kMatrix && entry.shape.size() == 2;
+}
+
+constexpr MatrixRule kMuonRule = {.moves = muon_moves,
+                                  .begin = begin_muon,
+                                  .room = newton_schulz_room,
+                                  .finish = newton_schulz,
+                                  .move = move_by_muon};
+
+constexpr OptimizerParam kMuonParams[] = {{"momentum", &OptimizerOptions::momentum},
+                                          {"betas", &OptimizerOptions::betas},
+                                          {"eps", &OptimizerOptions::eps},
+                                          {"adam_w_mode", &OptimizerOptions::decoupled},
+                                          {"adam_rate", &OptimizerOptions::adam_rate}};
+
+std::string describe_muon(const OptimizerOptions& at) {
+  return concat("Muon for hidden matrices, lr ", at.lr, ", momentum ", at.momentum,
+                "; AdamW for the rest, lr ", at.lr * at.adam_rate, ", betas ", at.betas[0], " ",
+                at.betas[1], ", eps ", at.eps);
+}
+
 std::string text_of(double value) { return concat(value); }
 std::string text_of(bool value) { return value ? "on" : "off"; }
 std::string text_of(const OptimizerParam::Numbers& value) {
@@ -172,6 +227,16 @@ constexpr OptimizerRow kLamb = {.name = "Lamb",
                                 .params = kLambParams,
                                 .update = update_lamb,
                                 .by_tensor = &kLambRule};
+
+// Of a matrix the first is the momentum, and the second stays zero.
+constexpr OptimizerRow kMuon = {.name = "Muon",
+                                .moments = [](const OptimizerOptions&) -> Moments {
+                                  return {"exp_avg", "exp_avg_sq"};
+                                },
+                                .params = kMuonParams,
+                                .update = update_beside_muon,
+                                .by_matrix = &kMuonRule,
+                                .describe = describe_muon};
 
 std::vector<std::string> moments_of(const OptimizerOptions& options) {
   Moments names;

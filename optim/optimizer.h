@@ -10,7 +10,9 @@
 #include <variant>
 #include <vector>
 
+#include "core/param_table.h"
 #include "core/types.h"
+#include "core/work.h"
 
 namespace fm::optim {
 
@@ -49,6 +51,20 @@ struct TensorRule {
   void (*move)(float rate, std::int64_t count, const float* direction, float* param) = nullptr;
 };
 
+// A rule that moves hidden matrices along a direction that follows from all of one.
+struct MatrixRule {
+  bool (*moves)(const core::ParamEntry&) = nullptr;  // the others are moved by the row's `update`
+  // Pure per element: over the gradient it writes what `finish` begins with; moves nothing.
+  void (*begin)(const OptimizerOptions&, const UpdateScalars&, const UpdateSlice&) = nullptr;
+  // A whole direction [rows, cols] in place, in `room` numbers of memory.
+  core::Elements (*room)(std::int64_t rows, std::int64_t cols) = nullptr;
+  void (*finish)(core::Work&, std::int64_t rows, std::int64_t cols, float* direction,
+                 float* room) = nullptr;
+  // Any part of the matrix; slice.grad is the finished direction.
+  void (*move)(const OptimizerOptions&, const UpdateScalars&, const core::ParamEntry&,
+               const UpdateSlice&) = nullptr;
+};
+
 // A rule as a run chooses it. A new one is a row in optimizer.cc and, where vectors pay, a kernel.
 struct OptimizerRow {
   std::string_view name;  // a checkpoint resumes with the rule of this name only
@@ -60,6 +76,7 @@ struct OptimizerRow {
   // writes the direction and moves nothing.
   void (*update)(const OptimizerOptions&, const UpdateScalars&, const UpdateSlice&) = nullptr;
   const TensorRule* by_tensor = nullptr;  // null: `update` moves the parameters
+  const MatrixRule* by_matrix = nullptr;
   // For people, without weight decay. Null: the name, lr and every parameter.
   std::string (*describe)(const OptimizerOptions&) = nullptr;
 };
@@ -68,6 +85,7 @@ extern const OptimizerRow kSgd;      // torch.optim.SGD's
 extern const OptimizerRow kLion;     // arXiv 2302.06675
 extern const OptimizerRow kAdagrad;  // torch.optim.Adagrad's
 extern const OptimizerRow kLamb;     // DeepSpeed's (ops/lamb/fused_lamb.py), arXiv 1904.00962
+extern const OptimizerRow kMuon;     // Jordan and others, 2024; AdamW beside it
 
 struct OptimizerOptions {
   const OptimizerRow* rule = &kAdamW;
@@ -85,6 +103,7 @@ struct OptimizerOptions {
   bool eps_inside_sqrt = false;
   double max_coeff = 10.0;  // bounds of LAMB's trust ratio
   double min_coeff = 0.01;
+  double adam_rate = 1.0;  // Muon: the rate of what AdamW moves is this times lr
 };
 
 // What the rule's row says of these options.

@@ -35,6 +35,7 @@ class Builder {
     for (Group& group : out_.groups) place_gradient(group);
     reserve_groups();
     reserve_slots();
+    reserve_matrices();
     return std::move(out_);
   }
 
@@ -151,6 +152,22 @@ class Builder {
       reserve(Role::kTiedIncoming, Account::kScratch, group.incoming.count, peers);
     }
     reserve(Role::kOtherEnd, Account::kScratch, out_.tied.exchanged, Reservation::Where::kPrivate);
+  }
+
+  void reserve_matrices() {
+    const optim::MatrixRule* const rule = input_.rules.matrices;
+    if (rule == nullptr) return;
+    Elements room;
+    for (const Group& group : out_.groups) {
+      for (const core::ParamEntry& entry : group.table->entries()) {
+        if (!rule->moves(entry)) continue;
+        room = std::max(room, rule->room(entry.shape[0], entry.shape[1]));
+        if (input_.rules.plan.optimizer == Home::kEveryRank || out_.dp_size == 1) continue;
+        out_.directions = std::max(out_.directions, group.map.padded());
+      }
+    }
+    reserve(Role::kDirections, Account::kScratch, out_.directions, Reservation::Where::kPrivate);
+    reserve(Role::kMatrixRoom, Account::kScratch, room, Reservation::Where::kPrivate);
   }
 
   void reserve(Role role, Account account, Elements count, Reservation::Where where) {

@@ -10,6 +10,7 @@
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "offload/tier.h"
+#include "optim/optimizer.h"
 #include "pipeline/placement.h"
 
 namespace fm::zero {
@@ -20,6 +21,7 @@ struct StateRules {
   core::SumOrder order = core::SumOrder::kFast;
   core::DType element = core::DType::kF32;  // of parameters; in bf16 their owners keep fp32 masters
   int moments = 2;                          // fp32 optimizer values per parameter
+  const optim::MatrixRule* matrices = nullptr;  // of the optimizer
   int dp_size = 1;
   int micros = 1;
   // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
@@ -91,7 +93,9 @@ enum class Role : std::uint8_t {
   kTiedSlot,       // of the group that waits alone
   kIncoming,       // as many as gradient slots
   kTiedIncoming,
-  kOtherEnd,  // the gradient that the other end of the tied matrix sends
+  kOtherEnd,    // the gradient that the other end of the tied matrix sends
+  kDirections,  // the whole group's, where the optimizer moves matrices as a whole
+  kMatrixRoom,  // what it computes them in
 };
 
 struct Reservation {
@@ -115,6 +119,7 @@ struct Layout : StateRules {
   core::Elements gather_slot;    // a whole unit, 0: no unit is gathered
   core::Elements gradient_slot;  // 0: gradients are written where they stay
   core::Elements incoming;
+  core::Elements directions;              // 0: no group's are gathered
   std::vector<Reservation> reservations;  // of a role in the order of groups
 
   int count() const { return static_cast<int>(groups.size()); }

@@ -37,12 +37,15 @@ OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
       dp_(dp),
       moments_(static_cast<int>(optim::moments_of(options).size())),
       buffers_(reserve(layout, Role::kMoment, ledger, nullptr)),
-      masters_(reserve(layout, Role::kMaster, ledger, nullptr)) {
+      masters_(reserve(layout, Role::kMaster, ledger, nullptr)),
+      directions_(reserve(layout, Role::kDirections, ledger, nullptr)),
+      matrix_room_(reserve(layout, Role::kMatrixRoom, ledger, nullptr)) {
   FM_CHECK(layout.element == core::DType::kF32 || layout.element == core::DType::kBF16 ||
                layout.element == core::DType::kF16,
            "no parameters of ", core::name_of(layout.element));
   FM_CHECK(layout.moments == moments_, "the layout has ", layout.moments, " moments, not ",
            moments_);
+  FM_CHECK(layout.matrices == options.rule->by_matrix, "the layout is of another optimizer");
 }
 
 float* OptimizerShard::kept(int group, int index) {
@@ -71,8 +74,8 @@ void OptimizerShard::round_master(int group, ParamStore& params) {
         layout_.at(group).optimizer.count);
 }
 
-void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, ParamStore& params,
-                            GradStore& grads) {
+void OptimizerShard::update(core::Work& work, int group, const optim::UpdateScalars& scalars,
+                            ParamStore& params, GradStore& grads) {
   if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
   Owned at;
@@ -81,30 +84,87 @@ void OptimizerShard::update(int group, const optim::UpdateScalars& scalars, Para
   at.values = updated(group, params);
   at.param = layout_.has_master() ? master(group) : static_cast<float*>(at.values);
   at.grad = all ? grads.kept(group) : grads.slice(group);
+  if (options_.rule->by_matrix != nullptr) {
+    update_entries(work, group, scalars, at);
+    return;
+  }
   update_parts(group, scalars, at);
   if (options_.rule->by_tensor != nullptr) move_tensors(group, scalars, at);
 }
 
+optim::UpdateSlice OptimizerShard::slice_of(int group, const Owned& at, Elements begin,
+                                            Elements end) {
+  const std::int64_t index = (begin - at.first).count();
+  optim::UpdateSlice slice{at.param + index,
+                           at.grad + index,
+                           {},
+                           end - begin,
+                           begin < layout_.at(group).table->decayed()};
+  for (int moment = 0; moment < moments_; ++moment) {
+    slice.moment[moment] = kept(group, moment) + index;
+  }
+  return slice;
+}
+
+void OptimizerShard::round_moved(const Owned& at, Elements begin, Elements end) {
+  if (!layout_.has_master()) return;
+  round(layout_.element, at.values, at.param, begin - at.first, end - begin);
+}
+
 void OptimizerShard::update_parts(int group, const optim::UpdateScalars& scalars, const Owned& at) {
   const bool moves = options_.rule->by_tensor == nullptr;
-  const auto run = [&](Elements begin, Elements end, bool decay) {
+  const auto run = [&](Elements begin, Elements end) {
     for (Elements until = end; until > begin;) {
       const Elements from = std::max(begin, until - kPart);
-      const std::int64_t index = (from - at.first).count();
-      optim::UpdateSlice slice{at.param + index, at.grad + index, {}, until - from, decay};
-      for (int moment = 0; moment < moments_; ++moment) {
-        slice.moment[moment] = kept(group, moment) + index;
-      }
-      optim::update(options_, scalars, slice);
-      if (moves && layout_.has_master()) {
-        round(layout_.element, at.values, at.param, from - at.first, until - from);
-      }
+      optim::update(options_, scalars, slice_of(group, at, from, until));
+      if (moves) round_moved(at, from, until);
       until = from;
     }
   };
   const Elements boundary = std::clamp(layout_.at(group).table->decayed(), at.first, at.last);
-  run(boundary, at.last, false);
-  run(at.first, boundary, true);
+  run(boundary, at.last);
+  run(at.first, boundary);
+}
+
+float* OptimizerShard::all_directions(int group, const Owned& at) {
+  if (layout_.directions.count() == 0) return at.grad;
+  float* const whole = directions_.front().f32();
+  const core::ShardMap& map = layout_.at(group).map;
+  dp_->all_gather({at.grad, map.slice(), core::DType::kF32},
+                  {whole, map.padded(), core::DType::kF32})
+      .wait();
+  return whole;
+}
+
+void OptimizerShard::update_entries(core::Work& work, int group,
+                                    const optim::UpdateScalars& scalars, const Owned& at) {
+  const optim::MatrixRule& rule = *options_.rule->by_matrix;
+  const std::vector<core::ParamEntry>& entries = layout_.at(group).table->entries();
+  const auto for_own = [&](bool matrices, const auto& body) {
+    for (const core::ParamEntry& entry : entries) {
+      const Elements begin = std::max(entry.offset, at.first);
+      const Elements end = std::min(entry.offset + entry.numel, at.last);
+      if (begin < end && rule.moves(entry) == matrices) body(entry, begin, end);
+    }
+  };
+  for_own(false, [&](const core::ParamEntry&, Elements begin, Elements end) {
+    optim::update(options_, scalars, slice_of(group, at, begin, end));
+    round_moved(at, begin, end);
+  });
+  if (std::ranges::none_of(entries, rule.moves)) return;
+  for_own(true, [&](const core::ParamEntry&, Elements begin, Elements end) {
+    rule.begin(options_, scalars, slice_of(group, at, begin, end));
+  });
+  float* const directions = all_directions(group, at);
+  // A matrix that two ranks share is finished by both.
+  for_own(true, [&](const core::ParamEntry& entry, Elements begin, Elements end) {
+    rule.finish(work, entry.shape[0], entry.shape[1], directions + entry.offset.count(),
+                matrix_room_.front().f32());
+    optim::UpdateSlice slice = slice_of(group, at, begin, end);
+    slice.grad = directions + begin.count();
+    rule.move(options_, scalars, entry, slice);
+    round_moved(at, begin, end);
+  });
 }
 
 void OptimizerShard::move_tensors(int group, const optim::UpdateScalars& scalars, const Owned& at) {
@@ -122,9 +182,7 @@ void OptimizerShard::move_tensors(int group, const optim::UpdateScalars& scalars
     const std::int64_t index = (begin - at.first).count();
     const double rate = rule.rate(options_, scalars, params[i], directions[i]);
     rule.move(static_cast<float>(rate), (end - begin).count(), at.grad + index, at.param + index);
-    if (layout_.has_master()) {
-      round(layout_.element, at.values, at.param, begin - at.first, end - begin);
-    }
+    round_moved(at, begin, end);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/buffer.h"
 #include "core/tensor_slice.h"
+#include "core/work.h"
 #include "optim/optimizer.h"
 #include "zero/grad_store.h"
 #include "zero/param_store.h"
@@ -22,8 +23,9 @@ class OptimizerShard {
                  comm::Communicator* dp = nullptr);
 
   // Updates what this rank owns of the group: everything in ZeRO 0, its slice otherwise. Collective
-  // over `dp` where the rule moves whole tensors.
-  void update(int group, const optim::UpdateScalars& scalars, ParamStore& params, GradStore& grads);
+  // over `dp` where the rule moves whole tensors or matrices.
+  void update(core::Work& work, int group, const optim::UpdateScalars& scalars, ParamStore& params,
+              GradStore& grads);
 
   // The fp32 parameters that this rank keeps under plan.optimizer, null where ParamStore's are
   // fp32.
@@ -46,7 +48,14 @@ class OptimizerShard {
     float* param = nullptr;  // the same as fp32: the master, where there is one
     float* grad = nullptr;
   };
+  // Numbers [begin, end) of the group, all of them decayed or none.
+  optim::UpdateSlice slice_of(int group, const Owned& at, core::Elements begin, core::Elements end);
+  void round_moved(const Owned& at, core::Elements begin, core::Elements end);
   void update_parts(int group, const optim::UpdateScalars& scalars, const Owned& at);
+  void update_entries(core::Work& work, int group, const optim::UpdateScalars& scalars,
+                      const Owned& at);
+  // Of the whole group, this rank's part of which lies over its gradients.
+  float* all_directions(int group, const Owned& at);
   void move_tensors(int group, const optim::UpdateScalars& scalars, const Owned& at);
 
   // The parameters that this rank updates.
@@ -58,6 +67,8 @@ class OptimizerShard {
   int moments_;
   std::vector<core::Buffer> buffers_;  // group-major, moment-minor
   std::vector<core::Buffer> masters_;  // by group; none in fp32
+  // One or none.
+  std::vector<core::Buffer> directions_, matrix_room_;
 };
 
 }  // namespace fm::zero

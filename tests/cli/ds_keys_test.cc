@@ -30,7 +30,7 @@ data_types: grad_accum_dtype param_dtype buffer_dtype
 optimizer: type params legacy_fusion
 optimizer.params: lr betas eps weight_decay torch_adam adam_w_mode fp32_optimizer_states
 optimizer.params: max_grad_norm bias_correction amsgrad momentum eps_inside_sqrt max_coeff
-optimizer.params: min_coeff
+optimizer.params: min_coeff muon_lr adam_lr ns_method
 scheduler: type params
 scheduler.params: warmup_min_lr warmup_max_lr warmup_num_steps warmup_type total_num_steps
 scheduler.params: warmup_min_ratio cos_min_ratio lr_range_test_min_lr lr_range_test_step_size

@@ -57,8 +57,9 @@ TEST(DsOptimizer, OtherTypesAreRefused) {
   const auto type = [](const char* name) {
     return refusal(std::string("{optimizer: {type: \"") + name + "\"}}");
   };
-  EXPECT_TRUE(holds(type("Muon"),
-                    "it comes later, today there are Adam, AdamW, Lion, Adagrad, Lamb and SGD"));
+  EXPECT_TRUE(
+      holds(type("MuAdam"),
+            "it comes later, today there are Adam, AdamW, Lion, Adagrad, Lamb, Muon and SGD"));
   EXPECT_TRUE(holds(type("OneBitAdam"), "one bit of every gradient"));
   EXPECT_TRUE(holds(type("AddamW"), "AddamW is not a supported DeepSpeed Optimizer, did you mean"));
   EXPECT_TRUE(holds(type("sgd"), "did you mean \"SGD\"?"));
@@ -95,6 +96,26 @@ TEST(DsOptimizer, LambHasDeepSpeedsDefaultsAndAsksForAWordBesideZero) {
   const std::string zero = "zero_optimization: {stage: 1}, optimizer: {type: \"Lamb\"}";
   EXPECT_TRUE(holds(refusal("{" + zero + "}"), "zero_allow_untested_optimizer"));
   EXPECT_EQ(refusal("{zero_allow_untested_optimizer: true, " + zero + "}"), "accepted");
+}
+
+TEST(DsOptimizer, MuonHasTwoRatesUnlessAScheduleMakesThemOne) {
+  const auto muon = read("{optimizer: {type: \"Muon\"}}").optimizer;
+  EXPECT_EQ(muon.rule, &optim::kMuon);
+  EXPECT_EQ(muon.lr, 0.02);
+  EXPECT_EQ(muon.momentum, 0.95);
+  EXPECT_DOUBLE_EQ(muon.lr * muon.adam_rate, 3e-4);
+  EXPECT_EQ(muon.betas[1], 0.95);
+  EXPECT_EQ(muon.eps, 1e-10);
+  const std::string rates = "optimizer: {type: \"muon\", params: {lr: 1, muon_lr: 0.1, adam_lr: 2";
+  const auto two = read("{" + rates + "\n}}}").optimizer;
+  EXPECT_EQ(two.lr, 0.1);
+  EXPECT_DOUBLE_EQ(two.adam_rate, 20.0);
+  const auto one = read("{scheduler: {type: \"WarmupLR\"}, " + rates + "\n}}}").optimizer;
+  EXPECT_EQ(one.adam_rate, 1.0);
+  EXPECT_TRUE(holds(refusal("{optimizer: {type: \"Muon\", params: {ns_method: \"svd\"\n}}}"),
+                    "must be \"gram\" or \"standard\""));
+  EXPECT_TRUE(
+      holds(refusal("{optimizer: {type: \"Muon\", params: {momentum: 1\n}}}"), "must be below 1"));
 }
 
 TEST(DsOptimizer, LionAndAdagradHaveTheirOwnDefaults) {
@@ -201,11 +222,11 @@ TEST(DsOptimizer, AnotherTypeIsNamedWhateverItsParamsAre) {
     const char* part;
   };
   for (const Row& row :
-       {Row{"Muon", "max_coeff: 10, min_coeff: 0.01, eps_inside_sqrt: false", "it comes later"},
+       {Row{"MuAdam", "max_coeff: 10, min_coeff: 0.01, eps_inside_sqrt: false", "it comes later"},
         Row{"OneBitAdam", "freeze_step: 400, cuda_aware: true, comm_backend_name: \"nccl\"",
             "one bit"},
         Row{"ZeroOneAdam", "var_freeze_step: 1, local_step_clipper: 16", "one bit"},
-        Row{"Muon", "muon_lr: 0.02, adam_lr: 3e-4, ns_method: \"gram\"", "it comes later"},
+        Row{"MuSGD", "muon_lr: 0.02, adam_lr: 3e-4, ns_method: \"gram\"", "it comes later"},
         Row{"RMSprop", "alpha: 0.99, centered: true", "it comes later"},
         Row{"LBFGS", "max_iter: 20", "it comes later"},
         Row{"Adamm", "freeze_step: 4", "did you mean \"Adam\"?"}}) {

@@ -97,7 +97,7 @@ TEST(CanonicalMatrix, EightDataRanksEqualOne) {
 
 TEST(CanonicalMatrix, EveryRuleKeepsItsBits) {
   for (const optim::OptimizerRow* rule :
-       {&optim::kLion, &optim::kAdagrad, &optim::kLamb, &optim::kSgd}) {
+       {&optim::kLion, &optim::kAdagrad, &optim::kLamb, &optim::kMuon, &optim::kSgd}) {
     TrainOptions options = canonical_options(true);
     options.optimizer = {.rule = rule, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.9};
     options.optimizer.min_coeff = 0.0;  // or it would be every tensor's ratio

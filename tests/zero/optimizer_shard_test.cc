@@ -64,7 +64,8 @@ TEST(OptimizerShard, PartsTogetherAreOneUpdateOfTheWhole) {
         slice[i] = param_of(first + i);
         grads.slice(0)[i] = grad_of(first + i);
       }
-      shard.update(0, scalars, params, grads);
+      core::Work work;
+      shard.update(work, 0, scalars, params, grads);
       for (std::int64_t i = 0; i < count; ++i) {
         const auto at = static_cast<std::size_t>(first + i);
         ASSERT_EQ(slice[i], param[at]) << at;
@@ -147,11 +148,12 @@ std::vector<float> lamb_on_ranks(const LambCase& at, int ranks) {
     for (std::int64_t i = first; i < last; ++i) {
       slice[i - first] = at.is_gap(i) ? 0.0F : LambCase::param_of(i);
     }
+    core::Work work;
     for (int step = 1; step <= LambCase::kSteps; ++step) {
       for (std::int64_t i = first; i < last; ++i) {
         grads.slice(0)[i - first] = at.is_gap(i) ? 0.0F : LambCase::grad_of(i, step);
       }
-      shard.update(0, {.lr = 0.01, .step = step, .grad_scale = 0.5F}, params, grads);
+      shard.update(work, 0, {.lr = 0.01, .step = step, .grad_scale = 0.5F}, params, grads);
     }
     for (std::int64_t i = first; i < last; ++i) {
       out[static_cast<std::size_t>(i)] = slice[i - first];

@@ -1,0 +1,27 @@
+// Products of fp32 in builds with sanitizers, which oneDNN and the packed panels stay out of: one
+// sum after the other, in fp64.
+#include "kernels/gemm/gemm.h"
+
+namespace fm::kernels {
+namespace {
+
+double at(const Operand<float>& of, std::int64_t row, std::int64_t col) {
+  const bool transposed = of.form == Form::kTransposed;
+  return static_cast<double>(of.data[transposed ? col * of.stride + row : row * of.stride + col]);
+}
+
+}  // namespace
+
+void gemm(const core::Work&, const GemmShape& shape, const Operand<float>& a,
+          const Operand<float>& b, const Target<float>& c) {
+  for (std::int64_t row = 0; row < shape.m; ++row) {
+    for (std::int64_t col = 0; col < shape.n; ++col) {
+      float& out = c.data[row * c.stride + col];
+      double sum = c.beta == Beta::kOne ? static_cast<double>(out) : 0.0;
+      for (std::int64_t k = 0; k < shape.k; ++k) sum += at(a, row, k) * at(b, k, col);
+      out = static_cast<float>(sum);
+    }
+  }
+}
+
+}  // namespace fm::kernels
