@@ -21,7 +21,7 @@ constexpr std::string_view kPlainWire = "hidden states travel whole between pipe
 constexpr std::string_view kJob = "output_path/job_name is the folder";
 constexpr std::string_view kComet = "nothing is sent to Comet";
 constexpr std::string_view kFlops = "the profile is that of a whole step, without modules";
-constexpr std::string_view kWire = "--plan prints the bytes on the wire by instruction";
+constexpr std::string_view kWire = "every operation is counted; --trace shows single ones";
 constexpr std::string_view kClock = "every step is timed";
 constexpr std::string_view kElastic =
     "elastic batch sizes come later; set the batch keys and disable it";
@@ -114,8 +114,8 @@ constexpr KeyRow kMonitors[] = {
     {"flops_profiler.detailed", kBool, "", kIgnored, kFlops, ""},
     {"flops_profiler.module_depth|top_modules|recompute_fwd_factor", kAny, "", kIgnored, kFlops,
      ""},
-    {"comms_logger", kBlock, "", kIgnored, kWire, ""},
-    {"comms_logger.enabled", kBool, "false", kIgnored, kWire, ""},
+    {"comms_logger", kBlock, "", kHonoured, "a block", ""},
+    {"comms_logger.enabled", kBool, "false", kHonoured, "a table at the end", ""},
     {"comms_logger.verbose|prof_all|debug|prof_ops", kAny, "", kIgnored, kWire, ""},
     {"timers", kOpen, "", kIgnored, kClock, ""},
     {"timers.throughput", kBlock, "", kIgnored, kClock, ""},

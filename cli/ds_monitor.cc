@@ -128,6 +128,7 @@ void apply_monitors(const Settings& settings, const TrainerArguments& trainer, F
   apply_services(settings, findings, options);
   monitors.wall_clock = settings.flag("wall_clock_breakdown", false);
   monitors.memory = settings.flag("memory_breakdown", false);
+  monitors.comms = settings.flag("comms_logger.enabled", false);
   apply_profile(settings, monitors);
   apply_rhythm(settings, trainer, findings, options);
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "comm/verb_counts.h"
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/trace.h"
@@ -63,18 +64,23 @@ class Pending {
     const std::unique_ptr<Work> work = std::move(work_);
     if (form_ == nullptr) return work->wait();
     const core::TraceScope scope(*form_, values_);
+    const std::int64_t before = spent_ns_ == nullptr ? 0 : core::trace_now();
     work->wait();
+    if (spent_ns_ != nullptr) *spent_ns_ += core::trace_now() - before;
   }
-  // wait() is an event of a trace; of static storage.
-  void show_as(const core::TraceForm& form, const core::TraceValues& values) {
+  // wait() is an event of a trace; of static storage. Its time is added to `spent_ns` (or null).
+  void show_as(const core::TraceForm& form, const core::TraceValues& values,
+               std::int64_t* spent_ns) {
     form_ = &form;
     values_ = values;
+    spent_ns_ = spent_ns;
   }
 
  private:
   std::unique_ptr<Work> work_;
   const core::TraceForm* form_ = nullptr;
   core::TraceValues values_{};
+  std::int64_t* spent_ns_ = nullptr;
 };
 
 // Sees a sum while it is still in the cache: elements [first, first + count) of it are final. Parts
@@ -147,7 +153,7 @@ std::unique_ptr<Communicator> make_solo();
 // Every verb is one event named after it, with the bytes of its whole buffer (the larger of the
 // two), the ranks of the group and the peer or root: the wait, or, when posting does all the work,
 // the posting. A posting that leaves something to wait for is an event "post". Groups split off
-// are traced too. `inner` outlives it.
-std::unique_ptr<Communicator> traced(Communicator& inner);
+// are traced too. `inner` outlives it. `counts`: what counts every verb, or null.
+std::unique_ptr<Communicator> traced(Communicator& inner, VerbCounts* counts = nullptr);
 
 }  // namespace fm::comm

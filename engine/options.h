@@ -47,6 +47,7 @@ struct MonitorOptions {
   bool memory = false;
   std::int64_t profile_step = 0;
   std::string profile_file;  // "": stdout
+  bool comms = false;        // comms_logger
 };
 
 struct TrainOptions {

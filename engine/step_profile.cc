@@ -33,6 +33,21 @@ std::string row(const std::string& name, const std::string& value) {
 std::string milliseconds(double ms) { return format("%.2f ms", ms); }
 std::string giga(double count, const char* unit) { return format("%.4g G%s", count / 1e9, unit); }
 
+// Bytes on the wire per byte of the buffer: for the algorithm, and for a bus between all ranks.
+struct Shares {
+  double algorithm = 1.0;
+  double bus = 1.0;
+};
+
+Shares shares_of(std::string_view verb, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  if (verb == "all_reduce") return {2.0, 2.0 * others};
+  if (verb == "all_gather" || verb == "reduce_scatter" || verb == "all_to_all") {
+    return {1.0, others};
+  }
+  return {};
+}
+
 }  // namespace
 
 StepParts parts_of(const core::PhaseClock& phases) {
@@ -83,6 +98,28 @@ std::string flops_profile_text(const KnownRun& run, const StepLine& line) {
       row("samples/second",
           format("%.2f", static_cast<double>(plan.batch.train_batch) / line.step_time_s)),
       row("tokens/second", format("%.2f", line.tokens_per_second())));
+}
+
+std::string comms_text(const comm::VerbCounts& counts) {
+  constexpr const char* kColumns = "%-20s%-20s%-20s%-20s%-20s%-20s%s\n";
+  std::array<char, 256> line{};
+  std::snprintf(line.data(), line.size(), kColumns, "Comm. Op", "Message Size", "Count",
+                "Total Latency(ms)", "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)");
+  std::string text = line.data();
+  std::string_view verb;
+  for (const auto& [key, row] : counts.rows()) {
+    if (key.verb != verb) text.append(key.verb).append("\n");
+    verb = key.verb;
+    const double ms = static_cast<double>(row.ns) / 1e6;
+    const double mean = ms / static_cast<double>(row.count);
+    const double gbps = mean == 0.0 ? 0.0 : static_cast<double>(key.bytes) * 8.0 / mean / 1e6;
+    const Shares shares = shares_of(key.verb, key.ranks);
+    std::snprintf(line.data(), line.size(), "%-20s%-20s%-20lld%-20.2f%-20.2f%-20.2f%.2f\n", "",
+                  core::human(core::Bytes(key.bytes)).c_str(), static_cast<long long>(row.count),
+                  ms, mean, gbps * shares.algorithm, gbps * shares.bus);
+    text += line.data();
+  }
+  return text;
 }
 
 }  // namespace fm::engine

@@ -1,9 +1,10 @@
-// What DeepSpeed prints of a step beside its line (wall_clock_breakdown, memory_breakdown,
-// flops_profiler), in its words.
+// What DeepSpeed prints beside the lines of steps (wall_clock_breakdown, memory_breakdown,
+// flops_profiler, comms_logger), in its words.
 #pragma once
 
 #include <string>
 
+#include "comm/verb_counts.h"
 #include "engine/run_facts.h"
 #include "engine/run_log.h"
 
@@ -28,5 +29,9 @@ std::string memory_text(std::int64_t step, core::Bytes now, core::Bytes peak);
 
 // A table that ends in a line end. `run` has a plan.
 std::string flops_profile_text(const KnownRun& run, const StepLine& line);
+
+// A table of this rank's verbs that ends in a line end. A rate counts the whole buffer, of
+// all_reduce twice, as DeepSpeed does (utils/comms_logging.py, calc_bw_log).
+std::string comms_text(const comm::VerbCounts& counts);
 
 }  // namespace fm::engine

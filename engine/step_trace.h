@@ -26,8 +26,6 @@ class StepTrace {
   // Rank 0 throws UserError (10) when the file cannot be made: before anyone waits for it.
   StepTrace(const TrainOptions& options, comm::Communicator& world);
 
-  // The world whose verbs are events.
-  comm::Communicator& world() { return *traced_; }
   // `steps`: that are left to this start. UserError (10) when the first one to trace is beyond.
   void check_length(std::int64_t steps) const;
   // Null outside the steps to trace; `nth`: step of this start, from 1.
@@ -58,7 +56,6 @@ class StepTrace {
 
   TraceSteps steps_;
   comm::Communicator& world_;
-  std::unique_ptr<comm::Communicator> traced_;
   core::TraceRecorder recorder_;
   std::optional<TraceFile> file_;  // rank 0
   std::string path_;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <utility>
 
 #include "core/check.h"
 #include "core/fault.h"
@@ -23,6 +21,7 @@
 #include "engine/run_monitors.h"
 #include "engine/run_saves.h"
 #include "engine/same_start.h"
+#include "engine/step_profile.h"
 #include "engine/step_runtime.h"
 #include "engine/step_trace.h"
 #include "engine/tensors.h"
@@ -389,9 +388,12 @@ int train(const TrainOptions& options, const model::OpenedModel& opened, comm::C
   std::optional<StepTrace> trace;
   if (!options.trace.empty()) trace.emplace(options, world);
   world.barrier().wait();
-  comm::Communicator& used = trace ? trace->world() : world;
-  Trainer trainer(options, opened, used, context, trace ? &*trace : nullptr);
-  return trainer.run(lock ? &*lock : nullptr);
+  comm::VerbCounts counts;
+  const auto watched = comm::traced(world, options.monitors.comms ? &counts : nullptr);
+  Trainer trainer(options, opened, *watched, context, trace ? &*trace : nullptr);
+  const int code = trainer.run(lock ? &*lock : nullptr);
+  if (options.monitors.comms && world.rank() == 0) std::fputs(comms_text(counts).c_str(), stdout);
+  return code;
 }
 
 }  // namespace fm::engine

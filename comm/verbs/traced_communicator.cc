@@ -26,9 +26,9 @@ constexpr TraceForm kPost = {"post", core::TraceKind::kPart};
 // Lifetime:  of `inner`; owns it where split() made it.
 class TracedCommunicator : public Communicator {
  public:
-  explicit TracedCommunicator(Communicator& inner) : inner_(inner) {}
-  explicit TracedCommunicator(std::unique_ptr<Communicator> inner)
-      : owned_(std::move(inner)), inner_(*owned_) {}
+  TracedCommunicator(Communicator& inner, VerbCounts* counts) : inner_(inner), counts_(counts) {}
+  TracedCommunicator(std::unique_ptr<Communicator> inner, VerbCounts* counts)
+      : owned_(std::move(inner)), inner_(*owned_), counts_(counts) {}
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
@@ -68,32 +68,41 @@ class TracedCommunicator : public Communicator {
   bool may_share(std::span<const int> members) const override { return inner_.may_share(members); }
 
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
-    return std::make_unique<TracedCommunicator>(inner_.split(members));
+    return std::make_unique<TracedCommunicator>(inner_.split(members), counts_);
   }
 
  private:
   template <class Post>
   Pending show(const TraceForm& form, core::Bytes bytes, const Post& post, int partner = -1) {
     core::TraceRecorder* const recorder = core::TraceRecorder::current();
-    if (recorder == nullptr) return post();
+    if (recorder == nullptr && counts_ == nullptr) return post();
     const core::TraceValues values = {bytes.count(), size(), partner};
-    core::TraceEvent* const event = recorder->begin(kPost, values);
+    core::TraceEvent* const event = recorder == nullptr ? nullptr : recorder->begin(kPost, values);
+    const std::int64_t before = core::trace_now();
     Pending pending = post();
     // The name follows from what posting left to do.
     if (event != nullptr && pending.done()) event->form = &form;
-    recorder->end(event);
-    pending.show_as(form, values);
+    if (recorder != nullptr) recorder->end(event);
+    std::int64_t* spent_ns = nullptr;
+    if (counts_ != nullptr) {
+      VerbCounts::Row& row = counts_->at({form.name, bytes.count(), size()});
+      ++row.count;
+      row.ns += core::trace_now() - before;
+      spent_ns = &row.ns;
+    }
+    pending.show_as(form, values, spent_ns);
     return pending;
   }
 
   std::unique_ptr<Communicator> owned_;
   Communicator& inner_;
+  VerbCounts* counts_;
 };
 
 }  // namespace
 
-std::unique_ptr<Communicator> traced(Communicator& inner) {
-  return std::make_unique<TracedCommunicator>(inner);
+std::unique_ptr<Communicator> traced(Communicator& inner, VerbCounts* counts) {
+  return std::make_unique<TracedCommunicator>(inner, counts);
 }
 
 }  // namespace fm::comm

@@ -270,9 +270,9 @@ TEST(DsConfig, WhatIsIgnoredOfABlockThatIsOnIsNoted) {
   const std::string off = R"({"optimizer": {"type": "AdamW"},
                               "bf16": {"enabled": false, "check_grad_overflow": false}})";
   EXPECT_EQ(notes(off), "");
-  const std::string unused = notes(R"({"comms_logger": {"enabled": true, "verbose": true}})");
-  EXPECT_TRUE(holds(unused, "comms_logger.enabled"));
-  EXPECT_EQ(unused.find("verbose"), std::string::npos) << unused;
+  const std::string unused = notes(R"({"nebula": {"enabled": true, "nebula_load_path": "x"}})");
+  EXPECT_TRUE(holds(unused, "nebula.enabled"));
+  EXPECT_EQ(unused.find("nebula_load_path"), std::string::npos) << unused;
 }
 
 TEST(DsConfig, NamesWithoutEffectAreKnownWhateverTheirValue) {
@@ -315,7 +315,7 @@ TEST(DsConfig, ABlockThatIsOffGivesNoNotes) {
   EXPECT_EQ(notes(R"({"optimizer": {"type": "AdamW"},
       "flops_profiler": {"enabled": false, "profile_step": 10, "output_file": "x"}})"),
             "");
-  EXPECT_TRUE(holds(notes("{comms_logger: {enabled: true}}"), "comms_logger.enabled"));
+  EXPECT_TRUE(holds(notes("{nebula: {enabled: true}}"), "nebula.enabled"));
 }
 
 TEST(DsConfig, DeprecatedKeys) {

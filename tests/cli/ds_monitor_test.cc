@@ -78,7 +78,10 @@ TEST(DsMonitor, BreakdownsAndTheProfile) {
   EXPECT_TRUE(profile.wall_clock) << "DeepSpeed's profiler turns the timers on";
   EXPECT_TRUE(holds(notes(json), "ignored flops_profiler.detailed, flops_profiler.top_modules: "));
   EXPECT_EQ(read("{flops_profiler: {enabled: true}}").monitors.profile_step, 1);
-  EXPECT_TRUE(holds(notes("{comms_logger: {enabled: true}}"), "ignored comms_logger.enabled: "));
+  EXPECT_FALSE(none.comms);
+  EXPECT_TRUE(read("{comms_logger: {enabled: true}}").monitors.comms);
+  EXPECT_TRUE(holds(notes("{comms_logger: {enabled: true, verbose: true}}"),
+                    "ignored comms_logger.verbose: "));
 }
 
 TEST(DsMonitor, StepsPerPrintIsTheRhythmUnlessAFlagIs) {

@@ -117,6 +117,32 @@ TEST(Traced, EveryVerbIsOneEventWithTheBytesOfItsWholeBuffer) {
   });
 }
 
+// Without a recorder, of groups that were split off too; the time holds posting and wait.
+TEST(Traced, CountsVerbsByBytesAndGroupWithTheirTime) {
+  run_ranks(2, [](Communicator& inner) {
+    VerbCounts counts;
+    const auto world = traced(inner, &counts);
+    std::vector<double> values(6);
+    const Span three{values.data(), core::Elements(3), core::DType::kF64};
+    const int own[] = {world->rank()};
+    const auto alone = world->split(own);
+    const std::int64_t before = core::trace_now();
+    for (int i = 0; i < 3; ++i) world->all_reduce(three).wait();
+    alone->all_reduce(three).wait();
+    world->barrier().wait();
+    const std::int64_t whole = core::trace_now() - before;
+    std::string out;
+    std::int64_t spent = 0;
+    for (const auto& [key, row] : counts.rows()) {
+      out += core::concat(key.verb, ' ', key.bytes, " of ", key.ranks, ": ", row.count, ';');
+      EXPECT_GT(row.ns, 0) << key.verb;
+      spent += row.ns;
+    }
+    EXPECT_EQ(out, "all_reduce 24 of 1: 1;all_reduce 24 of 2: 3;barrier 0 of 2: 1;");
+    EXPECT_LE(spent, whole);
+  });
+}
+
 // By rank, the host.
 class HostsWorld : public testing::TestWithParam<std::vector<int>> {};
 

@@ -70,6 +70,27 @@ TEST(Breakdown, LinesAreDeepSpeedsTimers) {
             "memory after step 7 | MA 158.4 MB | Max_MA 1.2 GB");
 }
 
+// 1,000,000 bytes in 4 ms are 2 Gbit/s.
+TEST(Breakdown, CommsTableIsDeepSpeedsWithItsRates) {
+  comm::VerbCounts counts;
+  counts.at({"all_reduce", 1'000'000, 4}) = {.count = 2, .ns = 8'000'000};
+  counts.at({"all_gather", 1'000'000, 4}) = {.count = 1, .ns = 4'000'000};
+  counts.at({"all_gather", 500'000, 4}) = {.count = 1, .ns = 1'000'000};
+  counts.at({"send", 1'000'000, 2}) = {.count = 1, .ns = 4'000'000};
+  std::string text = comms_text(counts);
+  for (std::size_t at = 0; (at = text.find("  ")) != std::string::npos;) text.erase(at, 1);
+  EXPECT_EQ(text,
+            "Comm. Op Message Size Count Total Latency(ms) Avg Latency(ms) tput_avg (Gbps) "
+            "busbw_avg (Gbps)\n"
+            "all_gather\n"
+            " 500.0 kB 1 1.00 1.00 4.00 3.00\n"
+            " 1.0 MB 1 4.00 4.00 2.00 1.50\n"
+            "all_reduce\n"
+            " 1.0 MB 2 8.00 4.00 4.00 3.00\n"
+            "send\n"
+            " 1.0 MB 1 4.00 4.00 2.00 2.00\n");
+}
+
 using RunMonitorsTest = TrainerCase;
 
 // The value of a row: a name, spaces, the value.
