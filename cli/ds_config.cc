@@ -172,9 +172,9 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   read([&] { apply_monitors(settings, trainer, findings, options); });
   read([&] { apply_optimizer(settings, findings, options); });
   read([&] {
-    if (!apply_scheduler(settings, findings, options) && by_trainer) {
-      apply_trainer_schedule(trainer, findings, options);
-    }
+    const bool told = apply_decay_style(settings, trainer, findings, options) ||
+                      apply_scheduler(settings, findings, options);
+    if (!told && by_trainer) apply_trainer_schedule(trainer, findings, options);
   });
   throw_problems(findings, config.name);
   const std::vector<std::string> notes = to_notes(findings);

@@ -62,10 +62,8 @@ constexpr KeyRow kRows[] = {
     // Its rule is presence: only {} and null are off.
     {"lora", kPresence, "", kRefused, "LoRA comes later; remove the block to train every weight",
      ""},
-    {"lr-decay-style", kAny, "", kIgnored, kNobody, ""},
-    {"lr_decay_style", kAny, "", kIgnored, kNobody, ""},
-    {"warmup", kAny, "", kIgnored, kNobody, ""},
-    {"min_lr", kAny, "", kIgnored, kNobody, ""},
+    {"lr-decay-style|lr_decay_style", kAny, "", kHonoured, "where there is no scheduler block", ""},
+    {"warmup|min_lr", kAny, "", kHonoured, "beside lr-decay-style", ""},
     {"offload_optimizer", kAny, "", kIgnored,
      "DeepSpeed reads it inside zero_optimization only, so it never had an effect here", ""},
 };

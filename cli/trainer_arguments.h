@@ -40,4 +40,10 @@ bool fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps
 void apply_trainer_schedule(const TrainerArguments& trainer, Findings& findings,
                             engine::TrainOptions& options);
 
+// FMEngine's lr-decay-style, warmup and min_lr where the JSON has no scheduler and no flag says
+// more: the Trainer's schedule of that form. False where they do not decide, which is noted. Throws
+// UserError (10).
+bool apply_decay_style(const Settings& settings, const TrainerArguments& trainer,
+                       Findings& findings, engine::TrainOptions& options);
+
 }  // namespace fm::cli

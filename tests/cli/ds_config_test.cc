@@ -130,7 +130,7 @@ TEST(DsConfig, AMisspeltKeyIsRefusedWhereDeepSpeedWouldDropIt) {
 TEST(DsConfig, AForeignKeyIsNoted) {
   for (const char* key :
        {"comment", "_note", "seed", "eval_batch_size", "valid_batch_size", "model",
-        "gradient_accumulation_dtype", "fp32_allreduce", "lr_decay_style"}) {
+        "gradient_accumulation_dtype", "fp32_allreduce"}) {
     const std::string said = notes(std::string("{train_batch_size: 8, \"") + key + "\": 2}");
     EXPECT_TRUE(holds(said, key));
   }
