@@ -3,46 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/hf_folder.h"
 #include "core/buffer.h"
 #include "core/check.h"
-#include "core/philox.h"
 #include "data/documents.h"
+#include "engine/sampler.h"
 #include "engine/tensors.h"
 #include "kernels/gemm/gemm.h"
 #include "model/family.h"
 
 namespace fm::engine {
-
-std::int32_t sample(std::span<const float> logits_V, const SamplerOptions& options,
-                    std::int64_t step) {
-  std::vector<std::int32_t> ids(logits_V.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto logit = [&](std::int32_t id) { return logits_V[static_cast<std::size_t>(id)]; };
-  std::stable_sort(ids.begin(), ids.end(),
-                   [&](std::int32_t a, std::int32_t b) { return logit(a) > logit(b); });
-  if (options.temperature <= 0) return ids.front();
-  if (options.top_k > 0 && std::cmp_less(options.top_k, ids.size())) {
-    ids.resize(static_cast<std::size_t>(options.top_k));
-  }
-  std::vector<double> weights;
-  for (const std::int32_t id : ids) {
-    weights.push_back(std::exp((logit(id) - logit(ids.front())) / options.temperature));
-  }
-  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  const core::PhiloxBlock bits =
-      core::philox(core::stream_key(options.seed, "generate"), static_cast<std::uint64_t>(step));
-  double rest = core::uniform_of(bits[0]) * total;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    rest -= weights[i];
-    if (rest <= 0) return ids[i];
-  }
-  return ids.back();
-}
 
 namespace {
 
@@ -154,7 +127,7 @@ std::string generate(const GenerateOptions& options) {
     // Only bytes and end-of-text may follow; the vocabulary may be padded.
     logits_V.resize(static_cast<std::size_t>(core::kEosId) + 1);
     logits_V[static_cast<std::size_t>(core::kBosId)] = -1e30F;
-    const std::int32_t next = sample(logits_V, sampler, step);
+    const std::int32_t next = sample(logits_V, ids, sampler, {.step = step});
     if (next == core::kEosId) break;
     ids.push_back(next);
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 namespace fm::engine {
@@ -19,17 +18,5 @@ struct GenerateOptions {
 // The prompt and what follows it; ends early at the end-of-text id. The same options give the same
 // text. Throws UserError: 10 for a tokenizer that is not the byte tokenizer, 11 for files.
 std::string generate(const GenerateOptions& options);
-
-// Picks the next token from logits.
-struct SamplerOptions {
-  double temperature = 0.0;  // 0: the largest logit, the smallest id on ties
-  std::int64_t top_k = 0;    // 0: all
-  std::uint64_t seed = 0;
-};
-
-// The id of step `step`: softmax(logits / temperature) over the top_k largest, by Philox keyed by
-// (seed, step). Pure.
-std::int32_t sample(std::span<const float> logits_V, const SamplerOptions& options,
-                    std::int64_t step);
 
 }  // namespace fm::engine
