@@ -85,7 +85,7 @@ void element_kernels(const fm::kernels::ElementKernels<T>& run, const std::strin
   Floats sums(kWidth);
   run.rmsnorm_rstd(rows, a.data(), 1e-6, rstd.data());
   done("rmsnorm_rstd");
-  run.rmsnorm_apply(rows, a.data(), weight.data(), rstd.data(), c.data());
+  run.rmsnorm_apply(rows, a.data(), {weight.data()}, rstd.data(), c.data());
   done("rmsnorm_apply");
   run.rmsnorm_backward(rows, {.x = a.data(),
                               .weight = weight.data(),
@@ -100,7 +100,7 @@ void element_kernels(const fm::kernels::ElementKernels<T>& run, const std::strin
   run.swiglu_backward(kCount, {a.data(), a.data(), a.data(), c.data(), d.data(), e.data()});
   done("swiglu_backward");
   const Floats angles = random_values(kTokens * kHeadDim / 2);
-  const fm::kernels::RopeTable table{angles.data(), angles.data(), kHeadDim / 2};
+  const fm::kernels::RopeTable table{angles.data(), angles.data(), kHeadDim / 2, kHeadDim};
   run.rope(table, {1, kTokens}, kHeads, d.data());
   done("rope");
   run.rope_inverse(table, {1, kTokens}, kHeads, d.data());

@@ -59,7 +59,7 @@ void rmsnorm_forward(State& state) {
   Floats rstd(kRows);
   run(state, count, 2 * count * std::int64_t{sizeof(T)}, [&] {
     fm::kernels::rmsnorm_rstd(shape, x.data(), 1e-5, rstd.data());
-    fm::kernels::rmsnorm_apply(shape, x.data(), weight.data(), rstd.data(), y.data());
+    fm::kernels::rmsnorm_apply(shape, x.data(), {weight.data()}, rstd.data(), y.data());
   });
 }
 BENCHMARK(rmsnorm_forward<float>)->Arg(512)->Arg(2048);
@@ -95,7 +95,7 @@ void turn_in_place(State& state, Turn* turn) {
   const std::int64_t heads = state.range(0);
   const std::int64_t head_dim = 64;
   const Floats angles(static_cast<std::size_t>(kRows * head_dim / 2), 0.6F);  // no growth
-  const fm::kernels::RopeTable table{angles.data(), angles.data(), head_dim / 2};
+  const fm::kernels::RopeTable table{angles.data(), angles.data(), head_dim / 2, head_dim};
   const std::int64_t count = kRows * heads * head_dim;
   auto x = random_elements<T>(count);
   run(state, count, count * std::int64_t{sizeof(T)}, [&] {

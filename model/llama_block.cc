@@ -167,7 +167,7 @@ void LlamaBlock<T>::forward_attention(const T* weights, core::BatchShape shape, 
   const kernels::RowShape rows{shape.tokens(), config_.hidden};
   T* normed_BTD = work.arena.take<T>(rows.rows * rows.width);
   kernels::rmsnorm_rstd(rows, x_BTD, config_.rms_norm_eps, kept.rstd1_BT);
-  kernels::rmsnorm_apply(rows, x_BTD, weights + at_.norm1, kept.rstd1_BT, normed_BTD);
+  kernels::rmsnorm_apply(rows, x_BTD, {weights + at_.norm1}, kept.rstd1_BT, normed_BTD);
   linear(work, shapes.q, normed_BTD, weights + at_.q, kept.q_BTHd);
   linear(work, shapes.kv, normed_BTD, weights + at_.k, kept.k_BTKd);
   linear(work, shapes.kv, normed_BTD, weights + at_.v, kept.v_BTKd);
@@ -198,7 +198,7 @@ void LlamaBlock<T>::forward(const UnitCall& call, void* output_BTD) const {
 
   T* normed_BTD = work.arena.take<T>(rows.rows * rows.width);
   kernels::rmsnorm_rstd(rows, kept.x_mid_BTD, config_.rms_norm_eps, kept.rstd2_BT);
-  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, own + at_.norm2, kept.rstd2_BT, normed_BTD);
+  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, {own + at_.norm2}, kept.rstd2_BT, normed_BTD);
   linear(work, shapes.up, normed_BTD, own + at_.gate, kept.gate_BTF);
   linear(work, shapes.up, normed_BTD, own + at_.up, kept.up_BTF);
   if (output_BTD == nullptr) return;
@@ -307,13 +307,13 @@ void LlamaBlock<T>::backward_weight(const UnitCall& call, const Gradients& gradi
   linear_weight(work, shapes.down, parked.dy_BTD, kept.up_BTF, gradients.own + at_.down, beta);
 
   T* normed_BTD = work.arena.take<T>(rows.rows * rows.width);
-  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, parked.norm2_D, kept.rstd2_BT, normed_BTD);
+  kernels::rmsnorm_apply(rows, kept.x_mid_BTD, {parked.norm2_D}, kept.rstd2_BT, normed_BTD);
   linear_weight(work, shapes.up, parked.dgate_BTF, normed_BTD, gradients.own + at_.gate, beta);
   linear_weight(work, shapes.up, parked.dup_BTF, normed_BTD, gradients.own + at_.up, beta);
   write_vector(work, rows.width, parked.dnorm2_D, gradients.own + at_.norm2, write);
   linear_weight(work, shapes.o, parked.dx_mid_BTD, kept.attended_BTHd, gradients.own + at_.o, beta);
 
-  kernels::rmsnorm_apply(rows, x_BTD, parked.norm1_D, kept.rstd1_BT, normed_BTD);
+  kernels::rmsnorm_apply(rows, x_BTD, {parked.norm1_D}, kept.rstd1_BT, normed_BTD);
   linear_weight(work, shapes.q, parked.dq_BTHd, normed_BTD, gradients.own + at_.q, beta);
   linear_weight(work, shapes.kv, parked.dk_BTKd, normed_BTD, gradients.own + at_.k, beta);
   linear_weight(work, shapes.kv, parked.dv_BTKd, normed_BTD, gradients.own + at_.v, beta);

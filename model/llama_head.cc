@@ -106,7 +106,7 @@ void LlamaHead<T>::forward_chunk(const core::Work& work, const Weights& weights,
                                  const Chunk& chunk) const {
   const kernels::RowShape rows = chunk.hidden_rows();
   kernels::rmsnorm_rstd(rows, hidden_ND, rms_norm_eps_, chunk.rstd_N);
-  kernels::rmsnorm_apply(rows, hidden_ND, norm_of(weights), chunk.rstd_N, chunk.normed_ND);
+  kernels::rmsnorm_apply(rows, hidden_ND, {norm_of(weights)}, chunk.rstd_N, chunk.normed_ND);
   linear(work, chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
 }
 

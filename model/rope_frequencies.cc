@@ -63,7 +63,8 @@ kernels::RopeTable RopeTables::get(std::int64_t positions) {
     tables_.push_back(std::move(table));
   }
   const Table& table = *tables_.back();
-  return {table.cos.data(), table.sin.data(), static_cast<std::int64_t>(inv_freq_.size())};
+  const auto half_dim = static_cast<std::int64_t>(inv_freq_.size());
+  return {table.cos.data(), table.sin.data(), half_dim, 2 * half_dim};
 }
 
 }  // namespace fm::model

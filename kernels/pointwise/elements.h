@@ -48,9 +48,17 @@ void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std
 template <class T>
 void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd);
 
+// What a norm multiplies by: its weight w, or 1 + w.
+enum class NormGain : std::uint8_t { kWeight, kOnePlusWeight };
+template <class T>
+struct NormWeight {
+  const T* data = nullptr;  // [width]
+  NormGain gain = NormGain::kWeight;
+};
+
 // y [rows, width] from x, weight [width] and rstd [rows]; y overlaps no input.
 template <class T>
-void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y);
+void rmsnorm_apply(RowShape shape, const T* x, NormWeight<T> weight, const float* rstd, T* y);
 
 template <class T>
 struct RmsnormBackward {
@@ -61,6 +69,7 @@ struct RmsnormBackward {
   const T* residual = nullptr;   // [rows, width] added to dx, or null
   T* dx = nullptr;               // [rows, width]; may be x
   float* dweight_sum = nullptr;  // [width]; added to, row after row in fp32
+  NormGain gain = NormGain::kWeight;
 };
 
 // With n = x * rstd and g = dy * w:
@@ -68,23 +77,28 @@ struct RmsnormBackward {
 template <class T>
 void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at);
 
-// Rotary position embedding (arXiv 2104.09864), rotate-half layout of Hugging Face: element i of a
-// head is paired with i + head_dim / 2. Positions are 0 .. T - 1 in every row.
+// Rotary position embedding (arXiv 2104.09864) of the first elements of each head, the rest stays.
+// Positions are 0 .. T - 1 in every row.
+
+// Of 2 half_dim elements: i with i + half_dim (Hugging Face's layout), or 2 i with 2 i + 1.
+enum class RopePairs : std::uint8_t { kHalves, kNeighbours };
 
 // cos and sin are [positions, inv_freq.size()]. As transformers does: the angle is rounded to
 // fp32 (inv_freq x position), then its cosine and sine are taken; here in fp64, rounded once.
 void rope_table(std::span<const float> inv_freq, std::int64_t positions, float* cos, float* sin);
 
 struct RopeTable {
-  const float* cos = nullptr;  // [>= T, head_dim / 2]
+  const float* cos = nullptr;  // [>= T, half_dim]
   const float* sin = nullptr;
   std::int64_t half_dim = 0;
+  std::int64_t head_dim = 0;  // 2 half_dim or more
+  RopePairs pairs = RopePairs::kHalves;
 };
 
 // In place over x [B, T, heads, head_dim].
 template <class T>
 void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
-// The transpose of `rope` (rotation by the negative angle): what backward needs.
+// The transpose of `rope` (by the negative angle): what backward needs.
 template <class T>
 void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
 

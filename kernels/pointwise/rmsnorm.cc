@@ -23,20 +23,27 @@ void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd) {
   }
 }
 
-template <class T>
-void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y) {
+namespace {
+
+template <NormGain kGain, class T>
+[[gnu::always_inline]] inline float gain_of(T weight) {
+  return kGain == NormGain::kWeight ? to_float(weight) : 1.0F + to_float(weight);
+}
+
+template <NormGain kGain, class T>
+void apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y) {
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     const T* x_D = x + row * shape.width;
     T* y_D = y + row * shape.width;
     const float scale = rstd[row];
     for (std::int64_t i = 0; i < shape.width; ++i) {
-      y_D[i] = to_element<T>(to_float(weight[i]) * (to_float(x_D[i]) * scale));
+      y_D[i] = to_element<T>(gain_of<kGain>(weight[i]) * (to_float(x_D[i]) * scale));
     }
   }
 }
 
-template <class T>
-void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
+template <NormGain kGain, class T>
+void backward(RowShape shape, const RmsnormBackward<T>& at) {
   const auto width = static_cast<float>(shape.width);
   const T* weight = at.weight;
   float* dweight = at.dweight_sum;
@@ -46,23 +53,44 @@ void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
     T* dx_D = at.dx + row * shape.width;
     const float rstd = at.rstd[row];
     const float dot = lane_sum<float>(shape.width, [=](auto i) {
-      return dy_D[i] * to_float(weight[i]) * (to_float(x_D[i]) * rstd);
+      return dy_D[i] * gain_of<kGain>(weight[i]) * (to_float(x_D[i]) * rstd);
     });
     const float mean = dot / width;
     for (std::int64_t i = 0; i < shape.width; ++i)
       dweight[i] += dy_D[i] * (to_float(x_D[i]) * rstd);
     if (at.residual == nullptr) {
       for (std::int64_t i = 0; i < shape.width; ++i) {
-        dx_D[i] =
-            to_element<T>(rstd * (dy_D[i] * to_float(weight[i]) - to_float(x_D[i]) * rstd * mean));
+        dx_D[i] = to_element<T>(
+            rstd * (dy_D[i] * gain_of<kGain>(weight[i]) - to_float(x_D[i]) * rstd * mean));
       }
       continue;
     }
     const T* residual_D = at.residual + row * shape.width;
     for (std::int64_t i = 0; i < shape.width; ++i) {
-      dx_D[i] = to_element<T>(to_float(residual_D[i]) + rstd * (dy_D[i] * to_float(weight[i]) -
-                                                                to_float(x_D[i]) * rstd * mean));
+      dx_D[i] =
+          to_element<T>(to_float(residual_D[i]) + rstd * (dy_D[i] * gain_of<kGain>(weight[i]) -
+                                                          to_float(x_D[i]) * rstd * mean));
     }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void rmsnorm_apply(RowShape shape, const T* x, NormWeight<T> weight, const float* rstd, T* y) {
+  switch (weight.gain) {
+    case NormGain::kWeight: apply<NormGain::kWeight>(shape, x, weight.data, rstd, y); break;
+    case NormGain::kOnePlusWeight:
+      apply<NormGain::kOnePlusWeight>(shape, x, weight.data, rstd, y);
+      break;
+  }
+}
+
+template <class T>
+void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
+  switch (at.gain) {
+    case NormGain::kWeight: backward<NormGain::kWeight>(shape, at); break;
+    case NormGain::kOnePlusWeight: backward<NormGain::kOnePlusWeight>(shape, at); break;
   }
 }
 

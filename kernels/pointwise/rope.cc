@@ -14,28 +14,43 @@ namespace {
 
 enum class Direction : std::uint8_t { kForward, kInverse };
 
-template <Direction kDirection, class T>
+template <Direction kDirection, RopePairs kPairs, class T>
 void rotate_head(std::int64_t half, const float* cos, const float* sin, T* x) {
+  constexpr bool kHalves = kPairs == RopePairs::kHalves;
   for (std::int64_t i = 0; i < half; ++i) {
     const float angle_sin = kDirection == Direction::kForward ? sin[i] : -sin[i];
-    const float first = to_float(x[i]);
-    const float second = to_float(x[i + half]);
-    x[i] = to_element<T>(first * cos[i] - second * angle_sin);
-    x[i + half] = to_element<T>(second * cos[i] + first * angle_sin);
+    T& at_first = x[kHalves ? i : 2 * i];
+    T& at_second = x[kHalves ? i + half : 2 * i + 1];
+    const float first = to_float(at_first);
+    const float second = to_float(at_second);
+    at_first = to_element<T>(first * cos[i] - second * angle_sin);
+    at_second = to_element<T>(second * cos[i] + first * angle_sin);
   }
 }
 
-template <Direction kDirection, class T>
-void rotate(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+template <Direction kDirection, RopePairs kPairs, class T>
+void rotate_all(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
   const std::int64_t half = table.half_dim;
   for (std::int64_t token = 0; token < shape.tokens(); ++token) {
     const std::int64_t position = token % shape.seq_len;
     const float* cos = table.cos + position * half;
     const float* sin = table.sin + position * half;
-    T* x_token = x + token * heads * 2 * half;
+    T* x_token = x + token * heads * table.head_dim;
     for (std::int64_t head = 0; head < heads; ++head) {
-      rotate_head<kDirection>(half, cos, sin, x_token + head * 2 * half);
+      rotate_head<kDirection, kPairs>(half, cos, sin, x_token + head * table.head_dim);
     }
+  }
+}
+
+template <Direction kDirection, class T>
+void rotate(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  switch (table.pairs) {
+    case RopePairs::kHalves:
+      rotate_all<kDirection, RopePairs::kHalves>(table, shape, heads, x);
+      break;
+    case RopePairs::kNeighbours:
+      rotate_all<kDirection, RopePairs::kNeighbours>(table, shape, heads, x);
+      break;
   }
 }
 

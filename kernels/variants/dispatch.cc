@@ -1,15 +1,14 @@
 // The public kernels: each calls the variant that was chosen for this CPU, as an event of the
 // trace. Attention is one event for all its groups (model/attention.cc): they run on several
 // threads.
+#include "kernels/variants/dispatch.h"
+
 #include <cstdlib>
-#include <type_traits>
 
 #include "core/check.h"
-#include "core/trace.h"
 #include "kernels/attention/paths.h"
 #include "kernels/cpu.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/variants/variant.h"
 
 namespace fm::kernels {
 namespace {
@@ -17,14 +16,12 @@ namespace {
 using core::TraceForm;
 using core::TraceKind;
 using core::TraceScope;
+using dispatch::chosen_kernels;
+using dispatch::elements;
+using dispatch::of_elements;
+using dispatch::of_rows;
+using dispatch::rows;
 
-// Bytes are what must be read and written at least, each element once.
-constexpr TraceForm of_elements(const char* name) {
-  return {name, TraceKind::kKernel, {"elements", "bytes"}};
-}
-constexpr TraceForm of_rows(const char* name) {
-  return {name, TraceKind::kKernel, {"rows", "width", "bytes"}};
-}
 constexpr TraceForm kAdd = of_elements("add");
 constexpr TraceForm kAddSquares = of_elements("add_squares");
 constexpr TraceForm kAdagrad = of_elements("adagrad");
@@ -32,53 +29,15 @@ constexpr TraceForm kAdamw = of_elements("adamw");
 constexpr TraceForm kCast = of_rows("cast");
 constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
 constexpr TraceForm kCrossEntropyLoss = of_rows("cross_entropy_loss");
-constexpr TraceForm kEmbedding = of_rows("embedding");
-constexpr TraceForm kEmbeddingBackward = of_rows("embedding_backward");
 constexpr TraceForm kLambDirection = of_elements("lamb_direction");
 constexpr TraceForm kLambMove = of_elements("lamb_move");
 constexpr TraceForm kLion = of_elements("lion");
 constexpr TraceForm kNormals = of_elements("normals");
-constexpr TraceForm kRmsnormRstd = of_rows("rmsnorm_rstd");
-constexpr TraceForm kRmsnormApply = of_rows("rmsnorm_apply");
-constexpr TraceForm kRmsnormBackward = of_rows("rmsnorm_backward");
 constexpr TraceForm kRopeTable = of_rows("rope_table");
-constexpr TraceForm kRope = of_rows("rope");
-constexpr TraceForm kRopeInverse = of_rows("rope_inverse");
 constexpr TraceForm kSgd = of_elements("sgd");
 constexpr TraceForm kSquaredNorm = of_elements("squared_norm");
-constexpr TraceForm kSwiglu = of_elements("swiglu");
-constexpr TraceForm kSwigluBackward = of_elements("swiglu_backward");
 constexpr TraceForm kTileProduct = {"tile_product", TraceKind::kKernel, {"m", "n", "k"}};
 constexpr TraceForm kTreeAdd = {"tree_add", TraceKind::kKernel, {"elements", "bytes", "rows"}};
-
-// `passes`: how many arrays of this many elements of T are read or written.
-template <class T = float>
-core::TraceValues elements(std::int64_t count, std::int64_t passes) {
-  return {count, std::int64_t{sizeof(T)} * passes * count};
-}
-core::TraceValues rows(RowShape shape, std::int64_t element_bytes) {
-  return {shape.rows, shape.width, element_bytes * shape.rows * shape.width};
-}
-template <class T = float>
-core::TraceValues rows(std::int64_t count, std::int64_t width, std::int64_t passes) {
-  return rows({count, width}, std::int64_t{sizeof(T)} * passes);
-}
-
-template <class T>
-core::TraceValues all_heads(const RopeTable& table, core::BatchShape shape, std::int64_t count) {
-  return rows<T>(shape.tokens() * count, 2 * table.half_dim, 2);
-}
-
-template <class T>
-const ElementKernels<T>& chosen_kernels() {
-  if constexpr (std::is_same_v<T, float>) {
-    return chosen_variant().fp32;
-  } else if constexpr (std::is_same_v<T, core::Bf16>) {
-    return chosen_variant().bf16;
-  } else {
-    return chosen_variant().fp16;
-  }
-}
 
 }  // namespace
 
@@ -210,29 +169,6 @@ double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_
   return chosen_variant().cross_entropy_loss(shape, logits, labels, sum);
 }
 
-template <class T>
-void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out) {
-  const TraceScope scope(kEmbedding, rows<T>(std::ssize(tokens), width, 2));
-  chosen_kernels<T>().embedding(tokens, table, width, out);
-}
-template void embedding(std::span<const std::int32_t>, const float*, std::int64_t, float*);
-template void embedding(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
-                        core::Bf16*);
-template void embedding(std::span<const std::int32_t>, const core::F16*, std::int64_t, core::F16*);
-
-template <class T>
-void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
-                        float* dtable) {
-  const RowShape shape{std::ssize(tokens), width};
-  const TraceScope scope(kEmbeddingBackward, rows(shape, sizeof(T) + 2 * sizeof(float)));
-  chosen_kernels<T>().embedding_backward(tokens, dout, width, dtable);
-}
-template void embedding_backward(std::span<const std::int32_t>, const float*, std::int64_t, float*);
-template void embedding_backward(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
-                                 float*);
-template void embedding_backward(std::span<const std::int32_t>, const core::F16*, std::int64_t,
-                                 float*);
-
 std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,
                      float* out) {
   const TraceScope scope(kNormals, elements(kNormalsPerBlock * blocks, 1));
@@ -251,57 +187,10 @@ template void packed_product(const GemmShape&, const Operand<core::Bf16>&,
 template void packed_product(const GemmShape&, const Operand<core::F16>&, const Operand<core::F16>&,
                              const Target<float>&);
 
-template <class T>
-void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd) {
-  const TraceScope scope(kRmsnormRstd, rows(shape, sizeof(T)));
-  chosen_kernels<T>().rmsnorm_rstd(shape, x, eps, rstd);
-}
-template void rmsnorm_rstd(RowShape, const float*, double, float*);
-template void rmsnorm_rstd(RowShape, const core::Bf16*, double, float*);
-template void rmsnorm_rstd(RowShape, const core::F16*, double, float*);
-
-template <class T>
-void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y) {
-  const TraceScope scope(kRmsnormApply, rows(shape, 2 * sizeof(T)));
-  chosen_kernels<T>().rmsnorm_apply(shape, x, weight, rstd, y);
-}
-template void rmsnorm_apply(RowShape, const float*, const float*, const float*, float*);
-template void rmsnorm_apply(RowShape, const core::Bf16*, const core::Bf16*, const float*,
-                            core::Bf16*);
-template void rmsnorm_apply(RowShape, const core::F16*, const core::F16*, const float*, core::F16*);
-
-template <class T>
-void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
-  const auto bytes = sizeof(float) + (at.residual == nullptr ? 2 : 3) * sizeof(T);
-  const TraceScope scope(kRmsnormBackward, rows(shape, static_cast<std::int64_t>(bytes)));
-  chosen_kernels<T>().rmsnorm_backward(shape, at);
-}
-template void rmsnorm_backward(RowShape, const RmsnormBackward<float>&);
-template void rmsnorm_backward(RowShape, const RmsnormBackward<core::Bf16>&);
-template void rmsnorm_backward(RowShape, const RmsnormBackward<core::F16>&);
-
 void rope_table(std::span<const float> inv_freq, std::int64_t positions, float* cos, float* sin) {
   const TraceScope scope(kRopeTable, rows(positions, std::ssize(inv_freq), 2));
   chosen_variant().rope_table(inv_freq, positions, cos, sin);
 }
-
-template <class T>
-void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
-  const TraceScope scope(kRope, all_heads<T>(table, shape, heads));
-  chosen_kernels<T>().rope(table, shape, heads, x);
-}
-template void rope(const RopeTable&, core::BatchShape, std::int64_t, float*);
-template void rope(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
-template void rope(const RopeTable&, core::BatchShape, std::int64_t, core::F16*);
-
-template <class T>
-void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
-  const TraceScope scope(kRopeInverse, all_heads<T>(table, shape, heads));
-  chosen_kernels<T>().rope_inverse(table, shape, heads, x);
-}
-template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, float*);
-template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
-template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::F16*);
 
 void lamb_direction(const LambStep& step, const LambSlice& slice) {
   const TraceScope scope(kLambDirection, elements(slice.count, 7));
@@ -327,24 +216,6 @@ void squared_norm(std::span<const float> values, std::span<double> blocks) {
   const TraceScope scope(kSquaredNorm, elements(std::ssize(values), 1));
   chosen_variant().squared_norm(values, blocks);
 }
-
-template <class T>
-void swiglu(std::int64_t count, const T* gate, const T* up, T* y) {
-  const TraceScope scope(kSwiglu, elements<T>(count, 3));
-  chosen_kernels<T>().swiglu(count, gate, up, y);
-}
-template void swiglu(std::int64_t, const float*, const float*, float*);
-template void swiglu(std::int64_t, const core::Bf16*, const core::Bf16*, core::Bf16*);
-template void swiglu(std::int64_t, const core::F16*, const core::F16*, core::F16*);
-
-template <class T>
-void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at) {
-  const TraceScope scope(kSwigluBackward, elements<T>(count, 5));
-  chosen_kernels<T>().swiglu_backward(count, at);
-}
-template void swiglu_backward(std::int64_t, const SwigluBackward<float>&);
-template void swiglu_backward(std::int64_t, const SwigluBackward<core::Bf16>&);
-template void swiglu_backward(std::int64_t, const SwigluBackward<core::F16>&);
 
 void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
                   const Target<float>& c, const Band& band) {

@@ -9,12 +9,15 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/tile_product.h"
 #include "kernels/gemm/libraries.h"
+#include "kernels/pointwise/activations.h"
 #include "kernels/pointwise/adagrad.h"
 #include "kernels/pointwise/adamw.h"
+#include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/lamb.h"
 #include "kernels/pointwise/lion.h"
 #include "kernels/pointwise/normals.h"
+#include "kernels/pointwise/norms.h"
 #include "kernels/pointwise/sgd.h"
 #include "kernels/pointwise/sums.h"
 
@@ -23,14 +26,25 @@ namespace fm::kernels {
 // The kernels over a model's elements, of type T.
 template <class T>
 struct ElementKernels {
+  decltype(&kernels::activate<T>) activate = nullptr;
+  decltype(&kernels::activate_backward<T>) activate_backward = nullptr;
+  decltype(&kernels::add_bias<T>) add_bias = nullptr;
+  decltype(&kernels::add_residual<T>) add_residual = nullptr;
+  decltype(&kernels::column_sums<T>) column_sums = nullptr;
   decltype(&kernels::embedding<T>) embedding = nullptr;
   decltype(&kernels::embedding_backward<T>) embedding_backward = nullptr;
+  decltype(&kernels::glu<T>) glu = nullptr;
+  decltype(&kernels::glu_backward<T>) glu_backward = nullptr;
+  decltype(&kernels::layernorm_statistics<T>) layernorm_statistics = nullptr;
+  decltype(&kernels::layernorm_apply<T>) layernorm_apply = nullptr;
+  decltype(&kernels::layernorm_backward<T>) layernorm_backward = nullptr;
   decltype(&kernels::packed_product<T>) packed_product = nullptr;
   decltype(&kernels::rmsnorm_rstd<T>) rmsnorm_rstd = nullptr;
   decltype(&kernels::rmsnorm_apply<T>) rmsnorm_apply = nullptr;
   decltype(&kernels::rmsnorm_backward<T>) rmsnorm_backward = nullptr;
   decltype(&kernels::rope<T>) rope = nullptr;
   decltype(&kernels::rope_inverse<T>) rope_inverse = nullptr;
+  decltype(&kernels::scale<T>) scale = nullptr;
   decltype(&kernels::swiglu<T>) swiglu = nullptr;
   decltype(&kernels::swiglu_backward<T>) swiglu_backward = nullptr;
   decltype(&kernels::cast_rows<T, float>) widen = nullptr;

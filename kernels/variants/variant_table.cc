@@ -8,23 +8,45 @@ namespace fm::kernels::FM_SIMD {
 
 // Kernels over elements, as their public headers declare them.
 template <class T>
+void activate(Activation kind, std::int64_t count, const T* x, T* y);
+template <class T>
+void activate_backward(Activation kind, std::int64_t count, const ActivateBackward<T>& at);
+template <class T>
+void add_bias(RowShape shape, const T* bias, T* y);
+template <class T>
+void add_residual(std::int64_t count, const float* x, const T* residual, T* y);
+template <class T>
+void column_sums(RowShape shape, const T* x, float* sums);
+template <class T>
 void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out);
 template <class T>
 void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
                         float* dtable);
+template <class T>
+void glu(Activation kind, std::int64_t count, const T* gate, const T* up, T* y);
+template <class T>
+void glu_backward(Activation kind, std::int64_t count, const SwigluBackward<T>& at);
+template <class T>
+void layernorm_statistics(RowShape shape, const T* x, double eps, float* mean, float* rstd);
+template <class T>
+void layernorm_apply(RowShape shape, const LayernormApply<T>& at);
+template <class T>
+void layernorm_backward(RowShape shape, const LayernormBackward<T>& at);
 template <class T>
 void packed_product(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
                     const Target<float>& c);
 template <class T>
 void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd);
 template <class T>
-void rmsnorm_apply(RowShape shape, const T* x, const T* weight, const float* rstd, T* y);
+void rmsnorm_apply(RowShape shape, const T* x, NormWeight<T> weight, const float* rstd, T* y);
 template <class T>
 void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at);
 template <class T>
 void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
 template <class T>
 void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
+template <class T>
+void scale(std::int64_t count, float factor, T* x);
 template <class T>
 void swiglu(std::int64_t count, const T* gate, const T* up, T* y);
 template <class T>
@@ -34,14 +56,25 @@ void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* t
                std::int64_t to_stride);
 
 template <class T>
-constexpr ElementKernels<T> kElementKernels = {.embedding = embedding<T>,
+constexpr ElementKernels<T> kElementKernels = {.activate = activate<T>,
+                                               .activate_backward = activate_backward<T>,
+                                               .add_bias = add_bias<T>,
+                                               .add_residual = add_residual<T>,
+                                               .column_sums = column_sums<T>,
+                                               .embedding = embedding<T>,
                                                .embedding_backward = embedding_backward<T>,
+                                               .glu = glu<T>,
+                                               .glu_backward = glu_backward<T>,
+                                               .layernorm_statistics = layernorm_statistics<T>,
+                                               .layernorm_apply = layernorm_apply<T>,
+                                               .layernorm_backward = layernorm_backward<T>,
                                                .packed_product = packed_product<T>,
                                                .rmsnorm_rstd = rmsnorm_rstd<T>,
                                                .rmsnorm_apply = rmsnorm_apply<T>,
                                                .rmsnorm_backward = rmsnorm_backward<T>,
                                                .rope = rope<T>,
                                                .rope_inverse = rope_inverse<T>,
+                                               .scale = scale<T>,
                                                .swiglu = swiglu<T>,
                                                .swiglu_backward = swiglu_backward<T>,
                                                .widen = cast_rows<T, float>,

@@ -95,7 +95,7 @@ TYPED_TEST(NarrowKernels, RmsnormForwardEqualsTheFormulaInDouble) {
   }
   EXPECT_LT(difference(rstd, at.rstd), 3e-7);
   Narrows<T> y(at.x.size());
-  rmsnorm_apply(at.shape, at.x.data(), at.w.data(), at.rstd.data(), y.data());
+  rmsnorm_apply(at.shape, at.x.data(), {at.w.data()}, at.rstd.data(), y.data());
   EXPECT_LT(beyond_rounding(expected, y), kFp32);
 }
 
@@ -144,7 +144,7 @@ TYPED_TEST(NarrowKernels, RopeTurnsPairsOfHalvesAndBack) {
   Floats cos(35);
   Floats sin(35);
   rope_table(inv_freq, 7, cos.data(), sin.data());
-  const RopeTable table{cos.data(), sin.data(), 5};
+  const RopeTable table{cos.data(), sin.data(), 5, 10};
   const Narrows<T> x = random_narrows<T>(2 * 7 * 3 * 10, 5);
   const Doubles from = doubles(x);
   for (const double sign : {1.0, -1.0}) {

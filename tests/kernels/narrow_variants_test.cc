@@ -60,7 +60,7 @@ TEST_P(NarrowVariants, RmsnormAndItsBackward) {
         Floats out(3);
         of<T>(variant).rmsnorm_rstd(shape, x.data(), 1e-5, out.data());
         Narrows<T> y(x.size());
-        of<T>(variant).rmsnorm_apply(shape, x.data(), weight.data(), out.data(), y.data());
+        of<T>(variant).rmsnorm_apply(shape, x.data(), {weight.data()}, out.data(), y.data());
         Narrows<T> dx(x.size());
         Floats dweight = values(size(), 4);
         RmsnormBackward<T> at{.x = x.data(),
@@ -91,9 +91,9 @@ TEST_P(NarrowVariants, RopeAndItsInverse) {
     const Floats sin = values(2 * size(), 2, false);
     expect_as_baseline([&](const Variant& variant) {
       Narrows<T> x = narrowed<T>(values(2 * 3 * 2 * size(), 3));
-      of<T>(variant).rope({cos.data(), sin.data(), size()}, shape, 3, x.data());
+      of<T>(variant).rope({cos.data(), sin.data(), size(), 2 * size()}, shape, 3, x.data());
       Floats out = to_floats(x);
-      of<T>(variant).rope_inverse({cos.data(), sin.data(), size()}, shape, 3, x.data());
+      of<T>(variant).rope_inverse({cos.data(), sin.data(), size(), 2 * size()}, shape, 3, x.data());
       const Floats back = to_floats(x);
       out.insert(out.end(), back.begin(), back.end());
       return out;

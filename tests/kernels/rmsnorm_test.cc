@@ -66,7 +66,7 @@ TEST_P(Rmsnorm, ForwardEqualsTheFormulaInDouble) {
   Floats rstd(c.rows());
   Floats y(c.x.size());
   rmsnorm_rstd(c.shape, c.x.data(), kEps, rstd.data());
-  rmsnorm_apply(c.shape, c.x.data(), c.w.data(), rstd.data(), y.data());
+  rmsnorm_apply(c.shape, c.x.data(), {c.w.data()}, rstd.data(), y.data());
   EXPECT_LT(difference(expected, y), 3e-7);
 }
 

@@ -17,7 +17,7 @@ struct Tables {
   Floats cos = Floats(35);
   Floats sin = Floats(35);
   Tables() { rope_table(kInvFreq, kShape.seq_len, cos.data(), sin.data()); }
-  RopeTable view() const { return {cos.data(), sin.data(), kHeadDim / 2}; }
+  RopeTable view() const { return {cos.data(), sin.data(), kHeadDim / 2, kHeadDim}; }
 };
 
 TEST(Rope, TurnsPairsOfHalvesAsComplexNumbers) {
@@ -38,6 +38,32 @@ TEST(Rope, TurnsPairsOfHalvesAsComplexNumbers) {
   Floats turned = x;
   rope(tables.view(), kShape, kHeads, turned.data());
   EXPECT_LT(difference(expected, turned), 2e-7);
+}
+
+// Ten elements turn of each head of 13, the rest stays.
+TEST(Rope, TurnsNeighboursInTheFirstPartOfAHead) {
+  constexpr std::size_t kWide = 13;
+  const Floats x = random_values(kShape.tokens() * kHeads * std::int64_t{kWide}, 7);
+  Doubles expected(x.begin(), x.end());
+  for (std::size_t head = 0; head < x.size() / kWide; ++head) {
+    const auto position = static_cast<double>(head / kHeads % kShape.seq_len);
+    for (std::size_t i = 0; i < kHeadDim / 2; ++i) {
+      const std::size_t at = head * kWide + 2 * i;
+      const auto turned = std::complex<double>(x[at], x[at + 1]) *
+                          std::polar(1.0, position * static_cast<double>(kInvFreq[i]));
+      expected[at] = turned.real();
+      expected[at + 1] = turned.imag();
+    }
+  }
+  const Tables tables;
+  RopeTable table = tables.view();
+  table.head_dim = kWide;
+  table.pairs = RopePairs::kNeighbours;
+  Floats turned = x;
+  rope(table, kShape, kHeads, turned.data());
+  EXPECT_LT(difference(expected, turned), 2e-7);
+  rope_inverse(table, kShape, kHeads, turned.data());
+  EXPECT_LT(difference(to_double(x), turned), 3e-7);
 }
 
 TEST(Rope, InverseUndoes) {

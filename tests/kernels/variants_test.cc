@@ -173,7 +173,7 @@ TEST_P(Variants, RmsnormAndItsBackward) {
       Floats rstd(3);
       variant.fp32.rmsnorm_rstd(shape, x.data(), 1e-5, rstd.data());
       Floats y(x.size());
-      variant.fp32.rmsnorm_apply(shape, x.data(), weight.data(), rstd.data(), y.data());
+      variant.fp32.rmsnorm_apply(shape, x.data(), {weight.data()}, rstd.data(), y.data());
       Floats dx(x.size());
       Floats dweight = values(size(), 4);
       RmsnormBackward<float> at{.x = x.data(),
@@ -202,9 +202,9 @@ TEST_P(Variants, RopeItsInverseAndItsTable) {
     Floats sin(cos.size());
     variant.rope_table(frequencies, 2, cos.data(), sin.data());
     Floats x = values(2 * 3 * 2 * size(), 2);
-    variant.fp32.rope({cos.data(), sin.data(), size()}, shape, 3, x.data());
+    variant.fp32.rope({cos.data(), sin.data(), size(), 2 * size()}, shape, 3, x.data());
     Floats out = x;
-    variant.fp32.rope_inverse({cos.data(), sin.data(), size()}, shape, 3, x.data());
+    variant.fp32.rope_inverse({cos.data(), sin.data(), size(), 2 * size()}, shape, 3, x.data());
     for (const Floats& more : {x, cos, sin}) out.insert(out.end(), more.begin(), more.end());
     return out;
   });

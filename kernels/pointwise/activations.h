@@ -1,0 +1,38 @@
+// Activations of an MLP, plain: y = act(x), and gated: y = act(gate) * up (arXiv 2002.05202).
+// T is float, core::Bf16 or core::F16 as in elements.h, which has SwiGLU.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/pointwise/elements.h"
+
+namespace fm::kernels {
+
+// silu(x) = x sigmoid(x); gelu(x) = x Phi(x) (arXiv 1606.08415) with erf, or with the tanh that
+// approximates it; relu(x) = max(x, 0).
+enum class Activation : std::uint8_t { kSilu, kGelu, kGeluTanh, kRelu };
+
+// y [count] overlaps no input.
+template <class T>
+void activate(Activation kind, std::int64_t count, const T* x, T* y);
+
+template <class T>
+struct ActivateBackward {
+  const T* x = nullptr;  // [count], of the forward
+  const T* dy = nullptr;
+  T* dx = nullptr;  // may be dy
+  T* y = nullptr;   // of the forward, again; may be x
+};
+// dx = dy * act'(x).
+template <class T>
+void activate_backward(Activation kind, std::int64_t count, const ActivateBackward<T>& at);
+
+// y [count] overlaps neither input. kSilu is SwiGLU.
+template <class T>
+void glu(Activation kind, std::int64_t count, const T* gate, const T* up, T* y);
+
+// dup = dy * act(gate); dgate = dy * up * act'(gate).
+template <class T>
+void glu_backward(Activation kind, std::int64_t count, const SwigluBackward<T>& at);
+
+}  // namespace fm::kernels

@@ -1,0 +1,43 @@
+// LayerNorm (arXiv 1607.06450) over rows of D: y = w * (x - mean) * rstd + b, with mean the row's
+// and rstd = 1 / sqrt(mean((x - mean)^2) + eps). RMSNorm is in elements.h. T as there.
+#pragma once
+
+#include "kernels/rows.h"
+
+namespace fm::kernels {
+
+// mean, rstd [rows] of x [rows, width].
+template <class T>
+void layernorm_statistics(RowShape shape, const T* x, double eps, float* mean, float* rstd);
+
+template <class T>
+struct LayernormApply {
+  const T* x = nullptr;         // [rows, width]
+  const T* weight = nullptr;    // [width]
+  const T* bias = nullptr;      // [width]
+  const float* mean = nullptr;  // [rows]
+  const float* rstd = nullptr;
+  T* y = nullptr;  // overlaps no input
+};
+template <class T>
+void layernorm_apply(RowShape shape, const LayernormApply<T>& at);
+
+template <class T>
+struct LayernormBackward {
+  const T* x = nullptr;         // [rows, width], the input of the forward
+  const T* weight = nullptr;    // [width]
+  const float* mean = nullptr;  // [rows], of the forward
+  const float* rstd = nullptr;
+  const float* dy = nullptr;     // [rows, width]
+  const T* residual = nullptr;   // [rows, width] added to dx, or null
+  T* dx = nullptr;               // [rows, width]; may be x
+  float* dweight_sum = nullptr;  // [width]; added to, row after row in fp32
+  float* dbias_sum = nullptr;    // the same
+};
+
+// With n = (x - mean) * rstd and g = dy * w:
+// dx = rstd * (g - mean(g) - n * mean(g * n)) + residual; dweight_sum += dy * n; dbias_sum += dy.
+template <class T>
+void layernorm_backward(RowShape shape, const LayernormBackward<T>& at);
+
+}  // namespace fm::kernels

@@ -1,0 +1,234 @@
+// The public kernels over a model's elements, as variants/dispatch.cc has the others.
+#include "kernels/variants/dispatch.h"
+
+namespace fm::kernels {
+namespace {
+
+using core::TraceForm;
+using core::TraceScope;
+using dispatch::chosen_kernels;
+using dispatch::elements;
+using dispatch::of_elements;
+using dispatch::of_rows;
+using dispatch::rows;
+
+constexpr TraceForm kActivate = of_elements("activate");
+constexpr TraceForm kActivateBackward = of_elements("activate_backward");
+constexpr TraceForm kAddBias = of_rows("add_bias");
+constexpr TraceForm kAddResidual = of_elements("add_residual");
+constexpr TraceForm kColumnSums = of_rows("column_sums");
+constexpr TraceForm kEmbedding = of_rows("embedding");
+constexpr TraceForm kEmbeddingBackward = of_rows("embedding_backward");
+constexpr TraceForm kGlu = of_elements("glu");
+constexpr TraceForm kGluBackward = of_elements("glu_backward");
+constexpr TraceForm kLayernormApply = of_rows("layernorm_apply");
+constexpr TraceForm kLayernormBackward = of_rows("layernorm_backward");
+constexpr TraceForm kLayernormStatistics = of_rows("layernorm_statistics");
+constexpr TraceForm kRmsnormApply = of_rows("rmsnorm_apply");
+constexpr TraceForm kRmsnormBackward = of_rows("rmsnorm_backward");
+constexpr TraceForm kRmsnormRstd = of_rows("rmsnorm_rstd");
+constexpr TraceForm kRope = of_rows("rope");
+constexpr TraceForm kRopeInverse = of_rows("rope_inverse");
+constexpr TraceForm kScale = of_elements("scale");
+constexpr TraceForm kSwiglu = of_elements("swiglu");
+constexpr TraceForm kSwigluBackward = of_elements("swiglu_backward");
+
+template <class T>
+core::TraceValues all_heads(const RopeTable& table, core::BatchShape shape, std::int64_t count) {
+  return rows<T>(shape.tokens() * count, table.head_dim, 2);
+}
+
+}  // namespace
+
+template <class T>
+void activate(Activation kind, std::int64_t count, const T* x, T* y) {
+  const TraceScope scope(kActivate, elements<T>(count, 2));
+  chosen_kernels<T>().activate(kind, count, x, y);
+}
+template void activate(Activation, std::int64_t, const float*, float*);
+template void activate(Activation, std::int64_t, const core::Bf16*, core::Bf16*);
+template void activate(Activation, std::int64_t, const core::F16*, core::F16*);
+
+template <class T>
+void activate_backward(Activation kind, std::int64_t count, const ActivateBackward<T>& at) {
+  const TraceScope scope(kActivateBackward, elements<T>(count, 4));
+  chosen_kernels<T>().activate_backward(kind, count, at);
+}
+template void activate_backward(Activation, std::int64_t, const ActivateBackward<float>&);
+template void activate_backward(Activation, std::int64_t, const ActivateBackward<core::Bf16>&);
+template void activate_backward(Activation, std::int64_t, const ActivateBackward<core::F16>&);
+
+template <class T>
+void add_bias(RowShape shape, const T* bias, T* y) {
+  const TraceScope scope(kAddBias, rows(shape, 2 * sizeof(T)));
+  chosen_kernels<T>().add_bias(shape, bias, y);
+}
+template void add_bias(RowShape, const float*, float*);
+template void add_bias(RowShape, const core::Bf16*, core::Bf16*);
+template void add_bias(RowShape, const core::F16*, core::F16*);
+
+template <class T>
+void add_residual(std::int64_t count, const float* x, const T* residual, T* y) {
+  const TraceScope scope(kAddResidual, elements<T>(count, 3));
+  chosen_kernels<T>().add_residual(count, x, residual, y);
+}
+template void add_residual(std::int64_t, const float*, const float*, float*);
+template void add_residual(std::int64_t, const float*, const core::Bf16*, core::Bf16*);
+template void add_residual(std::int64_t, const float*, const core::F16*, core::F16*);
+
+template <class T>
+void column_sums(RowShape shape, const T* x, float* sums) {
+  const TraceScope scope(kColumnSums, rows(shape, sizeof(T)));
+  chosen_kernels<T>().column_sums(shape, x, sums);
+}
+template void column_sums(RowShape, const float*, float*);
+template void column_sums(RowShape, const core::Bf16*, float*);
+template void column_sums(RowShape, const core::F16*, float*);
+
+template <class T>
+void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out) {
+  const TraceScope scope(kEmbedding, rows<T>(std::ssize(tokens), width, 2));
+  chosen_kernels<T>().embedding(tokens, table, width, out);
+}
+template void embedding(std::span<const std::int32_t>, const float*, std::int64_t, float*);
+template void embedding(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
+                        core::Bf16*);
+template void embedding(std::span<const std::int32_t>, const core::F16*, std::int64_t, core::F16*);
+
+template <class T>
+void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
+                        float* dtable) {
+  const RowShape shape{std::ssize(tokens), width};
+  const TraceScope scope(kEmbeddingBackward, rows(shape, sizeof(T) + 2 * sizeof(float)));
+  chosen_kernels<T>().embedding_backward(tokens, dout, width, dtable);
+}
+template void embedding_backward(std::span<const std::int32_t>, const float*, std::int64_t, float*);
+template void embedding_backward(std::span<const std::int32_t>, const core::Bf16*, std::int64_t,
+                                 float*);
+template void embedding_backward(std::span<const std::int32_t>, const core::F16*, std::int64_t,
+                                 float*);
+
+template <class T>
+void glu(Activation kind, std::int64_t count, const T* gate, const T* up, T* y) {
+  if (kind == Activation::kSilu) return swiglu(count, gate, up, y);
+  const TraceScope scope(kGlu, elements<T>(count, 3));
+  chosen_kernels<T>().glu(kind, count, gate, up, y);
+}
+template void glu(Activation, std::int64_t, const float*, const float*, float*);
+template void glu(Activation, std::int64_t, const core::Bf16*, const core::Bf16*, core::Bf16*);
+template void glu(Activation, std::int64_t, const core::F16*, const core::F16*, core::F16*);
+
+template <class T>
+void glu_backward(Activation kind, std::int64_t count, const SwigluBackward<T>& at) {
+  if (kind == Activation::kSilu) return swiglu_backward(count, at);
+  const TraceScope scope(kGluBackward, elements<T>(count, 5));
+  chosen_kernels<T>().glu_backward(kind, count, at);
+}
+template void glu_backward(Activation, std::int64_t, const SwigluBackward<float>&);
+template void glu_backward(Activation, std::int64_t, const SwigluBackward<core::Bf16>&);
+template void glu_backward(Activation, std::int64_t, const SwigluBackward<core::F16>&);
+
+template <class T>
+void layernorm_statistics(RowShape shape, const T* x, double eps, float* mean, float* rstd) {
+  const TraceScope scope(kLayernormStatistics, rows(shape, sizeof(T)));
+  chosen_kernels<T>().layernorm_statistics(shape, x, eps, mean, rstd);
+}
+template void layernorm_statistics(RowShape, const float*, double, float*, float*);
+template void layernorm_statistics(RowShape, const core::Bf16*, double, float*, float*);
+template void layernorm_statistics(RowShape, const core::F16*, double, float*, float*);
+
+template <class T>
+void layernorm_apply(RowShape shape, const LayernormApply<T>& at) {
+  const TraceScope scope(kLayernormApply, rows(shape, 2 * sizeof(T)));
+  chosen_kernels<T>().layernorm_apply(shape, at);
+}
+template void layernorm_apply(RowShape, const LayernormApply<float>&);
+template void layernorm_apply(RowShape, const LayernormApply<core::Bf16>&);
+template void layernorm_apply(RowShape, const LayernormApply<core::F16>&);
+
+template <class T>
+void layernorm_backward(RowShape shape, const LayernormBackward<T>& at) {
+  const auto bytes = sizeof(float) + (at.residual == nullptr ? 2 : 3) * sizeof(T);
+  const TraceScope scope(kLayernormBackward, rows(shape, static_cast<std::int64_t>(bytes)));
+  chosen_kernels<T>().layernorm_backward(shape, at);
+}
+template void layernorm_backward(RowShape, const LayernormBackward<float>&);
+template void layernorm_backward(RowShape, const LayernormBackward<core::Bf16>&);
+template void layernorm_backward(RowShape, const LayernormBackward<core::F16>&);
+
+template <class T>
+void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd) {
+  const TraceScope scope(kRmsnormRstd, rows(shape, sizeof(T)));
+  chosen_kernels<T>().rmsnorm_rstd(shape, x, eps, rstd);
+}
+template void rmsnorm_rstd(RowShape, const float*, double, float*);
+template void rmsnorm_rstd(RowShape, const core::Bf16*, double, float*);
+template void rmsnorm_rstd(RowShape, const core::F16*, double, float*);
+
+template <class T>
+void rmsnorm_apply(RowShape shape, const T* x, NormWeight<T> weight, const float* rstd, T* y) {
+  const TraceScope scope(kRmsnormApply, rows(shape, 2 * sizeof(T)));
+  chosen_kernels<T>().rmsnorm_apply(shape, x, weight, rstd, y);
+}
+template void rmsnorm_apply(RowShape, const float*, NormWeight<float>, const float*, float*);
+template void rmsnorm_apply(RowShape, const core::Bf16*, NormWeight<core::Bf16>, const float*,
+                            core::Bf16*);
+template void rmsnorm_apply(RowShape, const core::F16*, NormWeight<core::F16>, const float*,
+                            core::F16*);
+
+template <class T>
+void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
+  const auto bytes = sizeof(float) + (at.residual == nullptr ? 2 : 3) * sizeof(T);
+  const TraceScope scope(kRmsnormBackward, rows(shape, static_cast<std::int64_t>(bytes)));
+  chosen_kernels<T>().rmsnorm_backward(shape, at);
+}
+template void rmsnorm_backward(RowShape, const RmsnormBackward<float>&);
+template void rmsnorm_backward(RowShape, const RmsnormBackward<core::Bf16>&);
+template void rmsnorm_backward(RowShape, const RmsnormBackward<core::F16>&);
+
+template <class T>
+void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  const TraceScope scope(kRope, all_heads<T>(table, shape, heads));
+  chosen_kernels<T>().rope(table, shape, heads, x);
+}
+template void rope(const RopeTable&, core::BatchShape, std::int64_t, float*);
+template void rope(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
+template void rope(const RopeTable&, core::BatchShape, std::int64_t, core::F16*);
+
+template <class T>
+void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
+  const TraceScope scope(kRopeInverse, all_heads<T>(table, shape, heads));
+  chosen_kernels<T>().rope_inverse(table, shape, heads, x);
+}
+template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, float*);
+template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
+template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::F16*);
+
+template <class T>
+void scale(std::int64_t count, float factor, T* x) {
+  const TraceScope scope(kScale, elements<T>(count, 2));
+  chosen_kernels<T>().scale(count, factor, x);
+}
+template void scale(std::int64_t, float, float*);
+template void scale(std::int64_t, float, core::Bf16*);
+template void scale(std::int64_t, float, core::F16*);
+
+template <class T>
+void swiglu(std::int64_t count, const T* gate, const T* up, T* y) {
+  const TraceScope scope(kSwiglu, elements<T>(count, 3));
+  chosen_kernels<T>().swiglu(count, gate, up, y);
+}
+template void swiglu(std::int64_t, const float*, const float*, float*);
+template void swiglu(std::int64_t, const core::Bf16*, const core::Bf16*, core::Bf16*);
+template void swiglu(std::int64_t, const core::F16*, const core::F16*, core::F16*);
+
+template <class T>
+void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at) {
+  const TraceScope scope(kSwigluBackward, elements<T>(count, 5));
+  chosen_kernels<T>().swiglu_backward(count, at);
+}
+template void swiglu_backward(std::int64_t, const SwigluBackward<float>&);
+template void swiglu_backward(std::int64_t, const SwigluBackward<core::Bf16>&);
+template void swiglu_backward(std::int64_t, const SwigluBackward<core::F16>&);
+
+}  // namespace fm::kernels
