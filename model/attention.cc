@@ -25,12 +25,18 @@ constexpr TraceForm kForward = {
 constexpr TraceForm kBackward = {
     "attention_backward", TraceKind::kKernel, {"rows", "tokens", "heads", "flops"}};
 
-// `products`: of T x T by d, of which the causal half counts; multiply-adds count two.
+// A window that no row is longer than hides nothing.
+std::int64_t window_of(const AttentionShape& shape) {
+  return shape.window < shape.batch.seq_len ? shape.window : 0;
+}
+
+// `products`: of T x T by d, of which what queries see counts; multiply-adds count two.
 core::TraceValues work_of(const AttentionShape& shape, std::int64_t products) {
   const std::int64_t batch = shape.batch.batch;
   const std::int64_t tokens = shape.batch.seq_len;
-  return {batch, tokens, shape.heads,
-          products * batch * shape.heads * tokens * (tokens + 1) * shape.head_dim};
+  const std::int64_t hidden = window_of(shape) > 0 ? tokens - window_of(shape) : 0;
+  const std::int64_t pairs = tokens * (tokens + 1) - hidden * (hidden + 1);  // twice as many
+  return {batch, tokens, shape.heads, products * batch * shape.heads * pairs * shape.head_dim};
 }
 
 kernels::HeadGroup group_of(const AttentionShape& shape) {
@@ -38,7 +44,8 @@ kernels::HeadGroup group_of(const AttentionShape& shape) {
           .heads = shape.heads / shape.kv_heads,
           .head_dim = shape.head_dim,
           .q_stride = shape.heads * shape.head_dim,
-          .k_stride = shape.kv_heads * shape.head_dim};
+          .k_stride = shape.kv_heads * shape.head_dim,
+          .window = window_of(shape)};
 }
 
 std::int64_t groups_of(const AttentionShape& shape) { return shape.batch.batch * shape.kv_heads; }

@@ -15,7 +15,7 @@ constexpr float kLog2E = 1.44269504088896341F;
 
 // One block of keys with its gradients, one block of queries with theirs, and the two together.
 struct Work {
-  std::int64_t dim, keys, queries;
+  std::int64_t dim, keys, queries, window;
   float scale;       // of a score
   float* k_columns;  // [dim, keys]
   float* v_columns;  // [dim, keys]
@@ -35,6 +35,7 @@ struct Work {
       : dim(up_to_16(group.head_dim)),
         keys(std::min(kBackwardKeys, up_to_16(group.seq_len))),
         queries(std::min(kBackwardQueries, up_to_16(group.seq_len))),
+        window(group.window),
         scale(1.0F / std::sqrt(static_cast<float>(group.head_dim))) {
     const auto take = [&](std::int64_t elements) {
       float* taken = scratch;
@@ -115,6 +116,7 @@ void differentiate(const Work& work, std::int64_t row, std::int64_t width, std::
   float* probs = work.probs + row * work.keys;
   float* dscores = work.dscores + row * work.keys;
   hide_from(probs, seen, width);
+  if (work.window > 0) hide_before(probs, seen - work.window, width);
   const Vector factor = splat(work.scale * kLog2E);
   const Vector shift = splat(work.logsumexp[row]);
   const Vector dot = splat(work.dots[row]);
@@ -177,7 +179,9 @@ void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& wor
   load_queries(group, at, work, span);
   const std::int64_t to = span.first * group.q_stride + span.head * group.head_dim;
   const Rows<float> dq{at.dq + to, group.q_stride, span.count, group.head_dim};
-  const Beta beta = first_key == 0 ? Beta::kZero : Beta::kOne;  // every query sees the first keys
+  // The first keys that the block's first query sees, which every other passes, too.
+  const bool begins = first_key == first_key_of(group, span.first) / work.keys * work.keys;
+  const Beta beta = begins ? Beta::kZero : Beta::kOne;
   const bool in_place = dq.width == work.dim && dq.count % kTileRows == 0;
   if (!in_place && beta == Beta::kOne) {
     pack({dq.data, dq.stride, dq.count, dq.width}, 1.0F, {work.dq, work.queries, work.dim});
@@ -209,9 +213,13 @@ void attention_backward(const HeadGroup& group, const GroupBackward& at, float* 
   all_dots(group, at, work);
   for (std::int64_t key = 0; key < group.seq_len; key += work.keys) {
     load_keys(group, at, work, key);
+    // Queries from here on see none of these keys.
+    const std::int64_t seeing = group.window > 0
+                                    ? std::min(group.seq_len, key + work.keys + group.window - 1)
+                                    : group.seq_len;
     for (std::int64_t head = 0; head < group.heads; ++head) {
       const std::int64_t start = key / work.queries * work.queries;
-      for (std::int64_t first = start; first < group.seq_len; first += work.queries) {
+      for (std::int64_t first = start; first < seeing; first += work.queries) {
         const std::int64_t count = std::min(work.queries, group.seq_len - first);
         block_pair(group, at, work, {head, first, count}, key);
       }

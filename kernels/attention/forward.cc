@@ -19,7 +19,7 @@ constexpr int kLaneVectors = static_cast<int>(kLanes) / kVectorFloats;
 
 // Keys and values of the row, packed once; queries, sums and the online softmax of one block.
 struct Work {
-  std::int64_t dim, keys, queries, key_blocks;
+  std::int64_t dim, keys, queries, key_blocks, window;
   float scale;      // of a score, times log2(e): probabilities are powers of 2
   float* k_blocks;  // per block of keys [dim, keys]
   float* v_rows;    // [T padded, dim]
@@ -34,6 +34,7 @@ struct Work {
         keys(std::min(kForwardKeys, up_to_16(group.seq_len))),
         queries(std::min(kForwardQueries, up_to_16(group.seq_len))),
         key_blocks((group.seq_len + keys - 1) / keys),
+        window(group.window),
         scale(kLog2E / std::sqrt(static_cast<float>(group.head_dim))) {
     const auto take = [&](std::int64_t elements) {
       float* taken = scratch;
@@ -87,12 +88,13 @@ void raise_shift(const Work& work, std::int64_t row, Vector largest) {
   rescale(work.sums + row * work.dim, work.dim, factor);
 }
 
-// Scores of a query become probabilities relative to its largest score so far.
+// Scores of a query become probabilities relative to its largest score so far. Behind a window
+// there may be none yet: all are hidden, and become 0.
 void soften(const Work& work, std::int64_t row, std::int64_t width) {
   float* scores = work.scores + row * work.keys;
   float* lanes = work.lanes + row * kLanes;
   const Vector scale = splat(work.scale);
-  const Vector shift = splat(work.shift[row]);
+  const Vector shift = splat(work.shift[row] == -kInfinity ? 0.0F : work.shift[row]);
   Vector sums[kLaneVectors];
   for (int v = 0; v < kLaneVectors; ++v) sums[v] = load(lanes + v * kVectorFloats);
   for (std::int64_t i = 0; i < width; i += kLanes) {
@@ -113,6 +115,7 @@ void soften_tile(const Work& work, std::int64_t row, std::int64_t width, std::in
   for (std::int64_t r = 0; r < kTileRows; ++r) {
     float* scores = work.scores + (row + r) * work.keys;
     hide_from(scores, ahead + r + 1, width);
+    if (work.window > 0) hide_before(scores, ahead + r + 1 - work.window, width);
     largest[r] = row_max(scores, width);
   }
   for (std::int64_t r = 0; r < kTileRows; ++r) raise_shift(work, row + r, largest[r]);
@@ -169,7 +172,8 @@ void attention_forward(const HeadGroup& group, const GroupForward& at, float* sc
       std::fill_n(work.sums, work.queries * work.dim, 0.0F);
       std::fill_n(work.lanes, work.queries * kLanes, 0.0F);
       std::fill_n(work.shift, work.queries, -kInfinity);
-      for (std::int64_t key = 0; key < first + count; key += work.keys) {
+      const std::int64_t first_key = first_key_of(group, first) / work.keys * work.keys;
+      for (std::int64_t key = first_key; key < first + count; key += work.keys) {
         attend(work, rows, first, key);
       }
       finish(group, work, count, at.out + from, at.logsumexp + head * group.seq_len + first);

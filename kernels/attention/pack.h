@@ -135,4 +135,15 @@ template <int... Lane>
   }
 }
 
+// Those before `first` become -infinity; none where it is 0 or less.
+[[gnu::always_inline]] inline void hide_before(float* scores, std::int64_t first,
+                                               std::int64_t width) {
+  const Vector hidden = splat(-std::numeric_limits<float>::infinity());
+  const Vector lanes = lane_numbers(kEveryLane);
+  for (std::int64_t i = 0; i < std::min(first, width); i += kVectorFloats) {
+    const Vector unseen = splat(static_cast<float>(first - i));
+    store(lanes < unseen ? hidden : load(scores + i), scores + i);
+  }
+}
+
 }  // namespace fm::kernels::FM_SIMD

@@ -50,20 +50,22 @@ struct Problem {
   void attend(std::int64_t head, std::int64_t t, Expected& to) const {
     const std::int64_t d = group.head_dim;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
-    Doubles probs;
+    const std::int64_t from =
+        group.window == 0 ? 0 : std::max<std::int64_t>(t + 1 - group.window, 0);
+    Doubles probs(index(from));  // of what is hidden, 0
     double total = 0.0;
-    for (std::int64_t j = 0; j <= t; ++j) {
+    for (std::int64_t j = from; j <= t; ++j) {
       probs.push_back(std::exp(scale * dot(row(q, t, head), row(k, j), d)));
       total += probs.back();
     }
     to.logsumexp[index(head * group.seq_len + t)] = std::log(total) / scale;
     double inner = 0.0;  // sum over keys of prob * dprob
-    for (std::int64_t j = 0; j <= t; ++j) {
+    for (std::int64_t j = from; j <= t; ++j) {
       probs[index(j)] /= total;
       inner += probs[index(j)] * dot(row(dout, t, head), row(v, j), d);
     }
     const std::int64_t at = t * group.q_stride + head * d;
-    for (std::int64_t j = 0; j <= t; ++j) {
+    for (std::int64_t j = from; j <= t; ++j) {
       const double prob = probs[index(j)];
       const double dscore = prob * (dot(row(dout, t, head), row(v, j), d) - inner) * scale;
       for (std::int64_t i = 0; i < d; ++i) {
@@ -104,9 +106,10 @@ Attention fused() {
           [](const HeadGroup& group) { return variant_backward_scratch(group); }};
 }
 
-std::vector<Attention> all() {
+// Those that compute a window.
+std::vector<Attention> all(std::int64_t window) {
   std::vector<Attention> found = {fused()};
-  if (amx_runs_here()) found.push_back(kAmx);
+  if (amx_runs_here() && window == 0) found.push_back(kAmx);
   return found;
 }
 
@@ -143,9 +146,9 @@ Results compute(const Attention& by, const Problem& at) {
 void expect_formula(const HeadGroup& group) {
   const Problem at(group);
   const Expected expected = at.expected();
-  for (const Attention& by : all()) {
+  for (const Attention& by : all(group.window)) {
     SCOPED_TRACE(testing::Message() << by.name << " T " << group.seq_len << " heads " << group.heads
-                                    << " d " << group.head_dim);
+                                    << " d " << group.head_dim << " window " << group.window);
     const Results got = compute(by, at);
     constexpr double kTolerance = 4e-6;  // dprob - dot cancels where a query sees two keys
     EXPECT_LT(difference(expected.out, got.out), kTolerance);
@@ -167,6 +170,28 @@ TEST(AttentionKernel, EqualsTheFormulaInDouble) {
   // Across blocks of 256 keys, and wide heads.
   for (const std::int64_t seq_len : {257, 300, 577}) expect_formula({seq_len, 2, 64, 128, 64});
   for (const std::int64_t seq_len : {65, 300}) expect_formula({seq_len, 1, 128, 128, 128});
+}
+
+// Windows that end inside, at and beyond blocks of keys, and that leave a block's later queries
+// nothing of its first keys.
+TEST(AttentionKernel, AWindowHidesTheKeysBeforeIt) {
+  for (const std::int64_t seq_len : {2, 17, 64, 130, 257, 400}) {
+    for (const std::int64_t window : {1, 2, 5, 31, 63, 64, 100, 127, 128, 129, 256, 399}) {
+      if (window < seq_len) expect_formula({seq_len, 2, 10, 20, 10, window});
+    }
+  }
+  expect_formula({1000, 1, 64, 64, 64, 130});
+}
+
+TEST(AttentionKernel, KeysBeforeTheWindowChangeNoBit) {
+  Problem at({300, 1, 16, 16, 16, 20});
+  const Results before = compute(fused(), at);
+  for (std::size_t i = 0; i < 16 * 200; ++i) at.k[i] = at.v[i] = 1e6F;
+  const Results after = compute(fused(), at);
+  for (std::size_t i = 16 * 219; i < before.out.size(); ++i) {
+    EXPECT_EQ(before.out[i], after.out[i]);
+    EXPECT_EQ(before.dq[i], after.dq[i]);
+  }
 }
 
 double root_mean_square(const Doubles& expected, const Floats& got) {
@@ -198,7 +223,7 @@ TEST(AttentionKernel, AmxIsAtLeastAsAccurateAsFusedMultiplyAdds) {
 // The group is a part of wider arrays; the rest stays as it was.
 TEST(AttentionKernel, WritesItsHeadsOnly) {
   const Problem at({.seq_len = 21, .heads = 2, .head_dim = 24, .q_stride = 72, .k_stride = 40});
-  for (const Attention& by : all()) {
+  for (const Attention& by : all(0)) {
     SCOPED_TRACE(by.name);
     const Results got = compute(by, at);
     for (std::int64_t t = 0; t < at.group.seq_len; ++t) {
@@ -226,7 +251,7 @@ TEST(AttentionKernel, WhatIsNotFiniteStaysSo) {
     for (Floats Problem::*input : {&Problem::q, &Problem::k, &Problem::v, &Problem::dout}) {
       Problem at({kTokens, 1, kDim, kDim, kDim});
       (at.*input)[index(kBad * kDim + 3)] = bad;
-      for (const Attention& by : all()) {
+      for (const Attention& by : all(0)) {
         // A score of minus infinity is one that a query rightly ignores.
         const bool ignored = std::isinf(bad) && input == &Problem::k && by.forward != kAmx.forward;
         if (ignored) continue;
