@@ -90,6 +90,10 @@ bool ConfigReader::has(const char* key) const {
   return object_->json.contains(key) && !object_->json[key].is_null();
 }
 
+bool ConfigReader::is_null(const char* key) const {
+  return object_->json.contains(key) && object_->json[key].is_null();
+}
+
 bool ConfigReader::empty() const { return object_->json.empty(); }
 
 std::string ConfigReader::where(const char* key) const {
@@ -137,6 +141,29 @@ std::string ConfigReader::text_or(const char* key, const std::string& absent) co
   const Json& value = object_->json[key];
   FM_USER_CHECK(value.is_string(), where(key), ": a string is required (value ", shown(value), ")");
   return value.get<std::string>();
+}
+
+std::vector<double> ConfigReader::numbers(const char* key) const {
+  const Json& value = object_->required(key);
+  FM_USER_CHECK(value.is_array(), where(key), ": an array of numbers is required (value ",
+                shown(value), ")");
+  std::vector<double> out;
+  for (const Json& number : value) out.push_back(number_of(where(key), number));
+  return out;
+}
+
+std::vector<std::string> ConfigReader::texts_or_none(const char* key) const {
+  std::vector<std::string> out;
+  if (!has(key)) return out;
+  const Json& value = object_->json[key];
+  FM_USER_CHECK(value.is_array(), where(key), ": an array of strings is required (value ",
+                shown(value), ")");
+  for (const Json& text : value) {
+    FM_USER_CHECK(text.is_string(), where(key), ": an array of strings is required (it holds ",
+                  shown(text), ")");
+    out.push_back(text.get<std::string>());
+  }
+  return out;
 }
 
 ConfigReader ConfigReader::inner(const char* key) const {

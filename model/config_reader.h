@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace fm::model {
 
@@ -16,6 +17,7 @@ class ConfigReader {
   explicit ConfigReader(const std::filesystem::path& config_json);
 
   bool has(const char* key) const;
+  bool is_null(const char* key) const;  // there, and null
   bool empty() const;
   // "FILE, key rope_scaling.factor", with which a message begins.
   std::string where(const char* key) const;
@@ -29,6 +31,8 @@ class ConfigReader {
   std::int64_t whole_or(const char* key, std::int64_t absent) const;
   bool flag_or(const char* key, bool absent) const;
   std::string text_or(const char* key, const std::string& absent) const;
+  std::vector<double> numbers(const char* key) const;  // required
+  std::vector<std::string> texts_or_none(const char* key) const;
   ConfigReader inner(const char* key) const;
 
   // Of the whole file: its text as it was read, but for the architecture of what is trained where

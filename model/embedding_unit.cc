@@ -4,25 +4,47 @@
 
 #include "core/check.h"
 #include "core/element.h"
+#include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/moves.h"
+#include "model/linear.h"
 
 namespace fm::model {
+namespace {
+
+core::ParamTable make_table(const DecoderConfig& config, const core::NoDecay& no_decay) {
+  const ModuleNames& names = config.names;
+  std::vector<core::ParamEntry> entries;
+  entries.push_back({.name = names.base + names.embedding + ".weight",
+                     .shape = {config.vocab, config.hidden},
+                     .kind = core::ParamKind::kEmbedding,
+                     .split_dim = 0});
+  if (!names.positions.empty()) {
+    entries.push_back({.name = names.base + names.positions + ".weight",
+                       .shape = {config.max_positions, config.hidden},
+                       .kind = core::ParamKind::kEmbedding});
+  }
+  return {std::move(entries), no_decay};
+}
+
+}  // namespace
+
 template <class T>
-EmbeddingUnit<T>::EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_decay)
+EmbeddingUnit<T>::EmbeddingUnit(const DecoderConfig& config, const core::NoDecay& no_decay)
     : vocab_(config.vocab),
       hidden_(config.hidden),
       pad_id_(config.pad_id),
-      params_({{.name = "model.embed_tokens.weight",
-                .shape = {config.vocab, config.hidden},
-                .kind = core::ParamKind::kEmbedding,
-                .split_dim = 0}},
-              no_decay) {}
+      scale_(static_cast<float>(config.embedding_scale)),
+      params_(make_table(config, no_decay)),
+      table_at_(params_.at(0).offset.count()),
+      positions_at_(config.names.positions.empty() ? -1 : params_.at(1).offset.count()) {}
 
 template <class T>
 UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
   const std::int64_t values = shape.tokens() * hidden_;
-  return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T)))};
+  core::Bytes scratch;
+  if (positions_at_ >= 0) scratch = core::Arena::aligned<float>(shape.seq_len * hidden_);
+  return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
 }
 
 template <class T>
@@ -30,28 +52,53 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   for (const std::int32_t token : call.input.tokens()) {
     FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
   }
-  const T* table_VD = static_cast<const T*>(call.weights.own) + params_.at(0).offset.count();
-  kernels::embedding(call.input.tokens(), table_VD, hidden_, static_cast<T*>(output_BTD));
+  const T* const own = static_cast<const T*>(call.weights.own);
+  T* const out_BTD = static_cast<T*>(output_BTD);
+  const core::BatchShape shape = call.input.shape;
+  kernels::embedding(call.input.tokens(), own + table_at_, hidden_, out_BTD);
+  if (scale_ != 1.0F) kernels::scale(shape.tokens() * hidden_, scale_, out_BTD);
+  if (positions_at_ >= 0) {  // the same for every row
+    kernels::add_bias({shape.batch, shape.seq_len * hidden_}, own + positions_at_, out_BTD);
+  }
 }
 
 template <class T>
 void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, void*) const {
-  kernels::copy(call.work, call.input.shape.tokens() * hidden_, static_cast<const T*>(doutput_BTD),
-                static_cast<T*>(call.saved.parked));
+  const std::int64_t count = call.input.shape.tokens() * hidden_;
+  T* const parked_BTD = static_cast<T*>(call.saved.parked);
+  kernels::copy(call.work, count, static_cast<const T*>(doutput_BTD), parked_BTD);
+  if (scale_ != 1.0F) kernels::scale(count, scale_, parked_BTD);
+}
+
+template <class T>
+void EmbeddingUnit<T>::backward_positions(const UnitCall& call, const Gradients& gradients,
+                                          Write write) const {
+  const core::Arena::Scope scope(call.work.arena);
+  const core::BatchShape shape = call.input.shape;
+  const std::int64_t used = shape.seq_len * hidden_;
+  float* const sums_TD = call.work.arena.take<float>(used);
+  kernels::clear(call.work, used, sums_TD);
+  kernels::column_sums({shape.batch, used}, static_cast<const T*>(call.saved.parked), sums_TD);
+  float* const dpositions_TD = gradients.own + positions_at_;
+  write_vector(call.work, used, sums_TD, dpositions_TD, write);
+  if (write == Write::kAssign) {  // of positions beyond the rows
+    kernels::clear(call.work, params_.at(1).numel.count() - used, dpositions_TD + used);
+  }
 }
 
 template <class T>
 void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
                                        Write write) const {
-  float* dtable_VD = gradients.own + params_.at(0).offset.count();
+  if (positions_at_ >= 0) backward_positions(call, gradients, write);
+  const T* const parked_BTD = static_cast<const T*>(call.saved.parked);
+  float* dtable_VD = gradients.own + table_at_;
   if (write == Write::kAssign) kernels::clear(call.work, vocab_ * hidden_, dtable_VD);
   // As transformers, which makes the table with padding_idx; runs of tokens between pads.
   const std::span<const std::int32_t> tokens = call.input.tokens();
   const auto is_pad = [this](std::int32_t token) { return token == pad_id_; };
   for (auto from = tokens.begin(); from != tokens.end();) {
     const auto pad = std::find_if(from, tokens.end(), is_pad);
-    const T* dout_BTD =
-        static_cast<const T*>(call.saved.parked) + (from - tokens.begin()) * hidden_;
+    const T* dout_BTD = parked_BTD + (from - tokens.begin()) * hidden_;
     if (pad != from) kernels::embedding_backward({from, pad}, dout_BTD, hidden_, dtable_VD);
     from = std::find_if_not(pad, tokens.end(), is_pad);
   }

@@ -1,7 +1,7 @@
-// Unit 0: tokens to hidden states.
+// Unit 0: tokens to hidden states, scaled or with learned positions where the family has them.
 #pragma once
 
-#include "model/llama_config.h"
+#include "model/decoder_config.h"
 #include "model/unit.h"
 
 namespace fm::model {
@@ -9,7 +9,7 @@ namespace fm::model {
 template <class T>  // element: float, core::Bf16 or core::F16
 class EmbeddingUnit final : public Unit {
  public:
-  EmbeddingUnit(const LlamaConfig& config, const core::NoDecay& no_decay);
+  EmbeddingUnit(const DecoderConfig& config, const core::NoDecay& no_decay);
 
   const core::ParamTable& params() const override { return params_; }
   UnitSizes sizes(core::BatchShape shape) const override;
@@ -20,10 +20,15 @@ class EmbeddingUnit final : public Unit {
                        Write write) const override;
 
  private:
+  void backward_positions(const UnitCall& call, const Gradients& gradients, Write write) const;
+
   std::int64_t vocab_;
   std::int64_t hidden_;
   std::int64_t pad_id_;
+  float scale_;
   core::ParamTable params_;
+  std::int64_t table_at_;      // offsets in the flat buffer
+  std::int64_t positions_at_;  // -1: none
 };
 
 }  // namespace fm::model

@@ -4,18 +4,22 @@
 
 #include "core/check.h"
 #include "core/text.h"
-#include "model/config_reader.h"
-#include "model/llama.h"
+#include "model/decoder.h"
+#include "model/families.h"
 
 namespace fm::model {
 namespace {
 
 struct Family {
   const char* model_type;  // of config.json
-  OpenedModel (*open)(const ConfigReader&, const ModelChoices&);
+  DecoderConfig (*read)(const ConfigReader&);
 };
 
-constexpr Family kFamilies[] = {{"llama", open_llama}};
+constexpr Family kFamilies[] = {{"llama", read_llama_config}, {"mistral", read_mistral_config},
+                                {"qwen2", read_qwen2_config}, {"qwen3", read_qwen3_config},
+                                {"phi3", read_phi3_config},   {"gemma", read_gemma_config},
+                                {"olmo2", read_olmo2_config}, {"gpt_neox", read_gpt_neox_config},
+                                {"gptj", read_gptj_config},   {"gpt2", read_gpt2_config}};
 
 std::string supported_types() {
   std::vector<std::string> types;
@@ -25,13 +29,17 @@ std::string supported_types() {
 
 }  // namespace
 
-OpenedModel open_model(const std::filesystem::path& config_json, const ModelChoices& choices) {
-  const ConfigReader file(config_json);
+DecoderConfig read_config(const ConfigReader& file) {
   const std::string type = file.text_or("model_type", "");
   const auto* family = std::ranges::find(kFamilies, type, &Family::model_type);
-  FM_USER_CHECK(family != std::end(kFamilies), file.where("model_type"), ": supported is ",
+  FM_USER_CHECK(family != std::end(kFamilies), file.where("model_type"), ": supported are ",
                 supported_types(), "; choose such a model (value \"", type, "\")");
-  return family->open(file, choices);
+  return family->read(file);
+}
+
+OpenedModel open_model(const std::filesystem::path& config_json, const ModelChoices& choices) {
+  const ConfigReader file(config_json);
+  return open_decoder(read_config(file), file, choices);
 }
 
 }  // namespace fm::model

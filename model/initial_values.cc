@@ -33,6 +33,10 @@ void init_parameter(const core::ParamEntry& entry, std::uint64_t seed, double st
     std::fill(out.begin(), out.end(), 1.0F);
     return;
   }
+  if (entry.kind == core::ParamKind::kBias) {
+    std::fill(out.begin(), out.end(), 0.0F);
+    return;
+  }
   const kernels::NormalStream stream{core::stream_key(seed, entry.name), standard_deviation};
   const std::int64_t end = first.count() + std::ssize(out);
   const auto at = [&](std::int64_t element) -> float& {

@@ -9,9 +9,9 @@
 
 namespace fm::model {
 
-// Initial values of elements [first, first + out.size()) of one parameter: norms are ones, the
-// rest normal(0, standard_deviation) by Philox keyed by (seed, parameter name, element). A slice
-// gets the same values as the whole.
+// Initial values of elements [first, first + out.size()) of one parameter: norms are ones,
+// biases zeros, the rest normal(0, standard_deviation) by Philox keyed by (seed, parameter name,
+// element). A slice gets the same values as the whole.
 void init_parameter(const core::ParamEntry& entry, std::uint64_t seed, double standard_deviation,
                     core::Elements first, std::span<float> out);
 

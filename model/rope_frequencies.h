@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "kernels/pointwise/elements.h"
-#include "model/llama_config.h"
+#include "model/rope_config.h"
 
 namespace fm::model {
 
-// inv_freq [head_dim / 2] in fp32 arithmetic, operation by operation as transformers computes it
-// (src/transformers/modeling_rope_utils.py).
-std::vector<float> rope_frequencies(const RopeConfig& config, std::int64_t head_dim);
+// inv_freq [rotary elements / 2] in fp32 arithmetic, operation by operation as transformers
+// computes it (src/transformers/modeling_rope_utils.py), for rows of `row` tokens. Only longrope
+// asks how long they are.
+std::vector<float> rope_frequencies(const RopeConfig& config, std::int64_t head_dim,
+                                    std::int64_t row = 0);
 
 // Invariant: a table handed out stays where it is and never changes.
 // Thread:    any thread may call `get`.
@@ -20,7 +22,8 @@ std::vector<float> rope_frequencies(const RopeConfig& config, std::int64_t head_
 class RopeTables {
  public:
   RopeTables(const RopeConfig& config, std::int64_t head_dim);
-  // A table of at least `positions` rows; made at the first call for a longer sequence.
+  // A table for rows of `positions` tokens, of at least as many; made at the first call for a
+  // longer row. kNone has none.
   kernels::RopeTable get(std::int64_t positions);
 
  private:
@@ -29,10 +32,15 @@ class RopeTables {
     std::vector<float> cos;
     std::vector<float> sin;
   };
+  struct Family {  // of rows with the same frequencies
+    std::vector<float> inv_freq;
+    std::vector<std::unique_ptr<Table>> tables;
+  };
 
-  std::vector<float> inv_freq_;
+  RopeConfig config_;
+  std::int64_t head_dim_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Table>> tables_;
+  Family short_rows_, long_rows_;
 };
 
 }  // namespace fm::model

@@ -12,7 +12,7 @@
 
 #include "core/element.h"
 #include "kernels/gemm/gemm.h"
-#include "tests/model/llama_twin.h"
+#include "tests/model/decoder_twin.h"
 #include "tests/model/torch_attention.h"
 
 namespace fm::model {

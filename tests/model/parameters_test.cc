@@ -4,14 +4,14 @@
 #include <numbers>
 
 #include "core/philox.h"
+#include "model/decoder.h"
 #include "model/initial_values.h"
-#include "model/llama.h"
 
 namespace fm::model {
 namespace {
 
-LlamaConfig small_config(bool tied) {
-  LlamaConfig config;
+DecoderConfig small_config(bool tied) {
+  DecoderConfig config;
   config.vocab = 777;
   config.hidden = 96;
   config.ffn = 250;
@@ -34,7 +34,7 @@ std::string listing(const core::ParamTable& table) {
 }
 
 TEST(ParameterTables, HaveHuggingFaceNamesAndShapes) {
-  const Model model = make_llama(small_config(false), {});
+  const Model model = make_decoder(small_config(false), {});
   EXPECT_EQ(listing(model.table(0)), "model.embed_tokens.weight 777 96\n");
   EXPECT_EQ(listing(model.table(2)),
             "model.layers.1.input_layernorm.weight 96\n"
@@ -51,7 +51,7 @@ TEST(ParameterTables, HaveHuggingFaceNamesAndShapes) {
 }
 
 TEST(ParameterTables, TiedHeadHasNoMatrixOfItsOwn) {
-  const Model model = make_llama(small_config(true), {});
+  const Model model = make_decoder(small_config(true), {});
   EXPECT_EQ(listing(model.table(3)), "model.norm.weight 96\n");
   ASSERT_NE(model.head->tied_params(), nullptr);
   EXPECT_EQ(listing(*model.head->tied_params()), "model.embed_tokens.weight 777 96\n");
@@ -59,8 +59,8 @@ TEST(ParameterTables, TiedHeadHasNoMatrixOfItsOwn) {
 }
 
 TEST(ParameterTables, ExemptKindsComeLast) {
-  const Model model = make_llama(small_config(false),
-                                 {.no_decay = {.norm = true, .bias = true, .embedding = true}});
+  const Model model = make_decoder(small_config(false),
+                                   {.no_decay = {.norm = true, .bias = true, .embedding = true}});
   EXPECT_EQ(model.table(1).at(0).name, "model.layers.0.self_attn.q_proj.weight");
   EXPECT_EQ(model.table(1).at(7).name, "model.layers.0.input_layernorm.weight");
   EXPECT_EQ(model.table(0).decayed(), core::Elements(0));

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/gemm/gemm.h"
-#include "model/llama_head.h"
+#include "model/head.h"
 #include "tests/model/unit_run.h"
 
 namespace fm::model {
@@ -18,9 +18,9 @@ constexpr std::int64_t kRounding = 15;  // an array ends on 64 bytes
 core::Bytes f32(std::int64_t elements) { return core::Bytes(4 * elements); }
 
 Model model_with(std::int64_t head_dim) {
-  LlamaConfig config = odd_config();  // 6 query heads, 2 key and value heads
+  DecoderConfig config = odd_config();  // 6 query heads, 2 key and value heads
   config.head_dim = head_dim;
-  return make_llama(config, {});
+  return make_decoder(config, {});
 }
 
 std::int64_t rounded(std::int64_t elements) { return (elements + kRounding) / 16 * 16; }
@@ -43,7 +43,7 @@ TEST(Sizes, BlockKeepsAndParksWhatItsFormulaSays) {
 }
 
 TEST(Sizes, InBf16EverythingHalvesButWhatIsFp32) {
-  const Model model = make_llama(odd_config(), {.element = core::DType::kBF16});
+  const Model model = make_decoder(odd_config(), {.element = core::DType::kBF16});
   const auto near = [](core::Bytes got, std::int64_t bytes, int arrays) {
     EXPECT_GE(got.count(), bytes);
     EXPECT_LE(got.count(), bytes + arrays * 63);
@@ -77,10 +77,10 @@ TEST(Sizes, BlockScratchIsTheWiderOfTheMlpAndTheHeads) {
   kernels::set_kernel_threads(3);  // each takes one of the 2 x 2 key/value heads at a time
   EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, f32(N * 6 * 64 + 3 * backward(64)));
   kernels::set_kernel_threads(1);
-  LlamaConfig config = odd_config();
+  DecoderConfig config = odd_config();
   config.ffn = 8;
   config.heads = 2;
-  EXPECT_EQ(make_llama(config, {}).sizes(1, kShape).scratch, f32(N * D + forward(16)));
+  EXPECT_EQ(make_decoder(config, {}).sizes(1, kShape).scratch, f32(N * D + forward(16)));
 }
 
 // On AMX 13 keys are one strip of 32, and so is every 32 of a head: 32 x 32 numbers take 1024
@@ -120,9 +120,9 @@ TEST(Sizes, HeadNeedsOneChunk) {
   EXPECT_EQ(sizes.parked, f32(0));
   // rstd, normed rows and their gradient, logits; the gradient of the norm.
   EXPECT_EQ(sizes.scratch, f32(rounded(N) + 2 * rounded(N * D) + rounded(N * V) + D));
-  LlamaConfig config = odd_config();
+  DecoderConfig config = odd_config();
   config.vocab = 70001;  // 128 rows at a time
-  EXPECT_EQ(make_llama(config, {}).head->sizes({.batch = 2, .seq_len = 65}).scratch,
+  EXPECT_EQ(make_decoder(config, {}).head->sizes({.batch = 2, .seq_len = 65}).scratch,
             f32(128 + 2 * 128 * D + 128 * 70001 + D));
 }
 

@@ -11,8 +11,8 @@
 
 namespace fm::model {
 
-LlamaConfig odd_config() {
-  LlamaConfig config;
+DecoderConfig odd_config() {
+  DecoderConfig config;
   config.vocab = 777;
   config.hidden = 96;
   config.ffn = 250;
@@ -20,13 +20,13 @@ LlamaConfig odd_config() {
   config.heads = 6;
   config.kv_heads = 2;
   config.head_dim = 16;
-  config.rms_norm_eps = 1e-5;
+  config.norm_eps = 1e-5;
   return config;
 }
 
-UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::NoDecay& no_decay,
+UnitRun::UnitRun(const DecoderConfig& config, core::BatchShape shape, const core::NoDecay& no_decay,
                  core::DType element)
-    : model_(make_llama(config, {.no_decay = no_decay, .element = element})) {
+    : model_(make_decoder(config, {.no_decay = no_decay, .element = element})) {
   std::mt19937 bits(11);
   std::normal_distribution<float> normal;
   const auto vocab = static_cast<std::uint32_t>(config.vocab);
@@ -49,8 +49,9 @@ UnitRun::UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::
     std::ranges::fill(own.gradients.floats(), std::numeric_limits<float>::quiet_NaN());
     for (const core::ParamEntry& entry : table.entries()) {
       const bool is_norm = entry.kind == core::ParamKind::kNorm;
+      const float usual = config.block.norm == NormKind::kRmsOnePlus ? 0.0F : 1.0F;
       for (std::int64_t i = 0; i < entry.numel.count(); ++i) {
-        const float value = is_norm ? 1.0F + 0.2F * normal(bits) : 0.1F * normal(bits);
+        const float value = is_norm ? usual + 0.2F * normal(bits) : 0.1F * normal(bits);
         set(own.weights.data(), entry.offset.count() + i, value);
       }
     }

@@ -7,19 +7,19 @@
 
 #include "core/buffer.h"
 #include "core/ledger.h"
-#include "model/llama.h"
+#include "model/decoder.h"
 
 namespace fm::model {
 
 // Odd sizes on purpose: nothing divides anything it need not divide.
-LlamaConfig odd_config();
+DecoderConfig odd_config();
 
 // Invariant: buffers live as long as the run; every gradient starts as NaN, so that a kAssign that
 //            reads old values or a missing write is seen. A call gets the scratch that its unit
 //            announced, not more.
 class UnitRun {
  public:
-  UnitRun(const LlamaConfig& config, core::BatchShape shape, const core::NoDecay& no_decay = {},
+  UnitRun(const DecoderConfig& config, core::BatchShape shape, const core::NoDecay& no_decay = {},
           core::DType element = core::DType::kF32);
 
   const Model& model() const { return model_; }

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <thread>
 
 #include "core/check.h"
 #include "kernels/gemm/gemm.h"
-#include "model/llama_head.h"
+#include "model/families.h"
+#include "model/head.h"
 #include "model/rope_frequencies.h"
-#include "tests/model/llama_twin.h"
+#include "tests/model/decoder_twin.h"
+#include "tests/model/family_jsons.h"
 #include "tests/model/unit_run.h"
 
 namespace fm::model {
@@ -18,39 +21,40 @@ namespace {
 
 constexpr double kTolerance = 5e-6;  // fp32 against fp64, of the largest magnitude
 constexpr core::BatchShape kShape{.batch = 2, .seq_len = 13};
-
 struct Variant {
-  const char* name;
-  LlamaConfig config;
+  std::string name;
+  DecoderConfig config;
   core::BatchShape shape = kShape;
   core::NoDecay no_decay = {};
   core::DType element = core::DType::kF32;
+  double narrow_tolerance = 0x1p-5;
 
   // Largest difference from fp64, of the largest magnitude. bf16 rounds to 2^-9 where it stores,
   // some ten times on the way through two blocks and back.
-  double tolerance() const { return element == core::DType::kF32 ? kTolerance : 0x1p-5; }
+  double tolerance() const { return element == core::DType::kF32 ? kTolerance : narrow_tolerance; }
   double loss_tolerance() const { return element == core::DType::kF32 ? 1e-6 : 0x1p-9; }
 };
 
-LlamaConfig changed(void (*change)(LlamaConfig&)) {
-  LlamaConfig config = odd_config();
+DecoderConfig changed(void (*change)(DecoderConfig&)) {
+  DecoderConfig config = odd_config();
   change(config);
   return config;
 }
 
-Variant in_bf16(const char* name, const LlamaConfig& config, core::BatchShape shape = kShape) {
+Variant in_bf16(const std::string& name, const DecoderConfig& config,
+                core::BatchShape shape = kShape) {
   return {name, config, shape, {}, core::DType::kBF16};
 }
 
 std::vector<Variant> variants() {
   return {{"Grouped", odd_config()},
-          {"HeadDimOfItsOwn", changed([](LlamaConfig& c) { c.head_dim = 24; })},
-          {"HeadsWiderThanTheMlp", changed([](LlamaConfig& c) { c.head_dim = 64; })},
+          {"HeadDimOfItsOwn", changed([](DecoderConfig& c) { c.head_dim = 24; })},
+          {"HeadsWiderThanTheMlp", changed([](DecoderConfig& c) { c.head_dim = 64; })},
           {"NormsBehindTheMatrices", odd_config(), kShape, {.norm = true}},
-          {"OneKvHead", changed([](LlamaConfig& c) { c.kv_heads = 1; })},
-          {"NoGroups", changed([](LlamaConfig& c) { c.kv_heads = 6; })},
-          {"Tied", changed([](LlamaConfig& c) { c.tied = true; })},
-          {"Llama3Rope", changed([](LlamaConfig& c) {
+          {"OneKvHead", changed([](DecoderConfig& c) { c.kv_heads = 1; })},
+          {"NoGroups", changed([](DecoderConfig& c) { c.kv_heads = 6; })},
+          {"Tied", changed([](DecoderConfig& c) { c.tied = true; })},
+          {"Llama3Rope", changed([](DecoderConfig& c) {
              c.rope = {.type = RopeConfig::Type::kLlama3,
                        .theta = 500000.0,
                        .factor = 8.0,
@@ -61,17 +65,33 @@ std::vector<Variant> variants() {
           {"OneToken", odd_config(), {.batch = 1, .seq_len = 1}},
           {"BeyondOneAttentionBlock", odd_config(), {.batch = 1, .seq_len = 301}},
           in_bf16("GroupedBf16", odd_config()),
-          in_bf16("TiedBf16", changed([](LlamaConfig& c) { c.tied = true; })),
-          in_bf16("HeadDimOfItsOwnBf16", changed([](LlamaConfig& c) { c.head_dim = 24; })),
+          in_bf16("TiedBf16", changed([](DecoderConfig& c) { c.tied = true; })),
+          in_bf16("HeadDimOfItsOwnBf16", changed([](DecoderConfig& c) { c.head_dim = 24; })),
           in_bf16("BeyondOneAttentionBlockBf16", odd_config(), {.batch = 1, .seq_len = 301})};
+}
+
+// As their config.json says, in both types.
+std::vector<Variant> family_variants() {
+  std::vector<Variant> out;
+  for (const FamilyJson& family : family_jsons()) {
+    const std::string path = testing::TempDir() + "/fm_units_" + family.name + ".json";
+    std::ofstream(path) << family.text;
+    const DecoderConfig config = read_config(ConfigReader(path));
+    out.push_back({family.name, config});
+    out.push_back(in_bf16(family.name + "Bf16", config));
+    out.back().narrow_tolerance = 0x1p-4;  // gradients of keys' biases and norms nearly cancel
+    out.push_back({family.name + "NoDecay", config, {3, 1}, {.norm = true, .bias = true}});
+  }
+  return out;
 }
 
 std::string name_of(const testing::TestParamInfo<Variant>& info) { return info.param.name; }
 
 class Units : public testing::TestWithParam<Variant> {};
 
-LlamaTwin twin_of(const LlamaConfig& config, UnitRun& run) {
-  LlamaTwin twin(config, rope_frequencies(config.rope, config.head_dim));
+DecoderTwin twin_of(const DecoderConfig& config, UnitRun& run) {
+  DecoderTwin twin(config,
+                   rope_frequencies(config.rope, config.head_dim, run.input().shape.seq_len));
   for (int unit = 0; unit < run.model().unit_count(); ++unit) {
     const core::ParamTable& table = run.model().table(unit);
     twin.add_leaves(table, run.values(run.weights(unit), table.elements().count()).data());
@@ -82,7 +102,7 @@ LlamaTwin twin_of(const LlamaConfig& config, UnitRun& run) {
 TEST_P(Units, LossAndEveryGradientEqualTheAutogradTwin) {
   const Variant& at = GetParam();
   UnitRun run(at.config, at.shape, at.no_decay, at.element);
-  const LlamaTwin twin = twin_of(at.config, run);
+  const DecoderTwin twin = twin_of(at.config, run);
   at::Tensor hidden = twin.embed(run.input());
   for (std::int64_t layer = 0; layer < at.config.layers; ++layer)
     hidden = twin.block(layer, hidden);
@@ -114,7 +134,7 @@ TEST_P(Units, LossAndEveryGradientEqualTheAutogradTwin) {
 TEST_P(Units, BlockForwardAndInputGradientEqualTheAutogradTwin) {
   const Variant& at = GetParam();
   UnitRun run(at.config, at.shape, at.no_decay, at.element);
-  const LlamaTwin twin = twin_of(at.config, run);
+  const DecoderTwin twin = twin_of(at.config, run);
   const std::vector<std::int64_t> shape = {at.shape.batch, at.shape.seq_len, at.config.hidden};
   run.forward(0);
   const auto hidden = [&](const void* from) { return run.values(from, run.hidden_elements()); };
@@ -159,11 +179,12 @@ TEST_P(Units, RecomputationFillsTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, Units, testing::ValuesIn(variants()), name_of);
+INSTANTIATE_TEST_SUITE_P(Families, Units, testing::ValuesIn(family_variants()), name_of);
 
 std::vector<float> copy_of(const float* from, std::int64_t count) { return {from, from + count}; }
 
 TEST(Gradients, AddingTwiceIsTheSumAndGapsAreNeverTouched) {
-  LlamaConfig config = odd_config();
+  DecoderConfig config = odd_config();
   config.hidden = 50;  // norms of 50 leave gaps of 14
   UnitRun run(config, kShape);
   run.forward_and_backward(1.0);
@@ -188,7 +209,7 @@ TEST(Gradients, AddingTwiceIsTheSumAndGapsAreNeverTouched) {
 
 TEST(Gradients, HeadAddsToWhatItFinds) {
   for (const bool tied : {false, true}) {
-    LlamaConfig config = odd_config();
+    DecoderConfig config = odd_config();
     config.tied = tied;
     UnitRun run(config, kShape);
     const int head = run.model().head_unit();
@@ -211,13 +232,13 @@ TEST(Gradients, HeadAddsToWhatItFinds) {
 }
 
 TEST(Head, ManyChunksEqualTheTwin) {
-  LlamaConfig config = odd_config();
+  DecoderConfig config = odd_config();
   config.vocab = 70001;  // 128 rows per chunk: 2 x 129 tokens are three chunks, the last of 2
   config.layers = 0;
   const core::BatchShape shape{.batch = 2, .seq_len = 129};
   ASSERT_EQ(logits_chunk_rows(shape.tokens(), config.vocab), 128);
   UnitRun run(config, shape);
-  const LlamaTwin twin = twin_of(config, run);
+  const DecoderTwin twin = twin_of(config, run);
   run.forward(0);
   const at::Tensor x = tensor_of(run.f32_input_of(1), {shape.batch, shape.seq_len, config.hidden})
                            .set_requires_grad(true);
@@ -233,11 +254,11 @@ TEST(Head, ManyChunksEqualTheTwin) {
 }
 
 TEST(Head, InBf16ChunksGiveTheLossOfEvaluationAndLogitsOfTheTwin) {
-  LlamaConfig config = odd_config();
+  DecoderConfig config = odd_config();
   config.vocab = 70001;
   config.layers = 0;
   UnitRun run(config, {.batch = 2, .seq_len = 129}, {}, core::DType::kBF16);
-  const LlamaTwin twin = twin_of(config, run);
+  const DecoderTwin twin = twin_of(config, run);
   run.forward(0);
   std::vector<float> logits(static_cast<std::size_t>(config.vocab));
   run.logits(run.input_of(1), logits.data());
@@ -256,10 +277,10 @@ TEST(Head, ChunkRowsFollowFromTheSizesOnly) {
 
 TEST(Head, LogitsOfOneRowEqualTheTwin) {
   for (const bool tied : {false, true}) {
-    LlamaConfig config = odd_config();
+    DecoderConfig config = odd_config();
     config.tied = tied;
     UnitRun run(config, kShape);
-    const LlamaTwin twin = twin_of(config, run);
+    const DecoderTwin twin = twin_of(config, run);
     run.forward(0);
     std::vector<float> logits(static_cast<std::size_t>(config.vocab));
     run.logits(run.f32_input_of(1) + 5 * config.hidden, logits.data());
@@ -282,7 +303,7 @@ TEST(Embedding, AssignZeroesRowsOfAbsentTokens) {
 }
 
 TEST(Embedding, ThePadAsAnInputTeachesNothing) {
-  LlamaConfig config = odd_config();
+  DecoderConfig config = odd_config();
   const core::BatchShape shape{.batch = 1, .seq_len = 7};
   const auto gradients = [&](std::int64_t pad_id) {
     config.pad_id = pad_id;
@@ -324,7 +345,7 @@ TEST(Head, LabelOutsideTheVocabularyIsADefect) {
 
 TEST(Head, WithoutACountedLabelEverythingIsExactlyZero) {
   for (const bool tied : {false, true}) {
-    LlamaConfig config = odd_config();
+    DecoderConfig config = odd_config();
     config.tied = tied;
     UnitRun run(config, kShape);
     const int head = run.model().head_unit();

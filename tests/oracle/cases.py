@@ -18,6 +18,8 @@ class Shape:
     head_dim: int = 0  # 0: hidden / heads
     pad: int | None = None  # a frequent token, whose row the embedding then leaves alone
     rope: tuple = (("rope_type", "default"), ("rope_theta", 10000.0))
+    family: str = "llama"  # model_type
+    more: tuple = ()  # keys of its config.json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +64,58 @@ ODD_TIED = dataclasses.replace(ODD, tied=True, pad=0)
 WIDE_HEADS = dataclasses.replace(ODD, pad=1, head_dim=24, kv_heads=3, rope=LLAMA3_ROPE)
 
 
+YARN = (
+    ("rope_type", "yarn"),
+    ("rope_theta", 10000.0),
+    ("factor", 4.0),
+    ("original_max_position_embeddings", 16),
+)
+
+
+def longrope(original):
+    return (
+        ("rope_type", "longrope"),
+        ("rope_theta", 10000.0),
+        ("partial_rotary_factor", 0.75),
+        ("original_max_position_embeddings", original),
+        ("short_factor", [1.0, 1.1, 1.2, 1.3, 1.4, 1.5]),
+        ("long_factor", [1.0, 1.5, 2.0, 3.0, 4.0, 5.0]),
+    )
+
+
+def family(name, *more, **shape):
+    return dataclasses.replace(ODD, layers=3, family=name, more=more, **shape)
+
+
+# One shape per family and what its blocks can be made of.
+FAMILIES = {
+    "llama_biases": family("llama", ("attention_bias", True), ("mlp_bias", True)),
+    "mistral": family("mistral", ("sliding_window", None), rope=LLAMA3_ROPE),
+    "mistral_window": family("mistral", ("sliding_window", 11)),
+    "qwen2": family("qwen2", tied=True, rope=YARN),
+    "qwen3": family("qwen3", head_dim=24, pad=0),
+    "qwen3_window": family(
+        "qwen3",
+        ("use_sliding_window", True),
+        ("sliding_window", 7),
+        ("max_window_layers", 1),
+        head_dim=24,
+    ),
+    "qwen3_biases": family("qwen3", ("attention_bias", True), head_dim=24, tied=True),
+    "phi3_long": family("phi3", ("original_max_position_embeddings", 16), rope=longrope(16)),
+    "phi3_short": family("phi3", ("original_max_position_embeddings", 64), ("sliding_window", 20), rope=longrope(64)),
+    "gemma": family("gemma", head_dim=24, tied=True, pad=0),
+    "olmo2": family("olmo2"),
+    "gpt_neox": family("gpt_neox", rope=(("rope_type", "default"), ("partial_rotary_factor", 0.25))),
+    "gpt_neox_sequential": family(
+        "gpt_neox", ("use_parallel_residual", False), ("hidden_act", "gelu_new"), tied=True
+    ),
+    "gptj": family("gptj", ("rotary_dim", 6)),
+    "gpt2": family("gpt2", tied=True),
+    "gpt2_untied": family("gpt2", ("activation_function", "relu")),
+}
+
+
 def w1(**layout):
     return Case(W1, seq_len=128, micro_batch=2, steps=50, **layout)
 
@@ -85,4 +139,8 @@ CASES = {
     "odd_tied_pipe_gpipe_zero2": odd(
         ODD_TIED, zero=2, data_ranks=2, pipe_ranks=2, schedule="gpipe"
     ),
+}
+FAMILY_CASES = {
+    name: odd(shape, zero=place % 4, pipe_ranks=1 + place % 2)
+    for place, (name, shape) in enumerate(FAMILIES.items())
 }

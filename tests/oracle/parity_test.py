@@ -1,4 +1,5 @@
-"""parity_test.py CASE BUILD_FOLDER: trains CASE with fmengine-train and compares with transformers.
+"""parity_test.py CASE... BUILD_FOLDER: trains each CASE with fmengine-train and compares with
+transformers. "families": one case per family.
 
 Losses and norms of every step, gradients of the first step, and the exported folder. The work
 lies in BUILD_FOLDER/oracle; reference runs are made once and shared by the cases of one key.
@@ -110,9 +111,7 @@ def check_export(engine, output, steps):
     compare.compare_series("exported folder", [loss], [next_loss], engine.allowed.export)
 
 
-def main():
-    name, build = sys.argv[1], os.path.abspath(sys.argv[2])
-    case = cases.CASES[name]
+def check(name, case, build):
     folder = os.path.join(build, "oracle")
     work = os.path.join(folder, name)
     shutil.rmtree(work, ignore_errors=True)
@@ -130,6 +129,18 @@ def main():
         engine.allowed,
     )
     check_export(engine, output, case.steps)
+
+
+def main():
+    *names, build = sys.argv[1:]
+    chosen = cases.FAMILY_CASES if names == ["families"] else {n: all_cases()[n] for n in names}
+    for name, case in chosen.items():
+        print(f"{name}:", flush=True)
+        check(name, case, os.path.abspath(build))
+
+
+def all_cases():
+    return cases.CASES | cases.FAMILY_CASES
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Random Hugging Face Llama folders and token files; the same bytes for the same seed."""
+"""Random Hugging Face folders, of Llama unless a shape names another family, and token files; the
+same bytes for the same seed."""
 
 import numpy
 import torch
@@ -8,8 +9,11 @@ import cases
 
 
 def config_of(shape, seq_len):
+    if shape.family in ("gpt2", "gptj"):
+        return gpt_config_of(shape, seq_len)
     rope = dict(shape.rope)
-    return transformers.LlamaConfig(
+    return transformers.AutoConfig.for_model(
+        shape.family,
         vocab_size=shape.vocab,
         hidden_size=shape.hidden,
         intermediate_size=shape.ffn,
@@ -26,23 +30,47 @@ def config_of(shape, seq_len):
         bos_token_id=None,
         eos_token_id=None,
         pad_token_id=shape.pad,
+        **dict(shape.more),
+    )
+
+
+def gpt_config_of(shape, seq_len):
+    return transformers.AutoConfig.for_model(
+        shape.family,
+        vocab_size=shape.vocab,
+        n_embd=shape.hidden,
+        n_inner=shape.ffn,
+        n_layer=shape.layers,
+        n_head=shape.heads,
+        n_positions=max(64, seq_len),
+        tie_word_embeddings=shape.tied,
+        use_cache=False,
+        bos_token_id=None,
+        eos_token_id=None,
+        attn_pdrop=0.0,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        **dict(shape.more),
     )
 
 
 def save_model(shape, seq_len, folder, seed=cases.SEED):
     torch.manual_seed(seed)
-    model = transformers.LlamaForCausalLM(config_of(shape, seq_len))
-    # The initial weights of norms are all 1, which would hide a norm that is not applied.
+    model = transformers.AutoModelForCausalLM.from_config(config_of(shape, seq_len))
+    # Norms begin with 1 and biases with 0, which would hide one that is not applied.
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if "norm" in name:
+            if "norm" in name or "ln_" in name or name.endswith("bias"):
                 weight.add_(torch.randn_like(weight) * 0.1)
     model.save_pretrained(folder)
 
 
 def load_model(folder):
+    family = transformers.AutoConfig.from_pretrained(folder).model_type
     model = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="sdpa"
+        folder,
+        dtype=torch.float32,
+        attn_implementation="eager" if family == "gptj" else "sdpa",
     )
     return model.train()
 

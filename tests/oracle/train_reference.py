@@ -35,6 +35,13 @@ def clip_by_exact_norm(parameters, limit):
     return norm
 
 
+def name_in_files(name, model):
+    """transformers 5 has GPT-NeoX's head under another name than files have."""
+    if model.config.model_type == "gpt_neox" and name == "lm_head.weight":
+        return "embed_out.weight"
+    return name
+
+
 def train(model, windows, case, gradients_file):
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(
@@ -47,7 +54,8 @@ def train(model, windows, case, gradients_file):
     for step in range(case.steps):
         loss = gradients_of_step(model, windows, case, step)
         if step == 0:
-            gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+            gradients = {name_in_files(n, model): p.grad for n, p in model.named_parameters()}
+            gradients = {name: gradient.clone() for name, gradient in gradients.items()}
             safetensors.torch.save_file(gradients, gradients_file)
         norm = clip_by_exact_norm(parameters, cases.CLIP)
         optimizer.step()

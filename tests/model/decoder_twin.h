@@ -1,4 +1,4 @@
-// The oracle: Llama in fp64 written with ATen operations and differentiated by autograd. Nothing
+// The oracle: decoders in fp64 written with ATen operations and differentiated by autograd. Nothing
 // here is shared with the code under test but names, shapes and the configuration.
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/llama.h"
+#include "model/decoder.h"
 
 namespace at {
 class Tensor;
@@ -14,12 +14,12 @@ class Tensor;
 
 namespace fm::model {
 
-class LlamaTwin {
+class DecoderTwin {
  public:
   // inv_freq is given by the caller: RoPE frequencies have a test of their own.
-  LlamaTwin(const LlamaConfig& config, std::vector<float> inv_freq);
-  LlamaTwin(LlamaTwin&&) noexcept;
-  ~LlamaTwin();
+  DecoderTwin(const DecoderConfig& config, std::vector<float> inv_freq);
+  DecoderTwin(DecoderTwin&&) noexcept;
+  ~DecoderTwin();
 
   // Makes leaves (requiring gradients) of the parameters of one flat buffer.
   void add_leaves(const core::ParamTable& table, const float* flat);
@@ -34,11 +34,17 @@ class LlamaTwin {
  private:
   struct Leaves;  // parameters by name
 
+  struct Heads;  // q, k, v [B, heads, T, d]
+  std::string prefix_of(std::int64_t layer) const;
   at::Tensor norm(const at::Tensor& x, const std::string& name) const;
   at::Tensor linear(const at::Tensor& x, const std::string& name) const;
+  Heads heads(const std::string& prefix, const at::Tensor& x) const;
+  at::Tensor attention(std::int64_t layer, const at::Tensor& x) const;
+  at::Tensor activate(const at::Tensor& x) const;
+  at::Tensor mlp(const std::string& prefix, const at::Tensor& x) const;
   at::Tensor rotate(const at::Tensor& x_BHTd) const;
 
-  LlamaConfig config_;
+  DecoderConfig config_;
   std::vector<float> inv_freq_;
   std::unique_ptr<Leaves> leaves_;
 };

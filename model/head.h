@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "model/linear.h"
-#include "model/llama_config.h"
+#include "model/norm.h"
 #include "model/unit.h"
 
 namespace fm::model {
@@ -21,11 +21,11 @@ constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab
 }
 
 template <class T>  // element: float, core::Bf16 or core::F16
-class LlamaHead final : public LossUnit {
+class Head final : public LossUnit {
  public:
   // `embedding`: the table whose matrix a tied head uses; ignored by an untied one.
-  LlamaHead(const LlamaConfig& config, const core::NoDecay& no_decay,
-            const core::ParamTable& embedding);
+  Head(const DecoderConfig& config, const core::NoDecay& no_decay,
+       const core::ParamTable& embedding);
 
   const core::ParamTable& params() const override { return params_; }
   const core::ParamTable* tied_params() const override { return tied_ ? &*tied_ : nullptr; }
@@ -41,22 +41,27 @@ class LlamaHead final : public LossUnit {
   struct Chunk;
 
   const T* matrix_of(const Weights& weights) const;
-  const T* norm_of(const Weights& weights) const {
-    return static_cast<const T*>(weights.own) + norm_at_;
-  }
+  NormWeights<T> norm_weights(const Weights& weights) const;
+  // Of the head, in fp32, in work space; null where it has none.
+  const float* take_bias(const Weights& weights, core::Work& work) const;
   Chunk take_chunk(core::BatchShape shape, core::Work& work) const;
-  // hidden rows -> chunk.rstd, chunk.normed, chunk.logits
+  // hidden rows -> chunk.kept, chunk.normed, chunk.logits
   void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                      const Chunk& chunk) const;
   void check_labels(const UnitInput& input) const;
+  NormSums take_sums(core::Work& work) const;  // cleared
+  // What the gradient of a tied embedding holds beside its matrix.
+  void clear_rest_of_tied(const core::Work& work, const Gradients& gradients) const;
 
   std::int64_t vocab_;
   std::int64_t hidden_;
-  double rms_norm_eps_;
+  Norm norm_;
   core::ParamTable params_;
   std::optional<core::ParamTable> tied_;
-  std::int64_t norm_at_ = 0;    // offset in the own buffer
-  std::int64_t matrix_at_ = 0;  // offset in the own buffer, or in the tied one
+  std::int64_t norm_at_;       // offsets in the own buffer
+  std::int64_t norm_bias_at_;  // -1: none
+  std::int64_t bias_at_;       // the same
+  std::int64_t matrix_at_;     // offset in the own buffer, or in the tied one
 };
 
 }  // namespace fm::model

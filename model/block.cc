@@ -1,0 +1,232 @@
+#include "model/block.h"
+
+#include <algorithm>
+
+#include "core/element.h"
+#include "kernels/pointwise/activations.h"
+#include "model/block_memory.h"
+
+namespace fm::model {
+
+template <class T>
+Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
+                std::shared_ptr<RopeTables> rope)
+    : config_(config),
+      norm_{config.block.norm, config.norm_eps},
+      window_(config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(layer)]),
+      params_(block_table(config, layer, no_decay)),
+      at_(block_places(config, layer, params_)),
+      rope_(std::move(rope)) {}
+
+template <class T>
+AttentionShape Block<T>::attention_of(core::BatchShape shape) const {
+  return {shape, config_.heads, config_.kv_heads, config_.head_dim, window_};
+}
+
+template <class T>
+kernels::RowShape Block<T>::q_rows(std::int64_t tokens) const {
+  if (config_.block.qk_norm == QkNorm::kAllHeads) return {tokens, config_.q_width()};
+  return {tokens * config_.heads, config_.head_dim};
+}
+
+template <class T>
+kernels::RowShape Block<T>::k_rows(std::int64_t tokens) const {
+  if (config_.block.qk_norm == QkNorm::kAllHeads) return {tokens, config_.kv_width()};
+  return {tokens * config_.kv_heads, config_.head_dim};
+}
+
+template <class T>
+UnitSizes Block<T>::sizes(core::BatchShape shape) const {
+  using core::Arena;
+  const std::int64_t N = shape.tokens();
+  const std::int64_t Q = config_.q_width();
+  const std::int64_t K = config_.kv_width();
+  const core::Bytes normed = Arena::aligned<T>(N * config_.hidden);
+  const core::Bytes dnormed = Arena::aligned<float>(N * config_.hidden);
+  const AttentionScratch attention = attention_scratch<T>(attention_of(shape));
+  core::Bytes forward = std::max(attention.forward, Arena::aligned<T>(N * config_.ffn));
+  core::Bytes heads = attention.backward;
+  if (config_.block.qk_norm != QkNorm::kNone) heads = std::max(heads, Arena::aligned<float>(N * Q));
+  heads += Arena::aligned<T>(N * Q);
+  if (per_head()) {
+    forward = std::max(forward, Arena::aligned<T>(N * (Q + 2 * K)));
+    heads += Arena::aligned<T>(N * Q) + Arena::aligned<T>(N * K) * 2;
+  }
+  core::Bytes backward = std::max(dnormed, heads);
+  if (!has_norm2()) backward = dnormed + heads;
+  core::Bytes weights = normed;
+  const bool biased = config_.block.qkv_bias || config_.block.out_bias || config_.block.mlp_bias;
+  if (biased) weights += Arena::aligned<float>(std::max({config_.hidden, config_.ffn, Q + 2 * K}));
+  return {.input = core::Bytes(N * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
+          .kept = Kept(*this, N, nullptr).bytes,
+          .parked = Parked(*this, N, nullptr).bytes,
+          .scratch = std::max({normed + forward, backward, weights})};
+}
+
+template <class T>
+double Block<T>::forward_flops(core::BatchShape shape) const {
+  const std::int64_t seen = window_ > 0 ? std::min(window_, shape.seq_len) : shape.seq_len;
+  double flops = 4.0 * static_cast<double>(config_.q_width()) * static_cast<double>(seen) *
+                 static_cast<double>(shape.tokens());
+  for (const Projection* projection :
+       {&at_.qkv, &at_.q, &at_.k, &at_.v, &at_.out, &at_.gate, &at_.up, &at_.down}) {
+    flops += projection->flops(shape.tokens());
+  }
+  return flops;
+}
+
+template <class T>
+void Block<T>::project_qkv(const Pass& pass, const T* input_BTD) const {
+  const Kept& kept = pass.kept;
+  const bool normed = config_.block.qk_norm != QkNorm::kNone;
+  T* const q_BTHd = normed ? kept.raw_q_BTHd : kept.q_BTHd;
+  T* const k_BTKd = normed ? kept.raw_k_BTKd : kept.k_BTKd;
+  if (!per_head()) {
+    pass.products.forward(at_.q, input_BTD, q_BTHd);
+    pass.products.forward(at_.k, input_BTD, k_BTKd);
+    pass.products.forward(at_.v, input_BTD, kept.v_BTKd);
+    return;
+  }
+  const core::Arena::Scope scope(pass.work.arena);
+  const std::int64_t d = config_.head_dim;
+  T* const qkv = pass.work.arena.template take<T>(pass.tokens() * at_.qkv.out);
+  pass.products.forward(at_.qkv, input_BTD, qkv);
+  const kernels::RowShape heads{pass.tokens() * config_.heads, d};
+  kernels::copy_rows<T>(pass.work, heads, {qkv, 3 * d}, {q_BTHd, d});
+  kernels::copy_rows<T>(pass.work, heads, {qkv + d, 3 * d}, {k_BTKd, d});
+  kernels::copy_rows<T>(pass.work, heads, {qkv + 2 * d, 3 * d}, {kept.v_BTKd, d});
+}
+
+template <class T>
+void Block<T>::norm_queries_and_keys(const Pass& pass) const {
+  const Kept& kept = pass.kept;
+  const kernels::RowShape queries = q_rows(pass.tokens());
+  const kernels::RowShape keys = k_rows(pass.tokens());
+  norm_rows(norm_, queries, kept.raw_q_BTHd, kept.q_rows);
+  norm_rows(norm_, keys, kept.raw_k_BTKd, kept.k_rows);
+  norm_apply<T>(norm_, queries,
+                {kept.raw_q_BTHd, weights_of(pass.own, at_.q_norm), kept.q_rows, kept.q_BTHd});
+  norm_apply<T>(norm_, keys,
+                {kept.raw_k_BTKd, weights_of(pass.own, at_.k_norm), kept.k_rows, kept.k_BTKd});
+}
+
+template <class T>
+void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
+  const Kept& kept = pass.kept;
+  project_qkv(pass, input_BTD);
+  if (config_.block.qk_norm != QkNorm::kNone) norm_queries_and_keys(pass);
+  if (config_.rope.type != RopeConfig::Type::kNone) {
+    const kernels::RopeTable table = rope_->get(pass.shape.seq_len);
+    kernels::rope(table, pass.shape, config_.heads, kept.q_BTHd);
+    kernels::rope(table, pass.shape, config_.kv_heads, kept.k_BTKd);
+  }
+  attention_forward<T>(attention_of(pass.shape),
+                       {.q = kept.q_BTHd,
+                        .k = kept.k_BTKd,
+                        .v = kept.v_BTKd,
+                        .out = kept.attended_BTHd,
+                        .logsumexp = kept.logsumexp},
+                       pass.work);
+}
+
+template <class T>
+void Block<T>::expand(const Pass& pass, const T* input_BTD) const {
+  if (config_.block.gated) pass.products.forward(at_.gate, input_BTD, pass.kept.gate_BTF);
+  pass.products.forward(at_.up, input_BTD, pass.kept.up_BTF);
+}
+
+template <class T>
+void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta) const {
+  const core::Arena::Scope scope(pass.work.arena);
+  const std::int64_t wide = pass.tokens() * config_.ffn;
+  T* const product_BTF = pass.work.arena.template take<T>(wide);
+  const kernels::Activation kind = config_.block.activation;
+  if (config_.block.gated) {
+    kernels::glu(kind, wide, pass.kept.gate_BTF, pass.kept.up_BTF, product_BTF);
+  } else {
+    kernels::activate(kind, wide, pass.kept.up_BTF, product_BTF);
+  }
+  pass.products.forward(at_.down, product_BTF, y_BTD, beta);
+}
+
+template <class T>
+void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
+  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const std::int64_t count = rows.rows * rows.width;
+  const Kept& kept = pass.kept;
+  kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
+  pass.products.forward(at_.out, kept.attended_BTHd, kept.x_mid_BTD, Beta::kOne);
+  norm_rows(norm_, rows, kept.x_mid_BTD, kept.rows2);
+  norm_apply<T>(norm_, rows,
+                {kept.x_mid_BTD, weights_of(pass.own, at_.norm2), kept.rows2, normed_BTD});
+  expand(pass, normed_BTD);
+  if (y_BTD == nullptr) return;
+  kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
+  contract(pass, y_BTD, Beta::kOne);
+}
+
+template <class T>
+void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
+  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const std::int64_t count = rows.rows * rows.width;
+  const Kept& kept = pass.kept;
+  pass.products.forward(at_.out, kept.attended_BTHd, kept.attention_BTD);
+  norm_rows(norm_, rows, kept.attention_BTD, kept.rows1);
+  norm_apply<T>(norm_, rows,
+                {kept.attention_BTD, weights_of(pass.own, at_.norm1), kept.rows1, normed_BTD});
+  kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
+  kernels::add_bias({1, count}, normed_BTD, kept.x_mid_BTD);
+  expand(pass, kept.x_mid_BTD);
+  contract(pass, kept.mlp_BTD, Beta::kZero);
+  norm_rows(norm_, rows, kept.mlp_BTD, kept.rows2);
+  if (y_BTD == nullptr) return;
+  norm_apply<T>(norm_, rows,
+                {kept.mlp_BTD, weights_of(pass.own, at_.norm2), kept.rows2, normed_BTD});
+  kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
+  kernels::add_bias({1, count}, normed_BTD, y_BTD);
+}
+
+// `normed_BTD` is norm1's of the input.
+template <class T>
+void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const {
+  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  if (has_norm2()) {
+    norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows2);
+    norm_apply<T>(norm_, rows,
+                  {pass.x_BTD, weights_of(pass.own, at_.norm2), pass.kept.rows2, normed_BTD});
+  }
+  expand(pass, normed_BTD);
+  if (y_BTD == nullptr) return;
+  kernels::copy(pass.work, rows.rows * rows.width, pass.x_BTD, y_BTD);
+  pass.products.forward(at_.out, pass.kept.attended_BTHd, y_BTD, Beta::kOne);
+  contract(pass, y_BTD, Beta::kOne);
+}
+
+template <class T>
+void Block<T>::forward(const UnitCall& call, void* output_BTD) const {
+  const core::Arena::Scope scope(call.work.arena);
+  const Pass pass(*this, call);
+  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  T* const normed_BTD = pass.work.arena.template take<T>(rows.rows * rows.width);
+  T* const y_BTD = static_cast<T*>(output_BTD);
+  if (!norms_before()) {
+    attend(pass, pass.x_BTD);
+    forward_after(pass, normed_BTD, y_BTD);
+    return;
+  }
+  norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows1);
+  norm_apply<T>(norm_, rows,
+                {pass.x_BTD, weights_of(pass.own, at_.norm1), pass.kept.rows1, normed_BTD});
+  attend(pass, normed_BTD);
+  if (parallel()) {
+    forward_parallel(pass, normed_BTD, y_BTD);
+  } else {
+    forward_before(pass, normed_BTD, y_BTD);
+  }
+}
+
+template class Block<float>;
+template class Block<core::Bf16>;
+template class Block<core::F16>;
+
+}  // namespace fm::model

@@ -1,0 +1,90 @@
+// One block, composed of what its configuration says. With norms before and residuals one behind
+// the other: x_mid = x + Wo attention(turn(Wq n1), turn(Wk n1), Wv n1), n1 = norm1(x);
+// y = x_mid + Wd act(n2), n2 = norm2(x_mid), where act is act(Wg n2) * Wu n2 or act(Wu n2).
+// Norms behind: x_mid = x + norm1(attention of x), y = x_mid + norm2(mlp of x_mid). Parallel:
+// y = x + attention of n1 + mlp of norm2(x), or of n1.
+//
+// Kept by forward: the numbers of the norms' rows, q and k (turned), v, attention output and
+// logsumexp, x_mid, gate, up; q and k before their norm; what a norm behind reads. Normed inputs
+// and the product of the MLP are cheap and made again in backward.
+#pragma once
+
+#include <memory>
+
+#include "model/attention.h"
+#include "model/block_params.h"
+#include "model/norm.h"
+#include "model/rope_frequencies.h"
+#include "model/unit.h"
+
+namespace fm::model {
+
+template <class T>  // element: float, core::Bf16 or core::F16
+class Block final : public Unit {
+ public:
+  Block(const DecoderConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
+        std::shared_ptr<RopeTables> rope);
+
+  const core::ParamTable& params() const override { return params_; }
+  UnitSizes sizes(core::BatchShape shape) const override;
+  // Attention counts every score, as PaLM, torchtitan and llm-foundry do (no causal halving).
+  double forward_flops(core::BatchShape shape) const override;
+  void forward(const UnitCall& call, void* output_BTD) const override;
+  void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const override;
+  void backward_weight(const UnitCall& call, const Gradients& gradients,
+                       Write write) const override;
+
+ private:
+  struct Kept;    // block_memory.h
+  struct Parked;  // the same
+  struct Pass;    // the same: what the parts of one call share
+
+  bool norms_before() const { return config_.block.norm_place == NormPlace::kBefore; }
+  bool parallel() const { return config_.block.residual != Residual::kSequential; }
+  bool has_norm2() const { return config_.block.residual != Residual::kParallelOneNorm; }
+  bool per_head() const { return config_.block.qkv == QkvMatrix::kPerHead; }
+  AttentionShape attention_of(core::BatchShape shape) const;
+  // What the norm of queries, or keys, takes for a row.
+  kernels::RowShape q_rows(std::int64_t tokens) const;
+  kernels::RowShape k_rows(std::int64_t tokens) const;
+  static NormWeights<T> weights_of(const T* own, const NormPlaceAt& at) {
+    return {own + at.weight, at.bias < 0 ? nullptr : own + at.bias};
+  }
+
+  // input_BTD -> kept.attended_BTHd
+  void attend(const Pass& pass, const T* input_BTD) const;
+  void project_qkv(const Pass& pass, const T* input_BTD) const;
+  void norm_queries_and_keys(const Pass& pass) const;
+  // The MLP: its input -> kept.gate_BTF and kept.up_BTF; these -> y_BTD.
+  void expand(const Pass& pass, const T* input_BTD) const;
+  void contract(const Pass& pass, T* y_BTD, Beta beta) const;
+  // Behind attention, by place of norms and residual.
+  void forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const;
+  void forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const;
+  void forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const;
+
+  // The gradient of what attention, and the MLP, added to the residual.
+  const T* dout_of_attention(const Pass& pass) const;
+  const T* dout_of_mlp(const Pass& pass) const;
+  void park_norms(const Pass& pass) const;
+  void clear_sums(const Pass& pass, const NormSums& sums, std::int64_t width) const;
+  void backward_norm_after(const Pass& pass, const T* dy_BTD, NormBackward<T> at) const;
+  void differentiate_mlp(const Pass& pass) const;
+  // parked.dy_BTD -> parked.dgate_BTF, parked.dup_BTF, parked.dx_mid_BTD. `shared_BTD`: where one
+  // norm serves both, the gradient of its output; else null.
+  void backward_mlp(const Pass& pass, float* shared_BTD) const;
+  void backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* dv_BTKd) const;
+  void backward_qk_norm(const Pass& pass) const;
+  // -> parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd of the projections, or parked.dqkv
+  void backward_heads(const Pass& pass) const;
+  void write_norms(const Pass& pass) const;
+
+  DecoderConfig config_;
+  Norm norm_;
+  std::int64_t window_;
+  core::ParamTable params_;
+  BlockPlaces at_;
+  std::shared_ptr<RopeTables> rope_;
+};
+
+}  // namespace fm::model

@@ -1,0 +1,299 @@
+// The two halves of a block's backward pass; the forward pass is in block.cc.
+#include "core/element.h"
+#include "kernels/pointwise/activations.h"
+#include "model/block_memory.h"
+
+namespace fm::model {
+namespace {
+
+// Numbers of a narrow type in fp32; those that are in fp32 are copied.
+template <class T>
+void widen(const core::Work& work, std::int64_t count, const T* from, float* to) {
+  if constexpr (std::is_same_v<T, float>) {
+    kernels::copy(work, count, from, to);
+  } else {
+    kernels::cast(count, from, to);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void Block<T>::park_norms(const Pass& pass) const {
+  const Parked& parked = pass.parked;
+  const auto park = [&](const NormPlaceAt& at, T* weight_D, T* bias_D) {
+    if (weight_D != nullptr) {
+      kernels::copy(pass.work, config_.hidden, pass.own + at.weight, weight_D);
+    }
+    if (bias_D != nullptr) kernels::copy(pass.work, config_.hidden, pass.own + at.bias, bias_D);
+  };
+  park(at_.norm1, parked.weight1_D, parked.bias1_D);
+  park(at_.norm2, parked.weight2_D, parked.bias2_D);
+}
+
+template <class T>
+void Block<T>::clear_sums(const Pass& pass, const NormSums& sums, std::int64_t width) const {
+  kernels::clear(pass.work, width, sums.weight);
+  if (sums.bias != nullptr) kernels::clear(pass.work, width, sums.bias);
+}
+
+template <class T>
+const T* Block<T>::dout_of_attention(const Pass& pass) const {
+  if (!norms_before()) return pass.parked.dattention_BTD;
+  return parallel() ? pass.parked.dy_BTD : pass.parked.dx_mid_BTD;
+}
+
+template <class T>
+const T* Block<T>::dout_of_mlp(const Pass& pass) const {
+  return norms_before() ? pass.parked.dy_BTD : pass.parked.dmlp_BTD;
+}
+
+// Through a norm behind attention or the MLP; its dy comes in the model's type.
+template <class T>
+void Block<T>::backward_norm_after(const Pass& pass, const T* dy_BTD, NormBackward<T> at) const {
+  const core::Arena::Scope scope(pass.work.arena);
+  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  float* const wide_BTD = pass.work.arena.template take<float>(rows.rows * rows.width);
+  widen(pass.work, rows.rows * rows.width, dy_BTD, wide_BTD);
+  clear_sums(pass, at.sums, rows.width);
+  at.dy = wide_BTD;
+  norm_backward(norm_, rows, at);
+}
+
+template <class T>
+void Block<T>::differentiate_mlp(const Pass& pass) const {
+  const std::int64_t wide = pass.tokens() * config_.ffn;
+  const Kept& kept = pass.kept;
+  const Parked& parked = pass.parked;
+  const kernels::Activation kind = config_.block.activation;
+  if (config_.block.gated) {
+    T* const dproduct_BTF = parked.dgate_BTF;  // until dgate is written there
+    pass.products.input(at_.down, dout_of_mlp(pass), dproduct_BTF);
+    kernels::glu_backward<T>(kind, wide,
+                             {.gate = kept.gate_BTF,
+                              .up = kept.up_BTF,
+                              .dy = dproduct_BTF,
+                              .dgate = parked.dgate_BTF,
+                              .dup = parked.dup_BTF,
+                              .y = kept.up_BTF});
+  } else {
+    T* const dproduct_BTF = parked.dup_BTF;
+    pass.products.input(at_.down, dout_of_mlp(pass), dproduct_BTF);
+    kernels::activate_backward<T>(
+        kind, wide, {.x = kept.up_BTF, .dy = dproduct_BTF, .dx = parked.dup_BTF, .y = kept.up_BTF});
+  }
+}
+
+template <class T>
+void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
+  const core::Arena::Scope scope(pass.work.arena);
+  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const std::int64_t count = rows.rows * rows.width;
+  const Kept& kept = pass.kept;
+  const Parked& parked = pass.parked;
+  if (!norms_before()) {
+    backward_norm_after(pass, parked.dy_BTD,
+                        {.x = kept.mlp_BTD,
+                         .weights = weights_of(pass.own, at_.norm2),
+                         .kept = kept.rows2,
+                         .dx = parked.dmlp_BTD,
+                         .sums = parked.norm2});
+  }
+  differentiate_mlp(pass);
+  float* const dnormed_BTD =
+      shared_BTD != nullptr ? shared_BTD : pass.work.arena.template take<float>(count);
+  if (config_.block.gated) {
+    pass.products.input(at_.gate, parked.dgate_BTF, dnormed_BTD);
+    pass.products.input(at_.up, parked.dup_BTF, dnormed_BTD, Beta::kOne);
+  } else {
+    pass.products.input(at_.up, parked.dup_BTF, dnormed_BTD);
+  }
+  if (!has_norm2()) return;
+  if (!norms_before()) {
+    kernels::add_residual(count, dnormed_BTD, parked.dy_BTD, parked.dx_mid_BTD);
+    return;
+  }
+  clear_sums(pass, parked.norm2, rows.width);
+  norm_backward<T>(norm_, rows,
+                   {.x = parallel() ? pass.x_BTD : kept.x_mid_BTD,
+                    .weights = weights_of(pass.own, at_.norm2),
+                    .kept = kept.rows2,
+                    .dy = dnormed_BTD,
+                    .residual = parked.dy_BTD,
+                    .dx = parked.dx_mid_BTD,
+                    .sums = parked.norm2});
+}
+
+template <class T>
+void Block<T>::backward_qk_norm(const Pass& pass) const {
+  const core::Arena::Scope scope(pass.work.arena);
+  float* const wide = pass.work.arena.template take<float>(pass.tokens() * config_.q_width());
+  const auto backward = [&](const kernels::RowShape& rows, T* dx, NormBackward<T> at) {
+    widen(pass.work, rows.rows * rows.width, dx, wide);
+    clear_sums(pass, at.sums, rows.width);
+    at.dy = wide;
+    at.dx = dx;
+    norm_backward(norm_, rows, at);
+  };
+  backward(q_rows(pass.tokens()), pass.parked.dq_BTHd,
+           {.x = pass.kept.raw_q_BTHd,
+            .weights = weights_of(pass.own, at_.q_norm),
+            .kept = pass.kept.q_rows,
+            .sums = pass.parked.q_norm});
+  backward(k_rows(pass.tokens()), pass.parked.dk_BTKd,
+           {.x = pass.kept.raw_k_BTKd,
+            .weights = weights_of(pass.own, at_.k_norm),
+            .kept = pass.kept.k_rows,
+            .sums = pass.parked.k_norm});
+}
+
+template <class T>
+void Block<T>::backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* dv_BTKd) const {
+  const core::Arena::Scope scope(pass.work.arena);
+  const Kept& kept = pass.kept;
+  T* const dattended_BTHd = pass.work.arena.template take<T>(pass.tokens() * config_.q_width());
+  pass.products.input(at_.out, dout_of_attention(pass), dattended_BTHd);
+  attention_backward<T>(attention_of(pass.shape),
+                        {.q = kept.q_BTHd,
+                         .k = kept.k_BTKd,
+                         .v = kept.v_BTKd,
+                         .out = kept.attended_BTHd,
+                         .logsumexp = kept.logsumexp,
+                         .dout = dattended_BTHd,
+                         .dq = dq_BTHd,
+                         .dk = dk_BTKd,
+                         .dv = dv_BTKd},
+                        pass.work);
+  if (config_.rope.type == RopeConfig::Type::kNone) return;
+  const kernels::RopeTable table = rope_->get(pass.shape.seq_len);
+  kernels::rope_inverse(table, pass.shape, config_.heads, dq_BTHd);
+  kernels::rope_inverse(table, pass.shape, config_.kv_heads, dk_BTKd);
+}
+
+template <class T>
+void Block<T>::backward_heads(const Pass& pass) const {
+  const core::Arena::Scope scope(pass.work.arena);
+  const Parked& parked = pass.parked;
+  if (!norms_before()) {
+    backward_norm_after(pass, parked.dx_mid_BTD,
+                        {.x = pass.kept.attention_BTD,
+                         .weights = weights_of(pass.own, at_.norm1),
+                         .kept = pass.kept.rows1,
+                         .dx = parked.dattention_BTD,
+                         .sums = parked.norm1});
+  }
+  if (!per_head()) {
+    backward_attention(pass, parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd);
+    if (config_.block.qk_norm != QkNorm::kNone) backward_qk_norm(pass);
+    return;
+  }
+  const std::int64_t d = config_.head_dim;
+  const kernels::RowShape heads{pass.tokens() * config_.heads, d};
+  T* const dq_BTHd = pass.work.arena.template take<T>(heads.rows * d);
+  T* const dk_BTKd = pass.work.arena.template take<T>(heads.rows * d);
+  T* const dv_BTKd = pass.work.arena.template take<T>(heads.rows * d);
+  backward_attention(pass, dq_BTHd, dk_BTKd, dv_BTKd);
+  kernels::copy_rows<T>(pass.work, heads, {dq_BTHd, d}, {parked.dqkv, 3 * d});
+  kernels::copy_rows<T>(pass.work, heads, {dk_BTKd, d}, {parked.dqkv + d, 3 * d});
+  kernels::copy_rows<T>(pass.work, heads, {dv_BTKd, d}, {parked.dqkv + 2 * d, 3 * d});
+}
+
+template <class T>
+void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const {
+  const core::Arena::Scope scope(call.work.arena);
+  const Pass pass(*this, call);
+  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const std::int64_t count = rows.rows * rows.width;
+  const Parked& parked = pass.parked;
+  kernels::copy(pass.work, count, static_cast<const T*>(doutput_BTD), parked.dy_BTD);
+  park_norms(pass);
+  float* const shared_BTD = has_norm2() ? nullptr : pass.work.arena.template take<float>(count);
+  backward_mlp(pass, shared_BTD);
+  backward_heads(pass);
+
+  float* const dnormed_BTD =
+      shared_BTD != nullptr ? shared_BTD : pass.work.arena.template take<float>(count);
+  const Beta first = shared_BTD != nullptr ? Beta::kOne : Beta::kZero;
+  if (per_head()) {
+    pass.products.input(at_.qkv, parked.dqkv, dnormed_BTD, first);
+  } else {
+    pass.products.input(at_.q, parked.dq_BTHd, dnormed_BTD, first);
+    pass.products.input(at_.k, parked.dk_BTKd, dnormed_BTD, Beta::kOne);
+    pass.products.input(at_.v, parked.dv_BTKd, dnormed_BTD, Beta::kOne);
+  }
+  T* const dx_BTD = static_cast<T*>(dinput_BTD);
+  if (!norms_before()) {
+    kernels::add_residual(count, dnormed_BTD, parked.dx_mid_BTD, dx_BTD);
+    return;
+  }
+  clear_sums(pass, parked.norm1, rows.width);
+  norm_backward<T>(norm_, rows,
+                   {.x = pass.x_BTD,
+                    .weights = weights_of(pass.own, at_.norm1),
+                    .kept = pass.kept.rows1,
+                    .dy = dnormed_BTD,
+                    .residual = parked.dx_mid_BTD,
+                    .dx = dx_BTD,
+                    .sums = parked.norm1});
+}
+
+template <class T>
+void Block<T>::write_norms(const Pass& pass) const {
+  const auto write = [&](const NormPlaceAt& at, const NormSums& sums, std::int64_t width) {
+    const Products<T>& to = pass.products;
+    write_vector(pass.work, width, sums.weight, to.gradients + at.weight, to.write);
+    if (at.bias < 0) return;
+    write_vector(pass.work, width, sums.bias, to.gradients + at.bias, to.write);
+  };
+  write(at_.norm1, pass.parked.norm1, config_.hidden);
+  if (has_norm2()) write(at_.norm2, pass.parked.norm2, config_.hidden);
+  if (config_.block.qk_norm == QkNorm::kNone) return;
+  write(at_.q_norm, pass.parked.q_norm, q_rows(1).width);
+  write(at_.k_norm, pass.parked.k_norm, k_rows(1).width);
+}
+
+template <class T>
+void Block<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
+                               Write write) const {
+  const core::Arena::Scope scope(call.work.arena);
+  Pass pass(*this, call);
+  pass.products.gradients = gradients.own;
+  pass.products.write = write;
+  const Products<T>& products = pass.products;
+  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const Kept& kept = pass.kept;
+  const Parked& parked = pass.parked;
+  T* const normed_BTD = pass.work.arena.template take<T>(rows.rows * rows.width);
+  const NormApply<T> norm1{pass.x_BTD, {parked.weight1_D, parked.bias1_D}, kept.rows1, normed_BTD};
+  const NormApply<T> norm2{parallel() ? pass.x_BTD : kept.x_mid_BTD,
+                           {parked.weight2_D, parked.bias2_D},
+                           kept.rows2,
+                           normed_BTD};
+
+  products.weight(at_.down, dout_of_mlp(pass), kept.up_BTF);
+  if (norms_before()) norm_apply(norm_, rows, has_norm2() ? norm2 : norm1);
+  const T* const mlp_input = norms_before() ? normed_BTD : kept.x_mid_BTD;
+  if (config_.block.gated) products.weight(at_.gate, parked.dgate_BTF, mlp_input);
+  products.weight(at_.up, parked.dup_BTF, mlp_input);
+  products.weight(at_.out, dout_of_attention(pass), kept.attended_BTHd);
+
+  if (norms_before() && has_norm2()) norm_apply(norm_, rows, norm1);
+  const T* const input = norms_before() ? normed_BTD : pass.x_BTD;
+  if (per_head()) {
+    products.weight(at_.qkv, parked.dqkv, input);
+  } else {
+    products.weight(at_.q, parked.dq_BTHd, input);
+    products.weight(at_.k, parked.dk_BTKd, input);
+    products.weight(at_.v, parked.dv_BTKd, input);
+  }
+  write_norms(pass);
+}
+
+template void Block<float>::backward_input(const UnitCall&, void*, void*) const;
+template void Block<float>::backward_weight(const UnitCall&, const Gradients&, Write) const;
+template void Block<core::Bf16>::backward_input(const UnitCall&, void*, void*) const;
+template void Block<core::Bf16>::backward_weight(const UnitCall&, const Gradients&, Write) const;
+template void Block<core::F16>::backward_input(const UnitCall&, void*, void*) const;
+template void Block<core::F16>::backward_weight(const UnitCall&, const Gradients&, Write) const;
+
+}  // namespace fm::model

@@ -1,0 +1,190 @@
+#include "model/block_params.h"
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::model {
+namespace {
+
+using core::ParamKind;
+
+std::string prefix_of(const DecoderConfig& config, std::int64_t layer) {
+  return core::concat(config.names.base, config.names.layers, '.', layer, '.');
+}
+
+// What tensor-parallel ranks cut: the outputs of the first matrices, the inputs of the second.
+enum class Cut : std::uint8_t { kOutputs, kInputs, kNothing };
+
+class Declarations {
+ public:
+  Declarations(const DecoderConfig& config, std::int64_t layer)
+      : config_(config), prefix_(prefix_of(config, layer)) {}
+
+  void norm(const std::string& name, std::int64_t width) {
+    entries_.push_back(
+        {.name = prefix_ + name + ".weight", .shape = {width}, .kind = ParamKind::kNorm});
+    if (config_.block.norm == NormKind::kLayer) bias(name, width, Cut::kNothing);
+  }
+
+  void matrix(const std::string& name, std::int64_t in, std::int64_t out, bool has_bias, Cut cut) {
+    const bool usual = config_.block.form == MatrixForm::kOutIn;
+    const int outputs = usual ? 0 : 1;
+    int split_dim = -1;
+    if (cut != Cut::kNothing) split_dim = cut == Cut::kOutputs ? outputs : 1 - outputs;
+    entries_.push_back(
+        {.name = prefix_ + name + ".weight",
+         .shape = usual ? std::vector<std::int64_t>{out, in} : std::vector<std::int64_t>{in, out},
+         .kind = ParamKind::kMatrix,
+         .split_dim = split_dim});
+    if (has_bias) bias(name, out, cut);
+  }
+
+  core::ParamTable table(const core::NoDecay& no_decay) { return {std::move(entries_), no_decay}; }
+
+ private:
+  void bias(const std::string& name, std::int64_t width, Cut cut) {
+    entries_.push_back({.name = prefix_ + name + ".bias",
+                        .shape = {width},
+                        .kind = ParamKind::kBias,
+                        .split_dim = cut == Cut::kOutputs ? 0 : -1});
+  }
+
+  const DecoderConfig& config_;
+  std::string prefix_;
+  std::vector<core::ParamEntry> entries_;
+};
+
+void declare_attention(const DecoderConfig& config, Declarations& out) {
+  const BlockConfig& block = config.block;
+  const ModuleNames& names = config.names;
+  const std::int64_t D = config.hidden;
+  const std::int64_t all = config.q_width() + 2 * config.kv_width();
+  switch (block.qkv) {
+    case QkvMatrix::kThree:
+      out.matrix(names.q, D, config.q_width(), block.qkv_bias, Cut::kOutputs);
+      out.matrix(names.k, D, config.kv_width(), block.qkv_bias, Cut::kOutputs);
+      out.matrix(names.v, D, config.kv_width(), block.qkv_bias, Cut::kOutputs);
+      break;
+    case QkvMatrix::kStacked: out.matrix(names.q, D, all, block.qkv_bias, Cut::kNothing); break;
+    case QkvMatrix::kPerHead: out.matrix(names.q, D, all, block.qkv_bias, Cut::kOutputs); break;
+  }
+  if (block.qk_norm != QkNorm::kNone) {
+    const bool each = block.qk_norm == QkNorm::kPerHead;
+    out.norm(names.q_norm, each ? config.head_dim : config.q_width());
+    out.norm(names.k_norm, each ? config.head_dim : config.kv_width());
+  }
+  out.matrix(names.out, config.q_width(), D, block.out_bias, Cut::kInputs);
+}
+
+void declare_mlp(const DecoderConfig& config, Declarations& out) {
+  const BlockConfig& block = config.block;
+  const ModuleNames& names = config.names;
+  const std::int64_t D = config.hidden;
+  const std::int64_t F = config.ffn;
+  if (block.gate_up_stacked) {
+    out.matrix(names.gate, D, 2 * F, block.mlp_bias, Cut::kNothing);
+  } else {
+    if (block.gated) out.matrix(names.gate, D, F, block.mlp_bias, Cut::kOutputs);
+    out.matrix(names.up, D, F, block.mlp_bias, Cut::kOutputs);
+  }
+  out.matrix(names.down, F, D, block.mlp_bias, Cut::kInputs);
+}
+
+// Finds the projections in a table.
+class Finder {
+ public:
+  Finder(const DecoderConfig& config, std::int64_t layer, const core::ParamTable& table)
+      : form_(config.block.form), prefix_(prefix_of(config, layer)), table_(table) {}
+
+  NormPlaceAt norm(const std::string& name) const {
+    return {offset_of(table_, prefix_ + name + ".weight"),
+            offset_of(table_, prefix_ + name + ".bias")};
+  }
+  // Outputs [first, first + out) of a matrix of `all`.
+  Projection part(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t first,
+                  std::int64_t all) const {
+    const bool usual = form_ == MatrixForm::kOutIn;
+    const std::int64_t weight = offset_of(table_, prefix_ + name + ".weight");
+    const std::int64_t bias = offset_of(table_, prefix_ + name + ".bias");
+    FM_CHECK(weight >= 0, "no parameter ", prefix_, name, ".weight");
+    return {.in = in,
+            .out = out,
+            .weight = weight + (usual ? first * in : first),
+            .stride = usual ? in : all,
+            .form = form_,
+            .bias = bias < 0 ? -1 : bias + first};
+  }
+  Projection whole(const std::string& name, std::int64_t in, std::int64_t out) const {
+    return part(name, in, out, 0, out);
+  }
+
+ private:
+  MatrixForm form_;
+  std::string prefix_;
+  const core::ParamTable& table_;
+};
+
+}  // namespace
+
+std::int64_t offset_of(const core::ParamTable& table, const std::string& name) {
+  for (const core::ParamEntry& entry : table.entries()) {
+    if (entry.name == name) return entry.offset.count();
+  }
+  return -1;
+}
+
+core::ParamTable block_table(const DecoderConfig& config, std::int64_t layer,
+                             const core::NoDecay& no_decay) {
+  Declarations out(config, layer);
+  const bool norms_first = config.block.norm_place == NormPlace::kBefore;
+  if (norms_first) out.norm(config.names.norm1, config.hidden);
+  declare_attention(config, out);
+  if (!norms_first) out.norm(config.names.norm1, config.hidden);
+  const bool second = config.block.residual != Residual::kParallelOneNorm;
+  if (second && norms_first) out.norm(config.names.norm2, config.hidden);
+  declare_mlp(config, out);
+  if (second && !norms_first) out.norm(config.names.norm2, config.hidden);
+  return out.table(no_decay);
+}
+
+BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer,
+                         const core::ParamTable& table) {
+  const Finder find(config, layer, table);
+  const BlockConfig& block = config.block;
+  const ModuleNames& names = config.names;
+  const std::int64_t D = config.hidden;
+  const std::int64_t Q = config.q_width();
+  const std::int64_t K = config.kv_width();
+  const std::int64_t F = config.ffn;
+  const std::int64_t all = Q + 2 * K;
+  BlockPlaces at;
+  at.norm1 = find.norm(names.norm1);
+  at.norm2 = find.norm(names.norm2);
+  at.q_norm = find.norm(names.q_norm);
+  at.k_norm = find.norm(names.k_norm);
+  switch (block.qkv) {
+    case QkvMatrix::kThree:
+      at.q = find.whole(names.q, D, Q);
+      at.k = find.whole(names.k, D, K);
+      at.v = find.whole(names.v, D, K);
+      break;
+    case QkvMatrix::kStacked:
+      at.q = find.part(names.q, D, Q, 0, all);
+      at.k = find.part(names.q, D, K, Q, all);
+      at.v = find.part(names.q, D, K, Q + K, all);
+      break;
+    case QkvMatrix::kPerHead: at.qkv = find.whole(names.q, D, all); break;
+  }
+  at.out = find.whole(names.out, Q, D);
+  if (block.gate_up_stacked) {
+    at.gate = find.part(names.gate, D, F, 0, 2 * F);
+    at.up = find.part(names.gate, D, F, F, 2 * F);
+  } else {
+    if (block.gated) at.gate = find.whole(names.gate, D, F);
+    at.up = find.whole(names.up, D, F);
+  }
+  at.down = find.whole(names.down, F, D);
+  return at;
+}
+
+}  // namespace fm::model

@@ -1,0 +1,250 @@
+#include "model/head.h"
+
+#include "core/check.h"
+#include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/elements.h"
+#include "model/block_params.h"
+#include "model/linear.h"
+
+namespace fm::model {
+namespace {
+
+template <class T>
+constexpr bool kIsFp32 = std::is_same_v<T, float>;
+
+core::ParamTable make_table(const DecoderConfig& config, const core::NoDecay& no_decay) {
+  using core::ParamKind;
+  const std::string norm = config.names.base + config.names.final_norm;
+  std::vector<core::ParamEntry> entries;
+  entries.push_back({.name = norm + ".weight", .shape = {config.hidden}, .kind = ParamKind::kNorm});
+  if (config.block.norm == NormKind::kLayer) {
+    entries.push_back({.name = norm + ".bias", .shape = {config.hidden}, .kind = ParamKind::kBias});
+  }
+  if (!config.tied) {
+    entries.push_back({.name = config.names.head + ".weight",
+                       .shape = {config.vocab, config.hidden},
+                       .kind = ParamKind::kEmbedding,
+                       .split_dim = 0});
+  }
+  if (config.head_bias) {
+    entries.push_back({.name = config.names.head + ".bias",
+                       .shape = {config.vocab},
+                       .kind = ParamKind::kBias,
+                       .split_dim = 0});
+  }
+  return {std::move(entries), no_decay};
+}
+
+}  // namespace
+
+// Work space of a chunk of rows.
+template <class T>
+struct Head<T>::Chunk {
+  LinearShape shape;  // shape.tokens: rows of the chunk at hand
+  NormRows kept;
+  T* normed_ND;
+  float* dnormed_ND;
+  float* logits_NV;  // and their gradient
+  T* dlogits_NV;     // the gradient as products read it
+  const float* bias_V = nullptr;
+
+  kernels::RowShape hidden_rows() const { return {shape.tokens, shape.in}; }
+  void round_dlogits() const {
+    if constexpr (!kIsFp32<T>) {
+      kernels::cast(shape.tokens * shape.out, logits_NV, dlogits_NV);
+    }
+  }
+
+  kernels::RowShape logit_rows() const { return {shape.tokens, shape.out}; }
+};
+
+template <class T>
+Head<T>::Head(const DecoderConfig& config, const core::NoDecay& no_decay,
+              const core::ParamTable& embedding)
+    : vocab_(config.vocab),
+      hidden_(config.hidden),
+      norm_{config.block.norm, config.norm_eps},
+      params_(make_table(config, no_decay)),
+      norm_at_(offset_of(params_, config.names.base + config.names.final_norm + ".weight")),
+      norm_bias_at_(offset_of(params_, config.names.base + config.names.final_norm + ".bias")),
+      bias_at_(offset_of(params_, config.names.head + ".bias")),
+      matrix_at_(offset_of(params_, config.names.head + ".weight")) {
+  if (!config.tied) return;
+  tied_ = embedding;
+  matrix_at_ = tied_->at(0).offset.count();
+}
+
+template <class T>
+UnitSizes Head<T>::sizes(core::BatchShape shape) const {
+  using core::Arena;
+  const std::int64_t rows = logits_chunk_rows(shape.tokens(), vocab_);
+  core::Bytes scratch = Arena::aligned<float>(rows) + Arena::aligned<T>(rows * hidden_) +
+                        Arena::aligned<float>(rows * hidden_) +
+                        Arena::aligned<float>(rows * vocab_) + Arena::aligned<float>(hidden_);
+  if (!kIsFp32<T>) scratch += Arena::aligned<T>(rows * vocab_);
+  if (norm_bias_at_ >= 0) scratch += Arena::aligned<float>(rows) + Arena::aligned<float>(hidden_);
+  if (bias_at_ >= 0) scratch += Arena::aligned<float>(vocab_) * 2;
+  const std::int64_t values = shape.tokens() * hidden_;
+  return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
+}
+
+template <class T>
+double Head<T>::forward_flops(core::BatchShape shape) const {
+  return LinearShape{shape.tokens(), hidden_, vocab_}.flops();
+}
+
+template <class T>
+const T* Head<T>::matrix_of(const Weights& weights) const {
+  return static_cast<const T*>(tied_ ? weights.tied : weights.own) + matrix_at_;
+}
+
+template <class T>
+NormWeights<T> Head<T>::norm_weights(const Weights& weights) const {
+  const T* const own = static_cast<const T*>(weights.own);
+  return {own + norm_at_, norm_bias_at_ < 0 ? nullptr : own + norm_bias_at_};
+}
+
+template <class T>
+const float* Head<T>::take_bias(const Weights& weights, core::Work& work) const {
+  if (bias_at_ < 0) return nullptr;
+  const T* const stored = static_cast<const T*>(weights.own) + bias_at_;
+  if constexpr (kIsFp32<T>) {
+    return stored;
+  } else {
+    float* const wide = work.arena.take<float>(vocab_);
+    kernels::cast(vocab_, stored, wide);
+    return wide;
+  }
+}
+
+template <class T>
+typename Head<T>::Chunk Head<T>::take_chunk(core::BatchShape shape, core::Work& work) const {
+  const std::int64_t rows = logits_chunk_rows(shape.tokens(), vocab_);
+  Chunk chunk = {.shape = {rows, hidden_, vocab_},
+                 .kept = {.rstd = work.arena.take<float>(rows)},
+                 .normed_ND = work.arena.take<T>(rows * hidden_),
+                 .dnormed_ND = work.arena.take<float>(rows * hidden_),
+                 .logits_NV = work.arena.take<float>(rows * vocab_),
+                 .dlogits_NV = nullptr};
+  if (norm_bias_at_ >= 0) chunk.kept.mean = work.arena.take<float>(rows);
+  if constexpr (kIsFp32<T>) {
+    chunk.dlogits_NV = chunk.logits_NV;
+  } else {
+    chunk.dlogits_NV = work.arena.take<T>(rows * vocab_);
+  }
+  return chunk;
+}
+
+template <class T>
+void Head<T>::forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
+                            const Chunk& chunk) const {
+  const kernels::RowShape rows = chunk.hidden_rows();
+  norm_rows(norm_, rows, hidden_ND, chunk.kept);
+  norm_apply<T>(norm_, rows, {hidden_ND, norm_weights(weights), chunk.kept, chunk.normed_ND});
+  linear(work, chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
+  if (chunk.bias_V != nullptr) kernels::add_bias(chunk.logit_rows(), chunk.bias_V, chunk.logits_NV);
+}
+
+template <class T>
+void Head<T>::check_labels(const UnitInput& input) const {
+  for (std::int64_t i = 0; i < input.shape.tokens(); ++i) {
+    const std::int32_t label = input.labels_BT[i];
+    FM_CHECK(label == kernels::kIgnoredLabel || (label >= 0 && label < vocab_), "label ", label,
+             " reached a model of ", vocab_);
+  }
+}
+
+template <class T>
+NormSums Head<T>::take_sums(core::Work& work) const {
+  NormSums sums{.weight = work.arena.take<float>(hidden_)};
+  kernels::clear(work, hidden_, sums.weight);
+  if (norm_bias_at_ < 0) return sums;
+  sums.bias = work.arena.take<float>(hidden_);
+  kernels::clear(work, hidden_, sums.bias);
+  return sums;
+}
+
+template <class T>
+void Head<T>::clear_rest_of_tied(const core::Work& work, const Gradients& gradients) const {
+  for (std::size_t i = 1; i < tied_->entries().size(); ++i) {
+    const core::ParamEntry& entry = tied_->at(i);
+    kernels::clear(work, entry.numel.count(), gradients.tied + entry.offset.count());
+  }
+}
+
+template <class T>
+double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
+                     const Gradients& gradients, Write write) const {
+  const auto& [weights, input, saved, work] = call;
+  check_labels(input);
+  const core::Arena::Scope scope(work.arena);
+  Chunk chunk = take_chunk(input.shape, work);
+  chunk.bias_V = take_bias(weights, work);
+  const std::int64_t step = chunk.shape.tokens;
+  const NormSums sums = take_sums(work);
+  float* const dbias_V = bias_at_ < 0 ? nullptr : work.arena.take<float>(vocab_);
+  if (dbias_V != nullptr) kernels::clear(work, vocab_, dbias_V);
+  if (tied_ && write == Write::kAssign) clear_rest_of_tied(work, gradients);
+  float* dmatrix_VD = (tied_ ? gradients.tied : gradients.own) + matrix_at_;
+  double sum = 0.0;
+  for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
+    chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
+    T* hidden_ND = static_cast<T*>(hidden_BTD) + row * hidden_;
+    forward_chunk(work, weights, hidden_ND, chunk);
+    sum = kernels::cross_entropy(chunk.logit_rows(), chunk.logits_NV, input.labels_BT + row, scale,
+                                 sum);
+    if (dbias_V != nullptr) kernels::column_sums(chunk.logit_rows(), chunk.logits_NV, dbias_V);
+    chunk.round_dlogits();
+    linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND, dmatrix_VD,
+                  row == 0 ? beta_of(write) : Beta::kOne);
+    linear_input(work, chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
+    norm_backward<T>(norm_, chunk.hidden_rows(),
+                     {.x = hidden_ND,
+                      .weights = norm_weights(weights),
+                      .kept = chunk.kept,
+                      .dy = chunk.dnormed_ND,
+                      .residual = nullptr,
+                      .dx = hidden_ND,
+                      .sums = sums});
+  }
+  write_vector(work, hidden_, sums.weight, gradients.own + norm_at_, write);
+  if (sums.bias != nullptr) {
+    write_vector(work, hidden_, sums.bias, gradients.own + norm_bias_at_, write);
+  }
+  if (dbias_V != nullptr) write_vector(work, vocab_, dbias_V, gradients.own + bias_at_, write);
+  return sum;
+}
+
+template <class T>
+double Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
+  const auto& [weights, input, saved, work] = call;
+  check_labels(input);
+  const core::Arena::Scope scope(work.arena);
+  Chunk chunk = take_chunk(input.shape, work);
+  chunk.bias_V = take_bias(weights, work);
+  const std::int64_t step = chunk.shape.tokens;
+  double sum = 0.0;
+  for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
+    chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
+    forward_chunk(work, weights, static_cast<const T*>(hidden_BTD) + row * hidden_, chunk);
+    sum = kernels::cross_entropy_loss(chunk.logit_rows(), chunk.logits_NV, input.labels_BT + row,
+                                      sum);
+  }
+  return sum;
+}
+
+template <class T>
+void Head<T>::logits(const Weights& weights, const void* hidden_D, float* logits_V,
+                     core::Work& work) const {
+  const core::Arena::Scope scope(work.arena);
+  Chunk chunk = take_chunk({.batch = 1, .seq_len = 1}, work);
+  chunk.logits_NV = logits_V;
+  chunk.bias_V = take_bias(weights, work);
+  forward_chunk(work, weights, static_cast<const T*>(hidden_D), chunk);
+}
+
+template class Head<float>;
+template class Head<core::Bf16>;
+template class Head<core::F16>;
+
+}  // namespace fm::model

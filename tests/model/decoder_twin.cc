@@ -1,0 +1,226 @@
+#include "tests/model/decoder_twin.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace fm::model {
+namespace {
+
+at::Tensor ids(const std::int32_t* data, core::BatchShape shape) {
+  return at::from_blob(const_cast<std::int32_t*>(data), {shape.batch, shape.seq_len}, at::kInt)
+      .to(at::kLong);
+}
+
+}  // namespace
+
+at::Tensor tensor_of(const float* data, std::vector<std::int64_t> shape) {
+  return at::from_blob(const_cast<float*>(data), shape, at::kFloat).to(at::kDouble);
+}
+
+double difference(const at::Tensor& expected, const float* got) {
+  const at::Tensor mine = tensor_of(got, expected.sizes().vec());
+  const double largest = expected.abs().max().item<double>();
+  const double gap = (expected - mine).abs().max().item<double>();
+  return largest == 0.0 ? gap : gap / largest;
+}
+
+struct DecoderTwin::Leaves {
+  std::map<std::string, at::Tensor> by_name;
+  const at::Tensor& at(const std::string& name) const { return by_name.at(name); }
+  bool has(const std::string& name) const { return by_name.contains(name); }
+};
+
+struct DecoderTwin::Heads {
+  at::Tensor q, k, v;
+};
+
+DecoderTwin::DecoderTwin(const DecoderConfig& config, std::vector<float> inv_freq)
+    : config_(config), inv_freq_(std::move(inv_freq)), leaves_(std::make_unique<Leaves>()) {}
+
+DecoderTwin::DecoderTwin(DecoderTwin&&) noexcept = default;
+DecoderTwin::~DecoderTwin() = default;
+
+at::Tensor DecoderTwin::gradient(const std::string& name) const { return leaves_->at(name).grad(); }
+
+void DecoderTwin::add_leaves(const core::ParamTable& table, const float* flat) {
+  for (const core::ParamEntry& entry : table.entries()) {
+    at::Tensor leaf = tensor_of(flat + entry.offset.count(), entry.shape);
+    leaves_->by_name[entry.name] = leaf.set_requires_grad(true);
+  }
+}
+
+at::Tensor DecoderTwin::norm(const at::Tensor& x, const std::string& name) const {
+  const at::Tensor& weight = leaves_->at(name + ".weight");
+  if (config_.block.norm == NormKind::kLayer) {
+    const at::Tensor centered = x - x.mean(-1, true);
+    const at::Tensor variance = centered.pow(2).mean(-1, true);
+    return centered * (variance + config_.norm_eps).rsqrt() * weight + leaves_->at(name + ".bias");
+  }
+  const at::Tensor normed = x * (x.pow(2).mean(-1, true) + config_.norm_eps).rsqrt();
+  return config_.block.norm == NormKind::kRmsOnePlus ? normed * (1.0 + weight) : normed * weight;
+}
+
+at::Tensor DecoderTwin::linear(const at::Tensor& x, const std::string& name) const {
+  const at::Tensor& weight = leaves_->at(name + ".weight");
+  const bool usual = config_.block.form == MatrixForm::kOutIn;
+  const at::Tensor y = at::matmul(x, usual ? weight.t() : weight);
+  return leaves_->has(name + ".bias") ? y + leaves_->at(name + ".bias") : y;
+}
+
+at::Tensor DecoderTwin::rotate(const at::Tensor& x_BHTd) const {
+  if (config_.rope.type == RopeConfig::Type::kNone) return x_BHTd;
+  const auto half = static_cast<std::int64_t>(inv_freq_.size());
+  const at::Tensor positions = at::arange(x_BHTd.size(2), at::kDouble).unsqueeze(1);
+  // The angle is a product of fp32 numbers rounded to fp32, as in transformers.
+  const at::Tensor angle =
+      (positions * tensor_of(inv_freq_.data(), {half})).to(at::kFloat).to(at::kDouble);
+  const at::Tensor cos = angle.cos() * config_.rope.attention_factor;
+  const at::Tensor sin = angle.sin() * config_.rope.attention_factor;
+  const at::Tensor turning = x_BHTd.slice(3, 0, 2 * half);
+  const at::Tensor rest = x_BHTd.slice(3, 2 * half);
+  if (config_.rope.pairs == RopeConfig::Pairs::kNeighbours) {
+    const at::Tensor pairs = turning.unflatten(3, {half, 2});
+    const at::Tensor x = pairs.select(4, 0);
+    const at::Tensor y = pairs.select(4, 1);
+    const at::Tensor turned = at::stack({x * cos - y * sin, y * cos + x * sin}, 4).flatten(3);
+    return at::cat({turned, rest}, 3);
+  }
+  const at::Tensor x = turning.slice(3, 0, half);
+  const at::Tensor y = turning.slice(3, half);
+  return at::cat({x * cos - y * sin, y * cos + x * sin, rest}, 3);
+}
+
+at::Tensor DecoderTwin::embed(const UnitInput& input) const {
+  const ModuleNames& names = config_.names;
+  at::Tensor x = leaves_->at(names.base + names.embedding + ".weight")
+                     .index_select(0, ids(input.tokens_BT, input.shape).flatten())
+                     .view({input.shape.batch, input.shape.seq_len, config_.hidden}) *
+                 config_.embedding_scale;
+  if (names.positions.empty()) return x;
+  return x + leaves_->at(names.base + names.positions + ".weight").slice(0, 0, x.size(1));
+}
+
+DecoderTwin::Heads DecoderTwin::heads(const std::string& prefix, const at::Tensor& x) const {
+  const ModuleNames& names = config_.names;
+  const std::int64_t B = x.size(0);
+  const std::int64_t T = x.size(1);
+  const std::int64_t d = config_.head_dim;
+  const auto split = [&](const at::Tensor& y) { return y.reshape({B, T, -1, d}).transpose(1, 2); };
+  at::Tensor q, k, v;
+  switch (config_.block.qkv) {
+    case QkvMatrix::kThree:
+      q = linear(x, prefix + names.q);
+      k = linear(x, prefix + names.k);
+      v = linear(x, prefix + names.v);
+      break;
+    case QkvMatrix::kStacked: {
+      const at::Tensor all = linear(x, prefix + names.q);
+      q = all.slice(2, 0, config_.q_width());
+      k = all.slice(2, config_.q_width(), config_.q_width() + config_.kv_width());
+      v = all.slice(2, config_.q_width() + config_.kv_width());
+      break;
+    }
+    case QkvMatrix::kPerHead: {
+      const at::Tensor all = linear(x, prefix + names.q).reshape({B, T, config_.heads, 3, d});
+      q = all.select(3, 0).flatten(2);
+      k = all.select(3, 1).flatten(2);
+      v = all.select(3, 2).flatten(2);
+      break;
+    }
+  }
+  switch (config_.block.qk_norm) {
+    case QkNorm::kNone: return {rotate(split(q)), rotate(split(k)), split(v)};
+    case QkNorm::kAllHeads:
+      return {rotate(split(norm(q, prefix + names.q_norm))),
+              rotate(split(norm(k, prefix + names.k_norm))), split(v)};
+    case QkNorm::kPerHead:
+      return {rotate(norm(split(q), prefix + names.q_norm)),
+              rotate(norm(split(k), prefix + names.k_norm)), split(v)};
+  }
+  return {};
+}
+
+at::Tensor DecoderTwin::attention(std::int64_t layer, const at::Tensor& x) const {
+  const std::string prefix = prefix_of(layer);
+  const std::int64_t B = x.size(0);
+  const std::int64_t T = x.size(1);
+  const std::int64_t group = config_.heads / config_.kv_heads;
+  const Heads at = heads(prefix, x);
+  at::Tensor hidden = at::ones({T, T}, at::kBool).triu(1);
+  const std::int64_t window =
+      config_.windows.empty() ? 0 : config_.windows[static_cast<std::size_t>(layer)];
+  if (window > 0) hidden = hidden.logical_or(at::ones({T, T}, at::kBool).tril(-window));
+  const at::Tensor scores = at::matmul(at.q, at.k.repeat_interleave(group, 1).transpose(2, 3)) /
+                            std::sqrt(static_cast<double>(config_.head_dim));
+  const at::Tensor weights =
+      scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()).softmax(-1);
+  const at::Tensor attended = at::matmul(weights, at.v.repeat_interleave(group, 1));
+  return linear(attended.transpose(1, 2).reshape({B, T, -1}), prefix + config_.names.out);
+}
+
+at::Tensor DecoderTwin::activate(const at::Tensor& x) const {
+  switch (config_.block.activation) {
+    case kernels::Activation::kSilu: return at::silu(x);
+    case kernels::Activation::kGelu: return at::gelu(x);
+    case kernels::Activation::kGeluTanh: return at::gelu(x, "tanh");
+    case kernels::Activation::kRelu: return at::relu(x);
+  }
+  return {};
+}
+
+at::Tensor DecoderTwin::mlp(const std::string& prefix, const at::Tensor& x) const {
+  const ModuleNames& names = config_.names;
+  at::Tensor product;
+  if (config_.block.gate_up_stacked) {
+    const at::Tensor both = linear(x, prefix + names.gate);
+    product = activate(both.slice(2, 0, config_.ffn)) * both.slice(2, config_.ffn);
+  } else if (config_.block.gated) {
+    product = activate(linear(x, prefix + names.gate)) * linear(x, prefix + names.up);
+  } else {
+    product = activate(linear(x, prefix + names.up));
+  }
+  return linear(product, prefix + names.down);
+}
+
+std::string DecoderTwin::prefix_of(std::int64_t layer) const {
+  return config_.names.base + config_.names.layers + "." + std::to_string(layer) + ".";
+}
+
+at::Tensor DecoderTwin::block(std::int64_t layer, const at::Tensor& x) const {
+  const std::string prefix = prefix_of(layer);
+  const std::string norm1 = prefix + config_.names.norm1;
+  const std::string norm2 = prefix + config_.names.norm2;
+  if (config_.block.norm_place == NormPlace::kAfter) {
+    const at::Tensor middle = x + norm(attention(layer, x), norm1);
+    return middle + norm(mlp(prefix, middle), norm2);
+  }
+  const at::Tensor normed = norm(x, norm1);
+  switch (config_.block.residual) {
+    case Residual::kParallel: return x + attention(layer, normed) + mlp(prefix, norm(x, norm2));
+    case Residual::kParallelOneNorm: return x + attention(layer, normed) + mlp(prefix, normed);
+    case Residual::kSequential: break;
+  }
+  const at::Tensor middle = x + attention(layer, normed);
+  return middle + mlp(prefix, norm(middle, norm2));
+}
+
+at::Tensor DecoderTwin::logits(const at::Tensor& x_BTD) const {
+  const ModuleNames& names = config_.names;
+  const std::string matrix = config_.tied ? names.base + names.embedding : names.head;
+  const at::Tensor y =
+      at::matmul(norm(x_BTD, names.base + names.final_norm), leaves_->at(matrix + ".weight").t());
+  return config_.head_bias ? y + leaves_->at(names.head + ".bias") : y;
+}
+
+at::Tensor DecoderTwin::loss_sum(const UnitInput& input, const at::Tensor& x_BTD) const {
+  const at::Tensor labels = ids(input.labels_BT, input.shape).flatten();
+  const at::Tensor log_p = logits(x_BTD).view({-1, config_.vocab}).log_softmax(-1);
+  const at::Tensor counted = labels != -100;
+  const at::Tensor picked = log_p.gather(1, labels.clamp_min(0).unsqueeze(1)).squeeze(1);
+  return -(picked * counted).sum();
+}
+
+}  // namespace fm::model
