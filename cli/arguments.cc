@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cli/argv.h"
+#include "cli/data_arguments.h"
 #include "cli/ds_config.h"
 #include "cli/ds_monitor.h"
 #include "cli/flag_values.h"
@@ -46,23 +47,6 @@ void read_model(const FlagValues& flags, engine::TrainOptions& options) {
                 "a model is required; give --init_ckpt DIR (a Hugging Face folder) or "
                 "--model_config FILE (FMEngine's default folder is not here: ",
                 options.init_ckpt, ")");
-}
-
-void read_data(const FlagValues& flags, engine::TrainOptions& options) {
-  options.data_format =
-      flags.choice<data::DataFormat>("data_format", {{"auto", data::DataFormat::kAuto},
-                                                     {"jsonl", data::DataFormat::kJsonl},
-                                                     {"tokens", data::DataFormat::kTokens},
-                                                     {"tokens_i32", data::DataFormat::kTokens}});
-  options.token_type =
-      flags.choice<data::TokenType>("token_dtype", {{"auto", data::TokenType::kAuto},
-                                                    {"uint16", data::TokenType::kU16},
-                                                    {"int32", data::TokenType::kI32},
-                                                    {"int64", data::TokenType::kI64}});
-  options.packing = flags.choice<data::Packing>(
-      "packing",
-      {{"concat", data::Packing::kConcat}, {"one_document", data::Packing::kOneDocument}});
-  flags.integer("num_workers", 0);  // has no effect, yet must be a number
 }
 
 core::NoDecay read_no_decay(const std::string& words) {
@@ -211,9 +195,9 @@ void read_best_model(const FlagValues& flags, engine::TrainOptions& options) {
                 "loss is better when it is less; leave it out");
   options.early_stopping_threshold = flags.number("early_stopping_threshold", 0.0);
   const bool judges = options.load_best_model || options.early_stopping_patience > 0;
-  FM_USER_CHECK(!judges || !options.eval_data_path.empty(), "--load_best_model_at_end and ",
-                "--early_stopping_patience need evaluations; give --eval_data_path FILE and no ",
-                "--eval_strategy no");
+  FM_USER_CHECK(!judges || options.evaluates(), "--load_best_model_at_end and ",
+                "--early_stopping_patience need evaluations; give --eval_data_path FILE or a ",
+                "--split, and no --eval_strategy no");
   FM_USER_CHECK(!options.load_best_model || options.saves, "--load_best_model_at_end needs ",
                 "checkpoints; leave --save_strategy no out");
 }
@@ -221,9 +205,10 @@ void read_best_model(const FlagValues& flags, engine::TrainOptions& options) {
 // What the Trainer's flag of evaluation says.
 void read_evaluation(const FlagValues& flags, engine::TrainOptions& options) {
   const bool evaluates = strategy_of(flags, "eval_strategy") != Strategy::kNo;
-  if (!evaluates && !options.eval_data_path.empty()) {
+  if (!evaluates && options.evaluates()) {
     options.notes.emplace_back("nothing is evaluated: --eval_strategy no");
     options.eval_data_path.clear();
+    options.split.evaluation = 0.0;
   }
 }
 
@@ -235,8 +220,8 @@ void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
     if (noted)
       options.notes.push_back(core::concat("--", flag.name, " has no effect: ", flag.help));
   }
-  if (flags.given("eval_steps") && options.eval_data_path.empty()) {
-    options.notes.emplace_back("--eval_steps has no effect without --eval_data_path");
+  if (flags.given("eval_steps") && !options.evaluates()) {
+    options.notes.emplace_back("--eval_steps has no effect without --eval_data_path or a --split");
   }
 }
 

@@ -117,7 +117,11 @@ std::vector<std::string> normalise_argv(std::span<const std::string> words,
       written.value = "true";
     }
     if (as_written == "resume_from_checkpoint") written.value = resume_word(written.value);
-    normal.push_back("--" + written.name + "=" + (boolean ? boolean_word(written) : written.value));
+    const std::string start = "--" + written.name + "=";
+    normal.push_back(start + (boolean ? boolean_word(written) : written.value));
+    while (flag.kind == FlagKind::kList && i + 1 < words.size() && !words[i + 1].starts_with("-")) {
+      normal.push_back(start + words[++i]);
+    }
   }
   return normal;
 }

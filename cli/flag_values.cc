@@ -45,6 +45,7 @@ FlagValues::FlagValues(const Program& program, const std::vector<std::string>& n
   for (const FlagRow& flag : program.flags) {
     values_[flag.name] = flag.otherwise;
     if (std::string_view(flag.group) == kLaunchFlags) launch.insert(flag.name);
+    if (flag.kind == FlagKind::kList) lists_[flag.name] = {};
   }
   for (const std::string& word : normal) {  // --name=value
     const std::size_t equals = word.find('=');
@@ -53,11 +54,17 @@ FlagValues::FlagValues(const Program& program, const std::vector<std::string>& n
     FM_CHECK(values_.contains(name), "not in the table: ", name);
     const std::string value = word.substr(equals + 1);
     const bool first = given_.insert(name).second;
+    if (const auto list = lists_.find(name); list != lists_.end()) {
+      list->second.push_back(value);
+      continue;
+    }
     FM_USER_CHECK(first || value == values_[name] || launch.contains(name), "--", name,
                   " is given twice; keep one (", values_[name], ", ", value, ")");
     values_[name] = value;
   }
 }
+
+std::vector<std::string> FlagValues::list(const std::string& name) const { return lists_.at(name); }
 
 std::int64_t FlagValues::integer(const std::string& name, std::int64_t least,
                                  std::int64_t most) const {

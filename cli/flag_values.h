@@ -37,6 +37,8 @@ class FlagValues {
   bool given(const std::string& name) const { return given_.contains(name); }
   // The default when not given.
   std::string text(const std::string& name) const { return values_.at(name); }
+  // All words of a kList, in order.
+  std::vector<std::string> list(const std::string& name) const;
   bool flag(const std::string& name) const { return text(name) == "true"; }
   std::int64_t integer(const std::string& name, std::int64_t least,
                        std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
@@ -60,6 +62,7 @@ class FlagValues {
 
  private:
   std::map<std::string, std::string> values_;
+  std::map<std::string, std::vector<std::string>> lists_;
   std::set<std::string> given_;
 };
 

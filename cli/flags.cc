@@ -17,6 +17,8 @@ void into(const FlagValues& flags, const char* name, O& options) {
   using T = std::remove_reference_t<decltype(options.*kField)>;
   if constexpr (std::is_same_v<T, std::string>) {
     options.*kField = flags.text(name);
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    options.*kField = flags.list(name);
   } else if constexpr (std::is_same_v<T, bool>) {
     options.*kField = flags.flag(name);
   } else if constexpr (std::is_same_v<T, int>) {
@@ -29,6 +31,7 @@ void into(const FlagValues& flags, const char* name, O& options) {
 constexpr auto kBool = FlagKind::kBool;
 constexpr auto kInt = FlagKind::kInt;
 constexpr auto kText = FlagKind::kText;
+constexpr auto kList = FlagKind::kList;
 
 constexpr const char* kModel = "Model";
 constexpr const char* kData = "Data";
@@ -45,16 +48,20 @@ constexpr FlagRow kRows[] = {
      into<&O::model_config>},
     {"pretrain", kBool, "false", kModel, "take only the config of --init_ckpt, random weights",
      into<&O::pretrain>},
-    {"data_path", kText, "", kData, "training data: JSONL, or token ids (flat or .npy)",
+    {"data_path", kList, "", kData,
+     "training data: files, folders, patterns; or WEIGHT PATH WEIGHT PATH ... for a mixture",
      into<&O::data_path>},
-    {"data_format", kText, "auto", kData, "auto (by file name), jsonl, tokens (or tokens_i32)"},
+    {"data_format", kText, "auto", kData,
+     "auto (by name and first bytes), jsonl (text or input_ids; also .gz, .zst), "
+     "tokens (or tokens_i32; flat, .npy, llm.c), megatron, mds"},
     {"token_dtype", kText, "auto", kData,
      "of the ids in a token file: auto (by its bytes), uint16, int32, int64"},
     {"shuffle_windows", kBool, "false", kData,
-     "shuffle the rows of a token file in each epoch; else they come in file order",
+     "shuffle the rows of flat token files in each epoch; else they come in file order",
      into<&O::shuffle_windows>},
     {"packing", kText, "concat", kData,
-     "concat (documents joined by EOS, cut into rows) or one_document (FMEngine's)"},
+     "concat (documents joined, cut into rows), best_fit (whole documents side by side), none "
+     "(one per row; or one_document, FMEngine's word)"},
     {"text_field", kText, "text", kData, "field of a JSONL line that holds the text",
      into<&O::text_field>},
     {"max_seq_len", kInt, "128", kData, "tokens per row", into<&O::max_seq_len, 1, 1 << 24>},
@@ -63,8 +70,14 @@ constexpr FlagRow kRows[] = {
      into<&O::allow_repeat>},
     {"seed", kInt, "3407", kData,
      "of the initial weights and the order of JSONL rows and shuffled windows", into<&O::seed>},
-    {"eval_data_path", kText, "", kData, "evaluation data; without it nothing is evaluated",
+    {"skip_bad_lines", kInt, "0", kData, "leave out up to N lines of JSONL that are no documents",
+     into<&O::skip_bad_lines>},
+    {"eval_data_path", kList, "", kData,
+     "evaluation data, as --data_path; without it and a split nothing is evaluated",
      into<&O::eval_data_path>},
+    {"split", kText, "", kData,
+     "shares of --data_path for training, evaluation and neither: 949,50,1"},
+    {"validation_split", kText, "", kData, "share of --data_path for evaluation: 0.05"},
     {"eval_batches", kInt, "0", kData, "steps' worth of samples per evaluation; 0: all",
      into<&O::eval_batches>},
     {"train_steps", kInt, "100", kLength, "optimizer steps"},

@@ -10,7 +10,7 @@ namespace fm::cli {
 
 class FlagValues;
 
-enum class FlagKind : std::uint8_t { kBool, kInt, kText };
+enum class FlagKind : std::uint8_t { kBool, kInt, kText, kList };  // kList: one word or more
 
 struct FlagRow {
   const char* name;

@@ -1,6 +1,8 @@
 # LibTorch comes from the PyPI wheel (scripts/setup.sh unpacks it); the rest from Debian.
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(zstd REQUIRED)
 if(FM_BUILD_TESTS)
   find_package(GTest REQUIRED)
   find_package(benchmark REQUIRED)

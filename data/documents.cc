@@ -1,15 +1,13 @@
 #include "data/documents.h"
 
 #include <algorithm>
-#include <span>
-#include <vector>
+#include <optional>
+#include <utility>
 
 #include "core/buffer.h"
 #include "core/check.h"
-#include "core/crc32c.h"
-#include "core/files.h"
 #include "core/text.h"
-#include "data/permutation.h"
+#include "data/text_pieces.h"
 
 namespace fm::data {
 
@@ -76,131 +74,128 @@ void TokenStore::read(std::int64_t first, std::span<std::int32_t> ids) const {
 
 namespace {
 
-struct Extent {  // of one document in the stream, its EOS included
-  std::int64_t first;
-  std::int64_t count;
+// What sets one kind of JSONL apart from the other.
+struct Kind {
+  LineReader read_line;
+  std::int64_t vocab = 0;  // of what is stored
+  std::int32_t filler = 0;
+  std::string_view tokens;  // "byte tokens"
+  std::string_view name;    // of the fingerprint, before the file's
+  std::string options;      // of the fingerprint, behind it
+  std::string_view advice;  // when nothing is in the documents
 };
 
-class DocumentRows : public SampleSource {
+class StoredDocuments : public TokenStream {
  public:
-  explicit DocumentRows(const SourceOptions& options)
-      : options_(options),
-        ledger_(options.ledger == nullptr ? own_ledger_ : *options.ledger),
-        stream_(ledger_, core::kByteVocab) {
-    core::FileStream file(options_.path);
-    std::uint32_t crc = 0;
-    const auto next_piece = [&] {
-      const std::string_view piece = file.next();
-      crc = core::crc32c(std::as_bytes(std::span(piece)), crc);
-      return piece;
-    };
-    read_jsonl(next_piece, options_.path, options_.text_field,
-               [&](std::string_view text) { add(text); });
+  StoredDocuments(const std::string& path, core::Ledger* ledger, const Kind& kind, BadLines& bad)
+      : path_(path),
+        ledger_(ledger == nullptr ? own_ledger_ : *ledger),
+        filler_(kind.filler),
+        tokens_(kind.tokens),
+        ignored_(static_cast<std::int32_t>(kind.vocab)),
+        ids_(ledger_, kind.vocab) {
+    TextPieces pieces(path);
+    std::vector<std::int64_t> begins;
+    std::int64_t longest = 0;
+    read_jsonl([&] { return pieces.next(); }, path, kind.read_line, bad,
+               [&](const Document& document) {
+                 begins.push_back(ids_.size());
+                 longest = std::max(longest, std::ssize(document.ids));
+                 add(document);
+               });
+    FM_DATA_CHECK(longest > 1, path, ": at least one document with text is required; ", kind.advice,
+                  " (", begins.size(), " documents, all empty)");
+    keep(begins);
     fingerprint_ =
-        core::concat("jsonl bytes=", file.size(), " crc32c=", crc, " field=", options_.text_field,
-                     " tokenizer=bytes packing=", packed() ? "concat" : "one_document",
-                     " seq_len=", options_.seq_len, " seed=", options_.seed);
-    count_rows();
-    keep_extents();
+        core::concat(kind.name, " bytes=", pieces.bytes(), " crc32c=", pieces.crc(), kind.options);
   }
 
-  std::int64_t samples_per_epoch() const override { return rows_; }
-
-  void read(std::int64_t position, std::span<std::int32_t> tokens_T,
-            std::span<std::int32_t> labels_T) const override {
-    const Permutation order(rows_, options_.seed, position / rows_);
-    const std::int64_t row = order(position % rows_);
-    const Extent ids = packed() ? Extent{row * row_ids(), row_ids()} : document(row);
-    const std::int64_t length = std::min(ids.count, row_ids());
-    fill(tokens_T, ids.first, length, core::kPadId);
-    fill(labels_T, ids.first + 1, length - 1, kIgnored);
+  std::int64_t size() const override { return ids_.size(); }
+  std::int64_t documents() const override { return documents_; }
+  std::int64_t begin_of(std::int64_t index) const override {
+    FM_CHECK(index >= 0 && index <= documents_, "document ", index, " of ", documents_);
+    return index == documents_ ? size() : static_cast<const std::int64_t*>(begins_.data())[index];
   }
-
+  void read(std::int64_t first, std::span<std::int32_t> ids) const override {
+    ids_.read(first, ids);
+  }
+  void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
+    (labels_ ? *labels_ : ids_).read(first, labels);
+    if (labels_) std::ranges::replace(labels, ignored_, kIgnored);
+  }
+  std::int32_t filler() const override { return filler_; }
   std::string describe() const override {
-    const std::string corpus =
-        core::concat(options_.path, ": ", documents_, " documents, ",
-                     core::human_count(static_cast<double>(stream_.size())), " byte tokens; ",
-                     rows_, " rows of ", row_ids(), " ids");
-    const std::string order = core::concat(", order shuffled per epoch (seed ", options_.seed, ")");
-    if (packed()) {
-      return core::concat(corpus, " (joined with EOS, cut; last ", stream_.size() % row_ids(),
-                          " ids dropped)", order);
-    }
-    return core::concat(corpus, " (one document each, cut or padded; ", empty_,
-                        " empty ones left out)", order);
+    return core::concat(path_, ": ", documents_, " documents, ",
+                        core::human_count(static_cast<double>(size())), ' ', tokens_);
   }
-
   std::string fingerprint() const override { return fingerprint_; }
 
  private:
-  bool packed() const { return options_.packing == Packing::kConcat; }
-  std::int64_t row_ids() const { return options_.seq_len + 1; }
-  const Extent& document(std::int64_t row) const {
-    return static_cast<const Extent*>(extents_.data())[row];
+  void add(const Document& document) {
+    if (!document.labels.empty() && !labels_) begin_labels();
+    ids_.append(document.ids);
+    if (!labels_) return;
+    std::vector<std::int32_t> labels = document.labels.empty() ? document.ids : document.labels;
+    std::ranges::replace(labels, kIgnored, ignored_);
+    labels_->append(labels);
   }
 
-  void add(std::string_view text) {
-    std::vector<std::int32_t> ids = encode_bytes(text);
-    ids.push_back(core::kEosId);
-    ++documents_;
-    if (text.empty()) ++empty_;
-    if (!packed() && !text.empty()) {
-      found_.push_back({stream_.size(), static_cast<std::int64_t>(ids.size())});
+  // Every id counted so far.
+  void begin_labels() {
+    labels_.emplace(ledger_, std::int64_t{ignored_} + 1);
+    std::vector<std::int32_t> part;
+    for (std::int64_t first = 0; first < ids_.size(); first += std::ssize(part)) {
+      part.resize(static_cast<std::size_t>(std::min(kChunk, ids_.size() - first)));
+      ids_.read(first, part);
+      labels_->append(part);
     }
-    stream_.append(ids);
-  }
-
-  void count_rows() {
-    FM_DATA_CHECK(empty_ < documents_, options_.path,
-                  ": at least one document with text is required; look at the file, or name its ",
-                  "field with --text_field (", documents_, " documents, all empty, field \"",
-                  options_.text_field, "\")");
-    rows_ = packed() ? stream_.size() / row_ids() : static_cast<std::int64_t>(found_.size());
-    FM_DATA_CHECK(rows_ > 0, options_.path,
-                  ": at least one row of max_seq_len + 1 ids is required; ",
-                  "give more text or a smaller max_seq_len (", documents_, " documents, ", empty_,
-                  " of them empty, ", stream_.size(),
-                  " ids with one EOS after each document, max_seq_len + 1 = ", row_ids(), ")");
   }
 
   // The index moves from the growing list to memory the ledger knows of.
-  void keep_extents() {
-    if (found_.empty()) return;
-    const std::size_t bytes = found_.size() * sizeof(Extent);
-    extents_ =
-        core::Buffer(ledger_, core::Account::kData, core::Bytes(static_cast<std::int64_t>(bytes)));
-    std::copy(found_.begin(), found_.end(), static_cast<Extent*>(extents_.data()));
-    found_ = {};
+  void keep(const std::vector<std::int64_t>& begins) {
+    documents_ = std::ssize(begins);
+    begins_ = core::Buffer(ledger_, core::Account::kData, core::Bytes(8 * documents_));
+    std::copy(begins.begin(), begins.end(), static_cast<std::int64_t*>(begins_.data()));
   }
 
-  // ids [first, first + count) of the stream, then `filler`.
-  void fill(std::span<std::int32_t> out_T, std::int64_t first, std::int64_t count,
-            std::int32_t filler) const {
-    const auto real = std::min(out_T.size(), static_cast<std::size_t>(count));
-    stream_.read(first, out_T.first(real));
-    std::fill(out_T.begin() + static_cast<std::ptrdiff_t>(real), out_T.end(), filler);
-  }
-
+  std::string path_;
   core::Ledger own_ledger_;  // used when the caller gave none
-  SourceOptions options_;
   core::Ledger& ledger_;
-  TokenStore stream_;
-  std::vector<Extent> found_;  // documents that are not empty (kOneDocument), while reading
-  core::Buffer extents_;       // the same afterwards
+  std::int32_t filler_;
+  std::string_view tokens_;
+  std::int32_t ignored_;  // stands for kIgnored in the store: the first number that is no id
+  TokenStore ids_;
+  std::optional<TokenStore> labels_;  // unset while every id counts
+  core::Buffer begins_;               // [documents] int64
   std::int64_t documents_ = 0;
-  std::int64_t empty_ = 0;
-  std::int64_t rows_ = 0;
   std::string fingerprint_;
 };
 
 }  // namespace
 
-std::unique_ptr<SampleSource> open_documents(const SourceOptions& options) {
-  FM_DATA_CHECK(options.vocab >= core::kByteVocab, options.path,
+StreamPtr open_text(const std::string& path, const SourceOptions& options, BadLines& bad) {
+  FM_DATA_CHECK(options.vocab >= core::kByteVocab, path,
                 ": JSONL is read with the byte tokenizer, whose ids reach ", core::kByteVocab - 1,
                 "; use a model with a larger vocab_size or --data_format tokens_i32 (vocab_size=",
                 options.vocab, ")");
-  return std::make_unique<DocumentRows>(options);
+  const Kind kind{.read_line = text_reader(options.text_field),
+                  .vocab = core::kByteVocab,
+                  .filler = core::kPadId,
+                  .tokens = "byte tokens",
+                  .name = "jsonl",
+                  .options = core::concat(" field=", options.text_field, " tokenizer=bytes"),
+                  .advice = "look at the file, or name its field with --text_field"};
+  return std::make_shared<StoredDocuments>(path, options.ledger, kind, bad);
+}
+
+StreamPtr open_ids(const std::string& path, const SourceOptions& options, BadLines& bad) {
+  const Kind kind{.read_line = ids_reader(options.vocab),
+                  .vocab = options.vocab,
+                  .tokens = "tokens (input_ids)",
+                  .name = "jsonl_ids",
+                  .options = "",
+                  .advice = "look at its input_ids"};
+  return std::make_shared<StoredDocuments>(path, options.ledger, kind, bad);
 }
 
 }  // namespace fm::data

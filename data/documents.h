@@ -1,9 +1,9 @@
-// Documents of a JSONL file as ids, and rows made of them.
+// Documents of JSONL files as ids: one JSON object per line (JSON Lines) is one document.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,34 +12,46 @@
 #include "core/buffer.h"
 #include "core/text.h"
 #include "data/sample_source.h"
+#include "data/token_stream.h"
 
 namespace fm::data {
 
-// Rows made of the documents of a JSONL file, tokenised once when it is opened.
-//
-// kConcat: every document, in file order, followed by one EOS, makes one stream. Row r is the
-// stream's ids [r (T+1), (r+1) (T+1)); the ids after the last whole row are dropped (as in
-// Hugging Face's group_texts with block size T+1).
-// kOneDocument: row r is the r-th document that is not empty: its first T+1 ids; a shorter one is
-// followed by one EOS and then by padding. So EOS is there exactly when the document has at most
-// T ids, and is a target; padding never is (label kIgnored).
-// Either way tokens are row[0, T), labels are row[1, T+1), and the order of the rows in epoch e is
-// Permutation(rows, seed, e); epoch 0 is shuffled too.
+struct Document {
+  std::vector<std::int32_t> ids;
+  // As many as ids, kIgnored where the loss does not count one; none at all: every id counts.
+  std::vector<std::int32_t> labels;
+};
 
-// Throws UserError (11), see open_source.
-std::unique_ptr<SampleSource> open_documents(const SourceOptions& options);
+// Makes the document of one line. Returns what is wrong with the line, or "".
+using LineReader = std::function<std::string(std::string_view line, Document& document)>;
 
-// JSON Lines: one object per line, one string field of it is a document.
+// {"text": "..."}: its UTF-8 bytes, then EOS; `field` is the name of the text.
+LineReader text_reader(const std::string& field);
+// {"input_ids": [...], "labels": [...], "attention_mask": [...]}: ids below `vocab`, labels (the
+// ids themselves where there are none) not shifted, as in Hugging Face's datasets; what the mask
+// has 0 for is left out. Nothing is added.
+LineReader ids_reader(std::int64_t vocab);
+// Whether the first line that is a JSON object has "input_ids". False of a file that is not there.
+bool holds_ids(const std::string& path);
+// The same of one line; unset when it is no JSON object.
+std::optional<bool> names_input_ids(std::string_view line);
+
+// Lines that are no documents: so many are left out, the next one is an error.
+struct BadLines {
+  std::int64_t allowed = 0;
+  std::int64_t found = 0;
+  std::string first;  // "file:line: what is wrong"
+};
 
 // The next piece of a text, wherever it is cut; empty at the end. Valid until the next call.
 using NextPiece = std::function<std::string_view()>;
 
-// Calls `on_document` with field `field` (its UTF-8 text) of every line of the text, in order.
-// Lines end with \n or \r\n; blank lines are skipped. UserError (11) says `file_name`:line for a
-// line that is no JSON object, is not UTF-8, lacks the field, has it twice or not as a string, and
-// for a file without documents. The view given to `on_document` lives for that call only.
-void read_jsonl(const NextPiece& next_piece, const std::string& file_name, std::string_view field,
-                const std::function<void(std::string_view)>& on_document);
+// Calls `on_document` with the document of every line of the text, in order. Lines end with \n or
+// \r\n; blank lines are skipped. UserError (11) says `file_name`:line for one bad line too many,
+// and for a file without documents.
+void read_jsonl(const NextPiece& next_piece, const std::string& file_name,
+                const LineReader& read_line, BadLines& bad,
+                const std::function<void(const Document&)>& on_document);
 
 // The built-in tokenizer: the UTF-8 bytes of a text are its ids (core/text.h). No merges, no
 // normalisation, nothing added: decode(encode(text)) == text for every text.
@@ -47,7 +59,11 @@ std::vector<std::int32_t> encode_bytes(std::string_view text);
 // Special ids and ids beyond the byte vocabulary decode to nothing.
 std::string decode_bytes(std::span<const std::int32_t> ids);
 
-// The corpus as one stream of ids in memory: two bytes per id where the vocabulary fits.
+// A JSONL file, compressed or not, held in memory. Throws UserError (11), see read_jsonl.
+StreamPtr open_text(const std::string& path, const SourceOptions& options, BadLines& bad);
+StreamPtr open_ids(const std::string& path, const SourceOptions& options, BadLines& bad);
+
+// A corpus as one stream of ids in memory: two bytes per id where the vocabulary fits.
 //
 // Invariant: chunks are full but the last; ids are appended once and never change.
 // Thread:    built by one thread, then read by any.

@@ -1,39 +1,77 @@
-#include <filesystem>
-
 #include "core/check.h"
-#include "core/text.h"
+#include "data/data_paths.h"
 #include "data/documents.h"
+#include "data/megatron.h"
+#include "data/mixture.h"
+#include "data/rows.h"
 #include "data/sample_source.h"
 #include "data/token_files.h"
 
 namespace fm::data {
-DataFormat format_of(const std::string& path, DataFormat format) {
-  if (format != DataFormat::kAuto) return format;
-  const std::string name = core::lower(path);
-  if (name.ends_with(".jsonl") || name.ends_with(".json")) return DataFormat::kJsonl;
-  if (name.ends_with(".bin") || name.ends_with(".i32") || name.ends_with(".npy")) {
-    return DataFormat::kTokens;
+namespace {
+
+StreamPtr open_file(const DataFile& file, const SourceOptions& options, BadLines& bad) {
+  switch (file.format) {
+    case DataFormat::kJsonl: return open_text(file.path, options, bad);
+    case DataFormat::kJsonlIds: return open_ids(file.path, options, bad);
+    case DataFormat::kTokens: return open_tokens(file.path, options);
+    case DataFormat::kMegatron: return open_megatron(file.path, options);
+    case DataFormat::kMds:
+    case DataFormat::kAuto: break;
   }
-  std::error_code ignored;
-  FM_DATA_CHECK(std::filesystem::exists(path, ignored),
-                "data_path must name an existing file; check the path (data_path=", path, ")");
-  FM_USER_CHECK(false,
-                "data_path must end with .jsonl, .json, .bin, .i32 or .npy, or its format must be ",
-                "named; add --data_format jsonl or --data_format tokens (data_path=", path, ")");
+  FM_CHECK(false, "data format was not resolved");
 }
 
-std::unique_ptr<SampleSource> open_source(const SourceOptions& options) {
-  FM_DATA_CHECK(!options.path.empty(), "data_path is required; name a JSONL or a token file");
+StreamPtr open_part(const DataPart& part, const SourceOptions& options, BadLines& bad) {
+  std::vector<StreamPtr> streams;
+  for (const DataFile& file : part.files) streams.push_back(open_file(file, options, bad));
+  return join_streams(std::move(streams));
+}
+
+std::string words_of(const BadLines& bad) {
+  if (bad.found == 0) return "";
+  return core::concat("; ", bad.found, " bad lines skipped (the first: ", bad.first, ")");
+}
+
+}  // namespace
+
+SplitSource open_split(const SourceOptions& options, const Split& split) {
   FM_USER_CHECK(options.seq_len >= 1,
                 "max_seq_len must be at least 1; correct it (max_seq_len=", options.seq_len, ")");
   FM_USER_CHECK(options.vocab >= 1, "vocab_size must be at least 1; correct the model's config ",
                 "(vocab_size=", options.vocab, ")");
-  switch (format_of(options.path, options.format)) {
-    case DataFormat::kJsonl: return open_documents(options);
-    case DataFormat::kTokens: return open_tokens(options);
-    case DataFormat::kAuto: break;
+  BadLines bad{.allowed = options.skip_bad_lines, .found = 0, .first = ""};
+  std::vector<StreamPtr> streams;
+  std::vector<double> weights;
+  for (const DataPart& part : find_data(options.paths, options.format)) {
+    streams.push_back(open_part(part, options, bad));
+    if (part.weight > 0.0) weights.push_back(part.weight);
   }
-  FM_CHECK(false, "data format was not resolved");
+  const std::string notes = words_of(bad);
+  std::vector<std::unique_ptr<SampleSource>> rows;
+  std::vector<StreamPtr> held_out;
+  const double border = split.training + split.evaluation;
+  for (std::size_t at = 0; at < streams.size(); ++at) {
+    const bool last = at + 1 == streams.size();
+    rows.push_back(
+        make_rows(slice_stream(streams[at], 0.0, split.training), options, last ? notes : ""));
+    if (split.evaluation > 0.0) {
+      held_out.push_back(slice_stream(streams[at], split.training, border));
+    }
+  }
+  SplitSource opened;
+  opened.training =
+      weights.size() > 1 ? make_mixture(std::move(rows), weights) : std::move(rows.front());
+  if (split.evaluation > 0.0) {
+    SourceOptions plain = options;
+    plain.shuffle_windows = false;  // in an evaluation all rows count alike
+    opened.evaluation = make_rows(join_streams(std::move(held_out)), plain, "");
+  }
+  return opened;
+}
+
+std::unique_ptr<SampleSource> open_source(const SourceOptions& options) {
+  return open_split(options, {}).training;
 }
 
 }  // namespace fm::data

@@ -5,8 +5,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/ledger.h"
+#include "data/id_array.h"
 
 namespace fm::data {
 
@@ -21,37 +23,53 @@ class SampleSource {
   // rank may ask for any position, any number of times.
   virtual void read(std::int64_t position, std::span<std::int32_t> tokens_T,
                     std::span<std::int32_t> labels_T) const = 0;
+  // Where in that row documents begin, ascending from 0: a row that begins within one counts as its
+  // begin. One alone where documents are not known.
+  virtual std::vector<std::int32_t> document_starts(std::int64_t /*position*/) const { return {0}; }
   virtual std::string describe() const = 0;  // one line for the banner
   // Whatever decides the rows and their order; not where the file lies, which may be moved.
   virtual std::string fingerprint() const = 0;
 };
 
-enum class DataFormat : std::uint8_t { kAuto, kJsonl, kTokens };
-enum class Packing : std::uint8_t {
-  kConcat,       // documents joined with EOS between them, cut into rows of seq_len + 1
-  kOneDocument,  // FMEngine: one document per sample, truncated or padded
+enum class DataFormat : std::uint8_t { kAuto, kJsonl, kJsonlIds, kTokens, kMegatron, kMds };
+enum class Packing : std::uint8_t {  // data/packing.h
+  kConcat,                           // documents behind each other, cut into rows of seq_len + 1
+  kOneDocument,                      // FMEngine: one document per sample, truncated or padded
+  kBestFit,                          // whole documents side by side
 };
-// Of the ids in a token file; kAuto: data/token_types.h.
-enum class TokenType : std::uint8_t { kAuto, kU16, kI32, kI64 };
 
-// What a file is read as: `format`, or what its name says when that is kAuto. Throws UserError (10)
-// when the name says nothing.
-DataFormat format_of(const std::string& path, DataFormat format);
+// The parts of the data for training and for evaluation, in shares of 1: its first documents in
+// their order, then the next ones (of ids, where documents are not known).
+struct Split {
+  double training = 1.0;
+  double evaluation = 0.0;
+};
 
 struct SourceOptions {
-  std::string path;
-  DataFormat format = DataFormat::kAuto;  // kAuto: by file name (.jsonl, .json / .bin, .i32, .npy)
+  // Files, folders, patterns and prefixes of Megatron's datasets; with numbers before each, as in
+  // Megatron's "0.3 a 0.7 b", a mixture of so many samples of each.
+  std::vector<std::string> paths = {};
+  DataFormat format = DataFormat::kAuto;  // data/data_paths.h
   TokenType token_type = TokenType::kAuto;
   Packing packing = Packing::kConcat;
   std::string text_field = "text";
   std::int64_t seq_len = 128;
   std::int64_t vocab = 0;  // ids must be below; UserError (11) with file and position otherwise
-  bool shuffle_windows = false;  // of a token file, anew in each epoch
+  bool shuffle_windows = false;     // where documents are not known, anew in each epoch
+  std::int64_t skip_bad_lines = 0;  // lines of JSONL files, of all together
   std::uint64_t seed = 3407;
   core::Ledger* ledger = nullptr;
 };
 
-// Throws UserError (11) naming file and line: what is required, what to do, the value.
+// All rows. Throws UserError (10, 11) naming file and line: what is required, what to do, the
+// value.
 std::unique_ptr<SampleSource> open_source(const SourceOptions& options);
+
+struct SplitSource {
+  std::unique_ptr<SampleSource> training;
+  std::unique_ptr<SampleSource> evaluation;  // every row once per epoch; null where it has no share
+};
+// The same, the data read once for both.
+SplitSource open_split(const SourceOptions& options, const Split& split);
 
 }  // namespace fm::data

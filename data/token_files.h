@@ -1,18 +1,14 @@
 // Flat files of token ids.
 #pragma once
 
-#include <memory>
-
 #include "data/sample_source.h"
+#include "data/token_stream.h"
 
 namespace fm::data {
 
-// Rows of a file of token ids (data/token_types.h): window w is ids [w (T+1), (w+1) (T+1)). Row p
-// is window p modulo the file's whole windows, or with options.shuffle_windows window
-// permutation(seed, epoch)(p). What is left after the last whole window is not used.
-
-// Throws UserError (11): a size that is no multiple of an id's, no whole window, an id outside
-// [0, vocab); read() too, when the file has been written since.
-std::unique_ptr<SampleSource> open_tokens(const SourceOptions& options);
+// A file of token ids (data/token_types.h), in which documents are not known. Throws UserError
+// (11): a size that is no multiple of an id's, an id outside [0, vocab); read() too, when the file
+// has been written since.
+StreamPtr open_tokens(const std::string& path, const SourceOptions& options);
 
 }  // namespace fm::data

@@ -42,16 +42,6 @@ bool is_uint16(std::span<const std::byte> file, std::int64_t vocab) {
          std::ranges::all_of(as<std::uint16_t>(file), [&](auto id) { return id < vocab; });
 }
 
-std::size_t size_of(TokenType type) {
-  switch (type) {
-    case TokenType::kU16: return sizeof(std::uint16_t);
-    case TokenType::kAuto:
-    case TokenType::kI32: return sizeof(std::int32_t);
-    case TokenType::kI64: return sizeof(std::int64_t);
-  }
-  return sizeof(std::int32_t);
-}
-
 // The header is a Python literal, {'descr': '<i4', 'fortran_order': False, 'shape': (5,), }, in an
 // order of its own (numpy/lib/format.py).
 class NpyHeader {
@@ -125,7 +115,7 @@ TokenLayout npy_layout(std::span<const std::byte> file, TokenType asked, const s
                 ": a .npy file must begin with a whole header; write it anew (", file.size(),
                 " bytes, header of ", length, ")");
   const NpyHeader header(text_of(file.subspan(head, length)), path);
-  TokenLayout out{header.type(), head + length, header.count(), true};
+  TokenLayout out{header.type(), head + length, header.count(), TokenForm::kNpy};
   FM_DATA_CHECK(asked == TokenType::kAuto || asked == out.type, path,
                 ": --token_dtype must be what ", "the .npy file says; leave it out (--token_dtype ",
                 name_of(asked), ", the file ", name_of(out.type), ")");
@@ -139,6 +129,40 @@ TokenLayout npy_layout(std::span<const std::byte> file, TokenType asked, const s
   return out;
 }
 
+// karpathy/llm.c: dev/data/data_common.py
+struct Shard {
+  std::int32_t magic;
+  std::int32_t version;
+  TokenType type;
+};
+constexpr Shard kShards[] = {{20240520, 1, TokenType::kU16}, {20240801, 7, TokenType::kU32}};
+constexpr std::size_t kShardHead = 256 * sizeof(std::int32_t);
+
+// Ids begin so in no flat file: there is no vocabulary of 20 M.
+bool is_shard(std::span<const std::byte> file, const Shard& shard) {
+  const auto head = as<std::int32_t>(file);
+  return !head.empty() && head[0] == shard.magic;
+}
+
+TokenLayout shard_layout(std::span<const std::byte> file, const Shard& shard, TokenType asked,
+                         const std::string& path) {
+  const auto head = as<std::int32_t>(file);
+  FM_DATA_CHECK(file.size() >= kShardHead && head[1] == shard.version, path,
+                ": a shard of llm.c must have a header of ", kShardHead, " bytes and version ",
+                shard.version, "; write it anew (", file.size(), " bytes, version ",
+                head.size() > 1 ? head[1] : 0, ")");
+  const std::size_t bytes = file.size() - kShardHead;
+  const auto count = static_cast<std::uint32_t>(head[2]);
+  FM_DATA_CHECK(bytes == count * size_of(shard.type), path,
+                ": a shard of llm.c must hold the ids of its header; write it anew (", count,
+                " ids in the header, ", bytes, " bytes of ", name_of(shard.type), ")");
+  FM_DATA_CHECK(
+      asked == TokenType::kAuto || asked == shard.type, path,
+      ": --token_dtype must be what the shard of llm.c says; leave it out (--token_dtype ",
+      name_of(asked), ", the file ", name_of(shard.type), ")");
+  return {shard.type, kShardHead, static_cast<std::int64_t>(count), TokenForm::kLlmC};
+}
+
 TokenType type_of(std::span<const std::byte> file, std::int64_t vocab) {
   if (is_int64(file)) return TokenType::kI64;
   return is_uint16(file, vocab) ? TokenType::kU16 : TokenType::kI32;
@@ -149,22 +173,15 @@ TokenType type_of(std::span<const std::byte> file, std::int64_t vocab) {
 TokenLayout layout_of(std::span<const std::byte> file, TokenType asked, std::int64_t vocab,
                       const std::string& path) {
   if (text_of(file).starts_with(kNpyMagic)) return npy_layout(file, asked, path);
+  for (const Shard& shard : kShards) {
+    if (is_shard(file, shard)) return shard_layout(file, shard, asked, path);
+  }
   const TokenType type = asked == TokenType::kAuto ? type_of(file, vocab) : asked;
   FM_DATA_CHECK(file.size() % size_of(type) == 0, path,
                 ": a token file must hold whole little-endian ", name_of(type),
                 " ids; check that it is one, or name its type with --token_dtype (", file.size(),
                 " bytes is no multiple of ", size_of(type), ")");
-  return {type, 0, static_cast<std::int64_t>(file.size() / size_of(type)), false};
-}
-
-std::string_view name_of(TokenType type) {
-  switch (type) {
-    case TokenType::kAuto: return "auto";
-    case TokenType::kU16: return "uint16";
-    case TokenType::kI32: return "int32";
-    case TokenType::kI64: return "int64";
-  }
-  return "?";
+  return {type, 0, static_cast<std::int64_t>(file.size() / size_of(type)), TokenForm::kFlat};
 }
 
 }  // namespace fm::data

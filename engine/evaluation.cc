@@ -1,14 +1,15 @@
 #include "engine/evaluation.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace fm::engine {
 
-Evaluation::Evaluation(const data::SourceOptions& source, RankState& state, StepRuntime& runtime,
-                       std::int64_t batches)
+Evaluation::Evaluation(std::unique_ptr<data::SampleSource> source, RankState& state,
+                       StepRuntime& runtime, std::int64_t batches)
     : state_(state),
       runtime_(runtime),
-      source_(data::open_source(source)),
+      source_(std::move(source)),
       stream_(*source_,
               {state.plan.shape, state.plan.rules.micros, state.plan.mesh.data, state.at.dp_rank}),
       samples_(source_->samples_per_epoch()) {

@@ -14,7 +14,7 @@ namespace fm::engine {
 class Evaluation {
  public:
   // batches: steps' worth of samples to look at, 0: the whole set once.
-  Evaluation(const data::SourceOptions& source, RankState& state, StepRuntime& runtime,
+  Evaluation(std::unique_ptr<data::SampleSource> source, RankState& state, StepRuntime& runtime,
              std::int64_t batches);
 
   double run();  // mean token loss, nats

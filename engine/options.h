@@ -52,13 +52,15 @@ struct MonitorOptions {
 
 struct TrainOptions {
   // model and data
-  std::string init_ckpt;     // Hugging Face folder, or empty
-  std::string model_config;  // Hugging Face config.json with random weights, or empty
-  bool pretrain = false;     // FMEngine: do not load weights of init_ckpt
-  std::string data_path;
+  std::string init_ckpt;               // Hugging Face folder, or empty
+  std::string model_config;            // Hugging Face config.json with random weights, or empty
+  bool pretrain = false;               // FMEngine: do not load weights of init_ckpt
+  std::vector<std::string> data_path;  // words (data::SourceOptions)
   data::DataFormat data_format = data::DataFormat::kAuto;
   data::TokenType token_type = data::TokenType::kAuto;
-  bool shuffle_windows = false;  // of a token file
+  bool shuffle_windows = false;  // where documents are not known
+  data::Split split;             // of data_path
+  std::int64_t skip_bad_lines = 0;
   data::Packing packing = data::Packing::kConcat;
   std::string text_field = "text";
   std::int64_t max_seq_len = 128;
@@ -69,8 +71,8 @@ struct TrainOptions {
   std::int64_t save_steps = 100;
   bool saves = true;  // false: neither checkpoints nor an export, but on a signal
   std::int64_t log_steps = 1;
-  bool log_phases = false;  // with every line; else with every tenth
-  std::string eval_data_path;
+  bool log_phases = false;                  // with every line; else with every tenth
+  std::vector<std::string> eval_data_path;  // words, as data_path
   std::int64_t eval_steps = 100;
   std::int64_t eval_batches = 0;  // 0: the whole evaluation set once
   // layout
@@ -117,6 +119,8 @@ struct TrainOptions {
   std::string project_name = "fmengine";
   std::string experiment_name = "experiment";
   std::vector<std::string> notes;  // for banner and plan: what was ignored, and why
+
+  bool evaluates() const { return !eval_data_path.empty() || split.evaluation > 0.0; }
 };
 
 }  // namespace fm::engine

@@ -7,25 +7,24 @@
 
 namespace fm::engine {
 
-data::SourceOptions evaluation_rows(const TrainOptions& options, std::int64_t vocab,
-                                    core::Ledger& ledger) {
-  return {.path = options.eval_data_path,
-          .format = options.data_format,
-          .token_type = options.token_type,
-          .packing = options.packing,
-          .text_field = options.text_field,
-          .seq_len = options.max_seq_len,
-          .vocab = vocab,
-          .seed = options.seed,
-          .ledger = &ledger};
-}
-
-std::unique_ptr<data::SampleSource> open_training_rows(const TrainOptions& options,
-                                                       std::int64_t vocab, core::Ledger& ledger) {
-  data::SourceOptions asked = evaluation_rows(options, vocab, ledger);
-  asked.path = options.data_path;
-  asked.shuffle_windows = options.shuffle_windows;  // in an evaluation all rows count alike
-  return data::open_source(asked);
+data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger) {
+  data::SourceOptions asked{.paths = options.data_path,
+                            .format = options.data_format,
+                            .token_type = options.token_type,
+                            .packing = options.packing,
+                            .text_field = options.text_field,
+                            .seq_len = options.max_seq_len,
+                            .vocab = vocab,
+                            .shuffle_windows = options.shuffle_windows,
+                            .skip_bad_lines = options.skip_bad_lines,
+                            .seed = options.seed,
+                            .ledger = &ledger};
+  data::SplitSource rows = data::open_split(asked, options.split);
+  if (options.eval_data_path.empty()) return rows;
+  asked.paths = options.eval_data_path;
+  asked.shuffle_windows = false;  // in an evaluation all rows count alike
+  rows.evaluation = data::open_source(asked);
+  return rows;
 }
 
 std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch, int dp_size) {
@@ -45,7 +44,9 @@ std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t voca
                 "epochs are counted in training data; give --data_path FILE, or --max_steps");
   const int dp_size = std::max(1, ranks / options.pipe_parallel_size);
   core::Ledger ledger;
-  const auto rows = open_training_rows(options, vocab, ledger);
+  TrainOptions training = options;
+  training.eval_data_path.clear();
+  const auto rows = open_rows(training, vocab, ledger).training;
   return steps_of_epoch(rows->samples_per_epoch(), resolve_batch(options.batch, dp_size), dp_size);
 }
 

@@ -9,12 +9,9 @@
 
 namespace fm::engine {
 
-// Throws UserError (10, 11).
-std::unique_ptr<data::SampleSource> open_training_rows(const TrainOptions& options,
-                                                       std::int64_t vocab, core::Ledger& ledger);
-
-data::SourceOptions evaluation_rows(const TrainOptions& options, std::int64_t vocab,
-                                    core::Ledger& ledger);
+// For training, and for evaluation where the options ask for it (else null). Throws UserError (10,
+// 11).
+data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger);
 
 // Steps of an epoch as Hugging Face's Trainer counts them: its data ranks read whole micro-batches,
 // and the last step of an epoch may have fewer. At least 1.

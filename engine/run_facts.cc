@@ -83,8 +83,8 @@ Facts data_facts(const KnownRun& run) {
   const TrainOptions& o = run.options;
   return {fact("data", run.data.training, kRanksAgree, "data", run.data.description),
           fact("evaluation data", run.data.evaluation, kRanksAgree),
-          fact("--eval_data_path given", !o.eval_data_path.empty(), kRanksAgree),
-          fact("--packing", said(o.packing, {"concat", "one_document"}), kRanksAgree),
+          fact("--eval_data_path or --split given", o.evaluates(), kRanksAgree),
+          fact("--packing", said(o.packing, {"concat", "one_document", "best_fit"}), kRanksAgree),
           fact("--max_seq_len", o.max_seq_len, kRanksAgree),
           fact("--allow_repeat", o.allow_repeat, kRanksAgree)};
 }

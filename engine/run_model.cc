@@ -4,24 +4,30 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "data/data_paths.h"
 
 namespace fm::engine {
 namespace {
 
-bool is_text(const std::string& path, data::DataFormat format) {
-  return !path.empty() && data::format_of(path, format) == data::DataFormat::kJsonl;
+using Words = std::vector<std::string>;
+
+std::string text_of(const Words& words) { return core::join(words, " "); }
+
+bool is_text(const Words& words, data::DataFormat format) {
+  return !words.empty() && data::reads_text(words, format);
 }
 
 void check_token_file(const TrainOptions& options, bool eval_text) {
-  FM_USER_CHECK(options.packing == data::Packing::kConcat,
-                "--packing one_document needs JSONL text: a token file is read in windows of "
-                "--max_seq_len + 1 ids, wherever documents end; leave it out, or cut the ids "
-                "that way beforehand (data_path=",
-                options.data_path, ")");
+  FM_USER_CHECK(options.packing == data::Packing::kConcat ||
+                    !data::is_flat(options.data_path, options.data_format),
+                "--packing needs documents, as in JSONL, Megatron's and MDS datasets: a flat "
+                "token file is read in rows of --max_seq_len + 1 ids, wherever documents end; "
+                "leave it out (data_path=",
+                text_of(options.data_path), ")");
   FM_USER_CHECK(options.text_field == "text" || eval_text,
-                "--text_field needs JSONL text: a token file has no fields; leave it out "
+                "--text_field needs JSONL text: token ids have no such field; leave it out "
                 "(text_field=",
-                options.text_field, ", data_path=", options.data_path, ")");
+                options.text_field, ", data_path=", text_of(options.data_path), ")");
 }
 
 // With ids of another tokenizer the losses of evaluation would mean nothing.
@@ -31,7 +37,7 @@ void check_text_beside_tokens(const TrainOptions& options) {
                 "evaluation text is tokenised with the built-in byte tokenizer, the ids of the "
                 "training data are of another one, as far as can be seen; tokenise the "
                 "evaluation data the same way and name a token file (eval_data_path=",
-                options.eval_data_path, ", data_path=", options.data_path, ")");
+                text_of(options.eval_data_path), ", data_path=", text_of(options.data_path), ")");
 }
 
 void check_text_file(const TrainOptions& options) {
@@ -40,7 +46,7 @@ void check_text_file(const TrainOptions& options) {
       "text is tokenised with the built-in byte tokenizer only, and this model has its own; "
       "tokenise the data beforehand and pass --data_format tokens (flat uint16, int32 or int64 "
       "ids) (init_ckpt=",
-      options.init_ckpt, ", data_path=", options.data_path, ")");
+      options.init_ckpt, ", data_path=", text_of(options.data_path), ")");
   // Weights without a word about it have learnt the ids of some tokenizer; random ones have not.
   FM_USER_CHECK(
       options.init_ckpt.empty() || options.pretrain ||
@@ -49,7 +55,7 @@ void check_text_file(const TrainOptions& options) {
       "they were trained (tokenizer_config.json, tokenizer.json); tokenise the data as the model "
       "was and pass --data_format tokens, put those files there if it is a byte model, or "
       "begin with random weights by --pretrain (no tokenizer in init_ckpt=",
-      options.init_ckpt, ", data_path=", options.data_path, ")");
+      options.init_ckpt, ", data_path=", text_of(options.data_path), ")");
 }
 
 void check_byte_vocabulary(const model::Model& model) {

@@ -38,12 +38,11 @@ rusage usage_so_far() {
   return usage;
 }
 
-std::unique_ptr<data::SampleSource> open_training_data(const TrainOptions& options,
-                                                       std::int64_t vocab, const RunPlan& plan,
-                                                       core::Ledger& ledger) {
-  auto source = open_training_rows(options, vocab, ledger);
-  check_samples(plan.batch, source->samples_per_epoch(), options.allow_repeat);
-  return source;
+data::SplitSource open_data(const TrainOptions& options, std::int64_t vocab, const RunPlan& plan,
+                            core::Ledger& ledger) {
+  data::SplitSource rows = open_rows(options, vocab, ledger);
+  check_samples(plan.batch, rows.training->samples_per_epoch(), options.allow_repeat);
+  return rows;
 }
 
 constexpr core::TraceForm kStep = {"step", core::TraceKind::kStep, {"step"}};
@@ -64,18 +63,18 @@ class Trainer {
         trace_(trace),
         opened_(opened),
         plan_(make_fitting_plan(options, opened, world, context.memory)),
-        source_(open_training_data(options, opened.model.vocab, plan_, ledger_)),
-        epochs_{source_->samples_per_epoch(), plan_.batch.train_batch,
-                steps_of_epoch(source_->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
+        rows_(open_data(options, opened.model.vocab, plan_, ledger_)),
+        epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
+                steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
         state_(options, plan_, opened.model, world, ledger_),
-        stream_(*source_, {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
+        stream_(*rows_.training,
+                {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
         runtime_(state_, clock_),
         log_(options, context, world.rank() == 0),
         monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
         saves_(options, state_, log_) {
-    if (!options.eval_data_path.empty()) {
-      evaluation_.emplace(evaluation_rows(options, opened.model.vocab, ledger_), state_, runtime_,
-                          options.eval_batches);
+    if (rows_.evaluation) {
+      evaluation_.emplace(std::move(rows_.evaluation), state_, runtime_, options.eval_batches);
     }
   }
 
@@ -123,9 +122,9 @@ class Trainer {
             .opened = opened_,
             .plan = &plan_,
             .launch_decision = context_.launch_decision,
-            .data = {.description = core::concat(source_->describe(), "; ",
+            .data = {.description = core::concat(rows_.training->describe(), "; ",
                                                  epochs_.words(options_.train_steps)),
-                     .training = source_->fingerprint(),
+                     .training = rows_.training->fingerprint(),
                      .evaluation = evaluation_ ? evaluation_->fingerprint() : ""}};
   }
 
@@ -137,7 +136,8 @@ class Trainer {
     const std::vector<Fact> facts = run_facts(known());
     check_same_start(facts, state_.world);
     const RunIdentity now = identity_of(
-        options_, data_text(source_->fingerprint(), options_.data_path), arithmetic, facts);
+        options_, data_text(rows_.training->fingerprint(), core::join(options_.data_path, " ")),
+        arithmetic, facts);
     const std::optional<ProgressState> found = resume_state(options_, state_);
     if (found) {
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
@@ -355,7 +355,7 @@ class Trainer {
   core::PhaseClock clock_;
   const model::OpenedModel& opened_;
   RunPlan plan_;
-  std::unique_ptr<data::SampleSource> source_;
+  data::SplitSource rows_;  // evaluation: until it is evaluation_'s
   Epochs epochs_;
   RankState state_;
   data::BatchStream stream_;

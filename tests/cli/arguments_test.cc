@@ -159,13 +159,13 @@ TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
           .options;
   EXPECT_EQ(options.init_ckpt, "dir");
   EXPECT_TRUE(options.pretrain);
-  EXPECT_EQ(options.data_path, "d");
+  EXPECT_EQ(options.data_path, Words{"d"});
   EXPECT_EQ(options.data_format, data::DataFormat::kTokens);
   EXPECT_EQ(options.packing, data::Packing::kOneDocument);
   EXPECT_EQ(options.text_field, "body");
   EXPECT_EQ(options.max_seq_len, 256);
   EXPECT_EQ(options.seed, 7U);
-  EXPECT_EQ(options.eval_data_path, "e");
+  EXPECT_EQ(options.eval_data_path, Words{"e"});
   EXPECT_EQ(options.eval_batches, 3);
   EXPECT_TRUE(options.allow_repeat);
   EXPECT_FALSE(parse({}).options.allow_repeat);

@@ -155,8 +155,8 @@ TEST(TrainerFlags, OtherNames) {
   EXPECT_EQ(at.train_steps, 7);
   EXPECT_EQ(at.log_steps, 3);
   EXPECT_EQ(at.keep_last, 2);
-  EXPECT_EQ(at.data_path, "a.jsonl");
-  EXPECT_EQ(at.eval_data_path, "b.jsonl");
+  EXPECT_EQ(at.data_path, Words{"a.jsonl"});
+  EXPECT_EQ(at.eval_data_path, Words{"b.jsonl"});
   EXPECT_TRUE(at.recompute);
   EXPECT_EQ(at.resume, checkpoint::Resume::kMust);
   const auto resumed = [](const char* word) {
@@ -165,7 +165,7 @@ TEST(TrainerFlags, OtherNames) {
   EXPECT_EQ(resumed("false"), checkpoint::Resume::kNever);
   EXPECT_EQ(resumed("out/step_5"), checkpoint::Resume::kPath);
   EXPECT_EQ(options_of("{}", {"--eval_strategy", "no", "--validation_file", "b"}).eval_data_path,
-            "");
+            Words{});
   EXPECT_TRUE(holds(refused("{}", {"--max_steps", "7", "--train_steps", "8"}), "given twice"));
 }
 

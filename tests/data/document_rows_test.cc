@@ -10,38 +10,24 @@
 #include "core/check.h"
 #include "data/documents.h"
 #include "data/sample_source.h"
+#include "tests/data/read_rows.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fm::data {
 namespace {
 
-using Ids = std::vector<std::int32_t>;
+using testing::epoch_of;
+using testing::Ids;
+using testing::read_row;
+using testing::Row;
 constexpr std::int32_t E = core::kEosId;
 constexpr std::int32_t P = core::kPadId;
-
-struct Row {
-  Ids tokens, labels;
-  auto operator<=>(const Row&) const = default;
-};
-
-Row read_row(const SampleSource& source, std::int64_t position, std::int64_t seq_len) {
-  Row row{Ids(static_cast<std::size_t>(seq_len)), Ids(static_cast<std::size_t>(seq_len))};
-  source.read(position, row.tokens, row.labels);
-  return row;
-}
-
-std::set<Row> epoch_of(const SampleSource& source, std::int64_t epoch, std::int64_t seq_len) {
-  std::set<Row> rows;
-  const std::int64_t size = source.samples_per_epoch();
-  for (std::int64_t i = 0; i < size; ++i) rows.insert(read_row(source, epoch * size + i, seq_len));
-  return rows;
-}
 
 class DocumentRows : public ::testing::Test {
  protected:
   std::unique_ptr<SampleSource> open(std::string_view jsonl, std::int64_t seq_len,
                                      Packing packing = Packing::kConcat, std::uint64_t seed = 1) {
-    return open_source({.path = folder_.write("corpus.jsonl", jsonl),
+    return open_source({.paths = {folder_.write("corpus.jsonl", jsonl)},
                         .packing = packing,
                         .seq_len = seq_len,
                         .vocab = 259,
@@ -136,7 +122,8 @@ TEST_F(DocumentRows, MemoryIsChargedToData) {
 
 TEST_F(DocumentRows, TooLittleTextIsRefusedWithTheNumbers) {
   const std::string concat = testing::message_of<core::UserError>(11, [&] { open(kThree, 10); });
-  EXPECT_NE(concat.find("3 documents, 1 of them empty, 10 ids"), std::string::npos) << concat;
+  EXPECT_NE(concat.find("3 documents, 10 byte tokens: at least one row"), std::string::npos)
+      << concat;
   EXPECT_NE(concat.find("max_seq_len + 1 = 11"), std::string::npos) << concat;
   const std::string empty = testing::message_of<core::UserError>(
       11, [&] { open("{\"text\":\"\"}\n", 3, Packing::kOneDocument); });
@@ -185,7 +172,7 @@ TEST_F(DocumentRows, AFileThatIsCutWhileItIsReadIsRefused) {
     std::filesystem::resize_file(path, 5000);
   });
   const std::string said = testing::message_of<core::UserError>(11, [&] {
-    open_source({.path = path.string(), .seq_len = 3, .vocab = 259, .ledger = &ledger_});
+    open_source({.paths = {path.string()}, .seq_len = 3, .vocab = 259, .ledger = &ledger_});
   });
   over = true;
   cutter.join();
@@ -197,12 +184,12 @@ TEST_F(DocumentRows, SmallVocabulariesMissingFilesAndUnknownNamesAreRefused) {
     return testing::message_of<core::UserError>(11, [&] { open_source(options); });
   };
   const std::string file = folder_.write("c.jsonl", kThree);
-  EXPECT_NE(refusal({.path = file, .seq_len = 3, .vocab = 258}).find("vocab_size=258"),
+  EXPECT_NE(refusal({.paths = {file}, .seq_len = 3, .vocab = 258}).find("vocab_size=258"),
             std::string::npos);
   const std::string missing = (folder_.path() / "absent.jsonl").string();
-  EXPECT_NE(refusal({.path = missing, .vocab = 259}).find(missing), std::string::npos);
+  EXPECT_NE(refusal({.paths = {missing}, .vocab = 259}).find(missing), std::string::npos);
   const std::string text = folder_.write("corpus.txt", kThree);
-  EXPECT_NE(refusal({.path = text, .vocab = 259}).find("--data_format"), std::string::npos);
+  EXPECT_NE(refusal({.paths = {text}, .vocab = 259}).find("--data_format"), std::string::npos);
 }
 
 TEST(ByteTokenizer, BytesAreIdsAndBack) {

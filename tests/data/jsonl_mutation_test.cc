@@ -23,8 +23,9 @@ Verdict by_reader(const std::string& text) {
   try {
     std::string_view whole = text;
     const auto next_piece = [&] { return std::exchange(whole, {}); };
-    read_jsonl(next_piece, "f", "text",
-               [&](std::string_view one) { verdict.texts.emplace_back(one); });
+    BadLines bad;
+    read_jsonl(next_piece, "f", text_reader("text"), bad,
+               [&](const Document& one) { verdict.texts.push_back(decode_bytes(one.ids)); });
   } catch (const core::UserError& error) {
     verdict.bad_line = std::stoll(std::string(error.what()).substr(2));
   }

@@ -19,7 +19,9 @@ std::vector<std::string> documents_by(std::size_t size, std::string_view text,
     text.remove_prefix(piece.size());
     return std::string_view(piece);
   };
-  read_jsonl(next_piece, "f.jsonl", field, [&](std::string_view one) { found.emplace_back(one); });
+  BadLines bad;
+  read_jsonl(next_piece, "f.jsonl", text_reader(std::string(field)), bad,
+             [&](const Document& one) { found.push_back(decode_bytes(one.ids)); });
   return found;
 }
 

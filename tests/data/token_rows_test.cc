@@ -58,14 +58,17 @@ class TokenRows : public ::testing::Test {
  protected:
   std::unique_ptr<SampleSource> open(const std::string& bytes, std::int64_t seq_len,
                                      std::int64_t vocab = 1'000'000) {
-    return open_source({.path = folder_.write("t.bin", bytes), .seq_len = seq_len, .vocab = vocab});
+    return open_source(
+        {.paths = {folder_.write("t.bin", bytes)}, .seq_len = seq_len, .vocab = vocab});
   }
   std::string refusal(const std::string& bytes, std::int64_t vocab) {
     return testing::message_of<core::UserError>(11, [&] { open(bytes, 3, vocab); });
   }
   std::unique_ptr<SampleSource> open_as(TokenType type, const std::string& bytes) {
-    return open_source(
-        {.path = folder_.write("t.bin", bytes), .token_type = type, .seq_len = 1, .vocab = 70'000});
+    return open_source({.paths = {folder_.write("t.bin", bytes)},
+                        .token_type = type,
+                        .seq_len = 1,
+                        .vocab = 70'000});
   }
   // The ids of a window: the tokens and the last label.
   static Ids row(const SampleSource& source, std::int64_t position, std::size_t seq_len = 3) {
@@ -254,7 +257,7 @@ TEST_F(TokenRows, NpyFilesSayTheirType) {
         const auto source = open(npy(descr, shape, data, "False", version), 3, 300);
         EXPECT_EQ(source->samples_per_epoch(), 6);
         EXPECT_EQ(row(*source, 1), second) << descr << shape;
-        EXPECT_NE(source->describe().find(" tokens (.npy); 6 windows"), std::string::npos);
+        EXPECT_NE(source->describe().find(" tokens (.npy); 6 rows of 4"), std::string::npos);
       }
     }
   }
@@ -311,7 +314,7 @@ TEST_F(TokenRows, DamagedNpyFilesAreReadOrRefused) {
 
 TEST_F(TokenRows, WindowsAreShuffledAnewInEachEpoch) {
   const std::string path = folder_.write("t.bin", bytes_of(counting(4 * 50)));
-  SourceOptions options{.path = path, .seq_len = 3, .vocab = 1000, .shuffle_windows = true};
+  SourceOptions options{.paths = {path}, .seq_len = 3, .vocab = 1000, .shuffle_windows = true};
   const auto source = open_source(options);
   std::vector<Ids> epochs;
   for (std::int64_t epoch = 0; epoch < 2; ++epoch) {

@@ -20,11 +20,11 @@ class BestModel : public TrainerCase {
   // Noise cannot be learnt: after a few steps the losses of other noise grow.
   TrainOptions overfitting(const std::string& output, std::int64_t steps) const {
     TrainOptions out = options(output, steps);
-    out.eval_data_path = (folder() / "other.bin").string();
+    out.eval_data_path = {(folder() / "other.bin").string()};
     std::mt19937 random(99);
     std::vector<std::int32_t> ids(17 * 8);
     for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random() % 777);
-    std::ofstream(out.eval_data_path, std::ios::binary)
+    std::ofstream(out.eval_data_path[0], std::ios::binary)
         .write(reinterpret_cast<const char*>(ids.data()),
                static_cast<std::streamsize>(ids.size() * sizeof(std::int32_t)));
     out.eval_steps = 2;

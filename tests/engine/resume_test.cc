@@ -80,8 +80,8 @@ TEST_F(ResumeTest, TheDataMayBeMoved) {
   ASSERT_EQ(run(options("run", 1)), 0);
   TrainOptions moved = options("run", 2);
   const fs::path place = folder() / "moved.bin";
-  fs::rename(moved.data_path, place);
-  moved.data_path = place.string();
+  fs::rename(moved.data_path[0], place);
+  moved.data_path = {place.string()};
   ASSERT_EQ(run(moved), 0);
   EXPECT_EQ(metrics(moved).size(), 2U);
   std::ofstream(place, std::ios::binary | std::ios::in).put('\1');

@@ -49,9 +49,9 @@ TrainOptions small_options(const std::string& folder, bool tied) {
   std::filesystem::create_directories(folder);
   TrainOptions options;
   options.model_config = folder + (tied ? "/tied.json" : "/untied.json");
-  options.data_path = folder + "/tokens.bin";
+  options.data_path = {folder + "/tokens.bin"};
   write_config(options.model_config, tied);
-  write_tokens(options.data_path);
+  write_tokens(options.data_path[0]);
   options.data_format = data::DataFormat::kTokens;
   options.max_seq_len = 16;
   options.batch = {4, 1, {}};
@@ -72,7 +72,7 @@ SmallSteps::SmallSteps(const TrainOptions& options, const model::Model& model, R
                        const data::SampleSource* rows)
     : options_(options),
       state_(state),
-      own_rows_(data::open_source({.path = options.data_path,
+      own_rows_(data::open_source({.paths = options.data_path,
                                    .format = options.data_format,
                                    .seq_len = options.max_seq_len,
                                    .vocab = model.vocab})),

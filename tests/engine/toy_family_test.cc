@@ -21,7 +21,7 @@ class ToyFamily : public TrainerCase {
       ids[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(model::kToyVocab));
     }
     TrainOptions out = options(output, 30);
-    std::ofstream(out.data_path, std::ios::binary)
+    std::ofstream(out.data_path[0], std::ios::binary)
         .write(reinterpret_cast<const char*>(ids.data()),
                static_cast<std::streamsize>(ids.size() * sizeof(ids[0])));
     out.model_config.clear();

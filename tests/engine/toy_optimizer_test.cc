@@ -55,7 +55,7 @@ class ToyOptimizer : public TrainerCase, public testing::WithParamInterface<cons
     TrainOptions out = options(output, 6);
     std::vector<std::int32_t> ids(17 * 40);
     for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 16);
-    std::ofstream(out.data_path, std::ios::binary)
+    std::ofstream(out.data_path[0], std::ios::binary)
         .write(reinterpret_cast<const char*>(ids.data()),
                static_cast<std::streamsize>(ids.size() * sizeof(ids[0])));
     out.optimizer.rule = GetParam();

@@ -315,8 +315,8 @@ TEST_F(TrainerTest, DumpedGradientsNameTheirStep) {
 TEST_F(TrainerTest, PackingTextFieldAndLossReductionReachTheRun) {
   const auto loss_of = [&](const std::string& name, const std::vector<std::string>& texts) {
     TrainOptions one = options(name, 1);
-    one.data_path = (folder() / (name + ".jsonl")).string();
-    std::ofstream file(one.data_path);
+    one.data_path = {(folder() / (name + ".jsonl")).string()};
+    std::ofstream file(one.data_path[0]);
     for (const std::string& text : texts) file << "{\"body\": \"" << text << "\"}\n";
     file.close();
     one.data_format = data::DataFormat::kJsonl;

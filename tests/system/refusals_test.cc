@@ -151,7 +151,7 @@ TEST_F(Refusals, WeightsThatTheConfigHasNoPlaceFor) {
 TEST_F(Refusals, WhatATokenFileCannotBe) {
   SmallRun run = good_run();
   run.more = {"--packing", "one_document"};
-  expect_refusals(run, 10, "--packing one_document needs JSONL text");
+  expect_refusals(run, 10, "--packing needs documents");
   run = good_run();
   run.data = (folder() / "pipe.bin").string();
   ASSERT_EQ(mkfifo(run.data.c_str(), 0600), 0);

@@ -1,0 +1,244 @@
+// What one line of a JSONL file says.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/check.h"
+#include "data/documents.h"
+
+namespace fm::data {
+namespace {
+
+using nlohmann::json;
+
+// Walks over a line that must be one object, and says what is wrong otherwise.
+class LineSax : public json::json_sax_t {
+ public:
+  bool null() override { return value("null"); }
+  bool boolean(bool) override { return value("a boolean"); }
+  bool number_integer(number_integer_t) override { return value("a number"); }
+  bool number_unsigned(number_unsigned_t) override { return value("a number"); }
+  bool number_float(number_float_t, const string_t&) override { return value("a number"); }
+  bool binary(binary_t&) override { return value("binary"); }
+  bool string(string_t&) override { return value("a string"); }
+  bool start_object(std::size_t) override {
+    const bool fine = depth_ == 0 || value("an object");
+    ++depth_;
+    return fine;
+  }
+  bool start_array(std::size_t) override {
+    const bool fine = value("an array");
+    ++depth_;
+    return fine;
+  }
+  bool end_object() override { return --depth_, true; }
+  bool end_array() override { return --depth_, true; }
+  bool parse_error(std::size_t position, const std::string&,
+                   const json::exception& error) override {
+    const std::string_view what = error.what();
+    const std::size_t detail = what.find(": ");
+    problem_ = core::concat("each line must be one JSON object; correct the line (byte ", position,
+                            what.substr(detail == std::string_view::npos ? 0 : detail), ")");
+    return false;
+  }
+
+  const std::string& problem() const { return problem_; }
+
+ protected:
+  // A value of a kind that is not asked for here.
+  virtual bool other_value(std::string_view kind) = 0;
+  int depth() const { return depth_; }
+  bool refuse(std::string problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
+
+ private:
+  bool value(std::string_view kind) {
+    if (depth_ > 0) return other_value(kind);
+    return refuse(
+        core::concat("each line must be one JSON object; correct the line (it is ", kind, ")"));
+  }
+
+  std::string problem_;
+  int depth_ = 0;
+};
+
+// Keeps the wanted field of a top-level object, looks at nothing else.
+class FieldSax : public LineSax {
+ public:
+  explicit FieldSax(std::string_view field) : field_(field) {}
+
+  bool string(string_t& text) override {
+    if (depth() != 1 || !at_field_) return LineSax::string(text);
+    text_.swap(text);
+    at_field_ = false;
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (depth() != 1 || name != field_) return true;
+    at_field_ = true;
+    return ++seen_ == 1 || refuse_field("it is there twice");
+  }
+
+  int seen() const { return seen_; }
+  std::string& text() { return text_; }
+
+ private:
+  bool other_value(std::string_view kind) override {
+    return depth() != 1 || !at_field_ || refuse_field(core::concat("it is ", kind));
+  }
+  bool refuse_field(const std::string& why) {
+    return refuse(core::concat("field \"", field_, "\" must be one string; correct the line or ",
+                               "name another field (", why, ")"));
+  }
+
+  std::string_view field_;
+  std::string text_;
+  int seen_ = 0;
+  bool at_field_ = false;
+};
+
+// A list of whole numbers in [0, limit), or `also`.
+struct Field {
+  std::string_view name;
+  std::int64_t limit;
+  std::int64_t also;
+  std::string_view range;  // in words
+  std::vector<std::int32_t> numbers = {};
+  int seen = 0;
+};
+
+// Keeps the three lists of a tokenized document.
+class IdsSax : public LineSax {
+ public:
+  explicit IdsSax(std::int64_t vocab)
+      : fields_{Field{"input_ids", vocab, 0, "[0, vocab_size)"},
+                Field{"labels", vocab, kIgnored, "[0, vocab_size), or -100"},
+                Field{"attention_mask", 2, 0, "[0, 1]"}},
+        vocab_(vocab) {}
+
+  bool number_integer(number_integer_t number) override {
+    return open_ == nullptr ? LineSax::number_integer(number) : take(number);
+  }
+  bool number_unsigned(number_unsigned_t number) override {
+    constexpr auto kMost = static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max());
+    if (open_ == nullptr) return LineSax::number_unsigned(number);
+    return take(static_cast<std::int64_t>(std::min(number, kMost)));
+  }
+  bool start_array(std::size_t size) override {
+    if (depth() == 1 && at_ != nullptr)
+      open_ = std::exchange(at_, nullptr);
+    else if (open_ != nullptr)
+      return other_value("an array");
+    return begin_array(size);
+  }
+  bool end_array() override {
+    if (depth() == 2) open_ = nullptr;
+    return LineSax::end_array();
+  }
+  bool key(string_t& name) override {
+    if (depth() != 1) return true;
+    const auto field =
+        std::ranges::find_if(fields_, [&](const Field& each) { return each.name == name; });
+    if (field == fields_.end()) return true;
+    at_ = &*field;
+    return ++field->seen == 1 || refuse_field(*field, "it is there twice");
+  }
+
+  // "" when the document is whole.
+  std::string finish(Document& document) {
+    Field& ids = fields_[0];
+    Field& labels = fields_[1];
+    const Field& mask = fields_[2];
+    if (ids.seen == 0) return "field \"input_ids\" is required; add it";
+    for (const Field& other : {labels, mask}) {
+      if (other.seen > 0 && other.numbers.size() != ids.numbers.size()) {
+        return core::concat("field \"", other.name, "\" must be as long as \"input_ids\"; correct ",
+                            "the line (", other.numbers.size(), " and ", ids.numbers.size(), ")");
+      }
+    }
+    if (mask.seen > 0) {
+      leave_out(mask.numbers, ids.numbers);
+      if (labels.seen > 0) leave_out(mask.numbers, labels.numbers);
+    }
+    document.ids.swap(ids.numbers);
+    document.labels.swap(labels.numbers);
+    return "";
+  }
+
+ private:
+  // Where the array of a field opens, no value of another kind is met.
+  bool begin_array(std::size_t size) {
+    expects_array_ = open_ != nullptr;
+    const bool fine = LineSax::start_array(size);
+    expects_array_ = false;
+    return fine;
+  }
+  bool other_value(std::string_view kind) override {
+    if (expects_array_) return true;
+    if (open_ != nullptr) return refuse_field(*open_, core::concat("it holds ", kind));
+    if (depth() == 1 && at_ != nullptr) return refuse_field(*at_, core::concat("it is ", kind));
+    return true;
+  }
+  bool take(std::int64_t number) {
+    if ((number < 0 || number >= open_->limit) && number != open_->also) {
+      return refuse_field(*open_, core::concat("number ", number, " at position ",
+                                               open_->numbers.size(), ", vocab_size=", vocab_));
+    }
+    open_->numbers.push_back(static_cast<std::int32_t>(number));
+    return true;
+  }
+  bool refuse_field(const Field& field, const std::string& why) {
+    return refuse(core::concat("field \"", field.name, "\" must be one list of whole numbers in ",
+                               field.range, "; correct the line (", why, ")"));
+  }
+  static void leave_out(const std::vector<std::int32_t>& mask, std::vector<std::int32_t>& numbers) {
+    std::size_t kept = 0;
+    for (std::size_t at = 0; at < mask.size(); ++at) {
+      if (mask[at] == 1) numbers[kept++] = numbers[at];
+    }
+    numbers.resize(kept);
+  }
+
+  std::array<Field, 3> fields_;
+  std::int64_t vocab_;
+  Field* at_ = nullptr;    // the field whose value comes next
+  Field* open_ = nullptr;  // the field in whose list we are
+  bool expects_array_ = false;
+};
+
+}  // namespace
+
+LineReader text_reader(const std::string& field) {
+  return [field](std::string_view line, Document& document) -> std::string {
+    FieldSax sax(field);
+    if (!json::sax_parse(line.begin(), line.end(), &sax)) return sax.problem();
+    if (sax.seen() == 0) {
+      return core::concat("field \"", field,
+                          "\" is required; add it, or name another with --text_field");
+    }
+    document.ids = encode_bytes(sax.text());
+    document.ids.push_back(core::kEosId);
+    return "";
+  };
+}
+
+LineReader ids_reader(std::int64_t vocab) {
+  return [vocab](std::string_view line, Document& document) -> std::string {
+    IdsSax sax(vocab);
+    if (!json::sax_parse(line.begin(), line.end(), &sax)) return sax.problem();
+    document = {};
+    return sax.finish(document);
+  };
+}
+
+std::optional<bool> names_input_ids(std::string_view line) {
+  const json object = json::parse(line.begin(), line.end(), nullptr, false);
+  if (!object.is_object()) return std::nullopt;
+  return object.contains("input_ids");
+}
+
+}  // namespace fm::data

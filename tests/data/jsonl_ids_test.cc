@@ -1,0 +1,222 @@
+// Documents that were tokenized elsewhere.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
+
+#include "core/check.h"
+#include "data/documents.h"
+#include "tests/data/read_rows.h"
+#include "tests/data/scratch_folder.h"
+
+namespace fm::data {
+namespace {
+
+using testing::Ids;
+using testing::Row;
+constexpr std::int32_t X = kIgnored;
+
+std::vector<Document> documents(std::string_view text, std::int64_t vocab = 100) {
+  std::vector<Document> found;
+  BadLines bad;
+  const auto next_piece = [&] { return std::exchange(text, {}); };
+  read_jsonl(next_piece, "f.jsonl", ids_reader(vocab), bad,
+             [&](const Document& one) { found.push_back(one); });
+  return found;
+}
+
+TEST(JsonlIds, ListsAreDocuments) {
+  const auto found = documents(R"({"input_ids":[1,2,99]}
+{"labels":[-100,5],"x":{"input_ids":["a"]},"input_ids":[4,5],"y":[[1],2.5,null]}
+{"input_ids":[]}
+)");
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].ids, (Ids{1, 2, 99}));
+  EXPECT_EQ(found[0].labels, Ids());
+  EXPECT_EQ(found[1].ids, (Ids{4, 5}));
+  EXPECT_EQ(found[1].labels, (Ids{X, 5}));
+  EXPECT_EQ(found[2].ids, Ids());
+}
+
+// Left and right padding is no part of a document.
+TEST(JsonlIds, WhatTheMaskHidesIsLeftOut) {
+  const auto found = documents(
+      R"({"input_ids":[0,7,8,0,0],"attention_mask":[0,1,1,0,0],"labels":[-100,-100,8,-100,-100]})");
+  EXPECT_EQ(found[0].ids, (Ids{7, 8}));
+  EXPECT_EQ(found[0].labels, (Ids{X, 8}));
+}
+
+TEST(JsonlIds, BadLinesAreNamedWithWhatIsWrong) {
+  const auto refusal = [](const std::string& line) {
+    return testing::message_of<core::UserError>(
+        11, [&] { documents("{\"input_ids\":[1]}\n\n" + line + "\n"); });
+  };
+  struct Case {
+    const char* line;
+    const char* why;
+  };
+  const Case cases[] = {
+      {R"({"text":"a"})", "field \"input_ids\" is required"},
+      {R"({"input_ids":[1,100]})", "number 100 at position 1, vocab_size=100"},
+      {R"({"input_ids":[-1]})", "number -1 at position 0"},
+      {R"({"input_ids":[99999999999999999999]})", "it holds a number"},
+      {R"({"input_ids":[18446744073709551615]})", "number 9223372036854775807 at"},
+      {R"({"input_ids":[1.0]})", "it holds a number"},
+      {R"({"input_ids":[true]})", "it holds a boolean"},
+      {R"({"input_ids":[[1]]})", "it holds an array"},
+      {R"({"input_ids":[{}]})", "it holds an object"},
+      {R"({"input_ids":7})", "it is a number"},
+      {R"({"input_ids":{"a":[1]}})", "it is an object"},
+      {R"({"input_ids":null})", "it is null"},
+      {R"({"input_ids":[1],"input_ids":[1]})", "it is there twice"},
+      {R"({"input_ids":[1,2],"labels":[1]})",
+       "as long as \"input_ids\"; correct the line (1 and 2"},
+      {R"({"input_ids":[1],"labels":[-99]})", "number -99 at position 0"},
+      {R"({"input_ids":[1],"attention_mask":[2]})", "number 2 at position 0"},
+      {R"({"input_ids":[1)", "JSON object"},
+      {R"([{"input_ids":[1]}])", "JSON object"},
+      {R"(7)", "it is a number"},
+  };
+  for (const Case& one : cases) {
+    const std::string message = refusal(one.line);
+    EXPECT_TRUE(message.starts_with("f.jsonl:3: ")) << message;
+    EXPECT_NE(message.find(one.why), std::string::npos) << one.line << "\n" << message;
+  }
+}
+
+class JsonlIdsRows : public ::testing::Test {
+ protected:
+  std::unique_ptr<SampleSource> open(const std::string& text, Packing packing,
+                                     std::int64_t skip = 0) {
+    return open_source({.paths = {folder_.write("c.jsonl", text)},
+                        .packing = packing,
+                        .seq_len = 3,
+                        .vocab = 70'000,
+                        .skip_bad_lines = skip});
+  }
+  testing::ScratchFolder folder_;
+};
+
+// The stream is 1 2 3 | 4 5 | 6 7 8, and in the second and third document not all counts.
+constexpr const char* kThree = R"({"input_ids":[1,2,3]}
+{"input_ids":[4,5],"labels":[-100,5]}
+{"input_ids":[6,7,69999],"labels":[-100,-100,69999]}
+)";
+
+TEST_F(JsonlIdsRows, LabelsAreThoseOfTheNextId) {
+  const auto source = open(kThree, Packing::kConcat);
+  const std::set<Row> expected = {{{1, 2, 3}, {2, 3, X}}, {{5, 6, 7}, {X, X, 69'999}}};
+  EXPECT_EQ(testing::epoch_of(*source, 0, 3), expected);
+  EXPECT_NE(source->describe().find("3 documents, 8 tokens (input_ids); 2 rows of 4 ids"),
+            std::string::npos)
+      << source->describe();
+}
+
+TEST_F(JsonlIdsRows, OneDocumentPerRowHasNoTargetBeyondIt) {
+  const std::set<Row> expected = {
+      {{1, 2, 3}, {2, 3, X}}, {{4, 5, 0}, {5, X, X}}, {{6, 7, 69'999}, {X, 69'999, X}}};
+  EXPECT_EQ(testing::epoch_of(*open(kThree, Packing::kOneDocument), 0, 3), expected);
+}
+
+// Labels that come late in a file do not change what came before.
+TEST_F(JsonlIdsRows, DocumentsBeforeTheFirstLabelsCountWhole) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "{\"input_ids\":[1,2,3,4]}\n";
+  text += "{\"input_ids\":[5,6,7,8],\"labels\":[-100,-100,7,-100]}\n";
+  const std::set<Row> expected = {{{1, 2, 3}, {2, 3, 4}}, {{5, 6, 7}, {X, 7, X}}};
+  EXPECT_EQ(testing::epoch_of(*open(text, Packing::kConcat), 0, 3), expected);
+}
+
+TEST_F(JsonlIdsRows, TheFirstObjectTellsTextFromIds) {
+  EXPECT_NE(open("\nno object\n{\"text\":\"a\",\"input_ids\":[1,2,3,4]}\n", Packing::kConcat, 1)
+                ->describe()
+                .find("input_ids"),
+            std::string::npos);
+  const std::string said = testing::message_of<core::UserError>(
+      11, [&] { open("{\"text\":\"abcdef\"}\n{\"input_ids\":[1,2,3,4]}\n", Packing::kConcat); });
+  EXPECT_NE(said.find("c.jsonl:2: field \"text\" is required"), std::string::npos) << said;
+}
+
+TEST_F(JsonlIdsRows, BadLinesAreSkippedAndCountedUpToTheirLimit) {
+  const std::string text =
+      "{\"input_ids\":[1,2,3,4]}\nx\n{\"input_ids\":[70000]}\n{\"input_ids\":[5,6,7,8]}\n{\n";
+  const auto source = open(text, Packing::kConcat, 3);
+  EXPECT_EQ(source->samples_per_epoch(), 2);
+  const std::string words = source->describe();
+  EXPECT_NE(words.find("; 3 bad lines skipped (the first: "), std::string::npos) << words;
+  EXPECT_NE(words.find("c.jsonl:2: each line must be one JSON object"), std::string::npos) << words;
+  const std::string said =
+      testing::message_of<core::UserError>(11, [&] { open(text, Packing::kConcat, 2); });
+  EXPECT_NE(said.find("c.jsonl:5: each line must be one JSON object"), std::string::npos) << said;
+  EXPECT_NE(said.find("--skip_bad_lines allows 2 bad lines, the first was "), std::string::npos);
+}
+
+// What a second way of reading (a DOM) makes of a line; unset: nothing.
+std::optional<std::pair<Ids, Ids>> by_dom(const std::string& line) {
+  int keys[3] = {};
+  const char* const names[] = {"input_ids", "labels", "attention_mask"};
+  const auto count = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    for (int at = 0; at < 3; ++at) {
+      const bool is_key = event == nlohmann::json::parse_event_t::key && depth == 1;
+      keys[at] += is_key && parsed == names[at] ? 1 : 0;
+    }
+    return true;
+  };
+  const auto parsed = nlohmann::json::parse(line, count, false);
+  if (!parsed.is_object() || keys[0] != 1 || keys[1] > 1 || keys[2] > 1) return std::nullopt;
+  std::vector<Ids> lists(3);
+  for (std::size_t at = 0; at < 3; ++at) {
+    if (keys[at] == 0) continue;
+    const auto& list = parsed[names[at]];
+    if (!list.is_array() || list.size() != parsed[names[0]].size()) return std::nullopt;
+    for (const auto& value : list) {
+      const bool ignored = at == 1 && value == -100 && value.is_number_integer();
+      const bool fine = value.is_number_integer() && value >= 0 && value < (at == 2 ? 2 : 100);
+      if (!ignored && !fine) return std::nullopt;
+      lists[at].push_back(value.get<std::int32_t>());
+    }
+  }
+  std::pair<Ids, Ids> kept;
+  for (std::size_t at = 0; at < lists[0].size(); ++at) {
+    if (keys[2] == 1 && lists[2][at] == 0) continue;
+    kept.first.push_back(lists[0][at]);
+    if (keys[1] == 1) kept.second.push_back(lists[1][at]);
+  }
+  return kept;
+}
+
+TEST(JsonlIdsMutation, AgreesWithASecondReader) {
+  const std::string seeds[] = {
+      R"({"input_ids":[1,2,30],"labels":[-100,2,30],"attention_mask":[1,1,0]})",
+      R"({"a":{"labels":[1]},"input_ids":[10,99,5],"labels":[-100,99,5]})",
+      R"({"input_ids":[1,0],"attention_mask":[1,1],"t":[1.5,"x"]})",
+  };
+  const std::string letters = "{}[]\":,-019.e \\alist_";
+  std::mt19937 random(7);
+  int accepted = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string line = seeds[random() % 3];
+    for (auto change = 1 + random() % 3; change > 0; --change) {
+      const std::size_t at = random() % line.size();
+      switch (random() % 3) {
+        case 0: line[at] = letters[random() % letters.size()]; break;
+        case 1: line.insert(at, 1, letters[random() % letters.size()]); break;
+        default: line.erase(at, 1 + random() % 3); break;  // the third
+      }
+      if (line.empty()) line = "{";
+    }
+    Document document;
+    const std::string problem = ids_reader(100)(line, document);
+    const auto expected = by_dom(line);
+    ASSERT_EQ(problem.empty(), expected.has_value()) << line << "\n" << problem;
+    if (!expected) continue;
+    ASSERT_EQ(document.ids, expected->first) << line;
+    ASSERT_EQ(document.labels, expected->second) << line;
+    ++accepted;
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
+}  // namespace
+}  // namespace fm::data
