@@ -16,7 +16,8 @@ cudart_version=13.0.96
 cupti_version=13.0.85
 
 build_packages=(g++ cmake ninja-build ccache mold ca-certificates python3 python3-venv
-  libopenmpi-dev openmpi-bin nlohmann-json3-dev libcxxopts-dev libdnnl-dev zlib1g-dev libzstd-dev)
+  libopenmpi-dev openmpi-bin nlohmann-json3-dev libcxxopts-dev libdnnl-dev libonig-dev
+  libutf8proc-dev zlib1g-dev libzstd-dev)
 test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps valgrind
   iproute2 e2fsprogs mount python3-dev)
 

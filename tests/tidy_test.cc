@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 const std::set<std::string> kBelowEngine = {"core",  "kernels", "comm",       "machine",
                                             "data",  "optim",   "pipeline",   "offload",
-                                            "model", "zero",    "checkpoint", "monitor"};
+                                            "model", "zero",    "checkpoint", "monitor",
+                                            "tokenizer"};
 
 std::set<std::string> everything_below_cli() {
   std::set<std::string> folders = kBelowEngine;
@@ -47,6 +48,7 @@ const Limits kLimits = {
             {"comm/meet", {"comm/wire", "comm/verbs", "comm/shm", "comm/levels"}},
             {"machine", {"core", "comm"}},
             {"data", {"core", "kernels"}},
+            {"tokenizer", {"core"}},
             {"monitor", {"core"}},
             {"optim", {"core", "kernels"}},
             {"pipeline", {"core"}},
@@ -65,7 +67,8 @@ const Limits kLimits = {
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",
-                       "monitor", "offload", "optim", "pipeline", "report", "zero"},
+                       "monitor", "offload", "optim", "pipeline", "report", "tokenizer",
+                       "zero"},
     .families = {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj",
                  "gpt2"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
