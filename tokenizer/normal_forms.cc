@@ -2,6 +2,9 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "core/check.h"
 #include "tokenizer/unicode.h"
 
@@ -43,34 +46,34 @@ void append_form(std::string& made, std::string_view text, int options) {
 
 }  // namespace
 
-NormalForm::NormalForm(Form form) : options_(options_of(form)), inert_(kCodePoints, true) {
-  const bool composes = (options_ & UTF8PROC_COMPOSE) != 0;
-  const int canonical = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
+NormalForm::NormalForm(Form form)
+    : options_(options_of(form)), inert_(kCodePoints, true), unknown_(kCodePoints, false) {
+  for (const NewRange& range : forms_since_unicode_9()) {
+    std::fill(unknown_.begin() + range.first, unknown_.begin() + range.last + 1, true);
+  }
+  for (char32_t value = 0xA0; value < kCodePoints; ++value) {
+    if ((value < 0xD800 || value >= 0xE000) && !unknown_[value]) mark_active(value);
+  }
+}
+
+// Marks `value` where it changes or moves, and what may compose with a character before it.
+void NormalForm::mark_active(char32_t value) {
+  if (utf8proc_get_property(static_cast<utf8proc_int32_t>(value))->combining_class != 0) {
+    inert_[value] = false;
+  }
   const int apart = (options_ & ~UTF8PROC_COMPOSE) | UTF8PROC_DECOMPOSE;
-  for (char32_t value = 0xC0; value < kCodePoints; ++value) {
-    if (value >= 0xD800 && value < 0xE000) continue;
-    if (utf8proc_get_property(static_cast<utf8proc_int32_t>(value))->combining_class != 0) {
-      inert_[value] = false;
-    }
-    if (decompose(value, apart) == std::u32string(1, value)) continue;
-    if (!composes) {
-      inert_[value] = false;
-      continue;
-    }
-    std::string alone;
-    std::string composed;
-    append_utf8(alone, value);
-    append_form(composed, alone, options_);
-    if (composed != alone) inert_[value] = false;
-    // What can compose with a character before it.
-    const std::u32string parts = decompose(value, canonical);
-    for (std::size_t i = 1; i < parts.size(); ++i) inert_[parts[i]] = false;
+  if (decompose(value, apart) == std::u32string(1, value)) return;
+  if ((options_ & UTF8PROC_COMPOSE) == 0) {
+    inert_[value] = false;
+    return;
   }
-  if (options_ == options_of(Form::kNfkc) || options_ == options_of(Form::kNfkd)) {
-    for (char32_t value = 0xA0; value < 0xC0; ++value) {
-      inert_[value] = decompose(value, apart) == std::u32string(1, value);
-    }
-  }
+  std::string alone;
+  std::string composed;
+  append_utf8(alone, value);
+  append_form(composed, alone, options_);
+  if (composed != alone) inert_[value] = false;
+  const std::u32string parts = decompose(value, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
+  for (std::size_t i = 1; i < parts.size(); ++i) inert_[parts[i]] = false;
 }
 
 bool NormalForm::apply(std::string_view text, std::string& made) const {
@@ -80,7 +83,7 @@ bool NormalForm::apply(std::string_view text, std::string& made) const {
   for (std::size_t at = 0; at < text.size();) {
     const CodePoint point = code_point_at(text, at);
     if (inert_[point.value]) {
-      before = at;
+      before = unknown_[point.value] ? at + point.size : at;
       at += point.size;
       continue;
     }
@@ -103,14 +106,33 @@ bool NormalForm::apply(std::string_view text, std::string& made) const {
 }
 
 void append_lower(std::string& text, char32_t value) {
+  // Pairs that came after utf8proc 2.8's Unicode 15.
+  struct Pairs {
+    char32_t first;
+    char32_t last;
+    char32_t lower;  // of the first
+  };
+  constexpr Pairs kPairs[] = {{0x1C89, 0x1C89, 0x1C8A},    {0xA7CB, 0xA7CB, 0x264},
+                              {0xA7CC, 0xA7CC, 0xA7CD},    {0xA7CE, 0xA7CE, 0xA7CF},
+                              {0xA7D2, 0xA7D2, 0xA7D3},    {0xA7D4, 0xA7D4, 0xA7D5},
+                              {0xA7DA, 0xA7DA, 0xA7DB},    {0xA7DC, 0xA7DC, 0x19B},
+                              {0x10D50, 0x10D65, 0x10D70}, {0x16EA0, 0x16EB8, 0x16EBB}};
   if (value == 0x130) {  // the one letter whose lower case is two characters
     text += "i\xCC\x87";
     return;
   }
+  for (const Pairs& pairs : kPairs) {
+    if (pairs.first <= value && value <= pairs.last) {
+      return append_utf8(text, pairs.lower + (value - pairs.first));
+    }
+  }
   append_utf8(text, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(value))));
 }
 
-bool is_combining_mark(char32_t value) { return (char_classes()[value] & kMark) != 0; }
+bool is_combining_mark(char32_t value) {
+  if (value == 0x1CF2 || value == 0x1CF3) return true;  // letters since Unicode 12
+  return (char_classes()[value] & kMark) != 0 && !is_in(marks_since_unicode_9(), value);
+}
 
 bool is_nonspacing_mark(char32_t value) {
   for (const NewRange& range : ranges_since_unicode_14()) {

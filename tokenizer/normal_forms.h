@@ -1,4 +1,5 @@
-// Unicode's normal forms by utf8proc. Characters that a form leaves alone are copied at once.
+// Unicode's normal forms by utf8proc, as far as Unicode 9 goes: the wheel's tables end there.
+// Characters that a form leaves alone are copied at once.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,16 @@ class NormalForm {
   bool apply(std::string_view text, std::string& made) const;
 
  private:
+  void mark_active(char32_t value);
+
   int options_;
-  std::vector<bool> inert_;  // of a code point: neither it nor a neighbour changes because of it
+  std::vector<bool> inert_;    // of a code point: neither it nor a neighbour changes because of it
+  std::vector<bool> unknown_;  // to the wheel's tables, so that utf8proc must not see it
 };
 
 // Lower case as Rust's str::to_lowercase of single characters.
 void append_lower(std::string& text, char32_t value);
-// Mn, Mc or Me by the tables of the wheel's normaliser.
+// M by the tables of the wheel's normaliser.
 bool is_combining_mark(char32_t value);
 bool is_nonspacing_mark(char32_t value);
 

@@ -38,12 +38,6 @@ std::vector<std::uint8_t> make_classes() {
   return classes;
 }
 
-bool is_in(std::span<const NewRange> ranges, char32_t value) {
-  return std::any_of(ranges.begin(), ranges.end(), [&](const NewRange& range) {
-    return range.first <= value && value <= range.last;
-  });
-}
-
 bool is_between(char32_t value, char32_t first, char32_t last) {
   return first <= value && value <= last;
 }
@@ -71,6 +65,12 @@ std::size_t character_at(std::string_view text, std::size_t at, std::size_t& par
 }
 
 }  // namespace
+
+bool is_in(std::span<const NewRange> ranges, char32_t value) {
+  return std::any_of(ranges.begin(), ranges.end(), [&](const NewRange& range) {
+    return range.first <= value && value <= range.last;
+  });
+}
 
 const std::vector<std::uint8_t>& char_classes() {
   static const std::vector<std::uint8_t> classes = make_classes();
@@ -145,6 +145,11 @@ bool is_word(char32_t value) {
     case UTF8PROC_CATEGORY_PC: return true;
     default: return false;  // of C, P, S, Z and No
   }
+}
+
+bool is_numeric(char32_t value) {
+  return (char_classes()[value] & kNumber) != 0 || is_between(value, 0x11DE0, 0x11DE9) ||
+         is_between(value, 0x16FF4, 0x16FF6);
 }
 
 bool is_old_punctuation(char32_t value) {

@@ -62,8 +62,8 @@ const std::vector<std::uint8_t>& char_classes();
 inline bool is_space(char32_t value) { return (char_classes()[value] & kSpace) != 0; }
 // \w of Rust's regex: Alphabetic, M, Nd, Pc, Join_Control.
 bool is_word(char32_t value);
-// Rust's char::is_numeric: N.
-inline bool is_numeric(char32_t value) { return (char_classes()[value] & kNumber) != 0; }
+// Rust's char::is_numeric: N, of Unicode 17.
+bool is_numeric(char32_t value);
 // Punctuation as the wheel's table (of Unicode 8) has it, with all of ASCII's.
 bool is_old_punctuation(char32_t value);
 
@@ -76,5 +76,10 @@ struct NewRange {
 std::span<const NewRange> ranges_since_unicode_14();
 // Code points of P that came after the table of is_old_punctuation.
 std::span<const NewRange> punctuation_since_unicode_8();
+// Code points with a decomposition or a combining class, and those of M, that came after the tables
+// of the wheel's normalisers.
+std::span<const NewRange> forms_since_unicode_9();
+std::span<const NewRange> marks_since_unicode_9();
+bool is_in(std::span<const NewRange> ranges, char32_t value);
 
 }  // namespace fm::tokenizer

@@ -24,6 +24,7 @@ POSSESSIVE = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}+| ?[^
               r"\s*[\r\n]|\s+(?!\S)|\s+")
 CLIP = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
+VOCAB = 3000  # benchmarks/encode_speed.py sets another
 SPECIALS = ["<|endoftext|>", "<s>", "</s>", "<unk>", "<|im_start|>", "[STRIP]", "word", "Norm\u00c9", "<0x41>"]
 
 
@@ -36,7 +37,7 @@ def add_tokens(tokenizer):
     return tokenizer
 
 
-def byte_level(texts, split=None, normalizer=None, vocab=3000, **model):
+def byte_level(texts, split=None, normalizer=None, **model):
     tokenizer = Tokenizer(models.BPE(**model))
     if normalizer is not None:
         tokenizer.normalizer = normalizer
@@ -47,11 +48,11 @@ def byte_level(texts, split=None, normalizer=None, vocab=3000, **model):
         parts.append(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False))
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
     tokenizer.decoder = decoders.ByteLevel()
-    return train(tokenizer, texts, vocab, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    return train(tokenizer, texts, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
 
 
-def train(tokenizer, texts, vocab=3000, **options):
-    trainer = trainers.BpeTrainer(vocab_size=vocab, show_progress=False, **options)
+def train(tokenizer, texts, **options):
+    trainer = trainers.BpeTrainer(vocab_size=VOCAB, show_progress=False, **options)
     tokenizer.train_from_iterator(texts, trainer)
     return add_tokens(tokenizer)
 
