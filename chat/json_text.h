@@ -1,0 +1,27 @@
+// Values out of JSON and into it, as Python's json module has them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "chat/value.h"
+
+namespace fm::chat {
+
+// One JSON value, keys in order; of a key that is there twice the last value counts. Throws
+// UserError (11) with `where` ("chats.jsonl:7") before the reason.
+Value parse_json(std::string_view text, const std::string& where);
+
+struct JsonStyle {
+  bool ascii = false;                      // others as \uXXXX
+  bool sorted = false;                     // keys
+  std::optional<std::string> indent = {};  // of one level; else one line
+  std::string item_separator = ", ";
+  std::string key_separator = ": ";
+};
+
+// json.dumps.
+std::string to_json(const Value& value, const JsonStyle& style);
+
+}  // namespace fm::chat
