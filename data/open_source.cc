@@ -1,6 +1,7 @@
 #include "core/check.h"
 #include "data/data_paths.h"
 #include "data/documents.h"
+#include "data/mds.h"
 #include "data/megatron.h"
 #include "data/mixture.h"
 #include "data/rows.h"
@@ -16,7 +17,7 @@ StreamPtr open_file(const DataFile& file, const SourceOptions& options, BadLines
     case DataFormat::kJsonlIds: return open_ids(file.path, options, bad);
     case DataFormat::kTokens: return open_tokens(file.path, options);
     case DataFormat::kMegatron: return open_megatron(file.path, options);
-    case DataFormat::kMds:
+    case DataFormat::kMds: return open_mds(file.path, options);
     case DataFormat::kAuto: break;
   }
   FM_CHECK(false, "data format was not resolved");
