@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "model/block.h"
 #include "model/embedding_unit.h"
+#include "model/families.h"
 #include "model/head.h"
 #include "model/initial_values.h"
 
@@ -94,6 +95,11 @@ OpenedModel open_decoder(const DecoderConfig& config, const ConfigReader& file,
   opened.init = [config](const core::ParamEntry& entry, std::uint64_t seed, core::Elements first,
                          std::span<float> out) { init(config, entry, seed, first, out); };
   return opened;
+}
+
+OpenedModel open_model(const std::filesystem::path& config_json, const ModelChoices& choices) {
+  const ConfigReader file(config_json);
+  return open_decoder(read_config(file), file, choices);
 }
 
 }  // namespace fm::model

@@ -1,10 +1,8 @@
-#include "model/family.h"
-
+// The table of families.
 #include <algorithm>
 
 #include "core/check.h"
 #include "core/text.h"
-#include "model/decoder.h"
 #include "model/families.h"
 
 namespace fm::model {
@@ -35,11 +33,6 @@ DecoderConfig read_config(const ConfigReader& file) {
   FM_USER_CHECK(family != std::end(kFamilies), file.where("model_type"), ": supported are ",
                 supported_types(), "; choose such a model (value \"", type, "\")");
   return family->read(file);
-}
-
-OpenedModel open_model(const std::filesystem::path& config_json, const ModelChoices& choices) {
-  const ConfigReader file(config_json);
-  return open_decoder(read_config(file), file, choices);
 }
 
 }  // namespace fm::model

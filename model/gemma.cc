@@ -22,7 +22,7 @@ DecoderConfig read_gemma_config(const ConfigReader& at) {
                                    : read_activation(at, "hidden_act", "gelu_pytorch_tanh");
   config.block.qkv_bias = at.flag_or("attention_bias", false);
   config.block.out_bias = config.block.qkv_bias;
-  read_sizes(at, {}, config);
+  read_sizes(at, {.absent_kv_heads = 16}, config);
   read_head_dim(at, 256, config);
   check_total(at, {}, config);
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));

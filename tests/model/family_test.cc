@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "core/check.h"
@@ -52,6 +53,48 @@ TEST_F(Families, AModelIsMadeAgainByOtherChoices) {
   EXPECT_EQ(opened.model.element, core::DType::kF32);
   EXPECT_EQ(narrow.element, core::DType::kBF16);
   EXPECT_EQ(narrow.unit_count(), opened.model.unit_count());
+}
+
+// PreTrainedModel._init_weights of transformers 5.23, and what GPT2 and Gemma add to it.
+TEST_F(Families, BeginAsTransformersDoes) {
+  const auto of = [](const OpenedModel& opened, const std::string& ending) {
+    for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+      for (const core::ParamEntry& entry : opened.model.table(unit).entries()) {
+        if (!entry.name.ends_with(ending)) continue;
+        std::vector<float> out(static_cast<std::size_t>(entry.numel.count()));
+        opened.init(entry, 5, core::Elements(0), out);
+        return out;
+      }
+    }
+    ADD_FAILURE() << "no " << ending;
+    return std::vector<float>();
+  };
+  const auto deviation = [](const std::vector<float>& values) {
+    double squares = 0.0;
+    for (const float value : values) squares += double{value} * double{value};
+    return std::sqrt(squares / static_cast<double>(values.size()));
+  };
+  const std::string gpt2 = R"("model_type": "gpt2", "n_embd": 64, "n_layer": 8, "n_head": 4,
+      "attn_pdrop": 0, "resid_pdrop": 0, "embd_pdrop": 0)";
+  const OpenedModel transposed = open(gpt2);
+  EXPECT_EQ(of(transposed, "h.3.ln_1.weight"), std::vector<float>(64, 1.0F));
+  EXPECT_EQ(of(transposed, "h.3.ln_1.bias"), std::vector<float>(64, 0.0F));
+  EXPECT_EQ(of(transposed, "h.3.attn.c_attn.bias"), std::vector<float>(192, 0.0F));
+  EXPECT_NEAR(deviation(of(transposed, "h.3.attn.c_attn.weight")), 0.02, 0.0006);
+  EXPECT_NEAR(deviation(of(transposed, "h.3.mlp.c_proj.weight")), 0.02 / 4.0, 0.0002);
+  EXPECT_NEAR(deviation(of(transposed, "h.3.attn.c_proj.weight")), 0.02 / 4.0, 0.0002);
+  const OpenedModel from_zero = open(R"("model_type": "gemma", "head_dim": 16)");
+  EXPECT_EQ(of(from_zero, "layers.1.input_layernorm.weight"), std::vector<float>(64, 0.0F));
+  EXPECT_EQ(of(from_zero, "model.norm.weight"), std::vector<float>(64, 0.0F));
+  const OpenedModel biased = open(R"("model_type": "qwen2")");
+  EXPECT_EQ(of(biased, "layers.1.self_attn.k_proj.bias"), std::vector<float>(32, 0.0F));
+}
+
+TEST_F(Families, AnExportNamesTheArchitectureOfItsFamily) {
+  const OpenedModel opened =
+      open(R"("model_type": "olmo2", "architectures": ["Olmo2Model"], "pad_token_id": null)");
+  EXPECT_NE(opened.facts.config_json.find("Olmo2ForCausalLM"), std::string::npos);
+  EXPECT_EQ(opened.facts.family, "OLMo2");
 }
 
 TEST_F(Families, TheRowOfThePadIsClearedInEverySlice) {

@@ -53,6 +53,56 @@ TEST(RopeFrequencies, Llama3BandEndsFollowFromItsFactors) {
                          0x1.be2188p-18F, 0x1.2aefa4p-19F, 0x1.909caap-21F}));
 }
 
+TEST(RopeFrequencies, YarnEqualsTransformers) {
+  RopeConfig config{.type = RopeConfig::Type::kYarn,
+                    .theta = 10000.0,
+                    .factor = 4.0,
+                    .original_max_position_embeddings = 64};
+  EXPECT_EQ(rope_frequencies(config, 24),
+            (Frequencies{0x1p+0F, 0x1.822e22p-2F, 0x1.13c482p-3F, 0x1.666668p-5F, 0x1.7c3d2ap-7F,
+                         0x1.60fb8cp-8F, 0x1.47ae14p-9F, 0x1.3030f4p-10F, 0x1.1a62d2p-11F,
+                         0x1.0624dep-12F, 0x1.e6b4b8p-14F, 0x1.c3d14ep-15F}));
+  config.theta = 500000.0;
+  config.factor = 8.0;
+  config.original_max_position_embeddings = 1024;
+  config.beta_fast = 16.0;
+  config.beta_slow = 2.0;
+  config.truncate = false;
+  EXPECT_EQ(rope_frequencies(config, 24),
+            (Frequencies{0x1p+0F, 0x1.571288p-2F, 0x1.cbc2aap-4F, 0x1.6f5a76p-6F, 0x1.c1704ap-10F,
+                         0x1.14a2e4p-11F, 0x1.72ba42p-13F, 0x1.f0d27p-15F, 0x1.4ce6ecp-16F,
+                         0x1.be2188p-18F, 0x1.2aefa4p-19F, 0x1.909caap-21F}));
+}
+
+const RopeConfig kLongrope{.type = RopeConfig::Type::kLongrope,
+                           .theta = 10000.0,
+                           .rotary_dim = 12,
+                           .original_max_position_embeddings = 128,
+                           .attention_factor = 1.25,
+                           .short_factor = {1.0, 1.25, 1.5, 1.75, 2.0, 2.5},
+                           .long_factor = {1.0, 2.0, 4.0, 8.0, 16.0, 32.0}};
+
+TEST(RopeFrequencies, LongropeOfHalfAHeadEqualsTransformers) {
+  EXPECT_EQ(rope_frequencies(kLongrope, 24, 128),
+            (Frequencies{0x1p+0F, 0x1.60fb88p-3F, 0x1.fafc36p-6F, 0x1.767dcep-8F, 0x1.1a62d2p-10F,
+                         0x1.855d6p-13F}));
+  EXPECT_EQ(rope_frequencies(kLongrope, 24, 129),
+            (Frequencies{0x1p+0F, 0x1.b93a6ap-4F, 0x1.7c3d2ap-7F, 0x1.47ae14p-10F, 0x1.1a62d2p-13F,
+                         0x1.e6b4b8p-17F}));
+}
+
+TEST(RopeTables, LongRowsHaveTheirOwnAndBothAreScaled) {
+  RopeTables tables(kLongrope, 24);
+  const kernels::RopeTable short_rows = tables.get(100);
+  const kernels::RopeTable long_rows = tables.get(200);
+  EXPECT_EQ(short_rows.half_dim, 6);
+  EXPECT_EQ(short_rows.head_dim, 24);
+  // The second frequency at position 1, by the values above.
+  EXPECT_EQ(short_rows.cos[7], static_cast<float>(std::cos(0x1.60fb88p-3)) * 1.25F);
+  EXPECT_EQ(long_rows.cos[7], static_cast<float>(std::cos(0x1.b93a6ap-4)) * 1.25F);
+  EXPECT_EQ(tables.get(128).cos[7], short_rows.cos[7]);
+}
+
 TEST(RopeTables, EqualTransformersAtAFarPosition) {
   RopeTables tables({.theta = 10000.0}, 24);
   const kernels::RopeTable table = tables.get(201);

@@ -57,12 +57,34 @@ def trained_length_outside(folder):
     edit_config(folder, lambda c: c.update(original_max_position_embeddings=256))
 
 
+def masks_of_old_versions(folder):
+    """Without "transformer.", with the masks that GPT-2's published files hold."""
+    file = os.path.join(folder, "model.safetensors")
+    tensors = safetensors.torch.load_file(file)
+    tensors = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
+    for layer in range(3):
+        tensors[f"h.{layer}.attn.bias"] = torch.ones(1, 1, 64, 64).tril()
+        tensors[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+
+
+def head_of_another_name(folder):
+    """GPT-NeoX's head as transformers 5 calls it."""
+    file = os.path.join(folder, "model.safetensors")
+    tensors = safetensors.torch.load_file(file)
+    name = "embed_out.weight" if "embed_out.weight" in tensors else "lm_head.weight"
+    tensors["lm_head.weight"] = tensors.pop(name)
+    safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
+
+
 FORMS = [  # and whether the loss must be another one
     (cases.ODD_TIED, of_the_part, False),
     (cases.ODD_TIED, head_alone, False),
     (cases.ODD_TIED, in_half_precision, False),
     (LONG_ROPE, without_trained_length, True),
     (LONG_ROPE, trained_length_outside, True),
+    (cases.FAMILIES["gpt2"], masks_of_old_versions, False),
+    (cases.FAMILIES["gpt_neox"], head_of_another_name, False),
 ]
 
 
@@ -71,9 +93,16 @@ def first_loss(engine):
     return compare.read_metrics(os.path.join(output, "metrics.jsonl"))[0]["loss"], output
 
 
+ARCHITECTURES = {
+    "llama": "LlamaForCausalLM",
+    "gpt2": "GPT2LMHeadModel",
+    "gpt_neox": "GPTNeoXForCausalLM",
+}
+
+
 def check_export(name, folder):
     exported = transformers.AutoConfig.from_pretrained(folder)
-    if exported.architectures != ["LlamaForCausalLM"]:
+    if exported.architectures != [ARCHITECTURES[exported.model_type]]:
         sys.exit(f"{name}: the export names {exported.architectures}")
     if exported.dtype != torch.float32:
         sys.exit(f"{name}: the export says {exported.dtype} of fp32 weights")
