@@ -16,22 +16,21 @@ Value missing(const Value& value, const std::string& name) {
 
 Value loop_attribute(const LoopPtr& loop, const std::string& name) {
   const auto index0 = static_cast<std::int64_t>(loop->index0);
-  const auto count = static_cast<std::int64_t>(loop->items.size());
   if (name == "index") return index0 + 1;
   if (name == "index0") return index0;
   if (name == "first") return index0 == 0;
-  if (name == "last") return index0 + 1 == count;
-  if (name == "length") return count;
-  if (name == "revindex") return count - index0;
-  if (name == "revindex0") return count - index0 - 1;
+  if (name == "last") return !loop->has(loop->index0 + 2);
+  if (name == "length") return loop->length();
+  if (name == "revindex") return loop->length() - index0;
+  if (name == "revindex0") return loop->length() - index0 - 1;
   if (name == "depth") return std::int64_t{1};  // more in recursive loops, which are refused
   if (name == "depth0") return std::int64_t{0};
   if (name == "previtem")
     return index0 == 0 ? Value(Undefined{"there is no previous item"})
                        : loop->items[loop->index0 - 1];
   if (name == "nextitem")
-    return index0 + 1 == count ? Value(Undefined{"there is no next item"})
-                               : loop->items[loop->index0 + 1];
+    return loop->has(loop->index0 + 2) ? loop->items[loop->index0 + 1]
+                                       : Value(Undefined{"there is no next item"});
   if (name == "cycle")
     return make_function("loop.cycle", [loop](const Arguments& arguments) {
       if (arguments.positional.empty()) fail("loop.cycle needs values");
@@ -104,21 +103,15 @@ struct Places {
   std::int64_t count = 0;
 };
 
-bool read_bound(const Value* bound, std::optional<std::int64_t>& place) {
-  if (bound == nullptr || bound->is<None>()) return true;
-  if (!bound->is<std::int64_t>() && !bound->is<bool>()) return false;
-  place = need_whole(*bound);
-  return true;
+std::optional<std::int64_t> read_bound(const Value* bound) {
+  if (bound == nullptr || bound->is<None>()) return std::nullopt;
+  return need_whole(*bound);
 }
 
-// nullopt: bounds of another kind than integers, which Jinja answers with an undefined value.
-std::optional<Places> places_of(const Bounds& bounds, std::int64_t length) {
-  std::optional<std::int64_t> start;
-  std::optional<std::int64_t> stop;
-  std::optional<std::int64_t> step;
-  if (!read_bound(bounds.start, start) || !read_bound(bounds.stop, stop) ||
-      !read_bound(bounds.step, step))
-    return std::nullopt;
+Places places_of(const Bounds& bounds, std::int64_t length) {
+  const std::optional<std::int64_t> start = read_bound(bounds.start);
+  const std::optional<std::int64_t> stop = read_bound(bounds.stop);
+  const std::optional<std::int64_t> step = read_bound(bounds.step);
   Places places{.step = std::clamp<std::int64_t>(step.value_or(1), -(length + 1), length + 1)};
   if (step == 0) fail("a slice's step must not be 0");
   const bool forward = places.step > 0;
@@ -159,16 +152,14 @@ Value slice_of(const Value& value, const Bounds& bounds) {
   const Sequence* sequence = value.sequence();
   const bool has_places = sequence != nullptr && sequence->kind != SequenceKind::kIterator &&
                           sequence->kind != SequenceKind::kView;
-  const Undefined none{core::concat(kind_name(value), " has no slice with these bounds")};
-  if (text == nullptr && !has_places) return none;
+  if (text == nullptr && !has_places) fail(kind_name(value), " has no slices");
   const std::u32string points = text == nullptr ? std::u32string() : decode(*text);
   const std::size_t length = text == nullptr ? sequence->items.size() : points.size();
-  const std::optional<Places> places = places_of(bounds, static_cast<std::int64_t>(length));
-  if (!places) return none;
+  const Places places = places_of(bounds, static_cast<std::int64_t>(length));
   std::string letters;
   Values items;
-  for (std::int64_t at = 0; at < places->count; ++at) {
-    const auto place = static_cast<std::size_t>(places->start + at * places->step);
+  for (std::int64_t at = 0; at < places.count; ++at) {
+    const auto place = static_cast<std::size_t>(places.start + at * places.step);
     if (text != nullptr) {
       append_utf8(letters, points[place]);
     } else {

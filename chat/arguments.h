@@ -16,6 +16,9 @@ class Bound {
   // `who` is for messages. Refuses too many arguments, unknown names, and two values for one.
   Bound(const Arguments& arguments, std::span<const std::string_view> parameters,
         std::string_view who);
+  // It refers to the arguments.
+  Bound(Arguments&& arguments, std::span<const std::string_view> parameters,
+        std::string_view who) = delete;
 
   // nullptr: not given.
   const Value* find(std::size_t parameter) const { return values_[parameter]; }

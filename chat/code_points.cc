@@ -21,25 +21,36 @@ bool next_point(std::string_view text, std::size_t& at, char32_t& point) {
   return true;
 }
 
-// Ranges of code points whose case mapping is more than one code point somewhere (Unicode's
-// SpecialCasing.txt), and the sigma, whose small letter differs at the end of a word.
-bool has_special_case(char32_t point) {
+// Ranges of code points whose capital is more than one code point (Unicode's SpecialCasing.txt).
+bool has_long_capital(char32_t point) {
   static constexpr char32_t kRanges[][2] = {
-      {0xDF, 0xDF},     {0x130, 0x130},   {0x149, 0x149},   {0x1F0, 0x1F0},   {0x390, 0x390},
-      {0x3A3, 0x3A3},   {0x3B0, 0x3B0},   {0x587, 0x587},   {0x1E96, 0x1E9A}, {0x1E9E, 0x1E9E},
-      {0x1F50, 0x1F56}, {0x1F80, 0x1FFC}, {0xFB00, 0xFB17},
+      {0xDF, 0xDF},   {0x149, 0x149},   {0x1F0, 0x1F0},   {0x390, 0x390},   {0x3B0, 0x3B0},
+      {0x587, 0x587}, {0x1E96, 0x1E9A}, {0x1F50, 0x1F56}, {0x1F80, 0x1FFC}, {0xFB00, 0xFB17},
   };
   return std::any_of(std::begin(kRanges), std::end(kRanges), [&](const char32_t(&range)[2]) {
     return point >= range[0] && point <= range[1];
   });
 }
 
-char32_t mapped(char32_t point, utf8proc_int32_t (*map)(utf8proc_int32_t)) {
-  if (has_special_case(point)) {
-    fail("upper and lower case must be one letter each; avoid the case filters on this text (U+",
-         std::hex, static_cast<std::uint32_t>(point), ")");
-  }
-  return static_cast<char32_t>(map(static_cast<utf8proc_int32_t>(point)));
+[[noreturn]] void refuse_case(char32_t point) {
+  fail("upper and lower case must be one letter each; avoid the case filters on this text (U+",
+       std::hex, static_cast<std::uint32_t>(point), ")");
+}
+
+char32_t to_upper(char32_t point) {
+  if (has_long_capital(point)) refuse_case(point);
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(point)));
+}
+
+char32_t to_title(char32_t point) {
+  if (has_long_capital(point)) refuse_case(point);
+  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(point)));
+}
+
+// The small i of the dotted capital is two code points, the small sigma depends on its neighbours.
+char32_t to_lower(char32_t point) {
+  if (point == 0x130 || point == 0x3A3) refuse_case(point);
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(point)));
 }
 
 bool is_cased(char32_t point) {
@@ -118,18 +129,14 @@ bool is_printable(char32_t point) {
   }
 }
 
-std::string upper(std::string_view text) {
-  return map_points(text, [](char32_t point) { return mapped(point, utf8proc_toupper); });
-}
+std::string upper(std::string_view text) { return map_points(text, to_upper); }
 
-std::string lower(std::string_view text) {
-  return map_points(text, [](char32_t point) { return mapped(point, utf8proc_tolower); });
-}
+std::string lower(std::string_view text) { return map_points(text, to_lower); }
 
 std::string title(std::string_view text) {
   bool inside = false;
   return map_points(text, [&](char32_t point) {
-    const char32_t letter = mapped(point, inside ? utf8proc_tolower : utf8proc_totitle);
+    const char32_t letter = inside ? to_lower(point) : to_title(point);
     inside = is_cased(point);
     return letter;
   });
@@ -138,7 +145,7 @@ std::string title(std::string_view text) {
 std::string capitalize(std::string_view text) {
   bool first = true;
   return map_points(text, [&](char32_t point) {
-    const char32_t letter = mapped(point, first ? utf8proc_totitle : utf8proc_tolower);
+    const char32_t letter = first ? to_title(point) : to_lower(point);
     first = false;
     return letter;
   });

@@ -65,7 +65,8 @@ void Interpreter::add_globals() {
   });
   add("dict", [](const Arguments& arguments) -> Value {
     constexpr std::string_view kOther[] = {"other"};
-    const Bound bound({arguments.positional, {}}, kOther, "dict");
+    const Arguments positional{arguments.positional, {}};
+    const Bound bound(positional, kOther, "dict");
     Entries entries;
     if (bound.find(0) != nullptr) {
       if (bound.find(0)->dict() == nullptr) fail("dict takes a dict or names");
@@ -143,25 +144,33 @@ Interpreter::Flow Interpreter::run_if(const Statement& statement, Scope& scope) 
   return Flow::kOn;
 }
 
-// What the loop runs over: the items that its condition lets through.
-Values Interpreter::loop_items(const Statement& statement, Scope& scope) {
+// All items, or one after the other those that the loop's condition lets through.
+void Interpreter::fill_loop(Loop& loop, const Statement& statement, Scope& scope) {
   Values items = iterate(evaluate(*statement.value, scope));
-  if (statement.condition == nullptr) return items;
-  Values kept;
-  for (Value& item : items) {
-    Inner inner(*this, scope);
-    assign(statement.target, item, *inner);
-    if (truthy(evaluate(*statement.condition, *inner))) kept.push_back(std::move(item));
+  if (statement.condition == nullptr) {
+    loop.items = std::move(items);
+    return;
   }
-  return kept;
+  loop.find_next = [this, &statement, &scope, items = std::move(items),
+                    at = std::size_t{0}](Values& found) mutable {
+    while (at < items.size()) {
+      const Value& item = items[at++];
+      Inner inner(*this, scope);
+      assign(statement.target, item, *inner);
+      if (!truthy(evaluate(*statement.condition, *inner))) continue;
+      found.push_back(item);
+      return true;
+    }
+    return false;
+  };
 }
 
 Interpreter::Flow Interpreter::run_for(const Statement& statement, Scope& scope) {
   const auto loop = std::make_shared<Loop>();
-  loop->items = loop_items(statement, scope);
+  fill_loop(*loop, statement, scope);
   // As in jinja2, the else of a loop runs where no item came to the end of the body.
   bool completed = false;
-  for (; loop->index0 < loop->items.size(); ++loop->index0) {
+  for (; loop->has(loop->index0 + 1); ++loop->index0) {
     Inner inner(*this, scope);
     (*inner).names.emplace_back("loop", LoopPtr(loop));
     assign(statement.target, loop->items[loop->index0], *inner);
@@ -169,6 +178,7 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement, Scope& scope)
     if (flow == Flow::kBreak) break;
     completed |= flow == Flow::kOn;
   }
+  loop->find_next = nullptr;  // whoever kept the loop must not look into a scope that has ended
   if (completed || statement.otherwise.empty()) return Flow::kOn;
   Inner inner(*this, scope);
   return run(statement.otherwise, *inner);

@@ -89,7 +89,7 @@ class Interpreter {
   void run_with(const Statement& statement, Scope& scope);
   std::string capture(const Body& body, Scope& scope);
   Value filtered_body(const Statement& statement, Scope& scope);
-  Values loop_items(const Statement& statement, Scope& scope);
+  void fill_loop(Loop& loop, const Statement& statement, Scope& scope);
   Value make_macro(const Statement& statement, Scope& scope, const std::string& name);
   Value call_macro(const Statement& statement, Scope& scope, const Arguments& arguments);
   Value call_with_body(const Statement& statement, Scope& scope);

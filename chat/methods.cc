@@ -296,8 +296,7 @@ Values split_text(const std::string& text, const std::string& separator, std::in
     std::size_t end = at;
     const bool last = most-- == 0;
     while (end < points.size() && (last || !is_space(points[end]))) ++end;
-    const std::string word = encode(std::u32string_view(points).substr(at, end - at));
-    parts.emplace_back(last ? std::string(strip(word, Side::kRight)) : word);
+    parts.emplace_back(encode(std::u32string_view(points).substr(at, end - at)));
     at = end;
     while (at < points.size() && is_space(points[at])) ++at;
   }

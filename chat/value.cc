@@ -131,6 +131,18 @@ const Value* Dict::find(std::string_view key) const {
   return found == entries.end() ? nullptr : &found->second;
 }
 
+bool Loop::has(std::size_t count) const {
+  while (items.size() < count) {
+    if (!find_next || !find_next(items)) return false;
+  }
+  return true;
+}
+
+std::int64_t Loop::length() const {
+  while (has(items.size() + 1)) continue;
+  return static_cast<std::int64_t>(items.size());
+}
+
 Value make_sequence(SequenceKind kind, Values items) {
   Extent extent;
   for (const Value& item : items) add_extent(extent, item);
@@ -254,8 +266,7 @@ std::int64_t length(const Value& value) {
   if (value.is<Undefined>()) return 0;
   if (const std::string* text = value.text()) return count_points(*text);
   if (const Dict* dict = value.dict()) return static_cast<std::int64_t>(dict->entries.size());
-  if (const LoopPtr* loop = value.get<LoopPtr>())
-    return static_cast<std::int64_t>((*loop)->items.size());
+  if (const LoopPtr* loop = value.get<LoopPtr>()) return (*loop)->length();
   const Sequence* sequence = value.sequence();
   if (sequence == nullptr || sequence->kind == SequenceKind::kIterator)
     fail("something with a length is required; add the filter list (", kind_name(value), ")");

@@ -120,10 +120,15 @@ struct Namespace {
   Entries entries;
 };
 
-// What a loop's body sees as `loop`.
+// What a loop's body sees as `loop`. A loop with a condition finds its items as they are asked for:
+// the condition may depend on what the body has done.
 struct Loop {
-  Values items;
+  mutable Values items;  // found until now
   std::size_t index0 = 0;
+  std::function<bool(Values& items)> find_next;  // appends one; false: there is none; may be empty
+  // Whether there are `count` items.
+  bool has(std::size_t count) const;
+  std::int64_t length() const;
 };
 
 struct Arguments {
