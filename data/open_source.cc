@@ -13,7 +13,9 @@ namespace {
 
 StreamPtr open_file(const DataFile& file, const SourceOptions& options, BadLines& bad) {
   switch (file.format) {
-    case DataFormat::kJsonl: return open_text(file.path, options, bad);
+    case DataFormat::kJsonl:
+      return options.open_text ? options.open_text(file.path, bad)
+                               : open_text(file.path, options, bad);
     case DataFormat::kJsonlIds: return open_ids(file.path, options, bad);
     case DataFormat::kTokens: return open_tokens(file.path, options);
     case DataFormat::kMegatron: return open_megatron(file.path, options);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +46,12 @@ struct Split {
   double evaluation = 0.0;
 };
 
+class TokenStream;
+struct BadLines;
+// Makes ids of a JSONL file of text in another way than by the byte tokenizer.
+using OpenText =
+    std::function<std::shared_ptr<const TokenStream>(const std::string& path, BadLines& bad)>;
+
 struct SourceOptions {
   // Files, folders, patterns and prefixes of Megatron's datasets; with numbers before each, as in
   // Megatron's "0.3 a 0.7 b", a mixture of so many samples of each.
@@ -53,6 +60,7 @@ struct SourceOptions {
   TokenType token_type = TokenType::kAuto;
   Packing packing = Packing::kConcat;
   std::string text_field = "text";
+  OpenText open_text = {};  // null: the byte tokenizer
   std::int64_t seq_len = 128;
   std::int64_t vocab = 0;  // ids must be below; UserError (11) with file and position otherwise
   bool shuffle_windows = false;     // where documents are not known, anew in each epoch

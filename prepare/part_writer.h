@@ -1,0 +1,54 @@
+// Tokenized documents as files: one of Megatron-LM's indexed datasets (data/megatron.h), and beside
+// it PREFIX.counted where the loss leaves some ids out: a byte per id, 0 for those.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "prepare/tokenized_lines.h"
+
+namespace fm::prepare {
+
+struct PartCounts {
+  std::int64_t documents = 0;
+  std::int64_t ids = 0;
+  std::int64_t counted = 0;  // ids that the loss counts
+};
+
+// Memory does not grow with what is written.
+//
+// Invariant: files are on the disk when finish() returned; before, they are none of a dataset.
+// Thread:    one.
+// Lifetime:  the folder outlives it.
+class PartWriter {
+ public:
+  // `prefix`.bin and so on must not exist. Ids are uint16 where the vocabulary fits, else int32.
+  // Throws MachineError (26) with path and cause, as everything here.
+  PartWriter(const std::filesystem::path& prefix, std::int64_t vocab);
+  PartWriter(const PartWriter&) = delete;
+  PartWriter& operator=(const PartWriter&) = delete;
+  ~PartWriter();
+
+  void add(const TokenizedLines& lines);
+  // Files of no document are removed.
+  PartCounts finish();
+
+ private:
+  class File;
+
+  void add_counted(const TokenizedLines& lines);
+  void write_index();
+
+  std::filesystem::path prefix_;
+  bool narrow_;
+  PartCounts counts_;
+  std::unique_ptr<File> ids_;
+  std::unique_ptr<File> lengths_;  // int32 each; gone in the end
+  std::unique_ptr<File> counted_;  // null while every id counts
+};
+
+// PREFIX.bin and the like of a prefix.
+std::filesystem::path with_ending(const std::filesystem::path& prefix, const char* ending);
+
+}  // namespace fm::prepare

@@ -1,0 +1,177 @@
+#include "prepare/prepared_stream.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "checkpoint/durable_file.h"
+#include "core/check.h"
+#include "core/files.h"
+#include "core/text.h"
+#include "data/megatron.h"
+
+namespace fm::prepare {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kVersion = 1;
+
+// One part with the bytes that tell which ids are counted.
+class PartStream final : public data::TokenStream {
+ public:
+  PartStream(const fs::path& prefix, std::int64_t vocab, std::int32_t filler)
+      : ids_(data::open_megatron(prefix.string(), {.vocab = vocab})), filler_(filler) {
+    const std::string path = with_ending(prefix, ".counted").string();
+    if (!fs::exists(path)) return;
+    core::MappedFile file(path);
+    const std::span<const std::byte> bytes = file.bytes();
+    counted_.emplace(std::move(file), path, bytes, data::TokenType::kU8);
+    FM_DATA_CHECK(counted_->ids().size() == ids_->size(), path, ": one byte for each id of the ",
+                  ".bin is required; delete the folder, it is made again (", ids_->size(), " ids, ",
+                  counted_->ids().size(), " bytes)");
+  }
+
+  std::int64_t size() const override { return ids_->size(); }
+  std::int64_t documents() const override { return ids_->documents(); }
+  std::int64_t begin_of(std::int64_t index) const override { return ids_->begin_of(index); }
+  void read(std::int64_t first, std::span<std::int32_t> ids) const override {
+    ids_->read(first, ids);
+  }
+  void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
+    ids_->read(first, labels);
+    if (!counted_) return;
+    std::vector<std::int32_t> counted(labels.size());
+    counted_->read(first, counted);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (counted[i] == 0) labels[i] = data::kIgnored;
+    }
+  }
+  std::int32_t filler() const override { return filler_; }
+  std::string describe() const override { return ids_->describe(); }
+  std::string fingerprint() const override { return ids_->fingerprint(); }
+
+ private:
+  data::StreamPtr ids_;
+  std::optional<data::MappedIds> counted_;
+  std::int32_t filler_;
+};
+
+// All parts, under the name of the text: how many parts there are follows from the ranks that
+// made them.
+class PreparedStream final : public data::TokenStream {
+ public:
+  PreparedStream(data::StreamPtr parts, std::string description, std::string fingerprint)
+      : parts_(std::move(parts)),
+        description_(std::move(description)),
+        fingerprint_(std::move(fingerprint)) {}
+
+  std::int64_t size() const override { return parts_->size(); }
+  std::int64_t documents() const override { return parts_->documents(); }
+  std::int64_t begin_of(std::int64_t index) const override { return parts_->begin_of(index); }
+  void read(std::int64_t first, std::span<std::int32_t> ids) const override {
+    parts_->read(first, ids);
+  }
+  void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
+    parts_->read_labels(first, labels);
+  }
+  std::int32_t filler() const override { return parts_->filler(); }
+  std::string describe() const override { return description_; }
+  std::string fingerprint() const override { return fingerprint_; }
+
+ private:
+  data::StreamPtr parts_;
+  std::string description_;
+  std::string fingerprint_;
+};
+
+}  // namespace
+
+PartCounts Prepared::total() const {
+  PartCounts all;
+  for (const PartCounts& part : parts) {
+    all.documents += part.documents;
+    all.ids += part.ids;
+    all.counted += part.counted;
+  }
+  return all;
+}
+
+std::string part_name(std::size_t part) {
+  const std::string number = std::to_string(part);
+  return "part-" + std::string(number.size() < 5 ? 5 - number.size() : 0, '0') + number;
+}
+
+void write_prepared(const fs::path& folder, const Prepared& prepared) {
+  json parts = json::array();
+  for (const PartCounts& part : prepared.parts) {
+    parts.push_back({{"documents", part.documents}, {"ids", part.ids}, {"counted", part.counted}});
+  }
+  const json text = {{"version", kVersion},
+                     {"source", prepared.source},
+                     {"recipe", prepared.recipe},
+                     {"identity", prepared.identity},
+                     {"parts", parts},
+                     {"bad_lines", prepared.bad_lines},
+                     {"first_bad", prepared.first_bad},
+                     {"filler", prepared.filler}};
+  // Names of files need not be UTF-8.
+  checkpoint::write_new_file(folder / "prepared.json",
+                             text.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+Prepared read_prepared(const fs::path& folder) {
+  const fs::path path = folder / "prepared.json";
+  const core::SmallFile file = core::read_small_file(path, core::kMostListing);
+  FM_DATA_CHECK(file.problem.empty(), path.string(), ": it must be readable; delete the folder, ",
+                "it is made again (", file.problem, ")");
+  try {
+    const json at = json::parse(file.text);
+    FM_DATA_CHECK(at.at("version").get<int>() == kVersion, path.string(), ": version ", kVersion,
+                  " is required; delete the folder, it is made again (", at.at("version").dump(),
+                  ")");
+    Prepared out{.source = at.at("source").get<std::string>(),
+                 .recipe = at.at("recipe").get<std::string>(),
+                 .identity = at.at("identity").get<std::string>(),
+                 .parts = {},
+                 .bad_lines = at.at("bad_lines").get<std::int64_t>(),
+                 .first_bad = at.at("first_bad").get<std::string>(),
+                 .filler = at.at("filler").get<std::int32_t>()};
+    for (const json& part : at.at("parts")) {
+      out.parts.push_back({.documents = part.at("documents").get<std::int64_t>(),
+                           .ids = part.at("ids").get<std::int64_t>(),
+                           .counted = part.at("counted").get<std::int64_t>()});
+    }
+    return out;
+  } catch (const json::exception& error) {
+    FM_DATA_CHECK(false, path.string(), ": it must be as it was written; delete the folder, it is ",
+                  "made again (", error.what(), ")");
+  }
+}
+
+data::StreamPtr open_prepared(const fs::path& folder, const std::string& path,
+                              const std::string& tokens, std::int64_t vocab) {
+  const Prepared prepared = read_prepared(folder);
+  std::vector<data::StreamPtr> parts;
+  for (std::size_t part = 0; part < prepared.parts.size(); ++part) {
+    if (prepared.parts[part].documents == 0) continue;
+    auto stream = std::make_shared<PartStream>(folder / part_name(part), vocab, prepared.filler);
+    FM_DATA_CHECK(stream->size() == prepared.parts[part].ids, folder.string(),
+                  ": it must be as it was written; delete it, it is made again (", part_name(part),
+                  " has ", stream->size(), " ids, not ", prepared.parts[part].ids, ")");
+    parts.push_back(std::move(stream));
+  }
+  FM_DATA_CHECK(!parts.empty(), path, ":1: at least one line with a JSON object is required; give ",
+                "a file with documents (", prepared.bad_lines, " bad lines)");
+  const PartCounts all = prepared.total();
+  const auto human = [](std::int64_t count) {
+    return core::human_count(static_cast<double>(count));
+  };
+  std::string description =
+      core::concat(path, ": ", all.documents, " documents, ", human(all.ids), ' ', tokens);
+  if (all.counted < all.ids) description += core::concat(", ", human(all.counted), " trained on");
+  return std::make_shared<PreparedStream>(data::join_streams(std::move(parts)), description,
+                                          "text " + prepared.identity);
+}
+
+}  // namespace fm::prepare

@@ -1,0 +1,40 @@
+// A file of text as its tokens, which lie in a folder of --cache_dir.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/documents.h"
+#include "data/token_stream.h"
+#include "prepare/part_writer.h"
+
+namespace fm::prepare {
+
+// What stands in prepared.json, beside the files of the parts.
+struct Prepared {
+  std::string source;    // file name, for people
+  std::string recipe;    // what decided the ids, for people
+  std::string identity;  // of the file's content and the recipe
+  std::vector<PartCounts> parts;
+  std::int64_t bad_lines = 0;
+  std::string first_bad;  // "file:line: what is wrong"
+  std::int32_t filler = 0;
+
+  PartCounts total() const;
+};
+
+// "part-00003"
+std::string part_name(std::size_t part);
+
+void write_prepared(const std::filesystem::path& folder, const Prepared& prepared);
+// Throws UserError (11) where the folder is not whole: delete it.
+Prepared read_prepared(const std::filesystem::path& folder);
+
+// The documents, mapped. `path` of the source and `tokens` ("tokens of tokenizer.json") are for the
+// description. Throws UserError (11) when a file is damaged, or an id is outside [0, vocab).
+data::StreamPtr open_prepared(const std::filesystem::path& folder, const std::string& path,
+                              const std::string& tokens, std::int64_t vocab);
+
+}  // namespace fm::prepare

@@ -1,0 +1,200 @@
+#include "prepare/text_recipe.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "chat/answers.h"
+#include "chat/json_text.h"
+#include "core/check.h"
+#include "core/crc32c.h"
+#include "core/files.h"
+#include "prepare/token_spans.h"
+
+namespace fm::prepare {
+namespace {
+
+using data::Document;
+using tokenizer::SpecialTokens;
+using tokenizer::TokenId;
+
+class LineTokenizer {
+ public:
+  LineTokenizer(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+                std::shared_ptr<const chat::ChatFormat> format, TextOptions options)
+      : tokenizer_(std::move(tokenizer)),
+        format_(std::move(format)),
+        options_(std::move(options)),
+        eos_(tokenizer_->special_ids().eos),
+        eos_token_(eos_ < 0 ? "" : tokenizer_->id_to_token(eos_).value_or("")) {}
+
+  std::string read(std::string_view line, std::vector<Document>& documents) const {
+    documents.clear();
+    try {
+      const chat::Value value = chat::parse_json(line, "");
+      const chat::Dict* const object = value.dict();
+      if (object == nullptr) return "each line must be one JSON object; correct the line";
+      if (const chat::Value* text = object->find(options_.text_field)) {
+        return add_text(*text, documents);
+      }
+      if (chat::is_record(value)) return add_record(value, documents);
+      if (const chat::Value* segments = object->find("segments")) {
+        return add_segments(*segments, documents);
+      }
+      return core::concat("a field \"", options_.text_field, "\" (--text_field), \"messages\", ",
+                          "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and ",
+                          "\"output\" or \"segments\" is required; correct the line");
+    } catch (const core::UserError& error) {
+      std::string text = error.what();
+      return text.starts_with(": ") ? text.substr(2) : text;
+    }
+  }
+
+ private:
+  std::string add_text(const chat::Value& value, std::vector<Document>& documents) const {
+    if (value.text() == nullptr) {
+      return core::concat("\"", options_.text_field, "\" must be a string; correct the line");
+    }
+    Document document;
+    tokenizer_->encode(*value.text(), SpecialTokens::kAdd, document.ids);
+    if (eos_ >= 0 && (document.ids.empty() || document.ids.back() != eos_)) {
+      document.ids.push_back(eos_);
+    }
+    documents.push_back(std::move(document));
+    return "";
+  }
+
+  std::string add_record(const chat::Value& value, std::vector<Document>& documents) const {
+    const chat::Record record = chat::read_record(value, "");
+    if (const auto* pair = std::get_if<chat::PromptCompletion>(&record)) {
+      return add_sample(chat::sample_of(*pair, eos_token_), documents);
+    }
+    if (format_ == nullptr) {
+      return "a conversation needs a chat template, and the model folder has none; put "
+             "chat_template.jinja there, or name one with --chat_template";
+    }
+    for (const chat::Sample& sample :
+         chat::samples_of(std::get<chat::Conversation>(record), *format_, options_.now, "")) {
+      std::string problem = add_sample(sample, documents);
+      if (!problem.empty()) return problem;
+    }
+    return "";
+  }
+
+  std::string add_sample(const chat::Sample& sample, std::vector<Document>& documents) const {
+    Document document;
+    const auto special = sample.special_tokens ? SpecialTokens::kAdd : SpecialTokens::kNone;
+    tokenizer_->encode(sample.text, special, document.ids);
+    if (!options_.train_on_inputs) {
+      if (sample.answers.empty()) {
+        return "an answer of the assistant is required, nothing else is trained; remove the line, "
+               "or train everything with --train_on_inputs";
+      }
+      const std::vector<bool> trained = trained_of(sample, special, document.ids);
+      document.labels = document.ids;
+      for (std::size_t i = 0; i < trained.size(); ++i) {
+        if (!trained[i]) document.labels[i] = data::kIgnored;
+      }
+    }
+    documents.push_back(std::move(document));
+    return "";
+  }
+
+  // By token. Where tokens have no bytes of their own, an answer begins behind the tokens that its
+  // beginning does not change, and ends with those of the text up to its end.
+  std::vector<bool> trained_of(const chat::Sample& sample, SpecialTokens special,
+                               const std::vector<TokenId>& ids) const {
+    std::call_once(spans_made_, [&] { spans_.emplace(*tokenizer_); });
+    if (const auto spans = spans_->find(sample.text, ids)) {
+      return chat::trained_tokens(sample, *spans);
+    }
+    std::vector<bool> trained(ids.size(), false);
+    const auto common = [&](std::size_t bytes) {
+      const std::string start = sample.text.substr(0, bytes);
+      const std::vector<TokenId> prefix = tokenizer_->encode(start, special);
+      std::size_t same = 0;
+      while (same < prefix.size() && same < ids.size() && prefix[same] == ids[same]) ++same;
+      return std::pair(same, same < prefix.size());
+    };
+    for (const chat::Span& answer : sample.answers) {
+      const std::size_t first = common(answer.begin).first;
+      const auto [same, cut] = common(answer.end);
+      const bool to_the_end = answer.end == sample.text.size();
+      const std::size_t last = to_the_end ? ids.size() : std::min(ids.size(), same + (cut ? 1 : 0));
+      for (std::size_t at = first; at < last; ++at) trained[at] = true;
+    }
+    return trained;
+  }
+
+  std::string add_segments(const chat::Value& value, std::vector<Document>& documents) const {
+    const chat::Sequence* const segments = value.sequence();
+    constexpr const char* kForm =
+        "\"segments\" must be a list of {\"text\": \"...\", \"label\": true or false}; correct "
+        "the line";
+    if (segments == nullptr) return kForm;
+    Document document;
+    for (const chat::Value& each : segments->items) {
+      const chat::Dict* const segment = each.dict();
+      const chat::Value* const text = segment == nullptr ? nullptr : segment->find("text");
+      const chat::Value* const label = segment == nullptr ? nullptr : segment->find("label");
+      if (text == nullptr || text->text() == nullptr || label == nullptr ||
+          label->get<bool>() == nullptr) {
+        return kForm;
+      }
+      tokenizer_->encode(*text->text(), SpecialTokens::kNone, document.ids);
+      const bool trained = *label->get<bool>() || options_.train_on_inputs;
+      for (std::size_t i = document.labels.size(); i < document.ids.size(); ++i) {
+        document.labels.push_back(trained ? document.ids[i] : data::kIgnored);
+      }
+    }
+    documents.push_back(std::move(document));
+    return "";
+  }
+
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
+  std::shared_ptr<const chat::ChatFormat> format_;
+  TextOptions options_;
+  mutable std::once_flag spans_made_;
+  mutable std::optional<TokenSpans> spans_;
+  TokenId eos_;
+  std::string eos_token_;
+};
+
+}  // namespace
+
+std::string template_identity(const std::filesystem::path& folder,
+                              const std::filesystem::path& template_file) {
+  std::vector<std::filesystem::path> files = {folder / "tokenizer_config.json",
+                                              folder / "chat_template.jinja", template_file};
+  std::error_code none;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder / "additional_chat_templates", none)) {
+    files.push_back(entry.path());
+  }
+  std::sort(files.begin() + 3, files.end());
+  std::uint32_t crc = 0;
+  for (const std::filesystem::path& file : files) {
+    crc = core::crc32c(core::read_small_file(file, core::kMostListing).text, crc);
+  }
+  return std::to_string(crc);
+}
+
+Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+                   std::shared_ptr<const chat::ChatFormat> format, const TextOptions& options) {
+  Recipe recipe;
+  recipe.words =
+      core::concat("tokenizer ", tokenizer->identity(), ", template ", options.template_identity,
+                   ", field ", options.text_field, options.train_on_inputs ? ", all trained" : "");
+  recipe.tokens = "tokens";
+  recipe.vocab = tokenizer->id_limit();
+  const tokenizer::SpecialIds& special = tokenizer->special_ids();
+  recipe.filler = special.pad >= 0 ? special.pad : std::max<TokenId>(special.eos, 0);
+  const auto reader =
+      std::make_shared<const LineTokenizer>(std::move(tokenizer), std::move(format), options);
+  recipe.read_line = [reader](std::string_view line, std::vector<Document>& documents) {
+    return reader->read(line, documents);
+  };
+  return recipe;
+}
+
+}  // namespace fm::prepare

@@ -1,0 +1,40 @@
+// How a line of text becomes documents of token ids, by the tokenizer and the chat template of a
+// model folder.
+#pragma once
+
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "chat/model_folder.h"
+#include "prepare/prepare_text.h"
+#include "tokenizer/tokenizer.h"
+
+namespace fm::prepare {
+
+struct TextOptions {
+  std::string text_field = "text";
+  bool train_on_inputs = false;            // prompts count, too
+  std::time_t now = 0;                     // what a template prints as today
+  std::string template_identity = "none";  // of the chat template, see below
+};
+
+// A line is one JSON object of these forms, known by its fields:
+//
+//   {"text": "..."}                        the text, then EOS where it does not end with it
+//   {"messages": [...]}, {"conversations": [...]}   chat: the template's text; answers are trained
+//   {"prompt": ..., "completion": ...}     the completion and EOS are trained
+//   {"instruction", "input", "output"}     the same, in Stanford Alpaca's words
+//   {"segments": [{"text", "label"}]}      texts as they are; those with label true are trained
+//
+// `options.text_field` names the first one's field. Without a `format`, chat is refused.
+Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
+                   std::shared_ptr<const chat::ChatFormat> format, const TextOptions& options);
+
+// Of the files that chat::read_chat_format reads; changes when one of them does.
+std::string template_identity(const std::filesystem::path& folder,
+                              const std::filesystem::path& template_file);
+
+}  // namespace fm::prepare

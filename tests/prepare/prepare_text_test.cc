@@ -1,0 +1,239 @@
+// Text as tokens in --cache_dir: the same for any number of ranks and threads, whole or not there.
+#include "prepare/prepare_text.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <atomic>
+#include <fstream>
+
+#include "comm/meet/world.h"
+
+namespace fm::prepare {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A document of a line's bytes; "two" makes two, "bad..." none, "half..." counts its second half.
+std::string read_bytes(std::string_view line, std::vector<data::Document>& documents) {
+  documents.clear();
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.starts_with("bad")) return "this is a bad line";
+  data::Document document;
+  for (const char c : line) document.ids.push_back(static_cast<unsigned char>(c));
+  if (line.starts_with("half")) {
+    document.labels = document.ids;
+    std::fill_n(document.labels.begin(), document.ids.size() / 2, data::kIgnored);
+  }
+  documents.push_back(document);
+  if (line.starts_with("two")) documents.push_back(document);
+  return "";
+}
+
+struct Read {
+  std::vector<std::int32_t> ids, labels;
+  std::vector<std::int64_t> begins;
+  std::string description, fingerprint;
+  bool operator==(const Read&) const = default;
+};
+
+Read read_all(const data::TokenStream& stream) {
+  Read out;
+  out.ids.resize(static_cast<std::size_t>(stream.size()));
+  out.labels.resize(out.ids.size());
+  stream.read(0, out.ids);
+  stream.read_labels(0, out.labels);
+  for (std::int64_t i = 0; i < stream.documents(); ++i) out.begins.push_back(stream.begin_of(i));
+  out.description = stream.describe();
+  out.fingerprint = stream.fingerprint();
+  return out;
+}
+
+class PrepareText : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("prepare_" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& text, const std::string& name = "a.jsonl") const {
+    const std::string path = folder_ / name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+
+  Recipe recipe(std::int64_t vocab = 256) {
+    Recipe out;
+    out.read_line = [this](std::string_view line, std::vector<data::Document>& documents) {
+      ++lines_read_;
+      return read_bytes(line, documents);
+    };
+    out.words = "bytes";
+    out.tokens = "bytes";
+    out.vocab = vocab;
+    out.filler = 7;
+    return out;
+  }
+
+  Read prepare(const std::string& path, int ranks, const std::string& cache, int threads = 1,
+               std::int64_t vocab = 256) {
+    Read read;
+    const Recipe how = recipe(vocab);
+    comm::run_ranks(ranks, [&](comm::Communicator& host) {
+      data::BadLines bad{.allowed = allowed_, .found = 0, .first = ""};
+      const auto stream =
+          prepare_text(path, how, {.cache_dir = folder_ / cache, .threads = threads}, bad, host);
+      Read mine = read_all(*stream);
+      EXPECT_EQ(stream->filler(), 7);
+      if (host.rank() == 0) {
+        read = std::move(mine);
+        bad_ = bad;
+      }
+    });
+    return read;
+  }
+
+  fs::path folder_;
+  std::int64_t allowed_ = 0;
+  data::BadLines bad_;
+  std::atomic<int> lines_read_ = 0;
+};
+
+std::string many_lines() {
+  std::string text;
+  for (int i = 0; i < 5'000; ++i) {
+    text += std::to_string(i) + std::string(static_cast<std::size_t>(i * 37 % 900), 'x') +
+            (i % 3 == 0 ? "\r\n" : "\n");
+    if (i % 100 == 0) text += "\n";
+  }
+  return text + "the last line has no end";
+}
+
+TEST_F(PrepareText, IdsAreThoseOfTheLinesInOrder) {
+  const std::string path = write("ab\n\ntwo\r\nc");
+  const Read read = prepare(path, 1, "cache");
+  EXPECT_EQ(read.ids, (std::vector<std::int32_t>{'a', 'b', 't', 'w', 'o', 't', 'w', 'o', 'c'}));
+  EXPECT_EQ(read.labels, read.ids);
+  EXPECT_EQ(read.begins, (std::vector<std::int64_t>{0, 2, 5, 8}));
+  EXPECT_EQ(read.description, path + ": 4 documents, 9 bytes");
+}
+
+TEST_F(PrepareText, LabelsLeaveOutWhatIsNotTrained) {
+  const Read read = prepare(write("ab\nhalf\nc\n"), 1, "cache");
+  const std::int32_t no = data::kIgnored;
+  EXPECT_EQ(read.labels, (std::vector<std::int32_t>{'a', 'b', no, no, 'l', 'f', 'c'}));
+  EXPECT_NE(read.description.find("7 bytes, 5 trained on"), std::string::npos) << read.description;
+}
+
+// Batches are smaller than the file, and parts begin within lines.
+TEST_F(PrepareText, AnyNumberOfRanksAndThreadsGivesTheSame) {
+  const std::string path = write(many_lines() + "\nhalf of it is counted\n");
+  const Read alone = prepare(path, 1, "one");
+  EXPECT_EQ(alone.begins.size(), 5'002U);
+  for (const int ranks : {2, 3, 8}) EXPECT_EQ(prepare(path, ranks, std::to_string(ranks)), alone);
+  EXPECT_EQ(prepare(path, 2, "threads", 3), alone);
+  EXPECT_EQ(prepare(path, 2, "wide", 1, 70'000).ids, alone.ids);
+}
+
+TEST_F(PrepareText, MoreRanksThanLinesIsNoProblem) {
+  const std::string path = write("a\nb\n");
+  EXPECT_EQ(prepare(path, 4, "four"), prepare(path, 1, "one"));
+}
+
+TEST_F(PrepareText, APackedFileGivesWhatIsInIt) {
+  const std::string text = many_lines();
+  const std::string packed = folder_ / "a.jsonl.gz";
+  const gzFile file = gzopen(packed.c_str(), "wb");
+  gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(file);
+  EXPECT_EQ(prepare(packed, 2, "packed").ids, prepare(write(text), 1, "plain").ids);
+}
+
+TEST_F(PrepareText, ASecondStartTokenizesNothing) {
+  const std::string path = write(many_lines());
+  const Read first = prepare(path, 2, "cache");
+  const int before = lines_read_;
+  EXPECT_EQ(prepare(path, 3, "cache"), first);
+  fs::rename(path, folder_ / "moved");
+  fs::create_directories(folder_ / "other");
+  fs::rename(folder_ / "moved", folder_ / "other" / "a.jsonl");
+  EXPECT_EQ(prepare(folder_ / "other" / "a.jsonl", 1, "cache").ids, first.ids);
+  EXPECT_EQ(lines_read_, before);
+}
+
+TEST_F(PrepareText, AnotherContentOrRecipeIsMadeAnew) {
+  prepare(write("ab\n"), 1, "cache");
+  EXPECT_EQ(prepare(write("ac\n"), 1, "cache").ids, (std::vector<std::int32_t>{'a', 'c'}));
+  const int before = lines_read_;
+  Recipe other = recipe();
+  other.words = "other";
+  comm::run_ranks(1, [&](comm::Communicator& host) {
+    data::BadLines bad;
+    prepare_text(folder_ / "a.jsonl", other, {.cache_dir = folder_ / "cache"}, bad, host);
+  });
+  EXPECT_EQ(lines_read_, before + 1);
+}
+
+TEST_F(PrepareText, WhatAnInterruptedStartLeftIsNotUsed) {
+  const std::string path = write("ab\n");
+  fs::create_directories(folder_ / "cache" / ".tmp-a.jsonl-12345678");
+  EXPECT_EQ(prepare(path, 2, "cache").ids, (std::vector<std::int32_t>{'a', 'b'}));
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const core::UserError& error) {
+    EXPECT_EQ(error.code(), core::ExitCode::kDataError);
+    return error.what();
+  }
+  return "accepted";
+}
+
+// The bad line is in the last part, whose numbers count from the file's start.
+TEST_F(PrepareText, ABadLineIsNamedWithFileAndLine) {
+  const std::string path = write("a\nb\n\nc\nd\nbad\ne\n");
+  for (const int ranks : {1, 2, 4}) {
+    const std::string said = message_of([&] { prepare(path, ranks, "cache"); });
+    EXPECT_NE(said.find("a.jsonl:6: this is a bad line"), std::string::npos) << said;
+  }
+  EXPECT_TRUE(fs::is_empty(folder_ / "cache"));
+}
+
+TEST_F(PrepareText, SoManyBadLinesAreSkippedAndCounted) {
+  const std::string path = write("a\nbad\nbad\nb\n");
+  allowed_ = 1;
+  EXPECT_NE(message_of([&] { prepare(path, 2, "cache"); }).find("--skip_bad_lines allows 1"),
+            std::string::npos);
+  allowed_ = 2;
+  EXPECT_EQ(prepare(path, 2, "cache").ids, (std::vector<std::int32_t>{'a', 'b'}));
+  EXPECT_EQ(bad_.found, 2);
+  EXPECT_NE(bad_.first.find("a.jsonl:2: "), std::string::npos) << bad_.first;
+  // A second start is told the same by the folder.
+  allowed_ = 1;
+  EXPECT_NE(message_of([&] { prepare(path, 1, "cache"); }).find("2 were found"), std::string::npos);
+}
+
+TEST_F(PrepareText, AFileWithoutDocumentsIsRefused) {
+  const std::string path = write("\n\n");
+  const std::string said = message_of([&] { prepare(path, 2, "cache"); });
+  EXPECT_NE(said.find("at least one line with a JSON object"), std::string::npos) << said;
+}
+
+TEST_F(PrepareText, ADamagedFolderIsNamed) {
+  const std::string path = write("abc\nhalf\n");
+  prepare(path, 1, "cache");
+  for (const char* name : {"part-00000.counted", "part-00000.bin", "prepared.json"}) {
+    for (const auto& made : fs::directory_iterator(folder_ / "cache")) {
+      fs::resize_file(made.path() / name, 2);
+    }
+    const std::string said = message_of([&] { prepare(path, 1, "cache"); });
+    EXPECT_NE(said.find("cache"), std::string::npos) << name << ": " << said;
+  }
+}
+
+}  // namespace
+}  // namespace fm::prepare
