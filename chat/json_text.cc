@@ -16,17 +16,18 @@ using nlohmann::json;
 // Builds values from the parser's events: open containers are a stack.
 class ValueSax : public json::json_sax_t {
  public:
+  explicit ValueSax(LargeIntegers large) : large_(large) {}
+
   bool null() override { return put(None{}); }
   bool boolean(bool truth) override { return put(truth); }
   bool number_integer(number_integer_t number) override { return put(std::int64_t{number}); }
   bool number_unsigned(number_unsigned_t number) override {
     if (number > static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max()))
-      return refuse("integers must have at most 64 bits with their sign");
+      return put_large(static_cast<double>(number));
     return put(static_cast<std::int64_t>(number));
   }
   bool number_float(number_float_t number, const string_t& digits) override {
-    if (digits.find_first_of(".eE") == std::string::npos)
-      return refuse("integers must have at most 64 bits with their sign");
+    if (digits.find_first_of(".eE") == std::string::npos) return put_large(number);
     return put(number);
   }
   bool string(string_t& text) override { return put(std::move(text)); }
@@ -54,6 +55,10 @@ class ValueSax : public json::json_sax_t {
     Entries entries;
   };
 
+  bool put_large(double number) {
+    if (large_ == LargeIntegers::kRounded) return put(number);
+    return refuse("integers must have at most 64 bits with their sign");
+  }
   bool open(bool is_dict) {
     if (open_.size() >= kMostNesting)
       return refuse(core::concat("lists and dicts may nest ", kMostNesting, " deep"));
@@ -81,6 +86,7 @@ class ValueSax : public json::json_sax_t {
     return false;
   }
 
+  LargeIntegers large_;
   std::vector<Container> open_;
   Value value_;
   std::string problem_;
@@ -192,8 +198,8 @@ class Writer {
 
 }  // namespace
 
-Value parse_json(std::string_view text, const std::string& where) {
-  ValueSax sax;
+Value parse_json(std::string_view text, const std::string& where, LargeIntegers large) {
+  ValueSax sax(large);
   bool parsed = false;
   std::string problem;
   try {

@@ -1,6 +1,7 @@
 // Values out of JSON and into it, as Python's json module has them.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,7 +12,10 @@ namespace fm::chat {
 
 // One JSON value, keys in order; of a key that is there twice the last value counts. Throws
 // UserError (11) with `where` ("chats.jsonl:7") before the reason.
-Value parse_json(std::string_view text, const std::string& where);
+// Integers of more than 64 bits are refused, or become the next number that is a double.
+enum class LargeIntegers : std::uint8_t { kRefused, kRounded };
+Value parse_json(std::string_view text, const std::string& where,
+                 LargeIntegers large = LargeIntegers::kRefused);
 
 struct JsonStyle {
   bool ascii = false;                      // others as \uXXXX
