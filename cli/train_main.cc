@@ -17,6 +17,7 @@
 #include "engine/plan.h"
 #include "engine/run_data.h"
 #include "engine/run_model.h"
+#include "engine/run_text.h"
 #include "engine/trainer.h"
 #include "kernels/gemm/gemm.h"
 #include "machine/cores.h"
@@ -118,7 +119,18 @@ std::string name_of_job(const std::string& output_dir) {
   return "--output_dir=" + whole.lexically_normal().string();
 }
 
-int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& process) {
+// Lengths in epochs become steps: the words are read again, with the steps of one. `host`: ranks
+// that share its disks.
+Command count_epochs(const std::vector<std::string>& words, const Command& command,
+                     int started_ranks, fm::comm::Communicator& host) {
+  const int ranks = command.plan_ranks > 0 ? command.plan_ranks : started_ranks;
+  const std::int64_t vocab = fm::engine::open_run_model(command.options).model.vocab;
+  return fm::cli::parse_command(
+      words, fm::engine::count_steps_of_epoch(command.options, vocab, ranks, host));
+}
+
+int train(const std::vector<std::string>& words, Command command,
+          const fm::comm::LaunchInfo& launch, Process& process) {
   // Before any other thread: they inherit what is blocked.
   process.signals.emplace([](const char* why, int code) {
     std::fprintf(stderr, "fmengine: %s\n", why);
@@ -145,19 +157,13 @@ int train(const Command& command, const fm::comm::LaunchInfo& launch, Process& p
       .version = fm::cli::version_text(),
       .signals = &*process.signals,
       .memory = fm::machine::memory_limits()};
+  if (command.counts_epochs) {
+    command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world));
+  }
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   const int code = fm::engine::train(command.options, opened, *world, context);
   fm::comm::farewell();
   return code;
-}
-
-// Lengths in epochs become steps: the words are read again, with the steps of one.
-Command count_epochs(const std::vector<std::string>& words, const Command& command,
-                     int started_ranks) {
-  const int ranks = command.plan_ranks > 0 ? command.plan_ranks : started_ranks;
-  const std::int64_t vocab = fm::engine::open_run_model(command.options).model.vocab;
-  return fm::cli::parse_command(words,
-                                fm::engine::count_steps_of_epoch(command.options, vocab, ranks));
 }
 
 int run(const std::vector<std::string>& words, Process& process) {
@@ -168,14 +174,16 @@ int run(const std::vector<std::string>& words, Process& process) {
   process.ending.set_world_rank(launch.world_rank);
   process.cores = fm::machine::take_cores(launch, command.threads);
   set_threads(process.cores.threads);
-  if (command.counts_epochs) command = count_epochs(words, command, launch.world_size);
+  if (command.counts_epochs && command.action != Action::kTrain) {
+    command = count_epochs(words, command, launch.world_size, *fm::comm::make_solo());
+  }
   switch (command.action) {
     case Action::kHelp:
     case Action::kVersion: return 0;
     case Action::kReport: return print_report(process.cores.why);
     case Action::kPlan: return print_plan(command, launch);
     case Action::kPrintConfig: return print_config(command, launch);
-    case Action::kTrain: return train(command, launch, process);
+    case Action::kTrain: return train(words, command, launch, process);
   }
   return 1;
 }

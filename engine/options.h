@@ -63,6 +63,10 @@ struct TrainOptions {
   std::int64_t skip_bad_lines = 0;
   data::Packing packing = data::Packing::kConcat;
   std::string text_field = "text";
+  std::string tokenizer;      // folder or file; "": that of init_ckpt, else the byte tokenizer
+  std::string chat_template;  // file; "": that of the tokenizer's folder
+  std::string cache_dir;      // of tokens that were made of text; "": output_dir/tokens
+  bool train_on_inputs = false;
   std::int64_t max_seq_len = 128;
   bool allow_repeat = false;  // a step may hold a sample more than once
   std::uint64_t seed = 3407;

@@ -8,6 +8,7 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/finite.h"
+#include "engine/run_text.h"
 #include "engine/tensors.h"
 
 namespace fm::engine {
@@ -191,16 +192,14 @@ std::string save_state(const TrainOptions& options, RankState& state, const Prog
 }
 
 bool knows_tokenizer(const TrainOptions& options) {
-  return reads_text(options) ||
+  return reads_text(options) || !options.tokenizer.empty() ||
          (!options.init_ckpt.empty() && checkpoint::has_tokenizer(options.init_ckpt));
 }
 
 ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts) {
-  ExportFacts out{.config_json = facts.config_json, .byte_tokenizer = knows_tokenizer(options)};
-  if (!options.init_ckpt.empty() && checkpoint::has_foreign_tokenizer(options.init_ckpt)) {
-    out.tokenizer_from = std::filesystem::absolute(options.init_ckpt).string();
-  }
-  return out;
+  return {.config_json = facts.config_json,
+          .tokenizer_from = tokenizer_home(options).string(),
+          .byte_tokenizer = knows_tokenizer(options)};
 }
 
 void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state) {

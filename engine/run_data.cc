@@ -4,21 +4,28 @@
 #include <cstdio>
 
 #include "core/check.h"
+#include "engine/run_model.h"
+#include "engine/run_text.h"
 
 namespace fm::engine {
 
-data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger) {
+data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger,
+                            comm::Communicator& host) {
   data::SourceOptions asked{.paths = options.data_path,
                             .format = options.data_format,
                             .token_type = options.token_type,
                             .packing = options.packing,
                             .text_field = options.text_field,
+                            .open_text = {},
                             .seq_len = options.max_seq_len,
                             .vocab = vocab,
                             .shuffle_windows = options.shuffle_windows,
                             .skip_bad_lines = options.skip_bad_lines,
                             .seed = options.seed,
                             .ledger = &ledger};
+  if (reads_text(options) || evaluates_text(options)) {
+    asked.open_text = text_opener(options, vocab, host);
+  }
   data::SplitSource rows = data::open_split(asked, options.split);
   if (options.eval_data_path.empty()) return rows;
   asked.paths = options.eval_data_path;
@@ -39,14 +46,15 @@ std::string Epochs::words(std::int64_t train_steps) const {
                       " epochs");
 }
 
-std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks) {
+std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks,
+                                  comm::Communicator& host) {
   FM_USER_CHECK(!options.data_path.empty(),
                 "epochs are counted in training data; give --data_path FILE, or --max_steps");
   const int dp_size = std::max(1, ranks / options.pipe_parallel_size);
   core::Ledger ledger;
   TrainOptions training = options;
   training.eval_data_path.clear();
-  const auto rows = open_rows(training, vocab, ledger).training;
+  const auto rows = open_rows(training, vocab, ledger, host).training;
   return steps_of_epoch(rows->samples_per_epoch(), resolve_batch(options.batch, dp_size), dp_size);
 }
 

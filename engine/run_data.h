@@ -11,14 +11,17 @@ namespace fm::engine {
 
 // For training, and for evaluation where the options ask for it (else null). Throws UserError (10,
 // 11).
-data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger);
+// Collective over `host`, the ranks that share its disks.
+data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger,
+                            comm::Communicator& host);
 
 // Steps of an epoch as Hugging Face's Trainer counts them: its data ranks read whole micro-batches,
 // and the last step of an epoch may have fewer. At least 1.
 std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch, int dp_size);
 
 // The same of a run's own data, for `ranks` ranks. Throws UserError (10, 11).
-std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks);
+std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks,
+                                  comm::Communicator& host);
 
 // How a run counts its passes over the data.
 struct Epochs {

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "data/data_paths.h"
+#include "engine/run_text.h"
 
 namespace fm::engine {
 namespace {
@@ -33,29 +34,22 @@ void check_token_file(const TrainOptions& options, bool eval_text) {
 // With ids of another tokenizer the losses of evaluation would mean nothing.
 void check_text_beside_tokens(const TrainOptions& options) {
   const std::string& folder = options.init_ckpt;
-  FM_USER_CHECK(!folder.empty() && checkpoint::has_byte_tokenizer(folder),
-                "evaluation text is tokenised with the built-in byte tokenizer, the ids of the "
-                "training data are of another one, as far as can be seen; tokenise the "
-                "evaluation data the same way and name a token file (eval_data_path=",
-                text_of(options.eval_data_path), ", data_path=", text_of(options.data_path), ")");
+  FM_USER_CHECK(
+      !options.tokenizer.empty() || (!folder.empty() && checkpoint::has_tokenizer(folder)),
+      "evaluation text needs the tokenizer that made the ids of the training data; name "
+      "it with --tokenizer FOLDER, or tokenize the evaluation data the same way "
+      "(eval_data_path=",
+      text_of(options.eval_data_path), ", data_path=", text_of(options.data_path), ")");
 }
 
-void check_text_file(const TrainOptions& options) {
-  FM_USER_CHECK(
-      options.init_ckpt.empty() || !checkpoint::has_foreign_tokenizer(options.init_ckpt),
-      "text is tokenised with the built-in byte tokenizer only, and this model has its own; "
-      "tokenise the data beforehand and pass --data_format tokens (flat uint16, int32 or int64 "
-      "ids) (init_ckpt=",
-      options.init_ckpt, ", data_path=", text_of(options.data_path), ")");
-  // Weights without a word about it have learnt the ids of some tokenizer; random ones have not.
-  FM_USER_CHECK(
-      options.init_ckpt.empty() || options.pretrain ||
-          checkpoint::has_byte_tokenizer(options.init_ckpt),
-      "to train its weights on text --init_ckpt must hold fmengine's byte tokenizer, beside which "
-      "they were trained (tokenizer_config.json, tokenizer.json); tokenise the data as the model "
-      "was and pass --data_format tokens, put those files there if it is a byte model, or "
-      "begin with random weights by --pretrain (no tokenizer in init_ckpt=",
-      options.init_ckpt, ", data_path=", text_of(options.data_path), ")");
+// Weights without a word about it have learnt the ids of some tokenizer; random ones have not.
+void check_tokenizer(const TrainOptions& options) {
+  FM_USER_CHECK(options.init_ckpt.empty() || options.pretrain || !options.tokenizer.empty() ||
+                    checkpoint::has_tokenizer(options.init_ckpt),
+                "text needs the tokenizer that the weights were trained with; put its files into "
+                "the folder (tokenizer.json or tokenizer.model), name another one with --tokenizer "
+                "FOLDER, or begin with random weights by --pretrain (no tokenizer in init_ckpt=",
+                options.init_ckpt, ", data_path=", text_of(options.data_path), ")");
 }
 
 void check_byte_vocabulary(const model::Model& model) {
@@ -67,20 +61,24 @@ void check_byte_vocabulary(const model::Model& model) {
 void check_data(const TrainOptions& options, const model::Model& model) {
   if (options.data_path.empty()) return;
   const bool text = reads_text(options);
-  const bool eval_text = is_text(options.eval_data_path, options.data_format);
+  const bool eval_text = evaluates_text(options);
   if (text) {
-    check_text_file(options);
+    check_tokenizer(options);
   } else {
     check_token_file(options, eval_text);
     if (eval_text) check_text_beside_tokens(options);
   }
-  if (text || eval_text) check_byte_vocabulary(model);
+  if ((text || eval_text) && tokenizer_folder(options).empty()) check_byte_vocabulary(model);
 }
 
 }  // namespace
 
 bool reads_text(const TrainOptions& options) {
   return is_text(options.data_path, options.data_format);
+}
+
+bool evaluates_text(const TrainOptions& options) {
+  return is_text(options.eval_data_path, options.data_format);
 }
 
 std::filesystem::path weights_folder(const TrainOptions& options) {

@@ -21,5 +21,7 @@ model::ModelChoices choices_of(const TrainOptions& options);
 // Whether the training data are text, to be tokenised here. Throws UserError (10) when the name of
 // the file does not say.
 bool reads_text(const TrainOptions& options);
+// The same of the evaluation data.
+bool evaluates_text(const TrainOptions& options);
 
 }  // namespace fm::engine

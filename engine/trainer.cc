@@ -20,6 +20,7 @@
 #include "engine/run_log.h"
 #include "engine/run_monitors.h"
 #include "engine/run_saves.h"
+#include "engine/run_text.h"
 #include "engine/same_start.h"
 #include "engine/step_profile.h"
 #include "engine/step_runtime.h"
@@ -39,8 +40,8 @@ rusage usage_so_far() {
 }
 
 data::SplitSource open_data(const TrainOptions& options, std::int64_t vocab, const RunPlan& plan,
-                            core::Ledger& ledger) {
-  data::SplitSource rows = open_rows(options, vocab, ledger);
+                            core::Ledger& ledger, comm::Communicator& world) {
+  data::SplitSource rows = open_rows(options, vocab, ledger, *ranks_of_host(world));
   check_samples(plan.batch, rows.training->samples_per_epoch(), options.allow_repeat);
   return rows;
 }
@@ -63,7 +64,7 @@ class Trainer {
         trace_(trace),
         opened_(opened),
         plan_(make_fitting_plan(options, opened, world, context.memory)),
-        rows_(open_data(options, opened.model.vocab, plan_, ledger_)),
+        rows_(open_data(options, opened.model.vocab, plan_, ledger_, world)),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
         state_(options, plan_, opened.model, world, ledger_),

@@ -1,0 +1,29 @@
+// The tokenizer of a run's text.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "comm/communicator.h"
+#include "data/sample_source.h"
+#include "engine/options.h"
+
+namespace fm::engine {
+
+// The folder (or file) of the tokenizer that makes ids of text: --tokenizer, else that of
+// --init_ckpt; "": the built-in byte tokenizer does.
+std::filesystem::path tokenizer_folder(const TrainOptions& options);
+
+// The folder that has the files of that tokenizer; "" for the built-in one.
+std::filesystem::path tokenizer_home(const TrainOptions& options);
+
+// Ranks of this host, which share its disks. Collective over the world.
+std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world);
+
+// How a JSONL file of text becomes ids below `vocab`: by that tokenizer, prepared in --cache_dir by
+// the ranks of `host` (which must outlive it). Null: by the byte tokenizer. Throws UserError (10,
+// 11) when the tokenizer cannot be read or its ids do not fit the model.
+data::OpenText text_opener(const TrainOptions& options, std::int64_t vocab,
+                           comm::Communicator& host);
+
+}  // namespace fm::engine
