@@ -16,10 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::set<std::string> kBelowEngine = {"core",  "kernels", "comm",       "machine",
-                                            "data",  "optim",   "pipeline",   "offload",
-                                            "model", "zero",    "checkpoint", "monitor",
-                                            "tokenizer"};
+const std::set<std::string> kBelowEngine = {
+    "core",  "kernels", "comm",       "machine", "data",      "optim", "pipeline", "offload",
+    "model", "zero",    "checkpoint", "monitor", "tokenizer", "chat",  "prepare"};
 
 std::set<std::string> everything_below_cli() {
   std::set<std::string> folders = kBelowEngine;
@@ -49,6 +48,8 @@ const Limits kLimits = {
             {"machine", {"core", "comm"}},
             {"data", {"core", "kernels"}},
             {"tokenizer", {"core"}},
+            {"chat", {"core"}},
+            {"prepare", {"core", "comm", "data", "chat", "tokenizer", "checkpoint"}},
             {"monitor", {"core"}},
             {"optim", {"core", "kernels"}},
             {"pipeline", {"core"}},
@@ -67,8 +68,8 @@ const Limits kLimits = {
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",
-                       "monitor", "offload", "optim", "pipeline", "report", "tokenizer",
-                       "zero"},
+                       "monitor", "offload", "optim", "pipeline", "prepare", "report", "tokenizer",
+                       "zero", "chat"},
     .families = {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj",
                  "gpt2"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
