@@ -1,5 +1,6 @@
 #include "data/mixture.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/check.h"
@@ -14,22 +15,22 @@ class Mixture : public SampleSource {
   Mixture(std::vector<std::unique_ptr<SampleSource>> sources, const std::vector<double>& weights)
       : sources_(std::move(sources)), counts_(sources_.size(), 0) {
     const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+    for (std::size_t at = 0; at < sources_.size(); ++at) {
+      FM_USER_CHECK(weights[at] * kPeriod >= all, "a weight in --data_path must be at least 1 / ",
+                    kPeriod, " of their sum; raise it, or leave the data out (weight ", weights[at],
+                    ", sum ", all, ": ", sources_[at]->describe(), ")");
+    }
     for (std::int64_t p = 0; p < kPeriod; ++p) {
       std::size_t chosen = 0;
       double furthest = -1.0;
       for (std::size_t at = 0; at < sources_.size(); ++at) {
-        const double due = weights[at] / all * static_cast<double>(p + 1);
+        const double due = weights[at] / all * static_cast<double>(std::max<std::int64_t>(p, 1));
         const double behind = due - static_cast<double>(counts_[at]);
         if (behind <= furthest) continue;
         furthest = behind;
         chosen = at;
       }
       picks_.push_back({chosen, counts_[chosen]++});
-    }
-    for (std::size_t at = 0; at < sources_.size(); ++at) {
-      FM_USER_CHECK(counts_[at] > 0, "a weight in --data_path must be at least 1 / ", kPeriod,
-                    " of their sum; raise it, or leave the data out (weight ", weights[at],
-                    ", sum ", all, ": ", sources_[at]->describe(), ")");
     }
   }
 

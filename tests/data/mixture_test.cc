@@ -34,14 +34,14 @@ std::pair<std::int32_t, std::int32_t> pick(const SampleSource& source, std::int6
   return {id / 1000, id % 1000 / 2};
 }
 
-// Megatron-LM's helpers.cpp by hand for 0.5, 0.3, 0.2: behind by (0.5 .3 .2), then (0 .6 .4), (.5
-// -.1 .6), (1 .2 -.2), (.5 .5 0) where the first wins, (0 .8 .2), (.5 .1 .4), (0 .4 .6), (.5 .7
-// -.2), (1 0 0).
+// Megatron-LM's helpers.cpp by hand for 0.5, 0.3, 0.2. Before each sample they are behind by
+// (.5 .3 .2), (-.5 .3 .2), (0 -.4 .4), (.5 -.1 -.4), (0 .2 -.2), (.5 -.5 0), (0 -.2 .2),
+// (.5 .1 -.6), (0 .4 -.4), (.5 -.3 -.2).
 TEST(Mixture, TheSourceFurthestBehindItsShareIsNext) {
   const auto source = mixture_of({50, 30, 20}, {400, 400, 400});
   std::string picture;
   for (std::int64_t p = 0; p < 10; ++p) picture += static_cast<char>('a' + pick(*source, p).first);
-  EXPECT_EQ(picture, "abcaabacba");
+  EXPECT_EQ(picture, "abcabacaba");
   EXPECT_EQ(source->samples_per_epoch(), 1200);
 }
 

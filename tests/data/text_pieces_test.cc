@@ -37,7 +37,7 @@ std::string zstd(const std::string& text) {
 
 std::string numbers(int count) {
   std::string text;
-  for (int i = 0; i < count; ++i) text += std::to_string(i * 7919 % 1'000'003) + "\n";
+  for (std::int64_t i = 0; i < count; ++i) text += std::to_string(i * 7919 % 1'000'003) + "\n";
   return text;
 }
 
@@ -106,7 +106,7 @@ TEST_F(Pieces, ADamagedFileIsRefused) {
   const std::string text = numbers(200);
   const std::string good[] = {gzip(text), zstd(text)};
   int refused = 0;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < 1000; ++round) {
     std::string bad = good[round % 2];
     const std::size_t at = 4 + random() % (bad.size() - 4);
     switch (random() % 3) {
@@ -122,7 +122,7 @@ TEST_F(Pieces, ADamagedFileIsRefused) {
       ++refused;
     }
   }
-  EXPECT_GT(refused, 1500);
+  EXPECT_GT(refused, 750);
 }
 
 TEST_F(Pieces, ACompressedCorpusIsTheSameData) {

@@ -1,0 +1,76 @@
+// Flags of the data.
+#include "cli/arguments.h"
+#include "tests/cli/expect_refusal.h"
+
+namespace fm::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+engine::TrainOptions options_of(const Words& flags) {
+  Words words = {"--model_config=m.json"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return parse_command(words).options;
+}
+
+std::string refused(const Words& flags) {
+  Words words = {"--data_path=d.jsonl"};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return refusal_of([&] { options_of(words); });
+}
+
+TEST(DataFlags, ALineOfPathsEndsAtTheNextFlag) {
+  EXPECT_EQ(options_of({"--data_path", "a", "b", "c", "--seed", "7"}).data_path,
+            (Words{"a", "b", "c"}));
+  EXPECT_EQ(options_of({"--data-path=a", "--seed", "7", "--data_path", "b"}).data_path,
+            (Words{"a", "b"}));
+  EXPECT_EQ(options_of({"--train_file", "0.3", "a b", "0.7", "c"}).data_path,
+            (Words{"0.3", "a b", "0.7", "c"}));
+  EXPECT_EQ(options_of({"--data_path", "a", "--eval_data_path", "e", "f"}).eval_data_path,
+            (Words{"e", "f"}));
+  EXPECT_TRUE(holds(refused({"--data_path"}), "--data_path needs a value"));
+}
+
+TEST(DataFlags, SharesOfASplitAreOfTheirSum) {
+  const data::Split megatron = options_of({"--data_path=d", "--split", "949,50,1"}).split;
+  EXPECT_DOUBLE_EQ(megatron.training, 0.949);
+  EXPECT_DOUBLE_EQ(megatron.evaluation, 0.05);
+  const data::Split all = options_of({"--data_path=d", "--split=100"}).split;
+  EXPECT_EQ(all.training, 1.0);
+  EXPECT_FALSE(options_of({"--data_path=d", "--split=100,0,0"}).evaluates());
+  const data::Split held_out = options_of({"--data_path=d", "--validation_split=0.05"}).split;
+  EXPECT_DOUBLE_EQ(held_out.training, 0.95);
+  EXPECT_DOUBLE_EQ(held_out.evaluation, 0.05);
+  EXPECT_TRUE(options_of({"--data_path=d", "--validation_split=0.05"}).evaluates());
+}
+
+TEST(DataFlags, ASplitThatIsNoneIsRefused) {
+  for (const char* const split : {"", "a,b", "0,50,50", "50,-1", "1,2,3,4", "nan", "1,inf"}) {
+    EXPECT_TRUE(holds(refused({"--split", split}), "--split must be up to three numbers")) << split;
+  }
+  EXPECT_TRUE(holds(refused({"--validation_split", "1"}), "must be a share below 1"));
+  EXPECT_TRUE(
+      holds(refused({"--validation_split", "-0.1"}), "--validation_split must be a number"));
+  EXPECT_TRUE(holds(refused({"--split", "9,1", "--validation_split", "0.1"}), "leave one out"));
+  EXPECT_TRUE(holds(refused({"--split", "9,1", "--eval_data_path", "e"}), "(eval_data_path=e)"));
+}
+
+TEST(DataFlags, FormatsAndPackingsHaveTheirWords) {
+  EXPECT_EQ(options_of({"--data_path=d", "--data_format=megatron"}).data_format,
+            data::DataFormat::kMegatron);
+  EXPECT_EQ(options_of({"--data_path=d", "--data_format=mds"}).data_format, data::DataFormat::kMds);
+  EXPECT_EQ(options_of({"--data_path=d", "--packing=best_fit"}).packing, data::Packing::kBestFit);
+  EXPECT_EQ(options_of({"--data_path=d", "--packing=none"}).packing, data::Packing::kOneDocument);
+  EXPECT_EQ(options_of({"--data_path=d", "--skip_bad_lines=9"}).skip_bad_lines, 9);
+  EXPECT_TRUE(holds(refused({"--skip_bad_lines=-1"}), "--skip_bad_lines must be a whole number"));
+}
+
+TEST(DataFlags, NothingIsHeldOutWhereNothingIsEvaluated) {
+  const engine::TrainOptions options =
+      options_of({"--data_path=d", "--split=9,1", "--eval_strategy=no"});
+  EXPECT_FALSE(options.evaluates());
+  EXPECT_DOUBLE_EQ(options.split.training, 0.9);
+}
+
+}  // namespace
+}  // namespace fm::cli
