@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "tokenizer/unicode.h"
 
@@ -307,8 +308,16 @@ std::size_t scan_gpt2(std::string_view text, std::size_t at) {
 }
 
 Scanner find_scanner(std::string_view pattern) {
+  std::string spelt;  // some files have the characters that others escape
+  for (const char letter : pattern) {
+    if (letter == '\r' || letter == '\n') {
+      spelt += letter == '\r' ? "\\r" : "\\n";
+    } else {
+      spelt += letter;
+    }
+  }
   for (const Known& known : kKnown) {
-    if (known.pattern == pattern) return known.scanner;
+    if (known.pattern == spelt) return known.scanner;
   }
   return nullptr;
 }

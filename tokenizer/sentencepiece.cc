@@ -92,14 +92,10 @@ class FloatUnigram {
   explicit FloatUnigram(const SentencePieceModel& model)
       : model_(model), trie_(pieces_of(model, is_found_in_text)) {
     float least = FLT_MAX;
-    float most = FLT_MIN;
     for (const SentencePiece& piece : model.pieces) {
-      if (piece.type != PieceType::kNormal) continue;
-      least = std::min(least, piece.score);
-      most = std::max(most, piece.score);
+      if (piece.type == PieceType::kNormal) least = std::min(least, piece.score);
     }
     unk_score_ = least - 10.0F;
-    most_ = most;
   }
 
   void encode(std::string_view text, UnigramSpace& space, std::vector<TokenId>& ids) const {
@@ -131,29 +127,27 @@ class FloatUnigram {
                          std::vector<UnigramSpace::End>& ends) const {
     const auto so_far = static_cast<float>(ends[begin].score);
     const std::size_t character = code_point_at(text, begin).size;
-    const auto offer = [&](std::size_t size, TokenId id, double total) {
+    const auto offer = [&](std::size_t size, TokenId id, float score) {
       UnigramSpace::End& end = ends[begin + size];
+      const auto total = static_cast<double>(score + so_far);
       if (end.begin >= 0 && !(total > end.score)) return;
-      end = {static_cast<float>(total), static_cast<std::int32_t>(begin), id};
+      end = {total, static_cast<std::int32_t>(begin), id};
     };
     bool has_character = false;
     trie_.find_all(text.substr(begin), [&](std::size_t size, TokenId id) {
       const SentencePiece& piece = model_.pieces[static_cast<std::size_t>(id)];
-      // User-defined pieces win over all others. The library adds in double precision.
-      const double score = piece.type == PieceType::kUserDefined
-                               ? static_cast<double>(static_cast<float>(size) * most_) - 0.1
-                               : static_cast<double>(piece.score);
-      offer(size, id, score + static_cast<double>(so_far));
+      // User-defined pieces win over all others, longer ones over shorter ones.
+      const bool wins = piece.type == PieceType::kUserDefined;
+      offer(size, id, wins ? 0.1F * static_cast<float>(size - 1) : piece.score);
       has_character = has_character || size == character;
     });
-    if (!has_character) offer(character, model_.unk_id, unk_score_ + so_far);
+    if (!has_character) offer(character, model_.unk_id, unk_score_);
     return character;
   }
 
   const SentencePieceModel& model_;
   TextTrie trie_;
   float unk_score_ = 0;
-  float most_ = 0;
 };
 
 // Text of pieces: control pieces vanish, bytes join, the space that was put before is taken back.

@@ -76,7 +76,7 @@ class Tokenizer {
 };
 
 // A folder with tokenizer.json, else vocab.json and merges.txt, else tokenizer.model; or one file
-// tokenizer.json or *.model. Special tokens are read from tokenizer_config.json,
+// *.json or of SentencePiece. Special tokens are read from tokenizer_config.json,
 // special_tokens_map.json and generation_config.json beside it. Throws UserError (11) naming the
 // file and the component that is wrong or not supported.
 std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& path);
