@@ -68,8 +68,8 @@ const Limits kLimits = {
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",
-                       "monitor", "offload", "optim", "pipeline", "prepare", "report", "tokenizer",
-                       "zero", "chat"},
+                       "monitor", "offload", "optim", "pipeline", "prepare", "report", "zero",
+                       "chat"},
     .families = {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj",
                  "gpt2"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",

@@ -105,6 +105,26 @@ bool NormalForm::apply(std::string_view text, std::string& made) const {
   return changed;
 }
 
+const NormalForm& normal_form(Form form) {
+  switch (form) {
+    case Form::kNfc: {
+      static const NormalForm nfc(Form::kNfc);
+      return nfc;
+    }
+    case Form::kNfd: {
+      static const NormalForm nfd(Form::kNfd);
+      return nfd;
+    }
+    case Form::kNfkc: {
+      static const NormalForm nfkc(Form::kNfkc);
+      return nfkc;
+    }
+    case Form::kNfkd: break;
+  }
+  static const NormalForm nfkd(Form::kNfkd);
+  return nfkd;
+}
+
 void append_lower(std::string& text, char32_t value) {
   // Pairs that came after utf8proc 2.8's Unicode 15.
   struct Pairs {

@@ -26,6 +26,9 @@ class NormalForm {
   std::vector<bool> unknown_;  // to the wheel's tables, so that utf8proc must not see it
 };
 
+// The one of a form, made when it is first asked for.
+const NormalForm& normal_form(Form form);
+
 // Lower case as Rust's str::to_lowercase of single characters.
 void append_lower(std::string& text, char32_t value);
 // M by the tables of the wheel's normaliser.

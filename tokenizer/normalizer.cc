@@ -1,6 +1,5 @@
 #include "tokenizer/normalizer.h"
 
-#include <memory>
 #include <utility>
 
 #include "core/check.h"
@@ -44,14 +43,18 @@ void read_sequence(const Settings& settings, Steps& steps) {
   for (const Settings& part : settings.at("normalizers").items()) read_step(part, steps);
 }
 
+NormalizeStep put_in_form(Form form) {
+  return [&made = normal_form(form)](Normalizing& at) {
+    if (made.apply(at.text, at.scratch)) at.text.swap(at.scratch);
+  };
+}
+
 void read_form(const Settings& settings, Steps& steps) {
   constexpr std::pair<std::string_view, Form> kForms[] = {
       {"NFC", Form::kNfc}, {"NFD", Form::kNfd}, {"NFKC", Form::kNfkc}, {"NFKD", Form::kNfkd}};
   for (const auto& [name, form] : kForms) {
     if (name != settings.type()) continue;
-    steps.push_back([made = std::make_shared<const NormalForm>(form)](Normalizing& at) {
-      if (made->apply(at.text, at.scratch)) at.text.swap(at.scratch);
-    });
+    steps.push_back(put_in_form(form));
   }
 }
 
@@ -209,9 +212,7 @@ void read_bert(const Settings& settings, Steps& steps) {
     steps.push_back(each_character(append_spaced));
   }
   if (settings.flag_or("strip_accents", lowers)) {
-    steps.push_back([form = std::make_shared<const NormalForm>(Form::kNfd)](Normalizing& at) {
-      if (form->apply(at.text, at.scratch)) at.text.swap(at.scratch);
-    });
+    steps.push_back(put_in_form(Form::kNfd));
     steps.push_back(keep_characters([](char32_t value) { return !is_nonspacing_mark(value); }));
   }
   if (lowers) read_lowercase(settings, steps);

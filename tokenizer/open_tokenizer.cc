@@ -269,8 +269,8 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& path) {
     Folder folder(at.parent_path());
     const std::string name = at.filename().string();
     const std::string text = folder.read(name);
-    Parts parts = name.ends_with(".json") ? read_tokenizer_json(path, text)
-                                          : read_sentencepiece(path, text);
+    Parts parts =
+        name.ends_with(".json") ? read_tokenizer_json(path, text) : read_sentencepiece(path, text);
     parts->files = {path};
     return finish(std::move(parts), folder);
   }

@@ -102,24 +102,6 @@ Behavior read_behavior(const Settings& settings) {
                                "MergedWithPrevious, MergedWithNext and Contiguous are"));
 }
 
-// A scanner's matches, with what stands between them.
-FindParts find_by(Scanner scanner) {
-  return [scanner](std::string_view text, std::vector<Match>& found) {
-    std::size_t prior = 0;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = scanner(text, at);
-      if (end == at) {
-        at += code_point_at(text, at).size;
-        continue;
-      }
-      if (prior < at) found.push_back({prior, at, false});
-      found.push_back({at, end, true});
-      prior = at = end;
-    }
-    if (prior < text.size()) found.push_back({prior, text.size(), false});
-  };
-}
-
 FindParts find_text(std::string wanted) {
   return [wanted = std::move(wanted)](std::string_view text, std::vector<Match>& found) {
     std::size_t prior = 0;
@@ -301,6 +283,23 @@ void read_all_but(const Settings& settings, const Settings* last, std::vector<Sp
 }
 
 }  // namespace
+
+FindParts find_by(Scanner scanner) {
+  return [scanner](std::string_view text, std::vector<Match>& found) {
+    std::size_t prior = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = scanner(text, at);
+      if (end == at) {
+        at += code_point_at(text, at).size;
+        continue;
+      }
+      if (prior < at) found.push_back({prior, at, false});
+      found.push_back({at, end, true});
+      prior = at = end;
+    }
+    if (prior < text.size()) found.push_back({prior, text.size(), false});
+  };
+}
 
 FindParts find_characters(bool (*wanted)(char32_t)) {
   return [wanted](std::string_view text, std::vector<Match>& found) {

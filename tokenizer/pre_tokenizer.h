@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tokenizer/pieces.h"
+#include "tokenizer/scanners.h"
 #include "tokenizer/settings.h"
 
 namespace fm::tokenizer {
@@ -26,6 +27,8 @@ using FindParts = std::function<void(std::string_view text, std::vector<Match>& 
 
 // The pattern of a Split or Replace, {"String": ..} or {"Regex": ..}.
 FindParts read_pattern(const Settings& pattern);
+// A scanner's matches, with what stands between them.
+FindParts find_by(Scanner scanner);
 // Each character that `wanted` accepts is a match.
 FindParts find_characters(bool (*wanted)(char32_t));
 

@@ -122,9 +122,10 @@ class SettingsReader : public json::json_sax_t {
     if (open_.empty()) return file_.root;
     Settings& parent = *open_.back();
     if (parent.kind_ == Settings::Kind::kArray) {
-      parent.items_.emplace_back().where_ =
-          core::concat(parent.where_, '[', parent.items_.size() - 1, ']');
-      return parent.items_.back();
+      std::string where = core::concat(parent.where_, '[', parent.items_.size(), ']');
+      Settings& item = parent.items_.emplace_back();
+      item.where_ = std::move(where);
+      return item;
     }
     parent.members_.emplace_back(key_, Settings());
     Settings& member = parent.members_.back().second;

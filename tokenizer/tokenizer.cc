@@ -149,7 +149,7 @@ std::string StreamDecoder::put(TokenId id) {
   ids_.push_back(id);
   const std::string text = tokenizer_->decode(ids_, skip_);
   if (text.size() <= prefix_.size() || text.ends_with(kReplacement)) return "";
-  std::string added = text.substr(prefix_.size());
+  std::string added = behind_prefix(text);
   const std::size_t kept = ids_.size() - prefix_ids_;
   ids_.erase(ids_.begin(), ids_.begin() + static_cast<std::ptrdiff_t>(prefix_ids_));
   prefix_ = tokenizer_->decode(ids_, skip_);
@@ -157,9 +157,14 @@ std::string StreamDecoder::put(TokenId id) {
   return added;
 }
 
+// Bytes that are no text may change what was given out; then only the new ids count.
+std::string StreamDecoder::behind_prefix(const std::string& text) const {
+  if (text.starts_with(prefix_)) return text.substr(prefix_.size());
+  return tokenizer_->decode(std::span(ids_).subspan(prefix_ids_), skip_);
+}
+
 std::string StreamDecoder::finish() {
-  const std::string text = tokenizer_->decode(ids_, skip_);
-  std::string added = text.size() > prefix_.size() ? text.substr(prefix_.size()) : "";
+  std::string added = behind_prefix(tokenizer_->decode(ids_, skip_));
   ids_.clear();
   prefix_.clear();
   prefix_ids_ = 0;

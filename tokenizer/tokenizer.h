@@ -93,6 +93,8 @@ class StreamDecoder {
   std::string finish();
 
  private:
+  std::string behind_prefix(const std::string& text) const;
+
   const Tokenizer* tokenizer_;
   Skip skip_;
   std::vector<TokenId> ids_;  // those that the text behind them may depend on

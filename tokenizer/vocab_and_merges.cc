@@ -14,11 +14,13 @@ constexpr std::string_view kGpt2 = R"({
 constexpr std::string_view kGpt2WithPrefix = R"({
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true},
   "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE"}})";
-constexpr std::string_view kQwen2 = R"({
+constexpr std::string_view kQwen2 =
+    R"({
   "normalizer": {"type": "NFC"},
   "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-    {"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex":
-     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+    {"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex": ")"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|)"
+    R"( ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
     {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]},
   "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE"}})";
 

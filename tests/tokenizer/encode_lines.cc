@@ -1,4 +1,5 @@
-// encode_lines TOKENIZER INPUT [add]: the ids of every text of a file, for comparison with the wheels.
+// encode_lines TOKENIZER INPUT [add]: the ids of every text of a file, for comparison with the
+// wheels.
 //
 // INPUT holds texts as <u32 bytes> <bytes>; to stdout go <u32 ids> <i32 ids..> <u32 bytes> <decoded
 // text> per text. Decoded are the ids without special tokens added, none skipped.
