@@ -114,6 +114,47 @@ void element_kernels(const fm::kernels::ElementKernels<T>& run, const std::strin
   done("embedding_backward");
 }
 
+// What blocks other than a Llama's call.
+template <class T>
+void block_kernels(const fm::kernels::ElementKernels<T>& run, const std::string& type) {
+  using fm::kernels::Activation;
+  const auto done = [&](const char* name) { counted((name + type).c_str(), kCount); };
+  const RowShape rows{kRows, kWidth};
+  const std::vector<T> a = random_elements<T>(kCount);
+  const std::vector<T> weight = random_elements<T>(kWidth);
+  const Floats dy = random_values(kCount);
+  std::vector<T> c(a.size());
+  std::vector<T> d(a.size());
+  std::vector<T> e(a.size());
+  Floats mean(kRows);
+  Floats rstd(kRows);
+  Floats dweight(kWidth);
+  Floats dbias(kWidth);
+  run.layernorm_statistics(rows, a.data(), 1e-5, mean.data(), rstd.data());
+  done("layernorm_statistics");
+  run.layernorm_apply(rows,
+                      {a.data(), weight.data(), weight.data(), mean.data(), rstd.data(), c.data()});
+  done("layernorm_apply");
+  run.layernorm_backward(rows, {a.data(), weight.data(), mean.data(), rstd.data(), dy.data(),
+                                a.data(), d.data(), dweight.data(), dbias.data()});
+  done("layernorm_backward");
+  run.activate(Activation::kGelu, kCount, a.data(), c.data());
+  done("activate");
+  run.activate_backward(Activation::kGelu, kCount, {a.data(), a.data(), c.data(), d.data()});
+  done("activate_backward");
+  run.glu(Activation::kGeluTanh, kCount, a.data(), a.data(), c.data());
+  done("glu");
+  run.glu_backward(Activation::kGeluTanh, kCount,
+                   {a.data(), a.data(), a.data(), c.data(), d.data(), e.data()});
+  done("glu_backward");
+  run.add_bias(rows, weight.data(), c.data());
+  done("add_bias");
+  run.column_sums(rows, a.data(), dbias.data());
+  done("column_sums");
+  run.add_residual(kCount, dy.data(), a.data(), c.data());
+  done("add_residual");
+}
+
 void casts(const fm::kernels::Variant& run, Buffers& at) {
   std::vector<fm::core::Bf16> narrow(at.a.size());
   run.bf16.narrow({kRows, kWidth}, at.a.data(), kWidth, narrow.data(), kWidth);
@@ -180,6 +221,8 @@ int main() {
   starting_kernels(run, at);
   element_kernels(run.fp32, "");
   element_kernels(run.bf16, "<bf16>");
+  block_kernels(run.fp32, "");
+  block_kernels(run.bf16, "<bf16>");
   casts(run, at);
   attention_kernels(run, at);
   vocabulary_kernels(run);
