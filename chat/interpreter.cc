@@ -171,6 +171,7 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement, Scope& scope)
   // As in jinja2, the else of a loop runs where no item came to the end of the body.
   bool completed = false;
   for (; loop->has(loop->index0 + 1); ++loop->index0) {
+    count_step(statement.line);
     Inner inner(*this, scope);
     (*inner).names.emplace_back("loop", LoopPtr(loop));
     assign(statement.target, loop->items[loop->index0], *inner);
@@ -178,7 +179,9 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement, Scope& scope)
     if (flow == Flow::kBreak) break;
     completed |= flow == Flow::kOn;
   }
-  loop->find_next = nullptr;  // whoever kept the loop must not look into a scope that has ended
+  // Whoever kept the loop sees its last turn, and looks into no scope that has ended.
+  loop->find_next = nullptr;
+  if (loop->index0 > 0 && loop->index0 == loop->items.size()) --loop->index0;
   if (completed || statement.otherwise.empty()) return Flow::kOn;
   Inner inner(*this, scope);
   return run(statement.otherwise, *inner);

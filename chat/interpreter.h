@@ -26,7 +26,7 @@ struct Rendered {
 };
 
 // Statements and expressions that one rendering may take.
-inline constexpr std::int64_t kMostSteps = 20'000'000;
+inline constexpr std::int64_t kMostSteps = 5'000'000;
 
 inline constexpr int kMostDepth = 600;  // of statements and expressions in macros in expressions
 

@@ -68,6 +68,7 @@ TESTS = [
     "n is number is odd", "'a' is string and 'b' is string", "d.b is defined", "messages[0].n is defined", "messages[0]['n'] is not none", "1 is escaped", "(n is odd) ~ ''", "range(2) is sequence",
 ]
 STATEMENTS = [
+    "{% set ns = namespace() %}{% for i in [1, 2] %}{% set ns.l = loop %}{% endfor %}{{ ns.l.index }}{{ ns.l.last }}{{ ns.l.length }}{{ ns.l.previtem }}",
     "{% set ns = namespace(a=0) %}{% for i in [1, 2, 3] if ns.a < 2 %}{{ i }}{% set ns.a = ns.a + 1 %}{% endfor %}", "{% set ns = namespace(a=0) %}{% for i in [1, 2, 3] if ns.a < 2 %}{{ i }}{{ loop.last }}{% set ns.a = ns.a + 1 %}{% endfor %}",
     "{% set ns = namespace(a=0) %}{% for i in [1, 2, 3] if ns.a < 2 %}{{ i }}{{ loop.length }}{{ loop.nextitem }}{% set ns.a = ns.a + 1 %}{% endfor %}",
     "{% if n > 3 %}a{% elif n > 1 %}b{% else %}c{% endif %}", "{% if x %}a{% elif n %}b{% else %}c{% endif %}", "{% if x %}a{% endif %}b", "{% for w in words %}{{ w }},{% endfor %}", "{% for w in [] %}a{% else %}b{% endfor %}", "{% for w in words %}{% continue %}{% else %}b{% endfor %}", "{% for w in words %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }} {% endfor %}",

@@ -77,6 +77,10 @@ class FixedNow(datetime):
         return cls.fromtimestamp(NOW, tz)
 
 
+def fixed_now():
+    return unittest.mock.patch.object(chat_template_utils, "datetime", FixedNow)
+
+
 class Ours:
     """The program that renders with chat/."""
 
@@ -85,7 +89,9 @@ class Ours:
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def render(self, template, variables):
-        request = {"template": template, "variables": variables, "now": NOW}
+        return self.ask({"template": template, "variables": variables, "now": NOW})
+
+    def ask(self, request):
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
@@ -94,7 +100,7 @@ class Ours:
 def theirs(template, variables):
     """As the program answers; spans count bytes."""
     try:
-        with unittest.mock.patch.object(chat_template_utils, "datetime", FixedNow):
+        with fixed_now():
             compiled = chat_template_utils._compile_jinja_template(template)
             rest = dict(variables)
             named = {name: rest.pop(name) for name in ("messages", "tools", "documents", "add_generation_prompt")}

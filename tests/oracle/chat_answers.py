@@ -1,0 +1,154 @@
+"""chat_answers.py BUILD_FOLDER TEMPLATES_FOLDER: what is trained is what TRL trains.
+
+1. A template and TRL's copy of it with {% generation %} (X.jinja and X_training.jinja): the ids and the mask of
+   apply_chat_template(return_assistant_tokens_mask=True) with the copy are those of the original in chat/.
+2. {"prompt", "completion"} of messages: the ids and the mask of TRL's SFTTrainer, whose completion begins where
+   the ids of the prompt and of all differ.
+   A prompt that is written otherwise when the answer is there, chat/ may refuse; TRL warns then.
+3. Conversations with several answers: over all samples, each answer's trained ids are those of (2) of the
+   conversation up to it.
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+import chat_templates
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+MARKS = re.compile(r"<[|｜][^<>|｜\s]*[|｜]>|</?(?:start|end)_of_turn>|\[/?(?:INST|SYSTEM_PROMPT|TOOL_\w+|AVAILABLE_TOOLS)\]|</?think>|</s>|<s>")
+# Ends a closed conversation with a token of its own, which no longer text has.
+FAREWELL = ("phi3", "phi3_5")
+# TRL's copy trains the line end of the answer's header, which TRL's completions do not.
+HEADER_LINE = ("qwen2_5",)
+message = chat_templates.message
+CHATS = [
+    [message("user", "Hi"), message("assistant", "Hello!")],
+    [message("system", "Be brief."), message("user", "1 < 2?"), message("assistant", "  yes \n"), message("user", "why?"),
+     message("assistant", "Because.\n\nSo é🙂.")],
+    [message("user", "a"), message("assistant", "<b>"), message("user", "c"), message("assistant", "[d]"), message("user", "e"), message("assistant", "")],
+    [message("user", "2+2?"), message("assistant", "<think>\nadd\n</think>\n\n4"), message("user", "3+3?"), message("assistant", "<think>\nadd\n</think>\n\n6")],
+    [message("user", "a"), message("assistant", "one"), message("assistant", "two")],
+]
+
+
+def make_tokenizer(templates):
+    """Byte-level BPE with every mark of the templates as one token."""
+    marks = sorted(set(mark for text in templates.values() for mark in MARKS.findall(text)) | {"<s>", "</s>"})
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    corpus = [json.dumps(chat) for chat in CHATS] + list(templates.values())
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False))
+    tokenizer.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in marks])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>"), marks
+
+
+class Checker:
+    def __init__(self, build, templates):
+        self.ours = chat_templates.Ours(build)
+        self.templates = templates
+        self.tokenizer, self.marks = make_tokenizer(templates)
+        self.wrong = self.compared = self.split = self.refused = 0
+        self.rewritten = False  # the last prompt is no prefix of the whole
+
+    def samples(self, name, line):
+        """(ids, trained) of each sample, or None where the template refuses."""
+        answer = self.ours.ask({"template": self.templates[name], "tokens": {"bos_token": "<s>", "eos_token": "</s>"}, "added": self.marks,
+                                "line": line, "now": chat_templates.NOW})
+        if "error" in answer:
+            return None
+        found = []
+        for sample in answer["samples"]:
+            encoded = self.tokenizer(sample["text"], add_special_tokens=False, return_offsets_mapping=True)
+            byte_at = [len(sample["text"][:at].encode()) for at in range(len(sample["text"]) + 1)]
+            spans = [[byte_at[begin], byte_at[end]] for begin, end in encoded["offset_mapping"]]
+            found.append((encoded["input_ids"], self.ours.ask({"answers": sample["answers"], "spans": spans})["trained"]))
+        return found
+
+    def ids(self, name, messages, **options):
+        try:
+            with chat_templates.fixed_now():
+                return self.tokenizer.apply_chat_template(messages, chat_template=self.templates[name], return_dict=True, **options)
+        except Exception:  # whatever the code of a template raises
+            return None
+
+    def completion(self, name, chat, count):
+        """TRL's ids and mask where the last `count` messages are the completion."""
+        prompt = self.ids(name, chat[:-count], add_generation_prompt=True)
+        whole = self.ids(name, chat)
+        if prompt is None or whole is None:
+            return None
+        prompt, whole = prompt["input_ids"], whole["input_ids"]
+        same = next((at for at, (left, right) in enumerate(zip(prompt, whole, strict=False)) if left != right), min(len(prompt), len(whole)))
+        self.rewritten = same < len(prompt)
+        return whole, [at >= same for at in range(len(whole))]
+
+    def check(self, what, found, expected):
+        self.compared += expected is not None
+        if found != expected:
+            self.wrong += 1
+            print(f"{what}:\n  expected {self.show(expected)}\n  found    {self.show(found)}")
+
+    def show(self, sample):
+        if not sample or not isinstance(sample, tuple):
+            return sample
+        return [(self.tokenizer.decode([one]), bool(flag)) for one, flag in zip(*sample, strict=True)]
+
+    def check_generation(self, name, chat):
+        expected = self.ids(name + "_training", chat, return_assistant_tokens_mask=True)
+        if expected is None:
+            return
+        expected = (expected["input_ids"], [flag == 1 for flag in expected["assistant_masks"]])
+        samples = self.samples(name + "_training", {"messages": chat})
+        self.check(f"{name}_training {chat}", samples and samples[0], expected)
+        if name in HEADER_LINE:
+            line = self.tokenizer.encode("\n", add_special_tokens=False)[0]
+            for at in range(1, len(expected[0])):
+                expected[1][at] &= not (expected[0][at] == line and not expected[1][at - 1])
+        if self.ids(name, chat)["input_ids"] == expected[0]:
+            samples = self.samples(name, {"messages": chat})
+            self.check(f"{name} {chat}", samples and samples[0], expected)
+
+    def check_completion(self, name, chat):
+        expected = self.completion(name, chat, 1)
+        found = self.samples(name, {"prompt": chat[:-1], "completion": chat[-1:]})
+        if expected and found is None and self.rewritten:
+            self.refused += 1
+            return
+        self.check(f"{name} completion {chat}", found and found[0], expected)
+
+    def check_answers(self, name, chat):
+        samples = self.samples(name, {"messages": chat})
+        if samples is None:
+            return
+        self.split += len(samples) > 1
+        trained = sorted(one for ids, flags in samples for one, flag in zip(ids, flags, strict=True) if flag)
+        expected = []
+        for at, turn in enumerate(chat):
+            if turn["role"] == "assistant":
+                ids, mask = self.completion(name, chat[: at + 1], 1)
+                expected += [one for one, flag in zip(ids, mask, strict=True) if flag]
+        self.check(f"{name} all answers of {chat}", trained, sorted(expected))
+
+
+def main():
+    templates = {file.stem: file.read_text() for file in sorted(pathlib.Path(sys.argv[2]).glob("*.jinja"))}
+    checker = Checker(sys.argv[1], templates)
+    plain = [name for name in templates if not name.endswith("_training")]
+    for chat in CHATS:
+        for name in plain:
+            if name + "_training" in templates:
+                checker.check_generation(name, chat)
+            checker.check_completion(name, chat)
+            if name not in FAREWELL:
+                checker.check_answers(name, chat)
+    print(f"{len(plain)} templates: {checker.compared} comparisons, {checker.split} conversations in several samples, {checker.refused} refused, {checker.wrong} differ")
+    sys.exit(checker.wrong > 0 or checker.compared < 10 * len(plain))
+
+
+if __name__ == "__main__":
+    main()
