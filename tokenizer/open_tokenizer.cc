@@ -210,17 +210,11 @@ void put_special_ids(TokenizerParts& parts, const Config& config,
   }
 }
 
-// Llama's and Gemma's classes put BOS before a text unless they are told otherwise.
-bool adds_bos(const Config& config) {
-  const std::string name = config.config ? config.config->text_or("tokenizer_class", "") : "";
-  return name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma");
-}
-
 // Without a tokenizer.json it is the config that says what surrounds a text.
 void put_template(TokenizerParts& parts, const Config& config) {
   const TokenId bos = id_of(parts, config.find("bos_token"));
   const TokenId eos = id_of(parts, config.find("eos_token"));
-  if (config.flag_or("add_bos_token", adds_bos(config)) && bos != kNoToken) {
+  if (config.flag_or("add_bos_token", false) && bos != kNoToken) {
     parts.post_processor.push_back({{bos}, false});
   }
   parts.post_processor.push_back({{}, true});

@@ -47,15 +47,16 @@ TEST_F(SentencePieces, SpacesAreCollapsedAndTakenBack) {
   EXPECT_EQ(tokenizer->decode(Ids{6, 0}), "a \u2047 ");
 }
 
-TEST_F(SentencePieces, LlamasFolderPutsBosBefore) {
+TEST_F(SentencePieces, AConfigSaysWhatStandsAroundAText) {
   scratch_.write("tokenizer.model", small_model(kBpeType));
-  scratch_.write(
-      "tokenizer_config.json",
-      R"({"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>"})");
-  EXPECT_EQ(open_tokenizer(scratch_.path().string())->encode("a"), (Ids{1, 6}));
+  const std::string folder = scratch_.path().string();
+  EXPECT_EQ(open_tokenizer(folder)->encode("a"), (Ids{6}));
+  EXPECT_EQ(open_tokenizer(folder)->special_ids().bos, 1);  // as the model itself says
+  scratch_.write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": "<s>"})");
+  EXPECT_EQ(open_tokenizer(folder)->encode("a"), (Ids{1, 6}));
   scratch_.write("tokenizer_config.json",
                  R"({"add_bos_token": false, "add_eos_token": true, "eos_token": "</s>"})");
-  EXPECT_EQ(open_tokenizer(scratch_.path().string())->encode("a"), (Ids{6, 2}));
+  EXPECT_EQ(open_tokenizer(folder)->encode("a"), (Ids{6, 2}));
 }
 
 TEST_F(SentencePieces, WhatIsNoModelIsRefused) {
