@@ -15,7 +15,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 constexpr std::int64_t kBlock = 1 << 16;  // ids checked at once: small enough for the cache
 constexpr std::int64_t kPiece = 1 << 24;  // bytes that are checked before their pages are let go
-constexpr unsigned kReads = 1024;         // after which pages are let go: some 64 KiB each
+// After so many reads pages are let go. A kernel may map 2 MiB around what is read.
+constexpr unsigned kReads = 32;
 
 // `body` with a value of the type.
 template <class Body>

@@ -22,7 +22,7 @@
 namespace fm::data {
 namespace {
 
-constexpr unsigned kReads = 1024;  // after which pages are let go
+constexpr unsigned kReads = 32;  // after which pages are let go, as in data/id_array.cc
 
 // A file that only this process has, and that goes with it.
 class TemporaryFile {

@@ -44,6 +44,7 @@ class Index {
     documents_ = static_cast<std::int64_t>(borders) - 1;
     check_sequences();
     check_documents();
+    file_.let_go(file_.bytes());
   }
 
   TokenType type() const { return type_; }
