@@ -20,6 +20,7 @@ constexpr ProgramRow kPrograms[] = {
     {"train", "train a language model on one rank or many"},
     {"generate", "continue a text with a trained model"},
     {"export", "make a Hugging Face folder of a checkpoint"},
+    {"tokenize", "make token ids of text, ahead of a run"},
     {"report", "make one HTML page of a run"},
 };
 

@@ -196,7 +196,6 @@ constexpr FlagRow kRows[] = {
     {"use_fused_ops", kBool, "false", kCompatible, "there is one set of kernels"},
     {"use_deepspeed", kBool, "true", kCompatible, "the engine is always on"},
     {"deepspeed", kBool, "true", kCompatible, "the engine is always on"},
-    {"cache_dir", kText, "", kCompatible, "nothing is downloaded, nothing is cached"},
     {"res_dir", kText, "", kCompatible, "FMEngine does not use it either"},
     {"num_workers", kInt, "1", kCompatible, "data is read without worker processes"},
     {"window_size", kInt, "0", kCompatible, "only 0 (full attention); else refused"},

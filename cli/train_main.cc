@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -122,11 +123,11 @@ std::string name_of_job(const std::string& output_dir) {
 // Lengths in epochs become steps: the words are read again, with the steps of one. `host`: ranks
 // that share its disks.
 Command count_epochs(const std::vector<std::string>& words, const Command& command,
-                     int started_ranks, fm::comm::Communicator& host) {
+                     int started_ranks, fm::comm::Communicator& host, std::function<bool()> stop) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : started_ranks;
   const std::int64_t vocab = fm::engine::open_run_model(command.options).model.vocab;
-  return fm::cli::parse_command(
-      words, fm::engine::count_steps_of_epoch(command.options, vocab, ranks, host));
+  return fm::cli::parse_command(words, fm::engine::count_steps_of_epoch(
+                                           command.options, vocab, ranks, host, std::move(stop)));
 }
 
 int train(const std::vector<std::string>& words, Command command,
@@ -158,7 +159,8 @@ int train(const std::vector<std::string>& words, Command command,
       .signals = &*process.signals,
       .memory = fm::machine::memory_limits()};
   if (command.counts_epochs) {
-    command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world));
+    command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world),
+                           [&] { return process.signals->read().terminate; });
   }
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   const int code = fm::engine::train(command.options, opened, *world, context);
@@ -175,7 +177,7 @@ int run(const std::vector<std::string>& words, Process& process) {
   process.cores = fm::machine::take_cores(launch, command.threads);
   set_threads(process.cores.threads);
   if (command.counts_epochs && command.action != Action::kTrain) {
-    command = count_epochs(words, command, launch.world_size, *fm::comm::make_solo());
+    command = count_epochs(words, command, launch.world_size, *fm::comm::make_solo(), nullptr);
   }
   switch (command.action) {
     case Action::kHelp:

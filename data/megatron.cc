@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <optional>
+#include <vector>
 
 #include "core/check.h"
 #include "core/crc32c.h"
@@ -120,6 +123,10 @@ class MegatronDataset : public TokenStream {
     const std::uint32_t crc =
         ids_.check(vocab, index_.crc(), "check that dataset and model belong together");
     fingerprint_ = core::concat("megatron bytes=", ids_.file().bytes().size(), " crc32c=", crc);
+    const std::string counted = prefix + ".counted";
+    if (!std::filesystem::exists(counted)) return;
+    counted_.emplace(open_counted(counted));
+    fingerprint_ += core::concat(" counted=", counted_->check(2, 0, "write it anew"));
   }
 
   std::int64_t size() const override { return index_.size(); }
@@ -128,10 +135,19 @@ class MegatronDataset : public TokenStream {
   void read(std::int64_t first, std::span<std::int32_t> ids) const override {
     ids_.read(first, ids);
   }
+  void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
+    ids_.read(first, labels);
+    if (!counted_) return;
+    std::vector<std::int32_t> counted(labels.size());
+    counted_->read(first, counted);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (counted[i] == 0) labels[i] = kIgnored;
+    }
+  }
   std::string describe() const override {
     return core::concat(ids_.path(), ": ", documents(), " documents, ",
                         core::human_count(static_cast<double>(size())), ' ', name_of(index_.type()),
-                        " tokens (Megatron)");
+                        " tokens (Megatron)", counted_ ? ", some of them not trained" : "");
   }
   std::string fingerprint() const override { return fingerprint_; }
 
@@ -148,8 +164,18 @@ class MegatronDataset : public TokenStream {
     return {std::move(file), path, bytes, index_.type()};
   }
 
+  MappedIds open_counted(const std::string& path) const {
+    core::MappedFile file(path);
+    const std::span<const std::byte> bytes = file.bytes();
+    FM_DATA_CHECK(std::ssize(bytes) == index_.size(), path,
+                  ": one byte for each id of the .bin is required; write both anew (",
+                  index_.size(), " ids, ", bytes.size(), " bytes)");
+    return {std::move(file), path, bytes, TokenType::kU8};
+  }
+
   Index index_;
   MappedIds ids_;
+  std::optional<MappedIds> counted_;
   std::string fingerprint_;
 };
 

@@ -7,6 +7,8 @@
 //
 // Little-endian; the numbers of idx lie as they come, not aligned. Types: 1 uint8, 2 int8, 3 int16,
 // 4 int32, 5 int64, 6 float64, 7 float32, 8 uint16.
+//
+// Where the loss leaves ids out, PREFIX.counted has a byte per id, 0 for those; it is fmengine's.
 #pragma once
 
 #include <string>
@@ -19,7 +21,7 @@ namespace fm::data {
 // Whether `path` is such a prefix, or one of its two files, and the .idx begins as one does.
 bool is_megatron(const std::string& path);
 
-// Both files are mapped. Throws UserError (11) when they are damaged or do not belong together, and
+// The files are mapped. Throws UserError (11) when they are damaged or do not belong together, and
 // for an id outside [0, vocab); read() too, when the .bin has been written since.
 StreamPtr open_megatron(const std::string& path, const SourceOptions& options);
 

@@ -10,7 +10,7 @@
 namespace fm::engine {
 
 data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger,
-                            comm::Communicator& host) {
+                            comm::Communicator& host, std::function<bool()> stop) {
   data::SourceOptions asked{.paths = options.data_path,
                             .format = options.data_format,
                             .token_type = options.token_type,
@@ -24,7 +24,7 @@ data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, cor
                             .seed = options.seed,
                             .ledger = &ledger};
   if (reads_text(options) || evaluates_text(options)) {
-    asked.open_text = text_opener(options, vocab, host);
+    asked.open_text = text_opener(options, vocab, host, std::move(stop));
   }
   data::SplitSource rows = data::open_split(asked, options.split);
   if (options.eval_data_path.empty()) return rows;
@@ -47,14 +47,14 @@ std::string Epochs::words(std::int64_t train_steps) const {
 }
 
 std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks,
-                                  comm::Communicator& host) {
+                                  comm::Communicator& host, std::function<bool()> stop) {
   FM_USER_CHECK(!options.data_path.empty(),
                 "epochs are counted in training data; give --data_path FILE, or --max_steps");
   const int dp_size = std::max(1, ranks / options.pipe_parallel_size);
   core::Ledger ledger;
   TrainOptions training = options;
   training.eval_data_path.clear();
-  const auto rows = open_rows(training, vocab, ledger, host).training;
+  const auto rows = open_rows(training, vocab, ledger, host, std::move(stop)).training;
   return steps_of_epoch(rows->samples_per_epoch(), resolve_batch(options.batch, dp_size), dp_size);
 }
 

@@ -23,32 +23,17 @@ std::int64_t name_of_host() {
   return static_cast<std::int64_t>(std::hash<std::string>{}(name.data()));
 }
 
-// Folder of the files beside a tokenizer, which may be named itself.
-std::filesystem::path folder_of(const std::filesystem::path& tokenizer) {
-  return std::filesystem::is_directory(tokenizer) ? tokenizer : tokenizer.parent_path();
-}
-
 prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
   const std::filesystem::path path = tokenizer_folder(options);
-  std::shared_ptr<const tokenizer::Tokenizer> tokenizer = tokenizer::open_tokenizer(path.string());
-  FM_USER_CHECK(tokenizer->id_limit() <= vocab,
+  prepare::Recipe recipe = prepare::read_recipe(path, options.chat_template,
+                                                {.text_field = options.text_field,
+                                                 .train_on_inputs = options.train_on_inputs,
+                                                 .now = std::time(nullptr)});
+  FM_USER_CHECK(recipe.vocab <= vocab,
                 "every id of the tokenizer must have a row in the model's embedding; use the "
                 "model's own tokenizer, or a config.json with a larger vocab_size (tokenizer ",
-                path.string(), ": ", tokenizer->id_limit(), " ids, vocab_size ", vocab, ")");
-  const std::filesystem::path folder = tokenizer_home(options);
-  std::shared_ptr<const chat::ChatFormat> format;
-  if (!options.chat_template.empty()) {
-    format = std::make_shared<const chat::ChatFormat>(
-        chat::read_chat_format(folder, options.chat_template));
-  } else if (auto found = chat::read_chat_format(folder)) {
-    format = std::make_shared<const chat::ChatFormat>(std::move(*found));
-  }
-  return prepare::make_recipe(
-      std::move(tokenizer), std::move(format),
-      {.text_field = options.text_field,
-       .train_on_inputs = options.train_on_inputs,
-       .now = std::time(nullptr),
-       .template_identity = prepare::template_identity(folder, options.chat_template)});
+                path.string(), ": ", recipe.vocab, " ids, vocab_size ", vocab, ")");
+  return recipe;
 }
 
 }  // namespace
@@ -64,7 +49,9 @@ std::filesystem::path tokenizer_folder(const TrainOptions& options) {
 
 std::filesystem::path tokenizer_home(const TrainOptions& options) {
   const std::filesystem::path path = tokenizer_folder(options);
-  return path.empty() ? path : folder_of(std::filesystem::absolute(path));
+  if (path.empty()) return path;
+  const std::filesystem::path whole = std::filesystem::absolute(path);
+  return std::filesystem::is_directory(whole) ? whole : whole.parent_path();
 }
 
 std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world) {
@@ -79,14 +66,14 @@ std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world) {
 }
 
 data::OpenText text_opener(const TrainOptions& options, std::int64_t vocab,
-                           comm::Communicator& host) {
+                           comm::Communicator& host, std::function<bool()> stop) {
   if (tokenizer_folder(options).empty()) return nullptr;
   const auto recipe = std::make_shared<const prepare::Recipe>(recipe_of(options, vocab));
   const std::filesystem::path cache = options.cache_dir.empty()
                                           ? std::filesystem::path(options.output_dir) / "tokens"
                                           : std::filesystem::path(options.cache_dir);
   prepare::PrepareOptions how{
-      .cache_dir = cache, .threads = kernels::kernel_threads(), .say = nullptr};
+      .cache_dir = cache, .threads = kernels::kernel_threads(), .stop = std::move(stop)};
   if (host.rank() == 0) {
     how.say = [](const std::string& text) { std::fprintf(stderr, "fmengine: %s\n", text.c_str()); };
   }

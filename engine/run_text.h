@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "comm/communicator.h"
@@ -21,9 +22,10 @@ std::filesystem::path tokenizer_home(const TrainOptions& options);
 std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world);
 
 // How a JSONL file of text becomes ids below `vocab`: by that tokenizer, prepared in --cache_dir by
-// the ranks of `host` (which must outlive it). Null: by the byte tokenizer. Throws UserError (10,
-// 11) when the tokenizer cannot be read or its ids do not fit the model.
+// the ranks of `host` (which must outlive it), until `stop` says on one of them that a signal asks
+// to end. Null: by the byte tokenizer. Throws UserError (10, 11) when the tokenizer cannot be read
+// or its ids do not fit the model.
 data::OpenText text_opener(const TrainOptions& options, std::int64_t vocab,
-                           comm::Communicator& host);
+                           comm::Communicator& host, std::function<bool()> stop);
 
 }  // namespace fm::engine

@@ -39,9 +39,14 @@ rusage usage_so_far() {
   return usage;
 }
 
-data::SplitSource open_data(const TrainOptions& options, std::int64_t vocab, const RunPlan& plan,
-                            core::Ledger& ledger, comm::Communicator& world) {
-  data::SplitSource rows = open_rows(options, vocab, ledger, *ranks_of_host(world));
+// SIGTERM and the like; null: no signals are read.
+std::function<bool()> asked_to_end(SignalInbox* signals) {
+  if (signals == nullptr) return nullptr;
+  return [signals] { return signals->read().terminate; };
+}
+
+data::SplitSource checked(data::SplitSource rows, const TrainOptions& options,
+                          const RunPlan& plan) {
   check_samples(plan.batch, rows.training->samples_per_epoch(), options.allow_repeat);
   return rows;
 }
@@ -64,7 +69,9 @@ class Trainer {
         trace_(trace),
         opened_(opened),
         plan_(make_fitting_plan(options, opened, world, context.memory)),
-        rows_(open_data(options, opened.model.vocab, plan_, ledger_, world)),
+        rows_(checked(open_rows(options, opened.model.vocab, ledger_, *ranks_of_host(world),
+                                asked_to_end(context.signals)),
+                      options, plan_)),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
         state_(options, plan_, opened.model, world, ledger_),

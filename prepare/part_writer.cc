@@ -1,15 +1,10 @@
 #include "prepare/part_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <span>
 #include <vector>
 
-#include "core/check.h"
 #include "core/files.h"
 
 namespace fm::prepare {
@@ -17,8 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kBuffer = std::size_t{1} << 20;
-constexpr mode_t kFileMode = 0666;  // the umask decides
+constexpr std::size_t kOnes = std::size_t{1} << 20;  // written at once
 
 }  // namespace
 
@@ -28,63 +22,11 @@ fs::path with_ending(const fs::path& prefix, const char* ending) {
   return out;
 }
 
-// A new file that grows at its end.
-class PartWriter::File {
- public:
-  explicit File(fs::path path)
-      : path_(std::move(path)),
-        fd_(::open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, kFileMode)) {
-    if (fd_ < 0) fail("create");
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() { ::close(fd_); }
-
-  template <class T>
-  void put(std::span<const T> values) {
-    const auto* bytes = reinterpret_cast<const char*>(values.data());
-    buffer_.insert(buffer_.end(), bytes, bytes + values.size_bytes());
-    if (buffer_.size() >= kBuffer) flush();
-  }
-  template <class T>
-  void put_one(T value) {
-    put(std::span<const T>(&value, 1));
-  }
-  void flush() {
-    for (std::size_t done = 0; done < buffer_.size();) {
-      const ssize_t wrote = ::write(fd_, buffer_.data() + done, buffer_.size() - done);
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) fail("write");
-      done += static_cast<std::size_t>(wrote);
-    }
-    buffer_.clear();
-  }
-  void sync() {
-    flush();
-    if (::fsync(fd_) != 0) fail("write");
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  [[noreturn]] void fail(const char* action) const {
-    const int error = errno;
-    throw core::MachineError(
-        core::ExitCode::kStorageFailed,
-        core::concat("storage must take the tokens of the data; check space, quota and "
-                     "permissions, or name another folder with --cache_dir (",
-                     action, " ", path_.string(), ": ", std::strerror(error), ")"));
-  }
-
-  fs::path path_;
-  int fd_;
-  std::vector<char> buffer_;
-};
-
 PartWriter::PartWriter(const fs::path& prefix, std::int64_t vocab)
     : prefix_(prefix),
       narrow_(vocab <= 1 << 16),
-      ids_(std::make_unique<File>(with_ending(prefix, ".bin"))),
-      lengths_(std::make_unique<File>(with_ending(prefix, ".lengths"))) {}
+      ids_(std::make_unique<GrowingFile>(with_ending(prefix, ".bin"))),
+      lengths_(std::make_unique<GrowingFile>(with_ending(prefix, ".lengths"))) {}
 
 PartWriter::~PartWriter() = default;
 
@@ -109,8 +51,8 @@ void PartWriter::add_counted(const TokenizedLines& lines) {
     return;
   }
   if (counted_ == nullptr) {
-    counted_ = std::make_unique<File>(with_ending(prefix_, ".counted"));
-    const std::vector<std::uint8_t> ones(kBuffer, 1);
+    counted_ = std::make_unique<GrowingFile>(with_ending(prefix_, ".counted"));
+    const std::vector<std::uint8_t> ones(kOnes, 1);
     for (std::int64_t left = counts_.ids; left > 0; left -= std::ssize(ones)) {
       const auto count = static_cast<std::size_t>(std::min<std::int64_t>(left, std::ssize(ones)));
       counted_->put(std::span<const std::uint8_t>(ones).first(count));
@@ -123,7 +65,7 @@ void PartWriter::add_counted(const TokenizedLines& lines) {
 }
 
 void PartWriter::write_index() {
-  File index(with_ending(prefix_, ".idx"));
+  GrowingFile index(with_ending(prefix_, ".idx"));
   index.put(std::span<const char>("MMIDIDX\0", 9));
   index.put_one<std::uint64_t>(1);
   index.put_one<std::uint8_t>(narrow_ ? 8 : 4);
@@ -156,8 +98,9 @@ PartCounts PartWriter::finish() {
   ids_->sync();
   if (counted_ != nullptr) counted_->sync();
   if (counts_.documents > 0) write_index();
-  fs::remove(lengths_->path());
-  if (counts_.documents == 0) fs::remove(ids_->path());
+  std::error_code ignored;  // what stays there is none of a dataset
+  fs::remove(lengths_->path(), ignored);
+  if (counts_.documents == 0) fs::remove(ids_->path(), ignored);
   return counts_;
 }
 

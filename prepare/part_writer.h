@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "prepare/growing_file.h"
 #include "prepare/tokenized_lines.h"
 
 namespace fm::prepare {
@@ -35,17 +36,15 @@ class PartWriter {
   PartCounts finish();
 
  private:
-  class File;
-
   void add_counted(const TokenizedLines& lines);
   void write_index();
 
   std::filesystem::path prefix_;
   bool narrow_;
   PartCounts counts_;
-  std::unique_ptr<File> ids_;
-  std::unique_ptr<File> lengths_;  // int32 each; gone in the end
-  std::unique_ptr<File> counted_;  // null while every id counts
+  std::unique_ptr<GrowingFile> ids_;
+  std::unique_ptr<GrowingFile> lengths_;  // int32 each; gone in the end
+  std::unique_ptr<GrowingFile> counted_;  // null while every id counts
 };
 
 // PREFIX.bin and the like of a prefix.

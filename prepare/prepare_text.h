@@ -23,18 +23,20 @@ struct Recipe {
   std::string tokens;       // "tokens of tokenizer.json", for people
   std::int64_t vocab = 0;   // ids are below
   std::int32_t filler = 0;  // of a short row
+  std::int32_t eos = -1;    // ends a text; -1: the tokenizer names none
 };
 
 struct PrepareOptions {
   std::filesystem::path cache_dir;
   int threads = 1;                                   // of this rank
   std::function<void(const std::string&)> say = {};  // one line, where this rank speaks
+  std::function<bool()> stop = {};                   // whether a signal asks to end; never waits
 };
 
 // Collective over `host`, the ranks that share this file system. Where the folder is not there,
 // each of them tokenizes a part of the file (a packed file the first one alone), in memory that
-// does not grow with it. Throws UserError (11) "file:line: ..." on all ranks for one bad line too
-// many.
+// does not grow with it. Throws on all ranks alike: UserError (11) "file:line: ..." for one bad
+// line too many, MachineError (26) when the disk does not take the tokens, (75) when asked to stop.
 data::StreamPtr prepare_text(const std::string& path, const Recipe& recipe,
                              const PrepareOptions& options, data::BadLines& bad,
                              comm::Communicator& host);

@@ -1,7 +1,6 @@
 #include "prepare/prepared_stream.h"
 
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "checkpoint/durable_file.h"
 #include "core/check.h"
@@ -17,52 +16,14 @@ using nlohmann::json;
 
 constexpr int kVersion = 1;
 
-// One part with the bytes that tell which ids are counted.
-class PartStream final : public data::TokenStream {
- public:
-  PartStream(const fs::path& prefix, std::int64_t vocab, std::int32_t filler)
-      : ids_(data::open_megatron(prefix.string(), {.vocab = vocab})), filler_(filler) {
-    const std::string path = with_ending(prefix, ".counted").string();
-    if (!fs::exists(path)) return;
-    core::MappedFile file(path);
-    const std::span<const std::byte> bytes = file.bytes();
-    counted_.emplace(std::move(file), path, bytes, data::TokenType::kU8);
-    FM_DATA_CHECK(counted_->ids().size() == ids_->size(), path, ": one byte for each id of the ",
-                  ".bin is required; delete the folder, it is made again (", ids_->size(), " ids, ",
-                  counted_->ids().size(), " bytes)");
-  }
-
-  std::int64_t size() const override { return ids_->size(); }
-  std::int64_t documents() const override { return ids_->documents(); }
-  std::int64_t begin_of(std::int64_t index) const override { return ids_->begin_of(index); }
-  void read(std::int64_t first, std::span<std::int32_t> ids) const override {
-    ids_->read(first, ids);
-  }
-  void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
-    ids_->read(first, labels);
-    if (!counted_) return;
-    std::vector<std::int32_t> counted(labels.size());
-    counted_->read(first, counted);
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      if (counted[i] == 0) labels[i] = data::kIgnored;
-    }
-  }
-  std::int32_t filler() const override { return filler_; }
-  std::string describe() const override { return ids_->describe(); }
-  std::string fingerprint() const override { return ids_->fingerprint(); }
-
- private:
-  data::StreamPtr ids_;
-  std::optional<data::MappedIds> counted_;
-  std::int32_t filler_;
-};
-
 // All parts, under the name of the text: how many parts there are follows from the ranks that
 // made them.
 class PreparedStream final : public data::TokenStream {
  public:
-  PreparedStream(data::StreamPtr parts, std::string description, std::string fingerprint)
+  PreparedStream(data::StreamPtr parts, std::int32_t filler, std::string description,
+                 std::string fingerprint)
       : parts_(std::move(parts)),
+        filler_(filler),
         description_(std::move(description)),
         fingerprint_(std::move(fingerprint)) {}
 
@@ -75,12 +36,13 @@ class PreparedStream final : public data::TokenStream {
   void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
     parts_->read_labels(first, labels);
   }
-  std::int32_t filler() const override { return parts_->filler(); }
+  std::int32_t filler() const override { return filler_; }
   std::string describe() const override { return description_; }
   std::string fingerprint() const override { return fingerprint_; }
 
  private:
   data::StreamPtr parts_;
+  std::int32_t filler_;
   std::string description_;
   std::string fingerprint_;
 };
@@ -116,12 +78,12 @@ void write_prepared(const fs::path& folder, const Prepared& prepared) {
                      {"first_bad", prepared.first_bad},
                      {"filler", prepared.filler}};
   // Names of files need not be UTF-8.
-  checkpoint::write_new_file(folder / "prepared.json",
+  checkpoint::write_new_file(folder / kPreparedFile,
                              text.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 Prepared read_prepared(const fs::path& folder) {
-  const fs::path path = folder / "prepared.json";
+  const fs::path path = folder / kPreparedFile;
   const core::SmallFile file = core::read_small_file(path, core::kMostListing);
   FM_DATA_CHECK(file.problem.empty(), path.string(), ": it must be readable; delete the folder, ",
                 "it is made again (", file.problem, ")");
@@ -155,7 +117,8 @@ data::StreamPtr open_prepared(const fs::path& folder, const std::string& path,
   std::vector<data::StreamPtr> parts;
   for (std::size_t part = 0; part < prepared.parts.size(); ++part) {
     if (prepared.parts[part].documents == 0) continue;
-    auto stream = std::make_shared<PartStream>(folder / part_name(part), vocab, prepared.filler);
+    data::StreamPtr stream =
+        data::open_megatron((folder / part_name(part)).string(), {.vocab = vocab});
     FM_DATA_CHECK(stream->size() == prepared.parts[part].ids, folder.string(),
                   ": it must be as it was written; delete it, it is made again (", part_name(part),
                   " has ", stream->size(), " ids, not ", prepared.parts[part].ids, ")");
@@ -170,8 +133,8 @@ data::StreamPtr open_prepared(const fs::path& folder, const std::string& path,
   std::string description =
       core::concat(path, ": ", all.documents, " documents, ", human(all.ids), ' ', tokens);
   if (all.counted < all.ids) description += core::concat(", ", human(all.counted), " trained on");
-  return std::make_shared<PreparedStream>(data::join_streams(std::move(parts)), description,
-                                          "text " + prepared.identity);
+  return std::make_shared<PreparedStream>(data::join_streams(std::move(parts)), prepared.filler,
+                                          description, "text " + prepared.identity);
 }
 
 }  // namespace fm::prepare

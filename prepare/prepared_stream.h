@@ -12,7 +12,9 @@
 
 namespace fm::prepare {
 
-// What stands in prepared.json, beside the files of the parts.
+inline constexpr const char* kPreparedFile = "prepared.json";
+
+// What stands in that file, beside the files of the parts.
 struct Prepared {
   std::string source;    // file name, for people
   std::string recipe;    // what decided the ids, for people

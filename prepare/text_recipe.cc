@@ -18,6 +18,10 @@ using data::Document;
 using tokenizer::SpecialTokens;
 using tokenizer::TokenId;
 
+constexpr const char* kNoAnswer =
+    "an answer of the assistant is required, nothing else is trained; remove the line, or train "
+    "everything with --train_on_inputs";
+
 class LineTokenizer {
  public:
   LineTokenizer(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
@@ -67,7 +71,7 @@ class LineTokenizer {
   std::string add_record(const chat::Value& value, std::vector<Document>& documents) const {
     const chat::Record record = chat::read_record(value, "");
     if (const auto* pair = std::get_if<chat::PromptCompletion>(&record)) {
-      return add_sample(chat::sample_of(*pair, eos_token_), documents);
+      return add_completion(*pair, documents);
     }
     if (format_ == nullptr) {
       return "a conversation needs a chat template, and the model folder has none; put "
@@ -81,16 +85,41 @@ class LineTokenizer {
     return "";
   }
 
+  // As TRL has it: the completion begins where the ids of the prompt alone end, or differ.
+  std::string add_completion(const chat::PromptCompletion& pair,
+                             std::vector<Document>& documents) const {
+    const chat::Sample sample = chat::sample_of(pair, eos_token_);
+    if (sample.answers.empty() && !options_.train_on_inputs) return kNoAnswer;
+    Document document;
+    tokenizer_->encode(sample.text, SpecialTokens::kAdd, document.ids);
+    if (!options_.train_on_inputs) {
+      document.labels = document.ids;
+      std::fill_n(document.labels.begin(),
+                  common(pair.prompt, SpecialTokens::kAdd, document.ids).ids, data::kIgnored);
+    }
+    documents.push_back(std::move(document));
+    return "";
+  }
+
+  // How many ids the start of a text has in common with those of the whole, and whether it has
+  // others behind them.
+  struct Common {
+    std::size_t ids;
+    bool others;
+  };
+  Common common(const std::string& start, SpecialTokens special,
+                const std::vector<TokenId>& ids) const {
+    const std::vector<TokenId> prefix = tokenizer_->encode(start, special);
+    const auto pair = std::mismatch(prefix.begin(), prefix.end(), ids.begin(), ids.end());
+    return {static_cast<std::size_t>(pair.first - prefix.begin()), pair.first != prefix.end()};
+  }
+
   std::string add_sample(const chat::Sample& sample, std::vector<Document>& documents) const {
     Document document;
-    const auto special = sample.special_tokens ? SpecialTokens::kAdd : SpecialTokens::kNone;
-    tokenizer_->encode(sample.text, special, document.ids);
+    tokenizer_->encode(sample.text, SpecialTokens::kNone, document.ids);
     if (!options_.train_on_inputs) {
-      if (sample.answers.empty()) {
-        return "an answer of the assistant is required, nothing else is trained; remove the line, "
-               "or train everything with --train_on_inputs";
-      }
-      const std::vector<bool> trained = trained_of(sample, special, document.ids);
+      if (sample.answers.empty()) return kNoAnswer;
+      const std::vector<bool> trained = trained_of(sample, document.ids);
       document.labels = document.ids;
       for (std::size_t i = 0; i < trained.size(); ++i) {
         if (!trained[i]) document.labels[i] = data::kIgnored;
@@ -102,26 +131,21 @@ class LineTokenizer {
 
   // By token. Where tokens have no bytes of their own, an answer begins behind the tokens that its
   // beginning does not change, and ends with those of the text up to its end.
-  std::vector<bool> trained_of(const chat::Sample& sample, SpecialTokens special,
-                               const std::vector<TokenId>& ids) const {
+  std::vector<bool> trained_of(const chat::Sample& sample, const std::vector<TokenId>& ids) const {
     std::call_once(spans_made_, [&] { spans_.emplace(*tokenizer_); });
     if (const auto spans = spans_->find(sample.text, ids)) {
       return chat::trained_tokens(sample, *spans);
     }
     std::vector<bool> trained(ids.size(), false);
-    const auto common = [&](std::size_t bytes) {
-      const std::string start = sample.text.substr(0, bytes);
-      const std::vector<TokenId> prefix = tokenizer_->encode(start, special);
-      std::size_t same = 0;
-      while (same < prefix.size() && same < ids.size() && prefix[same] == ids[same]) ++same;
-      return std::pair(same, same < prefix.size());
+    const auto until = [&](std::size_t bytes) {
+      return common(sample.text.substr(0, bytes), SpecialTokens::kNone, ids);
     };
     for (const chat::Span& answer : sample.answers) {
-      const std::size_t first = common(answer.begin).first;
-      const auto [same, cut] = common(answer.end);
+      const Common end = until(answer.end);
       const bool to_the_end = answer.end == sample.text.size();
-      const std::size_t last = to_the_end ? ids.size() : std::min(ids.size(), same + (cut ? 1 : 0));
-      for (std::size_t at = first; at < last; ++at) trained[at] = true;
+      const std::size_t last =
+          to_the_end ? ids.size() : std::min(ids.size(), end.ids + (end.others ? 1 : 0));
+      for (std::size_t at = until(answer.begin).ids; at < last; ++at) trained[at] = true;
     }
     return trained;
   }
@@ -162,6 +186,9 @@ class LineTokenizer {
 
 }  // namespace
 
+namespace {
+
+// Of the files that chat::read_chat_format reads; changes when one of them does.
 std::string template_identity(const std::filesystem::path& folder,
                               const std::filesystem::path& template_file) {
   std::vector<std::filesystem::path> files = {folder / "tokenizer_config.json",
@@ -179,6 +206,25 @@ std::string template_identity(const std::filesystem::path& folder,
   return std::to_string(crc);
 }
 
+}  // namespace
+
+Recipe read_recipe(const std::filesystem::path& path, const std::filesystem::path& template_file,
+                   TextOptions options) {
+  const std::filesystem::path whole = std::filesystem::absolute(path);
+  const std::filesystem::path folder =
+      std::filesystem::is_directory(whole) ? whole : whole.parent_path();
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer = tokenizer::open_tokenizer(path.string());
+  std::shared_ptr<const chat::ChatFormat> format;
+  if (!template_file.empty()) {
+    format =
+        std::make_shared<const chat::ChatFormat>(chat::read_chat_format(folder, template_file));
+  } else if (auto found = chat::read_chat_format(folder)) {
+    format = std::make_shared<const chat::ChatFormat>(std::move(*found));
+  }
+  options.template_identity = template_identity(folder, template_file);
+  return make_recipe(std::move(tokenizer), std::move(format), options);
+}
+
 Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
                    std::shared_ptr<const chat::ChatFormat> format, const TextOptions& options) {
   Recipe recipe;
@@ -188,6 +234,7 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
   recipe.tokens = "tokens";
   recipe.vocab = tokenizer->id_limit();
   const tokenizer::SpecialIds& special = tokenizer->special_ids();
+  recipe.eos = special.eos;
   recipe.filler = special.pad >= 0 ? special.pad : std::max<TokenId>(special.eos, 0);
   const auto reader =
       std::make_shared<const LineTokenizer>(std::move(tokenizer), std::move(format), options);

@@ -18,7 +18,7 @@ struct TextOptions {
   std::string text_field = "text";
   bool train_on_inputs = false;            // prompts count, too
   std::time_t now = 0;                     // what a template prints as today
-  std::string template_identity = "none";  // of the chat template, see below
+  std::string template_identity = "none";  // of the chat template
 };
 
 // A line is one JSON object of these forms, known by its fields:
@@ -33,8 +33,9 @@ struct TextOptions {
 Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
                    std::shared_ptr<const chat::ChatFormat> format, const TextOptions& options);
 
-// Of the files that chat::read_chat_format reads; changes when one of them does.
-std::string template_identity(const std::filesystem::path& folder,
-                              const std::filesystem::path& template_file);
+// The same of files: `tokenizer` is a model folder or one of its files, `template_file` a chat
+// template instead of the folder's, or "". Throws UserError (11) naming the file that is wrong.
+Recipe read_recipe(const std::filesystem::path& tokenizer,
+                   const std::filesystem::path& template_file, TextOptions options);
 
 }  // namespace fm::prepare

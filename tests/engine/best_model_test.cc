@@ -120,7 +120,7 @@ TEST(Epochs, HaveTheStepsOfTheTrainer) {
 // 40 windows, steps of 4.
 TEST_F(BestModel, EpochsAreCountedAndTheirEndsSaid) {
   const TrainOptions two = options("two", 21);
-  EXPECT_EQ(count_steps_of_epoch(two, 777, 2, *comm::make_solo()), 10);
+  EXPECT_EQ(count_steps_of_epoch(two, 777, 2, *comm::make_solo(), nullptr), 10);
   testing::internal::CaptureStdout();
   ASSERT_EQ(run(two, 2), 0);
   const std::string said = testing::internal::GetCapturedStdout();

@@ -2,13 +2,13 @@
 #include "prepare/prepare_text.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <atomic>
 #include <fstream>
 
 #include "comm/meet/world.h"
+#include "tests/prepare/scratch.h"
 
 namespace fm::prepare {
 namespace {
@@ -50,19 +50,10 @@ Read read_all(const data::TokenStream& stream) {
   return out;
 }
 
-class PrepareText : public testing::Test {
+class PrepareText : public Scratch {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("prepare_" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string write(const std::string& text, const std::string& name = "a.jsonl") const {
-    const std::string path = folder_ / name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
+    return Scratch::write(name, text);
   }
 
   Recipe recipe(std::int64_t vocab = 256) {
@@ -96,7 +87,6 @@ class PrepareText : public testing::Test {
     return read;
   }
 
-  fs::path folder_;
   std::int64_t allowed_ = 0;
   data::BadLines bad_;
   std::atomic<int> lines_read_ = 0;
@@ -183,30 +173,64 @@ TEST_F(PrepareText, WhatAnInterruptedStartLeftIsNotUsed) {
   EXPECT_EQ(prepare(path, 2, "cache").ids, (std::vector<std::int32_t>{'a', 'b'}));
 }
 
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const core::UserError& error) {
-    EXPECT_EQ(error.code(), core::ExitCode::kDataError);
-    return error.what();
-  }
-  return "accepted";
-}
-
 // The bad line is in the last part, whose numbers count from the file's start.
 TEST_F(PrepareText, ABadLineIsNamedWithFileAndLine) {
   const std::string path = write("a\nb\n\nc\nd\nbad\ne\n");
   for (const int ranks : {1, 2, 4}) {
-    const std::string said = message_of([&] { prepare(path, ranks, "cache"); });
+    const std::string said = refusal([&] { prepare(path, ranks, "cache"); });
     EXPECT_NE(said.find("a.jsonl:6: this is a bad line"), std::string::npos) << said;
   }
+  EXPECT_TRUE(fs::is_empty(folder_ / "cache"));
+}
+
+TEST_F(PrepareText, AStopLeavesNothingAndEndsAllRanks) {
+  const std::string path = write(many_lines());
+  const Recipe how = recipe();
+  std::atomic<int> stopped = 0;
+  comm::run_ranks(3, [&](comm::Communicator& host) {
+    data::BadLines bad;
+    const bool asked = host.rank() == 1;
+    const PrepareOptions options{.cache_dir = folder_ / "cache", .stop = [=] { return asked; }};
+    try {
+      prepare_text(path, how, options, bad, host);
+    } catch (const core::MachineError& error) {
+      stopped += error.code() == core::ExitCode::kPreempted ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(stopped, 3);
+  EXPECT_TRUE(fs::is_empty(folder_ / "cache"));
+}
+
+// The folder of rank 1's part is a file: storage fails on one rank, and all say so.
+TEST_F(PrepareText, AStorageErrorOfOneRankHasItsCodeOnAll) {
+  const std::string path = write(many_lines());
+  Recipe how = recipe();
+  const ReadLine good = how.read_line;
+  how.read_line = [&](std::string_view line, std::vector<data::Document>& documents) {
+    for (const auto& entry : fs::directory_iterator(folder_ / "cache")) {
+      std::ofstream(entry.path() / "part-00001.idx") << "in the way";
+    }
+    return good(line, documents);
+  };
+  std::atomic<int> failed = 0;
+  comm::run_ranks(2, [&](comm::Communicator& host) {
+    data::BadLines bad;
+    try {
+      prepare_text(path, how, {.cache_dir = folder_ / "cache"}, bad, host);
+    } catch (const core::MachineError& error) {
+      failed += error.code() == core::ExitCode::kStorageFailed ? 1 : 0;
+      EXPECT_NE(std::string(error.what()).find("rank 1: storage must take"), std::string::npos)
+          << error.what();
+    }
+  });
+  EXPECT_EQ(failed, 2);
   EXPECT_TRUE(fs::is_empty(folder_ / "cache"));
 }
 
 TEST_F(PrepareText, SoManyBadLinesAreSkippedAndCounted) {
   const std::string path = write("a\nbad\nbad\nb\n");
   allowed_ = 1;
-  EXPECT_NE(message_of([&] { prepare(path, 2, "cache"); }).find("--skip_bad_lines allows 1"),
+  EXPECT_NE(refusal([&] { prepare(path, 2, "cache"); }).find("--skip_bad_lines allows 1"),
             std::string::npos);
   allowed_ = 2;
   EXPECT_EQ(prepare(path, 2, "cache").ids, (std::vector<std::int32_t>{'a', 'b'}));
@@ -214,12 +238,12 @@ TEST_F(PrepareText, SoManyBadLinesAreSkippedAndCounted) {
   EXPECT_NE(bad_.first.find("a.jsonl:2: "), std::string::npos) << bad_.first;
   // A second start is told the same by the folder.
   allowed_ = 1;
-  EXPECT_NE(message_of([&] { prepare(path, 1, "cache"); }).find("2 were found"), std::string::npos);
+  EXPECT_NE(refusal([&] { prepare(path, 1, "cache"); }).find("2 were found"), std::string::npos);
 }
 
 TEST_F(PrepareText, AFileWithoutDocumentsIsRefused) {
   const std::string path = write("\n\n");
-  const std::string said = message_of([&] { prepare(path, 2, "cache"); });
+  const std::string said = refusal([&] { prepare(path, 2, "cache"); });
   EXPECT_NE(said.find("at least one line with a JSON object"), std::string::npos) << said;
 }
 
@@ -230,7 +254,7 @@ TEST_F(PrepareText, ADamagedFolderIsNamed) {
     for (const auto& made : fs::directory_iterator(folder_ / "cache")) {
       fs::resize_file(made.path() / name, 2);
     }
-    const std::string said = message_of([&] { prepare(path, 1, "cache"); });
+    const std::string said = refusal([&] { prepare(path, 1, "cache"); });
     EXPECT_NE(said.find("cache"), std::string::npos) << name << ": " << said;
   }
 }

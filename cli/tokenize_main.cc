@@ -1,0 +1,45 @@
+// fmengine-tokenize: text in, token ids out.
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "cli/arguments.h"
+#include "cli/ending.h"
+#include "cli/tokenize_arguments.h"
+#include "machine/cores.h"
+#include "prepare/text_recipe.h"
+
+namespace {
+
+std::string write(fm::cli::TokenizeCommand command) {
+  const fm::comm::LaunchInfo alone;
+  command.options.threads = fm::machine::take_cores(alone, command.threads).threads;
+  command.options.say = [](const std::string& text) {
+    std::fprintf(stderr, "fmengine-tokenize: %s\n", text.c_str());
+  };
+  const fm::prepare::Recipe recipe =
+      fm::prepare::read_recipe(command.tokenizer, command.chat_template,
+                               {.text_field = command.text_field,
+                                .train_on_inputs = command.train_on_inputs,
+                                .now = std::time(nullptr)});
+  return fm::prepare::write_tokens(command.options, recipe);
+}
+
+int run(const std::vector<std::string>& words) {
+  const fm::cli::TokenizeCommand command = fm::cli::parse_tokenize_command(words);
+  const std::string text = command.help      ? fm::cli::tokenize_help_text()
+                           : command.version ? fm::cli::version_text()
+                                             : write(command);
+  std::printf("%s\n", text.c_str());
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  std::signal(SIGXFSZ, SIG_IGN);  // past `ulimit -f` a write fails, and says so
+  fm::cli::Ending ending("fmengine-tokenize");
+  return ending.run([&] { return run({words + 1, words + count}); });
+}

@@ -1,0 +1,37 @@
+// A folder that is written under a temporary name and appears whole.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace fm::prepare {
+
+// PARENT/.tmp-NAME-<8 hex>, with a file LOCK that its process holds: the folder of a process that
+// has died is known by a lock that nobody holds.
+//
+// Invariant: the folder is there until publish() or the destructor.
+// Thread:    one.
+// Lifetime:  what is not published goes with the object.
+class DraftFolder {
+ public:
+  // Makes PARENT too. Throws MachineError (26) with path and cause, as everything here.
+  DraftFolder(const std::filesystem::path& parent, const std::string& name);
+  DraftFolder(const DraftFolder&) = delete;
+  DraftFolder& operator=(const DraftFolder&) = delete;
+  ~DraftFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+  // Gives the folder its name `to`, durably. Where there is one with `to`/`sign` already, made by
+  // another process meanwhile, that one stays and this is discarded.
+  void publish(const std::filesystem::path& to, const std::string& sign);
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+// Removes what dead processes left in `parent`: folders and files .tmp-NAME...-<8 hex> whose lock
+// nobody holds, and without a lock those that are ten minutes old. What cannot be removed stays.
+void sweep_drafts(const std::filesystem::path& parent, const std::string& name);
+
+}  // namespace fm::prepare

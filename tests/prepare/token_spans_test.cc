@@ -1,0 +1,71 @@
+// Which bytes of a text tokens stand for; vocabularies are the single tokens named in the tests.
+#include "prepare/token_spans.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/prepare/scratch.h"
+
+namespace fm::prepare {
+namespace {
+
+using Spans = std::vector<std::pair<std::size_t, std::size_t>>;
+
+class TokenSpansTest : public Scratch {
+ protected:
+  // A tokenizer of these tokens: id i is the i-th.
+  void open(const std::vector<std::string>& tokens) {
+    std::string vocab;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      vocab += (i == 0 ? "\"" : ", \"") + tokens[i] + "\": " + std::to_string(i);
+    }
+    const std::string path =
+        write("tokenizer.json",
+              R"({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+                  "post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": {)" +
+                  vocab + R"(}, "merges": []}})");
+    tokenizer_ = tokenizer::open_tokenizer(path);
+    spans_.emplace(*tokenizer_);
+  }
+  Spans find(const std::string& text, const std::vector<tokenizer::TokenId>& ids) const {
+    const auto found = spans_->find(text, ids);
+    if (!found) return {{99, 99}};
+    Spans out;
+    for (const chat::Span& span : *found) out.emplace_back(span.begin, span.end);
+    return out;
+  }
+
+  std::unique_ptr<const tokenizer::Tokenizer> tokenizer_;
+  std::optional<TokenSpans> spans_;
+};
+
+TEST_F(TokenSpansTest, BytesOfTheAlphabetMayCutACharacter) {
+  open({"\u0120a", "\u00c3", "\u00a9", "\u010a"});
+  EXPECT_EQ(find(" a\xC3\xA9\n", {0, 1, 2, 3}), (Spans{{0, 2}, {2, 3}, {3, 4}, {4, 5}}));
+}
+
+TEST_F(TokenSpansTest, PiecesHaveMetaSymbolsAndBytes) {
+  open({"\u2581yes", "<0xF0>", "<0x9F>", "<0x99>", "<0x82>", "\u2581"});
+  EXPECT_EQ(find("yes yes  \xF0\x9F\x99\x82", {0, 0, 5, 5, 1, 2, 3, 4}),
+            (Spans{{0, 3}, {3, 7}, {7, 8}, {8, 9}, {9, 10}, {10, 11}, {11, 12}, {12, 13}}));
+}
+
+// A space before the first word, and before that BOS, are the tokenizer's own.
+TEST_F(TokenSpansTest, WhatTheTokenizerAddsHasNoBytes) {
+  open({"<s>", "\u2581a", "b"});
+  EXPECT_EQ(find("ab", {0, 1, 2}), (Spans{{0, 0}, {0, 1}, {1, 2}}));
+}
+
+TEST_F(TokenSpansTest, SpacesThatWereLeftOutBelongToNoToken) {
+  open({"\u2581a", "\u2581b"});
+  EXPECT_EQ(find(" a \n b  ", {0, 1}), (Spans{{0, 2}, {4, 6}}));
+}
+
+TEST_F(TokenSpansTest, AChangedTextHasNoSpans) {
+  open({"a", "b"});
+  EXPECT_EQ(find("Ab", {0, 1}), (Spans{{99, 99}}));
+  EXPECT_EQ(find("abc", {0, 1}), (Spans{{99, 99}}));
+  EXPECT_EQ(find("a", {0, 1}), (Spans{{99, 99}}));
+}
+
+}  // namespace
+}  // namespace fm::prepare
