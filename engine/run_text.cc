@@ -76,6 +76,11 @@ data::OpenText text_opener(const TrainOptions& options, std::int64_t vocab,
       .cache_dir = cache, .threads = kernels::kernel_threads(), .stop = std::move(stop)};
   if (host.rank() == 0) {
     how.say = [](const std::string& text) { std::fprintf(stderr, "fmengine: %s\n", text.c_str()); };
+    if (recipe->eos < 0) {
+      how.say(
+          "the tokenizer names no eos_token, so nothing ends a text; name one in its "
+          "tokenizer_config.json");
+    }
   }
   return [recipe, how, &host](const std::string& path, data::BadLines& bad) {
     return prepare::prepare_text(path, *recipe, how, bad, host);

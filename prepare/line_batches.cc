@@ -128,17 +128,18 @@ LineBatches::LineBatches(const std::string& path, int part, int parts)
 LineBatches::~LineBatches() = default;
 
 bool LineBatches::next(std::size_t bytes, std::string& batch) {
-  batch = std::move(carried_);
+  batch = std::move(carried_);  // no line end in it
   carried_.clear();
+  std::size_t whole = 0;  // bytes of whole lines
   while (!ended_) {
     const std::string_view piece = pieces_->next();
     ended_ = piece.empty();
+    const std::size_t end = piece.rfind('\n');
+    if (end != std::string_view::npos) whole = batch.size() + end + 1;
     batch += piece;
-    if (batch.size() < bytes || ended_) continue;
-    const std::size_t end = batch.rfind('\n');
-    if (end == std::string::npos) continue;  // one line, longer than a batch
-    carried_ = batch.substr(end + 1);
-    batch.resize(end + 1);
+    if (batch.size() < bytes || whole == 0 || ended_) continue;
+    carried_ = batch.substr(whole);
+    batch.resize(whole);
     return true;
   }
   return !batch.empty();

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRound{2};  // between two looks at the other ranks
+constexpr std::size_t kMostName = 150;     // bytes of a name that has more behind it
 
 // Of the bytes in the file and of the recipe.
 std::string identity_of(const std::string& path, const Recipe& recipe, const fs::path& cache_dir) {
@@ -147,7 +148,7 @@ data::StreamPtr prepare_text(const std::string& path, const Recipe& recipe,
                              const PrepareOptions& options, data::BadLines& bad,
                              comm::Communicator& host) {
   const bool leads = host.rank() == 0;
-  Prepared prepared{.source = fs::path(path).filename().string(),
+  Prepared prepared{.source = fs::path(path).filename().string().substr(0, kMostName),
                     .recipe = recipe.words,
                     .identity = "",
                     .parts = {},

@@ -50,6 +50,7 @@ TEST(ReportArguments, HelpNeedsNoFolder) {
 TEST(Dispatch, AWordNamesAProgram) {
   EXPECT_EQ(program_named("train"), "fmengine-train");
   EXPECT_EQ(program_named("generate"), "fmengine-generate");
+  EXPECT_EQ(program_named("tokenize"), "fmengine-tokenize");
   EXPECT_EQ(program_named("report"), "fmengine-report");
 }
 
@@ -60,7 +61,8 @@ TEST(Dispatch, AWrongWordIsRefusedWithTheNearest) {
   EXPECT_TRUE(holds(said("reprot"), "did you mean report? (reprot)"));
   EXPECT_TRUE(holds(said("trian"), "did you mean train?"));
   EXPECT_TRUE(holds(said("gen"), "did you mean generate?"));
-  EXPECT_TRUE(holds(said("bake"), "train, generate, export, report; see fmengine --help (bake)"));
+  EXPECT_TRUE(
+      holds(said("bake"), "train, generate, export, tokenize, report; see fmengine --help (bake)"));
   EXPECT_TRUE(holds(said(""), "a command is required"));
 }
 

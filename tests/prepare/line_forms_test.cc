@@ -1,8 +1,11 @@
 // Lines of every form as ids and labels, counted by hand with the small tokenizer of scratch.h.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "prepare/text_recipe.h"
 #include "tests/prepare/scratch.h"
+#include "tests/prepare/small_tokenizer.h"
 
 namespace fm::prepare {
 namespace {
@@ -121,6 +124,41 @@ TEST_F(LineForms, WhatIsWrongIsSaidWithItsCure) {
   for (const auto& [line, words] : kLines) {
     EXPECT_NE(problem(line).find(words), std::string::npos) << line << ": " << problem(line);
   }
+}
+
+// Whatever a line is: documents whose labels are those of their ids, or a refusal.
+TEST_F(LineForms, MutatedLinesAreReadOrRefused) {
+  const std::string lines[] = {
+      R"({"text": "abc \u00e9 a"})",
+      R"({"messages": [{"role": "user", "content": "c"}, {"role": "assistant", "content": " d"}]})",
+      R"({"prompt": "c", "completion": " ad"})",
+      R"({"instruction": "a", "input": "", "output": "b"})",
+      R"({"segments": [{"text": "c ", "label": false}, {"text": "ad</s>", "label": true}]})",
+  };
+  const Recipe how = recipe();
+  std::mt19937 random(5);
+  int read = 0;
+  for (int round = 0; round < 5'000; ++round) {
+    std::string line = lines[random() % std::size(lines)];
+    for (unsigned change = random() % 4; change < 4; ++change) {
+      const std::size_t at = random() % line.size();
+      if (random() % 2 == 0) line[at] = static_cast<char>(random() % 256);
+      if (random() % 4 == 0) line.erase(at, random() % 5);
+      if (line.empty()) line = "{";
+    }
+    std::vector<data::Document> documents;
+    if (!how.read_line(line, documents).empty()) continue;
+    ++read;
+    for (const data::Document& each : documents) {
+      ASSERT_TRUE(each.labels.empty() || each.labels.size() == each.ids.size()) << line;
+      for (std::size_t i = 0; i < each.ids.size(); ++i) {
+        ASSERT_TRUE(each.ids[i] >= 0 && each.ids[i] < how.vocab) << line;
+        if (each.labels.empty() || each.labels[i] == kNo) continue;
+        ASSERT_EQ(each.labels[i], each.ids[i]) << line;
+      }
+    }
+  }
+  EXPECT_GT(read, 200);
 }
 
 TEST_F(LineForms, ATemplateThatRefusesIsQuoted) {

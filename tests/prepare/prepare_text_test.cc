@@ -133,6 +133,16 @@ TEST_F(PrepareText, MoreRanksThanLinesIsNoProblem) {
   EXPECT_EQ(prepare(path, 4, "four"), prepare(path, 1, "one"));
 }
 
+// A line is longer than several batches, and the name as long as a file system takes.
+TEST_F(PrepareText, LongLinesAndNamesAreWhole) {
+  const std::string longest(5'000'000, 'x');
+  const std::string path =
+      write("a\n" + longest + "\nb\n" + longest, std::string(240, 'n') + ".jsonl");
+  const Read read = prepare(path, 3, "cache", 2);
+  EXPECT_EQ(read.begins, (std::vector<std::int64_t>{0, 1, 5'000'001, 5'000'002}));
+  EXPECT_EQ(read.ids.size(), 10'000'002U);
+}
+
 TEST_F(PrepareText, APackedFileGivesWhatIsInIt) {
   const std::string text = many_lines();
   const std::string packed = folder_ / "a.jsonl.gz";

@@ -9,6 +9,7 @@
 #include "data/token_files.h"
 #include "prepare/text_recipe.h"
 #include "tests/prepare/scratch.h"
+#include "tests/prepare/small_tokenizer.h"
 
 namespace fm::prepare {
 namespace {
