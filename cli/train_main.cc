@@ -160,7 +160,7 @@ int train(const std::vector<std::string>& words, Command command,
       .memory = fm::machine::memory_limits()};
   if (command.counts_epochs) {
     command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world),
-                           [&] { return process.signals->read().terminate; });
+                           fm::engine::asked_to_end(&*process.signals));
   }
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   const int code = fm::engine::train(command.options, opened, *world, context);

@@ -82,4 +82,8 @@ void SignalInbox::stop(const Stop& now) {
       128 + static_cast<int>(now.signal));
 }
 
+std::function<bool()> asked_to_end(SignalInbox* signals) {
+  return [signals] { return signals != nullptr && signals->read().terminate; };
+}
+
 }  // namespace fm::engine

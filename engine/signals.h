@@ -61,4 +61,7 @@ class SignalInbox {
   std::thread listener_;
 };
 
+// Whether SIGTERM or SIGINT has arrived since the last time; never, where there is no inbox.
+std::function<bool()> asked_to_end(SignalInbox* signals);
+
 }  // namespace fm::engine

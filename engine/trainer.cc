@@ -39,15 +39,8 @@ rusage usage_so_far() {
   return usage;
 }
 
-// SIGTERM and the like; null: no signals are read.
-std::function<bool()> asked_to_end(SignalInbox* signals) {
-  if (signals == nullptr) return nullptr;
-  return [signals] { return signals->read().terminate; };
-}
-
-data::SplitSource checked(data::SplitSource rows, const TrainOptions& options,
-                          const RunPlan& plan) {
-  check_samples(plan.batch, rows.training->samples_per_epoch(), options.allow_repeat);
+data::SplitSource checked(data::SplitSource rows, const TrainOptions& asked, const RunPlan& plan) {
+  check_samples(plan.batch, rows.training->samples_per_epoch(), asked.allow_repeat);
   return rows;
 }
 

@@ -103,12 +103,12 @@ class LineTokenizer {
 
   // How many ids the start of a text has in common with those of the whole, and whether it has
   // others behind them.
-  struct Common {
+  struct SameStart {
     std::size_t ids;
     bool others;
   };
-  Common common(const std::string& start, SpecialTokens special,
-                const std::vector<TokenId>& ids) const {
+  SameStart common(const std::string& start, SpecialTokens special,
+                   const std::vector<TokenId>& ids) const {
     const std::vector<TokenId> prefix = tokenizer_->encode(start, special);
     const auto pair = std::mismatch(prefix.begin(), prefix.end(), ids.begin(), ids.end());
     return {static_cast<std::size_t>(pair.first - prefix.begin()), pair.first != prefix.end()};
@@ -141,7 +141,7 @@ class LineTokenizer {
       return common(sample.text.substr(0, bytes), SpecialTokens::kNone, ids);
     };
     for (const chat::Span& answer : sample.answers) {
-      const Common end = until(answer.end);
+      const SameStart end = until(answer.end);
       const bool to_the_end = answer.end == sample.text.size();
       const std::size_t last =
           to_the_end ? ids.size() : std::min(ids.size(), end.ids + (end.others ? 1 : 0));

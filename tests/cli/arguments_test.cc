@@ -280,11 +280,10 @@ TEST(Arguments, WhatIsNotThereYetIsRefused) {
 }
 
 TEST(Arguments, FlagsWithoutEffectSaySo) {
-  const Command command = parse({"--use_flash_attn", "true", "--use_fused_ops",
-                                 "--num_workers", "4", "--use_deepspeed", "--res_dir", "r"});
+  const Command command = parse({"--use_flash_attn", "true", "--use_fused_ops", "--num_workers",
+                                 "4", "--use_deepspeed", "--res_dir", "r"});
   const std::string notes = core::join(command.options.notes, "\n");
-  for (const char* name :
-       {"use_flash_attn", "use_fused_ops", "num_workers", "res_dir"}) {
+  for (const char* name : {"use_flash_attn", "use_fused_ops", "num_workers", "res_dir"}) {
     EXPECT_TRUE(holds(notes, std::string("--") + name + " has no effect: "));
   }
   EXPECT_EQ(notes.find("--use_deepspeed "), std::string::npos);

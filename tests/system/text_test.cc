@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kChat =
-    R"({"messages": [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "def"}]})";
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
 
 std::string text_line(int number) {
   return R"({"text": ")" + std::string(1, static_cast<char>('a' + number % 26)) +
