@@ -190,8 +190,8 @@ class Loader {
     throw core::MachineError(
         kNoCheckpoint,
         core::concat(stored.path(),
-                     ": the checkpoint must fit the model; use the model that wrote ", "it (",
-                     difference, ")"));
+                     ": the checkpoint must fit the model; use the model that wrote it, ",
+                     "and train the same parameters (", difference, ")"));
   }
 
   fs::path folder_;

@@ -1,6 +1,7 @@
 // Who owns which slice of a flat buffer: arithmetic only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/check.h"
@@ -10,14 +11,14 @@ namespace fm::core {
 
 inline constexpr Elements kBlock(1024);  // slices are whole blocks; sums of squares are per block
 
-// A flat buffer of `elements` cut into `owners` equal slices of whole blocks; the padding at the
-// end holds zeros for ever.
+// A flat buffer of `elements` cut into `owners` equal slices of whole blocks, at least one; the
+// padding at the end holds zeros for ever.
 struct ShardMap {
   Elements elements;
   int owners = 1;
 
   constexpr Elements slice() const {
-    return round_up(Elements(ceil_div(elements.count(), owners)), kBlock);
+    return std::max(kBlock, round_up(Elements(ceil_div(elements.count(), owners)), kBlock));
   }
   constexpr Elements padded() const { return slice() * owners; }
   constexpr Elements first_of(int owner) const { return slice() * owner; }

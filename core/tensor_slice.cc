@@ -1,6 +1,10 @@
 #include "core/tensor_slice.h"
 
 #include <algorithm>
+#include <map>
+
+#include "core/check.h"
+#include "core/element.h"
 
 namespace fm::core {
 namespace {
@@ -13,6 +17,31 @@ class InMemory : public TensorSource {
 
  private:
   float* data_;
+};
+
+// Several parts may be fetched at once.
+template <class T>
+class InNarrowMemory : public TensorSource {
+ public:
+  explicit InNarrowMemory(T* data) : data_(data) {}
+  float* fetch(Elements first, Elements count) override {
+    std::vector<float>& copy = fetched_[first.count()];
+    copy.resize(static_cast<std::size_t>(count.count()));
+    const T* const from = data_ + first.count();
+    for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = to_float(from[i]);
+    return copy.data();
+  }
+  void drop(Elements first, Elements /*count*/, bool written) override {
+    const auto at = fetched_.find(first.count());
+    T* const to = data_ + first.count();
+    const std::vector<float>& copy = at->second;
+    for (std::size_t i = 0; written && i < copy.size(); ++i) to[i] = to_element<T>(copy[i]);
+    fetched_.erase(at);
+  }
+
+ private:
+  T* data_;
+  std::map<std::int64_t, std::vector<float>> fetched_;
 };
 
 // Cuts numbers [begin, end) of an entry's part of its tensor into slices.
@@ -55,6 +84,17 @@ class EntryCutter {
 }  // namespace
 
 std::shared_ptr<TensorSource> in_memory(float* data) { return std::make_shared<InMemory>(data); }
+
+std::shared_ptr<TensorSource> in_memory(void* data, DType element) {
+  if (element == DType::kBF16) {
+    return std::make_shared<InNarrowMemory<Bf16>>(static_cast<Bf16*>(data));
+  }
+  if (element == DType::kF16) {
+    return std::make_shared<InNarrowMemory<F16>>(static_cast<F16*>(data));
+  }
+  FM_CHECK(element == DType::kF32, "no numbers of ", name_of(element));
+  return in_memory(static_cast<float*>(data));
+}
 
 TensorSlice slice_in_memory(std::string name, std::vector<std::int64_t> shape, Elements first,
                             float* data, Elements count) {

@@ -21,6 +21,8 @@ class TensorSource {
 };
 
 std::shared_ptr<TensorSource> in_memory(float* data);
+// Numbers of a type that is narrower than a float, or not; fetched ones are copies.
+std::shared_ptr<TensorSource> in_memory(void* data, DType element);
 
 // Rows of equal length of one named tensor: row r is elements [first + r x stride, + columns) of
 // its row-major flattening. A contiguous run is one row; a matrix that is split by its columns has

@@ -11,11 +11,14 @@ namespace fm::engine {
 
 DiskNeed disk_need(const TrainOptions& options, const model::Model& model, std::int64_t done) {
   if (!options.saves || options.dry_run) return {};
-  core::Elements parameters;
+  core::Elements trained;
+  core::Elements frozen;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
-    parameters += model.table(unit).parameters();
+    trained += model.table(unit).parameters();
+    if (model.frozen_table(unit) != nullptr) frozen += model.frozen_table(unit)->parameters();
   }
-  const core::Bytes weights = core::bytes_of(parameters, core::DType::kF32);
+  const core::Bytes weights = core::bytes_of(trained, core::DType::kF32);
+  const core::Bytes exported = core::bytes_of(trained + frozen, core::DType::kF32);
   const auto moments = static_cast<std::int64_t>(optim::moments_of(options.optimizer).size());
   const std::int64_t left = std::max<std::int64_t>(0, options.train_steps - done);
   // The last step is saved whatever the rhythm.
@@ -25,7 +28,7 @@ DiskNeed disk_need(const TrainOptions& options, const model::Model& model, std::
   }
   constexpr std::int64_t kBeside = 2;  // the proven one, and the one that is written
   if (options.keep_last > 0) saves = std::min<std::int64_t>(saves, options.keep_last + kBeside);
-  return {weights * (1 + moments), saves, weights};
+  return {weights * (1 + moments), saves, exported};
 }
 
 std::string text_of(const DiskNeed& need, std::optional<core::Bytes> free) {

@@ -88,6 +88,15 @@ DType dtype_of(const std::string& asked, const std::string& config_json) {
   FM_USER_CHECK(false, "--dtype must be ", kDTypes, "; correct it (", asked, ")");
 }
 
+void check_whole(const ExportOptions& options, const ProgressState& state) {
+  if (state.run.model.empty()) return;  // of an older build
+  const bool partial = nlohmann::json::parse(state.run.model).contains("frozen weights");
+  FM_USER_CHECK(!partial,
+                "a checkpoint of a run that trained a part of the parameters holds that part alone;"
+                " start the run's command again: with nothing left to train it exports (",
+                options.checkpoint, ")");
+}
+
 std::string config_of(const ExportOptions& options, const ProgressState& state) {
   if (options.model_config.empty()) {
     FM_USER_CHECK(!state.exports.config_json.empty(),
@@ -111,6 +120,7 @@ std::string export_checkpoint(const ExportOptions& options) {
                                                    options.checkpoint, world);
     FM_CHECK(found, "a path names a checkpoint, or finding it throws");
     const ProgressState state = progress_from_json(found->state_json);
+    check_whole(options, state);
     checkpoint::ExportRequest request;
     request.folder = options.out;
     request.config_json = config_of(options, state);

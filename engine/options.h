@@ -52,9 +52,11 @@ struct MonitorOptions {
 
 struct TrainOptions {
   // model and data
-  std::string init_ckpt;               // Hugging Face folder, or empty
-  std::string model_config;            // Hugging Face config.json with random weights, or empty
-  bool pretrain = false;               // FMEngine: do not load weights of init_ckpt
+  std::string init_ckpt;     // Hugging Face folder, or empty
+  std::string model_config;  // Hugging Face config.json with random weights, or empty
+  bool pretrain = false;     // FMEngine: do not load weights of init_ckpt
+  // Regular expressions (engine/trained_names.h); empty: every parameter is trained.
+  std::string train, freeze;
   std::vector<std::string> data_path;  // words (data::SourceOptions)
   data::DataFormat data_format = data::DataFormat::kAuto;
   data::TokenType token_type = data::TokenType::kAuto;

@@ -1,6 +1,7 @@
 #include "engine/persistence.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <map>
 
@@ -8,6 +9,8 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/finite.h"
+#include "core/philox.h"
+#include "engine/gather_texts.h"
 #include "engine/run_text.h"
 #include "engine/tensors.h"
 
@@ -17,8 +20,10 @@ namespace {
 void fill_random(const TrainOptions& options, const model::OpenedModel& opened, RankState& state) {
   std::map<std::string, const core::ParamEntry*> entries;
   for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
-    for (const core::ParamEntry& entry : opened.model.table(unit).entries()) {
-      entries[entry.name] = &entry;
+    for (const core::ParamTable* table :
+         {&opened.model.table(unit), opened.model.frozen_table(unit)}) {
+      if (table == nullptr) continue;
+      for (const core::ParamEntry& entry : table->entries()) entries[entry.name] = &entry;
     }
   }
   for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
@@ -32,7 +37,7 @@ void fill_random(const TrainOptions& options, const model::OpenedModel& opened, 
 // Parameters follow from the masters that were filled, on every rank that reads them.
 void publish_masters(RankState& state) {
   if (!state.layout.has_master()) return;
-  for (int group = 0; group < state.layout.count(); ++group) {
+  for (int group = 0; group < state.layout.trained; ++group) {
     if (state.layout.at(group).alias >= 0) continue;
     state.optimizer.round_master(group, state.params);
     if (state.layout.plan.publishes()) state.params.publish(group).wait();
@@ -49,6 +54,24 @@ void fill_from_folder(const std::filesystem::path& path, const model::OpenedMode
         for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
       }));
   FM_DATA_CHECK(problem.empty(), problem);
+}
+
+// A sum over elements, so that slices of a tensor add up to the whole.
+std::uint64_t hash_of(const core::TensorSlice& slice) {
+  const std::uint64_t key = core::stream_key(0, slice.name);
+  std::uint64_t sum = 0;
+  for (std::int64_t row = 0; row < slice.rows; ++row) {
+    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kRead);
+    auto element = static_cast<std::uint64_t>(slice.first_of(row).count());
+    for (const float value : fetched.floats()) {
+      std::uint64_t bits = key + (element << 32) + std::bit_cast<std::uint32_t>(value);
+      bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9U;  // splitmix64
+      bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBU;
+      sum += bits ^ (bits >> 31);
+      ++element;
+    }
+  }
+  return sum;
 }
 
 std::filesystem::path export_folder(const TrainOptions& options) {
@@ -109,6 +132,21 @@ void fill_state(const TrainOptions& options, const model::OpenedModel& opened, R
   }
   publish_masters(state);
   state.world.barrier().wait();  // others read what this rank has filled
+}
+
+std::string fingerprint_of_frozen(RankState& state) {
+  std::uint64_t mine = 0;
+  for (int group = state.layout.trained; group < state.layout.count(); ++group) {
+    if (state.layout.at(group).tied_end) continue;
+    for (const core::TensorSlice& slice : owned_slices(state, group)) mine += hash_of(slice);
+  }
+  std::uint64_t sum = 0;
+  for (const std::string& part : gather_texts(std::to_string(mine), state.world)) {
+    sum += std::stoull(part);
+  }
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(sum));
+  return digits;
 }
 
 void check_output_dir(const std::string& output_dir) {

@@ -12,6 +12,10 @@ namespace fm::engine {
 // Collective. Random values by (seed, name), or the tensors of a Hugging Face folder.
 void fill_state(const TrainOptions& options, const model::OpenedModel& opened, RankState& state);
 
+// Collective: hexadecimal digits that follow from every bit of the frozen parameters, in whatever
+// layout; "" where there are none.
+std::string fingerprint_of_frozen(RankState& state);
+
 // Collective. Fills the state from the checkpoint that --resume asks for and returns where it
 // stands, or nothing when the run starts afresh. A damaged checkpoint is put aside for the one
 // before it, unless it was named by its path.

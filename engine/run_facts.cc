@@ -42,8 +42,11 @@ const char* said(Enumeration value, std::initializer_list<const char*> words) {
 }
 
 std::string model_words(const model::OpenedModel& opened) {
-  return concat(opened.facts.family, ", ", core::human_count(parameters_of(opened)),
-                " parameters, all trained: ", opened.facts.sizes);
+  const double trained = trained_of(opened);
+  const double all = parameters_of(opened);
+  return concat(opened.facts.family, ", ", core::human_count(all), " parameters, ",
+                trained == all ? "all" : core::human_count(trained),
+                " trained: ", opened.facts.sizes);
 }
 
 std::string weights_words(const TrainOptions& options) {
@@ -72,9 +75,14 @@ Facts model_facts(const KnownRun& run) {
   for (const auto& [key, value] : identity.items()) {
     facts.push_back(fact(key, value, kRanksAgree | kResumeAgrees));
   }
-  append(facts, {fact("--init_ckpt given", !o.init_ckpt.empty(), kRanksAgree),
+  append(facts, {fact("--train", o.train, kRanksAgree | kResumeAgrees),
+                 fact("--freeze", o.freeze, kRanksAgree | kResumeAgrees),
+                 fact("--init_ckpt given", !o.init_ckpt.empty(), kRanksAgree),
                  fact("--pretrain", o.pretrain, kRanksAgree), fact("--seed", o.seed, kRanksAgree),
                  only_shown("weights", weights_words(o))});
+  if (!run.frozen_weights.empty()) {
+    facts.push_back(fact("frozen weights", run.frozen_weights, kResumeAgrees));
+  }
   return facts;
 }
 
@@ -216,10 +224,19 @@ std::string banner_lines(const std::vector<Fact>& facts) {
   return out + "\n";
 }
 
-double parameters_of(const model::OpenedModel& opened) {
+double trained_of(const model::OpenedModel& opened) {
   double parameters = 0.0;
   for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
     parameters += static_cast<double>(opened.model.table(unit).parameters().count());
+  }
+  return parameters;
+}
+
+double parameters_of(const model::OpenedModel& opened) {
+  double parameters = trained_of(opened);
+  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+    const core::ParamTable* const frozen = opened.model.frozen_table(unit);
+    if (frozen != nullptr) parameters += static_cast<double>(frozen->parameters().count());
   }
   return parameters;
 }

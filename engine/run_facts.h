@@ -42,6 +42,7 @@ struct KnownRun {
   const RunPlan* plan = nullptr;
   std::string launch_decision = {};  // how ranks were found
   DataFacts data = {};
+  std::string frozen_weights = {};  // fingerprint; "": nothing is frozen, or it is not known yet
 };
 
 // In the order of the banner.
@@ -53,8 +54,9 @@ std::string values_for(Uses use, const std::vector<Fact>& facts);
 // "  ZeRO       stage 3, sums in fast order, recomputation off\n" and so on.
 std::string banner_lines(const std::vector<Fact>& facts);
 
-// Of the whole model.
+// Of the whole model, and those of them that are trained.
 double parameters_of(const model::OpenedModel& opened);
+double trained_of(const model::OpenedModel& opened);
 
 // "AdamW (decoupled decay), lr 0.0003, ..."
 std::string optimizer_text(const TrainOptions& options);

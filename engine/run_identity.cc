@@ -65,7 +65,8 @@ std::vector<std::string> compare_runs(const RunIdentity& saved, const RunIdentit
   const std::vector<std::string> model = differences(saved.model, now.model);
   FM_USER_CHECK(model.empty(),
                 "a run resumes the model it was saved with: these weights mean nothing to another "
-                "function; use the same config.json, or start anew with another --output_dir (",
+                "function; use the same config.json and frozen weights and train the same "
+                "parameters, or start anew with another --output_dir (",
                 core::join(model, "; "), ")");
   std::vector<std::string> warnings;
   const std::vector<std::string> rule = differences(saved.optimization, now.optimization);

@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "data/data_paths.h"
 #include "engine/run_text.h"
+#include "engine/trained_names.h"
 
 namespace fm::engine {
 namespace {
@@ -86,7 +87,8 @@ std::filesystem::path weights_folder(const TrainOptions& options) {
 }
 
 model::ModelChoices choices_of(const TrainOptions& options) {
-  return {.no_decay = options.no_decay, .element = options.element};
+  return {
+      .no_decay = options.no_decay, .element = options.element, .trains = trained_names(options)};
 }
 
 model::OpenedModel open_run_model(const TrainOptions& options) {
@@ -108,6 +110,7 @@ model::OpenedModel open_run_model(const TrainOptions& options) {
                 "raise that key of config.json where the model is to learn longer rows "
                 "(max_seq_len=",
                 options.max_seq_len, ", max_position_embeddings=", opened.facts.max_positions, ")");
+  check_trained_names(options, opened.model);
   check_data(options, opened.model);
   return opened;
 }

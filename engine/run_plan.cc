@@ -71,8 +71,14 @@ struct Prefetch {
 
 Prefetch prefetch_of(const TrainOptions& options, const RunPlan& plan) {
   Prefetch out;
-  for (const core::ParamTable* table : plan.state.tables) out.of_unit.push_back(table->elements());
-  if (plan.state.tied != nullptr) out.of_unit.back() += plan.state.tied->elements();
+  for (std::size_t unit = 0; unit < plan.state.tables.size(); ++unit) {
+    const core::ParamTable* const frozen = plan.state.frozen[unit];
+    out.of_unit.push_back(plan.state.tables[unit]->elements() +
+                          (frozen != nullptr ? frozen->elements() : core::Elements(0)));
+  }
+  for (const core::ParamTable* tied : {plan.state.tied, plan.state.frozen_tied}) {
+    if (tied != nullptr) out.of_unit.back() += tied->elements();
+  }
   if (!plan.overlap) return out;
   const core::Elements largest = std::ranges::max(out.of_unit);
   out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
@@ -194,7 +200,10 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
                                   .micros = static_cast<int>(plan.batch.accumulation),
                                   .chunks = options.schedule->chunks,
                                   .order = options.schedule->order};
-  plan.rules.units = pipeline::split_units(model.unit_count() - 2, shape, model.tied);
+  plan.state.tied = model.head->tied_params();
+  plan.state.frozen_tied = model.head->frozen_tied_params();
+  plan.rules.units =
+      pipeline::split_units(model.unit_count() - 2, shape, plan.state.tied != nullptr);
   check_length(plan.rules.units, plan.batch.accumulation);
   plan.rules.micros = shape.micros;
   const bool alone = plan.mesh.data == 1;  // then there is nobody to share with
@@ -206,11 +215,11 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.hidden = core::Elements(plan.shape.tokens() * model.hidden);
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     plan.state.tables.push_back(&model.table(unit));
+    plan.state.frozen.push_back(model.frozen_table(unit));
   }
-  if (model.tied) plan.state.tied = model.head->tied_params();
   const Prefetch prefetch = prefetch_of(options, plan);
   auto programs = scheduled_programs(options.schedule->make, shape, plan.rules.units);
-  plan.rules.units.one_tied_gradient = model.tied && plan.mesh.pipe == 1 &&
+  plan.rules.units.one_tied_gradient = plan.rules.units.tied && plan.mesh.pipe == 1 &&
                                        options.sum_order == core::SumOrder::kFast &&
                                        writes_tied_in_turn(programs.front());
   plan.train = finished_programs(std::move(programs), plan.rules, prefetch);

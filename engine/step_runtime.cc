@@ -118,6 +118,7 @@ void StepRuntime::wait_for_weights(int unit) {
   const TraceRange range(clock_, Phase::kGather);
   if (const auto at = gathered_.find(unit); at != gathered_.end()) {
     at->second.own.wait();
+    at->second.frozen.wait();
     at->second.tied.wait();
   }
   wait_for_publication(state_.own_group(unit));
@@ -128,8 +129,11 @@ void StepRuntime::wait_for_weights(int unit) {
 }
 
 model::Weights StepRuntime::weights_of(int unit) {
-  return {whole_weights(unit, state_.own_group(unit), Elements(0)),
-          whole_weights(unit, state_.tied_group(unit), state_.layout.tied.gathered)};
+  const int own = state_.own_group(unit);
+  return {
+      .own = whole_weights(unit, own, Elements(0)),
+      .frozen = whole_weights(unit, state_.frozen_group(unit), state_.layout.at(own).map.padded()),
+      .tied = whole_weights(unit, state_.tied_group(unit), state_.layout.tied.gathered)};
 }
 
 void StepRuntime::send_act(int micro, int unit) {
@@ -154,11 +158,15 @@ void StepRuntime::gather(int unit) {
   const TraceRange range(clock_, Phase::kGather);
   Gathered& gathered = gathered_[unit];
   gathered.slot = state_.gather_slots.lend();
-  gathered.own = state_.params.gather(state_.own_group(unit), gathered.slot);
-  const int tied = state_.tied_group(unit);
-  if (tied < 0) return;
-  gathered.tied = state_.params.gather(
-      tied, core::element_at(gathered.slot, state_.layout.tied.gathered, state_.model.element));
+  const int own = state_.own_group(unit);
+  const auto gather_behind = [&](int group, Elements behind) {
+    if (group < 0) return comm::Pending();
+    return state_.params.gather(group,
+                                core::element_at(gathered.slot, behind, state_.model.element));
+  };
+  gathered.own = gather_behind(own, Elements(0));
+  gathered.frozen = gather_behind(state_.frozen_group(unit), state_.layout.at(own).map.padded());
+  gathered.tied = gather_behind(state_.tied_group(unit), state_.layout.tied.gathered);
 }
 
 void StepRuntime::release(int unit) {
@@ -241,7 +249,8 @@ void StepRuntime::backward_weight(int micro, int unit) {
   if (unit > 0) state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
   if (units().is_block(unit)) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
   const core::FaultSite site = {"bwd.layer", state_.world.rank(), request_.step};
-  if (core::fault(site) == core::FaultEffect::kNan) gradients.own[0] = std::nanf("");
+  const bool faulty = core::fault(site) == core::FaultEffect::kNan;
+  if (faulty && gradients.own != nullptr) gradients.own[0] = std::nanf("");
   scan(micro, unit, gradients);
 }
 
@@ -255,11 +264,12 @@ void StepRuntime::recompute(int micro, int unit) {
 
 model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
   model::Gradients out;
+  if (!state_.model.trains(unit)) return out;
   const auto at_own = state_.grads.destination(state_.work, state_.own_group(unit), micro);
   out.own = at_own.whole;
   assign = at_own.assign;
   const int tied = state_.tied_group(unit);
-  if (tied < 0) return out;
+  if (tied < 0 || state_.layout.is_frozen(tied)) return out;
   const auto at_tied = state_.grads.destination(state_.work, tied, micro);
   FM_CHECK(at_tied.assign == assign, "both groups of the head are written alike");
   out.tied = at_tied.whole;
@@ -278,6 +288,7 @@ void StepRuntime::wait_for_count() {
 }
 
 void StepRuntime::reduce(int micro, int unit) {
+  if (!state_.model.trains(unit)) return;
   const TraceRange range(clock_, Phase::kReduce);
   state_.grads.reduce(state_.work, state_.own_group(unit), micro);
   const int tied = state_.tied_end(unit);
@@ -336,7 +347,7 @@ void StepRuntime::norm() {
 }
 
 void StepRuntime::update(int unit) {
-  if (result_.skipped || !request_.apply) return;
+  if (result_.skipped || !request_.apply || !state_.model.trains(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
   state_.optimizer.update(state_.work, state_.own_group(unit), request_.scalars, state_.params,
                           state_.grads);
@@ -347,7 +358,7 @@ void StepRuntime::update(int unit) {
 }
 
 void StepRuntime::publish(int unit) {
-  if (result_.skipped || !request_.apply) return;
+  if (result_.skipped || !request_.apply || !state_.model.trains(unit)) return;
   publish_group(state_.own_group(unit));
   const int tied = state_.tied_end(unit);
   if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_group(tied);

@@ -67,7 +67,7 @@ class StepRuntime : public pipeline::StepHandler {
  private:
   struct Gathered {
     void* slot = nullptr;
-    comm::Pending own, tied;  // first waited for by who reads them
+    comm::Pending own, frozen, tied;  // first waited for by who reads them
   };
   using MicroUnit = std::pair<int, int>;
 

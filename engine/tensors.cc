@@ -15,10 +15,8 @@ using checkpoint::FileSlice;
 using checkpoint::FileSpec;
 using checkpoint::TensorSpec;
 
-std::vector<TensorSpec> specs_of(const core::ParamTable& table) {
-  std::vector<TensorSpec> out;
+void append(std::vector<TensorSpec>& out, const core::ParamTable& table) {
   for (const core::ParamEntry& entry : table.entries()) out.push_back({entry.name, entry.shape});
-  return out;
 }
 
 std::string file_name(const std::string& kind, int unit) {
@@ -44,12 +42,12 @@ bool takes_part(const zero::Group& group, Part part) {
 
 std::vector<core::TensorSlice> weight_slices(RankState& state, int group, Part part) {
   const zero::Layout& layout = state.layout;
-  const bool master = layout.has_master();
+  const bool master = layout.has_master(group);
   const zero::Group& at = layout.at(group);
   const Run run = run_of(at, master ? at.optimizer : at.params, part);
-  float* const kept =
-      master ? state.optimizer.master(group) : static_cast<float*>(state.params.kept(group));
-  return core::cut_slices(*at.table, run.first, run.count, core::in_memory(kept), run.at);
+  const auto kept = master ? core::in_memory(state.optimizer.master(group))
+                           : core::in_memory(state.params.kept(group), layout.element);
+  return core::cut_slices(*at.table, run.first, run.count, kept, run.at);
 }
 
 // File index of a group: the tied end is stored with the embedding.
@@ -98,10 +96,14 @@ std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
   return out;
 }
 
+std::vector<core::TensorSlice> owned_slices(RankState& state, int group) {
+  return weight_slices(state, group, Part::kOwned);
+}
+
 std::vector<core::TensorSlice> gradient_slices(RankState& state) {
   std::vector<core::TensorSlice> out;
   const zero::Layout& layout = state.layout;
-  for (int group = 0; group < layout.count(); ++group) {
+  for (int group = 0; group < layout.trained; ++group) {
     if (layout.at(group).tied_end) continue;
     for (core::TensorSlice& slice : core::cut_slices(
              *layout.at(group).table, layout.at(group).owned.first, layout.at(group).owned.count,
@@ -112,10 +114,17 @@ std::vector<core::TensorSlice> gradient_slices(RankState& state) {
   return out;
 }
 
+std::vector<TensorSpec> trained_specs(const model::Model& model) {
+  std::vector<TensorSpec> out;
+  for (int unit = 0; unit < model.unit_count(); ++unit) append(out, model.table(unit));
+  return out;
+}
+
 std::vector<TensorSpec> tensor_specs(const model::Model& model) {
   std::vector<TensorSpec> out;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
-    for (TensorSpec& spec : specs_of(model.table(unit))) out.push_back(std::move(spec));
+    append(out, model.table(unit));
+    if (model.frozen_table(unit) != nullptr) append(out, *model.frozen_table(unit));
   }
   return out;
 }
@@ -124,7 +133,9 @@ std::vector<FileSpec> checkpoint_files(const model::Model& model,
                                        const optim::OptimizerOptions& optimizer) {
   std::vector<FileSpec> files;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
-    const std::vector<TensorSpec> specs = specs_of(model.table(unit));
+    std::vector<TensorSpec> specs;
+    append(specs, model.table(unit));
+    if (specs.empty()) continue;
     files.push_back({file_name("weights", unit), specs});
     for (const std::string& moment : optim::moments_of(optimizer)) {
       files.push_back({file_name(moment, unit), specs});
@@ -138,7 +149,7 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
   std::vector<FileSlice> out;
   const std::vector<std::string> names = optim::moments_of(optimizer);
   const zero::Layout& layout = state.layout;
-  for (int group = 0; group < layout.count(); ++group) {
+  for (int group = 0; group < layout.trained; ++group) {
     const zero::Group& at = layout.at(group);
     if (!takes_part(at, part)) continue;
     append(out, file_name("weights", file_unit(at)), weight_slices(state, group, part));
@@ -153,7 +164,7 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
 }
 
 void dump_gradients(const std::string& path, double loss_scale, RankState& state) {
-  const std::vector<FileSpec> files = {{path, tensor_specs(state.model)}};
+  const std::vector<FileSpec> files = {{path, trained_specs(state.model)}};
   const std::vector<checkpoint::SafetensorsPlan> plans = {checkpoint::plan_f32(files[0].tensors)};
   if (state.world.rank() == 0) {
     std::filesystem::remove(path);

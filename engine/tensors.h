@@ -17,16 +17,21 @@ namespace fm::engine {
 // all ranks together cover every tensor once).
 enum class Part : std::uint8_t { kKept, kOwned };
 
-// fp32 parameters of this rank: the master where those that units read are narrower. Kept: every
-// group; owned: slices, the tied matrix at the embedding only.
+// fp32 parameters of this rank: the master where those that units read are narrower, or copies of
+// frozen ones, which have none. Kept: every group; owned: slices, the tied matrix at the embedding
+// only.
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part);
+// The owned part of one group of them.
+std::vector<core::TensorSlice> owned_slices(RankState& state, int group);
 // Finished gradient sums of this rank's slices.
 std::vector<core::TensorSlice> gradient_slices(RankState& state);
 
-// All tensors of the model in unit order, the tied matrix once.
+// All tensors of the model in unit order, the tied matrix once; or those that are trained.
 std::vector<checkpoint::TensorSpec> tensor_specs(const model::Model& model);
+std::vector<checkpoint::TensorSpec> trained_specs(const model::Model& model);
 
-// Files of a training checkpoint: weights-0003.safetensors and one per moment and unit.
+// Files of a training checkpoint: weights-0003.safetensors and one per moment and unit, of what is
+// trained.
 std::vector<checkpoint::FileSpec> checkpoint_files(const model::Model& model,
                                                    const optim::OptimizerOptions& optimizer);
 std::vector<checkpoint::FileSlice> checkpoint_slices(RankState& state,

@@ -126,7 +126,8 @@ class Trainer {
             .data = {.description = core::concat(rows_.training->describe(), "; ",
                                                  epochs_.words(options_.train_steps)),
                      .training = rows_.training->fingerprint(),
-                     .evaluation = evaluation_ ? evaluation_->fingerprint() : ""}};
+                     .evaluation = evaluation_ ? evaluation_->fingerprint() : ""},
+            .frozen_weights = frozen_weights_};
   }
 
   // Whether there was a checkpoint to go on from.
@@ -134,8 +135,12 @@ class Trainer {
     const Arithmetic arithmetic = context_.arithmetic.value_or(arithmetic_here(options_.element));
     const std::string uneven = check_same_arithmetic(arithmetic, state_.world);
     if (!uneven.empty()) log_.warn(uneven);
+    check_same_start(run_facts(known()), state_.world);
+    if (opened_.model.has_frozen()) {  // a checkpoint does not hold them
+      fill_state(options_, opened_, state_);
+      frozen_weights_ = fingerprint_of_frozen(state_);
+    }
     const std::vector<Fact> facts = run_facts(known());
-    check_same_start(facts, state_.world);
     const RunIdentity now = identity_of(
         options_, data_text(rows_.training->fingerprint(), core::join(options_.data_path, " ")),
         arithmetic, facts);
@@ -143,7 +148,7 @@ class Trainer {
     if (found) {
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
       progress_ = *found;
-    } else {
+    } else if (!opened_.model.has_frozen()) {
       fill_state(options_, opened_, state_);
     }
     if (!options_.loss_scale) {
@@ -366,6 +371,7 @@ class Trainer {
   RunSaves saves_;
   std::optional<Evaluation> evaluation_;
   ProgressState progress_;
+  std::string frozen_weights_;    // fingerprint
   std::int64_t steps_begun_ = 0;  // of this start
 };
 

@@ -9,13 +9,13 @@
 namespace fm::model {
 
 template <class T>
-Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
+Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const ModelChoices& choices,
                 std::shared_ptr<RopeTables> rope)
     : config_(config),
       norm_{config.block.norm, config.norm_eps},
       window_(config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(layer)]),
-      params_(block_table(config, layer, no_decay)),
-      at_(block_places(config, layer, params_)),
+      tables_(block_tables(config, layer, choices)),
+      at_(block_places(config, layer, tables_)),
       rope_(std::move(rope)) {}
 
 template <class T>
@@ -105,9 +105,9 @@ void Block<T>::norm_queries_and_keys(const Pass& pass) const {
   norm_rows(norm_, queries, kept.raw_q_BTHd, kept.q_rows);
   norm_rows(norm_, keys, kept.raw_k_BTKd, kept.k_rows);
   norm_apply<T>(norm_, queries,
-                {kept.raw_q_BTHd, weights_of(pass.own, at_.q_norm), kept.q_rows, kept.q_BTHd});
+                {kept.raw_q_BTHd, weights_of(pass.weights, at_.q_norm), kept.q_rows, kept.q_BTHd});
   norm_apply<T>(norm_, keys,
-                {kept.raw_k_BTKd, weights_of(pass.own, at_.k_norm), kept.k_rows, kept.k_BTKd});
+                {kept.raw_k_BTKd, weights_of(pass.weights, at_.k_norm), kept.k_rows, kept.k_BTKd});
 }
 
 template <class T>
@@ -158,7 +158,7 @@ void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   pass.products.forward(at_.out, kept.attended_BTHd, kept.x_mid_BTD, Beta::kOne);
   norm_rows(norm_, rows, kept.x_mid_BTD, kept.rows2);
   norm_apply<T>(norm_, rows,
-                {kept.x_mid_BTD, weights_of(pass.own, at_.norm2), kept.rows2, normed_BTD});
+                {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2, normed_BTD});
   expand(pass, normed_BTD);
   if (y_BTD == nullptr) return;
   kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
@@ -173,7 +173,7 @@ void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   pass.products.forward(at_.out, kept.attended_BTHd, kept.attention_BTD);
   norm_rows(norm_, rows, kept.attention_BTD, kept.rows1);
   norm_apply<T>(norm_, rows,
-                {kept.attention_BTD, weights_of(pass.own, at_.norm1), kept.rows1, normed_BTD});
+                {kept.attention_BTD, weights_of(pass.weights, at_.norm1), kept.rows1, normed_BTD});
   kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
   kernels::add_bias({1, count}, normed_BTD, kept.x_mid_BTD);
   expand(pass, kept.x_mid_BTD);
@@ -181,7 +181,7 @@ void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   norm_rows(norm_, rows, kept.mlp_BTD, kept.rows2);
   if (y_BTD == nullptr) return;
   norm_apply<T>(norm_, rows,
-                {kept.mlp_BTD, weights_of(pass.own, at_.norm2), kept.rows2, normed_BTD});
+                {kept.mlp_BTD, weights_of(pass.weights, at_.norm2), kept.rows2, normed_BTD});
   kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
   kernels::add_bias({1, count}, normed_BTD, y_BTD);
 }
@@ -193,7 +193,7 @@ void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const
   if (has_norm2()) {
     norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows2);
     norm_apply<T>(norm_, rows,
-                  {pass.x_BTD, weights_of(pass.own, at_.norm2), pass.kept.rows2, normed_BTD});
+                  {pass.x_BTD, weights_of(pass.weights, at_.norm2), pass.kept.rows2, normed_BTD});
   }
   expand(pass, normed_BTD);
   if (y_BTD == nullptr) return;
@@ -216,7 +216,7 @@ void Block<T>::forward(const UnitCall& call, void* output_BTD) const {
   }
   norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows1);
   norm_apply<T>(norm_, rows,
-                {pass.x_BTD, weights_of(pass.own, at_.norm1), pass.kept.rows1, normed_BTD});
+                {pass.x_BTD, weights_of(pass.weights, at_.norm1), pass.kept.rows1, normed_BTD});
   attend(pass, normed_BTD);
   if (parallel()) {
     forward_parallel(pass, normed_BTD, y_BTD);

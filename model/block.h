@@ -22,10 +22,11 @@ namespace fm::model {
 template <class T>  // element: float, core::Bf16 or core::F16
 class Block final : public Unit {
  public:
-  Block(const DecoderConfig& config, std::int64_t layer, const core::NoDecay& no_decay,
+  Block(const DecoderConfig& config, std::int64_t layer, const ModelChoices& choices,
         std::shared_ptr<RopeTables> rope);
 
-  const core::ParamTable& params() const override { return params_; }
+  const core::ParamTable& params() const override { return tables_.own; }
+  const core::ParamTable* frozen_params() const override { return tables_.frozen_or_null(); }
   UnitSizes sizes(core::BatchShape shape) const override;
   // Attention counts every score, as PaLM, torchtitan and llm-foundry do (no causal halving).
   double forward_flops(core::BatchShape shape) const override;
@@ -47,8 +48,8 @@ class Block final : public Unit {
   // What the norm of queries, or keys, takes for a row.
   kernels::RowShape q_rows(std::int64_t tokens) const;
   kernels::RowShape k_rows(std::int64_t tokens) const;
-  static NormWeights<T> weights_of(const T* own, const NormPlaceAt& at) {
-    return {own + at.weight, at.bias < 0 ? nullptr : own + at.bias};
+  static NormWeights<T> weights_of(const UnitWeights<T>& weights, const NormPlaceAt& at) {
+    return {weights.at(at.weight), weights.at(at.bias)};
   }
 
   // input_BTD -> kept.attended_BTHd
@@ -82,7 +83,7 @@ class Block final : public Unit {
   DecoderConfig config_;
   Norm norm_;
   std::int64_t window_;
-  core::ParamTable params_;
+  UnitTables tables_;
   BlockPlaces at_;
   std::shared_ptr<RopeTables> rope_;
 };

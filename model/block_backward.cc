@@ -22,10 +22,9 @@ template <class T>
 void Block<T>::park_norms(const Pass& pass) const {
   const Parked& parked = pass.parked;
   const auto park = [&](const NormPlaceAt& at, T* weight_D, T* bias_D) {
-    if (weight_D != nullptr) {
-      kernels::copy(pass.work, config_.hidden, pass.own + at.weight, weight_D);
-    }
-    if (bias_D != nullptr) kernels::copy(pass.work, config_.hidden, pass.own + at.bias, bias_D);
+    const NormWeights<T> from = weights_of(pass.weights, at);
+    if (weight_D != nullptr) kernels::copy(pass.work, config_.hidden, from.weight, weight_D);
+    if (bias_D != nullptr) kernels::copy(pass.work, config_.hidden, from.bias, bias_D);
   };
   park(at_.norm1, parked.weight1_D, parked.bias1_D);
   park(at_.norm2, parked.weight2_D, parked.bias2_D);
@@ -94,7 +93,7 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
   if (!norms_before()) {
     backward_norm_after(pass, parked.dy_BTD,
                         {.x = kept.mlp_BTD,
-                         .weights = weights_of(pass.own, at_.norm2),
+                         .weights = weights_of(pass.weights, at_.norm2),
                          .kept = kept.rows2,
                          .dx = parked.dmlp_BTD,
                          .sums = parked.norm2});
@@ -116,7 +115,7 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
   clear_sums(pass, parked.norm2, rows.width);
   norm_backward<T>(norm_, rows,
                    {.x = parallel() ? pass.x_BTD : kept.x_mid_BTD,
-                    .weights = weights_of(pass.own, at_.norm2),
+                    .weights = weights_of(pass.weights, at_.norm2),
                     .kept = kept.rows2,
                     .dy = dnormed_BTD,
                     .residual = parked.dy_BTD,
@@ -137,12 +136,12 @@ void Block<T>::backward_qk_norm(const Pass& pass) const {
   };
   backward(q_rows(pass.tokens()), pass.parked.dq_BTHd,
            {.x = pass.kept.raw_q_BTHd,
-            .weights = weights_of(pass.own, at_.q_norm),
+            .weights = weights_of(pass.weights, at_.q_norm),
             .kept = pass.kept.q_rows,
             .sums = pass.parked.q_norm});
   backward(k_rows(pass.tokens()), pass.parked.dk_BTKd,
            {.x = pass.kept.raw_k_BTKd,
-            .weights = weights_of(pass.own, at_.k_norm),
+            .weights = weights_of(pass.weights, at_.k_norm),
             .kept = pass.kept.k_rows,
             .sums = pass.parked.k_norm});
 }
@@ -177,7 +176,7 @@ void Block<T>::backward_heads(const Pass& pass) const {
   if (!norms_before()) {
     backward_norm_after(pass, parked.dx_mid_BTD,
                         {.x = pass.kept.attention_BTD,
-                         .weights = weights_of(pass.own, at_.norm1),
+                         .weights = weights_of(pass.weights, at_.norm1),
                          .kept = pass.kept.rows1,
                          .dx = parked.dattention_BTD,
                          .sums = parked.norm1});
@@ -229,7 +228,7 @@ void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* din
   clear_sums(pass, parked.norm1, rows.width);
   norm_backward<T>(norm_, rows,
                    {.x = pass.x_BTD,
-                    .weights = weights_of(pass.own, at_.norm1),
+                    .weights = weights_of(pass.weights, at_.norm1),
                     .kept = pass.kept.rows1,
                     .dy = dnormed_BTD,
                     .residual = parked.dx_mid_BTD,
@@ -241,9 +240,11 @@ template <class T>
 void Block<T>::write_norms(const Pass& pass) const {
   const auto write = [&](const NormPlaceAt& at, const NormSums& sums, std::int64_t width) {
     const Products<T>& to = pass.products;
-    write_vector(pass.work, width, sums.weight, to.gradients + at.weight, to.write);
-    if (at.bias < 0) return;
-    write_vector(pass.work, width, sums.bias, to.gradients + at.bias, to.write);
+    if (at.weight.trained()) {
+      write_vector(pass.work, width, sums.weight, to.gradients + at.weight.offset, to.write);
+    }
+    if (!at.bias.trained()) return;
+    write_vector(pass.work, width, sums.bias, to.gradients + at.bias.offset, to.write);
   };
   write(at_.norm1, pass.parked.norm1, config_.hidden);
   if (has_norm2()) write(at_.norm2, pass.parked.norm2, config_.hidden);

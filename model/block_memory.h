@@ -104,7 +104,7 @@ template <class T>
 struct Block<T>::Pass {
   core::Work& work;
   core::BatchShape shape;
-  const T* own;  // the unit's weights; null in backward_weight
+  UnitWeights<T> weights;  // null in backward_weight
   const T* x_BTD;
   Kept kept;
   Parked parked;
@@ -113,11 +113,11 @@ struct Block<T>::Pass {
   Pass(const Block& block, const UnitCall& call)
       : work(call.work),
         shape(call.input.shape),
-        own(static_cast<const T*>(call.weights.own)),
+        weights(call.weights),
         x_BTD(static_cast<const T*>(call.saved.input_BTD)),
         kept(block, shape.tokens(), call.saved.kept),
         parked(block, shape.tokens(), call.saved.parked),
-        products{.work = work, .tokens = shape.tokens(), .own = own} {}
+        products{.work = work, .tokens = shape.tokens(), .weights = weights} {}
 
   std::int64_t tokens() const { return shape.tokens(); }
 };

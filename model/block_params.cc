@@ -39,7 +39,7 @@ class Declarations {
     if (has_bias) bias(name, out, cut);
   }
 
-  core::ParamTable table(const core::NoDecay& no_decay) { return {std::move(entries_), no_decay}; }
+  UnitTables tables(const ModelChoices& choices) { return {std::move(entries_), choices}; }
 
  private:
   void bias(const std::string& name, std::int64_t width, Cut cut) {
@@ -90,51 +90,45 @@ void declare_mlp(const DecoderConfig& config, Declarations& out) {
   out.matrix(names.down, F, D, block.mlp_bias, Cut::kInputs);
 }
 
-// Finds the projections in a table.
+// Finds the projections in the tables.
 class Finder {
  public:
-  Finder(const DecoderConfig& config, std::int64_t layer, const core::ParamTable& table)
-      : form_(config.block.form), prefix_(prefix_of(config, layer)), table_(table) {}
+  Finder(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables)
+      : form_(config.block.form), prefix_(prefix_of(config, layer)), tables_(tables) {}
 
   NormPlaceAt norm(const std::string& name) const {
-    return {offset_of(table_, prefix_ + name + ".weight"),
-            offset_of(table_, prefix_ + name + ".bias")};
+    return {place(name + ".weight"), place(name + ".bias")};
   }
   // Outputs [first, first + out) of a matrix of `all`.
   Projection part(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t first,
                   std::int64_t all) const {
     const bool usual = form_ == MatrixForm::kOutIn;
-    const std::int64_t weight = offset_of(table_, prefix_ + name + ".weight");
-    const std::int64_t bias = offset_of(table_, prefix_ + name + ".bias");
-    FM_CHECK(weight >= 0, "no parameter ", prefix_, name, ".weight");
+    const ParamPlace weight = place(name + ".weight");
+    const ParamPlace bias = place(name + ".bias");
+    FM_CHECK(weight.there(), "no parameter ", prefix_, name, ".weight");
     return {.in = in,
             .out = out,
-            .weight = weight + (usual ? first * in : first),
+            .weight = weight.behind(usual ? first * in : first),
             .stride = usual ? in : all,
             .form = form_,
-            .bias = bias < 0 ? -1 : bias + first};
+            .bias = bias.there() ? bias.behind(first) : bias};
   }
   Projection whole(const std::string& name, std::int64_t in, std::int64_t out) const {
     return part(name, in, out, 0, out);
   }
 
  private:
+  ParamPlace place(const std::string& name) const { return place_of(tables_, prefix_ + name); }
+
   MatrixForm form_;
   std::string prefix_;
-  const core::ParamTable& table_;
+  const UnitTables& tables_;
 };
 
 }  // namespace
 
-std::int64_t offset_of(const core::ParamTable& table, const std::string& name) {
-  for (const core::ParamEntry& entry : table.entries()) {
-    if (entry.name == name) return entry.offset.count();
-  }
-  return -1;
-}
-
-core::ParamTable block_table(const DecoderConfig& config, std::int64_t layer,
-                             const core::NoDecay& no_decay) {
+UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
+                        const ModelChoices& choices) {
   Declarations out(config, layer);
   const bool norms_first = config.block.norm_place == NormPlace::kBefore;
   if (norms_first) out.norm(config.names.norm1, config.hidden);
@@ -144,12 +138,12 @@ core::ParamTable block_table(const DecoderConfig& config, std::int64_t layer,
   if (second && norms_first) out.norm(config.names.norm2, config.hidden);
   declare_mlp(config, out);
   if (second && !norms_first) out.norm(config.names.norm2, config.hidden);
-  return out.table(no_decay);
+  return out.tables(choices);
 }
 
 BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer,
-                         const core::ParamTable& table) {
-  const Finder find(config, layer, table);
+                         const UnitTables& tables) {
+  const Finder find(config, layer, tables);
   const BlockConfig& block = config.block;
   const ModuleNames& names = config.names;
   const std::int64_t D = config.hidden;

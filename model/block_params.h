@@ -1,15 +1,15 @@
-// The parameters of a block: their table, and where each part finds its own.
+// The parameters of a block: their tables, and where each part finds its own.
 #pragma once
 
-#include "core/param_table.h"
 #include "model/decoder_config.h"
 #include "model/projection.h"
+#include "model/unit_tables.h"
 
 namespace fm::model {
 
 struct NormPlaceAt {
-  std::int64_t weight = 0;  // offsets
-  std::int64_t bias = -1;   // of LayerNorm
+  ParamPlace weight;
+  ParamPlace bias;  // of LayerNorm
 };
 
 struct BlockPlaces {
@@ -21,12 +21,8 @@ struct BlockPlaces {
   Projection up, down;
 };
 
-core::ParamTable block_table(const DecoderConfig& config, std::int64_t layer,
-                             const core::NoDecay& no_decay);
-BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer,
-                         const core::ParamTable& table);
-
-// Of the parameter with this whole name, in elements; -1: the table has none.
-std::int64_t offset_of(const core::ParamTable& table, const std::string& name);
+UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
+                        const ModelChoices& choices);
+BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables);
 
 }  // namespace fm::model

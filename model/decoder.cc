@@ -18,11 +18,12 @@ template <class T>
 Model make_units(const DecoderConfig& config, const ModelChoices& choices) {
   Model model;
   const auto rope = std::make_shared<RopeTables>(config.rope, config.head_dim);
-  model.units.push_back(std::make_unique<EmbeddingUnit<T>>(config, choices.no_decay));
+  auto embedding = std::make_unique<EmbeddingUnit<T>>(config, choices);
+  model.head = std::make_unique<Head<T>>(config, choices, embedding->tables());
+  model.units.push_back(std::move(embedding));
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    model.units.push_back(std::make_unique<Block<T>>(config, layer, choices.no_decay, rope));
+    model.units.push_back(std::make_unique<Block<T>>(config, layer, choices, rope));
   }
-  model.head = std::make_unique<Head<T>>(config, choices.no_decay, model.units[0]->params());
   return model;
 }
 

@@ -12,7 +12,7 @@
 namespace fm::model {
 namespace {
 
-core::ParamTable make_table(const DecoderConfig& config, const core::NoDecay& no_decay) {
+UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices) {
   const ModuleNames& names = config.names;
   std::vector<core::ParamEntry> entries;
   entries.push_back({.name = names.base + names.embedding + ".weight",
@@ -24,26 +24,27 @@ core::ParamTable make_table(const DecoderConfig& config, const core::NoDecay& no
                        .shape = {config.max_positions, config.hidden},
                        .kind = core::ParamKind::kEmbedding});
   }
-  return {std::move(entries), no_decay};
+  return {std::move(entries), choices};
 }
 
 }  // namespace
 
 template <class T>
-EmbeddingUnit<T>::EmbeddingUnit(const DecoderConfig& config, const core::NoDecay& no_decay)
+EmbeddingUnit<T>::EmbeddingUnit(const DecoderConfig& config, const ModelChoices& choices)
     : vocab_(config.vocab),
       hidden_(config.hidden),
       pad_id_(config.pad_id),
       scale_(static_cast<float>(config.embedding_scale)),
-      params_(make_table(config, no_decay)),
-      table_at_(params_.at(0).offset.count()),
-      positions_at_(config.names.positions.empty() ? -1 : params_.at(1).offset.count()) {}
+      positions_(config.names.positions.empty() ? 0 : config.max_positions),
+      tables_(make_tables(config, choices)),
+      table_at_(place_of(tables_, config.names.base + config.names.embedding + ".weight")),
+      positions_at_(place_of(tables_, config.names.base + config.names.positions + ".weight")) {}
 
 template <class T>
 UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
   const std::int64_t values = shape.tokens() * hidden_;
   core::Bytes scratch;
-  if (positions_at_ >= 0) scratch = core::Arena::aligned<float>(shape.seq_len * hidden_);
+  if (positions_ > 0) scratch = core::Arena::aligned<float>(shape.seq_len * hidden_);
   return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
 }
 
@@ -52,13 +53,13 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   for (const std::int32_t token : call.input.tokens()) {
     FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
   }
-  const T* const own = static_cast<const T*>(call.weights.own);
+  const UnitWeights<T> weights(call.weights);
   T* const out_BTD = static_cast<T*>(output_BTD);
   const core::BatchShape shape = call.input.shape;
-  kernels::embedding(call.input.tokens(), own + table_at_, hidden_, out_BTD);
+  kernels::embedding(call.input.tokens(), weights.at(table_at_), hidden_, out_BTD);
   if (scale_ != 1.0F) kernels::scale(shape.tokens() * hidden_, scale_, out_BTD);
-  if (positions_at_ >= 0) {  // the same for every row
-    kernels::add_bias({shape.batch, shape.seq_len * hidden_}, own + positions_at_, out_BTD);
+  if (positions_ > 0) {  // the same for every row
+    kernels::add_bias({shape.batch, shape.seq_len * hidden_}, weights.at(positions_at_), out_BTD);
   }
 }
 
@@ -79,19 +80,20 @@ void EmbeddingUnit<T>::backward_positions(const UnitCall& call, const Gradients&
   float* const sums_TD = call.work.arena.take<float>(used);
   kernels::clear(call.work, used, sums_TD);
   kernels::column_sums({shape.batch, used}, static_cast<const T*>(call.saved.parked), sums_TD);
-  float* const dpositions_TD = gradients.own + positions_at_;
+  float* const dpositions_TD = gradients.own + positions_at_.offset;
   write_vector(call.work, used, sums_TD, dpositions_TD, write);
   if (write == Write::kAssign) {  // of positions beyond the rows
-    kernels::clear(call.work, params_.at(1).numel.count() - used, dpositions_TD + used);
+    kernels::clear(call.work, positions_ * hidden_ - used, dpositions_TD + used);
   }
 }
 
 template <class T>
 void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
                                        Write write) const {
-  if (positions_at_ >= 0) backward_positions(call, gradients, write);
+  if (positions_at_.trained()) backward_positions(call, gradients, write);
+  if (!table_at_.trained()) return;
   const T* const parked_BTD = static_cast<const T*>(call.saved.parked);
-  float* dtable_VD = gradients.own + table_at_;
+  float* dtable_VD = gradients.own + table_at_.offset;
   if (write == Write::kAssign) kernels::clear(call.work, vocab_ * hidden_, dtable_VD);
   // As transformers, which makes the table with padding_idx; runs of tokens between pads.
   const std::span<const std::int32_t> tokens = call.input.tokens();

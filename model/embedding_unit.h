@@ -3,15 +3,18 @@
 
 #include "model/decoder_config.h"
 #include "model/unit.h"
+#include "model/unit_tables.h"
 
 namespace fm::model {
 
 template <class T>  // element: float, core::Bf16 or core::F16
 class EmbeddingUnit final : public Unit {
  public:
-  EmbeddingUnit(const DecoderConfig& config, const core::NoDecay& no_decay);
+  EmbeddingUnit(const DecoderConfig& config, const ModelChoices& choices);
 
-  const core::ParamTable& params() const override { return params_; }
+  const UnitTables& tables() const { return tables_; }
+  const core::ParamTable& params() const override { return tables_.own; }
+  const core::ParamTable* frozen_params() const override { return tables_.frozen_or_null(); }
   UnitSizes sizes(core::BatchShape shape) const override;
   double forward_flops(core::BatchShape) const override { return 0.0; }
   void forward(const UnitCall& call, void* output_BTD) const override;
@@ -26,9 +29,10 @@ class EmbeddingUnit final : public Unit {
   std::int64_t hidden_;
   std::int64_t pad_id_;
   float scale_;
-  core::ParamTable params_;
-  std::int64_t table_at_;      // offsets in the flat buffer
-  std::int64_t positions_at_;  // -1: none
+  std::int64_t positions_;  // learned ones; 0: none
+  UnitTables tables_;
+  ParamPlace table_at_;
+  ParamPlace positions_at_;
 };
 
 }  // namespace fm::model

@@ -10,15 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "model/choices.h"
 #include "model/unit.h"
 
 namespace fm::model {
-
-// What a run decides, beside config.json.
-struct ModelChoices {
-  core::NoDecay no_decay = {};
-  core::DType element = core::DType::kF32;  // or kBF16
-};
 
 // How tensors in files may be named. A parameter table has the names of the whole model.
 struct TensorNames {

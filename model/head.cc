@@ -3,7 +3,6 @@
 #include "core/check.h"
 #include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/elements.h"
-#include "model/block_params.h"
 #include "model/linear.h"
 
 namespace fm::model {
@@ -12,7 +11,7 @@ namespace {
 template <class T>
 constexpr bool kIsFp32 = std::is_same_v<T, float>;
 
-core::ParamTable make_table(const DecoderConfig& config, const core::NoDecay& no_decay) {
+UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices) {
   using core::ParamKind;
   const std::string norm = config.names.base + config.names.final_norm;
   std::vector<core::ParamEntry> entries;
@@ -32,7 +31,7 @@ core::ParamTable make_table(const DecoderConfig& config, const core::NoDecay& no
                        .kind = ParamKind::kBias,
                        .split_dim = 0});
   }
-  return {std::move(entries), no_decay};
+  return {std::move(entries), choices};
 }
 
 }  // namespace
@@ -59,19 +58,18 @@ struct Head<T>::Chunk {
 };
 
 template <class T>
-Head<T>::Head(const DecoderConfig& config, const core::NoDecay& no_decay,
-              const core::ParamTable& embedding)
+Head<T>::Head(const DecoderConfig& config, const ModelChoices& choices, const UnitTables& embedding)
     : vocab_(config.vocab),
       hidden_(config.hidden),
       norm_{config.block.norm, config.norm_eps},
-      params_(make_table(config, no_decay)),
-      norm_at_(offset_of(params_, config.names.base + config.names.final_norm + ".weight")),
-      norm_bias_at_(offset_of(params_, config.names.base + config.names.final_norm + ".bias")),
-      bias_at_(offset_of(params_, config.names.head + ".bias")),
-      matrix_at_(offset_of(params_, config.names.head + ".weight")) {
+      tables_(make_tables(config, choices)),
+      norm_at_(place_of(tables_, config.names.base + config.names.final_norm + ".weight")),
+      norm_bias_at_(place_of(tables_, config.names.base + config.names.final_norm + ".bias")),
+      bias_at_(place_of(tables_, config.names.head + ".bias")),
+      matrix_at_(place_of(tables_, config.names.head + ".weight")) {
   if (!config.tied) return;
-  tied_ = embedding;
-  matrix_at_ = tied_->at(0).offset.count();
+  matrix_at_ = place_of(embedding, config.names.base + config.names.embedding + ".weight");
+  tied_ = matrix_at_.frozen ? embedding.frozen : embedding.own;
 }
 
 template <class T>
@@ -82,8 +80,9 @@ UnitSizes Head<T>::sizes(core::BatchShape shape) const {
                         Arena::aligned<float>(rows * hidden_) +
                         Arena::aligned<float>(rows * vocab_) + Arena::aligned<float>(hidden_);
   if (!kIsFp32<T>) scratch += Arena::aligned<T>(rows * vocab_);
-  if (norm_bias_at_ >= 0) scratch += Arena::aligned<float>(rows) + Arena::aligned<float>(hidden_);
-  if (bias_at_ >= 0) scratch += Arena::aligned<float>(vocab_) * 2;
+  if (norm_bias_at_.there())
+    scratch += Arena::aligned<float>(rows) + Arena::aligned<float>(hidden_);
+  if (bias_at_.there()) scratch += Arena::aligned<float>(vocab_) * 2;
   const std::int64_t values = shape.tokens() * hidden_;
   return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
 }
@@ -95,19 +94,20 @@ double Head<T>::forward_flops(core::BatchShape shape) const {
 
 template <class T>
 const T* Head<T>::matrix_of(const Weights& weights) const {
-  return static_cast<const T*>(tied_ ? weights.tied : weights.own) + matrix_at_;
+  if (tied_) return static_cast<const T*>(weights.tied) + matrix_at_.offset;
+  return UnitWeights<T>(weights).at(matrix_at_);
 }
 
 template <class T>
 NormWeights<T> Head<T>::norm_weights(const Weights& weights) const {
-  const T* const own = static_cast<const T*>(weights.own);
-  return {own + norm_at_, norm_bias_at_ < 0 ? nullptr : own + norm_bias_at_};
+  const UnitWeights<T> at(weights);
+  return {at.at(norm_at_), at.at(norm_bias_at_)};
 }
 
 template <class T>
 const float* Head<T>::take_bias(const Weights& weights, core::Work& work) const {
-  if (bias_at_ < 0) return nullptr;
-  const T* const stored = static_cast<const T*>(weights.own) + bias_at_;
+  if (!bias_at_.there()) return nullptr;
+  const T* const stored = UnitWeights<T>(weights).at(bias_at_);
   if constexpr (kIsFp32<T>) {
     return stored;
   } else {
@@ -126,7 +126,7 @@ typename Head<T>::Chunk Head<T>::take_chunk(core::BatchShape shape, core::Work& 
                  .dnormed_ND = work.arena.take<float>(rows * hidden_),
                  .logits_NV = work.arena.take<float>(rows * vocab_),
                  .dlogits_NV = nullptr};
-  if (norm_bias_at_ >= 0) chunk.kept.mean = work.arena.take<float>(rows);
+  if (norm_bias_at_.there()) chunk.kept.mean = work.arena.take<float>(rows);
   if constexpr (kIsFp32<T>) {
     chunk.dlogits_NV = chunk.logits_NV;
   } else {
@@ -158,7 +158,7 @@ template <class T>
 NormSums Head<T>::take_sums(core::Work& work) const {
   NormSums sums{.weight = work.arena.take<float>(hidden_)};
   kernels::clear(work, hidden_, sums.weight);
-  if (norm_bias_at_ < 0) return sums;
+  if (!norm_bias_at_.there()) return sums;
   sums.bias = work.arena.take<float>(hidden_);
   kernels::clear(work, hidden_, sums.bias);
   return sums;
@@ -182,10 +182,11 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
   chunk.bias_V = take_bias(weights, work);
   const std::int64_t step = chunk.shape.tokens;
   const NormSums sums = take_sums(work);
-  float* const dbias_V = bias_at_ < 0 ? nullptr : work.arena.take<float>(vocab_);
+  float* const dbias_V = bias_at_.trained() ? work.arena.take<float>(vocab_) : nullptr;
   if (dbias_V != nullptr) kernels::clear(work, vocab_, dbias_V);
-  if (tied_ && write == Write::kAssign) clear_rest_of_tied(work, gradients);
-  float* dmatrix_VD = (tied_ ? gradients.tied : gradients.own) + matrix_at_;
+  const bool trains_matrix = matrix_at_.trained();
+  if (tied_ && trains_matrix && write == Write::kAssign) clear_rest_of_tied(work, gradients);
+  float* const matrix_base = tied_ ? gradients.tied : gradients.own;
   double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
@@ -195,8 +196,10 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                                  sum);
     if (dbias_V != nullptr) kernels::column_sums(chunk.logit_rows(), chunk.logits_NV, dbias_V);
     chunk.round_dlogits();
-    linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND, dmatrix_VD,
-                  row == 0 ? beta_of(write) : Beta::kOne);
+    if (trains_matrix) {
+      linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND,
+                    matrix_base + matrix_at_.offset, row == 0 ? beta_of(write) : Beta::kOne);
+    }
     linear_input(work, chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
     norm_backward<T>(norm_, chunk.hidden_rows(),
                      {.x = hidden_ND,
@@ -207,11 +210,12 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                       .dx = hidden_ND,
                       .sums = sums});
   }
-  write_vector(work, hidden_, sums.weight, gradients.own + norm_at_, write);
-  if (sums.bias != nullptr) {
-    write_vector(work, hidden_, sums.bias, gradients.own + norm_bias_at_, write);
-  }
-  if (dbias_V != nullptr) write_vector(work, vocab_, dbias_V, gradients.own + bias_at_, write);
+  const auto put = [&](std::int64_t count, const float* from, const ParamPlace& at) {
+    if (at.trained()) write_vector(work, count, from, gradients.own + at.offset, write);
+  };
+  put(hidden_, sums.weight, norm_at_);
+  put(hidden_, sums.bias, norm_bias_at_);
+  put(vocab_, dbias_V, bias_at_);
   return sum;
 }
 

@@ -8,6 +8,7 @@
 #include "model/linear.h"
 #include "model/norm.h"
 #include "model/unit.h"
+#include "model/unit_tables.h"
 
 namespace fm::model {
 
@@ -23,12 +24,17 @@ constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab
 template <class T>  // element: float, core::Bf16 or core::F16
 class Head final : public LossUnit {
  public:
-  // `embedding`: the table whose matrix a tied head uses; ignored by an untied one.
-  Head(const DecoderConfig& config, const core::NoDecay& no_decay,
-       const core::ParamTable& embedding);
+  // `embedding`: the tables whose matrix a tied head uses; ignored by an untied one.
+  Head(const DecoderConfig& config, const ModelChoices& choices, const UnitTables& embedding);
 
-  const core::ParamTable& params() const override { return params_; }
-  const core::ParamTable* tied_params() const override { return tied_ ? &*tied_ : nullptr; }
+  const core::ParamTable& params() const override { return tables_.own; }
+  const core::ParamTable* frozen_params() const override { return tables_.frozen_or_null(); }
+  const core::ParamTable* tied_params() const override {
+    return tied_ && !matrix_at_.frozen ? &*tied_ : nullptr;
+  }
+  const core::ParamTable* frozen_tied_params() const override {
+    return tied_ && matrix_at_.frozen ? &*tied_ : nullptr;
+  }
   UnitSizes sizes(core::BatchShape shape) const override;
   double forward_flops(core::BatchShape shape) const override;
   double loss(const UnitCall& call, void* hidden_BTD, double scale, const Gradients& gradients,
@@ -56,12 +62,12 @@ class Head final : public LossUnit {
   std::int64_t vocab_;
   std::int64_t hidden_;
   Norm norm_;
-  core::ParamTable params_;
-  std::optional<core::ParamTable> tied_;
-  std::int64_t norm_at_;       // offsets in the own buffer
-  std::int64_t norm_bias_at_;  // -1: none
-  std::int64_t bias_at_;       // the same
-  std::int64_t matrix_at_;     // offset in the own buffer, or in the tied one
+  UnitTables tables_;
+  std::optional<core::ParamTable> tied_;  // that holds the matrix
+  ParamPlace norm_at_;
+  ParamPlace norm_bias_at_;
+  ParamPlace bias_at_;
+  ParamPlace matrix_at_;  // of the head, or in tied_
 };
 
 }  // namespace fm::model

@@ -5,16 +5,17 @@
 #include "kernels/pointwise/biases.h"
 #include "model/decoder_config.h"
 #include "model/linear.h"
+#include "model/unit_tables.h"
 
 namespace fm::model {
 
 struct Projection {
   std::int64_t in = 0;
   std::int64_t out = 0;
-  std::int64_t weight = 0;  // offset
+  ParamPlace weight;
   std::int64_t stride = 0;  // elements from one stored row to the next
   MatrixForm form = MatrixForm::kOutIn;
-  std::int64_t bias = -1;  // offset; -1: none
+  ParamPlace bias;
 
   double flops(std::int64_t tokens) const { return LinearShape{tokens, in, out}.flops(); }
 };
@@ -24,7 +25,7 @@ template <class T>
 struct Products {
   core::Work& work;
   std::int64_t tokens = 0;
-  const T* own = nullptr;      // the unit's weights; unless only gradients are written
+  UnitWeights<T> weights;      // unless only gradients are written
   float* gradients = nullptr;  // of the unit
   Write write = Write::kAssign;
 
@@ -32,9 +33,9 @@ struct Products {
   void forward(const Projection& p, const T* x, T* y, Beta beta = Beta::kZero) const {
     const bool usual = p.form == MatrixForm::kOutIn;
     kernels::gemm(work, {tokens, p.out, p.in}, {x, p.in},
-                  {own + p.weight, p.stride, usual ? Form::kTransposed : Form::kAsIs},
+                  {weights.at(p.weight), p.stride, usual ? Form::kTransposed : Form::kAsIs},
                   {y, p.out, beta});
-    if (p.bias >= 0) kernels::add_bias({tokens, p.out}, own + p.bias, y);
+    if (p.bias.there()) kernels::add_bias({tokens, p.out}, weights.at(p.bias), y);
   }
 
   // dx [tokens, in] = dy [tokens, out] W (+ dx)
@@ -42,13 +43,27 @@ struct Products {
   void input(const Projection& p, const T* dy, X* dx, Beta beta = Beta::kZero) const {
     const bool usual = p.form == MatrixForm::kOutIn;
     kernels::gemm(work, {tokens, p.in, p.out}, {dy, p.out},
-                  {own + p.weight, p.stride, usual ? Form::kAsIs : Form::kTransposed},
+                  {weights.at(p.weight), p.stride, usual ? Form::kAsIs : Form::kTransposed},
                   {dx, p.in, beta});
   }
 
-  // The gradients of weight and bias, by the rule of `write`; the latter takes p.out floats.
+  // The gradients of weight and bias, by the rule of `write`, as far as they are trained; the
+  // latter takes p.out floats.
   void weight(const Projection& p, const T* dy, const T* x) const {
-    float* const dweight = gradients + p.weight;
+    if (p.weight.trained()) matrix(p, dy, x);
+    if (!p.bias.trained()) return;
+    const core::Arena::Scope scope(work.arena);
+    float* const sums = work.arena.template take<float>(p.out);
+    kernels::clear(work, p.out, sums);
+    kernels::column_sums({tokens, p.out}, dy, sums);
+    write_vector(work, p.out, sums, gradients + p.bias.offset, write);
+  }
+
+ private:
+  using Form = kernels::Form;
+
+  void matrix(const Projection& p, const T* dy, const T* x) const {
+    float* const dweight = gradients + p.weight.offset;
     const Beta beta = beta_of(write);
     if (p.form == MatrixForm::kOutIn) {
       kernels::gemm(work, {p.out, p.in, tokens}, {dy, p.out, Form::kTransposed}, {x, p.in},
@@ -57,16 +72,7 @@ struct Products {
       kernels::gemm(work, {p.in, p.out, tokens}, {x, p.in, Form::kTransposed}, {dy, p.out},
                     {dweight, p.stride, beta});
     }
-    if (p.bias < 0) return;
-    const core::Arena::Scope scope(work.arena);
-    float* const sums = work.arena.template take<float>(p.out);
-    kernels::clear(work, p.out, sums);
-    kernels::column_sums({tokens, p.out}, dy, sums);
-    write_vector(work, p.out, sums, gradients + p.bias, write);
   }
-
- private:
-  using Form = kernels::Form;
 };
 
 }  // namespace fm::model

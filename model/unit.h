@@ -21,10 +21,13 @@ enum class Write : std::uint8_t { kAssign, kAdd };
 
 // Bases of the flat buffers that hold a unit's parameters (or their gradients).
 // `tied`: a matrix that belongs to another unit's table (the head of a tied model), else null.
+// `frozen`: parameters that are not trained, else null.
 struct Weights {
   const void* own = nullptr;
+  const void* frozen = nullptr;
   const void* tied = nullptr;
 };
+// Null where all parameters of the buffer are frozen.
 struct Gradients {
   float* own = nullptr;
   float* tied = nullptr;
@@ -67,7 +70,10 @@ struct UnitSizes {
 class Unit {
  public:
   virtual ~Unit() = default;
+  // What is trained, which may be nothing.
   virtual const core::ParamTable& params() const = 0;
+  // What is not; null: everything is trained.
+  virtual const core::ParamTable* frozen_params() const { return nullptr; }
   virtual UnitSizes sizes(core::BatchShape shape) const = 0;
   // Floating-point operations of one forward (multiply-adds count two); backward is twice that.
   virtual double forward_flops(core::BatchShape shape) const = 0;
@@ -78,8 +84,8 @@ class Unit {
   // Gradient of the input; parks the operands of W. dinput_BTD is null for the embedding.
   // doutput_BTD and dinput_BTD are different memory; doutput_BTD may be overwritten.
   virtual void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const = 0;
-  // Writes every parameter gradient of the unit, without its weights. kAssign also zeroes nothing
-  // else: gaps of the flat buffer are never touched.
+  // Writes every parameter gradient of the unit that is trained, without its weights. kAssign also
+  // zeroes nothing else: gaps of the flat buffer are never touched.
   virtual void backward_weight(const UnitCall& call, const Gradients& gradients,
                                Write write) const = 0;
 };
@@ -90,8 +96,10 @@ class LossUnit {
  public:
   virtual ~LossUnit() = default;
   virtual const core::ParamTable& params() const = 0;
-  // Table of the embedding when the head uses its matrix.
+  virtual const core::ParamTable* frozen_params() const { return nullptr; }
+  // Table of the embedding when the head uses its matrix; the second one where that is frozen.
   virtual const core::ParamTable* tied_params() const { return nullptr; }
+  virtual const core::ParamTable* frozen_tied_params() const { return nullptr; }
   virtual UnitSizes sizes(core::BatchShape shape) const = 0;
   virtual double forward_flops(core::BatchShape shape) const = 0;
 
@@ -113,13 +121,28 @@ struct Model {
   std::unique_ptr<LossUnit> head;
   std::int64_t hidden = 0;
   std::int64_t vocab = 0;
-  bool tied = false;
+  bool tied = false;                        // the head uses the embedding's matrix
   core::DType element = core::DType::kF32;  // of weights, hidden states and their gradients
 
   int unit_count() const { return static_cast<int>(units.size()) + 1; }
   int head_unit() const { return static_cast<int>(units.size()); }
   const core::ParamTable& table(int unit) const {
     return unit == head_unit() ? head->params() : units[static_cast<std::size_t>(unit)]->params();
+  }
+  const core::ParamTable* frozen_table(int unit) const {
+    return unit == head_unit() ? head->frozen_params()
+                               : units[static_cast<std::size_t>(unit)]->frozen_params();
+  }
+  bool has_frozen() const {
+    for (int unit = 0; unit < unit_count(); ++unit) {
+      if (frozen_table(unit) != nullptr) return true;
+    }
+    return false;
+  }
+  // Whether backward writes any gradient of a unit.
+  bool trains(int unit) const {
+    const bool tied_matrix = unit == head_unit() && head->tied_params() != nullptr;
+    return tied_matrix || !table(unit).entries().empty();
   }
   UnitSizes sizes(int unit, core::BatchShape shape) const {
     return unit == head_unit() ? head->sizes(shape)

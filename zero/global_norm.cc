@@ -19,7 +19,9 @@ GlobalNorm::GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Commu
                        std::vector<Part> parts)
     : layout_(layout), dp_(dp), pipe_(pipe), parts_(std::move(parts)) {
   Elements largest;
-  for (const Group& group : layout.groups) largest = std::max(largest, group.map.slice());
+  for (int group = 0; group < layout.trained; ++group) {
+    largest = std::max(largest, layout.at(group).map.slice());
+  }
   const auto blocks = static_cast<std::size_t>(largest / core::kBlock);
   blocks_.resize(blocks);
   gathered_.resize(blocks * static_cast<std::size_t>(layout.dp_size));
@@ -40,7 +42,7 @@ double GlobalNorm::squared(GradStore& grads) {
 }
 
 void GlobalNorm::gather(GradStore& grads, const Part& part, double* out) {
-  for (int group = 0; group < layout_.count(); ++group) {
+  for (int group = 0; group < layout_.trained; ++group) {
     const Group& at = layout_.at(group);
     if (at.tied_end || at.unit < part.first || at.unit >= part.last) continue;
     if (layout_.order == core::SumOrder::kCanonical) {

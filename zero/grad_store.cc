@@ -101,7 +101,7 @@ GradStore::GradStore(const Layout& layout, core::Ledger& ledger, comm::Communica
 }
 
 void GradStore::make_slots() {
-  for (int group = 0; group < layout_.count(); ++group) {
+  for (int group = 0; group < layout_.trained; ++group) {
     const SlotPlace& at = layout_.at(group).slot;
     for (int slot = 0; slot < layout_.gradient_slots; ++slot) {
       const Elements first = layout_.gradient_slot * slot + at.first;
@@ -181,7 +181,7 @@ double GradStore::squared(int group) {
 }
 
 bool GradStore::any_reaches(float limit) {
-  for (int group = 0; group < layout_.count(); ++group) {
+  for (int group = 0; group < layout_.trained; ++group) {
     if (squared(group) < double{limit} * limit) continue;
     const auto count = static_cast<std::size_t>(layout_.at(group).map.slice().count());
     if (core::any_reaches({slice(group), count}, limit)) return true;

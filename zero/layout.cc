@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 
 namespace fm::zero {
 namespace {
@@ -31,8 +32,10 @@ class Builder {
       add_group({.unit = unit}, *input_.tables[static_cast<std::size_t>(unit)]);
     }
     if (units.tied) add_tied();
+    out_.trained = out_.count();
+    add_frozen();
     place_gathered();
-    for (Group& group : out_.groups) place_gradient(group);
+    for (Group& group : trained()) place_gradient(group);
     reserve_groups();
     reserve_slots();
     reserve_matrices();
@@ -48,19 +51,47 @@ class Builder {
     return out_.groups[static_cast<std::size_t>(input_.units.index_on_rank(input_.units.head()))];
   }
 
-  void add_group(Group group, const core::ParamTable& table) {
+  std::span<Group> trained() {
+    return std::span(out_.groups).first(static_cast<std::size_t>(out_.trained));
+  }
+
+  Range kept(const Group& group, Home home) const {
+    return home == Home::kEveryRank ? Range{Elements(0), group.map.padded()} : group.owned;
+  }
+  void cut(Group& group, const core::ParamTable& table) const {
     group.table = &table;
     group.map = {table.elements(), input_.rules.dp_size};
     group.owned = {group.map.first_of(out_.dp_rank), group.map.slice()};
-    const auto kept = [&](Home home) {
-      return home == Home::kEveryRank ? Range{Elements(0), group.map.padded()} : group.owned;
-    };
-    group.grads = kept(input_.rules.plan.grads);
-    if (group.alias < 0) {
-      group.params = kept(input_.rules.plan.params);
-      group.optimizer = kept(input_.rules.plan.optimizer);
-    }
+    if (group.alias < 0) group.params = kept(group, input_.rules.plan.params);
+  }
+
+  void add_group(Group group, const core::ParamTable& table) {
+    cut(group, table);
+    group.grads = kept(group, input_.rules.plan.grads);
+    if (group.alias < 0) group.optimizer = kept(group, input_.rules.plan.optimizer);
     out_.groups.push_back(group);
+  }
+  int add_frozen_group(Group group, const core::ParamTable& table) {
+    cut(group, table);
+    out_.groups.push_back(group);
+    return out_.count() - 1;
+  }
+
+  // Behind all groups that are trained.
+  void add_frozen() {
+    const pipeline::Placement& units = input_.units;
+    if (input_.frozen.empty()) return;
+    for (const int unit : units.units_of(pipe_rank_)) {
+      const core::ParamTable* const table = input_.frozen[static_cast<std::size_t>(unit)];
+      if (table == nullptr) continue;
+      const int group = add_frozen_group({.unit = unit}, *table);
+      out_.groups[static_cast<std::size_t>(units.index_on_rank(unit))].frozen = group;
+    }
+    if (input_.frozen_tied == nullptr || !units.has_head(pipe_rank_)) return;
+    out_.tied.read =
+        units.has_embedding(pipe_rank_)
+            ? out_.at(0).frozen
+            : add_frozen_group({.unit = units.head(), .tied_end = true}, *input_.frozen_tied);
   }
 
   // The matrix is the embedding's, whose group is the first where it is here.
@@ -86,16 +117,21 @@ class Builder {
     tied.exchanged = out_.at(embedding ? tied.embedding : tied.head).optimizer.count;
   }
 
-  // Units are gathered one at a time, a tied head with the matrix behind its own group.
+  // Units are gathered one at a time, frozen parameters behind the others, a tied head with the
+  // matrix behind both.
   void place_gathered() {
     if (input_.rules.plan.params != Home::kOneSliceEach) return;
-    for (const Group& group : out_.groups) {
-      if (!group.tied_end) out_.gather_slot = std::max(out_.gather_slot, group.map.padded());
+    for (const Group& group : trained()) {
+      if (!group.tied_end) out_.gather_slot = std::max(out_.gather_slot, gathered(group));
     }
     if (out_.tied.read < 0) return;
-    out_.tied.gathered = head_group().map.padded();
+    out_.tied.gathered = gathered(head_group());
     const Elements whole = out_.tied.gathered + out_.at(out_.tied.read).map.padded();
     out_.gather_slot = std::max(out_.gather_slot, whole);
+  }
+  Elements gathered(const Group& group) const {
+    const Elements frozen = group.frozen < 0 ? Elements(0) : out_.at(group.frozen).map.padded();
+    return group.map.padded() + frozen;
   }
 
   // The head's end of a tied matrix lies behind the head's own group.
@@ -129,6 +165,8 @@ class Builder {
       const Elements there = common ? group.map.padded() : group.params.count;
       out_.reservations.push_back({Role::kParams, Account::kParams, input_.rules.element, there,
                                    common ? Where::kHost : Where::kPrivate, group.params.count});
+    }
+    for (const Group& group : trained()) {
       reserve(Role::kGrads, Account::kGrads, group.grads.count, Where::kPeers);
       for (int level = 0; level < out_.counter_levels; ++level) {
         reserve(Role::kCounter, Account::kScratch, group.grads.count, Where::kPrivate);
@@ -146,7 +184,7 @@ class Builder {
     const int slots = input_.rules.gradient_slots;
     reserve(Role::kGradientSlots, Account::kSlots, out_.gradient_slot * slots, peers);
     reserve(Role::kIncoming, Account::kScratch, out_.incoming * slots, peers);
-    for (const Group& group : out_.groups) {
+    for (const Group& group : trained()) {
       if (group.slot.alone) reserve(Role::kTiedSlot, Account::kSlots, group.slot.count, peers);
       if (!group.incoming.alone) continue;
       reserve(Role::kTiedIncoming, Account::kScratch, group.incoming.count, peers);
@@ -158,7 +196,7 @@ class Builder {
     const optim::MatrixRule* const rule = input_.rules.matrices;
     if (rule == nullptr) return;
     Elements room;
-    for (const Group& group : out_.groups) {
+    for (const Group& group : trained()) {
       for (const core::ParamEntry& entry : group.table->entries()) {
         if (!rule->moves(entry)) continue;
         room = std::max(room, rule->room(entry.shape[0], entry.shape[1]));
@@ -200,8 +238,9 @@ std::optional<Bytes> Layout::sent_by(const pipeline::Instruction& at) const {
   const auto add = [&](Bytes bytes) { out = out.value_or(Bytes(0)) + bytes; };
   if (at.op == Op::kReduceTied && tied.peer >= 0) add(f32(tied.exchanged));
   for (int group = 0; group < count(); ++group) {
-    const bool own = this->at(group).unit == at.unit;
-    const bool read = own || (group == tied.read && at.unit == head_unit);
+    const bool here = this->at(group).unit == at.unit;
+    const bool own = here && !is_frozen(group);
+    const bool read = here || (group == tied.read && at.unit == head_unit);
     const core::ShardMap& map = this->at(group).map;
     const Bytes scatter = f32(map.slice()) * (dp_size - 1);
     const Bytes weights = core::bytes_of(map.slice(), element) * (dp_size - 1);

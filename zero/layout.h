@@ -32,8 +32,11 @@ struct StateRules {
 struct LayoutInput {
   StateRules rules;
   pipeline::Placement units;
-  std::vector<const core::ParamTable*> tables;  // by unit
+  std::vector<const core::ParamTable*> tables;  // by unit: what is trained
   const core::ParamTable* tied = nullptr;       // the matrix that a tied head uses, else null
+  // By unit: parameters that nothing changes, null where there are none. Empty: no unit has any.
+  std::vector<const core::ParamTable*> frozen = {};
+  const core::ParamTable* frozen_tied = nullptr;  // instead of `tied`, where the matrix is frozen
 };
 
 // Elements of a flat buffer.
@@ -54,11 +57,13 @@ struct SlotPlace {
 
 // A flat buffer that ZeRO cuts. One per unit, and one more for the head's end of a tied matrix,
 // with the embedding's table, so that both ends own the same slices; where both ends write one
-// gradient there is only the embedding's, with two writers.
+// gradient there is only the embedding's, with two writers. Frozen parameters of a unit are a group
+// of their own, which has neither gradient nor optimizer state nor master.
 struct Group {
   int unit = 0;
   bool tied_end = false;  // the head's end of the tied matrix; counted at the embedding's place
   int alias = -1;         // group whose weights and moments serve this one (same pipe rank)
+  int frozen = -1;        // group of the frozen parameters of the same unit
   int writers = 1;        // units that add to its gradient before it is reduced
   const core::ParamTable* table = nullptr;
   core::ShardMap map = {};
@@ -73,7 +78,7 @@ struct Group {
 
 // The two ends of a tied matrix, as far as they are on this rank.
 struct TiedEnds {
-  int read = -1;            // group that the head reads beside its own
+  int read = -1;            // group that the head reads beside its own; it may be a frozen one
   core::Elements gathered;  // where that begins in a slot that holds the whole head
   // Groups whose gradients are added, -1: not here, or there is only one gradient.
   int embedding = -1;
@@ -114,7 +119,9 @@ struct Layout : StateRules {
   int dp_rank = 0;
   int counter_levels = 0;
   int head_unit = 0;
-  std::vector<Group> groups;  // by index_on_rank of their unit, the tied end last
+  // By index_on_rank of their unit, then the tied end, then those that are frozen.
+  std::vector<Group> groups;
+  int trained = 0;  // of the groups
   TiedEnds tied;
   core::Elements gather_slot;    // a whole unit, 0: no unit is gathered
   core::Elements gradient_slot;  // 0: gradients are written where they stay
@@ -124,6 +131,9 @@ struct Layout : StateRules {
 
   int count() const { return static_cast<int>(groups.size()); }
   const Group& at(int group) const { return groups[static_cast<std::size_t>(group)]; }
+  bool is_frozen(int group) const { return group >= trained; }
+  // Whether the parameters of a group are the rounded fp32 ones of the optimizer.
+  bool has_master(int group) const { return has_master() && !is_frozen(group); }
   bool has_master() const { return element != core::DType::kF32; }
   // Whether every rank, and not the owner alone, gets the sum of a gradient.
   bool sums_are_whole() const;

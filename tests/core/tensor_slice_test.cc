@@ -6,6 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "core/element.h"
+
 namespace fm::core {
 namespace {
 
@@ -95,6 +97,23 @@ TEST(CutSlices, OfEverySplitHoldEveryElementOnceWhereItBelongs) {
     EXPECT_EQ(std::accumulate(seen.begin(), seen.end(), 0), std::ssize(seen));
     EXPECT_EQ(*std::ranges::max_element(seen), 1);
   }
+}
+
+// 1 + 2^-8 lies between two bf16 and goes to the even one, 1; 1 + 3 x 2^-8 to 1 + 2^-6.
+TEST(TensorSlice, NarrowNumbersAreFetchedAsFloatsAndRoundedWhenDropped) {
+  std::vector<Bf16> stored(8, to_bf16(2.0F));
+  const std::shared_ptr<TensorSource> source = in_memory(stored.data(), DType::kBF16);
+  float* const left = source->fetch(Elements(1), Elements(2));
+  float* const right = source->fetch(Elements(4), Elements(2));
+  EXPECT_EQ(left[0], 2.0F);
+  left[0] = 1.0F + 0x1p-8F;
+  left[1] = 1.0F + 3.0F * 0x1p-8F;
+  right[0] = 7.0F;
+  source->drop(Elements(1), Elements(2), true);
+  source->drop(Elements(4), Elements(2), false);
+  EXPECT_EQ(to_float(stored[1]), 1.0F);
+  EXPECT_EQ(to_float(stored[2]), 1.0F + 0x1p-6F);
+  EXPECT_EQ(to_float(stored[4]), 2.0F);
 }
 
 }  // namespace

@@ -90,7 +90,8 @@ std::vector<float> UnitRun::values(const void* from, std::int64_t count) const {
 }
 
 Weights UnitRun::weights_of(int unit) {
-  return {weights(unit), model_.tied && unit == model_.head_unit() ? weights(0) : nullptr};
+  const bool reads_tied = model_.tied && unit == model_.head_unit();
+  return {.own = weights(unit), .tied = reads_tied ? weights(0) : nullptr};
 }
 
 UnitCall UnitRun::call(int unit, core::Work& work) {

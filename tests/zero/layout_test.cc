@@ -299,5 +299,39 @@ TEST(Wire, OnePipeRankKeepsItsTiedMatrixToItself) {
   EXPECT_EQ(wire(shape), "R 32768 p 24576 ");
 }
 
+// The embedding and its tied matrix are frozen, of the block 5,000 elements are trained and 9,000
+// are not. Slices: an empty table has one block; 9,000 elements are cut into 5,120 each.
+TEST(Layout, FrozenParametersTakeTheirElementsAlone) {
+  const auto table = [](std::int64_t elements) {
+    return core::ParamTable({{.name = "w", .shape = {elements}}}, core::NoDecay{});
+  };
+  const core::ParamTable none;
+  const core::ParamTable block = table(5000);
+  const core::ParamTable head = table(1500);
+  const core::ParamTable frozen_embedding = table(3000);
+  const core::ParamTable frozen_block = table(9000);
+  LayoutInput input;
+  input.units = pipeline::placement_of({.blocks = 1});
+  input.rules.plan = core::plan_of(3, SumOrder::kFast);
+  input.rules.element = core::DType::kBF16;
+  input.rules.dp_size = 2;
+  input.tables = {&none, &block, &head};
+  input.frozen = {&frozen_embedding, &frozen_block, nullptr};
+  input.frozen_tied = &frozen_embedding;
+  const Layout layout = make_layout(input, 0, 0);
+  const std::int64_t own = 1024 + 3072 + 1024;
+  EXPECT_EQ(layout.charged(Account::kParams), Bytes(2 * (own + 2048 + 5120)));
+  EXPECT_EQ(layout.charged(Account::kGrads), Bytes(4 * own));
+  EXPECT_EQ(layout.charged(Account::kOptimizer), Bytes(12 * own));
+  EXPECT_EQ(layout.trained, 3);
+  EXPECT_EQ(layout.at(1).frozen, 4);
+  EXPECT_EQ(layout.tied.read, 3);
+  EXPECT_EQ(layout.gather_slot, Elements(6144 + 10240));
+  EXPECT_EQ(layout.tied.gathered, Elements(2048));
+  EXPECT_EQ(layout.sent_by({pipeline::Op::kGather, -1, 1}), Bytes(2 * (3072 + 5120)));
+  EXPECT_EQ(layout.sent_by({pipeline::Op::kGather, -1, 2}), Bytes(2 * (1024 + 2048)));
+  EXPECT_EQ(layout.sent_by({pipeline::Op::kReduce, 0, 1}), Bytes(4 * 3072));
+}
+
 }  // namespace
 }  // namespace fm::zero
