@@ -39,11 +39,6 @@ rusage usage_so_far() {
   return usage;
 }
 
-data::SplitSource checked(data::SplitSource rows, const TrainOptions& asked, const RunPlan& plan) {
-  check_samples(plan.batch, rows.training->samples_per_epoch(), asked.allow_repeat);
-  return rows;
-}
-
 constexpr core::TraceForm kStep = {"step", core::TraceKind::kStep, {"step"}};
 constexpr core::TraceForm kLoadStep = {"load_step", core::TraceKind::kPart};
 
@@ -62,9 +57,8 @@ class Trainer {
         trace_(trace),
         opened_(opened),
         plan_(make_fitting_plan(options, opened, world, context.memory)),
-        rows_(checked(open_rows(options, opened.model.vocab, ledger_, *ranks_of_host(world),
-                                asked_to_end(context.signals)),
-                      options, plan_)),
+        rows_(open_rows(options, opened.model.vocab, ledger_, *ranks_of_host(world),
+                        asked_to_end(context.signals))),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
         state_(options, plan_, opened.model, world, ledger_),
@@ -74,9 +68,9 @@ class Trainer {
         log_(options, context, world.rank() == 0),
         monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
         saves_(options, state_, log_) {
-    if (rows_.evaluation) {
+    check_samples(plan_.batch, rows_.training->samples_per_epoch(), options.allow_repeat);
+    if (rows_.evaluation)
       evaluation_.emplace(std::move(rows_.evaluation), state_, runtime_, options.eval_batches);
-    }
   }
 
   // `lock` of rank 0, null elsewhere.
