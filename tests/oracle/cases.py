@@ -143,4 +143,7 @@ CASES = {
 FAMILY_CASES = {
     name: odd(shape, zero=place % 4, pipe_ranks=1 + place % 2)
     for place, (name, shape) in enumerate(FAMILIES.items())
+} | {
+    f"{name}_bf16": odd(FAMILIES[name], zero=3, pipe_ranks=2, precision="bf16")
+    for name in ("gemma", "gpt2", "gpt_neox")
 }
