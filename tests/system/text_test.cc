@@ -192,6 +192,15 @@ TEST_F(Text, AFullDiskEndsWithCode26AndTheCure) {
         << ended.err;
     EXPECT_EQ(drafts(), 0);
   }
+  fs::create_directories(folder() / "ahead");
+  const Ended ahead =
+      this->run({.words = {"/bin/bash", "-c", "ulimit -f 1000; exec \"$@\"", "bash",
+                           FM_PROGRAMS "/fmengine-tokenize", "--tokenizer", tokenizer_.string(),
+                           "--data_path", run.data, "--out", (folder() / "ahead" / "ids").string()},
+                 .variables = {}});
+  EXPECT_EQ(ahead.codes, std::vector<int>{26}) << ahead.err;
+  EXPECT_NE(ahead.err.find("--out of fmengine-tokenize"), std::string::npos) << ahead.err;
+  EXPECT_TRUE(fs::is_empty(folder() / "ahead"));
 }
 
 TEST_F(Text, TokensMadeAheadTrainAsTheTextDoes) {
