@@ -113,7 +113,7 @@ Value read_tools(const Value& line, const std::string& where) {
   const Value* given = find(line, "tools");
   if (given == nullptr) return None{};
   // Tables of data keep lists of objects as text.
-  const Value tools =
+  Value tools =
       given->text() == nullptr ? *given : parse_json(*given->text(), where + ": \"tools\"");
   FM_DATA_CHECK(tools.sequence() != nullptr, where, ": \"tools\" must be a list; correct it (",
                 kind_name(tools), ")");

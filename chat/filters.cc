@@ -54,7 +54,7 @@ Value map_attribute(const Value& value, const Arguments& arguments) {
 }
 
 Value map_filter(const Value& value, const Arguments& arguments) {
-  const Value nothing = make_sequence(SequenceKind::kIterator, {});
+  Value nothing = make_sequence(SequenceKind::kIterator, {});
   if (!truthy(value)) return nothing;
   if (arguments.positional.empty()) return map_attribute(value, arguments);
   const std::string& name = name_at(arguments, 0);

@@ -35,16 +35,16 @@ Rendered Interpreter::render(const Entries& variables) {
 }
 
 void Interpreter::add_globals() {
-  constexpr static std::string_view kForm[] = {"format"};
-  constexpr static std::string_view kMessage[] = {"message"};
   const auto add = [&](const char* name, std::function<Value(const Arguments&)> call) {
     globals_.names.emplace_back(name, make_function(name, std::move(call)));
   };
   add("raise_exception", [](const Arguments& arguments) -> Value {
+    constexpr std::string_view kMessage[] = {"message"};
     const Bound bound(arguments, kMessage, "raise_exception");
     fail("the template refuses this conversation: ", to_text(bound.need(0)));
   });
   add("strftime_now", [this](const Arguments& arguments) -> Value {
+    constexpr std::string_view kForm[] = {"format"};
     return time_text(Bound(arguments, kForm, "strftime_now").text(0, ""), now_);
   });
   add("namespace", [this](const Arguments& arguments) { return make_namespace(arguments); });

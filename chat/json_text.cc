@@ -27,8 +27,7 @@ class ValueSax : public json::json_sax_t {
     return put(static_cast<std::int64_t>(number));
   }
   bool number_float(number_float_t number, const string_t& digits) override {
-    if (digits.find_first_of(".eE") == std::string::npos) return put_large(number);
-    return put(number);
+    return digits.find_first_of(".eE") == std::string::npos ? put_large(number) : put(number);
   }
   bool string(string_t& text) override { return put(std::move(text)); }
   bool binary(binary_t&) override { return refuse("there is no binary in JSON"); }
@@ -55,10 +54,6 @@ class ValueSax : public json::json_sax_t {
     Entries entries;
   };
 
-  bool put_large(double number) {
-    if (large_ == LargeIntegers::kRounded) return put(number);
-    return refuse("integers must have at most 64 bits with their sign");
-  }
   bool open(bool is_dict) {
     if (open_.size() >= kMostNesting)
       return refuse(core::concat("lists and dicts may nest ", kMostNesting, " deep"));
@@ -80,6 +75,10 @@ class ValueSax : public json::json_sax_t {
       open_.back().items.push_back(std::move(value));
     }
     return true;
+  }
+  bool put_large(double number) {
+    if (large_ == LargeIntegers::kFloats) return put(number);
+    return refuse("integers must have at most 64 bits with their sign");
   }
   bool refuse(const std::string& why) {
     problem_ = why;

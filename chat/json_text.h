@@ -10,10 +10,11 @@
 
 namespace fm::chat {
 
+// What becomes of integers beyond 64 bits: model_max_length of many folders is one.
+enum class LargeIntegers : std::uint8_t { kRefused, kFloats };
+
 // One JSON value, keys in order; of a key that is there twice the last value counts. Throws
 // UserError (11) with `where` ("chats.jsonl:7") before the reason.
-// Integers of more than 64 bits are refused, or become the next number that is a double.
-enum class LargeIntegers : std::uint8_t { kRefused, kRounded };
 Value parse_json(std::string_view text, const std::string& where,
                  LargeIntegers large = LargeIntegers::kRefused);
 

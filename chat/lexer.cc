@@ -49,8 +49,8 @@ class Lexer {
  private:
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
-    FM_DATA_CHECK(false, file_, ":", line_, ": ", core::concat(parts...));
-    std::abort();
+    throw core::UserError(core::ExitCode::kDataError,
+                          core::concat(file_, ":", line_, ": ", parts...));
   }
 
   std::string_view rest() const { return std::string_view(source_).substr(at_); }

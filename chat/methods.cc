@@ -90,7 +90,7 @@ Value rfind_method(const std::string& text, const Bound& arguments) {
 }
 
 Value index_method(const std::string& text, const Bound& arguments) {
-  const Value found = find_method(text, arguments);
+  Value found = find_method(text, arguments);
   if (*found.get<std::int64_t>() < 0) fail("the text must be found by index; use find");
   return found;
 }

@@ -22,7 +22,7 @@ std::string read_text(const fs::path& path, core::Bytes most) {
 Value read_object(const fs::path& path) {
   if (!fs::exists(path)) return {};
   Value value = parse_json(read_text(path, core::kMostListing), path.string() + ":1",
-                           LargeIntegers::kRounded);  // model_max_length may be 10^30
+                           LargeIntegers::kFloats);
   FM_DATA_CHECK(value.dict() != nullptr, path.string(), ":1: a JSON object is required");
   return value;
 }

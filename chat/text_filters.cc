@@ -104,7 +104,7 @@ std::optional<std::int64_t> read_whole(std::string_view text, std::int64_t base)
 }
 
 Value int_filter(const Value& value, const Bound& arguments) {
-  const Value otherwise = arguments.find(0) == nullptr ? Value(std::int64_t{0}) : arguments.need(0);
+  Value otherwise = arguments.find(0) == nullptr ? Value(std::int64_t{0}) : arguments.need(0);
   if (const auto* undefined = value.get<Undefined>()) fail(undefined->why);
   if (value.is<bool>() || value.is<std::int64_t>()) return need_whole(value);
   std::optional<double> real;
@@ -120,7 +120,7 @@ Value int_filter(const Value& value, const Bound& arguments) {
 }
 
 Value float_filter(const Value& value, const Bound& arguments) {
-  const Value otherwise = arguments.find(0) == nullptr ? Value(0.0) : arguments.need(0);
+  Value otherwise = arguments.find(0) == nullptr ? Value(0.0) : arguments.need(0);
   if (const auto* undefined = value.get<Undefined>()) fail(undefined->why);
   if (value.is<double>()) return value;
   if (value.is<bool>() || value.is<std::int64_t>()) return static_cast<double>(need_whole(value));

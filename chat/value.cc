@@ -191,7 +191,7 @@ std::string float_text(double number) {
   char shortest[40];
   const auto end =
       std::to_chars(shortest, shortest + sizeof(shortest), number, std::chars_format::scientific);
-  const std::string text(shortest, end.ptr);
+  std::string text(shortest, end.ptr);
   const std::size_t mark = text.find('e');
   const int exponent = std::atoi(text.c_str() + mark + 1);
   if (exponent < -4 || exponent >= 16) return text;

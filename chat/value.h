@@ -52,20 +52,20 @@ using LoopPtr = std::shared_ptr<const Loop>;
 class Value {
  public:
   Value() = default;  // undefined
-  Value(Undefined undefined)
-      : data_(std::move(undefined)) {}                    // NOLINT(google-explicit-constructor)
-  Value(None none) : data_(none) {}                       // NOLINT(google-explicit-constructor)
-  Value(bool truth) : data_(truth) {}                     // NOLINT(google-explicit-constructor)
-  Value(std::int64_t number) : data_(number) {}           // NOLINT(google-explicit-constructor)
-  Value(double number) : data_(number) {}                 // NOLINT(google-explicit-constructor)
-  Value(std::string text) : data_(std::move(text)) {}     // NOLINT(google-explicit-constructor)
-  Value(const char* text) : data_(std::string(text)) {}   // NOLINT(google-explicit-constructor)
-  Value(SequencePtr items) : data_(std::move(items)) {}   // NOLINT(google-explicit-constructor)
-  Value(DictPtr dict) : data_(std::move(dict)) {}         // NOLINT(google-explicit-constructor)
-  Value(NamespacePtr names) : data_(std::move(names)) {}  // NOLINT(google-explicit-constructor)
-  Value(FunctionPtr function)
-      : data_(std::move(function)) {}              // NOLINT(google-explicit-constructor)
-  Value(LoopPtr loop) : data_(std::move(loop)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(google-explicit-constructor): each of these is a value.
+  Value(Undefined undefined) : data_(std::move(undefined)) {}
+  Value(None none) : data_(none) {}
+  Value(bool truth) : data_(truth) {}
+  Value(std::int64_t number) : data_(number) {}
+  Value(double number) : data_(number) {}
+  Value(std::string text) : data_(std::move(text)) {}
+  Value(const char* text) : data_(std::string(text)) {}
+  Value(SequencePtr items) : data_(std::move(items)) {}
+  Value(DictPtr dict) : data_(std::move(dict)) {}
+  Value(NamespacePtr names) : data_(std::move(names)) {}
+  Value(FunctionPtr function) : data_(std::move(function)) {}
+  Value(LoopPtr loop) : data_(std::move(loop)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   template <class T>
   bool is() const {

@@ -17,7 +17,8 @@ std::string rendered(const ChatFormat& format) {
 TEST(ChatFormat, IsTheTextOfTheTokenizersConfiguration) {
   const ScratchFolder folder;
   folder.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": {"content": "</s>"},
-      "pad_token": null, "image_token": "<i>", "model_max_length": 5,
+      "pad_token": null, "image_token": "<i>",
+      "model_max_length": 1000000000000000019884624838656,
       "added_tokens_decoder": {"7": {"content": "<|x|>"}},
       "chat_template": "{{ bos_token }}{{ eos_token }}{{ image_token }}{{ pad_token }}"})");
   folder.write("tokenizer.json", R"({"added_tokens": [{"id": 1, "content": "<|y|>"}]})");

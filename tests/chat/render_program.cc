@@ -1,8 +1,7 @@
 // Answers what the tests of tests/oracle ask for: a line of JSON in, a line of JSON out.
 //   {"template": TEXT, "variables": {...}, "now": SECONDS}
 //     -> {"text": TEXT, "generation": [[begin, end], ...]}
-//   {"template": TEXT, "tokens": {NAME: TEXT, ...}, "added": [TEXT, ...], "line": {...}, "now":
-//   SECONDS}
+//   {"folder": PATH of a model, "line": {...}, "now": SECONDS}
 //     -> {"samples": [{"text": TEXT, "answers": [[begin, end], ...]}, ...]}
 //   {"answers": [[begin, end], ...], "spans": [[begin, end], ...]}
 //     -> {"trained": [BOOL, ...]}
@@ -46,16 +45,11 @@ json rendered(const Dict& fields) {
 }
 
 json samples(const Dict& fields) {
-  fm::chat::ChatFormat format{fm::chat::Template(*fields.find("template")->text(), "template"),
-                              {},
-                              fields.find("tokens")->dict()->entries,
-                              {}};
-  for (const Value& token : fields.find("added")->sequence()->items)
-    format.added_tokens.push_back(*token.text());
+  const auto format = fm::chat::read_chat_format(*fields.find("folder")->text());
   const fm::chat::Record record = fm::chat::read_record(*fields.find("line"), "line");
   json list = json::array();
-  for (const fm::chat::Sample& sample : samples_of(std::get<fm::chat::Conversation>(record), format,
-                                                   whole(*fields.find("now")), "line"))
+  for (const fm::chat::Sample& sample : samples_of(std::get<fm::chat::Conversation>(record),
+                                                   *format, whole(*fields.find("now")), "line"))
     list.push_back({{"text", sample.text}, {"answers", to_json(sample.answers)}});
   return {{"samples", list}};
 }

@@ -13,6 +13,7 @@ import json
 import pathlib
 import re
 import sys
+import tempfile
 
 import chat_templates
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -44,21 +45,24 @@ def make_tokenizer(templates):
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=600, initial_alphabet=alphabet, show_progress=False))
     tokenizer.add_special_tokens([AddedToken(mark, special=True, normalized=False) for mark in marks])
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>"), marks
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
 
 
 class Checker:
-    def __init__(self, build, templates):
+    def __init__(self, build, templates, folder):
         self.ours = chat_templates.Ours(build)
         self.templates = templates
-        self.tokenizer, self.marks = make_tokenizer(templates)
+        self.tokenizer = make_tokenizer(templates)
+        self.folder = folder
+        for name, text in templates.items():
+            self.tokenizer.chat_template = text
+            self.tokenizer.save_pretrained(folder / name)
         self.wrong = self.compared = self.split = self.refused = 0
         self.rewritten = False  # the last prompt is no prefix of the whole
 
     def samples(self, name, line):
         """(ids, trained) of each sample, or None where the template refuses."""
-        answer = self.ours.ask({"template": self.templates[name], "tokens": {"bos_token": "<s>", "eos_token": "</s>"}, "added": self.marks,
-                                "line": line, "now": chat_templates.NOW})
+        answer = self.ours.ask({"folder": str(self.folder / name), "line": line, "now": chat_templates.NOW})
         if "error" in answer:
             return None
         found = []
@@ -136,8 +140,13 @@ class Checker:
 
 
 def main():
+    with tempfile.TemporaryDirectory() as folder:
+        check(pathlib.Path(folder))
+
+
+def check(folder):
     templates = {file.stem: file.read_text() for file in sorted(pathlib.Path(sys.argv[2]).glob("*.jinja"))}
-    checker = Checker(sys.argv[1], templates)
+    checker = Checker(sys.argv[1], templates, folder)
     plain = [name for name in templates if not name.endswith("_training")]
     for chat in CHATS:
         for name in plain:
