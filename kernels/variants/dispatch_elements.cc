@@ -76,6 +76,15 @@ template void add_residual(std::int64_t, const float*, const float*, float*);
 template void add_residual(std::int64_t, const float*, const core::Bf16*, core::Bf16*);
 template void add_residual(std::int64_t, const float*, const core::F16*, core::F16*);
 
+// An event for all groups is model/attention_cached.cc's.
+template <class T>
+void attend_cached(const CachedKeys& shape, const CachedRow<T>& at, float* scratch) {
+  chosen_kernels<T>().attend_cached(shape, at, scratch);
+}
+template void attend_cached(const CachedKeys&, const CachedRow<float>&, float*);
+template void attend_cached(const CachedKeys&, const CachedRow<core::Bf16>&, float*);
+template void attend_cached(const CachedKeys&, const CachedRow<core::F16>&, float*);
+
 template <class T>
 void column_sums(RowShape shape, const T* x, float* sums) {
   const TraceScope scope(kColumnSums, rows(shape, sizeof(T)));

@@ -7,7 +7,9 @@
 #include <string_view>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/cached.h"
 #include "kernels/attention/tile_product.h"
+#include "kernels/gemm/few_rows.h"
 #include "kernels/gemm/libraries.h"
 #include "kernels/pointwise/activations.h"
 #include "kernels/pointwise/adagrad.h"
@@ -30,9 +32,11 @@ struct ElementKernels {
   decltype(&kernels::activate_backward<T>) activate_backward = nullptr;
   decltype(&kernels::add_bias<T>) add_bias = nullptr;
   decltype(&kernels::add_residual<T>) add_residual = nullptr;
+  decltype(&kernels::attend_cached<T>) attend_cached = nullptr;
   decltype(&kernels::column_sums<T>) column_sums = nullptr;
   decltype(&kernels::embedding<T>) embedding = nullptr;
   decltype(&kernels::embedding_backward<T>) embedding_backward = nullptr;
+  decltype(&kernels::few_rows_tile<T>) few_rows_tile = nullptr;
   decltype(&kernels::glu<T>) glu = nullptr;
   decltype(&kernels::glu_backward<T>) glu_backward = nullptr;
   decltype(&kernels::layernorm_statistics<T>) layernorm_statistics = nullptr;

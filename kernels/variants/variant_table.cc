@@ -16,12 +16,16 @@ void add_bias(RowShape shape, const T* bias, T* y);
 template <class T>
 void add_residual(std::int64_t count, const float* x, const T* residual, T* y);
 template <class T>
+void attend_cached(const CachedKeys& shape, const CachedRow<T>& at, float* scratch);
+template <class T>
 void column_sums(RowShape shape, const T* x, float* sums);
 template <class T>
 void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out);
 template <class T>
 void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
                         float* dtable);
+template <class T>
+void few_rows_tile(const FewRowsTile<T>& at);
 template <class T>
 void glu(Activation kind, std::int64_t count, const T* gate, const T* up, T* y);
 template <class T>
@@ -60,9 +64,11 @@ constexpr ElementKernels<T> kElementKernels = {.activate = activate<T>,
                                                .activate_backward = activate_backward<T>,
                                                .add_bias = add_bias<T>,
                                                .add_residual = add_residual<T>,
+                                               .attend_cached = attend_cached<T>,
                                                .column_sums = column_sums<T>,
                                                .embedding = embedding<T>,
                                                .embedding_backward = embedding_backward<T>,
+                                               .few_rows_tile = few_rows_tile<T>,
                                                .glu = glu<T>,
                                                .glu_backward = glu_backward<T>,
                                                .layernorm_statistics = layernorm_statistics<T>,

@@ -1,0 +1,84 @@
+#include "kernels/gemm/few_rows.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/check.h"
+#include "core/trace.h"
+#include "kernels/variants/dispatch.h"
+
+namespace fm::kernels {
+namespace {
+
+constexpr core::TraceForm kForm = {
+    "few_rows", core::TraceKind::kKernel, {"rows", "columns", "terms", "bytes"}};
+
+template <class C>
+void write(const GemmShape& tile, const float* sums_MN, const Target<C>& c) {
+  for (std::int64_t m = 0; m < tile.m; ++m) {
+    const float* const sums = sums_MN + m * tile.n;
+    C* const row = c.data + m * c.stride;
+    for (std::int64_t n = 0; n < tile.n; ++n) {
+      const float before = c.beta == Beta::kOne ? core::to_float(row[n]) : 0.0F;
+      row[n] = core::to_element<C>(before + sums[n]);
+    }
+  }
+}
+
+// Columns of a tile: all threads have some, of 16 at least.
+std::int64_t columns_of(std::int64_t n, int threads) {
+  const std::int64_t share = (n + threads - 1) / threads;
+  return std::min(kFewRowsColumns, (share + 15) / 16 * 16);
+}
+
+template <class T>
+void widen(const GemmShape& shape, const Operand<T>& a, std::vector<float>& wide) {
+  wide.resize(static_cast<std::size_t>(shape.m * shape.k));
+  dispatch::chosen_kernels<T>().widen({shape.m, shape.k}, a.data, a.stride, wide.data(), shape.k);
+}
+
+}  // namespace
+
+template <class T, class C>
+void gemm_few_rows(const core::Work& work, const GemmShape& shape, const Operand<T>& a,
+                   const Operand<T>& b, const Target<C>& c) {
+  if (shape.m > kFewRows) return gemm(work, shape, a, b, c);
+  FM_CHECK(a.form == Form::kAsIs, "few rows lie as they are");
+  const core::TraceScope scope(
+      kForm, {shape.m, shape.n, shape.k, shape.n * shape.k * std::int64_t{sizeof(T)}});
+  std::vector<float> wide;
+  const float* x = nullptr;
+  std::int64_t x_stride = shape.k;
+  if constexpr (std::is_same_v<T, float>) {
+    x = a.data;
+    x_stride = a.stride;
+  } else {
+    widen(shape, a, wide);
+    x = wide.data();
+  }
+  const auto& kernels = dispatch::chosen_kernels<T>();
+  const std::int64_t columns = columns_of(shape.n, work.threads);
+  const std::int64_t tiles = (shape.n + columns - 1) / columns;
+#pragma omp parallel for num_threads(work.threads) schedule(static)
+  for (std::int64_t tile = 0; tile < tiles; ++tile) {
+    float sums[kFewRows * kFewRowsColumns];
+    const std::int64_t first = tile * columns;
+    const std::int64_t apart = b.form == Form::kTransposed ? b.stride : 1;
+    const GemmShape part{shape.m, std::min(columns, shape.n - first), shape.k};
+    kernels.few_rows_tile({part, x, x_stride, {b.data + first * apart, b.stride, b.form}, sums});
+    write<C>(part, sums, {c.data + first, c.stride, c.beta});
+  }
+}
+
+template void gemm_few_rows(const core::Work&, const GemmShape&, const Operand<float>&,
+                            const Operand<float>&, const Target<float>&);
+template void gemm_few_rows(const core::Work&, const GemmShape&, const Operand<core::Bf16>&,
+                            const Operand<core::Bf16>&, const Target<float>&);
+template void gemm_few_rows(const core::Work&, const GemmShape&, const Operand<core::Bf16>&,
+                            const Operand<core::Bf16>&, const Target<core::Bf16>&);
+template void gemm_few_rows(const core::Work&, const GemmShape&, const Operand<core::F16>&,
+                            const Operand<core::F16>&, const Target<float>&);
+template void gemm_few_rows(const core::Work&, const GemmShape&, const Operand<core::F16>&,
+                            const Operand<core::F16>&, const Target<core::F16>&);
+
+}  // namespace fm::kernels
