@@ -16,15 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-<<<<<<< HEAD
 const std::set<std::string> kBelowEngine = {
     "core",  "kernels", "comm",       "machine", "data",      "optim", "pipeline", "offload",
     "model", "zero",    "checkpoint", "monitor", "tokenizer", "chat",  "prepare"};
-=======
-const std::set<std::string> kBelowEngine = {"core", "kernels",    "comm",     "machine", "chat",
-                                            "data", "optim",      "pipeline", "offload", "model",
-                                            "zero", "checkpoint", "monitor"};
->>>>>>> e0dc38c (chat: document what is rendered, trained and refused)
 
 std::set<std::string> everything_below_cli() {
   std::set<std::string> folders = kBelowEngine;
@@ -52,7 +46,6 @@ const Limits kLimits = {
             {"comm/levels", {"comm/wire", "comm/verbs", "comm/shm"}},
             {"comm/meet", {"comm/wire", "comm/verbs", "comm/shm", "comm/levels"}},
             {"machine", {"core", "comm"}},
-            {"chat", {"core"}},
             {"data", {"core", "kernels"}},
             {"tokenizer", {"core"}},
             {"chat", {"core"}},
@@ -74,17 +67,11 @@ const Limits kLimits = {
     .may_have_state = {"core/fault.cc", "comm/meet/world.cc", "core/trace.h"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
-<<<<<<< HEAD
     .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",
                        "monitor", "offload", "optim", "pipeline", "prepare", "report", "zero",
                        "chat"},
     .families = {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj",
                  "gpt2"},
-=======
-    .know_no_family = {"chat", "checkpoint", "cli", "comm", "core", "data", "engine", "kernels",
-                       "machine", "monitor", "offload", "optim", "pipeline", "report", "zero"},
-    .families = {"llama"},
->>>>>>> e0dc38c (chat: document what is rendered, trained and refused)
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
                          "mpi.h"},
 };
