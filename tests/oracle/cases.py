@@ -72,6 +72,15 @@ YARN = (
 )
 
 
+DYNAMIC = (("rope_type", "dynamic"), ("rope_theta", 10000.0), ("factor", 4.0))
+LINEAR_OF_HALF = (
+    ("rope_type", "linear"),
+    ("rope_theta", 10000.0),
+    ("factor", 2.0),
+    ("partial_rotary_factor", 0.5),
+)
+
+
 def longrope(original):
     return (
         ("rope_type", "longrope"),
@@ -89,7 +98,9 @@ def family(name, *more, **shape):
 
 # One shape per family and what its blocks can be made of.
 FAMILIES = {
-    "llama_biases": family("llama", ("attention_bias", True), ("mlp_bias", True)),
+    "llama_biases": family(
+        "llama", ("attention_bias", True), ("mlp_bias", True), rope=DYNAMIC
+    ),
     "mistral": family("mistral", ("sliding_window", None), rope=LLAMA3_ROPE),
     "mistral_window": family("mistral", ("sliding_window", 11)),
     "qwen2": family("qwen2", tied=True, rope=YARN),
@@ -108,7 +119,11 @@ FAMILIES = {
     "olmo2": family("olmo2"),
     "gpt_neox": family("gpt_neox", rope=(("rope_type", "default"), ("partial_rotary_factor", 0.25))),
     "gpt_neox_sequential": family(
-        "gpt_neox", ("use_parallel_residual", False), ("hidden_act", "gelu_new"), tied=True
+        "gpt_neox",
+        ("use_parallel_residual", False),
+        ("hidden_act", "gelu_new"),
+        tied=True,
+        rope=LINEAR_OF_HALF,
     ),
     "gptj": family("gptj", ("rotary_dim", 6)),
     "gpt2": family("gpt2", tied=True),
