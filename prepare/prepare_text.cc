@@ -120,26 +120,38 @@ void make_parts(const std::string& path, const Recipe& recipe, const PrepareOpti
   }
 }
 
+// Errors that `together` and its like throw on all ranks.
+bool is_everybodys(core::ExitCode code) {
+  return code == core::ExitCode::kConfigError || code == core::ExitCode::kDataError ||
+         code == core::ExitCode::kStorageFailed || code == core::ExitCode::kPreempted;
+}
+
 // The folder of a file's tokens. `bad` is what was found in files before this one.
 void make_folder(const std::string& path, const Recipe& recipe, const PrepareOptions& options,
-                 const data::BadLines& bad, comm::Communicator& host, Prepared& prepared,
+                 data::BadLines bad, comm::Communicator& host, Prepared& prepared,
                  const fs::path& folder) {
   const bool leads = host.rank() == 0;
   std::optional<DraftFolder> draft;
-  together(host, [&] {
-    if (!leads) return;
-    sweep_drafts(options.cache_dir, "");
-    draft.emplace(options.cache_dir, prepared.source);
-  });
-  const fs::path made = checkpoint::text_of_rank0(host, leads ? draft->path().string() : "");
-  make_parts(path, recipe, options, bad.allowed - bad.found, host, made, prepared);
-  data::BadLines seen = bad;
-  count_bad(prepared.bad_lines, prepared.first_bad, seen);
-  together(host, [&] {
-    if (!leads) return;
-    write_prepared(made, prepared);
-    draft->publish(folder, kPreparedFile);
-  });
+  try {
+    together(host, [&] {
+      if (!leads) return;
+      sweep_drafts(options.cache_dir, "");
+      draft.emplace(options.cache_dir, prepared.source);
+    });
+    const fs::path made = checkpoint::text_of_rank0(host, leads ? draft->path().string() : "");
+    make_parts(path, recipe, options, bad.allowed - bad.found, host, made, prepared);
+    count_bad(prepared.bad_lines, prepared.first_bad, bad);
+    together(host, [&] {
+      if (!leads) return;
+      write_prepared(made, prepared);
+      draft->publish(folder, kPreparedFile);
+    });
+  } catch (const core::Error& error) {
+    draft.reset();
+    // Ranks that end before would end the one that still deletes.
+    if (is_everybodys(error.code())) host.barrier().wait();
+    throw;
+  }
 }
 
 }  // namespace
