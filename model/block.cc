@@ -115,6 +115,7 @@ void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
   const Kept& kept = pass.kept;
   project_qkv(pass, input_BTD);
   if (config_.block.qk_norm != QkNorm::kNone) norm_queries_and_keys(pass);
+  if (!pass.sequences.empty()) return attend_cached(pass);
   if (config_.rope.type != RopeConfig::Type::kNone) {
     const kernels::RopeTable table = rope_->get(pass.shape.seq_len);
     kernels::rope(table, pass.shape, config_.heads, kept.q_BTHd);
@@ -203,12 +204,10 @@ void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const
 }
 
 template <class T>
-void Block<T>::forward(const UnitCall& call, void* output_BTD) const {
-  const core::Arena::Scope scope(call.work.arena);
-  const Pass pass(*this, call);
+void Block<T>::run(const Pass& pass, T* y_BTD) const {
+  const core::Arena::Scope scope(pass.work.arena);
   const kernels::RowShape rows{pass.tokens(), config_.hidden};
   T* const normed_BTD = pass.work.arena.template take<T>(rows.rows * rows.width);
-  T* const y_BTD = static_cast<T*>(output_BTD);
   if (!norms_before()) {
     attend(pass, pass.x_BTD);
     forward_after(pass, normed_BTD, y_BTD);
@@ -223,6 +222,17 @@ void Block<T>::forward(const UnitCall& call, void* output_BTD) const {
   } else {
     forward_before(pass, normed_BTD, y_BTD);
   }
+}
+
+template <class T>
+void Block<T>::forward(const UnitCall& call, void* output_BTD) const {
+  run(Pass(*this, call), static_cast<T*>(output_BTD));
+}
+
+template <class T>
+void Block<T>::decode(const UnitCall& call, std::span<const CachedSequence> sequences,
+                      void* output_ND) const {
+  run(Pass(*this, call, sequences), static_cast<T*>(output_ND));
 }
 
 template class Block<float>;

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "model/attention.h"
+#include "model/attention_cached.h"
 #include "model/block_params.h"
 #include "model/norm.h"
 #include "model/rope_frequencies.h"
@@ -34,6 +35,10 @@ class Block final : public Unit {
   void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const override;
   void backward_weight(const UnitCall& call, const Gradients& gradients,
                        Write write) const override;
+  std::int64_t cache_width() const override { return 2 * config_.kv_width(); }
+  UnitSizes decode_sizes(std::int64_t tokens, std::int64_t positions) const override;
+  void decode(const UnitCall& call, std::span<const CachedSequence> sequences,
+              void* output_ND) const override;
 
  private:
   struct Kept;    // block_memory.h
@@ -52,6 +57,10 @@ class Block final : public Unit {
     return {weights.at(at.weight), weights.at(at.bias)};
   }
 
+  void run(const Pass& pass, T* y_BTD) const;
+  // kept's queries, keys and values -> kept.attended_BTHd (model/block_decode.cc)
+  void attend_cached(const Pass& pass) const;
+  CachedShape cached_shape() const;
   // input_BTD -> kept.attended_BTHd
   void attend(const Pass& pass, const T* input_BTD) const;
   void project_qkv(const Pass& pass, const T* input_BTD) const;

@@ -109,15 +109,20 @@ struct Block<T>::Pass {
   Kept kept;
   Parked parked;
   Products<T> products;
+  std::span<const CachedSequence> sequences;  // where tokens are decoded
 
-  Pass(const Block& block, const UnitCall& call)
+  Pass(const Block& block, const UnitCall& call, std::span<const CachedSequence> decoded = {})
       : work(call.work),
         shape(call.input.shape),
         weights(call.weights),
         x_BTD(static_cast<const T*>(call.saved.input_BTD)),
         kept(block, shape.tokens(), call.saved.kept),
         parked(block, shape.tokens(), call.saved.parked),
-        products{.work = work, .tokens = shape.tokens(), .weights = weights} {}
+        products{.work = work,
+                 .tokens = shape.tokens(),
+                 .weights = weights,
+                 .rows = decoded.empty() ? Rows::kBatch : Rows::kDecoded},
+        sequences(decoded) {}
 
   std::int64_t tokens() const { return shape.tokens(); }
 };

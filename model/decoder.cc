@@ -40,6 +40,9 @@ ModelFacts facts_of(const DecoderConfig& config, const ConfigReader& file) {
   facts.identity = identity_of(config);
   facts.config_json = file.text_with_architecture(config.architecture);
   facts.max_positions = config.max_positions;
+  if (config.rope.type == RopeConfig::Type::kLongrope) {
+    facts.rope_switch = config.rope.original_max_position_embeddings;
+  }
   facts.names.base_prefix = config.names.base;
   // Frequencies and masks that earlier versions of transformers stored.
   facts.names.derived_suffixes = config.derived_suffixes;

@@ -49,17 +49,37 @@ UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
 }
 
 template <class T>
-void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
+void EmbeddingUnit<T>::look_up(const UnitCall& call, T* out_ND) const {
   for (const std::int32_t token : call.input.tokens()) {
     FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
   }
   const UnitWeights<T> weights(call.weights);
+  kernels::embedding(call.input.tokens(), weights.at(table_at_), hidden_, out_ND);
+  if (scale_ != 1.0F) kernels::scale(call.input.shape.tokens() * hidden_, scale_, out_ND);
+}
+
+template <class T>
+void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   T* const out_BTD = static_cast<T*>(output_BTD);
+  look_up(call, out_BTD);
+  if (positions_ == 0) return;
   const core::BatchShape shape = call.input.shape;
-  kernels::embedding(call.input.tokens(), weights.at(table_at_), hidden_, out_BTD);
-  if (scale_ != 1.0F) kernels::scale(shape.tokens() * hidden_, scale_, out_BTD);
-  if (positions_ > 0) {  // the same for every row
-    kernels::add_bias({shape.batch, shape.seq_len * hidden_}, weights.at(positions_at_), out_BTD);
+  // The same for every row.
+  kernels::add_bias({shape.batch, shape.seq_len * hidden_},
+                    UnitWeights<T>(call.weights).at(positions_at_), out_BTD);
+}
+
+template <class T>
+void EmbeddingUnit<T>::decode(const UnitCall& call, std::span<const CachedSequence> sequences,
+                              void* output_ND) const {
+  T* out_ND = static_cast<T*>(output_ND);
+  look_up(call, out_ND);
+  if (positions_ == 0) return;
+  const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
+  for (const CachedSequence& each : sequences) {
+    const std::int64_t values = each.count * hidden_;
+    kernels::add_bias({1, values}, positions_TD + each.position * hidden_, out_ND);
+    out_ND += values;
   }
 }
 

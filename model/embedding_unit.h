@@ -21,8 +21,12 @@ class EmbeddingUnit final : public Unit {
   void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const override;
   void backward_weight(const UnitCall& call, const Gradients& gradients,
                        Write write) const override;
+  void decode(const UnitCall& call, std::span<const CachedSequence> sequences,
+              void* output_ND) const override;
 
  private:
+  // Rows of the table, scaled.
+  void look_up(const UnitCall& call, T* out_ND) const;
   void backward_positions(const UnitCall& call, const Gradients& gradients, Write write) const;
 
   std::int64_t vocab_;

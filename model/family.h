@@ -31,6 +31,9 @@ struct ModelFacts {
   std::string identity;     // JSON object: what decides the function, by the names of config.json
   std::string config_json;  // the text of config.json for an export
   std::int64_t max_positions = 0;  // the longest row in tokens
+  // Rows of more tokens turn by other frequencies (longrope), so that what a cache holds of a
+  // shorter one is void; 0: there is no such length.
+  std::int64_t rope_switch = 0;
   TensorNames names = {};
 };
 

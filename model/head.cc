@@ -1,6 +1,7 @@
 #include "model/head.h"
 
 #include "core/check.h"
+#include "kernels/gemm/few_rows.h"
 #include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/elements.h"
 #include "model/linear.h"
@@ -136,13 +137,23 @@ typename Head<T>::Chunk Head<T>::take_chunk(core::BatchShape shape, core::Work& 
 }
 
 template <class T>
-void Head<T>::forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
-                            const Chunk& chunk) const {
+void Head<T>::norm_chunk(const Weights& weights, const T* hidden_ND, const Chunk& chunk) const {
   const kernels::RowShape rows = chunk.hidden_rows();
   norm_rows(norm_, rows, hidden_ND, chunk.kept);
   norm_apply<T>(norm_, rows, {hidden_ND, norm_weights(weights), chunk.kept, chunk.normed_ND});
-  linear(work, chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
+}
+
+template <class T>
+void Head<T>::add_bias(const Chunk& chunk) const {
   if (chunk.bias_V != nullptr) kernels::add_bias(chunk.logit_rows(), chunk.bias_V, chunk.logits_NV);
+}
+
+template <class T>
+void Head<T>::forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
+                            const Chunk& chunk) const {
+  norm_chunk(weights, hidden_ND, chunk);
+  linear(work, chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
+  add_bias(chunk);
 }
 
 template <class T>
@@ -238,13 +249,21 @@ double Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
 }
 
 template <class T>
-void Head<T>::logits(const Weights& weights, const void* hidden_D, float* logits_V,
-                     core::Work& work) const {
+void Head<T>::logits(const Weights& weights, std::int64_t rows, const void* hidden_ND,
+                     float* logits_NV, core::Work& work) const {
   const core::Arena::Scope scope(work.arena);
-  Chunk chunk = take_chunk({.batch = 1, .seq_len = 1}, work);
-  chunk.logits_NV = logits_V;
+  Chunk chunk = take_chunk({.batch = 1, .seq_len = rows}, work);
   chunk.bias_V = take_bias(weights, work);
-  forward_chunk(work, weights, static_cast<const T*>(hidden_D), chunk);
+  const std::int64_t step = chunk.shape.tokens;
+  for (std::int64_t row = 0; row < rows; row += step) {
+    chunk.shape.tokens = std::min(step, rows - row);
+    chunk.logits_NV = logits_NV + row * vocab_;
+    norm_chunk(weights, static_cast<const T*>(hidden_ND) + row * hidden_, chunk);
+    kernels::gemm_few_rows<T, float>(
+        work, {chunk.shape.tokens, vocab_, hidden_}, {chunk.normed_ND, hidden_},
+        {matrix_of(weights), hidden_, kernels::Form::kTransposed}, {chunk.logits_NV, vocab_});
+    add_bias(chunk);
+  }
 }
 
 template class Head<float>;

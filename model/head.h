@@ -40,7 +40,7 @@ class Head final : public LossUnit {
   double loss(const UnitCall& call, void* hidden_BTD, double scale, const Gradients& gradients,
               Write write) const override;
   double evaluate(const UnitCall& call, const void* hidden_BTD) const override;
-  void logits(const Weights& weights, const void* hidden_D, float* logits_V,
+  void logits(const Weights& weights, std::int64_t rows, const void* hidden_ND, float* logits_NV,
               core::Work& work) const override;
 
  private:
@@ -51,7 +51,10 @@ class Head final : public LossUnit {
   // Of the head, in fp32, in work space; null where it has none.
   const float* take_bias(const Weights& weights, core::Work& work) const;
   Chunk take_chunk(core::BatchShape shape, core::Work& work) const;
-  // hidden rows -> chunk.kept, chunk.normed, chunk.logits
+  // hidden rows -> chunk.kept, chunk.normed
+  void norm_chunk(const Weights& weights, const T* hidden_ND, const Chunk& chunk) const;
+  void add_bias(const Chunk& chunk) const;
+  // The same, and chunk.logits
   void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                      const Chunk& chunk) const;
   void check_labels(const UnitInput& input) const;

@@ -2,6 +2,7 @@
 // gradients.
 #pragma once
 
+#include "kernels/gemm/few_rows.h"
 #include "kernels/pointwise/biases.h"
 #include "model/decoder_config.h"
 #include "model/linear.h"
@@ -20,6 +21,9 @@ struct Projection {
   double flops(std::int64_t tokens) const { return LinearShape{tokens, in, out}.flops(); }
 };
 
+// Whose rows a product has: those of a micro-batch, or the new ones of sequences, which may be few.
+enum class Rows : std::uint8_t { kBatch, kDecoded };
+
 // Products with the projections of one unit.
 template <class T>
 struct Products {
@@ -28,13 +32,19 @@ struct Products {
   UnitWeights<T> weights;      // unless only gradients are written
   float* gradients = nullptr;  // of the unit
   Write write = Write::kAssign;
+  Rows rows = Rows::kBatch;
 
   // y [tokens, out] = x [tokens, in] W^T (+ y) + bias
   void forward(const Projection& p, const T* x, T* y, Beta beta = Beta::kZero) const {
-    const bool usual = p.form == MatrixForm::kOutIn;
-    kernels::gemm(work, {tokens, p.out, p.in}, {x, p.in},
-                  {weights.at(p.weight), p.stride, usual ? Form::kTransposed : Form::kAsIs},
-                  {y, p.out, beta});
+    const kernels::GemmShape shape{tokens, p.out, p.in};
+    const kernels::Operand<T> matrix{
+        weights.at(p.weight), p.stride,
+        p.form == MatrixForm::kOutIn ? Form::kTransposed : Form::kAsIs};
+    if (rows == Rows::kDecoded) {
+      kernels::gemm_few_rows<T, T>(work, shape, {x, p.in}, matrix, {y, p.out, beta});
+    } else {
+      kernels::gemm(work, shape, {x, p.in}, matrix, {y, p.out, beta});
+    }
     if (p.bias.there()) kernels::add_bias({tokens, p.out}, weights.at(p.bias), y);
   }
 

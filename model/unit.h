@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "core/check.h"
 #include "core/param_table.h"
 #include "core/types.h"
 #include "core/work.h"
@@ -51,6 +52,16 @@ struct Saved {
   void* parked = nullptr;     // what backward_input leaves for backward_weight
 };
 
+// New tokens of a sequence whose earlier ones have been read: their rows lie behind those of the
+// sequence before them. `cache`: of one unit, keys [capacity, width] and then values, as many
+// elements as Unit::cache_width() says per position; those of the new tokens are written.
+struct CachedSequence {
+  std::int64_t count = 0;     // of new tokens, 1 or more
+  std::int64_t position = 0;  // of the first one: so many are in the cache
+  std::int64_t capacity = 0;
+  void* cache = nullptr;
+};
+
 // What every call of a unit reads, and what it works with. The head saves nothing.
 struct UnitCall {
   Weights weights;
@@ -88,6 +99,19 @@ class Unit {
   // zeroes nothing else: gaps of the flat buffer are never touched.
   virtual void backward_weight(const UnitCall& call, const Gradients& gradients,
                                Write write) const = 0;
+
+  // Decoding, which a family may lack: no backward follows.
+  // Elements that a position takes in a cache.
+  virtual std::int64_t cache_width() const { return 0; }
+  // Of a call of `decode` with so many tokens in all, in sequences of at most `positions`.
+  virtual UnitSizes decode_sizes(std::int64_t tokens, std::int64_t /*positions*/) const {
+    return sizes({.batch = 1, .seq_len = tokens});
+  }
+  // As forward, of the new tokens of all sequences; call.input.shape is one row of them.
+  virtual void decode(const UnitCall& /*call*/, std::span<const CachedSequence> /*sequences*/,
+                      void* /*output_ND*/) const {
+    FM_CHECK(false, "this family does not decode");
+  }
 };
 
 // The head: final norm, language-model matrix and cross-entropy, forward and whole backward in
@@ -110,9 +134,9 @@ class LossUnit {
                       const Gradients& gradients, Write write) const = 0;
   // Sum of token losses only.
   virtual double evaluate(const UnitCall& call, const void* hidden_BTD) const = 0;
-  // Logits of one row, for sampling: hidden_D [D] -> logits_V [V].
-  virtual void logits(const Weights& weights, const void* hidden_D, float* logits_V,
-                      core::Work& work) const = 0;
+  // Logits of rows, for sampling: hidden_ND [N, D] -> logits_NV [N, V].
+  virtual void logits(const Weights& weights, std::int64_t rows, const void* hidden_ND,
+                      float* logits_NV, core::Work& work) const = 0;
 };
 
 // Units 0 .. units.size()-1 (embedding, blocks), then the head as unit number units.size().

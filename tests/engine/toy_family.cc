@@ -71,7 +71,7 @@ struct Head final : Toy<LossUnit> {
     return sum;
   }
   double evaluate(const UnitCall&, const void*) const override { return 0.0; }
-  void logits(const Weights&, const void*, float*, core::Work&) const override {}
+  void logits(const Weights&, std::int64_t, const void*, float*, core::Work&) const override {}
 };
 
 }  // namespace

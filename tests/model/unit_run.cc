@@ -127,7 +127,7 @@ double UnitRun::evaluate() {
 
 void UnitRun::logits(const void* hidden_D, float* logits_V) {
   core::Work here = work(model_.head_unit());
-  model_.head->logits(weights_of(model_.head_unit()), hidden_D, logits_V, here);
+  model_.head->logits(weights_of(model_.head_unit()), 1, hidden_D, logits_V, here);
 }
 
 void UnitRun::backward_input(int unit, void* doutput, void* dinput) {

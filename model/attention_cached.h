@@ -1,0 +1,25 @@
+// Attention of new tokens over the keys and values that a cache holds, theirs included.
+#pragma once
+
+#include "core/work.h"
+#include "model/unit.h"
+
+namespace fm::model {
+
+struct CachedShape {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;  // divides heads
+  std::int64_t head_dim = 0;
+  std::int64_t window = 0;  // keys that a query sees, itself the last; 0: all up to itself
+};
+
+// q_THd, out_THd: [T, heads, head_dim], of the sequence's new tokens. Takes cached_scratch() of the
+// work space.
+template <class T>  // element: float, core::Bf16 or core::F16
+void attention_cached(const CachedShape& shape, const CachedSequence& sequence, const T* q_THd,
+                      T* out_THd, core::Work& work);
+
+// For sequences of at most so many positions, with kernels::kernel_threads().
+core::Bytes cached_scratch(const CachedShape& shape, std::int64_t positions);
+
+}  // namespace fm::model
