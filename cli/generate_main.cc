@@ -1,5 +1,8 @@
-// fmengine-generate: a prompt in, its continuation out.
+// fmengine-generate: texts in, what follows them out.
+#include <unistd.h>
+
 #include <cstdio>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,15 +16,28 @@
 
 namespace {
 
+void write(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+std::optional<std::string> read_line(std::string_view cue) {
+  if (::isatty(STDIN_FILENO) != 0) write(cue);
+  std::string line;
+  if (!std::getline(std::cin, line)) return std::nullopt;
+  return line;
+}
+
 int run(const std::vector<std::string>& words) {
   const fm::cli::GenerateCommand command = fm::cli::parse_generate_command(words);
+  if (command.help || command.version) {
+    write(command.help ? fm::cli::generate_help_text() : fm::cli::version_text());
+    write("\n");
+    return 0;
+  }
   fm::kernels::set_kernel_threads(fm::machine::take_cores({}, std::nullopt).threads);
-  if (!command.help && !command.version) fm::machine::check_stacks(fm::machine::stacks_here());
-  const std::string text = command.help      ? fm::cli::generate_help_text()
-                           : command.version ? fm::cli::version_text()
-                                             : fm::engine::generate(command.options);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fputc('\n', stdout);
+  fm::machine::check_stacks(fm::machine::stacks_here());
+  fm::engine::generate(command.options, {.write = write, .read_line = read_line});
   return 0;
 }
 

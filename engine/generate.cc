@@ -1,137 +1,161 @@
 #include "engine/generate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <utility>
-#include <vector>
+#include <fstream>
+#include <memory>
 
-#include "checkpoint/hf_folder.h"
-#include "core/buffer.h"
+#include "chat/json_text.h"
 #include "core/check.h"
-#include "data/documents.h"
-#include "engine/sampler.h"
-#include "engine/tensors.h"
-#include "kernels/gemm/gemm.h"
+#include "engine/cached_model.h"
+#include "engine/chat_session.h"
+#include "engine/completion.h"
+#include "engine/model_text.h"
+#include "engine/score_texts.h"
 #include "model/family.h"
 
 namespace fm::engine {
-
 namespace {
 
-constexpr std::int64_t kMostContext = 512;
+// A prompt that is being continued.
+struct Active {
+  std::size_t number;
+  Sequence sequence;
+  Completion completion;
+};
 
-// A model with all its weights, that runs forward over one row of tokens.
-//
-// Invariant: buffers are large enough for `context` tokens.
-// Thread:    one thread.
-// Lifetime:  the opened model outlives it.
-class Reader {
+std::string json_line(const Prompt& prompt, const Completion& completion) {
+  chat::Values ids;
+  for (const std::int32_t id : completion.ids()) ids.emplace_back(std::int64_t{id});
+  return chat::to_json(chat::make_dict({{"prompt", prompt.text},
+                                        {"completion", completion.text()},
+                                        {"tokens", chat::make_list(std::move(ids))},
+                                        {"finish_reason", completion.whole() ? "stop" : "length"}}),
+                       {}) +
+         "\n";
+}
+
+// Where JSON lines go: a file, or the console.
+class Lines {
  public:
-  Reader(const model::OpenedModel& opened, const std::filesystem::path& folder)
-      : model_(opened.model), context_(std::min(opened.facts.max_positions, kMostContext)) {
-    checkpoint::HfFolder files(folder);
-    match_tensors(opened, files, folder);
-    for (int unit = 0; unit < model_.unit_count(); ++unit) load(files, model_.table(unit));
-    make_buffers();
+  Lines(const std::string& path, const Console& console) : path_(path), console_(console) {
+    if (!path.empty()) file_.open(path);
+    check();
   }
-
-  std::int64_t vocab() const { return model_.vocab; }
-
-  // Logits of the token that follows the last `context` of `ids`.
-  std::vector<float> next_logits(std::span<const std::int32_t> ids) {
-    const std::size_t used = std::min(ids.size(), static_cast<std::size_t>(context_));
-    const std::span<const std::int32_t> tokens_T = ids.last(used);
-    const model::UnitInput input{.shape = {.batch = 1, .seq_len = static_cast<std::int64_t>(used)},
-                                 .tokens_BT = tokens_T.data()};
-    core::Work work{core::Arena(scratch_.span()), kernels::kernel_threads()};
-    for (std::size_t unit = 0; unit < model_.units.size(); ++unit) {
-      const core::Arena::Scope scope(work.arena);
-      const model::Saved saved{.input_BTD = unit == 0 ? nullptr : hidden_[unit % 2].f32(),
-                               .kept = kept_.data()};
-      model_.units[unit]->forward({{.own = weights_[unit].f32()}, input, saved, work},
-                                  hidden_[(unit + 1) % 2].f32());
-    }
-    const float* last_D = hidden_[model_.units.size() % 2].f32() +
-                          (static_cast<std::int64_t>(used) - 1) * model_.hidden;
-    std::vector<float> logits_V(static_cast<std::size_t>(model_.vocab));
-    const model::Weights head{.own = weights_.back().f32(),
-                              .tied = model_.tied ? weights_.front().f32() : nullptr};
-    model_.head->logits(head, last_D, logits_V.data(), work);
-    return logits_V;
+  void write(const std::string& line) {
+    if (path_.empty()) return console_.write(line);
+    file_ << line << std::flush;
+    check();
   }
 
  private:
-  void load(const checkpoint::HfFolder& files, const core::ParamTable& table) {
-    core::Buffer flat = core::make_f32(ledger_, core::Account::kParams, table.elements());
-    for (const core::TensorSlice& slice :
-         core::cut_slices(table, core::Elements(0), table.elements(), core::in_memory(flat.f32()),
-                          core::Elements(0))) {
-      files.read(slice);
-    }
-    weights_.push_back(std::move(flat));
+  void check() const {
+    FM_DATA_CHECK(path_.empty() || file_.good(), "--output must be a file that can be written (",
+                  path_, ")");
   }
 
-  void make_buffers() {
-    const core::BatchShape shape{.batch = 1, .seq_len = context_};
-    model::UnitSizes most;
-    for (int unit = 0; unit < model_.unit_count(); ++unit) {
-      const model::UnitSizes sizes = model_.sizes(unit, shape);
-      most.kept = std::max(most.kept, sizes.kept);
-      most.scratch = std::max(most.scratch, sizes.scratch);
-    }
-    const core::Elements hidden(context_ * model_.hidden);
-    kept_ = core::Buffer(ledger_, core::Account::kActivations, most.kept);
-    scratch_ = core::Buffer(ledger_, core::Account::kScratch, most.scratch);
-    for (core::Buffer& buffer : hidden_) {
-      buffer = core::make_f32(ledger_, core::Account::kActivations, hidden);
-    }
-  }
-
-  core::Ledger ledger_;
-  const model::Model& model_;
-  std::int64_t context_;
-  std::vector<core::Buffer> weights_;  // per unit
-  core::Buffer kept_;
-  core::Buffer scratch_;
-  core::Buffer hidden_[2];  // unit u reads [u % 2], writes the other
+  std::string path_;
+  const Console& console_;
+  std::ofstream file_;
 };
+
+// Continues all prompts, a few at a time.
+class PromptRun {
+ public:
+  PromptRun(CachedModel& model, const ModelText& text, const CompletionLimits& limits)
+      : model_(model), text_(text), limits_(limits) {}
+
+  // report(number of the prompt, completion), in order.
+  template <class Report>
+  void run(const std::vector<Prompt>& prompts, std::int64_t batch_size, const Report& report) {
+    std::vector<std::string> lines(prompts.size());
+    std::vector<bool> ready(prompts.size());
+    std::size_t next = 0;
+    std::size_t reported = 0;
+    while (next < prompts.size() || !active_.empty()) {
+      // One joins per call, so that the longest prompt decides about memory.
+      if (next < prompts.size() && std::ssize(active_) < batch_size) {
+        begin(prompts[next], next);
+        ++next;
+      }
+      step();
+      std::erase_if(active_, [&](const std::unique_ptr<Active>& each) {
+        if (!each->completion.done()) return false;
+        lines[each->number] = json_line(prompts[each->number], each->completion);
+        ready[each->number] = true;
+        return true;
+      });
+      while (reported < next && ready[reported]) report(lines[reported++]);
+    }
+  }
+
+ private:
+  void begin(const Prompt& prompt, std::size_t number) {
+    active_.push_back(std::make_unique<Active>(
+        Active{number, start(model_, prompt, limits_),
+               Completion(text_, limits_, prompt, static_cast<std::int64_t>(number))}));
+  }
+
+  void step() {
+    std::vector<Sequence*> sequences;
+    std::vector<Completion*> completions;
+    for (const auto& each : active_) {
+      if (each->completion.done()) continue;
+      sequences.push_back(&each->sequence);
+      completions.push_back(&each->completion);
+    }
+    if (sequences.empty()) return;
+    const std::span<const float> logits = model_.next_logits(sequences);
+    const auto vocab = static_cast<std::size_t>(model_.vocab());
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      completions[i]->put(logits.subspan(i * vocab, vocab), *sequences[i]);
+    }
+  }
+
+  CachedModel& model_;
+  const ModelText& text_;
+  const CompletionLimits& limits_;
+  std::vector<std::unique_ptr<Active>> active_;
+};
+
+void continue_one(CachedModel& model, const ModelText& text, const CompletionLimits& limits,
+                  const Prompt& prompt, const Console& console) {
+  if (!prompt.answers) console.write(prompt.text);
+  Sequence sequence = start(model, prompt, limits);
+  Completion completion(text, limits, prompt, 0);
+  stream(model, sequence, completion, console);
+  console.write("\n");
+}
 
 }  // namespace
 
-std::string generate(const GenerateOptions& options) {
+void generate(const GenerateOptions& options, const Console& console) {
   const std::filesystem::path folder = options.ckpt;
   FM_DATA_CHECK(std::filesystem::is_directory(folder),
                 "--ckpt must be a Hugging Face folder; check the path (", options.ckpt, ")");
-  FM_USER_CHECK(checkpoint::has_byte_tokenizer(folder),
-                "generation works with the byte tokenizer only; use a model that was trained on "
-                "text here, or transformers for this folder (",
-                options.ckpt, ")");
-  const model::OpenedModel opened = model::open_model(folder / "config.json", {});
-  const std::int64_t vocab = opened.model.vocab;
-  FM_USER_CHECK(vocab >= core::kByteVocab, "generation needs a vocabulary of at least ",
-                core::kByteVocab,
-                " ids (bytes, bos, eos, pad); use such a model (vocab_size=", vocab, ")");
-  Reader reader(opened, folder);
-  std::vector<std::int32_t> ids = data::encode_bytes(options.prompt);
-  // A text starts after the end of another one, as in training.
-  if (ids.empty()) ids.push_back(core::kEosId);
-  const SamplerOptions sampler{
-      .temperature = options.temperature, .top_k = options.top_k, .seed = options.seed};
-  for (std::int64_t step = 0; step < options.max_new_tokens; ++step) {
-    std::vector<float> logits_V = reader.next_logits(ids);
-    FM_DATA_CHECK(std::isfinite(logits_V[0]),
-                  "the weights must give finite logits; use another "
-                  "checkpoint (",
-                  options.ckpt, ")");
-    // Only bytes and end-of-text may follow; the vocabulary may be padded.
-    logits_V.resize(static_cast<std::size_t>(core::kEosId) + 1);
-    logits_V[static_cast<std::size_t>(core::kBosId)] = -1e30F;
-    const std::int32_t next = sample(logits_V, ids, sampler, {.step = step});
-    if (next == core::kEosId) break;
-    ids.push_back(next);
+  const model::OpenedModel opened =
+      model::open_model(folder / "config.json", {.element = options.dtype});
+  const ModelText text(options.tokenizer.empty() ? options.ckpt : options.tokenizer,
+                       opened.model.vocab);
+  CachedModel model(opened, folder);
+  const CompletionLimits limits{
+      .max_new_tokens = options.max_new_tokens, .stops = options.stops, .sampler = options.sampler};
+  if (!options.score.empty()) {
+    Lines lines(options.output, console);
+    score_texts(model, text, options.score, [&](const std::string& line) { lines.write(line); });
+  } else if (!options.prompt_file.empty()) {
+    Lines lines(options.output, console);
+    PromptRun(model, text, limits)
+        .run(read_prompts({options.prompt_file, options.chat, options.system}, text),
+             options.batch_size, [&](const std::string& line) { lines.write(line); });
+  } else if (options.chat && options.prompt.empty()) {
+    ChatSession(model, text, limits, options.system).run(console);
+  } else {
+    const Prompt prompt = options.chat
+                              ? text.of_conversation(text.ask(options.system, options.prompt))
+                              : text.of_text(options.prompt);
+    continue_one(model, text, limits, prompt, console);
   }
-  return data::decode_bytes(ids);
 }
 
 }  // namespace fm::engine

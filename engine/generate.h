@@ -1,22 +1,44 @@
-// Text from a trained model, for a sanity look: one rank, no key-value cache, the byte tokenizer.
+// Text from a trained model: one prompt, a file of them, a conversation, or how likely texts are.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/types.h"
+#include "engine/sampler.h"
 
 namespace fm::engine {
 
 struct GenerateOptions {
-  std::string ckpt;  // Hugging Face folder
-  std::string prompt;
+  std::string ckpt;            // Hugging Face folder
+  std::string tokenizer = {};  // folder; empty: ckpt
+  core::DType dtype = core::DType::kF32;
+  std::string prompt = {};
+  std::string prompt_file = {};
+  bool chat = false;
+  std::string system = {};
+  std::string score = {};  // file of texts
+  std::string output = {};
+  std::int64_t batch_size = 1;
   std::int64_t max_new_tokens = 200;
-  double temperature = 0.0;  // 0: greedy
-  std::int64_t top_k = 0;    // 0: all
-  std::uint64_t seed = 3407;
+  std::vector<std::string> stops = {};
+  SamplerOptions sampler = {};
 };
 
-// The prompt and what follows it; ends early at the end-of-text id. The same options give the same
-// text. Throws UserError: 10 for a tokenizer that is not the byte tokenizer, 11 for files.
-std::string generate(const GenerateOptions& options);
+// Where text goes and comes from.
+struct Console {
+  std::function<void(std::string_view)> write;
+  // A line without its end; nullopt: there is none any more. `cue`: what a person sees before it.
+  std::function<std::optional<std::string>(std::string_view cue)> read_line;
+};
+
+// The prompt and what follows it, streamed; or a JSON line per prompt of a file, or per text that
+// is scored; or a conversation. The same options give the same text (docs/generate.md). Throws
+// UserError: 10 for options that do not fit the model, 11 for files.
+void generate(const GenerateOptions& options, const Console& console);
 
 }  // namespace fm::engine

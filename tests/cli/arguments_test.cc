@@ -358,31 +358,5 @@ TEST(Arguments, AWordBehindABooleanIsItsValue) {
       holds(refusal({"--shm", "maybe"}), "--shm must be true or false; correct it (maybe)"));
 }
 
-TEST(GenerateArguments, FlagsReachTheOptions) {
-  const GenerateCommand command =
-      parse_generate_command(Words{"--ckpt", "d", "--prompt", "int main", "--max-new-tokens", "9",
-                                   "--temperature", "0.5", "--top_k=40", "--seed", "3"});
-  EXPECT_EQ(command.options.ckpt, "d");
-  EXPECT_EQ(command.options.prompt, "int main");
-  EXPECT_EQ(command.options.max_new_tokens, 9);
-  EXPECT_EQ(command.options.temperature, 0.5);
-  EXPECT_EQ(command.options.top_k, 40);
-  EXPECT_EQ(command.options.seed, 3U);
-}
-
-TEST(GenerateArguments, GreedyByDefaultAndRefusals) {
-  EXPECT_EQ(parse_generate_command(Words{"--ckpt=d"}).options.temperature, 0.0);
-  EXPECT_TRUE(parse_generate_command(Words{"--help"}).help);
-  EXPECT_TRUE(holds(refusal_of([] { parse_generate_command(Words{}); }), "a model is required"));
-  EXPECT_TRUE(holds(refusal_of([] {
-                      parse_generate_command(Words{"--ckpt=d", "--temp=1"});
-                    }),
-                    "unknown flag --temp"));
-  EXPECT_TRUE(holds(refusal_of([] {
-                      parse_generate_command(Words{"--ckpt=d", "--temperature=-1"});
-                    }),
-                    "--temperature must be a number, at least 0"));
-}
-
 }  // namespace
 }  // namespace fm::cli

@@ -1,0 +1,156 @@
+#include "engine/model_text.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "chat/answers.h"
+#include "chat/json_text.h"
+#include "core/check.h"
+#include "core/files.h"
+#include "core/text.h"
+
+namespace fm::engine {
+namespace {
+
+struct Line {
+  std::string text;
+  std::string where;  // "prompts.jsonl:7"
+};
+
+bool is_jsonl(const std::string& path) {
+  return path.ends_with(".jsonl") || path.ends_with(".json");
+}
+
+// Without those that are empty.
+std::vector<Line> lines_of(const std::string& path) {
+  core::SmallFile file = core::read_small_file(path, core::kMostListing, core::FileKind::kAny);
+  FM_DATA_CHECK(file.problem.empty(), "a file with one text a line is required; check the path (",
+                path, ": ", file.problem, ")");
+  std::vector<Line> lines;
+  std::size_t number = 0;
+  for (std::string& text : core::split(file.text, '\n')) {
+    ++number;
+    if (text.ends_with('\r')) text.pop_back();
+    if (!text.empty()) lines.push_back({std::move(text), core::concat(path, ":", number)});
+  }
+  FM_DATA_CHECK(!lines.empty(), "a file with one text a line is required; this one is empty (",
+                path, ")");
+  return lines;
+}
+
+const chat::Value* find(const chat::Value& object, const char* name) {
+  return object.dict() == nullptr ? nullptr : object.dict()->find(name);
+}
+
+// What the line asks, where it is a conversation.
+std::optional<chat::Conversation> conversation_of(const chat::Value& line,
+                                                  const std::string& where) {
+  const chat::Value* prompt = find(line, "prompt");
+  chat::Value object = line;
+  if (prompt != nullptr && prompt->sequence() != nullptr) {
+    chat::Entries fields = line.dict()->entries;
+    std::erase_if(fields, [](const auto& field) { return field.first == "completion"; });
+    for (auto& [name, value] : fields) {
+      if (name == "prompt") name = "messages";
+    }
+    object = chat::make_dict(std::move(fields));
+  } else if (find(line, "messages") == nullptr && find(line, "conversations") == nullptr) {
+    return std::nullopt;
+  }
+  return std::get<chat::Conversation>(chat::read_record(object, where));
+}
+
+std::string field_of(const chat::Value& line, const char* name, const std::string& where) {
+  const chat::Value* found = find(line, name);
+  FM_DATA_CHECK(found != nullptr && found->text() != nullptr, where, ": an object with the text \"",
+                name, "\" is required; correct the line");
+  return *found->text();
+}
+
+}  // namespace
+
+chat::Value message_of(const std::string& role, const std::string& content) {
+  return chat::make_dict({{"role", role}, {"content", content}});
+}
+
+ModelText::ModelText(const std::filesystem::path& folder, std::int64_t vocab)
+    : folder_(folder),
+      tokenizer_(tokenizer::open_tokenizer(folder.string())),
+      format_(chat::read_chat_format(folder)) {
+  FM_USER_CHECK(tokenizer_->id_limit() <= vocab,
+                "every id of the tokenizer must have a row in the model's embedding; use the "
+                "model's own tokenizer (",
+                folder.string(), ": ", tokenizer_->id_limit(), " ids, vocab_size ", vocab, ")");
+}
+
+bool ModelText::ends(std::int32_t id) const {
+  const std::vector<tokenizer::TokenId>& ends = tokenizer_->special_ids().ends;
+  return std::find(ends.begin(), ends.end(), id) != ends.end();
+}
+
+std::vector<std::int32_t> ModelText::encode(const std::string& text) const {
+  return tokenizer_->encode(text);
+}
+
+Prompt ModelText::of_text(const std::string& text) const {
+  Prompt prompt{.text = text, .ids = tokenizer_->encode(text)};
+  if (!prompt.ids.empty()) return prompt;
+  const tokenizer::SpecialIds& special = tokenizer_->special_ids();
+  const bool has_end = special.eos != tokenizer::kNoToken;
+  prompt.ids.push_back(has_end ? special.eos : special.bos);
+  FM_USER_CHECK(prompt.ids[0] != tokenizer::kNoToken,
+                "a prompt is required where the tokenizer names neither the end nor the beginning "
+                "of a text; give --prompt TEXT (",
+                folder_.string(), ")");
+  return prompt;
+}
+
+Prompt ModelText::of_conversation(const chat::Conversation& conversation) const {
+  FM_USER_CHECK(format_.has_value(),
+                "a conversation needs the model's chat template; put chat_template.jinja into the "
+                "folder, or give texts without --chat (",
+                folder_.string(), ")");
+  Prompt prompt{.text = chat::render(conversation, *format_, true, std::time(nullptr)),
+                .answers = true};
+  prompt.ids = tokenizer_->encode(prompt.text, tokenizer::SpecialTokens::kNone);
+  FM_DATA_CHECK(!prompt.ids.empty(), "the chat template makes no text of this conversation (",
+                folder_.string(), ")");
+  return prompt;
+}
+
+chat::Conversation ModelText::ask(const std::string& system, const std::string& text) const {
+  chat::Conversation conversation;
+  if (!system.empty()) conversation.messages.push_back(message_of("system", system));
+  conversation.messages.push_back(message_of("user", text));
+  return conversation;
+}
+
+std::vector<Prompt> read_prompts(const PromptFile& file, const ModelText& text) {
+  std::vector<Prompt> prompts;
+  for (const Line& line : lines_of(file.path)) {
+    std::string words = line.text;
+    if (is_jsonl(file.path)) {
+      const chat::Value object = chat::parse_json(line.text, line.where);
+      if (const auto conversation = conversation_of(object, line.where)) {
+        prompts.push_back(text.of_conversation(*conversation));
+        continue;
+      }
+      words = field_of(object, "prompt", line.where);
+    }
+    prompts.push_back(file.chat ? text.of_conversation(text.ask(file.system, words))
+                                : text.of_text(words));
+  }
+  return prompts;
+}
+
+std::vector<std::string> read_texts(const std::string& path) {
+  std::vector<std::string> texts;
+  for (const Line& line : lines_of(path)) {
+    texts.push_back(is_jsonl(path)
+                        ? field_of(chat::parse_json(line.text, line.where), "text", line.where)
+                        : line.text);
+  }
+  return texts;
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,77 @@
+#include "cli/generate_arguments.h"
+
+#include "tests/cli/expect_refusal.h"
+
+namespace fm::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(GenerateArguments, FlagsReachTheOptions) {
+  const GenerateCommand command =
+      parse_generate_command(Words{"--ckpt", "d", "--prompt", "int main", "--max-new-tokens", "9",
+                                   "--temperature", "0.5", "--top_k=40", "--seed", "3"});
+  EXPECT_EQ(command.options.ckpt, "d");
+  EXPECT_EQ(command.options.prompt, "int main");
+  EXPECT_EQ(command.options.max_new_tokens, 9);
+  EXPECT_EQ(command.options.sampler.temperature, 0.5);
+  EXPECT_EQ(command.options.sampler.top_k, 40);
+  EXPECT_EQ(command.options.sampler.seed, 3U);
+}
+
+TEST(GenerateArguments, EveryWayOfAskingReachesTheOptions) {
+  const engine::GenerateOptions chat =
+      parse_generate_command(Words{"--ckpt=d", "--chat", "--system", "Be brief.", "--stop", "A",
+                                   "--stop=B c", "--top_p=0.9", "--min_p=0.1", "--dtype", "bf16",
+                                   "--repetition_penalty=1.2", "--tokenizer=t"})
+          .options;
+  EXPECT_TRUE(chat.chat);
+  EXPECT_EQ(chat.system, "Be brief.");
+  EXPECT_EQ(chat.stops, (Words{"A", "B c"}));
+  EXPECT_EQ(chat.sampler.top_p, 0.9);
+  EXPECT_EQ(chat.sampler.min_p, 0.1);
+  EXPECT_EQ(chat.sampler.repetition_penalty, 1.2);
+  EXPECT_EQ(chat.dtype, core::DType::kBF16);
+  EXPECT_EQ(chat.tokenizer, "t");
+  const engine::GenerateOptions file =
+      parse_generate_command(Words{"--ckpt=d", "--prompt_file=p", "--output=o", "--batch_size=3"})
+          .options;
+  EXPECT_EQ(file.prompt_file, "p");
+  EXPECT_EQ(file.output, "o");
+  EXPECT_EQ(file.batch_size, 3);
+  EXPECT_EQ(parse_generate_command(Words{"--ckpt=d", "--score=s"}).options.score, "s");
+}
+
+TEST(GenerateArguments, WhatDoesNotFitTogetherIsRefused) {
+  const auto refused = [](const Words& more) {
+    Words words{"--ckpt=d"};
+    words.insert(words.end(), more.begin(), more.end());
+    return refusal_of([&] { parse_generate_command(words); });
+  };
+  EXPECT_TRUE(holds(refused({"--prompt=a", "--score=s"}), "at most one of --prompt"));
+  EXPECT_TRUE(holds(refused({"--chat", "--score=s"}), "at most one of --prompt"));
+  EXPECT_TRUE(holds(refused({"--system=a"}), "--system is a message of a conversation"));
+  EXPECT_TRUE(holds(refused({"--prompt=a", "--output=o"}), "--output is for --prompt_file"));
+  EXPECT_TRUE(holds(refused({"--stop="}), "--stop must be a text"));
+  EXPECT_TRUE(holds(refused({"--top_p=1.5"}), "--top_p must be a number from 0 to 1"));
+  EXPECT_TRUE(holds(refused({"--repetition_penalty=0"}), "--repetition_penalty must be above 0"));
+  EXPECT_TRUE(holds(refused({"--batch_size=0"}), "--batch_size must be"));
+  EXPECT_TRUE(holds(refused({"--dtype=int8"}), "--dtype must be one of fp32, bf16, fp16"));
+}
+
+TEST(GenerateArguments, GreedyByDefaultAndRefusals) {
+  EXPECT_EQ(parse_generate_command(Words{"--ckpt=d"}).options.sampler.temperature, 0.0);
+  EXPECT_TRUE(parse_generate_command(Words{"--help"}).help);
+  EXPECT_TRUE(holds(refusal_of([] { parse_generate_command(Words{}); }), "a model is required"));
+  EXPECT_TRUE(holds(refusal_of([] {
+                      parse_generate_command(Words{"--ckpt=d", "--temp=1"});
+                    }),
+                    "unknown flag --temp"));
+  EXPECT_TRUE(holds(refusal_of([] {
+                      parse_generate_command(Words{"--ckpt=d", "--temperature=-1"});
+                    }),
+                    "--temperature must be a number, at least 0"));
+}
+
+}  // namespace
+}  // namespace fm::cli

@@ -1,0 +1,128 @@
+#include "engine/completion.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "checkpoint/hf_folder.h"
+
+namespace fm::engine {
+namespace {
+
+std::string search(StopSearch& stops, const std::vector<std::string>& pieces) {
+  std::string shown;
+  for (const std::string& piece : pieces) shown += stops.put(piece) + "|";
+  return shown + stops.finish();
+}
+
+TEST(StopSearch, HoldsBackWhatMayBecomeAStopAndEndsBeforeIt) {
+  StopSearch stops({"END", "\n\n"});
+  EXPECT_EQ(search(stops, {"an E", "N", "d", "\n", "x", "\n", "\nmore"}), "an ||ENd||\nx||");
+  EXPECT_TRUE(stops.found());
+}
+
+TEST(StopSearch, GivesWhatWaitedAtTheEnd) {
+  StopSearch stops({"END"});
+  EXPECT_EQ(search(stops, {"EN", "EN"}), "|EN|EN");
+  EXPECT_FALSE(stops.found());
+}
+
+TEST(StopSearch, TakesTheFirstOfSeveral) {
+  StopSearch stops({"cd", "b"});
+  EXPECT_EQ(search(stops, {"abcd"}), "a|");
+}
+
+// The built-in tokenizer: ids are bytes, 257 ends a text.
+class Completions : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / "tokenizer.json") << checkpoint::byte_tokenizer_json();
+    std::ofstream(folder_ / "tokenizer_config.json") << checkpoint::byte_tokenizer_config_json();
+    text_.emplace(folder_, 300);
+  }
+
+  // Puts logits that make these ids the likeliest, one after the other.
+  std::string complete(Completion& completion, Sequence& sequence,
+                       const std::vector<std::int32_t>& ids) {
+    std::string shown;
+    for (const std::int32_t id : ids) {
+      std::vector<float> logits(300);
+      logits[static_cast<std::size_t>(id)] = 1.0F;
+      shown += completion.put(logits, sequence) + "|";
+    }
+    return shown;
+  }
+
+  std::filesystem::path folder_ = testing::TempDir() + "/fm_completion";
+  std::optional<ModelText> text_;
+};
+
+TEST_F(Completions, EndAtTheEndTokenWhichIsNoText) {
+  const CompletionLimits limits;
+  const Prompt prompt = text_->of_text("a");
+  EXPECT_EQ(prompt.ids, (std::vector<std::int32_t>{97}));
+  Sequence sequence{.ids = prompt.ids, .capacity = 9};
+  Completion completion(*text_, limits, prompt, 0);
+  EXPECT_EQ(complete(completion, sequence, {98, 257}), "b||");
+  EXPECT_TRUE(completion.done() && completion.whole());
+  EXPECT_EQ(completion.ids(), (std::vector<std::int32_t>{98, 257}));
+  EXPECT_EQ(sequence.ids, (std::vector<std::int32_t>{97, 98}));
+}
+
+TEST_F(Completions, ShowACharacterWhenItIsWhole) {
+  const CompletionLimits limits{.max_new_tokens = 3};
+  const Prompt prompt = text_->of_text("\xc3\xa4");
+  Sequence sequence{.ids = prompt.ids, .capacity = 9};
+  Completion completion(*text_, limits, prompt, 0);
+  EXPECT_EQ(complete(completion, sequence, {0xE2, 0x82, 0xAC}), "||\xe2\x82\xac|");
+  EXPECT_TRUE(completion.done());
+  EXPECT_FALSE(completion.whole());
+}
+
+TEST_F(Completions, EndWhereTheCacheIsFull) {
+  const CompletionLimits limits;
+  const Prompt prompt = text_->of_text("ab");
+  Sequence sequence{.ids = prompt.ids, .capacity = 4};
+  Completion completion(*text_, limits, prompt, 0);
+  EXPECT_EQ(complete(completion, sequence, {97, 98}), "a|b|");
+  EXPECT_TRUE(completion.done());
+}
+
+TEST_F(Completions, BeginBehindTheEndOfAnotherTextWithoutAPrompt) {
+  EXPECT_EQ(text_->of_text("").ids, (std::vector<std::int32_t>{257}));
+}
+
+TEST_F(Completions, PromptsComeFromLinesAndJsonl) {
+  const std::string lines = (folder_ / "prompts.txt").string();
+  std::ofstream(lines) << "one\n\ntwo\r\n";
+  const std::vector<Prompt> plain = read_prompts({lines}, *text_);
+  ASSERT_EQ(plain.size(), 2U);
+  EXPECT_EQ(plain[1].text, "two");
+  const std::string jsonl = (folder_ / "prompts.jsonl").string();
+  std::ofstream(jsonl) << "{\"prompt\": \"a\\nb\"}\n{\"text\": \"c\"}\n";
+  try {
+    read_prompts({jsonl}, *text_);
+    ADD_FAILURE() << "the second line has no prompt";
+  } catch (const core::UserError& error) {
+    EXPECT_EQ(error.code(), core::ExitCode::kDataError);
+    EXPECT_NE(std::string(error.what()).find("prompts.jsonl:2: an object with the text \"prompt\""),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST_F(Completions, AConversationNeedsATemplate) {
+  EXPECT_THROW(text_->of_conversation(text_->ask("", "hello")), core::UserError);
+  std::ofstream(folder_ / "chat_template.jinja")
+      << "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+         "{% if add_generation_prompt %}[assistant] {% endif %}";
+  const ModelText chats(folder_, 300);
+  EXPECT_EQ(chats.of_conversation(chats.ask("Be brief.", "Why?")).text,
+            "[system] Be brief.\n[user] Why?\n[assistant] ");
+  std::filesystem::remove(folder_ / "chat_template.jinja");
+}
+
+}  // namespace
+}  // namespace fm::engine
