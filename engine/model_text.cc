@@ -99,8 +99,8 @@ Prompt ModelText::of_text(const std::string& text) const {
   const bool has_end = special.eos != tokenizer::kNoToken;
   prompt.ids.push_back(has_end ? special.eos : special.bos);
   FM_USER_CHECK(prompt.ids[0] != tokenizer::kNoToken,
-                "a prompt is required where the tokenizer names neither the end nor the beginning "
-                "of a text; give --prompt TEXT (",
+                "a prompt of one token or more is required where the tokenizer names neither the "
+                "end nor the beginning of a text; give --prompt TEXT (",
                 folder_.string(), ")");
   return prompt;
 }

@@ -250,8 +250,7 @@ TEST_F(Programs, TrainThenGenerateTheSameTextTwice) {
   EXPECT_NE(run(sampled).out, greedy.out);
 }
 
-// The model of another vocabulary would speak in bytes all the same.
-TEST_F(Programs, GeneratingNeedsTheByteTokenizerWhole) {
+TEST_F(Programs, GeneratingNeedsAWholeTokenizer) {
   const Outcome train =
       run(kTrain + " --deepspeed_config " + kConfigs + "zero0.json --model_config " + tiny_model() +
           " --data_path " + tiny_corpus() + " --output_dir o --train_steps 1 --max_seq_len 32");
@@ -260,17 +259,41 @@ TEST_F(Programs, GeneratingNeedsTheByteTokenizerWhole) {
   EXPECT_EQ(run(words).code, 0);
   write("o/hf/tokenizer.json", "{\"version\": ");
   expect_one_line(run(words), 11, "o/hf/tokenizer.json");
-  fs::remove(folder_ / "o/hf/tokenizer.json");
+  write("o/hf/tokenizer.json", "{\"model\": {\"type\": \"Unheard\"}}");
   expect_one_line(run(words), 11, "o/hf/tokenizer.json");
-  fs::remove(folder_ / "o/hf/tokenizer_config.json");
-  expect_one_line(run(words), 10, "byte tokenizer only");
+  fs::remove(folder_ / "o/hf/tokenizer.json");
+  expect_one_line(run(words), 11, "a tokenizer is required: tokenizer.json");
 }
 
-TEST_F(Programs, AForeignTokenizerIsRefusedWithAdvice) {
-  fs::create_directories(folder_ / "foreign");
-  write("foreign/tokenizer.json", "{\"model\": {\"type\": \"BPE\"}}");
-  fs::copy(tiny_model(), folder_ / "foreign/config.json");
-  expect_one_line(run(kGenerate + " --ckpt foreign --prompt x"), 10, "byte tokenizer only");
+// A file of prompts, a conversation and scores; what they say is compared in tests/oracle.
+TEST_F(Programs, GenerateWritesJsonLinesAndAnswers) {
+  const Outcome train =
+      run(kTrain + " --deepspeed_config " + kConfigs + "zero0.json --model_config " + tiny_model() +
+          " --data_path " + tiny_corpus() + " --output_dir o --train_steps 1 --max_seq_len 32");
+  ASSERT_EQ(train.code, 0) << train.err;
+  const std::string words = kGenerate + " --ckpt o/hf --max_new_tokens 3";
+  write("prompts.txt", "int\n\nvoid\n");
+  EXPECT_EQ(run(words + " --prompt_file prompts.txt --output out.jsonl").code, 0);
+  std::ifstream lines(folder_ / "out.jsonl");
+  std::string first;
+  std::string second;
+  std::getline(lines, first);
+  std::getline(lines, second);
+  EXPECT_EQ(nlohmann::json::parse(first)["prompt"], "int");
+  EXPECT_EQ(nlohmann::json::parse(second)["prompt"], "void");
+  EXPECT_LE(nlohmann::json::parse(second)["tokens"].size(), 3U);
+
+  const Outcome scores = run(words + " --score prompts.txt");
+  EXPECT_EQ(scores.code, 0) << scores.err;
+  EXPECT_TRUE(scores.out.starts_with("{\"logprob\": -")) << scores.out;
+  EXPECT_NE(scores.out.find("{\"perplexity\": "), std::string::npos) << scores.out;
+
+  expect_one_line(run(words + " --chat --prompt x"), 10, "needs the model's chat template");
+  write("o/hf/chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  EXPECT_EQ(run("printf 'hello\\n/exit\\nmore\\n' | " + words + " --chat").code, 0);
+  expect_one_line(run(words + " --prompt_file nothing.txt"), 11, "nothing.txt");
+  expect_one_line(run(words + " --prompt " + std::string(128, 'x')), 10,
+                  "(128 tokens, max_position_embeddings=128)");
 }
 
 TEST_F(Programs, TheInstalledTreeRunsWithoutTheBuildTree) {
