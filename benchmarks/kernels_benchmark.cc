@@ -101,7 +101,8 @@ BENCHMARK(gemm_input_gradient<fm::core::Bf16>)->Apply(linear_shapes);
 BENCHMARK(gemm_weight_gradient<float>)->Apply(linear_shapes);
 BENCHMARK(gemm_weight_gradient<fm::core::Bf16>)->Apply(linear_shapes);
 
-// Arguments: batch, tokens, query heads, key/value heads, head dim, and which attention.
+// Arguments: batch, tokens, query heads, key/value heads, head dim, and which attention. 2: ours, a
+// row all of documents of the last argument's tokens.
 class AttentionRun {
  public:
   explicit AttentionRun(const State& state)
@@ -116,6 +117,13 @@ class AttentionRun {
     out_ = dq_ = Floats(q_.size());
     dk_ = dv_ = Floats(k_.size());
     logsumexp_.resize(static_cast<std::size_t>(tokens * shape_.heads));
+    if (state.range(5) == 2) {
+      for (std::int64_t t = 0; t < tokens; ++t) {
+        const std::int64_t place = t % shape_.batch.seq_len;
+        starts_.push_back(static_cast<std::int32_t>(place - place % state.range(6)));
+      }
+      shape_.starts_BT = starts_.data();
+    }
     const fm::model::AttentionScratch scratch = attention_scratch<float>(shape_);
     memory_.resize(
         static_cast<std::size_t>(std::max(scratch.forward, scratch.backward).count() / 4) + 16);
@@ -152,6 +160,7 @@ class AttentionRun {
   fm::model::AttentionShape shape_;
   bool by_torch_;
   Floats q_, k_, out_, logsumexp_, dq_, dk_, dv_, memory_;
+  std::vector<std::int32_t> starts_;
 };
 
 void attention_only_forward(State& state) {
@@ -185,6 +194,16 @@ void attention_shapes(benchmark::internal::Benchmark* benchmark) {
 }
 BENCHMARK(attention_only_forward)->Apply(attention_shapes);
 BENCHMARK(attention_forward_backward)->Apply(attention_shapes);
+
+// A row as one document, and as documents of fewer tokens: rates are of the whole row.
+void documents(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgNames({"B", "T", "heads", "kv", "d", "torch", "document"});
+  benchmark->Args({1, 4096, 4, 4, 64, 0, 0});
+  for (const std::int64_t tokens : {4096, 3000, 2048, 1000, 300, 100, 20}) {
+    benchmark->Args({1, 4096, 4, 4, 64, 2, tokens});
+  }
+}
+BENCHMARK(attention_forward_backward)->Name("document_attention")->Apply(documents);
 
 }  // namespace
 

@@ -212,6 +212,14 @@ void read_evaluation(const FlagValues& flags, engine::TrainOptions& options) {
   }
 }
 
+// A row of one document is attended to as it is.
+void note_document_attention(engine::TrainOptions& options) {
+  if (!options.document_attention || options.packing != data::Packing::kOneDocument) return;
+  options.notes.emplace_back(
+      "--document_attention has no effect: with --packing none a row holds one document");
+  options.document_attention = false;
+}
+
 // Flags that FMEngine has and that change nothing: said once, when they were given.
 void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
   for (const FlagRow& flag : train_flags()) {
@@ -313,6 +321,7 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
   read_evaluation(flags, command.options);
   read_reports(flags, command.options);
   read_best_model(flags, command.options);
+  note_document_attention(command.options);
   note_compatible(flags, command.options);
   read_config(flags, command);
   read_model(flags, command.options);

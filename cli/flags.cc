@@ -67,6 +67,9 @@ constexpr FlagRow kRows[] = {
     {"packing", kText, "concat", kData,
      "concat (documents joined, cut into rows), best_fit (whole documents side by side), none "
      "(one per row; or one_document, FMEngine's word)"},
+    {"document_attention", kBool, "false", kData,
+     "attention and positions stay inside a document of a row; also in evaluation",
+     into<&O::document_attention>},
     {"text_field", kText, "text", kData, "field of a JSONL line that holds the text",
      into<&O::text_field>},
     {"tokenizer", kText, "", kData,

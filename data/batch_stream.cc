@@ -22,6 +22,17 @@ BatchStream::BatchStream(const SampleSource& source, const Layout& layout)
   for (MicroBatch& micro : micros_) {
     micro.tokens_BT.resize(static_cast<std::size_t>(layout.shape.tokens()));
     micro.labels_BT.resize(static_cast<std::size_t>(layout.shape.tokens()));
+    if (!layout.documents_apart) continue;
+    micro.starts_BT.resize(static_cast<std::size_t>(layout.shape.tokens()));
+  }
+}
+
+void BatchStream::keep_apart(std::int64_t sample, std::span<std::int32_t> starts_T,
+                             std::span<std::int32_t> labels_T) const {
+  for (const std::int32_t start : source_.document_starts(sample)) {
+    const auto at = static_cast<std::size_t>(start);
+    std::ranges::fill(starts_T.subspan(at), start);
+    if (at > 0) labels_T[at - 1] = kIgnored;
   }
 }
 
@@ -35,6 +46,9 @@ void BatchStream::load_step(std::int64_t first_sample, std::int64_t end_sample) 
       const std::int64_t sample = first_sample + slot * layout_.shape.batch + b;
       const std::span labels_T = std::span(micro.labels_BT).subspan(at, row_ids);
       source_.read(sample, std::span(micro.tokens_BT).subspan(at, row_ids), labels_T);
+      if (layout_.documents_apart) {
+        keep_apart(sample, std::span(micro.starts_BT).subspan(at, row_ids), labels_T);
+      }
       if (sample >= end_sample) std::ranges::fill(labels_T, kIgnored);
     }
   }

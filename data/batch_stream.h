@@ -13,6 +13,8 @@ namespace fm::data {
 struct MicroBatch {
   std::vector<std::int32_t> tokens_BT;
   std::vector<std::int32_t> labels_BT;
+  // Where in its row the document of each token begins; empty where the layout asks for none.
+  std::vector<std::int32_t> starts_BT;
 };
 
 class BatchStream {
@@ -22,6 +24,8 @@ class BatchStream {
     int micros = 1;
     int dp_size = 1;
     int dp_rank = 0;
+    // Documents see nothing of each other: a label that begins another one is not counted.
+    bool documents_apart = false;
     std::int64_t samples_per_step() const { return shape.batch * micros * dp_size; }
   };
   BatchStream(const SampleSource& source, const Layout& layout);
@@ -36,6 +40,9 @@ class BatchStream {
   std::int64_t count_valid(int micro) const;
 
  private:
+  void keep_apart(std::int64_t sample, std::span<std::int32_t> starts_T,
+                  std::span<std::int32_t> labels_T) const;
+
   const SampleSource& source_;
   Layout layout_;
   std::vector<MicroBatch> micros_;

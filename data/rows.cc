@@ -20,6 +20,9 @@ class Rows : public SampleSource {
     FM_USER_CHECK(has_documents_ || options.packing == Packing::kConcat, stream_->describe(),
                   ": --packing needs documents, and nothing tells where they begin in flat files; "
                   "leave it out");
+    FM_USER_CHECK(has_documents_ || !options.needs_documents, stream_->describe(),
+                  ": --document_attention needs documents, and nothing tells where they begin in "
+                  "flat files; leave it out, or give JSONL, Megatron's or MDS files");
     plan_ = make_row_plan(*stream_, options.packing, row_ids(), ledger_);
     FM_DATA_CHECK(plan_->rows() > 0, stream_->describe(),
                   ": at least one row of max_seq_len + 1 ids is required; give more data or a ",

@@ -59,6 +59,7 @@ struct SourceOptions {
   DataFormat format = DataFormat::kAuto;  // data/data_paths.h
   TokenType token_type = TokenType::kAuto;
   Packing packing = Packing::kConcat;
+  bool needs_documents = false;  // UserError (10) where nothing tells where they begin
   std::string text_field = "text";
   OpenText open_text = {};  // null: the byte tokenizer
   std::int64_t seq_len = 128;

@@ -6,14 +6,15 @@
 namespace fm::engine {
 
 Evaluation::Evaluation(std::unique_ptr<data::SampleSource> source, RankState& state,
-                       StepRuntime& runtime, std::int64_t batches)
+                       StepRuntime& runtime, const TrainOptions& options)
     : state_(state),
       runtime_(runtime),
       source_(std::move(source)),
-      stream_(*source_,
-              {state.plan.shape, state.plan.rules.micros, state.plan.mesh.data, state.at.dp_rank}),
+      stream_(*source_, {state.plan.shape, state.plan.rules.micros, state.plan.mesh.data,
+                         state.at.dp_rank, options.document_attention}),
       samples_(source_->samples_per_epoch()) {
-  if (batches > 0) samples_ = std::min(samples_, batches * state.plan.batch.train_batch);
+  const std::int64_t most = options.eval_batches * state.plan.batch.train_batch;
+  if (most > 0) samples_ = std::min(samples_, most);
 }
 
 double Evaluation::run() {

@@ -13,9 +13,8 @@ namespace fm::engine {
 // Lifetime:  state and runtime outlive it.
 class Evaluation {
  public:
-  // batches: steps' worth of samples to look at, 0: the whole set once.
   Evaluation(std::unique_ptr<data::SampleSource> source, RankState& state, StepRuntime& runtime,
-             std::int64_t batches);
+             const TrainOptions& options);
 
   double run();  // mean token loss, nats
   std::string fingerprint() const { return source_->fingerprint(); }

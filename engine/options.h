@@ -64,6 +64,7 @@ struct TrainOptions {
   data::Split split;             // of data_path
   std::int64_t skip_bad_lines = 0;
   data::Packing packing = data::Packing::kConcat;
+  bool document_attention = false;  // attention and positions stay inside a document
   std::string text_field = "text";
   std::string tokenizer;      // folder or file; "": that of init_ckpt, else the byte tokenizer
   std::string chat_template;  // file; "": that of the tokenizer's folder

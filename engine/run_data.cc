@@ -15,6 +15,7 @@ data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, cor
                             .format = options.data_format,
                             .token_type = options.token_type,
                             .packing = options.packing,
+                            .needs_documents = options.document_attention,
                             .text_field = options.text_field,
                             .open_text = {},
                             .seq_len = options.max_seq_len,

@@ -93,6 +93,7 @@ Facts data_facts(const KnownRun& run) {
           fact("evaluation data", run.data.evaluation, kRanksAgree),
           fact("--eval_data_path or --split given", o.evaluates(), kRanksAgree),
           fact("--packing", said(o.packing, {"concat", "one_document", "best_fit"}), kRanksAgree),
+          fact("--document_attention", o.document_attention, kRanksAgree | kResumeSays),
           fact("--max_seq_len", o.max_seq_len, kRanksAgree),
           fact("--allow_repeat", o.allow_repeat, kRanksAgree)};
 }

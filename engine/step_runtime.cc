@@ -102,7 +102,10 @@ model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
   if (const auto at = kept_.find(here); at != kept_.end()) saved.kept = at->second;
   if (const auto at = parked_.find(here); at != parked_.end()) saved.parked = at->second;
   return {reads_weights ? weights_of(unit) : model::Weights{},
-          {state_.plan.shape, batch.tokens_BT.data(), batch.labels_BT.data()},
+          {.shape = state_.plan.shape,
+           .tokens_BT = batch.tokens_BT.data(),
+           .labels_BT = batch.labels_BT.data(),
+           .starts_BT = batch.starts_BT.empty() ? nullptr : batch.starts_BT.data()},
           saved,
           state_.work};
 }

@@ -62,15 +62,15 @@ class Trainer {
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
         state_(options, plan_, opened.model, world, ledger_),
-        stream_(*rows_.training,
-                {plan_.shape, plan_.rules.micros, plan_.mesh.data, state_.at.dp_rank}),
+        stream_(*rows_.training, {plan_.shape, plan_.rules.micros, plan_.mesh.data,
+                                  state_.at.dp_rank, options.document_attention}),
         runtime_(state_, clock_),
         log_(options, context, world.rank() == 0),
         monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
         saves_(options, state_, log_) {
     check_samples(plan_.batch, rows_.training->samples_per_epoch(), options.allow_repeat);
     if (rows_.evaluation)
-      evaluation_.emplace(std::move(rows_.evaluation), state_, runtime_, options.eval_batches);
+      evaluation_.emplace(std::move(rows_.evaluation), state_, runtime_, options);
   }
 
   // `lock` of rank 0, null elsewhere.
@@ -171,7 +171,8 @@ class Trainer {
 
   bool has_data() const {
     const int here = state_.at.pipe_rank;
-    return plan_.units().has_embedding(here) || plan_.units().has_head(here);
+    const bool ends = plan_.units().has_embedding(here) || plan_.units().has_head(here);
+    return ends || options_.document_attention;
   }
 
   void step() {

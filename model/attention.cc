@@ -30,15 +30,7 @@ std::int64_t window_of(const AttentionShape& shape) {
   return shape.window < shape.batch.seq_len ? shape.window : 0;
 }
 
-// `products`: of T x T by d, of which what queries see counts; multiply-adds count two.
-core::TraceValues work_of(const AttentionShape& shape, std::int64_t products) {
-  const std::int64_t batch = shape.batch.batch;
-  const std::int64_t tokens = shape.batch.seq_len;
-  const std::int64_t hidden = window_of(shape) > 0 ? tokens - window_of(shape) : 0;
-  const std::int64_t pairs = tokens * (tokens + 1) - hidden * (hidden + 1);  // twice as many
-  return {batch, tokens, shape.heads, products * batch * shape.heads * pairs * shape.head_dim};
-}
-
+// In any row.
 kernels::HeadGroup group_of(const AttentionShape& shape) {
   return {.seq_len = shape.batch.seq_len,
           .heads = shape.heads / shape.kv_heads,
@@ -46,6 +38,33 @@ kernels::HeadGroup group_of(const AttentionShape& shape) {
           .q_stride = shape.heads * shape.head_dim,
           .k_stride = shape.kv_heads * shape.head_dim,
           .window = window_of(shape)};
+}
+
+kernels::HeadGroup group_at(const AttentionShape& shape, std::int64_t row) {
+  kernels::HeadGroup group = group_of(shape);
+  if (shape.starts_BT != nullptr) group.starts = shape.starts_BT + row * group.seq_len;
+  return group;
+}
+
+// Queries and keys that they see.
+std::int64_t pairs_of(const AttentionShape& shape) {
+  const std::int64_t batch = shape.batch.batch;
+  const std::int64_t tokens = shape.batch.seq_len;
+  const std::int64_t hidden = window_of(shape) > 0 ? tokens - window_of(shape) : 0;
+  if (shape.starts_BT == nullptr)
+    return batch * (tokens * (tokens + 1) - hidden * (hidden + 1)) / 2;
+  std::int64_t pairs = 0;
+  for (std::int64_t row = 0; row < batch; ++row) {
+    const kernels::HeadGroup group = group_at(shape, row);
+    for (std::int64_t t = 0; t < tokens; ++t) pairs += t + 1 - kernels::first_key_of(group, t);
+  }
+  return pairs;
+}
+
+// `products`: of pairs by d; multiply-adds count two.
+core::TraceValues work_of(const AttentionShape& shape, std::int64_t products) {
+  return {shape.batch.batch, shape.batch.seq_len, shape.heads,
+          2 * products * shape.heads * pairs_of(shape) * shape.head_dim};
 }
 
 std::int64_t groups_of(const AttentionShape& shape) { return shape.batch.batch * shape.kv_heads; }
@@ -56,16 +75,18 @@ std::int64_t workers_of(const AttentionShape& shape, int threads) {
 
 // Where the group's first head begins in the row's first token.
 struct Place {
+  kernels::HeadGroup group;
   std::int64_t q = 0;          // in q, out and their gradients
   std::int64_t k = 0;          // in k, v and their gradients
   std::int64_t logsumexp = 0;  // [B, kv_heads, group, T]
 };
 
 Place place_of(const AttentionShape& shape, std::int64_t index) {
-  const kernels::HeadGroup group = group_of(shape);
   const std::int64_t row = index / shape.kv_heads;
   const std::int64_t head = index % shape.kv_heads;
-  return {.q = row * group.seq_len * group.q_stride + head * group.heads * group.head_dim,
+  const kernels::HeadGroup group = group_at(shape, row);
+  return {.group = group,
+          .q = row * group.seq_len * group.q_stride + head * group.heads * group.head_dim,
           .k = row * group.seq_len * group.k_stride + head * group.head_dim,
           .logsumexp = index * group.heads * group.seq_len};
 }
@@ -168,7 +189,7 @@ void attention_forward<float>(const AttentionShape& shape, const AttentionForwar
   for_every_group(shape, kernels::attention_forward_scratch(group), work,
                   [&](std::int64_t index, float* memory) {
                     const Place place = place_of(shape, index);
-                    kernels::attention_forward(group,
+                    kernels::attention_forward(place.group,
                                                {.q = at.q + place.q,
                                                 .k = at.k + place.k,
                                                 .v = at.v + place.k,
@@ -186,7 +207,7 @@ void attention_backward<float>(const AttentionShape& shape, const AttentionBackw
   for_every_group(shape, kernels::attention_backward_scratch(group), work,
                   [&](std::int64_t index, float* memory) {
                     const Place place = place_of(shape, index);
-                    kernels::attention_backward(group,
+                    kernels::attention_backward(place.group,
                                                 {.q = at.q + place.q,
                                                  .k = at.k + place.k,
                                                  .v = at.v + place.k,
@@ -215,7 +236,7 @@ void attention_forward(const AttentionShape& shape, const AttentionForward<T>& a
   const kernels::HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
     const Place place = place_of(shape, index);
-    GroupCopies copies(group, memory);
+    GroupCopies copies(place.group, memory);
     const float* const q = copies.q(at.q + place.q);
     const float* const k = copies.k(at.k + place.k);
     const float* const v = copies.k(at.v + place.k);
@@ -236,7 +257,7 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward<T>&
   const kernels::HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
     const Place place = place_of(shape, index);
-    GroupCopies copies(group, memory);
+    GroupCopies copies(place.group, memory);
     const float* const q = copies.q(at.q + place.q);
     const float* const k = copies.k(at.k + place.k);
     const float* const v = copies.k(at.v + place.k);

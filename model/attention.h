@@ -16,6 +16,7 @@ struct AttentionShape {
   std::int64_t kv_heads = 0;  // divides heads
   std::int64_t head_dim = 0;
   std::int64_t window = 0;  // keys that a query sees, itself the last; 0: all up to itself
+  const std::int32_t* starts_BT = nullptr;  // of documents (model/unit.h, UnitInput)
 };
 
 // q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim]; logsumexp [B * T * heads] in an

@@ -19,8 +19,13 @@ Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const ModelChoi
       rope_(std::move(rope)) {}
 
 template <class T>
-AttentionShape Block<T>::attention_of(core::BatchShape shape) const {
-  return {shape, config_.heads, config_.kv_heads, config_.head_dim, window_};
+AttentionShape Block<T>::attention_of(const UnitInput& input) const {
+  return {.batch = input.shape,
+          .heads = config_.heads,
+          .kv_heads = config_.kv_heads,
+          .head_dim = config_.head_dim,
+          .window = window_,
+          .starts_BT = input.starts_BT};
 }
 
 template <class T>
@@ -43,7 +48,7 @@ UnitSizes Block<T>::sizes(core::BatchShape shape) const {
   const std::int64_t K = config_.kv_width();
   const core::Bytes normed = Arena::aligned<T>(N * config_.hidden);
   const core::Bytes dnormed = Arena::aligned<float>(N * config_.hidden);
-  const AttentionScratch attention = attention_scratch<T>(attention_of(shape));
+  const AttentionScratch attention = attention_scratch<T>(attention_of({.shape = shape}));
   core::Bytes forward = std::max(attention.forward, Arena::aligned<T>(N * config_.ffn));
   core::Bytes heads = attention.backward;
   if (config_.block.qk_norm != QkNorm::kNone) heads = std::max(heads, Arena::aligned<float>(N * Q));
@@ -111,17 +116,30 @@ void Block<T>::norm_queries_and_keys(const Pass& pass) const {
 }
 
 template <class T>
+void Block<T>::turn(Turn turn, const UnitInput& input, T* q_BTHd, T* k_BTKd) const {
+  if (config_.rope.type == RopeConfig::Type::kNone) return;
+  for_every_document(input, [&](std::int64_t first, core::BatchShape shape) {
+    const kernels::RopeTable table = rope_->get(shape.seq_len);
+    T* const q = q_BTHd + first * config_.q_width();
+    T* const k = k_BTKd + first * config_.kv_width();
+    if (turn == Turn::kForth) {
+      kernels::rope(table, shape, config_.heads, q);
+      kernels::rope(table, shape, config_.kv_heads, k);
+    } else {
+      kernels::rope_inverse(table, shape, config_.heads, q);
+      kernels::rope_inverse(table, shape, config_.kv_heads, k);
+    }
+  });
+}
+
+template <class T>
 void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
   const Kept& kept = pass.kept;
   project_qkv(pass, input_BTD);
   if (config_.block.qk_norm != QkNorm::kNone) norm_queries_and_keys(pass);
   if (!pass.sequences.empty()) return attend_cached(pass);
-  if (config_.rope.type != RopeConfig::Type::kNone) {
-    const kernels::RopeTable table = rope_->get(pass.shape.seq_len);
-    kernels::rope(table, pass.shape, config_.heads, kept.q_BTHd);
-    kernels::rope(table, pass.shape, config_.kv_heads, kept.k_BTKd);
-  }
-  attention_forward<T>(attention_of(pass.shape),
+  turn(Turn::kForth, pass.input, kept.q_BTHd, kept.k_BTKd);
+  attention_forward<T>(attention_of(pass.input),
                        {.q = kept.q_BTHd,
                         .k = kept.k_BTKd,
                         .v = kept.v_BTKd,

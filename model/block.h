@@ -49,7 +49,10 @@ class Block final : public Unit {
   bool parallel() const { return config_.block.residual != Residual::kSequential; }
   bool has_norm2() const { return config_.block.residual != Residual::kParallelOneNorm; }
   bool per_head() const { return config_.block.qkv == QkvMatrix::kPerHead; }
-  AttentionShape attention_of(core::BatchShape shape) const;
+  AttentionShape attention_of(const UnitInput& input) const;
+  enum class Turn : std::uint8_t { kForth, kBack };
+  // Rotary positions of queries and keys, in place.
+  void turn(Turn turn, const UnitInput& input, T* q_BTHd, T* k_BTKd) const;
   // What the norm of queries, or keys, takes for a row.
   kernels::RowShape q_rows(std::int64_t tokens) const;
   kernels::RowShape k_rows(std::int64_t tokens) const;

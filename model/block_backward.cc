@@ -152,7 +152,7 @@ void Block<T>::backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* d
   const Kept& kept = pass.kept;
   T* const dattended_BTHd = pass.work.arena.template take<T>(pass.tokens() * config_.q_width());
   pass.products.input(at_.out, dout_of_attention(pass), dattended_BTHd);
-  attention_backward<T>(attention_of(pass.shape),
+  attention_backward<T>(attention_of(pass.input),
                         {.q = kept.q_BTHd,
                          .k = kept.k_BTKd,
                          .v = kept.v_BTKd,
@@ -163,10 +163,7 @@ void Block<T>::backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* d
                          .dk = dk_BTKd,
                          .dv = dv_BTKd},
                         pass.work);
-  if (config_.rope.type == RopeConfig::Type::kNone) return;
-  const kernels::RopeTable table = rope_->get(pass.shape.seq_len);
-  kernels::rope_inverse(table, pass.shape, config_.heads, dq_BTHd);
-  kernels::rope_inverse(table, pass.shape, config_.kv_heads, dk_BTKd);
+  turn(Turn::kBack, pass.input, dq_BTHd, dk_BTKd);
 }
 
 template <class T>

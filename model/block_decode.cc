@@ -43,7 +43,7 @@ void Block<T>::attend_cached(const Pass& pass) const {
     kernels::copy(pass.work, each.count * K, v_TKd, keys + each.capacity * K);
     T* const out_THd = kept.attended_BTHd + row * Q;
     if (each.position == 0 && each.count > 1) {  // nothing but a whole row, as in training
-      attention_forward<T>(attention_of(shape),
+      attention_forward<T>(attention_of({.shape = shape}),
                            {.q = q_THd,
                             .k = k_TKd,
                             .v = v_TKd,

@@ -103,6 +103,7 @@ struct Block<T>::Parked {
 template <class T>
 struct Block<T>::Pass {
   core::Work& work;
+  const UnitInput& input;
   core::BatchShape shape;
   UnitWeights<T> weights;  // null in backward_weight
   const T* x_BTD;
@@ -113,6 +114,7 @@ struct Block<T>::Pass {
 
   Pass(const Block& block, const UnitCall& call, std::span<const CachedSequence> decoded = {})
       : work(call.work),
+        input(call.input),
         shape(call.input.shape),
         weights(call.weights),
         x_BTD(static_cast<const T*>(call.saved.input_BTD)),

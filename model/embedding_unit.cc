@@ -63,10 +63,11 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   T* const out_BTD = static_cast<T*>(output_BTD);
   look_up(call, out_BTD);
   if (positions_ == 0) return;
-  const core::BatchShape shape = call.input.shape;
-  // The same for every row.
-  kernels::add_bias({shape.batch, shape.seq_len * hidden_},
-                    UnitWeights<T>(call.weights).at(positions_at_), out_BTD);
+  const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
+  for_every_document(call.input, [&](std::int64_t first, core::BatchShape rows) {
+    kernels::add_bias({rows.batch, rows.seq_len * hidden_}, positions_TD,
+                      out_BTD + first * hidden_);
+  });
 }
 
 template <class T>
@@ -95,11 +96,13 @@ template <class T>
 void EmbeddingUnit<T>::backward_positions(const UnitCall& call, const Gradients& gradients,
                                           Write write) const {
   const core::Arena::Scope scope(call.work.arena);
-  const core::BatchShape shape = call.input.shape;
-  const std::int64_t used = shape.seq_len * hidden_;
+  const T* const dout_BTD = static_cast<const T*>(call.saved.parked);
+  const std::int64_t used = call.input.shape.seq_len * hidden_;
   float* const sums_TD = call.work.arena.take<float>(used);
   kernels::clear(call.work, used, sums_TD);
-  kernels::column_sums({shape.batch, used}, static_cast<const T*>(call.saved.parked), sums_TD);
+  for_every_document(call.input, [&](std::int64_t first, core::BatchShape rows) {
+    kernels::column_sums({rows.batch, rows.seq_len * hidden_}, dout_BTD + first * hidden_, sums_TD);
+  });
   float* const dpositions_TD = gradients.own + positions_at_.offset;
   write_vector(call.work, used, sums_TD, dpositions_TD, write);
   if (write == Write::kAssign) {  // of positions beyond the rows

@@ -96,7 +96,8 @@ void every_vector(const HeadGroup& group, const GroupBackward& at, const Work& w
   }
 }
 
-// dq begins at zero, or with what earlier keys gave.
+// dq begins at zero, with the first block of keys that a query of the block sees, or with what
+// earlier keys gave.
 void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& work,
                   const Job& job) {
   const Span& span = job.span;
@@ -114,8 +115,9 @@ void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& w
     to.dots[r] = r < span.count ? dots[r] : 0.0F;
   }
   std::fill_n(to.dq, kQueryStrips * work.dims * kCornerFloats, 0.0F);
-  const bool first_keys = job.ahead * kStrip == span.first;
-  if (first_keys) return;
+  const std::int64_t block = work.block_strips * kStrip;
+  const std::int64_t keys = job.first_key() - job.key * kStrip;
+  if (keys == first_key_of(group, span.first) / block * block) return;
   every_vector(group, at, work, job, [](float* sums, const float* from, __mmask16 lanes) {
     store(_mm512_maskz_loadu_ps(lanes, from), sums);
   });
@@ -129,6 +131,11 @@ void store_queries(const HeadGroup& group, const GroupBackward& at, const Work& 
   every_vector(group, at, work, job, [&](const float* sums, float* to, __mmask16 lanes) {
     _mm512_mask_storeu_ps(to, lanes, load(sums) * factor);
   });
+}
+
+[[gnu::always_inline]] inline __mmask16 lanes_between(std::int64_t first, std::int64_t end) {
+  if (first <= 0) return first_lanes(end);
+  return static_cast<__mmask16>(first_lanes(end) & ~first_lanes(first));
 }
 
 // Probabilities and gradients of scores of a query at `from` of a square; 0 for unseen keys.
@@ -147,6 +154,12 @@ struct Pair {
   return {prob, _mm512_maskz_mul_ps(seen, prob, dprob)};
 }
 
+// Of a strip of keys, how many come before the first that query `row` of the job sees.
+std::int64_t hidden_keys(const Work& work, const Job& job, std::int64_t key, std::int64_t row) {
+  if (!job.hides_keys) return 0;
+  return padded_first_key_of(work.group, job.span.first + row) - job.first_key() - key * kStrip;
+}
+
 // Queries `row` and `row` + 16 of a strip, and a strip of keys.
 void differentiate_rows(const Work& work, const Job& job, std::int64_t strip, std::int64_t key,
                         std::int64_t row) {
@@ -155,15 +168,18 @@ void differentiate_rows(const Work& work, const Job& job, std::int64_t strip, st
   const std::int64_t query = strip * kStrip + row;
   const std::int64_t from = corner * kCornerFloats + row * kStrip;
   const std::int64_t seen = key == job.ahead + strip ? row + 1 : kStrip;
+  const std::int64_t hidden = hidden_keys(work, job, key, query);
+  const std::int64_t hidden_below = hidden_keys(work, job, key, query + kSide);
   const std::int64_t right = (key * kQueryStrips + strip) * kStepBytes + row * kRowBytes;
   const std::int64_t left = corner * kStepBytes + row * kRowBytes;
   Pair upper[2];
   Pair lower[2];
   for (const std::int64_t half : {0, 1}) {
     const std::int64_t column = half * kSide;
-    upper[half] = differentiate(work, job, from + column, query, first_lanes(seen - column));
+    upper[half] = differentiate(work, job, from + column, query,
+                                lanes_between(hidden - column, seen - column));
     lower[half] = differentiate(work, job, from + kSide * kStrip + column, query + kSide,
-                                first_lanes(seen + kSide - column));
+                                lanes_between(hidden_below - column, seen + kSide - column));
     store_cut_parts(upper[half].prob, lower[half].prob, at.probs + right + half * kTileBytes);
     store_cut_parts(upper[half].dscore, lower[half].dscore, at.dright + right + half * kTileBytes);
   }

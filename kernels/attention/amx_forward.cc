@@ -14,6 +14,8 @@ namespace fm::kernels::amx {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+// The largest score of no key, from which a hidden one, minus infinity, is infinitely far.
+constexpr float kNoScore = std::numeric_limits<float>::lowest();
 constexpr std::int64_t kKeyStrips = 4;
 constexpr std::int64_t kQueries = 2 * kStrip;
 
@@ -32,6 +34,7 @@ struct Square {
 };
 
 struct Work {
+  HeadGroup group;
   std::int64_t dims;     // strips of a head
   std::int64_t strips;   // of keys
   float scale;           // of a score, times log2(e): probabilities are powers of 2
@@ -41,8 +44,9 @@ struct Work {
   Square squares[2];     // jobs take turns
   std::int64_t scratch;  // elements
 
-  Work(const HeadGroup& group, float* memory)
-      : dims(strips_of(group.head_dim)),
+  Work(const HeadGroup& of, float* memory)
+      : group(of),
+        dims(strips_of(group.head_dim)),
         strips(strips_of(group.seq_len)),
         scale(kLog2E / std::sqrt(static_cast<float>(group.head_dim))) {
     Taker take(memory);
@@ -90,13 +94,15 @@ struct Job {
   std::int64_t strip;      // of the block of queries
   std::int64_t key_strip;  // the first of the block of keys
   std::int64_t steps;      // strips of keys of the block
-  std::int64_t seen;       // strips of keys that the queries see
+  std::int64_t seen;       // strips of keys up to the queries
   bool diagonal;           // the last of these holds the queries themselves
+  bool hides_keys;         // before the first that a query sees
   bool first;              // of the block of queries
   bool last;
 };
 
-// Every job: heads, blocks of queries, blocks of keys, strips of queries.
+// Every job: heads, blocks of queries, blocks of keys from the first that a query of the block sees
+// on, strips of queries.
 class Jobs {
  public:
   Jobs(const HeadGroup& group, const Work& work) : group_(group), work_(work) {}
@@ -105,13 +111,15 @@ class Jobs {
     if (head_ == group_.heads) return std::nullopt;
     constexpr std::int64_t kKeys = kKeyStrips * kStrip;
     const Span span{head_, first_, std::min(kQueries, group_.seq_len - first_)};
-    const std::int64_t key_blocks = (first_ + span.count + kKeys - 1) / kKeys;
+    const std::int64_t begin = first_key_of(group_, first_) / kKeys;
+    const std::int64_t key_blocks = (first_ + span.count + kKeys - 1) / kKeys - begin;
     // One strip alone would meet the next block of keys before the last is summed: it gets company.
     const std::int64_t strips = key_blocks == 1 && span.count <= kStrip ? 1 : 2;
     const std::int64_t strip = job_ % strips;
-    const std::int64_t key_strip = job_ / strips * kKeyStrips;
+    const std::int64_t key_strip = (begin + job_ / strips) * kKeyStrips;
     const std::int64_t steps = std::min(kKeyStrips, work_.strips - key_strip);
     const std::int64_t seen = first_ / kStrip + strip - key_strip + 1;
+    const std::int64_t last_first_key = first_key_of(group_, first_ + span.count - 1);
     const Job job{.span = span,
                   .queries = &work_.queries[block_ % 2],
                   .square = &work_.squares[count_++ % 2],
@@ -120,6 +128,7 @@ class Jobs {
                   .steps = steps,
                   .seen = std::min(seen, steps),
                   .diagonal = seen <= steps,
+                  .hides_keys = last_first_key > key_strip * kStrip,
                   .first = job_ == 0,
                   .last = job_ + 1 == strips * key_blocks};
     ++job_;
@@ -150,6 +159,18 @@ void rescale(float* values, Vector factor) {
   for (std::int64_t i = 0; i < kStrip; i += kSide) store(load(values + i) * factor, values + i);
 }
 
+// Scores of keys before the first that a query sees become minus infinity.
+void hide_keys(const Work& work, const Job& job, std::int64_t row) {
+  const std::int64_t query = job.span.first + job.strip * kStrip + row;
+  std::int64_t hidden = padded_first_key_of(work.group, query) - job.key_strip * kStrip;
+  float* scores = job.square->scores + row * kStrip;
+  for (std::int64_t i = 0; i < job.seen && hidden > 0; ++i, hidden -= kStrip) {
+    float* strip = scores + i * kCornerFloats;
+    _mm512_mask_storeu_ps(strip, first_lanes(hidden), splat(-kInfinity));
+    _mm512_mask_storeu_ps(strip + kSide, first_lanes(hidden - kSide), splat(-kInfinity));
+  }
+}
+
 // The scores of a query that it sees, and its largest so far; what was summed relative to an older
 // one is rescaled.
 void begin_row(const Work& work, const Job& job, std::int64_t row) {
@@ -162,6 +183,7 @@ void begin_row(const Work& work, const Job& job, std::int64_t row) {
     _mm512_mask_storeu_ps(last + kSide, static_cast<__mmask16>(~first_lanes(row + 1 - kSide)),
                           unseen);
   }
+  if (job.hides_keys) hide_keys(work, job, row);
   Vector largest = splat(-kInfinity);
   for (std::int64_t i = 0; i < job.seen; ++i) {
     largest = larger(load(scores + i * kCornerFloats), largest);
@@ -223,7 +245,7 @@ void load_queries(const HeadGroup& group, const GroupForward& at, const Work& wo
   }
   std::fill_n(queries.sums, 2 * work.dims * kCornerFloats, 0.0F);
   std::fill_n(queries.lanes, kQueries * kLanes, 0.0F);
-  std::fill_n(queries.shift, kQueries, -kInfinity);
+  std::fill_n(queries.shift, kQueries, kNoScore);
 }
 
 void store_queries(const HeadGroup& group, const GroupForward& at, const Work& work,

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "kernels/attention/amx_strips.h"
-#include "kernels/attention/attention.h"
+#include "kernels/attention/paths.h"
 
 namespace fm::kernels::amx::backward {
 
@@ -35,6 +35,7 @@ struct Queries {
 };
 
 struct Work {
+  HeadGroup group;
   std::int64_t dims;          // strips of a head
   std::int64_t block_strips;  // of keys
   float scale;                // of a score
@@ -49,24 +50,25 @@ struct Work {
   std::int64_t padded;        // T
   std::int64_t scratch;       // elements
 
-  Work(const HeadGroup& group, float* memory)
-      : dims(strips_of(group.head_dim)),
+  Work(const HeadGroup& at, float* memory)
+      : group(at),
+        dims(strips_of(group.head_dim)),
         block_strips(std::min(kBlockStrips, strips_of(group.seq_len))),
         scale(1.0F / std::sqrt(static_cast<float>(group.head_dim))),
         padded(strips_of(group.seq_len) * kStrip) {
     Taker take(memory);
     for (std::byte** keys : {&k_right, &v_right, &k_terms}) *keys = take.steps(block_strips * dims);
     for (float** sums : {&dk, &dv}) *sums = take.corners(block_strips * dims);
-    for (Queries& at : queries) {
-      for (std::byte** parts : {&at.q_left, &at.dout_left, &at.q_terms, &at.dout_terms})
+    for (Queries& to : queries) {
+      for (std::byte** parts : {&to.q_left, &to.dout_left, &to.q_terms, &to.dout_terms})
         *parts = take.steps(kQueryStrips * dims);
-      at.dq = take.corners(kQueryStrips * dims);
-      for (float** row : {&at.logsumexp, &at.dots}) *row = take.floats(kQueries);
+      to.dq = take.corners(kQueryStrips * dims);
+      for (float** row : {&to.logsumexp, &to.dots}) *row = take.floats(kQueries);
     }
     constexpr std::int64_t kCorners = kQueryStrips * kKeyStrips;
-    for (Squares& at : squares) {
-      for (float** sums : {&at.scores, &at.dprobs}) *sums = take.corners(kCorners);
-      for (std::byte** parts : {&at.probs, &at.dright, &at.dleft}) *parts = take.steps(kCorners);
+    for (Squares& to : squares) {
+      for (float** sums : {&to.scores, &to.dprobs}) *sums = take.corners(kCorners);
+      for (std::byte** parts : {&to.probs, &to.dright, &to.dleft}) *parts = take.steps(kCorners);
     }
     all_dots = take.floats(group.heads * padded);
     scratch = take.count();
@@ -80,7 +82,7 @@ struct Span {
   std::int64_t count;
 };
 
-// Two strips of keys and the strips of queries that see them.
+// Two strips of keys and the strips of queries that see some of them.
 struct Job {
   Span span;  // the block of queries
   const Queries* queries;
@@ -89,14 +91,17 @@ struct Job {
   std::int64_t key;     // the first strip of keys within the block
   std::int64_t keys;    // strips of keys
   std::int64_t ahead;   // strips from the first strip of keys to the first one of queries
+  bool hides_keys;      // before the first that a query sees
   bool first_of_block;  // of queries
   bool last_of_block;
 
-  // The strips of keys that a strip of queries sees.
+  // Where the job's keys begin in the row.
+  std::int64_t first_key() const { return span.first - ahead * kStrip; }
+  // The strips of keys up to a strip of queries.
   std::int64_t seen(std::int64_t strip) const {
     return std::clamp(ahead + strip + 1, std::int64_t{0}, keys);
   }
-  // The first strip of queries that sees a strip of keys.
+  // The first strip of queries that is not before a strip of keys.
   std::int64_t first(std::int64_t key_strip) const {
     return std::clamp(key_strip - ahead, std::int64_t{0}, strips);
   }
@@ -107,11 +112,17 @@ struct Job {
   }
 };
 
-// Every job of a block of keys: heads, blocks of queries, pairs of strips of keys.
+// Every job of a block of keys: heads, blocks of queries, pairs of strips of keys; all that hold
+// something that a query sees.
 class Jobs {
  public:
   Jobs(const HeadGroup& group, const Work& work, const Span& keys)
-      : group_(group), work_(work), keys_(keys), first_(keys.first) {}
+      : group_(group),
+        work_(work),
+        keys_(keys),
+        end_(seeing_end(group, keys.first, keys.first + keys.count)) {
+    enter_block(keys.first);
+  }
 
   std::optional<Job> next() {
     if (head_ == group_.heads) return std::nullopt;
@@ -120,6 +131,7 @@ class Jobs {
     const std::int64_t ahead = (first_ - keys_.first) / kStrip;
     const std::int64_t seen = std::min(strips_of(keys_.count), ahead + strips);
     const std::int64_t key = job_ * kKeyStrips;
+    const std::int64_t last_first_key = first_key_of(group_, first_ + span.count - 1);
     const Job job{.span = span,
                   .queries = &work_.queries[block_ % 2],
                   .squares = &work_.squares[count_++ % 2],
@@ -127,7 +139,8 @@ class Jobs {
                   .key = key,
                   .keys = std::min(kKeyStrips, seen - key),
                   .ahead = ahead - key,
-                  .first_of_block = job_ == 0,
+                  .hides_keys = last_first_key > keys_.first + key * kStrip,
+                  .first_of_block = job_ == first_job_,
                   .last_of_block = key + kKeyStrips >= seen};
     ++job_;
     if (job.last_of_block) leave_block();
@@ -135,23 +148,29 @@ class Jobs {
   }
 
  private:
+  void enter_block(std::int64_t first) {
+    first_ = first;
+    const std::int64_t hidden = first_key_of(group_, first) - keys_.first;
+    first_job_ = std::max(hidden, std::int64_t{0}) / (kKeyStrips * kStrip);
+    job_ = first_job_;
+  }
   void leave_block() {
-    job_ = 0;
     ++block_;
-    first_ += kQueries;
-    if (first_ < group_.seq_len) return;
-    first_ = keys_.first;
-    ++head_;
+    const bool more = first_ + kQueries < end_;
+    if (!more) ++head_;
+    enter_block(more ? first_ + kQueries : keys_.first);
   }
 
   const HeadGroup& group_;
   const Work& work_;
   const Span keys_;
+  const std::int64_t end_;  // queries from here on see none of the keys
   std::int64_t head_ = 0;
-  std::int64_t first_;
-  std::int64_t job_ = 0;    // of the block of queries
-  std::int64_t block_ = 0;  // of all
-  std::int64_t count_ = 0;  // of jobs
+  std::int64_t first_ = 0;
+  std::int64_t first_job_ = 0;  // of the block of queries
+  std::int64_t job_ = 0;        // the same
+  std::int64_t block_ = 0;      // of all
+  std::int64_t count_ = 0;      // of jobs
 };
 
 }  // namespace fm::kernels::amx::backward

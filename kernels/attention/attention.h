@@ -1,8 +1,8 @@
 // Causal attention of one key/value head and the query heads that share it, in one row of the
 // batch, block by block (FlashAttention-2, arXiv 2307.08691). Scores are scaled by 1 / sqrt(d).
 // Where the CPU has AMX its tiles compute (kernels/attention/paths.h), else chains of fused
-// multiply-adds with the same bits in every instruction set; FME_GEMM=onednn chooses these, and so
-// does a window. Either way the bits depend on the group alone.
+// multiply-adds with the same bits in every instruction set; FME_GEMM=onednn chooses these, too.
+// Either way the bits depend on the group alone.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,16 @@ struct HeadGroup {
   std::int64_t q_stride = 0;  // elements from one token to the next in q, out, dout, dq
   std::int64_t k_stride = 0;  // the same in k, v, dk, dv
   std::int64_t window = 0;    // keys that a query sees, itself the last; 0: all up to itself
+  // [T], where the document of each token begins, ascending: its keys are the first that a query
+  // sees. Null: all of the row is one document.
+  const std::int32_t* starts = nullptr;
 };
 
-// The first key that a query sees.
-constexpr std::int64_t first_key_of(const HeadGroup& group, std::int64_t query) {
-  return group.window > 0 ? std::max(query + 1 - group.window, std::int64_t{0}) : 0;
+// The first key that a query sees. It never falls from a query to the next.
+[[gnu::always_inline]] constexpr std::int64_t first_key_of(const HeadGroup& group,
+                                                           std::int64_t query) {
+  const std::int64_t start = group.starts == nullptr ? 0 : group.starts[query];
+  return group.window > 0 ? std::max(query + 1 - group.window, start) : start;
 }
 
 // Every pointer is at the group's first head in the row's first token; logsumexp is [heads, T], the

@@ -15,7 +15,8 @@ constexpr float kLog2E = 1.44269504088896341F;
 
 // One block of keys with its gradients, one block of queries with theirs, and the two together.
 struct Work {
-  std::int64_t dim, keys, queries, window;
+  HeadGroup group;
+  std::int64_t dim, keys, queries;
   float scale;       // of a score
   float* k_columns;  // [dim, keys]
   float* v_columns;  // [dim, keys]
@@ -31,11 +32,11 @@ struct Work {
   float* dots;       // [queries]: dout times out of the block
   float* all_dots;   // [heads, T padded]
 
-  Work(const HeadGroup& group, float* scratch)
-      : dim(up_to_16(group.head_dim)),
+  Work(const HeadGroup& at, float* scratch)
+      : group(at),
+        dim(up_to_16(group.head_dim)),
         keys(std::min(kBackwardKeys, up_to_16(group.seq_len))),
         queries(std::min(kBackwardQueries, up_to_16(group.seq_len))),
-        window(group.window),
         scale(1.0F / std::sqrt(static_cast<float>(group.head_dim))) {
     const auto take = [&](std::int64_t elements) {
       float* taken = scratch;
@@ -111,12 +112,18 @@ void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& w
   }
 }
 
+// The keys of a block that a query sees.
+struct Seen {
+  std::int64_t first = 0;  // 0 or less: from the block's first on
+  std::int64_t end = 0;
+};
+
 // Probabilities from scores, and the gradient of the scores from that of the probabilities.
-void differentiate(const Work& work, std::int64_t row, std::int64_t width, std::int64_t seen) {
+void differentiate(const Work& work, std::int64_t row, std::int64_t width, const Seen& seen) {
   float* probs = work.probs + row * work.keys;
   float* dscores = work.dscores + row * work.keys;
-  hide_from(probs, seen, width);
-  if (work.window > 0) hide_before(probs, seen - work.window, width);
+  hide_from(probs, seen.end, width);
+  hide_before(probs, seen.first, width);
   const Vector factor = splat(work.scale * kLog2E);
   const Vector shift = splat(work.logsumexp[row]);
   const Vector dot = splat(work.dots[row]);
@@ -128,12 +135,13 @@ void differentiate(const Work& work, std::int64_t row, std::int64_t width, std::
 }
 
 // What eight and eight products of a block of queries and the block of keys give. The first query
-// stands `ahead` keys behind the first key; `from`: the queries before it see none of these keys.
+// stands `ahead` keys behind the first key; `from`: the queries before it stand before these keys.
 struct Pair {
   std::int64_t from = 0;
   std::int64_t queries = 0;  // from there on, a multiple of kTileRows
   std::int64_t keys = 0;     // a multiple of kTileColumns
   std::int64_t ahead = 0;
+  std::int64_t first_key = 0;
   Target<float> dq;  // of the block's queries
   // The next block's rows, of no width when there is none.
   Rows<const float> next_q, next_dout, next_dq;
@@ -160,7 +168,9 @@ void attend(const Work& work, const Pair& pair) {
     const std::int64_t width =
         std::min(pair.keys, up_to_16(pair.ahead + r / kTileRows * kTileRows + kTileRows));
     ask_for_next(pair, pair.from + r);
-    differentiate(work, pair.from + r, width, pair.ahead + r + 1);
+    const std::int64_t query = pair.first_key + pair.ahead + r;
+    const std::int64_t first = padded_first_key_of(work.group, query) - pair.first_key;
+    differentiate(work, pair.from + r, width, {first, pair.ahead + r + 1});
   }
   FM_SIMD::tile_product({pair.queries, work.dim, pair.keys}, {work.dscores + square, work.keys},
                         {work.k_rows, work.dim},
@@ -198,6 +208,7 @@ void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& wor
                 .queries = rows - from,
                 .keys = std::min(work.keys, up_to_16(ahead + rows - from)),
                 .ahead = ahead,
+                .first_key = first_key,
                 .dq = in_place ? Target<float>{dq.data, dq.stride, beta}
                                : Target<float>{work.dq, work.dim, beta},
                 .next_q = next_rows(at.q),
@@ -213,10 +224,7 @@ void attention_backward(const HeadGroup& group, const GroupBackward& at, float* 
   all_dots(group, at, work);
   for (std::int64_t key = 0; key < group.seq_len; key += work.keys) {
     load_keys(group, at, work, key);
-    // Queries from here on see none of these keys.
-    const std::int64_t seeing = group.window > 0
-                                    ? std::min(group.seq_len, key + work.keys + group.window - 1)
-                                    : group.seq_len;
+    const std::int64_t seeing = seeing_end(group, key, key + work.keys);
     for (std::int64_t head = 0; head < group.heads; ++head) {
       const std::int64_t start = key / work.queries * work.queries;
       for (std::int64_t first = start; first < seeing; first += work.queries) {

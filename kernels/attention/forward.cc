@@ -19,7 +19,8 @@ constexpr int kLaneVectors = static_cast<int>(kLanes) / kVectorFloats;
 
 // Keys and values of the row, packed once; queries, sums and the online softmax of one block.
 struct Work {
-  std::int64_t dim, keys, queries, key_blocks, window;
+  HeadGroup group;
+  std::int64_t dim, keys, queries, key_blocks;
   float scale;      // of a score, times log2(e): probabilities are powers of 2
   float* k_blocks;  // per block of keys [dim, keys]
   float* v_rows;    // [T padded, dim]
@@ -29,12 +30,12 @@ struct Work {
   float* shift;     // [queries]: the largest score so far
   float* scores;    // [queries, keys]
 
-  Work(const HeadGroup& group, float* scratch)
-      : dim(up_to_16(group.head_dim)),
+  Work(const HeadGroup& at, float* scratch)
+      : group(at),
+        dim(up_to_16(group.head_dim)),
         keys(std::min(kForwardKeys, up_to_16(group.seq_len))),
         queries(std::min(kForwardQueries, up_to_16(group.seq_len))),
         key_blocks((group.seq_len + keys - 1) / keys),
-        window(group.window),
         scale(kLog2E / std::sqrt(static_cast<float>(group.head_dim))) {
     const auto take = [&](std::int64_t elements) {
       float* taken = scratch;
@@ -88,8 +89,8 @@ void raise_shift(const Work& work, std::int64_t row, Vector largest) {
   rescale(work.sums + row * work.dim, work.dim, factor);
 }
 
-// Scores of a query become probabilities relative to its largest score so far. Behind a window
-// there may be none yet: all are hidden, and become 0.
+// Scores of a query become probabilities relative to its largest score so far. There may be none
+// yet: all are hidden, and become 0.
 void soften(const Work& work, std::int64_t row, std::int64_t width) {
   float* scores = work.scores + row * work.keys;
   float* lanes = work.lanes + row * kLanes;
@@ -108,14 +109,16 @@ void soften(const Work& work, std::int64_t row, std::int64_t width) {
   for (int v = 0; v < kLaneVectors; ++v) store(sums[v], lanes + v * kVectorFloats);
 }
 
-// The same of kTileRows queries from `row` on, the first of which stands `ahead` keys behind the
-// first key. Each step of all of them, so that none waits for a query's own chain.
-void soften_tile(const Work& work, std::int64_t row, std::int64_t width, std::int64_t ahead) {
+// The same of kTileRows queries from `row` on, the first of which stands `ahead` keys behind
+// `first_key`. Each step of all of them, so that none waits for a query's own chain.
+void soften_tile(const Work& work, std::int64_t row, std::int64_t width, std::int64_t ahead,
+                 std::int64_t first_key) {
   Vector largest[kTileRows];
   for (std::int64_t r = 0; r < kTileRows; ++r) {
     float* scores = work.scores + (row + r) * work.keys;
     hide_from(scores, ahead + r + 1, width);
-    if (work.window > 0) hide_before(scores, ahead + r + 1 - work.window, width);
+    const std::int64_t seen = padded_first_key_of(work.group, first_key + ahead + r);
+    hide_before(scores, seen - first_key, width);
     largest[r] = row_max(scores, width);
   }
   for (std::int64_t r = 0; r < kTileRows; ++r) raise_shift(work, row + r, largest[r]);
@@ -135,7 +138,7 @@ void attend(const Work& work, std::int64_t rows, std::int64_t first_query, std::
                         {scores, work.keys, Beta::kZero}, {Band::Part::kSeenColumns, ahead});
   for (std::int64_t r = 0; r < count; r += kTileRows) {
     const std::int64_t width = std::min(keys, up_to_16(ahead + r + kTileRows));
-    soften_tile(work, from + r, width, ahead + r);
+    soften_tile(work, from + r, width, ahead + r, first_key);
   }
   FM_SIMD::tile_product(
       {count, work.dim, keys}, {scores, work.keys}, {work.v_rows + first_key * work.dim, work.dim},

@@ -17,6 +17,27 @@ inline constexpr std::int64_t kForwardKeys = 128;
 inline constexpr std::int64_t kBackwardQueries = 128;
 inline constexpr std::int64_t kBackwardKeys = 128;
 
+// The same of a query of a padded block: beyond the row, that of the last.
+[[gnu::always_inline]] constexpr std::int64_t padded_first_key_of(const HeadGroup& group,
+                                                                  std::int64_t query) {
+  return first_key_of(group, std::min(query, group.seq_len - 1));
+}
+
+// Queries from `key` on up to the one that is returned see keys before `key_end`, later ones none.
+[[gnu::always_inline]] constexpr std::int64_t seeing_end(const HeadGroup& group, std::int64_t key,
+                                                         std::int64_t key_end) {
+  std::int64_t end = group.seq_len;
+  while (key < end) {
+    const std::int64_t middle = key + (end - key) / 2;
+    if (first_key_of(group, middle) < key_end) {
+      key = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return end;
+}
+
 constexpr std::int64_t up_to_16(std::int64_t count) { return (count + 15) / 16 * 16; }
 
 // Grows with T (keys and values of the whole row lie packed); never with T x T.

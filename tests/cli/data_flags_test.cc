@@ -1,4 +1,6 @@
 // Flags of the data.
+#include <algorithm>
+
 #include "cli/arguments.h"
 #include "tests/cli/expect_refusal.h"
 
@@ -70,6 +72,22 @@ TEST(DataFlags, NothingIsHeldOutWhereNothingIsEvaluated) {
       options_of({"--data_path=d", "--split=9,1", "--eval_strategy=no"});
   EXPECT_FALSE(options.evaluates());
   EXPECT_DOUBLE_EQ(options.split.training, 0.9);
+}
+
+TEST(DataFlags, DocumentAttentionOfOneDocumentPerRowHasNoEffect) {
+  const auto has_effect = [](const std::string& packing) {
+    const engine::TrainOptions options =
+        options_of({"--data_path=d", "--document_attention", "--packing", packing});
+    const bool noted = std::ranges::any_of(options.notes, [](const std::string& note) {
+      return note.starts_with("--document_attention has no effect");
+    });
+    EXPECT_NE(options.document_attention, noted) << packing;
+    return options.document_attention;
+  };
+  EXPECT_TRUE(has_effect("concat"));
+  EXPECT_TRUE(has_effect("best_fit"));
+  EXPECT_FALSE(has_effect("none"));
+  EXPECT_FALSE(options_of({"--data_path=d"}).document_attention);
 }
 
 }  // namespace

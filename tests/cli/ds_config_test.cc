@@ -128,9 +128,8 @@ TEST(DsConfig, AMisspeltKeyIsRefusedWhereDeepSpeedWouldDropIt) {
 
 // Of other programs, or of nobody: DeepSpeed does not look at them.
 TEST(DsConfig, AForeignKeyIsNoted) {
-  for (const char* key :
-       {"comment", "_note", "seed", "eval_batch_size", "valid_batch_size", "model",
-        "gradient_accumulation_dtype", "fp32_allreduce"}) {
+  for (const char* key : {"comment", "_note", "seed", "eval_batch_size", "valid_batch_size",
+                          "model", "gradient_accumulation_dtype", "fp32_allreduce"}) {
     const std::string said = notes(std::string("{train_batch_size: 8, \"") + key + "\": 2}");
     EXPECT_TRUE(holds(said, key));
   }

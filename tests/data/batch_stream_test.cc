@@ -22,6 +22,32 @@ class AddressSource : public SampleSource {
   std::string fingerprint() const override { return "addresses"; }
 };
 
+// Documents of row p begin at 0 and at 1 + p % 3.
+class DocumentSource : public AddressSource {
+ public:
+  std::vector<std::int32_t> document_starts(std::int64_t position) const override {
+    return {0, static_cast<std::int32_t>(1 + position % 3)};
+  }
+};
+
+TEST(BatchStream, DocumentsApartTakeNoLabelFromEachOther) {
+  const DocumentSource source;
+  BatchStream::Layout layout{.shape = {.batch = 2, .seq_len = 4}};
+  BatchStream together(source, layout);
+  together.load_step(6);
+  EXPECT_TRUE(together.micro(0).starts_BT.empty());
+  EXPECT_EQ(together.count_valid(), 8);
+  layout.documents_apart = true;
+  BatchStream apart(source, layout);
+  apart.load_step(6);
+  const MicroBatch& micro = apart.micro(0);
+  EXPECT_EQ(micro.starts_BT, (std::vector<std::int32_t>{0, 1, 1, 1, 0, 0, 2, 2}));
+  EXPECT_EQ(micro.labels_BT,
+            (std::vector<std::int32_t>{kIgnored, 602, 603, 604, 701, kIgnored, 703, 704}));
+  EXPECT_EQ(micro.tokens_BT, together.micro(0).tokens_BT);
+  EXPECT_EQ(apart.count_valid(), 6);
+}
+
 // 3 data ranks x 2 micros x 2 rows: slot s = k * 3 + r holds samples 2 s and 2 s + 1 of the step.
 TEST(BatchStream, SlotsTakeSamplesInOrder) {
   const AddressSource source;

@@ -120,6 +120,13 @@ TEST(Rows, PackingNeedsDocuments) {
   }
 }
 
+TEST(Rows, DocumentAttentionNeedsDocuments) {
+  const std::string said = testing::message_of<core::UserError>(10, [&] {
+    make_rows(address_stream(1, {}, 30), {.needs_documents = true, .seq_len = 5, .vocab = 100}, "");
+  });
+  EXPECT_NE(said.find("stream 1: --document_attention needs documents"), std::string::npos) << said;
+}
+
 TEST(Rows, OrderAndFingerprintFollowPackingSeedAndLength) {
   const std::vector<std::int64_t> lengths(100, 6);
   const auto print = [&](Packing packing, std::uint64_t seed, std::int64_t seq_len) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <random>
 
 #include "small_run.h"
 #include "tests/model/family_jsons.h"
@@ -14,11 +15,16 @@ constexpr int kSteps = 3;
 
 class FamilyMatrix : public testing::TestWithParam<model::FamilyJson> {};
 
-TEST_P(FamilyMatrix, EqualsOneRankBitForBit) {
+TrainOptions canonical_options(const model::FamilyJson& family) {
   TrainOptions options = small_options(testing::TempDir() + "/fm_family_matrix", false);
-  options.model_config = testing::TempDir() + "/fm_family_matrix/" + GetParam().name + ".json";
-  std::ofstream(options.model_config) << GetParam().text;
+  options.model_config = testing::TempDir() + "/fm_family_matrix/" + family.name + ".json";
+  std::ofstream(options.model_config) << family.text;
   options.sum_order = core::SumOrder::kCanonical;
+  return options;
+}
+
+TEST_P(FamilyMatrix, EqualsOneRankBitForBit) {
+  TrainOptions options = canonical_options(GetParam());
   const RunTrace alone = run_small(options, 1, kSteps);
   EXPECT_NEAR(alone.losses.front(), 6.655, 0.1);  // ln 777
   EXPECT_NE(alone.losses.front(), alone.losses.back());
@@ -32,6 +38,43 @@ TEST_P(FamilyMatrix, EqualsOneRankBitForBit) {
         options.recompute = recompute;
         EXPECT_EQ(first_difference(alone, run_small(options, 2, kSteps)), "");
       }
+    }
+  }
+}
+
+// Random ids; documents of row p begin at 0, at 3 + p % 5, and at 11.
+class DocumentRows : public data::SampleSource {
+ public:
+  std::int64_t samples_per_epoch() const override { return 1000; }
+  void read(std::int64_t position, std::span<std::int32_t> tokens_T,
+            std::span<std::int32_t> labels_T) const override {
+    std::mt19937 random(static_cast<std::uint32_t>(position));
+    for (std::int32_t& token : tokens_T) token = static_cast<std::int32_t>(random() % 777);
+    for (std::int32_t& label : labels_T) label = static_cast<std::int32_t>(random() % 777);
+  }
+  std::vector<std::int32_t> document_starts(std::int64_t position) const override {
+    return {0, static_cast<std::int32_t>(3 + position % 5), 11};
+  }
+  std::string describe() const override { return "documents"; }
+  std::string fingerprint() const override { return "documents"; }
+};
+
+// Rope whose frequencies depend on the document's length, and learned positions.
+TEST(DocumentMatrix, EqualsOneRankBitForBit) {
+  const DocumentRows rows;
+  for (const model::FamilyJson& family : model::family_jsons()) {
+    if (family.name != "Phi3" && family.name != "Gpt2") continue;
+    TrainOptions options = canonical_options(family);
+    const RunTrace together = run_small(options, 1, kSteps, &rows);
+    options.document_attention = true;
+    const RunTrace alone = run_small(options, 1, kSteps, &rows);
+    EXPECT_NE(alone.losses, together.losses);
+    for (const int zero_stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << family.name << ", ZeRO " << zero_stage);
+      options.zero_stage = zero_stage;
+      options.pipe_parallel_size = zero_stage % 2 == 0 ? 3 : 2;
+      options.recompute = zero_stage > 1;
+      EXPECT_EQ(first_difference(alone, run_small(options, 2, kSteps, &rows)), "");
     }
   }
 }

@@ -49,7 +49,8 @@ TEST_F(RunFacts, WhatACheckpointKeepsHasTheNamesOfTheJson) {
   EXPECT_EQ(values(options, kResumeSays, &plan), Json::parse(R"({"lr": 0.01, "weight_decay": 0.1,
       "gradient_clipping": 0.05, "train_batch_size": 4, "loss_reduction": "token",
       "no_decay": [false, true, false], "scheduler": "constant", "betas": [0.5, 0.75],
-      "eps": 1e-8, "adam_w_mode": true, "bias_correction": true})"));
+      "eps": 1e-8, "adam_w_mode": true, "bias_correction": true,
+      "--document_attention": false})"));
   options.optimizer = {.rule = &optim::kSgd, .lr = 0.5, .momentum = 0.9};
   options.scheduler = {.rule = &optim::kWarmupDecayLr,
                        .warmup_num_steps = 3,
@@ -59,7 +60,8 @@ TEST_F(RunFacts, WhatACheckpointKeepsHasTheNamesOfTheJson) {
       "gradient_clipping": 0.05, "train_batch_size": 4, "loss_reduction": "token",
       "no_decay": [false, true, false], "scheduler": "WarmupDecayLR", "momentum": 0.9,
       "dampening": 0.0, "nesterov": false, "warmup_min_lr": 0.0, "warmup_max_lr": null,
-      "warmup_num_steps": 3, "total_num_steps": 9, "warmup_type": "linear"})"));
+      "warmup_num_steps": 3, "total_num_steps": 9, "warmup_type": "linear",
+      "--document_attention": false})"));
   Json model = Json::parse(open_run_model(options).facts.identity);
   model["--train"] = "";
   model["--freeze"] = "";

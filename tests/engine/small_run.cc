@@ -77,7 +77,8 @@ SmallSteps::SmallSteps(const TrainOptions& options, const model::Model& model, R
                                    .seq_len = options.max_seq_len,
                                    .vocab = model.vocab})),
       stream_(rows == nullptr ? *own_rows_ : *rows,
-              {state.plan.shape, state.plan.rules.micros, state.plan.mesh.data, state.at.dp_rank}),
+              {state.plan.shape, state.plan.rules.micros, state.plan.mesh.data, state.at.dp_rank,
+               options.document_attention}),
       runtime_(state, clock_) {}
 
 StepResult SmallSteps::run(int step) {

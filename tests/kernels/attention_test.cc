@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "kernels/attention/paths.h"
 #include "kernels/cpu.h"
@@ -33,9 +34,12 @@ double dot(const float* a, const float* b, std::int64_t count) {
 
 struct Problem {
   HeadGroup group;
+  std::vector<std::int32_t> starts;  // of documents, by token
   Floats q, k, v, dout;
 
-  explicit Problem(const HeadGroup& at) : group(at) {
+  explicit Problem(const HeadGroup& at, std::vector<std::int32_t> starts_T = {})
+      : group(at), starts(std::move(starts_T)) {
+    if (!starts.empty()) group.starts = starts.data();
     q = random_values(at.seq_len * at.q_stride, 1);
     k = random_values(at.seq_len * at.k_stride, 2);
     v = random_values(at.seq_len * at.k_stride, 3);
@@ -50,8 +54,8 @@ struct Problem {
   void attend(std::int64_t head, std::int64_t t, Expected& to) const {
     const std::int64_t d = group.head_dim;
     const double scale = 1.0 / std::sqrt(static_cast<double>(d));
-    const std::int64_t from =
-        group.window == 0 ? 0 : std::max<std::int64_t>(t + 1 - group.window, 0);
+    std::int64_t from = starts.empty() ? 0 : starts[index(t)];
+    if (group.window > 0) from = std::max(from, t + 1 - group.window);
     Doubles probs(index(from));  // of what is hidden, 0
     double total = 0.0;
     for (std::int64_t j = from; j <= t; ++j) {
@@ -106,10 +110,9 @@ Attention fused() {
           [](const HeadGroup& group) { return variant_backward_scratch(group); }};
 }
 
-// Those that compute a window.
-std::vector<Attention> all(std::int64_t window) {
+std::vector<Attention> all() {
   std::vector<Attention> found = {fused()};
-  if (amx_runs_here() && window == 0) found.push_back(kAmx);
+  if (amx_runs_here()) found.push_back(kAmx);
   return found;
 }
 
@@ -143,10 +146,10 @@ Results compute(const Attention& by, const Problem& at) {
   return to;
 }
 
-void expect_formula(const HeadGroup& group) {
-  const Problem at(group);
+void expect_formula(const HeadGroup& group, const std::vector<std::int32_t>& starts = {}) {
+  const Problem at(group, starts);
   const Expected expected = at.expected();
-  for (const Attention& by : all(group.window)) {
+  for (const Attention& by : all()) {
     SCOPED_TRACE(testing::Message() << by.name << " T " << group.seq_len << " heads " << group.heads
                                     << " d " << group.head_dim << " window " << group.window);
     const Results got = compute(by, at);
@@ -183,14 +186,47 @@ TEST(AttentionKernel, AWindowHidesTheKeysBeforeIt) {
   expect_formula({1000, 1, 64, 64, 64, 130});
 }
 
-TEST(AttentionKernel, KeysBeforeTheWindowChangeNoBit) {
-  Problem at({300, 1, 16, 16, 16, 20});
-  const Results before = compute(fused(), at);
-  for (std::size_t i = 0; i < 16 * 200; ++i) at.k[i] = at.v[i] = 1e6F;
-  const Results after = compute(fused(), at);
-  for (std::size_t i = 16 * 219; i < before.out.size(); ++i) {
-    EXPECT_EQ(before.out[i], after.out[i]);
-    EXPECT_EQ(before.dq[i], after.dq[i]);
+// Documents of up to `most` tokens.
+std::vector<std::int32_t> random_starts(std::int64_t tokens, std::uint32_t most) {
+  std::mt19937 bits(most);
+  std::vector<std::int32_t> starts;
+  while (std::ssize(starts) < tokens) {
+    const std::size_t left = index(tokens) - starts.size();
+    const std::size_t length = std::min<std::size_t>(left, 1 + bits() % most);
+    starts.insert(starts.end(), length, static_cast<std::int32_t>(starts.size()));
+  }
+  return starts;
+}
+
+// Documents of one token, within blocks of queries and keys, and across them.
+TEST(AttentionKernel, ADocumentHidesTheKeysBeforeIt) {
+  for (const std::int64_t seq_len : {1, 2, 17, 64, 130, 257, 400}) {
+    for (const std::uint32_t most : {1U, 2U, 7U, 40U, 90U, 300U}) {
+      expect_formula({seq_len, 2, 10, 20, 10}, random_starts(seq_len, most));
+      expect_formula({seq_len, 2, 33, 66, 33, 29}, random_starts(seq_len, most));
+    }
+  }
+  for (const std::int32_t second : {1, 31, 32, 33, 63, 64, 127, 128, 129, 255, 256, 257, 640}) {
+    std::vector<std::int32_t> starts(700);
+    std::fill(starts.begin() + second, starts.end(), second);
+    expect_formula({700, 1, 64, 64, 64}, starts);
+  }
+}
+
+TEST(AttentionKernel, HiddenKeysChangeNoBit) {
+  std::vector<std::int32_t> starts(300);
+  std::fill(starts.begin() + 219, starts.end(), 200);
+  for (const bool by_window : {false, true}) {
+    for (const Attention& by : all()) {
+      Problem at({300, 1, 16, 16, 16, by_window ? 20 : 0}, by_window ? decltype(starts){} : starts);
+      const Results before = compute(by, at);
+      for (std::size_t i = 0; i < 16 * 200; ++i) at.k[i] = at.v[i] = 1e6F;
+      const Results after = compute(by, at);
+      for (std::size_t i = 16 * 219; i < before.out.size(); ++i) {
+        ASSERT_EQ(before.out[i], after.out[i]) << by.name;
+        ASSERT_EQ(before.dq[i], after.dq[i]) << by.name;
+      }
+    }
   }
 }
 
@@ -223,7 +259,7 @@ TEST(AttentionKernel, AmxIsAtLeastAsAccurateAsFusedMultiplyAdds) {
 // The group is a part of wider arrays; the rest stays as it was.
 TEST(AttentionKernel, WritesItsHeadsOnly) {
   const Problem at({.seq_len = 21, .heads = 2, .head_dim = 24, .q_stride = 72, .k_stride = 40});
-  for (const Attention& by : all(0)) {
+  for (const Attention& by : all()) {
     SCOPED_TRACE(by.name);
     const Results got = compute(by, at);
     for (std::int64_t t = 0; t < at.group.seq_len; ++t) {
@@ -251,7 +287,7 @@ TEST(AttentionKernel, WhatIsNotFiniteStaysSo) {
     for (Floats Problem::*input : {&Problem::q, &Problem::k, &Problem::v, &Problem::dout}) {
       Problem at({kTokens, 1, kDim, kDim, kDim});
       (at.*input)[index(kBad * kDim + 3)] = bad;
-      for (const Attention& by : all(0)) {
+      for (const Attention& by : all()) {
         // A score of minus infinity is one that a query rightly ignores.
         const bool ignored = std::isinf(bad) && input == &Problem::k && by.forward != kAmx.forward;
         if (ignored) continue;

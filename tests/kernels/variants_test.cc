@@ -104,14 +104,19 @@ TEST_P(Variants, SgdLionLambAndAdagrad) {
 }
 
 TEST_P(Variants, AttentionAndItsBackward) {
-  const HeadGroup group{.seq_len = std::min<std::int64_t>(size(), 250),
+  std::vector<std::int32_t> starts(250);
+  for (std::size_t t = 0; t < starts.size(); ++t)
+    starts[t] = static_cast<std::int32_t>(t / 90 * 90);
+  const HeadGroup plain{.seq_len = std::min<std::int64_t>(size(), 250),
                         .heads = 2,
                         .head_dim = 20,
                         .q_stride = 40,
                         .k_stride = 20};
-  const std::int64_t queries = group.seq_len * group.q_stride;
-  const std::int64_t keys = group.seq_len * group.k_stride;
-  for (const bool special : {false, true}) {
+  const std::int64_t queries = plain.seq_len * plain.q_stride;
+  const std::int64_t keys = plain.seq_len * plain.k_stride;
+  for (const auto& [special, apart] : {std::pair{false, false}, {true, false}, {false, true}}) {
+    HeadGroup group = plain;
+    if (apart) group.starts = starts.data();
     expect_as_baseline([&](const Variant& variant) {
       const Floats q = values(queries, 1, special);
       const Floats k = values(keys, 2, special);
