@@ -11,6 +11,7 @@
 
 #include "benchmarks/random_elements.h"
 #include "benchmarks/read_memory.h"
+#include "kernels/dropout.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/adagrad.h"
 #include "kernels/pointwise/adamw.h"
@@ -114,6 +115,16 @@ BENCHMARK(rope_in_place<float>)->Arg(8);
 BENCHMARK(rope_in_place<Bf16>)->Arg(8);
 BENCHMARK(rope_inverse_in_place<float>)->Arg(8);
 BENCHMARK(rope_inverse_in_place<Bf16>)->Arg(8);
+
+template <class T>
+void dropout_in_place(State& state) {
+  const std::int64_t count = kRows * state.range(0);
+  auto x = random_elements<T>(count);
+  run(state, count, count * std::int64_t{sizeof(T)},
+      [&] { fm::kernels::dropout<T>({.key = 3, .dropped = 1U << 29}, 0, count, x.data()); });
+}
+BENCHMARK(dropout_in_place<float>)->Arg(512);
+BENCHMARK(dropout_in_place<Bf16>)->Arg(512);
 
 template <class T>
 void swiglu_forward(State& state) {

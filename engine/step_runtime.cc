@@ -94,6 +94,14 @@ void StepRuntime::end_of_program() {
            "a step left buffers behind");
 }
 
+// Sample s of a step is row s % batch of slot s / batch (data/batch_stream.h).
+std::optional<model::StepDropout> StepRuntime::dropout_of(int micro) const {
+  if (forward_only_) return std::nullopt;
+  const std::int64_t slot = std::int64_t{micro} * state_.plan.mesh.data + state_.at.dp_rank;
+  return model::StepDropout{
+      .seed = request_.seed, .step = request_.step, .first_sample = slot * state_.plan.shape.batch};
+}
+
 model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
   const data::MicroBatch& batch = stream_->micro(micro);
   model::Saved saved;
@@ -105,7 +113,8 @@ model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
           {.shape = state_.plan.shape,
            .tokens_BT = batch.tokens_BT.data(),
            .labels_BT = batch.labels_BT.data(),
-           .starts_BT = batch.starts_BT.empty() ? nullptr : batch.starts_BT.data()},
+           .starts_BT = batch.starts_BT.empty() ? nullptr : batch.starts_BT.data(),
+           .dropout = dropout_of(micro)},
           saved,
           state_.work};
 }

@@ -18,11 +18,12 @@ namespace fm::engine {
 
 // What the step needs beside the plan.
 struct StepRequest {
-  std::int64_t step = 1;           // for fault points
-  optim::UpdateScalars scalars;    // learning rate and update count; the scale is set by norm
-  double gradient_clipping = 0.0;  // 0: off
+  std::int64_t step = 1;              // for fault points and dropout
+  optim::UpdateScalars scalars = {};  // learning rate and update count; the scale is set by norm
+  double gradient_clipping = 0.0;     // 0: off
   LossReduction loss_reduction = LossReduction::kToken;
   double loss_scale = 1.0;  // gradients carry it until the update
+  std::uint64_t seed = 0;   // of dropout
   bool apply = true;        // false: stop before the update (gradients are looked at)
 };
 
@@ -95,6 +96,7 @@ class StepRuntime : public pipeline::StepHandler {
   void report();
 
   // `reads_weights`: false leaves them out, where no unit's weights are at hand.
+  std::optional<model::StepDropout> dropout_of(int micro) const;
   model::UnitCall call_of(int micro, int unit, bool reads_weights = true);
   model::Weights weights_of(int unit);
   model::Gradients destinations(int micro, int unit, bool& assign);

@@ -230,8 +230,7 @@ class Trainer {
   }
 
   StepRequest next_request() const {
-    StepRequest request;
-    request.step = progress_.step + 1;
+    StepRequest request{.step = progress_.step + 1, .seed = options_.seed};
     const optim::Rates rates =
         optim::rates(options_.scheduler, options_.optimizer.lr, progress_.applied);
     request.scalars.lr = rates.lr;

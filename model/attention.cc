@@ -37,11 +37,14 @@ kernels::HeadGroup group_of(const AttentionShape& shape) {
           .head_dim = shape.head_dim,
           .q_stride = shape.heads * shape.head_dim,
           .k_stride = shape.kv_heads * shape.head_dim,
-          .window = window_of(shape)};
+          .window = window_of(shape),
+          .dropout = shape.dropout};
 }
 
-kernels::HeadGroup group_at(const AttentionShape& shape, std::int64_t row) {
+kernels::HeadGroup group_at(const AttentionShape& shape, std::int64_t row, std::int64_t kv_head) {
   kernels::HeadGroup group = group_of(shape);
+  const std::int64_t heads = (shape.first_sample + row) * shape.heads + kv_head * group.heads;
+  group.first_probability = kernels::probability_of(group, heads, 0);
   if (shape.starts_BT != nullptr) group.starts = shape.starts_BT + row * group.seq_len;
   return group;
 }
@@ -55,7 +58,7 @@ std::int64_t pairs_of(const AttentionShape& shape) {
     return batch * (tokens * (tokens + 1) - hidden * (hidden + 1)) / 2;
   std::int64_t pairs = 0;
   for (std::int64_t row = 0; row < batch; ++row) {
-    const kernels::HeadGroup group = group_at(shape, row);
+    const kernels::HeadGroup group = group_at(shape, row, 0);
     for (std::int64_t t = 0; t < tokens; ++t) pairs += t + 1 - kernels::first_key_of(group, t);
   }
   return pairs;
@@ -84,7 +87,7 @@ struct Place {
 Place place_of(const AttentionShape& shape, std::int64_t index) {
   const std::int64_t row = index / shape.kv_heads;
   const std::int64_t head = index % shape.kv_heads;
-  const kernels::HeadGroup group = group_at(shape, row);
+  const kernels::HeadGroup group = group_at(shape, row, head);
   return {.group = group,
           .q = row * group.seq_len * group.q_stride + head * group.heads * group.head_dim,
           .k = row * group.seq_len * group.k_stride + head * group.head_dim,

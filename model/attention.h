@@ -7,6 +7,7 @@
 
 #include "core/types.h"
 #include "core/work.h"
+#include "kernels/dropout.h"
 
 namespace fm::model {
 
@@ -17,6 +18,8 @@ struct AttentionShape {
   std::int64_t head_dim = 0;
   std::int64_t window = 0;  // keys that a query sees, itself the last; 0: all up to itself
   const std::int32_t* starts_BT = nullptr;  // of documents (model/unit.h, UnitInput)
+  kernels::Dropout dropout = {};            // of probabilities
+  std::int64_t first_sample = 0;            // within the step: what dropout goes by
 };
 
 // q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim]; logsumexp [B * T * heads] in an

@@ -12,6 +12,7 @@ template <class T>
 Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const ModelChoices& choices,
                 std::shared_ptr<RopeTables> rope)
     : config_(config),
+      layer_(layer),
       norm_{config.block.norm, config.norm_eps},
       window_(config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(layer)]),
       tables_(block_tables(config, layer, choices)),
@@ -25,7 +26,9 @@ AttentionShape Block<T>::attention_of(const UnitInput& input) const {
           .kv_heads = config_.kv_heads,
           .head_dim = config_.head_dim,
           .window = window_,
-          .starts_BT = input.starts_BT};
+          .starts_BT = input.starts_BT,
+          .dropout = dropout_at(input, config_.dropout.attention, layer_, DropPlace::kAttention),
+          .first_sample = input.dropout ? input.dropout->first_sample : 0};
 }
 
 template <class T>
@@ -48,7 +51,11 @@ UnitSizes Block<T>::sizes(core::BatchShape shape) const {
   const std::int64_t K = config_.kv_width();
   const core::Bytes normed = Arena::aligned<T>(N * config_.hidden);
   const core::Bytes dnormed = Arena::aligned<float>(N * config_.hidden);
-  const AttentionScratch attention = attention_scratch<T>(attention_of({.shape = shape}));
+  AttentionScratch attention = attention_scratch<T>(attention_of({.shape = shape}));
+  const AttentionScratch in_training =
+      attention_scratch<T>(attention_of({.shape = shape, .dropout = StepDropout{}}));
+  attention.forward = std::max(attention.forward, in_training.forward);
+  attention.backward = std::max(attention.backward, in_training.backward);
   core::Bytes forward = std::max(attention.forward, Arena::aligned<T>(N * config_.ffn));
   core::Bytes heads = attention.backward;
   if (config_.block.qk_norm != QkNorm::kNone) heads = std::max(heads, Arena::aligned<float>(N * Q));
@@ -155,7 +162,17 @@ void Block<T>::expand(const Pass& pass, const T* input_BTD) const {
 }
 
 template <class T>
-void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta) const {
+void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD,
+                               T* free_BTD) const {
+  const Projection& projection = place == DropPlace::kAttentionOutput ? at_.out : at_.down;
+  if (!drops_residual(pass.input)) return pass.products.forward(projection, x, y_BTD, Beta::kOne);
+  pass.products.forward(projection, x, free_BTD);
+  drop_residual(pass.input, place, free_BTD);
+  kernels::add_bias({1, pass.tokens() * config_.hidden}, free_BTD, y_BTD);
+}
+
+template <class T>
+void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const {
   const core::Arena::Scope scope(pass.work.arena);
   const std::int64_t wide = pass.tokens() * config_.ffn;
   T* const product_BTF = pass.work.arena.template take<T>(wide);
@@ -165,7 +182,8 @@ void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta) const {
   } else {
     kernels::activate(kind, wide, pass.kept.up_BTF, product_BTF);
   }
-  pass.products.forward(at_.down, product_BTF, y_BTD, beta);
+  if (beta == Beta::kZero) return pass.products.forward(at_.down, product_BTF, y_BTD);
+  add_to_residual(pass, DropPlace::kMlpOutput, product_BTF, y_BTD, free_BTD);
 }
 
 template <class T>
@@ -174,14 +192,15 @@ void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   const std::int64_t count = rows.rows * rows.width;
   const Kept& kept = pass.kept;
   kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
-  pass.products.forward(at_.out, kept.attended_BTHd, kept.x_mid_BTD, Beta::kOne);
+  add_to_residual(pass, DropPlace::kAttentionOutput, kept.attended_BTHd, kept.x_mid_BTD,
+                  normed_BTD);
   norm_rows(norm_, rows, kept.x_mid_BTD, kept.rows2);
   norm_apply<T>(norm_, rows,
                 {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2, normed_BTD});
   expand(pass, normed_BTD);
   if (y_BTD == nullptr) return;
   kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
-  contract(pass, y_BTD, Beta::kOne);
+  contract(pass, y_BTD, Beta::kOne, normed_BTD);
 }
 
 template <class T>
@@ -196,7 +215,7 @@ void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
   kernels::add_bias({1, count}, normed_BTD, kept.x_mid_BTD);
   expand(pass, kept.x_mid_BTD);
-  contract(pass, kept.mlp_BTD, Beta::kZero);
+  contract(pass, kept.mlp_BTD, Beta::kZero, nullptr);
   norm_rows(norm_, rows, kept.mlp_BTD, kept.rows2);
   if (y_BTD == nullptr) return;
   norm_apply<T>(norm_, rows,
@@ -217,8 +236,8 @@ void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const
   expand(pass, normed_BTD);
   if (y_BTD == nullptr) return;
   kernels::copy(pass.work, rows.rows * rows.width, pass.x_BTD, y_BTD);
-  pass.products.forward(at_.out, pass.kept.attended_BTHd, y_BTD, Beta::kOne);
-  contract(pass, y_BTD, Beta::kOne);
+  add_to_residual(pass, DropPlace::kAttentionOutput, pass.kept.attended_BTHd, y_BTD, normed_BTD);
+  contract(pass, y_BTD, Beta::kOne, normed_BTD);
 }
 
 template <class T>

@@ -14,6 +14,7 @@
 #include "model/attention.h"
 #include "model/attention_cached.h"
 #include "model/block_params.h"
+#include "model/dropout.h"
 #include "model/norm.h"
 #include "model/rope_frequencies.h"
 #include "model/unit.h"
@@ -50,6 +51,14 @@ class Block final : public Unit {
   bool has_norm2() const { return config_.block.residual != Residual::kParallelOneNorm; }
   bool per_head() const { return config_.block.qkv == QkvMatrix::kPerHead; }
   AttentionShape attention_of(const UnitInput& input) const;
+  // Whether what is added to the residual passes through dropout in this call.
+  bool drops_residual(const UnitInput& input) const {
+    return config_.dropout.residual > 0.0 && input.dropout;
+  }
+  // x_BTD [N, D] in place.
+  void drop_residual(const UnitInput& input, DropPlace place, T* x_BTD) const {
+    drop(dropout_at(input, config_.dropout.residual, layer_, place), input, config_.hidden, x_BTD);
+  }
   enum class Turn : std::uint8_t { kForth, kBack };
   // Rotary positions of queries and keys, in place.
   void turn(Turn turn, const UnitInput& input, T* q_BTHd, T* k_BTKd) const;
@@ -70,7 +79,9 @@ class Block final : public Unit {
   void norm_queries_and_keys(const Pass& pass) const;
   // The MLP: its input -> kept.gate_BTF and kept.up_BTF; these -> y_BTD.
   void expand(const Pass& pass, const T* input_BTD) const;
-  void contract(const Pass& pass, T* y_BTD, Beta beta) const;
+  void contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const;
+  // y_BTD += the projection of x, through dropout where that is on; it takes free_BTD.
+  void add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD, T* free_BTD) const;
   // Behind attention, by place of norms and residual.
   void forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const;
   void forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const;
@@ -93,6 +104,7 @@ class Block final : public Unit {
   void write_norms(const Pass& pass) const;
 
   DecoderConfig config_;
+  std::int64_t layer_;
   Norm norm_;
   std::int64_t window_;
   UnitTables tables_;

@@ -38,13 +38,14 @@ void Block<T>::clear_sums(const Pass& pass, const NormSums& sums, std::int64_t w
 
 template <class T>
 const T* Block<T>::dout_of_attention(const Pass& pass) const {
-  if (!norms_before()) return pass.parked.dattention_BTD;
+  if (!norms_before() || drops_residual(pass.input)) return pass.parked.dattention_BTD;
   return parallel() ? pass.parked.dy_BTD : pass.parked.dx_mid_BTD;
 }
 
 template <class T>
 const T* Block<T>::dout_of_mlp(const Pass& pass) const {
-  return norms_before() ? pass.parked.dy_BTD : pass.parked.dmlp_BTD;
+  const bool as_it_is = norms_before() && !drops_residual(pass.input);
+  return as_it_is ? pass.parked.dy_BTD : pass.parked.dmlp_BTD;
 }
 
 // Through a norm behind attention or the MLP; its dy comes in the model's type.
@@ -97,6 +98,9 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
                          .kept = kept.rows2,
                          .dx = parked.dmlp_BTD,
                          .sums = parked.norm2});
+  } else if (drops_residual(pass.input)) {
+    kernels::copy(pass.work, count, parked.dy_BTD, parked.dmlp_BTD);
+    drop_residual(pass.input, DropPlace::kMlpOutput, parked.dmlp_BTD);
   }
   differentiate_mlp(pass);
   float* const dnormed_BTD =
@@ -177,6 +181,10 @@ void Block<T>::backward_heads(const Pass& pass) const {
                          .kept = pass.kept.rows1,
                          .dx = parked.dattention_BTD,
                          .sums = parked.norm1});
+  } else if (drops_residual(pass.input)) {
+    kernels::copy(pass.work, pass.tokens() * config_.hidden,
+                  parallel() ? parked.dy_BTD : parked.dx_mid_BTD, parked.dattention_BTD);
+    drop_residual(pass.input, DropPlace::kAttentionOutput, parked.dattention_BTD);
   }
   if (!per_head()) {
     backward_attention(pass, parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd);

@@ -52,7 +52,7 @@ struct Block<T>::Parked {
   T *dy_BTD, *dx_mid_BTD, *dup_BTF;
   T* dgate_BTF = nullptr;
   T *dq_BTHd = nullptr, *dk_BTKd = nullptr, *dv_BTKd = nullptr, *dqkv = nullptr;
-  T *dattention_BTD = nullptr, *dmlp_BTD = nullptr;  // before a norm behind them
+  T *dattention_BTD = nullptr, *dmlp_BTD = nullptr;  // before a norm or dropout behind them
   NormSums norm1, norm2, q_norm, k_norm;
   T *weight1_D = nullptr, *bias1_D = nullptr, *weight2_D = nullptr, *bias2_D = nullptr;
   core::Bytes bytes;
@@ -72,7 +72,7 @@ struct Block<T>::Parked {
       dk_BTKd = carver.take<T>(N * config.kv_width());
       dv_BTKd = carver.take<T>(N * config.kv_width());
     }
-    if (!block.norms_before()) {
+    if (!block.norms_before() || config.dropout.residual > 0.0) {
       dattention_BTD = carver.take<T>(N * D);
       dmlp_BTD = carver.take<T>(N * D);
     }

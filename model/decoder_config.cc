@@ -78,13 +78,17 @@ std::int64_t read_pad_id(const ConfigReader& at, std::int64_t vocab, std::int64_
   return id < 0 ? id + vocab : id;
 }
 
-void refuse_dropout(const ConfigReader& at, std::initializer_list<const char*> keys,
-                    double absent) {
-  for (const char* key : keys) {
-    const double dropout = at.number_or(key, absent);
-    FM_USER_CHECK(dropout == 0.0, at.where(key),
-                  ": supported is 0; set it to train without (value ", dropout, ")");
-  }
+DropoutConfig read_dropout(const ConfigReader& at, const DropoutKeys& keys) {
+  const auto read = [&](const char* key) {
+    if (key == nullptr) return 0.0;
+    const double dropout = at.number_or(key, keys.absent);
+    FM_USER_CHECK(dropout >= 0.0 && dropout < 1.0, at.where(key),
+                  ": must be at least 0 and below 1; correct it (value ", dropout, ")");
+    return dropout;
+  };
+  return {.embedding = read(keys.embedding),
+          .attention = read(keys.attention),
+          .residual = read(keys.residual)};
 }
 
 void read_windows(const ConfigReader& at, std::int64_t window, std::int64_t from_layer,
@@ -143,6 +147,9 @@ void add_block(const DecoderConfig& config, nlohmann::json& values) {
   add("residual", number(block.residual), number(plain.residual));
   add("activation", number(block.activation), number(plain.activation));
   add("windows", config.windows, std::vector<std::int64_t>());
+  add("embedding_dropout", config.dropout.embedding, 0.0);
+  add("attention_dropout", config.dropout.attention, 0.0);
+  add("residual_dropout", config.dropout.residual, 0.0);
   add("rotary_dim", config.rope.rotary_dim, config.head_dim);
   add("attention_factor", config.rope.attention_factor, 1.0);
   add("beta_fast", config.rope.beta_fast, RopeConfig().beta_fast);

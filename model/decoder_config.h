@@ -65,6 +65,13 @@ struct ModuleNames {
   std::string down = "mlp.down_proj";
 };
 
+// Probabilities of dropout while a model trains.
+struct DropoutConfig {
+  double embedding = 0.0;
+  double attention = 0.0;  // of attention's probabilities
+  double residual = 0.0;   // of what attention and the MLP add to the residual
+};
+
 struct DecoderConfig {
   std::string family = "Llama";                   // for people
   std::string architecture = "LlamaForCausalLM";  // of config.json
@@ -85,6 +92,7 @@ struct DecoderConfig {
   std::int64_t pad_id = -1;  // as an input it teaches its row of the embedding nothing; -1: none
   RopeConfig rope;
   BlockConfig block;
+  DropoutConfig dropout;
   // Keys that a query sees, per layer; 0: all. Empty: all layers see all.
   std::vector<std::int64_t> windows = {};
   ModuleNames names;
@@ -116,9 +124,14 @@ void read_head_dim(const ConfigReader& at, std::int64_t absent, DecoderConfig& c
 kernels::Activation read_activation(const ConfigReader& at, const char* key, const char* absent);
 // torch.nn.Embedding counts a negative padding_idx from the end.
 std::int64_t read_pad_id(const ConfigReader& at, std::int64_t vocab, std::int64_t absent);
-// Training with dropout is not supported. `absent`: the family's default.
-void refuse_dropout(const ConfigReader& at, std::initializer_list<const char*> keys,
-                    double absent = 0.0);
+// Of a family's keys; null: it has none. `absent`: the family's default.
+struct DropoutKeys {
+  const char* attention = "attention_dropout";
+  const char* embedding = nullptr;
+  const char* residual = nullptr;
+  double absent = 0.0;
+};
+DropoutConfig read_dropout(const ConfigReader& at, const DropoutKeys& keys);
 // `from_layer`: the first with a window where layer_types does not say which.
 void read_windows(const ConfigReader& at, std::int64_t window, std::int64_t from_layer,
                   DecoderConfig& config);

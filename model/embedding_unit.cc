@@ -7,6 +7,7 @@
 #include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/moves.h"
+#include "model/dropout.h"
 #include "model/linear.h"
 
 namespace fm::model {
@@ -35,6 +36,7 @@ EmbeddingUnit<T>::EmbeddingUnit(const DecoderConfig& config, const ModelChoices&
       hidden_(config.hidden),
       pad_id_(config.pad_id),
       scale_(static_cast<float>(config.embedding_scale)),
+      dropout_(config.dropout.embedding),
       positions_(config.names.positions.empty() ? 0 : config.max_positions),
       tables_(make_tables(config, choices)),
       table_at_(place_of(tables_, config.names.base + config.names.embedding + ".weight")),
@@ -62,12 +64,14 @@ template <class T>
 void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   T* const out_BTD = static_cast<T*>(output_BTD);
   look_up(call, out_BTD);
-  if (positions_ == 0) return;
-  const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
-  for_every_document(call.input, [&](std::int64_t first, core::BatchShape rows) {
-    kernels::add_bias({rows.batch, rows.seq_len * hidden_}, positions_TD,
-                      out_BTD + first * hidden_);
-  });
+  if (positions_ > 0) {
+    const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
+    for_every_document(call.input, [&](std::int64_t first, core::BatchShape rows) {
+      kernels::add_bias({rows.batch, rows.seq_len * hidden_}, positions_TD,
+                        out_BTD + first * hidden_);
+    });
+  }
+  drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, out_BTD);
 }
 
 template <class T>
@@ -89,6 +93,7 @@ void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, v
   const std::int64_t count = call.input.shape.tokens() * hidden_;
   T* const parked_BTD = static_cast<T*>(call.saved.parked);
   kernels::copy(call.work, count, static_cast<const T*>(doutput_BTD), parked_BTD);
+  drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, parked_BTD);
   if (scale_ != 1.0F) kernels::scale(count, scale_, parked_BTD);
 }
 

@@ -33,6 +33,7 @@ class EmbeddingUnit final : public Unit {
   std::int64_t hidden_;
   std::int64_t pad_id_;
   float scale_;
+  double dropout_;
   std::int64_t positions_;  // learned ones; 0: none
   UnitTables tables_;
   ParamPlace table_at_;

@@ -12,7 +12,7 @@ DecoderConfig read_gemma_config(const ConfigReader& at) {
   config.family = "Gemma";
   config.architecture = "GemmaForCausalLM";
   config.max_positions = 8192;
-  refuse_dropout(at, {"attention_dropout"});
+  config.dropout = read_dropout(at, {});
   FM_USER_CHECK(!at.flag_or("use_bidirectional_attention", false),
                 at.where("use_bidirectional_attention"), ": supported is false (value true)");
   config.block.norm = NormKind::kRmsOnePlus;

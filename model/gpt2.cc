@@ -47,7 +47,10 @@ DecoderConfig read_gpt2_config(const ConfigReader& at) {
   config.family = "GPT-2";
   config.architecture = "GPT2LMHeadModel";
   config.max_positions = 1024;
-  refuse_dropout(at, {"attn_pdrop", "resid_pdrop", "embd_pdrop"}, 0.1);
+  config.dropout = read_dropout(at, {.attention = "attn_pdrop",
+                                     .embedding = "embd_pdrop",
+                                     .residual = "resid_pdrop",
+                                     .absent = 0.1});
   refuse_other_attention(at);
   BlockConfig& block = config.block;
   block.norm = NormKind::kLayer;

@@ -25,7 +25,7 @@ DecoderConfig read_gpt_neox_config(const ConfigReader& at) {
   DecoderConfig config;
   config.family = "GPT-NeoX";
   config.architecture = "GPTNeoXForCausalLM";
-  refuse_dropout(at, {"attention_dropout", "hidden_dropout"});
+  config.dropout = read_dropout(at, {.embedding = "hidden_dropout", .residual = "hidden_dropout"});
   BlockConfig& block = config.block;
   block.norm = NormKind::kLayer;
   block.residual =

@@ -35,7 +35,8 @@ DecoderConfig read_gptj_config(const ConfigReader& at) {
   DecoderConfig config;
   config.family = "GPT-J";
   config.architecture = "GPTJForCausalLM";
-  refuse_dropout(at, {"attn_pdrop", "resid_pdrop", "embd_pdrop"});
+  config.dropout = read_dropout(
+      at, {.attention = "attn_pdrop", .embedding = "embd_pdrop", .residual = "resid_pdrop"});
   BlockConfig& block = config.block;
   block.norm = NormKind::kLayer;
   block.residual = Residual::kParallelOneNorm;

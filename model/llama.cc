@@ -7,7 +7,7 @@ namespace fm::model {
 
 DecoderConfig read_llama_config(const ConfigReader& at) {
   DecoderConfig config;
-  refuse_dropout(at, {"attention_dropout"});
+  config.dropout = read_dropout(at, {});
   config.block.activation = read_activation(at, "hidden_act", "silu");
   read_sizes(at, {}, config);
   // The arithmetic would allow it where head_dim is given.

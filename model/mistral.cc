@@ -8,7 +8,7 @@ DecoderConfig read_mistral_config(const ConfigReader& at) {
   config.family = "Mistral";
   config.architecture = "MistralForCausalLM";
   config.max_positions = 131072;
-  refuse_dropout(at, {"attention_dropout"});
+  config.dropout = read_dropout(at, {});
   config.block.activation = read_activation(at, "hidden_act", "silu");
   read_sizes(at, {.absent_kv_heads = 8}, config);
   read_head_dim(at, 0, config);

@@ -8,7 +8,7 @@ DecoderConfig read_olmo2_config(const ConfigReader& at) {
   DecoderConfig config;
   config.family = "OLMo2";
   config.architecture = "Olmo2ForCausalLM";
-  refuse_dropout(at, {"attention_dropout"});
+  config.dropout = read_dropout(at, {});
   config.block.activation = read_activation(at, "hidden_act", "silu");
   config.block.norm_place = NormPlace::kAfter;
   config.block.qk_norm = QkNorm::kAllHeads;

@@ -9,7 +9,7 @@ DecoderConfig read_phi3_config(const ConfigReader& at) {
   config.family = "Phi3";
   config.architecture = "Phi3ForCausalLM";
   config.max_positions = 4096;
-  refuse_dropout(at, {"attention_dropout", "resid_pdrop", "embd_pdrop"});
+  config.dropout = read_dropout(at, {.residual = "resid_pdrop"});  // embd_pdrop has no effect there
   config.block.activation = read_activation(at, "hidden_act", "silu");
   config.block.qkv = QkvMatrix::kStacked;
   config.block.gate_up_stacked = true;

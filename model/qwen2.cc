@@ -9,7 +9,7 @@ DecoderConfig read_qwen2_config(const ConfigReader& at) {
   config.family = "Qwen2";
   config.architecture = "Qwen2ForCausalLM";
   config.max_positions = 32768;
-  refuse_dropout(at, {"attention_dropout"});
+  config.dropout = read_dropout(at, {});
   config.block.activation = read_activation(at, "hidden_act", "silu");
   config.block.qkv_bias = true;
   read_sizes(at, {.absent_kv_heads = 32}, config);

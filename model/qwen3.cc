@@ -9,7 +9,7 @@ DecoderConfig read_qwen3_config(const ConfigReader& at) {
   config.family = "Qwen3";
   config.architecture = "Qwen3ForCausalLM";
   config.max_positions = 32768;
-  refuse_dropout(at, {"attention_dropout"});
+  config.dropout = read_dropout(at, {});
   config.block.activation = read_activation(at, "hidden_act", "silu");
   config.block.qk_norm = QkNorm::kPerHead;
   config.block.qkv_bias = at.flag_or("attention_bias", false);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,13 @@ struct Gradients {
   float* tied = nullptr;
 };
 
+// What dropout of a training step follows from (model/dropout.h).
+struct StepDropout {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+  std::int64_t first_sample = 0;  // of the micro-batch, within the step
+};
+
 // One micro-batch as every unit sees it.
 struct UnitInput {
   core::BatchShape shape;
@@ -42,6 +50,7 @@ struct UnitInput {
   // Where in its row the document of each token begins: attention and positions begin there. Null:
   // with the row.
   const std::int32_t* starts_BT = nullptr;
+  std::optional<StepDropout> dropout = {};  // none: evaluation
 
   std::span<const std::int32_t> tokens() const {
     return {tokens_BT, static_cast<std::size_t>(shape.tokens())};

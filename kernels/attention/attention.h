@@ -1,12 +1,15 @@
 // Causal attention of one key/value head and the query heads that share it, in one row of the
 // batch, block by block (FlashAttention-2, arXiv 2307.08691). Scores are scaled by 1 / sqrt(d).
 // Where the CPU has AMX its tiles compute (kernels/attention/paths.h), else chains of fused
-// multiply-adds with the same bits in every instruction set; FME_GEMM=onednn chooses these, too.
+// multiply-adds with the same bits in every instruction set; FME_GEMM=onednn chooses these, and so
+// does dropout.
 // Either way the bits depend on the group alone.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+
+#include "kernels/dropout.h"
 
 namespace fm::kernels {
 
@@ -20,7 +23,18 @@ struct HeadGroup {
   // [T], where the document of each token begins, ascending: its keys are the first that a query
   // sees. Null: all of the row is one document.
   const std::int32_t* starts = nullptr;
+  Dropout dropout = {};                 // of probabilities
+  std::uint64_t first_probability = 0;  // its number: of the first head, query and key
 };
+
+// The number of a query's first probability; those of its keys follow.
+[[gnu::always_inline]] constexpr std::uint64_t probability_of(const HeadGroup& group,
+                                                              std::int64_t head,
+                                                              std::int64_t query) {
+  const std::int64_t width = (group.seq_len + kDropoutGroup - 1) / kDropoutGroup * kDropoutGroup;
+  return group.first_probability +
+         static_cast<std::uint64_t>((head * group.seq_len + query) * width);
+}
 
 // The first key that a query sees. It never falls from a query to the next.
 [[gnu::always_inline]] constexpr std::int64_t first_key_of(const HeadGroup& group,

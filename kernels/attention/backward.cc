@@ -3,6 +3,7 @@
 #include "kernels/attention/pack.h"
 #include "kernels/attention/paths.h"
 #include "kernels/attention/tile_product.h"
+#include "kernels/dropout_words.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels::FM_SIMD {
@@ -142,6 +143,7 @@ struct Pair {
   std::int64_t keys = 0;     // a multiple of kTileColumns
   std::int64_t ahead = 0;
   std::int64_t first_key = 0;
+  std::int64_t head = 0;
   Target<float> dq;  // of the block's queries
   // The next block's rows, of no width when there is none.
   Rows<const float> next_q, next_dout, next_dq;
@@ -170,7 +172,17 @@ void attend(const Work& work, const Pair& pair) {
     ask_for_next(pair, pair.from + r);
     const std::int64_t query = pair.first_key + pair.ahead + r;
     const std::int64_t first = padded_first_key_of(work.group, query) - pair.first_key;
-    differentiate(work, pair.from + r, width, {first, pair.ahead + r + 1});
+    const Seen seen{first, pair.ahead + r + 1};
+    if (work.group.dropout.dropped == 0) {
+      differentiate(work, pair.from + r, width, seen);
+      continue;
+    }
+    const std::uint64_t number =
+        probability_of(work.group, pair.head, query) + static_cast<std::uint64_t>(pair.first_key);
+    const std::int64_t at = (pair.from + r) * work.keys;
+    drop(work.group.dropout, number, width, work.dscores + at);
+    differentiate(work, pair.from + r, width, seen);
+    drop(work.group.dropout, number, width, work.probs + at);
   }
   FM_SIMD::tile_product({pair.queries, work.dim, pair.keys}, {work.dscores + square, work.keys},
                         {work.k_rows, work.dim},
@@ -209,6 +221,7 @@ void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& wor
                 .keys = std::min(work.keys, up_to_16(ahead + rows - from)),
                 .ahead = ahead,
                 .first_key = first_key,
+                .head = span.head,
                 .dq = in_place ? Target<float>{dq.data, dq.stride, beta}
                                : Target<float>{work.dq, work.dim, beta},
                 .next_q = next_rows(at.q),

@@ -4,6 +4,7 @@
 #include "kernels/attention/pack.h"
 #include "kernels/attention/paths.h"
 #include "kernels/attention/tile_product.h"
+#include "kernels/dropout_words.h"
 #include "kernels/float_math.h"
 #include "kernels/rows.h"
 
@@ -125,12 +126,19 @@ void soften_tile(const Work& work, std::int64_t row, std::int64_t width, std::in
   for (std::int64_t r = 0; r < kTileRows; ++r) soften(work, row + r, width);
 }
 
-// The block of queries, `rows` of them, that begins at `first_query` against the block of keys that
-// begins at `first_key`.
-void attend(const Work& work, std::int64_t rows, std::int64_t first_query, std::int64_t first_key) {
+// A block of queries of a head: where it begins, how many there are, up to a multiple of kTileRows.
+struct Span {
+  std::int64_t head = 0;
+  std::int64_t first = 0;
+  std::int64_t rows = 0;
+};
+
+// Against the block of keys that begins at `first_key`.
+void attend(const Work& work, const Span& span, std::int64_t first_key) {
+  const std::int64_t first_query = span.first;
   const std::int64_t from = std::max(first_key - first_query, std::int64_t{0});  // these see none
   const std::int64_t ahead = first_query + from - first_key;
-  const std::int64_t count = rows - from;
+  const std::int64_t count = span.rows - from;
   const std::int64_t keys = std::min(work.keys, up_to_16(ahead + count));
   float* scores = work.scores + from * work.keys;
   FM_SIMD::tile_product({count, keys, work.dim}, {work.q_rows + from * work.dim, work.dim},
@@ -139,6 +147,12 @@ void attend(const Work& work, std::int64_t rows, std::int64_t first_query, std::
   for (std::int64_t r = 0; r < count; r += kTileRows) {
     const std::int64_t width = std::min(keys, up_to_16(ahead + r + kTileRows));
     soften_tile(work, from + r, width, ahead + r, first_key);
+    if (work.group.dropout.dropped == 0) continue;
+    for (std::int64_t row = r; row < r + kTileRows; ++row) {
+      const std::uint64_t number = probability_of(work.group, span.head, first_query + from + row);
+      drop(work.group.dropout, number + static_cast<std::uint64_t>(first_key), width,
+           scores + row * work.keys);
+    }
   }
   FM_SIMD::tile_product(
       {count, work.dim, keys}, {scores, work.keys}, {work.v_rows + first_key * work.dim, work.dim},
@@ -177,7 +191,7 @@ void attention_forward(const HeadGroup& group, const GroupForward& at, float* sc
       std::fill_n(work.shift, work.queries, -kInfinity);
       const std::int64_t first_key = first_key_of(group, first) / work.keys * work.keys;
       for (std::int64_t key = first_key; key < first + count; key += work.keys) {
-        attend(work, rows, first, key);
+        attend(work, {head, first, rows}, key);
       }
       finish(group, work, count, at.out + from, at.logsumexp + head * group.seq_len + first);
     }

@@ -39,6 +39,9 @@ constexpr TraceForm kSquaredNorm = of_elements("squared_norm");
 constexpr TraceForm kTileProduct = {"tile_product", TraceKind::kKernel, {"m", "n", "k"}};
 constexpr TraceForm kTreeAdd = {"tree_add", TraceKind::kKernel, {"elements", "bytes", "rows"}};
 
+// The stream of jobs on AMX tiles knows no dropout.
+bool on_amx(const HeadGroup& group) { return group.dropout.dropped == 0 && amx_chosen(); }
+
 }  // namespace
 
 const Variant& choose_variant(std::string_view wanted) {
@@ -117,19 +120,20 @@ void adamw(const AdamwStep& step, const AdamwSlice& slice) {
 }
 
 void attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
-  (amx_chosen() ? amx_attention_forward : chosen_variant().attention_forward)(group, at, scratch);
+  (on_amx(group) ? amx_attention_forward : chosen_variant().attention_forward)(group, at, scratch);
 }
 
 void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
-  (amx_chosen() ? amx_attention_backward : chosen_variant().attention_backward)(group, at, scratch);
+  (on_amx(group) ? amx_attention_backward : chosen_variant().attention_backward)(group, at,
+                                                                                 scratch);
 }
 
 std::int64_t attention_forward_scratch(const HeadGroup& group) {
-  return amx_chosen() ? amx_attention_forward_scratch(group) : variant_forward_scratch(group);
+  return on_amx(group) ? amx_attention_forward_scratch(group) : variant_forward_scratch(group);
 }
 
 std::int64_t attention_backward_scratch(const HeadGroup& group) {
-  return amx_chosen() ? amx_attention_backward_scratch(group) : variant_backward_scratch(group);
+  return on_amx(group) ? amx_attention_backward_scratch(group) : variant_backward_scratch(group);
 }
 
 template <class From, class To>

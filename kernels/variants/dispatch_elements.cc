@@ -29,6 +29,7 @@ constexpr TraceForm kRmsnormBackward = of_rows("rmsnorm_backward");
 constexpr TraceForm kRmsnormRstd = of_rows("rmsnorm_rstd");
 constexpr TraceForm kRope = of_rows("rope");
 constexpr TraceForm kRopeInverse = of_rows("rope_inverse");
+constexpr TraceForm kDropout = of_elements("dropout");
 constexpr TraceForm kScale = of_elements("scale");
 constexpr TraceForm kSwiglu = of_elements("swiglu");
 constexpr TraceForm kSwigluBackward = of_elements("swiglu_backward");
@@ -212,6 +213,15 @@ void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t h
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, float*);
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::Bf16*);
 template void rope_inverse(const RopeTable&, core::BatchShape, std::int64_t, core::F16*);
+
+template <class T>
+void dropout(const Dropout& by, std::uint64_t first, std::int64_t count, T* x) {
+  const TraceScope scope(kDropout, elements<T>(count, 2));
+  chosen_kernels<T>().dropout(by, first, count, x);
+}
+template void dropout(const Dropout&, std::uint64_t, std::int64_t, float*);
+template void dropout(const Dropout&, std::uint64_t, std::int64_t, core::Bf16*);
+template void dropout(const Dropout&, std::uint64_t, std::int64_t, core::F16*);
 
 template <class T>
 void scale(std::int64_t count, float factor, T* x) {

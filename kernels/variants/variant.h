@@ -9,6 +9,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/cached.h"
 #include "kernels/attention/tile_product.h"
+#include "kernels/dropout.h"
 #include "kernels/gemm/few_rows.h"
 #include "kernels/gemm/libraries.h"
 #include "kernels/pointwise/activations.h"
@@ -34,6 +35,7 @@ struct ElementKernels {
   decltype(&kernels::add_residual<T>) add_residual = nullptr;
   decltype(&kernels::attend_cached<T>) attend_cached = nullptr;
   decltype(&kernels::column_sums<T>) column_sums = nullptr;
+  decltype(&kernels::dropout<T>) dropout = nullptr;
   decltype(&kernels::embedding<T>) embedding = nullptr;
   decltype(&kernels::embedding_backward<T>) embedding_backward = nullptr;
   decltype(&kernels::few_rows_tile<T>) few_rows_tile = nullptr;

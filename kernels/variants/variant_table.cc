@@ -20,6 +20,8 @@ void attend_cached(const CachedKeys& shape, const CachedRow<T>& at, float* scrat
 template <class T>
 void column_sums(RowShape shape, const T* x, float* sums);
 template <class T>
+void dropout(const Dropout& by, std::uint64_t first, std::int64_t count, T* x);
+template <class T>
 void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out);
 template <class T>
 void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
@@ -66,6 +68,7 @@ constexpr ElementKernels<T> kElementKernels = {.activate = activate<T>,
                                                .add_residual = add_residual<T>,
                                                .attend_cached = attend_cached<T>,
                                                .column_sums = column_sums<T>,
+                                               .dropout = dropout<T>,
                                                .embedding = embedding<T>,
                                                .embedding_backward = embedding_backward<T>,
                                                .few_rows_tile = few_rows_tile<T>,

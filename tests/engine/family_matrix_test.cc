@@ -79,6 +79,28 @@ TEST(DocumentMatrix, EqualsOneRankBitForBit) {
   }
 }
 
+// The bits of dropout follow from the sample, the step and the place in the model.
+TEST(DropoutMatrix, EqualsOneRankBitForBit) {
+  for (const model::FamilyJson& family : model::family_jsons()) {
+    if (family.name != "Gpt2" && family.name != "GptNeox") continue;
+    TrainOptions options = canonical_options(family);
+    const RunTrace dry = run_small(options, 1, kSteps);
+    std::ofstream(options.model_config)
+        << family.text.substr(0, family.text.rfind('}'))
+        << R"(, "attn_pdrop": 0.1, "resid_pdrop": 0.2, "embd_pdrop": 0.3,
+              "attention_dropout": 0.1, "hidden_dropout": 0.2})";
+    const RunTrace alone = run_small(options, 1, kSteps);
+    EXPECT_NE(alone.losses, dry.losses);
+    for (const int zero_stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << family.name << ", ZeRO " << zero_stage);
+      options.zero_stage = zero_stage;
+      options.pipe_parallel_size = zero_stage % 2 == 0 ? 1 : 2;
+      options.recompute = zero_stage > 1;
+      EXPECT_EQ(first_difference(alone, run_small(options, 2, kSteps)), "");
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, FamilyMatrix, testing::ValuesIn(model::family_jsons()),
                          [](const auto& family) { return family.param.name; });
 

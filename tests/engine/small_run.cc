@@ -35,6 +35,7 @@ void write_config(const std::string& path, bool tied) {
 StepRequest request_of(const TrainOptions& options, int step) {
   StepRequest request;
   request.step = step;
+  request.seed = options.seed;
   request.scalars.lr = options.optimizer.lr;
   request.scalars.step = step;
   request.gradient_clipping = options.gradient_clipping;

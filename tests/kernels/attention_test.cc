@@ -14,6 +14,7 @@
 #include "kernels/cpu.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/variants/variant.h"
+#include "tests/kernels/dropout_mask.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {
@@ -63,15 +64,24 @@ struct Problem {
       total += probs.back();
     }
     to.logsumexp[index(head * group.seq_len + t)] = std::log(total) / scale;
+    const auto kept = [&](std::int64_t j) {  // what dropout leaves of 1
+      if (group.dropout.dropped == 0) return 1.0;
+      const std::int64_t width = (group.seq_len + 63) / 64 * 64;
+      const std::int64_t number = (head * group.seq_len + t) * width + j;
+      const std::uint64_t first = group.first_probability;
+      const bool stays = stays_in(group.dropout, first + static_cast<std::uint64_t>(number));
+      return stays ? static_cast<double>(group.dropout.scale) : 0.0;
+    };
     double inner = 0.0;  // sum over keys of prob * dprob
     for (std::int64_t j = from; j <= t; ++j) {
       probs[index(j)] /= total;
-      inner += probs[index(j)] * dot(row(dout, t, head), row(v, j), d);
+      inner += probs[index(j)] * kept(j) * dot(row(dout, t, head), row(v, j), d);
     }
     const std::int64_t at = t * group.q_stride + head * d;
     for (std::int64_t j = from; j <= t; ++j) {
-      const double prob = probs[index(j)];
-      const double dscore = prob * (dot(row(dout, t, head), row(v, j), d) - inner) * scale;
+      const double dprob = kept(j) * dot(row(dout, t, head), row(v, j), d);
+      const double dscore = probs[index(j)] * (dprob - inner) * scale;
+      const double prob = kept(j) * probs[index(j)];
       for (std::int64_t i = 0; i < d; ++i) {
         const std::int64_t key = j * group.k_stride + i;
         to.out[index(at + i)] += prob * static_cast<double>(v[index(key)]);
@@ -110,9 +120,10 @@ Attention fused() {
           [](const HeadGroup& group) { return variant_backward_scratch(group); }};
 }
 
-std::vector<Attention> all() {
+// Those that compute a group.
+std::vector<Attention> all(const HeadGroup& group = {}) {
   std::vector<Attention> found = {fused()};
-  if (amx_runs_here()) found.push_back(kAmx);
+  if (amx_runs_here() && group.dropout.dropped == 0) found.push_back(kAmx);
   return found;
 }
 
@@ -149,7 +160,7 @@ Results compute(const Attention& by, const Problem& at) {
 void expect_formula(const HeadGroup& group, const std::vector<std::int32_t>& starts = {}) {
   const Problem at(group, starts);
   const Expected expected = at.expected();
-  for (const Attention& by : all()) {
+  for (const Attention& by : all(group)) {
     SCOPED_TRACE(testing::Message() << by.name << " T " << group.seq_len << " heads " << group.heads
                                     << " d " << group.head_dim << " window " << group.window);
     const Results got = compute(by, at);
@@ -210,6 +221,18 @@ TEST(AttentionKernel, ADocumentHidesTheKeysBeforeIt) {
     std::vector<std::int32_t> starts(700);
     std::fill(starts.begin() + second, starts.end(), second);
     expect_formula({700, 1, 64, 64, 64}, starts);
+  }
+}
+
+TEST(AttentionKernel, DropoutLeavesOutProbabilities) {
+  for (const std::int64_t seq_len : {1, 17, 64, 65, 130, 300}) {
+    HeadGroup group{seq_len, 2, 10, 20, 10};
+    group.dropout = {.key = 99, .dropped = 1U << 30, .scale = 4.0F / 3.0F};
+    group.first_probability = 64 * 1234567;
+    expect_formula(group);
+    expect_formula(group, random_starts(seq_len, 40));
+    group.window = 30;
+    expect_formula(group);
   }
 }
 

@@ -6,6 +6,9 @@
 #include <limits>
 #include <map>
 
+#include "core/philox.h"
+#include "tests/kernels/dropout_mask.h"
+
 namespace fm::model {
 namespace {
 
@@ -50,6 +53,27 @@ void DecoderTwin::add_leaves(const core::ParamTable& table, const float* flat) {
     at::Tensor leaf = tensor_of(flat + entry.offset.count(), entry.shape);
     leaves_->by_name[entry.name] = leaf.set_requires_grad(true);
   }
+}
+
+at::Tensor DecoderTwin::dropped(const at::Tensor& x, double probability, std::int64_t where,
+                                std::int64_t stride) const {
+  if (!step_ || probability == 0.0) return x;
+  const core::PhiloxBlock key = core::philox(step_->seed, static_cast<std::uint64_t>(step_->step),
+                                             static_cast<std::uint64_t>(where));
+  const kernels::Dropout by{.key = key[0] | std::uint64_t{key[1]} << 32,
+                            .dropped = static_cast<std::uint32_t>(probability * 0x1p32 + 0.5)};
+  at::Tensor mask = at::zeros_like(x);
+  const std::int64_t width = x.size(-1);
+  const std::int64_t rows = x.numel() / width;
+  const std::int64_t first = step_->first_sample * (rows / x.size(0));
+  auto* const stays = mask.mutable_data_ptr<double>();
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    const std::int64_t number = (first + i / width) * stride + i % width;
+    if (kernels::stays_in(by, static_cast<std::uint64_t>(number))) {
+      stays[i] = 1.0 / (1.0 - probability);
+    }
+  }
+  return x * mask;
 }
 
 at::Tensor DecoderTwin::norm(const at::Tensor& x, const std::string& name) const {
@@ -99,8 +123,10 @@ at::Tensor DecoderTwin::embed(const UnitInput& input) const {
                      .index_select(0, ids(input.tokens_BT, input.shape).flatten())
                      .view({input.shape.batch, input.shape.seq_len, config_.hidden}) *
                  config_.embedding_scale;
-  if (names.positions.empty()) return x;
-  return x + leaves_->at(names.base + names.positions + ".weight").slice(0, 0, x.size(1));
+  if (!names.positions.empty()) {
+    x = x + leaves_->at(names.base + names.positions + ".weight").slice(0, 0, x.size(1));
+  }
+  return dropped(x, config_.dropout.embedding, 0, config_.hidden);
 }
 
 DecoderTwin::Heads DecoderTwin::heads(const std::string& prefix, const at::Tensor& x) const {
@@ -157,7 +183,9 @@ at::Tensor DecoderTwin::attention(std::int64_t layer, const at::Tensor& x) const
                             std::sqrt(static_cast<double>(config_.head_dim));
   const at::Tensor weights =
       scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()).softmax(-1);
-  const at::Tensor attended = at::matmul(weights, at.v.repeat_interleave(group, 1));
+  const at::Tensor seen =
+      dropped(weights, config_.dropout.attention, 4 * layer + 1, (T + 63) / 64 * 64);
+  const at::Tensor attended = at::matmul(seen, at.v.repeat_interleave(group, 1));
   return linear(attended.transpose(1, 2).reshape({B, T, -1}), prefix + config_.names.out);
 }
 
@@ -198,13 +226,17 @@ at::Tensor DecoderTwin::block(std::int64_t layer, const at::Tensor& x) const {
     return middle + norm(mlp(prefix, middle), norm2);
   }
   const at::Tensor normed = norm(x, norm1);
+  const auto drop = [&](const at::Tensor& y, std::int64_t place) {
+    return dropped(y, config_.dropout.residual, 4 * layer + place, config_.hidden);
+  };
+  const at::Tensor attended = drop(attention(layer, normed), 2);
   switch (config_.block.residual) {
-    case Residual::kParallel: return x + attention(layer, normed) + mlp(prefix, norm(x, norm2));
-    case Residual::kParallelOneNorm: return x + attention(layer, normed) + mlp(prefix, normed);
+    case Residual::kParallel: return x + attended + drop(mlp(prefix, norm(x, norm2)), 3);
+    case Residual::kParallelOneNorm: return x + attended + drop(mlp(prefix, normed), 3);
     case Residual::kSequential: break;
   }
-  const at::Tensor middle = x + attention(layer, normed);
-  return middle + mlp(prefix, norm(middle, norm2));
+  const at::Tensor middle = x + attended;
+  return middle + drop(mlp(prefix, norm(middle, norm2)), 3);
 }
 
 at::Tensor DecoderTwin::logits(const at::Tensor& x_BTD) const {

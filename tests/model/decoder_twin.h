@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ class DecoderTwin {
   // Makes leaves (requiring gradients) of the parameters of one flat buffer.
   void add_leaves(const core::ParamTable& table, const float* flat);
 
+  // From here on as in that training step.
+  void drop_by(const StepDropout& step) { step_ = step; }
+
   at::Tensor embed(const UnitInput& input) const;                              // [B, T, D]
   at::Tensor block(std::int64_t layer, const at::Tensor& x_BTD) const;         // [B, T, D]
   at::Tensor loss_sum(const UnitInput& input, const at::Tensor& x_BTD) const;  // scalar
@@ -36,6 +40,10 @@ class DecoderTwin {
 
   struct Heads;  // q, k, v [B, heads, T, d]
   std::string prefix_of(std::int64_t layer) const;
+  // x [B, ..., width] as it passes through dropout at place `where`: rows of numbers that begin
+  // `stride` apart, from sample to sample.
+  at::Tensor dropped(const at::Tensor& x, double probability, std::int64_t where,
+                     std::int64_t stride) const;
   at::Tensor norm(const at::Tensor& x, const std::string& name) const;
   at::Tensor linear(const at::Tensor& x, const std::string& name) const;
   Heads heads(const std::string& prefix, const at::Tensor& x) const;
@@ -46,6 +54,7 @@ class DecoderTwin {
 
   DecoderConfig config_;
   std::vector<float> inv_freq_;
+  std::optional<StepDropout> step_;
   std::unique_ptr<Leaves> leaves_;
 };
 

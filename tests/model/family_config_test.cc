@@ -155,13 +155,33 @@ TEST(FamilyConfig, YarnHasTheFactorOfTransformers) {
   EXPECT_EQ(rope("4.0").original_max_position_embeddings, 32768);
 }
 
+// The places of nn.Dropout in transformers 5.23.
+TEST(FamilyConfig, DropoutIsWhereTransformersHasIt) {
+  const auto of = [](const DecoderConfig& config) {
+    return std::vector<double>{config.dropout.embedding, config.dropout.attention,
+                               config.dropout.residual};
+  };
+  using Numbers = std::vector<double>;
+  const std::string all = R"(, "attention_dropout": 0.1, "hidden_dropout": 0.2, "attn_pdrop": 0.3,
+      "embd_pdrop": 0.4, "resid_pdrop": 0.5)";
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "gemma", "olmo2"}) {
+    EXPECT_EQ(of(usual(type, all)), (Numbers{0.0, 0.1, 0.0})) << type;
+    EXPECT_EQ(of(usual(type)), (Numbers{0.0, 0.0, 0.0})) << type;
+  }
+  EXPECT_EQ(of(usual("phi3", all + R"(, "pad_token_id": null)")), (Numbers{0.0, 0.1, 0.5}));
+  EXPECT_EQ(of(usual("gpt_neox", all)), (Numbers{0.2, 0.1, 0.2}));
+  EXPECT_EQ(of(gpt("gptj", all)), (Numbers{0.4, 0.3, 0.5}));
+  EXPECT_EQ(of(gpt("gptj")), (Numbers{0.0, 0.0, 0.0}));
+  EXPECT_EQ(of(gpt("gpt2", all)), (Numbers{0.4, 0.3, 0.5}));
+  EXPECT_EQ(of(gpt("gpt2")), (Numbers{0.1, 0.1, 0.1}));
+}
+
 TEST(FamilyConfig, WhatIsNotSupportedIsRefusedByName) {
-  refused([] { gpt("gpt2"); }, {"attn_pdrop", "supported is 0", "0.1"});
-  const std::string dry = R"(, "attn_pdrop": 0, "resid_pdrop": 0, "embd_pdrop": 0)";
-  refused([&] { gpt("gpt2", dry + R"(, "scale_attn_weights": false)"); }, {"scale_attn_weights"});
-  refused([&] { gpt("gpt2", dry + R"(, "add_cross_attention": true)"); }, {"add_cross_attention"});
+  refused([] { gpt("gpt2", R"(, "attn_pdrop": 1.0)"); }, {"attn_pdrop", "below 1", "1"});
+  refused([] { gpt("gpt2", R"(, "scale_attn_weights": false)"); }, {"scale_attn_weights"});
+  refused([] { gpt("gpt2", R"(, "add_cross_attention": true)"); }, {"add_cross_attention"});
   refused([] { gpt("gptj", R"(, "rotary_dim": 130)"); }, {"rotary_dim", "130"});
-  refused([] { usual("gpt_neox", R"(, "hidden_dropout": 0.2)"); }, {"hidden_dropout", "0.2"});
+  refused([] { usual("gpt_neox", R"(, "hidden_dropout": -0.2)"); }, {"hidden_dropout", "-0.2"});
   refused([] { usual("gpt_neox", R"(, "rotary_pct": 0.01)"); }, {"rotary_pct", "even"});
   refused([] { usual("gemma", R"(, "use_bidirectional_attention": true)"); },
           {"use_bidirectional_attention"});

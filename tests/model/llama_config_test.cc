@@ -192,7 +192,7 @@ TEST_F(ConfigJson, RopeTypeRulesOverType) {
 
 TEST_F(ConfigJson, OtherBlocksAreRefusedByName) {
   refused_key(R"("hidden_act": "mish")", {"hidden_act", "mish", "silu"});
-  refused_key(R"("attention_dropout": 0.1)", {"attention_dropout"});
+  refused_key(R"("attention_dropout": 1.1)", {"attention_dropout"});
   refused_key(R"("partial_rotary_factor": 1.5)", {"partial_rotary_factor", "1.5"});
   refused_key(R"("partial_rotary_factor": 0.2)", {"partial_rotary_factor", "even"});
   refused_key(R"("quantization_config": {"bits": 4})", {"quantization_config"});

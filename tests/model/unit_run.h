@@ -27,6 +27,7 @@ class UnitRun {
   std::span<std::int32_t> tokens_BT() { return token_ids_; }
   std::span<std::int32_t> labels_BT() { return label_ids_; }
   std::int64_t tokens() const { return input_.shape.tokens(); }
+  void train_in(const StepDropout& step) { input_.dropout = step; }
   // From here on (UnitInput); `starts_BT` outlives the run.
   void keep_apart(std::span<const std::int32_t> starts_BT) { input_.starts_BT = starts_BT.data(); }
   std::int64_t hidden_elements() const { return tokens() * model_.hidden; }

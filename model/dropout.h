@@ -1,0 +1,32 @@
+// Dropout of a training step. Its bits follow from the seed, the step, the sample and the place in
+// the model: neither ranks nor micro-batches nor recomputation change them.
+#pragma once
+
+#include "kernels/dropout.h"
+#include "model/unit.h"
+
+namespace fm::model {
+
+enum class DropPlace : std::uint8_t { kEmbedding, kAttention, kAttentionOutput, kMlpOutput };
+
+// Drops with `probability` at a place of a layer (the embedding's is 0); nothing where the call is
+// none of a training step.
+kernels::Dropout dropout_at(const UnitInput& input, double probability, std::int64_t layer,
+                            DropPlace place);
+
+// The first number of the micro-batch, where a row has `per_row`.
+inline std::uint64_t first_dropout_number(const UnitInput& input, std::int64_t per_row) {
+  if (!input.dropout) return 0;
+  return static_cast<std::uint64_t>(input.dropout->first_sample) *
+         static_cast<std::uint64_t>(per_row);
+}
+
+// In place over x [B, T, width].
+template <class T>
+void drop(const kernels::Dropout& by, const UnitInput& input, std::int64_t width, T* x) {
+  if (by.dropped == 0) return;
+  const std::int64_t per_row = input.shape.seq_len * width;
+  kernels::dropout(by, first_dropout_number(input, per_row), input.shape.batch * per_row, x);
+}
+
+}  // namespace fm::model
