@@ -1,7 +1,9 @@
 """generate_speed.py BUILD [TOKENS] [ROUNDS]: tokens/s of greedy text at batch 1, fp32, ours and transformers', in turns.
 
-Run it with the oracle's Python. Two threads each (FM_THREADS sets another number), random Llamas of several sizes. A rate
-is that of TOKENS more tokens: the difference of a long and a short run, so that starting and reading weights do not count."""
+Run it with the oracle's Python, on an idle machine. Two threads each (FM_THREADS sets another number), random Llamas of
+several sizes. A rate is that of TOKENS more tokens: the difference of a long and a short run, so that starting and reading
+weights do not count. Where other programs take a core, OMP_WAIT_POLICY=passive keeps transformers' threads from spinning,
+too."""
 import os
 import statistics
 import subprocess

@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "core/trace.h"
-#include "kernels/variants/dispatch.h"
+#include "kernels/pointwise/elements.h"
 
 namespace fm::kernels {
 namespace {
@@ -25,6 +25,9 @@ void write(const GemmShape& tile, const float* sums_MN, const Target<C>& c) {
   }
 }
 
+// Waking a thread takes as long as reading so many bytes.
+constexpr std::int64_t kWorthThreads = 1 << 18;
+
 // Columns of a tile: all threads have some, of 16 at least.
 std::int64_t columns_of(std::int64_t n, int threads) {
   const std::int64_t share = (n + threads - 1) / threads;
@@ -34,7 +37,7 @@ std::int64_t columns_of(std::int64_t n, int threads) {
 template <class T>
 void widen(const GemmShape& shape, const Operand<T>& a, std::vector<float>& wide) {
   wide.resize(static_cast<std::size_t>(shape.m * shape.k));
-  dispatch::chosen_kernels<T>().widen({shape.m, shape.k}, a.data, a.stride, wide.data(), shape.k);
+  cast_block({shape.m, shape.k}, a.data, a.stride, wide.data(), shape.k);
 }
 
 }  // namespace
@@ -56,16 +59,17 @@ void gemm_few_rows(const core::Work& work, const GemmShape& shape, const Operand
     widen(shape, a, wide);
     x = wide.data();
   }
-  const auto& kernels = dispatch::chosen_kernels<T>();
-  const std::int64_t columns = columns_of(shape.n, work.threads);
+  const std::int64_t bytes = shape.n * shape.k * std::int64_t{sizeof(T)};
+  const int threads = bytes < kWorthThreads ? 1 : work.threads;
+  const std::int64_t columns = columns_of(shape.n, threads);
   const std::int64_t tiles = (shape.n + columns - 1) / columns;
-#pragma omp parallel for num_threads(work.threads) schedule(static)
+#pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t tile = 0; tile < tiles; ++tile) {
     float sums[kFewRows * kFewRowsColumns];
     const std::int64_t first = tile * columns;
     const std::int64_t apart = b.form == Form::kTransposed ? b.stride : 1;
     const GemmShape part{shape.m, std::min(columns, shape.n - first), shape.k};
-    kernels.few_rows_tile({part, x, x_stride, {b.data + first * apart, b.stride, b.form}, sums});
+    few_rows_tile<T>({part, x, x_stride, {b.data + first * apart, b.stride, b.form}, sums});
     write<C>(part, sums, {c.data + first, c.stride, c.beta});
   }
 }

@@ -118,6 +118,15 @@ template void embedding_backward(std::span<const std::int32_t>, const core::Bf16
 template void embedding_backward(std::span<const std::int32_t>, const core::F16*, std::int64_t,
                                  float*);
 
+// An event for all tiles is kernels/gemm/few_rows.cc's.
+template <class T>
+void few_rows_tile(const FewRowsTile<T>& at) {
+  chosen_kernels<T>().few_rows_tile(at);
+}
+template void few_rows_tile(const FewRowsTile<float>&);
+template void few_rows_tile(const FewRowsTile<core::Bf16>&);
+template void few_rows_tile(const FewRowsTile<core::F16>&);
+
 template <class T>
 void glu(Activation kind, std::int64_t count, const T* gate, const T* up, T* y) {
   if (kind == Activation::kSilu) return swiglu(count, gate, up, y);

@@ -18,7 +18,7 @@ std::string search(StopSearch& stops, const std::vector<std::string>& pieces) {
 
 TEST(StopSearch, HoldsBackWhatMayBecomeAStopAndEndsBeforeIt) {
   StopSearch stops({"END", "\n\n"});
-  EXPECT_EQ(search(stops, {"an E", "N", "d", "\n", "x", "\n", "\nmore"}), "an ||ENd||\nx||");
+  EXPECT_EQ(search(stops, {"an E", "N", "d", "\n", "x", "\n", "\nmore"}), "an ||ENd||\nx|||");
   EXPECT_TRUE(stops.found());
 }
 
