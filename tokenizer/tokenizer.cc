@@ -46,6 +46,15 @@ void encode_text(const TokenizerParts& parts, std::string_view text, Workspace& 
   }
 }
 
+// After a text of many megabytes, whose buffers nobody needs again.
+bool has_grown(const Workspace& space) {
+  constexpr std::size_t kPieces = std::size_t{1} << 18;
+  constexpr std::size_t kBytes = std::size_t{1} << 22;
+  return space.pieces.now.capacity() > kPieces || space.pieces.next.capacity() > kPieces ||
+         space.normalizing.text.capacity() > kBytes || space.unigram.ends.capacity() > kPieces ||
+         space.words.merging.linked.capacity() > kPieces;
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
@@ -65,6 +74,7 @@ std::unique_ptr<Workspace> Tokenizer::borrow() const {
 }
 
 void Tokenizer::give_back(std::unique_ptr<Workspace> space) const {
+  if (has_grown(*space)) return;
   const std::lock_guard lock(mutex_);
   spaces_.push_back(std::move(space));
 }
