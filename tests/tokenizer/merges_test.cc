@@ -89,7 +89,14 @@ TEST(TextTrie, FindsEveryTextThatBeginsThere) {
     for (unsigned long k = 0; k < size; ++k) text += "abcdefghijkl"[random() % 12];
     texts.emplace_back(text, i);
   }
+  // Many children, on both sides of the byte whose sign changes.
+  for (std::int32_t i = 0; i < 16; ++i) {
+    texts.emplace_back(std::string("q") + static_cast<char>(0x78 + i), 200 + i);
+  }
   const TextTrie trie(texts);
+  for (std::int32_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(trie.longest(std::string("q") + static_cast<char>(0x78 + i)).value, 200 + i);
+  }
   for (int round = 0; round < 2000; ++round) {
     std::string text;
     for (int k = 0; k < 8; ++k) text += "abcdefghijkl\xFF"[random() % 13];

@@ -26,7 +26,9 @@ constexpr int kUnigramType = 1;
 constexpr int kBpeType = 2;
 
 TEST_F(SentencePieces, BpeMergesTheHighestScoreFirst) {
-  const auto tokenizer = open(small_model(kBpeType));
+  // One more piece, 10: ba would merge before ab if the lowest score came first.
+  const std::string more = Message().text(1, sentence_piece("ba", -7, 1)).bytes();
+  const auto tokenizer = open(small_model(kBpeType) + more);
   EXPECT_EQ(tokenizer->encode("ab"), (Ids{8}));               // \u2581a (-1), then \u2581ab
   EXPECT_EQ(tokenizer->encode("bab"), (Ids{9, 7}));           // ab (-2) before \u2581b (-6)
   EXPECT_EQ(tokenizer->encode("a zz b"), (Ids{6, 3, 0, 9}));  // two unknown characters are one

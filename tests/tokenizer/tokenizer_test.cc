@@ -39,6 +39,21 @@ TEST_F(Tokenizers, PutWhatTheTemplateSaysAroundAText) {
   const auto tokenizer = open(kByteLevelJson);
   EXPECT_EQ(tokenizer->encode("hello"), (Ids{13, 12}));
   EXPECT_EQ(tokenizer->encode(""), (Ids{13}));
+  const std::string text = R"({"Sequence": {"id": "A", "type_id": 0}})";
+  const auto behind = open(with(with(kByteLevelJson, text, R"({"SpecialToken": {"id": "<s>"}})"),
+                                R"({"SpecialToken": {"id": "<s>", "type_id": 0}})", text));
+  EXPECT_EQ(behind->encode("hello"), (Ids{12, 13}));
+}
+
+// The sums: ab -2.5 against a b -3.5; bb -5 against b b -4.
+TEST_F(Tokenizers, UnigramTakesTheBestSum) {
+  const auto tokenizer = open(R"({"decoder": {"type": "Fuse"}, "model": {"type": "Unigram",
+    "unk_id": 0, "byte_fallback": false,
+    "vocab": [["<unk>", 0], ["a", -1.5], ["b", -2], ["ab", -2.5], ["bb", -5]]}})");
+  EXPECT_EQ(tokenizer->encode("abb"), (Ids{3, 2}));
+  EXPECT_EQ(tokenizer->encode("bb"), (Ids{2, 2}));
+  EXPECT_EQ(tokenizer->encode("axyb"), (Ids{1, 0, 2}));  // unknown neighbours are one
+  EXPECT_EQ(tokenizer->decode(Ids{3, 2}), "abb");
 }
 
 TEST_F(Tokenizers, FindAddedTokensFirst) {
@@ -175,7 +190,10 @@ TEST_F(Tokenizers, ChangeTheirIdentityWithTheirFiles) {
   scratch_.write("generation_config.json", R"({"eos_token_id": 3})");  // decides about no id
   EXPECT_EQ(identity(), before);
   scratch_.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
-  EXPECT_NE(identity(), before);
+  const std::string with_config = identity();
+  EXPECT_NE(with_config, before);
+  scratch_.write("tokenizer_config.json", R"({"eos_token": "<s/>"})");
+  EXPECT_NE(identity(), with_config);
 }
 
 TEST_F(Tokenizers, OfVocabAndMergesAreGpt2s) {
