@@ -21,8 +21,8 @@ std::string read_text(const fs::path& path, core::Bytes most) {
 // The JSON object of a file; undefined where there is no such file.
 Value read_object(const fs::path& path) {
   if (!fs::exists(path)) return {};
-  Value value = parse_json(read_text(path, core::kMostListing), path.string() + ":1",
-                           LargeIntegers::kFloats);
+  Value value =
+      parse_json(read_text(path, core::kMostListing), path.string() + ":1", LargeIntegers::kFloats);
   FM_DATA_CHECK(value.dict() != nullptr, path.string(), ":1: a JSON object is required");
   return value;
 }

@@ -10,7 +10,6 @@ using enum Verdict;
 constexpr std::string_view kRounding =
     "it moves a division before or after a sum; here sums are fixed trees, divided once";
 constexpr std::string_view kUnusedThere = "DeepSpeed itself parses it and never uses it";
-constexpr std::string_view kNobody = "FMEngine's own code never reads it; write a scheduler block";
 constexpr std::string_view kNoMoe = "there are no experts";
 constexpr std::string_view kModelGives = "the model's config.json gives it";
 constexpr std::string_view kAlwaysFullRows = "the data is an endless order of whole batches";

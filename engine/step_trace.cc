@@ -63,10 +63,7 @@ std::int64_t clock_ahead(std::span<const std::int64_t> mine, std::span<const std
 }
 
 StepTrace::StepTrace(const TrainOptions& options, comm::Communicator& world)
-    : steps_(options.trace_steps),
-      world_(world),
-      recorder_(kCapacity),
-      path_(options.trace) {
+    : steps_(options.trace_steps), world_(world), recorder_(kCapacity), path_(options.trace) {
   if (world.rank() == 0) file_.emplace(path_);
 }
 
