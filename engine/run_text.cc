@@ -48,7 +48,7 @@ std::filesystem::path tokenizer_folder(const TrainOptions& options) {
 }
 
 std::filesystem::path tokenizer_home(const TrainOptions& options) {
-  const std::filesystem::path path = tokenizer_folder(options);
+  std::filesystem::path path = tokenizer_folder(options);
   if (path.empty()) return path;
   const std::filesystem::path whole = std::filesystem::absolute(path);
   return std::filesystem::is_directory(whole) ? whole : whole.parent_path();
