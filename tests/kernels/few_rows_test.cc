@@ -11,30 +11,35 @@ double at(const Floats& from, std::int64_t place) {
   return static_cast<double>(from[static_cast<std::size_t>(place)]);
 }
 
-// Rows up to those that gemm() takes over, more columns than a tile has, with and without addition.
-TEST(FewRows, IsTheProduct) {
+// C + A B beside fp64.
+void expect_product(const GemmShape& shape, Form form) {
   core::Work work{core::Arena(), 2};
+  const std::int64_t stride = form == Form::kAsIs ? shape.n : shape.k;
+  const Floats a = random_values(shape.m * shape.k, 1);
+  const Floats b = random_values(shape.n * shape.k, 2);
+  const Floats before = random_values(shape.m * shape.n, 3);
+  Floats c = before;
+  gemm_few_rows<float, float>(work, shape, {a.data(), shape.k}, {b.data(), stride, form},
+                              {c.data(), shape.n, Beta::kOne});
+  for (std::int64_t i = 0; i < shape.m * shape.n; ++i) {
+    const std::int64_t row = i / shape.n;
+    const std::int64_t column = i % shape.n;
+    double expected = at(before, i);
+    for (std::int64_t k = 0; k < shape.k; ++k) {
+      const std::int64_t place = form == Form::kAsIs ? k * stride + column : column * stride + k;
+      expected += at(a, row * shape.k + k) * at(b, place);
+    }
+    ASSERT_NEAR(at(c, i), expected, 5e-4) << shape.m << " " << i;
+  }
+}
+
+// Rows up to those that gemm() takes over; more columns than a tile has, and more terms than are
+// widened at a time.
+TEST(FewRows, IsTheProduct) {
   for (const std::int64_t m : {1, 3, 4, 6}) {
     for (const Form form : {Form::kAsIs, Form::kTransposed}) {
-      const GemmShape shape{m, 1043, 70};
-      const std::int64_t stride = form == Form::kAsIs ? shape.n : shape.k;
-      const Floats a = random_values(m * shape.k, 1);
-      const Floats b = random_values(shape.n * shape.k, 2);
-      const Floats before = random_values(m * shape.n, 3);
-      Floats c = before;
-      gemm_few_rows<float, float>(work, shape, {a.data(), shape.k}, {b.data(), stride, form},
-                                  {c.data(), shape.n, Beta::kOne});
-      for (std::int64_t i = 0; i < m * shape.n; ++i) {
-        const std::int64_t row = i / shape.n;
-        const std::int64_t column = i % shape.n;
-        double expected = at(before, i);
-        for (std::int64_t k = 0; k < shape.k; ++k) {
-          const std::int64_t place =
-              form == Form::kAsIs ? k * stride + column : column * stride + k;
-          expected += at(a, row * shape.k + k) * at(b, place);
-        }
-        ASSERT_NEAR(at(c, i), expected, 1e-4) << m << " " << i;
-      }
+      expect_product({m, 1043, 70}, form);
+      expect_product({m, 37, 2100}, form);
     }
   }
 }
