@@ -39,12 +39,10 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
 }  // namespace
 
 std::filesystem::path tokenizer_folder(const TrainOptions& options) {
-  if (!options.tokenizer.empty()) {
-    return checkpoint::has_byte_tokenizer(options.tokenizer) ? "" : options.tokenizer;
-  }
-  const bool own =
-      !options.init_ckpt.empty() && checkpoint::has_foreign_tokenizer(options.init_ckpt);
-  return own ? options.init_ckpt : "";
+  const std::string& named = options.tokenizer.empty() ? options.init_ckpt : options.tokenizer;
+  const bool found = !named.empty() && checkpoint::has_tokenizer(named);
+  if (!found) return options.tokenizer;  // a file, or to be refused where it is opened
+  return checkpoint::has_byte_tokenizer(named) ? "" : named;
 }
 
 std::filesystem::path tokenizer_home(const TrainOptions& options) {

@@ -25,9 +25,10 @@ TEST(ShardMap, OneElementMoreCostsOneBlockPerOwner) {
   EXPECT_EQ(map.padded(), Elements(8192));
 }
 
-TEST(ShardMap, NothingHasNoSlices) {
+// Of a unit of which nothing is trained: every rank has memory, and nobody has numbers.
+TEST(ShardMap, NothingHasOneBlockPerOwner) {
   const ShardMap map{Elements(0), 4};
-  EXPECT_EQ(map.slice(), Elements(0));
+  EXPECT_EQ(map.slice(), Elements(1024));
   EXPECT_EQ(map.blocks(), 0);
 }
 
