@@ -8,6 +8,7 @@
 
 #include "core/buffer.h"
 #include "core/element.h"
+#include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/elements.h"
 #include "model/family.h"
 #include "tests/model/family_jsons.h"
@@ -168,47 +169,46 @@ float difference(const Floats& got, const Floats& expected) {
 
 class Decoding : public testing::TestWithParam<FamilyJson> {
  protected:
-  void SetUp() override {
-    kernels::set_kernel_threads(1);
-  }  // LibTorch changes how many there are};
+  void SetUp() override { kernels::set_kernel_threads(1); }  // LibTorch changes their number
+};
 
-  // A prompt, then one, two, three, nine and again one at a time; with windows and the switch of
-  // longrope in between.
-  TEST_P(Decoding, GivesTheLogitsOfTheWholeRow) {
-    SmallModel model(GetParam().text);
-    const Ids all = model.random_ids(kCapacity, 1);
-    Row row;
-    for (const std::int64_t length : {5, 6, 7, 9, 12, 21, 22}) {
-      row.ids.assign(all.begin(), all.begin() + length);
-      EXPECT_LT(difference(model.decode({&row})[0], model.forward(row.ids)), 1e-5F) << length;
-    }
+// A prompt, then one, two, three, nine and again one at a time; with windows and the switch of
+// longrope in between.
+TEST_P(Decoding, GivesTheLogitsOfTheWholeRow) {
+  SmallModel model(GetParam().text);
+  const Ids all = model.random_ids(kCapacity, 1);
+  Row row;
+  for (const std::int64_t length : {5, 6, 7, 9, 12, 21, 22}) {
+    row.ids.assign(all.begin(), all.begin() + length);
+    EXPECT_LT(difference(model.decode({&row})[0], model.forward(row.ids)), 1e-5F) << length;
   }
+}
 
-  TEST_P(Decoding, ReadsSequencesOfDifferentLengthsTogether) {
-    SmallModel model(GetParam().text);
-    Row rows[3] = {{model.random_ids(4, 2)}, {model.random_ids(9, 3)}, {model.random_ids(7, 4)}};
-    model.decode({&rows[0]});
-    model.decode({&rows[1]});
-    rows[0].ids.insert(rows[0].ids.end(), {11, 12});
-    rows[1].ids.push_back(13);
-    const std::vector<Floats> got = model.decode({&rows[0], &rows[1], &rows[2]});
-    for (std::size_t i = 0; i < 3; ++i) {
-      EXPECT_LT(difference(got[i], model.forward(rows[i].ids)), 1e-5F) << i;
-    }
+TEST_P(Decoding, ReadsSequencesOfDifferentLengthsTogether) {
+  SmallModel model(GetParam().text);
+  Row rows[3] = {{model.random_ids(4, 2)}, {model.random_ids(9, 3)}, {model.random_ids(7, 4)}};
+  model.decode({&rows[0]});
+  model.decode({&rows[1]});
+  rows[0].ids.insert(rows[0].ids.end(), {11, 12});
+  rows[1].ids.push_back(13);
+  const std::vector<Floats> got = model.decode({&rows[0], &rows[1], &rows[2]});
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_LT(difference(got[i], model.forward(rows[i].ids)), 1e-5F) << i;
   }
+}
 
-  INSTANTIATE_TEST_SUITE_P(Families, Decoding, testing::ValuesIn(family_jsons()),
-                           [](const auto& family) { return family.param.name; });
+INSTANTIATE_TEST_SUITE_P(Families, Decoding, testing::ValuesIn(family_jsons()),
+                         [](const auto& family) { return family.param.name; });
 
-  TEST(NarrowDecoding, IsAsNearAsBf16Is) {
-    SmallModel model(family_jsons()[0].text, core::DType::kBF16);
-    const Ids all = model.random_ids(12, 1);
-    Row row;
-    for (const std::int64_t length : {5, 6, 12}) {
-      row.ids.assign(all.begin(), all.begin() + length);
-      EXPECT_LT(difference(model.decode({&row})[0], model.forward(row.ids)), 0.02F) << length;
-    }
+TEST(NarrowDecoding, IsAsNearAsBf16Is) {
+  SmallModel model(family_jsons()[0].text, core::DType::kBF16);
+  const Ids all = model.random_ids(12, 1);
+  Row row;
+  for (const std::int64_t length : {5, 6, 12}) {
+    row.ids.assign(all.begin(), all.begin() + length);
+    EXPECT_LT(difference(model.decode({&row})[0], model.forward(row.ids)), 0.02F) << length;
   }
+}
 
 }  // namespace
 }  // namespace fm::model
