@@ -169,7 +169,7 @@ float difference(const Floats& got, const Floats& expected) {
 
 class Decoding : public testing::TestWithParam<FamilyJson> {
  protected:
-  void SetUp() override { kernels::set_kernel_threads(1); }  // LibTorch changes their number
+  void SetUp() override { kernels::set_kernel_threads(2); }  // LibTorch changes their number
 };
 
 // A prompt, then one, two, three, nine and again one at a time; with windows and the switch of
