@@ -16,7 +16,7 @@ Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const ModelChoi
       norm_{config.block.norm, config.norm_eps},
       window_(config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(layer)]),
       tables_(block_tables(config, layer, choices)),
-      at_(block_places(config, layer, tables_)),
+      at_(block_places(config, layer, tables_, choices.lora)),
       rope_(std::move(rope)) {}
 
 template <class T>
@@ -69,10 +69,15 @@ UnitSizes Block<T>::sizes(core::BatchShape shape) const {
   core::Bytes weights = normed;
   const bool biased = config_.block.qkv_bias || config_.block.out_bias || config_.block.mlp_bias;
   if (biased) weights += Arena::aligned<float>(std::max({config_.hidden, config_.ffn, Q + 2 * K}));
+  core::Bytes dropped;
+  for (const Projection* each : at_.all()) {
+    if (each->adapter.dropout == 0.0) continue;
+    dropped = std::max(dropped, Arena::aligned<float>(N * each->in));
+  }
   return {.input = core::Bytes(N * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
           .kept = Kept(*this, N, nullptr).bytes,
           .parked = Parked(*this, N, nullptr).bytes,
-          .scratch = std::max({normed + forward, backward, weights})};
+          .scratch = std::max({normed + forward, backward, weights}) + dropped};
 }
 
 template <class T>
@@ -80,10 +85,7 @@ double Block<T>::forward_flops(core::BatchShape shape) const {
   const std::int64_t seen = window_ > 0 ? std::min(window_, shape.seq_len) : shape.seq_len;
   double flops = 4.0 * static_cast<double>(config_.q_width()) * static_cast<double>(seen) *
                  static_cast<double>(shape.tokens());
-  for (const Projection* projection :
-       {&at_.qkv, &at_.q, &at_.k, &at_.v, &at_.out, &at_.gate, &at_.up, &at_.down}) {
-    flops += projection->flops(shape.tokens());
-  }
+  for (const Projection* each : at_.all()) flops += each->flops(shape.tokens());
   return flops;
 }
 
@@ -165,7 +167,9 @@ template <class T>
 void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD,
                                T* free_BTD) const {
   const Projection& projection = place == DropPlace::kAttentionOutput ? at_.out : at_.down;
-  if (!drops_residual(pass.input)) return pass.products.forward(projection, x, y_BTD, Beta::kOne);
+  if (y_BTD == nullptr || !drops_residual(pass.input)) {
+    return pass.products.forward(projection, x, y_BTD, Beta::kOne);
+  }
   pass.products.forward(projection, x, free_BTD);
   drop_residual(pass.input, place, free_BTD);
   kernels::add_bias({1, pass.tokens() * config_.hidden}, free_BTD, y_BTD);
@@ -173,6 +177,7 @@ void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x, T*
 
 template <class T>
 void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const {
+  if (y_BTD == nullptr && at_.down.adapter.rank == 0) return;
   const core::Arena::Scope scope(pass.work.arena);
   const std::int64_t wide = pass.tokens() * config_.ffn;
   T* const product_BTF = pass.work.arena.template take<T>(wide);
@@ -198,8 +203,7 @@ void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   norm_apply<T>(norm_, rows,
                 {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2, normed_BTD});
   expand(pass, normed_BTD);
-  if (y_BTD == nullptr) return;
-  kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
+  if (y_BTD != nullptr) kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
   contract(pass, y_BTD, Beta::kOne, normed_BTD);
 }
 
@@ -234,8 +238,7 @@ void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const
                   {pass.x_BTD, weights_of(pass.weights, at_.norm2), pass.kept.rows2, normed_BTD});
   }
   expand(pass, normed_BTD);
-  if (y_BTD == nullptr) return;
-  kernels::copy(pass.work, rows.rows * rows.width, pass.x_BTD, y_BTD);
+  if (y_BTD != nullptr) kernels::copy(pass.work, rows.rows * rows.width, pass.x_BTD, y_BTD);
   add_to_residual(pass, DropPlace::kAttentionOutput, pass.kept.attended_BTHd, y_BTD, normed_BTD);
   contract(pass, y_BTD, Beta::kOne, normed_BTD);
 }

@@ -77,10 +77,12 @@ class Block final : public Unit {
   void attend(const Pass& pass, const T* input_BTD) const;
   void project_qkv(const Pass& pass, const T* input_BTD) const;
   void norm_queries_and_keys(const Pass& pass) const;
-  // The MLP: its input -> kept.gate_BTF and kept.up_BTF; these -> y_BTD.
+  // The MLP: its input -> kept.gate_BTF and kept.up_BTF; these -> y_BTD, or null: only what an
+  // adapter keeps.
   void expand(const Pass& pass, const T* input_BTD) const;
   void contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const;
-  // y_BTD += the projection of x, through dropout where that is on; it takes free_BTD.
+  // y_BTD += the projection of x, through dropout where that is on; it takes free_BTD. Null: only
+  // what an adapter keeps.
   void add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD, T* free_BTD) const;
   // Behind attention, by place of norms and residual.
   void forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const;

@@ -7,6 +7,20 @@
 
 namespace fm::model {
 
+// Of the projections that have an adapter (Products::low).
+template <class T>
+using LowRows = std::array<T*, 8>;
+
+template <class T>
+LowRows<T> take_low_rows(const BlockPlaces& at, std::int64_t N, Carver& carver) {
+  LowRows<T> rows = {};
+  for (const Projection* each : at.all()) {
+    const Adapter& adapter = each->adapter;
+    if (adapter.rank > 0) rows[adapter.index] = carver.take<T>(N * adapter.rank);
+  }
+  return rows;
+}
+
 // What forward leaves for backward. backward_input leaves the MLP's product in the place of `up`.
 template <class T>
 struct Block<T>::Kept {
@@ -16,6 +30,7 @@ struct Block<T>::Kept {
   T *x_mid_BTD = nullptr, *gate_BTF = nullptr;
   T *raw_q_BTHd = nullptr, *raw_k_BTKd = nullptr;  // before their norm
   T *attention_BTD = nullptr, *mlp_BTD = nullptr;  // before a norm behind them
+  LowRows<T> low;
   core::Bytes bytes;
 
   Kept(const Block& block, std::int64_t N, void* base) {
@@ -42,6 +57,7 @@ struct Block<T>::Kept {
       attention_BTD = carver.take<T>(N * config.hidden);
       mlp_BTD = carver.take<T>(N * config.hidden);
     }
+    low = take_low_rows<T>(block.at_, N, carver);
     bytes = carver.used();
   }
 };
@@ -54,6 +70,7 @@ struct Block<T>::Parked {
   T *dq_BTHd = nullptr, *dk_BTKd = nullptr, *dv_BTKd = nullptr, *dqkv = nullptr;
   T *dattention_BTD = nullptr, *dmlp_BTD = nullptr;  // before a norm or dropout behind them
   NormSums norm1, norm2, q_norm, k_norm;
+  LowRows<T> dlow;
   T *weight1_D = nullptr, *bias1_D = nullptr, *weight2_D = nullptr, *bias2_D = nullptr;
   core::Bytes bytes;
 
@@ -77,6 +94,7 @@ struct Block<T>::Parked {
       dmlp_BTD = carver.take<T>(N * D);
     }
     take_norms(block, carver);
+    dlow = take_low_rows<T>(block.at_, N, carver);
     bytes = carver.used();
   }
 
@@ -123,8 +141,13 @@ struct Block<T>::Pass {
         products{.work = work,
                  .tokens = shape.tokens(),
                  .weights = weights,
+                 .low = kept.low.data(),
+                 .dlow = parked.dlow.data(),
+                 .batch = &input,
                  .rows = decoded.empty() ? Rows::kBatch : Rows::kDecoded},
         sequences(decoded) {}
+  Pass(const Pass&) = delete;  // products point into it
+  Pass& operator=(const Pass&) = delete;
 
   std::int64_t tokens() const { return shape.tokens(); }
 };

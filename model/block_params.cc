@@ -1,7 +1,9 @@
 #include "model/block_params.h"
 
 #include "core/check.h"
+#include "core/philox.h"
 #include "core/text.h"
+#include "model/lora.h"
 
 namespace fm::model {
 namespace {
@@ -17,8 +19,11 @@ enum class Cut : std::uint8_t { kOutputs, kInputs, kNothing };
 
 class Declarations {
  public:
-  Declarations(const DecoderConfig& config, std::int64_t layer)
-      : config_(config), prefix_(prefix_of(config, layer)) {}
+  Declarations(const DecoderConfig& config, std::int64_t layer, const LoraChoices& lora)
+      : config_(config),
+        prefix_(prefix_of(config, layer)),
+        rank_(lora.rank),
+        targets_(targets_of(config, lora)) {}
 
   void norm(const std::string& name, std::int64_t width) {
     entries_.push_back(
@@ -37,6 +42,11 @@ class Declarations {
          .kind = ParamKind::kMatrix,
          .split_dim = split_dim});
     if (has_bias) bias(name, out, cut);
+    if (!is_one_of(prefix_ + name, targets_)) return;
+    entries_.push_back(
+        {.name = adapter_name(prefix_ + name, LoraFactor::kA), .shape = {rank_, in}});
+    entries_.push_back(
+        {.name = adapter_name(prefix_ + name, LoraFactor::kB), .shape = {out, rank_}});
   }
 
   UnitTables tables(const ModelChoices& choices) { return {std::move(entries_), choices}; }
@@ -51,6 +61,8 @@ class Declarations {
 
   const DecoderConfig& config_;
   std::string prefix_;
+  std::int64_t rank_;
+  std::vector<std::string> targets_;
   std::vector<core::ParamEntry> entries_;
 };
 
@@ -93,8 +105,9 @@ void declare_mlp(const DecoderConfig& config, Declarations& out) {
 // Finds the projections in the tables.
 class Finder {
  public:
-  Finder(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables)
-      : form_(config.block.form), prefix_(prefix_of(config, layer)), tables_(tables) {}
+  Finder(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
+         const LoraChoices& lora)
+      : form_(config.block.form), prefix_(prefix_of(config, layer)), tables_(tables), lora_(lora) {}
 
   NormPlaceAt norm(const std::string& name) const {
     return {place(name + ".weight"), place(name + ".bias")};
@@ -111,7 +124,8 @@ class Finder {
             .weight = weight.behind(usual ? first * in : first),
             .stride = usual ? in : all,
             .form = form_,
-            .bias = bias.there() ? bias.behind(first) : bias};
+            .bias = bias.there() ? bias.behind(first) : bias,
+            .adapter = adapter(name, first)};
   }
   Projection whole(const std::string& name, std::int64_t in, std::int64_t out) const {
     return part(name, in, out, 0, out);
@@ -119,17 +133,30 @@ class Finder {
 
  private:
   ParamPlace place(const std::string& name) const { return place_of(tables_, prefix_ + name); }
+  Adapter adapter(const std::string& name, std::int64_t first) const {
+    const std::string a = adapter_name(prefix_ + name, LoraFactor::kA);
+    const ParamPlace b = place_of(tables_, adapter_name(prefix_ + name, LoraFactor::kB));
+    if (!b.there()) return {};
+    return {.rank = lora_.rank,
+            .a = place_of(tables_, a),
+            .b = b.behind(first * lora_.rank),
+            .scale = static_cast<float>(lora_.scale),
+            .dropout = lora_.dropout,
+            .drop_place = core::stream_key(0, a),
+            .later_part = first > 0};
+  }
 
   MatrixForm form_;
   std::string prefix_;
   const UnitTables& tables_;
+  const LoraChoices& lora_;
 };
 
 }  // namespace
 
 UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
                         const ModelChoices& choices) {
-  Declarations out(config, layer);
+  Declarations out(config, layer, choices.lora);
   const bool norms_first = config.block.norm_place == NormPlace::kBefore;
   if (norms_first) out.norm(config.names.norm1, config.hidden);
   declare_attention(config, out);
@@ -141,9 +168,9 @@ UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
   return out.tables(choices);
 }
 
-BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer,
-                         const UnitTables& tables) {
-  const Finder find(config, layer, tables);
+BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
+                         const LoraChoices& lora) {
+  const Finder find(config, layer, tables, lora);
   const BlockConfig& block = config.block;
   const ModuleNames& names = config.names;
   const std::int64_t D = config.hidden;
@@ -178,6 +205,10 @@ BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer,
     at.up = find.whole(names.up, D, F);
   }
   at.down = find.whole(names.down, F, D);
+  std::size_t index = 0;
+  for (Projection* each : {&at.qkv, &at.q, &at.k, &at.v, &at.out, &at.gate, &at.up, &at.down}) {
+    each->adapter.index = index++;
+  }
   return at;
 }
 

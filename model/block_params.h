@@ -1,6 +1,8 @@
 // The parameters of a block: their tables, and where each part finds its own.
 #pragma once
 
+#include <array>
+
 #include "model/decoder_config.h"
 #include "model/projection.h"
 #include "model/unit_tables.h"
@@ -19,10 +21,15 @@ struct BlockPlaces {
   Projection out;
   Projection gate;  // where the MLP is gated
   Projection up, down;
+
+  std::array<const Projection*, 8> all() const {
+    return {&qkv, &q, &k, &v, &out, &gate, &up, &down};
+  }
 };
 
 UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
                         const ModelChoices& choices);
-BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables);
+BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
+                         const LoraChoices& lora);
 
 }  // namespace fm::model

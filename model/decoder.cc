@@ -10,6 +10,7 @@
 #include "model/families.h"
 #include "model/head.h"
 #include "model/initial_values.h"
+#include "model/lora.h"
 
 namespace fm::model {
 namespace {
@@ -43,6 +44,7 @@ ModelFacts facts_of(const DecoderConfig& config, const ConfigReader& file) {
   if (config.rope.type == RopeConfig::Type::kLongrope) {
     facts.rope_switch = config.rope.original_max_position_embeddings;
   }
+  facts.transposed = config.block.form == MatrixForm::kInOut;
   facts.names.base_prefix = config.names.base;
   // Frequencies and masks that earlier versions of transformers stored.
   facts.names.derived_suffixes = config.derived_suffixes;
@@ -56,6 +58,7 @@ ModelFacts facts_of(const DecoderConfig& config, const ConfigReader& file) {
 // As transformers begins (PreTrainedModel._init_weights).
 void init(const DecoderConfig& config, const core::ParamEntry& entry, std::uint64_t seed,
           core::Elements first, std::span<float> out) {
+  if (is_adapter(entry.name)) return init_adapter(entry, seed, first, out);
   const auto ends_in = [&](const std::string& module) {
     return entry.name.ends_with("." + module + ".weight");
   };
@@ -95,6 +98,7 @@ OpenedModel open_decoder(const DecoderConfig& config, const ConfigReader& file,
   OpenedModel opened;
   opened.model = make_decoder(config, choices);
   opened.facts = facts_of(config, file);
+  opened.facts.lora_targets = targets_of(config, choices.lora);
   opened.make = [config](const ModelChoices& others) { return make_decoder(config, others); };
   opened.init = [config](const core::ParamEntry& entry, std::uint64_t seed, core::Elements first,
                          std::span<float> out) { init(config, entry, seed, first, out); };

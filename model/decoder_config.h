@@ -96,6 +96,8 @@ struct DecoderConfig {
   // Keys that a query sees, per layer; 0: all. Empty: all layers see all.
   std::vector<std::int64_t> windows = {};
   ModuleNames names;
+  // Layers that get adapters where nobody says which: peft's constants.py. None: it has no word.
+  std::vector<std::string> lora_targets = {"q_proj", "v_proj"};
   // Tensors that older files have under another name, and endings of those that follow from the
   // configuration (model::TensorNames).
   std::vector<std::pair<std::string, std::string>> other_names = {};

@@ -9,8 +9,10 @@ namespace fm::model {
 
 enum class DropPlace : std::uint8_t { kEmbedding, kAttention, kAttentionOutput, kMlpOutput };
 
-// Drops with `probability` at a place of a layer (the embedding's is 0); nothing where the call is
-// none of a training step.
+// Drops with `probability` at a place that has this number; nothing where the call is none of a
+// training step.
+kernels::Dropout dropout_of(const UnitInput& input, double probability, std::uint64_t where);
+// Drops with `probability` at a place of a layer (the embedding's is 0).
 kernels::Dropout dropout_at(const UnitInput& input, double probability, std::int64_t layer,
                             DropPlace place);
 

@@ -35,6 +35,8 @@ struct ModelFacts {
   // shorter one is void; 0: there is no such length.
   std::int64_t rope_switch = 0;
   TensorNames names = {};
+  std::vector<std::string> lora_targets = {};  // none without adapters
+  bool transposed = false;                     // matrices are [in, out] in files
 };
 
 struct OpenedModel {

@@ -73,6 +73,7 @@ DecoderConfig read_gpt2_config(const ConfigReader& at) {
       config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.layers));
   config.tied = at.flag_or("tie_word_embeddings", true);
   config.rope.type = RopeConfig::Type::kNone;
+  config.lora_targets = {"c_attn"};
   return config;
 }
 

@@ -48,6 +48,7 @@ DecoderConfig read_gpt_neox_config(const ConfigReader& at) {
   config.rope =
       read_rope(at, config.head_dim, config.max_positions,
                 {.theta_key = "rotary_emb_base", .share_key = "rotary_pct", .share = 0.25});
+  config.lora_targets = {"query_key_value"};
   return config;
 }
 

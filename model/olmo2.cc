@@ -24,6 +24,7 @@ DecoderConfig read_olmo2_config(const ConfigReader& at) {
   config.tied = at.flag_or("tie_word_embeddings", false);
   config.pad_id = read_pad_id(at, config.vocab, at.is_null("pad_token_id") ? -1 : 1);
   config.rope = read_rope(at, config.head_dim, config.max_positions);
+  config.lora_targets = {};
   return config;
 }
 

@@ -5,10 +5,23 @@
 #include "kernels/gemm/few_rows.h"
 #include "kernels/pointwise/biases.h"
 #include "model/decoder_config.h"
+#include "model/dropout.h"
 #include "model/linear.h"
 #include "model/unit_tables.h"
 
 namespace fm::model {
+
+// Of a projection: y += scale B A dropout(x). Parts of one stored matrix share A, and each has its
+// rows of B.
+struct Adapter {
+  std::int64_t rank = 0;  // 0: none
+  ParamPlace a, b;
+  float scale = 1.0F;
+  double dropout = 0.0;
+  std::uint64_t drop_place = 0;  // of dropout_of: the parts of a matrix drop alike
+  bool later_part = false;       // another part of the same matrix writes the gradient of A before
+  std::size_t index = 0;         // of the arrays in Products
+};
 
 struct Projection {
   std::int64_t in = 0;
@@ -17,6 +30,7 @@ struct Projection {
   std::int64_t stride = 0;  // elements from one stored row to the next
   MatrixForm form = MatrixForm::kOutIn;
   ParamPlace bias;
+  Adapter adapter;
 
   double flops(std::int64_t tokens) const { return LinearShape{tokens, in, out}.flops(); }
 };
@@ -32,10 +46,99 @@ struct Products {
   UnitWeights<T> weights;      // unless only gradients are written
   float* gradients = nullptr;  // of the unit
   Write write = Write::kAssign;
+  // By Adapter::index: scale A dropout(x) and scale B^T dy, [tokens, rank], from forward and input.
+  T* const* low = nullptr;
+  T* const* dlow = nullptr;
+  const UnitInput* batch = nullptr;  // for dropout
   Rows rows = Rows::kBatch;
 
-  // y [tokens, out] = x [tokens, in] W^T (+ y) + bias
+  // y [tokens, out] = x [tokens, in] W^T (+ y) + bias; null: only what an adapter keeps.
   void forward(const Projection& p, const T* x, T* y, Beta beta = Beta::kZero) const {
+    if (y != nullptr) product(p, x, y, beta);
+    if (p.adapter.rank > 0) adapt(p, x, y);
+  }
+
+  // dx [tokens, in] = dy [tokens, out] W (+ dx)
+  template <class X>
+  void input(const Projection& p, const T* dy, X* dx, Beta beta = Beta::kZero) const {
+    const bool usual = p.form == MatrixForm::kOutIn;
+    kernels::gemm(work, {tokens, p.in, p.out}, {dy, p.out},
+                  {weights.at(p.weight), p.stride, usual ? Form::kAsIs : Form::kTransposed},
+                  {dx, p.in, beta});
+    if (p.adapter.rank > 0) adapt_input(p, dy, dx);
+  }
+
+  // The gradients of weight and bias, by the rule of `write`, as far as they are trained; the
+  // latter takes p.out floats.
+  void weight(const Projection& p, const T* dy, const T* x) const {
+    if (p.weight.trained()) matrix(p, dy, x);
+    if (p.adapter.rank > 0) adapter(p, dy, x);
+    if (!p.bias.trained()) return;
+    const core::Arena::Scope scope(work.arena);
+    float* const sums = work.arena.template take<float>(p.out);
+    kernels::clear(work, p.out, sums);
+    kernels::column_sums({tokens, p.out}, dy, sums);
+    write_vector(work, p.out, sums, gradients + p.bias.offset, write);
+  }
+
+ private:
+  using Form = kernels::Form;
+
+  bool drops(const Projection& p) const { return p.adapter.dropout > 0.0 && batch->dropout; }
+  template <class X>
+  void drop_in_place(const Projection& p, X* x) const {
+    drop(dropout_of(*batch, p.adapter.dropout, p.adapter.drop_place), *batch, p.in, x);
+  }
+  // x, or a copy of it in work space.
+  const T* dropped(const Projection& p, const T* x) const {
+    if (!drops(p)) return x;
+    T* const copy = work.arena.template take<T>(tokens * p.in);
+    kernels::copy(work, tokens * p.in, x, copy);
+    drop_in_place(p, copy);
+    return copy;
+  }
+
+  void adapt(const Projection& p, const T* x, T* y) const {
+    const core::Arena::Scope scope(work.arena);
+    const Adapter& at = p.adapter;
+    T* const low_rows = low[at.index];
+    kernels::gemm(work, {tokens, at.rank, p.in}, {dropped(p, x), p.in},
+                  {weights.at(at.a), p.in, Form::kTransposed}, {low_rows, at.rank, Beta::kZero});
+    kernels::scale(tokens * at.rank, at.scale, low_rows);
+    if (y == nullptr) return;
+    kernels::gemm(work, {tokens, p.out, at.rank}, {low_rows, at.rank},
+                  {weights.at(at.b), at.rank, Form::kTransposed}, {y, p.out, Beta::kOne});
+  }
+
+  template <class X>
+  void adapt_input(const Projection& p, const T* dy, X* dx) const {
+    const core::Arena::Scope scope(work.arena);
+    const Adapter& at = p.adapter;
+    T* const low_rows = dlow[at.index];
+    kernels::gemm(work, {tokens, at.rank, p.out}, {dy, p.out}, {weights.at(at.b), at.rank},
+                  {low_rows, at.rank, Beta::kZero});
+    kernels::scale(tokens * at.rank, at.scale, low_rows);
+    const bool apart = drops(p);
+    X* const to = apart ? work.arena.template take<X>(tokens * p.in) : dx;
+    kernels::gemm(work, {tokens, p.in, at.rank}, {low_rows, at.rank}, {weights.at(at.a), p.in},
+                  {to, p.in, apart ? Beta::kZero : Beta::kOne});
+    if (!apart) return;
+    drop_in_place(p, to);
+    kernels::add_bias({1, tokens * p.in}, to, dx);
+  }
+
+  void adapter(const Projection& p, const T* dy, const T* x) const {
+    const core::Arena::Scope scope(work.arena);
+    const Adapter& at = p.adapter;
+    const Beta beta = beta_of(write);
+    kernels::gemm(work, {p.out, at.rank, tokens}, {dy, p.out, Form::kTransposed},
+                  {low[at.index], at.rank}, {gradients + at.b.offset, at.rank, beta});
+    kernels::gemm(work, {at.rank, p.in, tokens}, {dlow[at.index], at.rank, Form::kTransposed},
+                  {dropped(p, x), p.in},
+                  {gradients + at.a.offset, p.in, at.later_part ? Beta::kOne : beta});
+  }
+
+  void product(const Projection& p, const T* x, T* y, Beta beta) const {
     const kernels::GemmShape shape{tokens, p.out, p.in};
     const kernels::Operand<T> matrix{
         weights.at(p.weight), p.stride,
@@ -47,30 +150,6 @@ struct Products {
     }
     if (p.bias.there()) kernels::add_bias({tokens, p.out}, weights.at(p.bias), y);
   }
-
-  // dx [tokens, in] = dy [tokens, out] W (+ dx)
-  template <class X>
-  void input(const Projection& p, const T* dy, X* dx, Beta beta = Beta::kZero) const {
-    const bool usual = p.form == MatrixForm::kOutIn;
-    kernels::gemm(work, {tokens, p.in, p.out}, {dy, p.out},
-                  {weights.at(p.weight), p.stride, usual ? Form::kAsIs : Form::kTransposed},
-                  {dx, p.in, beta});
-  }
-
-  // The gradients of weight and bias, by the rule of `write`, as far as they are trained; the
-  // latter takes p.out floats.
-  void weight(const Projection& p, const T* dy, const T* x) const {
-    if (p.weight.trained()) matrix(p, dy, x);
-    if (!p.bias.trained()) return;
-    const core::Arena::Scope scope(work.arena);
-    float* const sums = work.arena.template take<float>(p.out);
-    kernels::clear(work, p.out, sums);
-    kernels::column_sums({tokens, p.out}, dy, sums);
-    write_vector(work, p.out, sums, gradients + p.bias.offset, write);
-  }
-
- private:
-  using Form = kernels::Form;
 
   void matrix(const Projection& p, const T* dy, const T* x) const {
     float* const dweight = gradients + p.weight.offset;

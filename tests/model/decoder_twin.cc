@@ -90,8 +90,12 @@ at::Tensor DecoderTwin::norm(const at::Tensor& x, const std::string& name) const
 at::Tensor DecoderTwin::linear(const at::Tensor& x, const std::string& name) const {
   const at::Tensor& weight = leaves_->at(name + ".weight");
   const bool usual = config_.block.form == MatrixForm::kOutIn;
-  const at::Tensor y = at::matmul(x, usual ? weight.t() : weight);
-  return leaves_->has(name + ".bias") ? y + leaves_->at(name + ".bias") : y;
+  at::Tensor y = at::matmul(x, usual ? weight.t() : weight);
+  if (leaves_->has(name + ".bias")) y = y + leaves_->at(name + ".bias");
+  const std::string adapter = "base_model.model." + name + ".lora_";
+  if (!leaves_->has(adapter + "A.weight")) return y;
+  const at::Tensor low = at::matmul(x, leaves_->at(adapter + "A.weight").t());
+  return y + lora_scale_ * at::matmul(low, leaves_->at(adapter + "B.weight").t());
 }
 
 at::Tensor DecoderTwin::rotate(const at::Tensor& x_BHTd) const {

@@ -27,6 +27,8 @@ class DecoderTwin {
 
   // From here on as in that training step.
   void drop_by(const StepDropout& step) { step_ = step; }
+  // Adapters: y += scale B A x.
+  void set_lora_scale(double scale) { lora_scale_ = scale; }
 
   at::Tensor embed(const UnitInput& input) const;                              // [B, T, D]
   at::Tensor block(std::int64_t layer, const at::Tensor& x_BTD) const;         // [B, T, D]
@@ -53,6 +55,7 @@ class DecoderTwin {
   at::Tensor rotate(const at::Tensor& x_BHTd) const;
 
   DecoderConfig config_;
+  double lora_scale_ = 1.0;
   std::vector<float> inv_freq_;
   std::optional<StepDropout> step_;
   std::unique_ptr<Leaves> leaves_;

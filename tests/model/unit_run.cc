@@ -24,9 +24,8 @@ DecoderConfig odd_config() {
   return config;
 }
 
-UnitRun::UnitRun(const DecoderConfig& config, core::BatchShape shape, const core::NoDecay& no_decay,
-                 core::DType element)
-    : model_(make_decoder(config, {.no_decay = no_decay, .element = element})) {
+UnitRun::UnitRun(const DecoderConfig& config, core::BatchShape shape, const ModelChoices& choices)
+    : model_(make_decoder(config, choices)) {
   std::mt19937 bits(11);
   std::normal_distribution<float> normal;
   const auto vocab = static_cast<std::uint32_t>(config.vocab);
@@ -34,14 +33,14 @@ UnitRun::UnitRun(const DecoderConfig& config, core::BatchShape shape, const core
     token_ids_.push_back(static_cast<std::int32_t>(bits() % vocab));
     label_ids_.push_back(i % 7 == 3 ? -100 : static_cast<std::int32_t>(bits() % vocab));
   }
-  input_ = {shape, token_ids_.data(), label_ids_.data()};
+  input_ = {.shape = shape, .tokens_BT = token_ids_.data(), .labels_BT = label_ids_.data()};
   core::Bytes most_scratch;
   for (int unit = 0; unit < model_.unit_count(); ++unit) {
     const core::ParamTable& table = model_.table(unit);
     const UnitSizes sizes = model_.sizes(unit, shape);
     most_scratch = std::max(most_scratch, sizes.scratch);
     PerUnit& own = units_.emplace_back();
-    own.weights = bytes(core::bytes_of(table.elements(), element));
+    own.weights = bytes(core::bytes_of(table.elements(), choices.element));
     own.gradients = memory(table.elements().count());
     own.input = hidden();
     own.kept = bytes(sizes.kept);

@@ -20,7 +20,9 @@ DecoderConfig odd_config();
 class UnitRun {
  public:
   UnitRun(const DecoderConfig& config, core::BatchShape shape, const core::NoDecay& no_decay = {},
-          core::DType element = core::DType::kF32);
+          core::DType element = core::DType::kF32)
+      : UnitRun(config, shape, {.no_decay = no_decay, .element = element}) {}
+  UnitRun(const DecoderConfig& config, core::BatchShape shape, const ModelChoices& choices);
 
   const Model& model() const { return model_; }
   const UnitInput& input() const { return input_; }
