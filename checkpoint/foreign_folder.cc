@@ -63,9 +63,10 @@ std::string foreign_folder(const fs::path& folder) {
   }
   const bool safe = here.has("model.safetensors") || here.has("model.safetensors.index.json");
   if (!safe && here.has("adapter_config.json")) {
-    return core::concat(name,
-                        " is a PEFT adapter, not a whole model; merge it into its model first ",
-                        "(PeftModel.merge_and_unload(), then save_pretrained)");
+    return core::concat(
+        name, " is a PEFT adapter, not a whole model; give it as --adapter beside its base ",
+        "model, or merge it into that first ",
+        "(PeftModel.merge_and_unload(), then save_pretrained)");
   }
   if (!safe && (here.any("pytorch_model", ".bin") || here.has("pytorch_model.bin.index.json"))) {
     return core::concat(name,

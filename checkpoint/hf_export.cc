@@ -39,9 +39,10 @@ core::Bytes bytes_of(const TensorSpec& tensor, core::DType dtype) {
 std::vector<FileSpec> split_files(const ExportRequest& request) {
   std::vector<FileSpec> files(1);
   core::Bytes used;
+  const bool splits = request.kind == ExportRequest::Kind::kModel;
   for (const TensorSpec& tensor : request.tensors) {
     const core::Bytes bytes = bytes_of(tensor, request.dtype);
-    if (!files.back().tensors.empty() && used + bytes > request.shard_limit) {
+    if (splits && !files.back().tensors.empty() && used + bytes > request.shard_limit) {
       files.emplace_back();
       used = core::Bytes(0);
     }
@@ -52,6 +53,10 @@ std::vector<FileSpec> split_files(const ExportRequest& request) {
   for (std::size_t f = 0; f < files.size(); ++f) {
     std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", f + 1, files.size());
     files[f].file = files.size() == 1 ? "model.safetensors" : name;
+  }
+  if (request.kind == ExportRequest::Kind::kAdapter) {
+    FM_CHECK(files.size() == 1, "an adapter is one file");
+    files[0].file = "adapter_model.safetensors";
   }
   return files;
 }
@@ -183,7 +188,11 @@ class Exporter {
       write_new_file(temporary_ / "model.safetensors.index.json",
                      index_json(files_, request_.dtype));
     }
-    write_new_file(temporary_ / "config.json", stating(request_.dtype, request_.config_json));
+    if (request_.kind == ExportRequest::Kind::kAdapter) {
+      write_new_file(temporary_ / "adapter_config.json", request_.config_json);
+    } else {
+      write_new_file(temporary_ / "config.json", stating(request_.dtype, request_.config_json));
+    }
     write_tokenizer();
     const nlohmann::json marker = {{"files", names_in(temporary_)}};
     write_new_file(temporary_ / kExportMarker, marker.dump() + "\n");

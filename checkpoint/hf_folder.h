@@ -48,8 +48,12 @@ bool has_foreign_tokenizer(const std::filesystem::path& folder);
 bool has_byte_tokenizer(const std::filesystem::path& folder);
 
 struct ExportRequest {
+  // A model: config.json and model*.safetensors; an adapter of one, for peft: adapter_config.json
+  // and adapter_model.safetensors.
+  enum class Kind : std::uint8_t { kModel, kAdapter };
+  Kind kind = Kind::kModel;
   std::filesystem::path folder;               // made if missing; temporary name, then renamed
-  std::string config_json;                    // text of config.json, whose dtype will be `dtype`
+  std::string config_json;                    // its text; the dtype of a model's will be `dtype`
   std::vector<TensorSpec> tensors = {};       // all tensors in model order, tied ones once
   std::vector<core::TensorSlice> mine = {};   // what this rank writes
   std::filesystem::path tokenizer_from = {};  // copy its tokenizer files

@@ -10,6 +10,7 @@
 #include "cli/ds_config.h"
 #include "cli/ds_monitor.h"
 #include "cli/flag_values.h"
+#include "cli/lora_arguments.h"
 #include "cli/value_types.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -325,6 +326,7 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
   note_compatible(flags, command.options);
   read_config(flags, command);
   read_model(flags, command.options);
+  read_lora(flags, command.options);
   FM_USER_CHECK(!starts || !command.options.data_path.empty(),
                 "training data is required; give --data_path FILE (JSONL or token ids)");
   return command;

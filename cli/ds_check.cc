@@ -41,7 +41,6 @@ bool switched_on(const Value& block) {
 
 bool changes_nothing(const KeyRow& row, const Value& value) {
   if (row.type == KeyType::kSwitch) return !switched_on(value);
-  if (row.type == KeyType::kPresence) return value.members.empty();
   return is_plain(row, value);
 }
 
@@ -130,7 +129,7 @@ class Walk {
 
   void judge(const KeyRow& row, const Value& value, const std::string& path, Notes notes) {
     if (changes_nothing(row, value)) return;
-    const bool is_switch = row.type == KeyType::kSwitch || row.type == KeyType::kPresence;
+    const bool is_switch = row.type == KeyType::kSwitch;
     const std::string what = core::concat(path, is_switch ? "" : " = " + show(value));
     switch (row.verdict) {
       case Verdict::kHonoured: return;

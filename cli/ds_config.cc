@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cli/ds_monitor.h"
+#include "cli/lora_arguments.h"
 #include "cli/value_types.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -169,6 +170,7 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   apply_overlap(settings, options);
   read([&] { apply_clipping(settings, options); });
   apply_sum_order(settings, options);
+  read([&] { apply_lora(settings, options); });
   read([&] { apply_monitors(settings, trainer, findings, options); });
   read([&] { apply_optimizer(settings, findings, options); });
   read([&] {

@@ -20,12 +20,11 @@ enum class KeyType : std::uint8_t {
   kRate,  // number, or one for each parameter group, of which there is one: [number]
   kText,
   kList,
-  kAny,       // content not looked at
-  kSwitch,    // block, content not looked at; it is on when `enabled` is true anywhere inside it,
-              // or when it is not empty and has no `enabled`
-  kPresence,  // block, content not looked at; it is on when it is not empty
-  kBlock,     // block; an unknown key inside is refused
-  kOpen,      // block; an unknown key inside is noted
+  kAny,     // content not looked at
+  kSwitch,  // block, content not looked at; it is on when `enabled` is true anywhere inside it,
+            // or when it is not empty and has no `enabled`
+  kBlock,   // block; an unknown key inside is refused
+  kOpen,    // block; an unknown key inside is noted
 };
 
 enum class Verdict : std::uint8_t {

@@ -58,9 +58,10 @@ constexpr KeyRow kRows[] = {
     {"hybrid_engine", kSwitch, "", kRefused, kAbsent, ""},
     {"expert_parallel", kSwitch, "", kRefused, kAbsent, ""},
     // FMEngine's own
-    // Its rule is presence: only {} and null are off.
-    {"lora", kPresence, "", kRefused, "LoRA comes later; remove the block to train every weight",
-     ""},
+    {"lora", kBlock, "", kHonoured, "adapters, as --lora_r; only {} and null are off", ""},
+    {"lora.r", kInt, "", kHonoured, "rank", ""},
+    {"lora.lora_alpha", kNumber, "", kHonoured, "scale: lora_alpha / r", ""},
+    {"lora.lora_dropout", kNumber, "", kHonoured, "of what the adapters read", ""},
     {"lr-decay-style|lr_decay_style", kAny, "", kHonoured, "where there is no scheduler block", ""},
     {"warmup|min_lr", kAny, "", kHonoured, "beside lr-decay-style", ""},
     {"offload_optimizer", kAny, "", kIgnored,

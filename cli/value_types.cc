@@ -51,7 +51,6 @@ bool fits(const KeyRow& row, const Value& value) {
     case KeyType::kList: return value.kind == Value::Kind::kArray;
     case KeyType::kAny: return true;
     case KeyType::kSwitch:
-    case KeyType::kPresence:
     case KeyType::kBlock:
     case KeyType::kOpen: return value.is_object();
   }
@@ -73,7 +72,6 @@ std::string wanted(const KeyRow& row) {
     case KeyType::kList: return "a list [...]";
     case KeyType::kAny: return "anything";
     case KeyType::kSwitch:
-    case KeyType::kPresence:
     case KeyType::kBlock:
     case KeyType::kOpen: return "a block {...}";
   }
@@ -171,7 +169,6 @@ bool is_plain(const KeyRow& row, const Value& value) {
         if (value.kind == Value::Kind::kString && value.text == plain) return true;
         break;
       case KeyType::kSwitch:
-      case KeyType::kPresence:
       case KeyType::kBlock:
       case KeyType::kOpen: break;
     }

@@ -2,6 +2,7 @@
 // environment; nothing below cli knows where a value came from.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -50,6 +51,22 @@ struct MonitorOptions {
   bool comms = false;        // comms_logger
 };
 
+// Low-rank adapters beside frozen weights, as peft's LoraConfig.
+struct LoraOptions {
+  std::int64_t r = 0;  // 0: every parameter is trained
+  double alpha = 8.0;
+  double dropout = 0.0;
+  bool rslora = false;                       // scale alpha / sqrt(r), not alpha / r
+  std::vector<std::string> targets;          // none: the family's usual ones
+  std::vector<std::string> modules_to_save;  // trained as they are
+  std::string start;                         // PEFT folder with the first adapters; "": fresh ones
+
+  double scale() const {
+    const auto rank = static_cast<double>(r);
+    return alpha / (rslora ? std::sqrt(rank) : rank);
+  }
+};
+
 struct TrainOptions {
   // model and data
   std::string init_ckpt;     // Hugging Face folder, or empty
@@ -57,6 +74,7 @@ struct TrainOptions {
   bool pretrain = false;     // FMEngine: do not load weights of init_ckpt
   // Regular expressions (engine/trained_names.h); empty: every parameter is trained.
   std::string train, freeze;
+  LoraOptions lora;
   std::vector<std::string> data_path;  // words (data::SourceOptions)
   data::DataFormat data_format = data::DataFormat::kAuto;
   data::TokenType token_type = data::TokenType::kAuto;

@@ -10,29 +10,14 @@
 #include "core/check.h"
 #include "core/finite.h"
 #include "core/philox.h"
+#include "engine/adapters.h"
 #include "engine/gather_texts.h"
 #include "engine/run_text.h"
 #include "engine/tensors.h"
+#include "model/lora.h"
 
 namespace fm::engine {
 namespace {
-
-void fill_random(const TrainOptions& options, const model::OpenedModel& opened, RankState& state) {
-  std::map<std::string, const core::ParamEntry*> entries;
-  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
-    for (const core::ParamTable* table :
-         {&opened.model.table(unit), opened.model.frozen_table(unit)}) {
-      if (table == nullptr) continue;
-      for (const core::ParamEntry& entry : table->entries()) entries[entry.name] = &entry;
-    }
-  }
-  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
-    for (std::int64_t row = 0; row < slice.rows; ++row) {
-      const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
-      opened.init(*entries.at(slice.name), options.seed, slice.first_of(row), fetched.floats());
-    }
-  }
-}
 
 // Parameters follow from the masters that were filled, on every rank that reads them.
 void publish_masters(RankState& state) {
@@ -51,7 +36,9 @@ void fill_from_folder(const std::filesystem::path& path, const model::OpenedMode
   // Each rank reads other numbers, and all must end when some of them are wrong.
   const std::string problem = checkpoint::first_problem(
       state.world, checkpoint::attempt([&] {
-        for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) folder.read(slice);
+        for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
+          if (!model::is_adapter(slice.name)) folder.read(slice);
+        }
       }));
   FM_DATA_CHECK(problem.empty(), problem);
 }
@@ -91,14 +78,17 @@ void check_gradient_file(const TrainOptions& options) {
 // The export takes the place of what has its name.
 void check_export_target(const TrainOptions& options) {
   const bool exports = options.saves && !options.dry_run && options.dump_gradients.empty();
-  if (options.init_ckpt.empty() || !exports) return;
   const auto resolved = [](const std::filesystem::path& path) {
     return std::filesystem::weakly_canonical(path / "").parent_path();
   };
-  FM_USER_CHECK(resolved(options.init_ckpt) != resolved(export_folder(options)),
-                "the model to start from must not be the folder that this run exports to; use "
-                "another --output_dir, or move the model (init_ckpt=",
-                options.init_ckpt, ", output_dir=", options.output_dir, ")");
+  const auto check = [&](const std::string& start, const std::filesystem::path& target) {
+    FM_USER_CHECK(start.empty() || !exports || resolved(start) != resolved(target),
+                  "the model to start from must not be the folder that this run exports to; use "
+                  "another --output_dir, or move the model (init_ckpt=",
+                  start, ", output_dir=", options.output_dir, ")");
+  };
+  check(options.init_ckpt, export_folder(options));
+  check(options.lora.start, adapter_folder(options));
 }
 
 // Only now is it known which checkpoint is loadable.
@@ -123,6 +113,25 @@ std::string non_finite_in(const core::TensorSlice& slice) {
 
 }  // namespace
 
+void fill_random(const TrainOptions& options, const model::OpenedModel& opened, RankState& state,
+                 const std::function<bool(const std::string&)>& fills) {
+  std::map<std::string, const core::ParamEntry*> entries;
+  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+    for (const core::ParamTable* table :
+         {&opened.model.table(unit), opened.model.frozen_table(unit)}) {
+      if (table == nullptr) continue;
+      for (const core::ParamEntry& entry : table->entries()) entries[entry.name] = &entry;
+    }
+  }
+  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
+    if (fills && !fills(slice.name)) continue;
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
+      opened.init(*entries.at(slice.name), options.seed, slice.first_of(row), fetched.floats());
+    }
+  }
+}
+
 void fill_state(const TrainOptions& options, const model::OpenedModel& opened, RankState& state) {
   const std::filesystem::path folder = weights_folder(options);
   if (folder.empty()) {
@@ -130,6 +139,7 @@ void fill_state(const TrainOptions& options, const model::OpenedModel& opened, R
   } else {
     fill_from_folder(folder, opened, state);
   }
+  fill_adapters(options, opened, state);
   publish_masters(state);
   state.world.barrier().wait();  // others read what this rank has filled
 }
@@ -247,10 +257,13 @@ void export_model(const TrainOptions& options, const model::ModelFacts& facts, R
   request.folder = export_folder(options);
   request.config_json = about.config_json;
   request.tensors = tensor_specs(state.model);
-  request.mine = param_slices(state, Part::kOwned);
+  std::erase_if(request.tensors, [](const auto& spec) { return model::is_adapter(spec.name); });
+  request.mine = options.lora.r > 0 ? merged_slices(options.lora, facts, state)
+                                    : param_slices(state, Part::kOwned);
   request.tokenizer_from = about.tokenizer_from;
   request.byte_tokenizer = about.byte_tokenizer;
   checkpoint::export_hf_folder(request, state.world);
+  if (options.lora.r > 0) export_adapter(options, facts, state);
 }
 
 }  // namespace fm::engine

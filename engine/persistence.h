@@ -1,13 +1,19 @@
 // Saving, resuming and exporting a run: names what checkpoint writes and reads.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "engine/progress_state.h"
 #include "engine/rank_state.h"
 #include "engine/run_model.h"
 
 namespace fm::engine {
+
+// Initial values by (seed, name) of the parameters that `fills` names; empty: of all.
+void fill_random(const TrainOptions& options, const model::OpenedModel& opened, RankState& state,
+                 const std::function<bool(const std::string&)>& fills = {});
 
 // Collective. Random values by (seed, name), or the tensors of a Hugging Face folder.
 void fill_state(const TrainOptions& options, const model::OpenedModel& opened, RankState& state);

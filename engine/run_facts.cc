@@ -68,6 +68,27 @@ std::string batch_words(const RunPlan* plan) {
                 plan->mesh.data, " data ranks; ", plan->tokens_per_step(), " tokens per step");
 }
 
+Json lora_json(const LoraOptions& lora, const model::OpenedModel& opened) {
+  if (lora.r == 0) return nullptr;
+  return {{"r", lora.r},
+          {"scale", lora.scale()},
+          {"dropout", lora.dropout},
+          {"targets", opened.facts.lora_targets},
+          {"modules_to_save", lora.modules_to_save},
+          {"start given", !lora.start.empty()}};
+}
+
+std::string lora_words(const LoraOptions& lora, const model::OpenedModel& opened) {
+  if (lora.r == 0) return "";
+  std::string words = concat("rank ", lora.r, ", scale ", lora.scale(), ", dropout ", lora.dropout,
+                             ", of ", core::join(opened.facts.lora_targets, " "));
+  if (!lora.modules_to_save.empty()) {
+    words += concat("; trained whole: ", core::join(lora.modules_to_save, " "));
+  }
+  if (!lora.start.empty()) words += concat("; from ", lora.start);
+  return words;
+}
+
 Facts model_facts(const KnownRun& run) {
   const TrainOptions& o = run.options;
   Facts facts = {only_shown("model", model_words(run.opened))};
@@ -77,6 +98,8 @@ Facts model_facts(const KnownRun& run) {
   }
   append(facts, {fact("--train", o.train, kRanksAgree | kResumeAgrees),
                  fact("--freeze", o.freeze, kRanksAgree | kResumeAgrees),
+                 fact("LoRA", lora_json(o.lora, run.opened), kRanksAgree | kResumeAgrees, "LoRA",
+                      lora_words(o.lora, run.opened)),
                  fact("--init_ckpt given", !o.init_ckpt.empty(), kRanksAgree),
                  fact("--pretrain", o.pretrain, kRanksAgree), fact("--seed", o.seed, kRanksAgree),
                  only_shown("weights", weights_words(o))});

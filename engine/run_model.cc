@@ -87,8 +87,13 @@ std::filesystem::path weights_folder(const TrainOptions& options) {
 }
 
 model::ModelChoices choices_of(const TrainOptions& options) {
-  return {
-      .no_decay = options.no_decay, .element = options.element, .trains = trained_names(options)};
+  return {.no_decay = options.no_decay,
+          .element = options.element,
+          .trains = trained_names(options),
+          .lora = {.rank = options.lora.r,
+                   .scale = options.lora.r > 0 ? options.lora.scale() : 1.0,
+                   .dropout = options.lora.dropout,
+                   .targets = options.lora.targets}};
 }
 
 model::OpenedModel open_run_model(const TrainOptions& options) {

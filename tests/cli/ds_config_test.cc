@@ -225,7 +225,7 @@ TEST(DsConfig, WhatIsSwitchedOffIsAccepted) {
 
 TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
   for (const char* json :
-       {"{amp: {enabled: true}}", "{torch_autocast: {enabled: true}}", "{lora: {r: 8}}",
+       {"{amp: {enabled: true}}", "{torch_autocast: {enabled: true}}",
         "{lora: {r: 8, enabled: false}}", "{zero_optimization: {zenflow: {topk_ratio: 0.1}}}",
         "{elasticity: {enabled: true}}", "{curriculum_learning: {enabled: true}}",
         "{zero_optimization: {zero_quantized_gradients: true}}", "{sequence_parallel_size: 2}",

@@ -32,7 +32,6 @@ constexpr Asked kRefused[] = {
     {"weight_quantization", "{\"quantize_weight\": 1}"},
     {"hybrid_engine", "{\"enabled\": true}"},
     {"expert_parallel", "{\"enabled\": true}"},
-    {"lora", "{\"r\": 8}"},
     {"elasticity.enabled", "true"},
     {"data_efficiency.enabled", "true"},
     {"curriculum_learning.enabled", "true"},

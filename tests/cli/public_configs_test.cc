@@ -52,8 +52,8 @@ TEST(PublicConfigs, LoadWithTheirMeaningOrAreRefusedByName) {
     }
     ++refused;
   }
-  EXPECT_EQ(loaded, 68);
-  EXPECT_EQ(refused, 17);
+  EXPECT_EQ(loaded, 71);
+  EXPECT_EQ(refused, 14);
 }
 
 }  // namespace

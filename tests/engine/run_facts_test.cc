@@ -65,6 +65,7 @@ TEST_F(RunFacts, WhatACheckpointKeepsHasTheNamesOfTheJson) {
   Json model = Json::parse(open_run_model(options).facts.identity);
   model["--train"] = "";
   model["--freeze"] = "";
+  model["LoRA"] = nullptr;
   EXPECT_EQ(values(options, kResumeAgrees), model);
 }
 

@@ -1,0 +1,267 @@
+#include "engine/adapters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "checkpoint/agree.h"
+#include "checkpoint/hf_folder.h"
+#include "checkpoint/safetensors.h"
+#include "core/check.h"
+#include "engine/persistence.h"
+#include "engine/tensors.h"
+#include "engine/trained_names.h"
+#include "model/lora.h"
+
+namespace fm::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using core::DType;
+using core::Elements;
+using core::TensorSlice;
+using model::LoraFactor;
+
+// The name in a PEFT file.
+std::string stored_name(const std::string& name) {
+  return model::is_adapter(name) ? name : model::kPeftPrefix + name;
+}
+
+bool is_trained(const LoraOptions& lora, const std::string& name) {
+  return model::is_adapter(name) || is_saved_module(lora, name);
+}
+
+void check_names(const LoraOptions& lora, const RankState& state,
+                 const checkpoint::SafetensorsFile& file) {
+  std::set<std::string> known;
+  for (const checkpoint::TensorSpec& spec : trained_specs(state.model)) {
+    known.insert(stored_name(spec.name));
+  }
+  for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
+    FM_DATA_CHECK(known.contains(tensor.name), file.path(),
+                  ": every tensor must have a place in the model with these adapters; use the "
+                  "adapter's own base model (",
+                  tensor.name, " has none in ", lora.start, ")");
+  }
+}
+
+void read_adapters(const LoraOptions& lora, RankState& state) {
+  const checkpoint::SafetensorsFile file(
+      (fs::path(lora.start) / "adapter_model.safetensors").string());
+  check_names(lora, state, file);
+  for (TensorSlice& slice : param_slices(state, Part::kKept)) {
+    if (!is_trained(lora, slice.name)) continue;
+    slice.name = stored_name(slice.name);
+    file.read(slice);
+  }
+}
+
+// Whole fp32 parameters of a group, from all owners.
+std::vector<float> whole_of(RankState& state, int group) {
+  const zero::Group& at = state.layout.at(group);
+  const float* mine = static_cast<const float*>(state.params.slice(group));
+  if (state.layout.has_master(group)) {
+    mine = state.optimizer.master(group) + (at.owned.first - at.optimizer.first).count();
+  }
+  std::vector<float> whole(static_cast<std::size_t>(at.map.padded().count()));
+  state.dp
+      ->all_gather({mine, at.map.slice(), DType::kF32},
+                   {whole.data(), at.map.padded(), DType::kF32})
+      .wait();
+  return whole;
+}
+
+// The adapter of one matrix, whose memory it shares with those of its unit.
+struct Factors {
+  std::shared_ptr<const std::vector<float>> memory;
+  const float* a = nullptr;  // [rank, in]
+  const float* b = nullptr;  // [out, rank]
+  std::int64_t rank = 0;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  float scale = 1.0F;
+  bool transposed = false;  // the matrix is [in, out]
+};
+
+// A part of a matrix, with its part of scale B A added to what is fetched.
+class Merged : public core::TensorSource {
+ public:
+  Merged(TensorSlice base, Factors factors)
+      : base_(std::move(base)), factors_(std::move(factors)) {}
+
+  float* fetch(Elements first, Elements count) override {
+    const float* const from = base_.source->fetch(first, count);
+    sum_.assign(from, from + count.count());
+    base_.source->drop(first, count, false);
+    const Elements begin = first - base_.at;
+    for (Elements done; done < count;) {
+      const Elements at = begin + done;
+      const Elements in_row = at % base_.columns;
+      const Elements part = std::min(count - done, base_.columns - in_row);
+      add((base_.first_of(at / base_.columns) + in_row).count(),
+          std::span(sum_).subspan(static_cast<std::size_t>(done.count()),
+                                  static_cast<std::size_t>(part.count())));
+      done += part;
+    }
+    return sum_.data();
+  }
+  void drop(Elements /*first*/, Elements /*count*/, bool /*written*/) override {
+    std::vector<float>().swap(sum_);
+  }
+
+ private:
+  // From element `first` of the matrix on.
+  void add(std::int64_t first, std::span<float> to) const {
+    const std::int64_t width = factors_.transposed ? factors_.out : factors_.in;
+    for (float& value : to) {
+      const std::int64_t row = first / width;
+      const std::int64_t column = first % width;
+      value += factors_.transposed ? product(column, row) : product(row, column);
+      ++first;
+    }
+  }
+  float product(std::int64_t out, std::int64_t in) const {
+    float sum = 0.0F;
+    for (std::int64_t k = 0; k < factors_.rank; ++k) {
+      sum += factors_.b[out * factors_.rank + k] * factors_.a[k * factors_.in + in];
+    }
+    return factors_.scale * sum;
+  }
+
+  TensorSlice base_;
+  Factors factors_;
+  std::vector<float> sum_;
+};
+
+// Finds the factors of a matrix in the parameters that its unit trains.
+Factors factors_of(const core::ParamTable& table, const std::string& weight,
+                   const std::shared_ptr<const std::vector<float>>& memory) {
+  const std::string module = weight.substr(0, weight.rfind('.'));
+  Factors out{.memory = memory};
+  for (const core::ParamEntry& entry : table.entries()) {
+    if (entry.name == model::adapter_name(module, LoraFactor::kA)) {
+      out.a = memory->data() + entry.offset.count();
+      out.rank = entry.shape[0];
+      out.in = entry.shape[1];
+    } else if (entry.name == model::adapter_name(module, LoraFactor::kB)) {
+      out.b = memory->data() + entry.offset.count();
+      out.out = entry.shape[0];
+    }
+  }
+  return out;
+}
+
+bool has_adapters(const core::ParamTable& table) {
+  return std::ranges::any_of(table.entries(),
+                             [](const auto& entry) { return model::is_adapter(entry.name); });
+}
+
+}  // namespace
+
+void fill_adapters(const TrainOptions& options, const model::OpenedModel& opened,
+                   RankState& state) {
+  const LoraOptions& lora = options.lora;
+  if (lora.r == 0) return;
+  if (lora.start.empty()) {
+    fill_random(options, opened, state, model::is_adapter);
+    return;
+  }
+  const std::string problem = checkpoint::first_problem(
+      state.world, checkpoint::attempt([&] { read_adapters(lora, state); }));
+  FM_DATA_CHECK(problem.empty(), problem);
+}
+
+std::vector<TensorSlice> merged_slices(const LoraOptions& lora, const model::ModelFacts& facts,
+                                       RankState& state) {
+  std::vector<TensorSlice> out;
+  const auto append = [&](int group, const core::ParamTable& table,
+                          const std::shared_ptr<const std::vector<float>>& trained) {
+    for (TensorSlice& slice : owned_slices(state, group)) {
+      if (model::is_adapter(slice.name)) continue;
+      Factors factors = factors_of(table, slice.name, trained);
+      if (factors.a != nullptr && slice.name.ends_with(".weight")) {
+        factors.scale = static_cast<float>(lora.scale());
+        factors.transposed = facts.transposed;
+        slice.source = std::make_shared<Merged>(slice, factors);
+      }
+      out.push_back(std::move(slice));
+    }
+  };
+  for (const int unit : state.plan.units().units_of(state.at.pipe_rank)) {
+    const int own = state.own_group(unit);
+    const core::ParamTable& table = *state.layout.at(own).table;
+    std::shared_ptr<const std::vector<float>> trained;
+    if (has_adapters(table)) {
+      trained = std::make_shared<const std::vector<float>>(whole_of(state, own));
+    }
+    const core::ParamTable none;
+    append(own, trained ? table : none, trained);
+    if (state.frozen_group(unit) >= 0) {
+      append(state.frozen_group(unit), trained ? table : none, trained);
+    }
+  }
+  return out;
+}
+
+fs::path adapter_folder(const TrainOptions& options) {
+  return fs::path(options.output_dir) / "adapter";
+}
+
+namespace {
+
+nlohmann::ordered_json list_or_null(const std::vector<std::string>& names) {
+  return names.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(names);
+}
+
+nlohmann::ordered_json whole_or_not(double value) {
+  if (value == std::floor(value)) return static_cast<std::int64_t>(value);
+  return value;
+}
+
+// What peft and vLLM read (peft/tuners/lora/config.py).
+std::string adapter_config(const TrainOptions& options, const model::ModelFacts& facts) {
+  const LoraOptions& lora = options.lora;
+  nlohmann::ordered_json base;
+  if (!options.init_ckpt.empty()) base = fs::absolute(options.init_ckpt).string();
+  const nlohmann::ordered_json config = {{"peft_type", "LORA"},
+                                         {"task_type", "CAUSAL_LM"},
+                                         {"base_model_name_or_path", base},
+                                         {"revision", nullptr},
+                                         {"r", lora.r},
+                                         {"lora_alpha", whole_or_not(lora.alpha)},
+                                         {"lora_dropout", lora.dropout},
+                                         {"target_modules", facts.lora_targets},
+                                         {"bias", "none"},
+                                         {"fan_in_fan_out", facts.transposed},
+                                         {"inference_mode", true},
+                                         {"init_lora_weights", true},
+                                         {"modules_to_save", list_or_null(lora.modules_to_save)},
+                                         {"layers_to_transform", nullptr},
+                                         {"layers_pattern", nullptr},
+                                         {"rank_pattern", nlohmann::ordered_json::object()},
+                                         {"alpha_pattern", nlohmann::ordered_json::object()},
+                                         {"use_rslora", lora.rslora},
+                                         {"use_dora", false}};
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state) {
+  checkpoint::ExportRequest request;
+  request.kind = checkpoint::ExportRequest::Kind::kAdapter;
+  request.folder = adapter_folder(options);
+  request.config_json = adapter_config(options, facts);
+  request.byte_tokenizer = false;
+  request.tensors = trained_specs(state.model);
+  for (checkpoint::TensorSpec& spec : request.tensors) spec.name = stored_name(spec.name);
+  for (TensorSlice& slice : param_slices(state, Part::kOwned)) {
+    if (!is_trained(options.lora, slice.name)) continue;
+    slice.name = stored_name(slice.name);
+    request.mine.push_back(std::move(slice));
+  }
+  checkpoint::export_hf_folder(request, state.world);
+}
+
+}  // namespace fm::engine

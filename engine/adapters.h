@@ -1,0 +1,28 @@
+// Adapters of a run as a PEFT folder, in and out, and merged into the weights beside them.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "core/tensor_slice.h"
+#include "engine/options.h"
+#include "engine/rank_state.h"
+#include "model/family.h"
+
+namespace fm::engine {
+
+// Collective. What is trained begins as in the PEFT folder of the options, or adapters as peft
+// makes them; parameters of --modules_to_save keep what they have then.
+void fill_adapters(const TrainOptions& options, const model::OpenedModel& opened, RankState& state);
+
+// Collective. The owned parameters of the model without adapters: W + scale B A. The slices hold
+// what they need of others.
+std::vector<core::TensorSlice> merged_slices(const LoraOptions& lora,
+                                             const model::ModelFacts& facts, RankState& state);
+
+// output_dir/adapter
+std::filesystem::path adapter_folder(const TrainOptions& options);
+// Collective. Writes adapter_folder for peft: adapter_config.json, adapter_model.safetensors.
+void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state);
+
+}  // namespace fm::engine

@@ -1,0 +1,171 @@
+// A run that trains adapters: what it keeps, saves, exports and goes on from.
+#include "model/lora.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/safetensors.h"
+#include "engine/adapters.h"
+#include "engine/run_facts.h"
+#include "trainer_case.h"
+
+namespace fm::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LoraRun : public TrainerCase {
+ protected:
+  // Starts from an exported folder, as from any.
+  TrainOptions lora_options(const std::string& output, std::int64_t steps) {
+    const fs::path base = folder() / "base" / "hf";
+    if (!fs::exists(base)) {
+      EXPECT_EQ(run(options("base", 1)), 0);
+    }
+    TrainOptions out = options(output, steps);
+    out.model_config = "";
+    out.init_ckpt = base.string();
+    out.lora.r = 3;
+    out.lora.alpha = 6.0;
+    out.lora.dropout = 0.2;
+    out.lora.targets = {"q_proj", "down_proj"};
+    return out;
+  }
+  static fs::path file_of(const TrainOptions& options, const char* name) {
+    return fs::path(options.output_dir) / name;
+  }
+  // A whole tensor of a file.
+  static std::vector<float> read(const fs::path& path, const std::string& name) {
+    const checkpoint::SafetensorsFile file(path.string());
+    const checkpoint::StoredTensor* const tensor = file.find(name);
+    if (tensor == nullptr) return {};
+    std::int64_t count = 1;
+    for (const std::int64_t size : tensor->shape) count *= size;
+    std::vector<float> out(static_cast<std::size_t>(count));
+    file.read(core::slice_in_memory(name, tensor->shape, core::Elements(0), out.data(),
+                                    core::Elements(count)));
+    return out;
+  }
+};
+
+// W7's rule: 2 bytes per frozen parameter, the adapters' own state beside it.
+TEST_F(LoraRun, StatesTakeTwoBytesPerFrozenParameter) {
+  TrainOptions options = lora_options("run", 1);
+  options.element = core::DType::kBF16;
+  std::ofstream(folder() / "wide.json") << R"({"model_type": "llama", "hidden_size": 512,
+    "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 4,
+    "intermediate_size": 1536, "vocab_size": 4096, "max_position_embeddings": 64,
+    "tie_word_embeddings": false})";
+  options.init_ckpt = "";
+  options.model_config = (folder() / "wide.json").string();
+  const model::OpenedModel opened = open_run_model(options);
+  // q: 3 (512 + 512), down: 3 (1536 + 512), in two layers
+  EXPECT_EQ(trained_of(opened), 2 * 3 * (1024 + 2048));
+  const double base = parameters_of(opened) - trained_of(opened);
+  for (const int zero_stage : {0, 2, 3}) {
+    options.zero_stage = zero_stage;
+    const MemoryForecast memory = make_run_plan(options, opened.model, {1}).memory(0);
+    const core::Bytes states = memory.params + memory.grads + memory.optimizer;
+    EXPECT_LE(static_cast<double>(states.count()), 2.2 * base + 18.0 * trained_of(opened));
+  }
+}
+
+TEST_F(LoraRun, ResumesAtAnotherStageAndSizeBitForBit) {
+  const TrainOptions whole = lora_options("whole", 6);
+  ASSERT_EQ(run(whole), 0);
+  const TrainOptions part = run_in_parts(whole, comm::Between::kSharedMemory);
+  for (int step = 1; step <= 6; ++step) {
+    EXPECT_EQ(metrics(whole).at(step).loss, metrics(part).at(step).loss) << "step " << step;
+  }
+  for (const char* name : {"adapter/adapter_model.safetensors", "hf/model.safetensors"}) {
+    const checkpoint::SafetensorsFile file(file_of(whole, name).string());
+    for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
+      EXPECT_EQ(read(file_of(whole, name), tensor.name), read(file_of(part, name), tensor.name))
+          << tensor.name;
+    }
+  }
+  TrainOptions other = part;
+  other.train_steps = 7;
+  other.lora.alpha = 7.0;
+  expect_error(core::ExitCode::kConfigError, "LoRA", [&] { run(other, 4); });
+}
+
+// hf holds W + 6 / 3 B A, everything else is the base's.
+TEST_F(LoraRun, ExportsTheAdapterAndTheMergedModel) {
+  TrainOptions options = lora_options("run", 3);
+  options.zero_stage = 3;
+  ASSERT_EQ(run(options, 2), 0);
+  const fs::path adapter = file_of(options, "adapter/adapter_model.safetensors");
+  const fs::path merged = file_of(options, "hf/model.safetensors");
+  const fs::path base = fs::path(options.init_ckpt) / "model.safetensors";
+  const checkpoint::SafetensorsFile all(merged.string());
+  EXPECT_EQ(all.header().tensors.size(),
+            checkpoint::SafetensorsFile(base.string()).header().tensors.size());
+  EXPECT_EQ(checkpoint::SafetensorsFile(adapter.string()).header().tensors.size(), 2U * 2 * 5);
+  for (const checkpoint::StoredTensor& tensor : all.header().tensors) {
+    const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
+    const auto a = read(adapter, model::adapter_name(module, model::LoraFactor::kA));
+    const auto b = read(adapter, model::adapter_name(module, model::LoraFactor::kB));
+    std::vector<float> expected = read(base, tensor.name);
+    const bool adapted = module.ends_with("q_proj") || module.ends_with("down_proj");
+    ASSERT_EQ(a.empty(), !adapted) << tensor.name;
+    const std::vector<float> got = read(merged, tensor.name);
+    if (!adapted) {
+      EXPECT_EQ(got, expected) << tensor.name;
+      continue;
+    }
+    const std::size_t in = a.size() / 3;
+    double largest = 0.0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      double delta = 0.0;
+      for (std::size_t k = 0; k < 3; ++k) {
+        delta += double{b[i / in * 3 + k]} * double{a[k * in + i % in]};
+      }
+      ASSERT_NEAR(got[i], expected[i] + 2.0 * delta, 1e-7) << tensor.name;
+      largest = std::max(largest, std::abs(delta));
+    }
+    EXPECT_GT(largest, 1e-4) << tensor.name;
+  }
+}
+
+TEST_F(LoraRun, BeginsFromAPeftFolder) {
+  const TrainOptions first = lora_options("first", 2);
+  ASSERT_EQ(run(first), 0);
+  TrainOptions second = lora_options("second", 1);
+  second.lora.start = adapter_folder(first).string();
+  second.optimizer.lr = 0.0;
+  second.optimizer.weight_decay = 0.0;
+  ASSERT_EQ(run(second), 0);
+  for (const char* name : {"adapter/adapter_model.safetensors", "hf/model.safetensors"}) {
+    const checkpoint::SafetensorsFile file(file_of(first, name).string());
+    for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
+      EXPECT_EQ(read(file_of(first, name), tensor.name), read(file_of(second, name), tensor.name));
+    }
+  }
+  TrainOptions same = second;
+  same.output_dir = first.output_dir;
+  same.resume = checkpoint::Resume::kNever;
+  expect_error(core::ExitCode::kConfigError, "exports to", [&] { run(same); });
+  TrainOptions other = lora_options("third", 1);
+  other.lora = first.lora;
+  other.lora.targets = {"q_proj"};
+  other.lora.start = second.lora.start;
+  expect_error(core::ExitCode::kDataError, "has none in", [&] { run(other); });
+}
+
+TEST_F(LoraRun, WhatDoesNotGoTogetherIsRefused) {
+  const auto refused = [&](const char* part, const std::function<void(TrainOptions&)>& change) {
+    TrainOptions options = lora_options("run", 1);
+    change(options);
+    expect_error(core::ExitCode::kConfigError, part, [&] { open_run_model(options); });
+  };
+  refused("do not go together", [](TrainOptions& o) { o.freeze = "mlp"; });
+  refused("must name linear layers", [](TrainOptions& o) { o.lora.targets = {"lm_head"}; });
+  refused("must name modules", [](TrainOptions& o) { o.lora.modules_to_save = {"score"}; });
+  refused("two matrices of one",
+          [](TrainOptions& o) { o.lora.modules_to_save = {"embed_tokens"}; });
+}
+
+}  // namespace
+}  // namespace fm::engine
