@@ -1,0 +1,176 @@
+"""lora_parity.py BUILD_FOLDER: adapters against peft, from the same folders.
+
+For each family: losses of 20 steps of AdamW from one PEFT folder without dropout; the exported
+adapter in peft and the merged folder in transformers give the same logits; the first loss of fresh
+adapters is the base's.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import sys
+
+import peft
+import torch
+
+import cases
+import compare
+import tiny_llama
+import train_reference
+from parity_test import Engine
+
+STEPS = 20
+LOGITS = 1e-5  # largest difference over largest magnitude
+R, ALPHA = 5, 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapted:
+    family: str  # of cases.FAMILIES
+    targets: tuple = ()  # none: peft's usual ones
+    rslora: bool = False
+    saved: tuple = ()
+    zero: int = 0
+    pipe_ranks: int = 1
+
+
+ADAPTED = {
+    "usual": Adapted("qwen3", zero=3),
+    "all": Adapted(
+        "llama_biases",
+        ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+        rslora=True,
+        zero=2,
+        pipe_ranks=2,
+    ),
+    "saved": Adapted("mistral", ("o_proj", "down_proj"), saved=("lm_head", "norm"), zero=1),
+    "stacked": Adapted("phi3_short", ("qkv_proj", "gate_up_proj"), zero=3, pipe_ranks=2),
+    "per_head": Adapted("gpt_neox", zero=2),
+    "conv1d": Adapted("gpt2", ("c_attn", "mlp.c_proj"), zero=1),
+}
+
+
+def peft_config(adapted):
+    return peft.LoraConfig(
+        r=R,
+        lora_alpha=ALPHA,
+        lora_dropout=0.0,
+        use_rslora=adapted.rslora,
+        target_modules=list(adapted.targets) or None,
+        modules_to_save=list(adapted.saved) or None,
+        task_type="CAUSAL_LM",
+    )
+
+
+def random_adapter(base, adapted, folder):
+    """Adapters that are not the identity, as those of a run that goes on."""
+    model = peft.get_peft_model(tiny_llama.load_model(base), peft_config(adapted))
+    torch.manual_seed(cases.SEED)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=0.02)
+    model.save_pretrained(folder)
+
+
+def load_adapter(base, folder, trained=False):
+    model = tiny_llama.load_model(base)
+    return peft.PeftModel.from_pretrained(model, folder, is_trainable=trained)
+
+
+def reference_losses(model, windows, case):
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(
+        parameters,
+        lr=cases.LR,
+        betas=cases.BETAS,
+        eps=cases.EPS,
+        weight_decay=cases.WEIGHT_DECAY,
+    )
+    losses = []
+    for step in range(STEPS):
+        losses.append(train_reference.gradients_of_step(model, windows, case, step))
+        train_reference.clip_by_exact_norm(parameters, cases.CLIP)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return losses
+
+
+def compare_logits(name, got, want):
+    apart = ((got - want).abs().max() / want.abs().max()).item()
+    summary = f"{name}: logits differ by {apart:.2e} (allowed {LOGITS:.0e})"
+    if not apart <= LOGITS:
+        raise compare.Mismatch(summary)
+    print(summary)
+
+
+def logits_of(model, windows):
+    with torch.no_grad():
+        return model.eval()(input_ids=windows.batch(0, 4)[0]).logits.float()
+
+
+def losses_of(output):
+    return [line["loss"] for line in compare.read_metrics(os.path.join(output, "metrics.jsonl"))]
+
+
+def check_fresh(engine, adapted, windows):
+    flags = ["--lora_r", str(R), "--lora_dropout", "0.1"]
+    if adapted.targets:
+        flags += ["--lora_target_modules", *adapted.targets]
+    output = engine.run("fresh", 1, *flags)
+    adapter = os.path.join(output, "adapter")
+    with open(os.path.join(adapter, "adapter_config.json")) as file:
+        config = json.load(file)
+    assert config["r"] == R and config["lora_dropout"] == 0.1, config
+    base = os.path.join(engine.reference, "model")
+    first = train_reference.gradients_of_step(tiny_llama.load_model(base), windows, engine.case, 0)
+    compare.compare_series("first loss of fresh adapters", losses_of(output), [first], 1e-6)
+    merged = logits_of(tiny_llama.load_model(os.path.join(output, "hf")), windows)
+    compare_logits("fresh, in peft", logits_of(load_adapter(base, adapter), windows), merged)
+
+
+def check(name, adapted, build):
+    work = os.path.join(build, "oracle", f"lora_{name}")
+    shutil.rmtree(work, ignore_errors=True)
+    os.makedirs(work)
+    case = cases.Case(
+        cases.FAMILIES[adapted.family],
+        seq_len=37,
+        micro_batch=2,
+        steps=STEPS,
+        accumulation=2,
+        zero=adapted.zero,
+        pipe_ranks=adapted.pipe_ranks,
+    )
+    base, tokens = os.path.join(work, "model"), os.path.join(work, "tokens.bin")
+    tiny_llama.save_model(case.shape, case.seq_len, base)
+    tiny_llama.save_tokens(tokens, case.shape.vocab, count=20_000)
+    windows = tiny_llama.Windows(tokens, case.seq_len)
+    start = os.path.join(work, "start")
+    random_adapter(base, adapted, start)
+    engine = Engine(case, build, work, work)
+    engine.write_config()
+    output = engine.run("run", STEPS, "--adapter", start)
+    model = load_adapter(base, start, trained=True)
+    compare.compare_series("loss", losses_of(output), reference_losses(model, windows, case), 2e-5)
+    merged = logits_of(tiny_llama.load_model(os.path.join(output, "hf")), windows)
+    loaded = load_adapter(base, os.path.join(output, "adapter"))
+    compare_logits("merged, as the adapter in peft", merged, logits_of(loaded, windows))
+    if name in ("usual", "conv1d"):
+        check_fresh(engine, adapted, windows)
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    torch.set_num_threads(1)
+    for name, adapted in ADAPTED.items():
+        print(f"{name}:", flush=True)
+        check(name, adapted, build)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except compare.Mismatch as mismatch:
+        sys.exit(str(mismatch))
