@@ -84,15 +84,17 @@ std::optional<std::vector<chat::Span>> TokenSpans::find(
   for (const TokenId id : ids) {
     std::string_view token = texts[static_cast<std::size_t>(id)];
     if (token.empty()) return std::nullopt;
+    // The tokenizer's own: a space before a word, or BOS.
+    const bool here = text.substr(at).starts_with(token);
+    const bool prefixed = token.front() == ' ' && text.substr(at).starts_with(token.substr(1));
+    if (!here && prefixed) token = token.substr(1);
     std::size_t begin = at;
     while (!text.substr(begin).starts_with(token) && begin < text.size() && is_space(text[begin]))
       ++begin;
     if (!text.substr(begin).starts_with(token)) {
+      if (!spans.empty()) return std::nullopt;
       begin = at;
-      const bool prefixed = token.front() == ' ' && text.substr(at).starts_with(token.substr(1));
-      if (!prefixed && !spans.empty()) return std::nullopt;
-      // The tokenizer's own: a space before the first word, or BOS.
-      token = prefixed ? token.substr(1) : std::string_view();
+      token = std::string_view();
     }
     spans.push_back({begin, begin + token.size()});
     at = begin + token.size();

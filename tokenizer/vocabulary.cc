@@ -13,6 +13,7 @@ void Vocabulary::put(const std::string& token, std::int64_t id, const std::strin
     tokens_.resize(at + 1);
     there_.resize(at + 1);
   }
+  if (!there_[at]) ++held_;
   tokens_[at] = token;
   there_[at] = true;
 }

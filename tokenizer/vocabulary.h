@@ -1,6 +1,7 @@
 // Tokens and their ids.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -43,7 +44,8 @@ class Vocabulary {
     return id >= 0 && static_cast<std::size_t>(id) < there_.size() &&
            there_[static_cast<std::size_t>(id)];
   }
-  std::size_t size() const { return ids_.size(); }
+  // Tokens or ids, whichever are more: pieces of Unigram may be there twice, and count.
+  std::size_t size() const { return std::max(ids_.size(), held_); }
   TokenId end_id() const { return static_cast<TokenId>(tokens_.size()); }  // above every id
   const TextMap<TokenId>& ids() const { return ids_; }
 
@@ -51,6 +53,7 @@ class Vocabulary {
   TextMap<TokenId> ids_;
   std::vector<std::string> tokens_;  // by id
   std::vector<bool> there_;
+  std::size_t held_ = 0;  // ids that are there
 };
 
 }  // namespace fm::tokenizer

@@ -56,6 +56,15 @@ TEST_F(Tokenizers, UnigramTakesTheBestSum) {
   EXPECT_EQ(tokenizer->decode(Ids{3, 2}), "abb");
 }
 
+// Both pieces count where an added token gets the next id, as in tokenizers 0.23.
+TEST_F(Tokenizers, APieceOfUnigramMayBeThereTwice) {
+  const auto tokenizer = open(R"({"added_tokens": [{"id": 4, "content": "<s>", "special": true,
+      "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}],
+    "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": false,
+    "vocab": [["<unk>", 0], ["a", -1.5], ["<unk>", -3], ["b", -2]]}})");
+  EXPECT_EQ(tokenizer->encode("a<s>b"), (Ids{1, 4, 3}));
+}
+
 TEST_F(Tokenizers, FindAddedTokensFirst) {
   const auto tokenizer = open(kByteLevelJson);
   const auto ids = [&](std::string_view text) {
