@@ -222,7 +222,7 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                       .sums = sums});
   }
   const auto put = [&](std::int64_t count, const float* from, const ParamPlace& at) {
-    if (at.trained()) write_vector(work, count, from, gradients.own + at.offset, write);
+    if (at.trained()) write_vector(call.work, count, from, gradients.own + at.offset, write);
   };
   put(hidden_, sums.weight, norm_at_);
   put(hidden_, sums.bias, norm_bias_at_);
