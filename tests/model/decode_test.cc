@@ -117,6 +117,7 @@ class SmallModel {
   // Logits behind every id.
   template <class Step>
   std::vector<Floats> run(const Ids& ids, const Step& step) {
+    kernels::set_kernel_threads(2);  // those of every Work here, for which memory is asked
     const std::int64_t tokens = std::ssize(ids);
     const UnitInput input{.shape = {.batch = 1, .seq_len = tokens}, .tokens_BT = ids.data()};
     core::Buffer hidden[2] = {bytes(tokens * model().hidden), bytes(tokens * model().hidden)};
@@ -167,10 +168,7 @@ float difference(const Floats& got, const Floats& expected) {
   return std::isfinite(largest) ? most / largest : largest;
 }
 
-class Decoding : public testing::TestWithParam<FamilyJson> {
- protected:
-  void SetUp() override { kernels::set_kernel_threads(2); }  // LibTorch changes their number
-};
+class Decoding : public testing::TestWithParam<FamilyJson> {};
 
 // A prompt, then one, two, three, nine and again one at a time; with windows and the switch of
 // longrope in between.
