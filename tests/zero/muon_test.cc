@@ -151,6 +151,7 @@ std::vector<float> on_ranks(int zero_stage, int ranks) {
       for_own([&](std::int64_t i, std::int64_t at) { grad[at] = grad_of(i, step); });
       shard.update(work, 0, {.lr = kLr, .step = step, .grad_scale = kGradScale}, params, grads);
     }
+    if (zero_stage == 0 && dp.rank() > 0) return;  // every rank has all of them
     for_own([&](std::int64_t i, std::int64_t at) { out[static_cast<std::size_t>(i)] = kept[at]; });
   });
   return out;
