@@ -101,6 +101,11 @@ std::optional<std::vector<chat::Span>> TokenSpans::find(
   }
   while (at < text.size() && is_space(text[at])) ++at;
   if (at < text.size()) return std::nullopt;
+  // A space of the tokenizer's own stands where the next token begins.
+  for (std::size_t i = spans.size(); i-- > 1;) {
+    chat::Span& before = spans[i - 1];
+    if (before.begin == before.end) before = {spans[i].begin, spans[i].begin};
+  }
   return spans;
 }
 
