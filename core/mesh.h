@@ -1,6 +1,6 @@
-// The process mesh: pipe, data and model axes, in DeepSpeed's rank order
+// The process mesh: pipe, data, sequence and model axes, in DeepSpeed's rank order
 // (deepspeed/runtime/pipe/topology.py PipeModelDataParallelTopology): the model axis varies
-// fastest, then data, then pipe.
+// fastest, then sequence, then data, then pipe. Sequence ranks have parts of the same samples.
 #pragma once
 
 #include <vector>
@@ -11,33 +11,55 @@ struct Mesh {
   int pipe = 1;
   int data = 1;
   int model = 1;
+  int sequence = 1;
 
   struct Position {
     int pipe_rank = 0;
     int dp_rank = 0;
     int tp_rank = 0;
+    int sp_rank = 0;
   };
 
-  constexpr int size() const { return pipe * data * model; }
+  constexpr int size() const { return pipe * shards() * model; }
+  // Ranks that ZeRO cuts a unit for: all that compute with the same weights.
+  constexpr int shards() const { return data * sequence; }
+  constexpr int shard_of(const Position& at) const { return at.dp_rank * sequence + at.sp_rank; }
   constexpr Position position_of(int world_rank) const {
-    return {world_rank / (data * model), world_rank / model % data, world_rank % model};
+    return {.pipe_rank = world_rank / (shards() * model),
+            .dp_rank = world_rank / (sequence * model) % data,
+            .tp_rank = world_rank % model,
+            .sp_rank = world_rank / model % sequence};
   }
   constexpr int world_rank_of(const Position& at) const {
-    return (at.pipe_rank * data + at.dp_rank) * model + at.tp_rank;
+    return (at.pipe_rank * shards() + shard_of(at)) * model + at.tp_rank;
   }
-  // World ranks that share everything with `world_rank` but the named axis, in axis order.
-  std::vector<int> data_group(int world_rank) const {
+  // World ranks that share everything with `world_rank` but the named axis (or axes), in their
+  // order.
+  std::vector<int> shard_group(int world_rank) const {
     Position at = position_of(world_rank);
     std::vector<int> members;
-    for (at.dp_rank = 0; at.dp_rank < data; ++at.dp_rank) members.push_back(world_rank_of(at));
+    for (at.dp_rank = 0; at.dp_rank < data; ++at.dp_rank) {
+      for (at.sp_rank = 0; at.sp_rank < sequence; ++at.sp_rank) {
+        members.push_back(world_rank_of(at));
+      }
+    }
     return members;
   }
+  std::vector<int> sequence_group(int world_rank) const {
+    return along(&Position::sp_rank, sequence, world_rank);
+  }
+  std::vector<int> model_group(int world_rank) const {
+    return along(&Position::tp_rank, model, world_rank);
+  }
   std::vector<int> pipe_group(int world_rank) const {
+    return along(&Position::pipe_rank, pipe, world_rank);
+  }
+
+ private:
+  std::vector<int> along(int Position::* axis, int size, int world_rank) const {
     Position at = position_of(world_rank);
     std::vector<int> members;
-    for (at.pipe_rank = 0; at.pipe_rank < pipe; ++at.pipe_rank) {
-      members.push_back(world_rank_of(at));
-    }
+    for (at.*axis = 0; at.*axis < size; ++(at.*axis)) members.push_back(world_rank_of(at));
     return members;
   }
 };

@@ -10,12 +10,17 @@ std::vector<zero::GlobalNorm::Part> norm_parts(const RunPlan& plan, const model:
   for (const pipeline::Chunk& chunk : plan.units().chunks()) {
     std::int64_t count = 0;
     for (int unit = chunk.units.first; unit < chunk.units.last; ++unit) {
-      const core::ShardMap map{model.table(unit).elements(), plan.mesh.data};
+      const core::ShardMap map{model.table(unit).elements(), plan.mesh.shards()};
       count += zero::GlobalNorm::numbers_of(map, plan.state.rules.order);
     }
     parts.push_back({chunk.pipe_rank, chunk.units.first, chunk.units.last, count});
   }
   return parts;
+}
+
+std::unique_ptr<comm::Communicator> split_off(comm::Communicator& world,
+                                              const std::vector<int>& members) {
+  return members.size() == 1 ? nullptr : world.split(members);
 }
 
 }  // namespace
@@ -28,11 +33,13 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       ledger(run_ledger),
       world(run_world),
       at(plan.mesh.position_of(world.rank())),
-      dp(world.split(plan.mesh.data_group(world.rank()))),
+      dp(world.split(plan.mesh.shard_group(world.rank()))),
       pipe(world.split(plan.mesh.pipe_group(world.rank()))),
-      numbers(world.split(plan.mesh.data_group(world.rank()))),
+      tensor(split_off(world, plan.mesh.model_group(world.rank()))),
+      sequence(split_off(world, plan.mesh.sequence_group(world.rank()))),
+      numbers(world.split(plan.mesh.shard_group(world.rank()))),
       pools(plan.pools(at.pipe_rank)),
-      layout(plan.layout(at.pipe_rank, at.dp_rank)),
+      layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
       params(layout, ledger, *dp),
       grads(layout, ledger, *dp, plan.overlap),
       optimizer(layout, ledger, options.optimizer, numbers.get()),

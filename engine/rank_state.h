@@ -31,8 +31,9 @@ struct RankState {
   core::Ledger& ledger;
   comm::Communicator& world;
   core::Mesh::Position at;
-  std::unique_ptr<comm::Communicator> dp;
+  std::unique_ptr<comm::Communicator> dp;  // all that ZeRO cuts units for
   std::unique_ptr<comm::Communicator> pipe;
+  std::unique_ptr<comm::Communicator> tensor, sequence;  // null: one rank alone
   // The data ranks again, for numbers of the host: they never wait for weights and gradients.
   std::unique_ptr<comm::Communicator> numbers;
   pipeline::PoolSizes pools;
@@ -57,6 +58,7 @@ struct RankState {
   int frozen_group(int unit) const { return layout.at(own_group(unit)).frozen; }
   int tied_group(int unit) const;
   int tied_end(int unit) const;
+  model::Peers peers() const { return {tensor.get(), sequence.get()}; }
 };
 
 }  // namespace fm::engine

@@ -184,7 +184,7 @@ WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world
   const core::Mesh mesh = make_mesh(options, world.size());
   bool shared = true;
   for (int rank = 0; rank < world.size(); ++rank) {
-    shared = shared && world.may_share(mesh.data_group(rank));
+    shared = shared && world.may_share(mesh.shard_group(rank));
   }
   return {world.size(), shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate};
 }
@@ -206,7 +206,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
       pipeline::split_units(model.unit_count() - 2, shape, plan.state.tied != nullptr);
   check_length(plan.rules.units, plan.batch.accumulation);
   plan.rules.micros = shape.micros;
-  const bool alone = plan.mesh.data == 1;  // then there is nobody to share with
+  const bool alone = plan.mesh.shards() == 1;  // then there is nobody to share with
   plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order,
                                   alone ? core::ParamSharing::kPrivate : world.sharing);
   plan.rules.recompute = options.recompute;
@@ -236,7 +236,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.state.rules.element = model.element;
   plan.state.rules.moments = static_cast<int>(optim::moments_of(options.optimizer).size());
   plan.state.rules.matrices = options.optimizer.rule->by_matrix;
-  plan.state.rules.dp_size = plan.mesh.data;
+  plan.state.rules.dp_size = plan.mesh.shards();
   plan.state.rules.micros = plan.rules.micros;
   plan.state.rules.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;
   return plan;

@@ -19,24 +19,16 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock)
       clock_(clock),
       exchange_(state, clock),
       slot_loss_(static_cast<std::size_t>(state.plan.rules.micros)),
-      all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.data)) {}
+      all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {}
 
 StepResult StepRuntime::train_step(const data::BatchStream& stream, const StepRequest& request) {
-  stream_ = &stream;
-  request_ = request;
-  result_ = {};
   forward_only_ = false;
-  run_program(state_.plan.train[static_cast<std::size_t>(state_.at.pipe_rank)]);
-  return result_;
+  return run_program(state_.plan.train, stream, request);
 }
 
 StepResult StepRuntime::evaluate_step(const data::BatchStream& stream) {
-  stream_ = &stream;
-  request_ = {};
-  result_ = {};
   forward_only_ = true;
-  run_program(state_.plan.eval[static_cast<std::size_t>(state_.at.pipe_rank)]);
-  return result_;
+  return run_program(state_.plan.eval, stream, {});
 }
 
 std::optional<NonFinite> StepRuntime::locate_non_finite(const data::BatchStream& stream,
@@ -50,12 +42,17 @@ std::optional<NonFinite> StepRuntime::locate_non_finite(const data::BatchStream&
   return found_;
 }
 
-void StepRuntime::run_program(const pipeline::Program& program) {
+StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pipe_rank,
+                                    const data::BatchStream& stream, const StepRequest& request) {
+  stream_ = &stream;
+  request_ = request;
+  result_ = {};
   state_.grads.begin_step();
   found_.reset();
   std::fill(slot_loss_.begin(), slot_loss_.end(), 0.0);
-  pipeline::execute(program, *this);
+  pipeline::execute(by_pipe_rank[static_cast<std::size_t>(state_.at.pipe_rank)], *this);
   end_of_program();
+  return result_;
 }
 
 void StepRuntime::run(const pipeline::Instruction& at) {
@@ -116,7 +113,8 @@ model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
            .starts_BT = batch.starts_BT.empty() ? nullptr : batch.starts_BT.data(),
            .dropout = dropout_of(micro)},
           saved,
-          state_.work};
+          state_.work,
+          state_.peers()};
 }
 
 void* StepRuntime::whole_weights(int unit, int group, Elements behind) {
@@ -315,7 +313,7 @@ void StepRuntime::reduce_tied() {
 
 // Slot s = k * dp + r; fp64 tree over slots, divided once, then told to every pipe rank.
 void StepRuntime::exchange_loss() {
-  const int dp_size = state_.plan.mesh.data;
+  const int dp_size = state_.plan.mesh.shards();
   const int micros = state_.plan.rules.micros;
   const bool means = request_.loss_reduction == LossReduction::kMeanOfMeans;
   double told[2] = {0.0, 0.0};

@@ -72,7 +72,8 @@ class StepRuntime : public pipeline::StepHandler {
   };
   using MicroUnit = std::pair<int, int>;
 
-  void run_program(const pipeline::Program& program);
+  StepResult run_program(const std::vector<pipeline::Program>& by_pipe_rank,
+                         const data::BatchStream& stream, const StepRequest& request);
   void end_of_program();
 
   // One for each instruction; `micro` of reduce -1: once per step.

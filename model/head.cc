@@ -186,7 +186,7 @@ void Head<T>::clear_rest_of_tied(const core::Work& work, const Gradients& gradie
 template <class T>
 double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                      const Gradients& gradients, Write write) const {
-  const auto& [weights, input, saved, work] = call;
+  const auto& [weights, input, saved, work, peers] = call;
   check_labels(input);
   const core::Arena::Scope scope(work.arena);
   Chunk chunk = take_chunk(input.shape, work);
@@ -232,7 +232,7 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
 
 template <class T>
 double Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
-  const auto& [weights, input, saved, work] = call;
+  const auto& [weights, input, saved, work, peers] = call;
   check_labels(input);
   const core::Arena::Scope scope(work.arena);
   Chunk chunk = take_chunk(input.shape, work);

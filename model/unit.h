@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "core/check.h"
 #include "core/param_table.h"
 #include "core/types.h"
@@ -52,12 +53,19 @@ struct CachedSequence {
   void* cache = nullptr;
 };
 
+// Ranks that compute a unit together with this one; null: nobody does.
+struct Peers {
+  comm::Communicator* tensor = nullptr;    // each has a part of every split matrix
+  comm::Communicator* sequence = nullptr;  // each has a part of every row of tokens
+};
+
 // What every call of a unit reads, and what it works with. The head saves nothing.
 struct UnitCall {
   Weights weights;
   UnitInput input;
   Saved saved;
   core::Work& work;
+  Peers peers = {};
 };
 
 // What the caller must provide.

@@ -26,7 +26,7 @@ TEST(Mesh, OrdersRanksAsDeepSpeedDoes) {
     EXPECT_EQ(mesh.world_rank_of(at), rank);
   }
   EXPECT_EQ(groups(mesh, &Mesh::pipe_group), (std::set<Group>{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
-  EXPECT_EQ(groups(mesh, &Mesh::data_group), (std::set<Group>{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
+  EXPECT_EQ(groups(mesh, &Mesh::shard_group), (std::set<Group>{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
 }
 
 TEST(Mesh, FirstDataRankOfPipeRankOneIsRankTwoOfTwoByTwo) {
@@ -45,8 +45,21 @@ TEST(Mesh, UnevenAxesStayOneToOne) {
     }
   }
   EXPECT_EQ(seen.size(), 24U);
-  EXPECT_EQ(mesh.data_group(17), (Group{17, 19, 21, 23}));  // pipe 2, model 1
+  EXPECT_EQ(mesh.shard_group(17), (Group{17, 19, 21, 23}));  // pipe 2, model 1
   EXPECT_EQ(mesh.pipe_group(17), (Group{1, 9, 17}));        // data 0, model 1
+}
+
+TEST(Mesh, SequenceRanksLieBetweenDataAndModelRanks) {
+  const Mesh mesh{.pipe = 2, .data = 2, .model = 2, .sequence = 3};
+  EXPECT_EQ(mesh.size(), 24);
+  for (int rank = 0; rank < 24; ++rank) {
+    const Mesh::Position at = mesh.position_of(rank);
+    EXPECT_EQ(12 * at.pipe_rank + 6 * at.dp_rank + 2 * at.sp_rank + at.tp_rank, rank);
+    EXPECT_EQ(mesh.world_rank_of(at), rank);
+  }
+  EXPECT_EQ(mesh.sequence_group(21), (Group{19, 21, 23}));  // pipe 1, data 1, model 1
+  EXPECT_EQ(mesh.model_group(21), (Group{20, 21}));
+  EXPECT_EQ(mesh.shard_group(21), (Group{13, 15, 17, 19, 21, 23}));
 }
 
 }  // namespace
