@@ -17,6 +17,7 @@
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
 #include "core/files.h"
+#include "core/host_name.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -24,12 +25,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string holder_text() {
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   std::string boot_id;
   std::getline(boot, boot_id);
-  const nlohmann::ordered_json holder = {{"host", host},
+  const nlohmann::ordered_json holder = {{"host", core::host_name()},
                                          {"pid", ::getpid()},
                                          {"boot_id", boot_id},
                                          {"since", static_cast<std::int64_t>(std::time(nullptr))},

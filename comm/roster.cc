@@ -2,16 +2,13 @@
 
 #include <unistd.h>
 
-#include <array>
-
 #include "core/check.h"
+#include "core/host_name.h"
 
 namespace fm::comm {
 
 Member this_process(int world_rank) {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {'?'};
-  return {.world_rank = world_rank, .host = host.data(), .pid = getpid()};
+  return {.world_rank = world_rank, .host = core::host_name(), .pid = getpid()};
 }
 
 std::string name_of(const Member& member) {

@@ -1,8 +1,5 @@
 #include "engine/run_text.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <cstdio>
 #include <ctime>
 #include <functional>
@@ -11,16 +8,15 @@
 #include "checkpoint/agree.h"
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
+#include "core/host_name.h"
 #include "kernels/gemm/gemm.h"
 #include "prepare/text_recipe.h"
 
 namespace fm::engine {
 namespace {
 
-std::int64_t name_of_host() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return 0;
-  return static_cast<std::int64_t>(std::hash<std::string>{}(name.data()));
+std::int64_t number_of_host() {
+  return static_cast<std::int64_t>(std::hash<std::string>{}(core::host_name()));
 }
 
 prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
@@ -53,7 +49,7 @@ std::filesystem::path tokenizer_home(const TrainOptions& options) {
 }
 
 std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world) {
-  const std::vector<std::int64_t> hosts = checkpoint::gather_numbers(world, name_of_host());
+  const std::vector<std::int64_t> hosts = checkpoint::gather_numbers(world, number_of_host());
   std::vector<int> members;
   for (int rank = 0; rank < world.size(); ++rank) {
     const bool here =

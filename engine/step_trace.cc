@@ -1,7 +1,5 @@
 #include "engine/step_trace.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -10,7 +8,9 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/roster.h"
 #include "core/check.h"
+#include "core/host_name.h"
 #include "engine/trace_file.h"
 
 namespace fm::engine {
@@ -23,18 +23,13 @@ constexpr std::size_t kCapacity = 1U << 19;    // events of a rank, 29 MB; a ste
 constexpr std::size_t kClockRounds = 33;       // barriers; odd, so that one is in the middle
 constexpr std::size_t kMostAtOnce = 4U << 20;  // bytes of text in one message
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
-
 // The same for ranks whose steady clocks are one.
 std::int64_t clock_name() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   std::error_code none;
   const auto time_namespace = std::filesystem::read_symlink("/proc/self/ns/time", none);
-  const std::string name = boot.empty() ? host_name() : boot;
+  const std::string name = boot.empty() ? core::host_name() : boot;
   return static_cast<std::int64_t>(std::hash<std::string>{}(name + time_namespace.string()));
 }
 
@@ -98,8 +93,7 @@ std::int64_t StepTrace::find_clock_ahead() {
 
 std::string StepTrace::text_of_events(std::int64_t zero_ns) const {
   const int rank = world_.rank();
-  std::string out = json_of_rank(
-      rank, core::concat("rank ", rank, " (host ", host_name(), ", pid ", getpid(), ")"));
+  std::string out = json_of_rank(rank, comm::name_of(comm::this_process(rank)));
   for (const core::TraceEvent& event : recorder_.events()) {
     out += ",\n" + json_of(event, rank, zero_ns);
   }

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "core/check.h"
+#include "core/host_name.h"
 #include "core/text.h"
 
 namespace fm::machine {
@@ -177,9 +178,7 @@ std::int64_t used_in(const ControlGroup& group) {
 std::string machine_id(const fs::path& root) {
   std::string boot;
   std::getline(std::ifstream(root / "proc/sys/kernel/random/boot_id"), boot);
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
-  return boot.empty() ? "" : core::concat(host, ' ', boot);
+  return boot.empty() ? "" : core::concat(core::host_name(), ' ', boot);
 }
 
 }  // namespace

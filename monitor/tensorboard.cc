@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/crc32c.h"
+#include "core/host_name.h"
 #include "monitor/text_files.h"
 
 namespace fm::monitor {
@@ -71,15 +72,13 @@ double now() {
 
 // TensorBoard reads the files of a folder in the order of their names.
 std::filesystem::path free_name(const std::filesystem::path& folder) {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {"localhost"};
   std::array<char, 16> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%010lld", static_cast<long long>(now()));
   std::filesystem::path file;
   std::error_code ignored;
   for (int number = 0; number == 0 || std::filesystem::exists(file, ignored); ++number) {
-    file = folder / core::concat("events.out.tfevents.", seconds.data(), ".", host.data(), ".",
-                                 getpid(), ".", number);
+    file = folder / core::concat("events.out.tfevents.", seconds.data(), ".", core::host_name(),
+                                 ".", getpid(), ".", number);
   }
   return file;
 }
