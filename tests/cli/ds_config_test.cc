@@ -232,7 +232,6 @@ TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
         "{zero_optimization: {legacy_stage1: true}}", "{data_efficiency: {enabled: true}}",
         "{gradient_allreduce_op: \"sum\"}", "{managed_gradient_accumulation: false}",
         "{tensor_parallel: {autotp_size: 2}}", "{sparse_attention: {mode: \"fixed\"}}",
-        "{progressive_layer_drop: {enabled: true}}",
         "{compression_training: {a: {shared_parameters: {enabled: true}}}}",
         "{quantize_training: {enabled: true}}", "{tensor_parallel: {tp: {tp_size: 4}}}"}) {
     EXPECT_TRUE(holds(refusal(json), "t.json:1 ")) << json;
@@ -241,7 +240,9 @@ TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
 
 TEST(DsConfig, IgnoredKeysAreNotedOnceWithTheReason) {
   const std::string said = notes(R"({"prescale_gradients": true,
-      "zero_optimization": {"reduce_bucket_size": 1000, "reduce_scatter": false}})");
+      "zero_optimization": {"reduce_bucket_size": 1000, "reduce_scatter": false},
+      "progressive_layer_drop": {"enabled": true, "theta": 0.5, "gamma": 0.001}})");
+  EXPECT_TRUE(holds(said, "no family here reads it"));
   EXPECT_TRUE(holds(said,
                     "ignored zero_optimization.reduce_bucket_size, "
                     "zero_optimization.reduce_scatter: bucket sizes"));

@@ -25,7 +25,6 @@ constexpr Asked kRefused[] = {
     {"managed_gradient_accumulation", "false"},
     {"sequence_parallel_size", "2"},
     {"eigenvalue", "{\"enabled\": true}"},
-    {"progressive_layer_drop", "{\"theta\": 0.5}"},
     {"quantize_training", "{\"enabled\": true}"},
     {"compression_training", "{\"layer_reduction\": {\"enabled\": true}}"},
     {"sparse_attention", "{\"mode\": \"fixed\"}"},
