@@ -60,6 +60,13 @@ std::string text_of(const std::string& piece) {
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
+// Whether a lone space stands for a line end, or tab, that a normal form made one; not where the
+// next token stands for that.
+bool is_line_end(std::string_view token, std::string_view text, std::string_view next_token) {
+  return token == " " && !text.empty() && text.front() != ' ' && is_space(text.front()) &&
+         !next_token.starts_with(text.front());
+}
+
 }  // namespace
 
 TokenSpans::TokenSpans(const tokenizer::Tokenizer& tokenizer) {
@@ -81,9 +88,13 @@ std::optional<std::vector<chat::Span>> TokenSpans::find(
     const std::vector<std::string>& texts) const {
   std::vector<chat::Span> spans;
   std::size_t at = 0;
-  for (const TokenId id : ids) {
-    std::string_view token = texts[static_cast<std::size_t>(id)];
+  const auto text_at = [&](std::size_t index) -> std::string_view {
+    return index < ids.size() ? std::string_view(texts[static_cast<std::size_t>(ids[index])]) : "";
+  };
+  for (std::size_t index = 0; index < ids.size(); ++index) {
+    std::string_view token = text_at(index);
     if (token.empty()) return std::nullopt;
+    if (is_line_end(token, text.substr(at), text_at(index + 1))) token = text.substr(at, 1);
     // The tokenizer's own: a space before a word, or BOS.
     const bool here = text.substr(at).starts_with(token);
     const bool prefixed = token.front() == ' ' && text.substr(at).starts_with(token.substr(1));

@@ -49,6 +49,13 @@ TEST_F(TokenSpansTest, PiecesHaveMetaSymbolsAndBytes) {
             (Spans{{0, 3}, {3, 7}, {7, 8}, {8, 9}, {9, 10}, {10, 11}, {11, 12}, {12, 13}}));
 }
 
+TEST_F(TokenSpansTest, ALineEndMayHaveBecomeASpace) {
+  open({"a", "\u2581", "b", "<0x0A>"});
+  EXPECT_EQ(find("a\nb", {0, 1, 2}), (Spans{{0, 1}, {1, 2}, {2, 3}}));
+  // The space is the tokenizer's own.
+  EXPECT_EQ(find("a\nb", {0, 1, 3, 2}), (Spans{{0, 1}, {1, 1}, {1, 2}, {2, 3}}));
+}
+
 // A space before the first word, and before that BOS, are the tokenizer's own.
 TEST_F(TokenSpansTest, WhatTheTokenizerAddsHasNoBytes) {
   open({"<s>", "\u2581a", "b"});
