@@ -248,10 +248,11 @@ std::string adapter_config(const TrainOptions& options, const model::ModelFacts&
 
 }  // namespace
 
-void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state) {
+void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
+                    const fs::path& folder) {
   checkpoint::ExportRequest request;
   request.kind = checkpoint::ExportRequest::Kind::kAdapter;
-  request.folder = adapter_folder(options);
+  request.folder = folder;
   request.config_json = adapter_config(options, facts);
   request.byte_tokenizer = false;
   request.tensors = trained_specs(state.model);

@@ -22,7 +22,8 @@ std::vector<core::TensorSlice> merged_slices(const LoraOptions& lora,
 
 // output_dir/adapter
 std::filesystem::path adapter_folder(const TrainOptions& options);
-// Collective. Writes adapter_folder for peft: adapter_config.json, adapter_model.safetensors.
-void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state);
+// Collective. Writes a folder for peft: adapter_config.json, adapter_model.safetensors.
+void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
+                    const std::filesystem::path& folder);
 
 }  // namespace fm::engine

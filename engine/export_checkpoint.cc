@@ -13,7 +13,8 @@
 #include "core/check.h"
 #include "core/files.h"
 #include "core/text.h"
-#include "engine/progress_state.h"
+#include "engine/part_start.h"
+#include "engine/persistence.h"
 
 namespace fm::engine {
 namespace {
@@ -88,13 +89,35 @@ DType dtype_of(const std::string& asked, const std::string& config_json) {
   FM_USER_CHECK(false, "--dtype must be ", kDTypes, "; correct it (", asked, ")");
 }
 
-void check_whole(const ExportOptions& options, const ProgressState& state) {
-  if (state.run.model.empty()) return;  // of an older build
-  const bool partial = nlohmann::json::parse(state.run.model).contains("frozen weights");
-  FM_USER_CHECK(!partial,
-                "a checkpoint of a run that trained a part of the parameters holds that part alone;"
-                " start the run's command again: with nothing left to train it exports (",
-                options.checkpoint, ")");
+// The fingerprint of what the run did not train, "" where the checkpoint holds all weights.
+std::string frozen_weights_of(const ProgressState& state) {
+  if (state.run.model.empty()) return "";  // of an older build
+  return nlohmann::json::parse(state.run.model).value("frozen weights", "");
+}
+
+// A checkpoint that holds the trained part alone: the rest is filled as the run filled it.
+void export_part(const ExportOptions& options, const ProgressState& progress,
+                 const checkpoint::FoundCheckpoint& found, const ExportTarget& target,
+                 comm::Communicator& world) {
+  FM_USER_CHECK(
+      !progress.exports.start.empty(),
+      "the checkpoint holds the part of the weights that was trained, and is of a build "
+      "that did not say how the run began; start the run's command again, which exports (",
+      options.checkpoint, ")");
+  const TrainOptions run = options_of_start(progress.exports.start);
+  const model::OpenedModel opened = open_run_model(run);
+  const RunPlan plan = make_run_plan(run, opened.model, shape_of(run, world));
+  core::Ledger ledger;
+  RankState state(run, plan, opened.model, world, ledger);
+  fill_state(run, opened, state);
+  const std::string expected = frozen_weights_of(progress);
+  const std::string seen = fingerprint_of_frozen(state);
+  FM_USER_CHECK(seen == expected,
+                "the weights that the run began with must be as they were; put them back (",
+                run.init_ckpt.empty() ? run.model_config : run.init_ckpt, ", fingerprint ", seen,
+                ", then ", expected, ")");
+  load_weights(found, run, state);
+  export_model(run, opened.facts, state, target);
 }
 
 std::string config_of(const ExportOptions& options, const ProgressState& state) {
@@ -120,7 +143,6 @@ std::string export_checkpoint(const ExportOptions& options) {
                                                    options.checkpoint, world);
     FM_CHECK(found, "a path names a checkpoint, or finding it throws");
     const ProgressState state = progress_from_json(found->state_json);
-    check_whole(options, state);
     checkpoint::ExportRequest request;
     request.folder = options.out;
     request.config_json = config_of(options, state);
@@ -129,9 +151,19 @@ std::string export_checkpoint(const ExportOptions& options) {
     if (fs::exists(state.exports.tokenizer_from)) {
       request.tokenizer_from = state.exports.tokenizer_from;
     }
-    const Files files = weights_of(found->folder);
-    add_tensors(files, request);
-    checkpoint::export_hf_folder(request, world);
+    if (frozen_weights_of(state).empty()) {
+      const Files files = weights_of(found->folder);
+      add_tensors(files, request);
+      checkpoint::export_hf_folder(request, world);
+    } else {
+      const ExportTarget target{.hf = options.out,
+                                .adapter = fs::path(options.out) / "adapter",
+                                .about = {.config_json = request.config_json,
+                                          .tokenizer_from = request.tokenizer_from.string(),
+                                          .byte_tokenizer = request.byte_tokenizer},
+                                .dtype = request.dtype};
+      export_part(options, state, *found, target, world);
+    }
     done = core::concat("exported step ", found->step, " of ", found->folder.string(), " as ",
                         core::name_of(request.dtype), ": ", options.out);
   });

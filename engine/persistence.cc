@@ -12,6 +12,7 @@
 #include "core/philox.h"
 #include "engine/adapters.h"
 #include "engine/gather_texts.h"
+#include "engine/part_start.h"
 #include "engine/run_text.h"
 #include "engine/tensors.h"
 #include "model/lora.h"
@@ -210,6 +211,18 @@ void load_step(const TrainOptions& options, std::int64_t step, RankState& state)
   state.world.barrier().wait();  // others read what this rank has loaded
 }
 
+void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,
+                  RankState& state) {
+  const auto is_moment = [](const std::string& file) { return !file.starts_with("weights-"); };
+  std::vector<checkpoint::FileSpec> files = checkpoint_files(state.model, options.optimizer);
+  std::vector<checkpoint::FileSlice> slices =
+      checkpoint_slices(state, options.optimizer, Part::kKept);
+  std::erase_if(files, [&](const auto& spec) { return is_moment(spec.file); });
+  std::erase_if(slices, [&](const auto& slice) { return is_moment(slice.file); });
+  checkpoint::load_checkpoint(found, files, slices, state.world);
+  publish_masters(state);
+}
+
 void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
                   const std::string& way_back) {
   std::string mine;
@@ -247,23 +260,31 @@ bool knows_tokenizer(const TrainOptions& options) {
 ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts) {
   return {.config_json = facts.config_json,
           .tokenizer_from = tokenizer_home(options).string(),
-          .byte_tokenizer = knows_tokenizer(options)};
+          .byte_tokenizer = knows_tokenizer(options),
+          .start = start_of_part(options)};
 }
 
-void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state) {
+ExportTarget export_target(const TrainOptions& options, const model::ModelFacts& facts) {
+  return {.hf = export_folder(options),
+          .adapter = adapter_folder(options),
+          .about = export_facts(options, facts)};
+}
+
+void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
+                  const ExportTarget& target) {
   check_finite(state, options.optimizer, "go back to an older checkpoint by --resume");
-  const ExportFacts about = export_facts(options, facts);
   checkpoint::ExportRequest request;
-  request.folder = export_folder(options);
-  request.config_json = about.config_json;
+  request.folder = target.hf;
+  request.config_json = target.about.config_json;
+  request.dtype = target.dtype;
   request.tensors = tensor_specs(state.model);
   std::erase_if(request.tensors, [](const auto& spec) { return model::is_adapter(spec.name); });
   request.mine = options.lora.r > 0 ? merged_slices(options.lora, facts, state)
                                     : param_slices(state, Part::kOwned);
-  request.tokenizer_from = about.tokenizer_from;
-  request.byte_tokenizer = about.byte_tokenizer;
+  request.tokenizer_from = target.about.tokenizer_from;
+  request.byte_tokenizer = target.about.byte_tokenizer;
   checkpoint::export_hf_folder(request, state.world);
-  if (options.lora.r > 0) export_adapter(options, facts, state);
+  if (options.lora.r > 0) export_adapter(options, facts, state, target.adapter);
 }
 
 }  // namespace fm::engine

@@ -40,6 +40,10 @@ void check_output_dir(const std::string& output_dir);
 // is not made anew. Collective. Throws as a resume from its path does.
 void load_step(const TrainOptions& options, std::int64_t step, RankState& state);
 
+// Collective. The trained weights of a checkpoint, without its moments. Throws as load_step does.
+void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,
+                  RankState& state);
+
 // Collective. Returns the message of a save that could not be made, "" when it is durable. `spared`
 // are steps of checkpoints that --keep_last does not count out.
 std::string save_state(const TrainOptions& options, RankState& state, const ProgressState& progress,
@@ -49,7 +53,16 @@ std::string save_state(const TrainOptions& options, RankState& state, const Prog
 // of JSONL text. Where the ids of a token file come from nobody knows.
 bool knows_tokenizer(const TrainOptions& options);
 ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts);
-// Collective. output_dir/hf, for transformers.
-void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state);
+
+struct ExportTarget {
+  std::filesystem::path hf, adapter;  // folders, for transformers and for peft
+  ExportFacts about;
+  core::DType dtype = core::DType::kF32;  // of the weights in hf
+};
+// output_dir/hf and output_dir/adapter
+ExportTarget export_target(const TrainOptions& options, const model::ModelFacts& facts);
+// Collective. The folder `adapter` is written where there are adapters.
+void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
+                  const ExportTarget& target);
 
 }  // namespace fm::engine

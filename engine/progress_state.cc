@@ -31,6 +31,9 @@ std::string to_json(const ProgressState& state) {
     json["export"] = {{"config_json", state.exports.config_json},
                       {"tokenizer_from", state.exports.tokenizer_from},
                       {"byte_tokenizer", state.exports.byte_tokenizer}};
+    if (!state.exports.start.empty()) {
+      json["export"]["start"] = nlohmann::json::parse(state.exports.start);
+    }
   }
   if (state.best.step >= 0) {
     json["best_evaluation"] = {
@@ -67,6 +70,7 @@ ProgressState progress_from_json(const std::string& text) {
       state.exports = {.config_json = exports.at("config_json"),
                        .tokenizer_from = exports.at("tokenizer_from"),
                        .byte_tokenizer = exports.at("byte_tokenizer")};
+      if (exports.contains("start")) state.exports.start = exports["start"].dump();
     }
     if (json.contains("best_evaluation")) {
       const nlohmann::json& best = json["best_evaluation"];

@@ -27,6 +27,7 @@ struct ExportFacts {
   std::string config_json = {};
   std::string tokenizer_from = {};  // the folder with the tokenizer's files, or empty
   bool byte_tokenizer = false;      // else: whether ours is the one
+  std::string start = {};           // engine/part_start.h; empty: the checkpoint holds all weights
 };
 
 struct ProgressState {

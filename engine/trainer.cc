@@ -338,7 +338,7 @@ class Trainer {
       log_.say(core::concat("the best evaluation was in step ", best, " (loss ",
                             progress_.best.loss, "): that model is exported"));
     }
-    export_model(options_, opened_.facts, state_);
+    export_model(options_, opened_.facts, state_, export_target(options_, opened_.facts));
     const std::string folder = options_.output_dir + "/hf";
     const bool speaks_text = knows_tokenizer(options_);
     log_.say(

@@ -16,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 class ExportCheckpoint : public TrainerCase {
  protected:
   // Two ranks, ZeRO 2; checkpoints of steps 1 and 2.

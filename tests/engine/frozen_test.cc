@@ -105,10 +105,25 @@ TEST_F(Frozen, ResumesAtAnotherStageAndSizeBitForBit) {
   };
   EXPECT_FALSE(fs::exists(fs::path(part.output_dir) / "global_step6/weights-0000.safetensors"));
   EXPECT_LT(bytes_of("global_step6/weights-0001.safetensors"), 4 * 30'000U);
-  expect_error(core::ExitCode::kConfigError, "holds that part alone", [&] {
-    export_checkpoint({.checkpoint = part.output_dir, .out = (folder() / "out").string()});
-  });
   EXPECT_GT(bytes_of("hf/model.safetensors"), 4 * 450'000U);
+
+  // An export of a checkpoint fetches the rest from there, too.
+  const std::string out = (folder() / "out").string();
+  export_checkpoint({.checkpoint = part.output_dir, .out = out});
+  EXPECT_EQ(content(fs::path(out) / "model.safetensors"),
+            content(fs::path(part.output_dir) / "hf/model.safetensors"));
+  fs::copy_file(fs::path(part.output_dir) / "hf/model.safetensors",
+                fs::path(whole.init_ckpt) / "model.safetensors",
+                fs::copy_options::overwrite_existing);
+  export_checkpoint({.checkpoint = part.output_dir, .out = out});  // its frozen part is the same
+  TrainOptions other = options("other", 1);
+  other.seed = 1;
+  ASSERT_EQ(run(other), 0);
+  fs::copy_file(fs::path(other.output_dir) / "hf/model.safetensors",
+                fs::path(whole.init_ckpt) / "model.safetensors",
+                fs::copy_options::overwrite_existing);
+  expect_error(core::ExitCode::kConfigError, "must be as they were",
+               [&] { export_checkpoint({.checkpoint = part.output_dir, .out = out}); });
 }
 
 TEST_F(Frozen, AnotherBaseIsRefused) {

@@ -7,6 +7,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "engine/adapters.h"
+#include "engine/export_checkpoint.h"
 #include "engine/run_facts.h"
 #include "trainer_case.h"
 
@@ -126,6 +127,23 @@ TEST_F(LoraRun, ExportsTheAdapterAndTheMergedModel) {
       largest = std::max(largest, std::abs(delta));
     }
     EXPECT_GT(largest, 1e-4) << tensor.name;
+  }
+}
+
+// fmengine-export of a checkpoint: what the run exports, adapters beside it.
+TEST_F(LoraRun, ACheckpointBecomesMergedWeightsAndAdapters) {
+  TrainOptions options = lora_options("run", 2);
+  options.lora.rslora = true;
+  options.lora.modules_to_save = {"norm"};
+  ASSERT_EQ(run(options, 2), 0);
+  const fs::path out = folder() / "out";
+  export_checkpoint({.checkpoint = options.output_dir, .out = out.string()});
+  for (const auto& [exported, of_run] :
+       {std::pair("model.safetensors", "hf/model.safetensors"),
+        {"config.json", "hf/config.json"},
+        {"adapter/adapter_model.safetensors", "adapter/adapter_model.safetensors"},
+        {"adapter/adapter_config.json", "adapter/adapter_config.json"}}) {
+    EXPECT_EQ(content(out / exported), content(file_of(options, of_run))) << exported;
   }
 }
 

@@ -89,6 +89,11 @@ std::map<int, MetricsLine> TrainerCase::metrics(const TrainOptions& options) {
   return out;
 }
 
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 int occurrences(const std::string& text, const std::string& part) {
   int count = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {

@@ -49,6 +49,7 @@ class TrainerCase : public testing::Test {
   std::filesystem::path folder_;
 };
 
+std::string content(const std::filesystem::path& path);
 int occurrences(const std::string& text, const std::string& part);
 // `act` must throw a core::Error with this code whose text holds `part`.
 void expect_error(core::ExitCode code, const std::string& part, const std::function<void()>& act);
