@@ -21,13 +21,28 @@ bool decays(ParamKind kind, const NoDecay& no_decay) {
 
 }  // namespace
 
-Elements ParamEntry::row() const { return stride() / share.count; }
+IndexRange even_part(std::int64_t size, Share share) {
+  const std::int64_t each = size / share.count;
+  const std::int64_t rest = size % share.count;
+  return {.first = each * share.index + std::min<std::int64_t>(share.index, rest),
+          .count = each + (share.index < rest ? 1 : 0)};
+}
+
+Elements ParamEntry::inner() const {
+  Elements out(1);
+  const auto dim = static_cast<std::size_t>(std::max(split_dim, 0));
+  for (std::size_t at = dim + 1; at < shape.size(); ++at) out = out * shape[at];
+  return out;
+}
+
+Elements ParamEntry::row() const {
+  std::int64_t indices = 0;
+  for (const IndexRange& part : parts) indices += part.count;
+  return inner() * indices;
+}
 
 Elements ParamEntry::stride() const {
-  Elements out(1);
-  const auto outer = static_cast<std::size_t>(share.count > 1 ? split_dim : 0);
-  for (std::size_t dim = outer; dim < shape.size(); ++dim) out = out * shape[dim];
-  return out;
+  return inner() * shape[static_cast<std::size_t>(std::max(split_dim, 0))];
 }
 
 ParamTable::ParamTable(std::vector<ParamEntry> entries, const NoDecay& no_decay, Share share)
@@ -38,16 +53,36 @@ ParamTable::ParamTable(std::vector<ParamEntry> entries, const NoDecay& no_decay,
     std::int64_t numel = 1;
     for (const std::int64_t dim : entry.shape) numel *= dim;
     FM_CHECK(numel > 0, "parameter ", entry.name, " has no elements");
-    if (entry.split_dim >= 0) entry.share = share;
-    const auto dim = static_cast<std::size_t>(std::max(entry.split_dim, 0));
-    FM_CHECK(entry.share.count == 1 || entry.shape[dim] % entry.share.count == 0, "parameter ",
-             entry.name, " cannot be cut into ", entry.share.count, " parts");
-    entry.numel = Elements(numel) / entry.share.count;
+    const std::int64_t indices =
+        entry.shape[static_cast<std::size_t>(std::max(entry.split_dim, 0))];
+    if (entry.split_dim < 0) {
+      entry.parts = {{.first = 0, .count = indices, .holder = share}};
+    } else if (entry.parts.empty()) {
+      entry.parts = {even_part(indices, share)};
+    }
+    entry.numel = entry.row() * (Elements(numel) / entry.stride());
+    FM_CHECK(entry.numel.count() > 0, "parameter ", entry.name, " cannot be cut into ", share.count,
+             " parts");
     entry.offset = elements_;
     elements_ = round_up(elements_ + entry.numel, kEntryAlignment);
-    parameters_ += entry.numel;
+    parameters_ += Elements(numel);
     if (decays(entry.kind, no_decay)) decayed_ = elements_;
   }
+}
+
+std::vector<FlatRange> ParamTable::repeats() const {
+  std::vector<FlatRange> out;
+  for (const ParamEntry& entry : entries_) {
+    Elements at = entry.offset;
+    while (at < entry.offset + entry.numel) {
+      for (const IndexRange& part : entry.parts) {
+        const Elements count = entry.inner() * part.count;
+        if (part.holder.index > 0) out.push_back({at, count});
+        at += count;
+      }
+    }
+  }
+  return out;
 }
 
 const ParamEntry* ParamTable::find_at(Elements flat_offset) const {

@@ -47,9 +47,15 @@ class InNarrowMemory : public TensorSource {
 // Cuts numbers [begin, end) of an entry's part of its tensor into slices.
 class EntryCutter {
  public:
-  EntryCutter(const ParamEntry& entry, const std::shared_ptr<TensorSource>& source,
+  EntryCutter(const ParamEntry& entry, Repeats repeats, const std::shared_ptr<TensorSource>& source,
               std::vector<TensorSlice>& out)
-      : entry_(entry), source_(source), out_(out), row_(entry.row()), stride_(entry.stride()) {}
+      : entry_(entry),
+        repeats_(repeats),
+        source_(source),
+        out_(out),
+        inner_(entry.inner()),
+        row_(entry.row()),
+        stride_(entry.stride()) {}
 
   // `at`: of number `begin` in the source.
   void cut(Elements begin, Elements end, Elements at) {
@@ -62,23 +68,41 @@ class EntryCutter {
   }
 
  private:
+  // Columns [begin % row, + columns) of so many rows, range by range.
   Elements add(Elements begin, Elements columns, std::int64_t rows) {
+    const Elements from = begin % row_;
+    Elements part_begin;
+    for (const IndexRange& part : entry_.parts) {
+      const Elements part_end = part_begin + inner_ * part.count;
+      const Elements first = std::max(from, part_begin);
+      const Elements last = std::min(from + columns, part_end);
+      const bool left_out = repeats_ == Repeats::kLeaveOut && part.holder.index > 0;
+      if (first < last && !left_out) {
+        add_range(stride_ * (begin / row_) + inner_ * part.first + (first - part_begin),
+                  last - first, rows, at_ + (first - from));
+      }
+      part_begin = part_end;
+    }
+    at_ += columns * rows;
+    return begin + columns * rows;
+  }
+  void add_range(Elements first, Elements columns, std::int64_t rows, Elements at) {
     out_.push_back({.name = entry_.name,
                     .shape = entry_.shape,
-                    .first = stride_ * (begin / row_) + row_ * entry_.share.index + begin % row_,
+                    .first = first,
                     .columns = columns,
                     .rows = rows,
                     .stride = rows > 1 ? stride_ : Elements(0),
                     .source = source_,
-                    .at = at_});
-    at_ += columns * rows;
-    return begin + columns * rows;
+                    .at = at,
+                    .apart = rows > 1 ? row_ : Elements(0)});
   }
 
   const ParamEntry& entry_;
+  Repeats repeats_;
   const std::shared_ptr<TensorSource>& source_;
   std::vector<TensorSlice>& out_;
-  Elements row_, stride_, at_;
+  Elements inner_, row_, stride_, at_;
 };
 
 }  // namespace
@@ -108,7 +132,7 @@ TensorSlice slice_in_memory(std::string name, std::vector<std::int64_t> shape, E
 FetchedRow::FetchedRow(const TensorSlice& slice, std::int64_t row, Use use, Elements begin,
                        Elements count)
     : source_(*slice.source),
-      first_(slice.at + slice.columns * row + begin),
+      first_(slice.at + slice.source_stride() * row + begin),
       count_(count),
       use_(use),
       data_(source_.fetch(first_, count_)) {}
@@ -116,13 +140,14 @@ FetchedRow::FetchedRow(const TensorSlice& slice, std::int64_t row, Use use, Elem
 FetchedRow::~FetchedRow() { source_.drop(first_, count_, use_ == Use::kWrite); }
 
 std::vector<TensorSlice> cut_slices(const ParamTable& table, Elements first, Elements count,
-                                    const std::shared_ptr<TensorSource>& source, Elements at) {
+                                    const std::shared_ptr<TensorSource>& source, Elements at,
+                                    Repeats repeats) {
   std::vector<TensorSlice> out;
   for (const ParamEntry& entry : table.entries()) {
     const Elements begin = std::max(first, entry.offset);
     const Elements end = std::min(first + count, entry.offset + entry.numel);
     if (begin >= end) continue;
-    EntryCutter(entry, source, out)
+    EntryCutter(entry, repeats, source, out)
         .cut(begin - entry.offset, end - entry.offset, at + (begin - first));
   }
   return out;

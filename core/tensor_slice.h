@@ -35,10 +35,12 @@ struct TensorSlice {
   std::int64_t rows = 1;
   Elements stride = {};
   std::shared_ptr<TensorSource> source = nullptr;
-  Elements at = {};  // where the rows lie in the source, one behind the other
+  Elements at = {};     // where the rows lie in the source
+  Elements apart = {};  // there, from one row to the next; 0: one behind the other
 
   Elements count() const { return columns * rows; }
   Elements first_of(std::int64_t row) const { return first + stride * row; }
+  Elements source_stride() const { return apart.count() > 0 ? apart : columns; }
 };
 
 // A run of a tensor whose numbers are at `data`.
@@ -67,9 +69,13 @@ class FetchedRow {
   float* data_;
 };
 
+// Whether what another tensor-parallel rank is the first holder of is cut, too.
+enum class Repeats : std::uint8_t { kCut, kLeaveOut };
+
 // The named tensors inside flat elements [first, first + count) of a table, which are numbers
 // [at, at + count) of the source. Gaps and padding belong to no tensor.
 std::vector<TensorSlice> cut_slices(const ParamTable& table, Elements first, Elements count,
-                                    const std::shared_ptr<TensorSource>& source, Elements at);
+                                    const std::shared_ptr<TensorSource>& source, Elements at,
+                                    Repeats repeats = Repeats::kCut);
 
 }  // namespace fm::core

@@ -97,9 +97,9 @@ class Merged : public core::TensorSource {
     const Elements begin = first - base_.at;
     for (Elements done; done < count;) {
       const Elements at = begin + done;
-      const Elements in_row = at % base_.columns;
+      const Elements in_row = at % base_.source_stride();
       const Elements part = std::min(count - done, base_.columns - in_row);
-      add((base_.first_of(at / base_.columns) + in_row).count(),
+      add((base_.first_of(at / base_.source_stride()) + in_row).count(),
           std::span(sum_).subspan(static_cast<std::size_t>(done.count()),
                                   static_cast<std::size_t>(part.count())));
       done += part;

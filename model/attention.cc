@@ -43,7 +43,9 @@ kernels::HeadGroup group_of(const AttentionShape& shape) {
 
 kernels::HeadGroup group_at(const AttentionShape& shape, std::int64_t row, std::int64_t kv_head) {
   kernels::HeadGroup group = group_of(shape);
-  const std::int64_t heads = (shape.first_sample + row) * shape.heads + kv_head * group.heads;
+  const std::int64_t all_heads = shape.all_heads > 0 ? shape.all_heads : shape.heads;
+  const std::int64_t heads =
+      (shape.first_sample + row) * all_heads + shape.first_head + kv_head * group.heads;
   group.first_probability = kernels::probability_of(group, heads, 0);
   if (shape.starts_BT != nullptr) group.starts = shape.starts_BT + row * group.seq_len;
   return group;

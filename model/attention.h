@@ -20,6 +20,9 @@ struct AttentionShape {
   const std::int32_t* starts_BT = nullptr;  // of documents (model/unit.h, UnitInput)
   kernels::Dropout dropout = {};            // of probabilities
   std::int64_t first_sample = 0;            // within the step: what dropout goes by
+  // Where these heads are some of several ranks': of all of them (0: these are), and the first.
+  std::int64_t all_heads = 0;
+  std::int64_t first_head = 0;
 };
 
 // q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim]; logsumexp [B * T * heads] in an

@@ -11,12 +11,13 @@ namespace fm::model {
 template <class T>
 Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const ModelChoices& choices,
                 std::shared_ptr<RopeTables> rope)
-    : config_(config),
+    : parts_(tensor_parts(config, choices.share)),
+      config_(rank_config(config, parts_)),
       layer_(layer),
       norm_{config.block.norm, config.norm_eps},
       window_(config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(layer)]),
       tables_(block_tables(config, layer, choices)),
-      at_(block_places(config, layer, tables_, choices.lora)),
+      at_(block_places(config_, layer, tables_, choices.lora, parts_)),
       rope_(std::move(rope)) {}
 
 template <class T>
@@ -28,7 +29,9 @@ AttentionShape Block<T>::attention_of(const UnitInput& input) const {
           .window = window_,
           .starts_BT = input.starts_BT,
           .dropout = dropout_at(input, config_.dropout.attention, layer_, DropPlace::kAttention),
-          .first_sample = input.dropout ? input.dropout->first_sample : 0};
+          .first_sample = input.dropout ? input.dropout->first_sample : 0,
+          .all_heads = parts_.heads_of_all,
+          .first_head = parts_.heads.first};
 }
 
 template <class T>
@@ -41,6 +44,21 @@ template <class T>
 kernels::RowShape Block<T>::k_rows(std::int64_t tokens) const {
   if (config_.block.qk_norm == QkNorm::kAllHeads) return {tokens, config_.kv_width()};
   return {tokens * config_.kv_heads, config_.head_dim};
+}
+
+template <class T>
+SplitRows Block<T>::split_q_rows(const Pass& pass) const {
+  return {.shape = q_rows(pass.tokens()),
+          .all = parts_.heads_of_all * config_.head_dim,
+          .tensor = pass.tensor};
+}
+
+template <class T>
+SplitRows Block<T>::split_k_rows(const Pass& pass) const {
+  return {.shape = k_rows(pass.tokens()),
+          .all = parts_.kv_heads_of_all * config_.head_dim,
+          .counts = parts_.kv_heads.holder.index == 0,
+          .tensor = pass.tensor};
 }
 
 template <class T>
@@ -77,7 +95,21 @@ UnitSizes Block<T>::sizes(core::BatchShape shape) const {
   return {.input = core::Bytes(N * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
           .kept = Kept(*this, N, nullptr).bytes,
           .parked = Parked(*this, N, nullptr).bytes,
-          .scratch = std::max({normed + forward, backward, weights}) + dropped};
+          .scratch = std::max({normed + forward, backward, weights}) + dropped + summed_bytes(N)};
+}
+
+// What is summed over tensor-parallel ranks at once, in fp32 or, a number per row, in fp64.
+template <class T>
+core::Bytes Block<T>::summed_bytes(std::int64_t tokens) const {
+  using core::Arena;
+  if (parts_.alone()) return {};
+  core::Bytes most = Arena::aligned<float>(tokens * config_.hidden);
+  most = std::max(most, Arena::aligned<double>(tokens));
+  for (const Projection* each : at_.all()) {
+    most = std::max(most, Arena::aligned<float>(tokens * each->adapter.rank));
+  }
+  if (!has_holders()) return most;
+  return std::max(most, Arena::aligned<float>(tokens * parts_.kv_heads_of_all * config_.head_dim));
 }
 
 template <class T>
@@ -116,8 +148,13 @@ void Block<T>::norm_queries_and_keys(const Pass& pass) const {
   const Kept& kept = pass.kept;
   const kernels::RowShape queries = q_rows(pass.tokens());
   const kernels::RowShape keys = k_rows(pass.tokens());
-  norm_rows(norm_, queries, kept.raw_q_BTHd, kept.q_rows);
-  norm_rows(norm_, keys, kept.raw_k_BTKd, kept.k_rows);
+  if (pass.tensor != nullptr && config_.block.qk_norm == QkNorm::kAllHeads) {
+    split_rmsnorm_rstd(split_q_rows(pass), norm_.eps, kept.raw_q_BTHd, pass.work, kept.q_rows.rstd);
+    split_rmsnorm_rstd(split_k_rows(pass), norm_.eps, kept.raw_k_BTKd, pass.work, kept.k_rows.rstd);
+  } else {
+    norm_rows(norm_, queries, kept.raw_q_BTHd, kept.q_rows);
+    norm_rows(norm_, keys, kept.raw_k_BTKd, kept.k_rows);
+  }
   norm_apply<T>(norm_, queries,
                 {kept.raw_q_BTHd, weights_of(pass.weights, at_.q_norm), kept.q_rows, kept.q_BTHd});
   norm_apply<T>(norm_, keys,

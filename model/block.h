@@ -17,6 +17,7 @@
 #include "model/dropout.h"
 #include "model/norm.h"
 #include "model/rope_frequencies.h"
+#include "model/split_norm.h"
 #include "model/unit.h"
 
 namespace fm::model {
@@ -62,13 +63,16 @@ class Block final : public Unit {
   enum class Turn : std::uint8_t { kForth, kBack };
   // Rotary positions of queries and keys, in place.
   void turn(Turn turn, const UnitInput& input, T* q_BTHd, T* k_BTKd) const;
-  // What the norm of queries, or keys, takes for a row.
+  // What the norm of queries, or keys, takes for a row; and as parts of the rows of all heads.
   kernels::RowShape q_rows(std::int64_t tokens) const;
   kernels::RowShape k_rows(std::int64_t tokens) const;
+  SplitRows split_q_rows(const Pass& pass) const;
+  SplitRows split_k_rows(const Pass& pass) const;
   static NormWeights<T> weights_of(const UnitWeights<T>& weights, const NormPlaceAt& at) {
     return {weights.at(at.weight), weights.at(at.bias)};
   }
 
+  core::Bytes summed_bytes(std::int64_t tokens) const;
   void run(const Pass& pass, T* y_BTD) const;
   // kept's queries, keys and values -> kept.attended_BTHd (model/block_decode.cc)
   void attend_cached(const Pass& pass) const;
@@ -100,12 +104,16 @@ class Block final : public Unit {
   // norm serves both, the gradient of its output; else null.
   void backward_mlp(const Pass& pass, float* shared_BTD) const;
   void backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* dv_BTKd) const;
+  // Over the ranks that have the same key and value heads, in place.
+  void sum_of_holders(const Pass& pass, T* dk_BTKd) const;
+  bool has_holders() const { return parts_.kv_heads.holder.count > 1; }
   void backward_qk_norm(const Pass& pass) const;
   // -> parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd of the projections, or parked.dqkv
   void backward_heads(const Pass& pass) const;
   void write_norms(const Pass& pass) const;
 
-  DecoderConfig config_;
+  TensorParts parts_;
+  DecoderConfig config_;  // of this rank's part
   std::int64_t layer_;
   Norm norm_;
   std::int64_t window_;

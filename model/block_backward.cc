@@ -4,19 +4,6 @@
 #include "model/block_memory.h"
 
 namespace fm::model {
-namespace {
-
-// Numbers of a narrow type in fp32; those that are in fp32 are copied.
-template <class T>
-void widen(const core::Work& work, std::int64_t count, const T* from, float* to) {
-  if constexpr (std::is_same_v<T, float>) {
-    kernels::copy(work, count, from, to);
-  } else {
-    kernels::cast(count, from, to);
-  }
-}
-
-}  // namespace
 
 template <class T>
 void Block<T>::park_norms(const Pass& pass) const {
@@ -54,7 +41,7 @@ void Block<T>::backward_norm_after(const Pass& pass, const T* dy_BTD, NormBackwa
   const core::Arena::Scope scope(pass.work.arena);
   const kernels::RowShape rows{pass.tokens(), config_.hidden};
   float* const wide_BTD = pass.work.arena.template take<float>(rows.rows * rows.width);
-  widen(pass.work, rows.rows * rows.width, dy_BTD, wide_BTD);
+  convert(pass.work, rows.rows * rows.width, dy_BTD, wide_BTD);
   clear_sums(pass, at.sums, rows.width);
   at.dy = wide_BTD;
   norm_backward(norm_, rows, at);
@@ -112,6 +99,7 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
     pass.products.input(at_.up, parked.dup_BTF, dnormed_BTD);
   }
   if (!has_norm2()) return;
+  sum_over(pass.tensor, count, dnormed_BTD);
   if (!norms_before()) {
     kernels::add_residual(count, dnormed_BTD, parked.dy_BTD, parked.dx_mid_BTD);
     return;
@@ -131,19 +119,26 @@ template <class T>
 void Block<T>::backward_qk_norm(const Pass& pass) const {
   const core::Arena::Scope scope(pass.work.arena);
   float* const wide = pass.work.arena.template take<float>(pass.tokens() * config_.q_width());
-  const auto backward = [&](const kernels::RowShape& rows, T* dx, NormBackward<T> at) {
-    widen(pass.work, rows.rows * rows.width, dx, wide);
+  const bool split = pass.tensor != nullptr && config_.block.qk_norm == QkNorm::kAllHeads;
+  const auto backward = [&](const SplitRows& part, T* dx, NormBackward<T> at) {
+    const kernels::RowShape rows = part.shape;
+    convert(pass.work, rows.rows * rows.width, dx, wide);
     clear_sums(pass, at.sums, rows.width);
     at.dy = wide;
     at.dx = dx;
+    if (split) return split_rmsnorm_backward(part, at, pass.work);
     norm_backward(norm_, rows, at);
+    if (pass.tensor == nullptr) return;
+    if (!part.counts) clear_sums(pass, at.sums, rows.width);
+    sum_over(pass.tensor, rows.width, at.sums.weight);
+    if (at.sums.bias != nullptr) sum_over(pass.tensor, rows.width, at.sums.bias);
   };
-  backward(q_rows(pass.tokens()), pass.parked.dq_BTHd,
+  backward(split_q_rows(pass), pass.parked.dq_BTHd,
            {.x = pass.kept.raw_q_BTHd,
             .weights = weights_of(pass.weights, at_.q_norm),
             .kept = pass.kept.q_rows,
             .sums = pass.parked.q_norm});
-  backward(k_rows(pass.tokens()), pass.parked.dk_BTKd,
+  backward(split_k_rows(pass), pass.parked.dk_BTKd,
            {.x = pass.kept.raw_k_BTKd,
             .weights = weights_of(pass.weights, at_.k_norm),
             .kept = pass.kept.k_rows,
@@ -168,6 +163,28 @@ void Block<T>::backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* d
                          .dv = dv_BTKd},
                         pass.work);
   turn(Turn::kBack, pass.input, dq_BTHd, dk_BTKd);
+  if (pass.tensor == nullptr || !has_holders()) return;
+  sum_of_holders(pass, dk_BTKd);
+  sum_of_holders(pass, dv_BTKd);
+}
+
+// A sum over all ranks in which every head has columns of its own.
+template <class T>
+void Block<T>::sum_of_holders(const Pass& pass, T* dk_BTKd) const {
+  const core::Arena::Scope scope(pass.work.arena);
+  const std::int64_t d = config_.head_dim;
+  const kernels::RowShape rows{pass.tokens(), config_.kv_width()};
+  const std::int64_t all = parts_.kv_heads_of_all * d;
+  float* const sums = pass.work.arena.template take<float>(rows.rows * all);
+  float* const mine = sums + parts_.kv_heads.first * d;
+  kernels::clear(pass.work, rows.rows * all, sums);
+  for (std::int64_t row = 0; row < rows.rows; ++row) {
+    convert(pass.work, rows.width, dk_BTKd + row * rows.width, mine + row * all);
+  }
+  sum_over(pass.tensor, rows.rows * all, sums);
+  for (std::int64_t row = 0; row < rows.rows; ++row) {
+    convert(pass.work, rows.width, mine + row * all, dk_BTKd + row * rows.width);
+  }
 }
 
 template <class T>
@@ -225,6 +242,7 @@ void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* din
     pass.products.input(at_.k, parked.dk_BTKd, dnormed_BTD, Beta::kOne);
     pass.products.input(at_.v, parked.dv_BTKd, dnormed_BTD, Beta::kOne);
   }
+  sum_over(pass.tensor, count, dnormed_BTD);
   T* const dx_BTD = static_cast<T*>(dinput_BTD);
   if (!norms_before()) {
     kernels::add_residual(count, dnormed_BTD, parked.dx_mid_BTD, dx_BTD);

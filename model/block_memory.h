@@ -127,6 +127,7 @@ struct Block<T>::Pass {
   const T* x_BTD;
   Kept kept;
   Parked parked;
+  comm::Communicator* tensor;
   Products<T> products;
   std::span<const CachedSequence> sequences;  // where tokens are decoded
 
@@ -138,14 +139,19 @@ struct Block<T>::Pass {
         x_BTD(static_cast<const T*>(call.saved.input_BTD)),
         kept(block, shape.tokens(), call.saved.kept),
         parked(block, shape.tokens(), call.saved.parked),
+        tensor(call.peers.tensor),
         products{.work = work,
                  .tokens = shape.tokens(),
                  .weights = weights,
                  .low = kept.low.data(),
                  .dlow = parked.dlow.data(),
                  .batch = &input,
-                 .rows = decoded.empty() ? Rows::kBatch : Rows::kDecoded},
-        sequences(decoded) {}
+                 .rows = decoded.empty() ? Rows::kBatch : Rows::kDecoded,
+                 .tensor = tensor},
+        sequences(decoded) {
+    FM_CHECK(block.parts_.alone() == (tensor == nullptr),
+             "a part of a block needs the other ranks");
+  }
   Pass(const Pass&) = delete;  // products point into it
   Pass& operator=(const Pass&) = delete;
 

@@ -14,55 +14,81 @@ std::string prefix_of(const DecoderConfig& config, std::int64_t layer) {
   return core::concat(config.names.base, config.names.layers, '.', layer, '.');
 }
 
-// What tensor-parallel ranks cut: the outputs of the first matrices, the inputs of the second.
-enum class Cut : std::uint8_t { kOutputs, kInputs, kNothing };
+using Ranges = std::vector<core::IndexRange>;
+
+// What tensor-parallel ranks cut: the outputs of the first matrices, the inputs of the second; and
+// which of them this rank has.
+struct Cut {
+  enum class Of : std::uint8_t { kOutputs, kInputs } of;
+  Ranges parts;
+};
 
 class Declarations {
  public:
-  Declarations(const DecoderConfig& config, std::int64_t layer, const LoraChoices& lora)
+  Declarations(const DecoderConfig& config, std::int64_t layer, const ModelChoices& choices)
       : config_(config),
         prefix_(prefix_of(config, layer)),
-        rank_(lora.rank),
-        targets_(targets_of(config, lora)) {}
+        rank_(choices.lora.rank),
+        targets_(targets_of(config, choices.lora)),
+        parts_(tensor_parts(config, choices.share)) {}
 
-  void norm(const std::string& name, std::int64_t width) {
-    entries_.push_back(
-        {.name = prefix_ + name + ".weight", .shape = {width}, .kind = ParamKind::kNorm});
-    if (config_.block.norm == NormKind::kLayer) bias(name, width, Cut::kNothing);
+  void norm(const std::string& name, std::int64_t width, const Ranges& parts = {}) {
+    add(name + ".weight", {width}, ParamKind::kNorm, 0, parts);
+    if (config_.block.norm == NormKind::kLayer) {
+      add(name + ".bias", {width}, ParamKind::kBias, 0, parts);
+    }
   }
 
-  void matrix(const std::string& name, std::int64_t in, std::int64_t out, bool has_bias, Cut cut) {
+  void matrix(const std::string& name, std::int64_t in, std::int64_t out, bool has_bias,
+              const Cut& cut) {
+    const bool by_outputs = cut.of == Cut::Of::kOutputs;
     const bool usual = config_.block.form == MatrixForm::kOutIn;
     const int outputs = usual ? 0 : 1;
-    int split_dim = -1;
-    if (cut != Cut::kNothing) split_dim = cut == Cut::kOutputs ? outputs : 1 - outputs;
-    entries_.push_back(
-        {.name = prefix_ + name + ".weight",
-         .shape = usual ? std::vector<std::int64_t>{out, in} : std::vector<std::int64_t>{in, out},
-         .kind = ParamKind::kMatrix,
-         .split_dim = split_dim});
-    if (has_bias) bias(name, out, cut);
+    add(name + ".weight",
+        usual ? std::vector<std::int64_t>{out, in} : std::vector<std::int64_t>{in, out},
+        ParamKind::kMatrix, by_outputs ? outputs : 1 - outputs, cut.parts);
+    const Ranges of_outputs = by_outputs ? cut.parts : Ranges();
+    if (has_bias) add(name + ".bias", {out}, ParamKind::kBias, 0, of_outputs);
     if (!is_one_of(prefix_ + name, targets_)) return;
-    entries_.push_back(
-        {.name = adapter_name(prefix_ + name, LoraFactor::kA), .shape = {rank_, in}});
-    entries_.push_back(
-        {.name = adapter_name(prefix_ + name, LoraFactor::kB), .shape = {out, rank_}});
+    const auto factor = [&](LoraFactor which, std::vector<std::int64_t> shape, int dim,
+                            const Ranges& parts) {
+      entries_.push_back({.name = adapter_name(prefix_ + name, which), .shape = std::move(shape)});
+      cut_last(dim, parts);
+    };
+    factor(LoraFactor::kA, {rank_, in}, 1, by_outputs ? Ranges() : cut.parts);
+    factor(LoraFactor::kB, {out, rank_}, 0, of_outputs);
   }
 
   UnitTables tables(const ModelChoices& choices) { return {std::move(entries_), choices}; }
 
+  // This rank's heads and columns as parts of what is stored.
+  core::IndexRange queries(std::int64_t offset = 0) const {
+    return widened(parts_.heads, config_.head_dim, offset);
+  }
+  core::IndexRange keys(std::int64_t offset = 0) const {
+    return widened(parts_.kv_heads, config_.head_dim, offset);
+  }
+  core::IndexRange columns(std::int64_t offset = 0) const { return widened(parts_.ffn, 1, offset); }
+  // Of all three of a head.
+  core::IndexRange heads() const { return widened(parts_.heads, 3 * config_.head_dim, 0); }
+
  private:
-  void bias(const std::string& name, std::int64_t width, Cut cut) {
-    entries_.push_back({.name = prefix_ + name + ".bias",
-                        .shape = {width},
-                        .kind = ParamKind::kBias,
-                        .split_dim = cut == Cut::kOutputs ? 0 : -1});
+  void add(const std::string& name, std::vector<std::int64_t> shape, ParamKind kind, int dim,
+           const Ranges& parts) {
+    entries_.push_back({.name = prefix_ + name, .shape = std::move(shape), .kind = kind});
+    cut_last(dim, parts);
+  }
+  void cut_last(int dim, const Ranges& parts) {
+    if (parts.empty() || parts_.alone()) return;
+    entries_.back().split_dim = dim;
+    entries_.back().parts = parts;
   }
 
   const DecoderConfig& config_;
   std::string prefix_;
   std::int64_t rank_;
   std::vector<std::string> targets_;
+  TensorParts parts_;
   std::vector<core::ParamEntry> entries_;
 };
 
@@ -70,22 +96,32 @@ void declare_attention(const DecoderConfig& config, Declarations& out) {
   const BlockConfig& block = config.block;
   const ModuleNames& names = config.names;
   const std::int64_t D = config.hidden;
-  const std::int64_t all = config.q_width() + 2 * config.kv_width();
+  const std::int64_t Q = config.q_width();
+  const std::int64_t K = config.kv_width();
+  const std::int64_t all = Q + 2 * K;
+  const auto of_outputs = [](Ranges parts) { return Cut{Cut::Of::kOutputs, std::move(parts)}; };
   switch (block.qkv) {
     case QkvMatrix::kThree:
-      out.matrix(names.q, D, config.q_width(), block.qkv_bias, Cut::kOutputs);
-      out.matrix(names.k, D, config.kv_width(), block.qkv_bias, Cut::kOutputs);
-      out.matrix(names.v, D, config.kv_width(), block.qkv_bias, Cut::kOutputs);
+      out.matrix(names.q, D, Q, block.qkv_bias, of_outputs({out.queries()}));
+      out.matrix(names.k, D, K, block.qkv_bias, of_outputs({out.keys()}));
+      out.matrix(names.v, D, K, block.qkv_bias, of_outputs({out.keys()}));
       break;
-    case QkvMatrix::kStacked: out.matrix(names.q, D, all, block.qkv_bias, Cut::kNothing); break;
-    case QkvMatrix::kPerHead: out.matrix(names.q, D, all, block.qkv_bias, Cut::kOutputs); break;
+    case QkvMatrix::kStacked:
+      out.matrix(names.q, D, all, block.qkv_bias,
+                 of_outputs({out.queries(), out.keys(Q), out.keys(Q + K)}));
+      break;
+    case QkvMatrix::kPerHead:
+      out.matrix(names.q, D, all, block.qkv_bias, of_outputs({out.heads()}));
+      break;
   }
-  if (block.qk_norm != QkNorm::kNone) {
-    const bool each = block.qk_norm == QkNorm::kPerHead;
-    out.norm(names.q_norm, each ? config.head_dim : config.q_width());
-    out.norm(names.k_norm, each ? config.head_dim : config.kv_width());
+  if (block.qk_norm == QkNorm::kPerHead) {
+    out.norm(names.q_norm, config.head_dim);
+    out.norm(names.k_norm, config.head_dim);
+  } else if (block.qk_norm == QkNorm::kAllHeads) {
+    out.norm(names.q_norm, Q, {out.queries()});
+    out.norm(names.k_norm, K, {out.keys()});
   }
-  out.matrix(names.out, config.q_width(), D, block.out_bias, Cut::kInputs);
+  out.matrix(names.out, Q, D, block.out_bias, {Cut::Of::kInputs, {out.queries()}});
 }
 
 void declare_mlp(const DecoderConfig& config, Declarations& out) {
@@ -93,13 +129,15 @@ void declare_mlp(const DecoderConfig& config, Declarations& out) {
   const ModuleNames& names = config.names;
   const std::int64_t D = config.hidden;
   const std::int64_t F = config.ffn;
+  const Cut columns{Cut::Of::kOutputs, {out.columns()}};
   if (block.gate_up_stacked) {
-    out.matrix(names.gate, D, 2 * F, block.mlp_bias, Cut::kNothing);
+    out.matrix(names.gate, D, 2 * F, block.mlp_bias,
+               {Cut::Of::kOutputs, {out.columns(), out.columns(F)}});
   } else {
-    if (block.gated) out.matrix(names.gate, D, F, block.mlp_bias, Cut::kOutputs);
-    out.matrix(names.up, D, F, block.mlp_bias, Cut::kOutputs);
+    if (block.gated) out.matrix(names.gate, D, F, block.mlp_bias, columns);
+    out.matrix(names.up, D, F, block.mlp_bias, columns);
   }
-  out.matrix(names.down, F, D, block.mlp_bias, Cut::kInputs);
+  out.matrix(names.down, F, D, block.mlp_bias, {Cut::Of::kInputs, {out.columns()}});
 }
 
 // Finds the projections in the tables.
@@ -156,7 +194,7 @@ class Finder {
 
 UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
                         const ModelChoices& choices) {
-  Declarations out(config, layer, choices.lora);
+  Declarations out(config, layer, choices);
   const bool norms_first = config.block.norm_place == NormPlace::kBefore;
   if (norms_first) out.norm(config.names.norm1, config.hidden);
   declare_attention(config, out);
@@ -169,7 +207,7 @@ UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
 }
 
 BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
-                         const LoraChoices& lora) {
+                         const LoraChoices& lora, const TensorParts& parts) {
   const Finder find(config, layer, tables, lora);
   const BlockConfig& block = config.block;
   const ModuleNames& names = config.names;
@@ -209,6 +247,14 @@ BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const 
   for (Projection* each : {&at.qkv, &at.q, &at.k, &at.v, &at.out, &at.gate, &at.up, &at.down}) {
     each->adapter.index = index++;
   }
+  if (parts.alone()) return at;
+  for (Projection* each : {&at.qkv, &at.q, &at.k, &at.v, &at.gate, &at.up}) {
+    each->split = Split::kOutputs;
+  }
+  at.out.split = at.down.split = Split::kInputs;
+  at.out.inputs = {parts.heads.first * config.head_dim, parts.heads_of_all * config.head_dim};
+  at.down.inputs = {parts.ffn.first, parts.ffn_of_all};
+  at.k.counts = at.v.counts = parts.kv_heads.holder.index == 0;
   return at;
 }
 

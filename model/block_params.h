@@ -5,6 +5,7 @@
 
 #include "model/decoder_config.h"
 #include "model/projection.h"
+#include "model/tensor_parallel.h"
 #include "model/unit_tables.h"
 
 namespace fm::model {
@@ -27,9 +28,11 @@ struct BlockPlaces {
   }
 };
 
+// `config`: of the whole block.
 UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
                         const ModelChoices& choices);
+// `config`: of this rank's part of it (rank_config).
 BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
-                         const LoraChoices& lora);
+                         const LoraChoices& lora, const TensorParts& parts);
 
 }  // namespace fm::model

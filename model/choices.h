@@ -29,6 +29,7 @@ struct ModelChoices {
   // Whether a parameter is trained, by its name; the others are frozen. Empty: all are.
   std::function<bool(const std::string&)> trains = {};
   LoraChoices lora = {};
+  core::Share share = {};  // which of the ranks that compute together the units are for
 };
 
 }  // namespace fm::model

@@ -31,4 +31,23 @@ void drop(const kernels::Dropout& by, const UnitInput& input, std::int64_t width
   kernels::dropout(by, first_dropout_number(input, per_row), input.shape.batch * per_row, x);
 }
 
+// Columns [first, first + count) of rows of `all`.
+struct DropColumns {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t all = 0;
+};
+// The same over x [B, T, count], which are columns of such rows.
+template <class T>
+void drop_columns(const kernels::Dropout& by, const UnitInput& input, const DropColumns& columns,
+                  T* x) {
+  if (by.dropped == 0) return;
+  std::uint64_t number = first_dropout_number(input, input.shape.seq_len * columns.all) +
+                         static_cast<std::uint64_t>(columns.first);
+  for (std::int64_t row = 0; row < input.shape.tokens(); ++row) {
+    kernels::dropout(by, number, columns.count, x + row * columns.count);
+    number += static_cast<std::uint64_t>(columns.all);
+  }
+}
+
 }  // namespace fm::model

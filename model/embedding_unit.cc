@@ -33,6 +33,8 @@ UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices)
 template <class T>
 EmbeddingUnit<T>::EmbeddingUnit(const DecoderConfig& config, const ModelChoices& choices)
     : vocab_(config.vocab),
+      rows_(core::even_part(config.vocab, choices.share)),
+      alone_(choices.share.count == 1),
       hidden_(config.hidden),
       pad_id_(config.pad_id),
       scale_(static_cast<float>(config.embedding_scale)),
@@ -47,6 +49,8 @@ UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
   const std::int64_t values = shape.tokens() * hidden_;
   core::Bytes scratch;
   if (positions_ > 0) scratch = core::Arena::aligned<float>(shape.seq_len * hidden_);
+  const core::Bytes ids = core::Arena::aligned<std::int32_t>(shape.tokens());
+  if (!alone_) scratch = std::max(scratch + ids, core::Arena::aligned<float>(values));
   return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
 }
 
@@ -55,9 +59,33 @@ void EmbeddingUnit<T>::look_up(const UnitCall& call, T* out_ND) const {
   for (const std::int32_t token : call.input.tokens()) {
     FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
   }
-  const UnitWeights<T> weights(call.weights);
-  kernels::embedding(call.input.tokens(), weights.at(table_at_), hidden_, out_ND);
+  if (alone_) {
+    const UnitWeights<T> weights(call.weights);
+    kernels::embedding(call.input.tokens(), weights.at(table_at_), hidden_, out_ND);
+  } else {
+    look_up_part(call, out_ND);
+  }
   if (scale_ != 1.0F) kernels::scale(call.input.shape.tokens() * hidden_, scale_, out_ND);
+}
+
+// Every row is one rank's, so that the sums are exact.
+template <class T>
+void EmbeddingUnit<T>::look_up_part(const UnitCall& call, T* out_ND) const {
+  FM_CHECK(call.peers.tensor != nullptr, "a part of an embedding needs the other ranks");
+  const core::Arena::Scope scope(call.work.arena);
+  const std::span<const std::int32_t> tokens = call.input.tokens();
+  const std::int64_t count = std::ssize(tokens) * hidden_;
+  const T* const table = UnitWeights<T>(call.weights).at(table_at_);
+  float* const sums_ND = call.work.arena.take<float>(count);
+  kernels::clear(call.work, count, sums_ND);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::int64_t row = tokens[i] - rows_.first;
+    if (row < 0 || row >= rows_.count) continue;
+    convert(call.work, hidden_, table + row * hidden_,
+            sums_ND + static_cast<std::int64_t>(i) * hidden_);
+  }
+  sum_over(call.peers.tensor, count, sums_ND);
+  convert(call.work, count, sums_ND, out_ND);
 }
 
 template <class T>
@@ -122,15 +150,25 @@ void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gr
   if (!table_at_.trained()) return;
   const T* const parked_BTD = static_cast<const T*>(call.saved.parked);
   float* dtable_VD = gradients.own + table_at_.offset;
-  if (write == Write::kAssign) kernels::clear(call.work, vocab_ * hidden_, dtable_VD);
-  // As transformers, which makes the table with padding_idx; runs of tokens between pads.
-  const std::span<const std::int32_t> tokens = call.input.tokens();
-  const auto is_pad = [this](std::int32_t token) { return token == pad_id_; };
+  if (write == Write::kAssign) kernels::clear(call.work, rows_.count * hidden_, dtable_VD);
+  const core::Arena::Scope scope(call.work.arena);
+  std::span<const std::int32_t> tokens = call.input.tokens();
+  // As transformers, which makes the table with padding_idx; runs of tokens between pads and
+  // between those of other ranks.
+  const std::int64_t pad = pad_id_ < 0 ? -1 : pad_id_ - rows_.first;
+  const auto is_out = [&](std::int32_t row) { return row == pad || row < 0 || row >= rows_.count; };
+  if (!alone_) {
+    const std::span rows(call.work.arena.take<std::int32_t>(std::ssize(tokens)), tokens.size());
+    std::ranges::transform(tokens, rows.begin(), [this](std::int32_t token) {
+      return token - static_cast<std::int32_t>(rows_.first);
+    });
+    tokens = rows;
+  }
   for (auto from = tokens.begin(); from != tokens.end();) {
-    const auto pad = std::find_if(from, tokens.end(), is_pad);
+    const auto out = std::find_if(from, tokens.end(), is_out);
     const T* dout_BTD = parked_BTD + (from - tokens.begin()) * hidden_;
-    if (pad != from) kernels::embedding_backward({from, pad}, dout_BTD, hidden_, dtable_VD);
-    from = std::find_if_not(pad, tokens.end(), is_pad);
+    if (out != from) kernels::embedding_backward({from, out}, dout_BTD, hidden_, dtable_VD);
+    from = std::find_if_not(out, tokens.end(), is_out);
   }
 }
 

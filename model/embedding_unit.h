@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/decoder_config.h"
+#include "model/tensor_parallel.h"
 #include "model/unit.h"
 #include "model/unit_tables.h"
 
@@ -25,11 +26,14 @@ class EmbeddingUnit final : public Unit {
               void* output_ND) const override;
 
  private:
-  // Rows of the table, scaled.
+  // Rows of the table, scaled; of several ranks each has some, and they are summed.
   void look_up(const UnitCall& call, T* out_ND) const;
+  void look_up_part(const UnitCall& call, T* out_ND) const;
   void backward_positions(const UnitCall& call, const Gradients& gradients, Write write) const;
 
   std::int64_t vocab_;
+  core::IndexRange rows_;  // of the table, this rank's
+  bool alone_;
   std::int64_t hidden_;
   std::int64_t pad_id_;
   float scale_;

@@ -1,5 +1,7 @@
 #include "model/head.h"
 
+#include <cmath>
+
 #include "core/check.h"
 #include "kernels/gemm/few_rows.h"
 #include "kernels/pointwise/biases.h"
@@ -60,7 +62,10 @@ struct Head<T>::Chunk {
 
 template <class T>
 Head<T>::Head(const DecoderConfig& config, const ModelChoices& choices, const UnitTables& embedding)
-    : vocab_(config.vocab),
+    : all_vocab_(config.vocab),
+      columns_(core::even_part(config.vocab, choices.share)),
+      share_(choices.share),
+      vocab_(columns_.count),
       hidden_(config.hidden),
       norm_{config.block.norm, config.norm_eps},
       tables_(make_tables(config, choices)),
@@ -76,7 +81,7 @@ Head<T>::Head(const DecoderConfig& config, const ModelChoices& choices, const Un
 template <class T>
 UnitSizes Head<T>::sizes(core::BatchShape shape) const {
   using core::Arena;
-  const std::int64_t rows = logits_chunk_rows(shape.tokens(), vocab_);
+  const std::int64_t rows = chunk_rows(shape.tokens());
   core::Bytes scratch = Arena::aligned<float>(rows) + Arena::aligned<T>(rows * hidden_) +
                         Arena::aligned<float>(rows * hidden_) +
                         Arena::aligned<float>(rows * vocab_) + Arena::aligned<float>(hidden_);
@@ -84,6 +89,7 @@ UnitSizes Head<T>::sizes(core::BatchShape shape) const {
   if (norm_bias_at_.there())
     scratch += Arena::aligned<float>(rows) + Arena::aligned<float>(hidden_);
   if (bias_at_.there()) scratch += Arena::aligned<float>(vocab_) * 2;
+  if (!alone()) scratch += Arena::aligned<double>(rows * 3) * (share_.count + 1);
   const std::int64_t values = shape.tokens() * hidden_;
   return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
 }
@@ -120,7 +126,7 @@ const float* Head<T>::take_bias(const Weights& weights, core::Work& work) const 
 
 template <class T>
 typename Head<T>::Chunk Head<T>::take_chunk(core::BatchShape shape, core::Work& work) const {
-  const std::int64_t rows = logits_chunk_rows(shape.tokens(), vocab_);
+  const std::int64_t rows = chunk_rows(shape.tokens());
   Chunk chunk = {.shape = {rows, hidden_, vocab_},
                  .kept = {.rstd = work.arena.take<float>(rows)},
                  .normed_ND = work.arena.take<T>(rows * hidden_),
@@ -160,8 +166,8 @@ template <class T>
 void Head<T>::check_labels(const UnitInput& input) const {
   for (std::int64_t i = 0; i < input.shape.tokens(); ++i) {
     const std::int32_t label = input.labels_BT[i];
-    FM_CHECK(label == kernels::kIgnoredLabel || (label >= 0 && label < vocab_), "label ", label,
-             " reached a model of ", vocab_);
+    FM_CHECK(label == kernels::kIgnoredLabel || (label >= 0 && label < all_vocab_), "label ", label,
+             " reached a model of ", all_vocab_);
   }
 }
 
@@ -184,6 +190,61 @@ void Head<T>::clear_rest_of_tied(const core::Work& work, const Gradients& gradie
 }
 
 template <class T>
+double Head<T>::cross_entropy(const UnitCall& call, const Chunk& chunk,
+                              const std::int32_t* labels_N, double scale, double sum) const {
+  if (!alone()) return cross_entropy_of_parts(call, chunk, labels_N, scale, sum);
+  return kernels::cross_entropy(chunk.logit_rows(), chunk.logits_NV, labels_N, scale, sum);
+}
+
+// With m, s a rank's maximum and sum of e^(x - m), all ranks' sum at the largest M of these is the
+// sum of s e^(m - M): one exchange of (m, s, the label's logit) for every row.
+template <class T>
+double Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
+                                       const std::int32_t* labels_N, double scale,
+                                       double sum) const {
+  FM_CHECK(call.peers.tensor != nullptr, "a part of the head needs the other ranks");
+  const core::Arena::Scope scope(call.work.arena);
+  const auto [rows, width] = chunk.logit_rows();
+  double* const mine = call.work.arena.take<double>(3 * rows);
+  double* const all = call.work.arena.take<double>(3 * rows * share_.count);
+  double* const label_logits = mine + 2 * rows;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t column = labels_N[row] - columns_.first;
+    const bool here = labels_N[row] != kernels::kIgnoredLabel && column >= 0 && column < width;
+    label_logits[row] = here ? static_cast<double>(chunk.logits_NV[row * width + column]) : 0.0;
+  }
+  kernels::exponentials(chunk.logit_rows(), chunk.logits_NV, mine, mine + rows);
+  call.peers.tensor
+      ->all_gather({mine, core::Elements(3 * rows), core::DType::kF64},
+                   {all, core::Elements(3 * rows * share_.count), core::DType::kF64})
+      .wait();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    float* const logits_V = chunk.logits_NV + row * width;
+    if (labels_N[row] == kernels::kIgnoredLabel) {
+      std::fill_n(logits_V, width, 0.0F);
+      continue;
+    }
+    double most = all[row];
+    for (int rank = 1; rank < share_.count; ++rank) {
+      most = std::max(most, all[3 * rows * rank + row]);
+    }
+    double total = 0.0;
+    double label_logit = 0.0;
+    for (int rank = 0; rank < share_.count; ++rank) {
+      const double* const of_rank = all + 3 * rows * rank + row;
+      total += of_rank[rows] * std::exp(of_rank[0] - most);
+      label_logit += of_rank[2 * rows];
+    }
+    sum += std::log(total) + (most - label_logit);
+    const auto factor = static_cast<float>(scale * std::exp(mine[row] - most) / total);
+    for (std::int64_t i = 0; i < width; ++i) logits_V[i] *= factor;
+    const std::int64_t column = labels_N[row] - columns_.first;
+    if (column >= 0 && column < width) logits_V[column] -= static_cast<float>(scale);
+  }
+  return sum;
+}
+
+template <class T>
 double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                      const Gradients& gradients, Write write) const {
   const auto& [weights, input, saved, work, peers] = call;
@@ -203,8 +264,7 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
     T* hidden_ND = static_cast<T*>(hidden_BTD) + row * hidden_;
     forward_chunk(work, weights, hidden_ND, chunk);
-    sum = kernels::cross_entropy(chunk.logit_rows(), chunk.logits_NV, input.labels_BT + row, scale,
-                                 sum);
+    sum = cross_entropy(call, chunk, input.labels_BT + row, scale, sum);
     if (dbias_V != nullptr) kernels::column_sums(chunk.logit_rows(), chunk.logits_NV, dbias_V);
     chunk.round_dlogits();
     if (trains_matrix) {
@@ -212,6 +272,7 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                     matrix_base + matrix_at_.offset, row == 0 ? beta_of(write) : Beta::kOne);
     }
     linear_input(work, chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
+    sum_over(peers.tensor, chunk.shape.tokens * hidden_, chunk.dnormed_ND);
     norm_backward<T>(norm_, chunk.hidden_rows(),
                      {.x = hidden_ND,
                       .weights = norm_weights(weights),
@@ -242,8 +303,9 @@ double Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
     forward_chunk(work, weights, static_cast<const T*>(hidden_BTD) + row * hidden_, chunk);
-    sum = kernels::cross_entropy_loss(chunk.logit_rows(), chunk.logits_NV, input.labels_BT + row,
-                                      sum);
+    const std::int32_t* const labels_N = input.labels_BT + row;
+    sum = alone() ? kernels::cross_entropy_loss(chunk.logit_rows(), chunk.logits_NV, labels_N, sum)
+                  : cross_entropy_of_parts(call, chunk, labels_N, 0.0, sum);
   }
   return sum;
 }
@@ -251,6 +313,7 @@ double Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
 template <class T>
 void Head<T>::logits(const Weights& weights, std::int64_t rows, const void* hidden_ND,
                      float* logits_NV, core::Work& work) const {
+  FM_CHECK(alone(), "one rank has no logits");
   const core::Arena::Scope scope(work.arena);
   Chunk chunk = take_chunk({.batch = 1, .seq_len = rows}, work);
   chunk.bias_V = take_bias(weights, work);

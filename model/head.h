@@ -7,6 +7,7 @@
 
 #include "model/linear.h"
 #include "model/norm.h"
+#include "model/tensor_parallel.h"
 #include "model/unit.h"
 #include "model/unit_tables.h"
 
@@ -46,6 +47,11 @@ class Head final : public LossUnit {
  private:
   struct Chunk;
 
+  bool alone() const { return share_.count == 1; }
+  // The same for all ranks.
+  std::int64_t chunk_rows(std::int64_t tokens) const {
+    return logits_chunk_rows(tokens, core::ceil_div(all_vocab_, share_.count));
+  }
   const T* matrix_of(const Weights& weights) const;
   NormWeights<T> norm_weights(const Weights& weights) const;
   // Of the head, in fp32, in work space; null where it has none.
@@ -58,11 +64,20 @@ class Head final : public LossUnit {
   void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                      const Chunk& chunk) const;
   void check_labels(const UnitInput& input) const;
+  // Adds the losses of a chunk to `sum`; its logits become their gradient. Collective where several
+  // ranks have parts of them.
+  double cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
+                       double scale, double sum) const;
+  double cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
+                                const std::int32_t* labels_N, double scale, double sum) const;
   NormSums take_sums(core::Work& work) const;  // cleared
   // What the gradient of a tied embedding holds beside its matrix.
   void clear_rest_of_tied(const core::Work& work, const Gradients& gradients) const;
 
-  std::int64_t vocab_;
+  std::int64_t all_vocab_;
+  core::IndexRange columns_;  // of the logits, this rank's
+  core::Share share_;
+  std::int64_t vocab_;  // of this rank
   std::int64_t hidden_;
   Norm norm_;
   UnitTables tables_;

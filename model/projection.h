@@ -7,6 +7,7 @@
 #include "model/decoder_config.h"
 #include "model/dropout.h"
 #include "model/linear.h"
+#include "model/tensor_parallel.h"
 #include "model/unit_tables.h"
 
 namespace fm::model {
@@ -23,6 +24,16 @@ struct Adapter {
   std::size_t index = 0;         // of the arrays in Products
 };
 
+// What tensor-parallel ranks cut of a matrix: a product with parts of its inputs is summed over the
+// ranks, and so is, by who asks for it, the gradient of what all parts of its outputs read.
+enum class Split : std::uint8_t { kNothing, kOutputs, kInputs };
+
+// Columns [first, first + Projection::in) of `all`.
+struct InputColumns {
+  std::int64_t first = 0;
+  std::int64_t all = 0;
+};
+
 struct Projection {
   std::int64_t in = 0;
   std::int64_t out = 0;
@@ -31,6 +42,9 @@ struct Projection {
   MatrixForm form = MatrixForm::kOutIn;
   ParamPlace bias;
   Adapter adapter;
+  Split split = Split::kNothing;
+  InputColumns inputs = {};  // of Split::kInputs
+  bool counts = true;  // of ranks that have the same outputs, one adds to their input's gradient
 
   double flops(std::int64_t tokens) const { return LinearShape{tokens, in, out}.flops(); }
 };
@@ -51,16 +65,24 @@ struct Products {
   T* const* dlow = nullptr;
   const UnitInput* batch = nullptr;  // for dropout
   Rows rows = Rows::kBatch;
+  comm::Communicator* tensor = nullptr;  // the ranks of Split
 
-  // y [tokens, out] = x [tokens, in] W^T (+ y) + bias; null: only what an adapter keeps.
+  // y [tokens, out] = x [tokens, in] W^T (+ y) + bias; null: only what an adapter keeps. Collective
+  // where the inputs are split.
   void forward(const Projection& p, const T* x, T* y, Beta beta = Beta::kZero) const {
     if (y != nullptr) product(p, x, y, beta);
     if (p.adapter.rank > 0) adapt(p, x, y);
   }
 
-  // dx [tokens, in] = dy [tokens, out] W (+ dx)
+  // dx [tokens, in] = dy [tokens, out] W (+ dx). Where the outputs are split, this rank's part of
+  // that; collective, if there is an adapter.
   template <class X>
   void input(const Projection& p, const T* dy, X* dx, Beta beta = Beta::kZero) const {
+    if (!p.counts) {
+      FM_CHECK(beta == Beta::kOne, "whose outputs others have only adds");
+      if (p.adapter.rank > 0) adapt_nothing(p);
+      return;
+    }
     const bool usual = p.form == MatrixForm::kOutIn;
     kernels::gemm(work, {tokens, p.in, p.out}, {dy, p.out},
                   {weights.at(p.weight), p.stride, usual ? Form::kAsIs : Form::kTransposed},
@@ -87,7 +109,9 @@ struct Products {
   bool drops(const Projection& p) const { return p.adapter.dropout > 0.0 && batch->dropout; }
   template <class X>
   void drop_in_place(const Projection& p, X* x) const {
-    drop(dropout_of(*batch, p.adapter.dropout, p.adapter.drop_place), *batch, p.in, x);
+    const kernels::Dropout by = dropout_of(*batch, p.adapter.dropout, p.adapter.drop_place);
+    if (p.split != Split::kInputs) return drop(by, *batch, p.in, x);
+    drop_columns(by, *batch, {p.inputs.first, p.in, p.inputs.all}, x);
   }
   // x, or a copy of it in work space.
   const T* dropped(const Projection& p, const T* x) const {
@@ -102,8 +126,19 @@ struct Products {
     const core::Arena::Scope scope(work.arena);
     const Adapter& at = p.adapter;
     T* const low_rows = low[at.index];
-    kernels::gemm(work, {tokens, at.rank, p.in}, {dropped(p, x), p.in},
-                  {weights.at(at.a), p.in, Form::kTransposed}, {low_rows, at.rank, Beta::kZero});
+    const T* const dropped_x = dropped(p, x);
+    const auto multiply = [&](auto* to) {
+      kernels::gemm(work, {tokens, at.rank, p.in}, {dropped_x, p.in},
+                    {weights.at(at.a), p.in, Form::kTransposed}, {to, at.rank, Beta::kZero});
+    };
+    if (tensor != nullptr && p.split == Split::kInputs) {
+      float* const part = work.arena.template take<float>(tokens * at.rank);
+      multiply(part);
+      sum_over(tensor, tokens * at.rank, part);
+      convert(work, tokens * at.rank, part, low_rows);
+    } else {
+      multiply(low_rows);
+    }
     kernels::scale(tokens * at.rank, at.scale, low_rows);
     if (y == nullptr) return;
     kernels::gemm(work, {tokens, p.out, at.rank}, {low_rows, at.rank},
@@ -115,9 +150,25 @@ struct Products {
     const core::Arena::Scope scope(work.arena);
     const Adapter& at = p.adapter;
     T* const low_rows = dlow[at.index];
-    kernels::gemm(work, {tokens, at.rank, p.out}, {dy, p.out}, {weights.at(at.b), at.rank},
-                  {low_rows, at.rank, Beta::kZero});
+    const auto multiply = [&](auto* to) {
+      kernels::gemm(work, {tokens, at.rank, p.out}, {dy, p.out}, {weights.at(at.b), at.rank},
+                    {to, at.rank, Beta::kZero});
+    };
+    float* part = nullptr;  // of what the ranks that have its outputs add up
+    if (tensor != nullptr && p.split == Split::kOutputs) {
+      part = work.arena.template take<float>(tokens * at.rank);
+      multiply(part);
+      convert(work, tokens * at.rank, part, low_rows);
+    } else {
+      multiply(low_rows);
+    }
     kernels::scale(tokens * at.rank, at.scale, low_rows);
+    add_through_a(p, low_rows, dx);
+    if (part != nullptr) sum_dlow(p, part);
+  }
+  template <class X>
+  void add_through_a(const Projection& p, const T* low_rows, X* dx) const {
+    const Adapter& at = p.adapter;
     const bool apart = drops(p);
     X* const to = apart ? work.arena.template take<X>(tokens * p.in) : dx;
     kernels::gemm(work, {tokens, p.in, at.rank}, {low_rows, at.rank}, {weights.at(at.a), p.in},
@@ -125,6 +176,19 @@ struct Products {
     if (!apart) return;
     drop_in_place(p, to);
     kernels::add_bias({1, tokens * p.in}, to, dx);
+  }
+  // Where other ranks have the same outputs, and count them.
+  void adapt_nothing(const Projection& p) const {
+    const core::Arena::Scope scope(work.arena);
+    float* const part = work.arena.template take<float>(tokens * p.adapter.rank);
+    kernels::clear(work, tokens * p.adapter.rank, part);
+    sum_dlow(p, part);
+  }
+  void sum_dlow(const Projection& p, float* part) const {
+    const std::int64_t count = tokens * p.adapter.rank;
+    sum_over(tensor, count, part);
+    convert(work, count, part, dlow[p.adapter.index]);
+    kernels::scale(count, p.adapter.scale, dlow[p.adapter.index]);
   }
 
   void adapter(const Projection& p, const T* dy, const T* x) const {
@@ -143,7 +207,17 @@ struct Products {
     const kernels::Operand<T> matrix{
         weights.at(p.weight), p.stride,
         p.form == MatrixForm::kOutIn ? Form::kTransposed : Form::kAsIs};
-    if (rows == Rows::kDecoded) {
+    if (tensor != nullptr && p.split == Split::kInputs) {
+      const core::Arena::Scope scope(work.arena);
+      float* const sum = work.arena.template take<float>(tokens * p.out);
+      kernels::gemm(work, shape, {x, p.in}, matrix, {sum, p.out, Beta::kZero});
+      sum_over(tensor, tokens * p.out, sum);
+      if (beta == Beta::kOne) {
+        kernels::add_residual(tokens * p.out, sum, y, y);
+      } else {
+        convert(work, tokens * p.out, sum, y);
+      }
+    } else if (rows == Rows::kDecoded) {
       kernels::gemm_few_rows<T, T>(work, shape, {x, p.in}, matrix, {y, p.out, beta});
     } else {
       kernels::gemm(work, shape, {x, p.in}, matrix, {y, p.out, beta});

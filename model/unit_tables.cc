@@ -21,8 +21,8 @@ UnitTables::UnitTables(std::vector<core::ParamEntry> all, const ModelChoices& ch
     const bool trains = !choices.trains || choices.trains(entry.name);
     (trains ? trained : rest).push_back(std::move(entry));
   }
-  own = core::ParamTable(std::move(trained), choices.no_decay);
-  frozen = core::ParamTable(std::move(rest), choices.no_decay);
+  own = core::ParamTable(std::move(trained), choices.no_decay, choices.share);
+  frozen = core::ParamTable(std::move(rest), choices.no_decay, choices.share);
 }
 
 ParamPlace place_of(const UnitTables& tables, const std::string& name) {

@@ -82,4 +82,13 @@ double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_
   return sum;
 }
 
+void exponentials(RowShape shape, float* logits, double* max, double* sum) {
+  for (std::int64_t r = 0; r < shape.rows; ++r) {
+    float* row = logits + r * shape.width;
+    const float most = row_max(row, shape.width);
+    max[r] = static_cast<double>(most);
+    sum[r] = exp_sum_in_place(row, shape.width, most);
+  }
+}
+
 }  // namespace fm::kernels::FM_SIMD

@@ -136,4 +136,8 @@ double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, 
 double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t* labels,
                           double sum);
 
+// For rows whose logits several ranks have parts of: logits [rows, width] become e^(x - max) of
+// their row here, and max, sum [rows] are that maximum and their sum.
+void exponentials(RowShape shape, float* logits, double* max, double* sum);
+
 }  // namespace fm::kernels

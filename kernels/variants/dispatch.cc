@@ -29,6 +29,7 @@ constexpr TraceForm kAdamw = of_elements("adamw");
 constexpr TraceForm kCast = of_rows("cast");
 constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
 constexpr TraceForm kCrossEntropyLoss = of_rows("cross_entropy_loss");
+constexpr TraceForm kExponentials = of_rows("exponentials");
 constexpr TraceForm kLambDirection = of_elements("lamb_direction");
 constexpr TraceForm kLambMove = of_elements("lamb_move");
 constexpr TraceForm kLion = of_elements("lion");
@@ -171,6 +172,11 @@ double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_
                           double sum) {
   const TraceScope scope(kCrossEntropyLoss, rows(shape.rows, shape.width, 1));
   return chosen_variant().cross_entropy_loss(shape, logits, labels, sum);
+}
+
+void exponentials(RowShape shape, float* logits, double* max, double* sum) {
+  const TraceScope scope(kExponentials, rows(shape.rows, shape.width, 2));
+  chosen_variant().exponentials(shape, logits, max, sum);
 }
 
 std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,

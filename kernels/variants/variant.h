@@ -69,6 +69,7 @@ struct Variant {
   decltype(&kernels::attention_backward) attention_backward = nullptr;
   decltype(&kernels::cross_entropy) cross_entropy = nullptr;
   decltype(&kernels::cross_entropy_loss) cross_entropy_loss = nullptr;
+  decltype(&kernels::exponentials) exponentials = nullptr;
   decltype(&kernels::normals) normals = nullptr;
   decltype(&kernels::rope_table) rope_table = nullptr;
   decltype(&kernels::adagrad) adagrad = nullptr;

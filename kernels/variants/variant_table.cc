@@ -96,6 +96,7 @@ extern decltype(kernels::attention_forward) attention_forward;
 extern decltype(kernels::attention_backward) attention_backward;
 extern decltype(kernels::cross_entropy) cross_entropy;
 extern decltype(kernels::cross_entropy_loss) cross_entropy_loss;
+extern decltype(kernels::exponentials) exponentials;
 extern decltype(kernels::normals) normals;
 extern decltype(kernels::rope_table) rope_table;
 extern decltype(kernels::adagrad) adagrad;
@@ -120,6 +121,7 @@ constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
                                     .attention_backward = attention_backward,
                                     .cross_entropy = cross_entropy,
                                     .cross_entropy_loss = cross_entropy_loss,
+                                    .exponentials = exponentials,
                                     .normals = normals,
                                     .rope_table = rope_table,
                                     .adagrad = adagrad,

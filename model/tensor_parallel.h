@@ -1,0 +1,59 @@
+// Tensor parallelism (Megatron-LM, arXiv 1909.08053) inside the units: which heads, columns and
+// vocabulary rows one of several ranks has, and the sums over these ranks.
+//
+// Queries, keys, values, gate and up are cut by their outputs, so that a rank computes heads and
+// MLP columns of its own; attention's output and down are cut by their inputs, and what the ranks
+// have of a product is summed. Gradients of what all ranks read are summed in the same way.
+#pragma once
+
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/param_table.h"
+#include "core/work.h"
+#include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/moves.h"
+#include "model/decoder_config.h"
+
+namespace fm::model {
+
+// Where there are more ranks than key and value heads, neighbours have the same one (`holder`).
+struct TensorParts {
+  core::Share share;
+  core::IndexRange heads, kv_heads, ffn, vocab;
+  std::int64_t heads_of_all = 0, kv_heads_of_all = 0, ffn_of_all = 0;
+
+  bool alone() const { return share.count == 1; }
+};
+
+// Throws UserError (10) that names what cannot be cut and which sizes can.
+TensorParts tensor_parts(const DecoderConfig& config, core::Share share);
+// The configuration of the blocks of one rank: its heads and columns.
+DecoderConfig rank_config(DecoderConfig config, const TensorParts& parts);
+
+// Elements of a range of heads, behind `offset` of others.
+inline core::IndexRange widened(core::IndexRange range, std::int64_t width, std::int64_t offset) {
+  return {offset + range.first * width, range.count * width, range.holder};
+}
+
+// values [count] become their sum over the ranks; nothing where this one is alone.
+inline void sum_over(comm::Communicator* tensor, std::int64_t count, float* values) {
+  if (tensor == nullptr) return;
+  tensor->all_reduce({values, core::Elements(count), core::DType::kF32}).wait();
+}
+inline void sum_over(comm::Communicator* tensor, std::int64_t count, double* values) {
+  if (tensor == nullptr) return;
+  tensor->all_reduce({values, core::Elements(count), core::DType::kF64}).wait();
+}
+
+// Numbers between fp32 and the type of the model.
+template <class From, class To>
+void convert(const core::Work& work, std::int64_t count, const From* from, To* to) {
+  if constexpr (std::is_same_v<From, To>) {
+    kernels::copy(work, count, from, to);
+  } else {
+    kernels::cast(count, from, to);
+  }
+}
+
+}  // namespace fm::model
