@@ -96,7 +96,7 @@ Weights UnitRun::weights_of(int unit) {
 UnitCall UnitRun::call(int unit, core::Work& work) {
   PerUnit& own = units_[index(unit)];
   const Saved saved{unit == 0 ? nullptr : input_of(unit), own.kept.data(), own.parked.data()};
-  return {weights_of(unit), input_, saved, work};
+  return {weights_of(unit), input_, saved, work, peers_};
 }
 
 core::Work UnitRun::work(int unit) {

@@ -29,6 +29,8 @@ class UnitRun {
   std::span<std::int32_t> tokens_BT() { return token_ids_; }
   std::span<std::int32_t> labels_BT() { return label_ids_; }
   std::int64_t tokens() const { return input_.shape.tokens(); }
+  // From here on units compute together with these ranks, which outlive the run.
+  void join(comm::Communicator& tensor) { peers_.tensor = &tensor; }
   void train_in(const StepDropout& step) { input_.dropout = step; }
   // From here on (UnitInput); `starts_BT` outlives the run.
   void keep_apart(std::span<const std::int32_t> starts_BT) { input_.starts_BT = starts_BT.data(); }
@@ -79,6 +81,7 @@ class UnitRun {
   std::vector<std::int32_t> token_ids_;
   std::vector<std::int32_t> label_ids_;
   UnitInput input_;
+  Peers peers_;
   std::vector<PerUnit> units_;
   core::Buffer tied_gradients_;
   core::Buffer scratch_;

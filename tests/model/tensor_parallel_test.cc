@@ -1,0 +1,224 @@
+// Units of several tensor-parallel ranks against the units of one, which others compare with
+// autograd and with transformers.
+#include "model/tensor_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <random>
+
+#include "comm/meet/world.h"
+#include "core/check.h"
+#include "core/tensor_slice.h"
+#include "model/families.h"
+#include "model/projection.h"
+#include "tests/model/family_jsons.h"
+#include "tests/model/unit_run.h"
+
+namespace fm::model {
+namespace {
+
+constexpr core::BatchShape kShape{.batch = 2, .seq_len = 13};
+constexpr double kTolerance = 5e-6;
+
+DecoderConfig config_of(const FamilyJson& family) {
+  const std::string path = testing::TempDir() + "/fm_tensor_parallel_" + family.name + ".json";
+  std::ofstream(path) << family.text;
+  return read_config(ConfigReader(path));
+}
+
+// run(numbers of a row, the same numbers of the whole tensor) for what a part of a table has.
+template <class Run>
+void for_every_row(const core::ParamTable& part, float* numbers,
+                   const std::map<std::string, float*>& whole, const Run& run) {
+  for (const core::TensorSlice& slice : core::cut_slices(
+           part, core::Elements(0), part.elements(), core::in_memory(numbers), core::Elements(0))) {
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
+      run(slice.name, fetched.floats(), whole.at(slice.name) + slice.first_of(row).count());
+    }
+  }
+}
+
+std::map<std::string, float*> tensors_of(const core::ParamTable& table, float* numbers) {
+  std::map<std::string, float*> out;
+  for (const core::ParamEntry& entry : table.entries()) {
+    out[entry.name] = numbers + entry.offset.count();
+  }
+  return out;
+}
+
+float largest_of(const core::ParamTable& table, const std::string& name, const float* numbers) {
+  float most = 0.0F;
+  for (const core::ParamEntry& entry : table.entries()) {
+    if (entry.name != name) continue;
+    const float* const from = numbers + entry.offset.count();
+    for (std::int64_t i = 0; i < entry.numel.count(); ++i) most = std::max(most, std::abs(from[i]));
+  }
+  return most;
+}
+
+void expect_part_of(UnitRun& whole, UnitRun& part, int unit, double tolerance) {
+  const core::ParamTable& table = whole.model().table(unit);
+  std::map<std::string, double> worst;
+  for_every_row(part.model().table(unit), part.gradients(unit),
+                tensors_of(table, whole.gradients(unit)),
+                [&](const std::string& name, std::span<const float> mine, const float* expected) {
+                  double& most = worst[name];
+                  for (std::size_t i = 0; i < mine.size(); ++i) {
+                    const double apart = std::abs(double{mine[i]} - double{expected[i]});
+                    most = std::isnan(mine[i]) ? INFINITY : std::max(most, apart);
+                  }
+                });
+  for (const auto& [name, most] : worst) {
+    const double scale = std::max(1e-3F, largest_of(table, name, whole.gradients(unit)));
+    EXPECT_LT(most / scale, tolerance) << name;
+  }
+}
+
+// Losses and all gradients of `ranks` ranks are those of one.
+void expect_alike(const DecoderConfig& config, ModelChoices choices, int ranks,
+                  const StepDropout* dropout = nullptr, double tolerance = kTolerance) {
+  UnitRun whole(config, kShape, choices);
+  if (dropout != nullptr) whole.train_in(*dropout);
+  const double expected = whole.forward_and_backward(0.5);
+  std::vector<std::unique_ptr<UnitRun>> parts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    choices.share = {.index = rank, .count = ranks};
+    parts.push_back(std::make_unique<UnitRun>(config, kShape, choices));
+    UnitRun& part = *parts.back();
+    if (dropout != nullptr) part.train_in(*dropout);
+    std::ranges::copy(whole.tokens_BT(), part.tokens_BT().begin());
+    std::ranges::copy(whole.labels_BT(), part.labels_BT().begin());
+    for (int unit = 0; unit < part.model().unit_count(); ++unit) {
+      for_every_row(part.model().table(unit), static_cast<float*>(part.weights(unit)),
+                    tensors_of(whole.model().table(unit), static_cast<float*>(whole.weights(unit))),
+                    [](const std::string&, std::span<float> mine, const float* from) {
+                      std::copy_n(from, mine.size(), mine.begin());
+                    });
+    }
+  }
+  comm::run_ranks(ranks, [&](comm::Communicator& tensor) {
+    UnitRun& part = *parts[static_cast<std::size_t>(tensor.rank())];
+    part.join(tensor);
+    const double sum = part.forward_and_backward(0.5, UnitRun::WeightHalves::kLast);
+    EXPECT_NEAR(sum, expected, 1e-6 * expected);
+  });
+  for (const std::unique_ptr<UnitRun>& part : parts) {
+    for (int unit = 0; unit < whole.model().unit_count(); ++unit) {
+      expect_part_of(whole, *part, unit, tolerance);
+    }
+  }
+}
+
+class TensorParallel : public testing::TestWithParam<FamilyJson> {};
+
+// Six ranks: one query head each, three ranks have a key and value head together, and neither the
+// MLP nor the vocabulary can be divided.
+TEST_P(TensorParallel, LossAndGradientsAreThoseOfOneRank) {
+  for (const int ranks : {2, 6}) {
+    SCOPED_TRACE(testing::Message() << ranks << " ranks");
+    expect_alike(config_of(GetParam()), {}, ranks);
+  }
+}
+
+// The bits of dropout are those of one rank: keyed by the place in the whole rows.
+TEST_P(TensorParallel, AdaptersAndDropoutAreThoseOfOneRank) {
+  DecoderConfig config = config_of(GetParam());
+  config.dropout = {.embedding = 0.1, .attention = 0.2, .residual = 0.3};
+  const ModelChoices choices = {
+      .lora = {.rank = 3, .scale = 1.75, .dropout = 0.2, .targets = {kAllLinear}}};
+  const StepDropout dropout{.seed = 3, .step = 5, .first_sample = 4};
+  for (const int ranks : {2, 6}) {
+    SCOPED_TRACE(testing::Message() << ranks << " ranks");
+    expect_alike(config, choices, ranks, &dropout);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TensorParallel, testing::ValuesIn(family_jsons()),
+                         [](const auto& family) { return family.param.name; });
+
+// Every sum is exact in fp32, whatever its order (products of at most 8 x 8, 512 of them).
+TEST(TensorParallelProducts, OfWholeNumbersAreBitwiseThoseOfOneRank) {
+  constexpr std::int64_t kTokens = 5;
+  constexpr std::int64_t kIn = 512;
+  constexpr std::int64_t kOut = 24;
+  std::mt19937 bits(5);
+  std::vector<float> x(kTokens * kIn), weight(kOut * kIn), y(kTokens * kOut);
+  for (float& value : x) value = static_cast<float>(static_cast<int>(bits() % 17) - 8);
+  for (float& value : weight) value = static_cast<float>(static_cast<int>(bits() % 17) - 8);
+  for (std::int64_t t = 0; t < kTokens; ++t) {
+    for (std::int64_t o = 0; o < kOut; ++o) {
+      float sum = 0.0F;
+      for (std::int64_t i = 0; i < kIn; ++i) sum += x[t * kIn + i] * weight[o * kIn + i];
+      y[t * kOut + o] = sum;
+    }
+  }
+  comm::run_ranks(2, [&](comm::Communicator& tensor) {
+    const std::int64_t half = kIn / 2;
+    const std::int64_t first = tensor.rank() * half;
+    std::vector<float> my_x, my_weight;
+    for (std::int64_t t = 0; t < kTokens; ++t) {
+      my_x.insert(my_x.end(), &x[t * kIn + first], &x[t * kIn + first] + half);
+    }
+    for (std::int64_t o = 0; o < kOut; ++o) {
+      my_weight.insert(my_weight.end(), &weight[o * kIn + first], &weight[o * kIn + first] + half);
+    }
+    std::vector<std::byte> memory(1 << 20);
+    core::Work work{core::Arena(memory), 1};
+    const Products<float> products{.work = work,
+                                   .tokens = kTokens,
+                                   .weights = UnitWeights<float>({.own = my_weight.data()}),
+                                   .tensor = &tensor};
+    Projection rows;
+    rows.in = rows.stride = half;
+    rows.out = kOut;
+    rows.weight = {.offset = 0};
+    rows.split = Split::kInputs;
+    std::vector<float> mine(y.size());
+    products.forward(rows, my_x.data(), mine.data());
+    EXPECT_EQ(mine, y);
+  });
+}
+
+TEST(TensorParallelParts, KeyHeadsHaveSeveralHoldersWhereRanksAreMore) {
+  DecoderConfig config;
+  config.heads = 8;
+  config.kv_heads = 2;
+  config.ffn = 10;
+  config.vocab = 11;
+  const TensorParts last = tensor_parts(config, {.index = 3, .count = 4});
+  EXPECT_EQ(last.heads.first, 6);
+  EXPECT_EQ(last.heads.count, 2);
+  EXPECT_EQ(last.kv_heads.first, 1);
+  EXPECT_EQ(last.kv_heads.holder.index, 1);
+  EXPECT_EQ(last.kv_heads.holder.count, 2);
+  EXPECT_EQ(last.ffn.first, 8);
+  EXPECT_EQ(last.ffn.count, 2);
+  EXPECT_EQ(last.vocab.first, 9);
+  EXPECT_EQ(last.vocab.count, 2);
+}
+
+TEST(TensorParallelParts, WhatCannotBeCutIsRefusedByName) {
+  DecoderConfig config;
+  config.heads = 6;
+  config.kv_heads = 2;
+  const auto refusal = [&](int ranks) {
+    try {
+      tensor_parts(config, {.index = 0, .count = ranks});
+    } catch (const core::UserError& error) {
+      EXPECT_EQ(error.code(), core::ExitCode::kConfigError);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal(4).find("num_attention_heads=6"), std::string::npos);
+  EXPECT_NE(refusal(3).find("num_key_value_heads=2"), std::string::npos);
+  EXPECT_EQ(refusal(6), "");
+}
+
+}  // namespace
+}  // namespace fm::model
