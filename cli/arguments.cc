@@ -68,10 +68,6 @@ core::NoDecay read_no_decay(const std::string& words) {
 }
 
 void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
-  FM_USER_CHECK(options.model_parallel_size == 1,
-                "--model_parallel_size must be 1 because tensor parallelism is not there yet; use "
-                "ZeRO 3 or --pipe_parallel_size to split the model (",
-                options.model_parallel_size, ")");
   const std::int64_t window = flags.integer("window_size", 0);
   FM_USER_CHECK(window == 0,
                 "--window_size must be 0 because sliding-window attention is not there yet; leave "

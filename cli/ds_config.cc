@@ -84,6 +84,21 @@ void apply_recompute(const Settings& settings, Findings& findings, engine::Train
                    settings.where("activation_checkpointing"), ")"));
 }
 
+void apply_tensor_parallel(const Settings& settings, engine::TrainOptions& options) {
+  for (const std::string path : {"tensor_parallel.autotp_size", "tensor_parallel.tp.tp_size"}) {
+    const std::int64_t size = settings.integer(path, 0);
+    if (settings.get(path) == nullptr || size == 0 || size == 1) continue;
+    constexpr std::int64_t kMost = 1024;
+    FM_USER_CHECK(size > 0 && size <= kMost, path, " must be 0 to ", kMost, "; correct it (",
+                  settings.where(path), ": ", size, ")");
+    FM_USER_CHECK(options.model_parallel_size == 1 || options.model_parallel_size == size, path,
+                  " must agree with other sizes of tensor parallelism; name it once (",
+                  settings.where(path), ": ", size,
+                  ", model_parallel_size=", options.model_parallel_size, ")");
+    options.model_parallel_size = static_cast<int>(size);
+  }
+}
+
 void apply_clipping(const Settings& settings, engine::TrainOptions& options) {
   const std::string path = "gradient_clipping";
   options.gradient_clipping = settings.number(path, 1.0);
@@ -168,6 +183,7 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   note_offload(settings, findings);
   apply_recompute(settings, findings, options);
   apply_overlap(settings, options);
+  read([&] { apply_tensor_parallel(settings, options); });
   read([&] { apply_clipping(settings, options); });
   apply_sum_order(settings, options);
   read([&] { apply_lora(settings, options); });

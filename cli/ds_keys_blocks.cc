@@ -9,8 +9,8 @@ using enum KeyType;
 using enum Verdict;
 
 constexpr std::string_view kWhole = "recomputation keeps one input per block, whole, in memory";
-constexpr std::string_view kTensors = "tensor parallelism comes later; set it to 1";
-constexpr std::string_view kNoTensors = "there is no tensor parallelism yet";
+constexpr std::string_view kTensors = "tensor-parallel ranks, as --model_parallel_size";
+constexpr std::string_view kNoTensors = "the family says what is cut, by heads and columns";
 constexpr std::string_view kUnused = "DeepSpeed itself parses it and never uses it";
 constexpr std::string_view kNvme = "nothing is written to NVMe during a step";
 constexpr std::string_view kOurSaves =
@@ -64,11 +64,11 @@ constexpr KeyRow kRuntime[] = {
     {"checkpoint.load_universal", kAny, "", kIgnored,
      "every checkpoint resumes at any ZeRO stage and size; see --resume", ""},
     {"tensor_parallel", kBlock, "", kHonoured, "a block", ""},
-    {"tensor_parallel.autotp_size", kInt, "0|1", kRefused, kTensors, ""},
+    {"tensor_parallel.autotp_size", kInt, "0|1", kHonoured, kTensors, ""},
     {"tensor_parallel.tp_overlap_comm|dtype|partition_config|preset_model", kAny, "", kIgnored,
      kNoTensors, ""},
     {"tensor_parallel.tp", kOpen, "", kHonoured, "a block", ""},
-    {"tensor_parallel.tp.tp_size", kInt, "1", kRefused, kTensors, ""},
+    {"tensor_parallel.tp.tp_size", kInt, "1", kHonoured, kTensors, ""},
     {"tensor_parallel.tp.tp_grain_size", kAny, "", kIgnored, kNoTensors, ""},
     {"nebula", kOpen, "", kIgnored, kService, ""},
     {"nebula.enabled", kBool, "false", kIgnored, kService, ""},

@@ -75,20 +75,32 @@ std::vector<float> whole_of(RankState& state, int group) {
 // The adapter of one matrix, whose memory it shares with those of its unit.
 struct Factors {
   std::shared_ptr<const std::vector<float>> memory;
-  const float* a = nullptr;  // [rank, in]
-  const float* b = nullptr;  // [out, rank]
+  const float* a = nullptr;  // [rank, in], of this rank's part of the inputs
+  const float* b = nullptr;  // [out, rank], of its outputs
   std::int64_t rank = 0;
-  std::int64_t in = 0;
+  std::int64_t in = 0;  // of the whole matrix
   std::int64_t out = 0;
+  std::vector<core::IndexRange> inputs, outputs;  // this rank's
   float scale = 1.0F;
   bool transposed = false;  // the matrix is [in, out]
 };
 
+// Where an index of the whole is among the parts, which lie one behind the other.
+std::int64_t place_in(const std::vector<core::IndexRange>& parts, std::int64_t index) {
+  std::int64_t before = 0;
+  for (const core::IndexRange& part : parts) {
+    if (index >= part.first && index < part.first + part.count) return before + index - part.first;
+    before += part.count;
+  }
+  FM_CHECK(false, "index ", index, " is another rank's");
+}
+
 // A part of a matrix, with its part of scale B A added to what is fetched.
 class Merged : public core::TensorSource {
  public:
-  Merged(TensorSlice base, Factors factors)
-      : base_(std::move(base)), factors_(std::move(factors)) {}
+  Merged(TensorSlice base, Factors factors) : base_(std::move(base)), factors_(std::move(factors)) {
+    for (const core::IndexRange& part : factors_.inputs) columns_ += part.count;
+  }
 
   float* fetch(Elements first, Elements count) override {
     const float* const from = base_.source->fetch(first, count);
@@ -122,15 +134,18 @@ class Merged : public core::TensorSource {
     }
   }
   float product(std::int64_t out, std::int64_t in) const {
+    const std::int64_t row = place_in(factors_.outputs, out);
+    const std::int64_t column = place_in(factors_.inputs, in);
     float sum = 0.0F;
     for (std::int64_t k = 0; k < factors_.rank; ++k) {
-      sum += factors_.b[out * factors_.rank + k] * factors_.a[k * factors_.in + in];
+      sum += factors_.b[row * factors_.rank + k] * factors_.a[k * columns_ + column];
     }
     return factors_.scale * sum;
   }
 
   TensorSlice base_;
   Factors factors_;
+  std::int64_t columns_ = 0;  // of A here
   std::vector<float> sum_;
 };
 
@@ -138,15 +153,19 @@ class Merged : public core::TensorSource {
 Factors factors_of(const core::ParamTable& table, const std::string& weight,
                    const std::shared_ptr<const std::vector<float>>& memory) {
   const std::string module = weight.substr(0, weight.rfind('.'));
-  Factors out{.memory = memory};
+  Factors out;
+  out.memory = memory;
   for (const core::ParamEntry& entry : table.entries()) {
     if (entry.name == model::adapter_name(module, LoraFactor::kA)) {
       out.a = memory->data() + entry.offset.count();
       out.rank = entry.shape[0];
       out.in = entry.shape[1];
+      out.inputs =
+          entry.split_dim == 1 ? entry.parts : std::vector<core::IndexRange>{{.count = out.in}};
     } else if (entry.name == model::adapter_name(module, LoraFactor::kB)) {
       out.b = memory->data() + entry.offset.count();
       out.out = entry.shape[0];
+      out.outputs = entry.parts;
     }
   }
   return out;

@@ -90,7 +90,7 @@ std::optional<MemoryDemand> demand_of(const TrainOptions& options, const model::
     if (options.element == opened.model.element) {
       return tightest_demand(make_run_plan(options, opened.model, world), limits);
     }
-    const model::Model other = opened.make(choices_of(options));
+    const model::Model other = opened.make(choices_of(options, opened.model.share));
     return tightest_demand(make_run_plan(options, other, world), limits);
   } catch (const core::UserError&) {
     return std::nullopt;

@@ -162,8 +162,9 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
 
 }  // namespace
 
-std::string plan_text(const TrainOptions& options, const model::OpenedModel& opened,
+std::string plan_text(const TrainOptions& options, const model::OpenedModel& whole,
                       const WorldShape& world, const PlanHost& host) {
+  const model::OpenedModel opened = part_of(whole, options, 0);  // the largest
   const RunPlan plan = make_run_plan(options, opened.model, world);
   char bubble[32];
   std::snprintf(bubble, sizeof(bubble), "%.4f", simulate_plan(plan).bubble());
@@ -199,8 +200,9 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& ope
   return out + programs_text(plan);
 }
 
-std::string plan_json(const TrainOptions& options, const model::OpenedModel& opened,
+std::string plan_json(const TrainOptions& options, const model::OpenedModel& whole,
                       const WorldShape& world, const PlanHost& host) {
+  const model::OpenedModel opened = part_of(whole, options, 0);
   const RunPlan plan = make_run_plan(options, opened.model, world);
   nlohmann::json json;
   json["world_size"] = world.ranks;

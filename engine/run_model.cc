@@ -86,14 +86,24 @@ std::filesystem::path weights_folder(const TrainOptions& options) {
   return options.pretrain ? "" : options.init_ckpt;
 }
 
-model::ModelChoices choices_of(const TrainOptions& options) {
+model::OpenedModel part_of(const model::OpenedModel& whole, const TrainOptions& options,
+                           int tp_rank) {
+  const core::Share share{.index = tp_rank, .count = options.model_parallel_size};
+  return {.model = whole.make(choices_of(options, share)),
+          .facts = whole.facts,
+          .make = whole.make,
+          .init = whole.init};
+}
+
+model::ModelChoices choices_of(const TrainOptions& options, core::Share share) {
   return {.no_decay = options.no_decay,
           .element = options.element,
           .trains = trained_names(options),
           .lora = {.rank = options.lora.r,
                    .scale = options.lora.r > 0 ? options.lora.scale() : 1.0,
                    .dropout = options.lora.dropout,
-                   .targets = options.lora.targets}};
+                   .targets = options.lora.targets},
+          .share = share};
 }
 
 model::OpenedModel open_run_model(const TrainOptions& options) {

@@ -16,7 +16,12 @@ model::OpenedModel open_run_model(const TrainOptions& options);
 // The Hugging Face folder that the weights come from; empty: they are random.
 std::filesystem::path weights_folder(const TrainOptions& options);
 
-model::ModelChoices choices_of(const TrainOptions& options);
+model::ModelChoices choices_of(const TrainOptions& options, core::Share share = {});
+
+// What one tensor-parallel rank has of the model that open_run_model returned. Throws UserError
+// (10) where it cannot be cut into --model_parallel_size parts.
+model::OpenedModel part_of(const model::OpenedModel& whole, const TrainOptions& options,
+                           int tp_rank);
 
 // Whether the training data are text, to be tokenised here. Throws UserError (10) when the name of
 // the file does not say.

@@ -127,6 +127,17 @@ void check_canonical(const TrainOptions& options, const core::Mesh& mesh) {
                 mesh.data, ")");
 }
 
+// Rules that move a whole matrix or tensor need all of it.
+void check_rule(const TrainOptions& options) {
+  const optim::OptimizerRow& rule = *options.optimizer.rule;
+  FM_USER_CHECK(
+      options.model_parallel_size == 1 || (rule.by_matrix == nullptr && rule.by_tensor == nullptr),
+      "an optimizer that moves whole matrices or tensors needs --model_parallel_size 1; "
+      "use AdamW, Lion, Adagrad or SGD, or split the model by --pipe_parallel_size "
+      "(optimizer=",
+      rule.name, ", model_parallel_size=", options.model_parallel_size, ")");
+}
+
 }  // namespace
 
 pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
@@ -177,7 +188,7 @@ std::map<std::string, core::Bytes> RunPlan::wire_bytes(int pipe_rank) const {
 double RunPlan::flops_per_step() const {
   double forward = 0.0;
   for (const pipeline::UnitFootprint& unit : footprints) forward += unit.forward_flops;
-  return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.data;
+  return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.data * mesh.model;
 }
 
 WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world) {
@@ -193,6 +204,9 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
                       const WorldShape& world) {
   RunPlan plan;
   plan.mesh = make_mesh(options, world.ranks);
+  FM_CHECK(model.share.count == plan.mesh.model, "the model is cut for ", model.share.count,
+           " tensor-parallel ranks, not for ", plan.mesh.model);
+  check_rule(options);
   check_canonical(options, plan.mesh);
   plan.batch = resolve_batch(options.batch, plan.mesh.data);
   plan.shape = {plan.batch.micro_batch, options.max_seq_len};

@@ -30,6 +30,9 @@ bool StepRuntime::overflows() {
   std::int64_t any = beyond ? 1 : 0;
   state_.numbers->all_reduce({&any, Elements(1), DType::kI64}).wait();
   state_.pipe->all_reduce({&any, Elements(1), DType::kI64}).wait();
+  if (state_.tensor != nullptr) {
+    state_.tensor->all_reduce({&any, Elements(1), DType::kI64}).wait();
+  }
   return any > 0;
 }
 

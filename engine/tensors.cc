@@ -36,6 +36,11 @@ Run run_of(const zero::Group& group, const zero::Range& kept, Part part) {
   return {group.owned.first, group.owned.count, group.owned.first - kept.first};
 }
 
+// Of what is owned, every tensor-parallel rank writes what it is the first holder of.
+core::Repeats repeats_of(Part part) {
+  return part == Part::kKept ? core::Repeats::kCut : core::Repeats::kLeaveOut;
+}
+
 bool takes_part(const zero::Group& group, Part part) {
   return part == Part::kKept ? group.alias < 0 : !group.tied_end;
 }
@@ -47,7 +52,7 @@ std::vector<core::TensorSlice> weight_slices(RankState& state, int group, Part p
   const Run run = run_of(at, master ? at.optimizer : at.params, part);
   const auto kept = master ? core::in_memory(state.optimizer.master(group))
                            : core::in_memory(state.params.kept(group), layout.element);
-  return core::cut_slices(*at.table, run.first, run.count, kept, run.at);
+  return core::cut_slices(*at.table, run.first, run.count, kept, run.at, repeats_of(part));
 }
 
 // File index of a group: the tied end is stored with the embedding.
@@ -105,9 +110,10 @@ std::vector<core::TensorSlice> gradient_slices(RankState& state) {
   const zero::Layout& layout = state.layout;
   for (int group = 0; group < layout.trained; ++group) {
     if (layout.at(group).tied_end) continue;
-    for (core::TensorSlice& slice : core::cut_slices(
-             *layout.at(group).table, layout.at(group).owned.first, layout.at(group).owned.count,
-             core::in_memory(state.grads.slice(group)), core::Elements(0))) {
+    for (core::TensorSlice& slice :
+         core::cut_slices(*layout.at(group).table, layout.at(group).owned.first,
+                          layout.at(group).owned.count, core::in_memory(state.grads.slice(group)),
+                          core::Elements(0), core::Repeats::kLeaveOut)) {
       out.push_back(std::move(slice));
     }
   }
@@ -157,7 +163,7 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
     for (int index = 0; index < state.optimizer.moments(); ++index) {
       append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
              core::cut_slices(*at.table, moments.first, moments.count,
-                              state.optimizer.source(group, index), moments.at));
+                              state.optimizer.source(group, index), moments.at, repeats_of(part)));
     }
   }
   return out;

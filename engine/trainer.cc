@@ -18,6 +18,7 @@
 #include "engine/run_facts.h"
 #include "engine/run_identity.h"
 #include "engine/run_log.h"
+#include "engine/run_model.h"
 #include "engine/run_monitors.h"
 #include "engine/run_saves.h"
 #include "engine/run_text.h"
@@ -222,11 +223,8 @@ class Trainer {
 
   void write_trace() {
     const StepTrace::Outcome outcome = trace_->write();
-    if (outcome.failed) {
-      log_.warn(outcome.text);
-    } else {
-      log_.say(outcome.text);
-    }
+    if (outcome.failed) return log_.warn(outcome.text);
+    log_.say(outcome.text);
   }
 
   StepRequest next_request() const {
@@ -391,7 +389,9 @@ int train(const TrainOptions& options, const model::OpenedModel& opened, comm::C
   world.barrier().wait();
   comm::VerbCounts counts;
   const auto watched = comm::traced(world, options.monitors.comms ? &counts : nullptr);
-  Trainer trainer(options, opened, *watched, context, trace ? &*trace : nullptr);
+  const model::OpenedModel mine =
+      part_of(opened, options, world.rank() % options.model_parallel_size);
+  Trainer trainer(options, mine, *watched, context, trace ? &*trace : nullptr);
   const int code = trainer.run(lock ? &*lock : nullptr);
   if (options.monitors.comms && world.rank() == 0) std::fputs(comms_text(counts).c_str(), stdout);
   return code;

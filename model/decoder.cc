@@ -90,6 +90,7 @@ Model make_decoder(const DecoderConfig& config, const ModelChoices& choices) {
   model.vocab = config.vocab;
   model.tied = config.tied;
   model.element = element;
+  model.share = choices.share;
   return model;
 }
 

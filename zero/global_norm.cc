@@ -16,11 +16,12 @@ std::int64_t GlobalNorm::numbers_of(const core::ShardMap& map, core::SumOrder or
 }
 
 GlobalNorm::GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Communicator& pipe,
-                       std::vector<Part> parts)
-    : layout_(layout), dp_(dp), pipe_(pipe), parts_(std::move(parts)) {
+                       std::vector<Part> parts, comm::Communicator* tensor)
+    : layout_(layout), dp_(dp), pipe_(pipe), tensor_(tensor), parts_(std::move(parts)) {
   Elements largest;
   for (int group = 0; group < layout.trained; ++group) {
     largest = std::max(largest, layout.at(group).map.slice());
+    repeats_.push_back(layout.at(group).table->repeats());
   }
   const auto blocks = static_cast<std::size_t>(largest / core::kBlock);
   blocks_.resize(blocks);
@@ -37,8 +38,11 @@ double GlobalNorm::squared(GradStore& grads) {
     pipe_.broadcast({at, Elements(part.count), DType::kF64}, part.pipe_rank).wait();
     at += part.count;
   }
-  if (layout_.order == core::SumOrder::kCanonical) return core::tree_sum(std::span(all_));
-  return std::accumulate(all_.begin(), all_.end(), 0.0);
+  double sum = layout_.order == core::SumOrder::kCanonical
+                   ? core::tree_sum(std::span(all_))
+                   : std::accumulate(all_.begin(), all_.end(), 0.0);
+  if (tensor_ != nullptr) tensor_->all_reduce({&sum, Elements(1), DType::kF64}).wait();
+  return sum;
 }
 
 void GlobalNorm::gather(GradStore& grads, const Part& part, double* out) {
@@ -55,16 +59,44 @@ void GlobalNorm::gather(GradStore& grads, const Part& part, double* out) {
 }
 
 void GlobalNorm::gather_fast(GradStore& grads, int group, double* out) {
-  const double sum = grads.squared(group);
+  const auto add = [](std::span<const double> blocks) {
+    return std::accumulate(blocks.begin(), blocks.end(), 0.0);
+  };
+  const bool repeats = !repeats_[static_cast<std::size_t>(group)].empty();
+  const double sum = repeats ? add(blocks_of(grads, group)) : grads.squared(group);
   dp_.all_gather({&sum, Elements(1), DType::kF64}, {out, Elements(layout_.dp_size), DType::kF64})
       .wait();
 }
 
+std::span<double> GlobalNorm::blocks_of(GradStore& grads, int group) {
+  const core::ShardMap& map = layout_.at(group).map;
+  const Elements first = layout_.at(group).owned.first;
+  const std::span values(grads.slice(group), static_cast<std::size_t>(map.slice().count()));
+  const std::span blocks =
+      std::span(blocks_).first(static_cast<std::size_t>(map.slice() / core::kBlock));
+  kernels::squared_norm(values, blocks);
+  const std::int64_t size = core::kBlock.count();
+  for (std::size_t block = 0; block < blocks.size(); ++block) {
+    const Elements begin = first + core::kBlock * static_cast<std::int64_t>(block);
+    std::vector<float> counted;  // a copy, where some of the block do not count
+    for (const core::FlatRange& repeat : repeats_[static_cast<std::size_t>(group)]) {
+      const Elements from = std::max(begin, repeat.first);
+      const Elements to = std::min(begin + core::kBlock, repeat.first + repeat.count);
+      if (from >= to) continue;
+      if (counted.empty()) {
+        const float* const at = values.data() + static_cast<std::int64_t>(block) * size;
+        counted.assign(at, at + size);
+      }
+      std::fill_n(counted.begin() + (from - begin).count(), (to - from).count(), 0.0F);
+    }
+    if (!counted.empty()) kernels::squared_norm(counted, blocks.subspan(block, 1));
+  }
+  return blocks;
+}
+
 void GlobalNorm::gather_canonical(GradStore& grads, int group, double* out) {
   const core::ShardMap& map = layout_.at(group).map;
-  const std::int64_t blocks = map.slice() / core::kBlock;
-  kernels::squared_norm({grads.slice(group), static_cast<std::size_t>(map.slice().count())},
-                        std::span(blocks_).first(static_cast<std::size_t>(blocks)));
+  const std::int64_t blocks = std::ssize(blocks_of(grads, group));
   dp_.all_gather({blocks_.data(), Elements(blocks), DType::kF64},
                  {gathered_.data(), Elements(blocks * layout_.dp_size), DType::kF64})
       .wait();

@@ -2,6 +2,7 @@
 // (docs/numbers.md, "Norm and loss").
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -12,9 +13,10 @@ namespace fm::zero {
 // Sums of squares are fp64 per block of 1,024 elements in unit order. fast: blocks added in index
 // order per (unit, owner slice), those numbers gathered and added in (unit, owner) order.
 // canonical: all block sums gathered and added in one tree. The head's end of a tied matrix counts
-// once, at the embedding's place.
+// once, at the embedding's place. What several tensor-parallel ranks have alike counts at the first
+// of them; the sums of these ranks are added in their order.
 //
-// Thread:   the rank's thread; collective over both communicators.
+// Thread:   the rank's thread; collective over all communicators.
 // Lifetime: layout and communicators outlive it.
 class GlobalNorm {
  public:
@@ -25,9 +27,9 @@ class GlobalNorm {
     int last = 0;
     std::int64_t count = 0;  // sum of numbers_of its units
   };
-  // parts: of all units, in their order.
+  // parts: of all units, in their order. `tensor`: null where one rank has whole matrices.
   GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Communicator& pipe,
-             std::vector<Part> parts);
+             std::vector<Part> parts, comm::Communicator* tensor = nullptr);
 
   // How many numbers a group contributes.
   static std::int64_t numbers_of(const core::ShardMap& map, core::SumOrder order);
@@ -36,15 +38,19 @@ class GlobalNorm {
 
  private:
   void gather(GradStore& grads, const Part& part, double* out);
+  // Sums of squares of the blocks of this rank's slice, without what it is not the first holder of.
+  std::span<double> blocks_of(GradStore& grads, int group);
   void gather_fast(GradStore& grads, int group, double* out);
   void gather_canonical(GradStore& grads, int group, double* out);
 
   const Layout& layout_;
   comm::Communicator& dp_;
   comm::Communicator& pipe_;
+  comm::Communicator* tensor_;
   std::vector<Part> parts_;
-  std::vector<double> all_;     // every unit's numbers, in order
-  std::vector<double> blocks_;  // of one slice
+  std::vector<std::vector<core::FlatRange>> repeats_;  // by group
+  std::vector<double> all_;                            // every unit's numbers, in order
+  std::vector<double> blocks_;                         // of one slice
   std::vector<double> gathered_;
 };
 

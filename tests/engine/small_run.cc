@@ -90,12 +90,13 @@ StepResult SmallSteps::run(int step) {
 RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::SampleSource* rows) {
   RunTrace trace;
   std::mutex mutex;
-  const int ranks = options.pipe_parallel_size * dp_size;
+  const int ranks = options.pipe_parallel_size * options.model_parallel_size * dp_size;
   comm::run_ranks(
       ranks,
       [&](comm::Communicator& world) {
         core::Ledger ledger;
-        const model::OpenedModel opened = open_run_model(options);
+        const model::OpenedModel opened =
+            part_of(open_run_model(options), options, world.rank() % options.model_parallel_size);
         const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
         RankState state(options, plan, opened.model, world, ledger);
         fill_state(options, opened, state);
@@ -113,8 +114,10 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
           for (const std::int64_t dim : slice.shape) numel *= dim;
           std::vector<float>& whole = trace.weights[slice.name];
           whole.resize(static_cast<std::size_t>(numel));
-          const core::FetchedRow row(slice, 0, core::FetchedRow::Use::kRead);
-          std::ranges::copy(row.floats(), whole.begin() + slice.first.count());
+          for (std::int64_t row = 0; row < slice.rows; ++row) {
+            const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kRead);
+            std::ranges::copy(fetched.floats(), whole.begin() + slice.first_of(row).count());
+          }
         }
       },
       60'000, options.shared_memory ? comm::Between::kSharedMemory : comm::Between::kMessages);
