@@ -86,11 +86,22 @@ constexpr std::int64_t ceil_div(std::int64_t value, std::int64_t parts) {
   return (value + parts - 1) / parts;
 }
 
-// One micro-batch of one data rank: B rows of T tokens.
+// How many ranks share the tokens of a row (core/sequence_part.h): groups of `ulysses` ranks that
+// exchange heads, in a ring of `ring` such groups.
+struct SequenceSplit {
+  int ulysses = 1;
+  int ring = 1;
+  constexpr int ranks() const { return ulysses * ring; }
+  constexpr bool operator==(const SequenceSplit&) const = default;
+};
+
+// One micro-batch of one rank: B rows of T tokens, of which the others of `split` have as many.
 struct BatchShape {
   std::int64_t batch = 1;
   std::int64_t seq_len = 1;
+  SequenceSplit split = {};
   constexpr std::int64_t tokens() const { return batch * seq_len; }
+  constexpr std::int64_t row() const { return seq_len * split.ranks(); }  // tokens of all ranks
 };
 
 }  // namespace fm::core

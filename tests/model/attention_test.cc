@@ -78,7 +78,8 @@ struct Problem {
 
   // [B, heads, T, d] in fp64.
   at::Tensor tensor(const Floats& from) const {
-    const auto [batch, seq_len] = shape.batch;
+    const std::int64_t batch = shape.batch.batch;
+    const std::int64_t seq_len = shape.batch.seq_len;
     const auto heads = static_cast<std::int64_t>(from.size()) / (batch * seq_len * shape.head_dim);
     return tensor_of(from.data(), {batch, seq_len, heads, shape.head_dim}).transpose(1, 2);
   }
