@@ -43,14 +43,15 @@ struct DropoutWords {
   }
 }
 
-// x [count] are the numbers from `first` on, a multiple of kDropoutGroup.
+// x [count] are the numbers from `first` on.
 [[gnu::always_inline]] inline void drop(const Dropout& by, std::uint64_t first, std::int64_t count,
                                         float* x) {
-  for (std::int64_t i = 0; i < count; i += kDropoutGroup) {
+  const auto before = static_cast<std::int64_t>(first % kDropoutGroup);  // in the first group
+  for (std::int64_t i = -before; i < count; i += kDropoutGroup) {
     DropoutWords words;
     fill_words(by.key, first + static_cast<std::uint64_t>(i), words);
     const std::int64_t width = std::min(kDropoutGroup, count - i);
-    for (std::int64_t j = 0; j < width; ++j) {
+    for (std::int64_t j = std::max(-i, std::int64_t{0}); j < width; ++j) {
       x[i + j] = words.at[j] < by.dropped ? 0.0F : x[i + j] * by.scale;
     }
   }

@@ -36,7 +36,7 @@ struct Work {
   Work(const HeadGroup& at, float* scratch)
       : group(at),
         dim(up_to_16(group.head_dim)),
-        keys(std::min(kBackwardKeys, up_to_16(group.seq_len))),
+        keys(std::min(kBackwardKeys, up_to_16(key_count_of(group)))),
         queries(std::min(kBackwardQueries, up_to_16(group.seq_len))),
         scale(1.0F / std::sqrt(static_cast<float>(group.head_dim))) {
     const auto take = [&](std::int64_t elements) {
@@ -77,7 +77,7 @@ struct Span {
 
 void load_keys(const HeadGroup& group, const GroupBackward& at, const Work& work,
                std::int64_t first) {
-  const std::int64_t count = std::min(work.keys, group.seq_len - first);
+  const std::int64_t count = std::min(work.keys, key_count_of(group) - first);
   const Rows<const float> k{at.k + first * group.k_stride, group.k_stride, count, group.head_dim};
   const Rows<const float> v{at.v + first * group.k_stride, group.k_stride, count, group.head_dim};
   pack_transposed(k, {work.k_columns, work.dim, work.keys});
@@ -89,7 +89,7 @@ void load_keys(const HeadGroup& group, const GroupBackward& at, const Work& work
 
 void store_keys(const HeadGroup& group, const GroupBackward& at, const Work& work,
                 std::int64_t first) {
-  const std::int64_t count = std::min(work.keys, group.seq_len - first);
+  const std::int64_t count = std::min(work.keys, key_count_of(group) - first);
   const std::int64_t to = first * group.k_stride;
   unpack({work.dk, work.keys, work.dim}, work.scale,
          {at.dk + to, group.k_stride, count, group.head_dim});
@@ -137,7 +137,9 @@ void differentiate(const Work& work, std::int64_t row, std::int64_t width, const
 
 // What eight and eight products of a block of queries and the block of keys give. The first query
 // stands `ahead` keys behind the first key; `from`: the queries before it stand before these keys.
+// Where keys are of an earlier run, all queries stand behind the block.
 struct Pair {
+  std::int64_t query = 0;  // of the group, at `from`
   std::int64_t from = 0;
   std::int64_t queries = 0;  // from there on, a multiple of kTileRows
   std::int64_t keys = 0;     // a multiple of kTileColumns
@@ -170,15 +172,15 @@ void attend(const Work& work, const Pair& pair) {
     const std::int64_t width =
         std::min(pair.keys, up_to_16(pair.ahead + r / kTileRows * kTileRows + kTileRows));
     ask_for_next(pair, pair.from + r);
-    const std::int64_t query = pair.first_key + pair.ahead + r;
+    const std::int64_t query = pair.query + r;
     const std::int64_t first = padded_first_key_of(work.group, query) - pair.first_key;
-    const Seen seen{first, pair.ahead + r + 1};
+    const Seen seen{first, seen_end(work.group, pair.first_key, pair.ahead + r)};
     if (work.group.dropout.dropped == 0) {
       differentiate(work, pair.from + r, width, seen);
       continue;
     }
-    const std::uint64_t number =
-        probability_of(work.group, pair.head, query) + static_cast<std::uint64_t>(pair.first_key);
+    const std::uint64_t number = probability_of(work.group, pair.head, query) +
+                                 static_cast<std::uint64_t>(work.group.first_key + pair.first_key);
     const std::int64_t at = (pair.from + r) * work.keys;
     drop(work.group.dropout, number, width, work.dscores + at);
     differentiate(work, pair.from + r, width, seen);
@@ -202,21 +204,25 @@ void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& wor
   const std::int64_t to = span.first * group.q_stride + span.head * group.head_dim;
   const Rows<float> dq{at.dq + to, group.q_stride, span.count, group.head_dim};
   // The first keys that the block's first query sees, which every other passes, too.
-  const bool begins = first_key == first_key_of(group, span.first) / work.keys * work.keys;
+  const bool earlier = group.keys > 0;  // then dq begins at zero
+  const bool begins =
+      !earlier && first_key == first_key_of(group, span.first) / work.keys * work.keys;
   const Beta beta = begins ? Beta::kZero : Beta::kOne;
   const bool in_place = dq.width == work.dim && dq.count % kTileRows == 0;
   if (!in_place && beta == Beta::kOne) {
     pack({dq.data, dq.stride, dq.count, dq.width}, 1.0F, {work.dq, work.queries, work.dim});
   }
   const std::int64_t rows = (span.count + kTileRows - 1) / kTileRows * kTileRows;
-  const std::int64_t from = std::max(first_key - span.first, std::int64_t{0});
-  const std::int64_t ahead = span.first + from - first_key;
+  const std::int64_t unseeing = std::max(first_key - span.first, std::int64_t{0});
+  const std::int64_t from = earlier ? 0 : unseeing;
+  const std::int64_t ahead = earlier ? work.keys : span.first + from - first_key;
   const std::int64_t next = to + work.queries * group.q_stride;
   const std::int64_t left = std::max(group.seq_len - span.first - work.queries, std::int64_t{0});
   const auto next_rows = [&](const float* base) {
     return Rows<const float>{base + next, group.q_stride, left, left > 0 ? group.head_dim : 0};
   };
-  attend(work, {.from = from,
+  attend(work, {.query = span.first + from,
+                .from = from,
                 .queries = rows - from,
                 .keys = std::min(work.keys, up_to_16(ahead + rows - from)),
                 .ahead = ahead,
@@ -230,16 +236,23 @@ void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& wor
   if (!in_place) unpack({work.dq, work.queries, work.dim}, 1.0F, dq);
 }
 
+void clear_queries(const HeadGroup& group, float* dq) {
+  for (std::int64_t t = 0; t < group.seq_len; ++t) {
+    std::fill_n(dq + t * group.q_stride, group.heads * group.head_dim, 0.0F);
+  }
+}
+
 }  // namespace
 
 void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
   const Work work(group, scratch);
   all_dots(group, at, work);
-  for (std::int64_t key = 0; key < group.seq_len; key += work.keys) {
+  if (group.keys > 0) clear_queries(group, at.dq);
+  for (std::int64_t key = 0; key < key_count_of(group); key += work.keys) {
     load_keys(group, at, work, key);
     const std::int64_t seeing = seeing_end(group, key, key + work.keys);
     for (std::int64_t head = 0; head < group.heads; ++head) {
-      const std::int64_t start = key / work.queries * work.queries;
+      const std::int64_t start = group.keys > 0 ? 0 : key / work.queries * work.queries;
       for (std::int64_t first = start; first < seeing; first += work.queries) {
         const std::int64_t count = std::min(work.queries, group.seq_len - first);
         block_pair(group, at, work, {head, first, count}, key);

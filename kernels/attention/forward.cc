@@ -34,9 +34,9 @@ struct Work {
   Work(const HeadGroup& at, float* scratch)
       : group(at),
         dim(up_to_16(group.head_dim)),
-        keys(std::min(kForwardKeys, up_to_16(group.seq_len))),
+        keys(std::min(kForwardKeys, up_to_16(key_count_of(group)))),
         queries(std::min(kForwardQueries, up_to_16(group.seq_len))),
-        key_blocks((group.seq_len + keys - 1) / keys),
+        key_blocks((key_count_of(group) + keys - 1) / keys),
         scale(kLog2E / std::sqrt(static_cast<float>(group.head_dim))) {
     const auto take = [&](std::int64_t elements) {
       float* taken = scratch;
@@ -56,7 +56,7 @@ struct Work {
 void pack_keys_and_values(const HeadGroup& group, const GroupForward& at, const Work& work) {
   for (std::int64_t block = 0; block < work.key_blocks; ++block) {
     const std::int64_t first = block * work.keys;
-    const std::int64_t count = std::min(work.keys, group.seq_len - first);
+    const std::int64_t count = std::min(work.keys, key_count_of(group) - first);
     const std::int64_t from = first * group.k_stride;
     pack_transposed({at.k + from, group.k_stride, count, group.head_dim},
                     {work.k_blocks + first * work.dim, work.dim, work.keys});
@@ -110,16 +110,22 @@ void soften(const Work& work, std::int64_t row, std::int64_t width) {
   for (int v = 0; v < kLaneVectors; ++v) store(sums[v], lanes + v * kVectorFloats);
 }
 
-// The same of kTileRows queries from `row` on, the first of which stands `ahead` keys behind
-// `first_key`. Each step of all of them, so that none waits for a query's own chain.
-void soften_tile(const Work& work, std::int64_t row, std::int64_t width, std::int64_t ahead,
-                 std::int64_t first_key) {
+// Where queries stand that pass a block of keys: they begin with query `query` of the group, which
+// is `ahead` keys behind `first_key`; beyond the block where its keys are of an earlier run.
+struct Place {
+  std::int64_t query = 0;
+  std::int64_t ahead = 0;
+  std::int64_t first_key = 0;
+};
+
+// The same of kTileRows queries, which begin with `row` of the block. Each step of all of them, so
+// that none waits for a query's own chain.
+void soften_tile(const Work& work, std::int64_t row, std::int64_t width, const Place& at) {
   Vector largest[kTileRows];
   for (std::int64_t r = 0; r < kTileRows; ++r) {
     float* scores = work.scores + (row + r) * work.keys;
-    hide_from(scores, ahead + r + 1, width);
-    const std::int64_t seen = padded_first_key_of(work.group, first_key + ahead + r);
-    hide_before(scores, seen - first_key, width);
+    hide_from(scores, seen_end(work.group, at.first_key, at.ahead + r), width);
+    hide_before(scores, padded_first_key_of(work.group, at.query + r) - at.first_key, width);
     largest[r] = row_max(scores, width);
   }
   for (std::int64_t r = 0; r < kTileRows; ++r) raise_shift(work, row + r, largest[r]);
@@ -136,8 +142,10 @@ struct Span {
 // Against the block of keys that begins at `first_key`.
 void attend(const Work& work, const Span& span, std::int64_t first_key) {
   const std::int64_t first_query = span.first;
-  const std::int64_t from = std::max(first_key - first_query, std::int64_t{0});  // these see none
-  const std::int64_t ahead = first_query + from - first_key;
+  const bool earlier = work.group.keys > 0;
+  const std::int64_t unseeing = std::max(first_key - first_query, std::int64_t{0});
+  const std::int64_t from = earlier ? 0 : unseeing;
+  const std::int64_t ahead = earlier ? work.keys : first_query + from - first_key;
   const std::int64_t count = span.rows - from;
   const std::int64_t keys = std::min(work.keys, up_to_16(ahead + count));
   float* scores = work.scores + from * work.keys;
@@ -146,11 +154,12 @@ void attend(const Work& work, const Span& span, std::int64_t first_key) {
                         {scores, work.keys, Beta::kZero}, {Band::Part::kSeenColumns, ahead});
   for (std::int64_t r = 0; r < count; r += kTileRows) {
     const std::int64_t width = std::min(keys, up_to_16(ahead + r + kTileRows));
-    soften_tile(work, from + r, width, ahead + r, first_key);
+    soften_tile(work, from + r, width, {first_query + from + r, ahead + r, first_key});
     if (work.group.dropout.dropped == 0) continue;
     for (std::int64_t row = r; row < r + kTileRows; ++row) {
       const std::uint64_t number = probability_of(work.group, span.head, first_query + from + row);
-      drop(work.group.dropout, number + static_cast<std::uint64_t>(first_key), width,
+      const std::int64_t key = work.group.first_key + first_key;
+      drop(work.group.dropout, number + static_cast<std::uint64_t>(key), width,
            scores + row * work.keys);
     }
   }
@@ -164,7 +173,7 @@ void finish(const HeadGroup& group, const Work& work, std::int64_t count, float*
   for (std::int64_t r = 0; r < count; ++r) {
     const float* lanes = work.lanes + r * kLanes;
     const float total = lane_sum<float>(kLanes, [=](auto j) { return lanes[j]; });
-    unpack({work.sums + r * work.dim, 1, work.dim}, 1.0F / total,
+    unpack({work.sums + r * work.dim, 1, work.dim}, total > 0.0F ? 1.0F / total : 0.0F,
            {out + r * group.q_stride, group.q_stride, 1, group.head_dim});
     logsumexp[r] = total;
   }
@@ -190,7 +199,8 @@ void attention_forward(const HeadGroup& group, const GroupForward& at, float* sc
       std::fill_n(work.lanes, work.queries * kLanes, 0.0F);
       std::fill_n(work.shift, work.queries, -kInfinity);
       const std::int64_t first_key = first_key_of(group, first) / work.keys * work.keys;
-      for (std::int64_t key = first_key; key < first + count; key += work.keys) {
+      const std::int64_t end = group.keys > 0 ? group.keys : first + count;
+      for (std::int64_t key = first_key; key < end; key += work.keys) {
         attend(work, {head, first, rows}, key);
       }
       finish(group, work, count, at.out + from, at.logsumexp + head * group.seq_len + first);

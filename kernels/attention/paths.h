@@ -23,14 +23,22 @@ inline constexpr std::int64_t kBackwardKeys = 128;
   return first_key_of(group, std::min(query, group.seq_len - 1));
 }
 
+// Keys that a query sees end here, counted from `first_key`; where they are its own tokens', the
+// query stands `ahead` keys behind it.
+[[gnu::always_inline]] constexpr std::int64_t seen_end(const HeadGroup& group,
+                                                       std::int64_t first_key, std::int64_t ahead) {
+  return group.keys > 0 ? group.keys - first_key : ahead + 1;
+}
+
 // Queries from `key` on up to the one that is returned see keys before `key_end`, later ones none.
 [[gnu::always_inline]] constexpr std::int64_t seeing_end(const HeadGroup& group, std::int64_t key,
                                                          std::int64_t key_end) {
+  std::int64_t begin = group.keys > 0 ? 0 : key;
   std::int64_t end = group.seq_len;
-  while (key < end) {
-    const std::int64_t middle = key + (end - key) / 2;
+  while (begin < end) {
+    const std::int64_t middle = begin + (end - begin) / 2;
     if (first_key_of(group, middle) < key_end) {
-      key = middle + 1;
+      begin = middle + 1;
     } else {
       end = middle;
     }
@@ -43,16 +51,16 @@ constexpr std::int64_t up_to_16(std::int64_t count) { return (count + 15) / 16 *
 // Grows with T (keys and values of the whole row lie packed); never with T x T.
 constexpr std::int64_t variant_forward_scratch(const HeadGroup& group) {
   const std::int64_t dim = up_to_16(group.head_dim);
-  const std::int64_t keys = std::min(kForwardKeys, up_to_16(group.seq_len));
+  const std::int64_t keys = std::min(kForwardKeys, up_to_16(key_count_of(group)));
   const std::int64_t queries = std::min(kForwardQueries, up_to_16(group.seq_len));
-  const std::int64_t packed = (group.seq_len + keys - 1) / keys * keys;
+  const std::int64_t packed = (key_count_of(group) + keys - 1) / keys * keys;
   return 2 * packed * dim + queries * (2 * dim + keys + 16 + 1);
 }
 
 // Grows with T by one number per query.
 constexpr std::int64_t variant_backward_scratch(const HeadGroup& group) {
   const std::int64_t dim = up_to_16(group.head_dim);
-  const std::int64_t keys = std::min(kBackwardKeys, up_to_16(group.seq_len));
+  const std::int64_t keys = std::min(kBackwardKeys, up_to_16(key_count_of(group)));
   const std::int64_t queries = std::min(kBackwardQueries, up_to_16(group.seq_len));
   return 5 * keys * dim + queries * (3 * dim + 2 * keys + 2) +
          group.heads * up_to_16(group.seq_len);

@@ -93,6 +93,11 @@ struct RopeTable {
   std::int64_t half_dim = 0;
   std::int64_t head_dim = 0;  // 2 half_dim or more
   RopePairs pairs = RopePairs::kHalves;
+
+  // Of rows that begin at this position.
+  RopeTable from(std::int64_t position) const {
+    return {cos + position * half_dim, sin + position * half_dim, half_dim, head_dim, pairs};
+  }
 };
 
 // In place over x [B, T, heads, head_dim].
