@@ -27,7 +27,8 @@ constexpr TraceForm kBackward = {
 
 // A window that no row is longer than hides nothing.
 std::int64_t window_of(const AttentionShape& shape) {
-  return shape.window < shape.batch.seq_len ? shape.window : 0;
+  const std::int64_t row = shape.runs.row > 0 ? shape.runs.row : shape.batch.seq_len;
+  return shape.window < row ? shape.window : 0;
 }
 
 // In any row.
@@ -38,7 +39,11 @@ kernels::HeadGroup group_of(const AttentionShape& shape) {
           .q_stride = shape.heads * shape.head_dim,
           .k_stride = shape.kv_heads * shape.head_dim,
           .window = window_of(shape),
-          .dropout = shape.dropout};
+          .dropout = shape.dropout,
+          .row = shape.runs.row,
+          .first_query = shape.runs.first_query,
+          .first_key = shape.runs.first_key,
+          .keys = shape.runs.keys};
 }
 
 kernels::HeadGroup group_at(const AttentionShape& shape, std::int64_t row, std::int64_t kv_head) {
@@ -46,7 +51,7 @@ kernels::HeadGroup group_at(const AttentionShape& shape, std::int64_t row, std::
   const std::int64_t all_heads = shape.all_heads > 0 ? shape.all_heads : shape.heads;
   const std::int64_t heads =
       (shape.first_sample + row) * all_heads + shape.first_head + kv_head * group.heads;
-  group.first_probability = kernels::probability_of(group, heads, 0);
+  group.first_probability = kernels::probability_of(group, heads, -group.first_query);
   if (shape.starts_BT != nullptr) group.starts = shape.starts_BT + row * group.seq_len;
   return group;
 }
@@ -56,12 +61,15 @@ std::int64_t pairs_of(const AttentionShape& shape) {
   const std::int64_t batch = shape.batch.batch;
   const std::int64_t tokens = shape.batch.seq_len;
   const std::int64_t hidden = window_of(shape) > 0 ? tokens - window_of(shape) : 0;
-  if (shape.starts_BT == nullptr)
+  if (shape.starts_BT == nullptr && shape.runs.row == 0)
     return batch * (tokens * (tokens + 1) - hidden * (hidden + 1)) / 2;
   std::int64_t pairs = 0;
   for (std::int64_t row = 0; row < batch; ++row) {
     const kernels::HeadGroup group = group_at(shape, row, 0);
-    for (std::int64_t t = 0; t < tokens; ++t) pairs += t + 1 - kernels::first_key_of(group, t);
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const std::int64_t end = group.keys > 0 ? group.keys : t + 1;
+      pairs += std::max(end - kernels::first_key_of(group, t), std::int64_t{0});
+    }
   }
   return pairs;
 }
@@ -92,7 +100,7 @@ Place place_of(const AttentionShape& shape, std::int64_t index) {
   const kernels::HeadGroup group = group_at(shape, row, head);
   return {.group = group,
           .q = row * group.seq_len * group.q_stride + head * group.heads * group.head_dim,
-          .k = row * group.seq_len * group.k_stride + head * group.head_dim,
+          .k = row * kernels::key_count_of(group) * group.k_stride + head * group.head_dim,
           .logsumexp = index * group.heads * group.seq_len};
 }
 
@@ -136,7 +144,7 @@ class GroupCopies {
     return core::Arena::aligned<float>(rows.rows * rows.width) / core::size_of(core::DType::kF32);
   }
   kernels::RowShape rows_q() const { return {packed_.seq_len, packed_.q_stride}; }
-  kernels::RowShape rows_k() const { return {packed_.seq_len, packed_.k_stride}; }
+  kernels::RowShape rows_k() const { return {kernels::key_count_of(packed_), packed_.k_stride}; }
   float* take(kernels::RowShape rows) { return std::exchange(free_, free_ + rounded(rows)); }
   template <class T>
   const float* copy(kernels::RowShape rows, const T* from, std::int64_t stride) {

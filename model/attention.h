@@ -11,6 +11,15 @@
 
 namespace fm::model {
 
+// Of a longer row than the arrays hold: they begin in it where `first_query` and `first_key` say.
+// `keys` are those of an earlier run of tokens, which no query precedes; 0: the queries' own.
+struct RunsOfRow {
+  std::int64_t row = 0;  // T; 0: the arrays hold the row
+  std::int64_t first_query = 0;
+  std::int64_t first_key = 0;
+  std::int64_t keys = 0;
+};
+
 struct AttentionShape {
   core::BatchShape batch;
   std::int64_t heads = 0;
@@ -20,14 +29,15 @@ struct AttentionShape {
   const std::int32_t* starts_BT = nullptr;  // of documents (model/unit.h, UnitInput)
   kernels::Dropout dropout = {};            // of probabilities
   std::int64_t first_sample = 0;            // within the step: what dropout goes by
-  // Where these heads are some of several ranks': of all of them (0: these are), and the first.
-  std::int64_t all_heads = 0;
+  // Where these are some heads of a model that has more: the first, and how many it has.
   std::int64_t first_head = 0;
+  std::int64_t all_heads = 0;  // 0: these are all
+  RunsOfRow runs = {};
 };
 
-// q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim]; logsumexp [B * T * heads] in an
-// order that only attention_backward knows. Scores are scaled by
-// 1 / sqrt(head_dim).
+// q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim], or [B, runs.keys, kv_heads,
+// head_dim]; logsumexp [B, heads, T], of scores that are not yet scaled by 1 / sqrt(head_dim)
+// (kernels/attention/attention.h).
 template <class T>  // element: float, core::Bf16 or core::F16
 struct AttentionForward {
   const T* q = nullptr;

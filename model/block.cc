@@ -69,9 +69,9 @@ UnitSizes Block<T>::sizes(core::BatchShape shape) const {
   const std::int64_t K = config_.kv_width();
   const core::Bytes normed = Arena::aligned<T>(N * config_.hidden);
   const core::Bytes dnormed = Arena::aligned<float>(N * config_.hidden);
-  AttentionScratch attention = attention_scratch<T>(attention_of({.shape = shape}));
+  AttentionScratch attention = context_scratch<T>(attention_of({.shape = shape}));
   const AttentionScratch in_training =
-      attention_scratch<T>(attention_of({.shape = shape, .dropout = StepDropout{}}));
+      context_scratch<T>(attention_of({.shape = shape, .dropout = StepDropout{}}));
   attention.forward = std::max(attention.forward, in_training.forward);
   attention.backward = std::max(attention.backward, in_training.backward);
   core::Bytes forward = std::max(attention.forward, Arena::aligned<T>(N * config_.ffn));
@@ -93,7 +93,7 @@ UnitSizes Block<T>::sizes(core::BatchShape shape) const {
     dropped = std::max(dropped, Arena::aligned<float>(N * each->in));
   }
   return {.input = core::Bytes(N * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
-          .kept = Kept(*this, N, nullptr).bytes,
+          .kept = Kept(*this, shape, nullptr).bytes,
           .parked = Parked(*this, N, nullptr).bytes,
           .scratch = std::max({normed + forward, backward, weights}) + dropped + summed_bytes(N)};
 }
@@ -114,7 +114,7 @@ core::Bytes Block<T>::summed_bytes(std::int64_t tokens) const {
 
 template <class T>
 double Block<T>::forward_flops(core::BatchShape shape) const {
-  const std::int64_t seen = window_ > 0 ? std::min(window_, shape.seq_len) : shape.seq_len;
+  const std::int64_t seen = window_ > 0 ? std::min(window_, shape.row()) : shape.row();
   double flops = 4.0 * static_cast<double>(config_.q_width()) * static_cast<double>(seen) *
                  static_cast<double>(shape.tokens());
   for (const Projection* each : at_.all()) flops += each->flops(shape.tokens());
@@ -164,16 +164,16 @@ void Block<T>::norm_queries_and_keys(const Pass& pass) const {
 template <class T>
 void Block<T>::turn(Turn turn, const UnitInput& input, T* q_BTHd, T* k_BTKd) const {
   if (config_.rope.type == RopeConfig::Type::kNone) return;
-  for_every_document(input, [&](std::int64_t first, core::BatchShape shape) {
-    const kernels::RopeTable table = rope_->get(shape.seq_len);
-    T* const q = q_BTHd + first * config_.q_width();
-    T* const k = k_BTKd + first * config_.kv_width();
+  for_every_run(input, [&](const DocumentRun& at) {
+    const kernels::RopeTable table = rope_->get(at.length).from(at.position);
+    T* const q = q_BTHd + at.first * config_.q_width();
+    T* const k = k_BTKd + at.first * config_.kv_width();
     if (turn == Turn::kForth) {
-      kernels::rope(table, shape, config_.heads, q);
-      kernels::rope(table, shape, config_.kv_heads, k);
+      kernels::rope(table, at.shape, config_.heads, q);
+      kernels::rope(table, at.shape, config_.kv_heads, k);
     } else {
-      kernels::rope_inverse(table, shape, config_.heads, q);
-      kernels::rope_inverse(table, shape, config_.kv_heads, k);
+      kernels::rope_inverse(table, at.shape, config_.heads, q);
+      kernels::rope_inverse(table, at.shape, config_.kv_heads, k);
     }
   });
 }
@@ -185,13 +185,13 @@ void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
   if (config_.block.qk_norm != QkNorm::kNone) norm_queries_and_keys(pass);
   if (!pass.sequences.empty()) return attend_cached(pass);
   turn(Turn::kForth, pass.input, kept.q_BTHd, kept.k_BTKd);
-  attention_forward<T>(attention_of(pass.input),
-                       {.q = kept.q_BTHd,
-                        .k = kept.k_BTKd,
-                        .v = kept.v_BTKd,
-                        .out = kept.attended_BTHd,
-                        .logsumexp = kept.logsumexp},
-                       pass.work);
+  context_forward<T>(attention_of(pass.input),
+                     {.q = kept.q_BTHd,
+                      .k = kept.k_BTKd,
+                      .v = kept.v_BTKd,
+                      .out = kept.attended_BTHd,
+                      .logsumexp = kept.logsumexp},
+                     pass.peers, pass.work);
 }
 
 template <class T>

@@ -14,6 +14,7 @@
 #include "model/attention.h"
 #include "model/attention_cached.h"
 #include "model/block_params.h"
+#include "model/context_attention.h"
 #include "model/dropout.h"
 #include "model/norm.h"
 #include "model/rope_frequencies.h"

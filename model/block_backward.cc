@@ -151,17 +151,17 @@ void Block<T>::backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* d
   const Kept& kept = pass.kept;
   T* const dattended_BTHd = pass.work.arena.template take<T>(pass.tokens() * config_.q_width());
   pass.products.input(at_.out, dout_of_attention(pass), dattended_BTHd);
-  attention_backward<T>(attention_of(pass.input),
-                        {.q = kept.q_BTHd,
-                         .k = kept.k_BTKd,
-                         .v = kept.v_BTKd,
-                         .out = kept.attended_BTHd,
-                         .logsumexp = kept.logsumexp,
-                         .dout = dattended_BTHd,
-                         .dq = dq_BTHd,
-                         .dk = dk_BTKd,
-                         .dv = dv_BTKd},
-                        pass.work);
+  context_backward<T>(attention_of(pass.input),
+                      {.q = kept.q_BTHd,
+                       .k = kept.k_BTKd,
+                       .v = kept.v_BTKd,
+                       .out = kept.attended_BTHd,
+                       .logsumexp = kept.logsumexp,
+                       .dout = dattended_BTHd,
+                       .dq = dq_BTHd,
+                       .dk = dk_BTKd,
+                       .dv = dv_BTKd},
+                      pass.peers, pass.work);
   turn(Turn::kBack, pass.input, dq_BTHd, dk_BTKd);
   if (pass.tensor == nullptr || !has_holders()) return;
   sum_of_holders(pass, dk_BTKd);

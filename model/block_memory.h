@@ -33,16 +33,18 @@ struct Block<T>::Kept {
   LowRows<T> low;
   core::Bytes bytes;
 
-  Kept(const Block& block, std::int64_t N, void* base) {
+  Kept(const Block& block, core::BatchShape shape, void* base) {
     const DecoderConfig& config = block.config_;
+    const std::int64_t N = shape.tokens();
+    const AttentionKept attention = attention_kept(block.attention_of({.shape = shape}));
     const Norm& norm = block.norm_;
     Carver carver(base);
     rows1 = NormRows::take(norm, N, carver);
-    q_BTHd = carver.take<T>(N * config.q_width());
-    k_BTKd = carver.take<T>(N * config.kv_width());
-    v_BTKd = carver.take<T>(N * config.kv_width());
+    q_BTHd = carver.take<T>(attention.q);
+    k_BTKd = carver.take<T>(attention.k);
+    v_BTKd = carver.take<T>(attention.k);
     attended_BTHd = carver.take<T>(N * config.q_width());
-    logsumexp = carver.take<float>(N * config.heads);
+    logsumexp = carver.take<float>(attention.logsumexp);
     if (!block.parallel()) x_mid_BTD = carver.take<T>(N * config.hidden);
     if (block.has_norm2()) rows2 = NormRows::take(norm, N, carver);
     if (config.block.gated) gate_BTF = carver.take<T>(N * config.ffn);
@@ -130,6 +132,7 @@ struct Block<T>::Pass {
   comm::Communicator* tensor;
   Products<T> products;
   std::span<const CachedSequence> sequences;  // where tokens are decoded
+  const Peers& peers;
 
   Pass(const Block& block, const UnitCall& call, std::span<const CachedSequence> decoded = {})
       : work(call.work),
@@ -137,7 +140,7 @@ struct Block<T>::Pass {
         shape(call.input.shape),
         weights(call.weights),
         x_BTD(static_cast<const T*>(call.saved.input_BTD)),
-        kept(block, shape.tokens(), call.saved.kept),
+        kept(block, shape, call.saved.kept),
         parked(block, shape.tokens(), call.saved.parked),
         tensor(call.peers.tensor),
         products{.work = work,
@@ -148,7 +151,8 @@ struct Block<T>::Pass {
                  .batch = &input,
                  .rows = decoded.empty() ? Rows::kBatch : Rows::kDecoded,
                  .tensor = tensor},
-        sequences(decoded) {
+        sequences(decoded),
+        peers(call.peers) {
     FM_CHECK(block.parts_.alone() == (tensor == nullptr),
              "a part of a block needs the other ranks");
   }

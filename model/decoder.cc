@@ -88,6 +88,8 @@ Model make_decoder(const DecoderConfig& config, const ModelChoices& choices) {
   }();
   model.hidden = config.hidden;
   model.vocab = config.vocab;
+  model.heads = config.heads;
+  model.kv_heads = config.kv_heads;
   model.tied = config.tied;
   model.element = element;
   model.share = choices.share;

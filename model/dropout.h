@@ -16,19 +16,15 @@ kernels::Dropout dropout_of(const UnitInput& input, double probability, std::uin
 kernels::Dropout dropout_at(const UnitInput& input, double probability, std::int64_t layer,
                             DropPlace place);
 
-// The first number of the micro-batch, where a row has `per_row`.
-inline std::uint64_t first_dropout_number(const UnitInput& input, std::int64_t per_row) {
-  if (!input.dropout) return 0;
-  return static_cast<std::uint64_t>(input.dropout->first_sample) *
-         static_cast<std::uint64_t>(per_row);
-}
-
 // In place over x [B, T, width].
 template <class T>
 void drop(const kernels::Dropout& by, const UnitInput& input, std::int64_t width, T* x) {
   if (by.dropped == 0) return;
-  const std::int64_t per_row = input.shape.seq_len * width;
-  kernels::dropout(by, first_dropout_number(input, per_row), input.shape.batch * per_row, x);
+  const std::int64_t before = input.dropout ? input.dropout->first_sample * input.shape.row() : 0;
+  for_every_token_run(input, [&](std::int64_t first, std::int64_t count, std::int64_t place) {
+    kernels::dropout(by, static_cast<std::uint64_t>((before + place) * width), count * width,
+                     x + first * width);
+  });
 }
 
 // Columns [first, first + count) of rows of `all`.

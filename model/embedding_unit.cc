@@ -48,7 +48,7 @@ template <class T>
 UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
   const std::int64_t values = shape.tokens() * hidden_;
   core::Bytes scratch;
-  if (positions_ > 0) scratch = core::Arena::aligned<float>(shape.seq_len * hidden_);
+  if (positions_ > 0) scratch = core::Arena::aligned<float>(shape.row() * hidden_);
   const core::Bytes ids = core::Arena::aligned<std::int32_t>(shape.tokens());
   if (!alone_) scratch = std::max(scratch + ids, core::Arena::aligned<float>(values));
   return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
@@ -94,9 +94,9 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   look_up(call, out_BTD);
   if (positions_ > 0) {
     const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
-    for_every_document(call.input, [&](std::int64_t first, core::BatchShape rows) {
-      kernels::add_bias({rows.batch, rows.seq_len * hidden_}, positions_TD,
-                        out_BTD + first * hidden_);
+    for_every_run(call.input, [&](const DocumentRun& at) {
+      kernels::add_bias({at.shape.batch, at.shape.seq_len * hidden_},
+                        positions_TD + at.position * hidden_, out_BTD + at.first * hidden_);
     });
   }
   drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, out_BTD);
@@ -130,11 +130,12 @@ void EmbeddingUnit<T>::backward_positions(const UnitCall& call, const Gradients&
                                           Write write) const {
   const core::Arena::Scope scope(call.work.arena);
   const T* const dout_BTD = static_cast<const T*>(call.saved.parked);
-  const std::int64_t used = call.input.shape.seq_len * hidden_;
+  const std::int64_t used = call.input.shape.row() * hidden_;
   float* const sums_TD = call.work.arena.take<float>(used);
   kernels::clear(call.work, used, sums_TD);
-  for_every_document(call.input, [&](std::int64_t first, core::BatchShape rows) {
-    kernels::column_sums({rows.batch, rows.seq_len * hidden_}, dout_BTD + first * hidden_, sums_TD);
+  for_every_run(call.input, [&](const DocumentRun& at) {
+    kernels::column_sums({at.shape.batch, at.shape.seq_len * hidden_},
+                         dout_BTD + at.first * hidden_, sums_TD + at.position * hidden_);
   });
   float* const dpositions_TD = gradients.own + positions_at_.offset;
   write_vector(call.work, used, sums_TD, dpositions_TD, write);

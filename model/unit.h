@@ -55,8 +55,11 @@ struct CachedSequence {
 
 // Ranks that compute a unit together with this one; null: nobody does.
 struct Peers {
-  comm::Communicator* tensor = nullptr;    // each has a part of every split matrix
-  comm::Communicator* sequence = nullptr;  // each has a part of every row of tokens
+  comm::Communicator* tensor = nullptr;  // each has a part of every split matrix
+  // Each has a part of every row of tokens (core/sequence_part.h): ranks that exchange heads, and
+  // those of the ring of such groups.
+  comm::Communicator* ulysses = nullptr;
+  comm::Communicator* ring = nullptr;
 };
 
 // What every call of a unit reads, and what it works with. The head saves nothing.
@@ -143,6 +146,8 @@ struct Model {
   std::unique_ptr<LossUnit> head;
   std::int64_t hidden = 0;
   std::int64_t vocab = 0;
+  std::int64_t heads = 0;  // of attention; 0: it has none
+  std::int64_t kv_heads = 0;
   bool tied = false;                        // the head uses the embedding's matrix
   core::DType element = core::DType::kF32;  // of weights, hidden states and their gradients
   core::Share share = {};                   // the tensor-parallel rank whose part the units are
