@@ -48,6 +48,28 @@ TEST(BatchStream, DocumentsApartTakeNoLabelFromEachOther) {
   EXPECT_EQ(apart.count_valid(), 6);
 }
 
+// A ring of two ranks: the first has tokens 0 and 3 of every row, the second 1 and 2.
+TEST(BatchStream, SequenceRanksHaveTheirTokensOfEveryRow) {
+  const DocumentSource source;
+  BatchStream::Layout layout{.shape = {.batch = 2, .seq_len = 2, .split = {.ring = 2}},
+                             .documents_apart = true};
+  std::int64_t counted = 0;
+  for (const int rank : {0, 1}) {
+    layout.runs = core::runs_of_rank(4, layout.shape.split, rank);
+    BatchStream stream(source, layout);
+    stream.load_step(6);
+    const MicroBatch& micro = stream.micro(0);
+    using Ids = std::vector<std::int32_t>;
+    EXPECT_EQ(micro.tokens_BT, rank == 0 ? (Ids{600, 603, 700, 703}) : (Ids{601, 602, 701, 702}));
+    EXPECT_EQ(micro.labels_BT,
+              rank == 0 ? (Ids{kIgnored, 604, 701, 704}) : (Ids{602, 603, kIgnored, 703}));
+    EXPECT_EQ(micro.starts_BT, (Ids{0, 1, 1, 1, 0, 0, 2, 2}));
+    EXPECT_EQ(stream.count_valid(0), 6);  // of both ranks
+    counted += stream.count_valid();
+  }
+  EXPECT_EQ(counted, 6);
+}
+
 // 3 data ranks x 2 micros x 2 rows: slot s = k * 3 + r holds samples 2 s and 2 s + 1 of the step.
 TEST(BatchStream, SlotsTakeSamplesInOrder) {
   const AddressSource source;
