@@ -30,8 +30,8 @@ AttentionShape Block<T>::attention_of(const UnitInput& input) const {
           .starts_BT = input.starts_BT,
           .dropout = dropout_at(input, config_.dropout.attention, layer_, DropPlace::kAttention),
           .first_sample = input.dropout ? input.dropout->first_sample : 0,
-          .all_heads = parts_.heads_of_all,
-          .first_head = parts_.heads.first};
+          .first_head = parts_.heads.first,
+          .all_heads = parts_.heads_of_all};
 }
 
 template <class T>
