@@ -130,7 +130,12 @@ constexpr FlagRow kRows[] = {
      into<&O::pipe_parallel_size, 1>},
     {"model_parallel_size", kInt, "1", kLayout,
      "tensor-parallel ranks: each has a part of every matrix", into<&O::model_parallel_size, 1>},
-    {"schedule", kText, "1f1b", kLayout, "pipeline schedule: 1f1b or gpipe"},
+    {"schedule", kText, "1f1b", kLayout,
+     "pipeline schedule: 1f1b, gpipe, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, zb-1p, zb-2p, "
+     "interleaved-zb, zb-v, zb-v-auto, v-half, v-min, 1f1b-v or dualpipe-v"},
+    {"virtual_stages", kInt, "0", kLayout,
+     "model chunks per pipe rank; 0: 2 where the schedule has several, else 1",
+     into<&O::virtual_stages>},
     {"no_decay", kText, "", kLayout,
      "kinds without weight decay, e.g. norm,bias,embedding (DeepSpeed decays all)"},
     {"loss_reduction", kText, "token", kLayout,

@@ -106,6 +106,10 @@ struct TrainOptions {
   int zero_stage = 0;
   core::SumOrder sum_order = core::SumOrder::kFast;
   const pipeline::ScheduleRow* schedule = &pipeline::default_schedule();
+  int virtual_stages = 0;  // chunks per pipe rank; 0: the schedule's own number
+  // Micro-batches that a pipe rank may keep, for schedules that search; unset: their own number.
+  std::optional<double> activation_limit;
+  std::optional<pipeline::PhaseCosts> plan_times;  // of predictions; unset: by FLOPs
   bool recompute = false;
   // Between hosts, messages of gathers, reductions and publications travel while units compute.
   bool overlap = true;

@@ -130,6 +130,7 @@ Facts layout_facts(const KnownRun& run) {
   Facts facts = {
       fact("--pipe_parallel_size", o.pipe_parallel_size, kRanksAgree, "ranks", ranks_words(run)),
       fact("--schedule", o.schedule->name, kRanksAgree),
+      fact("--virtual_stages", o.virtual_stages, kRanksAgree),
       fact("zero_optimization.stage", o.zero_stage, kRanksAgree, "ZeRO",
            concat("stage ", o.zero_stage)),
       fact("communication_order", order, kRanksAgree, "ZeRO", concat("sums in ", order, " order")),

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/check.h"
+#include "engine/pipe_schedule.h"
 #include "offload/tier.h"
 #include "pipeline/passes.h"
 #include "pipeline/schedules.h"
@@ -38,12 +39,19 @@ void check_length(const pipeline::Placement& units, std::int64_t micros) {
                 " micro-batches of ", units.unit_count(), " units)");
 }
 
-std::vector<Program> scheduled_programs(pipeline::Schedule schedule,
-                                        const pipeline::PipeShape& shape,
-                                        const pipeline::Placement& units) {
+std::vector<Program> expanded(const std::vector<Program>& scheduled,
+                              const pipeline::Placement& units) {
+  std::vector<Program> programs;
+  for (std::size_t rank = 0; rank < scheduled.size(); ++rank) {
+    programs.push_back(pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank)));
+  }
+  return programs;
+}
+
+std::vector<Program> evaluation_of(const pipeline::PipeShape& shape) {
   std::vector<Program> programs;
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
-    programs.push_back(pipeline::expand_units(schedule(shape, rank), units, rank));
+    programs.push_back(pipeline::forward_only(shape, rank));
   }
   return programs;
 }
@@ -210,16 +218,13 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   check_canonical(options, plan.mesh);
   plan.batch = resolve_batch(options.batch, plan.mesh.data);
   plan.shape = {plan.batch.micro_batch, options.max_seq_len};
-  const pipeline::PipeShape shape{.pipe_ranks = plan.mesh.pipe,
-                                  .micros = static_cast<int>(plan.batch.accumulation),
-                                  .chunks = options.schedule->chunks,
-                                  .order = options.schedule->order};
+  plan.pipe = pipe_shape_of(options, static_cast<int>(plan.batch.accumulation));
   plan.state.tied = model.head->tied_params();
   plan.state.frozen_tied = model.head->frozen_tied_params();
   plan.rules.units =
-      pipeline::split_units(model.unit_count() - 2, shape, plan.state.tied != nullptr);
+      pipeline::split_units(model.unit_count() - 2, plan.pipe, plan.state.tied != nullptr);
   check_length(plan.rules.units, plan.batch.accumulation);
-  plan.rules.micros = shape.micros;
+  plan.rules.micros = plan.pipe.micros;
   const bool alone = plan.mesh.shards() == 1;  // then there is nobody to share with
   plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order,
                                   alone ? core::ParamSharing::kPrivate : world.sharing);
@@ -232,7 +237,10 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
     plan.state.frozen.push_back(model.frozen_table(unit));
   }
   const Prefetch prefetch = prefetch_of(options, plan);
-  auto programs = scheduled_programs(options.schedule->make, shape, plan.rules.units);
+  plan.pipe.costs = phase_costs(options, plan.units(), plan.footprints,
+                                core::bytes_of(plan.hidden, model.element));
+  plan.scheduled = pipeline::make_programs(*options.schedule, plan.pipe);
+  auto programs = expanded(plan.scheduled, plan.units());
   plan.rules.units.one_tied_gradient = plan.rules.units.tied && plan.mesh.pipe == 1 &&
                                        options.sum_order == core::SumOrder::kFast &&
                                        writes_tied_in_turn(programs.front());
@@ -241,8 +249,8 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   pipeline::ProgramRules eval_rules = plan.rules;
   eval_rules.forward_only = true;
   eval_rules.recompute = false;
-  plan.eval = finished_programs(scheduled_programs(pipeline::forward_only, shape, plan.rules.units),
-                                eval_rules, prefetch);
+  plan.eval =
+      finished_programs(expanded(evaluation_of(plan.pipe), plan.units()), eval_rules, prefetch);
 
   plan.state.units = plan.rules.units;
   plan.state.rules.plan = plan.rules.plan;

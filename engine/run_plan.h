@@ -31,6 +31,8 @@ struct RunPlan {
   zero::LayoutInput state;                          // what every rank's layout follows from
   std::vector<pipeline::UnitFootprint> footprints;  // by unit
   core::Elements hidden;                            // B x T x D: one hidden state
+  pipeline::PipeShape pipe;                         // what the schedule was made for
+  std::vector<pipeline::Program> scheduled;         // its order of chunks, by pipe rank
   std::vector<pipeline::Program> train, eval;       // by pipe rank
   bool overlap = false;  // of messages between hosts with what units compute
 

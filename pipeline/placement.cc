@@ -1,15 +1,26 @@
 #include "pipeline/placement.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 
 namespace fm::pipeline {
 
+int PipeShape::chunks_on(int pipe_rank) const {
+  return owners.empty() ? chunks : static_cast<int>(std::ranges::count(owners, pipe_rank));
+}
+
 int PipeShape::chunk_of(int pipe_rank, int local) const {
+  for (int chunk = 0; chunk < static_cast<int>(owners.size()); ++chunk) {
+    if (owners[static_cast<std::size_t>(chunk)] == pipe_rank && local-- == 0) return chunk;
+  }
+  FM_CHECK(owners.empty(), "pipe rank ", pipe_rank, " has fewer chunks");
   const bool back = order == ChunkOrder::kV && local % 2 == 1;
   return local * pipe_ranks + (back ? pipe_ranks - 1 - pipe_rank : pipe_rank);
 }
 
 int PipeShape::owner_of_chunk(int chunk) const {
+  if (!owners.empty()) return owners[static_cast<std::size_t>(chunk)];
   const bool back = order == ChunkOrder::kV && chunk / pipe_ranks % 2 == 1;
   return back ? pipe_ranks - 1 - chunk % pipe_ranks : chunk % pipe_ranks;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -34,16 +35,41 @@ struct UnitRange {
 // How chunks go around the pipe ranks: 0 1 2 0 1 2 (Megatron's interleaving) or 0 1 2 2 1 0 (V).
 enum class ChunkOrder : std::uint8_t { kLoop, kV };
 
+// What one micro-batch costs on one pipe rank, all of its chunks together. Times in any unit,
+// memory too: what is kept from forward to backward-input, and from there to backward-weight.
+struct PhaseCosts {
+  double forward = 1.0;
+  double input = 1.0;
+  double weight = 1.0;
+  double comm = 0.0;  // of one message
+  double held = 1.0;
+  double parked = 1.0;
+
+  double whole() const { return forward + input + weight; }
+};
+
 struct PipeShape {
   int pipe_ranks = 1;
   int micros = 1;
   int chunks = 1;  // per pipe rank
   ChunkOrder order = ChunkOrder::kLoop;
+  // What schedules that search go by: by pipe rank (empty: all alike), and how many micro-batches a
+  // rank may keep (unset: the schedule's own number).
+  std::vector<PhaseCosts> costs = {};
+  std::optional<double> activation_limit = {};
+  bool gradients_in_order = false;  // weight gradients must come in the order of micro-batches
+  std::vector<int> owners = {};     // pipe rank of every chunk; empty: as `order` says
 
-  int chunk_count() const { return pipe_ranks * chunks; }
+  int chunk_count() const {
+    return owners.empty() ? pipe_ranks * chunks : static_cast<int>(owners.size());
+  }
+  int chunks_on(int pipe_rank) const;
   // The rank's `local`-th chunk, numbered along the row of units; and the owner of such a chunk.
   int chunk_of(int pipe_rank, int local) const;
   int owner_of_chunk(int chunk) const;
+  PhaseCosts costs_of(int pipe_rank) const {
+    return costs.empty() ? PhaseCosts{} : costs[static_cast<std::size_t>(pipe_rank)];
+  }
 };
 
 struct Chunk {

@@ -8,17 +8,78 @@
 namespace fm::pipeline {
 namespace {
 
-constexpr std::array kSchedules = {ScheduleRow{.name = "1f1b", .make = one_f_one_b},
-                                   ScheduleRow{.name = "gpipe", .make = gpipe}};
+constexpr int kManyChunks = 64;
+constexpr ScheduleRow::Constraint kTwiceTheRanks = {
+    [](const PipeShape& shape) { return shape.micros >= 2 * shape.pipe_ranks; },
+    "needs at least 2 x pipe ranks micro-batches"};
 
-void need_one_chunk(const PipeShape& shape) {
-  FM_CHECK(shape.chunks == 1, "this schedule has one chunk per pipe rank");
+constexpr ScheduleRow linear(std::string_view name, Schedule make) {
+  return {.name = name, .make = make};
 }
+constexpr ScheduleRow searched(std::string_view name, JointSchedule make_all) {
+  return {.name = name, .make_all = make_all};
+}
+constexpr ScheduleRow looped(std::string_view name, Schedule make) {
+  return {.name = name, .make = make, .chunks = 2, .most_chunks = kManyChunks};
+}
+// Rank r holds chunks r and 2p - 1 - r.
+constexpr ScheduleRow v_shaped(ScheduleRow row) {
+  row.chunks = 2;
+  row.order = ChunkOrder::kV;
+  return row;
+}
+constexpr ScheduleRow under(ScheduleRow row, ScheduleRow::Constraint constraint) {
+  row.constraint = constraint;
+  return row;
+}
+
+constexpr std::array kSchedules = {
+    linear("1f1b", one_f_one_b),
+    linear("gpipe", gpipe),
+    looped("interleaved-1f1b", interleaved_1f1b),
+    looped("looped-bfs", looped_bfs),
+    linear("zb-h1", zb_h1),
+    linear("zb-h2", zb_h2),
+    searched("zb-1p", zb_1p),
+    searched("zb-2p", zb_2p),
+    looped("interleaved-zb", interleaved_zb),
+    v_shaped(linear("zb-v", zb_v)),
+    v_shaped(searched("zb-v-auto", zb_v_auto)),
+    v_shaped(searched("v-half", v_half)),
+    v_shaped(searched("v-min", v_min)),
+    v_shaped(searched("1f1b-v", one_f_one_b_v)),
+    under(v_shaped(linear("dualpipe-v", dualpipe_v)), kTwiceTheRanks),
+};
 
 }  // namespace
 
 std::span<const ScheduleRow> all_schedules() { return kSchedules; }
 const ScheduleRow& default_schedule() { return kSchedules.front(); }
+
+int chunks_of(const ScheduleRow& row, int wanted) {
+  if (wanted == 0) return row.chunks;
+  const int least = row.most_chunks > 0 ? 1 : row.chunks;
+  const int most = std::max(row.most_chunks, row.chunks);
+  FM_USER_CHECK(wanted >= least && wanted <= most, "the schedule ", row.name, " takes ",
+                least == most ? core::concat(least) : core::concat(least, " to ", most),
+                least == most && least == 1 ? " chunk" : " chunks",
+                " per pipe rank; change --virtual_stages or --schedule (virtual_stages=", wanted,
+                ")");
+  return wanted;
+}
+
+std::vector<Program> make_programs(const ScheduleRow& row, const PipeShape& shape) {
+  FM_CHECK(chunks_of(row, shape.chunks) == shape.chunks, "chunks are known");
+  FM_USER_CHECK(row.constraint.holds == nullptr || row.constraint.holds(shape), "the schedule ",
+                row.name, " ", row.constraint.words,
+                "; change gradient_accumulation_steps, --pipe_parallel_size or --schedule "
+                "(micro-batches=",
+                shape.micros, ", pipe ranks=", shape.pipe_ranks, ")");
+  if (row.make_all != nullptr) return row.make_all(shape);
+  std::vector<Program> programs;
+  for (int rank = 0; rank < shape.pipe_ranks; ++rank) programs.push_back(row.make(shape, rank));
+  return programs;
+}
 
 void Emitter::forward(int micro, int chunk) {
   const bool needs = shape_.chunk_of(pipe_rank_, chunk) == 0 || is_last(chunk);
@@ -49,31 +110,10 @@ Program Emitter::finish() {
   return std::move(program_);
 }
 
-Program gpipe(const PipeShape& shape, int pipe_rank) {
-  need_one_chunk(shape);
-  Emitter emit(shape, pipe_rank);
-  for (int micro = 0; micro < shape.micros; ++micro) emit.forward(micro);
-  for (int micro = 0; micro < shape.micros; ++micro) emit.backward(micro);
-  return emit.finish();
-}
-
-Program one_f_one_b(const PipeShape& shape, int pipe_rank) {
-  need_one_chunk(shape);
-  Emitter emit(shape, pipe_rank);
-  const int warmup = std::min(shape.pipe_ranks - 1 - pipe_rank, shape.micros);
-  for (int micro = 0; micro < warmup; ++micro) emit.forward(micro);
-  for (int micro = 0; micro < shape.micros - warmup; ++micro) {
-    emit.forward(warmup + micro);
-    emit.backward(micro);
-  }
-  for (int micro = shape.micros - warmup; micro < shape.micros; ++micro) emit.backward(micro);
-  return emit.finish();
-}
-
 Program forward_only(const PipeShape& shape, int pipe_rank) {
   Emitter emit(shape, pipe_rank);
   for (int micro = 0; micro < shape.micros; ++micro) {
-    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+    for (int chunk = 0; chunk < shape.chunks_on(pipe_rank); ++chunk) {
       emit.forward(micro, chunk);
       emit.loss(micro, chunk);
     }

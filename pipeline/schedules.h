@@ -1,36 +1,67 @@
-// Schedules: the order of micro-batches on one pipe rank, as Load, Forward, Loss and Backward over
-// the rank's chunks ("unit 0" is its first chunk until expand_units).
+// Schedules: the order of micro-batches on every pipe rank, as Load, Forward, Loss and Backward (or
+// its halves) over the rank's chunks ("unit 0" is its first chunk until expand_units).
+//
+// Notation: p pipe ranks, r a pipe rank, m micro-batches, v chunks per rank; F forward, B backward,
+// I and W its halves (the papers call I "B"); M what one micro-batch keeps on one rank.
 #pragma once
 
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "pipeline/placement.h"
 
 namespace fm::pipeline {
 
+// Most schedules say what each rank does by itself; some search for all ranks together.
 using Schedule = Program (*)(const PipeShape& shape, int pipe_rank);
+using JointSchedule = std::vector<Program> (*)(const PipeShape& shape);
 
-// All forwards, then all backwards, first in first out (arXiv 1811.06965). Keeps `micros` live.
+// One file each in pipeline/schedules/, where the comments name the sources.
 Program gpipe(const PipeShape& shape, int pipe_rank);
-
-// One forward, one backward (arXiv 1806.03377, 2006.09503 "1F1B flush"): rank r warms up with
-// min(p-1-r, m) forwards and keeps at most min(p-r, m) micro-batches live.
 Program one_f_one_b(const PipeShape& shape, int pipe_rank);
+Program interleaved_1f1b(const PipeShape& shape, int pipe_rank);
+Program looped_bfs(const PipeShape& shape, int pipe_rank);
+Program zb_h1(const PipeShape& shape, int pipe_rank);
+Program zb_h2(const PipeShape& shape, int pipe_rank);
+Program interleaved_zb(const PipeShape& shape, int pipe_rank);
+Program zb_v(const PipeShape& shape, int pipe_rank);
+Program dualpipe_v(const PipeShape& shape, int pipe_rank);
+std::vector<Program> zb_1p(const PipeShape& shape);
+std::vector<Program> zb_2p(const PipeShape& shape);
+std::vector<Program> zb_v_auto(const PipeShape& shape);
+std::vector<Program> v_half(const PipeShape& shape);
+std::vector<Program> v_min(const PipeShape& shape);
+std::vector<Program> one_f_one_b_v(const PipeShape& shape);
 
 // Forward only, for evaluation: L F X for each micro-batch, through every chunk of the rank.
 Program forward_only(const PipeShape& shape, int pipe_rank);
 
-// A schedule as a run chooses it. A new one is a function and a row of the table in schedules.cc.
+// A schedule as a run chooses it. A new one is a file and a row of the table in schedules.cc.
 struct ScheduleRow {
+  // What the shape must be beside the number of chunks.
+  struct Constraint {
+    bool (*holds)(const PipeShape& shape) = nullptr;  // null: nothing
+    std::string_view words;                           // "needs ..."
+  };
   std::string_view name;  // of --schedule
   Schedule make = nullptr;
-  int chunks = 1;  // per pipe rank
+  JointSchedule make_all = nullptr;  // where make is null
+  int chunks = 1;                    // per pipe rank, where nobody says how many
   ChunkOrder order = ChunkOrder::kLoop;
+  int most_chunks = 0;  // 0: `chunks` and no other number
+  Constraint constraint = {};
 };
 std::span<const ScheduleRow> all_schedules();
 const ScheduleRow& default_schedule();  // 1f1b
+
+// `wanted`: chunks per pipe rank (--virtual_stages); 0: the schedule's own number. Throws UserError
+// that names the schedule where it does not take that number.
+int chunks_of(const ScheduleRow& row, int wanted);
+// By pipe rank. Throws UserError that names a constraint that does not hold.
+std::vector<Program> make_programs(const ScheduleRow& row, const PipeShape& shape);
 
 // Emits what schedules are made of. Loss is the head's forward and backward in one, so it stands
 // directly before the micro-batch's first Backward.
@@ -51,7 +82,7 @@ class Emitter {
     return shape_.chunk_of(pipe_rank_, chunk) == shape_.chunk_count() - 1;
   }
 
-  PipeShape shape_;
+  const PipeShape& shape_;
   int pipe_rank_;
   std::set<int> loaded_;
   Program program_;

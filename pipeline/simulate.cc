@@ -19,7 +19,9 @@ class Simulator {
         comm_(comm),
         clock_(programs.size(), 0.0),
         next_(programs.size(), 0),
-        busy_(programs.size(), 0.0) {}
+        busy_(programs.size(), 0.0),
+        first_(programs.size(), 0.0),
+        last_(programs.size(), 0.0) {}
 
   Simulation run(const std::function<double(const Instruction&, int)>& cost) {
     bool progressed = true;
@@ -33,7 +35,8 @@ class Simulator {
       FM_CHECK(next_[rank] == programs_[rank].size(), "simulated programs deadlock at pipe rank ",
                rank);
     }
-    return {*std::max_element(clock_.begin(), clock_.end()), std::move(busy_)};
+    return {*std::max_element(clock_.begin(), clock_.end()), std::move(busy_), std::move(first_),
+            std::move(last_)};
   }
 
  private:
@@ -49,6 +52,10 @@ class Simulator {
     }
     if (at.op == Op::kSendAct || at.op == Op::kSendGrad) sent_[at] = clock_[here];
     const double spent = cost(at, rank);
+    if (spent > 0.0) {
+      if (busy_[here] == 0.0) first_[here] = clock_[here];
+      last_[here] = clock_[here] + spent;
+    }
     clock_[here] += spent;
     busy_[here] += spent;
     ++next_[here];
@@ -60,7 +67,7 @@ class Simulator {
   double comm_;
   std::vector<double> clock_;
   std::vector<std::size_t> next_;
-  std::vector<double> busy_;
+  std::vector<double> busy_, first_, last_;
   std::map<Instruction, double> sent_;  // time
 };
 
@@ -70,6 +77,14 @@ double Simulation::bubble() const {
   const double total = std::accumulate(busy.begin(), busy.end(), 0.0);
   const double machine = static_cast<double>(busy.size()) * makespan;
   return machine > 0.0 ? 1.0 - total / machine : 0.0;
+}
+
+double Simulation::longest_stage() const {
+  double longest = 0.0;
+  for (std::size_t rank = 0; rank < busy.size(); ++rank) {
+    longest = std::max(longest, last_end[rank] - first_start[rank]);
+  }
+  return longest;
 }
 
 Simulation simulate(const std::vector<Program>& programs, const Placement& units,

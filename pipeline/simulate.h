@@ -12,9 +12,13 @@ namespace fm::pipeline {
 
 struct Simulation {
   double makespan = 0.0;
-  std::vector<double> busy;  // by pipe rank
+  // By pipe rank; what takes no time neither begins nor ends a rank's work.
+  std::vector<double> busy, first_start, last_end;
   // 1 - busy / (ranks x makespan): the share of the machine that waits.
   double bubble() const;
+  // From the first to the last instruction of a rank, the most of all ranks: the paper's cost of a
+  // schedule whose steps follow each other without a barrier (arXiv 2401.10241).
+  double longest_stage() const;
 };
 
 // cost: time of an instruction on a pipe rank, any unit. Sends and receives are posted and block

@@ -1,0 +1,168 @@
+#include "pipeline/building_block.h"
+
+#include <algorithm>
+#include <deque>
+#include <tuple>
+
+#include "core/check.h"
+#include "pipeline/schedules.h"
+
+namespace fm::pipeline {
+namespace {
+
+constexpr int kPeriod = 6;
+constexpr int kPhases = 4;
+constexpr int kChunkOf[kPhases] = {0, 1, 1, 0};
+constexpr int kFree = -1;
+
+struct Action {
+  int phase = 0;
+  int micro = 0;
+  bool weight = false;  // its weight half, where it is by itself
+};
+
+// The units of time of one rank.
+class Row {
+ public:
+  Row(const std::array<int, kPhases>& starts, int micros, bool whole)
+      : micros_(micros), whole_(whole) {
+    for (int phase = 0; phase < kPhases; ++phase) {
+      for (int micro = 0; micro < micros; ++micro) {
+        const int start = starts[static_cast<std::size_t>(phase)] + kPeriod * micro;
+        starts_[phase].push_back(start);
+        put(phase, micro, start);
+      }
+    }
+  }
+
+  int start(int phase, int micro) const { return starts_[phase][static_cast<std::size_t>(micro)]; }
+  int length(int phase) const { return whole_ && phase >= 2 ? 2 : 1; }
+  int end(int phase, int micro) const { return start(phase, micro) + length(phase); }
+
+  // To the first free place from `earliest` on with which at most `most` chunks are kept.
+  void move_ahead(int phase, int micro, int earliest, int most) {
+    const int now = start(phase, micro);
+    clear(phase, now);
+    for (int place = earliest; place < now; ++place) {
+      if (!is_free(place, length(phase))) continue;
+      put(phase, micro, place);
+      if (peak() <= most) return;
+      clear(phase, place);
+    }
+    put(phase, micro, now);
+  }
+
+  std::vector<Action> actions() const {
+    std::vector<Action> out;
+    std::deque<Action> weights;
+    for (std::size_t at = 0; at < units_.size(); ++at) {
+      const int here = units_[at];
+      if (here == kFree && !weights.empty()) {
+        out.push_back(weights.front());
+        weights.pop_front();
+      }
+      const bool begins = here != kFree && (at == 0 || units_[at - 1] != here);
+      if (!begins) continue;
+      out.push_back({here / micros_, here % micros_});
+      if (!whole_ && out.back().phase >= 2) {
+        weights.push_back({out.back().phase, out.back().micro, true});
+      }
+    }
+    out.insert(out.end(), weights.begin(), weights.end());
+    return out;
+  }
+
+  int peak() const {
+    int live = 0;
+    int peak = 0;
+    for (const Action& at : actions()) {
+      if (at.phase < 2) peak = std::max(peak, ++live);
+      if (at.phase >= 2 && at.weight != whole_) --live;
+    }
+    return peak;
+  }
+
+ private:
+  bool is_free(int place, int length) const {
+    for (int at = place; at < place + length; ++at) {
+      const auto index = static_cast<std::size_t>(at);
+      if (index < units_.size() && units_[index] != kFree) return false;
+    }
+    return true;
+  }
+  void put(int phase, int micro, int place) {
+    const auto end = static_cast<std::size_t>(place + length(phase));
+    if (units_.size() < end) units_.resize(end, kFree);
+    FM_CHECK(is_free(place, length(phase)), "a building block meets itself");
+    starts_[phase][static_cast<std::size_t>(micro)] = place;
+    for (std::size_t at = end - static_cast<std::size_t>(length(phase)); at < end; ++at) {
+      units_[at] = phase * micros_ + micro;
+    }
+  }
+  void clear(int phase, int place) {
+    for (int at = place; at < place + length(phase); ++at) {
+      units_[static_cast<std::size_t>(at)] = kFree;
+    }
+  }
+
+  int micros_;
+  bool whole_;
+  std::vector<int> starts_[kPhases];
+  std::vector<int> units_;  // phase x micros + micro, or kFree
+};
+
+// The first unit at which what the instruction needs is there.
+int earliest(const std::vector<Row>& rows, std::size_t rank, int phase, int micro) {
+  int unit = 0;
+  const bool down = phase % 2 == 0;  // from rank 0 to the last one
+  if (down && rank > 0) unit = rows[rank - 1].end(phase, micro);
+  if (!down && rank + 1 < rows.size()) unit = rows[rank + 1].end(phase, micro);
+  if (phase > 0) unit = std::max(unit, rows[rank].end(phase - 1, micro));
+  if (micro > 0) unit = std::max(unit, rows[rank].end(phase, micro - 1));
+  return unit;
+}
+
+void move_all_ahead(std::vector<Row>& rows, BuildingBlock::Moves moves, int micros) {
+  int most = 0;
+  for (const Row& row : rows) most = std::max(most, row.peak());
+  std::vector<std::tuple<int, std::size_t, int, int>> by_time;  // start, rank, phase, micro
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    for (int phase = 0; phase < kPhases; ++phase) {
+      for (int micro = 0; micro < micros; ++micro) {
+        by_time.emplace_back(rows[rank].start(phase, micro), rank, phase, micro);
+      }
+    }
+  }
+  std::ranges::sort(by_time);
+  const int warm = rows.front().start(kPhases - 1, 0);
+  const int cool = rows.front().start(0, micros - 1);
+  for (const auto& [start, rank, phase, micro] : by_time) {
+    const bool steady = start >= warm && start <= cool;
+    if (steady && moves == BuildingBlock::Moves::kEnds) continue;
+    rows[rank].move_ahead(phase, micro, earliest(rows, rank, phase, micro), most);
+  }
+}
+
+}  // namespace
+
+std::vector<Program> repeat_block(const BuildingBlock& block, const PipeShape& shape) {
+  const bool whole = block.backward == BuildingBlock::Backward::kWhole;
+  std::vector<Row> rows;
+  for (const auto& starts : block.starts) rows.emplace_back(starts, shape.micros, whole);
+  move_all_ahead(rows, block.moves, shape.micros);
+  std::vector<Program> programs;
+  for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
+    Emitter emit(shape, rank);
+    for (const Action& at : rows[static_cast<std::size_t>(rank)].actions()) {
+      const int chunk = kChunkOf[at.phase];
+      if (at.phase < 2) emit.forward(at.micro, chunk);
+      if (at.phase >= 2 && whole) emit.backward(at.micro, chunk);
+      if (at.phase >= 2 && !whole && !at.weight) emit.backward_input(at.micro, chunk);
+      if (at.weight) emit.backward_weight(at.micro, chunk);
+    }
+    programs.push_back(emit.finish());
+  }
+  return programs;
+}
+
+}  // namespace fm::pipeline

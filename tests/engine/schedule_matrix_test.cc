@@ -1,0 +1,140 @@
+// Every schedule trains: losses, norms and weights of pipes with 2 and 4 ranks are those of one
+// rank, bit for bit in the canonical order, under every ZeRO stage; and a step takes exactly the
+// buffers that its plan counted.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <tuple>
+
+#include "comm/meet/world.h"
+#include "engine/persistence.h"
+#include "small_run.h"
+
+namespace fm::engine {
+namespace {
+
+constexpr int kSteps = 2;
+
+// 9 layers: 4 pipe ranks with 2 chunks have chunks of 2 and of 1.
+TrainOptions options_of(bool tied) {
+  TrainOptions options = small_options(testing::TempDir() + "/fm_schedules", tied);
+  options.model_config = core::concat(testing::TempDir(), "/fm_schedules/nine", tied, ".json");
+  std::ofstream(options.model_config) << core::concat(
+      R"({"model_type": "llama", "hidden_size": 24, "num_attention_heads": 3,
+          "num_key_value_heads": 1, "intermediate_size": 40, "vocab_size": 777,
+          "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "num_hidden_layers": 9,
+          "tie_word_embeddings": )",
+      tied ? "true" : "false", "}");
+  options.max_seq_len = 5;
+  options.batch = {8, 1, {}};
+  options.sum_order = core::SumOrder::kCanonical;
+  return options;
+}
+
+const RunTrace& one_rank(bool tied) {
+  static const RunTrace untied_run = run_small(options_of(false), 1, kSteps);
+  static const RunTrace tied_run = run_small(options_of(true), 1, kSteps);
+  return tied ? tied_run : untied_run;
+}
+
+struct Ranks {
+  int pipe = 2;
+  int data = 1;
+};
+constexpr Ranks kRanks[] = {{2, 1}, {4, 1}, {2, 2}};
+
+using Cell = std::tuple<const pipeline::ScheduleRow*, int>;  // ZeRO stage
+class ScheduleMatrix : public testing::TestWithParam<Cell> {};
+
+std::vector<const pipeline::ScheduleRow*> rows() {
+  std::vector<const pipeline::ScheduleRow*> out;
+  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) out.push_back(&row);
+  return out;
+}
+std::string name_of(const testing::TestParamInfo<Cell>& cell) {
+  std::string name(std::get<0>(cell.param)->name);
+  std::erase(name, '-');
+  return name + "Zero" + std::to_string(std::get<1>(cell.param));
+}
+INSTANTIATE_TEST_SUITE_P(All, ScheduleMatrix,
+                         testing::Combine(testing::ValuesIn(rows()), testing::Range(0, 4)),
+                         name_of);
+
+TEST_P(ScheduleMatrix, HasTheBitsOfOneRank) {
+  const auto [row, zero_stage] = GetParam();
+  for (const Ranks& ranks : kRanks) {
+    const bool tied = (zero_stage + ranks.pipe / 2 + ranks.data) % 2 == 0;
+    TrainOptions options = options_of(tied);
+    options.schedule = row;
+    options.zero_stage = zero_stage;
+    options.pipe_parallel_size = ranks.pipe;
+    options.recompute = zero_stage == 1;
+    options.shared_memory = zero_stage != 3;
+    SCOPED_TRACE(core::concat(ranks.pipe, " pipe ranks, ", ranks.data, " data ranks"));
+    EXPECT_EQ(first_difference(one_rank(tied), run_small(options, ranks.data, kSteps)), "");
+  }
+}
+
+TEST(ScheduleMatrixOfChunks, OneAndThreeChunksPerRankHaveTheBitsOfOneRank) {
+  for (const char* name : {"interleaved-1f1b", "looped-bfs", "interleaved-zb"}) {
+    for (const int chunks : {1, 3}) {
+      TrainOptions options = options_of(true);
+      options.schedule = &schedule_named(name);
+      options.virtual_stages = chunks;
+      options.zero_stage = chunks;
+      options.pipe_parallel_size = 3;
+      SCOPED_TRACE(core::concat(name, ", ", chunks));
+      EXPECT_EQ(first_difference(one_rank(true), run_small(options, 1, kSteps)), "");
+    }
+  }
+}
+
+TEST(ScheduleMatrixOfChunks, TheReferenceLearnsAndClips) {
+  for (const bool tied : {false, true}) {
+    const RunTrace& run = one_rank(tied);
+    EXPECT_NE(run.losses.front(), run.losses.back());
+    for (const double norm : run.norms) EXPECT_GT(norm, 0.05);  // the clipping threshold
+  }
+}
+
+// Fewer micro-batches than pipe ranks, and a number that no group divides.
+TEST(ScheduleMatrixOfMicros, AnyNumberOfMicrosHasTheBitsOfOneRank) {
+  for (const int micros : {1, 3}) {
+    TrainOptions options = options_of(false);
+    options.batch = {micros, 1, {}};
+    const RunTrace alone = run_small(options, 1, kSteps);
+    options.pipe_parallel_size = 4;
+    options.zero_stage = 2;
+    for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
+      if (row.constraint.holds != nullptr) continue;
+      SCOPED_TRACE(core::concat(row.name, ", ", micros, " micro-batches"));
+      options.schedule = &row;
+      EXPECT_EQ(first_difference(alone, run_small(options, 1, kSteps)), "");
+    }
+  }
+}
+
+TEST(ScheduleMemory, AStepTakesExactlyTheBuffersOfItsPlan) {
+  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
+    TrainOptions options = options_of(true);
+    options.schedule = &row;
+    options.pipe_parallel_size = 4;
+    options.zero_stage = 3;
+    comm::run_ranks(4, [&](comm::Communicator& world) {
+      core::Ledger ledger;
+      const model::OpenedModel opened = open_run_model(options);
+      const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
+      RankState state(options, plan, opened.model, world, ledger);
+      fill_state(options, opened, state);
+      SmallSteps steps(options, opened.model, state);
+      steps.run(1);
+      steps.settle();
+      EXPECT_EQ(state.kept.unused(), 0) << row.name;
+      EXPECT_EQ(state.parked.unused(), 0) << row.name;
+      EXPECT_EQ(state.hidden.unused(), 0) << row.name;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace fm::engine
