@@ -92,10 +92,13 @@ UnitSizes Block<T>::sizes(core::BatchShape shape) const {
     if (each->adapter.dropout == 0.0) continue;
     dropped = std::max(dropped, Arena::aligned<float>(N * each->in));
   }
+  const AttentionSent sent = attention_sent<T>(attention_of({.shape = shape}));
   return {.input = core::Bytes(N * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
           .kept = Kept(*this, shape, nullptr).bytes,
           .parked = Parked(*this, N, nullptr).bytes,
-          .scratch = std::max({normed + forward, backward, weights}) + dropped + summed_bytes(N)};
+          .scratch = std::max({normed + forward, backward, weights}) + dropped + summed_bytes(N),
+          .sent_forward = sent.forward,
+          .sent_backward = sent.backward};
 }
 
 // What is summed over tensor-parallel ranks at once, in fp32 or, a number per row, in fp64.

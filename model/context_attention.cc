@@ -112,6 +112,28 @@ AttentionScratch context_scratch(const AttentionShape& shape) {
 }
 
 template <class T>
+AttentionSent attention_sent(const AttentionShape& shape) {
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+  const core::SequenceSplit split = split_of(shape);
+  const std::int64_t tokens = shape.batch.tokens() * shape.head_dim;  // of one head
+  std::int64_t kv_width = 2 * tokens * shape.kv_heads;  // keys and values that go round
+  AttentionSent sent;
+  if (split.ulysses > 1) {
+    const MostElements most(shape);
+    const std::int64_t part = tokens * (split.ulysses - 1);
+    sent.forward = core::Bytes(2 * kBytes * part * (most.q_heads + most.kv_heads));
+    sent.backward = core::Bytes(kBytes * part * (3 * most.q_heads + 2 * most.kv_heads));
+    kv_width = 2 * tokens * split.ulysses * most.kv_heads;
+  }
+  if (split.ring > 1) {
+    const core::Bytes round(kBytes * kv_width * (split.ring - 1));
+    sent.forward += round;
+    sent.backward += round + core::Bytes(std::int64_t{sizeof(float)} * kv_width * split.ring);
+  }
+  return sent;
+}
+
+template <class T>
 void context_forward(const AttentionShape& shape, const ContextForward<T>& at, const Peers& peers,
                      core::Work& work) {
   if (split_of(shape).ulysses == 1) {
@@ -165,6 +187,9 @@ void context_backward(const AttentionShape& shape, const AttentionBackward<T>& a
 template AttentionScratch context_scratch<float>(const AttentionShape&);
 template AttentionScratch context_scratch<core::Bf16>(const AttentionShape&);
 template AttentionScratch context_scratch<core::F16>(const AttentionShape&);
+template AttentionSent attention_sent<float>(const AttentionShape&);
+template AttentionSent attention_sent<core::Bf16>(const AttentionShape&);
+template AttentionSent attention_sent<core::F16>(const AttentionShape&);
 template void context_forward(const AttentionShape&, const ContextForward<float>&, const Peers&,
                               core::Work&);
 template void context_forward(const AttentionShape&, const ContextForward<core::Bf16>&,

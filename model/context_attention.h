@@ -20,6 +20,13 @@ AttentionKept attention_kept(const AttentionShape& shape);
 template <class T>
 AttentionScratch context_scratch(const AttentionShape& shape);
 
+// What a rank sends in a call, padding included.
+struct AttentionSent {
+  core::Bytes forward, backward;
+};
+template <class T>
+AttentionSent attention_sent(const AttentionShape& shape);
+
 // As AttentionForward of the rank's tokens and all heads, with shape.starts_BT of whole rows. q, k
 // and v become what context_backward reads, and have room for attention_kept().
 template <class T>  // element: float, core::Bf16 or core::F16

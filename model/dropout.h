@@ -38,12 +38,14 @@ template <class T>
 void drop_columns(const kernels::Dropout& by, const UnitInput& input, const DropColumns& columns,
                   T* x) {
   if (by.dropped == 0) return;
-  std::uint64_t number = first_dropout_number(input, input.shape.seq_len * columns.all) +
-                         static_cast<std::uint64_t>(columns.first);
-  for (std::int64_t row = 0; row < input.shape.tokens(); ++row) {
-    kernels::dropout(by, number, columns.count, x + row * columns.count);
-    number += static_cast<std::uint64_t>(columns.all);
-  }
+  const std::int64_t before = input.dropout ? input.dropout->first_sample * input.shape.row() : 0;
+  for_every_token_run(input, [&](std::int64_t first, std::int64_t count, std::int64_t place) {
+    for (std::int64_t token = 0; token < count; ++token) {
+      const std::int64_t number = (before + place + token) * columns.all + columns.first;
+      kernels::dropout(by, static_cast<std::uint64_t>(number), columns.count,
+                       x + (first + token) * columns.count);
+    }
+  });
 }
 
 }  // namespace fm::model

@@ -77,6 +77,9 @@ struct UnitSizes {
   core::Bytes kept = {};
   core::Bytes parked = {};
   core::Bytes scratch = {};  // Work::arena, for any one call with kernel_threads()
+  // To sequence peers, in a call of forward and of backward_input.
+  core::Bytes sent_forward = {};
+  core::Bytes sent_backward = {};
 };
 
 class Unit {

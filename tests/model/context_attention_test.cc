@@ -47,6 +47,20 @@ struct Results {
   Values<T> out, dq, dk, dv;
 };
 
+// Of whole rows.
+template <class T>
+struct Inputs {
+  Values<T> q, k, v, dout;
+};
+
+template <class T>
+Inputs<T> random_inputs(const AttentionShape& shape) {
+  const std::int64_t q = shape.batch.tokens() * shape.heads * shape.head_dim;
+  const std::int64_t k = shape.batch.tokens() * shape.kv_heads * shape.head_dim;
+  return {random_values<T>(q, 1), random_values<T>(k, 2), random_values<T>(k, 3),
+          random_values<T>(q, 4)};
+}
+
 // What a rank of the group, or one alone, has of a row.
 struct Part {
   core::TokenRuns runs;
@@ -81,17 +95,16 @@ Values<T> part_of(const Part& part, std::int64_t width, Values<T> whole) {
 
 // Forward and backward of the part of `whole` (batch: B x T) that `part` says.
 template <class T>
-void run(const AttentionShape& whole, const core::SequenceSplit& split, const Part& part,
-         const Peers& peers, Results<T>& results, std::mutex& mutex) {
+void run(const AttentionShape& whole, const Inputs<T>& inputs, const core::SequenceSplit& split,
+         const Part& part, const Peers& peers, Results<T>& results, std::mutex& mutex) {
   AttentionShape shape = whole;
   shape.batch = {whole.batch.batch, part.count, split};
   const std::int64_t q_width = whole.heads * whole.head_dim;
   const std::int64_t k_width = whole.kv_heads * whole.head_dim;
-  const std::int64_t tokens = whole.batch.tokens();
-  Values<T> q = part_of(part, q_width, random_values<T>(tokens * q_width, 1));
-  Values<T> k = part_of(part, k_width, random_values<T>(tokens * k_width, 2));
-  Values<T> v = part_of(part, k_width, random_values<T>(tokens * k_width, 3));
-  const Values<T> dout = part_of(part, q_width, random_values<T>(tokens * q_width, 4));
+  Values<T> q = part_of(part, q_width, inputs.q);
+  Values<T> k = part_of(part, k_width, inputs.k);
+  Values<T> v = part_of(part, k_width, inputs.v);
+  const Values<T> dout = part_of(part, q_width, inputs.dout);
   Results<T> own{q, q, k, k};
   const AttentionKept kept = attention_kept(shape);
   q.resize(static_cast<std::size_t>(kept.q));
@@ -116,15 +129,13 @@ void run(const AttentionShape& whole, const core::SequenceSplit& split, const Pa
 }
 
 template <class T>
-Results<T> attend(const AttentionShape& shape, const core::SequenceSplit& split) {
-  const auto tokens = static_cast<std::size_t>(shape.batch.tokens() * shape.head_dim);
-  const Values<T> q(tokens * static_cast<std::size_t>(shape.heads));
-  const Values<T> k(tokens * static_cast<std::size_t>(shape.kv_heads));
-  Results<T> results{q, q, k, k};
+Results<T> attend(const AttentionShape& shape, const Inputs<T>& inputs,
+                  const core::SequenceSplit& split) {
+  Results<T> results{inputs.q, inputs.q, inputs.k, inputs.k};
   std::mutex mutex;
   const std::int64_t row = shape.batch.seq_len;
   if (split.ranks() == 1) {
-    run<T>(shape, split, {{core::TokenRun{0, row}}, row, row}, {}, results, mutex);
+    run<T>(shape, inputs, split, {{core::TokenRun{0, row}}, row, row}, {}, results, mutex);
     return results;
   }
   comm::run_ranks(split.ranks(), [&](comm::Communicator& world) {
@@ -137,9 +148,15 @@ Results<T> attend(const AttentionShape& shape, const core::SequenceSplit& split)
     const auto exchange = world.split(heads);
     const auto around = world.split(ring);
     const Part part{core::runs_of_rank(row, split, world.rank()), row, row / split.ranks()};
-    run<T>(shape, split, part, {.ulysses = exchange.get(), .ring = around.get()}, results, mutex);
+    run<T>(shape, inputs, split, part, {.ulysses = exchange.get(), .ring = around.get()}, results,
+           mutex);
   });
   return results;
+}
+
+template <class T>
+Results<T> attend(const AttentionShape& shape, const core::SequenceSplit& split) {
+  return attend(shape, random_inputs<T>(shape), split);
 }
 
 template <class T>
@@ -271,6 +288,30 @@ TEST(RingAttention, IsThatOfOneRank) {
 TEST(RingAttention, MergesNarrowTypesInFp32) {
   const AttentionShape shape{{1, 320}, 4, 2, 16};
   expect_near(attend<core::Bf16>(shape, {}), attend<core::Bf16>(shape, {.ring = 4}), 0.005);
+}
+
+// Scores of 0 and a window of two: the mean of a token's values and of those before it. A window of
+// one: the token's own values, and the gradient of values is that of the output.
+TEST(RingAttention, IsExactWhereProbabilitiesAreHalvesAndOnes) {
+  AttentionShape shape{{1, 48}, 2, 2, 16};
+  Inputs<float> inputs = random_inputs<float>(shape);
+  std::ranges::fill(inputs.q, 0.0F);
+  for (float& value : inputs.v) value = std::round(8.0F * value);
+  for (const core::SequenceSplit split :
+       {core::SequenceSplit{.ring = 3}, core::SequenceSplit{.ulysses = 2},
+        core::SequenceSplit{.ulysses = 2, .ring = 2}}) {
+    shape.window = 2;
+    Values<float> means = inputs.v;
+    const std::size_t width = 32;
+    for (std::size_t i = width; i < means.size(); ++i) {
+      means[i] = (inputs.v[i] + inputs.v[i - width]) / 2.0F;
+    }
+    EXPECT_TRUE(same_bits(attend(shape, inputs, split).out, means));
+    shape.window = 1;
+    const Results<float> own = attend(shape, inputs, split);
+    EXPECT_TRUE(same_bits(own.out, inputs.v));
+    EXPECT_TRUE(same_bits(own.dv, inputs.dout));
+  }
 }
 
 }  // namespace
