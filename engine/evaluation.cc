@@ -10,8 +10,7 @@ Evaluation::Evaluation(std::unique_ptr<data::SampleSource> source, RankState& st
     : state_(state),
       runtime_(runtime),
       source_(std::move(source)),
-      stream_(*source_, {state.plan.shape, state.plan.rules.micros, state.plan.mesh.data,
-                         state.at.dp_rank, options.document_attention}),
+      stream_(*source_, stream_layout(state, options)),
       samples_(source_->samples_per_epoch()) {
   const std::int64_t most = options.eval_batches * state.plan.batch.train_batch;
   if (most > 0) samples_ = std::min(samples_, most);

@@ -21,6 +21,10 @@ namespace fm::engine {
 
 enum class LossReduction : std::uint8_t { kToken, kMeanOfMeans };
 
+// How sequence ranks share attention (engine/sequence_layout.h). kAuto: Ulysses where there are
+// heads for all, else ring.
+enum class SequenceMethod : std::uint8_t { kAuto, kUlysses, kRing, kUsp };
+
 // The batch triad as given; the engine resolves it (DeepSpeed's rules) once it knows dp_size.
 struct BatchTriad {
   std::optional<std::int64_t> train_batch;
@@ -103,6 +107,9 @@ struct TrainOptions {
   // layout
   int pipe_parallel_size = 1;
   int model_parallel_size = 1;
+  int sequence_parallel_size = 1;
+  SequenceMethod sequence_method = SequenceMethod::kAuto;
+  int ulysses_degree = 0;  // with kUsp; 0: the smallest divisor of sequence ranks above 1
   int zero_stage = 0;
   core::SumOrder sum_order = core::SumOrder::kFast;
   const pipeline::ScheduleRow* schedule = &pipeline::default_schedule();

@@ -9,6 +9,7 @@
 #include "engine/memory_fit.h"
 #include "engine/run_log.h"
 #include "engine/run_plan.h"
+#include "engine/sequence_layout.h"
 #include "engine/time_estimate.h"
 #include "pipeline/simulate.h"
 
@@ -43,14 +44,18 @@ std::string row_of(const std::string& name, const std::vector<core::Bytes>& valu
 }
 
 std::string rank_map(const RunPlan& plan) {
-  std::string out = "rank map (world rank: pipe, data, model)\n";
+  const bool shared = plan.mesh.sequence > 1;
+  std::string out =
+      core::concat("rank map (world rank: pipe, data, ", shared ? "sequence, " : "", "model)\n");
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
     if (rank == 16 && plan.mesh.size() > 20) {
       out += core::concat("  ... and so on to rank ", plan.mesh.size() - 1, "\n");
       break;
     }
     const core::Mesh::Position at = plan.mesh.position_of(rank);
-    out += core::concat("  ", rank, ": ", at.pipe_rank, ", ", at.dp_rank, ", ", at.tp_rank, "\n");
+    out += core::concat("  ", rank, ": ", at.pipe_rank, ", ", at.dp_rank, ", ");
+    if (shared) out += core::concat(at.sp_rank, ", ");
+    out += core::concat(at.tp_rank, "\n");
   }
   return out;
 }
@@ -151,6 +156,7 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
   return {{"world_rank", world_rank},
           {"pipe_rank", at.pipe_rank},
           {"dp_rank", at.dp_rank},
+          {"sp_rank", at.sp_rank},
           {"tp_rank", at.tp_rank},
           {"params_bytes", memory.params.count()},
           {"grads_bytes", memory.grads.count()},
@@ -168,12 +174,14 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& who
   const RunPlan plan = make_run_plan(options, opened.model, world);
   char bubble[32];
   std::snprintf(bubble, sizeof(bubble), "%.4f", simulate_plan(plan).bubble());
+  const std::string sequence = sequence_words(plan.shape.split);
   std::string out = core::concat(
       "plan for ", world.ranks, " ranks: pipe ", plan.mesh.pipe, " x data ", plan.mesh.data,
-      " x model ", plan.mesh.model, ", ZeRO stage ", options.zero_stage, ", ",
-      precision_text(options), options.recompute ? ", recomputation per block" : "", "\n", "batch ",
-      plan.batch.train_batch, " = micro ", plan.batch.micro_batch, " x accumulation ",
-      plan.batch.accumulation, " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
+      " x model ", plan.mesh.model, sequence.empty() ? "" : " x sequence ", sequence,
+      ", ZeRO stage ", options.zero_stage, ", ", precision_text(options),
+      options.recompute ? ", recomputation per block" : "", "\n", "batch ", plan.batch.train_batch,
+      " = micro ", plan.batch.micro_batch, " x accumulation ", plan.batch.accumulation,
+      " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
       " tokens per step\noptimizer ", optimizer_text(options), "\n");
   for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
   const Fit fit = fit_of(options, opened, plan, world, host.memory);
@@ -190,7 +198,7 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& who
     out +=
         "parameters lie once per host, in memory that its ranks share; each rank is charged its "
         "slice (all data ranks on one host: see --ranks_per_host)\n";
-  } else if (options.zero_stage > 0 && options.shared_memory && plan.mesh.data > 1) {
+  } else if (options.zero_stage > 0 && options.shared_memory && plan.mesh.shards() > 1) {
     out +=
         "data ranks are on several hosts: parameters are not shared between ranks (see "
         "--ranks_per_host)\n";
@@ -207,7 +215,9 @@ std::string plan_json(const TrainOptions& options, const model::OpenedModel& who
   nlohmann::json json;
   json["world_size"] = world.ranks;
   json["params_once_per_host"] = plan.rules.plan.params == core::Home::kOncePerHost;
-  json["mesh"] = {{"pipe", plan.mesh.pipe}, {"data", plan.mesh.data}, {"model", plan.mesh.model}};
+  json["mesh"] = {{"pipe", plan.mesh.pipe},         {"data", plan.mesh.data},
+                  {"sequence", plan.mesh.sequence}, {"ulysses", plan.shape.split.ulysses},
+                  {"ring", plan.shape.split.ring},  {"model", plan.mesh.model}};
   json["batch"] = {{"train_batch_size", plan.batch.train_batch},
                    {"train_micro_batch_size_per_gpu", plan.batch.micro_batch},
                    {"gradient_accumulation_steps", plan.batch.accumulation}};

@@ -23,6 +23,22 @@ std::unique_ptr<comm::Communicator> split_off(comm::Communicator& world,
   return members.size() == 1 ? nullptr : world.split(members);
 }
 
+// Of the sequence group, the ranks that exchange heads with this one, and those of its ring.
+std::vector<int> ulysses_group(const RunPlan& plan, int world_rank) {
+  const std::vector<int> all = plan.mesh.sequence_group(world_rank);
+  const int ranks = plan.shape.split.ulysses;
+  const int first = plan.mesh.position_of(world_rank).sp_rank / ranks * ranks;
+  return {all.begin() + first, all.begin() + first + ranks};
+}
+std::vector<int> ring_group(const RunPlan& plan, int world_rank) {
+  const std::vector<int> all = plan.mesh.sequence_group(world_rank);
+  const int step = plan.shape.split.ulysses;
+  std::vector<int> members;
+  for (int at = plan.mesh.position_of(world_rank).sp_rank % step; at < std::ssize(all); at += step)
+    members.push_back(all[static_cast<std::size_t>(at)]);
+  return members;
+}
+
 }  // namespace
 
 RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
@@ -36,7 +52,8 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       dp(world.split(plan.mesh.shard_group(world.rank()))),
       pipe(world.split(plan.mesh.pipe_group(world.rank()))),
       tensor(split_off(world, plan.mesh.model_group(world.rank()))),
-      sequence(split_off(world, plan.mesh.sequence_group(world.rank()))),
+      ulysses(split_off(world, ulysses_group(plan, world.rank()))),
+      ring(split_off(world, ring_group(plan, world.rank()))),
       numbers(world.split(plan.mesh.shard_group(world.rank()))),
       pools(plan.pools(at.pipe_rank)),
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
@@ -53,6 +70,15 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       parked(ledger, core::Account::kActivations, pools.parked, pools.peaks.parked),
       scratch(ledger, core::Account::kScratch, pools.arena),
       work{core::Arena(scratch.span()), kernels::kernel_threads()} {}
+
+data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options) {
+  return {.shape = state.plan.shape,
+          .micros = state.plan.rules.micros,
+          .dp_size = state.plan.mesh.data,
+          .dp_rank = state.at.dp_rank,
+          .documents_apart = options.document_attention,
+          .runs = state.token_runs()};
+}
 
 int RankState::tied_group(int unit) const {
   return unit == model.head_unit() ? layout.tied.read : -1;

@@ -6,7 +6,9 @@
 
 #include "checkpoint/lineage.h"
 #include "comm/communicator.h"
+#include "core/sequence_part.h"
 #include "core/work.h"
+#include "data/batch_stream.h"
 #include "engine/buffer_pool.h"
 #include "engine/run_plan.h"
 #include "zero/global_norm.h"
@@ -33,7 +35,7 @@ struct RankState {
   core::Mesh::Position at;
   std::unique_ptr<comm::Communicator> dp;  // all that ZeRO cuts units for
   std::unique_ptr<comm::Communicator> pipe;
-  std::unique_ptr<comm::Communicator> tensor, sequence;  // null: one rank alone
+  std::unique_ptr<comm::Communicator> tensor, ulysses, ring;  // null: one rank alone
   // The data ranks again, for numbers of the host: they never wait for weights and gradients.
   std::unique_ptr<comm::Communicator> numbers;
   pipeline::PoolSizes pools;
@@ -58,7 +60,14 @@ struct RankState {
   int frozen_group(int unit) const { return layout.at(own_group(unit)).frozen; }
   int tied_group(int unit) const;
   int tied_end(int unit) const;
-  model::Peers peers() const { return {tensor.get(), sequence.get()}; }
+  model::Peers peers() const { return {tensor.get(), ulysses.get(), ring.get()}; }
+  // What the rank has of every row.
+  core::TokenRuns token_runs() const {
+    return core::runs_of_rank(plan.shape.row(), plan.shape.split, at.sp_rank);
+  }
 };
+
+// What the rank reads of the rows of a step.
+data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options);
 
 }  // namespace fm::engine

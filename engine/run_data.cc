@@ -51,7 +51,8 @@ std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t voca
                                   comm::Communicator& host, std::function<bool()> stop) {
   FM_USER_CHECK(!options.data_path.empty(),
                 "epochs are counted in training data; give --data_path FILE, or --max_steps");
-  const int dp_size = std::max(1, ranks / options.pipe_parallel_size);
+  const int dp_size =
+      std::max(1, ranks / (options.pipe_parallel_size * options.sequence_parallel_size));
   core::Ledger ledger;
   TrainOptions training = options;
   training.eval_data_path.clear();

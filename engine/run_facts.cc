@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/run_model.h"
+#include "engine/sequence_layout.h"
 #include "kernels/gemm/gemm.h"
 #include "optim/describe.h"
 
@@ -57,8 +58,9 @@ std::string weights_words(const TrainOptions& options) {
 std::string ranks_words(const KnownRun& run) {
   if (run.plan == nullptr) return "";
   const core::Mesh& mesh = run.plan->mesh;
+  const std::string sequence = sequence_words(run.plan->shape.split);
   return concat(mesh.size(), " = pipe ", mesh.pipe, " x data ", mesh.data, " x model ", mesh.model,
-                "; ", run.launch_decision);
+                sequence.empty() ? "" : " x sequence ", sequence, "; ", run.launch_decision);
 }
 
 std::string batch_words(const RunPlan* plan) {
@@ -129,6 +131,10 @@ Facts layout_facts(const KnownRun& run) {
   const bool narrow = o.element != core::DType::kF32;
   Facts facts = {
       fact("--pipe_parallel_size", o.pipe_parallel_size, kRanksAgree, "ranks", ranks_words(run)),
+      fact("sequence_parallel_size", o.sequence_parallel_size, kRanksAgree),
+      fact("--sequence_parallel", said(o.sequence_method, {"auto", "ulysses", "ring", "usp"}),
+           kRanksAgree),
+      fact("--ulysses_degree", o.ulysses_degree, kRanksAgree),
       fact("--schedule", o.schedule->name, kRanksAgree),
       fact("--virtual_stages", o.virtual_stages, kRanksAgree),
       fact("zero_optimization.stage", o.zero_stage, kRanksAgree, "ZeRO",

@@ -80,7 +80,7 @@ std::vector<monitor::Metric> RunMonitors::metrics_of(const StepLine& line, std::
                        value});
   };
   const auto samples = static_cast<double>(line.samples);
-  const auto seq_len = static_cast<double>(run_.plan->shape.seq_len);
+  const auto seq_len = static_cast<double>(run_.plan->shape.row());
   if (line.eval_loss) eval_loss_ = line.eval_loss;
   add("step", "Finished optimizer steps, skipped ones included.", static_cast<double>(line.step));
   add("loss", "Training loss of the last step, nats per token.", line.loss);

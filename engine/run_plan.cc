@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "engine/pipe_schedule.h"
+#include "engine/sequence_layout.h"
 #include "offload/tier.h"
 #include "pipeline/passes.h"
 #include "pipeline/schedules.h"
@@ -17,18 +18,25 @@ namespace {
 using pipeline::Program;
 
 core::Mesh make_mesh(const TrainOptions& options, int world_size) {
-  const int fixed = options.pipe_parallel_size * options.model_parallel_size;
+  const int fixed =
+      options.pipe_parallel_size * options.model_parallel_size * options.sequence_parallel_size;
   FM_USER_CHECK(
-      options.pipe_parallel_size >= 1 && options.model_parallel_size >= 1,
+      options.pipe_parallel_size >= 1 && options.model_parallel_size >= 1 &&
+          options.sequence_parallel_size >= 1,
       "parallel sizes must be at least 1; pass 1 for what is not split (pipe_parallel_size=",
-      options.pipe_parallel_size, ", model_parallel_size=", options.model_parallel_size, ")");
+      options.pipe_parallel_size, ", model_parallel_size=", options.model_parallel_size,
+      ", sequence_parallel_size=", options.sequence_parallel_size, ")");
   FM_USER_CHECK(world_size % fixed == 0,
                 "the number of ranks must be a multiple of pipe_parallel_size x "
-                "model_parallel_size; start a multiple of ",
+                "model_parallel_size x sequence_parallel_size; start a multiple of ",
                 fixed, " ranks (ranks=", world_size,
                 ", pipe_parallel_size=", options.pipe_parallel_size,
-                ", model_parallel_size=", options.model_parallel_size, ")");
-  return {options.pipe_parallel_size, world_size / fixed, options.model_parallel_size};
+                ", model_parallel_size=", options.model_parallel_size,
+                ", sequence_parallel_size=", options.sequence_parallel_size, ")");
+  return {.pipe = options.pipe_parallel_size,
+          .data = world_size / fixed,
+          .model = options.model_parallel_size,
+          .sequence = options.sequence_parallel_size};
 }
 
 // Programs and what proves them take some 300 bytes of each.
@@ -127,12 +135,20 @@ std::vector<pipeline::UnitFootprint> footprints(const model::Model& model, core:
   return out;
 }
 
+core::Bytes sent_to_peers(const RunPlan& plan, const pipeline::Instruction& at) {
+  using pipeline::Op;
+  const bool backward = at.op == Op::kBackward || at.op == Op::kBackwardInput;
+  if (!backward && at.op != Op::kForward && at.op != Op::kRecompute) return {};
+  const PeerBytes& peers = plan.to_peers[static_cast<std::size_t>(at.unit)];
+  return backward ? peers.backward : peers.forward;
+}
+
 void check_canonical(const TrainOptions& options, const core::Mesh& mesh) {
   if (options.sum_order != core::SumOrder::kCanonical) return;
-  FM_USER_CHECK(std::has_single_bit(static_cast<unsigned>(mesh.data)),
+  FM_USER_CHECK(std::has_single_bit(static_cast<unsigned>(mesh.shards())),
                 "\"communication_order\": \"canonical\" needs a power of two data-parallel ranks; "
                 "use 1, 2, 4, 8 ... or \"fast\" (data-parallel size=",
-                mesh.data, ")");
+                mesh.data, ", sequence-parallel size=", mesh.sequence, ")");
 }
 
 // Rules that move a whole matrix or tensor need all of it.
@@ -189,6 +205,9 @@ std::map<std::string, core::Bytes> RunPlan::wire_bytes(int pipe_rank) const {
     const std::optional<core::Bytes> sent =
         hidden_leaves ? core::bytes_of(hidden, layout.element) : layout.sent_by(at);
     if (sent) out[std::string(pipeline::row_of(at.op).picture)] += *sent;
+    const core::Bytes shared = sent_to_peers(*this, at);
+    const bool forward = at.op == pipeline::Op::kForward || at.op == pipeline::Op::kRecompute;
+    if (shared.count() > 0) out[forward ? "F" : "B"] += shared;
   }
   return out;
 }
@@ -196,7 +215,7 @@ std::map<std::string, core::Bytes> RunPlan::wire_bytes(int pipe_rank) const {
 double RunPlan::flops_per_step() const {
   double forward = 0.0;
   for (const pipeline::UnitFootprint& unit : footprints) forward += unit.forward_flops;
-  return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.data * mesh.model;
+  return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.shards() * mesh.model;
 }
 
 WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world) {
@@ -217,7 +236,8 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   check_rule(options);
   check_canonical(options, plan.mesh);
   plan.batch = resolve_batch(options.batch, plan.mesh.data);
-  plan.shape = {plan.batch.micro_batch, options.max_seq_len};
+  const core::SequenceSplit split = sequence_split_of(options, model);
+  plan.shape = {plan.batch.micro_batch, options.max_seq_len / split.ranks(), split};
   plan.pipe = pipe_shape_of(options, static_cast<int>(plan.batch.accumulation));
   plan.state.tied = model.head->tied_params();
   plan.state.frozen_tied = model.head->frozen_tied_params();
@@ -232,6 +252,10 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate;
   plan.footprints = footprints(model, plan.shape);
   plan.hidden = core::Elements(plan.shape.tokens() * model.hidden);
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    const model::UnitSizes sizes = model.sizes(unit, plan.shape);
+    plan.to_peers.push_back({sizes.sent_forward, sizes.sent_backward});
+  }
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     plan.state.tables.push_back(&model.table(unit));
     plan.state.frozen.push_back(model.frozen_table(unit));

@@ -22,15 +22,21 @@ struct MemoryForecast {  // bytes of one rank, owned for the whole run
   core::Bytes total() const { return params + grads + optimizer + slots + scratch + activations; }
 };
 
+// Of a unit and a micro-batch: what a rank sends to those that share its rows.
+struct PeerBytes {
+  core::Bytes forward, backward;
+};
+
 // Lifetime: the model that it was made of outlives it.
 struct RunPlan {
   core::Mesh mesh;
   ResolvedBatch batch;
-  core::BatchShape shape;                           // of one micro-batch
+  core::BatchShape shape;                           // of one micro-batch on a rank
   pipeline::ProgramRules rules;                     // units, micros, shard plan
   zero::LayoutInput state;                          // what every rank's layout follows from
   std::vector<pipeline::UnitFootprint> footprints;  // by unit
-  core::Elements hidden;                            // B x T x D: one hidden state
+  std::vector<PeerBytes> to_peers;                  // by unit
+  core::Elements hidden;                            // B x T x D: one hidden state on a rank
   pipeline::PipeShape pipe;                         // what the schedule was made for
   std::vector<pipeline::Program> scheduled;         // its order of chunks, by pipe rank
   std::vector<pipeline::Program> train, eval;       // by pipe rank
@@ -41,11 +47,12 @@ struct RunPlan {
   pipeline::PoolSizes pools(int pipe_rank) const;
   zero::Layout layout(int pipe_rank, int dp_rank) const;
   MemoryForecast memory(int pipe_rank) const;
-  // That a rank sends in one step, by picture of the instruction ("g", "R", "p", "sa" ...).
+  // That a rank sends in one step, by picture of the instruction ("g", "R", "p", "sa" ...); "F" and
+  // "B" are of attention, where ranks share rows.
   std::map<std::string, core::Bytes> wire_bytes(int pipe_rank) const;
   // Model FLOPs of one step over all ranks (forward x 3; recomputation not counted).
   double flops_per_step() const;
-  std::int64_t tokens_per_step() const { return batch.train_batch * shape.seq_len; }
+  std::int64_t tokens_per_step() const { return batch.train_batch * shape.row(); }
 };
 
 // The ranks of a run, and whether the data ranks of every pipe rank run on one host, where they

@@ -18,7 +18,7 @@ using core::Elements;
 // without ZeRO their sum. Ours are divided from the first on.
 float StepRuntime::limit_of_own() const {
   if (state_.model.element != DType::kF16) return 0.0F;
-  return core::kF16Overflow / static_cast<float>(state_.plan.mesh.data);
+  return core::kF16Overflow / static_cast<float>(state_.plan.mesh.shards());
 }
 
 // Collective in fp16.

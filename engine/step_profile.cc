@@ -83,6 +83,7 @@ std::string flops_profile_text(const KnownRun& run, const StepLine& line) {
       "not counted. Latencies are rank 0's, sums over the micro-batches of the step.\n\n",
       row("world size", std::to_string(mesh.size())),
       row("data parallel size", std::to_string(mesh.data)),
+      row("sequence parallel size", std::to_string(mesh.sequence)),
       row("model parallel size", std::to_string(mesh.model)),
       row("pipeline parallel size", std::to_string(mesh.pipe)),
       row("batch size per rank", std::to_string(plan.batch.micro_batch)),

@@ -111,7 +111,8 @@ model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
            .tokens_BT = batch.tokens_BT.data(),
            .labels_BT = batch.labels_BT.data(),
            .starts_BT = batch.starts_BT.empty() ? nullptr : batch.starts_BT.data(),
-           .dropout = dropout_of(micro)},
+           .dropout = dropout_of(micro),
+           .runs = state_.token_runs()},
           saved,
           state_.work,
           state_.peers()};
@@ -204,9 +205,9 @@ void StepRuntime::forward(int micro, int unit) {
 double StepRuntime::weight_of_token(int micro) const {
   const bool mean_of_means = request_.loss_reduction == LossReduction::kMeanOfMeans;
   const std::int64_t valid = mean_of_means ? stream_->count_valid(micro) : divisor_;
-  const auto slots = static_cast<double>(all_losses_.size());
+  const auto means = static_cast<double>(slot_loss_.size()) * state_.plan.mesh.data;
   if (valid == 0) return 0.0;
-  return 1.0 / (static_cast<double>(valid) * (mean_of_means ? slots : 1.0));
+  return 1.0 / (static_cast<double>(valid) * (mean_of_means ? means : 1.0));
 }
 
 void StepRuntime::loss(int micro) {

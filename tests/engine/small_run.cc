@@ -77,9 +77,7 @@ SmallSteps::SmallSteps(const TrainOptions& options, const model::Model& model, R
                                    .format = options.data_format,
                                    .seq_len = options.max_seq_len,
                                    .vocab = model.vocab})),
-      stream_(rows == nullptr ? *own_rows_ : *rows,
-              {state.plan.shape, state.plan.rules.micros, state.plan.mesh.data, state.at.dp_rank,
-               options.document_attention}),
+      stream_(rows == nullptr ? *own_rows_ : *rows, stream_layout(state, options)),
       runtime_(state, clock_) {}
 
 StepResult SmallSteps::run(int step) {
@@ -90,7 +88,8 @@ StepResult SmallSteps::run(int step) {
 RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::SampleSource* rows) {
   RunTrace trace;
   std::mutex mutex;
-  const int ranks = options.pipe_parallel_size * options.model_parallel_size * dp_size;
+  const int ranks = options.pipe_parallel_size * options.model_parallel_size * dp_size *
+                    options.sequence_parallel_size;
   comm::run_ranks(
       ranks,
       [&](comm::Communicator& world) {
