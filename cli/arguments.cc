@@ -68,6 +68,11 @@ core::NoDecay read_no_decay(const std::string& words) {
 }
 
 void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
+  options.sequence_method = flags.choice<engine::SequenceMethod>(
+      "sequence_parallel", {{"", engine::SequenceMethod::kAuto},
+                            {"ulysses", engine::SequenceMethod::kUlysses},
+                            {"ring", engine::SequenceMethod::kRing},
+                            {"usp", engine::SequenceMethod::kUsp}});
   const std::int64_t window = flags.integer("window_size", 0);
   FM_USER_CHECK(window == 0,
                 "--window_size must be 0 because sliding-window attention is not there yet; leave "

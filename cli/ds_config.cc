@@ -112,6 +112,18 @@ void apply_sum_order(const Settings& settings, engine::TrainOptions& options) {
   options.sum_order = canonical ? core::SumOrder::kCanonical : core::SumOrder::kFast;
 }
 
+void apply_sequence(const Settings& settings, engine::TrainOptions& options) {
+  const std::string path = "sequence_parallel_size";
+  const std::int64_t ranks = settings.integer(path, options.sequence_parallel_size);
+  const int flag = options.sequence_parallel_size;
+  FM_USER_CHECK(ranks >= 1 && ranks <= std::numeric_limits<int>::max(), path,
+                " must be at least 1; correct it (", settings.where(path), ": ", ranks, ")");
+  FM_USER_CHECK(flag == 1 || flag == ranks, "--", path,
+                " must be what the JSON says where both say it; correct one (flag ", flag, ", ",
+                settings.where(path), ": ", ranks, ")");
+  options.sequence_parallel_size = static_cast<int>(ranks);
+}
+
 // What was probably written for `type`: " instead of "typ"", or "".
 std::string mistyped(const Value& block) {
   for (const Value::Member& member : block.members) {
@@ -186,6 +198,7 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   read([&] { apply_tensor_parallel(settings, options); });
   read([&] { apply_clipping(settings, options); });
   apply_sum_order(settings, options);
+  read([&] { apply_sequence(settings, options); });
   read([&] { apply_lora(settings, options); });
   read([&] { apply_monitors(settings, trainer, findings, options); });
   read([&] { apply_optimizer(settings, findings, options); });

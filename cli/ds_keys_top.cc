@@ -13,7 +13,6 @@ constexpr std::string_view kUnusedThere = "DeepSpeed itself parses it and never 
 constexpr std::string_view kNoMoe = "there are no experts";
 constexpr std::string_view kModelGives = "the model's config.json gives it";
 constexpr std::string_view kAlwaysFullRows = "the data is an endless order of whole batches";
-constexpr std::string_view kSequence = "sequence parallelism comes later; set it to 1";
 constexpr std::string_view kAbsent = "this technique is not part of fmengine; remove the block";
 
 constexpr KeyRow kRows[] = {
@@ -42,11 +41,11 @@ constexpr KeyRow kRows[] = {
     {"zero_force_ds_cpu_optimizer", kBool, "true", kIgnored, "there is one AdamW only", ""},
     {"graph_harvesting", kBool, "false", kIgnored, "it is for CUDA graphs", ""},
     {"vocabulary_size", kInt, "null", kIgnored, kModelGives, ""},
-    {"sequence_parallel_size", kInt, "1", kRefused, kSequence, ""},
+    {"sequence_parallel_size", kInt, "1", kHonoured, "ranks that share every row", ""},
     {"data_parallel_size", kInt, "null", kIgnored,
-     "it follows from the number of ranks and --pipe_parallel_size", ""},
+     "it follows from the number of ranks and the other parallel sizes", ""},
     {"seq_parallel_communication_data_type", kText, "fp32", kIgnored,
-     "there is no sequence parallelism", "fp16|bf16|fp32"},
+     "tokens travel in the model's type, gradients in fp32", "fp16|bf16|fp32"},
     {"use_data_before_expert_parallelism", kBool, "false", kIgnored, kNoMoe, ""},
     {"allgather_size", kNumber, "500000000", kIgnored, "bucket sizes never change a result", ""},
     {"eigenvalue", kSwitch, "", kRefused, kAbsent, ""},

@@ -130,6 +130,15 @@ constexpr FlagRow kRows[] = {
      into<&O::pipe_parallel_size, 1>},
     {"model_parallel_size", kInt, "1", kLayout,
      "tensor-parallel ranks: each has a part of every matrix", into<&O::model_parallel_size, 1>},
+    {"sequence_parallel_size", kInt, "1", kLayout,
+     "ranks that share the tokens of every row; also a key of the JSON",
+     into<&O::sequence_parallel_size, 1>},
+    {"sequence_parallel", kText, "", kLayout,
+     "ulysses (ranks exchange heads), ring (keys and values go round), or usp (both); default: "
+     "ulysses where there are heads for all ranks, else ring"},
+    {"ulysses_degree", kInt, "0", kLayout,
+     "with usp: ranks that exchange heads; 0: the smallest divisor of sequence ranks above 1",
+     into<&O::ulysses_degree>},
     {"schedule", kText, "1f1b", kLayout,
      "pipeline schedule: 1f1b, gpipe, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, zb-1p, zb-2p, "
      "interleaved-zb, zb-v, zb-v-auto, v-half, v-min, 1f1b-v or dualpipe-v"},

@@ -83,8 +83,10 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
 int print_config(Command& command, const fm::comm::LaunchInfo& launch) {
   if (launch.world_rank != 0) return 0;
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
-  const int dp_size = std::max(
-      1, ranks / (command.options.pipe_parallel_size * command.options.model_parallel_size));
+  const fm::engine::TrainOptions& options = command.options;
+  const int dp_size =
+      std::max(1, ranks / (options.pipe_parallel_size * options.model_parallel_size *
+                           options.sequence_parallel_size));
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   complete(command.config, command.options, dp_size, opened.model.hidden);
   print(command.json ? json_of(command.config) : text_of(command.config));

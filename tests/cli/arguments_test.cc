@@ -191,6 +191,18 @@ TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
   EXPECT_EQ(options.timeout_ms, 5000);
 }
 
+TEST(Arguments, SequenceFlagsReachTheirOptions) {
+  using engine::SequenceMethod;
+  const engine::TrainOptions options =
+      parse({"--sequence_parallel_size=4", "--sequence_parallel=usp", "--ulysses_degree=2"})
+          .options;
+  EXPECT_EQ(options.sequence_parallel_size, 4);
+  EXPECT_EQ(options.sequence_method, SequenceMethod::kUsp);
+  EXPECT_EQ(options.ulysses_degree, 2);
+  EXPECT_EQ(parse({}).options.sequence_method, SequenceMethod::kAuto);
+  EXPECT_TRUE(holds(refusal({"--sequence_parallel=star"}), "ring"));
+}
+
 TEST(Arguments, OutputFlagsReachTheirOptions) {
   const engine::TrainOptions options =
       parse({"--output_dir", "o", "--resume", "a/b", "--keep_last", "4", "--dry_run",

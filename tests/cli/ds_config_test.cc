@@ -228,7 +228,7 @@ TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
        {"{amp: {enabled: true}}", "{torch_autocast: {enabled: true}}",
         "{lora: {r: 8, enabled: false}}", "{zero_optimization: {zenflow: {topk_ratio: 0.1}}}",
         "{elasticity: {enabled: true}}", "{curriculum_learning: {enabled: true}}",
-        "{zero_optimization: {zero_quantized_gradients: true}}", "{sequence_parallel_size: 2}",
+        "{zero_optimization: {zero_quantized_gradients: true}}",
         "{zero_optimization: {legacy_stage1: true}}", "{data_efficiency: {enabled: true}}",
         "{gradient_allreduce_op: \"sum\"}", "{managed_gradient_accumulation: false}",
         "{tensor_parallel: {autotp_size: 2}}", "{sparse_attention: {mode: \"fixed\"}}",
@@ -250,6 +250,12 @@ TEST(DsConfig, IgnoredKeysAreNotedOnceWithTheReason) {
   EXPECT_EQ(notes(R"({"prescale_gradients": false, "optimizer": {"type": "AdamW"},
       "zero_optimization": {"reduce_bucket_size": 5e8}})"),
             "");
+}
+
+TEST(DsConfig, SequenceRanksAreThoseOfTheJsonAndTheFlag) {
+  EXPECT_EQ(read("{sequence_parallel_size: 2}").sequence_parallel_size, 2);
+  EXPECT_EQ(read("{}").sequence_parallel_size, 1);
+  EXPECT_TRUE(holds(refusal("{sequence_parallel_size: 0}"), "must be at least 1"));
 }
 
 TEST(DsConfig, OverlapAndPrefetchAreHonoured) {

@@ -23,7 +23,6 @@ constexpr Asked kRefused[] = {
     {"tensor_parallel.tp.tp_size", "2"},
     {"gradient_allreduce_op", "\"sum\""},
     {"managed_gradient_accumulation", "false"},
-    {"sequence_parallel_size", "2"},
     {"eigenvalue", "{\"enabled\": true}"},
     {"quantize_training", "{\"enabled\": true}"},
     {"compression_training", "{\"layer_reduction\": {\"enabled\": true}}"},
