@@ -231,11 +231,20 @@ TEST(DsConfig, WhatWouldChangeResultsIsRefused) {
         "{zero_optimization: {zero_quantized_gradients: true}}",
         "{zero_optimization: {legacy_stage1: true}}", "{data_efficiency: {enabled: true}}",
         "{gradient_allreduce_op: \"sum\"}", "{managed_gradient_accumulation: false}",
-        "{tensor_parallel: {autotp_size: 2}}", "{sparse_attention: {mode: \"fixed\"}}",
+        "{sparse_attention: {mode: \"fixed\"}}",
         "{compression_training: {a: {shared_parameters: {enabled: true}}}}",
-        "{quantize_training: {enabled: true}}", "{tensor_parallel: {tp: {tp_size: 4}}}"}) {
+        "{quantize_training: {enabled: true}}"}) {
     EXPECT_TRUE(holds(refusal(json), "t.json:1 ")) << json;
   }
+}
+
+TEST(DsConfig, TensorParallelRanksAreNamedByEitherKey) {
+  EXPECT_EQ(read("{tensor_parallel: {autotp_size: 4}}").model_parallel_size, 4);
+  EXPECT_EQ(read("{tensor_parallel: {tp: {tp_size: 2}}}").model_parallel_size, 2);
+  EXPECT_EQ(read("{tensor_parallel: {autotp_size: 0}}").model_parallel_size, 1);
+  EXPECT_TRUE(holds(refusal("{tensor_parallel: {autotp_size: 2, tp: {tp_size: 4}}}"),
+                    "tensor_parallel.tp.tp_size must agree"));
+  EXPECT_TRUE(holds(refusal("{tensor_parallel: {autotp_size: -2}}"), "must be 0 to 1024"));
 }
 
 TEST(DsConfig, IgnoredKeysAreNotedOnceWithTheReason) {

@@ -19,8 +19,6 @@ constexpr Asked kRefused[] = {
     {"optimizer.params.max_grad_norm", "1.0"},
     {"optimizer.params.fp32_optimizer_states", "false"},
     {"scheduler.params.last_batch_iteration", "7"},
-    {"tensor_parallel.autotp_size", "2"},
-    {"tensor_parallel.tp.tp_size", "2"},
     {"gradient_allreduce_op", "\"sum\""},
     {"managed_gradient_accumulation", "false"},
     {"eigenvalue", "{\"enabled\": true}"},

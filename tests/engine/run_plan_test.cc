@@ -18,7 +18,7 @@ class Plans : public testing::Test {
     options_.batch = {std::nullopt, 2, 3};  // rows of a micro-batch, micro-batches
   }
   RunPlan plan(int ranks) {
-    opened_ = open_run_model(options_);
+    opened_ = part_of(open_run_model(options_), options_, 0);
     return make_run_plan(options_, opened_.model, {ranks});
   }
   // Of one hidden state in fp32: rows x tokens x 96.
@@ -52,6 +52,23 @@ TEST_F(Plans, InBf16WeightsAndHiddenStatesAreHalfAsWideAndGradientsAreNot) {
   const Bytes published = plan(4).wire_bytes(0).at("p");
   options_.element = core::DType::kF32;
   EXPECT_EQ(published * 2, plan(4).wire_bytes(0).at("p"));
+}
+
+// hidden 96, FFN 250 and 6 heads are halved, and so is the vocabulary but for half a row; norms,
+// 11 of 96, are not. Gaps and the ends of blocks of 1,024 take some more.
+TEST_F(Plans, TwoTensorRanksHaveHalfOfTheParameters) {
+  const MemoryForecast alone = plan(1).memory(0);
+  options_.model_parallel_size = 2;
+  const MemoryForecast half = plan(2).memory(0);
+  const std::int64_t norms = 4 * 11 * 96;
+  const std::int64_t rows = 2 * 4 * 96;
+  const std::int64_t most = 7 * 4 * 1024;
+  for (const auto member : {&MemoryForecast::params, &MemoryForecast::grads}) {
+    const std::int64_t expected = ((alone.*member).count() + norms + rows) / 2;
+    EXPECT_NEAR(static_cast<double>((half.*member).count()), static_cast<double>(expected),
+                static_cast<double>(most));
+  }
+  EXPECT_LT(half.activations.count(), alone.activations.count());
 }
 
 TEST_F(Plans, ActivationsAreHiddenStatesKeptValuesAndParkedOnes) {
