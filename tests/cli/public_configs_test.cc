@@ -22,6 +22,7 @@ std::vector<Json> configurations() {
 void expect_meaning(const Json& row, const engine::TrainOptions& options) {
   EXPECT_EQ(options.zero_stage, row["stage"]);
   EXPECT_EQ(options.optimizer.lr, row["lr"]);
+  EXPECT_EQ(options.model_parallel_size, row.value("tensor_parallel", 1));
   const Json& rows = row["micro_batch"];
   if (!rows.is_null()) {
     EXPECT_EQ(options.batch.micro_batch, rows.get<std::int64_t>());
@@ -52,8 +53,8 @@ TEST(PublicConfigs, LoadWithTheirMeaningOrAreRefusedByName) {
     }
     ++refused;
   }
-  EXPECT_EQ(loaded, 72);
-  EXPECT_EQ(refused, 13);
+  EXPECT_EQ(loaded, 75);
+  EXPECT_EQ(refused, 10);
 }
 
 }  // namespace
