@@ -30,6 +30,7 @@ class Case:
     steps: int
     data_ranks: int = 2
     pipe_ranks: int = 1
+    model_ranks: int = 1
     accumulation: int = 1
     zero: int = 0
     schedule: str = "1f1b"
@@ -150,6 +151,10 @@ CASES = {
     "odd_zero3": odd(ODD, zero=3),
     "odd_tied_zero2": odd(ODD_TIED, zero=2),
     "odd_wide_heads_zero1": odd(WIDE_HEADS, zero=1),
+    "odd_tensor_zero3": odd(ODD, zero=3, model_ranks=2),
+    "odd_tied_tensor_pipe_zero1": odd(
+        ODD_TIED, zero=1, data_ranks=1, pipe_ranks=2, model_ranks=2
+    ),
     "odd_pipe_zero1": odd(ODD, zero=1, data_ranks=1, pipe_ranks=2),
     "odd_tied_pipe_gpipe_zero2": odd(
         ODD_TIED, zero=2, data_ranks=2, pipe_ranks=2, schedule="gpipe"

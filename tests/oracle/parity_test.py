@@ -50,7 +50,7 @@ class Engine:
     def run(self, output, steps, *more):
         """Starts fmengine-train under mpirun; a failure shows what it said."""
         case = self.case
-        ranks = case.data_ranks * case.pipe_ranks
+        ranks = case.data_ranks * case.pipe_ranks * case.model_ranks
         launcher = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
         if os.geteuid() == 0:
             launcher.append("--allow-run-as-root")
@@ -61,6 +61,7 @@ class Engine:
             "data_format": "tokens_i32",
             "max_seq_len": case.seq_len,
             "pipe_parallel_size": case.pipe_ranks,
+            "model_parallel_size": case.model_ranks,
             "schedule": case.schedule,
             "train_steps": steps,
             "save_steps": steps,

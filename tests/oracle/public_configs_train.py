@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Two ranks train a step with every configuration of tests/cli/public_configs.jsonl that loads.
+"""Two ranks, or as many as its tensor parallelism needs, train a step with every configuration of tests/cli/public_configs.jsonl that loads.
 
     public_configs_train.py BUILD_FOLDER
 
@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 SOURCES = pathlib.Path(__file__).resolve().parents[2]
-MODEL = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+MODEL = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2,
          "intermediate_size": 48, "vocab_size": 64, "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
          "hidden_act": "silu", "tie_word_embeddings": False}
 BATCH = ("Check batch related parameters", "has to be greater than 0")
@@ -52,14 +52,16 @@ def main():
                 continue
             (work / "ds.json").write_text(row["text"])
             output = work / f"out{trained + unfit + len(failed)}"
-            command = ["mpirun", "-np", "2", "--oversubscribe", str(program), "--model_config", str(work / "model.json"), "--deepspeed_config",
+            tensor = row.get("tensor_parallel", 1)
+            ranks = max(2, tensor)
+            command = ["mpirun", "-np", str(ranks), "--oversubscribe", str(program), "--model_config", str(work / "model.json"), "--deepspeed_config",
                        str(work / "ds.json"), "--data_path", str(work / "tokens.bin"), "--data_format", "tokens_i32", "--max_seq_len", "8",
                        "--max_steps", "1", "--save_strategy", "no", "--allow_repeat", "--output_dir", str(output)]
             done = subprocess.run(command, env=variables, capture_output=True, text=True)
             said = done.stdout + done.stderr
             metrics = output / "metrics.jsonl"
             losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines() if '"step"' in line] if metrics.exists() else []
-            if not fits(json.loads(row["text"])):
+            if not fits(json.loads(row["text"]), ranks // tensor):
                 unfit += 1
                 good = done.returncode == 10 and any(words in said for words in BATCH)
             else:

@@ -357,7 +357,9 @@ def combinations(rng, public):
 def public_templates(path):
     with open(path) as source:
         rows = [json.loads(line) for line in source]
-    return [row["text"] for row in rows if not row.get("refused") and '"auto"' in row["text"]]
+    # The Trainer counts tensor-parallel ranks as data ranks.
+    rows = [row for row in rows if not row.get("refused") and not row.get("tensor_parallel")]
+    return [row["text"] for row in rows if '"auto"' in row["text"]]
 
 
 def main():
