@@ -107,6 +107,7 @@ struct TrainOptions {
   // layout
   int pipe_parallel_size = 1;
   int model_parallel_size = 1;
+  bool megatron_sequence_parallel = false;  // of tensor-parallel ranks each has some tokens
   int sequence_parallel_size = 1;
   SequenceMethod sequence_method = SequenceMethod::kAuto;
   int ulysses_degree = 0;  // with kUsp; 0: the smallest divisor of sequence ranks above 1

@@ -103,7 +103,8 @@ model::ModelChoices choices_of(const TrainOptions& options, core::Share share) {
                    .scale = options.lora.r > 0 ? options.lora.scale() : 1.0,
                    .dropout = options.lora.dropout,
                    .targets = options.lora.targets},
-          .share = share};
+          .share = share,
+          .split_tokens = options.megatron_sequence_parallel && share.count > 1};
 }
 
 model::OpenedModel open_run_model(const TrainOptions& options) {

@@ -151,6 +151,18 @@ void check_canonical(const TrainOptions& options, const core::Mesh& mesh) {
                 mesh.data, ", sequence-parallel size=", mesh.sequence, ")");
 }
 
+// Tokens that each of the tensor-parallel ranks has of a micro-batch.
+std::int64_t own_tokens(const TrainOptions& options, core::BatchShape shape) {
+  if (!options.megatron_sequence_parallel) return shape.tokens();
+  FM_USER_CHECK(
+      options.model_parallel_size > 1 && shape.tokens() % options.model_parallel_size == 0,
+      "--megatron_sequence_parallel splits the tokens of a micro-batch between tensor-"
+      "parallel ranks; use a --model_parallel_size of 2 or more that divides micro-batch "
+      "size x --max_seq_len, or leave it out (model_parallel_size=",
+      options.model_parallel_size, ", tokens=", shape.tokens(), ")");
+  return shape.tokens() / options.model_parallel_size;
+}
+
 // Rules that move a whole matrix or tensor need all of it.
 void check_rule(const TrainOptions& options) {
   const optim::OptimizerRow& rule = *options.optimizer.rule;
@@ -251,7 +263,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.rules.recompute = options.recompute;
   plan.overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate;
   plan.footprints = footprints(model, plan.shape);
-  plan.hidden = core::Elements(plan.shape.tokens() * model.hidden);
+  plan.hidden = core::Elements(own_tokens(options, plan.shape) * model.hidden);
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const model::UnitSizes sizes = model.sizes(unit, plan.shape);
     plan.to_peers.push_back({sizes.sent_forward, sizes.sent_backward});

@@ -11,7 +11,8 @@ namespace fm::model {
 template <class T>
 Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const ModelChoices& choices,
                 std::shared_ptr<RopeTables> rope)
-    : parts_(tensor_parts(config, choices.share)),
+    : choices_(choices),
+      parts_(tensor_parts(config, choices.share)),
       config_(rank_config(config, parts_)),
       layer_(layer),
       norm_{config.block.norm, config.norm_eps},
@@ -93,7 +94,8 @@ UnitSizes Block<T>::sizes(core::BatchShape shape) const {
     dropped = std::max(dropped, Arena::aligned<float>(N * each->in));
   }
   const AttentionSent sent = attention_sent<T>(attention_of({.shape = shape}));
-  return {.input = core::Bytes(N * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
+  const std::int64_t own = own_tokens(N).count;
+  return {.input = core::Bytes(own * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
           .kept = Kept(*this, shape, nullptr).bytes,
           .parked = Parked(*this, N, nullptr).bytes,
           .scratch = std::max({normed + forward, backward, weights}) + dropped + summed_bytes(N),
@@ -211,8 +213,8 @@ void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x, T*
     return pass.products.forward(projection, x, y_BTD, Beta::kOne);
   }
   pass.products.forward(projection, x, free_BTD);
-  drop_residual(pass.input, place, free_BTD);
-  kernels::add_bias({1, pass.tokens() * config_.hidden}, free_BTD, y_BTD);
+  drop_residual(pass, place, free_BTD);
+  kernels::add_bias({1, pass.own.count * config_.hidden}, free_BTD, y_BTD);
 }
 
 template <class T>
@@ -232,8 +234,27 @@ void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) cons
 }
 
 template <class T>
+void Block<T>::drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const {
+  const kernels::Dropout by = dropout_at(pass.input, config_.dropout.residual, layer_, place);
+  if (by.dropped == 0) return;
+  const std::int64_t D = config_.hidden;
+  const std::uint64_t first = first_dropout_number(pass.input, pass.shape.seq_len * D);
+  kernels::dropout(by, first + static_cast<std::uint64_t>(pass.own.first * D), pass.own.count * D,
+                   x_BTD);
+}
+
+template <class T>
+const T* Block<T>::all_rows(const Pass& pass, const T* x_BTD, T* all_BTD) const {
+  if (!pass.own.some()) return x_BTD;
+  const std::int64_t D = config_.hidden;
+  kernels::copy(pass.work, pass.own.count * D, x_BTD, pass.own_rows(all_BTD, D));
+  pass.gather(all_BTD, D);
+  return all_BTD;
+}
+
+template <class T>
 void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
-  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
   const std::int64_t count = rows.rows * rows.width;
   const Kept& kept = pass.kept;
   kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
@@ -241,7 +262,9 @@ void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
                   normed_BTD);
   norm_rows(norm_, rows, kept.x_mid_BTD, kept.rows2);
   norm_apply<T>(norm_, rows,
-                {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2, normed_BTD});
+                {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2,
+                 pass.own_rows(normed_BTD, rows.width)});
+  pass.gather(normed_BTD, rows.width);
   expand(pass, normed_BTD);
   if (y_BTD != nullptr) kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
   contract(pass, y_BTD, Beta::kOne, normed_BTD);
@@ -249,7 +272,7 @@ void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
 
 template <class T>
 void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
-  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
   const std::int64_t count = rows.rows * rows.width;
   const Kept& kept = pass.kept;
   pass.products.forward(at_.out, kept.attended_BTHd, kept.attention_BTD);
@@ -258,7 +281,7 @@ void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
                 {kept.attention_BTD, weights_of(pass.weights, at_.norm1), kept.rows1, normed_BTD});
   kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
   kernels::add_bias({1, count}, normed_BTD, kept.x_mid_BTD);
-  expand(pass, kept.x_mid_BTD);
+  expand(pass, all_rows(pass, kept.x_mid_BTD, normed_BTD));
   contract(pass, kept.mlp_BTD, Beta::kZero, nullptr);
   norm_rows(norm_, rows, kept.mlp_BTD, kept.rows2);
   if (y_BTD == nullptr) return;
@@ -271,11 +294,13 @@ void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
 // `normed_BTD` is norm1's of the input.
 template <class T>
 void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const {
-  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
   if (has_norm2()) {
     norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows2);
     norm_apply<T>(norm_, rows,
-                  {pass.x_BTD, weights_of(pass.weights, at_.norm2), pass.kept.rows2, normed_BTD});
+                  {pass.x_BTD, weights_of(pass.weights, at_.norm2), pass.kept.rows2,
+                   pass.own_rows(normed_BTD, rows.width)});
+    pass.gather(normed_BTD, rows.width);
   }
   expand(pass, normed_BTD);
   if (y_BTD != nullptr) kernels::copy(pass.work, rows.rows * rows.width, pass.x_BTD, y_BTD);
@@ -286,16 +311,18 @@ void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const
 template <class T>
 void Block<T>::run(const Pass& pass, T* y_BTD) const {
   const core::Arena::Scope scope(pass.work.arena);
-  const kernels::RowShape rows{pass.tokens(), config_.hidden};
-  T* const normed_BTD = pass.work.arena.template take<T>(rows.rows * rows.width);
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
+  T* const normed_BTD = pass.work.arena.template take<T>(pass.tokens() * rows.width);
   if (!norms_before()) {
-    attend(pass, pass.x_BTD);
+    attend(pass, all_rows(pass, pass.x_BTD, normed_BTD));
     forward_after(pass, normed_BTD, y_BTD);
     return;
   }
   norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows1);
   norm_apply<T>(norm_, rows,
-                {pass.x_BTD, weights_of(pass.weights, at_.norm1), pass.kept.rows1, normed_BTD});
+                {pass.x_BTD, weights_of(pass.weights, at_.norm1), pass.kept.rows1,
+                 pass.own_rows(normed_BTD, rows.width)});
+  pass.gather(normed_BTD, rows.width);
   attend(pass, normed_BTD);
   if (parallel()) {
     forward_parallel(pass, normed_BTD, y_BTD);

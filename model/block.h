@@ -57,10 +57,8 @@ class Block final : public Unit {
   bool drops_residual(const UnitInput& input) const {
     return config_.dropout.residual > 0.0 && input.dropout;
   }
-  // x_BTD [N, D] in place.
-  void drop_residual(const UnitInput& input, DropPlace place, T* x_BTD) const {
-    drop(dropout_at(input, config_.dropout.residual, layer_, place), input, config_.hidden, x_BTD);
-  }
+  // This rank's rows of x_BTD [N, D], in place.
+  void drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const;
   enum class Turn : std::uint8_t { kForth, kBack };
   // Rotary positions of queries and keys, in place.
   void turn(Turn turn, const UnitInput& input, T* q_BTHd, T* k_BTKd) const;
@@ -107,12 +105,19 @@ class Block final : public Unit {
   void backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* dv_BTKd) const;
   // Over the ranks that have the same key and value heads, in place.
   void sum_of_holders(const Pass& pass, T* dk_BTKd) const;
+  bool splits_tokens() const { return choices_.split_tokens; }
+  TokenPart own_tokens(std::int64_t tokens) const { return token_part(tokens, choices_); }
+  // Own rows -> those of all tokens, in `all_BTD` where tokens are split; else they are x_BTD.
+  const T* all_rows(const Pass& pass, const T* x_BTD, T* all_BTD) const;
+  // Sums of a norm's gradients over the tokens of other ranks.
+  void sum_norm(const Pass& pass, const NormSums& sums) const;
   bool has_holders() const { return parts_.kv_heads.holder.count > 1; }
   void backward_qk_norm(const Pass& pass) const;
   // -> parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd of the projections, or parked.dqkv
   void backward_heads(const Pass& pass) const;
   void write_norms(const Pass& pass) const;
 
+  ModelChoices choices_;
   TensorParts parts_;
   DecoderConfig config_;  // of this rank's part
   std::int64_t layer_;

@@ -24,14 +24,23 @@ void Block<T>::clear_sums(const Pass& pass, const NormSums& sums, std::int64_t w
 }
 
 template <class T>
+void Block<T>::sum_norm(const Pass& pass, const NormSums& sums) const {
+  if (!pass.own.some()) return;
+  sum_over(pass.tensor, config_.hidden, sums.weight);
+  if (sums.bias != nullptr) sum_over(pass.tensor, config_.hidden, sums.bias);
+}
+
+template <class T>
 const T* Block<T>::dout_of_attention(const Pass& pass) const {
-  if (!norms_before() || drops_residual(pass.input)) return pass.parked.dattention_BTD;
+  if (!norms_before() || drops_residual(pass.input) || splits_tokens()) {
+    return pass.parked.dattention_BTD;
+  }
   return parallel() ? pass.parked.dy_BTD : pass.parked.dx_mid_BTD;
 }
 
 template <class T>
 const T* Block<T>::dout_of_mlp(const Pass& pass) const {
-  const bool as_it_is = norms_before() && !drops_residual(pass.input);
+  const bool as_it_is = norms_before() && !drops_residual(pass.input) && !splits_tokens();
   return as_it_is ? pass.parked.dy_BTD : pass.parked.dmlp_BTD;
 }
 
@@ -39,12 +48,13 @@ const T* Block<T>::dout_of_mlp(const Pass& pass) const {
 template <class T>
 void Block<T>::backward_norm_after(const Pass& pass, const T* dy_BTD, NormBackward<T> at) const {
   const core::Arena::Scope scope(pass.work.arena);
-  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
   float* const wide_BTD = pass.work.arena.template take<float>(rows.rows * rows.width);
   convert(pass.work, rows.rows * rows.width, dy_BTD, wide_BTD);
   clear_sums(pass, at.sums, rows.width);
   at.dy = wide_BTD;
   norm_backward(norm_, rows, at);
+  sum_norm(pass, at.sums);
 }
 
 template <class T>
@@ -74,7 +84,7 @@ void Block<T>::differentiate_mlp(const Pass& pass) const {
 template <class T>
 void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
   const core::Arena::Scope scope(pass.work.arena);
-  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
   const std::int64_t count = rows.rows * rows.width;
   const Kept& kept = pass.kept;
   const Parked& parked = pass.parked;
@@ -83,15 +93,18 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
                         {.x = kept.mlp_BTD,
                          .weights = weights_of(pass.weights, at_.norm2),
                          .kept = kept.rows2,
-                         .dx = parked.dmlp_BTD,
+                         .dx = pass.own_rows(parked.dmlp_BTD, rows.width),
                          .sums = parked.norm2});
-  } else if (drops_residual(pass.input)) {
-    kernels::copy(pass.work, count, parked.dy_BTD, parked.dmlp_BTD);
-    drop_residual(pass.input, DropPlace::kMlpOutput, parked.dmlp_BTD);
+  } else if (drops_residual(pass.input) || splits_tokens()) {
+    T* const own_BTD = pass.own_rows(parked.dmlp_BTD, rows.width);
+    kernels::copy(pass.work, count, parked.dy_BTD, own_BTD);
+    drop_residual(pass, DropPlace::kMlpOutput, own_BTD);
   }
+  if (splits_tokens()) pass.gather(parked.dmlp_BTD, rows.width);
   differentiate_mlp(pass);
-  float* const dnormed_BTD =
-      shared_BTD != nullptr ? shared_BTD : pass.work.arena.template take<float>(count);
+  float* const dnormed_BTD = shared_BTD != nullptr
+                                 ? shared_BTD
+                                 : pass.work.arena.template take<float>(pass.tokens() * rows.width);
   if (config_.block.gated) {
     pass.products.input(at_.gate, parked.dgate_BTF, dnormed_BTD);
     pass.products.input(at_.up, parked.dup_BTF, dnormed_BTD, Beta::kOne);
@@ -99,9 +112,9 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
     pass.products.input(at_.up, parked.dup_BTF, dnormed_BTD);
   }
   if (!has_norm2()) return;
-  sum_over(pass.tensor, count, dnormed_BTD);
+  const float* const own_BTD = sum_tokens(pass.tensor, pass.own, rows.width, dnormed_BTD);
   if (!norms_before()) {
-    kernels::add_residual(count, dnormed_BTD, parked.dy_BTD, parked.dx_mid_BTD);
+    kernels::add_residual(count, own_BTD, parked.dy_BTD, parked.dx_mid_BTD);
     return;
   }
   clear_sums(pass, parked.norm2, rows.width);
@@ -109,10 +122,11 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
                    {.x = parallel() ? pass.x_BTD : kept.x_mid_BTD,
                     .weights = weights_of(pass.weights, at_.norm2),
                     .kept = kept.rows2,
-                    .dy = dnormed_BTD,
+                    .dy = own_BTD,
                     .residual = parked.dy_BTD,
                     .dx = parked.dx_mid_BTD,
                     .sums = parked.norm2});
+  sum_norm(pass, parked.norm2);
 }
 
 template <class T>
@@ -191,18 +205,20 @@ template <class T>
 void Block<T>::backward_heads(const Pass& pass) const {
   const core::Arena::Scope scope(pass.work.arena);
   const Parked& parked = pass.parked;
+  T* const own_BTD = pass.own_rows(parked.dattention_BTD, config_.hidden);
   if (!norms_before()) {
     backward_norm_after(pass, parked.dx_mid_BTD,
                         {.x = pass.kept.attention_BTD,
                          .weights = weights_of(pass.weights, at_.norm1),
                          .kept = pass.kept.rows1,
-                         .dx = parked.dattention_BTD,
+                         .dx = own_BTD,
                          .sums = parked.norm1});
-  } else if (drops_residual(pass.input)) {
-    kernels::copy(pass.work, pass.tokens() * config_.hidden,
-                  parallel() ? parked.dy_BTD : parked.dx_mid_BTD, parked.dattention_BTD);
-    drop_residual(pass.input, DropPlace::kAttentionOutput, parked.dattention_BTD);
+  } else if (drops_residual(pass.input) || splits_tokens()) {
+    kernels::copy(pass.work, pass.own.count * config_.hidden,
+                  parallel() ? parked.dy_BTD : parked.dx_mid_BTD, own_BTD);
+    drop_residual(pass, DropPlace::kAttentionOutput, own_BTD);
   }
+  if (splits_tokens()) pass.gather(parked.dattention_BTD, config_.hidden);
   if (!per_head()) {
     backward_attention(pass, parked.dq_BTHd, parked.dk_BTKd, parked.dv_BTKd);
     if (config_.block.qk_norm != QkNorm::kNone) backward_qk_norm(pass);
@@ -223,17 +239,18 @@ template <class T>
 void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const {
   const core::Arena::Scope scope(call.work.arena);
   const Pass pass(*this, call);
-  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
   const std::int64_t count = rows.rows * rows.width;
   const Parked& parked = pass.parked;
   kernels::copy(pass.work, count, static_cast<const T*>(doutput_BTD), parked.dy_BTD);
   park_norms(pass);
-  float* const shared_BTD = has_norm2() ? nullptr : pass.work.arena.template take<float>(count);
+  const std::int64_t all = pass.tokens() * rows.width;
+  float* const shared_BTD = has_norm2() ? nullptr : pass.work.arena.template take<float>(all);
   backward_mlp(pass, shared_BTD);
   backward_heads(pass);
 
   float* const dnormed_BTD =
-      shared_BTD != nullptr ? shared_BTD : pass.work.arena.template take<float>(count);
+      shared_BTD != nullptr ? shared_BTD : pass.work.arena.template take<float>(all);
   const Beta first = shared_BTD != nullptr ? Beta::kOne : Beta::kZero;
   if (per_head()) {
     pass.products.input(at_.qkv, parked.dqkv, dnormed_BTD, first);
@@ -242,10 +259,10 @@ void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* din
     pass.products.input(at_.k, parked.dk_BTKd, dnormed_BTD, Beta::kOne);
     pass.products.input(at_.v, parked.dv_BTKd, dnormed_BTD, Beta::kOne);
   }
-  sum_over(pass.tensor, count, dnormed_BTD);
+  const float* const own_BTD = sum_tokens(pass.tensor, pass.own, rows.width, dnormed_BTD);
   T* const dx_BTD = static_cast<T*>(dinput_BTD);
   if (!norms_before()) {
-    kernels::add_residual(count, dnormed_BTD, parked.dx_mid_BTD, dx_BTD);
+    kernels::add_residual(count, own_BTD, parked.dx_mid_BTD, dx_BTD);
     return;
   }
   clear_sums(pass, parked.norm1, rows.width);
@@ -253,10 +270,11 @@ void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* din
                    {.x = pass.x_BTD,
                     .weights = weights_of(pass.weights, at_.norm1),
                     .kept = pass.kept.rows1,
-                    .dy = dnormed_BTD,
+                    .dy = own_BTD,
                     .residual = parked.dx_mid_BTD,
                     .dx = dx_BTD,
                     .sums = parked.norm1});
+  sum_norm(pass, parked.norm1);
 }
 
 template <class T>
@@ -284,25 +302,31 @@ void Block<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
   pass.products.gradients = gradients.own;
   pass.products.write = write;
   const Products<T>& products = pass.products;
-  const kernels::RowShape rows{pass.tokens(), config_.hidden};
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
   const Kept& kept = pass.kept;
   const Parked& parked = pass.parked;
-  T* const normed_BTD = pass.work.arena.template take<T>(rows.rows * rows.width);
-  const NormApply<T> norm1{pass.x_BTD, {parked.weight1_D, parked.bias1_D}, kept.rows1, normed_BTD};
+  T* const normed_BTD = pass.work.arena.template take<T>(pass.tokens() * rows.width);
+  T* const own_BTD = pass.own_rows(normed_BTD, rows.width);
+  const NormApply<T> norm1{pass.x_BTD, {parked.weight1_D, parked.bias1_D}, kept.rows1, own_BTD};
   const NormApply<T> norm2{parallel() ? pass.x_BTD : kept.x_mid_BTD,
                            {parked.weight2_D, parked.bias2_D},
                            kept.rows2,
-                           normed_BTD};
+                           own_BTD};
+  const auto norm_all = [&](const NormApply<T>& norm) {
+    norm_apply(norm_, rows, norm);
+    pass.gather(normed_BTD, rows.width);
+  };
 
   products.weight(at_.down, dout_of_mlp(pass), kept.up_BTF);
-  if (norms_before()) norm_apply(norm_, rows, has_norm2() ? norm2 : norm1);
-  const T* const mlp_input = norms_before() ? normed_BTD : kept.x_mid_BTD;
+  if (norms_before()) norm_all(has_norm2() ? norm2 : norm1);
+  const T* const mlp_input =
+      norms_before() ? normed_BTD : all_rows(pass, kept.x_mid_BTD, normed_BTD);
   if (config_.block.gated) products.weight(at_.gate, parked.dgate_BTF, mlp_input);
   products.weight(at_.up, parked.dup_BTF, mlp_input);
   products.weight(at_.out, dout_of_attention(pass), kept.attended_BTHd);
 
-  if (norms_before() && has_norm2()) norm_apply(norm_, rows, norm1);
-  const T* const input = norms_before() ? normed_BTD : pass.x_BTD;
+  if (norms_before() && has_norm2()) norm_all(norm1);
+  const T* const input = norms_before() ? normed_BTD : all_rows(pass, pass.x_BTD, normed_BTD);
   if (per_head()) {
     products.weight(at_.qkv, parked.dqkv, input);
   } else {

@@ -38,15 +38,16 @@ struct Block<T>::Kept {
     const std::int64_t N = shape.tokens();
     const AttentionKept attention = attention_kept(block.attention_of({.shape = shape}));
     const Norm& norm = block.norm_;
+    const std::int64_t own = block.own_tokens(N).count;
     Carver carver(base);
-    rows1 = NormRows::take(norm, N, carver);
+    rows1 = NormRows::take(norm, own, carver);
     q_BTHd = carver.take<T>(attention.q);
     k_BTKd = carver.take<T>(attention.k);
     v_BTKd = carver.take<T>(attention.k);
     attended_BTHd = carver.take<T>(N * config.q_width());
     logsumexp = carver.take<float>(attention.logsumexp);
-    if (!block.parallel()) x_mid_BTD = carver.take<T>(N * config.hidden);
-    if (block.has_norm2()) rows2 = NormRows::take(norm, N, carver);
+    if (!block.parallel()) x_mid_BTD = carver.take<T>(own * config.hidden);
+    if (block.has_norm2()) rows2 = NormRows::take(norm, own, carver);
     if (config.block.gated) gate_BTF = carver.take<T>(N * config.ffn);
     up_BTF = carver.take<T>(N * config.ffn);
     if (config.block.qk_norm != QkNorm::kNone) {
@@ -56,8 +57,8 @@ struct Block<T>::Kept {
       k_rows = NormRows::take(norm, block.k_rows(N).rows, carver);
     }
     if (!block.norms_before()) {
-      attention_BTD = carver.take<T>(N * config.hidden);
-      mlp_BTD = carver.take<T>(N * config.hidden);
+      attention_BTD = carver.take<T>(own * config.hidden);
+      mlp_BTD = carver.take<T>(own * config.hidden);
     }
     low = take_low_rows<T>(block.at_, N, carver);
     bytes = carver.used();
@@ -79,11 +80,12 @@ struct Block<T>::Parked {
   Parked(const Block& block, std::int64_t N, void* base) {
     const DecoderConfig& config = block.config_;
     const std::int64_t D = config.hidden;
+    const std::int64_t own = block.own_tokens(N).count;
     Carver carver(base);
-    dy_BTD = carver.take<T>(N * D);
+    dy_BTD = carver.take<T>(own * D);
     if (config.block.gated) dgate_BTF = carver.take<T>(N * config.ffn);
     dup_BTF = carver.take<T>(N * config.ffn);
-    dx_mid_BTD = block.has_norm2() ? carver.take<T>(N * D) : dy_BTD;
+    dx_mid_BTD = block.has_norm2() ? carver.take<T>(own * D) : dy_BTD;
     if (block.per_head()) {
       dqkv = carver.take<T>(N * (config.q_width() + 2 * config.kv_width()));
     } else {
@@ -91,7 +93,7 @@ struct Block<T>::Parked {
       dk_BTKd = carver.take<T>(N * config.kv_width());
       dv_BTKd = carver.take<T>(N * config.kv_width());
     }
-    if (!block.norms_before() || config.dropout.residual > 0.0) {
+    if (!block.norms_before() || config.dropout.residual > 0.0 || block.splits_tokens()) {
       dattention_BTD = carver.take<T>(N * D);
       dmlp_BTD = carver.take<T>(N * D);
     }
@@ -130,6 +132,7 @@ struct Block<T>::Pass {
   Kept kept;
   Parked parked;
   comm::Communicator* tensor;
+  TokenPart own;  // of norms, residuals and what the block reads and writes
   Products<T> products;
   std::span<const CachedSequence> sequences;  // where tokens are decoded
   const Peers& peers;
@@ -143,6 +146,7 @@ struct Block<T>::Pass {
         kept(block, shape, call.saved.kept),
         parked(block, shape.tokens(), call.saved.parked),
         tensor(call.peers.tensor),
+        own(block.own_tokens(shape.tokens())),
         products{.work = work,
                  .tokens = shape.tokens(),
                  .weights = weights,
@@ -150,7 +154,8 @@ struct Block<T>::Pass {
                  .dlow = parked.dlow.data(),
                  .batch = &input,
                  .rows = decoded.empty() ? Rows::kBatch : Rows::kDecoded,
-                 .tensor = tensor},
+                 .tensor = tensor,
+                 .own = own},
         sequences(decoded),
         peers(call.peers) {
     FM_CHECK(block.parts_.alone() == (tensor == nullptr),
@@ -160,6 +165,9 @@ struct Block<T>::Pass {
   Pass& operator=(const Pass&) = delete;
 
   std::int64_t tokens() const { return shape.tokens(); }
+  // In an array of all tokens: this rank's rows, which others get by gather().
+  T* own_rows(T* x_BTD, std::int64_t D) const { return x_BTD + own.first * D; }
+  void gather(T* x_BTD, std::int64_t D) const { gather_tokens(tensor, own, D, x_BTD); }
 };
 
 }  // namespace fm::model

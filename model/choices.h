@@ -30,6 +30,8 @@ struct ModelChoices {
   std::function<bool(const std::string&)> trains = {};
   LoraChoices lora = {};
   core::Share share = {};  // which of the ranks that compute together the units are for
+  // Megatron's sequence parallelism: between its products each of these ranks has some tokens.
+  bool split_tokens = false;
 };
 
 }  // namespace fm::model

@@ -34,7 +34,7 @@ template <class T>
 EmbeddingUnit<T>::EmbeddingUnit(const DecoderConfig& config, const ModelChoices& choices)
     : vocab_(config.vocab),
       rows_(core::even_part(config.vocab, choices.share)),
-      alone_(choices.share.count == 1),
+      choices_(choices),
       hidden_(config.hidden),
       pad_id_(config.pad_id),
       scale_(static_cast<float>(config.embedding_scale)),
@@ -50,7 +50,9 @@ UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
   core::Bytes scratch;
   if (positions_ > 0) scratch = core::Arena::aligned<float>(shape.row() * hidden_);
   const core::Bytes ids = core::Arena::aligned<std::int32_t>(shape.tokens());
-  if (!alone_) scratch = std::max(scratch + ids, core::Arena::aligned<float>(values));
+  if (choices_.share.count > 1)
+    scratch = std::max(scratch + ids, core::Arena::aligned<float>(values));
+  if (choices_.split_tokens) scratch += core::Arena::aligned<T>(values);
   return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
 }
 
@@ -59,7 +61,7 @@ void EmbeddingUnit<T>::look_up(const UnitCall& call, T* out_ND) const {
   for (const std::int32_t token : call.input.tokens()) {
     FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
   }
-  if (alone_) {
+  if (choices_.share.count == 1) {
     const UnitWeights<T> weights(call.weights);
     kernels::embedding(call.input.tokens(), weights.at(table_at_), hidden_, out_ND);
   } else {
@@ -90,7 +92,10 @@ void EmbeddingUnit<T>::look_up_part(const UnitCall& call, T* out_ND) const {
 
 template <class T>
 void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
-  T* const out_BTD = static_cast<T*>(output_BTD);
+  const TokenPart own = token_part(call.input.shape.tokens(), choices_);
+  const core::Arena::Scope scope(call.work.arena);
+  T* out_BTD = static_cast<T*>(output_BTD);
+  if (own.some()) out_BTD = call.work.arena.take<T>(own.all * hidden_);
   look_up(call, out_BTD);
   if (positions_ > 0) {
     const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
@@ -100,6 +105,9 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
     });
   }
   drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, out_BTD);
+  if (!own.some()) return;
+  kernels::copy(call.work, own.count * hidden_, out_BTD + own.first * hidden_,
+                static_cast<T*>(output_BTD));
 }
 
 template <class T>
@@ -120,7 +128,10 @@ template <class T>
 void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, void*) const {
   const std::int64_t count = call.input.shape.tokens() * hidden_;
   T* const parked_BTD = static_cast<T*>(call.saved.parked);
-  kernels::copy(call.work, count, static_cast<const T*>(doutput_BTD), parked_BTD);
+  const TokenPart own = token_part(call.input.shape.tokens(), choices_);
+  kernels::copy(call.work, own.count * hidden_, static_cast<const T*>(doutput_BTD),
+                parked_BTD + own.first * hidden_);
+  gather_tokens(call.peers.tensor, own, hidden_, parked_BTD);
   drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, parked_BTD);
   if (scale_ != 1.0F) kernels::scale(count, scale_, parked_BTD);
 }
@@ -158,7 +169,7 @@ void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gr
   // between those of other ranks.
   const std::int64_t pad = pad_id_ < 0 ? -1 : pad_id_ - rows_.first;
   const auto is_out = [&](std::int32_t row) { return row == pad || row < 0 || row >= rows_.count; };
-  if (!alone_) {
+  if (choices_.share.count > 1) {
     const std::span rows(call.work.arena.take<std::int32_t>(std::ssize(tokens)), tokens.size());
     std::ranges::transform(tokens, rows.begin(), [this](std::int32_t token) {
       return token - static_cast<std::int32_t>(rows_.first);

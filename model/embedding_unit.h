@@ -33,7 +33,7 @@ class EmbeddingUnit final : public Unit {
 
   std::int64_t vocab_;
   core::IndexRange rows_;  // of the table, this rank's
-  bool alone_;
+  ModelChoices choices_;
   std::int64_t hidden_;
   std::int64_t pad_id_;
   float scale_;

@@ -65,6 +65,7 @@ Head<T>::Head(const DecoderConfig& config, const ModelChoices& choices, const Un
     : all_vocab_(config.vocab),
       columns_(core::even_part(config.vocab, choices.share)),
       share_(choices.share),
+      choices_(choices),
       vocab_(columns_.count),
       hidden_(config.hidden),
       norm_{config.block.norm, config.norm_eps},
@@ -90,7 +91,8 @@ UnitSizes Head<T>::sizes(core::BatchShape shape) const {
     scratch += Arena::aligned<float>(rows) + Arena::aligned<float>(hidden_);
   if (bias_at_.there()) scratch += Arena::aligned<float>(vocab_) * 2;
   if (!alone()) scratch += Arena::aligned<double>(rows * 3) * (share_.count + 1);
-  const std::int64_t values = shape.tokens() * hidden_;
+  if (choices_.split_tokens) scratch += Arena::aligned<T>(shape.tokens() * hidden_);
+  const std::int64_t values = token_part(shape.tokens(), choices_).count * hidden_;
   return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
 }
 
@@ -245,11 +247,22 @@ double Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
 }
 
 template <class T>
+T* Head<T>::all_hidden(const UnitCall& call, const TokenPart& own, const T* hidden_BTD) const {
+  T* const all_BTD = call.work.arena.template take<T>(own.all * hidden_);
+  kernels::copy(call.work, own.count * hidden_, hidden_BTD, all_BTD + own.first * hidden_);
+  gather_tokens(call.peers.tensor, own, hidden_, all_BTD);
+  return all_BTD;
+}
+
+template <class T>
 double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                      const Gradients& gradients, Write write) const {
   const auto& [weights, input, saved, work, peers] = call;
   check_labels(input);
   const core::Arena::Scope scope(work.arena);
+  const TokenPart own = token_part(input.shape.tokens(), choices_);
+  T* const own_BTD = static_cast<T*>(hidden_BTD);
+  T* const all_BTD = own.some() ? all_hidden(call, own, own_BTD) : own_BTD;
   Chunk chunk = take_chunk(input.shape, work);
   chunk.bias_V = take_bias(weights, work);
   const std::int64_t step = chunk.shape.tokens;
@@ -262,7 +275,7 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
   double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
-    T* hidden_ND = static_cast<T*>(hidden_BTD) + row * hidden_;
+    T* hidden_ND = all_BTD + row * hidden_;
     forward_chunk(work, weights, hidden_ND, chunk);
     sum = cross_entropy(call, chunk, input.labels_BT + row, scale, sum);
     if (dbias_V != nullptr) kernels::column_sums(chunk.logit_rows(), chunk.logits_NV, dbias_V);
@@ -282,6 +295,9 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
                       .dx = hidden_ND,
                       .sums = sums});
   }
+  if (own.some()) {
+    kernels::copy(work, own.count * hidden_, all_BTD + own.first * hidden_, own_BTD);
+  }
   const auto put = [&](std::int64_t count, const float* from, const ParamPlace& at) {
     if (at.trained()) write_vector(call.work, count, from, gradients.own + at.offset, write);
   };
@@ -296,13 +312,16 @@ double Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
   const auto& [weights, input, saved, work, peers] = call;
   check_labels(input);
   const core::Arena::Scope scope(work.arena);
+  const TokenPart own = token_part(input.shape.tokens(), choices_);
+  const T* const own_BTD = static_cast<const T*>(hidden_BTD);
+  const T* const all_BTD = own.some() ? all_hidden(call, own, own_BTD) : own_BTD;
   Chunk chunk = take_chunk(input.shape, work);
   chunk.bias_V = take_bias(weights, work);
   const std::int64_t step = chunk.shape.tokens;
   double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
-    forward_chunk(work, weights, static_cast<const T*>(hidden_BTD) + row * hidden_, chunk);
+    forward_chunk(work, weights, all_BTD + row * hidden_, chunk);
     const std::int32_t* const labels_N = input.labels_BT + row;
     sum = alone() ? kernels::cross_entropy_loss(chunk.logit_rows(), chunk.logits_NV, labels_N, sum)
                   : cross_entropy_of_parts(call, chunk, labels_N, 0.0, sum);

@@ -66,6 +66,8 @@ class Head final : public LossUnit {
   void check_labels(const UnitInput& input) const;
   // Adds the losses of a chunk to `sum`; its logits become their gradient. Collective where several
   // ranks have parts of them.
+  // Hidden states of all tokens, in work space where this rank has some of them.
+  T* all_hidden(const UnitCall& call, const TokenPart& own, const T* hidden_BTD) const;
   double cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
                        double scale, double sum) const;
   double cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
@@ -77,6 +79,7 @@ class Head final : public LossUnit {
   std::int64_t all_vocab_;
   core::IndexRange columns_;  // of the logits, this rank's
   core::Share share_;
+  ModelChoices choices_;
   std::int64_t vocab_;  // of this rank
   std::int64_t hidden_;
   Norm norm_;

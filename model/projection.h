@@ -66,6 +66,7 @@ struct Products {
   const UnitInput* batch = nullptr;  // for dropout
   Rows rows = Rows::kBatch;
   comm::Communicator* tensor = nullptr;  // the ranks of Split
+  TokenPart own = {};                    // with these: the rows of y where the inputs are split
 
   // y [tokens, out] = x [tokens, in] W^T (+ y) + bias; null: only what an adapter keeps. Collective
   // where the inputs are split.
@@ -106,6 +107,11 @@ struct Products {
  private:
   using Form = kernels::Form;
 
+  // Of y.
+  TokenPart rows_of(const Projection& p) const {
+    if (tensor != nullptr && p.split == Split::kInputs) return own;
+    return {.first = 0, .count = tokens, .all = tokens};
+  }
   bool drops(const Projection& p) const { return p.adapter.dropout > 0.0 && batch->dropout; }
   template <class X>
   void drop_in_place(const Projection& p, X* x) const {
@@ -141,7 +147,8 @@ struct Products {
     }
     kernels::scale(tokens * at.rank, at.scale, low_rows);
     if (y == nullptr) return;
-    kernels::gemm(work, {tokens, p.out, at.rank}, {low_rows, at.rank},
+    const TokenPart of_y = rows_of(p);
+    kernels::gemm(work, {of_y.count, p.out, at.rank}, {low_rows + of_y.first * at.rank, at.rank},
                   {weights.at(at.b), at.rank, Form::kTransposed}, {y, p.out, Beta::kOne});
   }
 
@@ -211,18 +218,18 @@ struct Products {
       const core::Arena::Scope scope(work.arena);
       float* const sum = work.arena.template take<float>(tokens * p.out);
       kernels::gemm(work, shape, {x, p.in}, matrix, {sum, p.out, Beta::kZero});
-      sum_over(tensor, tokens * p.out, sum);
+      const float* const mine = sum_tokens(tensor, own, p.out, sum);
       if (beta == Beta::kOne) {
-        kernels::add_residual(tokens * p.out, sum, y, y);
+        kernels::add_residual(own.count * p.out, mine, y, y);
       } else {
-        convert(work, tokens * p.out, sum, y);
+        convert(work, own.count * p.out, mine, y);
       }
     } else if (rows == Rows::kDecoded) {
       kernels::gemm_few_rows<T, T>(work, shape, {x, p.in}, matrix, {y, p.out, beta});
     } else {
       kernels::gemm(work, shape, {x, p.in}, matrix, {y, p.out, beta});
     }
-    if (p.bias.there()) kernels::add_bias({tokens, p.out}, weights.at(p.bias), y);
+    if (p.bias.there()) kernels::add_bias({rows_of(p).count, p.out}, weights.at(p.bias), y);
   }
 
   void matrix(const Projection& p, const T* dy, const T* x) const {

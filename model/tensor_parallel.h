@@ -6,13 +6,16 @@
 // have of a product is summed. Gradients of what all ranks read are summed in the same way.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "core/element.h"
 #include "core/param_table.h"
 #include "core/work.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/moves.h"
+#include "model/choices.h"
 #include "model/decoder_config.h"
 
 namespace fm::model {
@@ -44,6 +47,50 @@ inline void sum_over(comm::Communicator* tensor, std::int64_t count, float* valu
 inline void sum_over(comm::Communicator* tensor, std::int64_t count, double* values) {
   if (tensor == nullptr) return;
   tensor->all_reduce({values, core::Elements(count), core::DType::kF64}).wait();
+}
+
+// The tokens of a micro-batch that this rank has between products (Megatron-LM's sequence
+// parallelism, arXiv 2205.05198); all of them where that is off. A sum over the ranks then is
+// scattered, and what products read is gathered.
+struct TokenPart {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t all = 0;
+
+  bool some() const { return count < all; }
+};
+inline TokenPart token_part(std::int64_t tokens, const ModelChoices& choices) {
+  if (!choices.split_tokens) return {.first = 0, .count = tokens, .all = tokens};
+  const std::int64_t each = tokens / choices.share.count;
+  return {.first = each * choices.share.index, .count = each, .all = tokens};
+}
+
+// rows [all, width], of which this rank wrote its own -> those of all.
+template <class T>
+void gather_tokens(comm::Communicator* tensor, const TokenPart& part, std::int64_t width, T* rows) {
+  if (!part.some()) return;
+  constexpr bool kWide = std::is_same_v<T, float>;
+  constexpr core::DType kNarrow =
+      std::is_same_v<T, core::F16> ? core::DType::kF16 : core::DType::kBF16;
+  constexpr core::DType type = kWide ? core::DType::kF32 : kNarrow;
+  tensor
+      ->all_gather({rows + part.first * width, core::Elements(part.count * width), type},
+                   {rows, core::Elements(part.all * width), type})
+      .wait();
+}
+// Sums of rows [all, width] over the ranks: this rank's own rows, in their place.
+inline float* sum_tokens(comm::Communicator* tensor, const TokenPart& part, std::int64_t width,
+                         float* rows) {
+  float* const own = rows + part.first * width;
+  if (!part.some()) {
+    sum_over(tensor, part.all * width, rows);
+    return own;
+  }
+  tensor
+      ->reduce_scatter({rows, core::Elements(part.all * width), core::DType::kF32},
+                       {own, core::Elements(part.count * width), core::DType::kF32})
+      .wait();
+  return own;
 }
 
 // Numbers between fp32 and the type of the model.

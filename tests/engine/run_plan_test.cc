@@ -69,6 +69,9 @@ TEST_F(Plans, TwoTensorRanksHaveHalfOfTheParameters) {
                 static_cast<double>(most));
   }
   EXPECT_LT(half.activations.count(), alone.activations.count());
+  options_.megatron_sequence_parallel = true;
+  EXPECT_LT(plan(2).memory(0).activations.count(), half.activations.count());
+  EXPECT_EQ(plan(2).hidden.count() * 2, 2 * 16 * 96);
 }
 
 TEST_F(Plans, ActivationsAreHiddenStatesKeptValuesAndParkedOnes) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <tuple>
 
 #include "model/lora.h"
 #include "small_run.h"
@@ -29,10 +30,12 @@ void expect_near(const RunTrace& alone, const RunTrace& together, double toleran
   }
 }
 
-class TensorMatrix : public testing::TestWithParam<bool> {};
+// Tied; with split tokens.
+class TensorMatrix : public testing::TestWithParam<std::tuple<bool, bool>> {};
 
 TEST_P(TensorMatrix, LayoutsOfTwoTensorRanksAreBitwiseAlike) {
-  TrainOptions options = canonical_options(GetParam());
+  TrainOptions options = canonical_options(std::get<0>(GetParam()));
+  options.megatron_sequence_parallel = std::get<1>(GetParam());
   options.model_parallel_size = 2;
   const RunTrace alone = run_small(options, 1, 4);
   EXPECT_NE(alone.losses.front(), alone.losses.back());
@@ -52,19 +55,22 @@ TEST_P(TensorMatrix, LayoutsOfTwoTensorRanksAreBitwiseAlike) {
 }
 
 TEST_P(TensorMatrix, TenStepsHaveTheLossesAndNormsOfOneProcess) {
-  TrainOptions options = canonical_options(GetParam());
+  TrainOptions options = canonical_options(std::get<0>(GetParam()));
+  const bool split_tokens = std::get<1>(GetParam());
   options.optimizer.lr = 1e-3;
   for (const core::SumOrder order : {core::SumOrder::kCanonical, core::SumOrder::kFast}) {
     options.sum_order = order;
     options.model_parallel_size = 1;
     options.pipe_parallel_size = 1;
     options.zero_stage = 0;
+    options.megatron_sequence_parallel = false;
     const RunTrace alone = run_small(options, 1, 10);
     for (const auto& [ranks, pipe_ranks, dp_size, zero_stage] :
          {std::array{2, 1, 1, 0}, {2, 2, 1, 1}, {2, 1, 2, 2}, {2, 1, 2, 3}, {6, 1, 1, 1}}) {
       SCOPED_TRACE(testing::Message() << ranks << " tensor ranks, pipe ranks " << pipe_ranks
                                       << ", data " << dp_size << ", ZeRO " << zero_stage);
       options.model_parallel_size = ranks;
+      options.megatron_sequence_parallel = split_tokens && ranks == 2;  // of 16 tokens
       options.pipe_parallel_size = pipe_ranks;
       options.zero_stage = zero_stage;
       expect_near(alone, run_small(options, dp_size, 10), 1e-5);
@@ -72,8 +78,11 @@ TEST_P(TensorMatrix, TenStepsHaveTheLossesAndNormsOfOneProcess) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TensorMatrix, testing::Bool(),
-                         [](const auto& tied) { return tied.param ? "Tied" : "Untied"; });
+INSTANTIATE_TEST_SUITE_P(All, TensorMatrix, testing::Combine(testing::Bool(), testing::Bool()),
+                         [](const auto& of) {
+                           return std::string(std::get<0>(of.param) ? "Tied" : "Untied") +
+                                  (std::get<1>(of.param) ? "SplitTokens" : "");
+                         });
 
 TEST(TensorRuns, BeginWithTheWeightsOfOneRank) {
   for (const model::FamilyJson& family : model::family_jsons()) {

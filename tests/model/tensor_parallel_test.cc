@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <utility>
 
 #include "comm/meet/world.h"
 #include "core/check.h"
@@ -21,7 +22,7 @@
 namespace fm::model {
 namespace {
 
-constexpr core::BatchShape kShape{.batch = 2, .seq_len = 13};
+constexpr core::BatchShape kShape{.batch = 2, .seq_len = 15};
 constexpr double kTolerance = 5e-6;
 
 DecoderConfig config_of(const FamilyJson& family) {
@@ -82,7 +83,9 @@ void expect_part_of(UnitRun& whole, UnitRun& part, int unit, double tolerance) {
 // Losses and all gradients of `ranks` ranks are those of one.
 void expect_alike(const DecoderConfig& config, ModelChoices choices, int ranks,
                   const StepDropout* dropout = nullptr, double tolerance = kTolerance) {
+  const bool split_tokens = std::exchange(choices.split_tokens, false);
   UnitRun whole(config, kShape, choices);
+  choices.split_tokens = split_tokens;
   if (dropout != nullptr) whole.train_in(*dropout);
   const double expected = whole.forward_and_backward(0.5);
   std::vector<std::unique_ptr<UnitRun>> parts;
@@ -138,6 +141,19 @@ TEST_P(TensorParallel, AdaptersAndDropoutAreThoseOfOneRank) {
   }
 }
 
+// Norms, residuals and dropout of a half, or a sixth, of the tokens.
+TEST_P(TensorParallel, WithSplitTokensLossAndGradientsAreThoseOfOneRank) {
+  DecoderConfig config = config_of(GetParam());
+  config.dropout = {.embedding = 0.1, .attention = 0.2, .residual = 0.3};
+  const StepDropout dropout{.seed = 3, .step = 5, .first_sample = 4};
+  ModelChoices choices;
+  choices.lora = {.rank = 3, .scale = 1.75, .dropout = 0.2, .targets = {kAllLinear}};
+  choices.split_tokens = true;
+  expect_alike(config, choices, 6, &dropout);
+  choices.lora = {};
+  expect_alike(config_of(GetParam()), choices, 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, TensorParallel, testing::ValuesIn(family_jsons()),
                          [](const auto& family) { return family.param.name; });
 
@@ -172,7 +188,8 @@ TEST(TensorParallelProducts, OfWholeNumbersAreBitwiseThoseOfOneRank) {
     const Products<float> products{.work = work,
                                    .tokens = kTokens,
                                    .weights = UnitWeights<float>({.own = my_weight.data()}),
-                                   .tensor = &tensor};
+                                   .tensor = &tensor,
+                                   .own = {.first = 0, .count = kTokens, .all = kTokens}};
     Projection rows;
     rows.in = rows.stride = half;
     rows.out = kOut;
