@@ -60,6 +60,7 @@ std::string ranks_words(const KnownRun& run) {
   const core::Mesh& mesh = run.plan->mesh;
   const std::string sequence = sequence_words(run.plan->shape.split);
   return concat(mesh.size(), " = pipe ", mesh.pipe, " x data ", mesh.data, " x model ", mesh.model,
+                run.options.megatron_sequence_parallel ? " with split tokens" : "",
                 sequence.empty() ? "" : " x sequence ", sequence, "; ", run.launch_decision);
 }
 

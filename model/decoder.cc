@@ -93,7 +93,6 @@ Model make_decoder(const DecoderConfig& config, const ModelChoices& choices) {
   model.tied = config.tied;
   model.element = element;
   model.share = choices.share;
-  model.split_tokens = choices.split_tokens;
   return model;
 }
 

@@ -154,7 +154,6 @@ struct Model {
   bool tied = false;                        // the head uses the embedding's matrix
   core::DType element = core::DType::kF32;  // of weights, hidden states and their gradients
   core::Share share = {};                   // the tensor-parallel rank whose part the units are
-  bool split_tokens = false;                // a hidden state is that of this rank's tokens
 
   int unit_count() const { return static_cast<int>(units.size()) + 1; }
   int head_unit() const { return static_cast<int>(units.size()); }
