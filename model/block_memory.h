@@ -166,8 +166,8 @@ struct Block<T>::Pass {
 
   std::int64_t tokens() const { return shape.tokens(); }
   // In an array of all tokens: this rank's rows, which others get by gather().
-  T* own_rows(T* x_BTD, std::int64_t D) const { return x_BTD + own.first * D; }
-  void gather(T* x_BTD, std::int64_t D) const { gather_tokens(tensor, own, D, x_BTD); }
+  T* own_rows(T* all_BTD, std::int64_t D) const { return all_BTD + own.first * D; }
+  void gather(T* all_BTD, std::int64_t D) const { gather_tokens(tensor, own, D, all_BTD); }
 };
 
 }  // namespace fm::model
