@@ -1,6 +1,7 @@
 #include "model/tensor_parallel.h"
 
 #include "core/check.h"
+#include "core/text.h"
 
 namespace fm::model {
 namespace {
@@ -14,21 +15,30 @@ core::IndexRange shared_part(std::int64_t size, core::Share share) {
           .holder = {.index = share.index % holders, .count = holders}};
 }
 
+bool shares_heads(const DecoderConfig& config, std::int64_t ranks) {
+  const std::int64_t kv_heads = config.kv_heads;
+  return config.heads % ranks == 0 && (kv_heads % ranks == 0 || ranks % kv_heads == 0);
+}
+
+std::vector<std::string> fitting_sizes(const DecoderConfig& config) {
+  std::vector<std::string> sizes;
+  for (std::int64_t ranks = 1; ranks <= config.heads; ++ranks) {
+    if (shares_heads(config, ranks)) sizes.push_back(std::to_string(ranks));
+  }
+  return sizes;
+}
+
 }  // namespace
 
 TensorParts tensor_parts(const DecoderConfig& config, core::Share share) {
   const std::int64_t count = share.count;
   const std::int64_t kv_heads = config.kv_heads;
-  FM_USER_CHECK(config.heads % count == 0,
-                "every tensor-parallel rank must have the same number of attention heads; use a "
-                "--model_parallel_size that divides ",
-                config.heads, " (num_attention_heads=", config.heads,
-                ", model_parallel_size=", count, ")");
-  FM_USER_CHECK(kv_heads % count == 0 || count % kv_heads == 0,
-                "--model_parallel_size must divide the key and value heads or be a multiple of "
-                "them; use ",
-                kv_heads, " or a divisor of it (num_key_value_heads=", kv_heads,
-                ", model_parallel_size=", count, ")");
+  FM_USER_CHECK(
+      shares_heads(config, count),
+      "tensor-parallel ranks must share query heads evenly, and key and value heads, too, "
+      "or have one of these each; use one of --model_parallel_size ",
+      core::join(fitting_sizes(config), ", "), " (num_attention_heads=", config.heads,
+      ", num_key_value_heads=", kv_heads, ", model_parallel_size=", count, ")");
   FM_USER_CHECK(config.ffn >= count && config.vocab >= count,
                 "every tensor-parallel rank must have a part of the MLP and of the vocabulary; use "
                 "a smaller --model_parallel_size (intermediate_size=",

@@ -233,6 +233,7 @@ TEST(TensorParallelParts, WhatCannotBeCutIsRefusedByName) {
     return std::string();
   };
   EXPECT_NE(refusal(4).find("num_attention_heads=6"), std::string::npos);
+  EXPECT_NE(refusal(3).find("--model_parallel_size 1, 2, 6 "), std::string::npos);
   EXPECT_NE(refusal(3).find("num_key_value_heads=2"), std::string::npos);
   EXPECT_EQ(refusal(6), "");
 }
