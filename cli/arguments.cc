@@ -304,6 +304,11 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
                 "--plan_ranks belongs to --plan; add --plan, or start that many ranks to train (",
                 flags.text("plan_ranks"), ")");
   command.plan_ranks = flags.small("plan_ranks", 0);
+  command.svg = flags.text("svg");
+  FM_USER_CHECK(
+      !flags.given("svg") || (command.action == Action::kPlan && !command.svg.empty()),
+      "--svg belongs to --plan and names a file; add --plan, or a name such as plan.svg (",
+      command.svg, ")");
   FM_USER_CHECK(!flags.given("ranks_per_host") || command.action == Action::kPlan,
                 "--ranks_per_host belongs to --plan; ranks that are started find out by themselves "
                 "who shares a host (",

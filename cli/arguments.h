@@ -16,6 +16,7 @@ struct Command {
   Action action = Action::kTrain;
   engine::TrainOptions options;
   bool json = false;                       // with --plan, --print_config
+  std::string svg;                         // with --plan: file of the picture, or ""
   std::vector<ConfigValue> config;         // what --print_config shows
   int plan_ranks = 0;                      // 0: the ranks that were started
   std::optional<core::Bytes> host_memory;  // of each host of a plan; absent: this one\'s

@@ -207,6 +207,9 @@ constexpr FlagRow kRows[] = {
      into<&O::experiment_name>},
     {"plan", kBool, "false", kLook, "print what a run would do and need; start nothing"},
     {"plan_ranks", kInt, "0", kLook, "ranks to plan for; 0: those that were started"},
+    {"svg", kText, "", kLook,
+     "with --plan: draw the timeline of all pipe ranks into this file; with --trace FILE of a run "
+     "beside it"},
     {"host_memory", kText, "", kLook, "for --plan: memory of each host, as 64G; else this one's"},
     {"host_cores", kInt, "0", kLook,
      "for --plan: cores of each host, to say how long a run takes; 0: nothing is said"},

@@ -13,8 +13,10 @@
 
 #include "cli/arguments.h"
 #include "cli/ending.h"
+#include "cli/output_file.h"
 #include "cli/report.h"
 #include "comm/meet/world.h"
+#include "engine/pipe_prediction.h"
 #include "engine/plan.h"
 #include "engine/run_data.h"
 #include "engine/run_model.h"
@@ -24,6 +26,7 @@
 #include "machine/cores.h"
 #include "machine/limits.h"
 #include "machine/stacks.h"
+#include "report/pipe_picture.h"
 
 namespace {
 
@@ -62,6 +65,21 @@ int print_report(const std::string& threads) {
   return 0;
 }
 
+// Above the timeline of a run where --trace names one.
+void draw_plan(const Command& command, const fm::model::OpenedModel& opened,
+               const fm::engine::WorldShape& world) {
+  const fm::engine::RunPlan plan = fm::engine::make_run_plan(command.options, opened.model, world);
+  const auto predicted =
+      fm::report::read_prediction(fm::engine::pipe_prediction(command.options, plan));
+  std::optional<fm::report::TraceStep> trace;
+  if (!command.options.trace.empty()) {
+    trace = fm::report::read_trace_step(command.options.trace);
+  }
+  const fm::report::PipePicture picture =
+      fm::report::pipe_picture(&predicted.value(), trace ? &*trace : nullptr);
+  fm::cli::write_output({"picture", "--svg"}, command.svg, fm::report::svg_file(picture));
+}
+
 int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
@@ -75,6 +93,7 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
                     : fm::machine::memory_limits(),
       .cores = command.host_cores};
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
+  if (!command.svg.empty()) draw_plan(command, opened, world);
   print(command.json ? fm::engine::plan_json(command.options, opened, world, host)
                      : fm::engine::plan_text(command.options, opened, world, host));
   return 0;

@@ -7,30 +7,14 @@
 #include "core/text.h"
 #include "engine/disk_need.h"
 #include "engine/memory_fit.h"
+#include "engine/pipe_prediction.h"
 #include "engine/run_log.h"
 #include "engine/run_plan.h"
 #include "engine/sequence_layout.h"
 #include "engine/time_estimate.h"
-#include "pipeline/simulate.h"
 
 namespace fm::engine {
 namespace {
-
-using pipeline::Simulation;
-
-// Time of an instruction in floating-point operations of the model; moving bytes costs nothing.
-double cost_of(const RunPlan& plan, const pipeline::Instruction& at) {
-  const double forwards = pipeline::row_of(at.op).forwards;
-  if (forwards == 0.0) return 0.0;
-  const auto unit = static_cast<std::size_t>(plan.units().unit_of(at));
-  return forwards * plan.footprints[unit].forward_flops;
-}
-
-Simulation simulate_plan(const RunPlan& plan) {
-  return pipeline::simulate(plan.train, plan.units(), [&](const pipeline::Instruction& at, int) {
-    return cost_of(plan, at);
-  });
-}
 
 std::string row_of(const std::string& name, const std::vector<core::Bytes>& values) {
   char text[64];

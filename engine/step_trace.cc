@@ -11,6 +11,7 @@
 #include "comm/roster.h"
 #include "core/check.h"
 #include "core/host_name.h"
+#include "engine/pipe_prediction.h"
 #include "engine/trace_file.h"
 
 namespace fm::engine {
@@ -58,15 +59,16 @@ std::int64_t clock_ahead(std::span<const std::int64_t> mine, std::span<const std
 }
 
 StepTrace::StepTrace(const TrainOptions& options, comm::Communicator& world)
-    : steps_(options.trace_steps), world_(world), recorder_(kCapacity), path_(options.trace) {
-  if (world.rank() == 0) file_.emplace(path_);
+    : options_(options), steps_(options.trace_steps), world_(world), recorder_(kCapacity) {
+  if (world.rank() == 0) file_.emplace(options.trace);
 }
 
-void StepTrace::check_length(std::int64_t steps) const {
+void StepTrace::begin(std::int64_t steps, const RunPlan& plan) {
   FM_USER_CHECK(steps >= steps_.first,
                 "--trace_steps must begin within this start's steps; lower the first one or leave "
                 "--trace out (",
                 steps_.first, "-", steps_.last, " of ", steps, ")");
+  if (world_.rank() == 0) prediction_ = pipe_prediction(options_, plan);
 }
 
 core::TraceRecorder* StepTrace::recorder_of(std::int64_t nth) {
@@ -131,12 +133,14 @@ StepTrace::Outcome StepTrace::finish(std::span<const Summary> of_ranks) {
     dropped += rank.dropped;
     dropped_of_ranks += core::concat(dropped_of_ranks.empty() ? "" : ", ", rank.dropped);
   }
-  file_->add("\n], \"otherData\": {\"dropped_events\": [" + dropped_of_ranks + "]}}\n");
+  const std::string prediction = prediction_.empty() ? "" : ", \"prediction\": " + prediction_;
+  file_->add("\n], \"otherData\": {\"dropped_events\": [" + dropped_of_ranks + "]" + prediction +
+             "}}\n");
   const std::string problem = file_->finish();
   if (!problem.empty()) return {"there is no trace, training goes on (" + problem + ")", true};
   std::string text =
-      core::concat("trace of steps ", steps_.first, "-", last_, " of this start: ", path_, ", ",
-                   world_.size(), " ranks, ", events, " events");
+      core::concat("trace of steps ", steps_.first, "-", last_, " of this start: ", options_.trace,
+                   ", ", world_.size(), " ranks, ", events, " events");
   if (dropped > 0) {
     text += core::concat("; ", dropped, " more did not fit: trace fewer steps with --trace_steps");
   }

@@ -10,6 +10,7 @@
 #include "comm/communicator.h"
 #include "core/trace.h"
 #include "engine/options.h"
+#include "engine/run_plan.h"
 #include "engine/trace_file.h"
 
 namespace fm::engine {
@@ -26,8 +27,9 @@ class StepTrace {
   // Rank 0 throws UserError (10) when the file cannot be made: before anyone waits for it.
   StepTrace(const TrainOptions& options, comm::Communicator& world);
 
-  // `steps`: that are left to this start. UserError (10) when the first one to trace is beyond.
-  void check_length(std::int64_t steps) const;
+  // `steps`: that are left to this start. UserError (10) when the first one to trace is beyond. The
+  // file will hold what the plan predicts of the pipe, too.
+  void begin(std::int64_t steps, const RunPlan& plan);
   // Null outside the steps to trace; `nth`: step of this start, from 1.
   core::TraceRecorder* recorder_of(std::int64_t nth);
   bool complete() const { return !written_ && last_ == steps_.last; }
@@ -54,12 +56,13 @@ class StepTrace {
   void collect(std::span<const Summary> of_ranks, const std::string& mine);
   Outcome finish(std::span<const Summary> of_ranks);
 
+  const TrainOptions& options_;
   TraceSteps steps_;
   comm::Communicator& world_;
   core::TraceRecorder recorder_;
   std::optional<TraceFile> file_;  // rank 0
-  std::string path_;
-  std::int64_t last_ = 0;  // the newest step that was recorded; 0: none
+  std::string prediction_;         // rank 0
+  std::int64_t last_ = 0;          // the newest step that was recorded; 0: none
   bool written_ = false;
 };
 

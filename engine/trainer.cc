@@ -87,7 +87,7 @@ class Trainer {
     log_.begin_after(progress_.step);
     log_.introduce(known(), context_, progress_.step);
     log_.say(resumes ? resumption() : fresh_start());
-    if (trace_ != nullptr) trace_->check_length(options_.train_steps - progress_.step);
+    if (trace_ != nullptr) trace_->begin(options_.train_steps - progress_.step, plan_);
     while (progress_.step < options_.train_steps && !stops_early()) {
       step();
       if (trace_ != nullptr && trace_->complete()) write_trace();

@@ -21,7 +21,8 @@ class Simulator {
         next_(programs.size(), 0),
         busy_(programs.size(), 0.0),
         first_(programs.size(), 0.0),
-        last_(programs.size(), 0.0) {}
+        last_(programs.size(), 0.0),
+        timeline_(programs.size()) {}
 
   Simulation run(const std::function<double(const Instruction&, int)>& cost) {
     bool progressed = true;
@@ -36,7 +37,7 @@ class Simulator {
                rank);
     }
     return {*std::max_element(clock_.begin(), clock_.end()), std::move(busy_), std::move(first_),
-            std::move(last_)};
+            std::move(last_), std::move(timeline_)};
   }
 
  private:
@@ -56,6 +57,7 @@ class Simulator {
       if (busy_[here] == 0.0) first_[here] = clock_[here];
       last_[here] = clock_[here] + spent;
     }
+    timeline_[here].push_back({at, clock_[here], clock_[here] + spent});
     clock_[here] += spent;
     busy_[here] += spent;
     ++next_[here];
@@ -68,6 +70,7 @@ class Simulator {
   std::vector<double> clock_;
   std::vector<std::size_t> next_;
   std::vector<double> busy_, first_, last_;
+  std::vector<std::vector<TimedInstruction>> timeline_;
   std::map<Instruction, double> sent_;  // time
 };
 

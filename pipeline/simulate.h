@@ -10,10 +10,18 @@
 
 namespace fm::pipeline {
 
+// An instruction and when it ran; what costs nothing ends where it begins.
+struct TimedInstruction {
+  Instruction at;
+  double begin = 0.0;
+  double end = 0.0;
+};
+
 struct Simulation {
   double makespan = 0.0;
   // By pipe rank; what takes no time neither begins nor ends a rank's work.
   std::vector<double> busy, first_start, last_end;
+  std::vector<std::vector<TimedInstruction>> timeline;  // by pipe rank, in program order
   // 1 - busy / (ranks x makespan): the share of the machine that waits.
   double bubble() const;
   // From the first to the last instruction of a rank, the most of all ranks: the paper's cost of a

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "core/check.h"
 #include "core/text.h"
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/numbers.h"
+#include "report/pipe_picture.h"
 #include "report/series.h"
 #include "report/summary.h"
+#include "report/timeline.h"
 
 namespace fm::report {
 namespace {
@@ -213,14 +216,19 @@ std::string start_table(const Metrics& metrics) {
   return out;
 }
 
+std::string pictures_of(const TraceStep& trace) {
+  const std::optional<PipePrediction> predicted = read_prediction(trace.prediction);
+  return (predicted ? figure_of(pipe_picture(&*predicted, &trace)) : "") + draw(timeline_of(trace));
+}
+
 }  // namespace
 
-std::string page(const Metrics& metrics, const Timeline* timeline, const PageWords& words) {
+std::string page(const Metrics& metrics, const TraceStep* trace, const PageWords& words) {
   std::string notes;
   for (const std::string& complaint : complaints(metrics)) {
     notes += concat("<p class=\"note\">", escaped(complaint), "</p>\n");
   }
-  const std::string charts = Charts(metrics).all() + (timeline == nullptr ? "" : draw(*timeline));
+  const std::string charts = Charts(metrics).all() + (trace == nullptr ? "" : pictures_of(*trace));
   const std::string run = escaped(words.run);
   return concat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

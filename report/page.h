@@ -4,7 +4,7 @@
 #include <string>
 
 #include "report/metrics.h"
-#include "report/timeline.h"
+#include "report/trace_step.h"
 
 namespace fm::report {
 
@@ -14,8 +14,8 @@ struct PageWords {
   double now = 0;       // unix seconds
 };
 
-// `timeline` may be null.
-std::string page(const Metrics& metrics, const Timeline* timeline, const PageWords& words);
+// `trace` may be null.
+std::string page(const Metrics& metrics, const TraceStep* trace, const PageWords& words);
 
 // The page's style sheet, for screens (light, dark) and paper.
 std::string style();

@@ -1,19 +1,11 @@
 #include "report/timeline.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
-#include <set>
 #include <string_view>
 
 #include "core/check.h"
-#include "core/files.h"
 #include "report/canvas.h"
 #include "report/html.h"
 #include "report/numbers.h"
@@ -22,11 +14,9 @@ namespace fm::report {
 namespace {
 
 using core::concat;
-using nlohmann::json;
 
 constexpr std::size_t kMostRanks = 64;
-constexpr std::size_t kFewRanks = 16;       // whose rows may be high
-constexpr double kMostMicroseconds = 1e15;  // beyond, a trace is damaged; of ranks and steps, too
+constexpr std::size_t kFewRanks = 16;  // whose rows may be high
 
 // Instructions (pipeline/instruction.cc) by the phase that takes their time.
 const std::map<std::string, std::string, std::less<>> kPhaseOf = {
@@ -37,116 +27,25 @@ const std::map<std::string, std::string, std::less<>> kPhaseOf = {
     {"reduce", "reduce"},   {"reduce_tied", "reduce"}, {"norm", "reduce"},
     {"update", "optimizer"}};
 
-struct Range {
-  double begin = 0;
-  double end = 0;
-};
-
-struct Instruction {
-  Range time;
-  std::string_view phase;
-};
-
-struct Rank {
-  std::map<std::int64_t, Range> steps;
-  std::vector<Instruction> instructions;
-};
-
 std::string_view phase_of(std::string_view name) {
   const auto found = kPhaseOf.find(name);
   if (found != kPhaseOf.end()) return found->second;
   return name.starts_with("backward") ? "backward" : "other";
 }
 
-std::optional<double> number_in(const json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
-std::string text_in(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-void take(const json& event, std::map<std::int64_t, Rank>& ranks) {
-  const std::string category = text_in(event, "cat");
-  if (category != "step" && category != "instruction") return;
-  const auto begin = number_in(event, "ts");
-  const auto spent = number_in(event, "dur");
-  const auto rank = number_in(event, "pid");
-  if (!begin || !spent || !rank || *spent < 0) return;
-  if (std::max({std::abs(*begin), *spent, std::abs(*rank)}) > kMostMicroseconds) return;
-  Rank& of = ranks[static_cast<std::int64_t>(*rank)];
-  const Range time{*begin, *begin + *spent};
-  if (category == "instruction") {
-    of.instructions.push_back({time, phase_of(text_in(event, "name"))});
-    return;
-  }
-  const auto arguments = event.find("args");
-  if (arguments == event.end() || !arguments->is_object()) return;
-  const auto step = number_in(*arguments, "step");
-  if (step && std::abs(*step) < kMostMicroseconds)
-    of.steps[static_cast<std::int64_t>(*step)] = time;
-}
-
-std::map<std::int64_t, Rank> ranks_in(const std::string& path) {
-  struct stat opened {};
-  ::close(core::open_regular(path, opened));
-  std::ifstream file(path, std::ios::binary);
-  std::map<std::int64_t, Rank> ranks;
-  // An event is at depth 2 of {"traceEvents": [...]}, at 1 of a bare list; none of them is kept.
-  const auto keep = [&](int depth, json::parse_event_t at, json& parsed) {
-    if (at != json::parse_event_t::object_end || depth < 1 || depth > 2) return true;
-    if (!parsed.is_object() || !parsed.contains("ph")) return true;
-    take(parsed, ranks);
-    return false;
-  };
-  const json rest = json::parse(file, keep, false);
-  FM_DATA_CHECK(!rest.is_discarded(),
-                "a trace must be JSON, whole; write it again with "
-                "fmengine-train --trace (",
-                path, ")");
-  return ranks;
-}
-
-std::optional<std::int64_t> last_shared_step(const std::map<std::int64_t, Rank>& ranks) {
-  std::map<std::int64_t, std::size_t> count;
-  for (const auto& [rank, of] : ranks) {
-    for (const auto& [step, time] : of.steps) ++count[step];
-  }
-  std::optional<std::int64_t> last;
-  for (const auto& [step, times] : count) {
-    if (times == ranks.size()) last = step;
-  }
-  return last;
-}
-
 }  // namespace
 
-Timeline read_timeline(const std::string& path) {
-  const std::map<std::int64_t, Rank> ranks = ranks_in(path);
-  const std::optional<std::int64_t> step = last_shared_step(ranks);
-  FM_DATA_CHECK(step,
-                "a trace must hold a step of every rank; write it with fmengine-train --trace "
-                "(",
-                path, ")");
-  Timeline timeline{.step = *step, .kinds = {}, .ranks = {}};
-  double begin = HUGE_VAL;
-  for (const auto& [rank, of] : ranks) begin = std::min(begin, of.steps.at(*step).begin);
-  for (const auto& [rank, of] : ranks) {
-    const Range whole = of.steps.at(*step);
-    timeline.length_us = std::max(timeline.length_us, whole.end - begin);
+Timeline timeline_of(const TraceStep& trace) {
+  Timeline timeline{.step = trace.step, .length_us = trace.length_us, .kinds = {}, .ranks = {}};
+  for (const auto& [rank, instructions] : trace.ranks) {
     std::vector<TimelineEvent>& events = timeline.ranks[rank];
-    for (const Instruction& one : of.instructions) {
-      if (one.time.begin < whole.begin || one.time.end > whole.end) continue;
-      const auto kind = std::find(timeline.kinds.begin(), timeline.kinds.end(), one.phase);
-      events.push_back({one.time.begin - begin, one.time.end - begin,
-                        static_cast<std::size_t>(kind - timeline.kinds.begin())});
-      if (kind == timeline.kinds.end()) timeline.kinds.emplace_back(one.phase);
+    for (const TraceInstruction& one : instructions) {
+      const std::string_view phase = phase_of(one.name);
+      const auto kind = std::find(timeline.kinds.begin(), timeline.kinds.end(), phase);
+      events.push_back(
+          {one.begin_us, one.end_us, static_cast<std::size_t>(kind - timeline.kinds.begin())});
+      if (kind == timeline.kinds.end()) timeline.kinds.emplace_back(phase);
     }
-    std::sort(events.begin(), events.end(),
-              [](const auto& a, const auto& b) { return a.begin_us < b.begin_us; });
   }
   return timeline;
 }

@@ -1,10 +1,12 @@
-// One step of a Chrome trace that fmengine-train --trace wrote (engine/step_trace.cc).
+// Where the ranks of a step spent their time, phase by phase.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "report/trace_step.h"
 
 namespace fm::report {
 
@@ -21,9 +23,7 @@ struct Timeline {
   std::map<std::int64_t, std::vector<TimelineEvent>> ranks;  // instructions by their begin
 };
 
-// The last step that all ranks of the trace have. Throws UserError (11) when the file is missing,
-// no JSON, or has no such step.
-Timeline read_timeline(const std::string& path);
+Timeline timeline_of(const TraceStep& trace);
 
 // A row per rank, coloured by what takes most of each column. "" when there is nothing.
 std::string draw(const Timeline& timeline);

@@ -30,5 +30,14 @@ TEST(PlanFlags, AHostOfAPlanHasMemoryAndCores) {
   EXPECT_TRUE(holds(refusal_of([&] { parse_command(train); }), "belong to --plan"));
 }
 
+TEST(PlanFlags, APictureBelongsToAPlan) {
+  const Words plan{"--plan", "--model_config=c", "--svg", "plan.svg", "--trace", "t.json"};
+  EXPECT_EQ(parse_command(plan).svg, "plan.svg");
+  const Words train{"--model_config=c", "--data_path=d", "--svg", "plan.svg"};
+  EXPECT_TRUE(holds(refusal_of([&] { parse_command(train); }), "--svg belongs to --plan"));
+  const Words nameless{"--plan", "--model_config=c", "--svg="};
+  EXPECT_TRUE(holds(refusal_of([&] { parse_command(nameless); }), "names a file"));
+}
+
 }  // namespace
 }  // namespace fm::cli

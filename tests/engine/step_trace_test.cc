@@ -90,6 +90,10 @@ TEST_F(TracedRun, ChangesNoBitAndHoldsTheStepsOfEveryRank) {
   const std::vector<int> both = {2, 3};
   EXPECT_EQ(steps_by_rank(), (Steps{{0, both}, {1, both}}));
   EXPECT_EQ(trace().at("otherData").at("dropped_events"), json({0, 0}));
+  const json predicted = trace().at("otherData").at("prediction");
+  EXPECT_EQ(predicted.at("data_ranks"), 2);
+  ASSERT_EQ(predicted.at("ranks").size(), 1U);
+  EXPECT_EQ(predicted.at("ranks").at(0).at(0), (json{"forward", 0, 0, 0.0, 0.0}));
 }
 
 TEST_F(TracedRun, ARunThatEndsEarlyWritesWhatItHas) {

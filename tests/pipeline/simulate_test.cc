@@ -85,6 +85,28 @@ TEST(Simulate, AReceiveHoldsUpItsConsumerOnly) {
   EXPECT_EQ(simulate(programs, units, cost, 0.5).makespan, 10.0);
 }
 
+// The times that the test above works out by hand.
+TEST(Simulate, TheTimelineSaysWhenEachInstructionRan) {
+  const Placement units = split(2, 2);
+  const std::vector<Program> programs = {parse("L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 B0.0 O"),
+                                         parse("L0 ra0.2 F0.2 X0 B0.2 sg0.1 O")};
+  const auto cost = [](const Instruction& at, int) {
+    if (at.op == Op::kForward && at.unit != 0) return 1.0;
+    return at.op == Op::kBackward && at.unit != 0 ? 2.0 : 0.0;
+  };
+  const Simulation out = simulate(programs, units, cost, 0.5);
+  ASSERT_EQ(out.timeline.size(), 2U);
+  std::string text;
+  for (const auto& of_rank : out.timeline) {
+    for (const TimedInstruction& one : of_rank) {
+      if (one.end > one.begin)
+        text += print(one.at) + " " + std::to_string(one.begin).substr(0, 3) + " ";
+    }
+  }
+  // Rank 0: F 0-1, B 5-7. Rank 1: F 1.5-2.5, B 2.5-4.5.
+  EXPECT_EQ(text, "F0.1 0.0 B0.1 5.0 F0.2 1.5 B0.2 2.5 ");
+}
+
 TEST(Simulate, NothingToWaitForIsNoBubble) {
   const Simulation out = run({one_f_one_b, 1, 5, 3}, {});
   EXPECT_EQ(out.makespan, 45.0);

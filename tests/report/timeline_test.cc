@@ -32,7 +32,7 @@ class Traces : public testing::Test {
   ~Traces() override { std::filesystem::remove(path_); }
   Timeline read(const std::string& text) const {
     std::ofstream(path_) << text;
-    return read_timeline(path_);
+    return timeline_of(read_trace_step(path_));
   }
   std::filesystem::path path_;
 };
@@ -60,6 +60,24 @@ TEST_F(Traces, ThePictureHasRanksAndShares) {
   }
 }
 
+// Rank 1's new_op of 95 us begins with two messages, until 20 us and 45 us; one in its middle is
+// part of its work.
+TEST_F(Traces, MessagesAtTheBeginOfAnInstructionAreItsWait) {
+  std::string text = kTrace;
+  text.replace(text.rfind("\n]}"), 3, R"(,
+{"name": "receive", "cat": "collective", "ph": "X", "pid": 1, "ts": 115.5, "dur": 4.5},
+{"name": "all_gather", "cat": "collective", "ph": "X", "pid": 1, "ts": 121, "dur": 24},
+{"name": "all_reduce", "cat": "collective", "ph": "X", "pid": 1, "ts": 170, "dur": 9}
+], "otherData": {"prediction": {"a": [1, 2]}}})");
+  std::ofstream(path_) << text;
+  const TraceStep got = read_trace_step(path_);
+  ASSERT_EQ(got.ranks.at(1).size(), 1U);
+  EXPECT_DOUBLE_EQ(got.ranks.at(1)[0].begin_us, 15);
+  EXPECT_DOUBLE_EQ(got.ranks.at(1)[0].ready_us, 45);
+  EXPECT_DOUBLE_EQ(got.ranks.at(0)[0].ready_us, 10);
+  EXPECT_EQ(got.prediction, R"({"a":[1,2]})");
+}
+
 TEST_F(Traces, ManyEventsMakeASmallPicture) {
   std::string text = R"({"traceEvents": [{"cat": "step", "ph": "X", "pid": 0, "ts": 0, )"
                      R"("dur": 1e5, "args": {"step": 1}})";
@@ -72,7 +90,7 @@ TEST_F(Traces, ManyEventsMakeASmallPicture) {
 }
 
 TEST_F(Traces, WhatIsNoTraceIsAnErrorOfTheUser) {
-  EXPECT_THROW(read_timeline("/nowhere.json"), core::UserError);
+  EXPECT_THROW(read_trace_step("/nowhere.json"), core::UserError);
   EXPECT_THROW(read(""), core::UserError);
   EXPECT_THROW(read("{\"traceEvents\": []}"), core::UserError);
   EXPECT_THROW(read(kTrace.substr(0, 700)), core::UserError);

@@ -1,0 +1,62 @@
+#include "engine/pipe_prediction.h"
+
+#include <nlohmann/json.hpp>
+
+namespace fm::engine {
+namespace {
+
+using pipeline::Instruction;
+using pipeline::Op;
+
+double cost_of(const RunPlan& plan, const Instruction& at) {
+  const double forwards = pipeline::row_of(at.op).forwards;
+  if (forwards == 0.0) return 0.0;
+  const auto unit = static_cast<std::size_t>(plan.units().unit_of(at));
+  return forwards * plan.footprints[unit].forward_flops;
+}
+
+// The place of each unit's chunk among those of its rank.
+std::vector<int> chunk_of_unit(const pipeline::Placement& units) {
+  std::vector<int> chunks_of_rank(static_cast<std::size_t>(units.pipe_ranks()), 0);
+  std::vector<int> out(static_cast<std::size_t>(units.unit_count()), 0);
+  for (const pipeline::Chunk& chunk : units.chunks()) {
+    const int nth = chunks_of_rank[static_cast<std::size_t>(chunk.pipe_rank)]++;
+    for (int unit = chunk.units.first; unit < chunk.units.last; ++unit) {
+      out[static_cast<std::size_t>(unit)] = nth;
+    }
+  }
+  return out;
+}
+
+bool is_shown(Op op) {
+  return pipeline::row_of(op).forwards > 0.0 || op == Op::kGather || op == Op::kSendAct ||
+         op == Op::kSendGrad;
+}
+
+}  // namespace
+
+pipeline::Simulation simulate_plan(const RunPlan& plan) {
+  return pipeline::simulate(plan.train, plan.units(),
+                            [&](const Instruction& at, int) { return cost_of(plan, at); });
+}
+
+std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
+  nlohmann::json json = {{"schedule", options.schedule->name},
+                         {"micros", static_cast<unsigned>(plan.rules.micros)},
+                         {"data_ranks", static_cast<unsigned>(plan.mesh.data)},
+                         {"unit", "GFLOP"},
+                         {"chunk_of_unit", chunk_of_unit(plan.units())},
+                         {"ranks", nlohmann::json::array()}};
+  for (const auto& of_rank : simulate_plan(plan).timeline) {
+    nlohmann::json events = nlohmann::json::array();
+    for (const pipeline::TimedInstruction& one : of_rank) {
+      if (!is_shown(one.at.op)) continue;
+      events.push_back({pipeline::row_of(one.at.op).trace.name, one.at.micro,
+                        plan.units().unit_of(one.at), one.begin * 1e-9, one.end * 1e-9});
+    }
+    json["ranks"].push_back(std::move(events));
+  }
+  return json.dump();
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,21 @@
+// The predicted timeline of the pipe as JSON: for the picture of --plan --svg, and for a trace, so
+// that a report can show what was predicted beside what was measured (report/pipe_panel.h).
+#pragma once
+
+#include <string>
+
+#include "engine/options.h"
+#include "engine/run_plan.h"
+#include "pipeline/simulate.h"
+
+namespace fm::engine {
+
+// Every instruction at its cost in FLOPs of the model; moving bytes costs nothing.
+pipeline::Simulation simulate_plan(const RunPlan& plan);
+
+// {"schedule": "1f1b", "micros": 8, "data_ranks": 2, "unit": "GFLOP", "chunk_of_unit": [0, ...],
+//  "ranks": [[["forward", micro, unit, begin, end], ...], ...]}; ranks are pipe ranks, and what
+// neither computes nor gathers nor sends is left out. One line.
+std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan);
+
+}  // namespace fm::engine
