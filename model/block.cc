@@ -236,11 +236,7 @@ void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) cons
 template <class T>
 void Block<T>::drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const {
   const kernels::Dropout by = dropout_at(pass.input, config_.dropout.residual, layer_, place);
-  if (by.dropped == 0) return;
-  const std::int64_t D = config_.hidden;
-  const std::uint64_t first = first_dropout_number(pass.input, pass.shape.seq_len * D);
-  kernels::dropout(by, first + static_cast<std::uint64_t>(pass.own.first * D), pass.own.count * D,
-                   x_BTD);
+  drop_tokens(by, pass.input, pass.own.first, pass.own.count, config_.hidden, x_BTD);
 }
 
 template <class T>
