@@ -194,10 +194,11 @@ void StepRuntime::forward(int micro, int unit) {
   const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).forward(call_of(micro, unit), output);
   inputs_[{micro, unit + 1}] = Hidden{output, {}};
-  if (block && (state_.plan.rules.recompute || forward_only_)) {
+  const bool again = block && state_.plan.rules.recompute && !forward_only_;
+  if (again || (block && forward_only_)) {
     state_.kept.take_back(kept_.extract({micro, unit}).mapped());
   }
-  if (forward_only_ && unit > 0) {
+  if ((forward_only_ && unit > 0) || (again && !units().starts_segment(unit))) {
     state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
   }
 }
@@ -269,8 +270,10 @@ void StepRuntime::recompute(int micro, int unit) {
   wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kForward);
   kept_[{micro, unit}] = state_.kept.lend();
+  void* const output = units().ends_segment(unit) ? nullptr : state_.hidden.lend();
   const core::Arena::Scope scratch(state_.work.arena);
-  unit_at(unit).forward(call_of(micro, unit), nullptr);
+  unit_at(unit).forward(call_of(micro, unit), output);
+  if (output != nullptr) inputs_[{micro, unit + 1}] = Hidden{output, {}};
 }
 
 model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {

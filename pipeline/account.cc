@@ -25,8 +25,16 @@ class ActivationWalk {
     using When = BufferMove::When;
     const bool block = units_.is_block(at.unit);
     const bool fed = at.unit > 0;
-    const bool held[] = {
-        true, block, block && passing_, fed, evaluation_, fed && evaluation_, was_seen(at.op)};
+    const bool again = block && passing_ && !evaluation_;
+    const bool held[] = {true,
+                         block,
+                         block && passing_,
+                         fed,
+                         evaluation_,
+                         fed && evaluation_,
+                         again && !units_.starts_segment(at.unit),
+                         again && !units_.ends_segment(at.unit),
+                         was_seen(at.op)};
     static_assert(std::size(held) == static_cast<std::size_t>(When::kNotTheFirst) + 1);
     return held[static_cast<std::size_t>(when)];
   }

@@ -21,9 +21,11 @@ constexpr BufferMove kLeaves[] = {{kHidden, -1, When::kNotTheFirst}};
 constexpr BufferMove kForwardMoves[] = {{kHidden, +1, When::kAlways},  // the output
                                         {kKept, +1, When::kBlock},
                                         {kKept, -1, When::kPassingBlock},
+                                        {kHidden, -1, When::kInnerBlock},
                                         {kHidden, -1, When::kFedInEvaluation}};
 constexpr BufferMove kLossMoves[] = {{kHidden, -1, When::kEvaluation}};  // else it works in place
-constexpr BufferMove kRecomputeMoves[] = {{kKept, +1, When::kAlways}};
+constexpr BufferMove kRecomputeMoves[] = {{kKept, +1, When::kAlways},
+                                          {kHidden, +1, When::kBeforeInner}};
 constexpr BufferMove kBackwardMoves[] = {
     {kParked, +1, When::kAlways}, {kHidden, +1, When::kFed},  // the input's gradient
     {kHidden, -1, When::kAlways},                             // the output's gradient

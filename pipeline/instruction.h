@@ -72,6 +72,8 @@ struct BufferMove {
     kFed,              // the unit has an input: it is not the embedding
     kEvaluation,       // a program without backward
     kFedInEvaluation,  // both
+    kInnerBlock,       // a recomputed block that does not start a segment: its input is made again
+    kBeforeInner,      // a recomputed block that does not end one
     kNotTheFirst,      // a send gives back what the one before it sent
   };
   Pool pool = Pool::kHidden;

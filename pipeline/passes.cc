@@ -97,7 +97,12 @@ Program insert_recompute(const Program& program, const Placement& units) {
   Program out;
   for (const Instruction& at : program) {
     const bool needs_kept = at.op == Op::kBackward || at.op == Op::kBackwardInput;
-    if (needs_kept && units.is_block(at.unit)) out.push_back({Op::kRecompute, at.micro, at.unit});
+    if (needs_kept && units.ends_segment(at.unit)) {
+      int first = at.unit;
+      while (!units.starts_segment(first)) --first;
+      for (int unit = first; unit <= at.unit; ++unit)
+        out.push_back({Op::kRecompute, at.micro, unit});
+    }
     out.push_back(at);
   }
   return out;

@@ -17,7 +17,8 @@ Program expand_units(const Program& scheduled, const Placement& units, int pipe_
 // given orders deadlock by themselves.
 std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units);
 
-// A Recompute before every backward of a block, which then keeps only its input after forward.
+// Before the first backward of a segment of blocks a Recompute of each of them; after forward only
+// the input of the segment's first block is kept (Placement::segment_blocks).
 Program insert_recompute(const Program& program, const Placement& units);
 
 }  // namespace fm::pipeline

@@ -33,10 +33,21 @@ Placement::Placement(std::vector<Chunk> chunks, int pipe_ranks)
     for (int unit = chunk.units.first; unit < chunk.units.last; ++unit) {
       owner_.push_back(chunk.pipe_rank);
       index_.push_back(static_cast<int>(units.size()));
+      chunk_of_.push_back(static_cast<int>(&chunk - chunks_.data()));
       units.push_back(unit);
     }
   }
   for (const std::vector<int>& units : units_of_) FM_CHECK(!units.empty(), "a rank without units");
+}
+
+bool Placement::starts_segment(int unit) const {
+  const int first = chunks_[static_cast<std::size_t>(chunk_of(unit))].units.first;
+  return is_block(unit) && (unit - std::max(first, 1)) % segment_blocks == 0;
+}
+
+bool Placement::ends_segment(int unit) const {
+  if (!is_block(unit)) return false;
+  return !is_block(unit + 1) || chunk_of(unit + 1) != chunk_of(unit) || starts_segment(unit + 1);
 }
 
 UnitRange Placement::body(int pipe_rank, int local) const {

@@ -89,6 +89,8 @@ class Placement {
   // Both ends of the tied matrix lie on one rank and write one gradient; the embedding's Reduce
   // sums it.
   bool one_tied_gradient = false;
+  // With recomputation: blocks of a chunk of which only the first one's input is kept.
+  int segment_blocks = 1;
 
   int pipe_ranks() const { return static_cast<int>(units_of_.size()); }
   int unit_count() const { return static_cast<int>(owner_.size()); }
@@ -96,6 +98,10 @@ class Placement {
   bool is_block(int unit) const { return unit > 0 && unit < head(); }
 
   const std::vector<Chunk>& chunks() const { return chunks_; }
+  int chunk_of(int unit) const { return chunk_of_[static_cast<std::size_t>(unit)]; }
+  // Segments of segment_blocks blocks, from the first block of each chunk on.
+  bool starts_segment(int unit) const;
+  bool ends_segment(int unit) const;
   // Units of the rank's `local`-th chunk that have Forward and Backward (the head has Loss).
   UnitRange body(int pipe_rank, int local) const;
   // Ascending.
@@ -135,8 +141,8 @@ class Placement {
 
  private:
   std::vector<Chunk> chunks_;
-  std::vector<int> owner_, index_;          // by unit
-  std::vector<std::vector<int>> units_of_;  // by pipe rank
+  std::vector<int> owner_, index_, chunk_of_;  // by unit
+  std::vector<std::vector<int>> units_of_;     // by pipe rank
 };
 
 // Blocks evenly, earlier chunks take the remainder (the last one has the head's extra work).

@@ -186,6 +186,9 @@ std::string RankRules::recompute(const Instruction& at) {
   if (!rules_.recompute || !units_.is_block(at.unit))
     return "this plan does not recompute the unit";
   if (!forward_.contains({at.micro, at.unit})) return "its forward has not run";
+  if (!units_.starts_segment(at.unit) && !recomputed_.contains({at.micro, at.unit - 1})) {
+    return concat("it needs ", print({Op::kRecompute, at.micro, at.unit - 1}), " first");
+  }
   if (!recomputed_.insert({at.micro, at.unit}).second) return "this recomputation has run already";
   return "";
 }

@@ -85,6 +85,21 @@ TEST(ActivationPeaks, KeptMicrosFollowTheScheduleAndRecomputationKeepsOne) {
   }
 }
 
+// By hand, six blocks of one rank and three micro-batches under GPipe. After its forwards each
+// micro-batch keeps the input of every n-th block and the head's. The peak is in the first backward
+// of the last segment, whose inner inputs are made again, with one gradient more.
+TEST(ActivationPeaks, SegmentsKeepOneInputAndAllThatTheirBackwardReads) {
+  for (const int blocks : {1, 2, 3, 6}) {
+    const BuildShape shape{gpipe, 1, 3, 6};
+    Placement units = placement_of(shape);
+    units.segment_blocks = blocks;
+    const Program program = insert_recompute(lowered(shape)[0], units);
+    const ActivationPeaks peaks = activation_peaks(program, units, true);
+    EXPECT_EQ(peaks.kept, blocks) << blocks;
+    EXPECT_EQ(peaks.hidden, 3 * (6 / blocks + 1) + (blocks - 1) + 1) << blocks;
+  }
+}
+
 TEST(ActivationPeaks, EvaluationKeepsTwoHiddenStatesAndNothingElse) {
   const ActivationPeaks peaks =
       activation_peaks(parse("L0 F0.0 F0.1 F0.2 X0 L1 F1.0 F1.1 F1.2 X1 O"), split(2, 1), false);

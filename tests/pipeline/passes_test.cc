@@ -144,6 +144,30 @@ TEST(InsertRecompute, EvaluationRecomputesNothing) {
   EXPECT_EQ(insert_recompute(program, split(1, 1)), program);
 }
 
+// Five blocks, of which two at a time keep one input: 1 2 | 3 4 | 5.
+TEST(InsertRecompute, ASegmentIsMadeAgainFromItsFirstBlockOn) {
+  Placement units = split(5, 1);
+  units.segment_blocks = 2;
+  EXPECT_EQ(
+      print(insert_recompute(
+          parse("L0 F0.0 F0.1 F0.2 F0.3 F0.4 F0.5 X0 B0.5 B0.4 B0.3 B0.2 B0.1 B0.0 O"), units)),
+      "L0 F0.0 F0.1 F0.2 F0.3 F0.4 F0.5 X0 C0.5 B0.5 C0.3 C0.4 B0.4 B0.3 C0.1 C0.2 B0.2 B0.1 "
+      "B0.0 O ");
+}
+
+// Blocks 1 2 3 | 4 5 6 on two pipe ranks: segments of two end where a chunk ends.
+TEST(InsertRecompute, SegmentsCountFromTheFirstBlockOfEachChunk) {
+  Placement units = split(6, 2);
+  units.segment_blocks = 2;
+  std::string starts, ends;
+  for (int unit = 0; unit < units.unit_count(); ++unit) {
+    if (units.starts_segment(unit)) starts += std::to_string(unit);
+    if (units.ends_segment(unit)) ends += std::to_string(unit);
+  }
+  EXPECT_EQ(starts, "1346");
+  EXPECT_EQ(ends, "2356");
+}
+
 }  // namespace
 
 }  // namespace fm::pipeline

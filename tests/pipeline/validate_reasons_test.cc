@@ -168,5 +168,20 @@ TEST(ValidateReasons, WhatTheReportMisses) {
   expect_offences({evaluation, 2}, {{"L0 ra0.3 F0.3 O", "X0 is missing"}});
 }
 
+// Blocks 1 and 2 are one segment: block 2's input is made again by block 1.
+TEST(ValidateReasons, InnerBlocksAreRecomputedInOrder) {
+  ProgramRules rules = rules_of({.micros = 1, .blocks = 2, .recompute = true});
+  rules.units.segment_blocks = 2;
+  const auto reason_of = [&](const std::string& again) {
+    const auto refusal = validate({parse("K L0 F0.0 F0.1 F0.2 X0 " + again +
+                                         "B0.2 B0.1 B0.0 R.3 R.2 R.1 R.0 N u.0 u.1 u.2 u.3 O")},
+                                  rules);
+    return refusal ? refusal->reason : "";
+  };
+  EXPECT_EQ(reason_of("C0.1 C0.2 "), "");
+  EXPECT_EQ(reason_of("C0.2 C0.1 "), "it needs C0.1 first");
+  EXPECT_EQ(reason_of("C0.2 "), "it needs C0.1 first");
+}
+
 }  // namespace
 }  // namespace fm::pipeline
