@@ -66,24 +66,6 @@ void apply_overlap(const Settings& settings, engine::TrainOptions& options) {
   }
 }
 
-void apply_recompute(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
-  const Value* block = settings.get("activation_checkpointing");
-  const std::string path = "pipeline.activation_checkpoint_interval";
-  const std::int64_t interval = settings.integer(path, 0);
-  options.recompute = block != nullptr || interval > 0;
-  if (interval > 1) {
-    findings.notes.push_back(core::concat(path, " ", interval,
-                                          ": recomputation is per block, as with 1 (",
-                                          settings.where(path), ")"));
-  }
-  if (block == nullptr) return;
-  findings.notes.push_back(
-      core::concat("recomputation is on because \"activation_checkpointing\" is there, whatever it "
-                   "holds; remove "
-                   "the block to turn it off (",
-                   settings.where("activation_checkpointing"), ")"));
-}
-
 void apply_tensor_parallel(const Settings& settings, engine::TrainOptions& options) {
   for (const std::string path : {"tensor_parallel.autotp_size", "tensor_parallel.tp.tp_size"}) {
     const std::int64_t size = settings.integer(path, 0);
@@ -193,12 +175,13 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   read([&] { apply_precision(settings, how.precision, findings, options); });
   if (how.precision) findings.origins["precision"] = "--precision";
   note_offload(settings, findings);
-  apply_recompute(settings, findings, options);
+  read([&] { apply_recompute(settings, findings, options); });
   apply_overlap(settings, options);
   read([&] { apply_tensor_parallel(settings, options); });
   read([&] { apply_clipping(settings, options); });
   apply_sum_order(settings, options);
   read([&] { apply_sequence(settings, options); });
+  read([&] { apply_pipeline(settings, findings, options); });
   read([&] { apply_lora(settings, options); });
   read([&] { apply_monitors(settings, trainer, findings, options); });
   read([&] { apply_optimizer(settings, findings, options); });

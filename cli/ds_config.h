@@ -24,9 +24,13 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
                                          const TrainerArguments& trainer,
                                          engine::TrainOptions& options);
 
-// Parts, in files of their own (ds_precision.cc). They add refusals to `findings` and notes to it.
+// Parts, in files of their own (ds_precision.cc, ds_pipeline.cc). They add refusals to `findings`
+// and notes to it.
 void apply_precision(const Settings& settings, PrecisionFlag flag, Findings& findings,
                      engine::TrainOptions& options);
+void apply_recompute(const Settings& settings, Findings& findings, engine::TrainOptions& options);
+// After the ZeRO stage and the order of sums.
+void apply_pipeline(const Settings& settings, Findings& findings, engine::TrainOptions& options);
 void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options);
 // False: there is none.
 bool apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options);

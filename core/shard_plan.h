@@ -38,11 +38,16 @@ enum class ParamSharing : std::uint8_t { kPrivate, kOneHost };
 // "communication_order" of the JSON (docs/numbers.md, "Order of sums").
 enum class SumOrder : std::uint8_t { kFast, kCanonical };
 
+// How long ZeRO-3 keeps gathered weights ("pipeline.regather"): for one use, or for all uses of a
+// phase, in which a pipe rank computes in one chunk without another one in between.
+enum class Regather : std::uint8_t { kMicro, kPhase };
+
 struct ShardPlan {
   Home params = Home::kEveryRank;
   Home grads = Home::kEveryRank;
   Home optimizer = Home::kEveryRank;
   bool reduce_every_micro = false;
+  Regather regather = Regather::kMicro;
 
   // Where ranks share memory, a rank writes its own part of a micro-batch's gradient where the sum
   // will rest, and only the other owners' parts into a slot.
@@ -62,11 +67,20 @@ inline constexpr ShardPlan kPlanOf[] = {
     {Home::kOneSliceEach, Home::kOneSliceEach, Home::kOneSliceEach, true},
 };
 
+// Of a ZeRO stage above 1 with gradients whole on every rank, reduced once per step in the fast
+// order: memory for bytes on the wire ("pipeline.reduce_every_micro": false).
+enum class Reductions : std::uint8_t { kOfStage, kOncePerStep };
+
 // The canonical order sums over ranks within each micro-batch first, so it reduces every one.
 // Where ranks share memory, ZeRO 1 to 3 need no copy of the parameters per rank.
 constexpr ShardPlan plan_of(int zero_stage, SumOrder order,
-                            ParamSharing sharing = ParamSharing::kPrivate) {
+                            ParamSharing sharing = ParamSharing::kPrivate,
+                            Reductions reductions = Reductions::kOfStage) {
   ShardPlan plan = kPlanOf[zero_stage];
+  if (reductions == Reductions::kOncePerStep) {
+    plan.grads = Home::kEveryRank;
+    plan.reduce_every_micro = false;
+  }
   plan.reduce_every_micro = plan.reduce_every_micro || order == SumOrder::kCanonical;
   const bool one_owner = plan.optimizer == Home::kOneSliceEach;
   if (sharing == ParamSharing::kOneHost && one_owner) plan.params = Home::kOncePerHost;

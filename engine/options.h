@@ -118,7 +118,13 @@ struct TrainOptions {
   // Micro-batches that a pipe rank may keep, for schedules that search; unset: their own number.
   std::optional<double> activation_limit;
   std::optional<pipeline::PhaseCosts> plan_times;  // of predictions; unset: by FLOPs
+  core::Reductions reductions = core::Reductions::kOfStage;
+  core::Regather regather = core::Regather::kMicro;
   bool recompute = false;
+  // Blocks whose first input alone is kept with `recompute`; or how many such segments the model
+  // has.
+  int checkpoint_interval = 1;
+  std::optional<int> checkpoint_segments;
   // Between hosts, messages of gathers, reductions and publications travel while units compute.
   bool overlap = true;
   // Elements gathered ahead of their use under ZeRO 3; unset: the largest unit's.

@@ -12,6 +12,7 @@
 #include "engine/run_plan.h"
 #include "engine/sequence_layout.h"
 #include "engine/time_estimate.h"
+#include "engine/zero_prices.h"
 
 namespace fm::engine {
 namespace {
@@ -42,6 +43,13 @@ std::string rank_map(const RunPlan& plan) {
     out += core::concat(at.tp_rank, "\n");
   }
   return out;
+}
+
+std::string recomputation_text(const TrainOptions& options, const RunPlan& plan) {
+  if (!options.recompute) return "";
+  const int blocks = plan.units().segment_blocks;
+  return blocks == 1 ? ", recomputation per block"
+                     : core::concat(", recomputation of ", blocks, " blocks together");
 }
 
 std::string units_text(const RunPlan& plan) {
@@ -163,10 +171,10 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& who
       "plan for ", world.ranks, " ranks: pipe ", plan.mesh.pipe, " x data ", plan.mesh.data,
       " x model ", plan.mesh.model, sequence.empty() ? "" : " x sequence ", sequence,
       ", ZeRO stage ", options.zero_stage, ", ", precision_text(options),
-      options.recompute ? ", recomputation per block" : "", "\n", "batch ", plan.batch.train_batch,
-      " = micro ", plan.batch.micro_batch, " x accumulation ", plan.batch.accumulation,
-      " x data ranks ", plan.mesh.data, "; ", plan.tokens_per_step(),
-      " tokens per step\noptimizer ", optimizer_text(options), "\n");
+      recomputation_text(options, plan), "\n", "batch ", plan.batch.train_batch, " = micro ",
+      plan.batch.micro_batch, " x accumulation ", plan.batch.accumulation, " x data ranks ",
+      plan.mesh.data, "; ", plan.tokens_per_step(), " tokens per step\noptimizer ",
+      optimizer_text(options), "\n");
   for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
   const Fit fit = fit_of(options, opened, plan, world, host.memory);
   if (fit.demand) out += "memory " + fit.text + "\n";
@@ -188,6 +196,9 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& who
         "--ranks_per_host)\n";
   }
   out += rank_map(plan) + units_text(plan) + memory_text(plan) + wire_text(plan);
+  for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
+    out += core::concat("price of ", text_of(price, options.zero_stage), "\n");
+  }
   out += core::concat("predicted bubble ", bubble, " (idle share of the pipe, by FLOPs)\n");
   return out + programs_text(plan);
 }
@@ -225,6 +236,14 @@ std::string plan_json(const TrainOptions& options, const model::OpenedModel& who
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
   json["bubble"] = simulate_plan(plan).bubble();
+  for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
+    json["zero_prices"].push_back(
+        {{"reduce_every_micro", price.reductions == core::Reductions::kOfStage},
+         {"regather", price.regather == core::Regather::kPhase ? "phase" : "micro"},
+         {"bytes_sent", price.sent.count()},
+         {"memory_bytes", price.memory.count()},
+         {"chosen", price.chosen}});
+  }
   for (int rank = 0; rank < world.ranks; ++rank) json["ranks"].push_back(rank_json(plan, rank));
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     const auto index = static_cast<std::size_t>(rank);

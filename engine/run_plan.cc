@@ -143,6 +143,12 @@ core::Bytes sent_to_peers(const RunPlan& plan, const pipeline::Instruction& at) 
   return backward ? peers.backward : peers.forward;
 }
 
+// Of a model with so many blocks.
+int segment_blocks(const TrainOptions& options, int blocks) {
+  if (!options.checkpoint_segments) return options.checkpoint_interval;
+  return static_cast<int>(core::ceil_div(blocks, *options.checkpoint_segments));
+}
+
 void check_canonical(const TrainOptions& options, const core::Mesh& mesh) {
   if (options.sum_order != core::SumOrder::kCanonical) return;
   FM_USER_CHECK(std::has_single_bit(static_cast<unsigned>(mesh.shards())),
@@ -255,11 +261,14 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.state.frozen_tied = model.head->frozen_tied_params();
   plan.rules.units =
       pipeline::split_units(model.unit_count() - 2, plan.pipe, plan.state.tied != nullptr);
+  plan.rules.units.segment_blocks = segment_blocks(options, model.unit_count() - 2);
   check_length(plan.rules.units, plan.batch.accumulation);
   plan.rules.micros = plan.pipe.micros;
   const bool alone = plan.mesh.shards() == 1;  // then there is nobody to share with
-  plan.rules.plan = core::plan_of(options.zero_stage, options.sum_order,
-                                  alone ? core::ParamSharing::kPrivate : world.sharing);
+  plan.rules.plan =
+      core::plan_of(options.zero_stage, options.sum_order,
+                    alone ? core::ParamSharing::kPrivate : world.sharing, options.reductions);
+  plan.rules.plan.regather = options.regather;
   plan.rules.recompute = options.recompute;
   plan.overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate;
   plan.footprints = footprints(model, plan.shape);

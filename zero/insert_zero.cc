@@ -1,6 +1,7 @@
 #include "zero/insert_zero.h"
 
 #include <map>
+#include <vector>
 
 namespace fm::zero {
 namespace {
@@ -27,6 +28,36 @@ Program with_gathers(const Program& program, const Placement& units) {
     }
     out.push_back(at);
     out.push_back({Op::kRelease, -1, unit});
+  }
+  return out;
+}
+
+// Units from their first to their last use in each phase.
+Program with_phase_gathers(const Program& program, const Placement& units) {
+  std::map<std::size_t, int> releases;  // behind an instruction: the unit
+  std::map<int, std::size_t> last_use;  // of the units of the phase
+  std::vector<bool> gathers(program.size(), false);
+  int chunk = -1;
+  const auto end_phase = [&] {
+    for (const auto& [unit, at] : last_use) releases[at] = unit;
+    last_use.clear();
+  };
+  for (std::size_t at = 0; at < program.size(); ++at) {
+    if (!units.reads_weights(program[at])) continue;
+    const int unit = units.unit_of(program[at]);
+    if (units.chunk_of(unit) != chunk) end_phase();
+    chunk = units.chunk_of(unit);
+    gathers[at] = !last_use.contains(unit);
+    last_use[unit] = at;
+  }
+  end_phase();
+  Program out;
+  for (std::size_t at = 0; at < program.size(); ++at) {
+    if (gathers[at]) out.push_back({Op::kGather, -1, units.unit_of(program[at])});
+    out.push_back(program[at]);
+    if (const auto done = releases.find(at); done != releases.end()) {
+      out.push_back({Op::kRelease, -1, done->second});
+    }
   }
   return out;
 }
@@ -68,7 +99,10 @@ Program insert_zero(const Program& program, const core::ShardPlan& plan, const P
                     int pipe_rank) {
   const bool trains = pipeline::trains(program);
   Program body = trains ? with_reductions(program, plan.reduce_every_micro, units) : program;
-  if (plan.params == core::Home::kOneSliceEach) body = with_gathers(body, units);
+  if (plan.params == core::Home::kOneSliceEach) {
+    const bool by_phase = plan.regather == core::Regather::kPhase;
+    body = by_phase ? with_phase_gathers(body, units) : with_gathers(body, units);
+  }
   Program out;
   if (trains && units.has_head(pipe_rank)) out.push_back({Op::kCount, -1, -1});
   for (const Instruction& at : body) {

@@ -60,11 +60,39 @@ TEST(DsConfig, PipelineIntervalTurnsRecomputationOn) {
   EXPECT_FALSE(read("{pipeline: {activation_checkpoint_interval: 0}}").recompute);
 }
 
-TEST(DsConfig, AnotherPipelineIntervalThanOneIsToldThatItIsOne) {
-  EXPECT_TRUE(holds(notes("{pipeline: {\nactivation_checkpoint_interval: 2}}"),
-                    "pipeline.activation_checkpoint_interval 2: recomputation is per block, as "
-                    "with 1 (t.json:2)"));
-  EXPECT_EQ(notes("{pipeline: {activation_checkpoint_interval: 1}}"), notes("{}"));
+TEST(DsConfig, CheckpointsAreOfSoManyBlocksOrSoManyInAll) {
+  EXPECT_EQ(read("{pipeline: {activation_checkpoint_interval: 3}}").checkpoint_interval, 3);
+  EXPECT_EQ(read("{activation_checkpointing: {}}").checkpoint_interval, 1);
+  const auto four = read("{activation_checkpointing: {number_checkpoints: 4}}");
+  EXPECT_TRUE(four.recompute);
+  EXPECT_EQ(four.checkpoint_segments, 4);
+  EXPECT_FALSE(read("{activation_checkpointing: {number_checkpoints: null}}").checkpoint_segments);
+  const std::string both =
+      "{pipeline: {activation_checkpoint_interval: 2},\nactivation_checkpointing: "
+      "{number_checkpoints: 4}}";
+  EXPECT_FALSE(read(both).checkpoint_segments);
+  EXPECT_TRUE(holds(notes(both), "number_checkpoints has no effect beside pipeline."));
+  EXPECT_TRUE(
+      holds(refusal("{activation_checkpointing: {number_checkpoints: 0}}"), "must be at least 1"));
+  EXPECT_TRUE(
+      holds(refusal("{pipeline: {activation_checkpoint_interval: -1}}"), "must be at least 0"));
+}
+
+TEST(DsConfig, GradientsAreReducedOnceAndWeightsStayWhereThatIsAsked) {
+  const char* const chosen =
+      "{zero_optimization: {stage: 3}, pipeline: {reduce_every_micro: false, regather: \"phase\"}}";
+  EXPECT_EQ(read(chosen).reductions, core::Reductions::kOncePerStep);
+  EXPECT_EQ(read(chosen).regather, core::Regather::kPhase);
+  EXPECT_EQ(read("{zero_optimization: {stage: 3}}").reductions, core::Reductions::kOfStage);
+  EXPECT_EQ(read("{zero_optimization: {stage: 3}}").regather, core::Regather::kMicro);
+  EXPECT_TRUE(
+      holds(refusal("{zero_optimization: {stage: 1},\npipeline: {reduce_every_micro: true}}"),
+            "pipeline.reduce_every_micro needs ZeRO 2 or 3"));
+  EXPECT_EQ(read("{pipeline: {reduce_every_micro: false}}").reductions, core::Reductions::kOfStage);
+  EXPECT_TRUE(holds(refusal("{zero_optimization: {stage: 2}, pipeline: {regather: \"phase\"}}"),
+                    "pipeline.regather needs ZeRO 3"));
+  EXPECT_TRUE(holds(refusal("{zero_optimization: {stage: 3}, pipeline: {regather: \"step\"}}"),
+                    "one of \"micro\", \"phase\""));
 }
 
 TEST(DsConfig, AKeyOfZero3ThatOnlyMovesItsGathersHasNoEffectUnderEitherName) {

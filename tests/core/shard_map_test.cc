@@ -60,5 +60,17 @@ TEST(ShardPlan, EachZeroStageCutsOneKindMore) {
   }
 }
 
+TEST(ShardPlan, GradientsThatAreReducedOncePerStepAreWhole) {
+  for (const int zero_stage : {2, 3}) {
+    const auto of = [&](SumOrder order) {
+      return plan_of(zero_stage, order, ParamSharing::kPrivate, Reductions::kOncePerStep);
+    };
+    EXPECT_EQ(of(SumOrder::kFast).grads, Home::kEveryRank);
+    EXPECT_EQ(of(SumOrder::kFast).params, plan_of(zero_stage, SumOrder::kFast).params);
+    EXPECT_FALSE(of(SumOrder::kFast).reduce_every_micro);
+    EXPECT_TRUE(of(SumOrder::kCanonical).reduce_every_micro);
+  }
+}
+
 }  // namespace
 }  // namespace fm::core

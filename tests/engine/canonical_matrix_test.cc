@@ -95,6 +95,23 @@ TEST(CanonicalMatrix, EightDataRanksEqualOne) {
   }
 }
 
+// What is kept, gathered or made again, and when, changes no bit.
+TEST(CanonicalMatrix, ChoicesOfMemoryKeepTheBits) {
+  for (const bool tied : {false, true}) {
+    for (const int zero_stage : {2, 3}) {
+      for (const Pipe pipe : {Pipe::kNone, Pipe::kOneFOneB, Pipe::kGPipe}) {
+        SCOPED_TRACE(std::to_string(static_cast<int>(pipe)) + (tied ? " tied" : " untied"));
+        TrainOptions options = canonical_options(tied);
+        options.regather = core::Regather::kPhase;
+        expect_equal({zero_stage, 2, pipe, false, tied}, options, reference(tied));
+        options.reductions = core::Reductions::kOncePerStep;
+        options.checkpoint_interval = zero_stage;
+        expect_equal({zero_stage, 2, pipe, true, tied}, options, reference(tied));
+      }
+    }
+  }
+}
+
 TEST(CanonicalMatrix, EveryRuleKeepsItsBits) {
   for (const optim::OptimizerRow* rule :
        {&optim::kLion, &optim::kAdagrad, &optim::kLamb, &optim::kMuon, &optim::kSgd}) {

@@ -111,5 +111,44 @@ TEST(FastOrder, DiffersFromCanonicalByRoundingOnly) {
   }
 }
 
+// With gradients whole ZeRO 2 and 3 add micro-batches as ZeRO 1 does.
+TEST(FastOrder, StagesThatAreToldToReduceOnceEqualZero1) {
+  for (const bool tied : {false, true}) {
+    for (const int pipe : {1, 2}) {
+      const RunTrace zero1 = fast_run(1, 2, tied, pipe);
+      for (const int zero_stage : {2, 3}) {
+        for (const bool shared_memory : {false, true}) {
+          TrainOptions options = small_options(testing::TempDir() + "/fm_fast", tied);
+          options.zero_stage = zero_stage;
+          options.pipe_parallel_size = pipe;
+          options.shared_memory = shared_memory;
+          options.reductions = core::Reductions::kOncePerStep;
+          EXPECT_EQ(first_difference(zero1, run_small(options, 2, kSteps)), "") << zero_stage;
+        }
+      }
+    }
+  }
+}
+
+TEST(FastOrder, GathersOfAPhaseAndSegmentsMoveNoBit) {
+  for (const bool tied : {false, true}) {
+    for (const char* schedule : {"1f1b", "gpipe"}) {
+      for (const int pipe : {1, 2}) {
+        TrainOptions options = small_options(testing::TempDir() + "/fm_fast", tied);
+        options.zero_stage = 3;
+        options.shared_memory = false;
+        options.pipe_parallel_size = pipe;
+        options.schedule = &schedule_named(schedule);
+        const RunTrace often = run_small(options, 2, kSteps);
+        options.regather = core::Regather::kPhase;
+        EXPECT_EQ(first_difference(often, run_small(options, 2, kSteps)), "");
+        options.recompute = true;
+        options.checkpoint_segments = 2;
+        EXPECT_EQ(first_difference(often, run_small(options, 2, kSteps)), "");
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fm::engine

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/run_model.h"
+#include "engine/zero_prices.h"
 #include "small_run.h"
 
 namespace fm::engine {
@@ -98,6 +99,45 @@ TEST_F(Plans, TheTotalIsTheSumOfTheAccounts) {
   }
   EXPECT_EQ(out.total(),
             out.params + out.grads + out.optimizer + out.slots + out.scratch + out.activations);
+}
+
+// Two data ranks on two hosts: a gather and a reduction of a unit send one slice in fp32.
+TEST_F(Plans, WhatIsReducedAndGatheredOnceIsSentOnce) {
+  options_.zero_stage = 3;
+  Bytes once;
+  {
+    const RunPlan often = plan(2);
+    const zero::Layout layout = often.layout(0, 0);
+    for (int group = 0; group < layout.count(); ++group) {
+      once += core::bytes_of(layout.at(group).map.slice(), core::DType::kF32);
+    }
+    EXPECT_EQ(often.wire_bytes(0).at("R"), once * 3);
+    EXPECT_GT(often.wire_bytes(0).at("g"), once * 3);
+  }
+  options_.reductions = core::Reductions::kOncePerStep;
+  options_.regather = core::Regather::kPhase;
+  EXPECT_EQ(plan(2).wire_bytes(0), (Wire{{"R", once}, {"g", once}}));
+
+  const std::vector<ZeroPrice> prices = zero_prices(options_, opened_.model, {2});
+  ASSERT_EQ(prices.size(), 4U);
+  EXPECT_TRUE(prices[3].chosen);
+  EXPECT_FALSE(prices[0].chosen);
+  EXPECT_EQ(prices[3].sent, once * 2);
+  EXPECT_EQ(prices[1].sent, once * 4);  // reduces three times, gathers once
+  EXPECT_GT(prices[3].memory, prices[0].memory);
+  EXPECT_TRUE(zero_prices(options_, opened_.model, {1}).empty());
+}
+
+// Five blocks in segments of two: 1 2 | 3 4 | 5. Three inputs and the head's stay; while the last
+// segment goes backward, one gradient more. In segments 3 4 and 1 2 an inner input is there, but
+// one segment's input less. Two blocks are kept.
+TEST_F(Plans, SegmentsKeepFewerInputsAndMoreBlocks) {
+  options_.recompute = true;
+  options_.checkpoint_segments = 3;
+  const RunPlan made = plan(1);
+  EXPECT_EQ(made.units().segment_blocks, 2);
+  EXPECT_EQ(made.pools(0).peaks.kept, 2);
+  EXPECT_EQ(made.pools(0).peaks.hidden, 5);
 }
 
 }  // namespace

@@ -113,5 +113,28 @@ TEST(InsertZero, EvaluationOnlyGathers) {
   }
 }
 
+std::string by_phase(const std::string& program, const Placement& units, int pipe_rank = 0) {
+  core::ShardPlan plan = core::plan_of(3, SumOrder::kFast, core::ParamSharing::kPrivate,
+                                       core::Reductions::kOncePerStep);
+  plan.regather = core::Regather::kPhase;
+  return print(insert_zero(parse(program), plan, units, pipe_rank));
+}
+
+// One chunk is one phase: a gather of each unit per step, whatever the number of micro-batches.
+TEST(InsertZero, APhaseGathersEachUnitOnce) {
+  EXPECT_EQ(by_phase(kTwoMicros, kAlone),
+            "K L0 g.0 F0.0 g.1 F0.1 g.2 X0 B0.1 B0.0 L1 F1.0 r.0 F1.1 X1 r.2 R.2 B1.1 r.1 R.1 B1.0 "
+            "R.0 N u.0 u.1 u.2 O ");
+}
+
+// Looped, two pipe ranks and two chunks: blocks 1 and 3 on pipe rank 0. Its phases are the forwards
+// of chunk 0, all of chunk 1, and the backwards of chunk 0.
+TEST(InsertZero, AnotherChunkEndsAPhase) {
+  const Placement units = split_units(4, {.pipe_ranks = 2, .chunks = 2}, false);
+  EXPECT_EQ(by_phase("L0 F0.0 F0.1 L1 F1.0 F1.1 F0.3 F1.3 B1.3 B0.3 B1.1 B1.0 B0.1 B0.0 O", units),
+            "L0 g.0 F0.0 g.1 F0.1 L1 F1.0 r.0 F1.1 r.1 g.3 F0.3 F1.3 B1.3 B0.3 r.3 R.3 g.1 B1.1 "
+            "B1.0 B0.1 r.1 R.1 B0.0 R.0 N u.0 u.1 u.3 O ");
+}
+
 }  // namespace
 }  // namespace fm::zero
