@@ -353,10 +353,8 @@ void StepRuntime::norm() {
   result_.grad_norm = std::sqrt(squared) / request_.loss_scale;
   const bool overflow = overflows();  // collective
   result_.skipped = overflow || !std::isfinite(result_.grad_norm) || !std::isfinite(result_.loss);
-  double scale = 1.0;
-  if (request_.gradient_clipping > 0.0) {
-    scale = std::min(1.0, request_.gradient_clipping / (result_.grad_norm + 1e-6));
-  }
+  const double clip = request_.gradient_clipping;
+  const double scale = clip > 0.0 ? std::min(1.0, clip / (result_.grad_norm + 1e-6)) : 1.0;
   request_.scalars.grad_scale = static_cast<float>(scale / request_.loss_scale);
 }
 
