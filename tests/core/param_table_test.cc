@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "core/check.h"
 
 namespace fm::core {
@@ -70,6 +72,41 @@ TEST(ParamTable, FindsTheEntryThatCoversAnOffset) {
   EXPECT_EQ(table.find_at(Elements(131)), nullptr);  // the gap behind 35 elements
   EXPECT_EQ(table.find_at(Elements(193)), nullptr);
   EXPECT_EQ(table.find_at(Elements(208)), nullptr);
+}
+
+TEST(EvenPart, TheFirstRanksHaveWhatIsLeft) {
+  const std::int64_t firsts[] = {0, 3, 6, 8};
+  const std::int64_t counts[] = {3, 3, 2, 2};
+  for (int rank = 0; rank < 4; ++rank) {
+    const IndexRange part = even_part(10, {.index = rank, .count = 4});
+    EXPECT_EQ(part.first, firsts[rank]);
+    EXPECT_EQ(part.count, counts[rank]);
+  }
+}
+
+// Rank 1 of 2: whole tensors are the first rank's to write and to count; of a stacked matrix the
+// second range is.
+TEST(ParamTable, RepeatsAreWhatAnotherRankIsTheFirstHolderOf) {
+  const std::vector<ParamEntry> entries = {
+      {.name = "whole", .shape = {5}},
+      {.name = "rows",
+       .shape = {8, 3},
+       .split_dim = 0,
+       .parts = {{.first = 4, .count = 2}, {.first = 7, .count = 1, .holder = {1, 2}}}},
+      {.name = "columns",
+       .shape = {2, 6},
+       .split_dim = 1,
+       .parts = {{.first = 0, .count = 1, .holder = {1, 2}}, {.first = 3, .count = 2}}}};
+  const ParamTable table(entries, {}, {.index = 1, .count = 2});
+  EXPECT_EQ(table.at(1).numel, Elements(9));
+  EXPECT_EQ(table.at(2).numel, Elements(6));
+  EXPECT_EQ(table.parameters(), Elements(5 + 24 + 12));  // of all ranks
+  std::vector<std::pair<std::int64_t, std::int64_t>> found;
+  for (const FlatRange& at : table.repeats())
+    found.emplace_back(at.first.count(), at.count.count());
+  const std::vector<std::pair<std::int64_t, std::int64_t>> expected = {
+      {0, 5}, {16 + 6, 3}, {32, 1}, {32 + 3, 1}};
+  EXPECT_EQ(found, expected);
 }
 
 TEST(ParamTable, AParameterWithoutElementsIsADefect) {

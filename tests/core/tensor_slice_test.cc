@@ -99,6 +99,42 @@ TEST(CutSlices, OfEverySplitHoldEveryElementOnceWhereItBelongs) {
   }
 }
 
+// Columns 1, 4 and 5 of [3, 6]; the last is another rank's to write.
+TEST(CutSlices, OfSeveralRangesOfColumnsNameTheirPlacesInTheTensor) {
+  const ParamTable table({{.name = "w",
+                           .shape = {3, 6},
+                           .split_dim = 1,
+                           .parts = {{.first = 1, .count = 1},
+                                     {.first = 4, .count = 1},
+                                     {.first = 5, .count = 1, .holder = {1, 3}}}}},
+                         {}, {.index = 1, .count = 3});
+  std::vector<float> flat = {1, 4, 5, 7, 10, 11, 13, 16, 17};  // of the tensor 0, 1, 2, ... 17
+  for (const Repeats repeats : {Repeats::kCut, Repeats::kLeaveOut}) {
+    for (std::int64_t first = 0; first < 9; ++first) {
+      for (std::int64_t last = first + 1; last <= 9; ++last) {
+        std::vector<int> seen(18);
+        for (const TensorSlice& slice :
+             cut_slices(table, Elements(first), Elements(last - first), in_memory(flat.data()),
+                        Elements(first), repeats)) {
+          for (std::int64_t row = 0; row < slice.rows; ++row) {
+            std::int64_t element = slice.first_of(row).count();
+            const FetchedRow fetched(slice, row, FetchedRow::Use::kRead);
+            for (const float value : fetched.floats()) {
+              ASSERT_EQ(value, static_cast<float>(element));
+              ++seen[static_cast<std::size_t>(element++)];
+            }
+          }
+        }
+        for (std::int64_t at = 0; at < 9; ++at) {
+          const bool named = at >= first && at < last && (repeats == Repeats::kCut || at % 3 != 2);
+          EXPECT_EQ(seen[static_cast<std::size_t>(flat[static_cast<std::size_t>(at)])],
+                    named ? 1 : 0);
+        }
+      }
+    }
+  }
+}
+
 // 1 + 2^-8 lies between two bf16 and goes to the even one, 1; 1 + 3 x 2^-8 to 1 + 2^-6.
 TEST(TensorSlice, NarrowNumbersAreFetchedAsFloatsAndRoundedWhenDropped) {
   std::vector<Bf16> stored(8, to_bf16(2.0F));
