@@ -4,6 +4,7 @@
 #pragma once
 
 #include "model/block.h"
+#include "model/products.h"
 
 namespace fm::model {
 

@@ -15,7 +15,7 @@
 #include "core/check.h"
 #include "core/tensor_slice.h"
 #include "model/families.h"
-#include "model/projection.h"
+#include "model/products.h"
 #include "tests/model/family_jsons.h"
 #include "tests/model/unit_run.h"
 
