@@ -9,9 +9,6 @@
 
 namespace fm::model {
 
-// Whose rows a product has: those of a micro-batch, or the new ones of sequences, which may be few.
-enum class Rows : std::uint8_t { kBatch, kDecoded };
-
 // Products with the projections of one unit.
 template <class T>
 struct Products {
@@ -39,15 +36,13 @@ struct Products {
   // that; collective, if there is an adapter.
   template <class X>
   void input(const Projection& p, const T* dy, X* dx, Beta beta = Beta::kZero) const {
-    if (!p.counts) {
-      FM_CHECK(beta == Beta::kOne, "whose outputs others have only adds");
-      if (p.adapter.rank > 0) adapt_nothing(p);
-      return;
+    FM_CHECK(p.counts || beta == Beta::kOne, "whose outputs others have only adds");
+    if (p.counts) {
+      const bool usual = p.form == MatrixForm::kOutIn;
+      kernels::gemm(work, {tokens, p.in, p.out}, {dy, p.out},
+                    {weights.at(p.weight), p.stride, usual ? Form::kAsIs : Form::kTransposed},
+                    {dx, p.in, beta});
     }
-    const bool usual = p.form == MatrixForm::kOutIn;
-    kernels::gemm(work, {tokens, p.in, p.out}, {dy, p.out},
-                  {weights.at(p.weight), p.stride, usual ? Form::kAsIs : Form::kTransposed},
-                  {dx, p.in, beta});
     if (p.adapter.rank > 0) adapt_input(p, dy, dx);
   }
 
@@ -124,13 +119,13 @@ struct Products {
     float* part = nullptr;  // of what the ranks that have its outputs add up
     if (tensor != nullptr && p.split == Split::kOutputs) {
       part = work.arena.template take<float>(tokens * at.rank);
-      multiply(part);
+      p.counts ? multiply(part) : kernels::clear(work, tokens * at.rank, part);
       convert(work, tokens * at.rank, part, low_rows);
     } else {
       multiply(low_rows);
     }
     kernels::scale(tokens * at.rank, at.scale, low_rows);
-    add_through_a(p, low_rows, dx);
+    if (p.counts) add_through_a(p, low_rows, dx);
     if (part != nullptr) sum_dlow(p, part);
   }
   template <class X>
@@ -143,13 +138,6 @@ struct Products {
     if (!apart) return;
     drop_in_place(p, to);
     kernels::add_bias({1, tokens * p.in}, to, dx);
-  }
-  // Where other ranks have the same outputs, and count them.
-  void adapt_nothing(const Projection& p) const {
-    const core::Arena::Scope scope(work.arena);
-    float* const part = work.arena.template take<float>(tokens * p.adapter.rank);
-    kernels::clear(work, tokens * p.adapter.rank, part);
-    sum_dlow(p, part);
   }
   void sum_dlow(const Projection& p, float* part) const {
     const std::int64_t count = tokens * p.adapter.rank;

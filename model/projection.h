@@ -45,4 +45,7 @@ struct Projection {
   double flops(std::int64_t tokens) const { return LinearShape{tokens, in, out}.flops(); }
 };
 
+// Whose rows a product has: those of a micro-batch, or the new ones of sequences, which may be few.
+enum class Rows : std::uint8_t { kBatch, kDecoded };
+
 }  // namespace fm::model
