@@ -28,8 +28,8 @@ BatchStream::BatchStream(const SampleSource& source, const Layout& layout)
     micro.starts_BT.resize(static_cast<std::size_t>(layout.shape.batch * layout.shape.row()));
   }
   if (layout.shape.split.ranks() == 1) return;
-  row_T_.resize(static_cast<std::size_t>(layout.shape.row()));
-  row_labels_T_.resize(row_T_.size());
+  row_.resize(static_cast<std::size_t>(layout.shape.row()));
+  row_labels_.resize(row_.size());
 }
 
 void BatchStream::take_runs(std::span<const std::int32_t> row_T, std::int32_t* to) const {
@@ -60,8 +60,8 @@ void BatchStream::load_step(std::int64_t first_sample, std::int64_t end_sample) 
       const std::int64_t sample = first_sample + slot * layout_.shape.batch + b;
       const std::span own_T = std::span(micro.tokens_BT).subspan(at, own_ids);
       const std::span own_labels_T = std::span(micro.labels_BT).subspan(at, own_ids);
-      const std::span tokens_T = shared ? std::span(row_T_) : own_T;
-      const std::span labels_T = shared ? std::span(row_labels_T_) : own_labels_T;
+      const std::span tokens_T = shared ? std::span(row_) : own_T;
+      const std::span labels_T = shared ? std::span(row_labels_) : own_labels_T;
       source_.read(sample, tokens_T, labels_T);
       if (layout_.documents_apart) {
         const std::size_t row = static_cast<std::size_t>(b) * row_ids;

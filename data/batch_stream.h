@@ -51,8 +51,8 @@ class BatchStream {
   const SampleSource& source_;
   Layout layout_;
   std::vector<MicroBatch> micros_;
-  std::vector<std::int64_t> valid_;                 // by micro-batch
-  std::vector<std::int32_t> row_T_, row_labels_T_;  // one row, where ranks share rows
+  std::vector<std::int64_t> valid_;             // by micro-batch
+  std::vector<std::int32_t> row_, row_labels_;  // one row, where ranks share rows
 };
 
 }  // namespace fm::data

@@ -173,6 +173,38 @@ TEST_P(SequenceFamilies, GradientsAreThoseOfOneRank) {
 INSTANTIATE_TEST_SUITE_P(All, SequenceFamilies, testing::ValuesIn(model::family_jsons()),
                          [](const auto& family) { return family.param.name; });
 
+TEST(SequenceParallel, AdaptersWithDropoutLearnWhatTheyLearnOnOneRank) {
+  const UnequalRows rows;
+  TrainOptions options = gradient_options("/fm_sequence_adapters");
+  options.lora.r = 3;
+  options.lora.dropout = 0.3;
+  const RunTrace alone = run_small(options, 1, 3, &rows);
+  for (const Layout& at : {Layout{2, Method::kUlysses}, Layout{4, Method::kUsp, 3}}) {
+    SCOPED_TRACE(testing::Message() << at);
+    const RunTrace shared = run_small(laid_out(options, at), 1, 3, &rows);
+    EXPECT_NEAR(shared.losses[2], alone.losses[2], 1e-6);
+    EXPECT_LT(largest_difference(alone, shared), 1e-6);
+  }
+}
+
+// Hidden states of bf16 have 8 bits.
+TEST(SequenceParallel, NarrowTypesAgreeToTheirPrecision) {
+  for (const core::DType element : {core::DType::kBF16, core::DType::kF16}) {
+    TrainOptions options = small_options(testing::TempDir() + "/fm_sequence", false);
+    options.element = element;
+    options.optimizer.lr = 1e-3;
+    if (element == core::DType::kF16) options.loss_scale = {.first = 4096.0};
+    const RunTrace alone = run_small(options, 1, 3);
+    for (const Layout& at : {Layout{2, Method::kUlysses, 2}, Layout{4, Method::kUsp, 3}}) {
+      SCOPED_TRACE(testing::Message() << at);
+      const RunTrace shared = run_small(laid_out(options, at), 1, 3);
+      EXPECT_NEAR(shared.losses[0], alone.losses[0], 1e-3);
+      EXPECT_NEAR(shared.losses[2], alone.losses[2], 5e-3);
+      EXPECT_NEAR(shared.norms[0], alone.norms[0], 0.02 * alone.norms[0]);
+    }
+  }
+}
+
 class SequenceRuns : public TrainerCase {};
 
 // Two steps in each of four layouts, with evaluations.
