@@ -93,6 +93,7 @@ TEST(DsConfig, GradientsAreReducedOnceAndWeightsStayWhereThatIsAsked) {
                     "pipeline.regather needs ZeRO 3"));
   EXPECT_TRUE(holds(refusal("{zero_optimization: {stage: 3}, pipeline: {regather: \"step\"}}"),
                     "one of \"micro\", \"phase\""));
+  EXPECT_TRUE(holds(refusal("{pipeline: {post_validation: true}}"), "pipeline.post_validation"));
 }
 
 TEST(DsConfig, AKeyOfZero3ThatOnlyMovesItsGathersHasNoEffectUnderEitherName) {
