@@ -145,9 +145,10 @@ std::optional<PipePrediction> read_prediction(std::string_view text) {
   const auto has = [&](const char* name, json::value_t type) {
     return from.contains(name) && from[name].type() == type;
   };
-  using enum json::value_t;
-  if (!has("schedule", string) || !has("unit", string) || !has("micros", number_unsigned) ||
-      !has("data_ranks", number_unsigned) || !has("chunk_of_unit", array)) {
+  using Type = json::value_t;
+  if (!has("schedule", Type::string) || !has("unit", Type::string) ||
+      !has("micros", Type::number_unsigned) || !has("data_ranks", Type::number_unsigned) ||
+      !has("chunk_of_unit", Type::array)) {
     return std::nullopt;
   }
   PipePrediction out{.schedule = from["schedule"],
