@@ -53,6 +53,7 @@ const Limits kLimits = {
             {"monitor", {"core"}},
             {"optim", {"core", "kernels"}},
             {"pipeline", {"core"}},
+            {"pipeline/schedules", {}},
             {"report", {"core"}},
             {"model", {"core", "kernels", "comm"}},
             {"offload", {"core", "kernels", "pipeline"}},

@@ -61,7 +61,8 @@ TEST(PipePanel, UnitsOfAMicroBatchAreOneBox) {
 TEST(PipePanel, ChunksAreBoxesOfTheirOwn) {
   const auto got = read_prediction(
       R"({"schedule": "v", "micros": 1, "data_ranks": 1, "unit": "ms", "chunk_of_unit": [0, 0, 1],
-          "ranks": [[["forward", 0, 0, 0, 1], ["forward", 0, 1, 1, 2], ["forward", 0, 2, 2, 3]]]})");
+          "ranks": [[["forward", 0, 0, 0, 1], ["forward", 0, 1, 1, 2],
+                     ["forward", 0, 2, 2, 3]]]})");
   ASSERT_TRUE(got);
   ASSERT_EQ(got->panel.rows[0].boxes.size(), 2U);
   EXPECT_EQ(got->panel.rows[0].boxes[1].chunk, 1U);
