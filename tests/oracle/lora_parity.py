@@ -33,10 +33,11 @@ class Adapted:
     saved: tuple = ()
     zero: int = 0
     pipe_ranks: int = 1
+    model_ranks: int = 1
 
 
 ADAPTED = {
-    "usual": Adapted("qwen3", zero=3),
+    "usual": Adapted("qwen3", zero=3, model_ranks=2),
     "all": Adapted(
         "llama_biases",
         ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
@@ -47,7 +48,7 @@ ADAPTED = {
     "saved": Adapted("mistral", ("o_proj", "down_proj"), saved=("lm_head", "norm"), zero=1),
     "stacked": Adapted("phi3_short", ("qkv_proj", "gate_up_proj"), zero=3, pipe_ranks=2),
     "per_head": Adapted("gpt_neox", zero=2),
-    "conv1d": Adapted("gpt2", ("c_attn", "mlp.c_proj"), zero=1),
+    "conv1d": Adapted("gpt2", ("c_attn", "mlp.c_proj"), zero=1, model_ranks=2),
 }
 
 
@@ -142,6 +143,7 @@ def check(name, adapted, build):
         accumulation=2,
         zero=adapted.zero,
         pipe_ranks=adapted.pipe_ranks,
+        model_ranks=adapted.model_ranks,
     )
     base, tokens = os.path.join(work, "model"), os.path.join(work, "tokens.bin")
     tiny_llama.save_model(case.shape, case.seq_len, base)
