@@ -40,6 +40,8 @@ class SameLosses : public SystemCase {
                      .more = {}});
   }
 
+  int jobs() const { return jobs_; }
+
  private:
   int jobs_ = 0;
   static std::string folder_name(Starter starter, int ranks) {
@@ -92,6 +94,31 @@ TEST_F(SameLosses, OfAPipelineOverHosts) {
   const StepTexts alike = train_on(std::vector<std::string>(4, "a"), config, once, pipeline);
   EXPECT_EQ(first_difference(alike, train_on({"a", "a", "b", "b"}, config, once, pipeline), kSteps),
             "");
+}
+
+// Every row on four ranks: the same digits on one host and on two, and the losses of one rank as
+// long as rounding has not spread (the rate is 1e-2).
+TEST_F(SameLosses, OfRowsOnSeveralRanksAndHosts) {
+  const std::string config = small_config(folder(), 3, R"("sequence_parallel_size": 4)");
+  const std::filesystem::path output = folder() / "alone";
+  run_well({.starter = Starter::kAlone,
+            .ranks = 1,
+            .words = words_to(output, small_config(folder(), 0), 3),
+            .variables = {}});
+  const StepTexts alone = numbers_in(output, "loss");
+  for (const char* method : {"ulysses", "ring", "usp"}) {
+    SCOPED_TRACE(method);
+    const std::vector<std::string> more{"--sequence_parallel", method};
+    const std::string sequence = " x data 1 x model 1 x sequence ";
+    const StepTexts alike = train_on(std::vector<std::string>(4, "a"), config, sequence, more);
+    EXPECT_EQ(
+        first_difference(alike, train_on({"a", "a", "b", "b"}, config, sequence, more), kSteps),
+        "");
+    const StepTexts losses = numbers_in(folder() / ("hosts" + std::to_string(jobs() - 1)), "loss");
+    for (const int step : {1, 2, 3}) {
+      EXPECT_NEAR(std::stod(losses.at(step)), std::stod(alone.at(step)), 2e-5) << step;
+    }
+  }
 }
 
 TEST_F(SameLosses, InCanonicalOrderOnOneRankWithTwiceTheAccumulation) {
