@@ -194,11 +194,10 @@ void StepRuntime::forward(int micro, int unit) {
   const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).forward(call_of(micro, unit), output);
   inputs_[{micro, unit + 1}] = Hidden{output, {}};
-  const bool again = block && state_.plan.rules.recompute && !forward_only_;
-  if (again || (block && forward_only_)) {
-    state_.kept.take_back(kept_.extract({micro, unit}).mapped());
-  }
-  if ((forward_only_ && unit > 0) || (again && !units().starts_segment(unit))) {
+  const bool passing = block && (state_.plan.rules.recompute || forward_only_);
+  if (passing) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
+  const bool made_again = passing && !forward_only_ && !units().starts_segment(unit);
+  if ((forward_only_ && unit > 0) || made_again) {
     state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
   }
 }
