@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <tuple>
 
 #include "core/check.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr int kPeriod = 6;
 constexpr int kPhases = 4;
+constexpr int kWithWeights = 6;  // and the weight halves of phases 2 and 3
 constexpr int kChunkOf[kPhases] = {0, 1, 1, 0};
 constexpr int kFree = -1;
 
@@ -37,6 +39,7 @@ class Row {
 
   int start(int phase, int micro) const { return starts_[phase][static_cast<std::size_t>(micro)]; }
   int length(int phase) const { return whole_ && phase >= 2 ? 2 : 1; }
+  int phases() const { return starts_[kPhases].empty() ? kPhases : kWithWeights; }
   int end(int phase, int micro) const { return start(phase, micro) + length(phase); }
 
   // To the first free place from `earliest` on with which at most `most` chunks are kept.
@@ -52,30 +55,49 @@ class Row {
     put(phase, micro, now);
   }
 
-  std::vector<Action> actions() const {
-    std::vector<Action> out;
+  // With the unit of each. Weight halves that have no unit of their own take free ones.
+  std::vector<std::pair<int, Action>> actions() const {
+    std::vector<std::pair<int, Action>> out;
     std::deque<Action> weights;
-    for (std::size_t at = 0; at < units_.size(); ++at) {
-      const int here = units_[at];
+    const auto size = static_cast<int>(units_.size());
+    for (int at = 0; at < size || !weights.empty(); ++at) {
+      const int here = at < size ? units_[static_cast<std::size_t>(at)] : kFree;
       if (here == kFree && !weights.empty()) {
-        out.push_back(weights.front());
+        out.emplace_back(at, weights.front());
         weights.pop_front();
       }
-      const bool begins = here != kFree && (at == 0 || units_[at - 1] != here);
-      if (!begins) continue;
-      out.push_back({here / micros_, here % micros_});
-      if (!whole_ && out.back().phase >= 2) {
-        weights.push_back({out.back().phase, out.back().micro, true});
-      }
+      const bool goes_on = at > 0 && at < size && units_[static_cast<std::size_t>(at - 1)] == here;
+      if (here == kFree || goes_on) continue;
+      const int phase = here / micros_;
+      const bool weight = phase >= kPhases;
+      out.emplace_back(at, Action{weight ? phase - 2 : phase, here % micros_, weight});
+      const bool halves = !whole_ && phase >= 2 && !weight && starts_[kPhases].empty();
+      if (halves) weights.push_back({phase, here % micros_, true});
     }
-    out.insert(out.end(), weights.begin(), weights.end());
     return out;
+  }
+
+  // Gives weight halves the units that they would take, and takes them away.
+  void place_weights() {
+    const std::vector<std::pair<int, Action>> all = actions();
+    for (int phase = kPhases; phase < kWithWeights; ++phase) {
+      starts_[phase].resize(static_cast<std::size_t>(micros_));
+    }
+    for (const auto& [unit, action] : all) {
+      if (action.weight) put(action.phase + 2, action.micro, unit);
+    }
+  }
+  void drop_weights() {
+    for (int phase = kPhases; phase < kWithWeights; ++phase) {
+      for (const int unit : starts_[phase]) clear(phase, unit);
+      starts_[phase].clear();
+    }
   }
 
   int peak() const {
     int live = 0;
     int peak = 0;
-    for (const Action& at : actions()) {
+    for (const auto& [unit, at] : actions()) {
       if (at.phase < 2) peak = std::max(peak, ++live);
       if (at.phase >= 2 && at.weight != whole_) --live;
     }
@@ -107,12 +129,13 @@ class Row {
 
   int micros_;
   bool whole_;
-  std::vector<int> starts_[kPhases];
+  std::vector<int> starts_[kWithWeights];
   std::vector<int> units_;  // phase x micros + micro, or kFree
 };
 
 // The first unit at which what the instruction needs is there.
 int earliest(const std::vector<Row>& rows, std::size_t rank, int phase, int micro) {
+  if (phase >= kPhases) return rows[rank].end(phase - 2, micro);
   int unit = 0;
   const bool down = phase % 2 == 0;  // from rank 0 to the last one
   if (down && rank > 0) unit = rows[rank - 1].end(phase, micro);
@@ -122,25 +145,35 @@ int earliest(const std::vector<Row>& rows, std::size_t rank, int phase, int micr
   return unit;
 }
 
-void move_all_ahead(std::vector<Row>& rows, BuildingBlock::Moves moves, int micros) {
-  int most = 0;
-  for (const Row& row : rows) most = std::max(most, row.peak());
+// Those that begin in [first, last), in the order of time.
+void move_ahead(std::vector<Row>& rows, int first, int last, int micros, int most) {
   std::vector<std::tuple<int, std::size_t, int, int>> by_time;  // start, rank, phase, micro
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
-    for (int phase = 0; phase < kPhases; ++phase) {
+    for (int phase = 0; phase < rows[rank].phases(); ++phase) {
       for (int micro = 0; micro < micros; ++micro) {
-        by_time.emplace_back(rows[rank].start(phase, micro), rank, phase, micro);
+        const int start = rows[rank].start(phase, micro);
+        if (start >= first && start < last) by_time.emplace_back(start, rank, phase, micro);
       }
     }
   }
   std::ranges::sort(by_time);
-  const int warm = rows.front().start(kPhases - 1, 0);
-  const int cool = rows.front().start(0, micros - 1);
   for (const auto& [start, rank, phase, micro] : by_time) {
-    const bool steady = start >= warm && start <= cool;
-    if (steady && moves == BuildingBlock::Moves::kEnds) continue;
     rows[rank].move_ahead(phase, micro, earliest(rows, rank, phase, micro), most);
   }
+}
+
+// In the warm-up weight halves keep their units until they are moved; in the cool-down they follow.
+void move_all_ahead(std::vector<Row>& rows, BuildingBlock::Moves moves, int micros) {
+  constexpr int kEnd = std::numeric_limits<int>::max();
+  int most = 0;
+  for (const Row& row : rows) most = std::max(most, row.peak());
+  if (moves == BuildingBlock::Moves::kAll) return move_ahead(rows, 0, kEnd, micros, most);
+  const int warm = rows.front().start(kPhases - 1, 0);
+  for (Row& row : rows) row.place_weights();
+  move_ahead(rows, 0, warm, micros, most);
+  for (Row& row : rows) row.drop_weights();
+  const int cool = rows.front().start(0, micros - 1) + 1;
+  move_ahead(rows, cool, kEnd, micros, most);
 }
 
 }  // namespace
@@ -153,7 +186,7 @@ std::vector<Program> repeat_block(const BuildingBlock& block, const PipeShape& s
   std::vector<Program> programs;
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
     Emitter emit(shape, rank);
-    for (const Action& at : rows[static_cast<std::size_t>(rank)].actions()) {
+    for (const auto& [unit, at] : rows[static_cast<std::size_t>(rank)].actions()) {
       const int chunk = kChunkOf[at.phase];
       if (at.phase < 2) emit.forward(at.micro, chunk);
       if (at.phase >= 2 && whole) emit.backward(at.micro, chunk);

@@ -40,18 +40,29 @@ class Lowering {
     for (const Program& program : in) trains_ = trains_ || trains(program);
   }
 
-  std::vector<Program> run() {
+  // False when the orders deadlock.
+  bool run() {
     bool progressed = true;
     while (progressed) {
       progressed = false;
       for (int rank = 0; rank < units_.pipe_ranks(); ++rank) progressed |= issue_next(rank);
     }
-    std::vector<Program> out;
+    return stuck_rank() < 0;
+  }
+  // The first rank that has not come to its end, or -1.
+  int stuck_rank() const {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      FM_CHECK(ranks_[rank].next == in_[rank].size(), "schedule deadlocks at pipe rank ", rank,
-               ", instruction ", ranks_[rank].next);
-      out.push_back(std::move(ranks_[rank].out));
+      if (ranks_[rank].next < in_[rank].size()) return static_cast<int>(rank);
     }
+    return -1;
+  }
+  std::string stuck() const {
+    const auto rank = static_cast<std::size_t>(stuck_rank());
+    return core::concat("pipe rank ", rank, " at ", print(in_[rank][ranks_[rank].next]));
+  }
+  std::vector<Program> result() {
+    std::vector<Program> out;
+    for (RankState& rank : ranks_) out.push_back(std::move(rank.out));
     return out;
   }
 
@@ -90,7 +101,14 @@ class Lowering {
 }  // namespace
 
 std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units) {
-  return Lowering(expanded, units).run();
+  Lowering lowering(expanded, units);
+  FM_CHECK(lowering.run(), "schedule deadlocks: ", lowering.stuck());
+  return lowering.result();
+}
+
+std::string deadlock_of(const std::vector<Program>& expanded, const Placement& units) {
+  Lowering lowering(expanded, units);
+  return lowering.run() ? "" : lowering.stuck();
 }
 
 Program insert_recompute(const Program& program, const Placement& units) {

@@ -1,6 +1,7 @@
 // The passes between a schedule and a program that runs. Each is a pure function.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "pipeline/instruction.h"
@@ -16,6 +17,8 @@ Program expand_units(const Program& scheduled, const Placement& units, int pipe_
 // matched pairs, so no cycle can appear, even when a send waits for its receive. BugError when the
 // given orders deadlock by themselves.
 std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units);
+// Where the given orders wait for each other for ever: "pipe rank 1 at F0.3"; "": nowhere.
+std::string deadlock_of(const std::vector<Program>& expanded, const Placement& units);
 
 // Before the first backward of a segment of blocks a Recompute of each of them; after forward only
 // the input of the segment's first block is kept (Placement::segment_blocks).

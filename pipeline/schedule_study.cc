@@ -21,15 +21,25 @@ double time_of(Op op, const PhaseCosts& costs) {
   return row == std::end(rows) ? 0.0 : row->time;
 }
 
-}  // namespace
-
-StudiedPrograms lower_for_study(const std::vector<Program>& scheduled, const PipeShape& shape) {
+StudiedPrograms expand_for_study(const std::vector<Program>& scheduled, const PipeShape& shape) {
   StudiedPrograms out{split_units(shape.chunk_count(), shape, false), {}};
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
     out.lowered.push_back(expand_units(scheduled[static_cast<std::size_t>(rank)], out.units, rank));
   }
+  return out;
+}
+
+}  // namespace
+
+StudiedPrograms lower_for_study(const std::vector<Program>& scheduled, const PipeShape& shape) {
+  StudiedPrograms out = expand_for_study(scheduled, shape);
   out.lowered = insert_p2p(out.lowered, out.units);
   return out;
+}
+
+std::string deadlock_of(const std::vector<Program>& scheduled, const PipeShape& shape) {
+  const StudiedPrograms expanded = expand_for_study(scheduled, shape);
+  return deadlock_of(expanded.lowered, expanded.units);
 }
 
 Simulation simulate_schedule(const std::vector<Program>& scheduled, const PipeShape& shape) {

@@ -2,6 +2,7 @@
 // one block that costs its share of the rank's costs; the embedding and the head cost nothing.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "pipeline/instruction.h"
@@ -16,6 +17,8 @@ struct StudiedPrograms {
   std::vector<Program> lowered;  // by pipe rank
 };
 StudiedPrograms lower_for_study(const std::vector<Program>& scheduled, const PipeShape& shape);
+// Where `scheduled` waits for ever, in words; "": nowhere.
+std::string deadlock_of(const std::vector<Program>& scheduled, const PipeShape& shape);
 
 // By shape.costs.
 Simulation simulate_schedule(const std::vector<Program>& scheduled, const PipeShape& shape);

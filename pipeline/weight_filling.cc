@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/check.h"
+
 namespace fm::pipeline {
 
 WeightFilling::WeightFilling(const PipeShape& shape, double limit, Way way)
@@ -30,8 +32,10 @@ double WeightFilling::arrival(int rank, Phase phase) const {
   const bool up = phase == Phase::kInput && rank < last();
   if (!down && !up) return 0.0;
   const Rank& from = at(down ? rank - 1 : rank + 1);
+  const std::vector<double>& ends = from.end[static_cast<int>(phase)];
   const auto micro = static_cast<std::size_t>(done(at(rank), phase));
-  return from.end[static_cast<int>(phase)][micro] + at(rank).costs.comm;
+  FM_CHECK(micro < ends.size(), "pipe rank ", rank, " waits for what is not there");
+  return ends[micro] + at(rank).costs.comm;
 }
 
 double WeightFilling::most_idle() const {
@@ -112,7 +116,10 @@ void WeightFilling::warm_up() {
   for (int rank = 0; rank <= last(); ++rank) {
     int& count = more[static_cast<std::size_t>(rank)];
     const int before = rank > 0 ? more[static_cast<std::size_t>(rank - 1)] : micros_;
-    while (count > 0 && count >= before && forwards_left(at(rank), count)) --count;
+    // As many as the rank before it only where that has no more to send.
+    while (count > before || (count == before && count > 0 && forwards_left(at(rank), count))) {
+      --count;
+    }
     for (int i = 0; i < count; ++i) place(rank, Phase::kForward);
   }
   for (int rank = last(); rank >= 0; --rank) place(rank, Phase::kInput);
@@ -144,8 +151,10 @@ bool WeightFilling::turn() {
     wanted[rank - 1] = wanted[rank - 1] && wanted[rank];
   }
   for (int rank = 0; rank <= last(); ++rank) {
-    if (!wanted[static_cast<std::size_t>(rank)]) continue;
-    if (!place_with_weights(rank, Phase::kForward)) return false;
+    const bool comes =
+        rank == 0 || done(at(rank - 1), Phase::kForward) > done(at(rank), Phase::kForward);
+    if (!wanted[static_cast<std::size_t>(rank)] || !comes) continue;
+    place_with_weights(rank, Phase::kForward);  // left out where it has no room
   }
   for (int rank = last(); rank >= 0; --rank) {
     if (!place_with_weights(rank, Phase::kInput)) return false;

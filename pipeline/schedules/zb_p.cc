@@ -19,9 +19,14 @@ std::vector<Program> search(const PipeShape& shape, double limit) {
     if (!tried.run()) continue;
     if (!best || tried.longest_stage() < best->longest_stage()) best = std::move(tried);
   }
+  if (!best && limit >= shape.pipe_ranks) {
+    std::vector<Program> known;  // keeps p M
+    for (int rank = 0; rank < shape.pipe_ranks; ++rank) known.push_back(zb_h1(shape, rank));
+    return known;
+  }
   FM_USER_CHECK(best,
-                "a pipe rank must be allowed to keep more micro-batches for this schedule; "
-                "raise --activation_limit (",
+                "a pipe rank must be allowed to keep more micro-batches for this schedule; raise "
+                "--activation_limit (",
                 limit, ", pipe ranks=", shape.pipe_ranks, ")");
   std::vector<Program> programs;
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 
 #include "pipeline/schedule_study.h"
 #include "pipeline/validate.h"
@@ -98,6 +99,31 @@ TEST_P(EverySchedule, AddsGradientsInTheOrderOfMicrosWhereItMust) {
       }
     }
   });
+}
+
+// Ranks that are not alike at all, as where one has a large head.
+TEST(SearchedSchedules, AreValidForAnyTimesOfTheRanks) {
+  std::mt19937 random(3);
+  const auto draw = [&](double most) { return 0.1 + static_cast<double>(random() % 1000) * most; };
+  for (int round = 0; round < 300; ++round) {
+    const int p = 1 + static_cast<int>(random() % 6);
+    const int m = 1 + static_cast<int>(random() % 20);
+    for (const std::string_view name : {"zb-1p", "zb-2p", "zb-v-auto"}) {
+      Named made = named(name, p, m);
+      for (PhaseCosts& costs : made.shape.costs) {
+        costs = {draw(0.01), draw(0.05), draw(0.01), draw(0.001), draw(0.01), draw(0.01)};
+      }
+      made.programs = make_programs(row_named(name), made.shape);
+      ASSERT_EQ(deadlock_of(made.programs, made.shape), "") << name << " " << p << " " << m;
+      for (const Program& program : made.programs) {
+        std::map<Op, int> count;
+        for (const Instruction& at : program) ++count[at.op];
+        ASSERT_EQ(count[Op::kForward], m * made.shape.chunks);
+        ASSERT_EQ(count[Op::kBackwardInput], m * made.shape.chunks);
+        ASSERT_EQ(count[Op::kBackwardWeight], m * made.shape.chunks);
+      }
+    }
+  }
 }
 
 TEST(ScheduleRefusals, NameTheScheduleAndWhatItNeeds) {

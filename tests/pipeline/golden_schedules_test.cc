@@ -125,6 +125,15 @@ TEST(GoldenSchedules, BubblesAndPeaksOfBuildingBlocks) {
   }
 }
 
+TEST(GoldenSchedules, TheFirstRankOfVMinMayKeepHalfAMicroBatchLess) {
+  for (const int p : {2, 8}) {
+    const Named made = named("v-min", p, 4 * p);
+    const std::vector<double> peaks = peak_activations(made.programs, made.shape);
+    EXPECT_EQ(peaks.front(), p == 2 ? 1.5 : 3.5);
+    for (int r = 1; r < p; ++r) EXPECT_EQ(peaks[static_cast<std::size_t>(r)], (p + 4) / 3);
+  }
+}
+
 TEST(GoldenSchedules, PeaksOfBuildingBlocksForEveryNumberOfRanks) {
   for (int p = 2; p <= 8; ++p) {
     const auto peak = [&](std::string_view name) {

@@ -1,0 +1,225 @@
+#include "pipeline/schedule_csv.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "core/check.h"
+#include "core/text.h"
+#include "pipeline/passes.h"
+#include "pipeline/schedule_study.h"
+#include "pipeline/schedules.h"
+
+namespace fm::pipeline {
+namespace {
+
+constexpr int kMostNumber = 1'000'000;
+constexpr std::string_view kOverlap = "OVERLAP_F_B";
+
+struct Type {
+  std::string_view word;
+  Op op;
+  bool computes;
+  bool has_micro;
+};
+// Longer words first where one begins with another.
+constexpr Type kTypes[] = {
+    {"SEND_F", Op::kSendAct, false, true},      {"RECV_F", Op::kRecvAct, false, true},
+    {"SEND_B", Op::kSendGrad, false, true},     {"RECV_B", Op::kRecvGrad, false, true},
+    {"UNSHARD", Op::kGather, false, false},     {"RESHARD", Op::kRelease, false, false},
+    {"REDUCE_GRAD", Op::kReduce, false, false}, {"F", Op::kForward, true, true},
+    {"B", Op::kBackward, true, true},           {"I", Op::kBackwardInput, true, true},
+    {"W", Op::kBackwardWeight, true, true}};
+
+// Where a cell stands, for messages.
+struct Place {
+  const std::string& file;
+  int row = 0;  // both from 1
+  int cell = 0;
+};
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return "";
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// The number at the front, cut off; nothing when there is none.
+std::optional<int> take_number(std::string_view& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || value < 0 || value >= kMostNumber) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+// unit: the stage.
+std::optional<Instruction> read_action(std::string_view text) {
+  const std::optional<int> chunk = take_number(text);
+  const auto* const type =
+      std::ranges::find_if(kTypes, [&](const Type& each) { return text.starts_with(each.word); });
+  if (!chunk || type == std::end(kTypes)) return std::nullopt;
+  text.remove_prefix(type->word.size());
+  const std::optional<int> micro = text.empty() ? std::nullopt : take_number(text);
+  if (!text.empty() || micro.has_value() != type->has_micro) return std::nullopt;
+  return Instruction{type->op, micro.value_or(-1), *chunk};
+}
+
+void read_cell(std::string_view cell, const Place& place, Program& out) {
+  std::string_view text = trimmed(cell);
+  if (text.empty()) return;
+  const std::size_t close = text.find(')');
+  const bool together = text.front() == '(' && close != std::string_view::npos &&
+                        trimmed(text.substr(close + 1)) == kOverlap;
+  if (together) text = text.substr(1, close - 1);
+  std::vector<std::string> actions = {std::string(text)};
+  if (together) actions = core::split(text, ';');
+  for (const std::string& word : actions) {
+    const std::optional<Instruction> action = read_action(trimmed(word));
+    FM_DATA_CHECK(action,
+                  "a cell of a schedule must be an action such as 2F0, 1I3, 0B2 or "
+                  "(0F7;7B3)OVERLAP_F_B; correct it (",
+                  place.file, ", row ", place.row, ", cell ", place.cell, ": ",
+                  std::string(text.substr(0, 80)), ")");
+    const auto* const type =
+        std::ranges::find_if(kTypes, [&](const Type& each) { return each.op == action->op; });
+    if (type->computes) out.push_back(*action);
+  }
+}
+
+// Computing actions by row.
+std::vector<Program> read_rows(std::string_view text, const std::string& name) {
+  std::vector<std::string> lines = core::split(text, '\n');
+  while (!lines.empty() && trimmed(lines.back()).empty()) lines.pop_back();
+  std::vector<Program> rows;
+  for (const std::string& line : lines) {
+    Place place{name, static_cast<int>(rows.size()) + 1, 0};
+    rows.emplace_back();
+    for (const std::string& cell : core::split(line, ',')) {
+      ++place.cell;
+      read_cell(cell, place, rows.back());
+    }
+    FM_DATA_CHECK(!rows.back().empty(),
+                  "every pipe rank must compute something; remove the row "
+                  "or fill it (",
+                  name, ", row ", place.row, ")");
+  }
+  FM_DATA_CHECK(!rows.empty(), "a schedule must have a row for every pipe rank; write some (", name,
+                ")");
+  return rows;
+}
+
+PipeShape shape_of_rows(const std::vector<Program>& rows, const std::string& name) {
+  std::map<int, int> owners;
+  int micros = 0;
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    for (const Instruction& at : rows[rank]) {
+      micros = std::max(micros, at.micro + 1);
+      const auto owner = owners.try_emplace(at.unit, static_cast<int>(rank)).first->second;
+      FM_DATA_CHECK(owner == static_cast<int>(rank),
+                    "a stage must be on one pipe rank; correct "
+                    "the rows (",
+                    name, ": stage ", at.unit, " is in rows ", owner + 1, " and ", rank + 1, ")");
+    }
+  }
+  PipeShape shape{.pipe_ranks = static_cast<int>(rows.size()), .micros = micros};
+  for (const auto& [chunk, owner] : owners) {
+    FM_DATA_CHECK(chunk == static_cast<int>(shape.owners.size()),
+                  "stages must be 0, 1, 2 and so "
+                  "on; add the missing one (",
+                  name, ": stage ", shape.owners.size(), ")");
+    shape.owners.push_back(owner);
+  }
+  for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
+    shape.chunks = std::max(rank == 0 ? 1 : shape.chunks, shape.chunks_on(rank));
+  }
+  return shape;
+}
+
+// Each micro-batch once forward through each stage, then once backward, whole or in its halves.
+void check_row(const Program& row, int rank, const PipeShape& shape, const std::string& name) {
+  std::map<std::pair<int, int>, std::string> done;  // by (stage, micro)
+  for (const Instruction& at : row) done[{at.unit, at.micro}] += row_of(at.op).picture;
+  for (int chunk = 0; chunk < shape.chunk_count(); ++chunk) {
+    if (shape.owner_of_chunk(chunk) != rank) continue;
+    for (int micro = 0; micro < shape.micros; ++micro) {
+      const std::string& order = done[{chunk, micro}];
+      FM_DATA_CHECK(order == "FB" || order == "FIW",
+                    "a stage must run F and then B, or F, I and "
+                    "W, once for each micro-batch; correct the row (",
+                    name, ", row ", rank + 1, ": stage ", chunk, ", micro-batch ", micro, " has ",
+                    order.empty() ? "nothing" : order, ")");
+    }
+  }
+}
+
+Program emitted(const Program& row, int rank, const PipeShape& shape) {
+  std::map<int, int> local;  // by stage
+  for (int chunk = 0; chunk < shape.chunks_on(rank); ++chunk) {
+    local[shape.chunk_of(rank, chunk)] = chunk;
+  }
+  Emitter emit(shape, rank);
+  for (const Instruction& at : row) {
+    const int chunk = local.at(at.unit);
+    if (at.op == Op::kForward) emit.forward(at.micro, chunk);
+    if (at.op == Op::kBackward) emit.backward(at.micro, chunk);
+    if (at.op == Op::kBackwardInput) emit.backward_input(at.micro, chunk);
+    if (at.op == Op::kBackwardWeight) emit.backward_weight(at.micro, chunk);
+  }
+  return emit.finish();
+}
+
+// "" for what is no cell.
+std::string cell_of(const Instruction& at, const std::vector<int>& chunk_of_unit) {
+  const auto* const type =
+      std::ranges::find_if(kTypes, [&](const Type& each) { return each.op == at.op; });
+  if (type == std::end(kTypes) || at.unit < 0) return "";
+  int unit = at.unit;
+  if (at.op == Op::kSendAct) --unit;   // named by the unit that reads it
+  if (at.op == Op::kSendGrad) ++unit;  // named by the unit that wrote its output
+  const int chunk = chunk_of_unit[static_cast<std::size_t>(unit)];
+  return core::concat(chunk, type->word, at.micro);
+}
+
+}  // namespace
+
+OwnSchedule read_schedule_csv(std::string_view text, const std::string& name) {
+  const std::vector<Program> rows = read_rows(text, name);
+  OwnSchedule own{name, shape_of_rows(rows, name), {}};
+  for (int rank = 0; rank < own.shape.pipe_ranks; ++rank) {
+    const Program& row = rows[static_cast<std::size_t>(rank)];
+    check_row(row, rank, own.shape, name);
+    own.programs.push_back(emitted(row, rank, own.shape));
+  }
+  const std::string stuck = deadlock_of(own.programs, own.shape);
+  FM_DATA_CHECK(stuck.empty(), "no pipe rank may wait for ever; change the order of the rows (",
+                name, ": ", stuck, ")");
+  return own;
+}
+
+std::string write_schedule_csv(const std::vector<Program>& scheduled, const PipeShape& shape,
+                               CsvForm form) {
+  const StudiedPrograms studied = lower_for_study(scheduled, shape);
+  std::vector<int> chunk_of_unit;
+  for (const Chunk& chunk : studied.units.chunks()) {
+    const auto number = static_cast<int>(&chunk - studied.units.chunks().data());
+    chunk_of_unit.insert(chunk_of_unit.end(), static_cast<std::size_t>(chunk.units.count()),
+                         number);
+  }
+  std::string out;
+  for (const Program& program : studied.lowered) {
+    std::vector<std::string> cells;
+    for (const Instruction& at : program) {
+      const bool message = row_of(at.op).meets != OpRow::Meets::kNobody;
+      if (message && form == CsvForm::kComputeOnly) continue;
+      if (!message && !studied.units.is_block(at.unit)) continue;
+      if (std::string cell = cell_of(at, chunk_of_unit); !cell.empty()) cells.push_back(cell);
+    }
+    out += core::join(cells, ",") + "\n";
+  }
+  return out;
+}
+
+}  // namespace fm::pipeline
