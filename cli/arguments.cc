@@ -11,6 +11,7 @@
 #include "cli/ds_monitor.h"
 #include "cli/flag_values.h"
 #include "cli/lora_arguments.h"
+#include "cli/pipeline_arguments.h"
 #include "cli/value_types.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -78,11 +79,6 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
                 "--window_size must be 0 because sliding-window attention is not there yet; leave "
                 "it out for full attention (",
                 window, ")");
-  std::vector<std::pair<std::string, const pipeline::ScheduleRow*>> schedules;
-  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
-    schedules.emplace_back(row.name, &row);
-  }
-  options.schedule = flags.choice<const pipeline::ScheduleRow*>("schedule", schedules);
   options.no_decay = read_no_decay(flags.text("no_decay"));
   options.loss_reduction = flags.choice<engine::LossReduction>(
       "loss_reduction", {{"token", engine::LossReduction::kToken},
@@ -331,6 +327,9 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
   note_document_attention(command.options);
   note_compatible(flags, command.options);
   read_config(flags, command);
+  read_pipeline(flags, command.options);
+  read_plan(flags, command);
+  if (command.micros > 0) return command;
   read_model(flags, command.options);
   read_lora(flags, command.options);
   FM_USER_CHECK(!starts || !command.options.data_path.empty(),

@@ -18,6 +18,8 @@ struct Command {
   bool json = false;                       // with --plan, --print_config
   std::string svg;                         // with --plan: file of the picture, or ""
   std::vector<ConfigValue> config;         // what --print_config shows
+  int micros = 0;                          // of a plan without a model; 0: there is one
+  std::string csv, csv_messages;           // files for the schedule of a plan; "": none
   int plan_ranks = 0;                      // 0: the ranks that were started
   std::optional<core::Bytes> host_memory;  // of each host of a plan; absent: this one\'s
   int host_cores = 0;                      // the same; 0: nothing is said of the time

@@ -5,6 +5,7 @@
 
 #include "cli/ds_monitor.h"
 #include "cli/lora_arguments.h"
+#include "cli/pipeline_arguments.h"
 #include "cli/value_types.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -178,6 +179,7 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   read([&] { apply_recompute(settings, findings, options); });
   apply_overlap(settings, options);
   read([&] { apply_tensor_parallel(settings, options); });
+  read([&] { apply_schedule(settings, options); });
   read([&] { apply_clipping(settings, options); });
   apply_sum_order(settings, options);
   read([&] { apply_sequence(settings, options); });

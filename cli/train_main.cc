@@ -16,6 +16,7 @@
 #include "cli/output_file.h"
 #include "cli/report.h"
 #include "comm/meet/world.h"
+#include "core/check.h"
 #include "engine/pipe_prediction.h"
 #include "engine/plan.h"
 #include "engine/run_data.h"
@@ -80,9 +81,28 @@ void draw_plan(const Command& command, const fm::model::OpenedModel& opened,
   fm::cli::write_output({"picture", "--svg"}, command.svg, fm::report::svg_file(picture));
 }
 
+// "": nothing is written.
+void write_csv(const std::string& flag, const std::string& path,
+               const std::function<std::string()>& text) {
+  if (!path.empty()) fm::cli::write_output({"schedule", flag}, path, text());
+}
+
+int print_study(const Command& command) {
+  using fm::pipeline::CsvForm;
+  const auto csv = [&](CsvForm form) {
+    return fm::engine::study_csv(command.options, command.micros, form);
+  };
+  print(command.json ? fm::engine::study_json(command.options, command.micros)
+                     : fm::engine::study_text(command.options, command.micros));
+  write_csv("--csv", command.csv, [&] { return csv(CsvForm::kComputeOnly); });
+  write_csv("--csv_messages", command.csv_messages, [&] { return csv(CsvForm::kWithMessages); });
+  return 0;
+}
+
 int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
+  if (command.micros > 0) return print_study(command);
   const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host;
   const fm::engine::WorldShape world{
       ranks, shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate};
@@ -96,6 +116,12 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
   if (!command.svg.empty()) draw_plan(command, opened, world);
   print(command.json ? fm::engine::plan_json(command.options, opened, world, host)
                      : fm::engine::plan_text(command.options, opened, world, host));
+  const auto csv = [&](fm::pipeline::CsvForm form) {
+    return fm::engine::plan_csv(command.options, opened, world, host, form);
+  };
+  write_csv("--csv", command.csv, [&] { return csv(fm::pipeline::CsvForm::kComputeOnly); });
+  write_csv("--csv_messages", command.csv_messages,
+            [&] { return csv(fm::pipeline::CsvForm::kWithMessages); });
   return 0;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/auto_schedule.h"
 #include "engine/gather_texts.h"
 
 namespace fm::engine {
@@ -210,15 +211,24 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
   return ways;
 }
 
-RunPlan make_fitting_plan(const TrainOptions& options, const model::OpenedModel& opened,
+TrainOptions with_fitting_schedule(const TrainOptions& options, const model::OpenedModel& opened,
+                                   const WorldShape& world, const RankLimits& limits) {
+  return with_schedule(options, opened.model, world, [&](const RunPlan& plan) {
+    const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
+    return !tight || tight->fits();
+  });
+}
+
+RunPlan make_fitting_plan(const TrainOptions& given, const model::OpenedModel& opened,
                           comm::Communicator& world,
                           const std::vector<machine::MemoryLimit>& mine) {
-  const WorldShape shape = shape_of(options, world);
-  RunPlan plan = make_run_plan(options, opened.model, shape);
+  const WorldShape shape = shape_of(given, world);
   RankLimits limits;
   for (const std::string& text : gather_texts(limits_json(mine), world)) {
     limits.push_back(limits_in(text));
   }
+  const TrainOptions options = with_fitting_schedule(given, opened, shape, limits);
+  RunPlan plan = make_run_plan(options, opened.model, shape);
   const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
   if (!tight || tight->fits()) return plan;
   const std::vector<std::string> ways = ways_to_fit(options, opened, shape, limits);

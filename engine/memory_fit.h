@@ -39,6 +39,10 @@ std::optional<MemoryDemand> tightest_demand(const RunPlan& plan, const RankLimit
 std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::OpenedModel& opened,
                                      const WorldShape& world, const RankLimits& limits);
 
+// `options` with the schedule that --schedule auto means under these limits (auto_schedule.h).
+TrainOptions with_fitting_schedule(const TrainOptions& options, const model::OpenedModel& opened,
+                                   const WorldShape& world, const RankLimits& limits);
+
 // Collective: the plan of a run, before anything is allocated. `mine`: of this rank. Throws
 // UserError (25), the same on every rank, when the plan does not fit.
 RunPlan make_fitting_plan(const TrainOptions& options, const model::OpenedModel& opened,

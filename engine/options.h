@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
+#include "pipeline/partition.h"
+#include "pipeline/schedule_csv.h"
 #include "pipeline/schedules.h"
 
 namespace fm::engine {
@@ -114,7 +117,10 @@ struct TrainOptions {
   int zero_stage = 0;
   core::SumOrder sum_order = core::SumOrder::kFast;
   const pipeline::ScheduleRow* schedule = &pipeline::default_schedule();
+  bool auto_schedule = false;  // the one with the least predicted time that fits (auto_schedule.h)
+  std::shared_ptr<const pipeline::OwnSchedule> own_schedule;  // instead of `schedule`
   int virtual_stages = 0;  // chunks per pipe rank; 0: the schedule's own number
+  pipeline::PartitionMethod partition;
   // Micro-batches that a pipe rank may keep, for schedules that search; unset: their own number.
   std::optional<double> activation_limit;
   std::optional<pipeline::PhaseCosts> plan_times;  // of predictions; unset: by FLOPs

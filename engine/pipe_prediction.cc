@@ -2,18 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/plan_simulation.h"
+
 namespace fm::engine {
 namespace {
 
-using pipeline::Instruction;
 using pipeline::Op;
-
-double cost_of(const RunPlan& plan, const Instruction& at) {
-  const double forwards = pipeline::row_of(at.op).forwards;
-  if (forwards == 0.0) return 0.0;
-  const auto unit = static_cast<std::size_t>(plan.units().unit_of(at));
-  return forwards * plan.footprints[unit].forward_flops;
-}
 
 // The place of each unit's chunk among those of its rank.
 std::vector<int> chunk_of_unit(const pipeline::Placement& units) {
@@ -35,24 +29,20 @@ bool is_shown(Op op) {
 
 }  // namespace
 
-pipeline::Simulation simulate_plan(const RunPlan& plan) {
-  return pipeline::simulate(plan.train, plan.units(),
-                            [&](const Instruction& at, int) { return cost_of(plan, at); });
-}
-
 std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
-  nlohmann::json json = {{"schedule", options.schedule->name},
+  const double unit = options.plan_times ? 1.0 : 1e-9;
+  nlohmann::json json = {{"schedule", plan.schedule},
                          {"micros", static_cast<unsigned>(plan.rules.micros)},
                          {"data_ranks", static_cast<unsigned>(plan.mesh.data)},
-                         {"unit", "GFLOP"},
+                         {"unit", options.plan_times ? "--plan_times" : "GFLOP"},
                          {"chunk_of_unit", chunk_of_unit(plan.units())},
                          {"ranks", nlohmann::json::array()}};
-  for (const auto& of_rank : simulate_plan(plan).timeline) {
+  for (const auto& of_rank : simulate_plan(options, plan).timeline) {
     nlohmann::json events = nlohmann::json::array();
     for (const pipeline::TimedInstruction& one : of_rank) {
       if (!is_shown(one.at.op)) continue;
       events.push_back({pipeline::row_of(one.at.op).trace.name, one.at.micro,
-                        plan.units().unit_of(one.at), one.begin * 1e-9, one.end * 1e-9});
+                        plan.units().unit_of(one.at), one.begin * unit, one.end * unit});
     }
     json["ranks"].push_back(std::move(events));
   }

@@ -6,16 +6,13 @@
 
 #include "engine/options.h"
 #include "engine/run_plan.h"
-#include "pipeline/simulate.h"
 
 namespace fm::engine {
 
-// Every instruction at its cost in FLOPs of the model; moving bytes costs nothing.
-pipeline::Simulation simulate_plan(const RunPlan& plan);
-
 // {"schedule": "1f1b", "micros": 8, "data_ranks": 2, "unit": "GFLOP", "chunk_of_unit": [0, ...],
 //  "ranks": [[["forward", micro, unit, begin, end], ...], ...]}; ranks are pipe ranks, and what
-// neither computes nor gathers nor sends is left out. One line.
+// neither computes nor gathers nor sends is left out. The unit is that of options.plan_times where
+// these are given. One line.
 std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan);
 
 }  // namespace fm::engine

@@ -1,14 +1,41 @@
 #include "engine/pipe_schedule.h"
 
+#include "core/check.h"
+
 namespace fm::engine {
 
+std::string schedule_name(const TrainOptions& options) {
+  return options.own_schedule ? options.own_schedule->name : std::string(options.schedule->name);
+}
+
 pipeline::PipeShape pipe_shape_of(const TrainOptions& options, int micros) {
-  return {.pipe_ranks = options.pipe_parallel_size,
-          .micros = micros,
-          .chunks = pipeline::chunks_of(*options.schedule, options.virtual_stages),
-          .order = options.schedule->order,
-          .activation_limit = options.activation_limit,
-          .gradients_in_order = true};  // so that sums do not depend on the schedule
+  pipeline::PipeShape shape{.pipe_ranks = options.pipe_parallel_size, .micros = micros};
+  if (const pipeline::OwnSchedule* const own = options.own_schedule.get()) {
+    FM_USER_CHECK(own->shape.pipe_ranks == shape.pipe_ranks && own->shape.micros == micros,
+                  "a schedule of your own must have a row for each pipe rank and every micro-batch "
+                  "of a step; change --pipe_parallel_size, gradient_accumulation_steps or the file "
+                  "(",
+                  own->name, ": ", own->shape.pipe_ranks, " rows, ", own->shape.micros,
+                  " micro-batches; pipe_parallel_size=", shape.pipe_ranks,
+                  ", micro-batches=", micros, ")");
+    FM_USER_CHECK(options.virtual_stages == 0,
+                  "--virtual_stages must be left out beside a "
+                  "schedule of your own, whose rows say it (",
+                  options.virtual_stages, ")");
+    shape = own->shape;
+  } else {
+    shape.chunks = pipeline::chunks_of(*options.schedule, options.virtual_stages);
+    shape.order = options.schedule->order;
+  }
+  shape.activation_limit = options.activation_limit;
+  shape.gradients_in_order = true;  // so that sums do not depend on the schedule
+  return shape;
+}
+
+std::vector<pipeline::Program> scheduled_programs(const TrainOptions& options,
+                                                  const pipeline::PipeShape& shape) {
+  if (options.own_schedule) return options.own_schedule->programs;
+  return pipeline::make_programs(*options.schedule, shape);
 }
 
 std::vector<pipeline::PhaseCosts> phase_costs(const TrainOptions& options,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/types.h"
@@ -11,9 +12,16 @@
 
 namespace fm::engine {
 
+// Of messages: "zb-v", or the file of the user's own.
+std::string schedule_name(const TrainOptions& options);
+
 // Without costs, which need the placement. Throws UserError for chunks that the schedule does not
-// take.
+// take, and for an own schedule of another number of pipe ranks or micro-batches.
 pipeline::PipeShape pipe_shape_of(const TrainOptions& options, int micros);
+
+// By pipe rank. Throws UserError as pipeline::make_programs does.
+std::vector<pipeline::Program> scheduled_programs(const TrainOptions& options,
+                                                  const pipeline::PipeShape& shape);
 
 // What one micro-batch costs on each pipe rank: times in floating-point operations, or as
 // options.plan_times says; memory in bytes. `hidden`: bytes of one hidden state.

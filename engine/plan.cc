@@ -10,6 +10,7 @@
 #include "engine/pipe_prediction.h"
 #include "engine/run_log.h"
 #include "engine/run_plan.h"
+#include "engine/schedule_account.h"
 #include "engine/sequence_layout.h"
 #include "engine/time_estimate.h"
 #include "engine/zero_prices.h"
@@ -133,13 +134,37 @@ std::string wire_text(const RunPlan& plan) {
   return out;
 }
 
-std::string programs_text(const RunPlan& plan) {
+std::string programs_text(const std::vector<pipeline::Program>& programs) {
   std::string out = "programs (see pipeline/instruction.h for the pictures)\n";
-  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
-    out += core::concat("  pipe rank ", rank, ": ",
-                        pipeline::print(plan.train[static_cast<std::size_t>(rank)]), "\n");
+  for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+    out += core::concat("  pipe rank ", rank, ": ", pipeline::print(programs[rank]), "\n");
   }
   return out;
+}
+
+void put_schedule(nlohmann::json& json, const ScheduleAccount& account) {
+  json["schedule"] = account.schedule;
+  json["pipe_ranks"] = account.shape.pipe_ranks;
+  json["micros"] = account.shape.micros;
+  json["chunks"] = account.shape.chunk_count();
+  json["time_unit"] = account.time_unit;
+  json["makespan"] = account.makespan;
+  json["longest_stage"] = account.longest_stage;
+  json["bubble"] = account.bubble;
+  json["peak_activations"] = account.peak_activations;
+  for (const auto& rank : account.instructions) {
+    nlohmann::json totals = nlohmann::json::object();
+    for (const auto& [picture, total] : rank) {
+      totals[picture] = {{"count", total.count}, {"bytes", total.bytes.count()}};
+    }
+    json["instructions"].push_back(totals);
+  }
+}
+
+TrainOptions with_plan_schedule(const TrainOptions& options, const model::OpenedModel& opened,
+                                const WorldShape& world, const PlanHost& host) {
+  return with_fitting_schedule(options, opened, world,
+                               limits_of_hosts(host.memory, world.ranks, options.ranks_per_host));
 }
 
 nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
@@ -160,12 +185,11 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
 
 }  // namespace
 
-std::string plan_text(const TrainOptions& options, const model::OpenedModel& whole,
+std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole,
                       const WorldShape& world, const PlanHost& host) {
-  const model::OpenedModel opened = part_of(whole, options, 0);  // the largest
+  const model::OpenedModel opened = part_of(whole, given, 0);  // the largest
+  const TrainOptions options = with_plan_schedule(given, opened, world, host);
   const RunPlan plan = make_run_plan(options, opened.model, world);
-  char bubble[32];
-  std::snprintf(bubble, sizeof(bubble), "%.4f", simulate_plan(plan).bubble());
   const std::string sequence = sequence_words(plan.shape.split);
   std::string out = core::concat(
       "plan for ", world.ranks, " ranks: pipe ", plan.mesh.pipe, " x data ", plan.mesh.data,
@@ -199,13 +223,13 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& who
   for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
     out += core::concat("price of ", text_of(price, options.zero_stage), "\n");
   }
-  out += core::concat("predicted bubble ", bubble, " (idle share of the pipe, by FLOPs)\n");
-  return out + programs_text(plan);
+  return out + text_of(account_of(options, plan)) + programs_text(plan.train);
 }
 
-std::string plan_json(const TrainOptions& options, const model::OpenedModel& whole,
+std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole,
                       const WorldShape& world, const PlanHost& host) {
-  const model::OpenedModel opened = part_of(whole, options, 0);
+  const model::OpenedModel opened = part_of(whole, given, 0);
+  const TrainOptions options = with_plan_schedule(given, opened, world, host);
   const RunPlan plan = make_run_plan(options, opened.model, world);
   nlohmann::json json;
   json["world_size"] = world.ranks;
@@ -235,7 +259,6 @@ std::string plan_json(const TrainOptions& options, const model::OpenedModel& who
   json["disk_bytes"] = disk_need(options, opened.model, 0).total().count();
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
-  json["bubble"] = simulate_plan(plan).bubble();
   for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
     json["zero_prices"].push_back(
         {{"reduce_every_micro", price.reductions == core::Reductions::kOfStage},
@@ -244,6 +267,7 @@ std::string plan_json(const TrainOptions& options, const model::OpenedModel& who
          {"memory_bytes", price.memory.count()},
          {"chosen", price.chosen}});
   }
+  put_schedule(json, account_of(options, plan));
   for (int rank = 0; rank < world.ranks; ++rank) json["ranks"].push_back(rank_json(plan, rank));
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
@@ -256,6 +280,34 @@ std::string plan_json(const TrainOptions& options, const model::OpenedModel& who
   }
   // Notes repeat what the user wrote, whatever its bytes.
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string plan_csv(const TrainOptions& given, const model::OpenedModel& whole,
+                     const WorldShape& world, const PlanHost& host, pipeline::CsvForm form) {
+  const model::OpenedModel opened = part_of(whole, given, 0);
+  const TrainOptions options = with_plan_schedule(given, opened, world, host);
+  const RunPlan plan = make_run_plan(options, opened.model, world);
+  return pipeline::write_schedule_csv(plan.scheduled, plan.pipe, form);
+}
+
+std::string study_text(const TrainOptions& options, int micros) {
+  const ScheduleStudy study = study_schedule(options, micros);
+  return text_of(study.account) + programs_text(study.programs);
+}
+
+std::string study_json(const TrainOptions& options, int micros) {
+  const ScheduleStudy study = study_schedule(options, micros);
+  nlohmann::json json;
+  put_schedule(json, study.account);
+  for (const pipeline::Program& program : study.programs) {
+    json["programs"].push_back(pipeline::print(program));
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string study_csv(const TrainOptions& options, int micros, pipeline::CsvForm form) {
+  const ScheduleStudy study = study_schedule(options, micros);
+  return pipeline::write_schedule_csv(study.scheduled, study.account.shape, form);
 }
 
 }  // namespace fm::engine

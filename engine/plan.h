@@ -25,5 +25,13 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& ope
                       const WorldShape& world, const PlanHost& host = {});
 std::string plan_json(const TrainOptions& options, const model::OpenedModel& opened,
                       const WorldShape& world, const PlanHost& host = {});
+// The schedule of the plan as pipeline/schedule_csv.h describes it.
+std::string plan_csv(const TrainOptions& options, const model::OpenedModel& opened,
+                     const WorldShape& world, const PlanHost& host, pipeline::CsvForm form);
+
+// The same of a schedule alone, without a model (engine/schedule_account.h).
+std::string study_text(const TrainOptions& options, int micros);
+std::string study_json(const TrainOptions& options, int micros);
+std::string study_csv(const TrainOptions& options, int micros, pipeline::CsvForm form);
 
 }  // namespace fm::engine

@@ -124,6 +124,15 @@ Facts data_facts(const KnownRun& run) {
           fact("--allow_repeat", o.allow_repeat, kRanksAgree)};
 }
 
+// An own schedule is what its rows say, whatever its file is called.
+Json schedule_json(const TrainOptions& o) {
+  if (o.auto_schedule) return "auto";
+  if (!o.own_schedule) return o.schedule->name;
+  std::string rows;
+  for (const pipeline::Program& program : o.own_schedule->programs) rows += print(program) + "; ";
+  return concat("own, ", rows.size(), " characters, hash ", std::hash<std::string>()(rows));
+}
+
 Facts layout_facts(const KnownRun& run) {
   const TrainOptions& o = run.options;
   const RunPlan* const plan = run.plan;
@@ -136,8 +145,11 @@ Facts layout_facts(const KnownRun& run) {
       fact("--sequence_parallel", said(o.sequence_method, {"auto", "ulysses", "ring", "usp"}),
            kRanksAgree),
       fact("--ulysses_degree", o.ulysses_degree, kRanksAgree),
-      fact("--schedule", o.schedule->name, kRanksAgree),
+      fact("--schedule", schedule_json(o), kRanksAgree),
       fact("--virtual_stages", o.virtual_stages, kRanksAgree),
+      fact("--activation_limit", or_null(o.activation_limit), kRanksAgree),
+      fact("--partition_method", pipeline::name_of(o.partition), kRanksAgree),
+      only_shown("ranks", plan && o.auto_schedule ? "schedule " + plan->schedule : ""),
       fact("zero_optimization.stage", o.zero_stage, kRanksAgree, "ZeRO",
            concat("stage ", o.zero_stage)),
       fact("communication_order", order, kRanksAgree, "ZeRO", concat("sums in ", order, " order")),

@@ -40,11 +40,11 @@ core::Mesh make_mesh(const TrainOptions& options, int world_size) {
 }
 
 // Programs and what proves them take some 300 bytes of each.
-void check_length(const pipeline::Placement& units, std::int64_t micros) {
+void check_length(int units, std::int64_t micros) {
   constexpr std::int64_t kMost = 1'000'000;
-  FM_USER_CHECK(micros <= kMost / units.unit_count(), "a step must have at most ", kMost,
+  FM_USER_CHECK(micros <= kMost / units, "a step must have at most ", kMost,
                 " forwards of a unit; lower gradient_accumulation_steps (", micros,
-                " micro-batches of ", units.unit_count(), " units)");
+                " micro-batches of ", units, " units)");
 }
 
 std::vector<Program> expanded(const std::vector<Program>& scheduled,
@@ -101,10 +101,11 @@ Prefetch prefetch_of(const TrainOptions& options, const RunPlan& plan) {
   return out;
 }
 
-// The passes behind the schedule, in order (ARCHITECTURE.md, "From options to programs").
+// The passes behind the schedule, in order (ARCHITECTURE.md, "From options to programs"). `own`:
+// name of the user's own schedule.
 std::vector<Program> finished_programs(std::vector<Program> programs,
                                        const pipeline::ProgramRules& rules,
-                                       const Prefetch& prefetch) {
+                                       const Prefetch& prefetch, const std::string& own) {
   programs = pipeline::insert_p2p(programs, rules.units);
   for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
     Program& program = programs[static_cast<std::size_t>(rank)];
@@ -114,8 +115,13 @@ std::vector<Program> finished_programs(std::vector<Program> programs,
     program = offload::insert_offload(program, offload::Tier::kDevice);
   }
   const auto refusal = pipeline::validate(programs, rules);
-  FM_CHECK(!refusal, "the program built for this run is refused: ",
-           refusal ? pipeline::describe(*refusal, programs) : "");
+  const std::string why = refusal ? pipeline::describe(*refusal, programs) : "";
+  FM_USER_CHECK(!refusal || !rules.plan.reduce_every_micro || own.empty(),
+                "a schedule of your own must write the gradients of a layer in the order of "
+                "micro-batches under ZeRO 2 and 3 and in the canonical order; change the file or "
+                "the JSON (",
+                own, ": ", why, ")");
+  FM_CHECK(!refusal, "the program built for this run is refused: ", why);
   return programs;
 }
 
@@ -147,6 +153,19 @@ core::Bytes sent_to_peers(const RunPlan& plan, const pipeline::Instruction& at) 
 int segment_blocks(const TrainOptions& options, int blocks) {
   if (!options.checkpoint_segments) return options.checkpoint_interval;
   return static_cast<int>(core::ceil_div(blocks, *options.checkpoint_segments));
+}
+
+pipeline::UnitWeights unit_weights(const model::Model& model,
+                                   std::span<const pipeline::UnitFootprint> footprints) {
+  pipeline::UnitWeights out;
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    out.costs.push_back(footprints[static_cast<std::size_t>(unit)].forward_flops);
+    out.parameters.push_back(static_cast<double>(model.table(unit).elements().count()));
+  }
+  if (const core::ParamTable* const tied = model.head->tied_params()) {
+    out.parameters.back() += static_cast<double>(tied->elements().count());
+  }
+  return out;
 }
 
 void check_canonical(const TrainOptions& options, const core::Mesh& mesh) {
@@ -247,7 +266,9 @@ WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world
 
 RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
                       const WorldShape& world) {
+  FM_CHECK(!options.auto_schedule, "the schedule is chosen before its plan is made");
   RunPlan plan;
+  plan.schedule = schedule_name(options);
   plan.mesh = make_mesh(options, world.ranks);
   FM_CHECK(model.share.count == plan.mesh.model, "the model is cut for ", model.share.count,
            " tensor-parallel ranks, not for ", plan.mesh.model);
@@ -256,13 +277,14 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.batch = resolve_batch(options.batch, plan.mesh.data);
   const core::SequenceSplit split = sequence_split_of(options, model);
   plan.shape = {plan.batch.micro_batch, options.max_seq_len / split.ranks(), split};
+  check_length(model.unit_count(), plan.batch.accumulation);
   plan.pipe = pipe_shape_of(options, static_cast<int>(plan.batch.accumulation));
   plan.state.tied = model.head->tied_params();
   plan.state.frozen_tied = model.head->frozen_tied_params();
-  plan.rules.units =
-      pipeline::split_units(model.unit_count() - 2, plan.pipe, plan.state.tied != nullptr);
+  plan.footprints = footprints(model, plan.shape);
+  plan.rules.units = pipeline::split_units(options.partition, unit_weights(model, plan.footprints),
+                                           plan.pipe, plan.state.tied != nullptr);
   plan.rules.units.segment_blocks = segment_blocks(options, model.unit_count() - 2);
-  check_length(plan.rules.units, plan.batch.accumulation);
   plan.rules.micros = plan.pipe.micros;
   const bool alone = plan.mesh.shards() == 1;  // then there is nobody to share with
   plan.rules.plan =
@@ -271,7 +293,6 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.rules.plan.regather = options.regather;
   plan.rules.recompute = options.recompute;
   plan.overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate;
-  plan.footprints = footprints(model, plan.shape);
   plan.hidden = core::Elements(own_tokens(options, plan.shape) * model.hidden);
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const model::UnitSizes sizes = model.sizes(unit, plan.shape);
@@ -284,18 +305,19 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   const Prefetch prefetch = prefetch_of(options, plan);
   plan.pipe.costs = phase_costs(options, plan.units(), plan.footprints,
                                 core::bytes_of(plan.hidden, model.element));
-  plan.scheduled = pipeline::make_programs(*options.schedule, plan.pipe);
+  plan.scheduled = scheduled_programs(options, plan.pipe);
   auto programs = expanded(plan.scheduled, plan.units());
   plan.rules.units.one_tied_gradient = plan.rules.units.tied && plan.mesh.pipe == 1 &&
                                        options.sum_order == core::SumOrder::kFast &&
                                        writes_tied_in_turn(programs.front());
-  plan.train = finished_programs(std::move(programs), plan.rules, prefetch);
+  const std::string own = options.own_schedule ? options.own_schedule->name : "";
+  plan.train = finished_programs(std::move(programs), plan.rules, prefetch, own);
 
   pipeline::ProgramRules eval_rules = plan.rules;
   eval_rules.forward_only = true;
   eval_rules.recompute = false;
-  plan.eval =
-      finished_programs(expanded(evaluation_of(plan.pipe), plan.units()), eval_rules, prefetch);
+  plan.eval = finished_programs(expanded(evaluation_of(plan.pipe), plan.units()), eval_rules,
+                                prefetch, own);
 
   plan.state.units = plan.rules.units;
   plan.state.rules.plan = plan.rules.plan;

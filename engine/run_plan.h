@@ -37,6 +37,7 @@ struct RunPlan {
   std::vector<pipeline::UnitFootprint> footprints;  // by unit
   std::vector<PeerBytes> to_peers;                  // by unit
   core::Elements hidden;                            // B x T x D: one hidden state on a rank
+  std::string schedule;                             // its name
   pipeline::PipeShape pipe;                         // what the schedule was made for
   std::vector<pipeline::Program> scheduled;         // its order of chunks, by pipe rank
   std::vector<pipeline::Program> train, eval;       // by pipe rank

@@ -39,5 +39,55 @@ TEST(PlanFlags, APictureBelongsToAPlan) {
   EXPECT_TRUE(holds(refusal_of([&] { parse_command(nameless); }), "names a file"));
 }
 
+TEST(PlanFlags, AScheduleAloneNeedsTimesAndMicrosAndNoModel) {
+  const Command command =
+      parse_command(Words{"--plan", "--plan_times=1,2,3,0.5", "--micros", "8", "--schedule=zb-v",
+                          "--pipe_parallel_size=4", "--csv=a.csv", "--csv_messages=b.csv"});
+  EXPECT_EQ(command.micros, 8);
+  EXPECT_EQ(command.options.plan_times->input, 2.0);
+  EXPECT_EQ(command.options.plan_times->comm, 0.5);
+  EXPECT_EQ(command.options.schedule->name, "zb-v");
+  EXPECT_EQ(command.csv, "a.csv");
+  EXPECT_EQ(command.csv_messages, "b.csv");
+  const auto said = [](Words words) { return refusal_of([&] { parse_command(words); }); };
+  EXPECT_TRUE(holds(said({"--plan", "--plan_times=1,1,1,0"}), "needs --micros"));
+  EXPECT_TRUE(holds(said({"--plan", "--micros=2"}), "belongs to a plan of a schedule alone"));
+  EXPECT_TRUE(holds(said({"--plan", "--model_config=c", "--micros=2", "--plan_times=1,1,1,0"}),
+                    "gradient_accumulation_steps says it"));
+  EXPECT_TRUE(holds(said({"--model_config=c", "--data_path=d", "--csv=a"}), "belongs to --plan"));
+  for (const char* wrong : {"1,1,1", "1,1,1,0,0", "0,1,1,0", "1,1,1,-1", "1,x,1,0", "inf,1,1,0"}) {
+    EXPECT_TRUE(holds(said({"--plan", "--micros=2", std::string("--plan_times=") + wrong}),
+                      "--plan_times must be four numbers"))
+        << wrong;
+  }
+}
+
+TEST(PipelineFlags, WinOverTheJsonAndNameWhatIsWrong) {
+  const auto options = [](Words words) {
+    words.insert(words.begin(), {"--plan", "--model_config=c"});
+    return parse_command(words).options;
+  };
+  // {"pipeline": {"schedule": "zb-h1", "virtual_stages": 3, "partition_method": "uniform",
+  //  "activation_limit": 2.5}}
+  const std::string json =
+      "--deepspeed_config=eyJwaXBlbGluZSI6IHsic2NoZWR1bGUiOiAiemItaDEiLCAidmlydHVhbF9zdGFnZXMiOiAz"
+      "LCAicGFydGl0aW9uX21ldGhvZCI6ICJ1bmlmb3JtIiwgImFjdGl2YXRpb25fbGltaXQiOiAyLjV9fQ==";
+  const engine::TrainOptions from_json = options({json});
+  EXPECT_EQ(from_json.schedule->name, "zb-h1");
+  EXPECT_EQ(from_json.virtual_stages, 3);
+  EXPECT_EQ(name_of(from_json.partition), "uniform");
+  EXPECT_EQ(from_json.activation_limit, 2.5);
+  const engine::TrainOptions flags = options({json, "--schedule=V-Min", "--virtual_stages=2",
+                                              "--partition_method=3,2", "--activation_limit=4"});
+  EXPECT_EQ(flags.schedule->name, "v-min");
+  EXPECT_EQ(flags.virtual_stages, 2);
+  EXPECT_EQ(name_of(flags.partition), "3,2");
+  EXPECT_EQ(flags.activation_limit, 4.0);
+  EXPECT_TRUE(options({"--schedule=auto"}).auto_schedule);
+  EXPECT_TRUE(holds(refusal_of([&] { options({"--schedule=zb-vv"}); }), "did you mean zb-v?"));
+  EXPECT_TRUE(holds(refusal_of([&] { options({"--schedule=none.csv"}); }), "none.csv"));
+  EXPECT_TRUE(holds(refusal_of([&] { options({"--partition_method=even"}); }), "type:REGEX"));
+}
+
 }  // namespace
 }  // namespace fm::cli

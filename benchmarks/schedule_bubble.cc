@@ -1,0 +1,148 @@
+// The bubble of every schedule, measured with units that sleep, beside the one that is predicted:
+//
+//   mpirun -np 4 --oversubscribe build/benchmarks/schedule_bubble [micro-batches]
+//
+// Forward, backward-input and backward-weight of one rank's share take 20 ms each; messages are as
+// large as a hidden state of 16 KiB. Ranks are processes, messages and their order are those of a
+// run. Prints the makespan in ms, and the bubble of the median of three steps.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "comm/meet/world.h"
+#include "pipeline/executor.h"
+#include "pipeline/schedule_study.h"
+#include "pipeline/schedules.h"
+
+namespace fm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using pipeline::Instruction;
+using pipeline::Op;
+
+constexpr double kMsOfPhase = 20.0;
+constexpr int kSteps = 3;
+constexpr int kFloats = 4096;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// Sleeps where a unit would compute, and sends and receives as engine::StepRuntime does.
+class SleepingStep : public pipeline::StepHandler {
+ public:
+  SleepingStep(const pipeline::Placement& units, comm::Communicator& world, int chunks)
+      : units_(units), world_(world), phase_ms_(kMsOfPhase / chunks), values_(kFloats) {}
+
+  void run(const Instruction& at) override {
+    if (at.op == Op::kSendAct) return send(units_.owner_of(at.unit), forward_);
+    if (at.op == Op::kSendGrad) return send(units_.owner_of(at.unit), backward_);
+    if (at.op == Op::kRecvAct) return receive(at, units_.owner_of(at.unit - 1));
+    if (at.op == Op::kRecvGrad) return receive(at, units_.owner_of(at.unit + 1));
+    compute(at);
+  }
+  void settle() {
+    forward_.wait();
+    backward_.wait();
+  }
+  double busy_ms() const { return busy_ms_; }
+
+ private:
+  void send(int to, comm::Pending& before) {
+    before.wait();
+    before = world_.send({values_.data(), core::Elements(kFloats), core::DType::kF32}, to);
+  }
+  void receive(const Instruction& at, int from) {
+    Arriving& arriving = arriving_[at];
+    arriving.values.resize(kFloats);
+    arriving.pending =
+        world_.receive({arriving.values.data(), core::Elements(kFloats), core::DType::kF32}, from);
+  }
+  void compute(const Instruction& at) {
+    if (const auto taken = units_.taken_by(at); taken && units_.crosses(*taken)) {
+      const auto arriving = arriving_.find(taken->receive());
+      arriving->second.pending.wait();
+      arriving_.erase(arriving);
+    }
+    const bool takes_time = pipeline::row_of(at.op).forwards > 0.0 && units_.is_block(at.unit);
+    if (!takes_time) return;
+    const Clock::time_point start = Clock::now();
+    std::this_thread::sleep_until(start + std::chrono::duration<double, std::milli>(phase_ms_));
+    busy_ms_ += phase_ms_;
+  }
+
+  struct Arriving {
+    std::vector<float> values;
+    comm::Pending pending;
+  };
+  const pipeline::Placement& units_;
+  comm::Communicator& world_;
+  double phase_ms_;
+  std::vector<float> values_;
+  std::map<Instruction, Arriving> arriving_;
+  comm::Pending forward_, backward_;
+  double busy_ms_ = 0.0;
+};
+
+// Makespan and bubble of one step, over all ranks.
+std::pair<double, double> measure(const pipeline::StudiedPrograms& programs,
+                                  comm::Communicator& world, int chunks) {
+  SleepingStep step(programs.units, world, chunks);
+  world.barrier().wait();
+  const Clock::time_point start = Clock::now();
+  pipeline::execute(programs.lowered[static_cast<std::size_t>(world.rank())], step);
+  const double mine[2] = {ms_since(start), step.busy_ms()};
+  step.settle();
+  std::vector<double> all(2 * static_cast<std::size_t>(world.size()));
+  world
+      .all_gather({mine, core::Elements(2), core::DType::kF64},
+                  {all.data(), core::Elements(2 * world.size()), core::DType::kF64})
+      .wait();
+  double makespan = 0.0;
+  double busy = 0.0;
+  for (std::size_t rank = 0; rank < all.size(); rank += 2) {
+    makespan = std::max(makespan, all[rank]);
+    busy += all[rank + 1];
+  }
+  return {makespan, 1.0 - busy / (makespan * world.size())};
+}
+
+void run(comm::Communicator& world, int micros) {
+  if (world.rank() == 0) {
+    std::printf("%d pipe ranks, %d micro-batches\n%-18s %12s %12s %10s %10s\n", world.size(),
+                micros, "schedule", "predicted ms", "measured ms", "predicted", "measured");
+  }
+  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
+    const pipeline::PipeShape shape{
+        .pipe_ranks = world.size(), .micros = micros, .chunks = row.chunks, .order = row.order};
+    if (row.constraint.holds != nullptr && !row.constraint.holds(shape)) continue;
+    const auto scheduled = pipeline::make_programs(row, shape);
+    const pipeline::StudiedPrograms programs = pipeline::lower_for_study(scheduled, shape);
+    const pipeline::Simulation predicted = pipeline::simulate_schedule(scheduled, shape);
+    std::vector<std::pair<double, double>> steps;
+    for (int step = 0; step < kSteps; ++step) {
+      steps.push_back(measure(programs, world, row.chunks));
+    }
+    std::ranges::sort(steps);
+    const auto& [makespan, bubble] = steps[kSteps / 2];
+    if (world.rank() != 0) continue;
+    std::printf("%-18s %12.1f %12.1f %10.4f %10.4f\n", std::string(row.name).c_str(),
+                predicted.makespan * kMsOfPhase, makespan, predicted.bubble(), bubble);
+  }
+}
+
+}  // namespace
+}  // namespace fm
+
+int main(int count, char** words) {
+  const auto world =
+      fm::comm::connect(fm::comm::detect_launch(fm::comm::process_environment()), {});
+  fm::run(*world, count > 1 ? std::atoi(words[1]) : 8);
+  fm::comm::farewell();
+  return 0;
+}

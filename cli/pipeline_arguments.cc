@@ -1,0 +1,123 @@
+#include "cli/pipeline_arguments.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "core/check.h"
+#include "core/files.h"
+#include "core/text.h"
+
+namespace fm::cli {
+namespace {
+
+constexpr std::string_view kCsv = ".csv";
+
+// A name of the table, "auto", or a file. `where`: of messages.
+void choose_schedule(const std::string& words, const std::string& where,
+                     engine::TrainOptions& options) {
+  options.own_schedule.reset();
+  options.auto_schedule = core::lower(words) == "auto";
+  if (options.auto_schedule) return;
+  if (words.ends_with(kCsv)) {
+    const core::SmallFile file =
+        core::read_small_file(words, core::kMostListing, core::FileKind::kAny);
+    FM_USER_CHECK(file.problem.empty(),
+                  "--schedule FILE.csv needs a file that can be read; correct "
+                  "the path (",
+                  words, ": ", file.problem, ")");
+    options.own_schedule = std::make_shared<const pipeline::OwnSchedule>(
+        pipeline::read_schedule_csv(file.text, words));
+    return;
+  }
+  std::vector<std::string> known = {"auto"};
+  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
+    if (core::lower(words) == row.name) {
+      options.schedule = &row;
+      return;
+    }
+    known.emplace_back(row.name);
+  }
+  const std::string near = core::nearest(core::lower(words), known);
+  FM_USER_CHECK(false, where, " must be one of ", core::join(known, ", "), ", or a FILE.csv; ",
+                near.empty() ? "choose one" : "did you mean " + near + "?", " (", words, ")");
+}
+
+void set_limit(double limit, const std::string& where, engine::TrainOptions& options) {
+  FM_USER_CHECK(limit > 0.0 && std::isfinite(limit), where, " must be greater than 0; correct it (",
+                limit, ")");
+  options.activation_limit = limit;
+}
+
+// "1,1,1,0": T_F, T_I, T_W and T_comm.
+pipeline::PhaseCosts read_times(const std::string& words) {
+  std::vector<double> times;
+  for (const std::string& word : core::split(words, ',')) {
+    double value = -1.0;
+    const char* const end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data(), end, value);
+    const bool whole = error == std::errc() && stop == end;
+    times.push_back(whole && std::isfinite(value) ? value : -1.0);
+  }
+  const bool four = times.size() == 4 && times[3] >= 0.0;
+  const bool positive = four && times[0] > 0.0 && times[1] > 0.0 && times[2] > 0.0;
+  FM_USER_CHECK(positive,
+                "--plan_times must be four numbers T_F,T_I,T_W,T_comm, of which the "
+                "first three are greater than 0, as 1,1,1,0; correct it (",
+                words, ")");
+  return {times[0], times[1], times[2], times[3]};
+}
+
+}  // namespace
+
+void apply_schedule(const Settings& settings, engine::TrainOptions& options) {
+  const std::string schedule = "pipeline.schedule";
+  if (settings.get(schedule) != nullptr) {
+    choose_schedule(settings.text(schedule, ""), schedule, options);
+  }
+  const std::string chunks = "pipeline.virtual_stages";
+  const std::int64_t count = settings.integer(chunks, 0);
+  FM_USER_CHECK(count >= 0 && count <= 1024, chunks, " must be 0 to 1024; correct it (",
+                settings.where(chunks), ": ", count, ")");
+  options.virtual_stages = static_cast<int>(count);
+  const std::string limit = "pipeline.activation_limit";
+  if (settings.get(limit) != nullptr) set_limit(settings.number(limit, 0.0), limit, options);
+  for (const std::string path : {"pipeline.partition", "pipeline.partition_method"}) {
+    if (settings.get(path) == nullptr) continue;
+    options.partition = pipeline::partition_named(settings.text(path, "cost"));
+  }
+}
+
+void read_pipeline(const FlagValues& flags, engine::TrainOptions& options) {
+  if (flags.given("schedule")) choose_schedule(flags.text("schedule"), "--schedule", options);
+  if (flags.given("virtual_stages")) options.virtual_stages = flags.small("virtual_stages", 0);
+  if (flags.given("activation_limit")) {
+    set_limit(flags.number("activation_limit", 0.0), "--activation_limit", options);
+  }
+  if (flags.given("partition_method")) {
+    options.partition = pipeline::partition_named(flags.text("partition_method"));
+  }
+}
+
+void read_plan(const FlagValues& flags, Command& command) {
+  for (const char* name : {"plan_times", "micros", "csv", "csv_messages"}) {
+    FM_USER_CHECK(!flags.given(name) || command.action == Action::kPlan, "--", name,
+                  " belongs to --plan; add --plan or remove it (", flags.text(name), ")");
+  }
+  if (flags.given("plan_times")) {
+    command.options.plan_times = read_times(flags.text("plan_times"));
+  }
+  command.micros = flags.small("micros", flags.given("micros") ? 1 : 0);
+  command.csv = flags.text("csv");
+  command.csv_messages = flags.text("csv_messages");
+  const bool has_model = flags.given("model_config") || flags.given("init_ckpt");
+  FM_USER_CHECK(command.micros == 0 || (!has_model && command.options.plan_times),
+                "--micros belongs to a plan of a schedule alone; with a model, "
+                "gradient_accumulation_steps says it, without one --plan_times T_F,T_I,T_W,T_comm "
+                "is needed (",
+                command.micros, ")");
+  FM_USER_CHECK(has_model || !command.options.plan_times || command.micros > 0,
+                "a plan of a schedule alone needs --micros; give the number of micro-batches, or a "
+                "model");
+}
+
+}  // namespace fm::cli

@@ -1,0 +1,14 @@
+// A plan in time: what every pipe rank does when, and what it keeps meanwhile.
+#pragma once
+
+#include "engine/options.h"
+#include "engine/run_plan.h"
+#include "pipeline/simulate.h"
+
+namespace fm::engine {
+
+// In floating-point operations of the model (moving bytes costs nothing), or in the unit of
+// options.plan_times, whose times of a rank its units share by their operations.
+pipeline::Simulation simulate_plan(const TrainOptions& options, const RunPlan& plan);
+
+}  // namespace fm::engine
