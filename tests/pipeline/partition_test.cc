@@ -41,6 +41,20 @@ TEST(PartitionBalanced, HasTheCutsOfDeepSpeed) {
   EXPECT_EQ(partition_balanced(std::vector<double>{0, 1.1, 30, 3}, 3), (Cuts{0, 2, 3, 4}));
 }
 
+// What partition_balanced of DeepSpeed 0.19 returns.
+TEST(PartitionBalanced, TakesTheLaterOfEqualCutsAsDeepSpeedDoes) {
+  struct Row {
+    std::vector<double> weights;
+    Cuts cuts;
+  };
+  for (const Row& row :
+       {Row{{1, 1, 1}, {0, 2, 3}}, Row{{1, 1, 1, 1, 1}, {0, 3, 5}},
+        Row{{1, 1, 1, 1, 1, 1, 1}, {0, 3, 5, 7}}, Row{{0, 1, 1, 1, 1, 1, 1, 0}, {0, 3, 5, 8}},
+        Row{{3, 1, 4, 1, 5, 9, 2, 6}, {0, 5, 6, 8}}, Row{{0, 1.1, 1.9, 3, 30}, {0, 4, 5}}}) {
+    EXPECT_EQ(partition_balanced(row.weights, static_cast<int>(row.cuts.size()) - 1), row.cuts);
+  }
+}
+
 // Every cut of small rows against all others.
 TEST(PartitionByCost, HasTheLeastCostOfTheSlowestPart) {
   for (int seed = 0; seed < 200; ++seed) {
