@@ -17,7 +17,6 @@
 #include "cli/report.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
-#include "engine/pipe_prediction.h"
 #include "engine/plan.h"
 #include "engine/run_data.h"
 #include "engine/run_model.h"
@@ -68,10 +67,9 @@ int print_report(const std::string& threads) {
 
 // Above the timeline of a run where --trace names one.
 void draw_plan(const Command& command, const fm::model::OpenedModel& opened,
-               const fm::engine::WorldShape& world) {
-  const fm::engine::RunPlan plan = fm::engine::make_run_plan(command.options, opened.model, world);
-  const auto predicted =
-      fm::report::read_prediction(fm::engine::pipe_prediction(command.options, plan));
+               const fm::engine::WorldShape& world, const fm::engine::PlanHost& host) {
+  const auto predicted = fm::report::read_prediction(
+      fm::engine::plan_prediction(command.options, opened, world, host));
   std::optional<fm::report::TraceStep> trace;
   if (!command.options.trace.empty()) {
     trace = fm::report::read_trace_step(command.options.trace);
@@ -113,7 +111,7 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
                     : fm::machine::memory_limits(),
       .cores = command.host_cores};
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
-  if (!command.svg.empty()) draw_plan(command, opened, world);
+  if (!command.svg.empty()) draw_plan(command, opened, world, host);
   print(command.json ? fm::engine::plan_json(command.options, opened, world, host)
                      : fm::engine::plan_text(command.options, opened, world, host));
   const auto csv = [&](fm::pipeline::CsvForm form) {

@@ -282,6 +282,13 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+std::string plan_prediction(const TrainOptions& given, const model::OpenedModel& whole,
+                            const WorldShape& world, const PlanHost& host) {
+  const model::OpenedModel opened = part_of(whole, given, 0);
+  const TrainOptions options = with_plan_schedule(given, opened, world, host);
+  return pipe_prediction(options, make_run_plan(options, opened.model, world));
+}
+
 std::string plan_csv(const TrainOptions& given, const model::OpenedModel& whole,
                      const WorldShape& world, const PlanHost& host, pipeline::CsvForm form) {
   const model::OpenedModel opened = part_of(whole, given, 0);

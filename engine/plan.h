@@ -25,6 +25,9 @@ std::string plan_text(const TrainOptions& options, const model::OpenedModel& ope
                       const WorldShape& world, const PlanHost& host = {});
 std::string plan_json(const TrainOptions& options, const model::OpenedModel& opened,
                       const WorldShape& world, const PlanHost& host = {});
+// What is predicted of the pipe, for a picture (engine/pipe_prediction.h).
+std::string plan_prediction(const TrainOptions& options, const model::OpenedModel& opened,
+                            const WorldShape& world, const PlanHost& host);
 // The schedule of the plan as pipeline/schedule_csv.h describes it.
 std::string plan_csv(const TrainOptions& options, const model::OpenedModel& opened,
                      const WorldShape& world, const PlanHost& host, pipeline::CsvForm form);
