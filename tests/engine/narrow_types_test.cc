@@ -55,6 +55,7 @@ TEST_P(NarrowTypes, PipelinesThatReduceOnceEqualNoPipeline) {
     for (const pipeline::ScheduleRow& schedule : pipeline::all_schedules()) {
       TrainOptions options = small(false, zero_stage);
       options.pipe_parallel_size = 2;
+      if (schedule.constraint.holds != nullptr) continue;  // more micro-batches than 2
       options.schedule = &schedule;
       EXPECT_EQ(first_difference(plain, run_small(options, 2, kSteps)), "") << zero_stage;
     }
