@@ -56,7 +56,7 @@ struct Mesh {
   }
 
  private:
-  std::vector<int> along(int Position::* axis, int size, int world_rank) const {
+  std::vector<int> along(int Position::*axis, int size, int world_rank) const {
     Position at = position_of(world_rank);
     std::vector<int> members;
     for (at.*axis = 0; at.*axis < size; ++(at.*axis)) members.push_back(world_rank_of(at));

@@ -46,7 +46,7 @@ TEST(Mesh, UnevenAxesStayOneToOne) {
   }
   EXPECT_EQ(seen.size(), 24U);
   EXPECT_EQ(mesh.shard_group(17), (Group{17, 19, 21, 23}));  // pipe 2, model 1
-  EXPECT_EQ(mesh.pipe_group(17), (Group{1, 9, 17}));        // data 0, model 1
+  EXPECT_EQ(mesh.pipe_group(17), (Group{1, 9, 17}));         // data 0, model 1
 }
 
 TEST(Mesh, SequenceRanksLieBetweenDataAndModelRanks) {
