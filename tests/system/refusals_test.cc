@@ -248,9 +248,9 @@ TEST_F(Refusals, FewerLayersThanPipeRanks) {
   run.model = write_file(folder() / "one.json",
                          R"({"model_type": "llama", "vocab_size": 264, "hidden_size": 64,
     "intermediate_size": 176, "num_hidden_layers": 1, "num_attention_heads": 4})");
-  run.more = {"--pipe_parallel_size", "2"};
-  expect_refusal(launch(run, Starter::kMpirun, 2), 10,
-                 "(pipe_parallel_size=2, num_hidden_layers=1, chunks of this schedule=1)");
+  run.more = {"--pipe_parallel_size", "3"};
+  expect_refusal(launch(run, Starter::kMpirun, 3), 10,
+                 "(pipe_parallel_size=3, num_hidden_layers=1, chunks=3)");
 }
 
 TEST_F(Refusals, PipeRanksThatDoNotDivideTheRanks) {
