@@ -1,5 +1,7 @@
 #include "tokenizer/settings.h"
 
+#include <charconv>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
@@ -71,6 +73,55 @@ std::int64_t Settings::whole(std::string_view key) const { return at(key).whole(
 
 void Settings::refuse(const std::string& what) const { FM_DATA_CHECK(false, where_, ": ", what); }
 
+namespace {
+
+// 10 to the power of `exponent`, 0 to 308.
+double power_of_ten(int exponent) {
+  const std::string text = core::concat("1e", exponent);
+  double power = 0.0;
+  std::from_chars(text.data(), text.data() + text.size(), power);
+  return power;
+}
+
+// What serde_json without float_roundtrip, as the tokenizers wheel has it, makes of a number: at
+// most 19 or 20 digits become an integer, which is rounded, multiplied or divided, and rounded once
+// more (serde_json, src/de.rs). One number in eight differs in its last bit from `nearest`, and
+// equal sums of scores are then none.
+double as_serde_reads(std::string_view text, double nearest) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t digits = 0;
+  int exponent = 0;
+  bool fraction = false;
+  bool full = false;
+  std::size_t at = text.starts_with('-') ? 1 : 0;
+  for (; at < text.size() && text[at] != 'e' && text[at] != 'E'; ++at) {
+    if (text[at] == '.') {
+      fraction = true;
+      continue;
+    }
+    const auto digit = static_cast<std::uint64_t>(text[at] - '0');
+    full = full || digits > (kMost - digit) / 10;
+    if (!full) digits = digits * 10 + digit;
+    if (full != fraction) exponent += full ? 1 : -1;  // a digit left out, or behind the point
+  }
+  int written = 0;
+  if (at < text.size()) {
+    const std::size_t begin = at + (text[at + 1] == '+' ? 2 : 1);
+    const auto [end, error] =
+        std::from_chars(text.data() + begin, text.data() + text.size(), written);
+    if (error != std::errc() || end != text.data() + text.size()) return nearest;
+  }
+  exponent += written;
+  constexpr int kLargest = 308;
+  if (exponent < -kLargest || exponent > kLargest) return nearest;
+  const auto whole = static_cast<double>(digits);
+  const double value =
+      exponent < 0 ? whole / power_of_ten(-exponent) : whole * power_of_ten(exponent);
+  return text.starts_with('-') ? -value : value;
+}
+
+}  // namespace
+
 // Builds the tree from events, and fills the lists instead where the path is theirs.
 class SettingsReader : public json::json_sax_t {
  public:
@@ -86,8 +137,8 @@ class SettingsReader : public json::json_sax_t {
   bool number_unsigned(number_unsigned_t value) override {
     return put(Settings::Kind::kNumber, static_cast<double>(value), nullptr);
   }
-  bool number_float(number_float_t value, const string_t&) override {
-    return put(Settings::Kind::kNumber, value, nullptr);
+  bool number_float(number_float_t value, const string_t& text) override {
+    return put(Settings::Kind::kNumber, as_serde_reads(text, value), nullptr);
   }
   bool binary(binary_t&) override { return false; }
   bool string(string_t& value) override { return put(Settings::Kind::kString, 0, &value); }

@@ -61,7 +61,8 @@ def main():
             said = done.stdout + done.stderr
             metrics = output / "metrics.jsonl"
             losses = [json.loads(line)["loss"] for line in metrics.read_text().splitlines() if '"step"' in line] if metrics.exists() else []
-            if not fits(json.loads(row["text"]), ranks // tensor):
+            sequence = json.loads(row["text"]).get("sequence_parallel_size", 1)
+            if not fits(json.loads(row["text"]), ranks // tensor // sequence):
                 unfit += 1
                 good = done.returncode == 10 and any(words in said for words in BATCH)
             else:

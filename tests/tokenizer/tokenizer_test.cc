@@ -56,6 +56,19 @@ TEST_F(Tokenizers, UnigramTakesTheBestSum) {
   EXPECT_EQ(tokenizer->decode(Ids{3, 2}), "abb");
 }
 
+// Read to the nearest double, "ab" would be a bit worse than "a" and "b"; the tokenizers wheel 0.23
+// reads both scores alike, and of equal sums the longer piece was there first.
+TEST_F(Tokenizers, ScoresOfUnigramAreReadAsTheWheelReadsThem) {
+  const auto ids = [&](const std::string& score) {
+    return open(R"({"model": {"type": "Unigram", "unk_id": 0, "byte_fallback": false,
+                    "vocab": [["<unk>", 0.0], ["a", -15.27549237953228], ["b", 0.0], ["ab", )" +
+                score + R"(]]}})")
+        ->encode("ab");
+  };
+  EXPECT_EQ(ids("-15.275492379532281"), (Ids{3}));
+  EXPECT_EQ(ids("-15.27549237953229"), (Ids{1, 2}));
+}
+
 // Both pieces count where an added token gets the next id, as in tokenizers 0.23.
 TEST_F(Tokenizers, APieceOfUnigramMayBeThereTwice) {
   const auto tokenizer = open(R"({"added_tokens": [{"id": 4, "content": "<s>", "special": true,
