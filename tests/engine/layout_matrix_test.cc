@@ -6,6 +6,7 @@
 #include <fstream>
 #include <tuple>
 
+#include "schedule_rows.h"
 #include "small_run.h"
 
 namespace fm::engine {
@@ -38,16 +39,8 @@ const RunTrace& two_tensor_ranks(bool tied) {
 
 class LayoutMatrix : public testing::TestWithParam<const pipeline::ScheduleRow*> {};
 
-std::vector<const pipeline::ScheduleRow*> rows() {
-  std::vector<const pipeline::ScheduleRow*> out;
-  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) out.push_back(&row);
-  return out;
-}
-INSTANTIATE_TEST_SUITE_P(All, LayoutMatrix, testing::ValuesIn(rows()), [](const auto& cell) {
-  std::string name(cell.param->name);
-  std::erase(name, '-');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, LayoutMatrix, testing::ValuesIn(every_schedule()),
+                         [](const auto& cell) { return test_name(*cell.param); });
 
 TEST_P(LayoutMatrix, TwoTensorRanksHaveTheSameBits) {
   for (const int zero_stage : {0, 1, 2, 3}) {

@@ -12,6 +12,7 @@
 #include "engine/plan_simulation.h"
 #include "engine/schedule_account.h"
 #include "pipeline/schedule_study.h"
+#include "schedule_rows.h"
 #include "small_run.h"
 
 namespace fm::engine {
@@ -50,18 +51,12 @@ constexpr Ranks kRanks[] = {{2, 1}, {4, 1}, {2, 2}};
 using Cell = std::tuple<const pipeline::ScheduleRow*, int>;  // ZeRO stage
 class ScheduleMatrix : public testing::TestWithParam<Cell> {};
 
-std::vector<const pipeline::ScheduleRow*> rows() {
-  std::vector<const pipeline::ScheduleRow*> out;
-  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) out.push_back(&row);
-  return out;
-}
 std::string name_of(const testing::TestParamInfo<Cell>& cell) {
-  std::string name(std::get<0>(cell.param)->name);
-  std::erase(name, '-');
-  return name + "Zero" + std::to_string(std::get<1>(cell.param));
+  return test_name(*std::get<0>(cell.param)) + "Zero" + std::to_string(std::get<1>(cell.param));
 }
 INSTANTIATE_TEST_SUITE_P(All, ScheduleMatrix,
-                         testing::Combine(testing::ValuesIn(rows()), testing::Range(0, 4)),
+                         testing::Combine(testing::ValuesIn(every_schedule()),
+                                          testing::Range(0, 4)),
                          name_of);
 
 TEST_P(ScheduleMatrix, HasTheBitsOfOneRank) {

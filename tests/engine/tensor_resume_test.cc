@@ -14,10 +14,6 @@ namespace fs = std::filesystem;
 
 class TensorResumeTest : public TrainerCase {
  protected:
-  static std::string bytes_of(const fs::path& file) {
-    std::ifstream stream(file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
   static void expect_near(const std::map<int, MetricsLine>& a, const std::map<int, MetricsLine>& b,
                           int steps) {
     for (int step = 1; step <= steps; ++step) {
@@ -61,8 +57,8 @@ TEST_F(TensorResumeTest, ExportsAreTheSameBytes) {
     ASSERT_EQ(run(alone), 0);
     const fs::path file = fs::path(alone.output_dir) / "hf" / "model.safetensors";
     const fs::path adapter = fs::path(alone.output_dir) / "adapter" / "adapter_model.safetensors";
-    const std::string first = bytes_of(file);
-    const std::string first_adapter = bytes_of(adapter);
+    const std::string first = content(file);
+    const std::string first_adapter = content(adapter);
     ASSERT_FALSE(first.empty());
     for (const int ranks : {2, 6}) {
       TrainOptions again = alone;
@@ -71,8 +67,8 @@ TEST_F(TensorResumeTest, ExportsAreTheSameBytes) {
       fs::remove_all(fs::path(alone.output_dir) / "hf");
       fs::remove_all(fs::path(alone.output_dir) / "adapter");
       ASSERT_EQ(run(again, ranks == 2 ? 4 : 6), 0);
-      EXPECT_TRUE(bytes_of(file) == first) << ranks << " ranks, adapted " << adapted;
-      EXPECT_TRUE(bytes_of(adapter) == first_adapter) << ranks << " ranks";
+      EXPECT_TRUE(content(file) == first) << ranks << " ranks, adapted " << adapted;
+      EXPECT_TRUE(content(adapter) == first_adapter) << ranks << " ranks";
     }
   }
 }
@@ -87,8 +83,8 @@ TEST_F(TensorResumeTest, GradientFilesHoldEveryTensorOnce) {
   together.zero_stage = 2;
   ASSERT_EQ(run(together, 6), 0);
   EXPECT_EQ(fs::file_size(alone.dump_gradients), fs::file_size(together.dump_gradients));
-  const std::string a = bytes_of(alone.dump_gradients);
-  const std::string b = bytes_of(together.dump_gradients);
+  const std::string a = content(alone.dump_gradients);
+  const std::string b = content(together.dump_gradients);
   std::uint64_t header = 0;
   std::memcpy(&header, a.data(), sizeof(header));
   double largest = 0.0;
