@@ -81,7 +81,12 @@ void apply_schedule(const Settings& settings, engine::TrainOptions& options) {
   options.virtual_stages = static_cast<int>(count);
   const std::string limit = "pipeline.activation_limit";
   if (settings.get(limit) != nullptr) set_limit(settings.number(limit, 0.0), limit, options);
-  for (const std::string path : {"pipeline.partition", "pipeline.partition_method"}) {
+  const std::string plain = "pipeline.partition", method = "pipeline.partition_method";
+  const bool both = settings.get(plain) != nullptr && settings.get(method) != nullptr;
+  FM_USER_CHECK(!both || settings.text(plain, "") == settings.text(method, ""), plain, " and ",
+                method, " say the same and must agree; remove one (", settings.where(plain), ": ",
+                settings.text(plain, ""), ", ", settings.text(method, ""), ")");
+  for (const std::string& path : {plain, method}) {
     if (settings.get(path) == nullptr) continue;
     options.partition = pipeline::partition_named(settings.text(path, "cost"));
   }

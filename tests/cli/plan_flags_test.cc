@@ -87,6 +87,11 @@ TEST(PipelineFlags, WinOverTheJsonAndNameWhatIsWrong) {
   EXPECT_TRUE(holds(refusal_of([&] { options({"--schedule=zb-vv"}); }), "did you mean zb-v?"));
   EXPECT_TRUE(holds(refusal_of([&] { options({"--schedule=none.csv"}); }), "none.csv"));
   EXPECT_TRUE(holds(refusal_of([&] { options({"--partition_method=even"}); }), "type:REGEX"));
+  // {"pipeline": {"partition": "uniform", "partition_method": "parameters"}}
+  const std::string two =
+      "--deepspeed_config=eyJwaXBlbGluZSI6IHsicGFydGl0aW9uIjogInVuaWZvcm0iLCAicGFydGl0"
+      "aW9uX21ldGhvZCI6ICJwYXJhbWV0ZXJzIn19";
+  EXPECT_TRUE(holds(refusal_of([&] { options({two}); }), "must agree; remove one"));
 }
 
 }  // namespace
