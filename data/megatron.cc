@@ -11,6 +11,7 @@
 #include "core/crc32c.h"
 #include "core/text.h"
 #include "data/id_array.h"
+#include "data/other_labels.h"
 
 namespace fm::data {
 namespace {
@@ -124,9 +125,15 @@ class MegatronDataset : public TokenStream {
         ids_.check(vocab, index_.crc(), "check that dataset and model belong together");
     fingerprint_ = core::concat("megatron bytes=", ids_.file().bytes().size(), " crc32c=", crc);
     const std::string counted = prefix + ".counted";
-    if (!std::filesystem::exists(counted)) return;
-    counted_.emplace(open_counted(counted));
-    fingerprint_ += core::concat(" counted=", counted_->check(2, 0, "write it anew"));
+    if (std::filesystem::exists(counted)) {
+      counted_.emplace(open_counted(counted));
+      fingerprint_ += core::concat(" counted=", counted_->check(2, 0, "write it anew"));
+    }
+    const std::string labels = prefix + ".labels";
+    if (std::filesystem::exists(labels)) {
+      labels_.emplace(labels, index_.size(), vocab);
+      fingerprint_ += core::concat(" labels=", labels_->crc());
+    }
   }
 
   std::int64_t size() const override { return index_.size(); }
@@ -137,6 +144,7 @@ class MegatronDataset : public TokenStream {
   }
   void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
     ids_.read(first, labels);
+    if (labels_) labels_->put(first, labels);
     if (!counted_) return;
     std::vector<std::int32_t> counted(labels.size());
     counted_->read(first, counted);
@@ -176,6 +184,7 @@ class MegatronDataset : public TokenStream {
   Index index_;
   MappedIds ids_;
   std::optional<MappedIds> counted_;
+  std::optional<OtherLabels> labels_;
   std::string fingerprint_;
 };
 

@@ -8,7 +8,9 @@
 // Little-endian; the numbers of idx lie as they come, not aligned. Types: 1 uint8, 2 int8, 3 int16,
 // 4 int32, 5 int64, 6 float64, 7 float32, 8 uint16.
 //
-// Where the loss leaves ids out, PREFIX.counted has a byte per id, 0 for those; it is fmengine's.
+// Two files are fmengine's. Where the loss leaves ids out, PREFIX.counted has a byte per id, 0 for
+// those. Where ids predict others than themselves, PREFIX.labels has (place of the id: i64, label:
+// i64) for each of them, by place.
 #pragma once
 
 #include <string>

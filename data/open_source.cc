@@ -11,12 +11,18 @@
 namespace fm::data {
 namespace {
 
+StreamPtr open_lines(const DataFile& file, const SourceOptions& options, BadLines& bad) {
+  if (options.open_jsonl) {
+    if (StreamPtr stream = options.open_jsonl(file.path, file.format, bad)) return stream;
+  }
+  return file.format == DataFormat::kJsonl ? open_text(file.path, options, bad)
+                                           : open_ids(file.path, options, bad);
+}
+
 StreamPtr open_file(const DataFile& file, const SourceOptions& options, BadLines& bad) {
   switch (file.format) {
     case DataFormat::kJsonl:
-      return options.open_text ? options.open_text(file.path, bad)
-                               : open_text(file.path, options, bad);
-    case DataFormat::kJsonlIds: return open_ids(file.path, options, bad);
+    case DataFormat::kJsonlIds: return open_lines(file, options, bad);
     case DataFormat::kTokens: return open_tokens(file.path, options);
     case DataFormat::kMegatron: return open_megatron(file.path, options);
     case DataFormat::kMds: return open_mds(file.path, options);

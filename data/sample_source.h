@@ -48,9 +48,10 @@ struct Split {
 
 class TokenStream;
 struct BadLines;
-// Makes ids of a JSONL file of text in another way than by the byte tokenizer.
-using OpenText =
-    std::function<std::shared_ptr<const TokenStream>(const std::string& path, BadLines& bad)>;
+// Opens a JSONL file (kJsonl or kJsonlIds) in a way of the caller's: by another tokenizer than that
+// of bytes, or without holding it in memory. Null: it has none for this file.
+using OpenJsonl = std::function<std::shared_ptr<const TokenStream>(
+    const std::string& path, DataFormat format, BadLines& bad)>;
 
 struct SourceOptions {
   // Files, folders, patterns and prefixes of Megatron's datasets; with numbers before each, as in
@@ -61,7 +62,7 @@ struct SourceOptions {
   Packing packing = Packing::kConcat;
   bool needs_documents = false;  // UserError (10) where nothing tells where they begin
   std::string text_field = "text";
-  OpenText open_text = {};  // null: the byte tokenizer
+  OpenJsonl open_jsonl = {};  // may be null: bytes are ids, and all is held in memory
   std::int64_t seq_len = 128;
   std::int64_t vocab = 0;  // ids must be below; UserError (11) with file and position otherwise
   bool shuffle_windows = false;     // where documents are not known, anew in each epoch

@@ -17,16 +17,15 @@ data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, cor
                             .packing = options.packing,
                             .needs_documents = options.document_attention,
                             .text_field = options.text_field,
-                            .open_text = {},
+                            .open_jsonl = {},
                             .seq_len = options.max_seq_len,
                             .vocab = vocab,
                             .shuffle_windows = options.shuffle_windows,
                             .skip_bad_lines = options.skip_bad_lines,
                             .seed = options.seed,
                             .ledger = &ledger};
-  if (reads_text(options) || evaluates_text(options)) {
-    asked.open_text = text_opener(options, vocab, host, std::move(stop));
-  }
+  const bool text = reads_text(options) || evaluates_text(options);
+  asked.open_jsonl = jsonl_opener(options, vocab, text, host, std::move(stop));
   data::SplitSource rows = data::open_split(asked, options.split);
   if (options.eval_data_path.empty()) return rows;
   asked.paths = options.eval_data_path;

@@ -9,7 +9,10 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/host_name.h"
+#include "core/text.h"
 #include "kernels/gemm/gemm.h"
+#include "prepare/line_batches.h"
+#include "prepare/plain_recipes.h"
 #include "prepare/text_recipe.h"
 
 namespace fm::engine {
@@ -30,6 +33,14 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
                 "model's own tokenizer, or a config.json with a larger vocab_size (tokenizer ",
                 path.string(), ": ", recipe.vocab, " ids, vocab_size ", vocab, ")");
   return recipe;
+}
+
+bool is_large(const std::string& path) {
+  std::error_code missing;  // named by who opens the file
+  const std::uintmax_t bytes = std::filesystem::file_size(path, missing);
+  if (missing) return false;
+  const auto most = static_cast<std::uintmax_t>(kMostInMemory);
+  return bytes > (prepare::is_packed(path) ? most / 8 : most);
 }
 
 }  // namespace
@@ -59,25 +70,33 @@ std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world) {
   return world.split(members);
 }
 
-data::OpenText text_opener(const TrainOptions& options, std::int64_t vocab,
-                           comm::Communicator& host, std::function<bool()> stop) {
-  if (tokenizer_folder(options).empty()) return nullptr;
-  const auto recipe = std::make_shared<const prepare::Recipe>(recipe_of(options, vocab));
+data::OpenJsonl jsonl_opener(const TrainOptions& options, std::int64_t vocab, bool text,
+                             comm::Communicator& host, std::function<bool()> stop) {
   const std::filesystem::path cache = options.cache_dir.empty()
                                           ? std::filesystem::path(options.output_dir) / "tokens"
                                           : std::filesystem::path(options.cache_dir);
   prepare::PrepareOptions how{
       .cache_dir = cache, .threads = kernels::kernel_threads(), .stop = std::move(stop)};
   if (host.rank() == 0) {
-    how.say = [](const std::string& text) { std::fprintf(stderr, "fmengine: %s\n", text.c_str()); };
-    if (recipe->eos < 0) {
+    how.say = [](const std::string& line) { std::fprintf(stderr, "fmengine: %s\n", line.c_str()); };
+  }
+  std::shared_ptr<const prepare::Recipe> tokenizer;
+  if (text && !tokenizer_folder(options).empty()) {
+    tokenizer = std::make_shared<const prepare::Recipe>(recipe_of(options, vocab));
+    if (how.say && tokenizer->eos < 0) {
       how.say(
           "the tokenizer names no eos_token, so nothing ends a text; name one in its "
           "tokenizer_config.json");
     }
   }
-  return [recipe, how, &host](const std::string& path, data::BadLines& bad) {
-    return prepare::prepare_text(path, *recipe, how, bad, host);
+  return [tokenizer, how, vocab, field = options.text_field, &host](
+             const std::string& path, data::DataFormat format, data::BadLines& bad) {
+    const bool ids = format == data::DataFormat::kJsonlIds;
+    if (!ids && tokenizer) return prepare::prepare_text(path, *tokenizer, how, bad, host);
+    const bool fits = ids || vocab >= core::kByteVocab;  // else refused by who holds it in memory
+    if (!fits || !is_large(path)) return data::StreamPtr();
+    const prepare::Recipe plain = ids ? prepare::id_recipe(vocab) : prepare::byte_recipe(field);
+    return prepare::prepare_text(path, plain, how, bad, host);
   };
 }
 

@@ -21,11 +21,15 @@ std::filesystem::path tokenizer_home(const TrainOptions& options);
 // Ranks of this host, which share its disks. Collective over the world.
 std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world);
 
-// How a JSONL file of text becomes ids below `vocab`: by that tokenizer, prepared in --cache_dir by
-// the ranks of `host` (which must outlive it), until `stop` says on one of them that a signal asks
-// to end. Null: by the byte tokenizer. Throws UserError (10, 11) when the tokenizer cannot be read
-// or its ids do not fit the model.
-data::OpenText text_opener(const TrainOptions& options, std::int64_t vocab,
-                           comm::Communicator& host, std::function<bool()> stop);
+// Bytes of a JSONL file that every rank holds in memory where no tokenizer reads it; of a packed
+// one an eighth of it.
+inline constexpr std::int64_t kMostInMemory = std::int64_t{32} << 20;
+
+// How JSONL becomes ids below `vocab`, prepared in --cache_dir by the ranks of `host` (which must
+// outlive it), until `stop` says on one of them that a signal asks to end: text by that tokenizer
+// (where `text`: there is some), ids and bytes of files beyond kMostInMemory as they are. Throws
+// UserError (10, 11) when the tokenizer cannot be read or its ids do not fit the model.
+data::OpenJsonl jsonl_opener(const TrainOptions& options, std::int64_t vocab, bool text,
+                             comm::Communicator& host, std::function<bool()> stop);
 
 }  // namespace fm::engine

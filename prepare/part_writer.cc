@@ -32,6 +32,7 @@ PartWriter::~PartWriter() = default;
 
 void PartWriter::add(const TokenizedLines& lines) {
   add_counted(lines);
+  add_labels(lines);
   if (narrow_) {
     std::vector<std::uint16_t> narrow(lines.ids.size());
     std::ranges::transform(lines.ids, narrow.begin(),
@@ -62,6 +63,17 @@ void PartWriter::add_counted(const TokenizedLines& lines) {
   counted.resize(lines.ids.size(), 1);
   counts_.counted += std::count(counted.begin(), counted.end(), 1);
   counted_->put(std::span<const std::uint8_t>(counted));
+}
+
+void PartWriter::add_labels(const TokenizedLines& lines) {
+  if (lines.labels.empty()) return;
+  if (labels_ == nullptr) {
+    labels_ = std::make_unique<GrowingFile>(with_ending(prefix_, ".labels"));
+  }
+  for (const OtherLabel& each : lines.labels) {
+    labels_->put_one(counts_.ids + each.place);
+    labels_->put_one(each.label);
+  }
 }
 
 void PartWriter::write_index() {
@@ -97,6 +109,7 @@ PartCounts PartWriter::finish() {
   lengths_->flush();
   ids_->sync();
   if (counted_ != nullptr) counted_->sync();
+  if (labels_ != nullptr) labels_->sync();
   if (counts_.documents > 0) write_index();
   std::error_code ignored;  // what stays there is none of a dataset
   fs::remove(lengths_->path(), ignored);

@@ -1,5 +1,5 @@
-// Tokenized documents as files: one of Megatron-LM's indexed datasets (data/megatron.h), and beside
-// it PREFIX.counted where the loss leaves some ids out: a byte per id, 0 for those.
+// Tokenized documents as files: one of Megatron-LM's indexed datasets, and beside it PREFIX.counted
+// and PREFIX.labels where they are needed (data/megatron.h).
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,7 @@ class PartWriter {
 
  private:
   void add_counted(const TokenizedLines& lines);
+  void add_labels(const TokenizedLines& lines);
   void write_index();
 
   std::filesystem::path prefix_;
@@ -45,6 +46,7 @@ class PartWriter {
   std::unique_ptr<GrowingFile> ids_;
   std::unique_ptr<GrowingFile> lengths_;  // int32 each; gone in the end
   std::unique_ptr<GrowingFile> counted_;  // null while every id counts
+  std::unique_ptr<GrowingFile> labels_;   // null while every id is its own label
 };
 
 // PREFIX.bin and the like of a prefix.

@@ -13,8 +13,11 @@ void add(const data::Document& document, TokenizedLines& out) {
     out.counted.resize(out.ids.size(), 1);
     return;
   }
-  for (const std::int32_t label : document.labels) {
+  for (std::size_t at = 0; at < document.labels.size(); ++at) {
+    const std::int32_t label = document.labels[at];
     out.counted.push_back(label == data::kIgnored ? 0 : 1);
+    if (label == data::kIgnored || label == document.ids[at]) continue;
+    out.labels.push_back({static_cast<std::int64_t>(before + at), label});
   }
 }
 

@@ -16,10 +16,17 @@ struct BadLine {
   std::string problem;
 };
 
+// What an id is to predict instead of itself.
+struct OtherLabel {
+  std::int64_t place = 0;  // of the id, from 0
+  std::int64_t label = 0;
+};
+
 struct TokenizedLines {
   std::vector<std::int32_t> ids;      // of all documents, one behind the other
   std::vector<std::int32_t> lengths;  // ids of each document
   std::vector<std::uint8_t> counted;  // 0: the loss does not count this id; empty: it counts all
+  std::vector<OtherLabel> labels;  // of ids whose label is neither the id nor kIgnored; ascending
   std::vector<BadLine> bad;
   std::int64_t lines = 0;
 };
