@@ -27,6 +27,12 @@ void choose_schedule(const std::string& words, const std::string& where,
                   words, ": ", file.problem, ")");
     options.own_schedule = std::make_shared<const pipeline::OwnSchedule>(
         pipeline::read_schedule_csv(file.text, words));
+    if (const int cells = options.own_schedule->shard_cells; cells > 0) {
+      options.notes.push_back(core::concat(
+          words, ": ", cells, cells == 1 ? " cell" : " cells",
+          " UNSHARD, RESHARD or REDUCE_GRAD without effect: gathers and reductions are placed as "
+          "the ZeRO stage needs them"));
+    }
     return;
   }
   std::vector<std::string> known = {"auto"};

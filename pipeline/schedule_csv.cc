@@ -67,7 +67,13 @@ std::optional<Instruction> read_action(std::string_view text) {
   return Instruction{type->op, micro.value_or(-1), *chunk};
 }
 
-void read_cell(std::string_view cell, const Place& place, Program& out) {
+// What the rows of a file say: computing actions, and how many cells place gathers and reductions.
+struct Rows {
+  std::vector<Program> computing;
+  int shard_cells = 0;
+};
+
+void read_cell(std::string_view cell, const Place& place, Rows& rows) {
   std::string_view text = trimmed(cell);
   if (text.empty()) return;
   const std::size_t close = text.find(')');
@@ -85,29 +91,29 @@ void read_cell(std::string_view cell, const Place& place, Program& out) {
                   std::string(text.substr(0, 80)), ")");
     const auto* const type =
         std::ranges::find_if(kTypes, [&](const Type& each) { return each.op == action->op; });
-    if (type->computes) out.push_back(*action);
+    if (type->computes) rows.computing.back().push_back(*action);
+    if (!type->has_micro) ++rows.shard_cells;
   }
 }
 
-// Computing actions by row.
-std::vector<Program> read_rows(std::string_view text, const std::string& name) {
+Rows read_rows(std::string_view text, const std::string& name) {
   std::vector<std::string> lines = core::split(text, '\n');
   while (!lines.empty() && trimmed(lines.back()).empty()) lines.pop_back();
-  std::vector<Program> rows;
+  Rows rows;
   for (const std::string& line : lines) {
-    Place place{name, static_cast<int>(rows.size()) + 1, 0};
-    rows.emplace_back();
+    Place place{name, static_cast<int>(rows.computing.size()) + 1, 0};
+    rows.computing.emplace_back();
     for (const std::string& cell : core::split(line, ',')) {
       ++place.cell;
-      read_cell(cell, place, rows.back());
+      read_cell(cell, place, rows);
     }
-    FM_DATA_CHECK(!rows.back().empty(),
+    FM_DATA_CHECK(!rows.computing.back().empty(),
                   "every pipe rank must compute something; remove the row "
                   "or fill it (",
                   name, ", row ", place.row, ")");
   }
-  FM_DATA_CHECK(!rows.empty(), "a schedule must have a row for every pipe rank; write some (", name,
-                ")");
+  FM_DATA_CHECK(!rows.computing.empty(),
+                "a schedule must have a row for every pipe rank; write some (", name, ")");
   return rows;
 }
 
@@ -186,10 +192,10 @@ std::string cell_of(const Instruction& at, const std::vector<int>& chunk_of_unit
 }  // namespace
 
 OwnSchedule read_schedule_csv(std::string_view text, const std::string& name) {
-  const std::vector<Program> rows = read_rows(text, name);
-  OwnSchedule own{name, shape_of_rows(rows, name), {}};
+  const Rows rows = read_rows(text, name);
+  OwnSchedule own{name, shape_of_rows(rows.computing, name), {}, rows.shard_cells};
   for (int rank = 0; rank < own.shape.pipe_ranks; ++rank) {
-    const Program& row = rows[static_cast<std::size_t>(rank)];
+    const Program& row = rows.computing[static_cast<std::size_t>(rank)];
     check_row(row, rank, own.shape, name);
     own.programs.push_back(emitted(row, rank, own.shape));
   }

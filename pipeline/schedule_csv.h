@@ -25,11 +25,12 @@ struct OwnSchedule {
   std::string name;
   PipeShape shape;
   std::vector<Program> programs;  // by pipe rank, as make_programs returns them
+  int shard_cells = 0;            // UNSHARD, RESHARD and REDUCE_GRAD, which were left out
 };
 
 // `name`: of the file. Computing actions alone decide: messages, gathers and reductions are derived
-// from them as for any schedule. Throws UserError (11) that names row and cell, or the stage and
-// micro-batch that is missing, done twice, or done too early.
+// from them as for any schedule (shard_cells counts those of the file). Throws UserError (11) that
+// names row and cell, or the stage and micro-batch that is missing, done twice, or done too early.
 OwnSchedule read_schedule_csv(std::string_view text, const std::string& name);
 
 enum class CsvForm : std::uint8_t { kComputeOnly, kWithMessages };

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "cli/arguments.h"
+#include "core/text.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {
@@ -60,6 +63,18 @@ TEST(PlanFlags, AScheduleAloneNeedsTimesAndMicrosAndNoModel) {
                       "--plan_times must be four numbers"))
         << wrong;
   }
+}
+
+TEST(PipelineFlags, CellsOfAFileThatPlaceGathersAreNoted) {
+  const auto notes_of = [](const char* name, const char* rows) {
+    const std::string path = testing::TempDir() + name;
+    std::ofstream(path) << rows;
+    const Words words{"--plan", "--model_config=c", "--schedule", path};
+    return core::join(parse_command(words).options.notes, "\n");
+  };
+  EXPECT_TRUE(holds(notes_of("gathers.csv", "0UNSHARD,0F0,0B0,0REDUCE_GRAD,0RESHARD\n"),
+                    "gathers.csv: 3 cells UNSHARD, RESHARD or REDUCE_GRAD without effect"));
+  EXPECT_FALSE(holds(notes_of("computes.csv", "0F0,0B0\n"), "UNSHARD"));
 }
 
 TEST(PipelineFlags, WinOverTheJsonAndNameWhatIsWrong) {

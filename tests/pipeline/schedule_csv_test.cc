@@ -51,6 +51,8 @@ TEST(ScheduleCsv, ReadsWhatPyTorchAndPeopleWrite) {
       "1F0,2F0,,,2I0,1I0,2W0,1W0\r\n\r\n",
       "own.csv");
   EXPECT_EQ(own.shape.owners, (std::vector<int>{0, 1, 1, 0}));
+  EXPECT_EQ(own.shard_cells, 2);
+  EXPECT_EQ(read_schedule_csv("0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0\n", "own.csv").shard_cells, 0);
   EXPECT_EQ(print(own.programs[0]), "L0 F0.0 F0.1 X0 B0.1 I0.0 W0.0 O ");
   EXPECT_EQ(print(own.programs[1]), "F0.0 F0.1 I0.1 I0.0 W0.1 W0.0 O ");
 }
