@@ -37,17 +37,20 @@ double given_time(Op op, const pipeline::PhaseCosts& times) {
 
 }  // namespace
 
+pipeline::InstructionTime instruction_times(const TrainOptions& options, const RunPlan& plan) {
+  return
+      [&options, &plan, flops = flops_of_ranks(plan)](const pipeline::Instruction& at, int rank) {
+        const double forwards = pipeline::row_of(at.op).forwards;
+        if (forwards == 0.0) return 0.0;
+        const double own = flops_of(plan, plan.units().unit_of(at));
+        if (!options.plan_times || own == 0.0) return forwards * own;
+        return given_time(at.op, *options.plan_times) * own / flops[static_cast<std::size_t>(rank)];
+      };
+}
+
 pipeline::Simulation simulate_plan(const TrainOptions& options, const RunPlan& plan) {
-  const std::vector<double> flops = flops_of_ranks(plan);
-  const auto cost = [&](const pipeline::Instruction& at, int rank) {
-    const double forwards = pipeline::row_of(at.op).forwards;
-    if (forwards == 0.0) return 0.0;
-    const double own = flops_of(plan, plan.units().unit_of(at));
-    if (!options.plan_times || own == 0.0) return forwards * own;
-    return given_time(at.op, *options.plan_times) * own / flops[static_cast<std::size_t>(rank)];
-  };
   const double comm = options.plan_times ? options.plan_times->comm : 0.0;
-  return pipeline::simulate(plan.train, plan.units(), cost, comm);
+  return pipeline::simulate(plan.train, plan.units(), instruction_times(options, plan), comm);
 }
 
 }  // namespace fm::engine

@@ -3,9 +3,13 @@
 
 #include "engine/options.h"
 #include "engine/run_plan.h"
+#include "pipeline/passes.h"
 #include "pipeline/simulate.h"
 
 namespace fm::engine {
+
+// Of an instruction on a pipe rank; options and plan outlive it.
+pipeline::InstructionTime instruction_times(const TrainOptions& options, const RunPlan& plan);
 
 // In floating-point operations of the model (moving bytes costs nothing), or in the unit of
 // options.plan_times, whose times of a rank its units share by their operations.

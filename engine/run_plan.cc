@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "engine/pipe_schedule.h"
+#include "engine/plan_simulation.h"
 #include "engine/sequence_layout.h"
 #include "offload/tier.h"
 #include "pipeline/passes.h"
@@ -105,8 +106,9 @@ Prefetch prefetch_of(const TrainOptions& options, const RunPlan& plan) {
 // name of the user's own schedule.
 std::vector<Program> finished_programs(std::vector<Program> programs,
                                        const pipeline::ProgramRules& rules,
+                                       const pipeline::InstructionTime& times,
                                        const Prefetch& prefetch, const std::string& own) {
-  programs = pipeline::insert_p2p(programs, rules.units);
+  programs = pipeline::insert_p2p(programs, rules.units, times);
   for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
     Program& program = programs[static_cast<std::size_t>(rank)];
     if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
@@ -311,12 +313,13 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
                                        options.sum_order == core::SumOrder::kFast &&
                                        writes_tied_in_turn(programs.front());
   const std::string own = options.own_schedule ? options.own_schedule->name : "";
-  plan.train = finished_programs(std::move(programs), plan.rules, prefetch, own);
+  const pipeline::InstructionTime times = instruction_times(options, plan);
+  plan.train = finished_programs(std::move(programs), plan.rules, times, prefetch, own);
 
   pipeline::ProgramRules eval_rules = plan.rules;
   eval_rules.forward_only = true;
   eval_rules.recompute = false;
-  plan.eval = finished_programs(expanded(evaluation_of(plan.pipe), plan.units()), eval_rules,
+  plan.eval = finished_programs(expanded(evaluation_of(plan.pipe), plan.units()), eval_rules, times,
                                 prefetch, own);
 
   plan.state.units = plan.rules.units;

@@ -1,6 +1,9 @@
 #include "pipeline/passes.h"
 
-#include <set>
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
 
 #include "core/check.h"
 
@@ -22,30 +25,28 @@ Program expand_units(const Program& scheduled, const Placement& units, int pipe_
   return out;
 }
 
-// Paired lowering: rank by rank, issue what is ready; a producer whose consumer is elsewhere
-// appends both ends at once.
+// Paired lowering in the order of time: the instruction that begins first is issued first, and one
+// that ends hands over what it made; both ends of a message are appended at once.
 
 namespace {
 
-struct RankState {
-  std::size_t next = 0;
-  Program out;
-  std::set<Handover> received;
-};
-
 class Lowering {
  public:
-  Lowering(const std::vector<Program>& in, const Placement& units)
-      : in_(in), units_(units), ranks_(in.size()) {
+  Lowering(const std::vector<Program>& in, const Placement& units, const InstructionTime& time)
+      : in_(in), units_(units), time_(time), ranks_(in.size()) {
     for (const Program& program : in) trains_ = trains_ || trains(program);
+    for (std::size_t rank = 0; rank < in.size(); ++rank) look_ahead(static_cast<int>(rank));
   }
 
   // False when the orders deadlock.
   bool run() {
-    bool progressed = true;
-    while (progressed) {
-      progressed = false;
-      for (int rank = 0; rank < units_.pipe_ranks(); ++rank) progressed |= issue_next(rank);
+    for (int rank = earliest(); rank >= 0; rank = earliest()) {
+      if (at(rank).busy) {
+        end(rank);
+      } else {
+        begin(rank);
+      }
+      look_ahead(rank);
     }
     return stuck_rank() < 0;
   }
@@ -62,52 +63,106 @@ class Lowering {
   }
   std::vector<Program> result() {
     std::vector<Program> out;
-    for (RankState& rank : ranks_) out.push_back(std::move(rank.out));
+    for (Rank& rank : ranks_) out.push_back(std::move(rank.out));
     return out;
   }
 
  private:
-  RankState& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  bool issue_next(int rank) {
-    RankState& state = at(rank);
-    const Program& program = in_[static_cast<std::size_t>(rank)];
-    if (state.next == program.size() || !ready(rank, program[state.next])) return false;
-    const Instruction issued = program[state.next++];
-    state.out.push_back(issued);
-    for (const Handover& handover : units_.given_by(issued)) pair_up(rank, handover);
-    return true;
+  struct Rank {
+    std::size_t next = 0;
+    Program out;
+    Instruction running;
+    bool busy = false;                    // with `running`
+    double clock = 0.0;                   // when that ends
+    double due = kNever;                  // when the rank goes on: its end, or the next one's begin
+    std::map<Handover, double> received;  // and when
+  };
+
+  Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  const Program& program_of(int rank) const { return in_[static_cast<std::size_t>(rank)]; }
+
+  // The rank that goes on first, -1: none does. At one time what ends comes before what begins.
+  int earliest() const {
+    int first = -1;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const Rank& here = ranks_[rank];
+      if (here.due == kNever) continue;
+      const Rank* const best = first < 0 ? nullptr : &ranks_[static_cast<std::size_t>(first)];
+      const bool sooner = best == nullptr || here.due < best->due ||
+                          (here.due == best->due && here.busy && !best->busy);
+      if (sooner) first = static_cast<int>(rank);
+    }
+    return first;
   }
 
-  bool ready(int rank, const Instruction& next) {
-    const std::optional<Handover> taken = units_.taken_by(next);
-    return !taken || !units_.crosses(*taken) || at(rank).received.contains(*taken);
+  void look_ahead(int rank) {
+    Rank& here = at(rank);
+    here.due = here.busy ? here.clock : begin_of_next(rank);
+  }
+
+  double begin_of_next(int rank) {
+    const Rank& here = at(rank);
+    if (here.next == program_of(rank).size()) return kNever;
+    const std::optional<Handover> taken = units_.taken_by(program_of(rank)[here.next]);
+    if (!taken || !units_.crosses(*taken)) return here.clock;
+    const auto there = here.received.find(*taken);
+    return there == here.received.end() ? kNever : std::max(here.clock, there->second);
+  }
+
+  void begin(int rank) {
+    Rank& here = at(rank);
+    here.running = program_of(rank)[here.next++];
+    here.out.push_back(here.running);
+    here.clock = here.due + time_(here.running, rank);
+    here.busy = true;
+  }
+
+  void end(int rank) {
+    at(rank).busy = false;
+    for (const Handover& handover : units_.given_by(at(rank).running)) pair_up(rank, handover);
   }
 
   void pair_up(int rank, const Handover& handover) {
     if (!units_.crosses(handover) || (handover.gradient && !trains_)) return;
-    RankState& there = at(units_.owner_of(handover.unit));
+    const int owner = units_.owner_of(handover.unit);
     at(rank).out.push_back(handover.send());
-    there.out.push_back(handover.receive());
-    there.received.insert(handover);
+    at(owner).out.push_back(handover.receive());
+    at(owner).received.emplace(handover, at(rank).clock);
+    look_ahead(owner);
   }
 
   const std::vector<Program>& in_;
   const Placement& units_;
-  std::vector<RankState> ranks_;
+  const InstructionTime& time_;
+  std::vector<Rank> ranks_;
   bool trains_ = false;
 };
 
+// Every block takes as long as any other.
+InstructionTime unit_times(const Placement& units) {
+  return [&units](const Instruction& at, int) {
+    return units.is_block(at.unit) ? row_of(at.op).forwards : 0.0;
+  };
+}
+
 }  // namespace
 
-std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units) {
-  Lowering lowering(expanded, units);
+std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units,
+                                const InstructionTime& time) {
+  Lowering lowering(expanded, units, time);
   FM_CHECK(lowering.run(), "schedule deadlocks: ", lowering.stuck());
   return lowering.result();
 }
 
+std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units) {
+  return insert_p2p(expanded, units, unit_times(units));
+}
+
 std::string deadlock_of(const std::vector<Program>& expanded, const Placement& units) {
-  Lowering lowering(expanded, units);
+  const InstructionTime time = unit_times(units);
+  Lowering lowering(expanded, units, time);
   return lowering.run() ? "" : lowering.stuck();
 }
 

@@ -86,6 +86,35 @@ TEST_P(EverySchedule, IsValidAndEnds) {
   });
 }
 
+// By the simulation, which is another walk through time: what stands before a receive begins no
+// later than its send leaves, and what stands behind it no sooner.
+TEST_P(EverySchedule, PostsReceivesInTheOrderOfTime) {
+  for_all_shapes(*GetParam(), [](const Shape& at) {
+    const Named made = named(GetParam()->name, at.p, at.m, at.v);
+    const Simulation run = simulate_schedule(made.programs, made.shape);
+    std::map<Instruction, double> sent;  // by receive
+    for (const auto& of_rank : run.timeline) {
+      for (const TimedInstruction& it : of_rank) {
+        if (it.at.op != Op::kSendAct && it.at.op != Op::kSendGrad) continue;
+        sent[{row_of(it.at.op).partner, it.at.micro, it.at.unit}] = it.begin;
+      }
+    }
+    for (const auto& of_rank : run.timeline) {
+      double begun = 0.0;     // of what takes time
+      double received = 0.0;  // the latest send
+      for (const TimedInstruction& it : of_rank) {
+        if (const auto message = sent.find(it.at); message != sent.end()) {
+          ASSERT_LE(begun, message->second + 1e-9) << print(it.at);
+          received = std::max(received, message->second);
+        }
+        if (it.end == it.begin) continue;
+        ASSERT_GE(it.begin, received - 1e-9) << at.p << " " << at.m << " " << print(it.at);
+        begun = it.begin;
+      }
+    }
+  });
+}
+
 // Where gradients are added as they come, as in the canonical order.
 TEST_P(EverySchedule, AddsGradientsInTheOrderOfMicrosWhereItMust) {
   for_all_shapes(*GetParam(), [](const Shape& at) {

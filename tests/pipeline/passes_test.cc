@@ -21,8 +21,8 @@ std::ptrdiff_t place_of(const Program& program, const Instruction& wanted) {
   return std::find(program.begin(), program.end(), wanted) - program.begin();
 }
 
-// By hand with the lowering rule: rank by rank one instruction each, a producer appends its send
-// here and the receive there.
+// By hand with the lowering rule: instructions in the order in which they begin (a forward of a
+// block takes 1, a backward 2), and where one ends, its send here and the receive there.
 TEST(InsertP2p, OneMicroOverTwoPipeRanks) {
   const auto programs = lowered({.pipe_ranks = 2, .micros = 1, .blocks = 2});
   EXPECT_EQ(print(programs[0]), "L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 B0.0 O ");
@@ -32,8 +32,25 @@ TEST(InsertP2p, OneMicroOverTwoPipeRanks) {
 TEST(InsertP2p, OneFOneBOverTwoPipeRanks) {
   const auto programs = lowered({.pipe_ranks = 2, .micros = 2, .blocks = 2});
   EXPECT_EQ(print(programs[0]),
-            "L0 F0.0 F0.1 sa0.2 L1 F1.0 rg0.1 F1.1 sa1.2 B0.1 B0.0 rg1.1 B1.1 B1.0 O ");
-  EXPECT_EQ(print(programs[1]), "L0 ra0.2 F0.2 X0 B0.2 sg0.1 ra1.2 L1 F1.2 X1 B1.2 sg1.1 O ");
+            "L0 F0.0 F0.1 sa0.2 L1 F1.0 F1.1 sa1.2 rg0.1 B0.1 B0.0 rg1.1 B1.1 B1.0 O ");
+  // F1.1 ends when F0.2 does, at 2: before B0.2 begins.
+  EXPECT_EQ(print(programs[1]), "L0 ra0.2 F0.2 ra1.2 X0 B0.2 sg0.1 L1 F1.2 X1 B1.2 sg1.1 O ");
+}
+
+// With a forward of 2.5 on rank 0, that of micro-batch 1 ends at 5; B0.2 runs from 3.5 to 5.5.
+TEST(InsertP2p, TheTimesSayWhereAReceiveStands) {
+  const BuildShape shape{.pipe_ranks = 2, .micros = 2, .blocks = 2};
+  const Placement units = placement_of(shape);
+  std::vector<Program> programs;
+  for (const int rank : {0, 1}) {
+    programs.push_back(expand_units(one_f_one_b(pipe_shape(shape), rank), units, rank));
+  }
+  const auto times = [&](const Instruction& at, int rank) {
+    if (!units.is_block(at.unit)) return 0.0;
+    return rank == 0 && at.op == Op::kForward ? 2.5 : row_of(at.op).forwards;
+  };
+  EXPECT_EQ(print(insert_p2p(programs, units, times)[1]),
+            "L0 ra0.2 F0.2 X0 B0.2 ra1.2 sg0.1 L1 F1.2 X1 B1.2 sg1.1 O ");
 }
 
 TEST(InsertP2p, OneMicroOverThreePipeRanks) {
@@ -85,6 +102,14 @@ TEST(InsertP2p, PairsMatchExactlyAtEveryBoundary) {
   }
 }
 
+// Nothing but receives, which only begin something, stands between an instruction and its send.
+void expect_sent_at_once(const Program& program, const Instruction& maker,
+                         const Instruction& send) {
+  auto at = program.begin() + place_of(program, maker) + 1;
+  while (at != program.end() && (at->op == Op::kRecvAct || at->op == Op::kRecvGrad)) ++at;
+  EXPECT_EQ(at - program.begin(), place_of(program, send)) << print(send);
+}
+
 TEST(InsertP2p, SendsFollowTheirProducerAndReceivesComeBeforeTheirConsumer) {
   const BuildShape shape{.pipe_ranks = 4, .micros = 6, .blocks = 6};
   const Placement units = placement_of(shape);
@@ -94,12 +119,10 @@ TEST(InsertP2p, SendsFollowTheirProducerAndReceivesComeBeforeTheirConsumer) {
     const Program& before = programs[static_cast<std::size_t>(rank - 1)];
     for (int micro = 0; micro < 6; ++micro) {
       const int input = units.body(rank, 0).first;
-      EXPECT_EQ(place_of(before, {Op::kSendAct, micro, input}),
-                place_of(before, {Op::kForward, micro, input - 1}) + 1);
+      expect_sent_at_once(before, {Op::kForward, micro, input - 1}, {Op::kSendAct, micro, input});
       EXPECT_LT(place_of(here, {Op::kRecvAct, micro, input}),
                 place_of(here, {Op::kForward, micro, input}));
-      EXPECT_EQ(place_of(here, {Op::kSendGrad, micro, input - 1}),
-                place_of(here, {Op::kBackward, micro, input}) + 1);
+      expect_sent_at_once(here, {Op::kBackward, micro, input}, {Op::kSendGrad, micro, input - 1});
       EXPECT_LT(place_of(before, {Op::kRecvGrad, micro, input - 1}),
                 place_of(before, {Op::kBackward, micro, input - 1}));
     }
