@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <thread>
 #include <vector>
@@ -47,15 +48,21 @@ class SleepingStep : public pipeline::StepHandler {
     compute(at);
   }
   void settle() {
-    forward_.wait();
-    backward_.wait();
+    for (auto* leaving : {&forward_, &backward_}) {
+      for (comm::Pending& sent : *leaving) sent.wait();
+      leaving->clear();
+    }
   }
   double busy_ms() const { return busy_ms_; }
 
  private:
-  void send(int to, comm::Pending& before) {
-    before.wait();
-    before = world_.send({values_.data(), core::Elements(kFloats), core::DType::kF32}, to);
+  void send(int to, std::deque<comm::Pending>& leaving) {
+    if (leaving.size() == pipeline::kMostLeaving) {
+      leaving.front().wait();
+      leaving.pop_front();
+    }
+    leaving.push_back(
+        world_.send({values_.data(), core::Elements(kFloats), core::DType::kF32}, to));
   }
   void receive(const Instruction& at, int from) {
     Arriving& arriving = arriving_[at];
@@ -85,7 +92,7 @@ class SleepingStep : public pipeline::StepHandler {
   double phase_ms_;
   std::vector<float> values_;
   std::map<Instruction, Arriving> arriving_;
-  comm::Pending forward_, backward_;
+  std::deque<comm::Pending> forward_, backward_;
   double busy_ms_ = 0.0;
 };
 

@@ -17,7 +17,9 @@ void HiddenExchange::wait_for(Hidden& hidden) {
 }
 
 void HiddenExchange::send_to(int pipe_rank, void* data, Direction direction) {
-  Sent& sent = direction == Direction::kForward ? forward_ : backward_;
+  Leaving& leaving = direction == Direction::kForward ? forward_ : backward_;
+  Sent& sent = leaving.sent[leaving.oldest];
+  leaving.oldest = (leaving.oldest + 1) % leaving.sent.size();
   settle(sent);
   sent.data = data;
   sent.leaving = state_.pipe->send(span_of(data), pipe_rank);
@@ -26,6 +28,12 @@ void HiddenExchange::send_to(int pipe_rank, void* data, Direction direction) {
 void HiddenExchange::settle() {
   settle(forward_);
   settle(backward_);
+}
+
+void HiddenExchange::settle(Leaving& leaving) {
+  for (std::size_t at = 0; at < leaving.sent.size(); ++at) {
+    settle(leaving.sent[(leaving.oldest + at) % leaving.sent.size()]);
+  }
 }
 
 void HiddenExchange::settle(Sent& sent) {

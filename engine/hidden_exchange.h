@@ -1,6 +1,8 @@
 // Hidden states and their gradients on their way between pipe ranks.
 #pragma once
 
+#include <array>
+
 #include "core/trace.h"
 #include "engine/rank_state.h"
 
@@ -12,7 +14,8 @@ struct Hidden {
   comm::Pending arriving;
 };
 
-// Invariant: of each direction at most one buffer is leaving; it is lent from the pool until then.
+// Invariant: of each direction at most kMostLeaving buffers are leaving, lent from the pool until
+//            then.
 // Thread:    the rank's thread.
 // Lifetime:  state and clock outlive it.
 class HiddenExchange {
@@ -23,7 +26,7 @@ class HiddenExchange {
 
   Hidden receive_from(int pipe_rank);
   void wait_for(Hidden& hidden);
-  // Takes the buffer over; waits until the one before it has left.
+  // Takes the buffer over; waits until the one that was sent kMostLeaving before has left.
   void send_to(int pipe_rank, void* data, Direction direction);
   void settle();  // nothing is leaving any more
 
@@ -32,12 +35,17 @@ class HiddenExchange {
     void* data = nullptr;
     comm::Pending leaving;
   };
+  struct Leaving {
+    std::array<Sent, pipeline::kMostLeaving> sent;
+    std::size_t oldest = 0;
+  };
   void settle(Sent& sent);
+  void settle(Leaving& leaving);
   comm::Span span_of(void* data) const { return {data, state_.plan.hidden, state_.model.element}; }
 
   RankState& state_;
   core::PhaseClock& clock_;
-  Sent forward_, backward_;
+  Leaving forward_, backward_;
 };
 
 }  // namespace fm::engine

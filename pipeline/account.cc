@@ -16,7 +16,7 @@ class ActivationWalk {
     for (const BufferMove& move : row_of(at.op).moves) {
       if (happens(move.when, at)) count(move);
     }
-    seen_[static_cast<std::size_t>(at.op)] = true;
+    ++seen_[static_cast<std::size_t>(at.op)];
   }
   ActivationPeaks peaks() const { return {peaks_[0], peaks_[1], peaks_[2]}; }
 
@@ -34,11 +34,11 @@ class ActivationWalk {
                          fed && evaluation_,
                          again && !units_.starts_segment(at.unit),
                          again && !units_.ends_segment(at.unit),
-                         was_seen(at.op)};
-    static_assert(std::size(held) == static_cast<std::size_t>(When::kNotTheFirst) + 1);
+                         seen(at.op) >= kMostLeaving};
+    static_assert(std::size(held) == static_cast<std::size_t>(When::kBehindLeaving) + 1);
     return held[static_cast<std::size_t>(when)];
   }
-  bool was_seen(Op op) const { return seen_[static_cast<std::size_t>(op)]; }
+  int seen(Op op) const { return seen_[static_cast<std::size_t>(op)]; }
 
   void count(const BufferMove& move) {
     const auto pool = static_cast<std::size_t>(move.pool);
@@ -49,7 +49,7 @@ class ActivationWalk {
   const Placement& units_;
   bool evaluation_;
   bool passing_;  // blocks keep nothing between forward and backward
-  std::array<bool, kOpCount> seen_{};
+  std::array<int, kOpCount> seen_{};
   std::array<int, 3> live_{}, peaks_{};  // by pool
 };
 

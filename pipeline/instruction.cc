@@ -17,7 +17,7 @@ using enum Pool;
 using When = BufferMove::When;
 
 constexpr BufferMove kArrives[] = {{kHidden, +1, When::kAlways}};
-constexpr BufferMove kLeaves[] = {{kHidden, -1, When::kNotTheFirst}};
+constexpr BufferMove kLeaves[] = {{kHidden, -1, When::kBehindLeaving}};
 constexpr BufferMove kForwardMoves[] = {{kHidden, +1, When::kAlways},  // the output
                                         {kKept, +1, When::kBlock},
                                         {kKept, -1, When::kPassingBlock},

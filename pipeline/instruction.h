@@ -59,6 +59,9 @@ struct Instruction {
 
 using Program = std::vector<Instruction>;
 
+// Sends of a kind whose buffers have not left yet: one that is taken late holds up no other.
+inline constexpr int kMostLeaving = 2;
+
 // Buffers of one micro-batch at one unit: a hidden state or its gradient; what a block keeps from
 // forward for backward; what backward-input leaves for backward-weight.
 enum class Pool : std::uint8_t { kHidden, kKept, kParked };
@@ -74,7 +77,7 @@ struct BufferMove {
     kFedInEvaluation,  // both
     kInnerBlock,       // a recomputed block that does not start a segment: its input is made again
     kBeforeInner,      // a recomputed block that does not end one
-    kNotTheFirst,      // a send gives back what the one before it sent
+    kBehindLeaving,    // a send gives back what was sent kMostLeaving sends of its kind before
   };
   Pool pool = Pool::kHidden;
   int change = 0;

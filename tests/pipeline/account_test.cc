@@ -54,15 +54,28 @@ TEST(ActivationPeaks, WithoutAPipeByHand) {
 TEST(ActivationPeaks, OneFOneBOverTwoPipeRanksByHand) {
   const BuildShape shape{.pipe_ranks = 2, .micros = 2, .blocks = 2};
   const Placement units = placement_of(shape);
-  // L0 F0.0 F0.1 sa0.2 L1 F1.0 rg0.1 F1.1 sa1.2 B0.1 ..: two micros of two hidden states, the sent
-  // one held until the next send, a gradient that came early.
+  // L0 F0.0 F0.1 sa0.2 L1 F1.0 rg0.1 F1.1 sa1.2 B0.1 ..: two inputs of F.1, two sent states that
+  // may not have left, a gradient that came early, and the one that B0.1 makes.
   const auto first =
       parse("L0 F0.0 F0.1 sa0.2 L1 F1.0 rg0.1 F1.1 sa1.2 B0.1 B0.0 rg1.1 B1.1 B1.0 O");
-  EXPECT_EQ(activation_peaks(first, units, false).hidden, 5);
+  EXPECT_EQ(activation_peaks(first, units, false).hidden, 6);
   EXPECT_EQ(activation_peaks(first, units, false).kept, 2);
   const auto last = parse("L0 ra0.2 F0.2 X0 B0.2 sg0.1 ra1.2 L1 F1.2 X1 B1.2 sg1.1 O");
   EXPECT_EQ(activation_peaks(last, units, false).hidden, 4);
   EXPECT_EQ(activation_peaks(last, units, false).kept, 1);
+}
+
+// Two sent states may not have left; the third send waits for the first.
+TEST(ActivationPeaks, EveryThirdSendGivesOneBack) {
+  const Placement units = split(2, 2);
+  const auto peak = [&](const char* forwards) {
+    return activation_peaks(parse(forwards), units, false).hidden;
+  };
+  EXPECT_EQ(peak("L0 F0.0 F0.1 sa0.2 O"), 2);
+  EXPECT_EQ(peak("L0 F0.0 F0.1 sa0.2 L1 F1.0 F1.1 sa1.2 O"), 3);
+  EXPECT_EQ(peak("L0 F0.0 F0.1 sa0.2 L1 F1.0 F1.1 sa1.2 L2 F2.0 F2.1 sa2.2 O"), 4);
+  EXPECT_EQ(peak("L0 F0.0 F0.1 sa0.2 L1 F1.0 F1.1 sa1.2 L2 F2.0 F2.1 sa2.2 L3 F3.0 F3.1 sa3.2 O"),
+            4);
 }
 
 TEST(ActivationPeaks, KeptMicrosFollowTheScheduleAndRecomputationKeepsOne) {
