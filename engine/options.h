@@ -74,6 +74,20 @@ struct LoraOptions {
   }
 };
 
+// What the parts of a model take, measured in an earlier run, in
+// microseconds.
+struct UnitTimes {
+  struct Phases {
+    double forward = 0.0;
+    double input = 0.0;
+    double weight = 0.0;
+    double whole() const { return forward + input + weight; }
+  };
+  Phases embedding, block;
+  double head = 0.0;     // forward and whole backward
+  double message = 0.0;  // between pipe ranks
+};
+
 struct TrainOptions {
   // model and data
   std::string init_ckpt;     // Hugging Face folder, or empty
@@ -123,7 +137,10 @@ struct TrainOptions {
   pipeline::PartitionMethod partition;
   // Micro-batches that a pipe rank may keep, for schedules that search; unset: their own number.
   std::optional<double> activation_limit;
-  std::optional<pipeline::PhaseCosts> plan_times;  // of predictions; unset: by FLOPs
+  // What predictions, searched schedules and the cut of the model go by; both unset: by FLOPs. Of a
+  // rank, which its units share by FLOPs; of units, which wins.
+  std::optional<pipeline::PhaseCosts> plan_times;
+  std::optional<UnitTimes> unit_times;
   core::Reductions reductions = core::Reductions::kOfStage;
   core::Regather regather = core::Regather::kMicro;
   bool recompute = false;

@@ -30,11 +30,17 @@ bool is_shown(Op op) {
 }  // namespace
 
 std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
-  const double unit = options.plan_times ? 1.0 : 1e-9;
+  struct Unit {
+    double scale;
+    const char* name;
+  };
+  const Unit unit = options.unit_times   ? Unit{1e-3, "ms"}
+                    : options.plan_times ? Unit{1.0, "--plan_times"}
+                                         : Unit{1e-9, "GFLOP"};
   nlohmann::json json = {{"schedule", plan.schedule},
                          {"micros", static_cast<unsigned>(plan.rules.micros)},
                          {"data_ranks", static_cast<unsigned>(plan.mesh.data)},
-                         {"unit", options.plan_times ? "--plan_times" : "GFLOP"},
+                         {"unit", unit.name},
                          {"chunk_of_unit", chunk_of_unit(plan.units())},
                          {"ranks", nlohmann::json::array()}};
   for (const auto& of_rank : simulate_plan(options, plan).timeline) {
@@ -42,7 +48,8 @@ std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
     for (const pipeline::TimedInstruction& one : of_rank) {
       if (!is_shown(one.at.op)) continue;
       events.push_back({pipeline::row_of(one.at.op).trace.name, one.at.micro,
-                        plan.units().unit_of(one.at), one.begin * unit, one.end * unit});
+                        plan.units().unit_of(one.at), one.begin * unit.scale,
+                        one.end * unit.scale});
     }
     json["ranks"].push_back(std::move(events));
   }

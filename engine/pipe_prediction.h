@@ -11,8 +11,8 @@ namespace fm::engine {
 
 // {"schedule": "1f1b", "micros": 8, "data_ranks": 2, "unit": "GFLOP", "chunk_of_unit": [0, ...],
 //  "ranks": [[["forward", micro, unit, begin, end], ...], ...]}; ranks are pipe ranks, and what
-// neither computes nor gathers nor sends is left out. The unit is that of options.plan_times where
-// these are given. One line.
+// neither computes nor gathers nor sends is left out. The unit is that of options.plan_times or
+// unit_times where these are given. One line.
 std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan);
 
 }  // namespace fm::engine

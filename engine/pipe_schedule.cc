@@ -38,6 +38,27 @@ std::vector<pipeline::Program> scheduled_programs(const TrainOptions& options,
   return pipeline::make_programs(*options.schedule, shape);
 }
 
+namespace {
+
+// Times of a rank's units, instead of those in `costs`.
+void measure(const UnitTimes& times, const pipeline::Placement& units, int rank, bool recompute,
+             pipeline::PhaseCosts& costs) {
+  costs.forward = costs.input = costs.weight = 0.0;
+  costs.comm = times.message;
+  for (const int unit : units.units_of(rank)) {
+    if (unit == units.head()) {
+      costs.input += times.head;
+      continue;
+    }
+    const UnitTimes::Phases& own = unit == 0 ? times.embedding : times.block;
+    costs.forward += own.forward;
+    costs.input += own.input + (recompute && unit > 0 ? own.forward : 0.0);
+    costs.weight += own.weight;
+  }
+}
+
+}  // namespace
+
 std::vector<pipeline::PhaseCosts> phase_costs(const TrainOptions& options,
                                               const pipeline::Placement& units,
                                               std::span<const pipeline::UnitFootprint> footprints,
@@ -62,6 +83,7 @@ std::vector<pipeline::PhaseCosts> phase_costs(const TrainOptions& options,
       const pipeline::PhaseCosts& given = *options.plan_times;
       costs = {given.forward, given.input, given.weight, given.comm, costs.held, costs.parked};
     }
+    if (options.unit_times) measure(*options.unit_times, units, rank, options.recompute, costs);
     out.push_back(costs);
   }
   return out;

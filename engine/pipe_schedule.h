@@ -24,7 +24,7 @@ std::vector<pipeline::Program> scheduled_programs(const TrainOptions& options,
                                                   const pipeline::PipeShape& shape);
 
 // What one micro-batch costs on each pipe rank: times in floating-point operations, or as
-// options.plan_times says; memory in bytes. `hidden`: bytes of one hidden state.
+// options.plan_times or unit_times say; memory in bytes. `hidden`: bytes of one hidden state.
 std::vector<pipeline::PhaseCosts> phase_costs(const TrainOptions& options,
                                               const pipeline::Placement& units,
                                               std::span<const pipeline::UnitFootprint> footprints,

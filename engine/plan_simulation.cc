@@ -35,21 +35,31 @@ double given_time(Op op, const pipeline::PhaseCosts& times) {
   return 0.0;
 }
 
+double measured_time(const UnitTimes& times, const pipeline::Placement& units, Op op, int unit) {
+  if (unit == units.head()) return times.head;
+  const UnitTimes::Phases& own = unit == 0 ? times.embedding : times.block;
+  return given_time(op, {own.forward, own.input, own.weight});
+}
+
 }  // namespace
 
 pipeline::InstructionTime instruction_times(const TrainOptions& options, const RunPlan& plan) {
-  return
-      [&options, &plan, flops = flops_of_ranks(plan)](const pipeline::Instruction& at, int rank) {
-        const double forwards = pipeline::row_of(at.op).forwards;
-        if (forwards == 0.0) return 0.0;
-        const double own = flops_of(plan, plan.units().unit_of(at));
-        if (!options.plan_times || own == 0.0) return forwards * own;
-        return given_time(at.op, *options.plan_times) * own / flops[static_cast<std::size_t>(rank)];
-      };
+  const auto time = [&options, &plan, flops = flops_of_ranks(plan)](const pipeline::Instruction& at,
+                                                                    int rank) {
+    const double forwards = pipeline::row_of(at.op).forwards;
+    if (forwards == 0.0) return 0.0;
+    const int unit = plan.units().unit_of(at);
+    if (options.unit_times) return measured_time(*options.unit_times, plan.units(), at.op, unit);
+    const double own = flops_of(plan, unit);
+    if (!options.plan_times || own == 0.0) return forwards * own;
+    return given_time(at.op, *options.plan_times) * own / flops[static_cast<std::size_t>(rank)];
+  };
+  return time;
 }
 
 pipeline::Simulation simulate_plan(const TrainOptions& options, const RunPlan& plan) {
-  const double comm = options.plan_times ? options.plan_times->comm : 0.0;
+  double comm = options.plan_times ? options.plan_times->comm : 0.0;
+  if (options.unit_times) comm = options.unit_times->message;
   return pipeline::simulate(plan.train, plan.units(), instruction_times(options, plan), comm);
 }
 

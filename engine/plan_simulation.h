@@ -11,8 +11,9 @@ namespace fm::engine {
 // Of an instruction on a pipe rank; options and plan outlive it.
 pipeline::InstructionTime instruction_times(const TrainOptions& options, const RunPlan& plan);
 
-// In floating-point operations of the model (moving bytes costs nothing), or in the unit of
-// options.plan_times, whose times of a rank its units share by their operations.
+// In floating-point operations of the model (moving bytes costs nothing), in microseconds of
+// options.unit_times, or in the unit of options.plan_times, whose times of a rank its units share
+// by their operations.
 pipeline::Simulation simulate_plan(const TrainOptions& options, const RunPlan& plan);
 
 }  // namespace fm::engine

@@ -133,6 +133,21 @@ Json schedule_json(const TrainOptions& o) {
   return concat("own, ", rows.size(), " characters, hash ", std::hash<std::string>()(rows));
 }
 
+// Numbers of a file that every rank reads by itself.
+Json times_json(const TrainOptions& o) {
+  Json json;
+  if (o.plan_times) {
+    const pipeline::PhaseCosts& given = *o.plan_times;
+    json["rank"] = {given.forward, given.input, given.weight, given.comm};
+  }
+  if (!o.unit_times) return json;
+  for (const UnitTimes::Phases& unit : {o.unit_times->embedding, o.unit_times->block}) {
+    json["units"].push_back({unit.forward, unit.input, unit.weight});
+  }
+  json["head"] = {o.unit_times->head, o.unit_times->message};
+  return json;
+}
+
 Facts layout_facts(const KnownRun& run) {
   const TrainOptions& o = run.options;
   const RunPlan* const plan = run.plan;
@@ -149,6 +164,7 @@ Facts layout_facts(const KnownRun& run) {
       fact("--virtual_stages", o.virtual_stages, kRanksAgree),
       fact("--activation_limit", or_null(o.activation_limit), kRanksAgree),
       fact("--partition_method", pipeline::name_of(o.partition), kRanksAgree),
+      fact("--plan_times", times_json(o), kRanksAgree),
       only_shown("ranks", plan && o.auto_schedule ? "schedule " + plan->schedule : ""),
       fact("zero_optimization.stage", o.zero_stage, kRanksAgree, "ZeRO",
            concat("stage ", o.zero_stage)),

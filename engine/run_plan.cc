@@ -157,11 +157,19 @@ int segment_blocks(const TrainOptions& options, int blocks) {
   return static_cast<int>(core::ceil_div(blocks, *options.checkpoint_segments));
 }
 
-pipeline::UnitWeights unit_weights(const model::Model& model,
+// Forward and backward of a unit.
+double whole_time(const UnitTimes& times, const model::Model& model, int unit) {
+  if (unit == model.head_unit()) return times.head;
+  return (unit == 0 ? times.embedding : times.block).whole();
+}
+
+// Costs are measured times, or floating-point operations.
+pipeline::UnitWeights unit_weights(const TrainOptions& options, const model::Model& model,
                                    std::span<const pipeline::UnitFootprint> footprints) {
   pipeline::UnitWeights out;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
-    out.costs.push_back(footprints[static_cast<std::size_t>(unit)].forward_flops);
+    const double flops = footprints[static_cast<std::size_t>(unit)].forward_flops;
+    out.costs.push_back(options.unit_times ? whole_time(*options.unit_times, model, unit) : flops);
     out.parameters.push_back(static_cast<double>(model.table(unit).elements().count()));
   }
   if (const core::ParamTable* const tied = model.head->tied_params()) {
@@ -284,8 +292,9 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.state.tied = model.head->tied_params();
   plan.state.frozen_tied = model.head->frozen_tied_params();
   plan.footprints = footprints(model, plan.shape);
-  plan.rules.units = pipeline::split_units(options.partition, unit_weights(model, plan.footprints),
-                                           plan.pipe, plan.state.tied != nullptr);
+  plan.rules.units =
+      pipeline::split_units(options.partition, unit_weights(options, model, plan.footprints),
+                            plan.pipe, plan.state.tied != nullptr);
   plan.rules.units.segment_blocks = segment_blocks(options, model.unit_count() - 2);
   plan.rules.micros = plan.pipe.micros;
   const bool alone = plan.mesh.shards() == 1;  // then there is nobody to share with

@@ -74,7 +74,7 @@ ScheduleStudy study_of(const TrainOptions& options, int micros) {
 ScheduleAccount account_of(const TrainOptions& options, const RunPlan& plan) {
   ScheduleAccount out =
       timed(plan.schedule, plan.pipe, simulate_plan(options, plan), plan.scheduled);
-  out.time_unit = options.plan_times ? "given" : "FLOPs";
+  out.time_unit = options.unit_times ? "us" : options.plan_times ? "given" : "FLOPs";
   out.instructions = counted(plan.train);
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     for (const auto& [picture, bytes] : plan.wire_bytes(rank)) {
@@ -118,7 +118,8 @@ std::string text_of(const ScheduleAccount& account) {
       "schedule ", account.schedule, ": ", account.shape.chunk_count(), " chunks on ",
       account.shape.pipe_ranks, " pipe ranks, ", account.shape.micros, " micro-batches; makespan ",
       number("%.6g", account.makespan), ", longest stage ", number("%.6g", account.longest_stage),
-      account.time_unit == "FLOPs" ? " FLOPs" : "", "; bubble ", number("%.4f", account.bubble),
+      account.time_unit == "given" ? "" : " " + account.time_unit, "; bubble ",
+      number("%.4f", account.bubble),
       "\n  micro-batches kept per pipe rank, at most: ", core::join(peaks, ", "), "\n");
 }
 

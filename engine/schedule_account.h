@@ -20,7 +20,7 @@ struct InstructionTotal {
 struct ScheduleAccount {
   std::string schedule;
   pipeline::PipeShape shape;
-  std::string time_unit;  // "FLOPs", or "given" (--plan_times)
+  std::string time_unit;  // "FLOPs", "given" (--plan_times), or "us" (of a trace)
   double makespan = 0.0;
   double longest_stage = 0.0;  // of the busiest rank, from its first to its last instruction
   double bubble = 0.0;         // 1 - work / (ranks x makespan)

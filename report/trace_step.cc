@@ -27,7 +27,7 @@ struct Range {
 
 struct Rank {
   std::map<std::int64_t, Range> steps;
-  std::vector<TraceInstruction> instructions;  // times as in the file
+  std::vector<TraceInstruction> instructions, parts;  // times as in the file
   std::vector<Range> collectives;
 };
 
@@ -51,7 +51,9 @@ std::optional<double> argument_of(const json& event, const char* name) {
 
 void take(const json& event, std::map<std::int64_t, Rank>& ranks) {
   const std::string category = text_in(event, "cat");
-  if (category != "step" && category != "instruction" && category != "collective") return;
+  const bool part = category == "part";
+  const bool instruction = category == "instruction";
+  if (category != "step" && !instruction && !part && category != "collective") return;
   const auto begin = number_in(event, "ts");
   const auto spent = number_in(event, "dur");
   const auto rank = number_in(event, "pid");
@@ -61,13 +63,14 @@ void take(const json& event, std::map<std::int64_t, Rank>& ranks) {
   const auto whole = [&](const char* name) {
     return static_cast<std::int64_t>(argument_of(event, name).value_or(-1));
   };
-  if (category == "instruction") {
-    of.instructions.push_back({.name = text_in(event, "name"),
-                               .micro = whole("micro"),
-                               .unit = whole("unit"),
-                               .begin_us = time.begin,
-                               .end_us = time.end,
-                               .ready_us = time.begin});
+  if (instruction || part) {
+    (part ? of.parts : of.instructions)
+        .push_back({.name = text_in(event, "name"),
+                    .micro = whole("micro"),
+                    .unit = whole("unit"),
+                    .begin_us = time.begin,
+                    .end_us = time.end,
+                    .ready_us = time.begin});
   } else if (category == "collective") {
     of.collectives.push_back(time);
   } else if (argument_of(event, "step")) {
@@ -130,16 +133,16 @@ void find_waits(std::vector<TraceInstruction>& instructions, const std::vector<R
   }
 }
 
-std::vector<TraceInstruction> within(Rank& rank, Range whole, double zero) {
+// `messages` by their begin.
+std::vector<TraceInstruction> within(std::vector<TraceInstruction>& instructions,
+                                     const std::vector<Range>& messages, Range whole, double zero) {
   std::vector<TraceInstruction> out;
-  for (TraceInstruction& one : rank.instructions) {
+  for (TraceInstruction& one : instructions) {
     if (one.begin_us < whole.begin || one.end_us > whole.end) continue;
     out.push_back(std::move(one));
   }
-  const auto by_begin = [](const Range& a, const Range& b) { return a.begin < b.begin; };
-  std::ranges::sort(rank.collectives, by_begin);
   std::ranges::sort(out, {}, &TraceInstruction::begin_us);
-  find_waits(out, rank.collectives);
+  find_waits(out, messages);
   for (TraceInstruction& one : out) {
     one.begin_us -= zero;
     one.end_us -= zero;
@@ -157,13 +160,15 @@ TraceStep read_trace_step(const std::string& path) {
                 "a trace must hold a step of every rank; write it with fmengine-train --trace "
                 "(",
                 path, ")");
-  TraceStep out{.step = *step, .ranks = {}, .prediction = std::move(trace.prediction)};
+  TraceStep out{.step = *step, .ranks = {}, .parts = {}, .prediction = std::move(trace.prediction)};
   double zero = HUGE_VAL;
   for (const auto& [rank, of] : trace.ranks) zero = std::min(zero, of.steps.at(*step).begin);
   for (auto& [rank, of] : trace.ranks) {
     const Range whole = of.steps.at(*step);
     out.length_us = std::max(out.length_us, whole.end - zero);
-    out.ranks[rank] = within(of, whole, zero);
+    std::ranges::sort(of.collectives, {}, &Range::begin);
+    out.ranks[rank] = within(of.instructions, of.collectives, whole, zero);
+    out.parts[rank] = within(of.parts, of.collectives, whole, zero);
   }
   return out;
 }

@@ -21,6 +21,8 @@ struct TraceStep {
   std::int64_t step = 0;
   double length_us = 0;
   std::map<std::int64_t, std::vector<TraceInstruction>> ranks;  // by world rank, by their begin
+  // The halves of whole backwards, as instructions.
+  std::map<std::int64_t, std::vector<TraceInstruction>> parts = {};
   std::string prediction;  // engine/pipe_prediction.h, "" when the trace has none
 };
 

@@ -60,9 +60,52 @@ TEST(PlanFlags, AScheduleAloneNeedsTimesAndMicrosAndNoModel) {
   EXPECT_TRUE(holds(said({"--model_config=c", "--data_path=d", "--csv=a"}), "belongs to --plan"));
   for (const char* wrong : {"1,1,1", "1,1,1,0,0", "0,1,1,0", "1,1,1,-1", "1,x,1,0", "inf,1,1,0"}) {
     EXPECT_TRUE(holds(said({"--plan", "--micros=2", std::string("--plan_times=") + wrong}),
-                      "--plan_times must be four numbers"))
+                      "--plan_times must be four numbers T_F,T_I,T_W,T_comm"))
         << wrong;
   }
+}
+
+// One block in one step: 20 forward, 10 + 30 backward, 5 for the loss.
+TEST(PlanFlags, TimesOfATraceAreThoseOfUnits) {
+  const std::string path = testing::TempDir() + "plan_times.json";
+  const auto said = [&](const std::string& text) -> std::string {
+    std::ofstream(path) << text;
+    try {
+      parse_command(Words{"--plan", "--model_config=c", "--plan_times", path});
+    } catch (const core::UserError& error) {
+      EXPECT_EQ(error.code(), core::ExitCode::kDataError);
+      return error.what();
+    }
+    return "";
+  };
+  const auto event = [](const char* name, const char* category, const char* rest) {
+    return core::concat(R"({"ph": "X", "pid": 0, "name": ")", name, R"(", "cat": ")", category,
+                        R"(", )", rest, "}");
+  };
+  const std::string step = event("step", "step", R"("ts": 0, "dur": 99, "args": {"step": 1})");
+  const std::string rest = core::join(
+      std::vector<std::string>{
+          event("forward", "instruction", R"("ts": 0, "dur": 20, "args": {"micro": 0, "unit": 1})"),
+          event("loss", "instruction", R"("ts": 20, "dur": 5, "args": {"micro": 0})"),
+          event("backward_input", "part",
+                R"("ts": 25, "dur": 10, "args": {"micro": 0, "unit": 1})"),
+          event("backward_weight", "part",
+                R"("ts": 35, "dur": 30, "args": {"micro": 0, "unit": 1})")},
+      ", ");
+  ASSERT_EQ(said("[" + step + ", " + rest + "]"), "");
+  for (const char* action : {"--plan", "--data_path=d"}) {
+    const Command command = parse_command(Words{action, "--model_config=c", "--plan_times", path});
+    EXPECT_EQ(command.options.unit_times->block.forward, 20.0);
+    EXPECT_EQ(command.options.unit_times->block.input, 10.0);
+    EXPECT_EQ(command.options.unit_times->block.weight, 30.0);
+    EXPECT_EQ(command.options.unit_times->head, 5.0);
+    EXPECT_EQ(command.options.unit_times->message, 0.0);
+    EXPECT_EQ(command.options.plan_times->weight, 30.0);
+  }
+  EXPECT_TRUE(holds(said("no JSON"), "a trace must be JSON"));
+  EXPECT_TRUE(holds(said("{}"), "a step of every rank"));
+  EXPECT_TRUE(holds(said("[" + step + "]"), "no forward of a block"));
+  EXPECT_TRUE(holds(said("[" + step + "]"), path));
 }
 
 TEST(PipelineFlags, CellsOfAFileThatPlaceGathersAreNoted) {
