@@ -145,10 +145,14 @@ std::vector<pipeline::UnitFootprint> footprints(const model::Model& model, core:
 
 core::Bytes sent_to_peers(const RunPlan& plan, const pipeline::Instruction& at) {
   using pipeline::Op;
-  const bool backward = at.op == Op::kBackward || at.op == Op::kBackwardInput;
-  if (!backward && at.op != Op::kForward && at.op != Op::kRecompute) return {};
-  const PeerBytes& peers = plan.to_peers[static_cast<std::size_t>(at.unit)];
-  return backward ? peers.backward : peers.forward;
+  if (pipeline::row_of(at.op).forwards == 0.0) return {};
+  const PeerBytes& peers = plan.to_peers[static_cast<std::size_t>(plan.units().unit_of(at))];
+  if (at.op == Op::kLoss) return peers.forward + peers.input;
+  if (at.op == Op::kBackwardInput) return peers.input;
+  if (at.op == Op::kBackwardWeight) return peers.weight;
+  if (at.op == Op::kBackward) return peers.input + peers.weight;
+  const bool without_output = at.op == Op::kRecompute && plan.units().ends_segment(at.unit);
+  return without_output ? peers.forward : peers.forward + peers.output;
 }
 
 // Of a model with so many blocks.
@@ -253,8 +257,7 @@ std::map<std::string, core::Bytes> RunPlan::wire_bytes(int pipe_rank) const {
         hidden_leaves ? core::bytes_of(hidden, layout.element) : layout.sent_by(at);
     if (sent) out[std::string(pipeline::row_of(at.op).picture)] += *sent;
     const core::Bytes shared = sent_to_peers(*this, at);
-    const bool forward = at.op == pipeline::Op::kForward || at.op == pipeline::Op::kRecompute;
-    if (shared.count() > 0) out[forward ? "F" : "B"] += shared;
+    if (shared.count() > 0) out[std::string(pipeline::row_of(at.op).picture)] += shared;
   }
   return out;
 }
@@ -307,7 +310,9 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.hidden = core::Elements(own_tokens(options, plan.shape) * model.hidden);
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const model::UnitSizes sizes = model.sizes(unit, plan.shape);
-    plan.to_peers.push_back({sizes.sent_forward, sizes.sent_backward});
+    const auto& tensor = sizes.to_tensor_peers;
+    plan.to_peers.push_back({sizes.sent_forward + tensor.forward, tensor.output,
+                             sizes.sent_backward + tensor.input, tensor.weight});
   }
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     plan.state.tables.push_back(&model.table(unit));

@@ -22,9 +22,10 @@ struct MemoryForecast {  // bytes of one rank, owned for the whole run
   core::Bytes total() const { return params + grads + optimizer + slots + scratch + activations; }
 };
 
-// Of a unit and a micro-batch: what a rank sends to those that share its rows.
+// Of a unit and a micro-batch: what a rank sends to those that compute the unit with it, as
+// tensor-parallel ranks or with other tokens of its rows (model::UnitSizes).
 struct PeerBytes {
-  core::Bytes forward, backward;
+  core::Bytes forward, output, input, weight;
 };
 
 // Lifetime: the model that it was made of outlives it.
@@ -48,8 +49,8 @@ struct RunPlan {
   pipeline::PoolSizes pools(int pipe_rank) const;
   zero::Layout layout(int pipe_rank, int dp_rank) const;
   MemoryForecast memory(int pipe_rank) const;
-  // That a rank sends in one step, by picture of the instruction ("g", "R", "p", "sa" ...); "F" and
-  // "B" are of attention, where ranks share rows.
+  // That a rank sends in one step, by picture of the instruction ("g", "R", "p", "sa" ...); those
+  // of computing ones are of ranks that compute together.
   std::map<std::string, core::Bytes> wire_bytes(int pipe_rank) const;
   // Model FLOPs of one step over all ranks (forward x 3; recomputation not counted).
   double flops_per_step() const;

@@ -100,7 +100,8 @@ UnitSizes Block<T>::sizes(core::BatchShape shape) const {
           .parked = Parked(*this, N, nullptr).bytes,
           .scratch = std::max({normed + forward, backward, weights}) + dropped + summed_bytes(N),
           .sent_forward = sent.forward,
-          .sent_backward = sent.backward};
+          .sent_backward = sent.backward,
+          .to_tensor_peers = sent_to_tensor_peers(N)};
 }
 
 // What is summed over tensor-parallel ranks at once, in fp32 or, a number per row, in fp64.

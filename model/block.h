@@ -72,6 +72,8 @@ class Block final : public Unit {
   }
 
   core::Bytes summed_bytes(std::int64_t tokens) const;
+  // model/block_sent.cc
+  UnitSizes::ToTensorPeers sent_to_tensor_peers(std::int64_t tokens) const;
   void run(const Pass& pass, T* y_BTD) const;
   // kept's queries, keys and values -> kept.attended_BTHd (model/block_decode.cc)
   void attend_cached(const Pass& pass) const;

@@ -52,8 +52,16 @@ UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
   const core::Bytes ids = core::Arena::aligned<std::int32_t>(shape.tokens());
   if (choices_.share.count > 1)
     scratch = std::max(scratch + ids, core::Arena::aligned<float>(values));
-  if (choices_.split_tokens) scratch += core::Arena::aligned<T>(values);
-  return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
+  TensorTraffic forward(choices_.share.count);
+  TensorTraffic input(choices_.share.count);
+  forward.sum<float>(values);
+  if (choices_.split_tokens) {
+    scratch += core::Arena::aligned<T>(values);
+    input.gather<T>(values);
+  }
+  return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))),
+          .scratch = scratch,
+          .to_tensor_peers = {forward.sent(), {}, input.sent(), {}}};
 }
 
 template <class T>

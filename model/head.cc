@@ -93,7 +93,14 @@ UnitSizes Head<T>::sizes(core::BatchShape shape) const {
   if (!alone()) scratch += Arena::aligned<double>(rows * 3) * (share_.count + 1);
   if (choices_.split_tokens) scratch += Arena::aligned<T>(shape.tokens() * hidden_);
   const std::int64_t values = token_part(shape.tokens(), choices_).count * hidden_;
-  return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))), .scratch = scratch};
+  TensorTraffic evaluate(share_.count);
+  TensorTraffic beside(share_.count);
+  if (choices_.split_tokens) evaluate.gather<T>(shape.tokens() * hidden_);
+  evaluate.gather<double>(3 * shape.tokens() * share_.count);
+  beside.sum<float>(shape.tokens() * hidden_);
+  return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))),
+          .scratch = scratch,
+          .to_tensor_peers = {evaluate.sent(), {}, beside.sent(), {}}};
 }
 
 template <class T>

@@ -49,6 +49,27 @@ inline void sum_over(comm::Communicator* tensor, std::int64_t count, double* val
   tensor->all_reduce({values, core::Elements(count), core::DType::kF64}).wait();
 }
 
+// What a rank sends in sums and gathers of n bytes among `ranks` ranks, at least: to sum is to
+// scatter the sums and to gather them again, and each sends (ranks - 1) / ranks n.
+class TensorTraffic {
+ public:
+  explicit TensorTraffic(int ranks) : ranks_(ranks) {}
+  // stays_cut: every rank takes its part of the sums and no more.
+  template <class E>
+  void sum(std::int64_t elements, bool stays_cut = false) {
+    halves_ += (stays_cut ? 1 : 2) * elements * static_cast<std::int64_t>(sizeof(E));
+  }
+  template <class E>
+  void gather(std::int64_t elements) {
+    halves_ += elements * static_cast<std::int64_t>(sizeof(E));
+  }
+  core::Bytes sent() const { return core::Bytes(halves_ * (ranks_ - 1) / ranks_); }
+
+ private:
+  int ranks_;
+  std::int64_t halves_ = 0;  // bytes that are scattered or gathered
+};
+
 // The tokens of a micro-batch that this rank has between products (Megatron-LM's sequence
 // parallelism, arXiv 2205.05198); all of them where that is off. A sum over the ranks then is
 // scattered, and what products read is gathered.

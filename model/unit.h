@@ -80,6 +80,12 @@ struct UnitSizes {
   // To sequence peers, in a call of forward and of backward_input.
   core::Bytes sent_forward = {};
   core::Bytes sent_backward = {};
+  // To tensor-parallel ranks, in a call of forward and of both halves of backward; of the head, in
+  // evaluate and what loss sends beside. `output`: in forward, for the output alone.
+  struct ToTensorPeers {
+    core::Bytes forward, output, input, weight;
+  };
+  ToTensorPeers to_tensor_peers = {};
 };
 
 class Unit {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/plan_simulation.h"
 #include "engine/run_model.h"
 #include "engine/zero_prices.h"
 #include "small_run.h"
@@ -53,6 +54,52 @@ TEST_F(Plans, InBf16WeightsAndHiddenStatesAreHalfAsWideAndGradientsAreNot) {
   const Bytes published = plan(4).wire_bytes(0).at("p");
   options_.element = core::DType::kF32;
   EXPECT_EQ(published * 2, plan(4).wire_bytes(0).at("p"));
+}
+
+// Blocks of 1 + 1 + 1, a head of 9 and messages of 0.5: 4 | 1 and the head are 12 each. By hand:
+// rank 0 has F 0-4 4-8, B 17-25, F 25-29, B 29-37 42-50; rank 1 F 4.5-5.5, X -14.5, B -16.5,
+// F 16.5-17.5, X -26.5, B -28.5, F 29.5-30.5, X -39.5, B -41.5.
+TEST_F(Plans, MeasuredTimesDecideCutCostsAndMakespan) {
+  options_.pipe_parallel_size = 2;
+  options_.unit_times = {.embedding = {}, .block = {1, 1, 1}, .head = 9, .message = 0.5};
+  const RunPlan measured = plan(2);
+  EXPECT_EQ(measured.units().owner_of(4), 0);
+  EXPECT_EQ(measured.units().owner_of(5), 1);
+  const auto expect = [&](int rank, double forward, double input, double weight) {
+    const pipeline::PhaseCosts costs = measured.pipe.costs_of(rank);
+    EXPECT_EQ(costs.forward, forward);
+    EXPECT_EQ(costs.input, input);
+    EXPECT_EQ(costs.weight, weight);
+    EXPECT_EQ(costs.comm, 0.5);
+  };
+  expect(0, 4, 4, 4);
+  expect(1, 1, 10, 1);
+  EXPECT_EQ(simulate_plan(options_, measured).makespan, 50.0);
+  options_.recompute = true;
+  EXPECT_EQ(plan(2).pipe.costs_of(0).input, 8.0);
+}
+
+// One Llama block sums the products of attention and MLP and two gradients of what they read, all
+// tokens x 96 fp32; to sum n bytes over two ranks, each sends n. The embedding sums its rows, the
+// head its gradient and gathers three doubles of every row.
+TEST_F(Plans, TensorRanksSendTheirSums) {
+  options_.model_parallel_size = 2;
+  options_.pipe_parallel_size = 1;
+  const std::int64_t micros = 3;
+  const Wire wire = plan(2).wire_bytes(0);
+  const std::int64_t blocks = plan(2).units().unit_count() - 2;
+  const Bytes each = hidden() * micros;
+  EXPECT_EQ(wire.at("F"), each * (2 * blocks + 1));
+  EXPECT_EQ(wire.at("B"), each * (2 * blocks));
+  EXPECT_EQ(wire.at("X"), each + Bytes(2 * options_.max_seq_len * 3 * 8 * micros));
+  // Each rank has half of the tokens: gathers of 2 and 2 + 2 inputs of products, half of the bytes
+  // of a sum, which halves too; two norms of 96 are summed whole.
+  options_.megatron_sequence_parallel = true;
+  const Wire split = plan(2).wire_bytes(0);
+  const Bytes half = Bytes(each.count() / 2);
+  EXPECT_EQ(split.at("F"), half * (4 * blocks) + each);
+  EXPECT_EQ(split.at("B"), half * (6 * blocks + 1) + Bytes(2 * 96 * 4 * micros * blocks));
+  EXPECT_EQ(split.at("X"), wire.at("X") + half);
 }
 
 // hidden 96, FFN 250 and 6 heads are halved, and so is the vocabulary but for half a row; norms,

@@ -80,6 +80,24 @@ void expect_part_of(UnitRun& whole, UnitRun& part, int unit, double tolerance) {
   }
 }
 
+// What units announced that they send is what was counted: to gather n bytes of all ranks, or to
+// scatter sums of n bytes, each sends (ranks - 1) / ranks n; to sum, twice that. Every call of a
+// unit rounds down.
+void expect_announced(const Model& model, const comm::VerbCounts& counts, int ranks) {
+  double sent = 0.0;
+  for (const auto& [key, row] : counts.rows()) {
+    const double ways = key.verb == "all_reduce" ? 2.0 : 1.0;
+    sent += ways * static_cast<double>(key.bytes * row.count) * (ranks - 1) / ranks;
+  }
+  double announced = 0.0;
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    const UnitSizes::ToTensorPeers to = model.sizes(unit, kShape).to_tensor_peers;
+    announced += static_cast<double>((to.forward + to.output + to.input + to.weight).count());
+  }
+  EXPECT_NEAR(announced, sent, 4.0 * model.unit_count());
+  EXPECT_GT(sent, 0.0);
+}
+
 // Losses and all gradients of `ranks` ranks are those of one.
 void expect_alike(const DecoderConfig& config, ModelChoices choices, int ranks,
                   const StepDropout* dropout = nullptr, double tolerance = kTolerance) {
@@ -106,9 +124,12 @@ void expect_alike(const DecoderConfig& config, ModelChoices choices, int ranks,
   }
   comm::run_ranks(ranks, [&](comm::Communicator& tensor) {
     UnitRun& part = *parts[static_cast<std::size_t>(tensor.rank())];
-    part.join(tensor);
+    comm::VerbCounts counts;
+    const auto counted = comm::traced(tensor, &counts);
+    part.join(*counted);
     const double sum = part.forward_and_backward(0.5, UnitRun::WeightHalves::kLast);
     EXPECT_NEAR(sum, expected, 1e-6 * expected);
+    expect_announced(part.model(), counts, ranks);
   });
   for (const std::unique_ptr<UnitRun>& part : parts) {
     for (int unit = 0; unit < whole.model().unit_count(); ++unit) {
