@@ -150,6 +150,8 @@ constexpr FlagRow kRows[] = {
      into<&O::virtual_stages>},
     {"activation_limit", kText, "", kLayout,
      "micro-batches that a pipe rank may keep, for zb-1p (p), zb-2p (2p) and zb-v-auto (p)"},
+    {"post_validation", kBool, "false", kLayout,
+     "pipe ranks do not wait for the gradient norm at a step's end; a wrong update is undone"},
     {"partition_method", kText, "cost", kLayout,
      "cut of the model: cost, uniform, parameters, type:REGEX, or layers per chunk as 3,2"},
     {"no_decay", kText, "", kLayout,

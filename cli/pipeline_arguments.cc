@@ -108,6 +108,7 @@ void apply_schedule(const Settings& settings, engine::TrainOptions& options) {
   options.virtual_stages = static_cast<int>(count);
   const std::string limit = "pipeline.activation_limit";
   if (settings.get(limit) != nullptr) set_limit(settings.number(limit, 0.0), limit, options);
+  options.post_validation = settings.flag("pipeline.post_validation", false);
   const std::string plain = "pipeline.partition", method = "pipeline.partition_method";
   const bool both = settings.get(plain) != nullptr && settings.get(method) != nullptr;
   FM_USER_CHECK(!both || settings.text(plain, "") == settings.text(method, ""), plain, " and ",
@@ -122,6 +123,7 @@ void apply_schedule(const Settings& settings, engine::TrainOptions& options) {
 void read_pipeline(const FlagValues& flags, engine::TrainOptions& options) {
   if (flags.given("schedule")) choose_schedule(flags.text("schedule"), "--schedule", options);
   if (flags.given("virtual_stages")) options.virtual_stages = flags.small("virtual_stages", 0);
+  if (flags.given("post_validation")) options.post_validation = flags.flag("post_validation");
   if (flags.given("activation_limit")) {
     set_limit(flags.number("activation_limit", 0.0), "--activation_limit", options);
   }

@@ -133,6 +133,10 @@ struct TrainOptions {
   const pipeline::ScheduleRow* schedule = &pipeline::default_schedule();
   bool auto_schedule = false;  // the one with the least predicted time that fits (auto_schedule.h)
   std::shared_ptr<const pipeline::OwnSchedule> own_schedule;  // instead of `schedule`
+  // Steps of several pipe ranks end before the norm of all of them is known, once so many steps in
+  // a row were neither clipped nor skipped.
+  bool post_validation = false;
+  int unclipped_before_ahead = 10;
   int virtual_stages = 0;  // chunks per pipe rank; 0: the schedule's own number
   pipeline::PartitionMethod partition;
   // Micro-batches that a pipe rank may keep, for schedules that search; unset: their own number.

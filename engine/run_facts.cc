@@ -64,6 +64,12 @@ std::string ranks_words(const KnownRun& run) {
                 sequence.empty() ? "" : " x sequence ", sequence, "; ", run.launch_decision);
 }
 
+std::string ahead_words(const TrainOptions& options, const RunPlan* plan) {
+  if (plan == nullptr || plan->ahead.empty()) return "";
+  return concat("steps end before the norm is known after ", options.unclipped_before_ahead,
+                " in a row that were not clipped");
+}
+
 std::string batch_words(const RunPlan* plan) {
   if (plan == nullptr) return "";
   return concat(plan->batch.train_batch, " samples = ", plan->batch.micro_batch,
@@ -162,6 +168,7 @@ Facts layout_facts(const KnownRun& run) {
       fact("--ulysses_degree", o.ulysses_degree, kRanksAgree),
       fact("--schedule", schedule_json(o), kRanksAgree),
       fact("--virtual_stages", o.virtual_stages, kRanksAgree),
+      fact("--post_validation", o.post_validation, kRanksAgree, "ranks", ahead_words(o, plan)),
       fact("--activation_limit", or_null(o.activation_limit), kRanksAgree),
       fact("--partition_method", pipeline::name_of(o.partition), kRanksAgree),
       fact("--plan_times", times_json(o), kRanksAgree),

@@ -77,6 +77,9 @@ std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast
     notes.push_back(type + " is slow here, its products are " +
                     kernels::gemm_library(options.element) + "; --precision fp32 is faster");
   }
+  if (options.post_validation && options.pipe_parallel_size == 1) {
+    notes.emplace_back("--post_validation has no effect: there is one pipe rank");
+  }
   return notes;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/sequence_layout.h"
 #include "offload/tier.h"
 #include "pipeline/passes.h"
+#include "pipeline/post_validation.h"
 #include "pipeline/schedules.h"
 #include "zero/insert_prefetch.h"
 #include "zero/insert_zero.h"
@@ -102,20 +103,9 @@ Prefetch prefetch_of(const TrainOptions& options, const RunPlan& plan) {
   return out;
 }
 
-// The passes behind the schedule, in order (ARCHITECTURE.md, "From options to programs"). `own`:
-// name of the user's own schedule.
-std::vector<Program> finished_programs(std::vector<Program> programs,
-                                       const pipeline::ProgramRules& rules,
-                                       const pipeline::InstructionTime& times,
-                                       const Prefetch& prefetch, const std::string& own) {
-  programs = pipeline::insert_p2p(programs, rules.units, times);
-  for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
-    Program& program = programs[static_cast<std::size_t>(rank)];
-    if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
-    program = zero::insert_zero(program, rules.plan, rules.units, rank);
-    program = zero::insert_prefetch(program, rules.units, prefetch.of_unit, prefetch.window);
-    program = offload::insert_offload(program, offload::Tier::kDevice);
-  }
+// `own`: name of the user's own schedule.
+void check_programs(const std::vector<Program>& programs, const pipeline::ProgramRules& rules,
+                    const std::string& own) {
   const auto refusal = pipeline::validate(programs, rules);
   const std::string why = refusal ? pipeline::describe(*refusal, programs) : "";
   FM_USER_CHECK(!refusal || !rules.plan.reduce_every_micro || own.empty(),
@@ -124,6 +114,23 @@ std::vector<Program> finished_programs(std::vector<Program> programs,
                 "the JSON (",
                 own, ": ", why, ")");
   FM_CHECK(!refusal, "the program built for this run is refused: ", why);
+}
+
+// The passes behind the schedule, in order (ARCHITECTURE.md, "From options to programs").
+std::vector<Program> finished_programs(std::vector<Program> programs,
+                                       const pipeline::ProgramRules& rules,
+                                       const pipeline::InstructionTime& times,
+                                       const Prefetch& prefetch, const std::string& own) {
+  if (rules.validates) programs = pipeline::insert_validation(programs, rules.units);
+  programs = pipeline::insert_p2p(programs, rules.units, times);
+  for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
+    Program& program = programs[static_cast<std::size_t>(rank)];
+    if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
+    program = zero::insert_zero(program, rules.plan, rules.units, rank);
+    program = zero::insert_prefetch(program, rules.units, prefetch.of_unit, prefetch.window);
+    program = offload::insert_offload(program, offload::Tier::kDevice);
+  }
+  check_programs(programs, rules, own);
   return programs;
 }
 
@@ -327,10 +334,16 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
                                        options.sum_order == core::SumOrder::kFast &&
                                        writes_tied_in_turn(programs.front());
   const std::string own = options.own_schedule ? options.own_schedule->name : "";
+  plan.rules.validates = options.post_validation && plan.mesh.pipe > 1;
   const pipeline::InstructionTime times = instruction_times(options, plan);
   plan.train = finished_programs(std::move(programs), plan.rules, times, prefetch, own);
+  if (plan.rules.validates) {
+    plan.ahead = pipeline::with_norm_in_parts(plan.train);
+    check_programs(plan.ahead, plan.rules, own);
+  }
 
   pipeline::ProgramRules eval_rules = plan.rules;
+  eval_rules.validates = false;
   eval_rules.forward_only = true;
   eval_rules.recompute = false;
   plan.eval = finished_programs(expanded(evaluation_of(plan.pipe), plan.units()), eval_rules, times,
@@ -342,6 +355,9 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.state.rules.element = model.element;
   plan.state.rules.moments = static_cast<int>(optim::moments_of(options.optimizer).size());
   plan.state.rules.matrices = options.optimizer.rule->by_matrix;
+  plan.state.rules.undoes = plan.rules.validates;
+  plan.state.rules.keeps_gradients =
+      options.optimizer.rule->by_matrix != nullptr || options.optimizer.rule->by_tensor != nullptr;
   plan.state.rules.dp_size = plan.mesh.shards();
   plan.state.rules.micros = plan.rules.micros;
   plan.state.rules.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;

@@ -42,6 +42,8 @@ struct RunPlan {
   pipeline::PipeShape pipe;                         // what the schedule was made for
   std::vector<pipeline::Program> scheduled;         // its order of chunks, by pipe rank
   std::vector<pipeline::Program> train, eval;       // by pipe rank
+  // Of a step that the one behind it validates (pipeline/post_validation.h); empty: no step is.
+  std::vector<pipeline::Program> ahead;
   bool overlap = false;  // of messages between hosts with what units compute
 
   const pipeline::Placement& units() const { return rules.units; }

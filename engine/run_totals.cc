@@ -28,6 +28,8 @@ void RunTotals::add(const StepLine& line) {
   }
   ++steps_;
   skipped_ += line.skipped ? 1 : 0;
+  ahead_ += line.redone ? 1 : 0;
+  redone_ += line.redone.value_or(false) ? 1 : 0;
   tokens_ += line.tokens;
   seconds_ += line.step_time_s;
   last_ = line;
@@ -79,6 +81,10 @@ std::string RunTotals::summary(const std::string& model, const std::string& next
   }
   row("memory", "at most " + core::human(last_.mem_peak) + " on rank 0");
   if (skipped_ > 0) row("skipped", core::concat(skipped_, skipped_ == 1 ? " step" : " steps"));
+  if (ahead_ > 0) {
+    row("ahead", core::concat(ahead_, ahead_ == 1 ? " step" : " steps",
+                              " ended before the norm was known, ", redone_, " of them undone"));
+  }
   if (!model.empty()) row("model", model);
   if (!next.empty()) row("next", next);
   return out;

@@ -35,6 +35,8 @@ class SignalInbox {
     bool terminate = false;  // SIGTERM or SIGINT: save, then exit 75
   };
   void begin_run() { running_ = true; }
+  // Whether something has arrived that read() would tell.
+  bool waits() const { return save_ || terminate_; }
   // What has arrived since the last time; never waits.
   Requests read() {
     return {.save = save_.exchange(false), .terminate = terminate_.exchange(false)};

@@ -21,13 +21,17 @@ float StepRuntime::limit_of_own() const {
   return core::kF16Overflow / static_cast<float>(state_.plan.mesh.shards());
 }
 
+// Only in fp16.
+bool StepRuntime::own_overflow() {
+  if (state_.model.element != DType::kF16) return false;
+  const bool no_zero = state_.layout.plan.optimizer == core::Home::kEveryRank;
+  return found_ || state_.grads.any_reaches(no_zero ? limit_of_own() : core::kF16Overflow);
+}
+
 // Collective in fp16.
 bool StepRuntime::overflows() {
   if (state_.model.element != DType::kF16) return false;
-  const bool no_zero = state_.layout.plan.optimizer == core::Home::kEveryRank;
-  const bool beyond =
-      found_ || state_.grads.any_reaches(no_zero ? limit_of_own() : core::kF16Overflow);
-  std::int64_t any = beyond ? 1 : 0;
+  std::int64_t any = own_overflow() ? 1 : 0;
   state_.numbers->all_reduce({&any, Elements(1), DType::kI64}).wait();
   state_.pipe->all_reduce({&any, Elements(1), DType::kI64}).wait();
   if (state_.tensor != nullptr) {

@@ -128,6 +128,7 @@ std::string json_of(const StepLine& line) {
            "\": " + number("%.3f", line.phases.ms(phase));
   }
   out += std::string("}, \"skipped\": ") + (line.skipped ? "true" : "false");
+  if (line.redone) out += std::string(", \"ahead\": ") + (*line.redone ? "\"redone\"" : "\"kept\"");
   if (line.loss_scale) out += ", \"loss_scale\": " + number("%.17g", *line.loss_scale);
   out += ", \"mem_peak_bytes\": " + std::to_string(line.mem_peak.count());
   out += ", \"minor_faults\": " + std::to_string(line.minor_faults);

@@ -22,8 +22,9 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock)
       all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {}
 
 StepResult StepRuntime::train_step(const data::BatchStream& stream, const StepRequest& request) {
+  FM_CHECK(!ahead_, "the last step is not validated");
   forward_only_ = false;
-  return run_program(state_.plan.train, stream, request);
+  return run_program(request.ends_ahead ? state_.plan.ahead : state_.plan.train, stream, request);
 }
 
 StepResult StepRuntime::evaluate_step(const data::BatchStream& stream) {
@@ -49,9 +50,12 @@ StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pip
   result_ = {};
   state_.grads.begin_step();
   found_.reset();
+  holds_ = false;
   std::fill(slot_loss_.begin(), slot_loss_.end(), 0.0);
-  pipeline::execute(by_pipe_rank[static_cast<std::size_t>(state_.at.pipe_rank)], *this);
+  const std::span program(by_pipe_rank[static_cast<std::size_t>(state_.at.pipe_rank)]);
+  pipeline::execute(program.subspan(std::exchange(begun_, 0)), *this);
   end_of_program();
+  if (request.ends_ahead) ahead_ = Ahead{request_, result_, !holds_ && !result_.skipped};
   return result_;
 }
 
@@ -74,6 +78,10 @@ void StepRuntime::run(const pipeline::Instruction& at) {
     case Op::kReduce: return reduce(at.micro, at.unit);
     case Op::kReduceTied: return reduce_tied();
     case Op::kNorm: return norm();
+    case Op::kNormPart: return norm_part();
+    case Op::kRecvNorm: return recv_norm();
+    case Op::kSendNorm: return send_norm();
+    case Op::kValidate: return validate();
     case Op::kUpdate: return update(at.unit);
     case Op::kPublish: return publish(at.unit);
     case Op::kReport: return report();
@@ -314,62 +322,24 @@ void StepRuntime::reduce_tied() {
   state_.tied.run(state_.grads);
 }
 
-// Slot s = k * dp + r; fp64 tree over slots, divided once, then told to every pipe rank.
-void StepRuntime::exchange_loss() {
-  const int dp_size = state_.plan.mesh.shards();
-  const int micros = state_.plan.rules.micros;
-  const bool means = request_.loss_reduction == LossReduction::kMeanOfMeans;
-  double told[2] = {0.0, 0.0};
-  if (units().has_head(state_.at.pipe_rank)) {
-    if (forward_only_) count();
-    wait_for_count();
-    state_.numbers
-        ->all_gather({slot_loss_.data(), Elements(micros), DType::kF64},
-                     {all_losses_.data(), Elements(std::int64_t{micros} * dp_size), DType::kF64})
-        .wait();
-    std::vector<double> by_slot(all_losses_.size());
-    for (int k = 0; k < micros; ++k) {
-      for (int r = 0; r < dp_size; ++r) {
-        by_slot[static_cast<std::size_t>(k * dp_size + r)] =
-            all_losses_[static_cast<std::size_t>(r * micros + k)];
-      }
-    }
-    told[0] = core::tree_sum(std::span(by_slot));
-    told[1] = static_cast<double>(divisor_);
-  }
-  state_.pipe->broadcast({told, Elements(2), DType::kF64}, units().owner_of(units().head())).wait();
-  result_.loss_sum = told[0];
-  result_.valid = static_cast<std::int64_t>(told[1]);
-  const bool divide = !means && result_.valid > 0;
-  result_.loss = divide ? told[0] / told[1] : told[0];
-}
-
-void StepRuntime::norm() {
-  const TraceRange range(clock_, Phase::kReduce);
-  state_.grads.settle(state_.work);
-  exchange_loss();  // before the update, so that a non-finite loss skips the step everywhere
-  const double squared = state_.norm.squared(state_.grads);
-  result_.grad_norm = std::sqrt(squared) / request_.loss_scale;
-  const bool overflow = overflows();  // collective
-  result_.skipped = overflow || !std::isfinite(result_.grad_norm) || !std::isfinite(result_.loss);
-  const double clip = request_.gradient_clipping;
-  const double scale = clip > 0.0 ? std::min(1.0, clip / (result_.grad_norm + 1e-6)) : 1.0;
-  request_.scalars.grad_scale = static_cast<float>(scale / request_.loss_scale);
+bool StepRuntime::changes(int unit) const {
+  return !result_.skipped && !holds_ && request_.apply && state_.model.trains(unit);
 }
 
 void StepRuntime::update(int unit) {
-  if (result_.skipped || !request_.apply || !state_.model.trains(unit)) return;
+  if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
-  state_.optimizer.update(state_.work, state_.own_group(unit), request_.scalars, state_.params,
-                          state_.grads);
-  const int tied = state_.tied_end(unit);
-  if (tied >= 0) {
-    state_.optimizer.update(state_.work, tied, request_.scalars, state_.params, state_.grads);
+  for (const int group : {state_.own_group(unit), state_.tied_end(unit)}) {
+    if (group < 0) continue;
+    if (request_.ends_ahead && state_.layout.undoes) {
+      state_.optimizer.set_aside(state_.work, group, state_.params, state_.grads);
+    }
+    state_.optimizer.update(state_.work, group, request_.scalars, state_.params, state_.grads);
   }
 }
 
 void StepRuntime::publish(int unit) {
-  if (result_.skipped || !request_.apply || !state_.model.trains(unit)) return;
+  if (!changes(unit)) return;
   publish_group(state_.own_group(unit));
   const int tied = state_.tied_end(unit);
   if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_group(tied);
@@ -390,10 +360,7 @@ void StepRuntime::wait_for_publication(int group) {
 
 void StepRuntime::settle() {
   while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
-}
-
-void StepRuntime::report() {
-  if (forward_only_) exchange_loss();
+  for (comm::Pending* each : {&handed_[0], &handed_[1], &telling_}) each->wait();
 }
 
 }  // namespace fm::engine

@@ -1,6 +1,7 @@
 // What every instruction does: a few lines each, moving a slice or calling a unit of the model.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,6 +26,10 @@ struct StepRequest {
   double loss_scale = 1.0;  // gradients carry it until the update
   std::uint64_t seed = 0;   // of dropout
   bool apply = true;        // false: stop before the update (gradients are looked at)
+  // The update does not wait for the whole norm: validate_step, with the rows of the step behind
+  // this one, tells what came of it.
+  bool ends_ahead = false;
+  bool asks = false;  // with ends_ahead: all ranks shall hear that this one asks (of signals)
 };
 
 // The same on every rank after the step.
@@ -35,6 +40,18 @@ struct StepResult {
   double grad_norm = 0.0;  // before clipping, without the loss scale
   // Loss or gradient was not finite, or in fp16 beyond what that holds: nothing was changed.
   bool skipped = false;
+  bool clipped = false;
+  // Of a step that ended ahead: its update, and what followed from it, was undone and done again.
+  bool redone = false;
+  bool asked = false;  // some rank did
+};
+
+// What pipe ranks hand on at the end of a step that ends ahead: of those so far, then of all.
+struct NormState {
+  double squared = 0.0;
+  double loss_sum = 0.0, valid = 0.0;  // of the head's rank
+  double overflows = 0.0, asks = 0.0;  // 0: none
+  double holds = 0.0;                  // ranks that did not update
 };
 
 // Where a non-finite value appeared first on this rank.
@@ -45,7 +62,9 @@ struct NonFinite {
 };
 
 // Invariant: between steps no buffer is lent, and no message is in flight but those of publications
-//            where the plan overlaps: who reads the weights waits for them.
+//            where the plan overlaps: who reads the weights waits for them. Behind a step that
+//            ended ahead, validate_step comes first; what it ran stays lent for the train_step that
+//            follows it with the same rows.
 // Thread:    the rank's thread.
 // Lifetime:  state, stream and clock outlive it.
 class StepRuntime : public pipeline::StepHandler {
@@ -54,6 +73,10 @@ class StepRuntime : public pipeline::StepHandler {
 
   // Runs the training program on the loaded step of `stream`. Collective.
   StepResult train_step(const data::BatchStream& stream, const StepRequest& request);
+  // Behind a step that ended ahead: runs the forwards of the next one until all is known of the
+  // last, whose result it returns. Where that one's update was wrong it is undone and done again,
+  // or left out, and the forwards are forgotten. Of `request` it reads step and seed. Collective.
+  StepResult validate_step(const data::BatchStream& next, const StepRequest& request);
   // Runs the evaluation program: loss_sum and valid.
   StepResult evaluate_step(const data::BatchStream& stream);
   // Everything that travels on behind a step has arrived; before its memory dies. Collective.
@@ -92,6 +115,10 @@ class StepRuntime : public pipeline::StepHandler {
   void reduce(int micro, int unit);
   void reduce_tied();
   void norm();
+  void norm_part();
+  void recv_norm();
+  void send_norm();
+  void validate();
   void update(int unit);
   void publish(int unit);
   void report();
@@ -110,7 +137,14 @@ class StepRuntime : public pipeline::StepHandler {
   double weight_of_token(int micro) const;
   float limit_of_own() const;  // 0: none
   bool overflows();
-  void exchange_loss();
+  std::array<double, 2> own_loss();
+  NormState exchange_loss();
+  static float judge(const StepRequest& request, const NormState& state, StepResult& result);
+  bool is_last() const { return state_.at.pipe_rank + 1 == state_.plan.mesh.pipe; }
+  bool own_overflow();
+  bool changes(int unit) const;
+  void discard_forwards();
+  void redo_update();
   void scan(int micro, int unit, const model::Gradients& written);
   const model::Unit& unit_at(int unit) const {
     return *state_.model.units[static_cast<std::size_t>(unit)];
@@ -123,6 +157,18 @@ class StepRuntime : public pipeline::StepHandler {
   const data::BatchStream* stream_ = nullptr;
   StepRequest request_;
   StepResult result_;
+  // A step that ended ahead and is not validated.
+  struct Ahead {
+    StepRequest request;
+    StepResult result;
+    bool updated = false;
+  };
+  std::optional<Ahead> ahead_;
+  NormState known_, told_;             // of the norm; told_ is on its way to the pipe rank before
+  std::vector<double> numbers_;        // of the norm, as they come
+  comm::Pending handed_[2], telling_;  // of known_ and its numbers to the rank behind, of told_
+  bool holds_ = false;                 // this rank does not update before all is known
+  std::size_t begun_ = 0;              // instructions of the next program that have run
   bool forward_only_ = false;
   bool watching_ = false;
   std::optional<NonFinite> found_;  // of the last program

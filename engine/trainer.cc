@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
+#include <utility>
 
 #include "core/check.h"
 #include "core/fault.h"
@@ -23,6 +23,7 @@
 #include "engine/run_saves.h"
 #include "engine/run_text.h"
 #include "engine/same_start.h"
+#include "engine/step_course.h"
 #include "engine/step_profile.h"
 #include "engine/step_runtime.h"
 #include "engine/step_trace.h"
@@ -45,7 +46,8 @@ constexpr core::TraceForm kLoadStep = {"load_step", core::TraceKind::kPart};
 
 // One training run of one rank.
 //
-// Invariant: progress_ describes the weights in state_ at every step boundary.
+// Invariant: progress_ describes the weights in state_ at every step boundary, but behind a step
+//            that ended ahead: the next one's beginning settles that.
 // Thread:    the rank's thread; everything collective over the world.
 // Lifetime:  options, world and context outlive it.
 class Trainer {
@@ -67,7 +69,8 @@ class Trainer {
         runtime_(state_, clock_),
         log_(options, context, world.rank() == 0),
         monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
-        saves_(options, state_, log_) {
+        saves_(options, state_, log_),
+        ahead_(options, plan_, rows_.evaluation != nullptr) {
     check_samples(plan_.batch, rows_.training->samples_per_epoch(), options.allow_repeat);
     if (rows_.evaluation)
       evaluation_.emplace(std::move(rows_.evaluation), state_, runtime_, options);
@@ -92,6 +95,7 @@ class Trainer {
       step();
       if (trace_ != nullptr && trace_->complete()) write_trace();
       if (!options_.dump_gradients.empty()) return finish_dump();
+      if (unvalidated_) continue;
       const SignalInbox::Requests asked = agree_on_signals();
       const bool last = progress_.step == options_.train_steps || stops_early();
       const bool best = options_.load_best_model && progress_.best.step == progress_.step;
@@ -179,27 +183,46 @@ class Trainer {
     const auto start = std::chrono::steady_clock::now();
     const rusage before = usage_so_far();
     clock_.reset();
-    const StepRequest request = next_request();
-    core::fault({"step.pre", state_.world.rank(), request.step});
-    const StepResult result = compute(request);
+    core::fault({"step.pre", state_.world.rank(), next_step()});
+    TimedStep done;
+    compute(done);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    const rusage after = usage_so_far();
-    core::PhaseClock phases = clock_;  // to explain a skip is no part of the step
-    phases.fill(1e3 * spent.count());
-    if (result.skipped) explain_skip({runtime_, stream_, state_, progress_, log_}, request, result);
-    advance(result);
+    done.seconds = spent.count();
+    done.phases = clock_;  // to explain a skip is no part of the step
+    done.phases.fill(1e3 * done.seconds);
+    done.mem_peak = machine::peak_memory();
+    done.minor_faults = usage_so_far().ru_minflt - before.ru_minflt;
+    if (!done.request.ends_ahead) return conclude(done);
+    unvalidated_ = done;
+  }
+
+  std::int64_t next_step() const { return progress_.step + (unvalidated_ ? 2 : 1); }
+
+  void load_rows(std::int64_t first_sample) {
+    if (!has_data()) return;
+    const core::TraceRange range(clock_, core::Phase::kData);
+    const core::TraceScope load(kLoadStep);
+    stream_.load_step(first_sample);
+  }
+
+  // The step's result is known: counts and shows it.
+  void conclude(const TimedStep& done) {
+    const StepResult& result = done.result;
+    if (result.skipped) {
+      if (done.request.ends_ahead) load_rows(progress_.samples);
+      explain_skip({runtime_, stream_, state_, progress_, log_}, done.request, result);
+    }
+    advance(options_, result, plan_.batch.train_batch, saves_, progress_);
+    ahead_.see(result);
     saves_.after_step(progress_);
-    StepLine line = line_of(request, result, spent.count());
-    line.phases = phases;
-    line.mem_peak = machine::peak_memory();
-    line.minor_faults = after.ru_minflt - before.ru_minflt;
+    const StepLine line = line_of(done);
     log_.step(line);
     monitors_.step(line, progress_.skipped);
     const std::int64_t ended = epochs_.ended(progress_.samples);
     if (ended > epochs_.ended(progress_.samples - epochs_.train_batch)) {
       log_.say(core::concat("epoch ", ended, " ended in step ", progress_.step));
     }
-    core::fault({"step.post", state_.world.rank(), request.step});
+    core::fault({"step.post", state_.world.rank(), done.request.step});
     FM_MACHINE_CHECK(
         progress_.consecutive_skips < options_.max_consecutive_skips, ExitCode::kNumericLimit,
         "loss and gradients must be finite; lower the learning rate or look at the data, and ",
@@ -207,17 +230,25 @@ class Trainer {
         progress_.step, ")");
   }
 
-  StepResult compute(const StepRequest& request) {
+  // Concludes the step before, too, if that one ended ahead.
+  void compute(TimedStep& step) {
     ++steps_begun_;
     const core::Recording recording(trace_ == nullptr ? nullptr
                                                       : trace_->recorder_of(steps_begun_));
-    const core::TraceScope scope(kStep, {request.step});
-    if (has_data()) {
-      const core::TraceRange range(clock_, core::Phase::kData);
-      const core::TraceScope load(kLoadStep);
-      stream_.load_step(progress_.samples);
+    const core::TraceScope scope(kStep, {next_step()});
+    const std::int64_t first = progress_.samples + (unvalidated_ ? plan_.batch.train_batch : 0);
+    load_rows(first);
+    if (unvalidated_) {
+      TimedStep last = *std::exchange(unvalidated_, std::nullopt);
+      last.result =
+          runtime_.validate_step(stream_, {.step = last.request.step + 1, .seed = options_.seed});
+      conclude(last);
+      if (last.result.skipped) load_rows(first);  // to explain it took other rows
     }
-    return runtime_.train_step(stream_, request);
+    step.request = next_request(options_, progress_);
+    step.request.ends_ahead = ahead_.may_end_ahead(step.request.step);
+    step.request.asks = context_.signals != nullptr && context_.signals->waits();
+    step.result = runtime_.train_step(stream_, step.request);
   }
 
   void write_trace() {
@@ -226,58 +257,25 @@ class Trainer {
     log_.say(outcome.text);
   }
 
-  StepRequest next_request() const {
-    StepRequest request{.step = progress_.step + 1, .seed = options_.seed};
-    const optim::Rates rates =
-        optim::rates(options_.scheduler, options_.optimizer.lr, progress_.applied);
-    request.scalars.lr = rates.lr;
-    request.scalars.betas = rates.betas;
-    request.scalars.step = progress_.applied + 1;
-    request.gradient_clipping = options_.gradient_clipping;
-    request.loss_reduction = options_.loss_reduction;
-    if (progress_.loss_scale) request.loss_scale = progress_.loss_scale->scale;
-    request.apply = options_.dump_gradients.empty();
-    return request;
-  }
-
-  void advance(const StepResult& result) {
-    progress_.step += 1;
-    progress_.samples += plan_.batch.train_batch;
-    progress_.applied += result.skipped ? 0 : 1;
-    progress_.skipped += result.skipped ? 1 : 0;
-    if (!result.skipped) progress_.consecutive_skips = 0;
-    if (result.skipped && !looks_for_scale(result)) ++progress_.consecutive_skips;
-    if (!progress_.loss_scale) return;
-    const optim::LossScaleOptions& scaler = *options_.loss_scale;
-    FM_MACHINE_CHECK(!result.skipped || !optim::is_at_its_end(scaler, *progress_.loss_scale),
-                     ExitCode::kNumericLimit,
-                     "gradients must fit into fp16 at the least loss scale; use bf16 "
-                     "(--precision bf16) for a model that was trained in it, or lower the learning "
-                     "rate, and ",
-                     saves_.way_back(), " (step ", progress_.step, ", fp16.min_loss_scale ",
-                     scaler.least, ", loss ", result.loss, ")");
-    progress_.loss_scale = optim::next_state(scaler, *progress_.loss_scale, result.skipped);
-  }
-
-  // A dynamic loss scale is still too large: nothing is wrong with the run.
-  bool looks_for_scale(const StepResult& result) const {
-    return progress_.loss_scale && options_.loss_scale->fixed == 0.0 && std::isfinite(result.loss);
-  }
-
-  StepLine line_of(const StepRequest& request, const StepResult& result, double seconds) {
+  StepLine line_of(const TimedStep& done) {
+    const StepResult& result = done.result;
     StepLine line;
     line.step = progress_.step;
     line.last_step = options_.train_steps;
     line.loss = result.loss;
-    line.lr = request.scalars.lr;
+    line.lr = done.request.scalars.lr;
     line.grad_norm = result.grad_norm;
     line.tokens = plan_.tokens_per_step();
-    line.step_time_s = seconds;
+    line.step_time_s = done.seconds;
+    line.phases = done.phases;
+    line.mem_peak = done.mem_peak;
+    line.minor_faults = done.minor_faults;
+    if (done.request.ends_ahead) line.redone = result.redone;
     line.flops = plan_.flops_per_step();
     line.skipped = result.skipped;
     line.samples = progress_.samples;
     line.epoch = epochs_.passed(progress_.samples);
-    if (progress_.loss_scale) line.loss_scale = request.loss_scale;
+    if (progress_.loss_scale) line.loss_scale = done.request.loss_scale;
     const bool last = progress_.step == options_.train_steps;
     if (evaluation_ && (is_multiple(options_.eval_steps) || last)) {
       line.eval_loss = evaluation_->run();
@@ -360,6 +358,8 @@ class Trainer {
   RunLog log_;
   RunMonitors monitors_;
   RunSaves saves_;
+  AheadSteps ahead_;
+  std::optional<TimedStep> unvalidated_;  // the last step, which ended ahead
   std::optional<Evaluation> evaluation_;
   ProgressState progress_;
   std::string frozen_weights_;    // fingerprint

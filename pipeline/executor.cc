@@ -20,7 +20,7 @@ void backward(const Instruction& at, StepHandler& handler) {
 
 }  // namespace
 
-void execute(const Program& program, StepHandler& handler) {
+void execute(std::span<const Instruction> program, StepHandler& handler) {
   for (const Instruction& at : program) {
     const TraceScope scope(row_of(at.op).trace, {at.micro, at.unit});
     if (at.op == Op::kBackward) {

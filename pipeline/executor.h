@@ -1,6 +1,8 @@
 // The one loop that runs a program.
 #pragma once
 
+#include <span>
+
 #include "pipeline/instruction.h"
 
 namespace fm::pipeline {
@@ -14,6 +16,6 @@ class StepHandler {
 };
 
 // Backward runs as its two halves.
-void execute(const Program& program, StepHandler& handler);
+void execute(std::span<const Instruction> program, StepHandler& handler);
 
 }  // namespace fm::pipeline

@@ -123,6 +123,10 @@ constexpr std::array<OpRow, kOpCount> kRows = {{
     reduce_row(),
     meeting(of_step(Op::kReduceTied, "Rt", "reduce_tied"), kTiedEnds, Op::kReduceTied),
     meeting(of_step(Op::kNorm, "N", "norm"), kEveryRank, Op::kNorm),
+    of_step(Op::kNormPart, "Np", "norm_part"),
+    meeting(of_step(Op::kRecvNorm, "rn", "recv_norm"), kRankBefore, Op::kSendNorm),
+    meeting(of_step(Op::kSendNorm, "sn", "send_norm"), kRankBehind, Op::kRecvNorm),
+    meeting(of_step(Op::kValidate, "V", "validate"), kEveryRank, Op::kValidate),
     of_unit(Op::kFetch, "f", "fetch"),
     of_unit(Op::kUpdate, "u", "update"),
     of_unit(Op::kStore, "s", "store"),
@@ -176,6 +180,12 @@ Instruction read_word(std::string_view word) {
 }  // namespace
 
 const OpRow& row_of(Op op) { return kRows[static_cast<std::size_t>(op)]; }
+
+bool can_be_discarded(Op op) {
+  constexpr Op kOps[] = {Op::kCount,   Op::kLoad,   Op::kSendAct, Op::kRecvAct,
+                         Op::kForward, Op::kGather, Op::kRelease};
+  return std::ranges::find(kOps, op) != std::end(kOps);
+}
 
 bool trains(const Program& program) {
   return std::ranges::any_of(program, [](const Instruction& at) {

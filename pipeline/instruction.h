@@ -3,7 +3,7 @@
 //
 // Grammar of the pictures (print and parse are inverse):
 //   program     = { instruction " " }
-//   instruction = "K" | "N" | "O" | "Rt"                         no operand
+//   instruction = "K" | "N" | "Np" | "rn" | "sn" | "V" | "O" | "Rt"   no operand
 //               | ("L" | "X") micro
 //               | ("g" | "r" | "f" | "u" | "s" | "p") "." unit
 //               | ("F" | "B" | "I" | "W" | "C") micro "." unit
@@ -42,6 +42,10 @@ enum class Op : std::uint8_t {
   kReduce,          // R.3 / R0.3 gradient to its owner
   kReduceTied,      // Rt  head's and embedding's gradient of the shared matrix, added
   kNorm,            // N   the global gradient norm
+  kNormPart,        // Np  instead of N: this pipe rank's part of it (pipeline/post_validation.h)
+  kRecvNorm,        // rn  the parts of the pipe ranks before this one
+  kSendNorm,        // sn  theirs and its own, to the pipe rank behind
+  kValidate,        // V   all parts of the last step are known: its update stays or is undone
   kFetch,           // f.3 optimizer slice from its tier
   kUpdate,          // u.3 the update rule
   kStore,           // s.3 optimizer slice back to its tier
@@ -96,6 +100,8 @@ struct OpRow {
     kOwnerBefore,  // of the unit before it
     kOwnerBehind,  // of the unit behind it
     kTiedEnds,
+    kRankBefore,
+    kRankBehind,
     kEveryRank
   };
   enum class Weights : std::uint8_t { kNotRead, kRead, kReadByBlocks };
@@ -115,6 +121,10 @@ struct OpRow {
   std::span<const BufferMove> moves = {};  // in this order
 };
 const OpRow& row_of(Op op);
+
+// Whether nothing is lost when what it did is thrown away: it writes neither gradients nor weights,
+// and sends none.
+bool can_be_discarded(Op op);
 
 // Whether a program has backwards; else it evaluates.
 bool trains(const Program& program);

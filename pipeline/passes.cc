@@ -105,14 +105,38 @@ class Lowering {
   double begin_of_next(int rank) {
     const Rank& here = at(rank);
     if (here.next == program_of(rank).size()) return kNever;
+    if (program_of(rank)[here.next].op == Op::kValidate) return begin_of_validation();
     const std::optional<Handover> taken = units_.taken_by(program_of(rank)[here.next]);
     if (!taken || !units_.crosses(*taken)) return here.clock;
     const auto there = here.received.find(*taken);
     return there == here.received.end() ? kNever : std::max(here.clock, there->second);
   }
 
+  // All ranks come to it together, so that no message passes it by.
+  double begin_of_validation() const {
+    double latest = 0.0;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const Rank& each = ranks_[rank];
+      const bool there =
+          !each.busy && each.next < in_[rank].size() && in_[rank][each.next].op == Op::kValidate;
+      if (!there) return kNever;
+      latest = std::max(latest, each.clock);
+    }
+    return latest;
+  }
+
+  void validate_at(double time) {
+    for (Rank& each : ranks_) {
+      each.out.push_back({Op::kValidate, -1, -1});
+      ++each.next;
+      each.clock = time;
+    }
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) look_ahead(static_cast<int>(rank));
+  }
+
   void begin(int rank) {
     Rank& here = at(rank);
+    if (program_of(rank)[here.next].op == Op::kValidate) return validate_at(here.due);
     here.running = program_of(rank)[here.next++];
     here.out.push_back(here.running);
     here.clock = here.due + time_(here.running, rank);

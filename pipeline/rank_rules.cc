@@ -33,6 +33,10 @@ RankRules::Rule RankRules::rule_of(Op op) {
       {Op::kReduce, &RankRules::reduce},
       {Op::kReduceTied, &RankRules::reduce_tied},
       {Op::kNorm, &RankRules::norm},
+      {Op::kNormPart, &RankRules::norm_part},
+      {Op::kRecvNorm, &RankRules::receive_norm},
+      {Op::kSendNorm, &RankRules::send_norm},
+      {Op::kValidate, &RankRules::validate},
       {Op::kFetch, &RankRules::offload},
       {Op::kUpdate, &RankRules::update},
       {Op::kStore, &RankRules::offload},
@@ -49,6 +53,9 @@ RankRules::Rule RankRules::rule_of(Op op) {
 
 std::string RankRules::check(const Instruction& at) {
   if (reported_) return "nothing may follow the report";
+  if (rules_.validates && !validated_ && at.op != Op::kValidate && !can_be_discarded(at.op)) {
+    return "it cannot be undone, and the last step is not validated yet";
+  }
   std::string reason = check_operands(at);
   if (reason.empty()) reason = check_weights(at);
   if (!reason.empty()) return reason;
@@ -285,15 +292,6 @@ std::string RankRules::reduce_tied(const Instruction& /*at*/) {
   return "";
 }
 
-std::string RankRules::norm(const Instruction& /*at*/) {
-  if (rules_.forward_only) return "evaluation has no gradients";
-  if (normed_) return "the norm is known already";
-  std::string missing = incomplete_reductions();
-  if (!missing.empty()) return missing;
-  normed_ = true;
-  return "";
-}
-
 std::string RankRules::update(const Instruction& at) {
   if (!normed_) return "the clipping factor needs the norm";
   if (!updated_.insert(at.unit).second) return concat("unit ", at.unit, " is updated already");
@@ -350,14 +348,6 @@ std::string RankRules::incomplete_exchange() const {
   for (const Instruction& each : due) {
     if (!messages_.contains(each)) return concat(print(each), " is missing");
   }
-  return "";
-}
-
-std::string RankRules::incomplete_reductions() const {
-  for (const int unit : units_.units_of(rank_)) {
-    if (!reduced(unit)) return concat("the gradient of unit ", unit, " is not reduced");
-  }
-  if (units_.has_tied_end(rank_) && !tied_) return "the tied gradient is not reduced";
   return "";
 }
 

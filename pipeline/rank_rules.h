@@ -45,6 +45,10 @@ class RankRules {
   std::string reduce(const Instruction& at);
   std::string reduce_tied(const Instruction& at);
   std::string norm(const Instruction& at);
+  std::string norm_part(const Instruction& at);
+  std::string receive_norm(const Instruction& at);
+  std::string send_norm(const Instruction& at);
+  std::string validate(const Instruction& at);
   std::string update(const Instruction& at);
   std::string publish(const Instruction& at);
   std::string offload(const Instruction& at);
@@ -70,7 +74,10 @@ class RankRules {
 
   bool counted_ = false;
   bool tied_ = false;
+  bool parted_ = false;    // this rank's part of the norm is known
+  bool received_ = false;  // and that of the ranks before
   bool normed_ = false;
+  bool validated_ = false;
   bool reported_ = false;
   std::set<int> loaded_;            // by micro
   std::set<Instruction> messages_;  // sent and received

@@ -13,10 +13,11 @@ namespace {
 
 class Simulator {
  public:
-  Simulator(const std::vector<Program>& programs, const Placement& units, double comm)
+  Simulator(const std::vector<Program>& programs, const Placement& units, double comm, int steps)
       : programs_(programs),
         units_(units),
         comm_(comm),
+        steps_(steps),
         clock_(programs.size(), 0.0),
         next_(programs.size(), 0),
         busy_(programs.size(), 0.0),
@@ -33,8 +34,8 @@ class Simulator {
       }
     }
     for (std::size_t rank = 0; rank < next_.size(); ++rank) {
-      FM_CHECK(next_[rank] == programs_[rank].size(), "simulated programs deadlock at pipe rank ",
-               rank);
+      FM_CHECK(next_[rank] == programs_[rank].size() * static_cast<std::size_t>(steps_),
+               "simulated programs deadlock at pipe rank ", rank);
     }
     return {*std::max_element(clock_.begin(), clock_.end()), std::move(busy_), std::move(first_),
             std::move(last_), std::move(timeline_)};
@@ -43,15 +44,18 @@ class Simulator {
  private:
   bool advance(int rank, const std::function<double(const Instruction&, int)>& cost) {
     const auto here = static_cast<std::size_t>(rank);
-    if (next_[here] == programs_[here].size()) return false;
-    const Instruction& at = programs_[here][next_[here]];
+    const std::size_t length = programs_[here].size();
+    if (next_[here] == length * static_cast<std::size_t>(steps_)) return false;
+    const auto step = static_cast<int>(next_[here] / length);
+    const Instruction& at = programs_[here][next_[here] % length];
     const std::optional<Handover> taken = units_.taken_by(at);
     if (taken && units_.crosses(*taken)) {
-      const auto sent = sent_.find(taken->send());
+      const auto sent = sent_.find({step, taken->send()});
       if (sent == sent_.end()) return false;
       clock_[here] = std::max(clock_[here], sent->second + comm_);
     }
-    if (at.op == Op::kSendAct || at.op == Op::kSendGrad) sent_[at] = clock_[here];
+    if (!meets_others(at.op, step, rank)) return false;
+    if (at.op == Op::kSendAct || at.op == Op::kSendGrad) sent_[{step, at}] = clock_[here];
     const double spent = cost(at, rank);
     if (spent > 0.0) {
       if (busy_[here] == 0.0) first_[here] = clock_[here];
@@ -64,14 +68,50 @@ class Simulator {
     return true;
   }
 
+  // Between steps. False: somebody it waits for is not there yet.
+  bool meets_others(Op op, int step, int rank) {
+    if (steps_ == 1) return true;
+    const double& clock = clock_[static_cast<std::size_t>(rank)];
+    if (op == Op::kNorm) {
+      reached_.try_emplace({step, op, rank}, clock);
+      bool all = true;
+      for (int other = 0; other < units_.pipe_ranks(); ++other) {
+        all = wait_for(rank, {step, op, other}) && all;
+      }
+      return all;
+    }
+    if (op == Op::kRecvNorm && !wait_for(rank, {step, Op::kSendNorm, rank - 1})) return false;
+    const bool told = op == Op::kValidate && step > 0 && rank + 1 < units_.pipe_ranks();
+    if (told && !wait_for(rank, {step, op, rank + 1})) return false;
+    reached_[{step, op, rank}] = clock;  // it has happened
+    return true;
+  }
+
+  struct Reached {
+    int step;
+    Op op;
+    int rank;
+    auto operator<=>(const Reached&) const = default;
+  };
+  bool wait_for(int rank, const Reached& what) {
+    const auto found = reached_.find(what);
+    if (found == reached_.end()) return false;
+    double& clock = clock_[static_cast<std::size_t>(rank)];
+    const bool own = what.rank == rank;
+    clock = std::max(clock, found->second + (own ? 0.0 : comm_));
+    return true;
+  }
+
   const std::vector<Program>& programs_;
   const Placement& units_;
   double comm_;
+  int steps_;
   std::vector<double> clock_;
   std::vector<std::size_t> next_;
   std::vector<double> busy_, first_, last_;
   std::vector<std::vector<TimedInstruction>> timeline_;
-  std::map<Instruction, double> sent_;  // time
+  std::map<std::pair<int, Instruction>, double> sent_;  // time, by step
+  std::map<Reached, double> reached_;                   // time
 };
 
 }  // namespace
@@ -92,8 +132,8 @@ double Simulation::longest_stage() const {
 
 Simulation simulate(const std::vector<Program>& programs, const Placement& units,
                     const std::function<double(const Instruction&, int pipe_rank)>& cost,
-                    double comm) {
-  return Simulator(programs, units, comm).run(cost);
+                    double comm, int steps) {
+  return Simulator(programs, units, comm, steps).run(cost);
 }
 
 }  // namespace fm::pipeline

@@ -29,11 +29,13 @@ struct Simulation {
   double longest_stage() const;
 };
 
+// `steps` that follow each other: of several, the norm waits for every rank, in parts for the rank
+// before, and a validation for that of the rank behind; makespan, busy and timeline are of all.
 // cost: time of an instruction on a pipe rank, any unit. Sends and receives are posted and block
 // nothing: what consumes a received value starts at the earliest `comm` after its send. Programs
 // must have passed validate(); BugError when they wait in a circle.
 Simulation simulate(const std::vector<Program>& programs, const Placement& units,
                     const std::function<double(const Instruction&, int pipe_rank)>& cost,
-                    double comm = 0.0);
+                    double comm = 0.0, int steps = 1);
 
 }  // namespace fm::pipeline

@@ -50,7 +50,7 @@ class Rendezvous {
   }
 
   // Ranks that must stand at `partner` for the instruction to happen; empty: nobody.
-  std::vector<int> partners(const Instruction& at, Instruction& partner) const {
+  std::vector<int> partners(int rank, const Instruction& at, Instruction& partner) const {
     const OpRow& form = row_of(at.op);
     partner = at;
     partner.op = form.partner;
@@ -60,6 +60,8 @@ class Rendezvous {
       case OpRow::Meets::kOwnerBefore: return {units_.owner_of(at.unit - 1)};
       case OpRow::Meets::kOwnerBehind: return {units_.owner_of(at.unit + 1)};
       case OpRow::Meets::kTiedEnds: return {units_.owner_of(0), units_.owner_of(units_.head())};
+      case OpRow::Meets::kRankBefore: return {rank - 1};
+      case OpRow::Meets::kRankBehind: return {rank + 1};
       case OpRow::Meets::kEveryRank: return everyone();
     }
     return {};
@@ -75,7 +77,7 @@ class Rendezvous {
     bool moved = false;
     while (const Instruction* at = head(rank)) {
       Instruction partner;
-      std::vector<int> others = partners(*at, partner);
+      std::vector<int> others = partners(rank, *at, partner);
       std::erase(others, rank);
       const bool met = std::all_of(others.begin(), others.end(),
                                    [&](int other) { return holds(other, partner); });
@@ -91,7 +93,7 @@ class Rendezvous {
     Instruction partner;
     const auto index = static_cast<int>(next_[static_cast<std::size_t>(rank)]);
     std::string reason = "waits for ever";
-    for (const int other : partners(*head(rank), partner)) {
+    for (const int other : partners(rank, *head(rank), partner)) {
       if (other == rank || holds(other, partner)) continue;
       const Instruction* at = head(other);
       reason = core::concat("waits for ", print(partner), " of pipe rank ", other, ", which ",

@@ -38,6 +38,35 @@ double GlobalNorm::squared(GradStore& grads) {
     pipe_.broadcast({at, Elements(part.count), DType::kF64}, part.pipe_rank).wait();
     at += part.count;
   }
+  return sum();
+}
+
+double GlobalNorm::take_own(GradStore& grads) {
+  double own = 0.0;
+  double* at = all_.data();
+  for (const Part& part : parts_) {
+    if (part.pipe_rank == pipe_.rank()) {
+      gather(grads, part, at);
+      own = std::accumulate(at, at + part.count, own);
+    }
+    at += part.count;
+  }
+  if (tensor_ != nullptr) tensor_->all_reduce({&own, Elements(1), DType::kF64}).wait();
+  return own;
+}
+
+void GlobalNorm::take_before(std::span<const double> numbers) {
+  std::size_t at = 0;
+  for (const Part& part : parts_) {
+    const auto of_part = numbers.subspan(at, static_cast<std::size_t>(part.count));
+    if (part.pipe_rank < pipe_.rank()) {
+      std::ranges::copy(of_part, all_.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    at += of_part.size();
+  }
+}
+
+double GlobalNorm::sum() {
   double sum = layout_.order == core::SumOrder::kCanonical
                    ? core::tree_sum(std::span(all_))
                    : std::accumulate(all_.begin(), all_.end(), 0.0);

@@ -36,6 +36,18 @@ class GlobalNorm {
 
   double squared(GradStore& grads);
 
+  // The same in parts, for pipe ranks that hand numbers on instead of meeting. Collective over the
+  // data and tensor-parallel ranks of a pipe rank.
+  // This pipe rank's numbers into numbers(); returns their sum, alike on all of its ranks: it says
+  // how large the norm is at least, up to rounding.
+  double take_own(GradStore& grads);
+  // Every unit's numbers, in order; those of other pipe ranks as they wrote them.
+  std::span<double> numbers() { return all_; }
+  // Those of the pipe ranks before this one, out of a copy of numbers() that came from there.
+  void take_before(std::span<const double> numbers);
+  // What squared() returns, when all numbers are there.
+  double sum();
+
  private:
   void gather(GradStore& grads, const Part& part, double* out);
   // Sums of squares of the blocks of this rank's slice, without what it is not the first holder of.

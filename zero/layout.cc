@@ -177,6 +177,12 @@ class Builder {
       if (!out_.has_master()) continue;
       reserve(Role::kMaster, Account::kOptimizer, group.optimizer.count, Where::kPrivate);
     }
+    out_.undoes = out_.undoes && pipe_rank_ + 1 < input_.units.pipe_ranks();
+    if (!out_.undoes) return;
+    const int values = 1 + out_.moments + (out_.keeps_gradients ? 1 : 0);
+    for (const Group& group : trained()) {
+      reserve(Role::kBefore, Account::kOptimizer, group.optimizer.count * values, Where::kPrivate);
+    }
   }
 
   void reserve_slots() {

@@ -27,6 +27,10 @@ struct StateRules {
   // Whole gradients that wait for their reduction at once, where each micro-batch is reduced; a
   // reduction is under way while backward writes into the next slot.
   int gradient_slots = 1;
+  // Updates may be undone: owners keep what was there before (of the last pipe rank nothing, which
+  // knows the whole norm). `keeps_gradients`: the update writes over them.
+  bool undoes = false;
+  bool keeps_gradients = false;
 };
 
 struct LayoutInput {
@@ -101,6 +105,7 @@ enum class Role : std::uint8_t {
   kOtherEnd,    // the gradient that the other end of the tied matrix sends
   kDirections,  // the whole group's, where the optimizer moves matrices as a whole
   kMatrixRoom,  // what it computes them in
+  kBefore,      // fp32 parameters, moments and maybe gradients before an update that may be undone
 };
 
 struct Reservation {

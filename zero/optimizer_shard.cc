@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/moves.h"
 #include "zero/tensor_norms.h"
 
 namespace fm::zero {
@@ -39,7 +40,8 @@ OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
       buffers_(reserve(layout, Role::kMoment, ledger, nullptr)),
       masters_(reserve(layout, Role::kMaster, ledger, nullptr)),
       directions_(reserve(layout, Role::kDirections, ledger, nullptr)),
-      matrix_room_(reserve(layout, Role::kMatrixRoom, ledger, nullptr)) {
+      matrix_room_(reserve(layout, Role::kMatrixRoom, ledger, nullptr)),
+      before_(reserve(layout, Role::kBefore, ledger, nullptr)) {
   FM_CHECK(layout.element == core::DType::kF32 || layout.element == core::DType::kBF16 ||
                layout.element == core::DType::kF16,
            "no parameters of ", core::name_of(layout.element));
@@ -74,9 +76,7 @@ void OptimizerShard::round_master(int group, ParamStore& params) {
         layout_.at(group).optimizer.count);
 }
 
-void OptimizerShard::update(core::Work& work, int group, const optim::UpdateScalars& scalars,
-                            ParamStore& params, GradStore& grads) {
-  if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
+OptimizerShard::Owned OptimizerShard::owned_of(int group, ParamStore& params, GradStore& grads) {
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
   Owned at;
   at.first = layout_.at(group).optimizer.first;
@@ -84,6 +84,41 @@ void OptimizerShard::update(core::Work& work, int group, const optim::UpdateScal
   at.values = updated(group, params);
   at.param = layout_.has_master() ? master(group) : static_cast<float*>(at.values);
   at.grad = all ? grads.kept(group) : grads.slice(group);
+  return at;
+}
+
+std::vector<float*> OptimizerShard::changed_by_update(int group, const Owned& at) {
+  std::vector<float*> out = {at.param};
+  for (int moment = 0; moment < moments_; ++moment) out.push_back(kept(group, moment));
+  if (layout_.keeps_gradients) out.push_back(at.grad);
+  return out;
+}
+
+void OptimizerShard::set_aside(core::Work& work, int group, ParamStore& params, GradStore& grads) {
+  if (layout_.at(group).alias >= 0) return;
+  const Elements count = layout_.at(group).optimizer.count;
+  float* before = before_[static_cast<std::size_t>(group)].f32();
+  for (const float* const values : changed_by_update(group, owned_of(group, params, grads))) {
+    kernels::copy(work, count.count(), values, before);
+    before += count.count();
+  }
+}
+
+void OptimizerShard::undo(core::Work& work, int group, ParamStore& params, GradStore& grads) {
+  if (layout_.at(group).alias >= 0) return;
+  const Elements count = layout_.at(group).optimizer.count;
+  const float* before = before_[static_cast<std::size_t>(group)].f32();
+  for (float* const values : changed_by_update(group, owned_of(group, params, grads))) {
+    kernels::copy(work, count.count(), before, values);
+    before += count.count();
+  }
+  if (layout_.has_master()) round_master(group, params);
+}
+
+void OptimizerShard::update(core::Work& work, int group, const optim::UpdateScalars& scalars,
+                            ParamStore& params, GradStore& grads) {
+  if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
+  const Owned at = owned_of(group, params, grads);
   if (options_.rule->by_matrix != nullptr) {
     update_entries(work, group, scalars, at);
     return;

@@ -27,6 +27,11 @@ class OptimizerShard {
   void update(core::Work& work, int group, const optim::UpdateScalars& scalars, ParamStore& params,
               GradStore& grads);
 
+  // Where the layout undoes: what the next update of the group changes, aside and back. Parameters
+  // that are rounded from a master are rounded again.
+  void set_aside(core::Work& work, int group, ParamStore& params, GradStore& grads);
+  void undo(core::Work& work, int group, ParamStore& params, GradStore& grads);
+
   // The fp32 parameters that this rank keeps under plan.optimizer, null where ParamStore's are
   // fp32.
   float* master(int group);
@@ -48,6 +53,9 @@ class OptimizerShard {
     float* param = nullptr;  // the same as fp32: the master, where there is one
     float* grad = nullptr;
   };
+  Owned owned_of(int group, ParamStore& params, GradStore& grads);
+  // The arrays of fp32 that an update changes, in the order in which they are set aside.
+  std::vector<float*> changed_by_update(int group, const Owned& at);
   // Numbers [begin, end) of the group, all of them decayed or none.
   optim::UpdateSlice slice_of(int group, const Owned& at, core::Elements begin, core::Elements end);
   void round_moved(const Owned& at, core::Elements begin, core::Elements end);
@@ -69,6 +77,7 @@ class OptimizerShard {
   std::vector<core::Buffer> masters_;  // by group; none in fp32
   // One or none.
   std::vector<core::Buffer> directions_, matrix_room_;
+  std::vector<core::Buffer> before_;  // by group; none where nothing is undone
 };
 
 }  // namespace fm::zero

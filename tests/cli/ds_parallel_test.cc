@@ -45,7 +45,6 @@ TEST(DsParallel, GradientsAreReducedOnceAndWeightsStayWhereThatIsAsked) {
                     "pipeline.regather needs ZeRO 3"));
   EXPECT_TRUE(holds(refusal("{zero_optimization: {stage: 3}, pipeline: {regather: \"step\"}}"),
                     "one of \"micro\", \"phase\""));
-  EXPECT_TRUE(holds(refusal("{pipeline: {post_validation: true}}"), "pipeline.post_validation"));
 }
 
 TEST(DsParallel, AKeyOfZero3ThatOnlyMovesItsGathersHasNoEffectUnderEitherName) {

@@ -19,7 +19,6 @@ constexpr Asked kRefused[] = {
     {"optimizer.params.max_grad_norm", "1.0"},
     {"optimizer.params.fp32_optimizer_states", "false"},
     {"scheduler.params.last_batch_iteration", "7"},
-    {"pipeline.post_validation", "true"},
     {"gradient_allreduce_op", "\"sum\""},
     {"managed_gradient_accumulation", "false"},
     {"eigenvalue", "{\"enabled\": true}"},

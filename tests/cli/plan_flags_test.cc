@@ -133,6 +133,7 @@ TEST(PipelineFlags, WinOverTheJsonAndNameWhatIsWrong) {
   const engine::TrainOptions from_json = options({json});
   EXPECT_EQ(from_json.schedule->name, "zb-h1");
   EXPECT_EQ(from_json.virtual_stages, 3);
+  EXPECT_FALSE(from_json.post_validation);
   EXPECT_EQ(name_of(from_json.partition), "uniform");
   EXPECT_EQ(from_json.activation_limit, 2.5);
   const engine::TrainOptions flags = options({json, "--schedule=V-Min", "--virtual_stages=2",

@@ -1,5 +1,6 @@
 #include "small_run.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -85,6 +86,44 @@ StepResult SmallSteps::run(int step) {
   return runtime_.train_step(stream_, request_of(options_, step));
 }
 
+std::optional<StepResult> SmallSteps::validate(const StepRequest& request) {
+  stream_.load_step((request.step - 1) * state_.plan.batch.train_batch);
+  if (!std::exchange(ahead_, false)) return std::nullopt;
+  return runtime_.validate_step(stream_, request);
+}
+
+std::optional<StepResult> SmallSteps::run_ahead(int step) {
+  StepRequest request = request_of(options_, step);
+  const std::optional<StepResult> before = validate(request);
+  request.ends_ahead = ahead_ = true;
+  runtime_.train_step(stream_, request);
+  return before;
+}
+
+std::array<StepResult, 2> SmallSteps::run_behind(int step) {
+  const StepRequest request = request_of(options_, step);
+  const StepResult before = validate(request).value();
+  return {before, runtime_.train_step(stream_, request)};
+}
+
+namespace {
+
+// All steps; every one but the last ends ahead, where the options ask for it.
+std::vector<StepResult> run_all(SmallSteps& steps, const TrainOptions& options, int count) {
+  std::vector<StepResult> results;
+  if (!options.post_validation || options.pipe_parallel_size == 1 || count == 1) {
+    for (int step = 1; step <= count; ++step) results.push_back(steps.run(step));
+    return results;
+  }
+  for (int step = 1; step < count; ++step) {
+    if (const auto before = steps.run_ahead(step)) results.push_back(*before);
+  }
+  for (const StepResult& result : steps.run_behind(count)) results.push_back(result);
+  return results;
+}
+
+}  // namespace
+
 RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::SampleSource* rows) {
   RunTrace trace;
   std::mutex mutex;
@@ -100,11 +139,11 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
         RankState state(options, plan, opened.model, world, ledger);
         fill_state(options, opened, state);
         SmallSteps trained(options, opened.model, state, rows);
-        for (int step = 1; step <= steps; ++step) {
-          const StepResult result = trained.run(step);
+        for (const StepResult& result : run_all(trained, options, steps)) {
           if (world.rank() != 0) continue;
           trace.losses.push_back(result.loss);
           trace.norms.push_back(result.grad_norm);
+          trace.redone.push_back(result.redone);
         }
         trained.settle();
         const std::scoped_lock lock(mutex);
@@ -123,12 +162,18 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
   return trace;
 }
 
+namespace {
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+}  // namespace
+
 std::string first_difference(const RunTrace& a, const RunTrace& b) {
   for (std::size_t step = 0; step < a.losses.size(); ++step) {
-    if (a.losses[step] != b.losses.at(step)) {
+    if (!same(a.losses[step], b.losses.at(step))) {
       return core::concat("loss of step ", step + 1, ": ", a.losses[step], " and ", b.losses[step]);
     }
-    if (a.norms[step] != b.norms.at(step)) {
+    if (!same(a.norms[step], b.norms.at(step))) {
       return core::concat("norm of step ", step + 1, ": ", a.norms[step], " and ", b.norms[step]);
     }
   }

@@ -1,8 +1,10 @@
 // A small training run with ranks as threads, for comparing layouts bit for bit.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@ struct RunTrace {
   std::vector<double> losses;
   std::vector<double> norms;
   std::map<std::string, std::vector<float>> weights;  // after the last step, whole tensors
+  std::vector<bool> redone = {};                      // by step, where options.post_validation
   bool operator==(const RunTrace&) const = default;
 };
 
@@ -37,15 +40,22 @@ class SmallSteps {
              const data::SampleSource* rows = nullptr);
 
   StepResult run(int step);  // from 1 on
+  // A step that the next one validates; returns the result of the step before, if that was one.
+  std::optional<StepResult> run_ahead(int step);
+  // The step behind it, and the results of both.
+  std::array<StepResult, 2> run_behind(int step);
   void settle() { runtime_.settle(); }
 
  private:
+  std::optional<StepResult> validate(const StepRequest& request);
+
   const TrainOptions& options_;
   RankState& state_;
   core::PhaseClock clock_;
   std::unique_ptr<data::SampleSource> own_rows_;
   data::BatchStream stream_;
   StepRuntime runtime_;
+  bool ahead_ = false;  // the last step is not validated
 };
 
 // Runs `steps` steps with pipe_parallel_size x dp_size ranks on `rows`, or on options.data_path

@@ -28,6 +28,8 @@ const std::vector<Written>& all_pictures() {
       {{Op::kReduceTied, -1, -1}, "Rt"},     {{Op::kNorm, -1, -1}, "N"},
       {{Op::kFetch, -1, 3}, "f.3"},          {{Op::kUpdate, -1, 3}, "u.3"},
       {{Op::kStore, -1, 3}, "s.3"},          {{Op::kPublish, -1, 120}, "p.120"},
+      {{Op::kNormPart, -1, -1}, "Np"},       {{Op::kRecvNorm, -1, -1}, "rn"},
+      {{Op::kSendNorm, -1, -1}, "sn"},       {{Op::kValidate, -1, -1}, "V"},
       {{Op::kReport, -1, -1}, "O"},
   };
   return kAll;
