@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Step times and memory of two builds of fmengine-train in turn, on W1, W2 (and under ZeRO-3, in bf16), W6.
+"""Step times and memory of two builds of fmengine-train in turn, on W1 to W6, W2 also under ZeRO-3 and in bf16.
 
     benchmarks/two_builds.py OLD/fmengine-train NEW/fmengine-train --pairs 5
 
@@ -27,17 +27,21 @@ SHAPES = {
     "W2": (512, 8, 8, 4, 1376, 32000, 256, 2, 1, 13),
     "W2z3": (512, 8, 8, 4, 1376, 32000, 256, 2, 1, 13),
     "W2bf16": (512, 8, 8, 4, 1376, 32000, 256, 2, 1, 13),
+    "W3": (384, 6, 6, 2, 1024, 128256, 256, 1, 1, 9),
+    "W4": (384, 24, 6, 2, 1024, 8192, 256, 2, 1, 9),
+    "W5": (256, 4, 4, 4, 688, 4096, 4096, 1, 1, 6),
     "W6": (512, 16, 8, 4, 1376, 8192, 256, 1, 8, 8),
 }
 WARM_UP = 3  # steps that do not count
+TIED = {"W3"}
 
 
-def write_inputs(folder, shape, stage=2, bf16=False):
+def write_inputs(folder, shape, stage=2, bf16=False, tied=False):
     """config.json, DeepSpeed JSON and token file; their flags."""
     hidden, layers, heads, kv, ffn, vocab, tokens, rows, accumulation, _ = shape
     model = {"model_type": "llama", "hidden_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
-             "num_key_value_heads": kv, "intermediate_size": ffn, "vocab_size": vocab, "max_position_embeddings": 2048,
-             "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False}
+             "num_key_value_heads": kv, "intermediate_size": ffn, "vocab_size": vocab, "max_position_embeddings": max(2048, tokens),
+             "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": tied}
     config = {"train_micro_batch_size_per_gpu": rows, "gradient_accumulation_steps": accumulation, "gradient_clipping": 1.0,
               "zero_optimization": {"stage": stage}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "weight_decay": 0.1}}}
     if bf16:
@@ -84,7 +88,7 @@ def main():
         ratios, fastest, memory, same = [], [], [], True
         with tempfile.TemporaryDirectory() as folder:
             flags = write_inputs(pathlib.Path(folder), SHAPES[name], 3 if name.endswith("z3") else 2,
-                                 name.endswith("bf16"))
+                                 name.endswith("bf16"), name in TIED)
             for pair in range(options.pairs):
                 sides = [options.old, options.new][:: 1 if pair % 2 == 0 else -1]
                 done = {program: run(program, flags, SHAPES[name][-1]) for program in sides}
