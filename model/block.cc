@@ -237,7 +237,7 @@ void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) cons
 template <class T>
 void Block<T>::drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const {
   const kernels::Dropout by = dropout_at(pass.input, config_.dropout.residual, layer_, place);
-  drop_tokens(by, pass.input, pass.own.first, pass.own.count, config_.hidden, x_BTD);
+  drop(by, pass.input, DropPart{pass.own.first, pass.own.count, config_.hidden}, x_BTD);
 }
 
 template <class T>

@@ -18,46 +18,37 @@ kernels::Dropout dropout_of(const UnitInput& input, double probability, std::uin
 kernels::Dropout dropout_at(const UnitInput& input, double probability, std::int64_t layer,
                             DropPlace place);
 
-// In place over x [count, width], which are the tokens [first, first + count) of the micro-batch.
+// Tokens [first, first + count) of the micro-batch, and of their rows of `width` numbers columns
+// [first_column, first_column + columns).
+struct DropPart {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t width = 0;
+  std::int64_t first_column = 0;
+  std::int64_t columns = 0;  // 0: all
+};
+// In place over x [count, columns].
 template <class T>
-void drop_tokens(const kernels::Dropout& by, const UnitInput& input, std::int64_t first,
-                 std::int64_t count, std::int64_t width, T* x) {
+void drop(const kernels::Dropout& by, const UnitInput& input, const DropPart& part, T* x) {
   if (by.dropped == 0) return;
   const std::int64_t before = input.dropout ? input.dropout->first_sample * input.shape.row() : 0;
+  const std::int64_t columns = part.columns > 0 ? part.columns : part.width;
   for_every_token_run(input, [&](std::int64_t run, std::int64_t tokens, std::int64_t place) {
-    const std::int64_t begin = std::max(run, first);
-    const std::int64_t end = std::min(run + tokens, first + count);
-    if (begin >= end) return;
-    kernels::dropout(by, static_cast<std::uint64_t>((before + place + begin - run) * width),
-                     (end - begin) * width, x + (begin - first) * width);
+    const std::int64_t end = std::min(run + tokens, part.first + part.count);
+    const std::int64_t begin = std::max(run, part.first);
+    const std::int64_t at_once = columns == part.width ? end - begin : 1;  // neighbours
+    for (std::int64_t token = begin; token < end; token += at_once) {
+      const std::int64_t number = (before + place + token - run) * part.width + part.first_column;
+      kernels::dropout(by, static_cast<std::uint64_t>(number), at_once * columns,
+                       x + (token - part.first) * columns);
+    }
   });
 }
 
 // In place over x [B, T, width].
 template <class T>
 void drop(const kernels::Dropout& by, const UnitInput& input, std::int64_t width, T* x) {
-  drop_tokens(by, input, 0, input.shape.tokens(), width, x);
-}
-
-// Columns [first, first + count) of rows of `all`.
-struct DropColumns {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-  std::int64_t all = 0;
-};
-// The same over x [B, T, count], which are columns of such rows.
-template <class T>
-void drop_columns(const kernels::Dropout& by, const UnitInput& input, const DropColumns& columns,
-                  T* x) {
-  if (by.dropped == 0) return;
-  const std::int64_t before = input.dropout ? input.dropout->first_sample * input.shape.row() : 0;
-  for_every_token_run(input, [&](std::int64_t first, std::int64_t count, std::int64_t place) {
-    for (std::int64_t token = 0; token < count; ++token) {
-      const std::int64_t number = (before + place + token) * columns.all + columns.first;
-      kernels::dropout(by, static_cast<std::uint64_t>(number), columns.count,
-                       x + (first + token) * columns.count);
-    }
-  });
+  drop(by, input, DropPart{0, input.shape.tokens(), width}, x);
 }
 
 }  // namespace fm::model

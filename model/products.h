@@ -72,7 +72,7 @@ struct Products {
   void drop_in_place(const Projection& p, X* x) const {
     const kernels::Dropout by = dropout_of(*batch, p.adapter.dropout, p.adapter.drop_place);
     if (p.split != Split::kInputs) return drop(by, *batch, p.in, x);
-    drop_columns(by, *batch, {p.inputs.first, p.in, p.inputs.all}, x);
+    drop(by, *batch, DropPart{0, tokens, p.inputs.all, p.inputs.first, p.in}, x);
   }
   // x, or a copy of it in work space.
   const T* dropped(const Projection& p, const T* x) const {
