@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -219,6 +220,39 @@ TEST(TensorParallelProducts, OfWholeNumbersAreBitwiseThoseOfOneRank) {
     std::vector<float> mine(y.size());
     products.forward(rows, my_x.data(), mine.data());
     EXPECT_EQ(mine, y);
+  });
+}
+
+// Megatron-LM, tests/unit_tests/tensor_parallel/test_cross_entropy.py: four ranks have logits
+// 0, 1, .. 7 four times each, and labels are 0, 2, .. 30. Hidden states of ones, times the first
+// column of the head's matrix, give these logits but for the epsilon of the norm.
+TEST(TensorParallelHead, LossesAreThoseThatMegatronPublishes) {
+  constexpr int kRows = 16;
+  constexpr std::array<double, 4> kPublished = {10.2309, 8.2309, 6.2309, 4.2309};
+  DecoderConfig config = odd_config();
+  config.vocab = 128;
+  config.heads = config.kv_heads = 4;
+  comm::run_ranks(4, [&](comm::Communicator& tensor) {
+    UnitRun run(config, {.batch = 1, .seq_len = kRows},
+                {.share = {.index = tensor.rank(), .count = tensor.size()}});
+    run.join(tensor);
+    const int head = run.model().head_unit();
+    const core::ParamTable& table = run.model().table(head);
+    const std::map<std::string, float*> weights =
+        tensors_of(table, static_cast<float*>(run.weights(head)));
+    std::fill_n(weights.at("model.norm.weight"), config.hidden, 1.0F);
+    for (std::int64_t i = 0; i < 32 * config.hidden; ++i) {
+      const bool first = i % config.hidden == 0;
+      weights.at("lm_head.weight")[i] = first ? static_cast<float>(i / config.hidden % 8) : 0.0F;
+    }
+    for (int row = 0; row < kRows; ++row) {
+      std::ranges::fill(run.labels_BT(), -100);
+      run.labels_BT()[static_cast<std::size_t>(row)] = 2 * row;
+      const double published = kPublished[static_cast<std::size_t>(row % 4)];
+      std::fill_n(run.f32_input_of(head), run.hidden_elements(), 1.0F);
+      EXPECT_NEAR(run.evaluate(), published, 1e-4) << row;
+      EXPECT_NEAR(run.loss(1.0, Write::kAssign), published, 1e-4) << row;
+    }
   });
 }
 
