@@ -47,9 +47,26 @@ Variant in_bf16(TrainOptions options) {
   return {R"("bf16": {"enabled": true})", options};
 }
 
+// The same samples per step where data ranks share a row's tokens, or tensors, instead.
+std::vector<Variant> sharing(const TrainOptions& options, const RunPlan& plan,
+                             const std::string& name, int TrainOptions::*size) {
+  std::vector<Variant> sizes;
+  for (int times = 2; times <= plan.mesh.data; ++times) {
+    if (plan.mesh.data % times != 0) continue;
+    Variant shared{"", options};
+    const std::int64_t accumulation = plan.batch.accumulation * times;
+    shared.options.*size *= times;
+    shared.options.batch = {std::nullopt, plan.batch.micro_batch, accumulation};
+    shared.name = core::concat(name, " ", shared.options.*size,
+                               " with gradient_accumulation_steps ", accumulation);
+    sizes.push_back(std::move(shared));
+  }
+  return sizes;
+}
+
 // Of each kind of change its sizes, the smallest first.
-std::vector<std::vector<Variant>> single_changes(const TrainOptions& options,
-                                                 const ResolvedBatch& batch) {
+std::vector<std::vector<Variant>> single_changes(const TrainOptions& options, const RunPlan& plan) {
+  const ResolvedBatch& batch = plan.batch;
   std::vector<std::vector<Variant>> kinds(4);
   if (!options.recompute) kinds[0].push_back(recomputing(options));
   for (int zero_stage = options.zero_stage + 1; zero_stage <= 3; ++zero_stage) {
@@ -63,6 +80,10 @@ std::vector<std::vector<Variant>> single_changes(const TrainOptions& options,
                         with_micro_batch(options, batch, micro_batch)});
   }
   if (may_be_bf16(options)) kinds[3].push_back(in_bf16(options));
+  kinds.push_back(
+      sharing(options, plan, "--sequence_parallel_size", &TrainOptions::sequence_parallel_size));
+  kinds.push_back(
+      sharing(options, plan, "--model_parallel_size", &TrainOptions::model_parallel_size));
   return kinds;
 }
 
@@ -88,10 +109,13 @@ Variant all_changes(const TrainOptions& options, const ResolvedBatch& batch, boo
 std::optional<MemoryDemand> demand_of(const TrainOptions& options, const model::OpenedModel& opened,
                                       const WorldShape& world, const RankLimits& limits) {
   try {
-    if (options.element == opened.model.element) {
+    core::Share share = opened.model.share;
+    if (options.element == opened.model.element && options.model_parallel_size == share.count) {
       return tightest_demand(make_run_plan(options, opened.model, world), limits);
     }
-    const model::Model other = opened.make(choices_of(options, opened.model.share));
+    // The first of other ranks, which has the largest part.
+    if (options.model_parallel_size != share.count) share = {0, options.model_parallel_size};
+    const model::Model other = opened.make(choices_of(options, share));
     return tightest_demand(make_run_plan(options, other, world), limits);
   } catch (const core::UserError&) {
     return std::nullopt;
@@ -197,7 +221,7 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
     if (fits) ways.push_back(with_need(variant.name, *demand));
     return fits;
   };
-  for (const std::vector<Variant>& kind : single_changes(options, plan.batch)) {
+  for (const std::vector<Variant>& kind : single_changes(options, plan)) {
     std::ranges::any_of(kind, try_variant);
   }
   std::vector<Variant> together = {all_changes(options, plan.batch, false)};

@@ -24,7 +24,8 @@ class MemoryFit : public TrainerCase {
   }
   static RunPlan plan_of(const TrainOptions& options, const WorldShape& world) {
     static std::deque<model::OpenedModel> opened;  // plans point into their models
-    return make_run_plan(options, opened.emplace_back(open_run_model(options)).model, world);
+    const model::OpenedModel whole = open_run_model(options);
+    return make_run_plan(options, opened.emplace_back(part_of(whole, options, 0)).model, world);
   }
   static RunPlan plan_of(const TrainOptions& options, int ranks) {
     return plan_of(options, one_host(ranks));
@@ -135,6 +136,24 @@ TEST_F(MemoryFit, EveryChangeThatWouldFitIsNamed) {
   const Bytes of_bf16 = need_of(narrow, 4);
   ASSERT_LT(of_bf16, need_of(wide, 4));
   EXPECT_TRUE(holds(ways(wide, 4, of_bf16), with("\"bf16\": {\"enabled\": true}", of_bf16)));
+}
+
+// Four data ranks become two that share rows, or tensors, in twos.
+TEST_F(MemoryFit, RanksThatShareTokensOrTensorsAreAWay) {
+  const TrainOptions options = small();
+  for (const auto& [name, size] :
+       {std::pair{"--sequence_parallel_size", &TrainOptions::sequence_parallel_size},
+        {"--model_parallel_size", &TrainOptions::model_parallel_size}}) {
+    TrainOptions shared = options;
+    shared.*size = 2;
+    shared.batch = {std::nullopt, 4, 2};
+    const Bytes need = need_of(shared, 4);
+    ASSERT_LT(need, need_of(options, 4));
+    const std::string way = with(core::concat(name, " 2 with gradient_accumulation_steps 2"), need);
+    EXPECT_TRUE(holds(ways(options, 4, need), way)) << way;
+    EXPECT_FALSE(holds(ways(options, 4, need - Bytes(1)), way)) << way;
+    EXPECT_FALSE(holds(ways(options, 1, need_of(shared, 2)), way)) << "no ranks are there";
+  }
 }
 
 TEST_F(MemoryFit, WhatOneChangeDoesNotReachAllTogetherMay) {
