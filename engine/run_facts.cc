@@ -168,7 +168,6 @@ Facts layout_facts(const KnownRun& run) {
       fact("--ulysses_degree", o.ulysses_degree, kRanksAgree),
       fact("--schedule", schedule_json(o), kRanksAgree),
       fact("--virtual_stages", o.virtual_stages, kRanksAgree),
-      fact("--post_validation", o.post_validation, kRanksAgree, "ranks", ahead_words(o, plan)),
       fact("--activation_limit", or_null(o.activation_limit), kRanksAgree),
       fact("--partition_method", pipeline::name_of(o.partition), kRanksAgree),
       fact("--plan_times", times_json(o), kRanksAgree),
@@ -187,6 +186,7 @@ Facts layout_facts(const KnownRun& run) {
       fact("zero_optimization.overlap_comm", o.overlap, kRanksAgree),
       fact("zero_optimization.stage3_prefetch_bucket_size", or_null(o.prefetch_elements),
            kRanksAgree),
+      fact("--post_validation", o.post_validation, kRanksAgree, "ahead", ahead_words(o, plan)),
       // Resolved once there is a plan, before that as it was given.
       fact("train_batch_size", plan ? Json(plan->batch.train_batch) : or_null(o.batch.train_batch),
            kRanksAgree | kResumeSays, "batch", batch_words(plan)),

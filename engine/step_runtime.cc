@@ -35,7 +35,7 @@ StepResult StepRuntime::evaluate_step(const data::BatchStream& stream) {
 std::optional<NonFinite> StepRuntime::locate_non_finite(const data::BatchStream& stream,
                                                         const StepRequest& request) {
   StepRequest again = request;
-  again.apply = false;
+  again.apply = again.ends_ahead = false;
   if (state_.model.element == DType::kF16) return found_;
   watching_ = true;
   train_step(stream, again);

@@ -23,7 +23,9 @@ struct Built {
 // One block per chunk.
 Built built_with_validation(std::string_view schedule, int pipe_ranks, int micros,
                             int zero_stage = 0, bool tied = false, int chunks = 0) {
-  const Named made = named(schedule, pipe_ranks, micros, chunks);
+  Named made = named(schedule, pipe_ranks, micros, chunks);
+  made.shape.gradients_in_order = true;
+  made.programs = make_programs(row_named(schedule), made.shape);
   Built out{split_units(made.shape.chunk_count(), made.shape, tied), {}, {}, {}};
   std::vector<Program> programs;
   for (int rank = 0; rank < pipe_ranks; ++rank) {
@@ -45,14 +47,15 @@ Built built_with_validation(std::string_view schedule, int pipe_ranks, int micro
 }
 
 // Rank 1 has nothing but the forward of micro-batch 0 before its first loss; rank 0 computes two
-// forwards before it needs a gradient.
+// forwards before it needs a gradient. Messages stand where the lowering, which issues an
+// instruction of each rank in turn, puts both ends.
 TEST(PostValidation, StandsBeforeTheFirstBackwardOfOneFOneB) {
   const Built built = built_with_validation("1f1b", 2, 3);
   EXPECT_EQ(print(built.ahead[0]),
-            "L0 F0.0 F0.1 sa0.2 L1 F1.0 F1.1 sa1.2 V rg0.1 B0.1 B0.0 L2 F2.0 F2.1 sa2.2 rg1.1 "
+            "L0 F0.0 F0.1 sa0.2 L1 F1.0 F1.1 sa1.2 V rg0.1 B0.1 B0.0 L2 F2.0 rg1.1 F2.1 sa2.2 "
             "B1.1 B1.0 rg2.1 B2.1 R.1 B2.0 R.0 Np sn u.0 u.1 O ");
   EXPECT_EQ(print(built.ahead[1]),
-            "K ra0.2 ra1.2 L0 F0.2 V X0 B0.2 sg0.1 ra2.2 L1 F1.2 X1 B1.2 sg1.1 L2 F2.2 X2 R.3 "
+            "K L0 ra0.2 F0.2 ra1.2 V X0 B0.2 sg0.1 L1 F1.2 X1 B1.2 sg1.1 ra2.2 L2 F2.2 X2 R.3 "
             "B2.2 R.2 sg2.1 Np rn u.2 u.3 O ");
   EXPECT_EQ(print(built.meeting[1]).substr(0, 30), print(built.ahead[1]).substr(0, 30));
   EXPECT_NE(print(built.meeting[1]).find("sg2.1 N u.2"), std::string::npos);
