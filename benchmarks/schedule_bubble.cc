@@ -1,21 +1,26 @@
 // The bubble of every schedule, measured with units that sleep, beside the one that is predicted:
 //
-//   mpirun -np 4 --oversubscribe build/benchmarks/schedule_bubble [micro-batches]
+//   mpirun -np 4 --oversubscribe build/benchmarks/schedule_bubble [micro-batches [schedule]]
 //
 // Forward, backward-input and backward-weight of one rank's share take 20 ms each; messages are as
 // large as a hidden state of 16 KiB. Ranks are processes, messages and their order are those of a
-// run. Prints the makespan in ms, and the bubble of the median of three steps.
+// run. Prints the makespan in ms, and the bubble of the median of three steps; then the ms of a
+// step between others that meet for the norm, and that end before it is known (--post_validation).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <map>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/meet/world.h"
 #include "pipeline/executor.h"
+#include "pipeline/passes.h"
+#include "pipeline/post_validation.h"
 #include "pipeline/schedule_study.h"
 #include "pipeline/schedules.h"
 
@@ -45,12 +50,19 @@ class SleepingStep : public pipeline::StepHandler {
     if (at.op == Op::kSendGrad) return send(units_.owner_of(at.unit), backward_);
     if (at.op == Op::kRecvAct) return receive(at, units_.owner_of(at.unit - 1));
     if (at.op == Op::kRecvGrad) return receive(at, units_.owner_of(at.unit + 1));
+    if (at.op == Op::kNorm) return world_.all_reduce(norm()).wait();
+    if (at.op == Op::kRecvNorm) return world_.receive(norm(), world_.rank() - 1).wait();
+    if (at.op == Op::kSendNorm) return send_norm(world_.rank() + 1, forward_norm_);
+    if (at.op == Op::kValidate) return validate();
     compute(at);
   }
   void settle() {
     for (auto* leaving : {&forward_, &backward_}) {
       for (comm::Pending& sent : *leaving) sent.wait();
       leaving->clear();
+    }
+    for (comm::Pending* each : {&forward_norm_, &backward_norm_}) {
+      each->wait();
     }
   }
   double busy_ms() const { return busy_ms_; }
@@ -63,6 +75,16 @@ class SleepingStep : public pipeline::StepHandler {
     }
     leaving.push_back(
         world_.send({values_.data(), core::Elements(kFloats), core::DType::kF32}, to));
+  }
+  comm::Span norm() { return {&norm_, core::Elements(1), core::DType::kF64}; }
+  void send_norm(int to, comm::Pending& before) {
+    before.wait();
+    before = world_.send(norm(), to);
+  }
+  void validate() {
+    if (!std::exchange(ended_ahead_, true)) return;
+    if (world_.rank() + 1 < world_.size()) world_.receive(norm(), world_.rank() + 1).wait();
+    if (world_.rank() > 0) send_norm(world_.rank() - 1, backward_norm_);
   }
   void receive(const Instruction& at, int from) {
     Arriving& arriving = arriving_[at];
@@ -93,6 +115,9 @@ class SleepingStep : public pipeline::StepHandler {
   std::vector<float> values_;
   std::map<Instruction, Arriving> arriving_;
   std::deque<comm::Pending> forward_, backward_;
+  comm::Pending forward_norm_, backward_norm_;
+  double norm_ = 0.0;
+  bool ended_ahead_ = false;  // the step before
   double busy_ms_ = 0.0;
 };
 
@@ -119,14 +144,62 @@ std::pair<double, double> measure(const pipeline::StudiedPrograms& programs,
   return {makespan, 1.0 - busy / (makespan * world.size())};
 }
 
-void run(comm::Communicator& world, int micros) {
+// With the norm before the report: all ranks meet for it, or it comes in parts.
+struct Following {
+  pipeline::Placement units;
+  std::vector<pipeline::Program> meeting, ahead;
+};
+Following programs_of_steps(const std::vector<pipeline::Program>& scheduled,
+                            const pipeline::PipeShape& shape) {
+  Following out{pipeline::split_units(shape.chunk_count(), shape, false), {}, {}};
+  std::vector<pipeline::Program> expanded;
+  for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
+    expanded.push_back(
+        pipeline::expand_units(scheduled[static_cast<std::size_t>(rank)], out.units, rank));
+  }
+  const auto with_norm = [&](const std::vector<pipeline::Program>& programs) {
+    std::vector<pipeline::Program> lowered = pipeline::insert_p2p(programs, out.units);
+    for (pipeline::Program& each : lowered) each.insert(each.end() - 1, {Op::kNorm, -1, -1});
+    return lowered;
+  };
+  out.meeting = with_norm(expanded);
+  out.ahead =
+      pipeline::with_norm_in_parts(with_norm(pipeline::insert_validation(expanded, out.units)));
+  return out;
+}
+
+double ms_of_steps(const std::vector<pipeline::Program>& programs, const pipeline::Placement& units,
+                   comm::Communicator& world, int chunks, int steps) {
+  SleepingStep step(units, world, chunks);
+  world.barrier().wait();
+  const Clock::time_point start = Clock::now();
+  for (int nth = 0; nth < steps; ++nth) {
+    pipeline::execute(programs[static_cast<std::size_t>(world.rank())], step);
+  }
+  step.settle();
+  world.barrier().wait();
+  return ms_since(start);
+}
+
+double ms_between(const std::vector<pipeline::Program>& programs, const pipeline::Placement& units,
+                  comm::Communicator& world, int chunks) {
+  constexpr int kFew = 1;
+  constexpr int kMany = 5;
+  const double few = ms_of_steps(programs, units, world, chunks, kFew);
+  return (ms_of_steps(programs, units, world, chunks, kMany) - few) / (kMany - kFew);
+}
+
+// `only`: a schedule, or "" for all of them.
+void run(comm::Communicator& world, int micros, std::string_view only) {
   if (world.rank() == 0) {
-    std::printf("%d pipe ranks, %d micro-batches\n%-18s %12s %12s %10s %10s\n", world.size(),
-                micros, "schedule", "predicted ms", "measured ms", "predicted", "measured");
+    std::printf("%d pipe ranks, %d micro-batches\n%-18s %12s %12s %10s %10s %10s %10s\n",
+                world.size(), micros, "schedule", "predicted ms", "measured ms", "predicted",
+                "measured", "meeting ms", "ahead ms");
   }
   for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
     const pipeline::PipeShape shape{
         .pipe_ranks = world.size(), .micros = micros, .chunks = row.chunks, .order = row.order};
+    if (!only.empty() && row.name != only) continue;
     if (row.constraint.holds != nullptr && !row.constraint.holds(shape)) continue;
     const auto scheduled = pipeline::make_programs(row, shape);
     const pipeline::StudiedPrograms programs = pipeline::lower_for_study(scheduled, shape);
@@ -137,9 +210,13 @@ void run(comm::Communicator& world, int micros) {
     }
     std::ranges::sort(steps);
     const auto& [makespan, bubble] = steps[kSteps / 2];
+    const Following following = programs_of_steps(scheduled, shape);
+    const double meeting = ms_between(following.meeting, following.units, world, row.chunks);
+    const double ahead = ms_between(following.ahead, following.units, world, row.chunks);
     if (world.rank() != 0) continue;
-    std::printf("%-18s %12.1f %12.1f %10.4f %10.4f\n", std::string(row.name).c_str(),
-                predicted.makespan * kMsOfPhase, makespan, predicted.bubble(), bubble);
+    std::printf("%-18s %12.1f %12.1f %10.4f %10.4f %10.1f %10.1f\n", std::string(row.name).c_str(),
+                predicted.makespan * kMsOfPhase, makespan, predicted.bubble(), bubble, meeting,
+                ahead);
   }
 }
 
@@ -149,7 +226,7 @@ void run(comm::Communicator& world, int micros) {
 int main(int count, char** words) {
   const auto world =
       fm::comm::connect(fm::comm::detect_launch(fm::comm::process_environment()), {});
-  fm::run(*world, count > 1 ? std::atoi(words[1]) : 8);
+  fm::run(*world, count > 1 ? std::atoi(words[1]) : 8, count > 2 ? words[2] : "");
   fm::comm::farewell();
   return 0;
 }

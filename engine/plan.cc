@@ -134,8 +134,10 @@ std::string wire_text(const RunPlan& plan) {
   return out;
 }
 
-std::string programs_text(const std::vector<pipeline::Program>& programs) {
-  std::string out = "programs (see pipeline/instruction.h for the pictures)\n";
+std::string programs_text(const std::vector<pipeline::Program>& programs, const char* which = "") {
+  if (programs.empty()) return "";
+  std::string out =
+      core::concat("programs", which, " (see pipeline/instruction.h for the pictures)\n");
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
     out += core::concat("  pipe rank ", rank, ": ", pipeline::print(programs[rank]), "\n");
   }
@@ -149,6 +151,7 @@ void put_schedule(nlohmann::json& json, const ScheduleAccount& account) {
   json["chunks"] = account.shape.chunk_count();
   json["time_unit"] = account.time_unit;
   json["makespan"] = account.makespan;
+  if (account.step_ahead > 0.0) json["step_ahead"] = account.step_ahead;
   json["longest_stage"] = account.longest_stage;
   json["bubble"] = account.bubble;
   json["peak_activations"] = account.peak_activations;
@@ -223,7 +226,8 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
   for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
     out += core::concat("price of ", text_of(price, options.zero_stage), "\n");
   }
-  return out + text_of(account_of(options, plan)) + programs_text(plan.train);
+  return out + text_of(account_of(options, plan)) + programs_text(plan.train) +
+         programs_text(plan.ahead, " of steps that end before the norm is known");
 }
 
 std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole,
@@ -272,6 +276,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     json["programs"].push_back(pipeline::print(plan.train[index]));
+    if (!plan.ahead.empty()) json["programs_ahead"].push_back(pipeline::print(plan.ahead[index]));
     nlohmann::json wire = nlohmann::json::object();
     for (const auto& [picture, bytes] : plan.wire_bytes(rank)) {
       wire[picture] = bytes.count();

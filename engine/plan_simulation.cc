@@ -57,10 +57,28 @@ pipeline::InstructionTime instruction_times(const TrainOptions& options, const R
   return time;
 }
 
-pipeline::Simulation simulate_plan(const TrainOptions& options, const RunPlan& plan) {
+namespace {
+
+pipeline::Simulation simulated(const TrainOptions& options, const RunPlan& plan,
+                               const std::vector<pipeline::Program>& programs, int steps) {
   double comm = options.plan_times ? options.plan_times->comm : 0.0;
   if (options.unit_times) comm = options.unit_times->message;
-  return pipeline::simulate(plan.train, plan.units(), instruction_times(options, plan), comm);
+  return pipeline::simulate(programs, plan.units(), instruction_times(options, plan), comm, steps);
+}
+
+}  // namespace
+
+pipeline::Simulation simulate_plan(const TrainOptions& options, const RunPlan& plan) {
+  return simulated(options, plan, plan.train, 1);
+}
+
+double time_of_step_ahead(const TrainOptions& options, const RunPlan& plan) {
+  if (plan.ahead.empty()) return 0.0;
+  constexpr int kSteps = 5;
+  const auto makespan = [&](int steps) {
+    return simulated(options, plan, plan.ahead, steps).makespan;
+  };
+  return (makespan(kSteps) - makespan(1)) / (kSteps - 1);
 }
 
 }  // namespace fm::engine

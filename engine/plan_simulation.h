@@ -15,5 +15,7 @@ pipeline::InstructionTime instruction_times(const TrainOptions& options, const R
 // options.unit_times, or in the unit of options.plan_times, whose times of a rank its units share
 // by their operations.
 pipeline::Simulation simulate_plan(const TrainOptions& options, const RunPlan& plan);
+// Of a step between others that end before their norm is known, too; 0 where none does.
+double time_of_step_ahead(const TrainOptions& options, const RunPlan& plan);
 
 }  // namespace fm::engine

@@ -75,6 +75,7 @@ ScheduleAccount account_of(const TrainOptions& options, const RunPlan& plan) {
   ScheduleAccount out =
       timed(plan.schedule, plan.pipe, simulate_plan(options, plan), plan.scheduled);
   out.time_unit = options.unit_times ? "us" : options.plan_times ? "given" : "FLOPs";
+  out.step_ahead = time_of_step_ahead(options, plan);
   out.instructions = counted(plan.train);
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     for (const auto& [picture, bytes] : plan.wire_bytes(rank)) {
@@ -114,12 +115,17 @@ std::string text_of(const ScheduleAccount& account) {
   };
   std::vector<std::string> peaks;
   for (const double peak : account.peak_activations) peaks.push_back(number("%.4g", peak));
+  const std::string ahead =
+      account.step_ahead > 0.0
+          ? core::concat("\n  a step between others that end before their norm is known: ",
+                         number("%.6g", account.step_ahead))
+          : "";
   return core::concat(
       "schedule ", account.schedule, ": ", account.shape.chunk_count(), " chunks on ",
       account.shape.pipe_ranks, " pipe ranks, ", account.shape.micros, " micro-batches; makespan ",
       number("%.6g", account.makespan), ", longest stage ", number("%.6g", account.longest_stage),
       account.time_unit == "given" ? "" : " " + account.time_unit, "; bubble ",
-      number("%.4f", account.bubble),
+      number("%.4f", account.bubble), ahead,
       "\n  micro-batches kept per pipe rank, at most: ", core::join(peaks, ", "), "\n");
 }
 

@@ -22,6 +22,7 @@ struct ScheduleAccount {
   pipeline::PipeShape shape;
   std::string time_unit;  // "FLOPs", "given" (--plan_times), or "us" (of a trace)
   double makespan = 0.0;
+  double step_ahead = 0.0;     // between others that end before their norm is known; 0: none does
   double longest_stage = 0.0;  // of the busiest rank, from its first to its last instruction
   double bubble = 0.0;         // 1 - work / (ranks x makespan)
   std::vector<double> peak_activations;                               // micro-batches, by pipe rank

@@ -24,8 +24,8 @@ constexpr std::array kWorks = {
     WorkRow{"backward", PipeWork::kBackward},  WorkRow{"backward_input", PipeWork::kBackward},
     WorkRow{"recompute", PipeWork::kBackward}, WorkRow{"backward_weight", PipeWork::kWeight},
     WorkRow{"reduce", PipeWork::kState},       WorkRow{"reduce_tied", PipeWork::kState},
-    WorkRow{"norm", PipeWork::kState},         WorkRow{"update", PipeWork::kState},
-    WorkRow{"publish", PipeWork::kState}};
+    WorkRow{"norm", PipeWork::kState},         WorkRow{"norm_part", PipeWork::kState},
+    WorkRow{"update", PipeWork::kState},       WorkRow{"publish", PipeWork::kState}};
 
 struct MarkRow {
   std::string_view name;

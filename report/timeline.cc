@@ -20,12 +20,13 @@ constexpr std::size_t kFewRanks = 16;  // whose rows may be high
 
 // Instructions (pipeline/instruction.cc) by the phase that takes their time.
 const std::map<std::string, std::string, std::less<>> kPhaseOf = {
-    {"count", "data"},      {"load", "data"},          {"send_act", "pipe"},
-    {"recv_act", "pipe"},   {"send_grad", "pipe"},     {"recv_grad", "pipe"},
-    {"gather", "gather"},   {"release", "gather"},     {"publish", "gather"},
-    {"forward", "forward"}, {"recompute", "forward"},  {"loss", "loss"},
-    {"reduce", "reduce"},   {"reduce_tied", "reduce"}, {"norm", "reduce"},
-    {"update", "optimizer"}};
+    {"count", "data"},       {"load", "data"},          {"send_act", "pipe"},
+    {"recv_act", "pipe"},    {"send_grad", "pipe"},     {"recv_grad", "pipe"},
+    {"gather", "gather"},    {"release", "gather"},     {"publish", "gather"},
+    {"forward", "forward"},  {"recompute", "forward"},  {"loss", "loss"},
+    {"reduce", "reduce"},    {"reduce_tied", "reduce"}, {"norm", "reduce"},
+    {"norm_part", "reduce"}, {"recv_norm", "pipe"},     {"send_norm", "pipe"},
+    {"validate", "pipe"},    {"update", "optimizer"}};
 
 std::string_view phase_of(std::string_view name) {
   const auto found = kPhaseOf.find(name);

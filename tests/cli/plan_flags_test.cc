@@ -133,7 +133,6 @@ TEST(PipelineFlags, WinOverTheJsonAndNameWhatIsWrong) {
   const engine::TrainOptions from_json = options({json});
   EXPECT_EQ(from_json.schedule->name, "zb-h1");
   EXPECT_EQ(from_json.virtual_stages, 3);
-  EXPECT_FALSE(from_json.post_validation);
   EXPECT_EQ(name_of(from_json.partition), "uniform");
   EXPECT_EQ(from_json.activation_limit, 2.5);
   const engine::TrainOptions flags = options({json, "--schedule=V-Min", "--virtual_stages=2",
@@ -151,6 +150,20 @@ TEST(PipelineFlags, WinOverTheJsonAndNameWhatIsWrong) {
       "--deepspeed_config=eyJwaXBlbGluZSI6IHsicGFydGl0aW9uIjogInVuaWZvcm0iLCAicGFydGl0"
       "aW9uX21ldGhvZCI6ICJwYXJhbWV0ZXJzIn19";
   EXPECT_TRUE(holds(refusal_of([&] { options({two}); }), "must agree; remove one"));
+}
+
+TEST(PipelineFlags, PostValidationIsAskedForByEitherName) {
+  // {"pipeline": {"post_validation": true}}
+  const std::string json =
+      "--deepspeed_config=eyJwaXBlbGluZSI6IHsicG9zdF92YWxpZGF0aW9uIjogdHJ1ZX19";
+  const auto asked = [](Words words) {
+    words.insert(words.begin(), {"--plan", "--model_config=c"});
+    return parse_command(words).options.post_validation;
+  };
+  EXPECT_FALSE(asked({}));
+  EXPECT_TRUE(asked({json}));
+  EXPECT_TRUE(asked({"--post_validation"}));
+  EXPECT_FALSE(asked({json, "--post_validation=false"}));
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST_F(AheadRun, MeetsAgainBehindAClippedStep) {
   const std::string summary =
       core::concat(std::ranges::count(expected, 'r') + std::ranges::count(expected, 'k'),
                    " steps ended before the norm was known, ", std::ranges::count(expected, 'r'),
-                   " of them undone");
+                   " of them done again");
   EXPECT_NE(said.find(summary), std::string::npos) << said;
   EXPECT_NE(said.find("  ahead      steps end before the norm is known after 1 in a row"), std::string::npos);
 }

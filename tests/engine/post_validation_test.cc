@@ -167,6 +167,7 @@ constexpr Variant kVariants[] = {
        o = small_options(testing::TempDir() + "/fm_post_validation", true);
        o.model_parallel_size = 2;
      }},
+    {"Lora", [](TrainOptions& o) { o.lora.r = 3; }},
     {"BetweenHosts", [](TrainOptions& o) { o.shared_memory = false; }},
     {"ByPhase",
      [](TrainOptions& o) {
