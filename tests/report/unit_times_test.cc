@@ -25,21 +25,21 @@ std::string place(int micro, int unit) {
 // Two pipe ranks, one micro-batch. Rank 0: embedding 0, blocks 1 and 2; rank 1: block 3, the head.
 std::vector<std::string> two_ranks() {
   return {
-      event("step", "step", 0, 0, 1000, R"("step": 3)"),
+      event("step", "step", 0, 0, 1100, R"("step": 3)"),
       event("forward", "instruction", 0, 0, 4, place(0, 0)),
       event("forward", "instruction", 0, 4, 100, place(0, 1)),
-      event("forward", "instruction", 0, 104, 106, place(0, 2)),
-      event("send_act", "instruction", 0, 210, 1, place(0, 3)),
+      event("forward", "instruction", 0, 104, 120, place(0, 2)),
+      event("send_act", "instruction", 0, 224, 1, place(0, 3)),
       // Waits for the gradient until 700, which left at 680.
       event("backward", "instruction", 0, 300, 590, place(0, 2)),
       event("backward_input", "part", 0, 300, 500, place(0, 2)),
       event("receive", "collective", 0, 300, 400, ""),
       event("backward_weight", "part", 0, 800, 90, place(0, 2)),
-      event("backward", "instruction", 0, 890, 100, place(0, 1)),
-      event("backward_input", "part", 0, 890, 60, place(0, 1)),
-      event("backward_weight", "part", 0, 950, 40, place(0, 1)),
+      event("backward", "instruction", 0, 890, 145, place(0, 1)),
+      event("backward_input", "part", 0, 890, 105, place(0, 1)),
+      event("backward_weight", "part", 0, 995, 40, place(0, 1)),
       event("step", "step", 1, 0, 1000, R"("step": 3)"),
-      // Waits for the hidden state, which left at 211, from 250 to 258.
+      // Waits for the hidden state, which left at 225, from 250 to 258.
       event("forward", "instruction", 1, 250, 118, place(0, 3)),
       event("receive", "collective", 1, 250, 8, ""),
       event("loss", "instruction", 1, 370, 210, R"("micro": 0)"),
@@ -80,11 +80,11 @@ class UnitTimesOfATrace : public testing::Test {
 TEST_F(UnitTimesOfATrace, AreMediansWithoutWaits) {
   const UnitTimes times = read(two_ranks());
   EXPECT_DOUBLE_EQ(times.embedding.forward, 4);
-  EXPECT_DOUBLE_EQ(times.block.forward, 106);  // of 100, 106, 110
-  EXPECT_DOUBLE_EQ(times.block.input, 98);     // of 100 (700 to 800), 60, 98
+  EXPECT_DOUBLE_EQ(times.block.forward, 110);  // of 100, 120, 110 (258 to 368)
+  EXPECT_DOUBLE_EQ(times.block.input, 100);    // of 100 (700 to 800), 105, 98
   EXPECT_DOUBLE_EQ(times.block.weight, 70);    // of 90, 40, 70
   EXPECT_DOUBLE_EQ(times.head, 210);
-  // Of two numbers the smaller: blocks of rank 0 take 206, 160, 130, those of rank 1 110, 98, 70.
+  // Of two numbers the smaller: blocks of rank 0 take 220, 205, 130, those of rank 1 110, 98, 70.
   EXPECT_DOUBLE_EQ(times.rank.forward, 110);
   EXPECT_DOUBLE_EQ(times.rank.input, 98);
   EXPECT_DOUBLE_EQ(times.rank.weight, 70);
