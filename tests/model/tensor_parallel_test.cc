@@ -81,20 +81,25 @@ void expect_part_of(UnitRun& whole, UnitRun& part, int unit, double tolerance) {
   }
 }
 
-// What units announced that they send is what was counted: to gather n bytes of all ranks, or to
-// scatter sums of n bytes, each sends (ranks - 1) / ranks n; to sum, twice that. Every call of a
-// unit rounds down.
-void expect_announced(const Model& model, const comm::VerbCounts& counts, int ranks) {
+// To gather n bytes of all ranks, or to scatter sums of n bytes, each sends (ranks - 1) / ranks n;
+// to sum, twice that.
+double sent_by(const comm::VerbCounts& counts, int ranks) {
   double sent = 0.0;
   for (const auto& [key, row] : counts.rows()) {
     const double ways = key.verb == "all_reduce" ? 2.0 : 1.0;
     sent += ways * static_cast<double>(key.bytes * row.count) * (ranks - 1) / ranks;
   }
+  return sent;
+}
+
+// What units announced that they send is what was counted. Every call of a unit rounds down.
+void expect_announced(const Model& model, const comm::VerbCounts& counts, int ranks) {
   double announced = 0.0;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const UnitSizes::ToTensorPeers to = model.sizes(unit, kShape).to_tensor_peers;
     announced += static_cast<double>((to.forward + to.output + to.input + to.weight).count());
   }
+  const double sent = sent_by(counts, ranks);
   EXPECT_NEAR(announced, sent, 4.0 * model.unit_count());
   EXPECT_GT(sent, 0.0);
 }
@@ -147,6 +152,28 @@ TEST_P(TensorParallel, LossAndGradientsAreThoseOfOneRank) {
   for (const int ranks : {2, 6}) {
     SCOPED_TRACE(testing::Message() << ranks << " ranks");
     expect_alike(config_of(GetParam()), {}, ranks);
+  }
+}
+
+// Recomputation of a block whose output nobody reads, with and without adapters and split tokens.
+TEST_P(TensorParallel, ABlockWithoutAnOutputSendsWhatItAnnounces) {
+  const DecoderConfig config = config_of(GetParam());
+  for (const bool adapted : {false, true}) {
+    for (const bool split_tokens : {false, true}) {
+      comm::run_ranks(2, [&](comm::Communicator& tensor) {
+        ModelChoices choices{.share = {.index = tensor.rank(), .count = 2},
+                             .split_tokens = split_tokens};
+        if (adapted) choices.lora = {.rank = 3, .scale = 1.75, .targets = {kAllLinear}};
+        UnitRun part(config, kShape, choices);
+        comm::VerbCounts counts;
+        const auto counted = comm::traced(tensor, &counts);
+        part.join(*counted);
+        part.forward(1, nullptr);
+        const core::Bytes announced = part.model().sizes(1, kShape).to_tensor_peers.forward;
+        EXPECT_NEAR(static_cast<double>(announced.count()), sent_by(counts, 2), 1.0)
+            << adapted << split_tokens;
+      });
+    }
   }
 }
 
