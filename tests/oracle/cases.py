@@ -31,6 +31,9 @@ class Case:
     data_ranks: int = 2
     pipe_ranks: int = 1
     model_ranks: int = 1
+    split_tokens: bool = False  # of model ranks: Megatron-LM's sequence parallelism
+    sequence_ranks: int = 1
+    sequence_parallel: str = "ulysses"  # where there are several
     accumulation: int = 1
     zero: int = 0
     schedule: str = "1f1b"
@@ -140,6 +143,11 @@ def odd(shape, **layout):
     return Case(shape, seq_len=37, micro_batch=3, steps=10, accumulation=2, **layout)
 
 
+def even(shape, **layout):
+    """Rows whose tokens can be shared: by 2 ranks of a ring, or by 4 in two groups."""
+    return dataclasses.replace(odd(shape, data_ranks=1, **layout), seq_len=36)
+
+
 CASES = {
     "w1_zero0": w1(zero=0),
     "w1_zero1": w1(zero=1),
@@ -155,6 +163,14 @@ CASES = {
     "odd_tied_tensor_pipe_zero1": odd(
         ODD_TIED, zero=1, data_ranks=1, pipe_ranks=2, model_ranks=2
     ),
+    "even_split_tokens_pipe_zero2": even(
+        ODD_TIED, zero=2, model_ranks=2, split_tokens=True, pipe_ranks=2
+    ),
+    "even_ulysses_zero3": even(
+        ODD_TIED, zero=3, sequence_ranks=2
+    ),
+    "even_ring_zero1": even(ODD_TIED, zero=1, sequence_ranks=2, sequence_parallel="ring"),
+    "even_usp_zero3": even(ODD_TIED, zero=3, sequence_ranks=4, sequence_parallel="usp"),
     "odd_pipe_zero1": odd(ODD, zero=1, data_ranks=1, pipe_ranks=2),
     "odd_tied_pipe_gpipe_zero2": odd(
         ODD_TIED, zero=2, data_ranks=2, pipe_ranks=2, schedule="gpipe"

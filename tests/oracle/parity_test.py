@@ -24,7 +24,8 @@ SOURCES = os.path.dirname(os.path.abspath(__file__))
 class Engine:
     def __init__(self, case, build, reference, work):
         self.case, self.build, self.reference, self.work = case, build, reference, work
-        self.allowed = compare.ALLOWED[case.precision]
+        shares_tokens = case.split_tokens or case.sequence_ranks > 1
+        self.allowed = compare.FP32_TEN_STEPS if shares_tokens else compare.ALLOWED[case.precision]
         self.config = os.path.join(work, "ds_config.json")
 
     def write_config(self):
@@ -50,7 +51,7 @@ class Engine:
     def run(self, output, steps, *more):
         """Starts fmengine-train under mpirun; a failure shows what it said."""
         case = self.case
-        ranks = case.data_ranks * case.pipe_ranks * case.model_ranks
+        ranks = case.data_ranks * case.pipe_ranks * case.model_ranks * case.sequence_ranks
         launcher = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"]
         if os.geteuid() == 0:
             launcher.append("--allow-run-as-root")
@@ -62,6 +63,9 @@ class Engine:
             "max_seq_len": case.seq_len,
             "pipe_parallel_size": case.pipe_ranks,
             "model_parallel_size": case.model_ranks,
+            "megatron_sequence_parallel": str(case.split_tokens).lower(),
+            "sequence_parallel_size": case.sequence_ranks,
+            "sequence_parallel": case.sequence_parallel,
             "schedule": case.schedule,
             "train_steps": steps,
             "save_steps": steps,
