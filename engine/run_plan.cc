@@ -220,6 +220,21 @@ void check_rule(const TrainOptions& options) {
       rule.name, ", model_parallel_size=", options.model_parallel_size, ")");
 }
 
+zero::StateRules state_rules(const TrainOptions& options, const model::Model& model,
+                             const RunPlan& plan) {
+  const optim::OptimizerRow& rule = *options.optimizer.rule;
+  return {.plan = plan.rules.plan,
+          .order = options.sum_order,
+          .element = model.element,
+          .moments = static_cast<int>(optim::moments_of(options.optimizer).size()),
+          .matrices = rule.by_matrix,
+          .dp_size = plan.mesh.shards(),
+          .micros = plan.rules.micros,
+          .gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1,
+          .undoes = plan.rules.validates,
+          .keeps_gradients = rule.by_matrix != nullptr || rule.by_tensor != nullptr};
+}
+
 }  // namespace
 
 pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
@@ -350,17 +365,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
                                 prefetch, own);
 
   plan.state.units = plan.rules.units;
-  plan.state.rules.plan = plan.rules.plan;
-  plan.state.rules.order = options.sum_order;
-  plan.state.rules.element = model.element;
-  plan.state.rules.moments = static_cast<int>(optim::moments_of(options.optimizer).size());
-  plan.state.rules.matrices = options.optimizer.rule->by_matrix;
-  plan.state.rules.undoes = plan.rules.validates;
-  plan.state.rules.keeps_gradients =
-      options.optimizer.rule->by_matrix != nullptr || options.optimizer.rule->by_tensor != nullptr;
-  plan.state.rules.dp_size = plan.mesh.shards();
-  plan.state.rules.micros = plan.rules.micros;
-  plan.state.rules.gradient_slots = plan.overlap && plan.rules.plan.reduce_every_micro ? 2 : 1;
+  plan.state.rules = state_rules(options, model, plan);
   return plan;
 }
 

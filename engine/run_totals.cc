@@ -82,8 +82,9 @@ std::string RunTotals::summary(const std::string& model, const std::string& next
   row("memory", "at most " + core::human(last_.mem_peak) + " on rank 0");
   if (skipped_ > 0) row("skipped", core::concat(skipped_, skipped_ == 1 ? " step" : " steps"));
   if (ahead_ > 0) {
-    row("ahead", core::concat(ahead_, ahead_ == 1 ? " step" : " steps",
-                              " ended before the norm was known, ", redone_, " of them done again"));
+    row("ahead",
+        core::concat(ahead_, ahead_ == 1 ? " step" : " steps", " ended before the norm was known, ",
+                     redone_, " of them done again"));
   }
   if (!model.empty()) row("model", model);
   if (!next.empty()) row("next", next);

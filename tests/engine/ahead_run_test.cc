@@ -107,7 +107,8 @@ TEST_F(AheadRun, MeetsAgainBehindAClippedStep) {
                    " steps ended before the norm was known, ", std::ranges::count(expected, 'r'),
                    " of them done again");
   EXPECT_NE(said.find(summary), std::string::npos) << said;
-  EXPECT_NE(said.find("  ahead      steps end before the norm is known after 1 in a row"), std::string::npos);
+  EXPECT_NE(said.find("  ahead      steps end before the norm is known after 1 in a row"),
+            std::string::npos);
 }
 
 // A skip is explained as in a run that meets: with the rows of its own step.

@@ -5,6 +5,7 @@
 
 #include "core/shard_plan.h"
 #include "pipeline/passes.h"
+#include "pipeline/post_validation.h"
 #include "pipeline/schedules.h"
 #include "pipeline/validate.h"
 #include "zero/insert_zero.h"
@@ -23,6 +24,8 @@ struct BuildShape {
   bool one_tied_gradient = false;
   int chunks = 1;
   ChunkOrder chunk_order = ChunkOrder::kLoop;
+  bool validates = false;  // the step before
+  bool in_parts = false;   // the norm, so that the step behind validates
 };
 
 // One chunk per pipe rank.
@@ -50,6 +53,7 @@ inline std::vector<Program> lowered(const BuildShape& shape) {
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
     programs.push_back(expand_units(shape.schedule(pipe_shape(shape), rank), units, rank));
   }
+  if (shape.validates) programs = insert_validation(programs, units);
   return insert_p2p(programs, units);
 }
 
@@ -62,6 +66,7 @@ inline std::vector<Program> finished(std::vector<Program> programs, const BuildS
     if (shape.recompute) program = insert_recompute(program, units);
     program = zero::insert_zero(program, plan, units, rank);
   }
+  if (shape.in_parts) return with_norm_in_parts(programs);
   return programs;
 }
 
@@ -74,7 +79,8 @@ inline ProgramRules rules_of(const BuildShape& shape) {
           .micros = shape.micros,
           .plan = core::plan_of(shape.zero_stage, shape.order),
           .recompute = shape.recompute,
-          .forward_only = shape.schedule == forward_only};
+          .forward_only = shape.schedule == forward_only,
+          .validates = shape.validates};
 }
 
 }  // namespace fm::pipeline

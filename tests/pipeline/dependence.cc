@@ -10,9 +10,16 @@ using enum ValueKind;
 class Table {
  public:
   Table(const StepForm& form, int pipe_rank)
-      : form_(form), units_(form.units.units_of(pipe_rank)) {}
+      : form_(form),
+        units_(form.units.units_of(pipe_rank)),
+        last_(pipe_rank + 1 == form.units.pipe_ranks()) {}
 
   void add(const Instruction& at) {
+    const bool forward = at.op == Op::kCount || at.op == Op::kLoad || at.op == Op::kGather ||
+                         at.op == Op::kRelease || at.op == Op::kForward;
+    const bool message = at.op == Op::kSendAct || at.op == Op::kRecvAct;
+    if (!forward && !message) uses({kValidated, -1, -1});
+    if (message) uses({kOnTheWire, -1, kDown});  // the others', too, stand on one side of theirs
     const int k = at.micro;
     const int u = at.unit;
     switch (at.op) {
@@ -36,6 +43,10 @@ class Table {
       case Op::kReduce: return writes_gradient(u), makes({kReduced, -1, u});
       case Op::kReduceTied: return reduce_tied();
       case Op::kNorm: return norm();
+      case Op::kNormPart: return norm_part();
+      case Op::kRecvNorm: return receive_norm();
+      case Op::kSendNorm: return send_norm();
+      case Op::kValidate: return makes({kValidated, -1, -1}), makes({kOnTheWire, -1, kDown});
       case Op::kFetch:
       case Op::kStore: return makes({kFetched, -1, u});
       case Op::kUpdate:
@@ -51,6 +62,8 @@ class Table {
  private:
   static constexpr int kDown = 0;
   static constexpr int kUp = 1;
+  static constexpr int kPart = 0;
+  static constexpr int kBefore = 1;
 
   void uses(const Value& value) { effects_.consumes.push_back(value); }
   void makes(const Value& value) { effects_.produces.push_back(value); }
@@ -82,14 +95,28 @@ class Table {
     for (const int unit : units_) uses({kReduced, -1, unit});
     needs_all_sent(), makes({kNorm, -1, -1});
   }
-  void needs_all_sent() {
-    for (int micro = 0; micro < form_.micros; ++micro) {
-      uses({kOnTheWire, micro, kDown}), uses({kOnTheWire, micro, kUp});
-    }
+  void needs_all_sent() { needs_all_sent(kDown), needs_all_sent(kUp); }
+  void needs_all_sent(int direction) {
+    for (int micro = 0; micro < form_.micros; ++micro) uses({kOnTheWire, micro, direction});
+  }
+  void norm_part() {
+    for (const int unit : units_) uses({kReduced, -1, unit});
+    makes({kNorm, kPart, -1});
+  }
+  // The rank before sends it when it has every gradient of this one.
+  void receive_norm() {
+    uses({kNorm, kPart, -1}), needs_all_sent(kUp), makes({kNorm, kBefore, -1});
+    if (last_) makes({kNorm, -1, -1});
+  }
+  // The rank behind takes it when it has every hidden state of this one.
+  void send_norm() {
+    uses({kNorm, kPart, -1}), uses({kNorm, kBefore, -1}), needs_all_sent(kDown);
+    makes({kNorm, -1, -1});
   }
 
   const StepForm& form_;
   const std::vector<int>& units_;
+  bool last_;  // pipe rank
   Effects effects_;
 };
 

@@ -21,11 +21,12 @@ enum class ValueKind : std::uint8_t {
   kGradientSlot,  // the one place for a whole gradient that goes to its owner
   kGradient,      // gradient of a unit, added up over the step
   kReduced,       // gradient of a unit at its owner
-  kNorm,
-  kFetched,    // optimizer slice on the device
-  kUpdated,    // new weights at their owner
-  kPublished,  // new weights everywhere
-  kOnTheWire,  // something a neighbouring pipe rank waits for
+  kNorm,          // micro: kPart, kBefore; -1: what an update needs of it
+  kValidated,     // the step before
+  kFetched,       // optimizer slice on the device
+  kUpdated,       // new weights at their owner
+  kPublished,     // new weights everywhere
+  kOnTheWire,     // something a neighbouring pipe rank waits for
 };
 
 struct Value {

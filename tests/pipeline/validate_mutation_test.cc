@@ -185,5 +185,27 @@ TEST_P(ValidateMutations, AreAllRefusedByName) {
   EXPECT_GT(counts.swapped, 10000);
 }
 
+TEST(ValidateMutationsOfPostValidation, AreAllRefusedByName) {
+  Counts counts;
+  for (const Schedule schedule : {gpipe, one_f_one_b}) {
+    for (const auto& plan : kPlans) {
+      for (int pipe_ranks = 2; pipe_ranks <= 4; ++pipe_ranks) {
+        for (int micros = 1; micros <= 5; ++micros) {
+          for (const bool in_parts : {false, true}) {
+            BuildShape shape{schedule,        pipe_ranks, micros,          pipe_ranks,
+                             micros % 2 == 0, false,      plan.zero_stage, plan.order};
+            shape.validates = true;
+            shape.in_parts = in_parts;
+            Mutator(shape, counts).run();
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(counts.escaped, 0);
+  EXPECT_EQ(counts.valid, 2 * 6 * 3 * 5 * 2);
+  EXPECT_GT(counts.swapped, 5000);
+}
+
 }  // namespace
 }  // namespace fm::pipeline
