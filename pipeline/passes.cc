@@ -33,7 +33,11 @@ namespace {
 class Lowering {
  public:
   Lowering(const std::vector<Program>& in, const Placement& units, const InstructionTime& time)
-      : in_(in), units_(units), time_(time), ranks_(in.size()) {
+      : in_(in),
+        units_(units),
+        time_(time),
+        ranks_(in.size()),
+        waiting_(static_cast<std::size_t>(units.unit_count()), 0) {
     for (const Program& program : in) trains_ = trains_ || trains(program);
     for (std::size_t rank = 0; rank < in.size(); ++rank) look_ahead(static_cast<int>(rank));
   }
@@ -105,12 +109,33 @@ class Lowering {
   double begin_of_next(int rank) {
     const Rank& here = at(rank);
     if (here.next == program_of(rank).size()) return kNever;
-    if (program_of(rank)[here.next].op == Op::kValidate) return begin_of_validation();
-    const std::optional<Handover> taken = units_.taken_by(program_of(rank)[here.next]);
+    const Instruction& next = program_of(rank)[here.next];
+    if (next.op == Op::kValidate) return begin_of_validation();
+    if (!trains_ && is_full(next)) return kNever;
+    const std::optional<Handover> taken = units_.taken_by(next);
     if (!taken || !units_.crosses(*taken)) return here.clock;
     const auto there = here.received.find(*taken);
     return there == here.received.end() ? kNever : std::max(here.clock, there->second);
   }
+
+  // In an evaluation nothing but this keeps a fast rank from sending every micro-batch to a slow
+  // one, which would have to keep them all.
+  bool is_full(const Instruction& next) {
+    for (const Handover& given : units_.given_by(next)) {
+      if (!given.gradient && waiting_at(given.unit) >= kMostLeaving) return true;
+    }
+    return false;
+  }
+  // `next` begins to read what it was sent.
+  void make_room(const Instruction& next, double now) {
+    const std::optional<Handover> taken = units_.taken_by(next);
+    if (!taken || !units_.crosses(*taken)) return;
+    --waiting_at(taken->unit);
+    const int sender = units_.owner_of(taken->from());
+    if (at(sender).due == kNever) at(sender).clock = std::max(at(sender).clock, now);
+    look_ahead(sender);
+  }
+  int& waiting_at(int unit) { return waiting_[static_cast<std::size_t>(unit)]; }
 
   // All ranks come to it together, so that no message passes it by.
   double begin_of_validation() const {
@@ -138,6 +163,7 @@ class Lowering {
     Rank& here = at(rank);
     if (program_of(rank)[here.next].op == Op::kValidate) return validate_at(here.due);
     here.running = program_of(rank)[here.next++];
+    if (!trains_) make_room(here.running, here.due);
     here.out.push_back(here.running);
     here.clock = here.due + time_(here.running, rank);
     here.busy = true;
@@ -154,6 +180,7 @@ class Lowering {
     at(rank).out.push_back(handover.send());
     at(owner).out.push_back(handover.receive());
     at(owner).received.emplace(handover, at(rank).clock);
+    if (!handover.gradient) ++waiting_at(handover.unit);
     look_ahead(owner);
   }
 
@@ -161,6 +188,7 @@ class Lowering {
   const Placement& units_;
   const InstructionTime& time_;
   std::vector<Rank> ranks_;
+  std::vector<int> waiting_;  // by unit: hidden states that it has not begun to read
   bool trains_ = false;
 };
 

@@ -67,6 +67,23 @@ TEST(InsertP2p, EvaluationSendsForwardOnly) {
   EXPECT_EQ(print(programs[1]), "L0 ra0.2 F0.2 X0 O ");
 }
 
+// A slow last rank: two micro-batches wait for it, the next one's F1.1 until it reads the first.
+TEST(InsertP2p, AnEvaluationSendsTwoAheadOfASlowRank) {
+  const BuildShape shape{.schedule = forward_only, .pipe_ranks = 2, .micros = 5, .blocks = 2};
+  const Placement units = placement_of(shape);
+  std::vector<Program> programs;
+  for (const int rank : {0, 1}) {
+    programs.push_back(expand_units(forward_only(pipe_shape(shape), rank), units, rank));
+  }
+  const auto times = [&](const Instruction& at, int rank) {
+    return units.is_block(at.unit) ? 1.0 + 9.0 * rank : 0.0;
+  };
+  const auto slow = insert_p2p(programs, units, times);
+  EXPECT_EQ(print(slow[1]),
+            "L0 ra0.2 F0.2 ra1.2 ra2.2 X0 L1 F1.2 ra3.2 X1 L2 F2.2 ra4.2 X2 L3 F3.2 X3 L4 F4.2 X4 "
+            "O ");
+}
+
 TEST(InsertP2p, AnInputGradientIsSentBeforeItsWeightGradient) {
   const Placement units = split(2, 2);
   const auto programs = insert_p2p(
