@@ -173,7 +173,8 @@ core::Bytes wide_bytes(std::int64_t count) {
 }
 
 // What queries [chunk, heads, d] saw before, with their logarithms of sums [heads, chunk], takes in
-// what they saw now. By picotron's rule (out += (now - out) * sigmoid(now's - before's)).
+// what they saw now. Both have a weight, as out + (now - out) * weight would keep the rounding of
+// a large `out` that weighs nothing.
 struct Seen {
   float* out = nullptr;
   float* logsumexp = nullptr;
@@ -188,10 +189,11 @@ void merge(const AttentionShape& shape, std::int64_t chunk, const Seen& now, con
       const float other = now.logsumexp[head * chunk + t];
       if (other == -std::numeric_limits<float>::infinity()) continue;
       const double ahead = (static_cast<double>(other) - before) * scale;
-      const auto share = static_cast<float>(1.0 / (1.0 + std::exp(-ahead)));
+      const auto of_now = static_cast<float>(1.0 / (1.0 + std::exp(-ahead)));
+      const auto of_all = static_cast<float>(1.0 / (1.0 + std::exp(ahead)));
       const std::int64_t at = (t * shape.heads + head) * shape.head_dim;
       for (std::int64_t i = at; i < at + shape.head_dim; ++i) {
-        all.out[i] += (now.out[i] - all.out[i]) * share;
+        all.out[i] = all.out[i] * of_all + now.out[i] * of_now;
       }
       const double larger = std::max(ahead, 0.0);
       before =
