@@ -209,15 +209,14 @@ std::int64_t own_tokens(const TrainOptions& options, core::BatchShape shape) {
   return shape.tokens() / options.model_parallel_size;
 }
 
-// Rules that move a whole matrix or tensor need all of it.
+// Rules that move a whole matrix need all of it.
 void check_rule(const TrainOptions& options) {
   const optim::OptimizerRow& rule = *options.optimizer.rule;
-  FM_USER_CHECK(
-      options.model_parallel_size == 1 || (rule.by_matrix == nullptr && rule.by_tensor == nullptr),
-      "an optimizer that moves whole matrices or tensors needs --model_parallel_size 1; "
-      "use AdamW, Lion, Adagrad or SGD, or split the model by --pipe_parallel_size "
-      "(optimizer=",
-      rule.name, ", model_parallel_size=", options.model_parallel_size, ")");
+  FM_USER_CHECK(options.model_parallel_size == 1 || rule.by_matrix == nullptr,
+                "an optimizer that moves whole matrices needs --model_parallel_size 1; "
+                "use AdamW, Lion, Adagrad, Lamb or SGD, or split the model by --pipe_parallel_size "
+                "(optimizer=",
+                rule.name, ", model_parallel_size=", options.model_parallel_size, ")");
 }
 
 zero::StateRules state_rules(const TrainOptions& options, const model::Model& model,

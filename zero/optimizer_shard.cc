@@ -5,7 +5,6 @@
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/moves.h"
-#include "zero/tensor_norms.h"
 
 namespace fm::zero {
 
@@ -32,10 +31,10 @@ void round(core::DType element, void* params, const float* master, Elements firs
 }  // namespace
 
 OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
-                               const optim::OptimizerOptions& options, comm::Communicator* dp)
+                               const optim::OptimizerOptions& options, const NormRanks& others)
     : layout_(layout),
       options_(options),
-      dp_(dp),
+      others_(others),
       moments_(static_cast<int>(optim::moments_of(options).size())),
       buffers_(reserve(layout, Role::kMoment, ledger, nullptr)),
       masters_(reserve(layout, Role::kMaster, ledger, nullptr)),
@@ -165,8 +164,9 @@ float* OptimizerShard::all_directions(int group, const Owned& at) {
   if (layout_.directions.count() == 0) return at.grad;
   float* const whole = directions_.front().f32();
   const core::ShardMap& map = layout_.at(group).map;
-  dp_->all_gather({at.grad, map.slice(), core::DType::kF32},
-                  {whole, map.padded(), core::DType::kF32})
+  others_.data
+      ->all_gather({at.grad, map.slice(), core::DType::kF32},
+                   {whole, map.padded(), core::DType::kF32})
       .wait();
   return whole;
 }
@@ -205,7 +205,8 @@ void OptimizerShard::update_entries(core::Work& work, int group,
 void OptimizerShard::move_tensors(int group, const optim::UpdateScalars& scalars, const Owned& at) {
   const core::ParamTable& table = *layout_.at(group).table;
   const optim::TensorRule& rule = *options_.rule->by_tensor;
-  comm::Communicator* const others = layout_.plan.optimizer == Home::kEveryRank ? nullptr : dp_;
+  NormRanks others = others_;
+  if (layout_.plan.optimizer == Home::kEveryRank) others.data = nullptr;
   const Elements count = at.last - at.first;
   const std::vector<double> params = tensor_norms(table, at.first, count, at.param, others);
   const std::vector<double> directions = tensor_norms(table, at.first, count, at.grad, others);

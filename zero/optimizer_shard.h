@@ -10,6 +10,7 @@
 #include "optim/optimizer.h"
 #include "zero/grad_store.h"
 #include "zero/param_store.h"
+#include "zero/tensor_norms.h"
 
 namespace fm::zero {
 
@@ -18,12 +19,12 @@ namespace fm::zero {
 // Lifetime:  layout and ledger outlive it.
 class OptimizerShard {
  public:
-  // `dp`: the data ranks, for rules that move whole tensors; null when there is one.
+  // `others`: for rules that move whole tensors.
   OptimizerShard(const Layout& layout, core::Ledger& ledger, const optim::OptimizerOptions& options,
-                 comm::Communicator* dp = nullptr);
+                 const NormRanks& others = {});
 
   // Updates what this rank owns of the group: everything in ZeRO 0, its slice otherwise. Collective
-  // over `dp` where the rule moves whole tensors or matrices.
+  // over `others` where the rule moves whole tensors or matrices.
   void update(core::Work& work, int group, const optim::UpdateScalars& scalars, ParamStore& params,
               GradStore& grads);
 
@@ -71,7 +72,7 @@ class OptimizerShard {
 
   const Layout& layout_;
   optim::OptimizerOptions options_;
-  comm::Communicator* dp_;
+  NormRanks others_;
   int moments_;
   std::vector<core::Buffer> buffers_;  // group-major, moment-minor
   std::vector<core::Buffer> masters_;  // by group; none in fp32

@@ -35,10 +35,23 @@ void add_squares(std::int64_t begin, std::int64_t end, const float* values, doub
       rest, {sums + 1, static_cast<std::size_t>(kernels::norm_blocks(std::ssize(rest)))});
 }
 
+// The same without `repeats`, in ascending order.
+void add_squares(std::int64_t begin, std::int64_t end, const float* values,
+                 std::span<const core::FlatRange> repeats, double* sums) {
+  if (repeats.empty()) return add_squares(begin, end, values, sums);
+  std::vector<float> counted(values, values + (end - begin));
+  for (const core::FlatRange& repeat : repeats) {
+    const std::int64_t from = std::max(begin, repeat.first.count());
+    const std::int64_t to = std::min(end, (repeat.first + repeat.count).count());
+    if (from < to) std::fill_n(counted.begin() + (from - begin), to - from, 0.0F);
+  }
+  add_squares(begin, end, counted.data(), sums);
+}
+
 }  // namespace
 
 std::vector<double> tensor_norms(const core::ParamTable& table, Elements first, Elements count,
-                                 const float* values, comm::Communicator* dp) {
+                                 const float* values, const NormRanks& ranks) {
   std::vector<Blocks> blocks;
   std::size_t all = 0;
   for (const core::ParamEntry& entry : table.entries()) {
@@ -46,28 +59,33 @@ std::vector<double> tensor_norms(const core::ParamTable& table, Elements first, 
     all += static_cast<std::size_t>(blocks.back().count);
   }
   std::vector<double> sums(all, 0.0);
+  const std::vector<core::FlatRange> repeats = table.repeats();
   double* at = sums.data();
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const core::ParamEntry& entry = table.at(static_cast<int>(i));
     const std::int64_t begin = std::max(entry.offset, first).count();
     const std::int64_t end = std::min(entry.offset + entry.numel, first + count).count();
     if (begin < end) {
-      add_squares(begin, end, values + (begin - first.count()),
+      add_squares(begin, end, values + (begin - first.count()), repeats,
                   at + (begin / kBlock - blocks[i].first));
     }
     at += blocks[i].count;
   }
   // A block belongs to one rank; the others add zeros.
-  if (dp != nullptr) {
-    dp->all_reduce({sums.data(), Elements(std::ssize(sums)), core::DType::kF64}).wait();
-  }
+  const auto add_up = [](comm::Communicator* others, std::vector<double>& numbers) {
+    if (others == nullptr) return;
+    others->all_reduce({numbers.data(), Elements(std::ssize(numbers)), core::DType::kF64}).wait();
+  };
+  add_up(ranks.data, sums);
   std::vector<double> norms;
   std::span<double> left(sums);
   for (const Blocks& of_entry : blocks) {
     const auto mine = static_cast<std::size_t>(of_entry.count);
-    norms.push_back(std::sqrt(core::tree_sum(left.first(mine))));
+    norms.push_back(core::tree_sum(left.first(mine)));
     left = left.subspan(mine);
   }
+  add_up(ranks.tensor, norms);
+  for (double& norm : norms) norm = std::sqrt(norm);
   return norms;
 }
 

@@ -8,11 +8,18 @@
 
 namespace fm::zero {
 
+// Who holds the rest of a group, and of its tensors; null: nobody else.
+struct NormRanks {
+  comm::Communicator* data = nullptr;
+  comm::Communicator* tensor = nullptr;
+};
+
 // `values`: of numbers [first, first + count) of the group, where `first` is a multiple of 1,024
 // and so is `count` but at the group's end. Squares are added in fp64 by blocks of 1,024 of the
-// group's numbers, the blocks of a tensor in the tree of core/tree.h: any number of ranks gives the
-// same bits. `dp`: the ranks that hold the rest, null when nobody else does; collective.
+// group's numbers, the blocks of a tensor in the tree of core/tree.h: any number of data ranks
+// gives the same bits. Sums of tensor-parallel ranks are added in their order; what several of them
+// have alike counts at the first. Collective over `ranks`.
 std::vector<double> tensor_norms(const core::ParamTable& table, core::Elements first,
-                                 core::Elements count, const float* values, comm::Communicator* dp);
+                                 core::Elements count, const float* values, const NormRanks& ranks);
 
 }  // namespace fm::zero

@@ -131,6 +131,26 @@ TEST(TensorRuns, WithAdaptersAndDropoutHaveTheLossesOfOneProcess) {
   }
 }
 
+// Lamb's rate of a tensor follows from the norms of all of it. Of 6 ranks 3 have keys and values
+// alike, and all have the norms' weights.
+TEST(TensorRuns, OfLambHaveTheRatesOfWholeTensors) {
+  TrainOptions options = canonical_options(true);
+  options.optimizer.rule = &optim::kLamb;
+  const RunTrace alone = run_small(options, 1, 6);
+  EXPECT_NE(alone.losses.front(), alone.losses.back());
+  for (const int ranks : {2, 6}) {
+    SCOPED_TRACE(ranks);
+    options.model_parallel_size = ranks;
+    options.zero_stage = 0;
+    const RunTrace together = run_small(options, 1, 6);
+    expect_near(alone, together, 1e-5);
+    for (const int zero_stage : {1, 3}) {
+      options.zero_stage = zero_stage;
+      EXPECT_EQ(first_difference(together, run_small(options, ranks == 2 ? 2 : 1, 6)), "");
+    }
+  }
+}
+
 // Narrow numbers are rounded elsewhere; the layouts of two tensor ranks are alike.
 TEST(TensorRuns, InNarrowTypesAreNearOneProcessAndBitwiseAlike) {
   for (const core::DType element : {core::DType::kBF16, core::DType::kF16}) {

@@ -136,7 +136,7 @@ std::vector<float> on_ranks(int zero_stage, int ranks) {
     const Layout layout = one_rank(input, dp);
     ParamStore params(layout, ledger, dp);
     GradStore grads(layout, ledger, dp);
-    OptimizerShard shard(layout, ledger, options, dp.size() == 1 ? nullptr : &dp);
+    OptimizerShard shard(layout, ledger, options, {.data = dp.size() == 1 ? nullptr : &dp});
     const Range own = layout.at(0).optimizer;
     auto* const kept = static_cast<float*>(zero_stage == 0 ? params.kept(0) : params.slice(0));
     float* const grad = zero_stage == 0 ? grads.kept(0) : grads.slice(0);
