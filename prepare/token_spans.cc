@@ -1,6 +1,9 @@
 #include "prepare/token_spans.h"
 
+#include <algorithm>
 #include <array>
+
+#include "tokenizer/added_tokens.h"
 
 namespace fm::prepare {
 namespace {
@@ -60,6 +63,12 @@ std::string text_of(const std::string& piece) {
 
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
+// Whether the text begins with the token, or without the space before it that may be the
+// tokenizer's own.
+bool begins(std::string_view text, std::string_view token) {
+  return text.starts_with(token) || (token.front() == ' ' && text.starts_with(token.substr(1)));
+}
+
 // Whether a lone space stands for a line end, or tab, that a normal form made one; not where the
 // next token stands for that.
 bool is_line_end(std::string_view token, std::string_view text, std::string_view next_token) {
@@ -69,7 +78,7 @@ bool is_line_end(std::string_view token, std::string_view text, std::string_view
 
 }  // namespace
 
-TokenSpans::TokenSpans(const tokenizer::Tokenizer& tokenizer) {
+TokenSpans::TokenSpans(const tokenizer::Tokenizer& tokenizer) : tokenizer_(tokenizer) {
   for (TokenId id = 0; id < tokenizer.id_limit(); ++id) {
     const std::string token = tokenizer.id_to_token(id).value_or("");
     of_bytes_.push_back(bytes_of(token));
@@ -88,28 +97,35 @@ std::optional<std::vector<chat::Span>> TokenSpans::find(
     const std::vector<std::string>& texts) const {
   std::vector<chat::Span> spans;
   std::size_t at = 0;
+  std::size_t taken = 0;  // spaces up to here are an added token's; another one may be of them
   const auto text_at = [&](std::size_t index) -> std::string_view {
     return index < ids.size() ? std::string_view(texts[static_cast<std::size_t>(ids[index])]) : "";
   };
   for (std::size_t index = 0; index < ids.size(); ++index) {
     std::string_view token = text_at(index);
     if (token.empty()) return std::nullopt;
+    if (begins(text.substr(taken), token)) at = taken;
     if (is_line_end(token, text.substr(at), text_at(index + 1))) token = text.substr(at, 1);
     // The tokenizer's own: a space before a word, or BOS.
     const bool here = text.substr(at).starts_with(token);
-    const bool prefixed = token.front() == ' ' && text.substr(at).starts_with(token.substr(1));
-    if (!here && prefixed) token = token.substr(1);
+    if (!here && begins(text.substr(at), token)) token = token.substr(1);
     std::size_t begin = at;
-    while (!text.substr(begin).starts_with(token) && begin < text.size() && is_space(text[begin]))
+    while (!text.substr(begin).starts_with(token) && begin < text.size() &&
+           (begin < taken || is_space(text[begin]))) {
       ++begin;
+    }
     if (!text.substr(begin).starts_with(token)) {
       if (!spans.empty()) return std::nullopt;
       begin = at;
       token = std::string_view();
     }
-    spans.push_back({begin, begin + token.size()});
+    const tokenizer::TextPart whole =
+        tokenizer_.with_spaces(text, {ids[index], begin, begin + token.size()}, at);
+    spans.push_back({whole.begin, whole.end});
     at = begin + token.size();
+    taken = std::max(at, whole.end);
   }
+  at = std::max(at, taken);
   while (at < text.size() && is_space(text[at])) ++at;
   if (at < text.size()) return std::nullopt;
   // A space of the tokenizer's own stands where the next token begins.

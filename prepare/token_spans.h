@@ -23,8 +23,9 @@ class TokenSpans {
   explicit TokenSpans(const tokenizer::Tokenizer& tokenizer);
 
   // By token: its bytes of `text`, which ids encode; in order. A token of the tokenizer's own, such
-  // as BOS, has none. Spaces that the tokenizer has left out belong to no token. nullopt: the text
-  // was changed before it was cut (normal forms, lower case, unknown tokens).
+  // as BOS, has none. Spaces that the tokenizer has left out belong to no token, but those that an
+  // added token takes are its own. nullopt: the text was changed before it was cut (normal forms,
+  // lower case, unknown tokens).
   std::optional<std::vector<chat::Span>> find(std::string_view text,
                                               std::span<const tokenizer::TokenId> ids) const;
 
@@ -34,6 +35,7 @@ class TokenSpans {
                                               std::span<const tokenizer::TokenId> ids,
                                               const std::vector<std::string>& texts) const;
 
+  const tokenizer::Tokenizer& tokenizer_;
   std::vector<std::string> of_bytes_, of_pieces_;  // by id
 };
 

@@ -89,19 +89,26 @@ void AddedTokens::find(std::string_view text, bool normalized, std::vector<TextP
       at = trie.next_start(text, at + 1);
       continue;
     }
-    std::size_t begin = at;
-    std::size_t end = at + found.size;
+    const std::size_t begin = at;
+    const std::size_t end = at + found.size;
     at = trie.next_start(text, end);
     const AddedToken& token = tokens_.at(found.value);
     if (token.single_word && (word_before(text, begin) || word_behind(text, end))) continue;
     // Spaces that the token before has taken stay there.
-    if (token.lstrip) begin = std::max(spaces_begin(text, begin), done);
-    if (token.rstrip) end = spaces_end(text, end);
-    if (done < begin) parts.push_back({kNoToken, done, begin});
-    parts.push_back({found.value, begin, end});
-    done = end;
+    const TextPart part = with_spaces(text, {found.value, begin, end}, done);
+    if (done < part.begin) parts.push_back({kNoToken, done, part.begin});
+    parts.push_back(part);
+    done = part.end;
   }
   if (done != text.size()) parts.push_back({kNoToken, done, text.size()});
+}
+
+TextPart AddedTokens::with_spaces(std::string_view text, TextPart stands, std::size_t from) const {
+  const AddedToken* const added = token(stands.id);
+  if (added == nullptr) return stands;
+  if (added->lstrip) stands.begin = std::max(spaces_begin(text, stands.begin), from);
+  if (added->rstrip) stands.end = spaces_end(text, stands.end);
+  return stands;
 }
 
 TokenId AddedTokens::id_of(std::string_view content) const {

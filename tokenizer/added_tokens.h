@@ -45,6 +45,9 @@ class AddedTokens {
   bool any(bool normalized) const { return !(normalized ? normalized_ : plain_).empty(); }
 
   TokenId id_of(std::string_view content) const;
+  // `stands` is where the content of a token stands in the text: with the spaces beside it that
+  // belong to the token, of those before not in front of `from`. Other ids leave it as it is.
+  TextPart with_spaces(std::string_view text, TextPart stands, std::size_t from) const;
   // Null for an id that is none of these tokens.
   const AddedToken* token(TokenId id) const;
   // What the decoder reads for it: its normalised form where it has one.

@@ -140,6 +140,10 @@ std::optional<std::string> Tokenizer::id_to_token(TokenId id) const {
   return std::nullopt;
 }
 
+TextPart Tokenizer::with_spaces(std::string_view text, TextPart stands, std::size_t from) const {
+  return parts_->added.with_spaces(text, stands, from);
+}
+
 const SpecialIds& Tokenizer::special_ids() const { return parts_->special_ids; }
 
 const std::string& Tokenizer::identity() const { return parts_->identity; }

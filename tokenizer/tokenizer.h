@@ -29,6 +29,7 @@ struct SpecialIds {
   std::vector<TokenId> ends;  // any of them ends a generated text: eos and generation_config.json's
 };
 
+struct TextPart;        // tokenizer/added_tokens.h
 struct TokenizerParts;  // tokenizer/parts.h
 struct Workspace;
 
@@ -60,6 +61,8 @@ class Tokenizer {
   TokenId token_to_id(std::string_view token) const;
   // nullopt: the id has no token.
   std::optional<std::string> id_to_token(TokenId id) const;
+  // AddedTokens::with_spaces (tokenizer/added_tokens.h).
+  TextPart with_spaces(std::string_view text, TextPart stands, std::size_t from) const;
   const SpecialIds& special_ids() const;
   // Changes when any file that decides about ids changes: 16 hexadecimal digits.
   const std::string& identity() const;

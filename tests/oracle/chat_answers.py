@@ -22,8 +22,10 @@ from transformers import PreTrainedTokenizerFast
 MARKS = re.compile(r"<[|｜][^<>|｜\s]*[|｜]>|</?(?:start|end)_of_turn>|\[/?(?:INST|SYSTEM_PROMPT|TOOL_\w+|AVAILABLE_TOOLS)\]|</?think>|</s>|<s>")
 # Ends a closed conversation with a token of its own, which no longer text has.
 FAREWELL = ("phi3", "phi3_5")
-# TRL's copy trains the line end of the answer's header, which TRL's completions do not.
+# What TRL's copy trains of the answer's header, which TRL's completions do not: the line end behind what is not trained,
+# or a token that no answer has.
 HEADER_LINE = ("qwen2_5",)
+HEADER_TOKEN = {"deepseek_r1_distill": "<｜Assistant｜>", "deepseek_v3": "<｜Assistant｜>"}
 message = chat_templates.message
 CHATS = [
     [message("user", "Hi"), message("assistant", "Hello!")],
@@ -113,6 +115,8 @@ class Checker:
             line = self.tokenizer.encode("\n", add_special_tokens=False)[0]
             for at in range(1, len(expected[0])):
                 expected[1][at] &= not (expected[0][at] == line and not expected[1][at - 1])
+        for at, token in enumerate(self.tokenizer.convert_ids_to_tokens(expected[0])):
+            expected[1][at] &= token != HEADER_TOKEN.get(name)
         if self.ids(name, chat)["input_ids"] == expected[0]:
             samples = self.samples(name, {"messages": chat})
             self.check(f"{name} {chat}", samples and samples[0], expected)

@@ -1,13 +1,18 @@
 """text_recipes.py BUILD TEMPLATES [KIND..]: ids and labels of lines are those of transformers and TRL.
 
-Three kinds of tokenizers are trained: byte-level BPE as Llama 3's, BPE with byte fallback and a meta symbol
-as Llama 2's, Unigram. Every template of the folder renders every conversation:
+Tokenizers of the published kinds are trained: byte-level BPE with the patterns of Llama 3 and 4, Qwen, Mistral's
+Tekken, DeepSeek, SmolLM and OLMo, BPE with byte fallback and a meta symbol as Llama 2's, Mistral's and Gemma's, Unigram.
+Every template of the folder renders every conversation:
 
 - ids: apply_chat_template.
-- labels: TRL's assistant_only_loss, which is transformers' return_assistant_tokens_mask, where the template
-  has {% generation %}. TRL's NAME_training.jinja, which it puts in its place, decides for NAME.jinja, too. Else what
-  docs/data.md says: an answer begins behind the generation prompt and ends with its turn; a token is
-  trained where a character of it is of an answer.
+- labels: where the template has {% generation %}, TRL's assistant_only_loss, which is transformers'
+  return_assistant_tokens_mask. TRL's NAME_training.jinja, which it puts in its place, decides for NAME.jinja, too. Else
+  what docs/chat.md says: an answer begins behind the generation prompt and ends with its turn; a token is trained where a
+  character of it is of an answer.
+
+TRL's mask is another one in two cases, both of Unigram, which no published chat model has: the wheel gives a token that
+it puts before a text ("\u2581") the character of the next token, so that the line end behind the answer is left out; and
+an answer that begins with spaces which a normal form removes is left out whole, with all answers behind it.
 
 Then texts, prompts with completions (TRL's tokenize_fn: EOS is added, the completion begins where the ids of
 the prompt alone end or differ), Alpaca's and segments (axolotl's input_output: joined, nothing added).
@@ -29,10 +34,12 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 
 IGNORED = -100
-KINDS = ("llama3", "llama2", "mistral", "unigram_bytes", "unigram_nmt")
+KINDS = ("llama3", "o200k", "llama2", "mistral", "tekken", "qwen2", "gemma", "deepseek", "starcoder", "neox", "unigram_bytes",
+         "unigram_nmt")
 MARKS = ["<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
          "<start_of_turn>", "<end_of_turn>", "<|header_start|>", "<|header_end|>", "<|eot|>", "[INST]", "[/INST]",
          "<think>", "</think>", "<pad>"]
+DEEPSEEK_HEADERS = ["<｜Assistant｜><think>\n", "<｜Assistant｜>"]
 RIGHT_STRIPPED = ["<|user|>", "<|assistant|>", "<|system|>", "<|end|>"]  # as Phi-3's folder has them
 
 
@@ -102,6 +109,13 @@ def render(template, messages, prompt=False):
             **chat_templates.TOKENS)
 
 
+def header_behind(text, begin):
+    """What TRL's copies mark although the generation prompt has it: Qwen 2.5's line end, DeepSeek's header."""
+    if text[:begin].endswith("<|im_start|>assistant"):
+        return "\n"
+    return next((header for header in DEEPSEEK_HEADERS if text.startswith(header, begin)), "")
+
+
 def answers_of(template, twin, messages, text):
     """Spans of characters; None: the text of a part is no start of the whole, which tests/chat covers."""
     for marked in (template, twin):
@@ -109,9 +123,7 @@ def answers_of(template, twin, messages, text):
             marked_text, spans = render(marked, messages)
             if marked_text != text:
                 return None
-            # Qwen 2.5's marks a line end that its own generation prompt has.
-            return [(begin + (marked is twin and text[:begin].endswith("<|im_start|>assistant")), end)
-                    for begin, end in spans]
+            return [(begin + (len(header_behind(text, begin)) if marked is twin else 0), end) for begin, end in spans]
     spans = []
     for index, one in enumerate(messages):
         if one["role"] != "assistant":
@@ -125,11 +137,11 @@ def answers_of(template, twin, messages, text):
 
 
 def offsets_of(tokenizer, text):
-    """Tokens with their characters. Two kinds of them have more of the wheel: added tokens that swallow the spaces
-    behind them, and bytes, which Unigram gives the characters of all unknown ones beside them."""
+    """Tokens with their characters: the wheel's offsets, but Unigram gives a byte the characters of all unknown ones
+    beside it."""
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     ids, offsets = encoded["input_ids"], encoded["offset_mapping"]
-    tokens, added = tokenizer.convert_ids_to_tokens(ids), tokenizer.get_added_vocab()
+    tokens = tokenizer.convert_ids_to_tokens(ids)
     at = 0
     while at < len(ids):
         begin, end = offsets[at]
@@ -139,11 +151,16 @@ def offsets_of(tokenizer, text):
         characters = [begin + index for index, one in enumerate(text[begin:end]) for _ in one.encode()]
         if tokens[at].startswith("<0x") and len(characters) == run - at:
             offsets[at:run] = [(one, one + 1) for one in characters]
-        elif tokens[at] in added and text[begin:end].strip() == tokens[at]:
-            begin += text[begin:end].index(tokens[at])
-            offsets[at] = (begin, begin + len(tokens[at]))
         at = run
     return zip(ids, offsets)
+
+
+def offsets_mislead(tokenizer, text, spans):
+    """Two tokens have one character, or the first of an answer has none: TRL's mask is not by characters then."""
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+    offsets = encoded["offset_mapping"]
+    shared = any(before[1] > behind[0] for before, behind in zip(offsets, offsets[1:]))
+    return shared or any(encoded.char_to_token(begin) is None for begin, _ in spans)
 
 
 def labels_by_offsets(tokenizer, text, spans):
@@ -213,9 +230,11 @@ def check_chat(ours, tokenizer, name, templates, messages, counts):
     expected = labels_by_offsets(tokenizer, text, spans)
     if "generation %}" in template:
         counts.of["labels by TRL"] += 1
-        if trained(tokenizer, template, messages) != expected:
-            kind = name.split()[0]
-            counts.of[f"labels where TRL's differ (swallowed spaces, bytes of Unigram), {kind}"] += 1
+        by_trl = trained(tokenizer, template, messages)
+        if by_trl != expected and name.startswith("unigram") and offsets_mislead(tokenizer, text, spans):
+            counts.of["labels where offsets of Unigram mislead TRL"] += 1
+        elif by_trl != expected:
+            counts.differ("TRL's mask: " + what, by_trl, expected)
     counts.of["labels"] += 1
     if whole["labels"] != expected:
         show = [[None if label == IGNORED else tokenizer.convert_ids_to_tokens(label) for label in labels]

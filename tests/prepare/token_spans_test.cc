@@ -12,17 +12,17 @@ using Spans = std::vector<std::pair<std::size_t, std::size_t>>;
 
 class TokenSpansTest : public Scratch {
  protected:
-  // A tokenizer of these tokens: id i is the i-th.
-  void open(const std::vector<std::string>& tokens) {
+  // A tokenizer of these tokens: id i is the i-th. `added` are of its JSON.
+  void open(const std::vector<std::string>& tokens, const std::string& added = "") {
     std::string vocab;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       vocab += (i == 0 ? "\"" : ", \"") + tokens[i] + "\": " + std::to_string(i);
     }
     const std::string path =
-        write("tokenizer.json",
-              R"({"version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": null,
+        write("tokenizer.json", R"({"version": "1.0", "added_tokens": [)" + added +
+                                    R"(], "normalizer": null, "pre_tokenizer": null,
                   "post_processor": null, "decoder": null, "model": {"type": "BPE", "vocab": {)" +
-                  vocab + R"(}, "merges": []}})");
+                                    vocab + R"(}, "merges": []}})");
     tokenizer_ = tokenizer::open_tokenizer(path);
     spans_.emplace(*tokenizer_);
   }
@@ -65,6 +65,25 @@ TEST_F(TokenSpansTest, WhatTheTokenizerAddsHasNoBytes) {
 TEST_F(TokenSpansTest, SpacesThatWereLeftOutBelongToNoToken) {
   open({"\u2581a", "\u2581b"});
   EXPECT_EQ(find(" a \n b  ", {0, 1}), (Spans{{0, 2}, {4, 6}}));
+}
+
+// As transformers' offsets have it, by which TRL finds what is trained.
+TEST_F(TokenSpansTest, SpacesThatAnAddedTokenTakesAreItsOwn) {
+  const auto added = [](int id, const std::string& content, const std::string& flags) {
+    return R"({"id": )" + std::to_string(id) + R"(, "content": ")" + content + R"(", )" + flags +
+           R"("normalized": false, "special": true})";
+  };
+  open({"\u2581a", "b", "\u2581"}, added(3, "<r>", R"("rstrip": true, )") + "," +
+                                       added(4, "<l>", R"("lstrip": true, )") + "," +
+                                       added(5, "\\t\\t", ""));
+  // The spans are those of the tokenizers wheel 0.23, in bytes.
+  EXPECT_EQ(find("<r>\n  b", {3, 1}), (Spans{{0, 6}, {6, 7}}));
+  EXPECT_EQ(find("b\t <l>", {1, 4}), (Spans{{0, 1}, {1, 6}}));
+  EXPECT_EQ(find("<r>\xC2\xA0 <l>", {3, 4}), (Spans{{0, 6}, {6, 9}}));
+  EXPECT_EQ(find("b <r>", {1, 3}), (Spans{{0, 1}, {2, 5}}));
+  EXPECT_EQ(find("<r>\n  a b", {3, 0, 2, 1}), (Spans{{0, 6}, {6, 7}, {7, 8}, {8, 9}}));
+  // An added token may stand within them.
+  EXPECT_EQ(find("<r>\n\t\ta", {3, 5, 0}), (Spans{{0, 6}, {4, 6}, {6, 7}}));
 }
 
 TEST_F(TokenSpansTest, AChangedTextHasNoSpans) {
