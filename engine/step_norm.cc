@@ -106,7 +106,6 @@ void StepRuntime::norm_part() {
 void StepRuntime::recv_norm() {
   const TraceRange range(clock_, Phase::kPipe);
   NormState before;
-  numbers_.resize(state_.norm.numbers().size());
   const int peer = state_.at.pipe_rank - 1;
   comm::Pending arriving = state_.pipe->receive(span_of(before), peer);
   state_.pipe->receive(span_of(std::span(numbers_)), peer).wait();

@@ -18,6 +18,7 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock)
     : state_(state),
       clock_(clock),
       exchange_(state, clock),
+      numbers_(state.plan.ahead.empty() ? 0 : state.norm.numbers().size()),
       slot_loss_(static_cast<std::size_t>(state.plan.rules.micros)),
       all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {}
 

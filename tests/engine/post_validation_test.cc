@@ -144,6 +144,27 @@ TEST(PostValidation, LeavesOutAStepThatIsNotFinite) {
   }
 }
 
+// What is set aside of a parameter are its fp32 value and both moments of AdamW: beside these two,
+// and in bf16 the master, half as much again and as much again. The last pipe rank undoes nothing.
+TEST(PostValidation, KeepsOneCopyOfParametersAndMoments) {
+  for (const bool narrow : {false, true}) {
+    TrainOptions options = options_of(false, 0.0);
+    if (narrow) options.element = core::DType::kBF16;
+    options.pipe_parallel_size = 3;
+    options.zero_stage = 1;
+    const model::OpenedModel opened = open_run_model(options);
+    const RunPlan meeting = make_run_plan(options, opened.model, {6});
+    options.post_validation = true;
+    const RunPlan plan = make_run_plan(options, opened.model, {6});
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::int64_t before = meeting.memory(rank).optimizer.count();
+      const std::int64_t copy = rank == 2 ? 0 : (narrow ? before : before / 2 * 3);
+      EXPECT_EQ(plan.memory(rank).optimizer.count() - before, copy) << rank;
+      EXPECT_GT(before, 0);
+    }
+  }
+}
+
 // The same layout with and without: also in fast order, in narrow types, with optimizers that write
 // over gradients, with tensor-parallel ranks, and in a pipe between hosts.
 struct Variant {

@@ -82,6 +82,20 @@ TEST(PostValidation, LeavesTheWarmUpInFrontOfIt) {
   EXPECT_EQ(forwards_before(turned.ahead, turned.units), (std::vector<int>{8, 7, 6, 5}));
 }
 
+// Rank 0 wants F1.3 before its first backward, but what that reads comes from behind the loss of
+// rank 1: V stands before it.
+TEST(PostValidation, StandsBeforeWhatNeedsAForwardBehindAnotherOne) {
+  const Placement units({{{0, 2}, 0}, {{2, 3}, 1}, {{3, 4}, 0}, {{4, 6}, 1}}, 2);
+  const std::vector<Program> programs = {
+      parse("L0 F0.0 F0.1 L1 F1.0 F1.1 F0.3 F1.3 B0.3 B0.1 B0.0 B1.3 B1.1 B1.0 O"),
+      parse("L0 F0.2 F0.4 X0 B0.4 F1.2 L1 F1.4 X1 B1.4 B0.2 B1.2 O")};
+  const std::vector<Program> out = insert_validation(programs, units);
+  EXPECT_EQ(print(out[0]),
+            "L0 F0.0 F0.1 L1 F1.0 F1.1 F0.3 V F1.3 B0.3 B0.1 B0.0 B1.3 B1.1 B1.0 O ");
+  EXPECT_EQ(print(out[1]), "L0 F0.2 F0.4 V X0 B0.4 F1.2 L1 F1.4 X1 B1.4 B0.2 B1.2 O ");
+  EXPECT_EQ(deadlock_of(out, units), "");
+}
+
 class EveryPostValidation : public testing::TestWithParam<const ScheduleRow*> {};
 std::vector<const ScheduleRow*> rows() {
   std::vector<const ScheduleRow*> out;
