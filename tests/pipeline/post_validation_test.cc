@@ -47,15 +47,15 @@ Built built_with_validation(std::string_view schedule, int pipe_ranks, int micro
 }
 
 // Rank 1 has nothing but the forward of micro-batch 0 before its first loss; rank 0 computes two
-// forwards before it needs a gradient. Messages stand where the lowering, which issues an
-// instruction of each rank in turn, puts both ends.
+// forwards before it needs a gradient. Messages stand in the order of time: a block's forward takes
+// 1 and its backward 2, and at one time rank 0's go first (F2.1 and B1.2 both end 5 behind V).
 TEST(PostValidation, StandsBeforeTheFirstBackwardOfOneFOneB) {
   const Built built = built_with_validation("1f1b", 2, 3);
   EXPECT_EQ(print(built.ahead[0]),
-            "L0 F0.0 F0.1 sa0.2 L1 F1.0 F1.1 sa1.2 V rg0.1 B0.1 B0.0 L2 F2.0 rg1.1 F2.1 sa2.2 "
+            "L0 F0.0 F0.1 sa0.2 L1 F1.0 F1.1 sa1.2 V rg0.1 B0.1 B0.0 L2 F2.0 F2.1 sa2.2 rg1.1 "
             "B1.1 B1.0 rg2.1 B2.1 R.1 B2.0 R.0 Np sn u.0 u.1 O ");
   EXPECT_EQ(print(built.ahead[1]),
-            "K L0 ra0.2 F0.2 ra1.2 V X0 B0.2 sg0.1 L1 F1.2 X1 B1.2 sg1.1 ra2.2 L2 F2.2 X2 R.3 "
+            "K L0 ra0.2 F0.2 ra1.2 V X0 B0.2 sg0.1 L1 F1.2 X1 B1.2 ra2.2 sg1.1 L2 F2.2 X2 R.3 "
             "B2.2 R.2 sg2.1 Np rn u.2 u.3 O ");
   EXPECT_EQ(print(built.meeting[1]).substr(0, 30), print(built.ahead[1]).substr(0, 30));
   EXPECT_NE(print(built.meeting[1]).find("sg2.1 N u.2"), std::string::npos);
