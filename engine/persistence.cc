@@ -112,6 +112,24 @@ std::string non_finite_in(const core::TensorSlice& slice) {
   return "";
 }
 
+enum class Moments : std::uint8_t { kRead, kLeaveOut };
+
+// Collective.
+void load(const checkpoint::FoundCheckpoint& found, const TrainOptions& options, Moments moments,
+          RankState& state) {
+  std::vector<checkpoint::FileSpec> files = checkpoint_files(state.model, options.optimizer);
+  std::vector<checkpoint::FileSlice> slices =
+      checkpoint_slices(state, options.optimizer, Part::kKept);
+  if (moments == Moments::kLeaveOut) {
+    const auto is_moment = [](const std::string& file) { return !file.starts_with("weights-"); };
+    std::erase_if(files, [&](const auto& spec) { return is_moment(spec.file); });
+    std::erase_if(slices, [&](const auto& slice) { return is_moment(slice.file); });
+  }
+  checkpoint::load_checkpoint(found, files, slices, state.world);
+  publish_masters(state);
+  state.world.barrier().wait();  // others read what this rank has loaded
+}
+
 }  // namespace
 
 void fill_random(const TrainOptions& options, const model::OpenedModel& opened, RankState& state,
@@ -178,11 +196,7 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, RankState
                                                         options.resume_path, state.world)) {
     newest = std::max(newest, found->newest);
     try {
-      checkpoint::load_checkpoint(*found, checkpoint_files(state.model, options.optimizer),
-                                  checkpoint_slices(state, options.optimizer, Part::kKept),
-                                  state.world);
-      publish_masters(state);
-      state.world.barrier().wait();  // others read what this rank has loaded
+      load(*found, options, Moments::kRead, state);
     } catch (const checkpoint::DamagedCheckpoint& damage) {  // on all ranks alike
       if (options.resume == checkpoint::Resume::kPath || options.dry_run) throw;
       if (state.world.rank() == 0) std::fprintf(stderr, "fmengine: %s\n", damage.what());
@@ -204,23 +218,12 @@ void load_step(const TrainOptions& options, std::int64_t step, RankState& state)
   const auto found =
       checkpoint::find_checkpoint(options.output_dir, checkpoint::Resume::kPath, path, state.world);
   FM_CHECK(found, "a path names a checkpoint, or finding it throws");
-  checkpoint::load_checkpoint(*found, checkpoint_files(state.model, options.optimizer),
-                              checkpoint_slices(state, options.optimizer, Part::kKept),
-                              state.world);
-  publish_masters(state);
-  state.world.barrier().wait();  // others read what this rank has loaded
+  load(*found, options, Moments::kRead, state);
 }
 
 void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,
                   RankState& state) {
-  const auto is_moment = [](const std::string& file) { return !file.starts_with("weights-"); };
-  std::vector<checkpoint::FileSpec> files = checkpoint_files(state.model, options.optimizer);
-  std::vector<checkpoint::FileSlice> slices =
-      checkpoint_slices(state, options.optimizer, Part::kKept);
-  std::erase_if(files, [&](const auto& spec) { return is_moment(spec.file); });
-  std::erase_if(slices, [&](const auto& slice) { return is_moment(slice.file); });
-  checkpoint::load_checkpoint(found, files, slices, state.world);
-  publish_masters(state);
+  load(found, options, Moments::kLeaveOut, state);
 }
 
 void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
