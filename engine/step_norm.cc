@@ -96,7 +96,9 @@ void StepRuntime::norm_part() {
     known_.valid = valid;
   }
   known_.squared = state_.norm.take_own(state_.grads);
-  std::int64_t any[2] = {own_overflow() ? 1 : 0, request_.asks ? 1 : 0};
+  const bool asks = request_.asks && request_.asks();
+  std::int64_t any[2] = {own_overflow() ? 1 : 0, asks ? 1 : 0};
+  // Not for fp16 alone: behind it all data ranks have read the weights that this rank may write.
   state_.numbers->all_reduce({any, Elements(2), DType::kI64}).wait();
   if (state_.tensor != nullptr) state_.tensor->all_reduce({any, Elements(2), DType::kI64}).wait();
   known_.overflows = static_cast<double>(any[0]);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,7 +30,8 @@ struct StepRequest {
   // The update does not wait for the whole norm: validate_step, with the rows of the step behind
   // this one, tells what came of it.
   bool ends_ahead = false;
-  bool asks = false;  // with ends_ahead: all ranks shall hear that this one asks (of signals)
+  // With ends_ahead: whether all ranks shall hear that this one asks (of signals); read at the end.
+  std::function<bool()> asks = {};
 };
 
 // The same on every rank after the step.

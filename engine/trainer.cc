@@ -247,7 +247,7 @@ class Trainer {
     }
     step.request = next_request(options_, progress_);
     step.request.ends_ahead = ahead_.may_end_ahead(step.request.step);
-    step.request.asks = context_.signals != nullptr && context_.signals->waits();
+    step.request.asks = [to = context_.signals] { return to != nullptr && to->waits(); };
     step.result = runtime_.train_step(stream_, step.request);
   }
 

@@ -38,6 +38,14 @@ class Signals : public LongRun {
   int last_step() const { return steps_in(output()).rbegin()->first; }
 };
 
+// As small_config, in the canonical order, without clipping.
+std::string write_unclipped(const std::filesystem::path& folder) {
+  return write_file(folder / "unclipped.json", R"({"train_batch_size": 4,
+    "train_micro_batch_size_per_gpu": 1, "gradient_clipping": 0, "zero_optimization": {"stage": 1},
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+    "communication_order": "canonical"})");
+}
+
 std::string name_of_case(const testing::TestParamInfo<Terminated>& at) {
   constexpr const char* kTo[] = {"EveryRank", "OneRank", "Launcher"};
   return std::string(at.param.signal == SIGINT ? "Interrupt" : "") + name_of(at.param.starter) +
@@ -77,6 +85,33 @@ INSTANTIATE_TEST_SUITE_P(
                     Terminated{Starter::kByHand, To::kOneRank, 75, 400, SIGINT},
                     Terminated{Starter::kTorchrun, To::kLauncher, 1, 400, SIGINT}),
     name_of_case);
+
+// Steps that nothing clips end before their norm is known; behind a signal one does not, and is
+// saved. The reference trains without a pipeline.
+TEST_F(Signals, ATermBehindStepsThatEndAheadLosesNothing) {
+  SmallRun small{.config = write_unclipped(folder()),
+                 .model = small_model(folder()),
+                 .data = small_tokens(folder(), 200),
+                 .output = folder() / "alone",
+                 .steps = 400,
+                 .more = {}};
+  run_well({.starter = Starter::kAlone, .ranks = 1, .words = words_of(small), .variables = {}});
+  small.output = output();
+  small.more = {"--pipe_parallel_size", "2", "--post_validation", "--log_steps", "100"};
+  const Launch launch{
+      .starter = Starter::kByHand, .ranks = 2, .words = words_of(small), .variables = {}};
+  const std::unique_ptr<Job> job = start(launch);
+  wait_for_step(*job, output(), 60);
+  send(*job, To::kOneRank, SIGTERM);
+  const Ended ended = job->wait(kLimitMs);
+  EXPECT_EQ(ended.codes, (std::vector<int>{75, 75})) << ended.err;
+  const int last = last_step();
+  ASSERT_LT(last, small.steps) << "the signal came after the end";
+  EXPECT_EQ(content_of(output() / "latest"), core::concat("global_step", last));
+  EXPECT_GT(occurrences(content_of(output() / "metrics.jsonl"), "\"kept\""), 0);
+  run_well(launch);
+  EXPECT_EQ(first_difference(steps_in(folder() / "alone"), steps_in(output()), small.steps), "");
+}
 
 // Rank 1 is never started; the limit is ten minutes.
 TEST_F(Signals, ATermBeforeTheRanksHaveMetEndsAtOnce) {
