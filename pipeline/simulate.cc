@@ -72,11 +72,12 @@ class Simulator {
   bool meets_others(Op op, int step, int rank) {
     if (steps_ == 1) return true;
     const double& clock = clock_[static_cast<std::size_t>(rank)];
-    if (op == Op::kNorm) {
+    if (op == Op::kNorm || op == Op::kReduceTied) {
       reached_.try_emplace({step, op, rank}, clock);
       bool all = true;
       for (int other = 0; other < units_.pipe_ranks(); ++other) {
-        all = wait_for(rank, {step, op, other}) && all;
+        const bool meets = op == Op::kNorm || units_.has_tied_end(other);
+        all = (!meets || wait_for(rank, {step, op, other})) && all;
       }
       return all;
     }

@@ -30,7 +30,8 @@ struct Simulation {
 };
 
 // `steps` that follow each other: of several, the norm waits for every rank, in parts for the rank
-// before, and a validation for that of the rank behind; makespan, busy and timeline are of all.
+// before, a tied gradient for its other end, and a validation for that of the rank behind.
+// Makespan, busy and timeline are of all.
 // cost: time of an instruction on a pipe rank, any unit. Sends and receives are posted and block
 // nothing: what consumes a received value starts at the earliest `comm` after its send. Programs
 // must have passed validate(); BugError when they wait in a circle.

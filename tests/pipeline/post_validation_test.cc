@@ -150,6 +150,9 @@ TEST(PostValidation, ClosesTheBubbleBetweenSteps) {
     EXPECT_NEAR(step_time(built.meeting, built.units, chunks), meeting, 1e-9) << schedule;
     EXPECT_NEAR(step_time(built.ahead, built.units, chunks), 36.0, 1e-9) << schedule;
   }
+  // The gradients of a tied matrix meet at the step's end all the same.
+  const Built tied = built_with_validation("zb-h2", 4, 12, 0, true);
+  EXPECT_NEAR(step_time(tied.ahead, tied.units, 1), 39.0, 1e-9);
   // 1F1B begins with the rank that ends last: nothing is won.
   const Built built = built_with_validation("1f1b", 4, 12);
   EXPECT_NEAR(step_time(built.meeting, built.units, 1), 45.0, 1e-9);
