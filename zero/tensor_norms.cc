@@ -38,7 +38,10 @@ void add_squares(std::int64_t begin, std::int64_t end, const float* values, doub
 // The same without `repeats`, in ascending order.
 void add_squares(std::int64_t begin, std::int64_t end, const float* values,
                  std::span<const core::FlatRange> repeats, double* sums) {
-  if (repeats.empty()) return add_squares(begin, end, values, sums);
+  const auto lies_outside = [&](const core::FlatRange& repeat) {
+    return end <= repeat.first.count() || (repeat.first + repeat.count).count() <= begin;
+  };
+  if (std::ranges::all_of(repeats, lies_outside)) return add_squares(begin, end, values, sums);
   std::vector<float> counted(values, values + (end - begin));
   for (const core::FlatRange& repeat : repeats) {
     const std::int64_t from = std::max(begin, repeat.first.count());
