@@ -35,12 +35,16 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
   return recipe;
 }
 
-bool is_large(const std::string& path) {
-  std::error_code missing;  // named by who opens the file
-  const std::uintmax_t bytes = std::filesystem::file_size(path, missing);
-  if (missing) return false;
-  const auto most = static_cast<std::uintmax_t>(kMostInMemory);
-  return bytes > (prepare::is_packed(path) ? most / 8 : most);
+// What the first rank of the host finds: a file may be written meanwhile. One that cannot be read
+// is named by who opens it.
+bool is_large(const std::string& path, comm::Communicator& host) {
+  std::int64_t large = 0;
+  const std::string unread = checkpoint::attempt([&] {
+    const auto most = static_cast<std::uintmax_t>(kMostInMemory);
+    const std::uintmax_t bytes = host.rank() == 0 ? std::filesystem::file_size(path) : 0;
+    large = bytes > most || (bytes > most / 8 && prepare::is_packed(path)) ? 1 : 0;
+  });
+  return checkpoint::gather_numbers(host, unread.empty() ? large : 0).front() != 0;
 }
 
 }  // namespace
@@ -94,7 +98,7 @@ data::OpenJsonl jsonl_opener(const TrainOptions& options, std::int64_t vocab, bo
     const bool ids = format == data::DataFormat::kJsonlIds;
     if (!ids && tokenizer) return prepare::prepare_text(path, *tokenizer, how, bad, host);
     const bool fits = ids || vocab >= core::kByteVocab;  // else refused by who holds it in memory
-    if (!fits || !is_large(path)) return data::StreamPtr();
+    if (!fits || !is_large(path, host)) return data::StreamPtr();
     const prepare::Recipe plain = ids ? prepare::id_recipe(vocab) : prepare::byte_recipe(field);
     return prepare::prepare_text(path, plain, how, bad, host);
   };

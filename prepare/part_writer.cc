@@ -70,6 +70,7 @@ void PartWriter::add_labels(const TokenizedLines& lines) {
   if (labels_ == nullptr) {
     labels_ = std::make_unique<GrowingFile>(with_ending(prefix_, ".labels"));
   }
+  counts_.labels += std::ssize(lines.labels);
   for (const OtherLabel& each : lines.labels) {
     labels_->put_one(counts_.ids + each.place);
     labels_->put_one(each.label);

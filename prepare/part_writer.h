@@ -15,6 +15,7 @@ struct PartCounts {
   std::int64_t documents = 0;
   std::int64_t ids = 0;
   std::int64_t counted = 0;  // ids that the loss counts
+  std::int64_t labels = 0;   // ids whose label is another id
 };
 
 // Memory does not grow with what is written.

@@ -115,8 +115,9 @@ void make_parts(const std::string& path, const Recipe& recipe, const PrepareOpti
   const std::vector<std::int64_t> documents = checkpoint::gather_numbers(host, mine.documents);
   const std::vector<std::int64_t> ids = checkpoint::gather_numbers(host, mine.ids);
   const std::vector<std::int64_t> counted = checkpoint::gather_numbers(host, mine.counted);
+  const std::vector<std::int64_t> labels = checkpoint::gather_numbers(host, mine.labels);
   for (std::size_t part = 0; part < ids.size(); ++part) {
-    prepared.parts.push_back({documents[part], ids[part], counted[part]});
+    prepared.parts.push_back({documents[part], ids[part], counted[part], labels[part]});
   }
 }
 

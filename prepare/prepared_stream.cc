@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int kVersion = 1;
+constexpr std::int64_t kBytesOfLabel = 16;  // data/megatron.h
 
 // All parts, under the name of the text: how many parts there are follows from the ranks that
 // made them.
@@ -67,7 +68,10 @@ std::string part_name(std::size_t part) {
 void write_prepared(const fs::path& folder, const Prepared& prepared) {
   json parts = json::array();
   for (const PartCounts& part : prepared.parts) {
-    parts.push_back({{"documents", part.documents}, {"ids", part.ids}, {"counted", part.counted}});
+    parts.push_back({{"documents", part.documents},
+                     {"ids", part.ids},
+                     {"counted", part.counted},
+                     {"labels", part.labels}});
   }
   const json text = {{"version", kVersion},
                      {"source", prepared.source},
@@ -102,7 +106,8 @@ Prepared read_prepared(const fs::path& folder) {
     for (const json& part : at.at("parts")) {
       out.parts.push_back({.documents = part.at("documents").get<std::int64_t>(),
                            .ids = part.at("ids").get<std::int64_t>(),
-                           .counted = part.at("counted").get<std::int64_t>()});
+                           .counted = part.at("counted").get<std::int64_t>(),
+                           .labels = part.value("labels", std::int64_t{0})});
     }
     return out;
   } catch (const json::exception& error) {
@@ -111,12 +116,28 @@ Prepared read_prepared(const fs::path& folder) {
   }
 }
 
+namespace {
+
+// Without its file a dataset is whole, but has other labels.
+void check_labels(const fs::path& folder, std::size_t part, std::int64_t labels) {
+  const fs::path path = with_ending(folder / part_name(part), ".labels");
+  std::error_code missing;
+  const std::uintmax_t bytes = fs::file_size(path, missing);
+  const std::int64_t found = missing ? 0 : static_cast<std::int64_t>(bytes) / kBytesOfLabel;
+  FM_DATA_CHECK(found == labels, folder.string(),
+                ": it must be as it was written; delete it, it is made again (",
+                path.filename().string(), " has ", found, " labels, not ", labels, ")");
+}
+
+}  // namespace
+
 data::StreamPtr open_prepared(const fs::path& folder, const std::string& path,
                               const std::string& tokens, std::int64_t vocab) {
   const Prepared prepared = read_prepared(folder);
   std::vector<data::StreamPtr> parts;
   for (std::size_t part = 0; part < prepared.parts.size(); ++part) {
     if (prepared.parts[part].documents == 0) continue;
+    check_labels(folder, part, prepared.parts[part].labels);
     data::StreamPtr stream =
         data::open_megatron((folder / part_name(part)).string(), {.vocab = vocab});
     FM_DATA_CHECK(stream->size() == prepared.parts[part].ids, folder.string(),

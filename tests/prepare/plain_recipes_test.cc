@@ -81,6 +81,16 @@ TEST_F(PlainRecipes, BytesEndWithTheEndOfTextId) {
   EXPECT_EQ(stream->describe(), path + ": 2 documents, 5 byte tokens");
 }
 
+TEST_F(PlainRecipes, LostLabelsAreNoticed) {
+  const std::string path = write("e.jsonl", R"({"input_ids": [1, 2], "labels": [1, 3]})");
+  open(path, id_recipe(10));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "cache1")) {
+    if (entry.path().extension() == ".labels") std::filesystem::remove(entry.path());
+  }
+  const std::string refused = refusal([&] { open(path, id_recipe(10)); });
+  EXPECT_NE(refused.find("part-00000.labels has 0 labels, not 1"), std::string::npos) << refused;
+}
+
 TEST_F(PlainRecipes, WrongLinesAreNamed) {
   const std::string path = write("d.jsonl", "{\"input_ids\": [1]}\n{\"input_ids\": [10]}\n");
   const std::string refused = refusal([&] { open(path, id_recipe(10)); });
