@@ -223,7 +223,8 @@ constexpr FlagRow kRows[] = {
      into<&O::ranks_per_host, 1>},
     {"plan_times", kText, "", kLook,
      "T_F,T_I,T_W,T_comm of one micro-batch on one pipe rank, or the FILE of an earlier --trace: "
-     "what zb-1p, zb-2p, zb-v-auto, auto, the cost partition and --plan go by instead of FLOPs"},
+     "what zb-1p, zb-2p, zb-v-auto, auto, the order of messages and --plan go by instead of FLOPs, "
+     "and with a FILE the cost partition"},
     {"micros", kInt, "0", kLook,
      "for --plan --plan_times without a model: micro-batches of the schedule to study"},
     {"csv", kText, "", kLook, "with --plan: write the schedule to this file, as PyTorch's CSV"},
