@@ -8,8 +8,6 @@
 namespace fm::data {
 namespace {
 
-constexpr std::size_t kEntry = 16;  // place: i64, label: i64
-
 std::int64_t number_at(const core::MappedFile& file, std::size_t byte) {
   std::int64_t number = 0;
   std::memcpy(&number, file.bytes().data() + byte, sizeof(number));
@@ -19,10 +17,10 @@ std::int64_t number_at(const core::MappedFile& file, std::size_t byte) {
 }  // namespace
 
 OtherLabels::OtherLabels(const std::string& path, std::int64_t ids, std::int64_t vocab)
-    : file_(path), count_(file_.bytes().size() / kEntry) {
+    : file_(path), count_(file_.bytes().size() / kBytesOfLabel) {
   const std::size_t bytes = file_.bytes().size();
-  FM_DATA_CHECK(bytes % kEntry == 0, path, ": its size must be a multiple of ", kEntry,
-                "; write it anew (", bytes, " bytes)");
+  FM_DATA_CHECK(bytes % kBytesOfLabel == 0, path, ": its size must be a multiple of ",
+                kBytesOfLabel, "; write it anew (", bytes, " bytes)");
   std::int64_t last = -1;
   for (std::size_t entry = 0; entry < count_; ++entry) {
     const std::int64_t place = place_of(entry);
@@ -47,11 +45,11 @@ void OtherLabels::put(std::int64_t first, std::span<std::int32_t> labels) const 
 }
 
 std::int64_t OtherLabels::place_of(std::size_t entry) const {
-  return number_at(file_, entry * kEntry);
+  return number_at(file_, entry * kBytesOfLabel);
 }
 
 std::int64_t OtherLabels::label_of(std::size_t entry) const {
-  return number_at(file_, entry * kEntry + sizeof(std::int64_t));
+  return number_at(file_, entry * kBytesOfLabel + sizeof(std::int64_t));
 }
 
 // The first entry whose place is at least `place`.

@@ -10,6 +10,8 @@
 
 namespace fm::data {
 
+inline constexpr std::size_t kBytesOfLabel = 16;  // place: i64, label: i64
+
 // Invariant: places ascend and are ids of the dataset; labels are in [0, vocab).
 // Thread:    any.
 // Lifetime:  owns the mapping.

@@ -7,6 +7,7 @@
 #include "core/files.h"
 #include "core/text.h"
 #include "data/megatron.h"
+#include "data/other_labels.h"
 
 namespace fm::prepare {
 namespace {
@@ -15,7 +16,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr int kVersion = 1;
-constexpr std::int64_t kBytesOfLabel = 16;  // data/megatron.h
 
 // All parts, under the name of the text: how many parts there are follows from the ranks that
 // made them.
@@ -123,7 +123,7 @@ void check_labels(const fs::path& folder, std::size_t part, std::int64_t labels)
   const fs::path path = with_ending(folder / part_name(part), ".labels");
   std::error_code missing;
   const std::uintmax_t bytes = fs::file_size(path, missing);
-  const std::int64_t found = missing ? 0 : static_cast<std::int64_t>(bytes) / kBytesOfLabel;
+  const std::int64_t found = missing ? 0 : static_cast<std::int64_t>(bytes / data::kBytesOfLabel);
   FM_DATA_CHECK(found == labels, folder.string(),
                 ": it must be as it was written; delete it, it is made again (",
                 path.filename().string(), " has ", found, " labels, not ", labels, ")");
