@@ -3,7 +3,6 @@
 // schedule_matrix_test.cc.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <tuple>
 
 #include "schedule_rows.h"
@@ -16,17 +15,8 @@ constexpr int kSteps = 2;
 
 // 5 layers: chunks of 2 and of 1.
 TrainOptions options_of(bool tied) {
-  TrainOptions options = small_options(testing::TempDir() + "/fm_layouts", tied);
-  options.model_config = core::concat(testing::TempDir(), "/fm_layouts/five", tied, ".json");
-  std::ofstream(options.model_config) << core::concat(
-      R"({"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4,
-          "num_key_value_heads": 2, "intermediate_size": 44, "vocab_size": 777,
-          "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "num_hidden_layers": 5,
-          "tie_word_embeddings": )",
-      tied ? "true" : "false", "}");
+  TrainOptions options = thin_options(testing::TempDir() + "/fm_layouts", tied, {5, 32, 4, 2, 44});
   options.max_seq_len = 6;
-  options.batch = {8, 1, {}};
-  options.sum_order = core::SumOrder::kCanonical;
   options.model_parallel_size = 2;
   return options;
 }

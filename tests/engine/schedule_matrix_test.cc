@@ -3,7 +3,6 @@
 // buffers that its plan counted.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <tuple>
 
 #include "comm/meet/world.h"
@@ -22,17 +21,9 @@ constexpr int kSteps = 2;
 
 // 9 layers: 4 pipe ranks with 2 chunks have chunks of 2 and of 1.
 TrainOptions options_of(bool tied) {
-  TrainOptions options = small_options(testing::TempDir() + "/fm_schedules", tied);
-  options.model_config = core::concat(testing::TempDir(), "/fm_schedules/nine", tied, ".json");
-  std::ofstream(options.model_config) << core::concat(
-      R"({"model_type": "llama", "hidden_size": 24, "num_attention_heads": 3,
-          "num_key_value_heads": 1, "intermediate_size": 40, "vocab_size": 777,
-          "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "num_hidden_layers": 9,
-          "tie_word_embeddings": )",
-      tied ? "true" : "false", "}");
+  TrainOptions options =
+      thin_options(testing::TempDir() + "/fm_schedules", tied, {9, 24, 3, 1, 40});
   options.max_seq_len = 5;
-  options.batch = {8, 1, {}};
-  options.sum_order = core::SumOrder::kCanonical;
   return options;
 }
 

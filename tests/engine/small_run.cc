@@ -63,6 +63,20 @@ TrainOptions small_options(const std::string& folder, bool tied) {
   return options;
 }
 
+TrainOptions thin_options(const std::string& folder, bool tied, const ThinModel& model) {
+  TrainOptions options = small_options(folder, tied);
+  options.model_config = core::concat(folder, "/thin", tied, ".json");
+  std::ofstream(options.model_config) << core::concat(
+      R"({"model_type": "llama", "hidden_size": )", model.hidden, R"(, "num_attention_heads": )",
+      model.heads, R"(, "num_key_value_heads": )", model.kv_heads, R"(, "intermediate_size": )",
+      model.ffn, R"(, "vocab_size": 777, "max_position_embeddings": 64, "rms_norm_eps": 1e-6,
+          "num_hidden_layers": )",
+      model.layers, R"(, "tie_word_embeddings": )", tied ? "true" : "false", "}");
+  options.batch = {8, 1, {}};
+  options.sum_order = core::SumOrder::kCanonical;
+  return options;
+}
+
 const pipeline::ScheduleRow& schedule_named(std::string_view name) {
   for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
     if (row.name == name) return row;

@@ -27,6 +27,13 @@ struct RunTrace {
 // vocabulary 777; a token file of random ids in `folder`. Clipping is active.
 TrainOptions small_options(const std::string& folder, bool tied);
 
+// Of a thin Llama with more layers, for schedules of many chunks.
+struct ThinModel {
+  int layers, hidden, heads, kv_heads, ffn;
+};
+// The same with that model, 8 micro-batches a step and the canonical order.
+TrainOptions thin_options(const std::string& folder, bool tied, const ThinModel& model);
+
 // BugError for a name that is none.
 const pipeline::ScheduleRow& schedule_named(std::string_view name);
 
