@@ -19,8 +19,11 @@
 // Numbers have so few bits that sums of magnitudes stay below 2^21 times the last one (measured in
 // fp64 by a model of its own in Python): no fp32 sum is rounded.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
+#include <string_view>
+#include <utility>
 
 #include "checkpoint/safetensors.h"
 #include "trainer_case.h"
@@ -40,6 +43,10 @@ constexpr double kRootOfEpsilon = 0x1p63;
 // keys sees the token and 1 elsewhere, then those that gates read.
 constexpr std::int64_t kMarks = 3;
 constexpr std::int64_t kKept = 8;
+// Ids of documents that fill two rows; they have as many labels as the rows above: their number is
+// a power of two, too.
+constexpr std::array<std::int64_t, 8> kDocuments = {4, 16, 10, 6, 6, 4, 16, 10};
+constexpr std::int64_t kPackedTokens = 36;
 // Ids below kFirst are seen by both heads, below kSecond and kThird by one, others by none.
 constexpr std::int32_t kFirst = 4, kSecond = 8, kThird = 12;
 
@@ -181,10 +188,21 @@ class ExactSums : public TrainerCase {
     std::map<std::string, std::vector<float>> gradients;
   };
 
-  // Every row's first token is seen by all that follow; one more by each head of keys.
-  TrainOptions options_of(std::uint32_t seed) const {
+  // `count` ids, the first of which is seen by all that follow; one more by each head of keys.
+  static std::vector<std::int32_t> document(Weights& weights, std::int64_t count) {
+    std::vector<std::int32_t> ids;
+    for (std::int64_t t = 0; t < count; ++t) ids.push_back(weights.id(kThird, kHidden));
+    ids[0] = weights.id(0, kFirst);
+    const auto one = static_cast<std::size_t>(1 + weights.below(count - 3));
+    const auto other = static_cast<std::size_t>(1 + weights.below(count - 3));
+    ids[one] = weights.id(kFirst, kSecond);
+    ids[other == one ? static_cast<std::size_t>(count - 2) : other] = weights.id(kSecond, kThird);
+    return ids;
+  }
+
+  // From the weights' folder, without data.
+  TrainOptions options_of(Weights& weights) const {
     TrainOptions out = options("run", 1);
-    Weights weights(seed);
     out.init_ckpt = (folder() / "weights").string();
     out.model_config = "";
     std::filesystem::create_directories(out.init_ckpt);
@@ -195,21 +213,40 @@ class ExactSums : public TrainerCase {
                "intermediate_size": 64, "vocab_size": 64, "max_position_embeddings": 64,
                "rms_norm_eps": 8.507059173023462e37, "partial_rotary_factor": 0.125,
                "tie_word_embeddings": false})";
+    return out;
+  }
+
+  TrainOptions with_rows(Weights& weights) const {
+    TrainOptions out = options_of(weights);
     std::vector<std::int32_t> ids;
     for (std::int64_t row = 0; row < kRows; ++row) {
-      const std::size_t first = ids.size();
-      for (std::int64_t t = 0; t <= kTokens; ++t) ids.push_back(weights.id(kThird, kHidden));
-      ids[first] = weights.id(0, kFirst);
-      const auto one = static_cast<std::size_t>(1 + weights.below(kTokens - 2));
-      const auto other = static_cast<std::size_t>(1 + weights.below(kTokens - 2));
-      ids[first + one] = weights.id(kFirst, kSecond);
-      ids[first + (other == one ? kTokens - 1 : other)] = weights.id(kSecond, kThird);
+      for (const std::int32_t id : document(weights, kTokens + 1)) ids.push_back(id);
     }
     out.data_path = {(folder() / "rows.bin").string()};
     std::ofstream(out.data_path[0], std::ios::binary)
         .write(reinterpret_cast<const char*>(ids.data()),
                static_cast<std::streamsize>(ids.size() * sizeof(std::int32_t)));
     out.batch = {kRows, 1, {}};
+    return out;
+  }
+
+  // One document a row.
+  TrainOptions with_documents(Weights& weights) const {
+    TrainOptions out = options_of(weights);
+    out.data_path = {(folder() / "documents.jsonl").string()};
+    out.data_format = data::DataFormat::kJsonl;
+    std::ofstream file(out.data_path[0]);
+    for (const std::int64_t count : kDocuments) {
+      file << R"({"input_ids": [)";
+      std::string_view comma;
+      for (const std::int32_t id : document(weights, count)) {
+        file << std::exchange(comma, ", ") << id;
+      }
+      file << "]}\n";
+    }
+    out.packing = data::Packing::kOneDocument;
+    out.max_seq_len = kPackedTokens;
+    out.batch = {std::ssize(kDocuments), std::ssize(kDocuments), {}};  // a mean over all labels
     return out;
   }
 
@@ -234,6 +271,17 @@ class ExactSums : public TrainerCase {
     return out;
   }
 
+  static void expect_whole_numbers(const Found& found) {
+    const double sum = found.loss * static_cast<double>(kRows * kTokens);
+    EXPECT_GT(sum, 0.0);
+    EXPECT_EQ(sum - std::floor(sum), 0.0);  // no logits are alike: no label costs log(2)
+    for (const auto& [name, values] : found.gradients) {
+      EXPECT_GT(std::ssize(values) - std::count(values.begin(), values.end(), 0.0F),
+                std::ssize(values) / 4)
+          << name;
+    }
+  }
+
   static void expect_same(const Found& alone, const Found& shared) {
     EXPECT_EQ(shared.loss, alone.loss);
     ASSERT_EQ(shared.gradients.size(), alone.gradients.size());
@@ -248,16 +296,10 @@ class ExactSums : public TrainerCase {
 };
 
 TEST_F(ExactSums, OfAWholeModelHaveTheBitsOfOneRankInEveryLayout) {
-  TrainOptions options = options_of(11);
+  Weights weights(11);
+  TrainOptions options = with_rows(weights);
   const Found alone = run_as(options, {"alone"});
-  const double sum = alone.loss * static_cast<double>(kRows * kTokens);
-  EXPECT_GT(sum, 0.0);
-  EXPECT_EQ(sum - std::floor(sum), 0.0);  // no logits are alike: no label costs log(2)
-  for (const auto& [name, values] : alone.gradients) {
-    EXPECT_GT(std::ssize(values) - std::count(values.begin(), values.end(), 0.0F),
-              std::ssize(values) / 4)
-        << name;
-  }
+  expect_whole_numbers(alone);
   using enum SequenceMethod;
   for (const core::SumOrder order : {core::SumOrder::kCanonical, core::SumOrder::kFast}) {
     options.sum_order = order;
@@ -276,6 +318,31 @@ TEST_F(ExactSums, OfAWholeModelHaveTheBitsOfOneRankInEveryLayout) {
              {"both_zero1", 1, false, 4, kUsp, 1, 1, 1},
              {"model_ulysses", 2, false, 2, kUlysses},
              {"model_tokens_ring", 2, true, 2, kRing},
+         }) {
+      SCOPED_TRACE(at.name);
+      expect_same(alone, run_as(options, at));
+    }
+  }
+}
+
+TEST_F(ExactSums, OfDocumentsInARowHaveTheBitsOfDocumentsOneByOne) {
+  Weights weights(16);
+  TrainOptions options = with_documents(weights);
+  const Found alone = run_as(options, {"alone"});
+  expect_whole_numbers(alone);
+  options.packing = data::Packing::kBestFit;
+  options.batch = {2, 1, {}};
+  EXPECT_NE(run_as(options, {"seeing_all"}).loss, alone.loss);
+  options.document_attention = true;
+  using enum SequenceMethod;
+  for (const core::SumOrder order : {core::SumOrder::kCanonical, core::SumOrder::kFast}) {
+    options.sum_order = order;
+    for (const Layout& at : std::vector<Layout>{
+             {"rows"},
+             {"model_pipe", 2, false, 1, kAuto, 2},
+             {"data_zero3", 1, false, 1, kAuto, 1, 2, 3},
+             {"ulysses", 1, false, 2, kUlysses},
+             {"ring", 1, false, 2, kRing},
          }) {
       SCOPED_TRACE(at.name);
       expect_same(alone, run_as(options, at));

@@ -90,6 +90,7 @@ SmallSteps::SmallSteps(const TrainOptions& options, const model::Model& model, R
       state_(state),
       own_rows_(data::open_source({.paths = options.data_path,
                                    .format = options.data_format,
+                                   .packing = options.packing,
                                    .seq_len = options.max_seq_len,
                                    .vocab = model.vocab})),
       stream_(rows == nullptr ? *own_rows_ : *rows, stream_layout(state, options)),
