@@ -1,9 +1,9 @@
 """generate_speed.py BUILD [TOKENS] [ROUNDS]: tokens/s of greedy text at batch 1, fp32, ours and transformers', in turns.
 
 Run it with the oracle's Python, on an idle machine. Two threads each (FM_THREADS sets another number), random Llamas of
-several sizes. A rate is that of TOKENS more tokens: the difference of a long and a short run, so that starting and reading
-weights do not count. Where other programs take a core, OMP_WAIT_POLICY=passive keeps transformers' threads from spinning,
-too."""
+several sizes. A rate is that of TOKENS tokens, without the start: ours between the ends of two texts of one process,
+transformers' the difference of a long and a short text. Where other programs take a core, OMP_WAIT_POLICY=passive keeps
+transformers' threads from spinning, too."""
 import os
 import statistics
 import subprocess
@@ -47,16 +47,24 @@ def their_seconds(model, tokens):
     return time.perf_counter() - begin
 
 
-def our_seconds(build, folder, tokens, dtype):
-    command = [f"{build}/fmengine-generate", "--ckpt", folder, "--prompt", "def", "--max_new_tokens", str(tokens),
-               "--dtype", dtype]
-    begin = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - begin
+def our_rate(build, folder, tokens, dtype):
+    """Of the second of two prompts, its reading included."""
+    prompts = os.path.join(folder, "prompts.txt")
+    with open(prompts, "w") as file:
+        file.write("def\nabc\n")
+    command = [f"{build}/fmengine-generate", "--ckpt", folder, "--prompt_file", prompts, "--batch_size", "1",
+               "--max_new_tokens", str(tokens), "--dtype", dtype]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.stdout.readline()
+        begin = time.perf_counter()
+        assert process.stdout.readline(), command
+        return tokens / (time.perf_counter() - begin)
 
 
-def rate(seconds, tokens):
-    return tokens / (seconds(SHORT + tokens) - seconds(SHORT))
+def their_rate(model, tokens):
+    """Of the tokens behind the first SHORT."""
+    short = their_seconds(model, SHORT)
+    return tokens / (their_seconds(model, SHORT + tokens) - short)
 
 
 def main():
@@ -73,9 +81,9 @@ def main():
             their_seconds(model, SHORT)
             ours, theirs, narrow = [], [], []
             for _ in range(rounds):
-                ours.append(rate(lambda n: our_seconds(build, folder, n, "fp32"), tokens))
-                theirs.append(rate(lambda n: their_seconds(model, n), tokens))
-                narrow.append(rate(lambda n: our_seconds(build, folder, n, "bf16"), tokens))
+                ours.append(our_rate(build, folder, tokens, "fp32"))
+                theirs.append(their_rate(model, tokens))
+                narrow.append(our_rate(build, folder, tokens, "bf16"))
             ratios = [a / b for a, b in zip(ours, theirs)]
             print(f"{name}: fmengine {statistics.median(ours):.0f}, transformers {statistics.median(theirs):.0f}, ratio "
                   f"{statistics.median(ratios):.2f} [{min(ratios):.2f}, {max(ratios):.2f}]; fmengine bf16 {statistics.median(narrow):.0f}",

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/buffer.h"
+#include "core/huge_pages.h"
 #include "model/family.h"
 
 namespace fm::engine {
@@ -58,6 +59,7 @@ class CachedModel {
   model::Weights head_weights() const;
 
   core::Ledger ledger_;
+  core::HugePages pages_;  // every token reads all weights and its row's cache
   const model::Model& model_;
   std::int64_t max_positions_;
   std::int64_t rope_switch_;
