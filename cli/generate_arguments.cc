@@ -13,6 +13,9 @@ constexpr auto kInt = FlagKind::kInt;
 constexpr auto kList = FlagKind::kList;
 constexpr auto kText = FlagKind::kText;
 
+// The group's name in --help says what holds where a flag is not given.
+constexpr const char* kDrawn = "Choice of tokens (where not given, generation_config.json decides)";
+
 constexpr FlagRow kRows[] = {
     {"ckpt", kText, "", "Model", "Hugging Face folder, as fmengine-train writes it"},
     {"tokenizer", kText, "", "Model", "folder of tokenizer and chat template; empty: --ckpt"},
@@ -30,12 +33,13 @@ constexpr FlagRow kRows[] = {
     {"batch_size", kInt, "8", "Text", "prompts of a file that are continued together"},
     {"max_new_tokens", kInt, "200", "Tokens", "tokens to add at most"},
     {"stop", kList, "", "Tokens", "text before which a continuation ends; may be repeated"},
-    {"temperature", kText, "0", "Tokens", "0: always the likeliest; 1: as the model says"},
-    {"top_k", kInt, "0", "Tokens", "choose among the k likeliest; 0: all"},
-    {"top_p", kText, "1", "Tokens", "choose among the likeliest that reach this probability"},
-    {"min_p", kText, "0", "Tokens", "choose among those with this share of the likeliest's"},
-    {"repetition_penalty", kText, "1", "Tokens", "divides logits of tokens that were there"},
-    {"seed", kInt, "3407", "Tokens", "of the sampling"},
+    {"temperature", kText, "", kDrawn, "0: always the likeliest; 1: as the model says"},
+    {"top_k", kInt, "", kDrawn, "choose among the k likeliest; 0: all"},
+    {"top_p", kText, "", kDrawn, "choose among the likeliest that reach this probability"},
+    {"min_p", kText, "", kDrawn, "choose among those with this share of the likeliest's"},
+    {"repetition_penalty", kText, "", kDrawn,
+     "divides logits of tokens that were there; 1 changes nothing"},
+    {"seed", kInt, "3407", kDrawn, "of the sampling"},
 };
 
 Program program() {
@@ -51,25 +55,29 @@ core::DType dtype_of(const FlagValues& flags) {
       {{"fp32", core::DType::kF32}, {"bf16", core::DType::kBF16}, {"fp16", core::DType::kF16}});
 }
 
-double share(const FlagValues& flags, const char* name) {
-  const double value = flags.number(name, 0);
-  FM_USER_CHECK(value <= 1.0, "--", name, " must be a number from 0 to 1; correct it (", value,
-                ")");
+std::optional<double> number(const FlagValues& flags, const char* name) {
+  return flags.given(name) ? std::optional(flags.number(name, 0)) : std::nullopt;
+}
+
+std::optional<double> share(const FlagValues& flags, const char* name) {
+  const std::optional<double> value = number(flags, name);
+  FM_USER_CHECK(!value || *value <= 1.0, "--", name, " must be a number from 0 to 1; correct it (",
+                flags.text(name), ")");
   return value;
 }
 
-engine::SamplerOptions sampler_of(const FlagValues& flags) {
-  engine::SamplerOptions sampler{.temperature = flags.number("temperature", 0),
-                                 .top_k = flags.integer("top_k", 0),
-                                 .top_p = share(flags, "top_p"),
-                                 .min_p = share(flags, "min_p"),
-                                 .repetition_penalty = flags.number("repetition_penalty", 0),
-                                 .seed = static_cast<std::uint64_t>(flags.integer("seed", 0))};
-  FM_USER_CHECK(sampler.repetition_penalty > 0,
-                "--repetition_penalty must be above 0; 1 changes "
-                "nothing (",
-                sampler.repetition_penalty, ")");
-  return sampler;
+engine::SamplingFlags sampling_of(const FlagValues& flags) {
+  engine::SamplingFlags sampling{
+      .temperature = number(flags, "temperature"),
+      .top_k = flags.given("top_k") ? std::optional(flags.integer("top_k", 0)) : std::nullopt,
+      .top_p = share(flags, "top_p"),
+      .min_p = share(flags, "min_p"),
+      .repetition_penalty = number(flags, "repetition_penalty"),
+      .seed = static_cast<std::uint64_t>(flags.integer("seed", 0))};
+  FM_USER_CHECK(sampling.repetition_penalty.value_or(1.0) > 0,
+                "--repetition_penalty must be above 0; 1 changes nothing (",
+                flags.text("repetition_penalty"), ")");
+  return sampling;
 }
 
 // What the flags ask for is one thing.
@@ -111,7 +119,7 @@ GenerateCommand parse_generate_command(std::span<const std::string> words) {
                      .batch_size = flags.integer("batch_size", 1),
                      .max_new_tokens = flags.integer("max_new_tokens", 0),
                      .stops = flags.list("stop"),
-                     .sampler = sampler_of(flags)};
+                     .sampling = sampling_of(flags)};
   check(command.options);
   return command;
 }

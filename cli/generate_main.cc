@@ -22,6 +22,11 @@ void write(std::string_view text) {
   std::fflush(stdout);
 }
 
+void note(std::string_view text) {
+  const std::string line = "fmengine-generate: " + std::string(text) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 std::optional<std::string> read_line(std::string_view cue) {
   if (::isatty(STDIN_FILENO) != 0) write(cue);
   std::string line;
@@ -48,7 +53,7 @@ int run(const std::vector<std::string>& words) {
   }
   fm::kernels::set_kernel_threads(fm::machine::take_cores({}, std::nullopt).threads);
   fm::machine::check_stacks(fm::machine::stacks_here());
-  fm::engine::generate(command.options, {.write = write, .read_line = read_line});
+  fm::engine::generate(command.options, {.write = write, .read_line = read_line, .note = note});
   return 0;
 }
 

@@ -138,12 +138,17 @@ void generate(const GenerateOptions& options, const Console& console) {
   const ModelText text(options.tokenizer.empty() ? options.ckpt : options.tokenizer,
                        opened.model.vocab);
   CachedModel model(opened, folder);
-  const CompletionLimits limits{
-      .max_new_tokens = options.max_new_tokens, .stops = options.stops, .sampler = options.sampler};
   if (!options.score.empty()) {
     Lines lines(options.output, console);
     score_texts(model, text, options.score, [&](const std::string& line) { lines.write(line); });
-  } else if (!options.prompt_file.empty()) {
+    return;
+  }
+  const Sampling sampling = choose_sampling(folder, options.sampling);
+  for (const std::string& note : sampling.notes) console.note(note);
+  const CompletionLimits limits{.max_new_tokens = options.max_new_tokens,
+                                .stops = options.stops,
+                                .sampler = sampling.sampler};
+  if (!options.prompt_file.empty()) {
     Lines lines(options.output, console);
     PromptRun(model, text, limits)
         .run(read_prompts({options.prompt_file, options.chat, options.system}, text),

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/types.h"
-#include "engine/sampler.h"
+#include "engine/sampling.h"
 
 namespace fm::engine {
 
@@ -26,7 +26,7 @@ struct GenerateOptions {
   std::int64_t batch_size = 1;
   std::int64_t max_new_tokens = 200;
   std::vector<std::string> stops = {};
-  SamplerOptions sampler = {};
+  SamplingFlags sampling = {};
 };
 
 // Where text goes and comes from.
@@ -34,6 +34,8 @@ struct Console {
   std::function<void(std::string_view)> write;
   // A line without its end; nullopt: there is none any more. `cue`: what a person sees before it.
   std::function<std::optional<std::string>(std::string_view cue)> read_line;
+  // One line for a person that is no part of the text.
+  std::function<void(std::string_view)> note;
 };
 
 // The prompt and what follows it, streamed; or a JSON line per prompt of a file, or per text that

@@ -14,9 +14,9 @@ TEST(GenerateArguments, FlagsReachTheOptions) {
   EXPECT_EQ(command.options.ckpt, "d");
   EXPECT_EQ(command.options.prompt, "int main");
   EXPECT_EQ(command.options.max_new_tokens, 9);
-  EXPECT_EQ(command.options.sampler.temperature, 0.5);
-  EXPECT_EQ(command.options.sampler.top_k, 40);
-  EXPECT_EQ(command.options.sampler.seed, 3U);
+  EXPECT_EQ(command.options.sampling.temperature, 0.5);
+  EXPECT_EQ(command.options.sampling.top_k, 40);
+  EXPECT_EQ(command.options.sampling.seed, 3U);
 }
 
 TEST(GenerateArguments, EveryWayOfAskingReachesTheOptions) {
@@ -28,9 +28,9 @@ TEST(GenerateArguments, EveryWayOfAskingReachesTheOptions) {
   EXPECT_TRUE(chat.chat);
   EXPECT_EQ(chat.system, "Be brief.");
   EXPECT_EQ(chat.stops, (Words{"A", "B c"}));
-  EXPECT_EQ(chat.sampler.top_p, 0.9);
-  EXPECT_EQ(chat.sampler.min_p, 0.1);
-  EXPECT_EQ(chat.sampler.repetition_penalty, 1.2);
+  EXPECT_EQ(chat.sampling.top_p, 0.9);
+  EXPECT_EQ(chat.sampling.min_p, 0.1);
+  EXPECT_EQ(chat.sampling.repetition_penalty, 1.2);
   EXPECT_EQ(chat.dtype, core::DType::kBF16);
   EXPECT_EQ(chat.tokenizer, "t");
   const engine::GenerateOptions file =
@@ -59,8 +59,18 @@ TEST(GenerateArguments, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_TRUE(holds(refused({"--dtype=int8"}), "--dtype must be one of fp32, bf16, fp16"));
 }
 
-TEST(GenerateArguments, GreedyByDefaultAndRefusals) {
-  EXPECT_EQ(parse_generate_command(Words{"--ckpt=d"}).options.sampler.temperature, 0.0);
+// Each stays open for the folder to decide.
+TEST(GenerateArguments, WhatIsNotGivenIsNotDecided) {
+  const engine::SamplingFlags open = parse_generate_command(Words{"--ckpt=d"}).options.sampling;
+  EXPECT_FALSE(open.temperature || open.top_k || open.top_p || open.min_p ||
+               open.repetition_penalty);
+  const engine::SamplingFlags given =
+      parse_generate_command(Words{"--ckpt=d", "--temperature=0", "--top_k=0"}).options.sampling;
+  EXPECT_EQ(given.temperature, 0.0);
+  EXPECT_EQ(given.top_k, 0);
+}
+
+TEST(GenerateArguments, HelpAndRefusals) {
   EXPECT_TRUE(parse_generate_command(Words{"--help"}).help);
   EXPECT_TRUE(holds(refusal_of([] { parse_generate_command(Words{}); }), "a model is required"));
   EXPECT_TRUE(holds(refusal_of([] {

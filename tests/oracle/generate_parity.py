@@ -129,6 +129,35 @@ def check_family(name, shape, build, tokens):
     return tokenizer, model, program
 
 
+def check_defaults(folder, tokenizer, penalty, program):
+    """Where no flag says anything, generation_config.json does, as in generate() without arguments."""
+    path = os.path.join(folder, "generation_config.json")
+    kept = open(path).read() if os.path.exists(path) else None
+    ids = torch.tensor([tokenizer.encode(PROMPTS[0])])
+    for more in (
+        {"repetition_penalty": 1.3, "temperature": 0.5},
+        {"repetition_penalty": 1.3, "do_sample": True, "top_k": 1},
+        {"repetition_penalty": 1.3, "do_sample": True, "temperature": 1e-4},
+        {"repetition_penalty": 1.3, "do_sample": True, "top_p": 0.0},
+    ):
+        with open(path, "w") as file:
+            json.dump(more, file)
+        model = tiny_llama.load_model(folder).eval()
+        with torch.no_grad():
+            out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=60, pad_token_id=0)
+        expected = out[0, ids.shape[1] :].tolist()
+        expect(f"generate of {more}", expected, penalty)
+        expect(f"{more}", program.of(PROMPTS[:1], "--max_new_tokens", 60)[0]["tokens"], expected)
+        flags = ("--repetition_penalty", 1, "--temperature", 0)
+        free = program.of(PROMPTS[:1], "--max_new_tokens", 60, *flags)[0]["tokens"]
+        assert free != penalty, (more, "flags come first")
+    os.remove(path)
+    if kept is not None:
+        with open(path, "w") as file:
+            file.write(kept)
+    print("the defaults of generation_config.json are transformers'")
+
+
 def check_rest(build, folder, tokenizer, model, program):
     """What no family changes."""
     ids = tokenizer.encode(PROMPTS[0])
@@ -137,6 +166,8 @@ def check_rest(build, folder, tokenizer, model, program):
     assert penalty != free
     line = program.of(PROMPTS[:1], "--max_new_tokens", 60, "--repetition_penalty", 1.3)[0]
     expect("repetition penalty", line["tokens"], penalty)
+
+    check_defaults(folder, tokenizer, penalty, program)
 
     texts = [open(__file__).read()[:300], "a", "x y z"]
     path = os.path.join(folder, "texts.jsonl")

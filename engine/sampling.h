@@ -1,0 +1,35 @@
+// How a model's text is drawn: what the command line says, and where it says nothing, what the
+// folder's generation_config.json does, as in transformers' generate.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/sampler.h"
+
+namespace fm::engine {
+
+// nullopt: not given.
+struct SamplingFlags {
+  std::optional<double> temperature = {};
+  std::optional<std::int64_t> top_k = {};
+  std::optional<double> top_p = {};
+  std::optional<double> min_p = {};
+  std::optional<double> repetition_penalty = {};
+  std::uint64_t seed = 0;
+};
+
+struct Sampling {
+  SamplerOptions sampler;
+  std::vector<std::string> notes;  // for a person: what came from the file, what has no effect
+};
+
+// With "do_sample": true the keys that are absent have transformers' defaults (temperature 1, top_k
+// 50, top_p 1); otherwise the likeliest token follows unless a flag says a temperature. A folder
+// without the file leaves SamplerOptions' defaults. Throws UserError (11) naming file and key.
+Sampling choose_sampling(const std::filesystem::path& folder, const SamplingFlags& flags);
+
+}  // namespace fm::engine
