@@ -4,6 +4,7 @@
 
 #include "cli/argv.h"
 #include "cli/flag_values.h"
+#include "cli/lora_arguments.h"
 
 namespace fm::cli {
 namespace {
@@ -17,8 +18,11 @@ constexpr auto kText = FlagKind::kText;
 constexpr const char* kDrawn = "Choice of tokens (where not given, generation_config.json decides)";
 
 constexpr FlagRow kRows[] = {
-    {"ckpt", kText, "", "Model", "Hugging Face folder, as fmengine-train writes it"},
-    {"tokenizer", kText, "", "Model", "folder of tokenizer and chat template; empty: --ckpt"},
+    {"ckpt", kText, "", "Model",
+     "Hugging Face folder, as fmengine-train writes it, or a PEFT folder that names its base"},
+    {"adapter", kText, "", "Model", "PEFT folder with adapters for --ckpt"},
+    {"tokenizer", kText, "", "Model",
+     "folder of tokenizer and chat template; empty: the adapter's, else --ckpt"},
     {"dtype", kText, "fp32", "Model", "of weights and cache: fp32, bf16 or fp16"},
     {"prompt", kText, "", "Text", "text to continue; empty: the start of a document"},
     {"prompt_file", kText, "", "Text",
@@ -98,6 +102,11 @@ void check(const engine::GenerateOptions& options) {
   FM_USER_CHECK(!empty, "--stop must be a text of one character or more");
 }
 
+void put_adapter(engine::GenerateOptions& options, const std::string& given) {
+  const std::string adapter = split_adapter(options.ckpt, given, "--ckpt");
+  if (!adapter.empty()) options.lora = read_adapter(adapter);
+}
+
 }  // namespace
 
 GenerateCommand parse_generate_command(std::span<const std::string> words) {
@@ -121,6 +130,7 @@ GenerateCommand parse_generate_command(std::span<const std::string> words) {
                      .stops = flags.list("stop"),
                      .sampling = sampling_of(flags)};
   check(command.options);
+  put_adapter(command.options, flags.text("adapter"));
   return command;
 }
 

@@ -84,36 +84,6 @@ Json read_adapter_config(const fs::path& path) {
   return config;
 }
 
-engine::LoraOptions read_adapter(const fs::path& folder) {
-  const fs::path path = folder / kConfig;
-  try {
-    engine::LoraOptions lora = options_of(read_adapter_config(path), path.string());
-    lora.start = folder.string();
-    check_numbers(lora, path.string());
-    return lora;
-  } catch (const Json::exception& error) {
-    FM_DATA_CHECK(false, path.string(), ": a value has another type than peft writes; get the file",
-                  " again (", error.what(), ")");
-  }
-}
-
-// A PEFT folder in the place of the model names the model itself.
-std::string split_adapter(engine::TrainOptions& options) {
-  const fs::path folder = options.init_ckpt;
-  std::error_code ignored;
-  if (!fs::exists(folder / kConfig, ignored) || fs::exists(folder / "config.json", ignored)) {
-    return "";
-  }
-  const Json config = read_adapter_config(folder / kConfig);
-  const Json base = config.value("base_model_name_or_path", Json());
-  FM_USER_CHECK(base.is_string() && fs::is_directory(base.get<std::string>(), ignored),
-                "the adapter's base model must be a folder here; name it with --init_ckpt, and the "
-                "adapter with --adapter (",
-                (folder / kConfig).string(), ": base_model_name_or_path=", base.dump(), ")");
-  options.init_ckpt = base.get<std::string>();
-  return folder.string();
-}
-
 // "q_proj v_proj" or "q_proj,v_proj".
 std::vector<std::string> names_of(const FlagValues& flags, const char* flag) {
   std::vector<std::string> names;
@@ -137,6 +107,37 @@ engine::LoraOptions read_flags(const FlagValues& flags) {
 
 }  // namespace
 
+engine::LoraOptions read_adapter(const std::string& folder) {
+  const fs::path path = fs::path(folder) / kConfig;
+  try {
+    engine::LoraOptions lora = options_of(read_adapter_config(path), path.string());
+    lora.start = folder;
+    check_numbers(lora, path.string());
+    return lora;
+  } catch (const Json::exception& error) {
+    FM_DATA_CHECK(false, path.string(), ": a value has another type than peft writes; get the file",
+                  " again (", error.what(), ")");
+  }
+}
+
+std::string split_adapter(std::string& model_folder, const std::string& adapter, const char* flag) {
+  const fs::path folder = model_folder;
+  std::error_code ignored;
+  if (!fs::exists(folder / kConfig, ignored) || fs::exists(folder / "config.json", ignored)) {
+    return adapter;
+  }
+  const Json config = read_adapter_config(folder / kConfig);
+  const Json base = config.value("base_model_name_or_path", Json());
+  FM_USER_CHECK(base.is_string() && fs::is_directory(base.get<std::string>(), ignored),
+                "the adapter's base model must be a folder here; name it with ", flag,
+                ", and the adapter with --adapter (", (folder / kConfig).string(),
+                ": base_model_name_or_path=", base.dump(), ")");
+  FM_USER_CHECK(adapter.empty(), "--adapter and ", flag,
+                " name a PEFT folder both; leave out one (", adapter, ", ", model_folder, ")");
+  model_folder = base.get<std::string>();
+  return folder.string();
+}
+
 void apply_lora(const Settings& settings, engine::TrainOptions& options) {
   const Value* const block = settings.get("lora");
   if (block == nullptr || block->members.empty()) return;
@@ -148,8 +149,8 @@ void apply_lora(const Settings& settings, engine::TrainOptions& options) {
 }
 
 void read_lora(const FlagValues& flags, engine::TrainOptions& options) {
-  const std::string with_model = split_adapter(options);
-  const std::string adapter = with_model.empty() ? flags.text("adapter") : with_model;
+  const std::string adapter =
+      split_adapter(options.init_ckpt, flags.text("adapter"), "--init_ckpt");
   const bool by_flags = flags.given("lora_r");
   const bool by_json = options.lora.r > 0;
   const int ways = (adapter.empty() ? 0 : 1) + (by_flags ? 1 : 0) + (by_json ? 1 : 0);

@@ -23,33 +23,13 @@ using core::Elements;
 using core::TensorSlice;
 using model::LoraFactor;
 
-// The name in a PEFT file.
-std::string stored_name(const std::string& name) {
-  return model::is_adapter(name) ? name : model::kPeftPrefix + name;
-}
-
 bool is_trained(const LoraOptions& lora, const std::string& name) {
   return model::is_adapter(name) || is_saved_module(lora, name);
 }
 
-void check_names(const LoraOptions& lora, const RankState& state,
-                 const checkpoint::SafetensorsFile& file) {
-  std::set<std::string> known;
-  for (const checkpoint::TensorSpec& spec : trained_specs(state.model)) {
-    known.insert(stored_name(spec.name));
-  }
-  for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
-    FM_DATA_CHECK(known.contains(tensor.name), file.path(),
-                  ": every tensor must have a place in the model with these adapters; use the "
-                  "adapter's own base model (",
-                  tensor.name, " has none in ", lora.start, ")");
-  }
-}
-
 void read_adapters(const LoraOptions& lora, RankState& state) {
-  const checkpoint::SafetensorsFile file(
-      (fs::path(lora.start) / "adapter_model.safetensors").string());
-  check_names(lora, state, file);
+  const checkpoint::SafetensorsFile file((fs::path(lora.start) / kAdapterFile).string());
+  check_adapter_names(lora, state.model, file);
   for (TensorSlice& slice : param_slices(state, Part::kKept)) {
     if (!is_trained(lora, slice.name)) continue;
     slice.name = stored_name(slice.name);
@@ -177,6 +157,24 @@ bool has_adapters(const core::ParamTable& table) {
 }
 
 }  // namespace
+
+std::string stored_name(const std::string& name) {
+  return model::is_adapter(name) ? name : model::kPeftPrefix + name;
+}
+
+void check_adapter_names(const LoraOptions& lora, const model::Model& model,
+                         const checkpoint::SafetensorsFile& file) {
+  std::set<std::string> known;
+  for (const checkpoint::TensorSpec& spec : trained_specs(model)) {
+    known.insert(stored_name(spec.name));
+  }
+  for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
+    FM_DATA_CHECK(known.contains(tensor.name), file.path(),
+                  ": every tensor must have a place in the model with these adapters; use the "
+                  "adapter's own base model (",
+                  tensor.name, " has none in ", lora.start, ")");
+  }
+}
 
 void fill_adapters(const TrainOptions& options, const model::OpenedModel& opened,
                    RankState& state) {

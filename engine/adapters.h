@@ -2,14 +2,23 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
+#include "checkpoint/safetensors.h"
 #include "core/tensor_slice.h"
 #include "engine/options.h"
 #include "engine/rank_state.h"
 #include "model/family.h"
 
 namespace fm::engine {
+
+inline constexpr const char* kAdapterFile = "adapter_model.safetensors";  // of a PEFT folder
+// The name of a trained parameter in that file.
+std::string stored_name(const std::string& name);
+// Throws UserError (11) for a tensor that has no place in `model`, which has adapters.
+void check_adapter_names(const LoraOptions& lora, const model::Model& model,
+                         const checkpoint::SafetensorsFile& file);
 
 // Collective. What is trained begins as in the PEFT folder of the options, or adapters as peft
 // makes them; parameters of --modules_to_save keep what they have then.

@@ -6,6 +6,7 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/tensor_slice.h"
+#include "engine/adapter_weights.h"
 #include "engine/tensors.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/elements.h"
@@ -24,19 +25,21 @@ void narrow(core::DType element, core::Elements count, const float* wide, void* 
 
 }  // namespace
 
-CachedModel::CachedModel(const model::OpenedModel& opened, const std::filesystem::path& folder)
+CachedModel::CachedModel(const model::OpenedModel& opened, const std::filesystem::path& folder,
+                         const LoraOptions& lora)
     : model_(opened.model),
       max_positions_(opened.facts.max_positions),
       rope_switch_(opened.facts.rope_switch) {
-  load(folder, opened);
+  load(folder, opened, lora);
 }
 
 std::size_t CachedModel::bytes_of(std::int64_t values) const {
   return static_cast<std::size_t>(values * core::size_of(model_.element).count());
 }
 
-// The one place where weights come from: what adapters add to them belongs here.
-void CachedModel::load(const std::filesystem::path& folder, const model::OpenedModel& opened) {
+void CachedModel::load(const std::filesystem::path& folder, const model::OpenedModel& opened,
+                       const LoraOptions& lora) {
+  const AdapterWeights adapters(lora, opened);
   checkpoint::HfFolder files(folder);
   match_tensors(opened, files, folder);
   for (int unit = 0; unit < model_.unit_count(); ++unit) {
@@ -46,6 +49,10 @@ void CachedModel::load(const std::filesystem::path& folder, const model::OpenedM
          core::cut_slices(table, core::Elements(0), table.elements(), core::in_memory(wide.f32()),
                           core::Elements(0))) {
       files.read(slice);
+    }
+    for (const core::ParamEntry& entry : table.entries()) {
+      adapters.add_to(entry, {wide.f32() + entry.offset.count(),
+                              static_cast<std::size_t>(entry.numel.count())});
     }
     if (model_.element == core::DType::kF32) {
       weights_.push_back(std::move(wide));

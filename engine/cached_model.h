@@ -9,6 +9,7 @@
 
 #include "core/buffer.h"
 #include "core/huge_pages.h"
+#include "engine/options.h"
 #include "model/family.h"
 
 namespace fm::engine {
@@ -27,9 +28,11 @@ struct Sequence {
 // Lifetime:  the opened model and the sequences outlive it.
 class CachedModel {
  public:
-  // Reads the weights of a Hugging Face folder, as numbers of the model's element type. Throws
-  // UserError (11) for files.
-  CachedModel(const model::OpenedModel& opened, const std::filesystem::path& folder);
+  // Reads the weights of a Hugging Face folder, as numbers of the model's element type, and adds
+  // the adapters of a PEFT folder where `lora` names one. Throws UserError: 11 for files, 10 for
+  // adapters that the model has no layers for.
+  CachedModel(const model::OpenedModel& opened, const std::filesystem::path& folder,
+              const LoraOptions& lora = {});
 
   std::int64_t vocab() const { return model_.vocab; }
   // The longest sequence in tokens.
@@ -48,7 +51,8 @@ class CachedModel {
   double log_probability(Sequence& sequence);
 
  private:
-  void load(const std::filesystem::path& folder, const model::OpenedModel& opened);
+  void load(const std::filesystem::path& folder, const model::OpenedModel& opened,
+            const LoraOptions& lora);
   void make_room(std::int64_t tokens, std::int64_t positions);
   // Also forgets what a cache holds of a sequence that passes the length of rope_switch.
   std::vector<model::CachedSequence> parts_of(std::span<Sequence* const> sequences) const;

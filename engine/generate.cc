@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "chat/json_text.h"
+#include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "engine/cached_model.h"
 #include "engine/chat_session.h"
@@ -127,6 +128,13 @@ void continue_one(CachedModel& model, const ModelText& text, const CompletionLim
   console.write("\n");
 }
 
+// Trainers save the tokenizer with the adapters, with the template that these were trained on.
+std::string tokenizer_folder(const GenerateOptions& options) {
+  if (!options.tokenizer.empty()) return options.tokenizer;
+  const std::string& adapter = options.lora.start;
+  return !adapter.empty() && checkpoint::has_tokenizer(adapter) ? adapter : options.ckpt;
+}
+
 }  // namespace
 
 void generate(const GenerateOptions& options, const Console& console) {
@@ -135,9 +143,8 @@ void generate(const GenerateOptions& options, const Console& console) {
                 "--ckpt must be a Hugging Face folder; check the path (", options.ckpt, ")");
   const model::OpenedModel opened =
       model::open_model(folder / "config.json", {.element = options.dtype});
-  const ModelText text(options.tokenizer.empty() ? options.ckpt : options.tokenizer,
-                       opened.model.vocab);
-  CachedModel model(opened, folder);
+  const ModelText text(tokenizer_folder(options), opened.model.vocab);
+  CachedModel model(opened, folder, options.lora);
   if (!options.score.empty()) {
     Lines lines(options.output, console);
     score_texts(model, text, options.score, [&](const std::string& line) { lines.write(line); });

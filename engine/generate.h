@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/types.h"
+#include "engine/options.h"
 #include "engine/sampling.h"
 
 namespace fm::engine {
@@ -16,6 +17,7 @@ namespace fm::engine {
 struct GenerateOptions {
   std::string ckpt;            // Hugging Face folder
   std::string tokenizer = {};  // folder; empty: ckpt
+  LoraOptions lora = {};       // of a PEFT folder; r == 0: none
   core::DType dtype = core::DType::kF32;
   std::string prompt = {};
   std::string prompt_file = {};

@@ -1,6 +1,7 @@
 #include "cli/generate_arguments.h"
 
 #include "tests/cli/expect_refusal.h"
+#include "tests/data/scratch_folder.h"
 
 namespace fm::cli {
 namespace {
@@ -68,6 +69,33 @@ TEST(GenerateArguments, WhatIsNotGivenIsNotDecided) {
       parse_generate_command(Words{"--ckpt=d", "--temperature=0", "--top_k=0"}).options.sampling;
   EXPECT_EQ(given.temperature, 0.0);
   EXPECT_EQ(given.top_k, 0);
+}
+
+TEST(GenerateArguments, APeftFolderIsTheModelWithItsBaseOrGoesBesideOne) {
+  const testing::ScratchFolder base;
+  const testing::ScratchFolder adapter;
+  base.write("config.json", "{}");
+  const std::string path = adapter.path().string();
+  const auto write = [&](const std::string& named) {
+    adapter.write("adapter_config.json", R"({"peft_type": "LORA", "r": 4, "lora_alpha": 2,
+        "target_modules": ["q_proj"], "base_model_name_or_path": ")" +
+                                             named + "\"}");
+  };
+  write(base.path().string());
+  const engine::GenerateOptions alone = parse_generate_command(Words{"--ckpt", path}).options;
+  EXPECT_EQ(alone.ckpt, base.path().string());
+  EXPECT_EQ(alone.lora.start, path);
+  EXPECT_EQ(alone.lora.scale(), 0.5);
+  write("someone/somewhere");
+  EXPECT_TRUE(holds(refusal_of([&] {
+                      parse_generate_command(Words{"--ckpt", path});
+                    }),
+                    "name it with --ckpt, and the adapter with --adapter"));
+  const engine::GenerateOptions beside =
+      parse_generate_command(Words{"--ckpt=d", "--adapter", path}).options;
+  EXPECT_EQ(beside.ckpt, "d");
+  EXPECT_EQ(beside.lora.r, 4);
+  EXPECT_EQ(parse_generate_command(Words{"--ckpt=d"}).options.lora.r, 0);
 }
 
 TEST(GenerateArguments, HelpAndRefusals) {

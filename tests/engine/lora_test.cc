@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.h"
+#include "engine/adapter_weights.h"
 #include "engine/adapters.h"
 #include "engine/export_checkpoint.h"
 #include "engine/run_facts.h"
@@ -170,6 +171,44 @@ TEST_F(LoraRun, BeginsFromAPeftFolder) {
   other.lora.targets = {"q_proj"};
   other.lora.start = second.lora.start;
   expect_error(core::ExitCode::kDataError, "has none in", [&] { run(other); });
+}
+
+// What generation adds to the base is what an export merges into it.
+TEST_F(LoraRun, AddsAPeftFolderToTheWeightsOfItsBase) {
+  TrainOptions options = lora_options("run", 3);
+  options.lora.modules_to_save = {"norm"};
+  options.optimizer.lr = 1e-2;
+  ASSERT_EQ(run(options), 0);
+  LoraOptions lora = options.lora;
+  lora.start = adapter_folder(options).string();
+  const fs::path base(options.init_ckpt);
+  const model::OpenedModel opened = model::open_model(base / "config.json", {});
+  const AdapterWeights adapters(lora, opened);
+  int changed = 0;
+  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+    for (const core::ParamEntry& entry : opened.model.table(unit).entries()) {
+      std::vector<float> weight = read(base / "model.safetensors", entry.name);
+      const std::vector<float> before = weight;
+      adapters.add_to(entry, weight);
+      const std::vector<float> merged = read(file_of(options, "hf/model.safetensors"), entry.name);
+      ASSERT_EQ(weight.size(), merged.size());
+      for (std::size_t i = 0; i < weight.size(); ++i) {
+        ASSERT_NEAR(weight[i], merged[i], 1e-7) << entry.name;
+      }
+      changed += weight != before ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(changed,
+            5 * (2 + 2) + 1);  // q_proj, down_proj and two norms per block, and the last norm
+  EXPECT_NO_THROW(AdapterWeights({}, opened));
+  const auto refused = [&](const char* part, const LoraOptions& other) {
+    expect_error(core::ExitCode::kDataError, part, [&] { AdapterWeights(other, opened); });
+  };
+  LoraOptions other = lora;
+  other.targets = {"q_proj"};
+  refused("has none in", other);
+  other.targets = {"q_proj", "down_proj", "up_proj"};
+  refused("a tensor is missing", other);
 }
 
 TEST_F(LoraRun, WhatDoesNotGoTogetherIsRefused) {

@@ -72,21 +72,20 @@ class Generate:
     def __init__(self, build, folder):
         self.program, self.folder = os.path.join(build, "fmengine-generate"), folder
 
-    def lines(self, *flags):
-        done = subprocess.run(
-            [self.program, "--ckpt", self.folder, *map(str, flags)], capture_output=True, text=True
-        )
+    def lines(self, *flags, folders=None):
+        folders = folders or ["--ckpt", self.folder]
+        done = subprocess.run([self.program, *folders, *map(str, flags)], capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"fmengine-generate {flags} ended with {done.returncode}: {done.stderr}")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def of(self, prompts, *flags):
+    def of(self, prompts, *flags, folders=None):
         path = os.path.join(self.folder, "prompts.jsonl")
         with open(path, "w") as file:
             for prompt in prompts:
                 key = "prompt" if isinstance(prompt, str) else "messages"
                 file.write(json.dumps({key: prompt}) + "\n")
-        return self.lines("--prompt_file", path, *flags)
+        return self.lines("--prompt_file", path, *flags, folders=folders)
 
 
 def greedy(model, ids, tokens, **more):

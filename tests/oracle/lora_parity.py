@@ -13,14 +13,17 @@ import sys
 
 import peft
 import torch
+import transformers
 
 import cases
 import compare
+import generate_parity
 import tiny_llama
 import train_reference
 from parity_test import Engine
 
 STEPS = 20
+TOKENS = 40  # that are generated
 LOGITS = 1e-5  # largest difference over largest magnitude
 R, ALPHA = 5, 8
 
@@ -131,6 +134,35 @@ def check_fresh(engine, adapted, windows):
     compare_logits("fresh, in peft", logits_of(load_adapter(base, adapter), windows), merged)
 
 
+def score_of(model, ids):
+    with torch.no_grad():
+        logs = model(torch.tensor([ids])).logits.double().log_softmax(-1)[0, :-1]
+    return logs.gather(1, torch.tensor(ids)[1:, None]).sum().item()
+
+
+def check_generated(build, base, start, vocab):
+    """A base with adapters, and a PEFT folder alone, which names its base: greedy ids, and how
+    likely a text is."""
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=generate_parity.byte_level(vocab))
+    tokenizer.save_pretrained(base)
+    prompt = generate_parity.PROMPTS[1]
+    ids = tokenizer.encode(prompt)
+    model = load_adapter(base, start).eval()
+    expected, score = generate_parity.greedy(model, ids, TOKENS), score_of(model, ids)
+    plain = score_of(tiny_llama.load_model(base).eval(), ids)
+    assert abs(plain / score - 1) > 1e-4, (plain, score)
+    texts = os.path.join(base, "texts.jsonl")
+    with open(texts, "w") as file:
+        file.write(json.dumps({"text": prompt}) + "\n")
+    program = generate_parity.Generate(build, base)
+    for folders in (["--ckpt", base, "--adapter", start], ["--ckpt", start]):
+        got = program.of([prompt], "--max_new_tokens", TOKENS, folders=folders)
+        generate_parity.expect(" ".join(folders), got[0]["tokens"], expected)
+        got = program.lines("--score", texts, folders=folders)[0]["logprob"]
+        assert abs(got / score - 1) < 1e-6, (folders, got, score)
+    print(f"{TOKENS} greedy tokens, and the probability of a text, are those of peft")
+
+
 def check(name, adapted, build):
     work = os.path.join(build, "oracle", f"lora_{name}")
     shutil.rmtree(work, ignore_errors=True)
@@ -159,6 +191,7 @@ def check(name, adapted, build):
     merged = logits_of(tiny_llama.load_model(os.path.join(output, "hf")), windows)
     loaded = load_adapter(base, os.path.join(output, "adapter"))
     compare_logits("merged, as the adapter in peft", merged, logits_of(loaded, windows))
+    check_generated(build, base, start, case.shape.vocab)
     if name in ("usual", "conv1d"):
         check_fresh(engine, adapted, windows)
 
