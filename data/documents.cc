@@ -7,6 +7,7 @@
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "data/array_lines.h"
 #include "data/text_pieces.h"
 
 namespace fm::data {
@@ -95,9 +96,10 @@ class StoredDocuments : public TokenStream {
         ignored_(static_cast<std::int32_t>(kind.vocab)),
         ids_(ledger_, kind.vocab) {
     TextPieces pieces(path);
+    ArrayLines lines(path);
     std::vector<std::int64_t> begins;
     std::int64_t longest = 0;
-    read_jsonl([&] { return pieces.next(); }, path, kind.read_line, bad,
+    read_jsonl([&] { return lines.put(pieces.next()); }, path, kind.read_line, bad,
                [&](const Document& document) {
                  begins.push_back(ids_.size());
                  longest = std::max(longest, std::ssize(document.ids));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "data/array_lines.h"
 #include "data/documents.h"
 #include "data/text_pieces.h"
 
@@ -83,9 +84,10 @@ bool holds_ids(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
   TextPieces pieces(path);
+  ArrayLines array(path);
   // The first piece is enough: it holds a whole line, or nothing that could be read.
-  const auto once = [&pieces, read = false]() mutable {
-    return std::exchange(read, true) ? std::string_view() : pieces.next();
+  const auto once = [&, read = false]() mutable {
+    return std::exchange(read, true) ? std::string_view() : array.put(pieces.next());
   };
   const NextPiece first_piece = once;
   Lines lines(first_piece);

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/files.h"
 #include "core/text.h"
+#include "data/array_lines.h"
 
 namespace fm::engine {
 namespace {
@@ -26,12 +27,18 @@ std::vector<Line> lines_of(const std::string& path) {
   core::SmallFile file = core::read_small_file(path, core::kMostListing, core::FileKind::kAny);
   FM_DATA_CHECK(file.problem.empty(), "a file with one text a line is required; check the path (",
                 path, ": ", file.problem, ")");
+  if (is_jsonl(path)) {
+    data::ArrayLines array(path);
+    file.text = array.put(file.text);
+    array.put("");
+  }
   std::vector<Line> lines;
   std::size_t number = 0;
   for (std::string& text : core::split(file.text, '\n')) {
     ++number;
     if (text.ends_with('\r')) text.pop_back();
-    if (!text.empty()) lines.push_back({std::move(text), core::concat(path, ":", number)});
+    const bool blank = text.find_first_not_of(is_jsonl(path) ? " \t" : "") == text.npos;
+    if (!blank) lines.push_back({std::move(text), core::concat(path, ":", number)});
   }
   FM_DATA_CHECK(!lines.empty(), "a file with one text a line is required; this one is empty (",
                 path, ")");

@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/files.h"
+#include "data/array_lines.h"
 #include "data/text_pieces.h"
 
 namespace fm::prepare {
@@ -66,6 +67,13 @@ std::int64_t share(std::int64_t size, int part, int parts) {
   return static_cast<std::int64_t>(static_cast<double>(size) * part / parts);
 }
 
+// Whether lines begin where line ends are.
+bool has_places(const std::string& path) {
+  if (is_packed(path)) return false;
+  std::vector<char> buffer;
+  return !data::begins_array(Reader(path).read(0, kPiece, buffer));
+}
+
 }  // namespace
 
 bool is_packed(const std::string& path) {
@@ -76,7 +84,7 @@ bool is_packed(const std::string& path) {
 
 LineRange lines_of_part(const std::string& path, int part, int parts) {
   const Reader file(path);
-  if (is_packed(path)) return {0, part == 0 ? file.size() : 0};
+  if (!has_places(path)) return {0, part == 0 ? file.size() : 0};
   const std::int64_t last =
       part + 1 == parts ? file.size() : line_from(file, share(file.size(), part + 1, parts));
   return {line_from(file, share(file.size(), part, parts)), last};
@@ -99,13 +107,13 @@ std::int64_t lines_before(const std::string& path, std::int64_t byte) {
 // Bytes of the range, unpacked.
 class LineBatches::Pieces {
  public:
-  Pieces(const std::string& path, const LineRange& range, bool packed)
-      : file_(path), at_(range.first), last_(range.last) {
-    if (packed && last_ > 0) unpacked_.emplace(path);
+  Pieces(const std::string& path, const LineRange& range)
+      : file_(path), array_(path), at_(range.first), last_(range.last) {
+    if (last_ > 0 && !has_places(path)) whole_.emplace(path);
   }
 
   std::string_view next() {
-    if (unpacked_) return unpacked_->next();
+    if (whole_) return array_.put(whole_->next());
     const auto most = static_cast<std::size_t>(std::min<std::int64_t>(last_ - at_, kPiece));
     const std::string_view piece = most == 0 ? "" : file_.read(at_, most, buffer_);
     at_ += static_cast<std::int64_t>(piece.size());
@@ -115,15 +123,15 @@ class LineBatches::Pieces {
 
  private:
   Reader file_;
+  data::ArrayLines array_;
   std::int64_t at_;
   std::int64_t last_;
   std::vector<char> buffer_;
-  std::optional<data::TextPieces> unpacked_;
+  std::optional<data::TextPieces> whole_;  // of a file without places
 };
 
 LineBatches::LineBatches(const std::string& path, int part, int parts)
-    : range_(lines_of_part(path, part, parts)),
-      pieces_(std::make_unique<Pieces>(path, range_, is_packed(path))) {}
+    : range_(lines_of_part(path, part, parts)), pieces_(std::make_unique<Pieces>(path, range_)) {}
 
 LineBatches::~LineBatches() = default;
 

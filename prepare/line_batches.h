@@ -9,8 +9,8 @@
 
 namespace fm::prepare {
 
-// Bytes of a file: lines that begin in [size p / parts, size (p + 1) / parts). A packed file has
-// no such places: all of it is the first part.
+// Bytes of a file: lines that begin in [size p / parts, size (p + 1) / parts). A packed file, and
+// one JSON array (data/array_lines.h), has no such places: all of it is the first part.
 struct LineRange {
   std::int64_t first = 0;
   std::int64_t last = 0;

@@ -152,6 +152,17 @@ TEST_F(PrepareText, APackedFileGivesWhatIsInIt) {
   EXPECT_EQ(prepare(packed, 2, "packed").ids, prepare(write(text), 1, "plain").ids);
 }
 
+// {"a": [1, 2]} over several lines is a line of its own; what is between elements is in none.
+TEST_F(PrepareText, AnArrayOfJsonGivesALinePerElement) {
+  const std::string array = write("\n[{\"a\":\n[1, 2]},\n \"bad, \\\"]\",\r\n 3\n]\n", "a.json");
+  for (const int ranks : {1, 3}) {
+    const Read read = prepare(array, ranks, std::to_string(ranks));
+    const std::string text(read.ids.begin(), read.ids.end());
+    EXPECT_EQ(text, "  {\"a\": [1, 2]}  \"bad, \\\"]\"\r  3  ");
+    EXPECT_EQ(read.begins, (std::vector<std::int64_t>{0, 15, 27}));
+  }
+}
+
 TEST_F(PrepareText, ASecondStartTokenizesNothing) {
   const std::string path = write(many_lines());
   const Read first = prepare(path, 2, "cache");
