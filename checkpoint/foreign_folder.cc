@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/files.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -12,7 +13,7 @@ namespace fs = std::filesystem;
 
 class Listing {
  public:
-  explicit Listing(const fs::path& folder) {
+  explicit Listing(const fs::path& folder) : folder_(folder) {
     std::error_code error;
     for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
          at.increment(error)) {
@@ -22,6 +23,16 @@ class Listing {
   bool has(const std::string& name) const {
     return std::ranges::find(names_, name) != names_.end();
   }
+  // A file that git-lfs has not fetched: a few lines of text that name its content.
+  std::string pointer() const {
+    constexpr core::Bytes kMost(1024);  // of a pointer, by its specification
+    for (const std::string& name : names_) {
+      if (!name.ends_with(".safetensors") && !name.starts_with("tokenizer.")) continue;
+      const core::SmallFile file = core::read_small_file(folder_ / name, kMost);
+      if (file.text.starts_with("version https://git-lfs.github.com/spec/")) return name;
+    }
+    return "";
+  }
   // A name that begins and ends so.
   bool any(const std::string& begin, const std::string& end) const {
     return std::ranges::any_of(names_, [&](const std::string& name) {
@@ -30,6 +41,7 @@ class Listing {
   }
 
  private:
+  fs::path folder_;
   std::vector<std::string> names_;
 };
 
@@ -77,6 +89,10 @@ std::string foreign_folder(const fs::path& folder) {
   if (!safe && here.any("", ".gguf")) {
     return core::concat(name, " holds GGUF files, which are for inference; get the model as a ",
                         "Hugging Face folder of safetensors");
+  }
+  if (const std::string pointer = here.pointer(); !pointer.empty()) {
+    return core::concat(name, " holds pointers of Git LFS instead of files (", pointer,
+                        "); fetch these with git lfs pull there, or get the model again");
   }
   return "";
 }

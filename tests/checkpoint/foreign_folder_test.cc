@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/check.h"
 #include "tests/data/scratch_folder.h"
 
 namespace fm::checkpoint {
@@ -32,6 +33,20 @@ TEST(ForeignFolder, IsRecognisedAndTheCureIsNamed) {
   expect({"model.Q4_K_M.gguf"}, "GGUF");
   expect({"MANIFEST.json", "state.json", "weights-0000.safetensors"}, "fmengine-export ");
   expect({"latest", "global_step10"}, "is an output directory of fmengine; give its export, ");
+}
+
+TEST(ForeignFolder, PointersOfGitLfsAreNoFiles) {
+  const testing::ScratchFolder folder;
+  folder.write("config.json", "{}");
+  folder.write("model.safetensors", "x");
+  EXPECT_EQ(foreign_folder(folder.path()), "");
+  for (const char* name : {"tokenizer.json", "model.safetensors"}) {
+    folder.write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
+    const std::string said = foreign_folder(folder.path());
+    EXPECT_NE(said.find(core::concat("pointers of Git LFS instead of files (", name)), said.npos)
+        << said;
+    folder.write(name, "x");
+  }
 }
 
 TEST(ForeignFolder, AWholeModelIsNone) {
