@@ -48,15 +48,35 @@ void check_kind(const Json& config, const std::string& path) {
                                                 {"exclude_modules", {}},
                                                 {"target_parameters", {}},
                                                 {"layer_replication", {}},
-                                                {"trainable_token_indices", {}}};
+                                                {"trainable_token_indices", {}},
+                                                {"alora_invocation_tokens", {}},
+                                                {"use_qalora", false},
+                                                {"use_bdlora", {}},
+                                                {"velora_config", {}},
+                                                {"monteclora_config", {}},
+                                                {"kasa_config", {}},
+                                                {"arrow_config", {}}};
   for (const auto& [key, value] : plain) {
     FM_USER_CHECK(is_plain(config, key, value), path, ": \"", key, "\" must be ", value.dump(),
                   "; adapters of another kind are not supported (", config[key].dump(), ")");
   }
 }
 
+// peft takes these apart from the base as it loads them (pissa, olora, corda, loftq, ...): what is
+// left there is another base. Those named here leave it as it is.
+void check_start(const Json& config, const std::string& path) {
+  const Json start = config.value("init_lora_weights", Json(true));
+  const bool plain =
+      !start.is_string() || start == "gaussian" || start == "eva" || start == "orthogonal";
+  FM_USER_CHECK(plain, path,
+                ": \"init_lora_weights\" must leave the base model as it is; save the ",
+                "adapter for that base, with path_initial_model_for_weight_conversion of peft's ",
+                "save_pretrained (", start.dump(), ")");
+}
+
 engine::LoraOptions options_of(const Json& config, const std::string& path) {
   check_kind(config, path);
+  check_start(config, path);
   engine::LoraOptions lora;
   FM_USER_CHECK(config.value("r", Json(8)).is_number_integer(), path,
                 ": \"r\" must be a whole number; correct it");

@@ -109,6 +109,8 @@ TEST(PeftFolder, OfAnotherKindIsRefusedByItsKey) {
   EXPECT_TRUE(holds(refused("\"LORA\"", "\"LOHA\""), "\"peft_type\" must be \"LORA\""));
   EXPECT_TRUE(holds(refused("\"use_dora\": false", "\"use_dora\": true"), "\"use_dora\""));
   EXPECT_TRUE(holds(refused("\"bias\": \"none\"", "\"bias\": \"all\""), "\"bias\""));
+  EXPECT_TRUE(holds(refused("\"use_dora\": false", "\"alora_invocation_tokens\": [5]"),
+                    "\"alora_invocation_tokens\""));
   EXPECT_TRUE(
       holds(refused("\"rank_pattern\": {}", "\"rank_pattern\": {\"q\": 2}"), "rank_pattern"));
   EXPECT_TRUE(holds(refused("\"r\": 16", "\"r\": 1.5"), "whole number"));
@@ -127,6 +129,22 @@ TEST(PeftFolder, InThePlaceOfTheModelNamesIt) {
                       parse_command(Words{"--init_ckpt", folder().string(), "--data_path=d.jsonl"});
                     }),
                     "base model must be a folder here"));
+}
+
+// peft 0.21 changes the base as it loads an adapter of these, tuners/lora/layer.py: update_layer.
+TEST(PeftFolder, AdaptersThatChangeTheirBaseAreRefused) {
+  const auto refused = [](const std::string& start) {
+    write(changed("\"init_lora_weights\": true", "\"init_lora_weights\": " + start));
+    return refusal_of_words({"--adapter", folder().string()});
+  };
+  for (const char* start : {"\"pissa\"", "\"pissa_niter_4\"", "\"olora\"", "\"corda\"", "\"loftq\"",
+                            "\"lora_ga\"", "\"mica\""}) {
+    EXPECT_TRUE(holds(refused(start), "\"init_lora_weights\" must leave the base model as it is"))
+        << start;
+  }
+  for (const char* start : {"true", "false", "null", "\"gaussian\"", "\"eva\"", "\"orthogonal\""}) {
+    EXPECT_EQ(refused(start), "accepted") << start;
+  }
 }
 
 // Whatever is in the file, it is read or refused.
