@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kTemplateFile = "chat_template.jinja";
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "tokenizer.model",
                                            "tokenizer_config.json",
@@ -25,7 +26,6 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "vocab.json",
                                            "vocab.txt",
                                            "merges.txt",
-                                           "chat_template.jinja",
                                            "chat_template.json",
                                            "generation_config.json"};
 
@@ -206,14 +206,18 @@ class Exporter {
       write_new_file(temporary_ / "generation_config.json", byte_generation_config_json());
       return;
     }
-    for (const char* name : kTokenizerFiles) {
-      const fs::path source = request_.tokenizer_from / name;
-      if (!fs::exists(source)) continue;
-      const core::SmallFile file = core::read_small_file(source, core::kMostListing);
-      FM_DATA_CHECK(file.problem.empty(), source.string(),
-                    ": a readable file is required; get the file again (", file.problem, ")");
-      write_new_file(temporary_ / name, file.text);
-    }
+    for (const char* name : kTokenizerFiles) copy(request_.tokenizer_from / name, name);
+    // transformers reads this file first, whatever tokenizer_config.json says.
+    const fs::path& given = request_.chat_template;
+    copy(given.empty() ? request_.tokenizer_from / kTemplateFile : given, kTemplateFile);
+  }
+
+  void copy(const fs::path& source, const char* name) const {
+    if (!fs::exists(source)) return;
+    const core::SmallFile file = core::read_small_file(source, core::kMostListing);
+    FM_DATA_CHECK(file.problem.empty(), source.string(),
+                  ": a readable file is required; get the file again (", file.problem, ")");
+    write_new_file(temporary_ / name, file.text);
   }
 
   void write_slices() const {

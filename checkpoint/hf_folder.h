@@ -57,6 +57,7 @@ struct ExportRequest {
   std::vector<TensorSpec> tensors = {};       // all tensors in model order, tied ones once
   std::vector<core::TensorSlice> mine = {};   // what this rank writes
   std::filesystem::path tokenizer_from = {};  // copy its tokenizer files
+  std::filesystem::path chat_template = {};   // instead of the tokenizer's chat_template.jinja
   bool byte_tokenizer = true;                 // where there are none to copy, write its files
   core::DType dtype = core::DType::kF32;      // of the stored weights: kF32, kBF16, kF16
   core::Bytes shard_limit = core::Bytes(5'000'000'000);

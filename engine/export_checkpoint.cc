@@ -151,6 +151,9 @@ std::string export_checkpoint(const ExportOptions& options) {
     if (fs::exists(state.exports.tokenizer_from)) {
       request.tokenizer_from = state.exports.tokenizer_from;
     }
+    if (fs::exists(state.exports.chat_template)) {
+      request.chat_template = state.exports.chat_template;
+    }
     if (frozen_weights_of(state).empty()) {
       const Files files = weights_of(found->folder);
       add_tensors(files, request);
@@ -160,7 +163,8 @@ std::string export_checkpoint(const ExportOptions& options) {
                                 .adapter = fs::path(options.out) / "adapter",
                                 .about = {.config_json = request.config_json,
                                           .tokenizer_from = request.tokenizer_from.string(),
-                                          .byte_tokenizer = request.byte_tokenizer},
+                                          .byte_tokenizer = request.byte_tokenizer,
+                                          .chat_template = request.chat_template.string()},
                                 .dtype = request.dtype};
       export_part(options, state, *found, target, world);
     }

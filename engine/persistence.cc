@@ -261,10 +261,12 @@ bool knows_tokenizer(const TrainOptions& options) {
 }
 
 ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts) {
+  const std::string& chat = options.chat_template;
   return {.config_json = facts.config_json,
           .tokenizer_from = tokenizer_home(options).string(),
           .byte_tokenizer = knows_tokenizer(options),
-          .start = start_of_part(options)};
+          .start = start_of_part(options),
+          .chat_template = chat.empty() ? "" : std::filesystem::absolute(chat).string()};
 }
 
 ExportTarget export_target(const TrainOptions& options, const model::ModelFacts& facts) {
@@ -286,6 +288,7 @@ void export_model(const TrainOptions& options, const model::ModelFacts& facts, R
                                     : param_slices(state, Part::kOwned);
   request.tokenizer_from = target.about.tokenizer_from;
   request.byte_tokenizer = target.about.byte_tokenizer;
+  request.chat_template = target.about.chat_template;
   checkpoint::export_hf_folder(request, state.world);
   if (options.lora.r > 0) export_adapter(options, facts, state, target.adapter);
 }

@@ -30,7 +30,8 @@ std::string to_json(const ProgressState& state) {
   if (!state.exports.config_json.empty()) {
     json["export"] = {{"config_json", state.exports.config_json},
                       {"tokenizer_from", state.exports.tokenizer_from},
-                      {"byte_tokenizer", state.exports.byte_tokenizer}};
+                      {"byte_tokenizer", state.exports.byte_tokenizer},
+                      {"chat_template", state.exports.chat_template}};
     if (!state.exports.start.empty()) {
       json["export"]["start"] = nlohmann::json::parse(state.exports.start);
     }
@@ -70,6 +71,7 @@ ProgressState progress_from_json(const std::string& text) {
       state.exports = {.config_json = exports.at("config_json"),
                        .tokenizer_from = exports.at("tokenizer_from"),
                        .byte_tokenizer = exports.at("byte_tokenizer")};
+      state.exports.chat_template = exports.value("chat_template", "");
       if (exports.contains("start")) state.exports.start = exports["start"].dump();
     }
     if (json.contains("best_evaluation")) {

@@ -28,6 +28,7 @@ struct ExportFacts {
   std::string tokenizer_from = {};  // the folder with the tokenizer's files, or empty
   bool byte_tokenizer = false;      // else: whether ours is the one
   std::string start = {};           // engine/part_start.h; empty: the checkpoint holds all weights
+  std::string chat_template = {};   // the file that takes the place of the tokenizer's, or empty
 };
 
 struct ProgressState {

@@ -157,6 +157,23 @@ TEST(HfExport, ForeignTokenizerFilesAreCopiedByteForByte) {
   EXPECT_EQ(testing::file_content(out / "config.json").find("not this one"), std::string::npos);
 }
 
+TEST(HfExport, AGivenChatTemplateTakesThePlaceOfTheFolders) {
+  const testing::ScratchFolder scratch;
+  const fs::path source = scratch.path() / "source";
+  fs::create_directory(source);
+  scratch.write("source/tokenizer.json", "{}");
+  const fs::path given = scratch.write("given.jinja", "given");
+  const fs::path out = scratch.path() / "hf";
+  for (const char* own : {"", "own"}) {
+    if (*own != '\0') scratch.write("source/chat_template.jinja", own);
+    export_model(
+        {.folder = out, .config_json = "{}", .tokenizer_from = source, .chat_template = given}, 1);
+    EXPECT_EQ(testing::file_content(out / "chat_template.jinja"), "given");
+  }
+  export_model({.folder = out, .config_json = "{}", .tokenizer_from = source}, 1);
+  EXPECT_EQ(testing::file_content(out / "chat_template.jinja"), "own");
+}
+
 TEST(HfExport, NoTokenizerIsWrittenWhereNoneIsKnown) {
   const testing::ScratchFolder scratch;
   const fs::path out = scratch.path() / "hf";
