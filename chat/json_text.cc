@@ -207,6 +207,9 @@ Value parse_json(std::string_view text, const std::string& where, LargeIntegers 
   } catch (const Failure& failure) {
     problem = failure.what();
   }
+  FM_DATA_CHECK(parsed || is_utf8(text), where,
+                ": JSON must be UTF-8; convert the file, as iconv -f LATIN1 -t UTF-8 does (",
+                problem, ")");
   FM_DATA_CHECK(parsed, where, ": JSON is required; ", problem);
   return sax.value();
 }

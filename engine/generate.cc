@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "chat/json_text.h"
+#include "checkpoint/foreign_folder.h"
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "engine/cached_model.h"
@@ -141,9 +142,11 @@ void generate(const GenerateOptions& options, const Console& console) {
   const std::filesystem::path folder = options.ckpt;
   FM_DATA_CHECK(std::filesystem::is_directory(folder),
                 "--ckpt must be a Hugging Face folder; check the path (", options.ckpt, ")");
+  const std::string foreign = checkpoint::foreign_folder(folder);
+  FM_DATA_CHECK(foreign.empty(), foreign);
   const model::OpenedModel opened =
       model::open_model(folder / "config.json", {.element = options.dtype});
-  const ModelText text(tokenizer_folder(options), opened.model.vocab);
+  const ModelText text(tokenizer_folder(options), opened.model.vocab, end_ids(folder));
   CachedModel model(opened, folder, options.lora);
   if (!options.score.empty()) {
     Lines lines(options.output, console);

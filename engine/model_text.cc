@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "chat/answers.h"
+#include "chat/code_points.h"
 #include "chat/json_text.h"
 #include "core/check.h"
 #include "core/files.h"
@@ -27,6 +28,8 @@ std::vector<Line> lines_of(const std::string& path) {
   core::SmallFile file = core::read_small_file(path, core::kMostListing, core::FileKind::kAny);
   FM_DATA_CHECK(file.problem.empty(), "a file with one text a line is required; check the path (",
                 path, ": ", file.problem, ")");
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (file.text.starts_with(kByteOrderMark)) file.text.erase(0, kByteOrderMark.size());
   if (is_jsonl(path)) {
     data::ArrayLines array(path);
     file.text = array.put(file.text);
@@ -37,6 +40,8 @@ std::vector<Line> lines_of(const std::string& path) {
   for (std::string& text : core::split(file.text, '\n')) {
     ++number;
     if (text.ends_with('\r')) text.pop_back();
+    FM_DATA_CHECK(chat::is_utf8(text), path, ":", number,
+                  ": a text must be UTF-8; convert the file, as iconv -f LATIN1 -t UTF-8 does");
     const bool blank = text.find_first_not_of(is_jsonl(path) ? " \t" : "") == text.npos;
     if (!blank) lines.push_back({std::move(text), core::concat(path, ":", number)});
   }
@@ -80,19 +85,22 @@ chat::Value message_of(const std::string& role, const std::string& content) {
   return chat::make_dict({{"role", role}, {"content", content}});
 }
 
-ModelText::ModelText(const std::filesystem::path& folder, std::int64_t vocab)
+ModelText::ModelText(const std::filesystem::path& folder, std::int64_t vocab,
+                     std::vector<std::int32_t> ends)
     : folder_(folder),
       tokenizer_(tokenizer::open_tokenizer(folder.string())),
-      format_(chat::read_chat_format(folder)) {
+      format_(chat::read_chat_format(folder)),
+      ends_(std::move(ends)) {
   FM_USER_CHECK(tokenizer_->id_limit() <= vocab,
                 "every id of the tokenizer must have a row in the model's embedding; use the "
                 "model's own tokenizer (",
                 folder.string(), ": ", tokenizer_->id_limit(), " ids, vocab_size ", vocab, ")");
+  const std::vector<tokenizer::TokenId>& named = tokenizer_->special_ids().ends;
+  ends_.insert(ends_.end(), named.begin(), named.end());
 }
 
 bool ModelText::ends(std::int32_t id) const {
-  const std::vector<tokenizer::TokenId>& ends = tokenizer_->special_ids().ends;
-  return std::find(ends.begin(), ends.end(), id) != ends.end();
+  return std::find(ends_.begin(), ends_.end(), id) != ends_.end();
 }
 
 std::vector<std::int32_t> ModelText::encode(const std::string& text) const {

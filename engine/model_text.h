@@ -25,7 +25,9 @@ struct Prompt {
 class ModelText {
  public:
   // `folder` has the files of a tokenizer, and may have a chat template. Throws UserError (10, 11).
-  ModelText(const std::filesystem::path& folder, std::int64_t vocab);
+  // `ends`: ids that end a text, beside those that the folder names.
+  ModelText(const std::filesystem::path& folder, std::int64_t vocab,
+            std::vector<std::int32_t> ends = {});
 
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
   bool ends(std::int32_t id) const;
@@ -46,6 +48,7 @@ class ModelText {
   std::filesystem::path folder_;
   std::unique_ptr<const tokenizer::Tokenizer> tokenizer_;
   std::optional<chat::ChatFormat> format_;
+  std::vector<std::int32_t> ends_;
 };
 
 chat::Value message_of(const std::string& role, const std::string& content);

@@ -59,6 +59,22 @@ class Keys {
     return chat::truthy(*found);
   }
 
+  // One id or a list of them.
+  std::vector<std::int32_t> ids(const char* key) const {
+    const chat::Value* found = find(key);
+    if (found == nullptr) return {};
+    std::vector<std::int32_t> out;
+    const chat::Sequence* list = found->sequence();
+    for (const chat::Value& id : list == nullptr ? chat::Values{*found} : list->items) {
+      const auto* value = id.get<std::int64_t>();
+      if (value == nullptr || *value != static_cast<std::int32_t>(*value)) {
+        refuse(key, "an id or a list of ids", *found);
+      }
+      out.push_back(static_cast<std::int32_t>(*value));
+    }
+    return out;
+  }
+
   [[noreturn]] void refuse(const char* key, const char* needed, const chat::Value& found) const {
     FM_DATA_CHECK(false, path_, ": ", key, " must be ", needed, "; correct the file (",
                   chat::to_json(found, {}), ")");
@@ -197,6 +213,11 @@ Sampling choose_sampling(const fs::path& folder, const SamplingFlags& flags) {
         core::concat("without effect here, of ", kFile, ": ", core::join(foreign, ", ")));
   }
   return sampling;
+}
+
+std::vector<std::int32_t> end_ids(const fs::path& folder) {
+  return Keys(fs::exists(folder / kFile) ? folder / kFile : folder / "config.json")
+      .ids("eos_token_id");
 }
 
 }  // namespace fm::engine

@@ -32,4 +32,8 @@ struct Sampling {
 // without the file leaves SamplerOptions' defaults. Throws UserError (11) naming file and key.
 Sampling choose_sampling(const std::filesystem::path& folder, const SamplingFlags& flags);
 
+// The ids that end the model's texts: eos_token_id of generation_config.json, of config.json where
+// the folder has no such file. None where it says nothing. Throws UserError (11) as above.
+std::vector<std::int32_t> end_ids(const std::filesystem::path& folder);
+
 }  // namespace fm::engine

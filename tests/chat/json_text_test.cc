@@ -26,7 +26,10 @@ TEST(ParseJson, TellsIntegersFromFloats) {
 TEST(ParseJson, RefusesWhatItCannotKeep) {
   EXPECT_EQ(refusal("[1,]"), "f:3: JSON is required; correct the JSON at byte 4");
   EXPECT_EQ(refusal(""), "f:3: JSON is required; correct the JSON at byte 1");
-  EXPECT_EQ(refusal("\"\xFF\""), "f:3: JSON is required; correct the JSON at byte 2");
+  for (const char* text : {"\"\xFF\"", "\"caf\xe9\"", "\xff\xfe{"}) {  // none, Latin-1, UTF-16
+    EXPECT_TRUE(refusal(text).starts_with(
+        "f:3: JSON must be UTF-8; convert the file, as iconv -f LATIN1 -t UTF-8 does ("));
+  }
   const std::string large =
       "f:3: JSON is required; integers must have at most 64 bits with their sign";
   EXPECT_EQ(refusal("9223372036854775808"), large);

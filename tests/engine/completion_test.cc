@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "checkpoint/hf_folder.h"
+#include "core/check.h"
 
 namespace fm::engine {
 namespace {
@@ -71,6 +72,12 @@ TEST_F(Completions, EndAtTheEndTokenWhichIsNoText) {
   EXPECT_EQ(sequence.ids, (std::vector<std::int32_t>{97, 98}));
 }
 
+TEST_F(Completions, EndAtWhatTheModelsFolderNamesAsWell) {
+  const ModelText text(folder_, 300, {98});
+  EXPECT_TRUE(text.ends(98) && text.ends(257));
+  EXPECT_FALSE(text.ends(97) || text_->ends(98));
+}
+
 TEST_F(Completions, ShowACharacterWhenItIsWhole) {
   const CompletionLimits limits{.max_new_tokens = 3};
   const Prompt prompt = text_->of_text("\xc3\xa4");
@@ -110,6 +117,32 @@ TEST_F(Completions, PromptsComeFromLinesAndJsonl) {
     EXPECT_NE(std::string(error.what()).find("prompts.jsonl:2: an object with the text \"prompt\""),
               std::string::npos)
         << error.what();
+  }
+}
+
+TEST_F(Completions, PromptsMayBeOneArray) {
+  const std::string array = (folder_ / "prompts.json").string();
+  std::ofstream(array) << "[\n  {\"prompt\":\n \"one\"},\n  {\"prompt\": \"two\"}\n]\n";
+  const std::vector<Prompt> prompts = read_prompts({array}, *text_);
+  ASSERT_EQ(prompts.size(), 2U);
+  EXPECT_EQ(prompts[0].text, "one");
+  EXPECT_EQ(prompts[1].text, "two");
+}
+
+TEST_F(Completions, PromptsAreUtf8) {
+  const std::string path = (folder_ / "latin.txt").string();
+  std::ofstream(path) << "\xef\xbb\xbfone\n";
+  EXPECT_EQ(read_prompts({path}, *text_).at(0).text, "one");
+  for (const char* name : {"latin.txt", "latin.jsonl"}) {
+    const std::string bad = (folder_ / name).string();
+    std::ofstream(bad) << "{\"prompt\": \"a\"}\n{\"prompt\": \"caf\xe9\"}\n";
+    try {
+      read_prompts({bad}, *text_);
+      ADD_FAILURE() << name;
+    } catch (const core::UserError& error) {
+      EXPECT_EQ(error.code(), core::ExitCode::kDataError);
+      EXPECT_NE(std::string(error.what()).find(bad + ":2: "), std::string::npos) << error.what();
+    }
   }
 }
 

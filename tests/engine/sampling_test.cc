@@ -97,6 +97,20 @@ TEST(Sampling, NamesWhatHasNoEffect) {
       (std::vector<std::string>{"without effect here, of generation_config.json: typical_p"}));
 }
 
+TEST(EndIds, AreThoseOfTheModelsFolder) {
+  using Ids = std::vector<std::int32_t>;
+  const ScratchFolder folder;
+  EXPECT_EQ(end_ids(folder.path()), Ids());
+  folder.write("config.json", R"({"eos_token_id": 7})");
+  EXPECT_EQ(end_ids(folder.path()), Ids{7});
+  folder.write("generation_config.json", R"({"eos_token_id": [3, 5]})");
+  EXPECT_EQ(end_ids(folder.path()), (Ids{3, 5}));
+  folder.write("generation_config.json", R"({"eos_token_id": null})");
+  EXPECT_EQ(end_ids(folder.path()), Ids());
+  folder.write("generation_config.json", R"({"eos_token_id": ["</s>"]})");
+  EXPECT_THROW(end_ids(folder.path()), core::UserError);
+}
+
 TEST(Sampling, RefusesWrongValuesByFileAndKey) {
   const auto refused = [](const std::string& json) -> std::string {
     try {
