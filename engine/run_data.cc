@@ -2,12 +2,31 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "core/check.h"
 #include "engine/run_model.h"
 #include "engine/run_text.h"
 
 namespace fm::engine {
+namespace {
+
+// A loss over no token is 0, and teaches nothing. The first row that has one ends the search.
+void check_counted(const data::SampleSource* rows, const char* which, std::int64_t seq_len) {
+  if (rows == nullptr) return;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(seq_len));
+  std::vector<std::int32_t> labels(tokens.size());
+  const auto counts = [](std::int32_t label) { return label != data::kIgnored; };
+  for (std::int64_t row = 0; row < rows->samples_per_epoch(); ++row) {
+    rows->read(row, tokens, labels);
+    if (std::ranges::any_of(labels, counts)) return;
+  }
+  FM_DATA_CHECK(false, which, " data must have tokens that are trained, and no row has one; take ",
+                "longer rows (--max_seq_len), whole documents (--packing best_fit), more data or ",
+                "--train_on_inputs (max_seq_len=", seq_len, ", ", rows->describe(), ")");
+}
+
+}  // namespace
 
 data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger,
                             comm::Communicator& host, std::function<bool()> stop) {
@@ -27,10 +46,13 @@ data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, cor
   const bool text = reads_text(options) || evaluates_text(options);
   asked.open_jsonl = jsonl_opener(options, vocab, text, host, std::move(stop));
   data::SplitSource rows = data::open_split(asked, options.split);
-  if (options.eval_data_path.empty()) return rows;
-  asked.paths = options.eval_data_path;
-  asked.shuffle_windows = false;  // in an evaluation all rows count alike
-  rows.evaluation = data::open_source(asked);
+  if (!options.eval_data_path.empty()) {
+    asked.paths = options.eval_data_path;
+    asked.shuffle_windows = false;  // in an evaluation all rows count alike
+    rows.evaluation = data::open_source(asked);
+  }
+  check_counted(rows.training.get(), "training", asked.seq_len);
+  check_counted(rows.evaluation.get(), "evaluation", asked.seq_len);
   return rows;
 }
 

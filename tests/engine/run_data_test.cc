@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "comm/meet/world.h"
+#include "core/check.h"
 #include "engine/run_text.h"
 
 namespace fm::engine {
@@ -79,6 +80,25 @@ TEST_F(RunData, LargeFilesOfIdsAreMapped) {
   EXPECT_EQ(opened.tokens, (std::vector<std::int32_t>{11, 12, 13, 14}));
   EXPECT_EQ(opened.labels, (std::vector<std::int32_t>{2, -100, 4, 15}));
   EXPECT_EQ(opened.samples, kMostInMemory / std::ssize(kIdLine) + 1);
+}
+
+TEST_F(RunData, WithoutATokenThatIsTrainedIsRefused) {
+  const std::string one =
+      R"({"input_ids": [1, 2, 3, 4, 5], "labels": [-100, -100, -100, 4, -100]})";
+  const std::string none =
+      R"({"input_ids": [1, 2, 3, 4, 5], "labels": [-100, -100, -100, -100, -100]})";
+  EXPECT_EQ(open(write(one + "\n", 1)).samples, 1);
+  write(none + "\n" + one + "\n", 1);
+  EXPECT_EQ(open((folder_ / "data.jsonl").string()).samples, 2);
+  try {
+    open(write(none + "\n", 1'000));
+    ADD_FAILURE();
+  } catch (const core::UserError& error) {
+    EXPECT_EQ(error.code(), core::ExitCode::kDataError);
+    const std::string message = error.what();
+    EXPECT_NE(message.find("training data must have tokens that are trained"), message.npos)
+        << message;
+  }
 }
 
 TEST_F(RunData, LargeFilesOfBytesAreMapped) {
