@@ -4,7 +4,6 @@
 
 #include "core/check.h"
 #include "engine/plan_simulation.h"
-#include "pipeline/schedule_study.h"
 
 namespace fm::engine {
 namespace {
@@ -36,9 +35,8 @@ TrainOptions with_schedule(const TrainOptions& options, const model::Model& mode
     tried.schedule = &row;
     try {
       const RunPlan plan = make_run_plan(tried, model, world);
-      const Candidate candidate{
-          &row, fits(plan), simulate_plan(tried, plan).makespan,
-          std::ranges::max(pipeline::peak_activations(plan.scheduled, plan.pipe))};
+      const Candidate candidate{&row, fits(plan), simulate_plan(tried, plan).makespan,
+                                std::ranges::max(plan.kept_micros())};
       if (!best || candidate.better_than(*best)) best = candidate;
     } catch (const core::UserError& error) {
       if (refusal.empty()) refusal = error.what();

@@ -52,6 +52,7 @@ void measure(const UnitTimes& times, const pipeline::Placement& units, int rank,
     }
     const UnitTimes::Phases& own = unit == 0 ? times.embedding : times.block;
     costs.forward += own.forward;
+    if (!units.has_backward(unit)) continue;
     costs.input += own.input + (recompute && unit > 0 ? own.forward : 0.0);
     costs.weight += own.weight;
   }
@@ -74,6 +75,7 @@ std::vector<pipeline::PhaseCosts> phase_costs(const TrainOptions& options,
       }
       const auto kept = static_cast<double>(at.kept.count());
       costs.forward += at.forward_flops;
+      if (!units.has_backward(unit)) continue;
       costs.input += at.forward_flops * (options.recompute ? 2.0 : 1.0);
       costs.weight += at.forward_flops;
       costs.held += static_cast<double>(hidden.count()) + (options.recompute ? 0.0 : kept);

@@ -10,6 +10,7 @@
 #include "offload/tier.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
+#include "pipeline/schedule_study.h"
 #include "pipeline/schedules.h"
 #include "zero/insert_prefetch.h"
 #include "zero/insert_zero.h"
@@ -168,18 +169,23 @@ int segment_blocks(const TrainOptions& options, int blocks) {
   return static_cast<int>(core::ceil_div(blocks, *options.checkpoint_segments));
 }
 
-// Forward and backward of a unit.
+// Forward and backward of a unit, as far as it has one.
 double whole_time(const UnitTimes& times, const model::Model& model, int unit) {
   if (unit == model.head_unit()) return times.head;
-  return (unit == 0 ? times.embedding : times.block).whole();
+  const UnitTimes::Phases& own = unit == 0 ? times.embedding : times.block;
+  return unit < model.first_trained() ? own.forward : own.whole();
 }
+
+// In forwards.
+double whole_forwards(int unit, int first_backward) { return unit < first_backward ? 1.0 : 3.0; }
 
 // Costs are measured times, or floating-point operations.
 pipeline::UnitWeights unit_weights(const TrainOptions& options, const model::Model& model,
                                    std::span<const pipeline::UnitFootprint> footprints) {
   pipeline::UnitWeights out;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
-    const double flops = footprints[static_cast<std::size_t>(unit)].forward_flops;
+    const double flops = footprints[static_cast<std::size_t>(unit)].forward_flops *
+                         whole_forwards(unit, model.first_trained());
     out.costs.push_back(options.unit_times ? whole_time(*options.unit_times, model, unit) : flops);
     out.parameters.push_back(static_cast<double>(model.table(unit).elements().count()));
   }
@@ -238,16 +244,23 @@ zero::StateRules state_rules(const TrainOptions& options, const model::Model& mo
 
 pipeline::PoolSizes RunPlan::pools(int pipe_rank) const {
   const auto rank = static_cast<std::size_t>(pipe_rank);
-  const auto of = [&](const Program& program) {
-    return pipeline::pool_sizes(program, units(), footprints, rules.recompute, pipe_rank);
+  const auto of = [&](const Program& program, const pipeline::Placement& placement) {
+    return pipeline::pool_sizes(program, placement, footprints, rules.recompute, pipe_rank);
   };
-  pipeline::PoolSizes sizes = of(train[rank]);
-  const pipeline::PoolSizes other = of(eval[rank]);
+  pipeline::PoolSizes sizes = of(train[rank], units());
+  const pipeline::PoolSizes other = of(eval[rank], units().evaluating());
   sizes.peaks.hidden = std::max(sizes.peaks.hidden, other.peaks.hidden);
   sizes.peaks.kept = std::max(sizes.peaks.kept, other.peaks.kept);
   sizes.peaks.parked = std::max(sizes.peaks.parked, other.peaks.parked);
   sizes.gather_slots = std::max(sizes.gather_slots, other.gather_slots);
   return sizes;
+}
+
+std::vector<double> RunPlan::kept_micros() const {
+  const int last = units().head() - 1;  // of the units that keep anything
+  const int first = units().has_backward(last) ? units().chunk_of(units().first_backward)
+                                               : static_cast<int>(units().chunks().size());
+  return pipeline::peak_activations(scheduled, pipe, first);
 }
 
 zero::Layout RunPlan::layout(int pipe_rank, int dp_rank) const {
@@ -283,10 +296,19 @@ std::map<std::string, core::Bytes> RunPlan::wire_bytes(int pipe_rank) const {
   return out;
 }
 
-double RunPlan::flops_per_step() const {
+double RunPlan::forward_flops_per_step() const {
   double forward = 0.0;
   for (const pipeline::UnitFootprint& unit : footprints) forward += unit.forward_flops;
-  return 3.0 * forward * static_cast<double>(batch.accumulation) * mesh.shards() * mesh.model;
+  return forward * forwards_per_step();
+}
+
+double RunPlan::flops_per_step() const {
+  double all = 0.0;
+  for (int unit = 0; unit < units().unit_count(); ++unit) {
+    all += footprints[static_cast<std::size_t>(unit)].forward_flops *
+           whole_forwards(unit, units().first_backward);
+  }
+  return all * forwards_per_step();
 }
 
 WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world) {
@@ -320,6 +342,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
       pipeline::split_units(options.partition, unit_weights(options, model, plan.footprints),
                             plan.pipe, plan.state.tied != nullptr);
   plan.rules.units.segment_blocks = segment_blocks(options, model.unit_count() - 2);
+  plan.rules.units.first_backward = model.first_trained();
   plan.rules.micros = plan.pipe.micros;
   const bool alone = plan.mesh.shards() == 1;  // then there is nobody to share with
   plan.rules.plan =
@@ -358,10 +381,10 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
 
   pipeline::ProgramRules eval_rules = plan.rules;
   eval_rules.validates = false;
-  eval_rules.forward_only = true;
+  eval_rules.units = plan.units().evaluating();
   eval_rules.recompute = false;
-  plan.eval = finished_programs(expanded(evaluation_of(plan.pipe), plan.units()), eval_rules, times,
-                                prefetch, own);
+  plan.eval = finished_programs(expanded(evaluation_of(plan.pipe), eval_rules.units), eval_rules,
+                                times, prefetch, own);
 
   plan.state.units = plan.rules.units;
   plan.state.rules = state_rules(options, model, plan);

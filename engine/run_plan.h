@@ -50,12 +50,19 @@ struct RunPlan {
   // The larger of both programs' needs, pool by pool: what a rank allocates.
   pipeline::PoolSizes pools(int pipe_rank) const;
   zero::Layout layout(int pipe_rank, int dp_rank) const;
+  // By pipe rank: pipeline::peak_activations of the chunks that have a backward.
+  std::vector<double> kept_micros() const;
   MemoryForecast memory(int pipe_rank) const;
   // That a rank sends in one step, by picture of the instruction ("g", "R", "p", "sa" ...); those
   // of computing ones are of ranks that compute together.
   std::map<std::string, core::Bytes> wire_bytes(int pipe_rank) const;
-  // Model FLOPs of one step over all ranks (forward x 3; recomputation not counted).
+  // Model FLOPs of one step over all ranks (forward x 3, of units without backward x 1;
+  // recomputation not counted).
   double flops_per_step() const;
+  double forward_flops_per_step() const;
+  double forwards_per_step() const {  // of a unit, over all ranks
+    return static_cast<double>(batch.accumulation) * mesh.shards() * mesh.model;
+  }
   std::int64_t tokens_per_step() const { return batch.train_batch * shape.row(); }
 };
 

@@ -15,14 +15,14 @@ namespace {
 using pipeline::Program;
 
 ScheduleAccount timed(const std::string& schedule, const pipeline::PipeShape& shape,
-                      const pipeline::Simulation& run, const std::vector<Program>& scheduled) {
+                      const pipeline::Simulation& run, std::vector<double> peaks) {
   ScheduleAccount out;
   out.schedule = schedule;
   out.shape = shape;
   out.makespan = run.makespan;
   out.longest_stage = run.longest_stage();
   out.bubble = run.bubble();
-  out.peak_activations = pipeline::peak_activations(scheduled, shape);
+  out.peak_activations = std::move(peaks);
   return out;
 }
 
@@ -63,8 +63,9 @@ ScheduleStudy study_of(const TrainOptions& options, int micros) {
                 " forwards of a chunk; lower --micros (", micros, ")");
   ScheduleStudy out;
   out.scheduled = scheduled_programs(options, shape);
-  out.account = timed(schedule_name(options), shape,
-                      pipeline::simulate_schedule(out.scheduled, shape), out.scheduled);
+  out.account =
+      timed(schedule_name(options), shape, pipeline::simulate_schedule(out.scheduled, shape),
+            pipeline::peak_activations(out.scheduled, shape));
   out.account.time_unit = "given";
   return out;
 }
@@ -73,7 +74,7 @@ ScheduleStudy study_of(const TrainOptions& options, int micros) {
 
 ScheduleAccount account_of(const TrainOptions& options, const RunPlan& plan) {
   ScheduleAccount out =
-      timed(plan.schedule, plan.pipe, simulate_plan(options, plan), plan.scheduled);
+      timed(plan.schedule, plan.pipe, simulate_plan(options, plan), plan.kept_micros());
   out.time_unit = options.unit_times ? "us" : options.plan_times ? "given" : "FLOPs";
   out.step_ahead = time_of_step_ahead(options, plan);
   out.instructions = counted(plan.train);

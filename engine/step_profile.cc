@@ -76,11 +76,13 @@ std::string flops_profile_text(const KnownRun& run, const StepLine& line) {
   const core::Mesh& mesh = plan.mesh;
   const StepParts parts = parts_of(line.phases);
   const double rate = line.flops / line.step_time_s;
+  const double forward = line.flops * plan.forward_flops_per_step() / plan.flops_per_step();
   const std::string rule(27, '-');
   return core::concat(
       rule, " Flops Profiler ", rule, "\nProfile Summary at step ", line.step,
-      ":\nFLOPs are the model's, of all ranks: backward counts twice forward, recomputation is\n"
-      "not counted. Latencies are rank 0's, sums over the micro-batches of the step.\n\n",
+      ":\nFLOPs are the model's, of all ranks: backward counts twice forward, where there is one;\n"
+      "recomputation is not counted. Latencies are rank 0's, sums over the micro-batches of the "
+      "step.\n\n",
       row("world size", std::to_string(mesh.size())),
       row("data parallel size", std::to_string(mesh.data)),
       row("sequence parallel size", std::to_string(mesh.sequence)),
@@ -88,7 +90,7 @@ std::string flops_profile_text(const KnownRun& run, const StepLine& line) {
       row("pipeline parallel size", std::to_string(mesh.pipe)),
       row("batch size per rank", std::to_string(plan.batch.micro_batch)),
       row("params of model", core::human_count(parameters_of(run.opened))),
-      row("fwd flops of model", giga(line.flops / 3.0, "")),
+      row("fwd flops of model", giga(forward, "")),
       row("fwd+bwd flops of model", giga(line.flops, "")),
       row("fwd latency", milliseconds(parts.forward)),
       row("bwd latency", milliseconds(parts.backward())),

@@ -203,10 +203,11 @@ void StepRuntime::forward(int micro, int unit) {
   const core::Arena::Scope scratch(state_.work.arena);
   unit_at(unit).forward(call_of(micro, unit), output);
   inputs_[{micro, unit + 1}] = Hidden{output, {}};
-  const bool passing = block && (state_.plan.rules.recompute || forward_only_);
-  if (passing) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
-  const bool made_again = passing && !forward_only_ && !units().starts_segment(unit);
-  if ((forward_only_ && unit > 0) || made_again) {
+  const bool again = block && state_.plan.rules.recompute && !passes(unit);
+  if (again || (block && passes(unit))) {
+    state_.kept.take_back(kept_.extract({micro, unit}).mapped());
+  }
+  if ((passes(unit) && unit > 0) || (again && !units().starts_segment(unit))) {
     state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
   }
 }
@@ -236,12 +237,14 @@ void StepRuntime::loss(int micro) {
   }
   bool assign = true;
   const double weight = weight_of_token(micro);
-  const model::Gradients gradients = destinations(micro, head, assign);
+  model::Gradients gradients = destinations(micro, head, assign);
+  gradients.input = units().gives_gradient(head);
   sum = state_.model.head->loss(call_of(micro, head), hidden, weight * request_.loss_scale,
                                 gradients, assign ? model::Write::kAssign : model::Write::kAdd);
   if (request_.loss_reduction == LossReduction::kMeanOfMeans) sum *= weight;
-  gradients_[{micro, head - 1}] = Hidden{hidden, {}};
   scan(micro, head, gradients);
+  if (!gradients.input) return state_.hidden.take_back(hidden);
+  gradients_[{micro, head - 1}] = Hidden{hidden, {}};
 }
 
 void StepRuntime::backward_input(int micro, int unit) {
@@ -250,7 +253,7 @@ void StepRuntime::backward_input(int micro, int unit) {
   wait_for_weights(unit);
   const TraceRange range(clock_, Phase::kBackward);
   parked_[{micro, unit}] = state_.parked.lend();
-  void* const dinput = unit > 0 ? state_.hidden.lend() : nullptr;
+  void* const dinput = units().gives_gradient(unit) ? state_.hidden.lend() : nullptr;
   const core::Arena::Scope scratch(state_.work.arena);
   const bool reads = units().reads_weights({pipeline::Op::kBackwardInput, micro, unit});
   unit_at(unit).backward_input(call_of(micro, unit, reads), gradient.data, dinput);

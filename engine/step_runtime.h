@@ -148,6 +148,8 @@ class StepRuntime : public pipeline::StepHandler {
   void discard_forwards();
   void redo_update();
   void scan(int micro, int unit, const model::Gradients& written);
+  // Whether a unit keeps nothing for a backward, which never comes.
+  bool passes(int unit) const { return forward_only_ || !units().has_backward(unit); }
   const model::Unit& unit_at(int unit) const {
     return *state_.model.units[static_cast<std::size_t>(unit)];
   }

@@ -260,7 +260,7 @@ void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* din
     pass.products.input(at_.v, parked.dv_BTKd, dnormed_BTD, Beta::kOne);
   }
   const float* const own_BTD = sum_tokens(pass.tensor, pass.own, rows.width, dnormed_BTD);
-  T* const dx_BTD = static_cast<T*>(dinput_BTD);
+  T* const dx_BTD = static_cast<T*>(dinput_BTD != nullptr ? dinput_BTD : doutput_BTD);
   if (!norms_before()) {
     kernels::add_residual(count, own_BTD, parked.dx_mid_BTD, dx_BTD);
     return;

@@ -34,6 +34,7 @@ struct Weights {
 struct Gradients {
   float* own = nullptr;
   float* tied = nullptr;
+  bool input = true;  // of the head: whether anybody takes the gradient of its input
 };
 
 // Memory of one (micro-batch, unit), owned by the caller.
@@ -102,7 +103,8 @@ class Unit {
   // saved.input_BTD -> output_BTD; fills saved.kept. output_BTD null (never for the embedding):
   // only fill saved.kept (recomputation), skipping what only the output needs.
   virtual void forward(const UnitCall& call, void* output_BTD) const = 0;
-  // Gradient of the input; parks the operands of W. dinput_BTD is null for the embedding.
+  // Gradient of the input; parks the operands of W. dinput_BTD is null for the embedding, and where
+  // nothing before the unit is trained.
   // doutput_BTD and dinput_BTD are different memory; doutput_BTD may be overwritten.
   virtual void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const = 0;
   // Writes every parameter gradient of the unit that is trained, without its weights. kAssign also
@@ -138,8 +140,8 @@ class LossUnit {
   virtual double forward_flops(core::BatchShape shape) const = 0;
 
   // Returns the sum of token losses (nats), added in token order in fp64. In place: hidden_BTD
-  // becomes dhidden_BTD of (scale x that sum). Gradients are written by the rule of `write`
-  // (kAssign: assigned by the first chunk, added to by the others).
+  // becomes dhidden_BTD of (scale x that sum), unless nobody takes it. Gradients are written by the
+  // rule of `write` (kAssign: assigned by the first chunk, added to by the others).
   virtual double loss(const UnitCall& call, void* hidden_BTD, double scale,
                       const Gradients& gradients, Write write) const = 0;
   // Sum of token losses only.
@@ -175,6 +177,12 @@ struct Model {
       if (frozen_table(unit) != nullptr) return true;
     }
     return false;
+  }
+  // The first unit that is trained in part; it needs no gradient of its input.
+  int first_trained() const {
+    int unit = 0;
+    while (unit < head_unit() && !trains(unit)) ++unit;
+    return unit;
   }
   // Whether backward writes any gradient of a unit.
   bool trains(int unit) const {

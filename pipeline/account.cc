@@ -9,8 +9,7 @@ namespace {
 // Counts the buffers of every pool while a program runs, by the moves of each instruction's row.
 class ActivationWalk {
  public:
-  ActivationWalk(const Placement& units, bool evaluation, bool recompute)
-      : units_(units), evaluation_(evaluation), passing_(evaluation || recompute) {}
+  ActivationWalk(const Placement& units, bool recompute) : units_(units), recompute_(recompute) {}
 
   void see(const Instruction& at) {
     for (const BufferMove& move : row_of(at.op).moves) {
@@ -25,13 +24,16 @@ class ActivationWalk {
     using When = BufferMove::When;
     const bool block = units_.is_block(at.unit);
     const bool fed = at.unit > 0;
-    const bool again = block && passing_ && !evaluation_;
+    const bool returns = units_.has_backward(at.unit);
+    const bool gives = units_.gives_gradient(units_.unit_of(at));
+    const bool again = block && recompute_ && returns;
     const bool held[] = {true,
                          block,
-                         block && passing_,
+                         block && (recompute_ || !returns),
                          fed,
-                         evaluation_,
-                         fed && evaluation_,
+                         fed && !returns,
+                         gives,
+                         !gives,
                          again && !units_.starts_segment(at.unit),
                          again && !units_.ends_segment(at.unit),
                          seen(at.op) >= kMostLeaving};
@@ -47,8 +49,7 @@ class ActivationWalk {
   }
 
   const Placement& units_;
-  bool evaluation_;
-  bool passing_;  // blocks keep nothing between forward and backward
+  bool recompute_;
   std::array<int, kOpCount> seen_{};
   std::array<int, 3> live_{}, peaks_{};  // by pool
 };
@@ -56,7 +57,7 @@ class ActivationWalk {
 }  // namespace
 
 ActivationPeaks activation_peaks(const Program& program, const Placement& units, bool recompute) {
-  ActivationWalk walk(units, !trains(program), recompute);
+  ActivationWalk walk(units, recompute);
   for (const Instruction& at : program) walk.see(at);
   return walk.peaks();
 }
@@ -79,7 +80,7 @@ PoolSizes pool_sizes(const Program& program, const Placement& units,
   for (const int unit : units.units_of(pipe_rank)) {
     const UnitFootprint& at = footprints[static_cast<std::size_t>(unit)];
     sizes.kept = std::max(sizes.kept, at.kept);
-    sizes.parked = std::max(sizes.parked, at.parked);
+    if (units.has_backward(unit)) sizes.parked = std::max(sizes.parked, at.parked);
     sizes.arena = std::max(sizes.arena, at.scratch);
   }
   return sizes;

@@ -22,14 +22,14 @@ constexpr BufferMove kForwardMoves[] = {{kHidden, +1, When::kAlways},  // the ou
                                         {kKept, +1, When::kBlock},
                                         {kKept, -1, When::kPassingBlock},
                                         {kHidden, -1, When::kInnerBlock},
-                                        {kHidden, -1, When::kFedInEvaluation}};
-constexpr BufferMove kLossMoves[] = {{kHidden, -1, When::kEvaluation}};  // else it works in place
+                                        {kHidden, -1, When::kFedForward}};
+constexpr BufferMove kLossMoves[] = {{kHidden, -1, When::kGivesNothing}};  // else it works in place
 constexpr BufferMove kRecomputeMoves[] = {{kKept, +1, When::kAlways},
                                           {kHidden, +1, When::kBeforeInner}};
 constexpr BufferMove kBackwardMoves[] = {
-    {kParked, +1, When::kAlways}, {kHidden, +1, When::kFed},  // the input's gradient
-    {kHidden, -1, When::kAlways},                             // the output's gradient
-    {kHidden, -1, When::kFed},                                // the input
+    {kParked, +1, When::kAlways}, {kHidden, +1, When::kGives},  // the input's gradient
+    {kHidden, -1, When::kAlways},                               // the output's gradient
+    {kHidden, -1, When::kFed},                                  // the input
     {kKept, -1, When::kBlock},    {kParked, -1, When::kAlways}};
 constexpr std::size_t kInputHalf = 3;  // of kBackwardMoves; the rest is backward-weight's
 
@@ -185,12 +185,6 @@ bool can_be_discarded(Op op) {
   constexpr Op kOps[] = {Op::kCount,   Op::kLoad,   Op::kSendAct, Op::kRecvAct,
                          Op::kForward, Op::kGather, Op::kRelease};
   return std::ranges::find(kOps, op) != std::end(kOps);
-}
-
-bool trains(const Program& program) {
-  return std::ranges::any_of(program, [](const Instruction& at) {
-    return at.op == Op::kBackward || at.op == Op::kBackwardWeight;
-  });
 }
 
 std::string print(const Instruction& instruction) {

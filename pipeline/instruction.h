@@ -74,14 +74,15 @@ enum class Pool : std::uint8_t { kHidden, kKept, kParked };
 struct BufferMove {
   enum class When : std::uint8_t {
     kAlways,
-    kBlock,            // the unit is a block
-    kPassingBlock,     // a block whose kept values are made again later, or never needed
-    kFed,              // the unit has an input: it is not the embedding
-    kEvaluation,       // a program without backward
-    kFedInEvaluation,  // both
-    kInnerBlock,       // a recomputed block that does not start a segment: its input is made again
-    kBeforeInner,      // a recomputed block that does not end one
-    kBehindLeaving,    // a send gives back what was sent kMostLeaving sends of its kind before
+    kBlock,          // the unit is a block
+    kPassingBlock,   // a block whose kept values are made again later, or never needed
+    kFed,            // the unit has an input: it is not the embedding
+    kFedForward,     // it has, and no backward
+    kGives,          // the unit before it takes its input's gradient
+    kGivesNothing,   // no unit does
+    kInnerBlock,     // a recomputed block that does not start a segment: its input is made again
+    kBeforeInner,    // a recomputed block that does not end one
+    kBehindLeaving,  // a send gives back what was sent kMostLeaving sends of its kind before
   };
   Pool pool = Pool::kHidden;
   int change = 0;
@@ -125,9 +126,6 @@ const OpRow& row_of(Op op);
 // Whether nothing is lost when what it did is thrown away: it writes neither gradients nor weights,
 // and sends none.
 bool can_be_discarded(Op op);
-
-// Whether a program has backwards; else it evaluates.
-bool trains(const Program& program);
 
 std::string print(const Instruction& instruction);
 std::string print(const Program& program);  // every instruction followed by one space

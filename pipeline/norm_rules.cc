@@ -7,7 +7,7 @@ namespace fm::pipeline {
 using core::concat;
 
 std::string RankRules::norm(const Instruction& /*at*/) {
-  if (rules_.forward_only) return "evaluation has no gradients";
+  if (units_.evaluates()) return "evaluation has no gradients";
   if (normed_ || parted_) return "the norm is known already";
   std::string missing = incomplete_reductions();
   if (!missing.empty()) return missing;
@@ -53,6 +53,7 @@ std::string RankRules::validate(const Instruction& /*at*/) {
 
 std::string RankRules::incomplete_reductions() const {
   for (const int unit : units_.units_of(rank_)) {
+    if (!units_.has_backward(unit)) continue;
     if (!reduced(unit)) return concat("the gradient of unit ", unit, " is not reduced");
   }
   if (units_.has_tied_end(rank_) && !tied_) return "the tied gradient is not reduced";

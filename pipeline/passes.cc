@@ -19,7 +19,8 @@ Program expand_units(const Program& scheduled, const Placement& units, int pipe_
     const UnitRange body = units.body(pipe_rank, at.unit);
     for (int step = 0; step < body.count(); ++step) {
       const bool ascends = at.op == Op::kForward;
-      out.push_back({at.op, at.micro, ascends ? body.first + step : body.last - 1 - step});
+      const int unit = ascends ? body.first + step : body.last - 1 - step;
+      if (ascends || units.has_backward(unit)) out.push_back({at.op, at.micro, unit});
     }
   }
   return out;
@@ -38,13 +39,12 @@ class Lowering {
         time_(time),
         ranks_(in.size()),
         waiting_(static_cast<std::size_t>(units.unit_count()), 0) {
-    for (const Program& program : in) trains_ = trains_ || trains(program);
     for (std::size_t rank = 0; rank < in.size(); ++rank) look_ahead(static_cast<int>(rank));
   }
 
   // False when the orders deadlock.
   bool run() {
-    for (int rank = earliest(); rank >= 0; rank = earliest()) {
+    for (int rank = next_rank(); rank >= 0; rank = next_rank()) {
       if (at(rank).busy) {
         end(rank);
       } else {
@@ -73,6 +73,7 @@ class Lowering {
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
+  enum class Room : std::uint8_t { kNeeded, kAnyway };
 
   struct Rank {
     std::size_t next = 0;
@@ -86,6 +87,17 @@ class Lowering {
 
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   const Program& program_of(int rank) const { return in_[static_cast<std::size_t>(rank)]; }
+
+  // Where everybody waits, a rank that is held up for another's sake goes on.
+  int next_rank() {
+    int rank = earliest();
+    for (std::size_t at = 0; rank < 0 && at < ranks_.size(); ++at) {
+      const auto here = static_cast<int>(at);
+      ranks_[at].due = begin_of_next(here, Room::kAnyway);
+      if (ranks_[at].due < kNever) rank = here;
+    }
+    return rank;
+  }
 
   // The rank that goes on first, -1: none does. At one time what ends comes before what begins.
   int earliest() const {
@@ -106,30 +118,33 @@ class Lowering {
     here.due = here.busy ? here.clock : begin_of_next(rank);
   }
 
-  double begin_of_next(int rank) {
+  double begin_of_next(int rank, Room room = Room::kNeeded) {
     const Rank& here = at(rank);
     if (here.next == program_of(rank).size()) return kNever;
     const Instruction& next = program_of(rank)[here.next];
     if (next.op == Op::kValidate) return begin_of_validation();
-    if (!trains_ && is_full(next)) return kNever;
+    if (room == Room::kNeeded && is_full(next)) return kNever;
     const std::optional<Handover> taken = units_.taken_by(next);
     if (!taken || !units_.crosses(*taken)) return here.clock;
     const auto there = here.received.find(*taken);
     return there == here.received.end() ? kNever : std::max(here.clock, there->second);
   }
 
-  // In an evaluation nothing but this keeps a fast rank from sending every micro-batch to a slow
-  // one, which would have to keep them all.
+  // Where no gradient comes back, nothing but this keeps a fast rank from sending every micro-batch
+  // to a slow one, which would have to keep them all.
   bool is_full(const Instruction& next) {
     for (const Handover& given : units_.given_by(next)) {
-      if (!given.gradient && waiting_at(given.unit) >= kMostLeaving) return true;
+      if (is_counted(given) && waiting_at(given.unit) >= kMostLeaving) return true;
     }
     return false;
+  }
+  bool is_counted(const Handover& given) const {
+    return !given.gradient && !units_.has_backward(given.from());
   }
   // `next` begins to read what it was sent.
   void make_room(const Instruction& next, double now) {
     const std::optional<Handover> taken = units_.taken_by(next);
-    if (!taken || !units_.crosses(*taken)) return;
+    if (!taken || !units_.crosses(*taken) || !is_counted(*taken)) return;
     --waiting_at(taken->unit);
     const int sender = units_.owner_of(taken->from());
     if (at(sender).due == kNever) at(sender).clock = std::max(at(sender).clock, now);
@@ -163,7 +178,7 @@ class Lowering {
     Rank& here = at(rank);
     if (program_of(rank)[here.next].op == Op::kValidate) return validate_at(here.due);
     here.running = program_of(rank)[here.next++];
-    if (!trains_) make_room(here.running, here.due);
+    make_room(here.running, here.due);
     here.out.push_back(here.running);
     here.clock = here.due + time_(here.running, rank);
     here.busy = true;
@@ -175,12 +190,12 @@ class Lowering {
   }
 
   void pair_up(int rank, const Handover& handover) {
-    if (!units_.crosses(handover) || (handover.gradient && !trains_)) return;
+    if (!units_.crosses(handover)) return;
     const int owner = units_.owner_of(handover.unit);
     at(rank).out.push_back(handover.send());
     at(owner).out.push_back(handover.receive());
     at(owner).received.emplace(handover, at(rank).clock);
-    if (!handover.gradient) ++waiting_at(handover.unit);
+    if (is_counted(handover)) ++waiting_at(handover.unit);
     look_ahead(owner);
   }
 
@@ -189,7 +204,6 @@ class Lowering {
   const InstructionTime& time_;
   std::vector<Rank> ranks_;
   std::vector<int> waiting_;  // by unit: hidden states that it has not begun to read
-  bool trains_ = false;
 };
 
 // Every block takes as long as any other.

@@ -13,7 +13,8 @@ namespace fm::pipeline {
 // Of an instruction on a pipe rank, in any unit of time.
 using InstructionTime = std::function<double(const Instruction& at, int pipe_rank)>;
 
-// Each chunk of a rank becomes its units: forwards ascending, backwards descending.
+// Each chunk of a rank becomes its units: forwards ascending, backwards descending, as far as they
+// have one.
 Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank);
 
 // Adds sends and receives to all ranks at once by paired lowering: when a producer ends, its send

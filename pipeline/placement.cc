@@ -40,9 +40,16 @@ Placement::Placement(std::vector<Chunk> chunks, int pipe_ranks)
   for (const std::vector<int>& units : units_of_) FM_CHECK(!units.empty(), "a rank without units");
 }
 
+Placement Placement::evaluating() const {
+  Placement out = *this;
+  out.first_backward = unit_count();
+  return out;
+}
+
 bool Placement::starts_segment(int unit) const {
   const int first = chunks_[static_cast<std::size_t>(chunk_of(unit))].units.first;
-  return is_block(unit) && (unit - std::max(first, 1)) % segment_blocks == 0;
+  const bool inner = unit != first_backward && (unit - std::max(first, 1)) % segment_blocks != 0;
+  return is_block(unit) && !inner;
 }
 
 bool Placement::ends_segment(int unit) const {
@@ -73,7 +80,7 @@ std::vector<Handover> Placement::given_by(const Instruction& at) const {
   const int unit = unit_of(at);
   std::vector<Handover> out;
   if (row.makes_output && unit < head()) out.push_back({false, at.micro, unit + 1});
-  if (row.makes_input_gradient && unit > 0) out.push_back({true, at.micro, unit - 1});
+  if (row.makes_input_gradient && gives_gradient(unit)) out.push_back({true, at.micro, unit - 1});
   return out;
 }
 

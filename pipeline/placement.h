@@ -91,15 +91,23 @@ class Placement {
   bool one_tied_gradient = false;
   // With recomputation: blocks of a chunk of which only the first one's input is kept.
   int segment_blocks = 1;
+  // Units before it have no backward, because nothing is trained there; an evaluation has none.
+  int first_backward = 0;
 
   int pipe_ranks() const { return static_cast<int>(units_of_.size()); }
   int unit_count() const { return static_cast<int>(owner_.size()); }
   int head() const { return unit_count() - 1; }
   bool is_block(int unit) const { return unit > 0 && unit < head(); }
+  bool has_backward(int unit) const { return unit >= first_backward; }
+  // Whether the unit before it takes the gradient of its input.
+  bool gives_gradient(int unit) const { return unit > first_backward; }
+  bool evaluates() const { return first_backward == unit_count(); }
+  Placement evaluating() const;
 
   const std::vector<Chunk>& chunks() const { return chunks_; }
   int chunk_of(int unit) const { return chunk_of_[static_cast<std::size_t>(unit)]; }
-  // Segments of segment_blocks blocks, from the first block of each chunk on.
+  // Segments of segment_blocks blocks, from the first block of each chunk on; one begins with the
+  // first backward.
   bool starts_segment(int unit) const;
   bool ends_segment(int unit) const;
   // Units of the rank's `local`-th chunk that have Forward and Backward (the head has Loss).
@@ -115,8 +123,7 @@ class Placement {
   bool has_embedding(int pipe_rank) const { return owns(pipe_rank, 0); }
   bool has_head(int pipe_rank) const { return owns(pipe_rank, head()); }
 
-  // What an instruction needs of a neighbouring unit, and what it hands to one. Loss also makes a
-  // gradient, which nobody takes in an evaluation.
+  // What an instruction needs of a neighbouring unit, and what it hands to one.
   std::optional<Handover> taken_by(const Instruction& at) const;
   std::vector<Handover> given_by(const Instruction& at) const;
   // Whether it passes from one pipe rank to another.

@@ -115,7 +115,7 @@ void RankRules::give(const Instruction& at) {
 }
 
 std::string RankRules::count(const Instruction& /*at*/) {
-  if (rules_.forward_only) return "evaluation counts with the loss";
+  if (units_.evaluates()) return "evaluation counts with the loss";
   if (!units_.has_head(rank_)) return "only the head's pipe rank has labels to count";
   if (counted_) return "labels are counted already";
   counted_ = true;
@@ -146,7 +146,7 @@ std::string RankRules::forward(const Instruction& at) {
 
 std::string RankRules::loss(const Instruction& at) {
   if (!units_.has_head(rank_)) return "the head lives on another pipe rank";
-  if (!counted_ && !rules_.forward_only) return "the loss divisor is not counted";
+  if (!counted_ && !units_.evaluates()) return "the loss divisor is not counted";
   if (!loaded_.contains(at.micro)) {
     return concat("labels of micro-batch ", at.micro, " are not loaded");
   }
@@ -154,7 +154,7 @@ std::string RankRules::loss(const Instruction& at) {
   if (!reason.empty()) return reason;
   const MicroUnit here{at.micro, units_.head()};
   if (!forward_.insert(here).second) return "this loss has run already";
-  if (rules_.forward_only) return "";
+  if (units_.evaluates()) return "";
   input_.insert(here);
   weight_.insert(here);
   give(at);
@@ -169,8 +169,9 @@ std::string RankRules::backward(const Instruction& at) {
 
 std::string RankRules::backward_input(const Instruction& at) {
   const MicroUnit here{at.micro, at.unit};
-  if (rules_.forward_only) return "evaluation has no backward";
+  if (units_.evaluates()) return "evaluation has no backward";
   if (at.unit == units_.head()) return "the head has no backward; Loss runs it";
+  if (!units_.has_backward(at.unit)) return "nothing is trained in this unit or before it";
   if (!forward_.contains(here)) return "its forward has not run";
   if (input_.contains(here)) return "this backward has run already";
   std::string reason = check_input(at);
@@ -190,8 +191,9 @@ std::string RankRules::backward_weight(const Instruction& at) {
 }
 
 std::string RankRules::recompute(const Instruction& at) {
-  if (!rules_.recompute || !units_.is_block(at.unit))
+  if (!rules_.recompute || !units_.is_block(at.unit) || !units_.has_backward(at.unit)) {
     return "this plan does not recompute the unit";
+  }
   if (!forward_.contains({at.micro, at.unit})) return "its forward has not run";
   if (!units_.starts_segment(at.unit) && !recomputed_.contains({at.micro, at.unit - 1})) {
     return concat("it needs ", print({Op::kRecompute, at.micro, at.unit - 1}), " first");
@@ -310,7 +312,7 @@ std::string RankRules::offload(const Instruction& /*at*/) { return "this plan of
 std::string RankRules::report(const Instruction& /*at*/) {
   std::string missing = incomplete_compute();
   if (missing.empty()) missing = incomplete_exchange();
-  if (missing.empty() && !rules_.forward_only) missing = incomplete_boundary();
+  if (missing.empty() && !units_.evaluates()) missing = incomplete_boundary();
   if (missing.empty()) reported_ = true;
   return missing;
 }
@@ -324,7 +326,7 @@ std::string RankRules::incomplete_compute() const {
       if (!forward_.contains({micro, unit})) {
         return concat(print(forward_of(micro, unit)), " is missing");
       }
-      if (!rules_.forward_only && !weight_.contains({micro, unit})) {
+      if (units_.has_backward(unit) && !weight_.contains({micro, unit})) {
         return concat(print(backward_of(micro, unit)), " is missing");
       }
     }
@@ -340,9 +342,9 @@ std::string RankRules::incomplete_exchange() const {
       const Handover up{true, micro, unit - 1};
       const Handover back{true, micro, unit};
       if (unit < units_.head() && units_.crosses(down)) due.push_back(down.send());
-      if (rules_.forward_only) continue;
-      if (unit < units_.head() && units_.crosses(back)) due.push_back(back.receive());
-      if (unit > 0 && units_.crosses(up)) due.push_back(up.send());
+      const bool returns = unit < units_.head() && units_.has_backward(unit);
+      if (returns && units_.crosses(back)) due.push_back(back.receive());
+      if (units_.gives_gradient(unit) && units_.crosses(up)) due.push_back(up.send());
     }
   }
   for (const Instruction& each : due) {
@@ -354,6 +356,7 @@ std::string RankRules::incomplete_exchange() const {
 std::string RankRules::incomplete_boundary() const {
   if (!normed_) return "the norm is missing";
   for (const int unit : units_.units_of(rank_)) {
+    if (!units_.has_backward(unit)) continue;
     if (!updated_.contains(unit)) return concat("unit ", unit, " is never updated");
     if (rules_.plan.publishes() && !published_.contains(unit)) {
       return concat("unit ", unit, " is never published");

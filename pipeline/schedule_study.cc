@@ -51,13 +51,14 @@ Simulation simulate_schedule(const std::vector<Program>& scheduled, const PipeSh
   return simulate(studied.lowered, studied.units, cost, shape.costs_of(0).comm);
 }
 
-std::vector<double> peak_activations(const std::vector<Program>& scheduled,
-                                     const PipeShape& shape) {
+std::vector<double> peak_activations(const std::vector<Program>& scheduled, const PipeShape& shape,
+                                     int first) {
   std::vector<double> peaks;
   for (std::size_t rank = 0; rank < scheduled.size(); ++rank) {
     int live = 0;
     int peak = 0;
     for (const Instruction& at : scheduled[rank]) {
+      if (at.unit < 0 || shape.chunk_of(static_cast<int>(rank), at.unit) < first) continue;
       if (at.op == Op::kForward) peak = std::max(peak, ++live);
       if (at.op == Op::kBackward || at.op == Op::kBackwardWeight) --live;
     }

@@ -24,7 +24,9 @@ std::string deadlock_of(const std::vector<Program>& scheduled, const PipeShape& 
 Simulation simulate_schedule(const std::vector<Program>& scheduled, const PipeShape& shape);
 
 // Most micro-batches that each rank keeps at once: a chunk counts its share of the rank's chunks,
-// from its Forward to its Backward or backward-weight. By pipe rank.
-std::vector<double> peak_activations(const std::vector<Program>& scheduled, const PipeShape& shape);
+// from its Forward to its Backward or backward-weight. Chunks before `first` keep nothing. By pipe
+// rank.
+std::vector<double> peak_activations(const std::vector<Program>& scheduled, const PipeShape& shape,
+                                     int first = 0);
 
 }  // namespace fm::pipeline

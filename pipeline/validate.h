@@ -17,8 +17,7 @@ struct ProgramRules {
   int micros = 1;
   core::ShardPlan plan;
   bool recompute = false;
-  bool forward_only = false;  // evaluation
-  bool validates = false;     // a step decides about the update of the one before
+  bool validates = false;  // a step decides about the update of the one before
 };
 
 struct Refusal {
@@ -27,12 +26,12 @@ struct Refusal {
   std::string reason;
 };
 
-// Checks, per rank: every micro-batch passes every unit forward and backward exactly once and in
-// order; weights are gathered before and released after use; a gradient is reduced exactly once,
-// after it is complete and before its memory is used again; norm after all reductions, update after
-// norm, publish after update, report last; with `validates`, nothing that cannot be undone before
-// the validation, and no message across it. Across ranks: every send meets its receive, no wait in
-// a circle. Returns the first offence, or nothing.
+// Checks, per rank: every micro-batch passes every unit forward, and every unit that has a backward
+// so, exactly once and in order; weights are gathered before and released after use; a gradient is
+// reduced exactly once, after it is complete and before its memory is used again; norm after all
+// reductions, update after norm, publish after update, report last; with `validates`, nothing that
+// cannot be undone before the validation, and no message across it. Across ranks: every send meets
+// its receive, no wait in a circle. Returns the first offence, or nothing.
 std::optional<Refusal> validate(const std::vector<Program>& programs, const ProgramRules& rules);
 
 // One line: "pipe rank 1, instruction 7 (F0.3): weights of unit 3 are not gathered".

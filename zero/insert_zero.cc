@@ -88,6 +88,7 @@ void append_boundary(Program& out, const core::ShardPlan& plan, const Placement&
   if (units.has_tied_end(pipe_rank)) out.push_back({Op::kReduceTied, -1, -1});
   out.push_back({Op::kNorm, -1, -1});
   for (const int unit : units.units_of(pipe_rank)) {
+    if (!units.has_backward(unit)) continue;
     out.push_back({Op::kUpdate, -1, unit});
     if (plan.publishes()) out.push_back({Op::kPublish, -1, unit});
   }
@@ -97,7 +98,7 @@ void append_boundary(Program& out, const core::ShardPlan& plan, const Placement&
 
 Program insert_zero(const Program& program, const core::ShardPlan& plan, const Placement& units,
                     int pipe_rank) {
-  const bool trains = pipeline::trains(program);
+  const bool trains = !units.evaluates();
   Program body = trains ? with_reductions(program, plan.reduce_every_micro, units) : program;
   if (plan.params == core::Home::kOneSliceEach) {
     const bool by_phase = plan.regather == core::Regather::kPhase;

@@ -8,7 +8,7 @@
 
 namespace fm::zero {
 
-// Pure. A program without backward (evaluation) only gets its gathers.
+// Pure. An evaluation only gets its gathers.
 pipeline::Program insert_zero(const pipeline::Program& program, const core::ShardPlan& plan,
                               const pipeline::Placement& units, int pipe_rank);
 

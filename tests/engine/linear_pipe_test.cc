@@ -42,6 +42,7 @@ struct Linear final : Scalar<model::Unit> {
   }
   void backward_input(const model::UnitCall& call, void* dy, void* dx) const override {
     f32(call.saved.parked)[0] = f32(dy)[0];
+    if (dx == nullptr) return;
     model::linear_input(call.work, kOne, f32(dy), f32(call.weights.own), f32(dx));
   }
   void backward_weight(const model::UnitCall& call, const model::Gradients& out,

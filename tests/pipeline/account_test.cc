@@ -67,7 +67,7 @@ TEST(ActivationPeaks, OneFOneBOverTwoPipeRanksByHand) {
 
 // Two sent states may not have left; the third send waits for the first.
 TEST(ActivationPeaks, EveryThirdSendGivesOneBack) {
-  const Placement units = split(2, 2);
+  const Placement units = split(2, 2).evaluating();
   const auto peak = [&](const char* forwards) {
     return activation_peaks(parse(forwards), units, false).hidden;
   };
@@ -114,10 +114,44 @@ TEST(ActivationPeaks, SegmentsKeepOneInputAndAllThatTheirBackwardReads) {
 }
 
 TEST(ActivationPeaks, EvaluationKeepsTwoHiddenStatesAndNothingElse) {
-  const ActivationPeaks peaks =
-      activation_peaks(parse("L0 F0.0 F0.1 F0.2 X0 L1 F1.0 F1.1 F1.2 X1 O"), split(2, 1), false);
+  const ActivationPeaks peaks = activation_peaks(
+      parse("L0 F0.0 F0.1 F0.2 X0 L1 F1.0 F1.1 F1.2 X1 O"), split(2, 1).evaluating(), false);
   EXPECT_EQ(peaks.hidden, 2);
   EXPECT_EQ(peaks.kept, 1);  // work space of the block that runs
+}
+
+// The frozen rank has one hidden state in work and two that may not have left, and lends its blocks
+// work space. The other one has the state that it works on and one or two that came early.
+TEST(ActivationPeaks, UnitsWithoutBackwardKeepNothing) {
+  Placement units = split(4, 2);  // 0 1 2 | 3 4, head 5
+  units.first_backward = 3;
+  const auto first =
+      parse("L0 F0.0 F0.1 F0.2 sa0.3 L1 F1.0 F1.1 F1.2 sa1.3 L2 F2.0 F2.1 F2.2 sa2.3 O");
+  EXPECT_EQ(activation_peaks(first, units, false).hidden, 4);  // input and output of F2.1
+  EXPECT_EQ(activation_peaks(first, units, false).kept, 1);
+  EXPECT_EQ(activation_peaks(first, units, false).parked, 0);
+  const auto last = parse("L0 ra0.3 F0.3 F0.4 X0 B0.4 B0.3 ra1.3 L1 F1.3 F1.4 X1 B1.4 B1.3 O");
+  // In B0.4 the inputs of both blocks, the gradient that it has and the one that it makes.
+  EXPECT_EQ(activation_peaks(last, units, false).hidden, 4);
+  EXPECT_EQ(activation_peaks(last, units, false).kept, 2);
+  units.first_backward = 4;  // block 3 hands its input on, and takes no gradient
+  EXPECT_EQ(activation_peaks(parse("L0 ra0.3 F0.3 F0.4 X0 B0.4 O"), units, false).hidden, 2);
+  units.first_backward = 5;  // nor does block 4
+  EXPECT_EQ(
+      activation_peaks(parse("L0 ra0.3 F0.3 F0.4 X0 L1 ra1.3 F1.3 F1.4 X1 O"), units, false).hidden,
+      2);
+}
+
+TEST(ActivationPeaks, ASegmentBeginsWithTheFirstBackward) {
+  Placement units = split(5, 1);
+  units.segment_blocks = 4;
+  units.first_backward = 3;  // blocks 3 and 4 of the segment of 1 to 4, and block 5
+  const Program program =
+      insert_recompute(parse("L0 F0.0 F0.1 F0.2 F0.3 F0.4 F0.5 X0 B0.5 B0.4 B0.3 O"), units);
+  EXPECT_EQ(print(program), "L0 F0.0 F0.1 F0.2 F0.3 F0.4 F0.5 X0 C0.5 B0.5 C0.3 C0.4 B0.4 B0.3 O ");
+  EXPECT_EQ(activation_peaks(program, units, true).kept, 2);
+  // In B0.4 its input, made again, that of block 3, and two gradients.
+  EXPECT_EQ(activation_peaks(program, units, true).hidden, 4);
 }
 
 TEST(ActivationPeaks, WhatIsParkedWaitsForItsWeightHalf) {
@@ -130,7 +164,8 @@ TEST(ActivationPeaks, WhatIsParkedWaitsForItsWeightHalf) {
   EXPECT_EQ(parked("I0.2 W0.2 I0.1 W0.1 I0.0 W0.0"), 1);
   EXPECT_EQ(parked("I0.2 I0.1 W0.2 W0.1 I0.0 W0.0"), 2);
   EXPECT_EQ(parked("I0.2 I0.1 I0.0 W0.2 W0.1 W0.0"), 3);
-  EXPECT_EQ(activation_peaks(parse("L0 F0.0 F0.1 F0.2 X0 O"), units, false).parked, 0);
+  const Placement evaluating = units.evaluating();
+  EXPECT_EQ(activation_peaks(parse("L0 F0.0 F0.1 F0.2 X0 O"), evaluating, false).parked, 0);
 }
 
 TEST(ActivationPeaks, RecomputedValuesWaitForTheWeightHalf) {

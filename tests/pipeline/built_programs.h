@@ -26,6 +26,7 @@ struct BuildShape {
   ChunkOrder chunk_order = ChunkOrder::kLoop;
   bool validates = false;  // the step before
   bool in_parts = false;   // the norm, so that the step behind validates
+  int first_backward = 0;
 };
 
 // One chunk per pipe rank.
@@ -43,7 +44,8 @@ inline PipeShape pipe_shape(const BuildShape& shape) {
 inline Placement placement_of(const BuildShape& shape) {
   Placement units = split_units(shape.blocks, pipe_shape(shape), shape.tied);
   units.one_tied_gradient = shape.one_tied_gradient;
-  return units;
+  units.first_backward = shape.first_backward;
+  return shape.schedule == forward_only ? units.evaluating() : units;
 }
 
 // Schedule, units, sends and receives.
@@ -79,7 +81,6 @@ inline ProgramRules rules_of(const BuildShape& shape) {
           .micros = shape.micros,
           .plan = core::plan_of(shape.zero_stage, shape.order),
           .recompute = shape.recompute,
-          .forward_only = shape.schedule == forward_only,
           .validates = shape.validates};
 }
 

@@ -84,6 +84,43 @@ TEST(InsertP2p, AnEvaluationSendsTwoAheadOfASlowRank) {
             "O ");
 }
 
+TEST(InsertP2p, NoGradientGoesToUnitsWithoutBackward) {
+  const auto two_ranks = [](int first_backward) {
+    return lowered({.pipe_ranks = 2, .micros = 1, .blocks = 4, .first_backward = first_backward});
+  };
+  const auto upper = two_ranks(3);  // 0 1 2 | 3 4, head 5
+  EXPECT_EQ(print(upper[0]), "L0 F0.0 F0.1 F0.2 sa0.3 O ");
+  EXPECT_EQ(print(upper[1]), "L0 ra0.3 F0.3 F0.4 X0 B0.4 B0.3 O ");
+  EXPECT_EQ(print(two_ranks(2)[0]), "L0 F0.0 F0.1 F0.2 sa0.3 rg0.2 B0.2 O ");
+  EXPECT_EQ(print(two_ranks(2)[1]), "L0 ra0.3 F0.3 F0.4 X0 B0.4 B0.3 sg0.2 O ");
+  EXPECT_EQ(print(two_ranks(5)[1]), "L0 ra0.3 F0.3 F0.4 X0 O ");  // the head alone
+}
+
+// The first rank has no backward to wait for. It is ahead by two micro-batches, and no more.
+TEST(InsertP2p, AFrozenRankSendsTwoAhead) {
+  const auto programs = lowered({.pipe_ranks = 2, .micros = 5, .blocks = 2, .first_backward = 2});
+  EXPECT_EQ(print(programs[1]),
+            "L0 ra0.2 F0.2 ra1.2 X0 B0.2 ra2.2 L1 F1.2 ra3.2 X1 B1.2 L2 F2.2 ra4.2 X2 B2.2 L3 "
+            "F3.2 X3 B3.2 L4 F4.2 X4 B4.2 O ");
+}
+
+// Rank 1 does not read micro-batch 1 before chunk 3 of rank 0 has had micro-batch 0, behind F3.1.
+TEST(InsertP2p, ARankThatIsTwoAheadGoesOnWhereAllWouldWait) {
+  Placement units = split_units(4, {.pipe_ranks = 2, .chunks = 2, .order = ChunkOrder::kV}, false);
+  units.first_backward = 2;  // rank 0: 0 1 | 4 5; rank 1: 2 3
+  const std::vector<Program> scheduled = {
+      parse(
+          "L0 F0.0 L1 F1.0 L2 F2.0 L3 F3.0 F0.1 X0 B0.1 F1.1 X1 B1.1 F2.1 X2 B2.1 F3.1 X3 B3.1 O"),
+      parse("F0.0 F0.1 B0.1 B0.0 F1.0 F1.1 B1.1 B1.0 F2.0 F2.1 B2.1 B2.0 F3.0 F3.1 B3.1 B3.0 O")};
+  std::vector<Program> programs;
+  for (const int rank : {0, 1}) {
+    programs.push_back(expand_units(scheduled[static_cast<std::size_t>(rank)], units, rank));
+  }
+  const auto lowered = insert_p2p(programs, units);
+  EXPECT_EQ(std::ranges::count(lowered[0], Op::kSendAct, &Instruction::op), 4);
+  EXPECT_EQ(std::ranges::count(lowered[1], Op::kRecvGrad, &Instruction::op), 4);
+}
+
 TEST(InsertP2p, AnInputGradientIsSentBeforeItsWeightGradient) {
   const Placement units = split(2, 2);
   const auto programs = insert_p2p(

@@ -174,6 +174,34 @@ TEST(Validate, AcceptsEvaluationUnderEveryZeroStage) {
   }
 }
 
+TEST(Validate, AcceptsEveryFirstBackwardAndRefusesOneBelow) {
+  for (const bool recompute : {false, true}) {
+    for (int zero_stage = 0; zero_stage < 4; ++zero_stage) {
+      for (int pipe_ranks = 1; pipe_ranks <= 3; ++pipe_ranks) {
+        for (int first = 0; first <= 6; ++first) {
+          for (const Schedule schedule : {one_f_one_b, zb_h1}) {
+            const BuildShape shape{.schedule = schedule,
+                                   .pipe_ranks = pipe_ranks,
+                                   .micros = 3,
+                                   .blocks = 5,
+                                   .recompute = recompute,
+                                   .zero_stage = zero_stage,
+                                   .first_backward = first};
+            EXPECT_EQ(verdict_of(built(shape), rules_of(shape)), "") << first;
+          }
+        }
+      }
+    }
+  }
+  const ProgramRules rules = rules_of({.micros = 1, .blocks = 2, .first_backward = 2});
+  const std::string begin = "K L0 F0.0 F0.1 F0.2 X0 R.3 ";
+  EXPECT_EQ(verdict({begin + "B0.2 R.2 N u.2 u.3 O"}, rules), "");
+  EXPECT_EQ(verdict({begin + "B0.2 R.2 B0.1"}, rules),
+            "pipe rank 0, instruction 9 (B0.1): nothing is trained in this unit or before it");
+  EXPECT_EQ(verdict({begin + "N"}, rules),
+            "pipe rank 0, instruction 7 (N): the gradient of unit 2 is not reduced");
+}
+
 TEST(Validate, RefusesTrainingInAnEvaluation) {
   const ProgramRules rules = rules_of({.schedule = forward_only, .blocks = 1});
   EXPECT_EQ(verdict({"K L0"}, rules),

@@ -94,7 +94,7 @@ TEST(InsertZero, RecomputationAndBackwardShareOneGather) {
 }
 
 TEST(InsertZero, NeighbouringUsesOfAUnitShareOneGather) {
-  const Placement units = split_units(3, {.pipe_ranks = 3}, false);
+  const Placement units = split_units(3, {.pipe_ranks = 3}, false).evaluating();
   EXPECT_EQ(with_zero("ra0.2 ra1.2 F0.2 F1.2 sa0.3 O", 3, units, 1),
             "ra0.2 ra1.2 g.2 F0.2 F1.2 r.2 sa0.3 O ");
 }
@@ -106,11 +106,24 @@ TEST(InsertZero, ASplitBackwardIsReducedAfterItsWeightHalf) {
 }
 
 TEST(InsertZero, EvaluationOnlyGathers) {
-  EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 O", 3, kAlone),
+  const Placement evaluating = kAlone.evaluating();
+  EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 O", 3, evaluating),
             "L0 g.0 F0.0 r.0 g.1 F0.1 r.1 g.2 X0 r.2 O ");
   for (const int zero_stage : {0, 1, 2}) {
-    EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 O", zero_stage, kAlone), "L0 F0.0 F0.1 X0 O ");
+    EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 O", zero_stage, evaluating), "L0 F0.0 F0.1 X0 O ");
   }
+}
+
+TEST(InsertZero, UnitsWithoutBackwardAreGatheredForForwardAloneAndNeverUpdated) {
+  Placement units = kAlone;
+  units.first_backward = 2;
+  EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 O", 3, units),
+            "K L0 g.0 F0.0 r.0 g.1 F0.1 r.1 g.2 X0 r.2 R0.2 N u.2 O ");
+  Placement pipe = split_units(2, {.pipe_ranks = 2}, false);  // 0 1 | 2, head 3
+  pipe.first_backward = 2;
+  EXPECT_EQ(with_zero("L0 F0.0 F0.1 sa0.2 O", 1, pipe, 0), "L0 F0.0 F0.1 sa0.2 N O ");
+  EXPECT_EQ(with_zero("L0 ra0.2 F0.2 X0 B0.2 O", 1, pipe, 1),
+            "K L0 ra0.2 F0.2 X0 R.3 B0.2 R.2 N u.2 p.2 u.3 p.3 O ");
 }
 
 std::string by_phase(const std::string& program, const Placement& units, int pipe_rank = 0) {
