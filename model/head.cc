@@ -277,6 +277,8 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
   float* const dbias_V = bias_at_.trained() ? work.arena.take<float>(vocab_) : nullptr;
   if (dbias_V != nullptr) kernels::clear(work, vocab_, dbias_V);
   const bool trains_matrix = matrix_at_.trained();
+  // The norm's, too, come from the gradient of its output; parts of that are always added up.
+  const bool gives = gradients.input || norm_at_.trained() || norm_bias_at_.trained() || !alone();
   if (tied_ && trains_matrix && write == Write::kAssign) clear_rest_of_tied(work, gradients);
   float* const matrix_base = tied_ ? gradients.tied : gradients.own;
   double sum = 0.0;
@@ -291,6 +293,7 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
       linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND,
                     matrix_base + matrix_at_.offset, row == 0 ? beta_of(write) : Beta::kOne);
     }
+    if (!gives) continue;
     linear_input(work, chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
     sum_over(peers.tensor, chunk.shape.tokens * hidden_, chunk.dnormed_ND);
     norm_backward<T>(norm_, chunk.hidden_rows(),
