@@ -83,7 +83,7 @@ def load_adapter(base, folder, trained=False):
     return peft.PeftModel.from_pretrained(model, folder, is_trainable=trained)
 
 
-def reference_losses(model, windows, case):
+def reference_losses(model, windows, case, steps=STEPS):
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(
         parameters,
@@ -93,7 +93,7 @@ def reference_losses(model, windows, case):
         weight_decay=cases.WEIGHT_DECAY,
     )
     losses = []
-    for step in range(STEPS):
+    for step in range(steps):
         losses.append(train_reference.gradients_of_step(model, windows, case, step))
         train_reference.clip_by_exact_norm(parameters, cases.CLIP)
         optimizer.step()
