@@ -80,7 +80,7 @@ PoolSizes pool_sizes(const Program& program, const Placement& units,
   for (const int unit : units.units_of(pipe_rank)) {
     const UnitFootprint& at = footprints[static_cast<std::size_t>(unit)];
     sizes.kept = std::max(sizes.kept, at.kept);
-    if (units.has_backward(unit)) sizes.parked = std::max(sizes.parked, at.parked);
+    sizes.parked = std::max(sizes.parked, at.parked);
     sizes.arena = std::max(sizes.arena, at.scratch);
   }
   return sizes;
