@@ -33,7 +33,8 @@ constexpr Choice kChoices[] = {
     {"", "norm|q_proj|down_proj", true},          {"layers", "", true},
     {"layers\\.[13]\\.mlp", "", false},           {"embed_tokens", "", true},
     {"", "embed_tokens|model\\.norm", false},     {"lm_head", "", false},
-    {"", "embed_tokens|layers\\.[0-2]\\.", true}, {"layers\\.[34]\\.self|model\\.norm", "", false}};
+    {"", "embed_tokens|layers\\.[0-2]\\.", true}, {"layers\\.[34]\\.self|model\\.norm", "", false},
+    {"lm_head|model\\.norm", "", false}};
 
 // Gradients of a first step do not depend on what else is trained.
 TEST_F(Frozen, WhatIsTrainedMovesAsIfEverythingWere) {
