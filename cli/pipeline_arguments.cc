@@ -38,14 +38,12 @@ void choose_schedule(const std::string& words, const std::string& where,
     }
     return;
   }
-  std::vector<std::string> known = {"auto"};
-  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
-    if (core::lower(words) == row.name) {
-      options.schedule = &row;
-      return;
-    }
-    known.emplace_back(row.name);
+  if (const pipeline::ScheduleRow* const row = pipeline::find_schedule(words)) {
+    options.schedule = row;
+    return;
   }
+  std::vector<std::string> known = {"auto"};
+  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) known.emplace_back(row.name);
   const std::string near = core::nearest(core::lower(words), known);
   FM_USER_CHECK(false, where, " must be one of ", core::join(known, ", "), ", or a FILE.csv; ",
                 near.empty() ? "choose one" : "did you mean " + near + "?", " (", words, ")");

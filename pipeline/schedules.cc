@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/check.h"
+#include "core/text.h"
 
 namespace fm::pipeline {
 namespace {
@@ -33,17 +34,22 @@ constexpr ScheduleRow under(ScheduleRow row, ScheduleRow::Constraint constraint)
   return row;
 }
 
+constexpr ScheduleRow also(ScheduleRow row, std::string_view name) {
+  row.also = name;
+  return row;
+}
+
 constexpr std::array kSchedules = {
     linear("1f1b", one_f_one_b),
-    linear("gpipe", gpipe),
+    also(linear("gpipe", gpipe), "afab"),
     looped("interleaved-1f1b", interleaved_1f1b),
     looped("looped-bfs", looped_bfs),
     linear("zb-h1", zb_h1),
     linear("zb-h2", zb_h2),
     searched("zb-1p", zb_1p),
     searched("zb-2p", zb_2p),
-    looped("interleaved-zb", interleaved_zb),
-    v_shaped(linear("zb-v", zb_v)),
+    also(looped("interleaved-zb", interleaved_zb), "interleavedzerobubble"),
+    also(v_shaped(linear("zb-v", zb_v)), "zbvzerobubble"),
     v_shaped(searched("zb-v-auto", zb_v_auto)),
     v_shaped(searched("v-half", v_half)),
     v_shaped(searched("v-min", v_min)),
@@ -51,10 +57,28 @@ constexpr std::array kSchedules = {
     under(v_shaped(linear("dualpipe-v", dualpipe_v)), kTwiceTheRanks),
 };
 
+// In small letters, without what joins words.
+std::string bare(std::string_view words) {
+  std::string out = core::lower(words);
+  std::erase_if(out, [](char each) { return each == '-' || each == '_'; });
+  return out;
+}
+
 }  // namespace
 
 std::span<const ScheduleRow> all_schedules() { return kSchedules; }
 const ScheduleRow& default_schedule() { return kSchedules.front(); }
+
+const ScheduleRow* find_schedule(std::string_view words) {
+  constexpr std::string_view kClass = "schedule";
+  const std::string said = bare(words);
+  const std::string_view name =
+      std::string_view(said).substr(said.starts_with(kClass) ? kClass.size() : 0);
+  const auto* const found = std::ranges::find_if(kSchedules, [&](const ScheduleRow& row) {
+    return !name.empty() && (bare(row.name) == name || row.also == name);
+  });
+  return found == kSchedules.end() ? nullptr : found;
+}
 
 int chunks_of(const ScheduleRow& row, int wanted) {
   if (wanted == 0) return row.chunks;

@@ -53,8 +53,12 @@ struct ScheduleRow {
   ChunkOrder order = ChunkOrder::kLoop;
   int most_chunks = 0;  // 0: `chunks` and no other number
   Constraint constraint = {};
+  std::string_view also = {};  // where other projects give it another name, in small letters
 };
 std::span<const ScheduleRow> all_schedules();
+// By its name here, or by PyTorch's with or without "Schedule"; case and hyphens do not count. Null
+// where there is none.
+const ScheduleRow* find_schedule(std::string_view words);
 const ScheduleRow& default_schedule();  // 1f1b
 
 // `wanted`: chunks per pipe rank (--virtual_stages); 0: the schedule's own number. Throws UserError

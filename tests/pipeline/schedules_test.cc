@@ -156,6 +156,31 @@ TEST(AllSchedules, HaveNamesOfTheirOwnAndTheDefaultIsFirst) {
   EXPECT_EQ(default_schedule().name, "1f1b");
 }
 
+// Names of torch.distributed.pipelining (schedules.py: get_schedule_class), which torchtitan takes,
+// and of nanotron and picotron.
+TEST(AllSchedules, AreFoundByTheNamesOfOtherProjects) {
+  const std::pair<std::string_view, std::string_view> names[] = {
+      {"1F1B", "1f1b"},
+      {"GPipe", "gpipe"},
+      {"afab", "gpipe"},
+      {"Interleaved1F1B", "interleaved-1f1b"},
+      {"LoopedBFS", "looped-bfs"},
+      {"InterleavedZeroBubble", "interleaved-zb"},
+      {"ZBVZeroBubble", "zb-v"},
+      {"ScheduleZBVZeroBubble", "zb-v"},
+      {"ScheduleDualPipeV", "dualpipe-v"},
+      {"ZB_H1", "zb-h1"}};
+  for (const auto& [other, ours] : names) {
+    const ScheduleRow* const row = find_schedule(other);
+    ASSERT_NE(row, nullptr) << other;
+    EXPECT_EQ(row->name, ours);
+  }
+  for (const ScheduleRow& row : all_schedules()) EXPECT_EQ(find_schedule(row.name), &row);
+  for (const char* none : {"", "schedule", "zb", "auto", "1f1b2"}) {
+    EXPECT_EQ(find_schedule(none), nullptr) << none;
+  }
+}
+
 class TrainingSchedules : public ::testing::TestWithParam<Schedule> {};
 INSTANTIATE_TEST_SUITE_P(Both, TrainingSchedules, ::testing::Values(gpipe, one_f_one_b),
                          [](const auto& each) { return each.index == 0 ? "GPipe" : "OneFOneB"; });
