@@ -149,7 +149,8 @@ constexpr FlagRow kRows[] = {
      "model chunks per pipe rank; 0: 2 where the schedule has several, else 1",
      into<&O::virtual_stages>},
     {"activation_limit", kText, "", kLayout,
-     "micro-batches that a pipe rank may keep, for zb-1p (p), zb-2p (2p) and zb-v-auto (p)"},
+     "micro-batches that a pipe rank may keep; else those of the schedule: p of zb-1p, 2p of "
+     "zb-2p"},
     {"post_validation", kBool, "false", kLayout,
      "pipe ranks do not wait for the gradient norm at a step's end; a wrong update is undone"},
     {"partition_method", kText, "cost", kLayout,

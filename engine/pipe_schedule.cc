@@ -1,6 +1,9 @@
 #include "engine/pipe_schedule.h"
 
+#include <algorithm>
+
 #include "core/check.h"
+#include "pipeline/schedule_study.h"
 
 namespace fm::engine {
 
@@ -32,10 +35,29 @@ pipeline::PipeShape pipe_shape_of(const TrainOptions& options, int micros) {
   return shape;
 }
 
+namespace {
+
+// A limit that nobody looked for must hold by itself.
+void check_limit(const std::string& name, const std::vector<pipeline::Program>& scheduled,
+                 const pipeline::PipeShape& shape) {
+  if (!shape.activation_limit) return;
+  const double most = std::ranges::max(pipeline::peak_activations(scheduled, shape));
+  FM_USER_CHECK(most <= *shape.activation_limit + 1e-9, "the schedule ", name,
+                " keeps more micro-batches than --activation_limit says; raise the limit, or choose"
+                " zb-1p, zb-2p or zb-v-auto, which search under it (micro-batches=",
+                most, ", activation_limit=", *shape.activation_limit, ")");
+}
+
+}  // namespace
+
 std::vector<pipeline::Program> scheduled_programs(const TrainOptions& options,
                                                   const pipeline::PipeShape& shape) {
-  if (options.own_schedule) return options.own_schedule->programs;
-  return pipeline::make_programs(*options.schedule, shape);
+  std::vector<pipeline::Program> scheduled =
+      options.own_schedule ? options.own_schedule->programs
+                           : pipeline::make_programs(*options.schedule, shape);
+  const bool searched = !options.own_schedule && options.schedule->searches_under_limit;
+  if (!searched) check_limit(schedule_name(options), scheduled, shape);
+  return scheduled;
 }
 
 namespace {

@@ -53,7 +53,8 @@ struct ScheduleRow {
   ChunkOrder order = ChunkOrder::kLoop;
   int most_chunks = 0;  // 0: `chunks` and no other number
   Constraint constraint = {};
-  std::string_view also = {};  // where other projects give it another name, in small letters
+  bool searches_under_limit = false;  // PipeShape::activation_limit; others do not know it
+  std::string_view also = {};         // where other projects give it another name, in small letters
 };
 std::span<const ScheduleRow> all_schedules();
 // By its name here, or by PyTorch's with or without "Schedule"; case and hyphens do not count. Null

@@ -5,6 +5,7 @@
 
 #include "engine/plan_simulation.h"
 #include "engine/run_model.h"
+#include "engine/schedule_account.h"
 #include "engine/zero_prices.h"
 #include "small_run.h"
 
@@ -185,6 +186,24 @@ TEST_F(Plans, SegmentsKeepFewerInputsAndMoreBlocks) {
   EXPECT_EQ(made.units().segment_blocks, 2);
   EXPECT_EQ(made.pools(0).peaks.kept, 2);
   EXPECT_EQ(made.pools(0).peaks.hidden, 5);
+}
+
+// 1F1B keeps p - r micro-batches, ZB-H2 2p - 1 of them (docs/schedules.md).
+TEST(StudiedSchedules, KeepNoMoreThanTheLimitOrAreRefused) {
+  TrainOptions options = small_options(testing::TempDir() + "/fm_limit", false);
+  options.pipe_parallel_size = 4;
+  const auto study = [&](const char* name, std::optional<double> limit) {
+    options.auto_schedule = std::string_view(name) == "auto";
+    if (!options.auto_schedule) options.schedule = &schedule_named(name);
+    options.activation_limit = limit;
+    return study_schedule(options, 8).account;
+  };
+  EXPECT_EQ(study("1f1b", 4.0).peak_activations, (std::vector<double>{4, 3, 2, 1}));
+  EXPECT_THROW(study("1f1b", 3.5), core::UserError);
+  EXPECT_THROW(study("zb-h2", 6.0), core::UserError);
+  EXPECT_EQ(study("zb-2p", 6.0).schedule, "zb-2p");
+  EXPECT_GT(std::ranges::max(study("auto", std::nullopt).peak_activations), 3.0);
+  EXPECT_LE(std::ranges::max(study("auto", 3.0).peak_activations), 3.0);
 }
 
 }  // namespace
