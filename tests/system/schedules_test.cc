@@ -1,9 +1,11 @@
 // Every schedule between real processes: 2 and 4 of them under mpirun train with the losses and
-// gradient norms of one rank, digit for digit, in canonical order under every ZeRO stage, and in
-// fast order where docs/numbers.md promises it. tests/engine/schedule_matrix_test.cc compares all
-// combinations, weights too, between threads.
+// gradient norms of one rank, digit for digit, in canonical order, and of the same data ranks
+// without a pipeline in fast order, as docs/numbers.md promises. Every ZeRO stage takes part.
+// tests/engine/schedule_matrix_test.cc compares all combinations, weights too, between threads.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "core/check.h"
 #include "tests/system/small_job.h"
@@ -29,8 +31,21 @@ struct Cell {
   int pipe = 1;
   int zero_stage = 0;
   bool tied = false;
-  const char* order = "canonical";
+  std::string order = "canonical";
 };
+
+// What a cell has the bits of (docs/numbers.md, "Order of sums"): in canonical order one rank. In
+// fast order as many data ranks without a pipeline, ZeRO 1 as 0 and ZeRO 3 as 2; a tied matrix has
+// a gradient at each end of a pipeline, and there pipelines have the bits of each other.
+Cell reference_of(const Cell& cell) {
+  if (cell.order == "canonical") return {.tied = cell.tied};
+  const int pipe = cell.tied ? 2 : 1;
+  return {.ranks = pipe * cell.ranks / cell.pipe,
+          .pipe = pipe,
+          .zero_stage = cell.zero_stage / 2 * 2,
+          .tied = cell.tied,
+          .order = cell.order};
+}
 
 // 9 layers: no number of chunks above 3 cuts them evenly.
 std::string nine_layers(const fs::path& folder, bool tied) {
@@ -68,27 +83,28 @@ Launch launch_of(const Cell& cell, const std::string& schedule, const fs::path& 
           .variables = {}};
 }
 
-// Of one rank, once for all schedules.
-const StepTexts& one_rank(bool tied, const char* order) {
-  static std::map<std::pair<bool, std::string>, StepTexts> known;
-  const auto [at, fresh] = known.try_emplace({tied, order});
+// Of 1F1B, each cell once for all schedules.
+const StepTexts& steps_of(const Cell& cell) {
+  using Key = std::tuple<int, int, int, bool, std::string>;
+  static std::map<Key, StepTexts> known;
+  const Key key{cell.ranks, cell.pipe, cell.zero_stage, cell.tied, cell.order};
+  const auto [at, fresh] = known.try_emplace(key);
   if (!fresh) return at->second;
   const ScratchFolder scratch;
   const fs::path output = scratch.path() / "output";
-  run_reference(launch_of({.tied = tied, .order = order}, "1f1b", scratch.path(), output),
-                scratch.path() / "job");
+  run_reference(launch_of(cell, "1f1b", scratch.path(), output), scratch.path() / "job");
   return at->second = steps_in(output);
 }
 
 class EveryScheduleOfProcesses : public SystemCase,
                                  public testing::WithParamInterface<std::string> {
  protected:
-  void expect_bits_of_one_rank(const Cell& cell) {
+  void expect_bits_of_reference(const Cell& cell) {
     SCOPED_TRACE(concat(cell.ranks, " processes, ", cell.pipe, " pipe ranks, ZeRO ",
                         cell.zero_stage, cell.tied ? ", tied, " : ", ", cell.order));
     const fs::path output = folder() / concat("output", outputs_++);
     run_well(launch_of(cell, GetParam(), folder(), output));
-    EXPECT_EQ(first_difference(one_rank(cell.tied, cell.order), steps_in(output), kSteps), "");
+    EXPECT_EQ(first_difference(steps_of(reference_of(cell)), steps_in(output), kSteps), "");
   }
   int place() const {
     return static_cast<int>(std::ranges::find(kSchedules, GetParam()) - kSchedules.begin());
@@ -108,14 +124,24 @@ INSTANTIATE_TEST_SUITE_P(All, EveryScheduleOfProcesses, testing::ValuesIn(kSched
 TEST_P(EveryScheduleOfProcesses, HasTheBitsOfOneRankInCanonicalOrder) {
   const int first = place() % 4;
   const bool tied = place() % 2 == 1;
-  expect_bits_of_one_rank({.ranks = 2, .pipe = 2, .zero_stage = first, .tied = tied});
-  expect_bits_of_one_rank({.ranks = 4, .pipe = 4, .zero_stage = (first + 1) % 4, .tied = !tied});
-  expect_bits_of_one_rank({.ranks = 4, .pipe = 2, .zero_stage = (first + 2) % 4, .tied = tied});
-  expect_bits_of_one_rank({.ranks = 2, .pipe = 2, .zero_stage = (first + 3) % 4, .tied = !tied});
+  expect_bits_of_reference({.ranks = 2, .pipe = 2, .zero_stage = first, .tied = tied});
+  expect_bits_of_reference({.ranks = 4, .pipe = 4, .zero_stage = (first + 1) % 4, .tied = !tied});
+  expect_bits_of_reference({.ranks = 4, .pipe = 2, .zero_stage = (first + 2) % 4, .tied = tied});
+  expect_bits_of_reference({.ranks = 2, .pipe = 2, .zero_stage = (first + 3) % 4, .tied = !tied});
 }
 
-TEST_P(EveryScheduleOfProcesses, HasTheBitsOfOneRankInFastOrderWhereItReducesOnce) {
-  expect_bits_of_one_rank({.ranks = 2, .pipe = 2, .zero_stage = place() % 2, .order = "fast"});
+// 4 processes are 4 pipe ranks or 2 x 2 data ranks, by turns.
+TEST_P(EveryScheduleOfProcesses, HasTheBitsOfNoPipelineInFastOrder) {
+  for (const int zero_stage : {0, 1, 2, 3}) {
+    const bool turn = (place() + zero_stage) % 2 == 1;
+    const bool tied = (place() / 2 + zero_stage) % 2 == 1;
+    Cell cell{.ranks = 2, .pipe = 2, .zero_stage = zero_stage, .tied = tied, .order = "fast"};
+    expect_bits_of_reference(cell);
+    cell.ranks = 4;
+    cell.pipe = turn ? 4 : 2;
+    cell.tied = !tied;
+    expect_bits_of_reference(cell);
+  }
 }
 
 using MeasuredTimes = SystemCase;
@@ -132,8 +158,7 @@ TEST_F(MeasuredTimes, OfATraceServeALaterRunAndItsPlan) {
   run_well(words("1f1b", {"--trace", trace, "--trace_steps", "2"}));
   for (const char* schedule : {"zb-2p", "auto"}) {
     run_well(words(schedule, {"--plan_times", trace}));
-    EXPECT_EQ(first_difference(one_rank(false, "canonical"), steps_in(folder() / schedule), kSteps),
-              "");
+    EXPECT_EQ(first_difference(steps_of({}), steps_in(folder() / schedule), kSteps), "");
   }
   Launch plan = words("1f1b", {"--plan", "--json", "--plan_ranks", "2", "--plan_times", trace});
   plan.starter = Starter::kAlone;
@@ -157,13 +182,25 @@ TEST(SchedulesOfProcesses, AreAllThatTheProgramKnows) {
 
 TEST(SchedulesOfProcesses, TheReferenceLearnsAndClips) {
   for (const bool tied : {false, true}) {
-    const StepTexts& steps = one_rank(tied, "canonical");
+    const StepTexts& steps = steps_of({.tied = tied});
     ASSERT_EQ(steps.size(), static_cast<std::size_t>(kSteps));
     EXPECT_NE(steps.at(1), steps.at(2));
     for (const auto& [step, text] : steps) {
       EXPECT_GT(std::stod(text.substr(text.find(' '))), kClipping) << text;
     }
   }
+}
+
+// Otherwise a sum in the wrong order could pass.
+TEST(SchedulesOfProcesses, TheReferencesOfTheFastOrderAreDifferent) {
+  std::set<StepTexts> all;
+  for (const int ranks : {2, 4}) {
+    for (const int zero_stage : {0, 2}) {
+      const Cell cell{.ranks = ranks, .pipe = 2, .zero_stage = zero_stage, .order = "fast"};
+      all.insert(steps_of(reference_of(cell)));
+    }
+  }
+  EXPECT_EQ(all.size(), 4U);
 }
 
 }  // namespace
