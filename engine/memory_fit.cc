@@ -237,7 +237,7 @@ std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::O
 
 TrainOptions with_fitting_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                    const WorldShape& world, const RankLimits& limits) {
-  return with_schedule(options, opened.model, world, [&](const RunPlan& plan) {
+  return with_schedule(options, opened.model.deciding(), world, [&](const RunPlan& plan) {
     const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
     return !tight || tight->fits();
   });

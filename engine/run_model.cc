@@ -88,11 +88,12 @@ std::filesystem::path weights_folder(const TrainOptions& options) {
 
 model::OpenedModel part_of(const model::OpenedModel& whole, const TrainOptions& options,
                            int tp_rank) {
-  const core::Share share{.index = tp_rank, .count = options.model_parallel_size};
-  return {.model = whole.make(choices_of(options, share)),
-          .facts = whole.facts,
-          .make = whole.make,
-          .init = whole.init};
+  const auto part = [&](int index) {
+    return whole.make(choices_of(options, {.index = index, .count = options.model_parallel_size}));
+  };
+  model::Model model = part(tp_rank);
+  if (tp_rank > 0) model.first_part = std::make_shared<const model::Model>(part(0));
+  return {.model = std::move(model), .facts = whole.facts, .make = whole.make, .init = whole.init};
 }
 
 model::ModelChoices choices_of(const TrainOptions& options, core::Share share) {

@@ -135,7 +135,9 @@ std::vector<Program> finished_programs(std::vector<Program> programs,
   return programs;
 }
 
+// Bytes of this part; FLOPs of the one that decides.
 std::vector<pipeline::UnitFootprint> footprints(const model::Model& model, core::BatchShape shape) {
+  const model::Model& deciding = model.deciding();
   std::vector<pipeline::UnitFootprint> out;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const model::UnitSizes sizes = model.sizes(unit, shape);
@@ -144,8 +146,8 @@ std::vector<pipeline::UnitFootprint> footprints(const model::Model& model, core:
     at.kept = sizes.kept;
     at.parked = sizes.parked;
     at.scratch = sizes.scratch;
-    at.forward_flops = head ? model.head->forward_flops(shape)
-                            : model.units[static_cast<std::size_t>(unit)]->forward_flops(shape);
+    at.forward_flops = head ? deciding.head->forward_flops(shape)
+                            : deciding.units[static_cast<std::size_t>(unit)]->forward_flops(shape);
     out.push_back(at);
   }
   return out;
@@ -338,8 +340,9 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.state.tied = model.head->tied_params();
   plan.state.frozen_tied = model.head->frozen_tied_params();
   plan.footprints = footprints(model, plan.shape);
+  const auto deciding = footprints(model.deciding(), plan.shape);
   plan.rules.units =
-      pipeline::split_units(options.partition, unit_weights(options, model, plan.footprints),
+      pipeline::split_units(options.partition, unit_weights(options, model.deciding(), deciding),
                             plan.pipe, plan.state.tied != nullptr);
   plan.rules.units.segment_blocks = segment_blocks(options, model.unit_count() - 2);
   plan.rules.units.first_backward = model.first_trained();
@@ -363,8 +366,8 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
     plan.state.frozen.push_back(model.frozen_table(unit));
   }
   const Prefetch prefetch = prefetch_of(options, plan);
-  plan.pipe.costs = phase_costs(options, plan.units(), plan.footprints,
-                                core::bytes_of(plan.hidden, model.element));
+  plan.pipe.costs =
+      phase_costs(options, plan.units(), deciding, core::bytes_of(plan.hidden, model.element));
   plan.scheduled = scheduled_programs(options, plan.pipe);
   auto programs = expanded(plan.scheduled, plan.units());
   plan.rules.units.one_tied_gradient = plan.rules.units.tied && plan.mesh.pipe == 1 &&

@@ -162,7 +162,11 @@ struct Model {
   bool tied = false;                        // the head uses the embedding's matrix
   core::DType element = core::DType::kF32;  // of weights, hidden states and their gradients
   core::Share share = {};                   // the tensor-parallel rank whose part the units are
+  // The part of the first tensor-parallel rank, where this is another's: the largest.
+  std::shared_ptr<const Model> first_part = nullptr;
 
+  // Whose sizes decide what tensor-parallel ranks must do alike.
+  const Model& deciding() const { return first_part ? *first_part : *this; }
   int unit_count() const { return static_cast<int>(units.size()) + 1; }
   int head_unit() const { return static_cast<int>(units.size()); }
   const core::ParamTable& table(int unit) const {

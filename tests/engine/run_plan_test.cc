@@ -20,8 +20,8 @@ class Plans : public testing::Test {
   Plans() : options_(small_options(testing::TempDir() + "/fm_run_plan", false)) {
     options_.batch = {std::nullopt, 2, 3};  // rows of a micro-batch, micro-batches
   }
-  RunPlan plan(int ranks) {
-    opened_ = part_of(open_run_model(options_), options_, 0);
+  RunPlan plan(int ranks, int tp_rank = 0) {
+    opened_ = part_of(open_run_model(options_), options_, tp_rank);
     return make_run_plan(options_, opened_.model, {ranks});
   }
   // Of one hidden state in fp32: rows x tokens x 96.
@@ -121,6 +121,27 @@ TEST_F(Plans, TwoTensorRanksHaveHalfOfTheParameters) {
   options_.megatron_sequence_parallel = true;
   EXPECT_LT(plan(2).memory(0).activations.count(), half.activations.count());
   EXPECT_EQ(plan(2).hidden.count() * 2, 2 * 16 * 96);
+}
+
+// 777 rows of the vocabulary are 389 and 388: a rank that went by its own part could cut the model
+// elsewhere, or search another order, than the ranks that it computes with.
+TEST_F(Plans, TensorRanksOfUnequalPartsDecideAlike) {
+  options_.pipe_parallel_size = 2;
+  options_.model_parallel_size = 2;
+  for (const char* schedule : {"1f1b", "zb-2p"}) {
+    options_.schedule = &schedule_named(schedule);
+    const RunPlan first = plan(4, 0);
+    const RunPlan second = plan(4, 1);
+    EXPECT_EQ(first.train, second.train);
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto costs = [rank](const RunPlan& of) {
+        const pipeline::PhaseCosts at = of.pipe.costs_of(rank);
+        return std::vector<double>{at.forward, at.input, at.weight, at.held, at.parked};
+      };
+      EXPECT_EQ(costs(first), costs(second)) << rank;
+    }
+    EXPECT_GT(first.memory(1).params, second.memory(1).params);
+  }
 }
 
 TEST_F(Plans, ActivationsAreHiddenStatesKeptValuesAndParkedOnes) {
