@@ -75,10 +75,11 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
                             {"ring", engine::SequenceMethod::kRing},
                             {"usp", engine::SequenceMethod::kUsp}});
   const std::int64_t window = flags.integer("window_size", 0);
-  FM_USER_CHECK(window == 0,
-                "--window_size must be 0 because sliding-window attention is not there yet; leave "
-                "it out for full attention (",
-                window, ")");
+  FM_USER_CHECK(
+      window == 0,
+      "--window_size must be 0 because the model says its windows; leave it out, and write "
+      "sliding_window into config.json where the family has one (",
+      window, ")");
   options.no_decay = read_no_decay(flags.text("no_decay"));
   options.loss_reduction = flags.choice<engine::LossReduction>(
       "loss_reduction", {{"token", engine::LossReduction::kToken},

@@ -52,7 +52,7 @@ class FlagValues {
     std::vector<std::string> known;
     for (const auto& [key, value] : choices) {
       if (word == key) return value;
-      known.push_back(key);
+      if (!key.empty()) known.push_back(key);  // empty: where nobody says a word
     }
     const std::string near = core::nearest(word, known);
     FM_USER_CHECK(false, "--", name, " must be one of ", core::join(known, ", "), "; ",

@@ -250,7 +250,7 @@ constexpr FlagRow kRows[] = {
     {"deepspeed", kBool, "true", kCompatible, "the engine is always on"},
     {"res_dir", kText, "", kCompatible, "FMEngine does not use it either"},
     {"num_workers", kInt, "1", kCompatible, "data is read without worker processes"},
-    {"window_size", kInt, "0", kCompatible, "only 0 (full attention); else refused"},
+    {"window_size", kInt, "0", kCompatible, "only 0: the model says its windows"},
     {"attention", kText, "own", kCompatible, "only own; else refused"},
 };
 
