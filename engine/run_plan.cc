@@ -200,8 +200,8 @@ pipeline::UnitWeights unit_weights(const TrainOptions& options, const model::Mod
 void check_canonical(const TrainOptions& options, const core::Mesh& mesh) {
   if (options.sum_order != core::SumOrder::kCanonical) return;
   FM_USER_CHECK(std::has_single_bit(static_cast<unsigned>(mesh.shards())),
-                "\"communication_order\": \"canonical\" needs a power of two data-parallel ranks; "
-                "use 1, 2, 4, 8 ... or \"fast\" (data-parallel size=",
+                "\"communication_order\": \"canonical\" needs a power of two data x sequence "
+                "ranks; use 1, 2, 4, 8 ... or \"fast\" (data-parallel size=",
                 mesh.data, ", sequence-parallel size=", mesh.sequence, ")");
 }
 
