@@ -46,6 +46,13 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
+// A cell as spreadsheets write it, in quotes.
+std::string_view unquoted(std::string_view text) {
+  text = trimmed(text);
+  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  return quoted ? trimmed(text.substr(1, text.size() - 2)) : text;
+}
+
 // The number at the front, cut off; nothing when there is none.
 std::optional<int> take_number(std::string_view& text) {
   int value = 0;
@@ -74,7 +81,7 @@ struct Rows {
 };
 
 void read_cell(std::string_view cell, const Place& place, Rows& rows) {
-  std::string_view text = trimmed(cell);
+  std::string_view text = unquoted(cell);
   if (text.empty()) return;
   const std::size_t close = text.find(')');
   const bool together = text.front() == '(' && close != std::string_view::npos &&
@@ -97,6 +104,8 @@ void read_cell(std::string_view cell, const Place& place, Rows& rows) {
 }
 
 Rows read_rows(std::string_view text, const std::string& name) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string> lines = core::split(text, '\n');
   while (!lines.empty() && trimmed(lines.back()).empty()) lines.pop_back();
   Rows rows;

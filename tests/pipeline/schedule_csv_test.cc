@@ -57,6 +57,15 @@ TEST(ScheduleCsv, ReadsWhatPyTorchAndPeopleWrite) {
   EXPECT_EQ(print(own.programs[1]), "F0.0 F0.1 I0.1 I0.0 W0.1 W0.0 O ");
 }
 
+// With a byte order mark and quotes.
+TEST(ScheduleCsv, ReadsWhatASpreadsheetSaves) {
+  const char* const plain = "0F0,,0B0\n1F0,1B0\n";
+  const char* const saved = "\xEF\xBB\xBF\"0F0\",\"\",\"0B0\"\r\n\"1F0\",\"1B0\",\r\n";
+  EXPECT_EQ(read_schedule_csv(saved, "own.csv").programs,
+            read_schedule_csv(plain, "own.csv").programs);
+  EXPECT_NE(refusal("\"0F0,0B0\n").find("row 1, cell 1: \"0F0"), std::string::npos);
+}
+
 TEST(ScheduleCsv, NamesRowAndCellOfWhatIsNoAction) {
   EXPECT_NE(refusal("0F0,0B0\n1F0,1X0\n").find("own.csv, row 2, cell 2: 1X0"), std::string::npos);
   for (const char* cell : {"F0", "0F", "0Q0", "0F0x", "0UNSHARD1", "99999999999F0", "-1F0",
