@@ -25,7 +25,7 @@ struct Sequence {
 
 // Invariant: buffers are large enough for every call that has been made.
 // Thread:    one thread; products use kernels::kernel_threads().
-// Lifetime:  the opened model and the sequences outlive it.
+// Lifetime:  the opened model outlives it; it outlives the caches that it reserved.
 class CachedModel {
  public:
   // Reads the weights of a Hugging Face folder, as numbers of the model's element type, and adds

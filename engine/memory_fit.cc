@@ -211,7 +211,7 @@ std::optional<MemoryDemand> tightest_demand(const RunPlan& plan, const RankLimit
 
 std::vector<std::string> ways_to_fit(const TrainOptions& options, const model::OpenedModel& opened,
                                      const WorldShape& world, const RankLimits& limits) {
-  const RunPlan plan = make_run_plan(options, opened.model, world);
+  const RunPlan plan = make_run_plan(options, opened.model.deciding(), world);
   const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
   if (!tight || tight->fits()) return {};
   std::vector<std::string> ways;
@@ -252,9 +252,10 @@ RunPlan make_fitting_plan(const TrainOptions& given, const model::OpenedModel& o
     limits.push_back(limits_in(text));
   }
   const TrainOptions options = with_fitting_schedule(given, opened, shape, limits);
-  RunPlan plan = make_run_plan(options, opened.model, shape);
-  const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
-  if (!tight || tight->fits()) return plan;
+  // Tensor-parallel ranks have unequal parts; all decide by the largest.
+  const RunPlan deciding = make_run_plan(options, opened.model.deciding(), shape);
+  const std::optional<MemoryDemand> tight = tightest_demand(deciding, limits);
+  if (!tight || tight->fits()) return make_run_plan(options, opened.model, shape);
   const std::vector<std::string> ways = ways_to_fit(options, opened, shape, limits);
   throw core::UserError(
       core::ExitCode::kOutOfMemory,

@@ -35,29 +35,20 @@ pipeline::PipeShape pipe_shape_of(const TrainOptions& options, int micros) {
   return shape;
 }
 
-namespace {
-
-// A limit that nobody looked for must hold by itself.
-void check_limit(const std::string& name, const std::vector<pipeline::Program>& scheduled,
-                 const pipeline::PipeShape& shape) {
-  if (!shape.activation_limit) return;
-  const double most = std::ranges::max(pipeline::peak_activations(scheduled, shape));
-  FM_USER_CHECK(most <= *shape.activation_limit + 1e-9, "the schedule ", name,
+void check_activation_limit(const TrainOptions& options, std::span<const double> kept_micros) {
+  const bool searched = !options.own_schedule && options.schedule->searches_under_limit;
+  if (!options.activation_limit || searched) return;
+  const double most = std::ranges::max(kept_micros);
+  FM_USER_CHECK(most <= *options.activation_limit + 1e-9, "the schedule ", schedule_name(options),
                 " keeps more micro-batches than --activation_limit says; raise the limit, or choose"
                 " zb-1p, zb-2p or zb-v-auto, which search under it (micro-batches=",
-                most, ", activation_limit=", *shape.activation_limit, ")");
+                most, ", activation_limit=", *options.activation_limit, ")");
 }
-
-}  // namespace
 
 std::vector<pipeline::Program> scheduled_programs(const TrainOptions& options,
                                                   const pipeline::PipeShape& shape) {
-  std::vector<pipeline::Program> scheduled =
-      options.own_schedule ? options.own_schedule->programs
-                           : pipeline::make_programs(*options.schedule, shape);
-  const bool searched = !options.own_schedule && options.schedule->searches_under_limit;
-  if (!searched) check_limit(schedule_name(options), scheduled, shape);
-  return scheduled;
+  return options.own_schedule ? options.own_schedule->programs
+                              : pipeline::make_programs(*options.schedule, shape);
 }
 
 namespace {
@@ -105,7 +96,13 @@ std::vector<pipeline::PhaseCosts> phase_costs(const TrainOptions& options,
     }
     if (options.plan_times) {
       const pipeline::PhaseCosts& given = *options.plan_times;
-      costs = {given.forward, given.input, given.weight, given.comm, costs.held, costs.parked};
+      const bool returns = units.has_backward(units.units_of(rank).back());
+      costs = {given.forward,
+               returns ? given.input : 0.0,
+               returns ? given.weight : 0.0,
+               given.comm,
+               costs.held,
+               costs.parked};
     }
     if (options.unit_times) measure(*options.unit_times, units, rank, options.recompute, costs);
     out.push_back(costs);

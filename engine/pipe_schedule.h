@@ -23,6 +23,10 @@ pipeline::PipeShape pipe_shape_of(const TrainOptions& options, int micros);
 std::vector<pipeline::Program> scheduled_programs(const TrainOptions& options,
                                                   const pipeline::PipeShape& shape);
 
+// A limit of micro-batches that no search went by must hold by itself. `kept_micros`: the most that
+// each pipe rank keeps. Throws UserError.
+void check_activation_limit(const TrainOptions& options, std::span<const double> kept_micros);
+
 // What one micro-batch costs on each pipe rank: times in floating-point operations, or as
 // options.plan_times or unit_times say; memory in bytes. `hidden`: bytes of one hidden state.
 std::vector<pipeline::PhaseCosts> phase_costs(const TrainOptions& options,

@@ -345,7 +345,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
       pipeline::split_units(options.partition, unit_weights(options, model.deciding(), deciding),
                             plan.pipe, plan.state.tied != nullptr);
   plan.rules.units.segment_blocks = segment_blocks(options, model.unit_count() - 2);
-  plan.rules.units.first_backward = model.first_trained();
+  plan.rules.units.first_backward = model.deciding().first_trained();
   plan.rules.micros = plan.pipe.micros;
   const bool alone = plan.mesh.shards() == 1;  // then there is nobody to share with
   plan.rules.plan =
@@ -360,8 +360,6 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
     const auto& tensor = sizes.to_tensor_peers;
     plan.to_peers.push_back({sizes.sent_forward + tensor.forward, tensor.output,
                              sizes.sent_backward + tensor.input, tensor.weight});
-  }
-  for (int unit = 0; unit < model.unit_count(); ++unit) {
     plan.state.tables.push_back(&model.table(unit));
     plan.state.frozen.push_back(model.frozen_table(unit));
   }
@@ -369,6 +367,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.pipe.costs =
       phase_costs(options, plan.units(), deciding, core::bytes_of(plan.hidden, model.element));
   plan.scheduled = scheduled_programs(options, plan.pipe);
+  check_activation_limit(options, plan.kept_micros());
   auto programs = expanded(plan.scheduled, plan.units());
   plan.rules.units.one_tied_gradient = plan.rules.units.tied && plan.mesh.pipe == 1 &&
                                        options.sum_order == core::SumOrder::kFast &&

@@ -63,9 +63,10 @@ ScheduleStudy study_of(const TrainOptions& options, int micros) {
                 " forwards of a chunk; lower --micros (", micros, ")");
   ScheduleStudy out;
   out.scheduled = scheduled_programs(options, shape);
+  const std::vector<double> kept = pipeline::peak_activations(out.scheduled, shape);
+  check_activation_limit(options, kept);
   out.account =
-      timed(schedule_name(options), shape, pipeline::simulate_schedule(out.scheduled, shape),
-            pipeline::peak_activations(out.scheduled, shape));
+      timed(schedule_name(options), shape, pipeline::simulate_schedule(out.scheduled, shape), kept);
   out.account.time_unit = "given";
   return out;
 }
@@ -88,6 +89,7 @@ ScheduleAccount account_of(const TrainOptions& options, const RunPlan& plan) {
 
 ScheduleStudy study_schedule(const TrainOptions& options, int micros) {
   std::optional<ScheduleStudy> best;
+  std::string refusal;
   TrainOptions tried = options;
   for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) {
     if (options.auto_schedule) tried.schedule = &row;
@@ -95,14 +97,14 @@ ScheduleStudy study_schedule(const TrainOptions& options, int micros) {
       ScheduleStudy study = study_of(tried, micros);
       const bool better = !best || study.account.makespan < best->account.makespan * (1.0 - 1e-9);
       if (better) best = std::move(study);
-    } catch (const core::UserError&) {
+    } catch (const core::UserError& error) {
       if (!options.auto_schedule) throw;
+      if (refusal.empty()) refusal = error.what();
     }
     if (!options.auto_schedule) break;
   }
   FM_USER_CHECK(best,
-                "--schedule auto finds no schedule for this shape; change "
-                "--pipe_parallel_size, --virtual_stages or --micros");
+                "--schedule auto finds no schedule for this shape; the first refusal: ", refusal);
   best->programs = validated(best->scheduled, best->account.shape);
   best->account.instructions = counted(best->programs);
   return std::move(*best);

@@ -182,14 +182,12 @@ struct Model {
     }
     return false;
   }
-  // The first unit that is trained in part; it needs no gradient of its input.
-  int first_trained() const {
+  int first_trained() const {  // it needs no gradient of its input
     int unit = 0;
     while (unit < head_unit() && !trains(unit)) ++unit;
     return unit;
   }
-  // Whether backward writes any gradient of a unit.
-  bool trains(int unit) const {
+  bool trains(int unit) const {  // backward writes a gradient of the unit
     const bool tied_matrix = unit == head_unit() && head->tied_params() != nullptr;
     return tied_matrix || !table(unit).entries().empty();
   }

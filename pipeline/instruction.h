@@ -79,7 +79,7 @@ struct BufferMove {
     kFed,            // the unit has an input: it is not the embedding
     kFedForward,     // it has, and no backward
     kGives,          // the unit before it takes its input's gradient
-    kGivesNothing,   // no unit does
+    kGivesNothing,   // it takes none
     kInnerBlock,     // a recomputed block that does not start a segment: its input is made again
     kBeforeInner,    // a recomputed block that does not end one
     kBehindLeaving,  // a send gives back what was sent kMostLeaving sends of its kind before

@@ -88,13 +88,13 @@ class Lowering {
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   const Program& program_of(int rank) const { return in_[static_cast<std::size_t>(rank)]; }
 
-  // Where everybody waits, a rank that is held up for another's sake goes on.
+  // Where everybody waits, a rank that is held up for another's sake goes on; the last one first,
+  // so that the others hold back as long as they can.
   int next_rank() {
     int rank = earliest();
-    for (std::size_t at = 0; rank < 0 && at < ranks_.size(); ++at) {
-      const auto here = static_cast<int>(at);
-      ranks_[at].due = begin_of_next(here, Room::kAnyway);
-      if (ranks_[at].due < kNever) rank = here;
+    for (int here = static_cast<int>(ranks_.size()) - 1; rank < 0 && here >= 0; --here) {
+      at(here).due = begin_of_next(here, Room::kAnyway);
+      if (at(here).due < kNever) rank = here;
     }
     return rank;
   }

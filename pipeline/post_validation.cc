@@ -1,7 +1,6 @@
 #include "pipeline/post_validation.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 
 #include "core/check.h"
@@ -37,11 +36,17 @@ class Cut {
  public:
   Cut(const std::vector<Program>& programs, const Placement& units)
       : programs_(programs), units_(units) {
-    double latest = std::numeric_limits<double>::infinity();
     const auto begins = begins_of(programs, units);
-    for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+    const auto most_of = [&](std::size_t rank) {
       const auto end = std::ranges::find_if_not(programs[rank], can_be_discarded, &Instruction::op);
-      const auto most = static_cast<std::size_t>(end - programs[rank].begin());
+      return static_cast<std::size_t>(end - programs[rank].begin());
+    };
+    // Ranks without a backward go no further than the first one with one.
+    std::size_t returning = 0;
+    while (!units.has_backward(units.units_of(static_cast<int>(returning)).back())) ++returning;
+    double latest = begins[returning][most_of(returning)];
+    for (std::size_t rank = 0; rank < programs.size(); ++rank) {
+      const std::size_t most = most_of(rank);
       latest = std::min(latest, begins[rank][most]);
       std::size_t count = 0;
       while (count < most && begins[rank][count] < latest - kSameTime) ++count;

@@ -114,7 +114,7 @@ TEST_P(UpperLayers, HaveTheBitsOfOneRank) {
 }
 
 TEST_P(UpperLayers, TakeExactlyTheBuffersOfTheirPlan) {
-  for (const int zero_stage : {0, 1, 3}) {
+  for (const int zero_stage : {0, 1, 2, 3}) {
     TrainOptions options = options_of(zero_stage);
     options.schedule = GetParam();
     options.pipe_parallel_size = 4;

@@ -22,11 +22,13 @@ struct Built {
 
 // One block per chunk.
 Built built_with_validation(std::string_view schedule, int pipe_ranks, int micros,
-                            int zero_stage = 0, bool tied = false, int chunks = 0) {
+                            int zero_stage = 0, bool tied = false, int chunks = 0,
+                            int first_backward = 0) {
   Named made = named(schedule, pipe_ranks, micros, chunks);
   made.shape.gradients_in_order = true;
   made.programs = make_programs(row_named(schedule), made.shape);
   Built out{split_units(made.shape.chunk_count(), made.shape, tied), {}, {}, {}};
+  out.units.first_backward = first_backward;
   std::vector<Program> programs;
   for (int rank = 0; rank < pipe_ranks; ++rank) {
     programs.push_back(
@@ -80,6 +82,15 @@ TEST(PostValidation, LeavesTheWarmUpInFrontOfIt) {
   EXPECT_EQ(forwards_before(straight.ahead, straight.units), (std::vector<int>{7, 5, 3, 1}));
   const Built turned = built_with_validation("zb-v", 4, 12);
   EXPECT_EQ(forwards_before(turned.ahead, turned.units), (std::vector<int>{8, 7, 6, 5}));
+}
+
+// Ranks 0 and 1 have no backward. Rank 2 begins its first one after 6 forwards' time (two ranks'
+// before it, its own, and rank 3's forward and backward) and has taken 2 micro-batches by then:
+// rank 1 has sent two more and computed a third. Rank 0 had time for 6. Without the bound both run
+// to the end of the step.
+TEST(PostValidation, LeavesRanksWithoutABackwardTwoAhead) {
+  const Built built = built_with_validation("1f1b", 4, 12, 0, false, 0, 3);
+  EXPECT_EQ(forwards_before(built.ahead, built.units), (std::vector<int>{6, 5, 2, 1}));
 }
 
 // Rank 0 wants F1.3 before its first backward, but what that reads comes from behind the loss of
