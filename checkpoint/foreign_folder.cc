@@ -23,11 +23,12 @@ class Listing {
   bool has(const std::string& name) const {
     return std::ranges::find(names_, name) != names_.end();
   }
-  // A file that git-lfs has not fetched: a few lines of text that name its content.
+  // A file of the model that git-lfs has not fetched: a few lines of text that name its content.
+  // Others may stay pointers: nobody reads them.
   std::string pointer() const {
     constexpr core::Bytes kMost(1024);  // of a pointer, by its specification
     for (const std::string& name : names_) {
-      if (!name.ends_with(".safetensors") && !name.starts_with("tokenizer.")) continue;
+      if (!is_read(name)) continue;
       const core::SmallFile file = core::read_small_file(folder_ / name, kMost);
       if (file.text.starts_with("version https://git-lfs.github.com/spec/")) return name;
     }
@@ -41,6 +42,12 @@ class Listing {
   }
 
  private:
+  bool is_read(const std::string& name) const {
+    if (name == "tokenizer.model") return !has("tokenizer.json");
+    const bool part = name.starts_with("model-") && name.ends_with(".safetensors");
+    return name == "tokenizer.json" || name == "model.safetensors" || part;
+  }
+
   fs::path folder_;
   std::vector<std::string> names_;
 };

@@ -49,6 +49,24 @@ TEST(ForeignFolder, PointersOfGitLfsAreNoFiles) {
   }
 }
 
+// Mistral's folders hold the same model twice: consolidated.safetensors and tokenizer.model.v3
+// are of its own programs.
+TEST(ForeignFolder, PointersThatNobodyReadsMayStay) {
+  const char* const pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n";
+  const testing::ScratchFolder folder;
+  folder.write("model-00001-of-00001.safetensors", "x");
+  for (const char* name : {"consolidated.safetensors", "tokenizer.model.v3", "tokenizer.model"}) {
+    folder.write(name, pointer);
+  }
+  const std::string alone = foreign_folder(folder.path());
+  EXPECT_NE(alone.find("(tokenizer.model)"), alone.npos) << alone;
+  folder.write("tokenizer.json", "{}");
+  EXPECT_EQ(foreign_folder(folder.path()), "");
+  folder.write("model-00001-of-00001.safetensors", pointer);
+  const std::string part = foreign_folder(folder.path());
+  EXPECT_NE(part.find("(model-00001-of-00001.safetensors)"), part.npos) << part;
+}
+
 TEST(ForeignFolder, AWholeModelIsNone) {
   EXPECT_EQ(said_of({"config.json", "model.safetensors"}), "");
   EXPECT_EQ(said_of({"config.json", "model.safetensors", "pytorch_model.bin"}), "");
