@@ -1,5 +1,7 @@
 #include "data/array_lines.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 
 namespace fm::data {
@@ -33,14 +35,36 @@ std::string_view ArrayLines::put(std::string_view piece) {
   }
   if (state_ == State::kBefore && begins_array(piece)) state_ = State::kInside;
   if (state_ == State::kBefore && !is_blank(piece)) state_ = State::kOther;
+  if (state_ == State::kBefore) line_ += std::ranges::count(piece, '\n');
   if (state_ == State::kBefore || state_ == State::kOther) return piece;
   bytes_.assign(piece.begin(), piece.end());
   for (char& byte : bytes_) byte = put(byte);
   return {bytes_.data(), bytes_.size()};
 }
 
+void ArrayLines::put_outermost(char byte) {
+  if (kSpace.find(byte) != std::string_view::npos) {
+    if (element_ == Element::kWord) element_ = Element::kWhole;
+    return;
+  }
+  if (byte == ']' || byte == '}') return;
+  if (byte == ',') {
+    element_ = Element::kNone;
+    ++number_;
+    return;
+  }
+  const bool word = byte != '"' && byte != '[' && byte != '{';
+  const bool goes_on = word && element_ == Element::kWord;
+  FM_DATA_CHECK(goes_on || element_ == Element::kNone, path_, ":", line_,
+                ": a comma is required behind element ", number_,
+                " of the JSON array; correct the file, or the '[' it begins with if it is JSONL");
+  element_ = word ? Element::kWord : Element::kWhole;
+}
+
 char ArrayLines::put(char byte) {
   if (state_ == State::kBehind) return byte;
+  if (byte == '\n') ++line_;
+  if (!in_text_ && depth_ == 1) put_outermost(byte);
   if (in_text_) {
     in_text_ = escaped_ || byte != '"';
     escaped_ = !escaped_ && byte == '\\';

@@ -22,16 +22,23 @@ class ArrayLines {
   explicit ArrayLines(std::string path) : path_(std::move(path)) {}
 
   // The next piece of the text; an empty one is its end. Valid until the next call. Throws
-  // UserError (11) naming the file where an array has no end.
+  // UserError (11) naming the file where an array has no end, and its line where an element begins
+  // behind another one without a comma: of JSONL behind such a line all would be one element.
   std::string_view put(std::string_view piece);
 
  private:
   enum class State : std::uint8_t { kBefore, kOther, kInside, kBehind };
+  // Of the array, where the text is at depth 1: no character of one, a number or word, a whole one.
+  enum class Element : std::uint8_t { kNone, kWord, kWhole };
 
   char put(char byte);
+  void put_outermost(char byte);
 
   std::string path_;
   State state_ = State::kBefore;
+  Element element_ = Element::kNone;
+  std::int64_t line_ = 1;    // of the file
+  std::int64_t number_ = 1;  // of the element
   int depth_ = 0;            // of lists and objects, the array itself one
   bool in_text_ = false;     // between quotes
   bool escaped_ = false;     // behind a backslash

@@ -58,6 +58,28 @@ TEST(ArrayLines, AnArrayWithoutItsEndIsRefused) {
   }
 }
 
+// JSONL behind a line that begins as an array would be one element as long as the file.
+TEST(ArrayLines, AnElementWithoutACommaBeforeItIsRefusedAtOnce) {
+  const auto expect = [](const std::string& text, const std::string& where) {
+    for (const std::size_t size : {1, 1'000}) {
+      ArrayLines array("f.json");
+      try {
+        for (std::size_t at = 0; at < text.size(); at += size) array.put(text.substr(at, size));
+        ADD_FAILURE() << text;
+      } catch (const core::UserError& error) {
+        EXPECT_EQ(error.code(), core::ExitCode::kDataError);
+        EXPECT_NE(std::string(error.what()).find(where), std::string::npos) << error.what();
+      }
+    }
+  };
+  expect("[1, 2\n{\"text\": \"a\"}\n", "f.json:2: a comma is required behind element 2 of");
+  expect("\n[{}\n\n{}", "f.json:4: a comma is required behind element 1 of");
+  for (const char* text :
+       {R"([[] [)", R"(["a" "b)", R"(["a"1)", R"([1"a)", "[1{", "[1 2", "[{}t", "[true false"}) {
+    expect(text, "f.json:1: a comma is required behind element 1 of the JSON array");
+  }
+}
+
 // Every line is an element as the JSON library reads the array, wherever pieces end.
 TEST(ArrayLines, AgreesWithAParser) {
   std::mt19937_64 random(7);
