@@ -266,12 +266,14 @@ std::string adapter_config(const TrainOptions& options, const model::ModelFacts&
 }  // namespace
 
 void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
-                    const fs::path& folder) {
+                    const ExportTarget& target) {
   checkpoint::ExportRequest request;
   request.kind = checkpoint::ExportRequest::Kind::kAdapter;
-  request.folder = folder;
+  request.folder = target.adapter;
   request.config_json = adapter_config(options, facts);
-  request.byte_tokenizer = false;
+  request.tokenizer_from = target.about.tokenizer_from;
+  request.byte_tokenizer = target.about.byte_tokenizer;
+  request.chat_template = target.about.chat_template;
   request.tensors = trained_specs(state.model);
   for (checkpoint::TensorSpec& spec : request.tensors) spec.name = stored_name(spec.name);
   for (TensorSlice& slice : param_slices(state, Part::kOwned)) {

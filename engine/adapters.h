@@ -13,6 +13,8 @@
 
 namespace fm::engine {
 
+struct ExportTarget;  // engine/persistence.h
+
 inline constexpr const char* kAdapterFile = "adapter_model.safetensors";  // of a PEFT folder
 // The name of a trained parameter in that file.
 std::string stored_name(const std::string& name);
@@ -31,8 +33,9 @@ std::vector<core::TensorSlice> merged_slices(const LoraOptions& lora,
 
 // output_dir/adapter
 std::filesystem::path adapter_folder(const TrainOptions& options);
-// Collective. Writes a folder for peft: adapter_config.json, adapter_model.safetensors.
+// Collective. Writes a folder for peft: adapter_config.json, adapter_model.safetensors and, as peft
+// and TRL do, the tokenizer's files, chat template included.
 void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
-                    const std::filesystem::path& folder);
+                    const ExportTarget& target);
 
 }  // namespace fm::engine

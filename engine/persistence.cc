@@ -290,7 +290,7 @@ void export_model(const TrainOptions& options, const model::ModelFacts& facts, R
   request.byte_tokenizer = target.about.byte_tokenizer;
   request.chat_template = target.about.chat_template;
   checkpoint::export_hf_folder(request, state.world);
-  if (options.lora.r > 0) export_adapter(options, facts, state, target.adapter);
+  if (options.lora.r > 0) export_adapter(options, facts, state, target);
 }
 
 }  // namespace fm::engine

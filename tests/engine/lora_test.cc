@@ -148,6 +148,23 @@ TEST_F(LoraRun, ACheckpointBecomesMergedWeightsAndAdapters) {
   }
 }
 
+// As peft and TRL save them: whoever gives the adapters alone has the tokenizer of the run.
+TEST_F(LoraRun, AdaptersHaveTheTokenizerAndTheChatTemplateBesideThem) {
+  TrainOptions options = lora_options("run", 1);
+  std::ofstream(fs::path(options.init_ckpt) / "tokenizer.json") << "{\"a\": 1}";
+  std::ofstream(fs::path(options.init_ckpt) / "tokenizer_config.json") << "{\"b\": 2}";
+  options.chat_template = (folder() / "chat.jinja").string();
+  std::ofstream(options.chat_template) << "{{ messages }}";
+  ASSERT_EQ(run(options), 0);
+  const fs::path out = folder() / "out";
+  export_checkpoint({.checkpoint = options.output_dir, .out = out.string()});
+  for (const fs::path& adapter : {file_of(options, "adapter"), out / "adapter"}) {
+    EXPECT_EQ(content(adapter / "tokenizer.json"), "{\"a\": 1}");
+    EXPECT_EQ(content(adapter / "tokenizer_config.json"), "{\"b\": 2}");
+    EXPECT_EQ(content(adapter / "chat_template.jinja"), "{{ messages }}");
+  }
+}
+
 TEST_F(LoraRun, BeginsFromAPeftFolder) {
   const TrainOptions first = lora_options("first", 2);
   ASSERT_EQ(run(first), 0);
