@@ -1,5 +1,6 @@
 #include "engine/sampling.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -96,20 +97,28 @@ struct FileValues {
   SamplingFlags said = {};
 };
 
-FileValues read_values(const Keys& keys) {
+// Only what takes effect is checked: a flag decides first, and greedy texts need the penalty alone.
+FileValues read_values(const Keys& keys, const SamplingFlags& flags) {
   constexpr const char* kShare = "a number from 0 to 1";
-  constexpr const char* kWhole = "a whole number, at least 0 (0: all tokens)";
-  FileValues file{.samples = keys.flag("do_sample")};
-  file.said = {
-      .temperature = keys.number("temperature", 0, kAny, "a number, at least 0"),
-      .top_k = {},
-      .top_p = keys.number("top_p", 0, 1, kShare),
-      .min_p = keys.number("min_p", 0, 1, kShare),
-      .repetition_penalty = keys.number("repetition_penalty", std::numeric_limits<double>::min(),
-                                        kAny, "a number above 0")};
-  if (const std::optional<double> top_k = keys.number("top_k", 0, 1e9, kWhole)) {
+  constexpr const char* kWhole = "a whole number, at least 0 (0 or -1: all tokens)";
+  FileValues file;
+  const bool asked = flags.temperature.value_or(0) > 0;  // top_k's default is still the file's
+  if (!flags.temperature || (asked && !flags.top_k)) file.samples = keys.flag("do_sample");
+  const bool draws = flags.temperature ? asked : file.samples;
+  if (!flags.repetition_penalty) {
+    file.said.repetition_penalty = keys.number(
+        "repetition_penalty", std::numeric_limits<double>::min(), kAny, "a number above 0");
+  }
+  if (!draws) return file;
+  if (!flags.temperature) {
+    file.said.temperature = keys.number("temperature", 0, kAny, "a number, at least 0");
+  }
+  if (!flags.top_p) file.said.top_p = keys.number("top_p", 0, 1, kShare);
+  if (!flags.min_p) file.said.min_p = keys.number("min_p", 0, 1, kShare);
+  if (flags.top_k) return file;
+  if (const std::optional<double> top_k = keys.number("top_k", -1, 1e9, kWhole)) {
     if (*top_k != std::floor(*top_k)) keys.refuse("top_k", kWhole, *keys.find("top_k"));
-    file.said.top_k = static_cast<std::int64_t>(*top_k);
+    file.said.top_k = std::max<std::int64_t>(static_cast<std::int64_t>(*top_k), 0);  // -1: vLLM's
   }
   return file;
 }
@@ -190,7 +199,7 @@ T first(const std::optional<T>& flag, const std::optional<T>& file, T otherwise)
 
 Sampling choose_sampling(const fs::path& folder, const SamplingFlags& flags) {
   const Keys keys(folder / kFile);
-  const FileValues file = read_values(keys);
+  const FileValues file = read_values(keys, flags);
   const SamplingFlags& said = file.said;
   SamplerOptions sampler{.seed = flags.seed};
   if (file.samples) {

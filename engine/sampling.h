@@ -1,5 +1,6 @@
 // How a model's text is drawn: what the command line says, and where it says nothing, what the
-// folder's generation_config.json does, as in transformers' generate.
+// folder's generation_config.json does, as in transformers' generate. Not read are the keys that
+// old folders have in config.json, which transformers takes for those of a missing file.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ struct Sampling {
 
 // With "do_sample": true the keys that are absent have transformers' defaults (temperature 1, top_k
 // 50, top_p 1); otherwise the likeliest token follows unless a flag says a temperature. A folder
-// without the file leaves SamplerOptions' defaults. Throws UserError (11) naming file and key.
+// without the file leaves SamplerOptions' defaults. Only keys that take effect are read. Throws
+// UserError (11) naming file and key.
 Sampling choose_sampling(const std::filesystem::path& folder, const SamplingFlags& flags);
 
 // The ids that end the model's texts: eos_token_id of generation_config.json, of config.json where

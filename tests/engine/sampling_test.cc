@@ -59,7 +59,7 @@ TEST(Sampling, IsWhatTheFileSays) {
 
 TEST(Sampling, CountsThePenaltyOfGreedyTexts) {
   const Sampling penalty = chosen(R"({"repetition_penalty": 1.1, "top_p": 0.8, "top_k": 7})");
-  EXPECT_EQ(values(penalty), "0 7 0.8 0 1.1");
+  EXPECT_EQ(values(penalty), "0 0 1 0 1.1");
   EXPECT_EQ(penalty.notes,
             (std::vector<std::string>{"as generation_config.json says: repetition_penalty 1.1"}));
 }
@@ -77,10 +77,28 @@ TEST(Sampling, TakesFlagsFirst) {
   EXPECT_EQ(greedy.sampler.temperature, 0.0);
   EXPECT_EQ(greedy.notes,
             (std::vector<std::string>{"as generation_config.json says: repetition_penalty 1.05"}));
-  // A flag asks for sampling: what the file says of it counts, as generate(do_sample=True) has it.
+  // A flag asks for sampling: what the file says of it counts. What it does not say is not limited,
+  // where transformers' generate(do_sample=True) has top_k 50, unless the file itself samples.
   const Sampling drawn = chosen(R"({"top_p": 0.8})", {.temperature = 1.5});
   EXPECT_EQ(values(drawn), "1.5 0 0.8 0 1");
   EXPECT_EQ(drawn.notes, (std::vector<std::string>{"as generation_config.json says: top_p 0.8"}));
+  EXPECT_EQ(values(chosen(R"({"do_sample": true})", {.temperature = 1.5})), "1.5 50 1 0 1");
+}
+
+// -1 is vLLM's word for all tokens.
+TEST(Sampling, ReadsOnlyWhatTakesEffect) {
+  EXPECT_EQ(values(chosen(R"({"do_sample": true, "top_k": -1})")), "1 0 1 0 1");
+  EXPECT_EQ(values(chosen(R"({"temperature": -1, "top_k": 1.5, "top_p": 7, "min_p": "x"})")),
+            kGreedy);
+  constexpr const char* kWrong = R"({"do_sample": "x", "repetition_penalty": 0,
+      "temperature": -1, "top_k": 1.5, "top_p": 7, "min_p": "x"})";
+  EXPECT_EQ(values(chosen(kWrong, {.temperature = 0, .repetition_penalty = 1})), kGreedy);
+  EXPECT_EQ(
+      values(chosen(
+          kWrong,
+          {.temperature = 2, .top_k = 3, .top_p = 0.5, .min_p = 0.25, .repetition_penalty = 1.5})),
+      "2 3 0.5 0.25 1.5");
+  EXPECT_THROW(chosen(kWrong, {.temperature = 0}), core::UserError);
 }
 
 TEST(Sampling, NamesWhatHasNoEffect) {
@@ -126,12 +144,15 @@ TEST(Sampling, RefusesWrongValuesByFileAndKey) {
     EXPECT_NE(message.find("/generation_config.json: " + end), message.npos) << message;
   };
   expect(R"({"do_sample": "yes"})", "do_sample must be true or false; correct the file (\"yes\")");
-  expect(R"({"temperature": -1})", "temperature must be a number, at least 0");
-  expect(R"({"temperature": "warm"})", "temperature must be a number, at least 0");
-  expect(R"({"top_p": 1.5})", "top_p must be a number from 0 to 1; correct the file (1.5)");
-  expect(R"({"min_p": true})", "min_p must be a number from 0 to 1; correct the file (true)");
-  expect(R"({"top_k": 1.5})", "top_k must be a whole number, at least 0");
-  expect(R"({"top_k": -1})", "top_k must be a whole number, at least 0");
+  expect(R"({"do_sample": true, "temperature": -1})", "temperature must be a number, at least 0");
+  expect(R"({"do_sample": true, "temperature": "warm"})",
+         "temperature must be a number, at least 0");
+  expect(R"({"do_sample": true, "top_p": 1.5})",
+         "top_p must be a number from 0 to 1; correct the file (1.5)");
+  expect(R"({"do_sample": true, "min_p": true})",
+         "min_p must be a number from 0 to 1; correct the file (true)");
+  expect(R"({"do_sample": true, "top_k": 1.5})", "top_k must be a whole number, at least 0");
+  expect(R"({"do_sample": true, "top_k": -2})", "top_k must be a whole number, at least 0");
   expect(R"({"repetition_penalty": 0})", "repetition_penalty must be a number above 0");
   expect("[]", "a JSON object is required");
   EXPECT_NE(refused("{").find("/generation_config.json"), std::string::npos);
