@@ -37,13 +37,13 @@ constexpr FlagRow kRows[] = {
     {"batch_size", kInt, "8", "Text", "prompts of a file that are continued together"},
     {"max_new_tokens", kInt, "200", "Tokens", "tokens to add at most"},
     {"stop", kList, "", "Tokens", "text before which a continuation ends; may be repeated"},
+    {"seed", kInt, "3407", "Tokens", "of the sampling"},
     {"temperature", kText, "", kDrawn, "0: always the likeliest; 1: as the model says"},
     {"top_k", kInt, "", kDrawn, "choose among the k likeliest; 0: all"},
     {"top_p", kText, "", kDrawn, "choose among the likeliest that reach this probability"},
     {"min_p", kText, "", kDrawn, "choose among those with this share of the likeliest's"},
     {"repetition_penalty", kText, "", kDrawn,
      "divides logits of tokens that were there; 1 changes nothing"},
-    {"seed", kInt, "3407", kDrawn, "of the sampling"},
 };
 
 Program program() {
