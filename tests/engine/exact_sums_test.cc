@@ -271,6 +271,18 @@ class ExactSums : public TrainerCase {
     return out;
   }
 
+  // In both orders.
+  void expect_same_in(TrainOptions options, const Found& alone,
+                      const std::vector<Layout>& layouts) const {
+    for (const core::SumOrder order : {core::SumOrder::kCanonical, core::SumOrder::kFast}) {
+      options.sum_order = order;
+      for (const Layout& at : layouts) {
+        SCOPED_TRACE(at.name);
+        expect_same(alone, run_as(options, at));
+      }
+    }
+  }
+
   static void expect_whole_numbers(const Found& found) {
     const double sum = found.loss * static_cast<double>(kRows * kTokens);
     EXPECT_GT(sum, 0.0);
@@ -301,28 +313,23 @@ TEST_F(ExactSums, OfAWholeModelHaveTheBitsOfOneRankInEveryLayout) {
   const Found alone = run_as(options, {"alone"});
   expect_whole_numbers(alone);
   using enum SequenceMethod;
-  for (const core::SumOrder order : {core::SumOrder::kCanonical, core::SumOrder::kFast}) {
-    options.sum_order = order;
-    for (const Layout& at : std::vector<Layout>{
-             {"model", 2},
-             {"model_of_four", 4},
-             {"model_tokens", 2, true},
-             {"model_of_four_tokens", 4, true},
-             {"model_pipe", 2, false, 1, kAuto, 2},
-             {"model_tokens_pipe_zero3", 2, true, 1, kAuto, 2, 1, 3},
-             {"model_data_zero2", 2, false, 1, kAuto, 1, 2, 2},
-             {"ulysses", 1, false, 2, kUlysses},
-             {"ulysses_zero3", 1, false, 2, kUlysses, 1, 1, 3},
-             {"ring", 1, false, 2, kRing},
-             {"ring_of_four_pipe", 1, false, 4, kRing, 2},
-             {"both_zero1", 1, false, 4, kUsp, 1, 1, 1},
-             {"model_ulysses", 2, false, 2, kUlysses},
-             {"model_tokens_ring", 2, true, 2, kRing},
-         }) {
-      SCOPED_TRACE(at.name);
-      expect_same(alone, run_as(options, at));
-    }
-  }
+  expect_same_in(options, alone,
+                 {
+                     {"model", 2},
+                     {"model_of_four", 4},
+                     {"model_tokens", 2, true},
+                     {"model_of_four_tokens", 4, true},
+                     {"model_pipe", 2, false, 1, kAuto, 2},
+                     {"model_tokens_pipe_zero3", 2, true, 1, kAuto, 2, 1, 3},
+                     {"model_data_zero2", 2, false, 1, kAuto, 1, 2, 2},
+                     {"ulysses", 1, false, 2, kUlysses},
+                     {"ulysses_zero3", 1, false, 2, kUlysses, 1, 1, 3},
+                     {"ring", 1, false, 2, kRing},
+                     {"ring_of_four_pipe", 1, false, 4, kRing, 2},
+                     {"both_zero1", 1, false, 4, kUsp, 1, 1, 1},
+                     {"model_ulysses", 2, false, 2, kUlysses},
+                     {"model_tokens_ring", 2, true, 2, kRing},
+                 });
 }
 
 TEST_F(ExactSums, OfDocumentsInARowHaveTheBitsOfDocumentsOneByOne) {
@@ -335,19 +342,14 @@ TEST_F(ExactSums, OfDocumentsInARowHaveTheBitsOfDocumentsOneByOne) {
   EXPECT_NE(run_as(options, {"seeing_all"}).loss, alone.loss);
   options.document_attention = true;
   using enum SequenceMethod;
-  for (const core::SumOrder order : {core::SumOrder::kCanonical, core::SumOrder::kFast}) {
-    options.sum_order = order;
-    for (const Layout& at : std::vector<Layout>{
-             {"rows"},
-             {"model_pipe", 2, false, 1, kAuto, 2},
-             {"data_zero3", 1, false, 1, kAuto, 1, 2, 3},
-             {"ulysses", 1, false, 2, kUlysses},
-             {"ring", 1, false, 2, kRing},
-         }) {
-      SCOPED_TRACE(at.name);
-      expect_same(alone, run_as(options, at));
-    }
-  }
+  expect_same_in(options, alone,
+                 {
+                     {"rows"},
+                     {"model_pipe", 2, false, 1, kAuto, 2},
+                     {"data_zero3", 1, false, 1, kAuto, 1, 2, 3},
+                     {"ulysses", 1, false, 2, kUlysses},
+                     {"ring", 1, false, 2, kRing},
+                 });
 }
 
 }  // namespace

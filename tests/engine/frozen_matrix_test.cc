@@ -118,18 +118,10 @@ TEST_P(UpperLayers, TakeExactlyTheBuffersOfTheirPlan) {
     TrainOptions options = options_of(zero_stage);
     options.schedule = GetParam();
     options.pipe_parallel_size = 4;
-    comm::run_ranks(4, [&](comm::Communicator& world) {
-      core::Ledger ledger;
-      const model::OpenedModel opened = open_run_model(options);
-      const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
-      RankState state(options, plan, opened.model, world, ledger);
-      fill_state(options, opened, state);
-      SmallSteps steps(options, opened.model, state);
-      steps.run(1);
-      steps.settle();
+    after_one_step(options, [&](const RankState& state) {
       const pipeline::ActivationPeaks peaks =
-          activation_peaks(plan.train[static_cast<std::size_t>(state.at.pipe_rank)], plan.units(),
-                           options.recompute);
+          activation_peaks(state.plan.train[static_cast<std::size_t>(state.at.pipe_rank)],
+                           state.plan.units(), options.recompute);
       const pipeline::ActivationPeaks& there = state.pools.peaks;  // for evaluations, too
       EXPECT_EQ(there.kept - state.kept.unused(), peaks.kept) << zero_stage;
       EXPECT_EQ(there.parked - state.parked.unused(), peaks.parked) << zero_stage;

@@ -213,15 +213,7 @@ TEST(ScheduleMemory, AStepTakesExactlyTheBuffersOfItsPlan) {
     options.schedule = &row;
     options.pipe_parallel_size = 4;
     options.zero_stage = 3;
-    comm::run_ranks(4, [&](comm::Communicator& world) {
-      core::Ledger ledger;
-      const model::OpenedModel opened = open_run_model(options);
-      const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
-      RankState state(options, plan, opened.model, world, ledger);
-      fill_state(options, opened, state);
-      SmallSteps steps(options, opened.model, state);
-      steps.run(1);
-      steps.settle();
+    after_one_step(options, [&](const RankState& state) {
       EXPECT_EQ(state.kept.unused(), 0) << row.name;
       EXPECT_EQ(state.parked.unused(), 0) << row.name;
       EXPECT_EQ(state.hidden.unused(), 0) << row.name;

@@ -183,6 +183,21 @@ bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)
 
 }  // namespace
 
+void after_one_step(const TrainOptions& options,
+                    const std::function<void(const RankState&)>& look) {
+  comm::run_ranks(options.pipe_parallel_size, [&](comm::Communicator& world) {
+    core::Ledger ledger;
+    const model::OpenedModel opened = open_run_model(options);
+    const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
+    RankState state(options, plan, opened.model, world, ledger);
+    fill_state(options, opened, state);
+    SmallSteps steps(options, opened.model, state);
+    steps.run(1);
+    steps.settle();
+    look(state);
+  });
+}
+
 std::string first_difference(const RunTrace& a, const RunTrace& b) {
   for (std::size_t step = 0; step < a.losses.size(); ++step) {
     if (!same(a.losses[step], b.losses.at(step))) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -69,6 +70,9 @@ class SmallSteps {
 // when that is null.
 RunTrace run_small(TrainOptions options, int dp_size, int steps,
                    const data::SampleSource* rows = nullptr);
+
+// Calls `look` on each of pipe_parallel_size ranks, behind a step that has settled.
+void after_one_step(const TrainOptions& options, const std::function<void(const RankState&)>& look);
 
 // The first difference in words, "" when both are equal bit for bit.
 std::string first_difference(const RunTrace& a, const RunTrace& b);

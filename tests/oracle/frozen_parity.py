@@ -7,7 +7,6 @@ the head alone is trained.
 import dataclasses
 import os
 import re
-import shutil
 import sys
 
 import torch
@@ -16,7 +15,6 @@ import cases
 import compare
 import lora_parity
 import tiny_llama
-from parity_test import Engine
 
 STEPS = 10
 
@@ -55,8 +53,6 @@ def reference(folder, frozen):
 
 def check(name, at, build):
     work = os.path.join(build, "oracle", f"frozen_{name}")
-    shutil.rmtree(work, ignore_errors=True)
-    os.makedirs(work)
     case = cases.Case(
         at.shape,
         seq_len=37,
@@ -67,12 +63,7 @@ def check(name, at, build):
         pipe_ranks=at.pipe_ranks,
         schedule=at.schedule,
     )
-    base, tokens = os.path.join(work, "model"), os.path.join(work, "tokens.bin")
-    tiny_llama.save_model(case.shape, case.seq_len, base)
-    tiny_llama.save_tokens(tokens, case.shape.vocab, count=20_000)
-    windows = tiny_llama.Windows(tokens, case.seq_len)
-    engine = Engine(case, build, work, work)
-    engine.write_config()
+    engine, base, windows = lora_parity.new_run(case, build, work)
     output = engine.run("run", STEPS, "--freeze", at.frozen, *at.flags)
     want = lora_parity.reference_losses(reference(base, at.frozen), windows, case, STEPS)
     if want[0] == want[-1]:

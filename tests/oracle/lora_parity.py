@@ -163,10 +163,20 @@ def check_generated(build, base, start, vocab):
     print(f"{TOKENS} greedy tokens, and the probability of a text, are those of peft")
 
 
-def check(name, adapted, build):
-    work = os.path.join(build, "oracle", f"lora_{name}")
+def new_run(case, build, work):
+    """The engine, the folder of a random model and the windows of random tokens, in an empty folder `work`."""
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
+    base, tokens = os.path.join(work, "model"), os.path.join(work, "tokens.bin")
+    tiny_llama.save_model(case.shape, case.seq_len, base)
+    tiny_llama.save_tokens(tokens, case.shape.vocab, count=20_000)
+    engine = Engine(case, build, work, work)
+    engine.write_config()
+    return engine, base, tiny_llama.Windows(tokens, case.seq_len)
+
+
+def check(name, adapted, build):
+    work = os.path.join(build, "oracle", f"lora_{name}")
     case = cases.Case(
         cases.FAMILIES[adapted.family],
         seq_len=37,
@@ -177,14 +187,9 @@ def check(name, adapted, build):
         pipe_ranks=adapted.pipe_ranks,
         model_ranks=adapted.model_ranks,
     )
-    base, tokens = os.path.join(work, "model"), os.path.join(work, "tokens.bin")
-    tiny_llama.save_model(case.shape, case.seq_len, base)
-    tiny_llama.save_tokens(tokens, case.shape.vocab, count=20_000)
-    windows = tiny_llama.Windows(tokens, case.seq_len)
+    engine, base, windows = new_run(case, build, work)
     start = os.path.join(work, "start")
     random_adapter(base, adapted, start)
-    engine = Engine(case, build, work, work)
-    engine.write_config()
     output = engine.run("run", STEPS, "--adapter", start)
     model = load_adapter(base, start, trained=True)
     compare.compare_series("loss", losses_of(output), reference_losses(model, windows, case), 2e-5)
