@@ -271,9 +271,7 @@ void export_adapter(const TrainOptions& options, const model::ModelFacts& facts,
   request.kind = checkpoint::ExportRequest::Kind::kAdapter;
   request.folder = target.adapter;
   request.config_json = adapter_config(options, facts);
-  request.tokenizer_from = target.about.tokenizer_from;
-  request.byte_tokenizer = target.about.byte_tokenizer;
-  request.chat_template = target.about.chat_template;
+  put_tokenizer(target.about, request);
   request.tensors = trained_specs(state.model);
   for (checkpoint::TensorSpec& spec : request.tensors) spec.name = stored_name(spec.name);
   for (TensorSlice& slice : param_slices(state, Part::kOwned)) {

@@ -147,13 +147,12 @@ std::string export_checkpoint(const ExportOptions& options) {
     request.folder = options.out;
     request.config_json = config_of(options, state);
     request.dtype = dtype_of(options.dtype, request.config_json);
-    request.byte_tokenizer = state.exports.byte_tokenizer;
-    if (fs::exists(state.exports.tokenizer_from)) {
-      request.tokenizer_from = state.exports.tokenizer_from;
+    ExportFacts about = state.exports;
+    about.config_json = request.config_json;
+    for (std::string* const path : {&about.tokenizer_from, &about.chat_template}) {
+      if (!fs::exists(*path)) path->clear();
     }
-    if (fs::exists(state.exports.chat_template)) {
-      request.chat_template = state.exports.chat_template;
-    }
+    put_tokenizer(about, request);
     if (frozen_weights_of(state).empty()) {
       const Files files = weights_of(found->folder);
       add_tensors(files, request);
@@ -161,10 +160,7 @@ std::string export_checkpoint(const ExportOptions& options) {
     } else {
       const ExportTarget target{.hf = options.out,
                                 .adapter = fs::path(options.out) / "adapter",
-                                .about = {.config_json = request.config_json,
-                                          .tokenizer_from = request.tokenizer_from.string(),
-                                          .byte_tokenizer = request.byte_tokenizer,
-                                          .chat_template = request.chat_template.string()},
+                                .about = about,
                                 .dtype = request.dtype};
       export_part(options, state, *found, target, world);
     }

@@ -269,6 +269,12 @@ ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& f
           .chat_template = chat.empty() ? "" : std::filesystem::absolute(chat).string()};
 }
 
+void put_tokenizer(const ExportFacts& about, checkpoint::ExportRequest& request) {
+  request.tokenizer_from = about.tokenizer_from;
+  request.byte_tokenizer = about.byte_tokenizer;
+  request.chat_template = about.chat_template;
+}
+
 ExportTarget export_target(const TrainOptions& options, const model::ModelFacts& facts) {
   return {.hf = export_folder(options),
           .adapter = adapter_folder(options),
@@ -286,9 +292,7 @@ void export_model(const TrainOptions& options, const model::ModelFacts& facts, R
   std::erase_if(request.tensors, [](const auto& spec) { return model::is_adapter(spec.name); });
   request.mine = options.lora.r > 0 ? merged_slices(options.lora, facts, state)
                                     : param_slices(state, Part::kOwned);
-  request.tokenizer_from = target.about.tokenizer_from;
-  request.byte_tokenizer = target.about.byte_tokenizer;
-  request.chat_template = target.about.chat_template;
+  put_tokenizer(target.about, request);
   checkpoint::export_hf_folder(request, state.world);
   if (options.lora.r > 0) export_adapter(options, facts, state, target);
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/hf_folder.h"
 #include "engine/progress_state.h"
 #include "engine/rank_state.h"
 #include "engine/run_model.h"
@@ -53,6 +54,8 @@ std::string save_state(const TrainOptions& options, RankState& state, const Prog
 // of JSONL text. Where the ids of a token file come from nobody knows.
 bool knows_tokenizer(const TrainOptions& options);
 ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts);
+// Which files of a tokenizer an export has.
+void put_tokenizer(const ExportFacts& about, checkpoint::ExportRequest& request);
 
 struct ExportTarget {
   std::filesystem::path hf, adapter;  // folders, for transformers and for peft
