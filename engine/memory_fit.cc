@@ -253,9 +253,13 @@ RunPlan make_fitting_plan(const TrainOptions& given, const model::OpenedModel& o
   }
   const TrainOptions options = with_fitting_schedule(given, opened, shape, limits);
   // Tensor-parallel ranks have unequal parts; all decide by the largest.
-  const RunPlan deciding = make_run_plan(options, opened.model.deciding(), shape);
-  const std::optional<MemoryDemand> tight = tightest_demand(deciding, limits);
-  if (!tight || tight->fits()) return make_run_plan(options, opened.model, shape);
+  const model::Model& deciding = opened.model.deciding();
+  RunPlan plan = make_run_plan(options, deciding, shape);
+  const std::optional<MemoryDemand> tight = tightest_demand(plan, limits);
+  if (!tight || tight->fits()) {
+    return &deciding == &opened.model ? std::move(plan)
+                                      : make_run_plan(options, opened.model, shape);
+  }
   const std::vector<std::string> ways = ways_to_fit(options, opened, shape, limits);
   throw core::UserError(
       core::ExitCode::kOutOfMemory,

@@ -92,6 +92,7 @@ class Keys {
   chat::Value root_;
 };
 
+// What takes effect of the file: nothing that a flag says.
 struct FileValues {
   bool samples = false;
   SamplingFlags said = {};
@@ -174,19 +175,19 @@ std::string taken(const SamplerOptions& sampler, const FileValues& file,
                   const SamplingFlags& flags) {
   const SamplerOptions plain;
   std::vector<std::string> words;
-  const auto add = [&](const char* key, auto value, auto without, bool flag_given, bool absent) {
-    if (flag_given || value == without) return;
-    words.push_back(core::concat(key, " ", value, absent ? " (its default)" : ""));
+  const auto add = [&](const char* key, const auto& said, auto neutral) {
+    if (said && *said != neutral) words.push_back(core::concat(key, " ", *said));
   };
   if (sampler.temperature > 0) {
+    const bool default_top_k = file.samples && !flags.top_k && !file.said.top_k;
     if (!flags.temperature) words.emplace_back("do_sample");
-    add("temperature", sampler.temperature, 1.0, flags.temperature.has_value(), false);
-    add("top_k", sampler.top_k, plain.top_k, flags.top_k.has_value(), !file.said.top_k);
-    add("top_p", sampler.top_p, plain.top_p, flags.top_p.has_value(), false);
-    add("min_p", sampler.min_p, plain.min_p, flags.min_p.has_value(), false);
+    add("temperature", file.said.temperature, 1.0);
+    add("top_k", file.said.top_k, plain.top_k);
+    if (default_top_k) words.push_back(core::concat("top_k ", kTopK, " (its default)"));
+    add("top_p", file.said.top_p, plain.top_p);
+    add("min_p", file.said.min_p, plain.min_p);
   }
-  add("repetition_penalty", sampler.repetition_penalty, plain.repetition_penalty,
-      flags.repetition_penalty.has_value(), false);
+  add("repetition_penalty", file.said.repetition_penalty, plain.repetition_penalty);
   return core::join(words, ", ");
 }
 

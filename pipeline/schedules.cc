@@ -20,7 +20,7 @@ constexpr ScheduleRow linear(std::string_view name, Schedule make) {
 constexpr ScheduleRow searched(std::string_view name, JointSchedule make_all) {
   return {.name = name, .make_all = make_all};
 }
-constexpr ScheduleRow limited(std::string_view name, JointSchedule make_all) {
+constexpr ScheduleRow searched_under_limit(std::string_view name, JointSchedule make_all) {
   return {.name = name, .make_all = make_all, .searches_under_limit = true};
 }
 constexpr ScheduleRow looped(std::string_view name, Schedule make) {
@@ -49,11 +49,11 @@ constexpr std::array kSchedules = {
     looped("looped-bfs", looped_bfs),
     linear("zb-h1", zb_h1),
     linear("zb-h2", zb_h2),
-    limited("zb-1p", zb_1p),
-    limited("zb-2p", zb_2p),
+    searched_under_limit("zb-1p", zb_1p),
+    searched_under_limit("zb-2p", zb_2p),
     also(looped("interleaved-zb", interleaved_zb), "interleavedzerobubble"),
     also(v_shaped(linear("zb-v", zb_v)), "zbvzerobubble"),
-    v_shaped(limited("zb-v-auto", zb_v_auto)),
+    v_shaped(searched_under_limit("zb-v-auto", zb_v_auto)),
     v_shaped(searched("v-half", v_half)),
     v_shaped(searched("v-min", v_min)),
     v_shaped(searched("1f1b-v", one_f_one_b_v)),

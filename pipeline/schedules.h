@@ -54,8 +54,8 @@ struct ScheduleRow {
   int most_chunks = 0;  // 0: `chunks` and no other number
   Constraint constraint = {};
   bool searches_under_limit = false;  // PipeShape::activation_limit; others do not know it
-  std::string_view also =
-      {};  // where other projects give it another name, in small letters without hyphens
+  // Where other projects give it another name, in small letters without hyphens.
+  std::string_view also = {};
 };
 std::span<const ScheduleRow> all_schedules();
 // By its name here or in other projects, with or without "Schedule"; case and hyphens do not count.
