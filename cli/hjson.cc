@@ -44,9 +44,8 @@ void append_utf8(std::string& out, std::uint32_t code) {
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::string& name) : text_(text), name_(name) {
-    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
-  }
+  Parser(std::string_view text, const std::string& name)
+      : text_(core::without_byte_order_mark(text)), name_(name) {}
 
   Value root() {
     skip_blank();

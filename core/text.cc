@@ -73,6 +73,11 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 std::string human(Bytes bytes) {
   const std::string text = scaled(static_cast<double>(bytes.count()), kByteUnits);
   return text.empty() ? std::to_string(bytes.count()) + " B" : text;

@@ -14,6 +14,8 @@ namespace fm::core {
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);  // empty parts kept
 std::string lower(std::string_view text);
+// Without the UTF-8 byte order mark that editors and spreadsheets of Windows put first.
+std::string_view without_byte_order_mark(std::string_view text);
 // "1.2 GB", "340.0 MB": decimal units, for people.
 std::string human(Bytes bytes);
 // "5.1 M", "1.2 B": for people.

@@ -3,26 +3,21 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/text.h"
 
 namespace fm::data {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kSpace = " \t\r\n";
 
-std::string_view behind_mark(std::string_view text) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  return text;
-}
-
 bool is_blank(std::string_view text) {
-  return behind_mark(text).find_first_not_of(kSpace) == std::string_view::npos;
+  return core::without_byte_order_mark(text).find_first_not_of(kSpace) == std::string_view::npos;
 }
 
 }  // namespace
 
 bool begins_array(std::string_view text) {
-  text = behind_mark(text);
+  text = core::without_byte_order_mark(text);
   const std::size_t first = text.find_first_not_of(kSpace);
   return first != std::string_view::npos && text[first] == '[';
 }

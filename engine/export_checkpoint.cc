@@ -134,6 +134,19 @@ std::string config_of(const ExportOptions& options, const ProgressState& state) 
   return file.text;
 }
 
+// A checkpoint may outlive the files of its run. Returns what is told about those that are gone.
+std::string drop_lost(ExportFacts& about) {
+  std::string told;
+  for (std::string* const path : {&about.tokenizer_from, &about.chat_template}) {
+    if (path->empty() || fs::exists(*path)) continue;
+    told += core::concat("\nwithout the run's ",
+                         path == &about.tokenizer_from ? "tokenizer" : "chat template",
+                         ", which is gone; copy it into the folder (", *path, ")");
+    path->clear();
+  }
+  return told;
+}
+
 }  // namespace
 
 std::string export_checkpoint(const ExportOptions& options) {
@@ -149,9 +162,7 @@ std::string export_checkpoint(const ExportOptions& options) {
     request.dtype = dtype_of(options.dtype, request.config_json);
     ExportFacts about = state.exports;
     about.config_json = request.config_json;
-    for (std::string* const path : {&about.tokenizer_from, &about.chat_template}) {
-      if (!fs::exists(*path)) path->clear();
-    }
+    const std::string lost = drop_lost(about);
     put_tokenizer(about, request);
     if (frozen_weights_of(state).empty()) {
       const Files files = weights_of(found->folder);
@@ -165,7 +176,7 @@ std::string export_checkpoint(const ExportOptions& options) {
       export_part(options, state, *found, target, world);
     }
     done = core::concat("exported step ", found->step, " of ", found->folder.string(), " as ",
-                        core::name_of(request.dtype), ": ", options.out);
+                        core::name_of(request.dtype), ": ", options.out, lost);
   });
   return done;
 }

@@ -28,8 +28,7 @@ std::vector<Line> lines_of(const std::string& path) {
   core::SmallFile file = core::read_small_file(path, core::kMostListing, core::FileKind::kAny);
   FM_DATA_CHECK(file.problem.empty(), "a file with one text a line is required; check the path (",
                 path, ": ", file.problem, ")");
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (file.text.starts_with(kByteOrderMark)) file.text.erase(0, kByteOrderMark.size());
+  file.text = core::without_byte_order_mark(file.text);
   if (is_jsonl(path)) {
     data::ArrayLines array(path);
     file.text = array.put(file.text);

@@ -104,9 +104,7 @@ void read_cell(std::string_view cell, const Place& place, Rows& rows) {
 }
 
 Rows read_rows(std::string_view text, const std::string& name) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  std::vector<std::string> lines = core::split(text, '\n');
+  std::vector<std::string> lines = core::split(core::without_byte_order_mark(text), '\n');
   while (!lines.empty() && trimmed(lines.back()).empty()) lines.pop_back();
   Rows rows;
   for (const std::string& line : lines) {

@@ -72,6 +72,13 @@ TEST(Text, JoinPutsTheSeparatorBetween) {
   EXPECT_EQ(join(Words{}, ","), "");
 }
 
+TEST(Text, OneByteOrderMarkIsCutOff) {
+  EXPECT_EQ(without_byte_order_mark("\xEF\xBB\xBFtext"), "text");
+  EXPECT_EQ(without_byte_order_mark("\xEF\xBB\xBF\xEF\xBB\xBF"), "\xEF\xBB\xBF");
+  EXPECT_EQ(without_byte_order_mark("text\xEF\xBB\xBF"), "text\xEF\xBB\xBF");
+  EXPECT_EQ(without_byte_order_mark("\xEF\xBB"), "\xEF\xBB");
+}
+
 TEST(Text, LowerLeavesOtherBytesAlone) { EXPECT_EQ(lower("AbC-9_\xC3\x84"), "abc-9_\xC3\x84"); }
 
 }  // namespace

@@ -163,6 +163,14 @@ TEST_F(LoraRun, AdaptersHaveTheTokenizerAndTheChatTemplateBesideThem) {
     EXPECT_EQ(content(adapter / "tokenizer_config.json"), "{\"b\": 2}");
     EXPECT_EQ(content(adapter / "chat_template.jinja"), "{{ messages }}");
   }
+  fs::remove(options.chat_template);
+  const std::string told =
+      export_checkpoint({.checkpoint = options.output_dir, .out = (folder() / "later").string()});
+  EXPECT_TRUE(
+      told.ends_with(core::concat("\nwithout the run's chat template, which is gone; copy it "
+                                  "into the folder (",
+                                  options.chat_template, ")")))
+      << told;
 }
 
 TEST_F(LoraRun, BeginsFromAPeftFolder) {
