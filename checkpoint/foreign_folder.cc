@@ -34,6 +34,11 @@ class Listing {
     }
     return "";
   }
+  bool has_safetensors() const {
+    return has("model.safetensors") || has("model.safetensors.index.json");
+  }
+  // A whole model's weights in a form that we read.
+  bool has_weights() const { return has_safetensors() || any("pytorch_model", ".bin"); }
   // A name that begins and ends so.
   bool any(const std::string& begin, const std::string& end) const {
     return std::ranges::any_of(names_, [&](const std::string& name) {
@@ -44,6 +49,7 @@ class Listing {
  private:
   bool is_read(const std::string& name) const {
     if (name == "tokenizer.model") return !has("tokenizer.json");
+    if (name.starts_with("pytorch_model") && name.ends_with(".bin")) return !has_safetensors();
     const bool part = name.starts_with("model-") && name.ends_with(".safetensors");
     return name == "tokenizer.json" || name == "model.safetensors" || part;
   }
@@ -80,20 +86,13 @@ std::string foreign_folder(const fs::path& folder) {
     return core::concat(name, " is an output directory of fmengine; give its export, ", name,
                         "/hf, or go on with --output_dir ", name);
   }
-  const bool safe = here.has("model.safetensors") || here.has("model.safetensors.index.json");
-  if (!safe && here.has("adapter_config.json")) {
+  if (!here.has_weights() && here.has("adapter_config.json")) {
     return core::concat(
         name, " is a PEFT adapter, not a whole model; give it as --adapter beside its base ",
         "model, or merge it into that first ",
         "(PeftModel.merge_and_unload(), then save_pretrained)");
   }
-  if (!safe && (here.any("pytorch_model", ".bin") || here.has("pytorch_model.bin.index.json"))) {
-    return core::concat(name,
-                        " holds weights as pytorch_model*.bin, which are Python pickles; save ",
-                        "them as safetensors: AutoModelForCausalLM.from_pretrained(\"", name,
-                        "\").save_pretrained(FOLDER, safe_serialization=True)");
-  }
-  if (!safe && here.any("", ".gguf")) {
+  if (!here.has_weights() && here.any("", ".gguf")) {
     return core::concat(name, " holds GGUF files, which are for inference; get the model as a ",
                         "Hugging Face folder of safetensors");
   }

@@ -6,6 +6,7 @@
 
 #include "checkpoint/foreign_folder.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/torch_file.h"
 #include "core/check.h"
 #include "core/files.h"
 #include "core/text.h"
@@ -99,8 +100,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSingle = "model.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
+// How the weights of a folder may lie there; the first that it has is read, as in transformers.
+struct Form {
+  const char* single;
+  const char* index;  // of several files
+  TensorFile::Parse parse;
+};
+constexpr Form kForms[] = {
+    {"model.safetensors", "model.safetensors.index.json", parse_safetensors},
+    {"pytorch_model.bin", "pytorch_model.bin.index.json", parse_torch_file},
+};
 
 nlohmann::json parse_json_file(const fs::path& path) {
   const core::SmallFile file = core::read_small_file(path, core::kMostListing);
@@ -120,20 +129,19 @@ struct HfFolder::Files {
     std::string stored;  // the tensor's name in it
   };
 
-  std::vector<SafetensorsFile> files;
+  std::vector<TensorFile> files;
   std::vector<std::string> names;  // in order of the files
   std::unordered_map<std::string, Place> where;
 
-  void open_single(const fs::path& path) {
-    files.emplace_back(path.string());
+  void open_single(const fs::path& path, TensorFile::Parse parse) {
+    files.emplace_back(path.string(), parse);
     for (const StoredTensor& tensor : files[0].header().tensors) {
       names.push_back(tensor.name);
       where[tensor.name] = {0, tensor.name};
     }
   }
 
-  void open_sharded(const fs::path& folder) {
-    const fs::path index = folder / kIndex;
+  void open_sharded(const fs::path& index, TensorFile::Parse parse) {
     const nlohmann::json parsed = parse_json_file(index);
     const bool has_map = parsed.contains("weight_map") && parsed["weight_map"].is_object();
     FM_DATA_CHECK(has_map, index.string(),
@@ -149,7 +157,7 @@ struct HfFolder::Files {
       FM_DATA_CHECK(plain, index.string(), ": \"weight_map\" must name files of the folder; ",
                     "correct it (", name, " -> ", file_name, ")");
       const auto [at, fresh] = opened.try_emplace(file_name, files.size());
-      if (fresh) files.emplace_back((folder / file_name).string());
+      if (fresh) files.emplace_back((index.parent_path() / file_name).string(), parse);
       FM_DATA_CHECK(files[at->second].find(name) != nullptr, index.string(), ": tensor ", name,
                     " must be in the file it is mapped to; get the files again (", file_name, ")");
       names.push_back(name);
@@ -161,16 +169,20 @@ struct HfFolder::Files {
 HfFolder::HfFolder(const fs::path& folder) : files_(std::make_unique<Files>()) {
   FM_DATA_CHECK(fs::is_directory(folder), "a Hugging Face folder is required; check the path (",
                 folder.string(), ")");
-  if (fs::exists(folder / kSingle)) {
-    files_->open_single(folder / kSingle);
-  } else if (fs::exists(folder / kIndex)) {
-    files_->open_sharded(folder);
-  } else {
-    const std::string foreign = foreign_folder(folder);
-    FM_DATA_CHECK(foreign.empty(), foreign);
-    FM_DATA_CHECK(false, "a Hugging Face folder must hold ", kSingle, " or ", kIndex,
-                  "; save the model with safetensors (", folder.string(), ")");
+  for (const Form& form : kForms) {
+    if (fs::exists(folder / form.single)) {
+      files_->open_single(folder / form.single, form.parse);
+      return;
+    }
+    if (fs::exists(folder / form.index)) {
+      files_->open_sharded(folder / form.index, form.parse);
+      return;
+    }
   }
+  const std::string foreign = foreign_folder(folder);
+  FM_DATA_CHECK(foreign.empty(), foreign);
+  FM_DATA_CHECK(false, "a Hugging Face folder must hold ", kForms[0].single, " or ",
+                kForms[0].index, "; save the model with safetensors (", folder.string(), ")");
 }
 
 HfFolder::~HfFolder() = default;
@@ -204,7 +216,7 @@ bool HfFolder::same(const std::string& name, const std::string& other) const {
   const auto a = files_->where.find(name);
   const auto b = files_->where.find(other);
   if (a == files_->where.end() || b == files_->where.end()) return false;
-  const SafetensorsFile& others = files_->files[b->second.file];
+  const TensorFile& others = files_->files[b->second.file];
   return files_->files[a->second.file].same(a->second.stored, others, b->second.stored);
 }
 

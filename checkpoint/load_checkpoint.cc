@@ -176,7 +176,7 @@ class Loader {
   }
 
   [[noreturn]] void explain_difference(const FileSpec& wanted, std::size_t index) const {
-    const SafetensorsFile stored(open_[index]->path());
+    const TensorFile stored(open_[index]->path());
     std::string difference = "it holds tensors that this model does not have";
     for (const TensorSpec& tensor : wanted.tensors) {
       const StoredTensor* there = stored.find(tensor.name);

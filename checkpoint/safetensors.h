@@ -58,10 +58,11 @@ inline SafetensorsPlan plan_f32(const std::vector<TensorSpec>& tensors) {
   return plan_floats(tensors, core::DType::kF32);
 }
 
-// An opened, validated file.
-class SafetensorsFile {
+// An opened, validated file, by default one of safetensors.
+class TensorFile {
  public:
-  explicit SafetensorsFile(const std::string& path);
+  using Parse = SafetensorsHeader (*)(std::span<const std::byte> file, const std::string& name);
+  explicit TensorFile(const std::string& path, Parse parse = parse_safetensors);
 
   const SafetensorsHeader& header() const { return header_; }
   const std::string& path() const { return path_; }
@@ -70,8 +71,7 @@ class SafetensorsFile {
   // absent, has another shape, cannot become fp32, or a number in the slice is not finite.
   void read(const core::TensorSlice& slice) const;
   // Whether a tensor here and one there are of one type, one shape, and the same bytes.
-  bool same(const std::string& name, const SafetensorsFile& other,
-            const std::string& other_name) const;
+  bool same(const std::string& name, const TensorFile& other, const std::string& other_name) const;
 
  private:
   // Elements [first, first + out.size()).

@@ -105,17 +105,17 @@ std::string shape_text(std::span<const std::int64_t> shape) {
   return core::concat("[", core::join(sizes, ", "), "]");
 }
 
-SafetensorsFile::SafetensorsFile(const std::string& path)
-    : path_(path), file_(path), header_(parse_safetensors(file_.bytes(), path)) {
+TensorFile::TensorFile(const std::string& path, Parse parse)
+    : path_(path), file_(path), header_(parse(file_.bytes(), path)) {
   for (std::size_t i = 0; i < header_.tensors.size(); ++i) place_[header_.tensors[i].name] = i;
 }
 
-const StoredTensor* SafetensorsFile::find(const std::string& name) const {
+const StoredTensor* TensorFile::find(const std::string& name) const {
   const auto found = place_.find(name);
   return found == place_.end() ? nullptr : &header_.tensors[found->second];
 }
 
-void SafetensorsFile::read(const core::TensorSlice& slice) const {
+void TensorFile::read(const core::TensorSlice& slice) const {
   const StoredTensor* tensor = find(slice.name);
   FM_DATA_CHECK(tensor != nullptr, path_, ": tensor ", slice.name,
                 " is required; check that weights and model config belong together");
@@ -129,8 +129,8 @@ void SafetensorsFile::read(const core::TensorSlice& slice) const {
   }
 }
 
-void SafetensorsFile::read(const StoredTensor& tensor, core::Elements first,
-                           std::span<float> out) const {
+void TensorFile::read(const StoredTensor& tensor, core::Elements first,
+                      std::span<float> out) const {
   const StoredFloat stored = stored_float(tensor, path_);
   const auto width = static_cast<std::int64_t>(kStoredTypes[rank_of_type(tensor.dtype)].bits / 8);
   const std::int64_t count = std::ssize(out);
@@ -153,12 +153,12 @@ void SafetensorsFile::read(const StoredTensor& tensor, core::Elements first,
   }
 }
 
-bool SafetensorsFile::same(const std::string& name, const SafetensorsFile& other,
-                           const std::string& other_name) const {
+bool TensorFile::same(const std::string& name, const TensorFile& other,
+                      const std::string& other_name) const {
   const StoredTensor* const a = find(name);
   const StoredTensor* const b = other.find(other_name);
   if (a == nullptr || b == nullptr || a->dtype != b->dtype || a->shape != b->shape) return false;
-  const auto bytes_of = [](const SafetensorsFile& file, const StoredTensor& tensor) {
+  const auto bytes_of = [](const TensorFile& file, const StoredTensor& tensor) {
     return file.file_.bytes().subspan(
         static_cast<std::size_t>(tensor.begin.count()),
         static_cast<std::size_t>((tensor.end - tensor.begin).count()));

@@ -43,7 +43,7 @@ constexpr const char* kLook = "Diagnosis";
 
 constexpr FlagRow kRows[] = {
     {"init_ckpt", kText, "llama-7B-init-test-ckpt", kModel,
-     "Hugging Face folder: config.json, safetensors, tokenizer files"},
+     "Hugging Face folder: config.json, safetensors or pytorch_model.bin, tokenizer files"},
     {"model_config", kText, "", kModel, "Hugging Face config.json; weights start random",
      into<&O::model_config>},
     {"pretrain", kBool, "false", kModel, "take only the config of --init_ckpt, random weights",

@@ -1,7 +1,6 @@
 #include "engine/adapter_weights.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "core/check.h"
 #include "core/tensor_slice.h"
@@ -24,7 +23,7 @@ AdapterWeights::AdapterWeights(const LoraOptions& lora, const model::OpenedModel
   options.lora = lora;
   const model::Model with = opened.make(choices_of(options));
   check_trained_names(options, with);
-  file_.emplace((std::filesystem::path(lora.start) / kAdapterFile).string());
+  file_.emplace(open_adapter(lora.start));
   check_adapter_names(lora, with, *file_);
   for (const checkpoint::TensorSpec& spec : trained_specs(with)) {
     FM_DATA_CHECK(file_->find(stored_name(spec.name)) != nullptr, file_->path(),

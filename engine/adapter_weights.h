@@ -30,7 +30,7 @@ class AdapterWeights {
  private:
   std::vector<float> read(const std::string& name, const std::vector<std::int64_t>& shape) const;
 
-  std::optional<checkpoint::SafetensorsFile> file_;
+  std::optional<checkpoint::TensorFile> file_;
   std::set<std::string> saved_;  // parameters of modules_to_save
   std::int64_t rank_ = 0;
   float scale_ = 1.0F;

@@ -8,6 +8,7 @@
 #include "checkpoint/agree.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/torch_file.h"
 #include "core/check.h"
 #include "engine/persistence.h"
 #include "engine/tensors.h"
@@ -28,7 +29,7 @@ bool is_trained(const LoraOptions& lora, const std::string& name) {
 }
 
 void read_adapters(const LoraOptions& lora, RankState& state) {
-  const checkpoint::SafetensorsFile file((fs::path(lora.start) / kAdapterFile).string());
+  const checkpoint::TensorFile file = open_adapter(lora.start);
   check_adapter_names(lora, state.model, file);
   for (TensorSlice& slice : param_slices(state, Part::kKept)) {
     if (!is_trained(lora, slice.name)) continue;
@@ -158,12 +159,19 @@ bool has_adapters(const core::ParamTable& table) {
 
 }  // namespace
 
+checkpoint::TensorFile open_adapter(const std::string& folder) {
+  const fs::path safe = fs::path(folder) / "adapter_model.safetensors";
+  const fs::path torch = fs::path(folder) / "adapter_model.bin";
+  if (fs::exists(safe) || !fs::exists(torch)) return checkpoint::TensorFile(safe.string());
+  return checkpoint::TensorFile(torch.string(), checkpoint::parse_torch_file);
+}
+
 std::string stored_name(const std::string& name) {
   return model::is_adapter(name) ? name : model::kPeftPrefix + name;
 }
 
 void check_adapter_names(const LoraOptions& lora, const model::Model& model,
-                         const checkpoint::SafetensorsFile& file) {
+                         const checkpoint::TensorFile& file) {
   std::set<std::string> known;
   for (const checkpoint::TensorSpec& spec : trained_specs(model)) {
     known.insert(stored_name(spec.name));

@@ -15,12 +15,13 @@ namespace fm::engine {
 
 struct ExportTarget;  // engine/persistence.h
 
-inline constexpr const char* kAdapterFile = "adapter_model.safetensors";  // of a PEFT folder
+// The weights of a PEFT folder: adapter_model.safetensors, else adapter_model.bin, as peft does.
+checkpoint::TensorFile open_adapter(const std::string& folder);
 // The name of a trained parameter in that file.
 std::string stored_name(const std::string& name);
 // Throws UserError (11) for a tensor that has no place in `model`, which has adapters.
 void check_adapter_names(const LoraOptions& lora, const model::Model& model,
-                         const checkpoint::SafetensorsFile& file);
+                         const checkpoint::TensorFile& file);
 
 // Collective. What is trained begins as in the PEFT folder of the options, or adapters as peft
 // makes them; parameters of --modules_to_save keep what they have then.

@@ -28,7 +28,7 @@ constexpr const char* kDTypes = "fp32, bf16, fp16 or as_init";
 // A tensor of a file, in memory while somebody looks at it.
 class StoredSource : public core::TensorSource {
  public:
-  StoredSource(const checkpoint::SafetensorsFile& file, core::TensorSlice whole)
+  StoredSource(const checkpoint::TensorFile& file, core::TensorSlice whole)
       : file_(file), whole_(std::move(whole)) {}
 
   float* fetch(Elements first, Elements count) override {
@@ -41,12 +41,12 @@ class StoredSource : public core::TensorSource {
   }
 
  private:
-  const checkpoint::SafetensorsFile& file_;
+  const checkpoint::TensorFile& file_;
   core::TensorSlice whole_;
   std::vector<float> numbers_;
 };
 
-using Files = std::vector<std::unique_ptr<checkpoint::SafetensorsFile>>;
+using Files = std::vector<std::unique_ptr<checkpoint::TensorFile>>;
 
 Files weights_of(const fs::path& checkpoint) {
   std::vector<fs::path> paths;
@@ -56,7 +56,7 @@ Files weights_of(const fs::path& checkpoint) {
   std::sort(paths.begin(), paths.end());
   Files files;
   for (const fs::path& path : paths) {
-    files.push_back(std::make_unique<checkpoint::SafetensorsFile>(path.string()));
+    files.push_back(std::make_unique<checkpoint::TensorFile>(path.string()));
   }
   return files;
 }

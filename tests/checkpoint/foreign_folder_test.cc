@@ -27,9 +27,6 @@ TEST(ForeignFolder, IsRecognisedAndTheCureIsNamed) {
   expect({"layer_00-model_00-model_states.pt", "mp_rank_00_model_states.pt"},
          "a checkpoint of DeepSpeed's pipeline (layer_*.pt), as FMEngine writes it");
   expect({"adapter_config.json", "adapter_model.safetensors"}, "is a PEFT adapter");
-  expect({"config.json", "pytorch_model.bin"}, "save_pretrained(FOLDER, safe_serialization=True)");
-  expect({"config.json", "pytorch_model-00001-of-00002.bin", "pytorch_model.bin.index.json"},
-         "pytorch_model*.bin");
   expect({"model.Q4_K_M.gguf"}, "GGUF");
   expect({"MANIFEST.json", "state.json", "weights-0000.safetensors"}, "fmengine-export ");
   expect({"latest", "global_step10"}, "is an output directory of fmengine; give its export, ");
@@ -67,9 +64,21 @@ TEST(ForeignFolder, PointersThatNobodyReadsMayStay) {
   EXPECT_NE(part.find("(model-00001-of-00001.safetensors)"), part.npos) << part;
 }
 
+TEST(ForeignFolder, PointersOfOldWeightsCountWhereNoOthersAre) {
+  const testing::ScratchFolder folder;
+  folder.write("pytorch_model.bin",
+               "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n");
+  const std::string alone = foreign_folder(folder.path());
+  EXPECT_NE(alone.find("(pytorch_model.bin)"), alone.npos) << alone;
+  folder.write("model.safetensors", "x");
+  EXPECT_EQ(foreign_folder(folder.path()), "");
+}
+
 TEST(ForeignFolder, AWholeModelIsNone) {
   EXPECT_EQ(said_of({"config.json", "model.safetensors"}), "");
   EXPECT_EQ(said_of({"config.json", "model.safetensors", "pytorch_model.bin"}), "");
+  EXPECT_EQ(said_of({"config.json", "pytorch_model.bin", "model.gguf"}), "");
+  EXPECT_EQ(said_of({"pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"}), "");
   EXPECT_EQ(said_of({"config.json", "model.safetensors.index.json", "adapter_config.json"}), "");
   EXPECT_EQ(said_of({"notes.txt"}), "");
   EXPECT_EQ(foreign_folder("/not/there"), "");

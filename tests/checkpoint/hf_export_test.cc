@@ -214,7 +214,7 @@ TEST(HfExport, TheConfigStatesTheTypeThatTheFilesHold) {
             json(R"({"dtype": "float32", "torch_dtype": "float32"})"));
   EXPECT_EQ(exported(R"({"torch_dtype": null})"), json(R"({"torch_dtype": "float32"})"));
   EXPECT_EQ(exported("{}"), json(R"({"dtype": "float32"})"));
-  const SafetensorsFile written((out / "model.safetensors").string());
+  const TensorFile written((out / "model.safetensors").string());
   for (const StoredTensor& tensor : written.header().tensors) EXPECT_EQ(tensor.dtype, "F32");
 }
 

@@ -77,7 +77,7 @@ TEST_F(Oracle, VerdictsOnDamagedFilesAreTheReferences) {
     list += path + "\n";
     files.push_back(file);
     const std::string refusal =
-        testing::message_of<core::UserError>(11, [&] { SafetensorsFile opened(path); });
+        testing::message_of<core::UserError>(11, [&] { TensorFile opened(path); });
     ours.push_back(refusal == "NOTHING THROWN" ? "accept" : refusal);
   }
   ASSERT_EQ(run("verdicts " + folder_.write("list", list)), 0);

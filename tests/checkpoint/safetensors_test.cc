@@ -190,7 +190,7 @@ TEST(Safetensors, WrittenFilesReadBackInSlices) {
       core::slice_in_memory("b", {}, core::Elements(0), b.data(), core::Elements(1)),
       core::slice_in_memory("a", {2, 3}, core::Elements(0), a.data(), core::Elements(6))};
   write_safetensors(path, whole);
-  const SafetensorsFile file(path);
+  const TensorFile file(path);
   std::vector<float> part(3);
   file.read(core::slice_in_memory("a", {2, 3}, core::Elements(2), part.data(), core::Elements(3)));
   EXPECT_EQ(part, (std::vector<float>{3, 4, 5}));

@@ -261,7 +261,7 @@ class ExactSums : public TrainerCase {
     options.dump_gradients = (folder() / (at.name + ".safetensors")).string();
     EXPECT_EQ(run(options, at.model * at.sequence * at.pipe * at.data), 0);
     Found out{.loss = run_small(options, at.data, 1).losses.front(), .gradients = {}};
-    const checkpoint::SafetensorsFile file(options.dump_gradients);
+    const checkpoint::TensorFile file(options.dump_gradients);
     for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
       std::vector<float>& values = out.gradients[tensor.name];
       values.resize(static_cast<std::size_t>((tensor.end - tensor.begin).count()) / sizeof(float));

@@ -39,7 +39,7 @@ class LoraRun : public TrainerCase {
   }
   // A whole tensor of a file.
   static std::vector<float> read(const fs::path& path, const std::string& name) {
-    const checkpoint::SafetensorsFile file(path.string());
+    const checkpoint::TensorFile file(path.string());
     const checkpoint::StoredTensor* const tensor = file.find(name);
     if (tensor == nullptr) return {};
     std::int64_t count = 1;
@@ -81,7 +81,7 @@ TEST_F(LoraRun, ResumesAtAnotherStageAndSizeBitForBit) {
     EXPECT_EQ(metrics(whole).at(step).loss, metrics(part).at(step).loss) << "step " << step;
   }
   for (const char* name : {"adapter/adapter_model.safetensors", "hf/model.safetensors"}) {
-    const checkpoint::SafetensorsFile file(file_of(whole, name).string());
+    const checkpoint::TensorFile file(file_of(whole, name).string());
     for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
       EXPECT_EQ(read(file_of(whole, name), tensor.name), read(file_of(part, name), tensor.name))
           << tensor.name;
@@ -101,10 +101,10 @@ TEST_F(LoraRun, ExportsTheAdapterAndTheMergedModel) {
   const fs::path adapter = file_of(options, "adapter/adapter_model.safetensors");
   const fs::path merged = file_of(options, "hf/model.safetensors");
   const fs::path base = fs::path(options.init_ckpt) / "model.safetensors";
-  const checkpoint::SafetensorsFile all(merged.string());
+  const checkpoint::TensorFile all(merged.string());
   EXPECT_EQ(all.header().tensors.size(),
-            checkpoint::SafetensorsFile(base.string()).header().tensors.size());
-  EXPECT_EQ(checkpoint::SafetensorsFile(adapter.string()).header().tensors.size(), 2U * 2 * 5);
+            checkpoint::TensorFile(base.string()).header().tensors.size());
+  EXPECT_EQ(checkpoint::TensorFile(adapter.string()).header().tensors.size(), 2U * 2 * 5);
   for (const checkpoint::StoredTensor& tensor : all.header().tensors) {
     const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
     const auto a = read(adapter, model::adapter_name(module, model::LoraFactor::kA));
@@ -182,7 +182,7 @@ TEST_F(LoraRun, BeginsFromAPeftFolder) {
   second.optimizer.weight_decay = 0.0;
   ASSERT_EQ(run(second), 0);
   for (const char* name : {"adapter/adapter_model.safetensors", "hf/model.safetensors"}) {
-    const checkpoint::SafetensorsFile file(file_of(first, name).string());
+    const checkpoint::TensorFile file(file_of(first, name).string());
     for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
       EXPECT_EQ(read(file_of(first, name), tensor.name), read(file_of(second, name), tensor.name));
     }

@@ -43,7 +43,7 @@ class ToyFamily : public TrainerCase {
     std::vector<float> out(static_cast<std::size_t>(shape[0] * shape[1]));
     const auto file = std::filesystem::path(options.output_dir) / "hf/model.safetensors";
     const auto count = static_cast<std::int64_t>(out.size());
-    checkpoint::SafetensorsFile(file.string())
+    checkpoint::TensorFile(file.string())
         .read(core::slice_in_memory(name, std::move(shape), core::Elements(0), out.data(),
                                     core::Elements(count)));
     return out;

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using TrainerTest = TrainerCase;
 
 void put_nan(const fs::path& file, const std::string& tensor, std::int64_t element) {
-  const checkpoint::SafetensorsFile opened(file.string());
+  const checkpoint::TensorFile opened(file.string());
   const std::int64_t at = opened.find(tensor)->begin.count() + 4 * element;
   const float nan = std::nanf("");
   std::fstream(file, std::ios::in | std::ios::out | std::ios::binary)

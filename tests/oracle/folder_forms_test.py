@@ -77,6 +77,36 @@ def head_of_another_name(folder):
     safetensors.torch.save_file(tensors, file, metadata={"format": "pt"})
 
 
+def take_weights(folder):
+    file = os.path.join(folder, "model.safetensors")
+    tensors = safetensors.torch.load_file(file)
+    os.remove(file)
+    return tensors
+
+
+def saved_by_torch(folder):
+    """One pytorch_model.bin, as before safetensors; the tied matrix is there twice."""
+    tensors = take_weights(folder)
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
+    torch.save(tensors, os.path.join(folder, "pytorch_model.bin"))
+
+
+def saved_by_torch_in_two(folder):
+    """Two files and an index; views of one storage, and parameters."""
+    tensors = take_weights(folder)
+    whole = torch.cat([tensor.flatten() for tensor in tensors.values()])
+    parts, weight_map, at = [{}, {}], {}, 0
+    for index, (name, tensor) in enumerate(tensors.items()):
+        view = whole[at : at + tensor.numel()].view(tensor.shape)
+        parts[index % 2][name] = torch.nn.Parameter(view) if index % 3 == 0 else view
+        weight_map[name] = f"pytorch_model-0000{index % 2 + 1}-of-00002.bin"
+        at += tensor.numel()
+    for index, part in enumerate(parts):
+        torch.save(part, os.path.join(folder, f"pytorch_model-0000{index + 1}-of-00002.bin"))
+    with open(os.path.join(folder, "pytorch_model.bin.index.json"), "w") as target:
+        json.dump({"metadata": {}, "weight_map": weight_map}, target)
+
+
 FORMS = [  # and whether the loss must be another one
     (cases.ODD_TIED, of_the_part, False),
     (cases.ODD_TIED, head_alone, False),
@@ -85,6 +115,8 @@ FORMS = [  # and whether the loss must be another one
     (LONG_ROPE, trained_length_outside, True),
     (cases.FAMILIES["gpt2"], masks_of_old_versions, False),
     (cases.FAMILIES["gpt_neox"], head_of_another_name, False),
+    (cases.ODD_TIED, saved_by_torch, False),
+    (cases.FAMILIES["gptj"], saved_by_torch_in_two, False),
 ]
 
 
@@ -97,6 +129,7 @@ ARCHITECTURES = {
     "llama": "LlamaForCausalLM",
     "gpt2": "GPT2LMHeadModel",
     "gpt_neox": "GPTNeoXForCausalLM",
+    "gptj": "GPTJForCausalLM",
 }
 
 

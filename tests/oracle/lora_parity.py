@@ -68,14 +68,15 @@ def peft_config(adapted):
 
 
 def random_adapter(base, adapted, folder):
-    """Adapters that are not the identity, as those of a run that goes on."""
+    """Adapters that are not the identity, as those of a run that goes on; some of them in a file
+    of torch.save, as old versions of peft write them."""
     model = peft.get_peft_model(tiny_llama.load_model(base), peft_config(adapted))
     torch.manual_seed(cases.SEED)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if "lora_B" in name:
                 weight.normal_(std=0.02)
-    model.save_pretrained(folder)
+    model.save_pretrained(folder, safe_serialization=not adapted.rslora)
 
 
 def load_adapter(base, folder, trained=False):

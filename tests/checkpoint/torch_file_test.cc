@@ -1,0 +1,205 @@
+#include "checkpoint/torch_file.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "checkpoint/hf_folder.h"
+#include "core/check.h"
+#include "tests/checkpoint/torch_file_bytes.h"
+#include "tests/data/scratch_folder.h"
+
+namespace fm::checkpoint {
+namespace {
+
+using testing::pickle_of;
+using testing::Records;
+using testing::SavedTensor;
+using testing::zip_of;
+
+constexpr std::size_t kNumbers = 64;  // bytes of a record
+
+const SavedTensor kMatrix{"w", "FloatStorage", "0", 2, {2, 3}, {3, 1}};
+
+Records records_of(const std::string& pickle) {
+  return {{"archive/data.pkl", pickle},
+          {"archive/byteorder", "little"},
+          {"archive/data/0", std::string(kNumbers, '\0')},
+          {"archive/version", "3\n"}};
+}
+
+SafetensorsHeader header_of(const std::string& file) {
+  return parse_torch_file(std::as_bytes(std::span(file)), "f.bin");
+}
+
+std::string refused(const std::string& file) {
+  return testing::message_of<core::UserError>(11, [&] { header_of(file); });
+}
+
+std::string refused_tensor(const SavedTensor& tensor) {
+  return refused(zip_of(records_of(pickle_of({tensor}))));
+}
+
+TEST(TorchFile, TensorsAreWhereTheirStoragesSay) {
+  for (const testing::Zip zip : {testing::Zip::kPlain, testing::Zip::kWide}) {
+    Records records = records_of(pickle_of({kMatrix,
+                                            {"tied", "FloatStorage", "0", 2, {2, 3}, {3, 1}},
+                                            {"half", "BFloat16Storage", "7", 1, {1, 2}, {9, 1}},
+                                            {"scalar", "LongStorage", "0", 7, {}, {}},
+                                            {"none", "BoolStorage", "7", 0, {0, 4}, {4, 1}}}));
+    records.emplace_back("archive/data/7", "0123456789");
+    const std::string file = zip_of(records, zip);
+    const SafetensorsHeader header = header_of(file);
+    ASSERT_EQ(header.tensors.size(), 5U);
+    const auto find = [&](const char* name) {
+      return *std::ranges::find(header.tensors, name, &StoredTensor::name);
+    };
+    EXPECT_EQ(find("w").dtype, "F32");
+    EXPECT_EQ(find("w").shape, (std::vector<std::int64_t>{2, 3}));
+    EXPECT_EQ((find("w").end - find("w").begin).count(), 24);
+    EXPECT_EQ(find("w").begin, find("tied").begin);
+    EXPECT_EQ((find("scalar").begin - find("w").begin).count(), 7 * 8 - 2 * 4);
+    EXPECT_EQ(find("half").dtype, "BF16");
+    const auto at = static_cast<std::size_t>(find("half").begin.count());
+    EXPECT_EQ(file.substr(at, 4), "2345");
+    EXPECT_EQ(find("none").begin, find("none").end);
+  }
+}
+
+TEST(TorchFile, PicklesOfProtocolFourAndParametersAreRead) {
+  const std::string parameter =
+      "ctorch._utils\n_rebuild_parameter\n(" + testing::tensor_ops(kMatrix) + "\x88}tR";
+  const std::string frame = "\x80\x04\x95" + testing::little(400, 8);
+  const std::string names =
+      "\x8C\x0B"
+      "collections\x8C\x0B"
+      "OrderedDict\x93\x94)R\x94";
+  const SafetensorsHeader header = header_of(zip_of(records_of(frame + names +
+                                                               "\x8C\x05"
+                                                               "a.b.c" +
+                                                               parameter + "s.")));
+  ASSERT_EQ(header.tensors.size(), 1U);
+  EXPECT_EQ(header.tensors[0].name, "a.b.c");
+  EXPECT_EQ(header.tensors[0].shape, (std::vector<std::int64_t>{2, 3}));
+}
+
+TEST(TorchFile, AFolderOfTwoFilesGivesTheirNumbers) {
+  const testing::ScratchFolder folder;
+  const float numbers[] = {9, 9, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0, 0, 0, 0, 0};
+  Records records = records_of(pickle_of({kMatrix}));
+  records[2].second = {reinterpret_cast<const char*>(numbers), sizeof(numbers)};
+  folder.write("pytorch_model-00001-of-00002.bin", zip_of(records));
+  records[0].second = pickle_of({{"h", "HalfStorage", "0", 0, {2}, {1}}});
+  records[2].second = testing::little(0xC000'3C00, 4);  // -2, 1
+  folder.write("pytorch_model-00002-of-00002.bin", zip_of(records));
+  folder.write("pytorch_model.bin.index.json",
+               R"({"weight_map": {"w": "pytorch_model-00001-of-00002.bin",)"
+               R"( "h": "pytorch_model-00002-of-00002.bin"}})");
+  const HfFolder opened(folder.path());
+  std::vector<float> part(4);
+  opened.read(
+      core::slice_in_memory("w", {2, 3}, core::Elements(1), part.data(), core::Elements(4)));
+  EXPECT_EQ(part, (std::vector<float>{2, 3, 4, 5}));
+  opened.read(core::slice_in_memory("h", {2}, core::Elements(0), part.data(), core::Elements(2)));
+  EXPECT_EQ(part, (std::vector<float>{1, -2, 4, 5}));
+}
+
+TEST(TorchFile, WhatIsNoDictionaryOfTensorsIsRefused) {
+  const auto expect = [](const std::string& said, const std::string& words) {
+    EXPECT_NE(said.find(words), said.npos) << words << " is not in: " << said;
+    EXPECT_TRUE(said.starts_with("f.bin: ")) << said;
+  };
+  const auto of_pickle = [](const std::string& ops) {
+    return refused(zip_of(records_of("\x80\x02" + ops + ".")));
+  };
+  expect(refused("\x80\x02\x8A"), "is of torch before 1.6");
+  expect(refused("weights"), "a file of torch.save is a ZIP archive; get the file again (7 bytes)");
+  expect(refused(zip_of({{"a/other", ""}})), "must hold a record data.pkl");
+  expect(refused(zip_of(records_of("."), testing::Zip::kPlain, 8)), "without compression");
+  expect(of_pickle("]"), "a dictionary of names and tensors is required");
+  expect(of_pickle("}" + testing::text_op("epoch") + "K\3s"),
+         "every value must be a dense tensor; save model.state_dict() alone (epoch is none)");
+  expect(of_pickle("}K\1K\2s"), "keys must be names");
+  // Who would run this would run a program.
+  expect(of_pickle("cos\nsystem\n(" + testing::text_op("true") + "tR"),
+         "a dictionary of names and tensors is required");
+  expect(of_pickle("S'a'\n"), "an opcode that torch.save writes is required, not 83");
+  expect(refused(zip_of(records_of(pickle_of({kMatrix, kMatrix})))), "w must be there once");
+  Records big = records_of(pickle_of({kMatrix}));
+  big[1].second = "big";
+  expect(refused(zip_of(big)), "numbers must be little-endian");
+}
+
+TEST(TorchFile, ATensorThatItsNumbersDoNotHoldIsRefused) {
+  const auto expect = [](const SavedTensor& tensor, const std::string& words) {
+    const std::string said = refused_tensor(tensor);
+    EXPECT_NE(said.find(words), said.npos) << words << " is not in: " << said;
+  };
+  expect({"w", "FloatStorage", "0", 2, {3, 5}, {5, 1}},
+         "tensor w must lie in its numbers; get the file again (shape [3, 5] in 64 bytes)");
+  expect({"w", "FloatStorage", "0", 17, {0}, {1}}, "must lie in its numbers");
+  expect({"w", "FloatStorage", "0", 0, {0xFFFFFFFF, 0xFFFFFFFF, 4}, {1, 1, 1}},
+         "must lie in its numbers");
+  expect({"w", "FloatStorage", "0", 0, {2, 3}, {1}}, "must lie in its numbers");
+  expect({"w", "FloatStorage", "0", 0, {2, 3}, {1, 2}},
+         "must be contiguous; save its .contiguous() (shape [2, 3], strides [1, 2])");
+  expect({"w", "FloatStorage", "5", 0, {2}, {1}}, "get the file again (no record data/5)");
+  expect({"w", "ComplexFloatStorage", "0", 0, {2}, {1}}, "convert it (torch ComplexFloatStorage)");
+}
+
+TEST(TorchFile, EveryCutFileIsRefused) {
+  for (const testing::Zip zip : {testing::Zip::kPlain, testing::Zip::kWide}) {
+    const std::string file = zip_of(records_of(pickle_of({kMatrix})), zip);
+    for (std::size_t size = 0; size < file.size(); ++size) {
+      EXPECT_NE(refused(file.substr(0, size)), "NOTHING THROWN") << size;
+    }
+  }
+}
+
+// Thousands of damaged files: the reader refuses with its own error, or every tensor lies in the
+// file and has the bytes of its shape.
+TEST(TorchFileMutation, NothingUnsoundIsAccepted) {
+  const std::vector<SavedTensor> tensors = {kMatrix,
+                                            {"h", "HalfStorage", "0", 0, {4, 1, 2}, {2, 5, 1}},
+                                            {"e", "ByteStorage", "0", 1, {}, {}}};
+  const std::string ops =
+      "().NJKMX\x8A\x80\x85\x86\x87\x88\x89\x93\x94\x8Cqrhj}]uesaQRbtc0\xFF\n\1";
+  std::mt19937 random(20261126);
+  int accepted = 0;
+  for (int round = 0; round < 40'000; ++round) {
+    const testing::Zip zip = random() % 2 == 0 ? testing::Zip::kPlain : testing::Zip::kWide;
+    std::string pickle = pickle_of(tensors);
+    const bool outside = random() % 3 == 0;  // else the archive around the pickle is right
+    std::string file = outside ? zip_of(records_of(pickle), zip) : "";
+    std::string& target = outside ? file : pickle;
+    for (auto change = 1 + random() % 3; change > 0 && !target.empty(); --change) {
+      const std::size_t at = random() % target.size();
+      switch (random() % 5) {
+        case 0: target[at] = static_cast<char>(random()); break;
+        case 1: target[at] = ops[random() % ops.size()]; break;
+        case 2: target.insert(at, 1, ops[random() % ops.size()]); break;
+        case 3: target.erase(at, 1 + random() % 4); break;
+        default:  // the fourth: a piece is doubled
+          target.insert(at, target.substr(random() % target.size(), random() % 40));
+          break;
+      }
+    }
+    if (!outside) file = zip_of(records_of(pickle), zip);
+    try {
+      for (const StoredTensor& tensor : header_of(file).tensors) {
+        auto bytes = static_cast<std::int64_t>(kStoredTypes[rank_of_type(tensor.dtype)].bits / 8);
+        for (const std::int64_t size : tensor.shape) bytes *= size;
+        ASSERT_EQ((tensor.end - tensor.begin).count(), bytes);
+        ASSERT_GE(tensor.begin.count(), 0);
+        ASSERT_LE(tensor.end.count(), static_cast<std::int64_t>(file.size()));
+      }
+      ++accepted;
+    } catch (const core::UserError& error) {
+      ASSERT_EQ(error.code(), core::ExitCode::kDataError);
+    }
+  }
+  EXPECT_GT(accepted, 500);
+}
+
+}  // namespace
+}  // namespace fm::checkpoint
