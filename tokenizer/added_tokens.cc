@@ -97,7 +97,7 @@ void AddedTokens::find(std::string_view text, bool normalized, std::vector<TextP
     // Spaces that the token before has taken stay there.
     const TextPart part = with_spaces(text, {found.value, begin, end}, done);
     if (done < part.begin) parts.push_back({kNoToken, done, part.begin});
-    parts.push_back(part);
+    if (part.begin < part.end) parts.push_back(part);  // else it was nothing but such spaces
     done = part.end;
   }
   if (done != text.size()) parts.push_back({kNoToken, done, text.size()});

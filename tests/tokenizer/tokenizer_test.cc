@@ -90,6 +90,22 @@ TEST_F(Tokenizers, FindAddedTokensFirst) {
   EXPECT_EQ(ids("!led!"), (Ids{8, 15, 8}));
 }
 
+// Expected ids are those of tokenizers 0.23.3: what stands in taken spaces is there only where it
+// does not begin behind them.
+TEST_F(Tokenizers, AnAddedTokenOfTakenSpacesIsNone) {
+  const auto ids = [&](const std::string& strips) {
+    return open(R"({"added_tokens": [
+      {"id": 2, "content": "[x]", "rstrip": true, "lstrip": false, "normalized": false,
+       "single_word": false, "special": false},
+      {"id": 3, "content": "\t", "rstrip": false, "lstrip": )" +
+                strips + R"(, "normalized": false, "single_word": false, "special": false}],
+      "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})")
+        ->encode("a[x]\tb\ta");
+  };
+  EXPECT_EQ(ids("true"), (Ids{0, 2, 1, 3, 0}));
+  EXPECT_EQ(ids("false"), (Ids{0, 2, 3, 1, 3, 0}));
+}
+
 TEST_F(Tokenizers, DecodeBytesAndSkipSpecialTokens) {
   const auto tokenizer = open(kByteLevelJson);
   const Ids ids = {13, 12, 4, 5, 3, 6, 2, 7, 99};
