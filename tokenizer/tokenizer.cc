@@ -17,6 +17,7 @@ void encode_gap(const TokenizerParts& parts, std::string_view text, bool at_star
     for (const NormalizeStep& step : parts.normalizer) step(at);
     text = at.text;
     at_start = at.at_start;
+    if (text.empty()) return;  // no pre-tokenizer puts anything before nothing
   }
   space.inner_parts.assign(1, {kNoToken, 0, text.size()});
   if (parts.added.any(true)) parts.added.find(text, true, space.inner_parts);

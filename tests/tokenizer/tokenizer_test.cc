@@ -106,6 +106,20 @@ TEST_F(Tokenizers, AnAddedTokenOfTakenSpacesIsNone) {
   EXPECT_EQ(ids("false"), (Ids{0, 2, 3, 1, 3, 0}));
 }
 
+// In tokenizers 0.23.3 the mark is put before the first character, and here there is none.
+TEST_F(Tokenizers, NothingStandsBeforeATextThatANormalizerEmpties) {
+  const auto ids = [&](const std::string& pre_tokenizer) {
+    const auto tokenizer = open(R"({"normalizer": {"type": "Strip"}, "pre_tokenizer": )" +
+                                pre_tokenizer + R"(, "model": {"type": "BPE", "merges": [],
+      "vocab": {"a": 0, "\u2581": 1, "\u0120": 2}}})");
+    const Ids of_spaces = tokenizer->encode(" \t");
+    EXPECT_EQ(of_spaces, Ids{});
+    return tokenizer->encode(" a");
+  };
+  EXPECT_EQ(ids(R"({"type": "Metaspace", "prepend_scheme": "always"})"), (Ids{1, 0}));
+  EXPECT_EQ(ids(R"({"type": "ByteLevel", "add_prefix_space": true})"), (Ids{2, 0}));
+}
+
 TEST_F(Tokenizers, DecodeBytesAndSkipSpecialTokens) {
   const auto tokenizer = open(kByteLevelJson);
   const Ids ids = {13, 12, 4, 5, 3, 6, 2, 7, 99};
