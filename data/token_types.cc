@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "core/check.h"
 #include "core/text.h"
@@ -42,6 +43,11 @@ bool is_uint16(std::span<const std::byte> file, std::int64_t vocab) {
          std::ranges::all_of(as<std::uint16_t>(file), [&](auto id) { return id < vocab; });
 }
 
+constexpr std::pair<std::string_view, TokenType> kDescrs[] = {
+    {"'<u2'", TokenType::kU16}, {"'<i4'", TokenType::kI32}, {"'<i8'", TokenType::kI64},
+    {"'<u4'", TokenType::kU32}, {"'<u8'", TokenType::kU64}, {"'<i2'", TokenType::kI16},
+    {"'|u1'", TokenType::kU8},  {"'|i1'", TokenType::kI8}};
+
 // The header is a Python literal, {'descr': '<i4', 'fortran_order': False, 'shape': (5,), }, in an
 // order of its own (numpy/lib/format.py).
 class NpyHeader {
@@ -51,12 +57,11 @@ class NpyHeader {
   TokenType type() const {
     const std::string_view value = behind("'descr':");
     const std::string_view quoted = value.substr(0, value.find('\'', 1) + 1);
-    if (quoted == "'<u2'") return TokenType::kU16;
-    if (quoted == "'<i4'") return TokenType::kI32;
-    if (quoted == "'<i8'") return TokenType::kI64;
-    FM_DATA_CHECK(false, path_,
-                  ": a .npy file must hold uint16, int32 or int64 ids ('<u2', '<i4' or ",
-                  "'<i8'); convert them with numpy's astype(\"<i4\") (descr ", quoted, ")");
+    for (const auto& [descr, type] : kDescrs) {
+      if (quoted == descr) return type;
+    }
+    FM_DATA_CHECK(false, path_, ": a .npy file must hold little-endian whole numbers of 1 to 8 ",
+                  "bytes; convert them with numpy's astype(\"<i4\") (descr ", quoted, ")");
   }
 
   // Of all dimensions, which are read row after row.

@@ -250,7 +250,8 @@ std::string npy(const std::string& descr, const std::string& shape, const std::s
 TEST_F(TokenRows, NpyFilesSayTheirType) {
   const Ids ids = scattered(24, 300);
   const Ids second(ids.begin() + 4, ids.begin() + 8);
-  for (const auto& [descr, width] : {std::pair("<u2", 2), {"<i4", 4}, {"<i8", 8}}) {
+  for (const auto& [descr, width] :
+       {std::pair("<u2", 2), {"<i4", 4}, {"<i8", 8}, {"<i2", 2}, {"<u4", 4}, {"<u8", 8}}) {
     const std::string data = bytes_of_width(ids, width);
     for (const char* shape : {"(24,)", "(4, 6)", "(2,3,4)"}) {
       for (const int version : {1, 2, 3}) {
@@ -262,6 +263,10 @@ TEST_F(TokenRows, NpyFilesSayTheirType) {
     }
   }
   EXPECT_EQ(open(npy("<i4", "(24,)", bytes_of(ids), "True"), 3, 300)->samples_per_epoch(), 6);
+  for (const char* const descr : {"|u1", "|i1"}) {
+    const auto source = open(npy(descr, "(8,)", "\x01\x02\x03\x04\x05\x06\x07\x08"), 3, 300);
+    EXPECT_EQ(row(*source, 1), (Ids{5, 6, 7, 8})) << descr;
+  }
 }
 
 TEST_F(TokenRows, NpyFilesOfOtherThingsAreRefused) {
@@ -270,7 +275,7 @@ TEST_F(TokenRows, NpyFilesOfOtherThingsAreRefused) {
     const std::string message = refusal(file, 300);
     EXPECT_NE(message.find(words), std::string::npos) << message;
   };
-  says(npy("<f4", "(24,)", data), "must hold uint16, int32 or int64 ids");
+  says(npy("<f4", "(24,)", data), "must hold little-endian whole numbers");
   says(npy(">i4", "(24,)", data), "(descr '>i4')");
   says(npy("<i4", "(25,)", data), "25 ids in the header, 96 bytes of them");
   says(npy("<i4", "(4, 6)", data, "True"), "fortran_order: True");
