@@ -93,8 +93,10 @@ void read_replace(const Settings& settings, Steps& steps) {
     std::vector<Match> parts;
     find(at.text, parts);
     at.scratch.clear();
-    if (!parts.empty() && parts[0].matches && parts[0].end > 0 && content.empty()) {
-      at.at_start = false;
+    // To the wheel the content stands where the last replaced character stood.
+    if (!parts.empty() && parts[0].matches && parts[0].end > 0) {
+      const bool one = parts[0].end == code_point_at(at.text, 0).size;
+      at.at_start = at.at_start && one && !content.empty();
     }
     for (const Match& part : parts) {
       if (part.matches) {

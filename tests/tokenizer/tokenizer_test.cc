@@ -120,6 +120,17 @@ TEST_F(Tokenizers, NothingStandsBeforeATextThatANormalizerEmpties) {
   EXPECT_EQ(ids(R"({"type": "ByteLevel", "add_prefix_space": true})"), (Ids{2, 0}));
 }
 
+// In tokenizers 0.23.3 what replaces several characters stands where the last of them stood.
+TEST_F(Tokenizers, AMarkOfTheStartStandsBeforeOneReplacedCharacterOnly) {
+  const auto tokenizer = open(R"({
+    "normalizer": {"type": "Replace", "pattern": {"Regex": "c+"}, "content": "a"},
+    "pre_tokenizer": {"type": "Metaspace", "prepend_scheme": "first"},
+    "model": {"type": "BPE", "merges": [], "vocab": {"a": 0, "\u2581": 1}}})");
+  EXPECT_EQ(tokenizer->encode("c"), (Ids{1, 0}));
+  EXPECT_EQ(tokenizer->encode("cc"), (Ids{0}));
+  EXPECT_EQ(tokenizer->encode("acc"), (Ids{1, 0, 0}));
+}
+
 TEST_F(Tokenizers, DecodeBytesAndSkipSpecialTokens) {
   const auto tokenizer = open(kByteLevelJson);
   const Ids ids = {13, 12, 4, 5, 3, 6, 2, 7, 99};
