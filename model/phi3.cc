@@ -23,8 +23,9 @@ DecoderConfig read_phi3_config(const ConfigReader& at) {
   config.tied = at.flag_or("tie_word_embeddings", false);
   const std::int64_t pad = at.is_null("pad_token_id") ? -1 : 32000;
   config.pad_id = read_pad_id(at, config.vocab, pad);
-  config.rope = read_rope(at, config.head_dim, config.max_positions,
-                          {.original_positions = 4096, .yarn_is_longrope = true});
+  config.rope = read_rope(
+      at, config.head_dim, config.max_positions,
+      {.share_key = "partial_rotary_factor", .original_positions = 4096, .yarn_is_longrope = true});
   read_windows(at, at.has("sliding_window") ? at.size("sliding_window") : 0, 0, config);
   config.lora_targets = {};
   return config;

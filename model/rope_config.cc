@@ -83,6 +83,34 @@ void read_longrope(const ConfigReader& at, std::int64_t max_positions, RopeConfi
   rope.long_factor = read_factors(at, "long_factor", rope.rotary_dim / 2);
 }
 
+constexpr const char* kShare = "partial_rotary_factor";
+
+// `parameters`: null where there is no object of them.
+std::int64_t read_rotary_dim(const ConfigReader& at, const ConfigReader* parameters,
+                             std::int64_t head_dim, const RopeDefaults& defaults) {
+  const bool partial = defaults.share_key != nullptr;
+  const bool own_share = partial && parameters != nullptr && parameters->has(kShare);
+  const ConfigReader& sharing = own_share ? *parameters : at;
+  const char* key = own_share || !partial ? kShare : defaults.share_key;
+  const double share = partial ? sharing.positive_or(key, defaults.share) : 1.0;
+  const auto turning = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+  FM_USER_CHECK(share <= 1.0 && turning >= 2 && turning % 2 == 0, sharing.where(key),
+                ": an even number of a head's elements must turn, from 2 to all (value ", share,
+                ", elements ", head_dim, ")");
+  return turning;
+}
+
+// In the other families transformers passes over a share with the default type (dynamic up to
+// max_positions is the same), and fails with every other one.
+void check_whole_heads(const ConfigReader& at, const ConfigReader& inner, Type type,
+                       const RopeDefaults& defaults) {
+  if (defaults.share_key != nullptr || type == Type::kDefault) return;
+  const ConfigReader& sharing = inner.has(kShare) ? inner : at;
+  const double share = sharing.positive_or(kShare, 1.0);
+  FM_USER_CHECK(share == 1.0, sharing.where(kShare),
+                ": heads of this family turn whole; leave the key out (value ", share, ")");
+}
+
 }  // namespace
 
 // transformers 5 writes rope_parameters; earlier versions rope_theta and rope_scaling. Where both
@@ -99,18 +127,11 @@ RopeConfig read_rope(const ConfigReader& at, std::int64_t head_dim, std::int64_t
   RopeConfig rope;
   rope.theta = at.positive_or(defaults.theta_key, rope.theta);
   if (at.has(key)) rope.theta = inner.positive_or("rope_theta", rope.theta);
-  const bool own_share = at.has(key) && inner.has("partial_rotary_factor");
-  const ConfigReader& sharing = own_share ? inner : at;
-  const char* share_key = own_share ? "partial_rotary_factor" : defaults.share_key;
-  const double share = sharing.positive_or(share_key, defaults.share);
-  rope.rotary_dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
-  FM_USER_CHECK(share <= 1.0 && rope.rotary_dim >= 2 && rope.rotary_dim % 2 == 0,
-                sharing.where(share_key),
-                ": an even number of a head's elements must turn, from 2 to all (value ", share,
-                ", elements ", head_dim, ")");
+  rope.rotary_dim = read_rotary_dim(at, at.has(key) ? &inner : nullptr, head_dim, defaults);
   if (!at.has(key)) return rope;
 
   rope.type = read_type(inner, defaults);
+  check_whole_heads(at, inner, rope.type, defaults);
   const bool trained =
       rope.type == Type::kLlama3 || rope.type == Type::kYarn || rope.type == Type::kLongrope;
   if (trained) {

@@ -30,7 +30,7 @@ struct RopeConfig {
 // What a family says where the file does not.
 struct RopeDefaults {
   const char* theta_key = "rope_theta";
-  const char* share_key = "partial_rotary_factor";
+  const char* share_key = nullptr;      // beside rope_parameters; null: all of a head turns
   double share = 1.0;                   // of a head's elements that turn
   std::int64_t original_positions = 0;  // that the model was trained with; 0: max_positions
   bool yarn_is_longrope = false;

@@ -142,6 +142,23 @@ TEST(FamilyConfig, LongropeHasTheFactorOfTransformers) {
   refused([&] { read(tiny + R"("type": "longrope"}})"); }, {"short_factor", "required"});
 }
 
+// In transformers 5.23 the first losses with and without the key are the same.
+TEST(FamilyConfig, WholeHeadsTurnWhereTransformersPassesOverAShare) {
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "gemma", "olmo2"}) {
+    for (const char* key : {R"(, "partial_rotary_factor": 0.5)",
+                            R"(, "rope_parameters": {"partial_rotary_factor": 0.5})"}) {
+      const DecoderConfig config = usual(family, key);
+      EXPECT_EQ(config.rope.rotary_dim, config.head_dim) << family << key;
+    }
+  }
+  const auto refuses = [](const char* family, const char* key, const char* value) {
+    refused([&] { usual(family, core::concat(", \"", key, "\": ", value)); }, {key, value});
+  };
+  refuses("phi3", "partial_rotary_factor", "1.5");
+  refuses("phi3", "partial_rotary_factor", "0.002");
+  refuses("gpt_neox", "rotary_pct", "0.002");
+}
+
 // Expected: _compute_yarn_parameters of transformers 5.23.
 TEST(FamilyConfig, YarnHasTheFactorOfTransformers) {
   const auto rope = [](const std::string& more) {

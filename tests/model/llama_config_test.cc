@@ -193,8 +193,6 @@ TEST_F(ConfigJson, RopeTypeRulesOverType) {
 TEST_F(ConfigJson, OtherBlocksAreRefusedByName) {
   refused_key(R"("hidden_act": "mish")", {"hidden_act", "mish", "silu"});
   refused_key(R"("attention_dropout": 1.1)", {"attention_dropout"});
-  refused_key(R"("partial_rotary_factor": 1.5)", {"partial_rotary_factor", "1.5"});
-  refused_key(R"("partial_rotary_factor": 0.2)", {"partial_rotary_factor", "even"});
   refused_key(R"("quantization_config": {"bits": 4})", {"quantization_config"});
   // The last of two equal keys counts.
   refused_key(R"("num_hidden_layers": 10001)", {"num_hidden_layers", "at most 10000", "10001"});
@@ -214,8 +212,11 @@ TEST_F(ConfigJson, OtherRopesAreRefusedByName) {
   refused_key(R"("rope_parameters": {"full_attention": {"rope_type": "default"}})",
               {"rope_parameters.full_attention"});
   refused_key(R"("rope_scaling": 4)", {"rope_scaling", "object"});
-  refused_key(R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.04})",
-              {"rope_parameters.partial_rotary_factor", "0.04"});
+  refused_key(R"("rope_scaling": {"type": "linear", "factor": 2.0}, "partial_rotary_factor": 0.5)",
+              {"partial_rotary_factor", "turn whole", "0.5"});
+  refused_key(R"("rope_parameters": {"rope_type": "linear", "factor": 2.0,
+                  "partial_rotary_factor": 0.5})",
+              {"rope_parameters.partial_rotary_factor", "turn whole"});
   for (const char* high : {"2.0", "1.5"}) {
     refused_key(R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 2.0,
                     "original_max_position_embeddings": 64, "high_freq_factor": )" +
