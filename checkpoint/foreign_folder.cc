@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/files.h"
+#include "core/lfs_pointer.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -30,7 +31,7 @@ class Listing {
     for (const std::string& name : names_) {
       if (!is_read(name)) continue;
       const core::SmallFile file = core::read_small_file(folder_ / name, kMost);
-      if (file.text.starts_with("version https://git-lfs.github.com/spec/")) return name;
+      if (core::is_lfs_pointer(file.text)) return name;
     }
     return "";
   }

@@ -5,6 +5,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
+#include "core/lfs_pointer.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -181,6 +182,9 @@ void check_gapless(std::vector<StoredTensor>& tensors, core::Bytes data_bytes,
 }  // namespace
 
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& file_name) {
+  const std::string_view whole(reinterpret_cast<const char*>(file.data()), file.size());
+  FM_DATA_CHECK(!core::is_lfs_pointer(whole), file_name, ": a safetensors file is required (",
+                core::kIsLfsPointer, ")");
   FM_DATA_CHECK(file.size() >= kLengthBytes, file_name,
                 ": a safetensors file begins with 8 bytes of header length; get the file again (",
                 file.size(), " bytes)");

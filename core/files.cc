@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "core/check.h"
+#include "core/lfs_pointer.h"
 #include "core/text.h"
 
 namespace fm::core {
@@ -71,7 +72,9 @@ SmallFile read_small_file(const std::filesystem::path& path, Bytes most, FileKin
   const Reader reader(path);
   std::string problem = reader.refuse(most, kind);
   if (!problem.empty()) return {"", std::move(problem)};
-  return reader.read(most, patience_ms);
+  SmallFile file = reader.read(most, patience_ms);
+  if (file.problem.empty() && is_lfs_pointer(file.text)) file.problem = kIsLfsPointer;
+  return file;
 }
 
 int open_regular(const std::string& path, struct stat& opened) {

@@ -79,6 +79,7 @@ TEST(Safetensors, EveryRuleOfTheFrameHasOneClearRefusal) {
   const std::string ok = entry("a", "F32", "[1]", "[0,4]");
   const RefusalCase cases[] = {
       {"", "8 bytes of header length"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", "pointer of Git LFS"},
       {"1234567", "8 bytes of header length"},
       {testing::length_bytes(100'000'001) + std::string(64, ' '), "at most 100000000"},
       {testing::length_bytes(~0ULL) + "{}", "at most 100000000"},

@@ -53,6 +53,12 @@ TEST_F(SmallFiles, ALargerOneIsRefusedWithBothSizes) {
   EXPECT_EQ(large.problem, "it has 2.5 kB, 2.0 kB are the most");
 }
 
+TEST_F(SmallFiles, PointersOfGitLfsAreNamed) {
+  const SmallFile file = read_small_file(
+      write("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"), Bytes(200));
+  EXPECT_NE(file.problem.find("pointer of Git LFS"), std::string::npos) << file.problem;
+}
+
 // The size of a file in /proc is 0, as far as stat knows.
 TEST_F(SmallFiles, WhatHasNoSizeIsReadToItsEnd) {
   EXPECT_EQ(read_small_file("/proc/self/comm", Bytes(100)).problem, "");
