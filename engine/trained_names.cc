@@ -51,12 +51,14 @@ void check_saved_modules(const TrainOptions& options, const model::Model& model,
     LoraOptions one;
     one.modules_to_save = {module};
     const auto matches = [&](const auto& name) { return is_saved_module(one, name); };
-    FM_USER_CHECK(std::ranges::any_of(names, matches),
-                  "--modules_to_save must name modules of the model, as the last parts of ",
-                  names.front(), " and ", names.back(), " (", module, ")");
+    FM_USER_CHECK(
+        std::ranges::any_of(names, matches),
+        "modules_to_save (a flag, or of a PEFT folder) must name modules of the model, as "
+        "the last parts of ",
+        names.front(), " and ", names.back(), " (", module, ")");
   }
   FM_USER_CHECK(!model.tied || model.head->tied_params() == nullptr,
-                "--modules_to_save must not name the embedding of a model whose head is tied to "
+                "modules_to_save must not name the embedding of a model whose head is tied to "
                 "it: peft would make two matrices of one; leave it out");
 }
 

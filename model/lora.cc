@@ -62,7 +62,8 @@ std::vector<std::string> targets_of(const DecoderConfig& config, const LoraChoic
       return is_one_of(core::concat(config.names.layers, ".", module), {target});
     });
     FM_USER_CHECK(there,
-                  "--lora_target_modules must name linear layers of the blocks; use some of ",
+                  "targets of adapters (--lora_target_modules, or target_modules of a PEFT folder) "
+                  "must name linear layers of the blocks; use some of ",
                   core::join(all, ", "), ", or ", kAllLinear, " (", target, ")");
   }
   return targets;
