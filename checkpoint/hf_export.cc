@@ -17,7 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kTemplateFile = "chat_template.jinja";
+constexpr const char* kMoreTemplates = "additional_chat_templates";
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "tokenizer.model",
                                            "tokenizer_config.json",
@@ -36,13 +39,12 @@ core::Bytes bytes_of(const TensorSpec& tensor, core::DType dtype) {
 }
 
 // Greedy in the order given, as huggingface_hub does: a tensor over the limit has a file alone.
-std::vector<FileSpec> split_files(const ExportRequest& request) {
+std::vector<FileSpec> split_by_size(const ExportRequest& request, core::Bytes limit) {
   std::vector<FileSpec> files(1);
   core::Bytes used;
-  const bool splits = request.kind == ExportRequest::Kind::kModel;
   for (const TensorSpec& tensor : request.tensors) {
     const core::Bytes bytes = bytes_of(tensor, request.dtype);
-    if (splits && !files.back().tensors.empty() && used + bytes > request.shard_limit) {
+    if (!files.back().tensors.empty() && used + bytes > limit) {
       files.emplace_back();
       used = core::Bytes(0);
     }
@@ -52,13 +54,55 @@ std::vector<FileSpec> split_files(const ExportRequest& request) {
   char name[64];
   for (std::size_t f = 0; f < files.size(); ++f) {
     std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", f + 1, files.size());
-    files[f].file = files.size() == 1 ? "model.safetensors" : name;
-  }
-  if (request.kind == ExportRequest::Kind::kAdapter) {
-    FM_CHECK(files.size() == 1, "an adapter is one file");
-    files[0].file = "adapter_model.safetensors";
+    files[f].file = files.size() == 1 ? kModelFile : name;
   }
   return files;
+}
+
+// Where the folder that the weights came from has its tensors, as JSON text: the weight_map of its
+// index, the name of its only file, or null.
+std::string source_map(const fs::path& source) {
+  if (source.empty()) return "null";
+  if (fs::exists(source / kModelFile)) return nlohmann::json(kModelFile).dump();
+  const core::SmallFile file = core::read_small_file(source / kIndexFile, core::kMostListing);
+  const auto index = nlohmann::json::parse(file.text, nullptr, false);
+  return index.is_object() ? index.value("weight_map", nlohmann::json()).dump() : "null";
+}
+
+// The files of the source, where it has each of the tensors in one and no file besides; else none.
+std::vector<FileSpec> split_as_in(const nlohmann::json& weight_map, const ExportRequest& request) {
+  std::map<std::string, FileSpec> files;
+  for (const auto& [tensor, file] : weight_map.items()) {
+    if (!file.is_string()) return {};
+    const auto name = file.get<std::string>();
+    if (!name.ends_with(".safetensors") || name.find('/') != std::string::npos) return {};
+    files[name].file = name;
+  }
+  for (const TensorSpec& tensor : request.tensors) {
+    const auto at = weight_map.find(tensor.name);
+    if (at == weight_map.end()) return {};
+    files[at->get<std::string>()].tensors.push_back(tensor);
+  }
+  std::vector<FileSpec> out;
+  for (auto& [name, file] : files) {
+    if (file.tensors.empty()) return {};
+    out.push_back(std::move(file));
+  }
+  return out.size() == 1 ? std::vector<FileSpec>() : out;
+}
+
+// Collective: rank 0 looks at the source.
+std::vector<FileSpec> split_files(const ExportRequest& request, comm::Communicator& world) {
+  if (request.kind == ExportRequest::Kind::kAdapter) {
+    return {{.file = "adapter_model.safetensors", .tensors = request.tensors}};
+  }
+  std::string map = "null";
+  if (world.rank() == 0) attempt([&] { map = source_map(request.shards_like); });
+  const auto source = nlohmann::json::parse(text_of_rank0(world, map));
+  if (source.is_string()) return split_by_size(request, core::Bytes(INT64_MAX));
+  std::vector<FileSpec> files;
+  if (source.is_object()) files = split_as_in(source, request);
+  return files.empty() ? split_by_size(request, request.shard_limit) : files;
 }
 
 std::string index_json(const std::vector<FileSpec>& files, core::DType dtype) {
@@ -117,7 +161,7 @@ class Exporter {
       : request_(request),
         world_(world),
         target_(fs::absolute(request.folder).lexically_normal()),
-        files_(split_files(request)) {
+        files_(split_files(request, world)) {
     if (target_.filename().empty()) target_ = target_.parent_path();  // "out/" means "out"
     for (const FileSpec& file : files_) {
       plans_.push_back(plan_floats(file.tensors, request.dtype));
@@ -185,8 +229,7 @@ class Exporter {
       file.sync_and_close();
     }
     if (files_.size() > 1) {
-      write_new_file(temporary_ / "model.safetensors.index.json",
-                     index_json(files_, request_.dtype));
+      write_new_file(temporary_ / kIndexFile, index_json(files_, request_.dtype));
     }
     if (request_.kind == ExportRequest::Kind::kAdapter) {
       write_new_file(temporary_ / "adapter_config.json", request_.config_json);
@@ -210,9 +253,22 @@ class Exporter {
     // transformers reads this file first, whatever tokenizer_config.json says.
     const fs::path& given = request_.chat_template;
     copy(given.empty() ? request_.tokenizer_from / kTemplateFile : given, kTemplateFile);
+    if (given.empty()) copy_more_templates();
   }
 
-  void copy(const fs::path& source, const char* name) const {
+  // Those of other names than default, a file each.
+  void copy_more_templates() const {
+    const fs::path source = request_.tokenizer_from / kMoreTemplates;
+    if (!fs::is_directory(source)) return;
+    make_folders(temporary_ / kMoreTemplates);
+    for (const fs::directory_entry& entry : fs::directory_iterator(source)) {
+      if (entry.path().extension() != ".jinja") continue;
+      copy(entry.path(), (fs::path(kMoreTemplates) / entry.path().filename()).string());
+    }
+    sync_folder(temporary_ / kMoreTemplates);
+  }
+
+  void copy(const fs::path& source, const std::string& name) const {
     if (!fs::exists(source)) return;
     const core::SmallFile file = core::read_small_file(source, core::kMostListing);
     FM_DATA_CHECK(file.problem.empty(), source.string(),

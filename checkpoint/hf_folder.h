@@ -60,6 +60,8 @@ struct ExportRequest {
   std::filesystem::path chat_template = {};   // instead of the tokenizer's chat_template.jinja
   bool byte_tokenizer = true;                 // where there are none to copy, write its files
   core::DType dtype = core::DType::kF32;      // of the stored weights: kF32, kBF16, kF16
+  // A Hugging Face folder: a model with its tensors has its files. Elsewhere the limit counts.
+  std::filesystem::path shards_like = {};
   core::Bytes shard_limit = core::Bytes(5'000'000'000);
 };
 

@@ -164,6 +164,7 @@ std::string export_checkpoint(const ExportOptions& options) {
     about.config_json = request.config_json;
     const std::string lost = drop_lost(about);
     put_tokenizer(about, request);
+    request.shards_like = about.weights_from;
     if (frozen_weights_of(state).empty()) {
       const Files files = weights_of(found->folder);
       add_tensors(files, request);

@@ -261,12 +261,15 @@ bool knows_tokenizer(const TrainOptions& options) {
 }
 
 ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts) {
-  const std::string& chat = options.chat_template;
+  const auto absolute = [](const std::string& path) {
+    return path.empty() ? "" : std::filesystem::absolute(path).string();
+  };
   return {.config_json = facts.config_json,
           .tokenizer_from = tokenizer_home(options).string(),
           .byte_tokenizer = knows_tokenizer(options),
           .start = start_of_part(options),
-          .chat_template = chat.empty() ? "" : std::filesystem::absolute(chat).string()};
+          .chat_template = absolute(options.chat_template),
+          .weights_from = options.pretrain ? "" : absolute(options.init_ckpt)};
 }
 
 void put_tokenizer(const ExportFacts& about, checkpoint::ExportRequest& request) {
@@ -292,6 +295,7 @@ void export_model(const TrainOptions& options, const model::ModelFacts& facts, R
   std::erase_if(request.tensors, [](const auto& spec) { return model::is_adapter(spec.name); });
   request.mine = options.lora.r > 0 ? merged_slices(options.lora, facts, state)
                                     : param_slices(state, Part::kOwned);
+  request.shards_like = target.about.weights_from;
   put_tokenizer(target.about, request);
   checkpoint::export_hf_folder(request, state.world);
   if (options.lora.r > 0) export_adapter(options, facts, state, target);

@@ -31,7 +31,8 @@ std::string to_json(const ProgressState& state) {
     json["export"] = {{"config_json", state.exports.config_json},
                       {"tokenizer_from", state.exports.tokenizer_from},
                       {"byte_tokenizer", state.exports.byte_tokenizer},
-                      {"chat_template", state.exports.chat_template}};
+                      {"chat_template", state.exports.chat_template},
+                      {"weights_from", state.exports.weights_from}};
     if (!state.exports.start.empty()) {
       json["export"]["start"] = nlohmann::json::parse(state.exports.start);
     }
@@ -72,6 +73,7 @@ ProgressState progress_from_json(const std::string& text) {
                        .tokenizer_from = exports.at("tokenizer_from"),
                        .byte_tokenizer = exports.at("byte_tokenizer")};
       state.exports.chat_template = exports.value("chat_template", "");
+      state.exports.weights_from = exports.value("weights_from", "");
       if (exports.contains("start")) state.exports.start = exports["start"].dump();
     }
     if (json.contains("best_evaluation")) {

@@ -82,6 +82,10 @@ TEST(HfExport, OneFileWhenItFits) {
   expect_model(out);
 }
 
+nlohmann::json index_of(const fs::path& folder) {
+  return nlohmann::json::parse(testing::file_content(folder / "model.safetensors.index.json"));
+}
+
 // 24, 4, 24 and 4 floats: 96 + 16 and 96 + 16 bytes; 112 bytes hold two of them.
 TEST(HfExport, ShardsAtTheLimitWithAnIndex) {
   const testing::ScratchFolder scratch;
@@ -91,10 +95,8 @@ TEST(HfExport, ShardsAtTheLimitWithAnIndex) {
             std::string(kByteFiles) +
                 " model-00001-of-00002.safetensors model-00002-of-00002.safetensors "
                 "model.safetensors.index.json tokenizer.json tokenizer_config.json");
-  const auto index =
-      nlohmann::json::parse(testing::file_content(out / "model.safetensors.index.json"));
-  EXPECT_EQ(index, nlohmann::json::parse(
-                       R"({"metadata":{"total_size":224},"weight_map":{
+  EXPECT_EQ(index_of(out), nlohmann::json::parse(
+                               R"({"metadata":{"total_size":224},"weight_map":{
                          "embed":"model-00001-of-00002.safetensors",
                          "norm":"model-00001-of-00002.safetensors",
                          "head":"model-00002-of-00002.safetensors",
@@ -103,6 +105,61 @@ TEST(HfExport, ShardsAtTheLimitWithAnIndex) {
   export_model({.folder = out, .config_json = "{}", .shard_limit = core::Bytes(1)}, 1);
   EXPECT_TRUE(fs::exists(out / "model-00004-of-00004.safetensors"));
   expect_model(out);
+}
+
+TEST(HfExport, ShardsAsTheFolderOfTheWeights) {
+  const testing::ScratchFolder scratch;
+  const fs::path source = scratch.path() / "source";
+  fs::create_directory(source);
+  const auto exported = [&](const std::string& map) {
+    std::ofstream(source / "model.safetensors.index.json") << R"({"weight_map": )" << map << "}";
+    export_model({.folder = scratch.path() / "hf", .config_json = "{}", .shards_like = source}, 2);
+    expect_model(scratch.path() / "hf");
+    return testing::listing(scratch.path() / "hf");
+  };
+  const std::string map = R"({"embed": "b.safetensors", "norm": "c.safetensors",
+                              "head": "a.safetensors", "tail": "b.safetensors"})";
+  EXPECT_EQ(exported(map), "a.safetensors b.safetensors c.safetensors " + std::string(kByteFiles) +
+                               " model.safetensors.index.json tokenizer.json "
+                               "tokenizer_config.json");
+  EXPECT_EQ(index_of(scratch.path() / "hf").at("weight_map"), nlohmann::json::parse(map));
+  // Another model's, no files of this folder, no map at all.
+  for (const char* const other :
+       {R"({"embed": "b.safetensors"})",
+        R"({"embed": "/b.safetensors", "norm": "c.safetensors", "head": "c.safetensors",
+            "tail": "c.safetensors"})",
+        R"({"embed": 1, "norm": 1, "head": 1, "tail": 1})", "3", ""}) {
+    EXPECT_EQ(exported(other),
+              std::string(kByteFiles) + " model.safetensors tokenizer.json tokenizer_config.json")
+        << other;
+  }
+}
+
+TEST(HfExport, OneFileOfAnySizeWhereTheWeightsCameFromOne) {
+  const testing::ScratchFolder scratch;
+  std::ofstream(scratch.path() / "model.safetensors") << "looked at by name only";
+  export_model({.folder = scratch.path() / "hf",
+                .config_json = "{}",
+                .shards_like = scratch.path(),
+                .shard_limit = core::Bytes(1)},
+               2);
+  EXPECT_TRUE(fs::exists(scratch.path() / "hf" / "model.safetensors"));
+  expect_model(scratch.path() / "hf");
+}
+
+TEST(HfExport, NamedChatTemplatesComeAlong) {
+  const testing::ScratchFolder scratch;
+  const fs::path more = scratch.path() / "source" / "additional_chat_templates";
+  fs::create_directories(more);
+  std::ofstream(more / "tool_use.jinja") << "with tools";
+  std::ofstream(more / "notes.txt") << "no template";
+  export_model({.folder = scratch.path() / "hf",
+                .config_json = "{}",
+                .tokenizer_from = scratch.path() / "source"},
+               2);
+  const fs::path copied = scratch.path() / "hf" / "additional_chat_templates";
+  EXPECT_EQ(testing::listing(copied), "tool_use.jinja");
+  EXPECT_EQ(testing::file_content(copied / "tool_use.jinja"), "with tools");
 }
 
 TEST(HfExport, AnExistingFolderIsReplacedWhole) {
