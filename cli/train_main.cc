@@ -66,10 +66,8 @@ int print_report(const std::string& threads) {
 }
 
 // Above the timeline of a run where --trace names one.
-void draw_plan(const Command& command, const fm::model::OpenedModel& opened,
-               const fm::engine::WorldShape& world, const fm::engine::PlanHost& host) {
-  const auto predicted = fm::report::read_prediction(
-      fm::engine::plan_prediction(command.options, opened, world, host));
+void draw_plan(const Command& command, const std::string& prediction) {
+  const auto predicted = fm::report::read_prediction(prediction);
   std::optional<fm::report::TraceStep> trace;
   if (!command.options.trace.empty()) {
     trace = fm::report::read_trace_step(command.options.trace);
@@ -92,6 +90,9 @@ int print_study(const Command& command) {
   };
   print(command.json ? fm::engine::study_json(command.options, command.micros)
                      : fm::engine::study_text(command.options, command.micros));
+  if (!command.svg.empty()) {
+    draw_plan(command, fm::engine::study_prediction(command.options, command.micros));
+  }
   write_csv("--csv", command.csv, [&] { return csv(CsvForm::kComputeOnly); });
   write_csv("--csv_messages", command.csv_messages, [&] { return csv(CsvForm::kWithMessages); });
   return 0;
@@ -111,7 +112,9 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
                     : fm::machine::memory_limits(),
       .cores = command.host_cores};
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
-  if (!command.svg.empty()) draw_plan(command, opened, world, host);
+  if (!command.svg.empty()) {
+    draw_plan(command, fm::engine::plan_prediction(command.options, opened, world, host));
+  }
   print(command.json ? fm::engine::plan_json(command.options, opened, world, host)
                      : fm::engine::plan_text(command.options, opened, world, host));
   const auto csv = [&](fm::pipeline::CsvForm form) {

@@ -27,33 +27,56 @@ bool is_shown(Op op) {
          op == Op::kSendGrad;
 }
 
-}  // namespace
+struct Unit {
+  double scale;
+  const char* name;
+};
 
-std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
-  struct Unit {
-    double scale;
-    const char* name;
-  };
-  const Unit unit = options.unit_times   ? Unit{1e-3, "ms"}
-                    : options.plan_times ? Unit{1.0, "--plan_times"}
-                                         : Unit{1e-9, "GFLOP"};
-  nlohmann::json json = {{"schedule", plan.schedule},
-                         {"micros", static_cast<unsigned>(plan.rules.micros)},
-                         {"data_ranks", static_cast<unsigned>(plan.mesh.data)},
-                         {"unit", unit.name},
-                         {"chunk_of_unit", chunk_of_unit(plan.units())},
-                         {"ranks", nlohmann::json::array()}};
-  for (const auto& of_rank : simulate_plan(options, plan).timeline) {
+Unit unit_of(const TrainOptions& options) {
+  return options.unit_times   ? Unit{1e-3, "ms"}
+         : options.plan_times ? Unit{1.0, "--plan_times"}
+                              : Unit{1e-9, "GFLOP"};
+}
+
+// By pipe rank.
+nlohmann::json events_of(const std::vector<std::vector<pipeline::TimedInstruction>>& timeline,
+                         const pipeline::Placement& units, double scale) {
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const auto& of_rank : timeline) {
     nlohmann::json events = nlohmann::json::array();
     for (const pipeline::TimedInstruction& one : of_rank) {
       if (!is_shown(one.at.op)) continue;
-      events.push_back({pipeline::row_of(one.at.op).trace.name, one.at.micro,
-                        plan.units().unit_of(one.at), one.begin * unit.scale,
-                        one.end * unit.scale});
+      events.push_back({pipeline::row_of(one.at.op).trace.name, one.at.micro, units.unit_of(one.at),
+                        one.begin * scale, one.end * scale});
     }
-    json["ranks"].push_back(std::move(events));
+    ranks.push_back(std::move(events));
   }
-  return json.dump();
+  return ranks;
+}
+
+}  // namespace
+
+std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
+  const Unit unit = unit_of(options);
+  return nlohmann::json{
+      {"schedule", plan.schedule},
+      {"micros", static_cast<unsigned>(plan.rules.micros)},
+      {"data_ranks", static_cast<unsigned>(plan.mesh.data)},
+      {"unit", unit.name},
+      {"chunk_of_unit", chunk_of_unit(plan.units())},
+      {"ranks", events_of(simulate_plan(options, plan).timeline, plan.units(), unit.scale)}}
+      .dump();
+}
+
+std::string pipe_prediction(const TrainOptions& options, const ScheduleStudy& study) {
+  const Unit unit = unit_of(options);
+  return nlohmann::json{{"schedule", study.account.schedule},
+                        {"micros", static_cast<unsigned>(study.account.shape.micros)},
+                        {"data_ranks", 1U},
+                        {"unit", unit.name},
+                        {"chunk_of_unit", chunk_of_unit(study.units)},
+                        {"ranks", events_of(study.timeline, study.units, unit.scale)}}
+      .dump();
 }
 
 }  // namespace fm::engine

@@ -6,6 +6,7 @@
 
 #include "engine/options.h"
 #include "engine/run_plan.h"
+#include "engine/schedule_account.h"
 
 namespace fm::engine {
 
@@ -14,5 +15,7 @@ namespace fm::engine {
 // neither computes nor gathers nor sends is left out. The unit is that of options.plan_times or
 // unit_times where these are given. One line.
 std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan);
+// Of a schedule alone (study_schedule).
+std::string pipe_prediction(const TrainOptions& options, const ScheduleStudy& study);
 
 }  // namespace fm::engine

@@ -317,6 +317,10 @@ std::string study_json(const TrainOptions& options, int micros) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+std::string study_prediction(const TrainOptions& options, int micros) {
+  return pipe_prediction(options, study_schedule(options, micros));
+}
+
 std::string study_csv(const TrainOptions& options, int micros, pipeline::CsvForm form) {
   const ScheduleStudy study = study_schedule(options, micros);
   return pipeline::write_schedule_csv(study.scheduled, study.account.shape, form);

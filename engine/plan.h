@@ -35,6 +35,7 @@ std::string plan_csv(const TrainOptions& options, const model::OpenedModel& open
 // The same of a schedule alone, without a model (engine/schedule_account.h).
 std::string study_text(const TrainOptions& options, int micros);
 std::string study_json(const TrainOptions& options, int micros);
+std::string study_prediction(const TrainOptions& options, int micros);
 std::string study_csv(const TrainOptions& options, int micros, pipeline::CsvForm form);
 
 }  // namespace fm::engine

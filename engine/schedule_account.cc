@@ -38,8 +38,8 @@ std::vector<std::map<std::string, InstructionTotal>> counted(const std::vector<P
 }
 
 // The programs of a run without data ranks, of one block per chunk.
-std::vector<Program> validated(const std::vector<Program>& scheduled,
-                               const pipeline::PipeShape& shape) {
+pipeline::StudiedPrograms validated(const std::vector<Program>& scheduled,
+                                    const pipeline::PipeShape& shape) {
   pipeline::StudiedPrograms studied = pipeline::lower_for_study(scheduled, shape);
   const pipeline::ProgramRules rules{
       .units = studied.units, .micros = shape.micros, .plan = core::plan_of(0, {})};
@@ -50,7 +50,7 @@ std::vector<Program> validated(const std::vector<Program>& scheduled,
   const auto refusal = pipeline::validate(studied.lowered, rules);
   FM_CHECK(!refusal, "the schedule is refused: ",
            refusal ? pipeline::describe(*refusal, studied.lowered) : "");
-  return studied.lowered;
+  return studied;
 }
 
 ScheduleStudy study_of(const TrainOptions& options, int micros) {
@@ -65,9 +65,10 @@ ScheduleStudy study_of(const TrainOptions& options, int micros) {
   out.scheduled = scheduled_programs(options, shape);
   const std::vector<double> kept = pipeline::peak_activations(out.scheduled, shape);
   check_activation_limit(options, kept);
-  out.account =
-      timed(schedule_name(options), shape, pipeline::simulate_schedule(out.scheduled, shape), kept);
+  pipeline::Simulation run = pipeline::simulate_schedule(out.scheduled, shape);
+  out.account = timed(schedule_name(options), shape, run, kept);
   out.account.time_unit = "given";
+  out.timeline = std::move(run.timeline);
   return out;
 }
 
@@ -105,7 +106,9 @@ ScheduleStudy study_schedule(const TrainOptions& options, int micros) {
   }
   FM_USER_CHECK(best,
                 "--schedule auto finds no schedule for this shape; the first refusal: ", refusal);
-  best->programs = validated(best->scheduled, best->account.shape);
+  pipeline::StudiedPrograms studied = validated(best->scheduled, best->account.shape);
+  best->programs = std::move(studied.lowered);
+  best->units = std::move(studied.units);
   best->account.instructions = counted(best->programs);
   return std::move(*best);
 }

@@ -9,6 +9,7 @@
 
 #include "engine/options.h"
 #include "engine/run_plan.h"
+#include "pipeline/simulate.h"
 
 namespace fm::engine {
 
@@ -36,6 +37,8 @@ struct ScheduleStudy {
   ScheduleAccount account;
   std::vector<pipeline::Program> scheduled;  // of chunks, by pipe rank
   std::vector<pipeline::Program> programs;   // of one block per chunk, with messages and ZeRO 0
+  pipeline::Placement units = {};            // of these programs
+  std::vector<std::vector<pipeline::TimedInstruction>> timeline = {};  // by pipe rank
 };
 ScheduleStudy study_schedule(const TrainOptions& options, int micros);
 

@@ -318,8 +318,12 @@ PipePicture pipe_picture(const PipePrediction* predicted, const TraceStep* trace
                            " pipe ranks, ", predicted->micros, " micro-batches");
     picture.unit = predicted->unit;
     picture.panels.push_back(predicted->panel);
-    picture.panels.back().title = both ? "predicted from FLOPs, as much work as measured"
-                                       : "predicted; a rank's time is counted in its FLOPs";
+    const bool counted = predicted->unit == "GFLOP";
+    const std::string source = counted ? "FLOPs" : "--plan_times";
+    picture.panels.back().title =
+        both      ? concat("predicted from ", source, ", as much work as measured")
+        : counted ? "predicted; a rank's time is counted in its FLOPs"
+                  : concat("predicted from ", source);
   }
   if (trace == nullptr) return picture;
   PipePanel measured = measured_panel(

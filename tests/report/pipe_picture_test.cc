@@ -118,6 +118,17 @@ TEST(PipePicture, PredictedTimesAreScaledToTheMeasuredWork) {
   EXPECT_TRUE(holds(svg_file(picture), "measured, step 7: bubble 0.0 %"));
 }
 
+TEST(PipePicture, SaysWhereThePredictedTimesAreFrom) {
+  auto got = read_prediction(kTwoRanks);
+  ASSERT_TRUE(got);
+  const auto title = [&] { return pipe_picture(&*got, nullptr).panels.at(0).title; };
+  EXPECT_EQ(title(), "predicted; a rank's time is counted in its FLOPs");
+  for (const char* unit : {"--plan_times", "ms"}) {
+    got->unit = unit;
+    EXPECT_EQ(title(), "predicted from --plan_times") << unit;
+  }
+}
+
 TEST(PipePicture, APageShowsNoneOfOneRank) {
   auto got = read_prediction(kTwoRanks);
   ASSERT_TRUE(got);

@@ -59,6 +59,17 @@ TEST_F(Looking, ThePlanOf64RanksIsOneJsonObjectWithEveryField) {
                 batch.at("gradient_accumulation_steps").get<int>() * 16);
 }
 
+// 1F1B of 2 pipe ranks and 4 micro-batches: a fifth of 3 (m + p - 1) is idle.
+TEST_F(Looking, AScheduleWithoutAModelIsDrawn) {
+  const std::string picture = folder() / "alone.svg";
+  const Ended ended = ask({FM_PROGRAMS "/fmengine-train", "--plan", "--plan_times", "1,1,1,0",
+                           "--micros", "4", "--pipe_parallel_size", "2", "--svg", picture});
+  EXPECT_EQ(ended.err, "");
+  const std::string drawn = content_of(picture);
+  EXPECT_EQ(occurrences(drawn, "predicted from --plan_times: bubble 20.0 %"), 1) << drawn;
+  EXPECT_EQ(occurrences(drawn, ">pipe rank 1<"), 1) << drawn;
+}
+
 // A note repeats the key.
 TEST_F(Looking, APlanOfAKeyThatIsNoUtf8IsJson) {
   const std::string config =
