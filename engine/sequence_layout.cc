@@ -7,6 +7,9 @@
 namespace fm::engine {
 namespace {
 
+// Of one tensor-parallel rank: these are what Ulysses ranks deal out.
+std::int64_t own_heads(const model::Model& model) { return model.heads / model.share.count; }
+
 // By the method; its groups cut heads, which may be too few.
 core::SequenceSplit split_by_method(const TrainOptions& options, const model::Model& model) {
   const int ranks = options.sequence_parallel_size;
@@ -15,7 +18,7 @@ core::SequenceSplit split_by_method(const TrainOptions& options, const model::Mo
   switch (options.sequence_method) {
     case SequenceMethod::kUlysses: return ulysses;
     case SequenceMethod::kRing: return ring;
-    case SequenceMethod::kAuto: return model.heads >= ranks ? ulysses : ring;
+    case SequenceMethod::kAuto: return own_heads(model) >= ranks ? ulysses : ring;
     case SequenceMethod::kUsp: break;
   }
   int degree = options.ulysses_degree;
@@ -42,10 +45,12 @@ core::SequenceSplit sequence_split_of(const TrainOptions& options, const model::
                 "sequence_parallel_size to 1 (sequence_parallel_size=",
                 ranks, ")");
   const core::SequenceSplit split = split_by_method(options, model);
-  FM_USER_CHECK(split.ulysses <= model.heads,
-                "Ulysses ranks must be at most the attention heads; use --sequence_parallel ring, "
-                "or usp with a smaller --ulysses_degree (ulysses ranks=",
-                split.ulysses, ", heads=", model.heads, ")");
+  const std::string tensor_ranks =
+      model.share.count > 1 ? core::concat(", model_parallel_size=", model.share.count) : "";
+  FM_USER_CHECK(split.ulysses <= own_heads(model),
+                "Ulysses ranks must be at most the attention heads of a tensor-parallel rank; use "
+                "--sequence_parallel ring, or usp with a smaller --ulysses_degree (ulysses ranks=",
+                split.ulysses, ", heads=", model.heads, tensor_ranks, ")");
   const std::int64_t chunks = split.ring > 1 ? std::lcm(2 * split.ring, ranks) : ranks;
   FM_USER_CHECK(options.max_seq_len % chunks == 0, "--max_seq_len must be a multiple of ", chunks,
                 " so that ", ranks, " sequence ranks (", sequence_words(split),

@@ -233,8 +233,9 @@ TEST_F(SequenceRuns, CheckpointsResumeInEveryLayout) {
   }
 }
 
-model::Model with_heads(std::int64_t heads, std::int64_t kv_heads) {
+model::Model with_heads(std::int64_t heads, std::int64_t kv_heads, int tensor_ranks = 1) {
   model::Model model;
+  model.share.count = tensor_ranks;
   model.heads = heads;
   model.kv_heads = kv_heads;
   return model;
@@ -254,6 +255,22 @@ TEST(SequenceLayout, FollowsFromHeadsWhereNoMethodIsNamed) {
   EXPECT_EQ(words(6), "Ulysses 2 x ring 3");
   options.ulysses_degree = 3;
   EXPECT_EQ(words(6), "Ulysses 3 x ring 2");
+}
+
+// Each of 2 tensor-parallel ranks has 3 of 6 heads to deal out.
+TEST(SequenceLayout, UlyssesRanksShareTheHeadsOfATensorParallelRank) {
+  TrainOptions options;
+  options.max_seq_len = 240;
+  const auto words = [&](int ranks, Method method) {
+    options.sequence_parallel_size = ranks;
+    options.sequence_method = method;
+    return sequence_words(sequence_split_of(options, with_heads(6, 2, 2)));
+  };
+  EXPECT_EQ(words(3, Method::kAuto), "Ulysses 3");
+  EXPECT_EQ(words(4, Method::kAuto), "ring 4");
+  EXPECT_EQ(words(4, Method::kUsp), "Ulysses 2 x ring 2");
+  expect_error(core::ExitCode::kConfigError, "(ulysses ranks=4, heads=6, model_parallel_size=2)",
+               [&] { words(4, Method::kUlysses); });
 }
 
 TEST(SequenceLayout, RefusesWhatCannotBeCut) {
