@@ -69,6 +69,11 @@ core::NoDecay read_no_decay(const std::string& words) {
 }
 
 void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
+  FM_USER_CHECK(
+      !parse_bool(flags.text("sequence_parallel")),
+      "--sequence_parallel must be one of ulysses, ring, usp; Megatron-LM's switch of that "
+      "name is --megatron_sequence_parallel (",
+      flags.text("sequence_parallel"), ")");
   options.sequence_method = flags.choice<engine::SequenceMethod>(
       "sequence_parallel", {{"", engine::SequenceMethod::kAuto},
                             {"ulysses", engine::SequenceMethod::kUlysses},

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/ds_config_keys.h"
+#include "cli/foreign_flags.h"
 #include "cli/value_types.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -35,9 +36,13 @@ bool is_flag(std::string_view name, std::span<const FlagRow> flags) {
                      [&](const FlagRow& each) { return name == each.name; });
 }
 
-// A key of the JSON written as a flag, by programs that have such a file.
-void check_json_key(const Written& written, std::span<const FlagRow> flags) {
+// A key of the JSON written as a flag, or another program's flag, in programs that have such a
+// file.
+void check_other_words(const Written& written, std::span<const FlagRow> flags) {
   if (!is_flag("deepspeed_config", flags)) return;
+  const std::string advice = advice_on_foreign_flag(written.name);
+  FM_USER_CHECK(advice.empty(), "unknown flag ", written.word.substr(0, written.word.find('=')),
+                "; ", advice);
   const std::string path = path_of_flag(written.name);
   FM_USER_CHECK(path.empty(), "--", written.name, " is a key of the DeepSpeed JSON (", path,
                 "); set it in --deepspeed_config FILE");
@@ -63,7 +68,7 @@ const FlagRow& find_flag(const Written& written, std::span<const FlagRow> flags)
   const auto row = std::find_if(flags.begin(), flags.end(),
                                 [&](const FlagRow& each) { return written.name == each.name; });
   if (row != flags.end()) return *row;
-  check_json_key(written, flags);
+  check_other_words(written, flags);
   std::vector<std::string> names = {"help", "version"};
   for (const FlagRow& each : flags) names.emplace_back(each.name);
   const std::string near = core::nearest(written.name, names);

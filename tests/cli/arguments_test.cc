@@ -79,6 +79,22 @@ TEST(Argv, KeysOfTheJsonAreSentThere) {
       holds(refusal_of([] { parse_generate_command(Words{"--lr=1"}); }), "unknown flag --lr"));
 }
 
+// Megatron-LM's and torchtitan's names; the nearest of ours would be another thing.
+TEST(Argv, FlagsOfOtherProgramsAreAnsweredWithOurs) {
+  const auto advice = [](const std::string& flag, const std::string& ours) {
+    EXPECT_EQ(refusal_of([&] { normal({flag, "2"}); }), "unknown flag " + flag + "; " + ours);
+  };
+  advice("--tensor-model-parallel-size", "use --model_parallel_size");
+  advice("--pipeline-model-parallel-size", "use --pipe_parallel_size");
+  advice("--context-parallel-size", "use --sequence_parallel_size");
+  advice("--parallelism.pipeline_parallel_degree", "use --pipe_parallel_size");
+  advice("--tp", "use --model_parallel_size");
+  advice("--zero_stage", "set zero_optimization.stage in --deepspeed_config FILE");
+  EXPECT_TRUE(holds(refusal_of([] { parse_generate_command(Words{"--tp=2"}); }), "see --help"));
+  EXPECT_TRUE(holds(refusal_of([] { parse({"--sequence_parallel=true"}); }),
+                    "Megatron-LM's switch of that name is --megatron_sequence_parallel (true)"));
+}
+
 TEST(Argv, UnknownFlagsAreRefusedWithTheNearest) {
   EXPECT_EQ(refusal_of([] {
               normal({"--train_step", "5"});
