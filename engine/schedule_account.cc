@@ -67,7 +67,7 @@ ScheduleStudy study_of(const TrainOptions& options, int micros) {
   check_activation_limit(options, kept);
   pipeline::Simulation run = pipeline::simulate_schedule(out.scheduled, shape);
   out.account = timed(schedule_name(options), shape, run, kept);
-  out.account.time_unit = "given";
+  out.account.time_unit = options.unit_times ? "us" : "given";
   out.timeline = std::move(run.timeline);
   return out;
 }

@@ -200,6 +200,10 @@ TEST(ScheduleAccounts, SayWhatAStepTakes) {
   EXPECT_EQ(study.account.peak_activations, (std::vector<double>{2, 1}));
   EXPECT_EQ(study.account.instructions[0].at("F").count, 8);  // the embedding and one block
   EXPECT_EQ(study.account.instructions[0].at("sa").count, 4);
+  EXPECT_EQ(study.account.time_unit, "given");
+  TrainOptions measured = options;
+  measured.unit_times = UnitTimes{};
+  EXPECT_EQ(study_schedule(measured, 4).account.time_unit, "us");
   const model::OpenedModel opened = open_run_model(options);
   const RunPlan plan = make_run_plan(options, opened.model, {2});
   const ScheduleAccount account = account_of(options, plan);
