@@ -7,6 +7,7 @@
 #include "checkpoint/pickle.h"
 #include "checkpoint/zip_records.h"
 #include "core/check.h"
+#include "core/lfs_pointer.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -184,6 +185,9 @@ class TorchFile {
 }  // namespace
 
 SafetensorsHeader parse_torch_file(std::span<const std::byte> file, const std::string& file_name) {
+  const std::string_view whole(reinterpret_cast<const char*>(file.data()), file.size());
+  FM_DATA_CHECK(!core::is_lfs_pointer(whole), file_name, ": a file of torch.save is required (",
+                core::kIsLfsPointer, ")");
   const bool old = file.size() >= 2 && file[0] == std::byte{0x80};
   FM_DATA_CHECK(!old, file_name,
                 ": is of torch before 1.6; load and save the model with a newer one "

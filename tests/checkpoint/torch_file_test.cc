@@ -113,6 +113,7 @@ TEST(TorchFile, WhatIsNoDictionaryOfTensorsIsRefused) {
     return refused(zip_of(records_of("\x80\x02" + ops + ".")));
   };
   expect(refused("\x80\x02\x8A"), "is of torch before 1.6");
+  expect(refused("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"), "Git LFS");
   expect(refused("weights"), "a file of torch.save is a ZIP archive; get the file again (7 bytes)");
   expect(refused(zip_of({{"a/other", ""}})), "must hold a record data.pkl");
   expect(refused(zip_of(records_of("."), testing::Zip::kPlain, 8)), "without compression");
