@@ -7,7 +7,7 @@
 // - Norms. The mean of squares vanishes beside an epsilon of 2^126, so that the inverse root is
 //   2^-63, and what the gradient owes to the mean underflows; weights of +-2^63 / kUnit take both
 //   factors back.
-// - RoPE turns two elements of a head, which are zero in queries and keys.
+// - RoPE stretches positions so far that every angle is 0.
 // - Softmax. Keys that a head sees have a score of 0, because queries and keys are non-zero in
 //   different elements, and all others one of -128: their e^x is 0 in fp32. A query sees one or two
 //   keys, in chunks of several ranks: probabilities are 1 or 1/2. Gradients of queries and keys are
@@ -133,7 +133,7 @@ class Weights {
     }
     return out;
   }
-  // Of a head: elements 0 and 1 turn, 2 tells who sees whom, then those of queries, those of keys.
+  // Of a head: element 2 tells who sees whom; behind it those of queries, those of keys.
   Matrix queries() {
     Matrix out = zeros(kHeads * kHeadDim);
     for (std::int64_t row = 0; row < kHeads * kHeadDim; ++row) {
@@ -211,7 +211,8 @@ class ExactSums : public TrainerCase {
         << R"({"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2,
                "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
                "intermediate_size": 64, "vocab_size": 64, "max_position_embeddings": 64,
-               "rms_norm_eps": 8.507059173023462e37, "partial_rotary_factor": 0.125,
+               "rms_norm_eps": 8.507059173023462e37,
+               "rope_scaling": {"type": "linear", "factor": 1e300},
                "tie_word_embeddings": false})";
     return out;
   }
