@@ -164,7 +164,8 @@ TEST_F(Refusals, TokensOfAnotherType) {
   header.resize(117, ' ');
   write_file(run.data,
              std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n" + content_of(run.data));
-  expect_refusals(run, 11, "tokens.bin: a .npy file must hold uint16, int32 or int64 ids");
+  expect_refusals(run, 11,
+                  "tokens.bin: a .npy file must hold little-endian whole numbers of 1 to 8");
 }
 
 TEST_F(Refusals, FewerSamplesThanAStepTakes) {
