@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/files.h"
 #include "core/lfs_pointer.h"
@@ -35,9 +36,7 @@ class Listing {
     }
     return "";
   }
-  bool has_safetensors() const {
-    return has("model.safetensors") || has("model.safetensors.index.json");
-  }
+  bool has_safetensors() const { return has(kWeightsFile) || has(kWeightsIndex); }
   // A whole model's weights in a form that we read.
   bool has_weights() const { return has_safetensors() || any("pytorch_model", ".bin"); }
   // A name that begins and ends so.
@@ -52,7 +51,7 @@ class Listing {
     if (name == "tokenizer.model") return !has("tokenizer.json");
     if (name.starts_with("pytorch_model") && name.ends_with(".bin")) return !has_safetensors();
     const bool part = name.starts_with("model-") && name.ends_with(".safetensors");
-    return name == "tokenizer.json" || name == "model.safetensors" || part;
+    return name == "tokenizer.json" || name == kWeightsFile || part;
   }
 
   fs::path folder_;

@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModelFile = "model.safetensors";
-constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr const char* kTemplateFile = "chat_template.jinja";
 constexpr const char* kMoreTemplates = "additional_chat_templates";
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
@@ -54,7 +52,7 @@ std::vector<FileSpec> split_by_size(const ExportRequest& request, core::Bytes li
   char name[64];
   for (std::size_t f = 0; f < files.size(); ++f) {
     std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", f + 1, files.size());
-    files[f].file = files.size() == 1 ? kModelFile : name;
+    files[f].file = files.size() == 1 ? kWeightsFile : name;
   }
   return files;
 }
@@ -63,8 +61,8 @@ std::vector<FileSpec> split_by_size(const ExportRequest& request, core::Bytes li
 // index, the name of its only file, or null.
 std::string source_map(const fs::path& source) {
   if (source.empty()) return "null";
-  if (fs::exists(source / kModelFile)) return nlohmann::json(kModelFile).dump();
-  const core::SmallFile file = core::read_small_file(source / kIndexFile, core::kMostListing);
+  if (fs::exists(source / kWeightsFile)) return nlohmann::json(kWeightsFile).dump();
+  const core::SmallFile file = core::read_small_file(source / kWeightsIndex, core::kMostListing);
   const auto index = nlohmann::json::parse(file.text, nullptr, false);
   return index.is_object() ? index.value("weight_map", nlohmann::json()).dump() : "null";
 }
@@ -229,7 +227,7 @@ class Exporter {
       file.sync_and_close();
     }
     if (files_.size() > 1) {
-      write_new_file(temporary_ / kIndexFile, index_json(files_, request_.dtype));
+      write_new_file(temporary_ / kWeightsIndex, index_json(files_, request_.dtype));
     }
     if (request_.kind == ExportRequest::Kind::kAdapter) {
       write_new_file(temporary_ / "adapter_config.json", request_.config_json);

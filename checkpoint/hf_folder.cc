@@ -107,7 +107,7 @@ struct Form {
   TensorFile::Parse parse;
 };
 constexpr Form kForms[] = {
-    {"model.safetensors", "model.safetensors.index.json", parse_safetensors},
+    {kWeightsFile, kWeightsIndex, parse_safetensors},
     {"pytorch_model.bin", "pytorch_model.bin.index.json", parse_torch_file},
 };
 

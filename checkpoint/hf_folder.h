@@ -12,6 +12,10 @@
 
 namespace fm::checkpoint {
 
+// Where a folder has its weights: all in one file, or by an index of several.
+inline constexpr const char* kWeightsFile = "model.safetensors";
+inline constexpr const char* kWeightsIndex = "model.safetensors.index.json";
+
 // Weights of a folder, opened and validated (every mapped file exists and holds its tensors).
 // Errors are UserError (11) with the file's name.
 class HfFolder {

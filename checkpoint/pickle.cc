@@ -60,10 +60,9 @@ class Machine {
     return text;
   }
 
-  Index push(PickleValue value) {
+  void push(PickleValue value) {
+    stack_.push_back(static_cast<Index>(out_.values.size()));
     out_.values.push_back(std::move(value));
-    stack_.push_back(static_cast<Index>(out_.values.size() - 1));
-    return stack_.back();
   }
   void push_number(std::int64_t value) { push({.kind = Kind::kNumber, .number = value}); }
   Index pop() {

@@ -1,10 +1,8 @@
 #include "checkpoint/zip_records.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "core/check.h"
 

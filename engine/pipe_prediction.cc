@@ -38,45 +38,45 @@ Unit unit_of(const TrainOptions& options) {
                               : Unit{1e-9, "GFLOP"};
 }
 
-// By pipe rank.
-nlohmann::json events_of(const std::vector<std::vector<pipeline::TimedInstruction>>& timeline,
-                         const pipeline::Placement& units, double scale) {
-  nlohmann::json ranks = nlohmann::json::array();
-  for (const auto& of_rank : timeline) {
+struct Predicted {
+  const std::string& schedule;
+  int micros;
+  int data_ranks;
+  const pipeline::Placement& units;
+  const std::vector<std::vector<pipeline::TimedInstruction>>& timeline;  // by pipe rank
+};
+
+std::string json_of(const TrainOptions& options, const Predicted& predicted) {
+  const Unit unit = unit_of(options);
+  nlohmann::json json = {{"schedule", predicted.schedule},
+                         {"micros", static_cast<unsigned>(predicted.micros)},
+                         {"data_ranks", static_cast<unsigned>(predicted.data_ranks)},
+                         {"unit", unit.name},
+                         {"chunk_of_unit", chunk_of_unit(predicted.units)},
+                         {"ranks", nlohmann::json::array()}};
+  for (const auto& of_rank : predicted.timeline) {
     nlohmann::json events = nlohmann::json::array();
     for (const pipeline::TimedInstruction& one : of_rank) {
       if (!is_shown(one.at.op)) continue;
-      events.push_back({pipeline::row_of(one.at.op).trace.name, one.at.micro, units.unit_of(one.at),
-                        one.begin * scale, one.end * scale});
+      events.push_back({pipeline::row_of(one.at.op).trace.name, one.at.micro,
+                        predicted.units.unit_of(one.at), one.begin * unit.scale,
+                        one.end * unit.scale});
     }
-    ranks.push_back(std::move(events));
+    json["ranks"].push_back(std::move(events));
   }
-  return ranks;
+  return json.dump();
 }
 
 }  // namespace
 
 std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
-  const Unit unit = unit_of(options);
-  return nlohmann::json{
-      {"schedule", plan.schedule},
-      {"micros", static_cast<unsigned>(plan.rules.micros)},
-      {"data_ranks", static_cast<unsigned>(plan.mesh.data)},
-      {"unit", unit.name},
-      {"chunk_of_unit", chunk_of_unit(plan.units())},
-      {"ranks", events_of(simulate_plan(options, plan).timeline, plan.units(), unit.scale)}}
-      .dump();
+  return json_of(options, {plan.schedule, plan.rules.micros, plan.mesh.data, plan.units(),
+                           simulate_plan(options, plan).timeline});
 }
 
 std::string pipe_prediction(const TrainOptions& options, const ScheduleStudy& study) {
-  const Unit unit = unit_of(options);
-  return nlohmann::json{{"schedule", study.account.schedule},
-                        {"micros", static_cast<unsigned>(study.account.shape.micros)},
-                        {"data_ranks", 1U},
-                        {"unit", unit.name},
-                        {"chunk_of_unit", chunk_of_unit(study.units)},
-                        {"ranks", events_of(study.timeline, study.units, unit.scale)}}
-      .dump();
+  return json_of(options, {study.account.schedule, study.account.shape.micros, 1, study.units,
+                           study.timeline});
 }
 
 }  // namespace fm::engine

@@ -7,6 +7,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
+#include "tests/checkpoint/mutated.h"
 #include "tests/checkpoint/safetensors_bytes.h"
 
 namespace fm::checkpoint {
@@ -32,24 +33,7 @@ void expect_sound(const SafetensorsHeader& header, const std::string& file) {
   ASSERT_EQ(at.count(), static_cast<std::int64_t>(file.size())) << file;
 }
 
-std::string mutated(std::string file, std::mt19937& random) {
-  static const std::string kLetters = "{}[]\":,0123456789eE-. \\\xFF\nFBUI";
-  const auto changes = 1 + random() % 3;
-  for (unsigned long change = 0; change < changes && !file.empty(); ++change) {
-    const std::size_t at = random() % file.size();
-    switch (random() % 6) {
-      case 0: file[at] = static_cast<char>(random() % 256); break;
-      case 1: file[at] = kLetters[random() % kLetters.size()]; break;
-      case 2: file.insert(at, 1, kLetters[random() % kLetters.size()]); break;
-      case 3: file.erase(at, 1 + random() % 4); break;
-      case 4: file.insert(at, file.substr(random() % file.size(), random() % 40)); break;
-      default:  // the fifth: the file ends early
-        file.resize(at);
-        break;
-    }
-  }
-  return file;
-}
+constexpr std::string_view kLetters = "{}[]\":,0123456789eE-. \\\xFF\nFBUI";
 
 TEST(SafetensorsMutation, NothingUnsoundIsAccepted) {
   const std::string seeds[] = {
@@ -66,7 +50,7 @@ TEST(SafetensorsMutation, NothingUnsoundIsAccepted) {
   std::mt19937 random(20240607);
   int accepted = 0;
   for (int round = 0; round < 50'000; ++round) {
-    std::string file = mutated(seeds[random() % 2], random);
+    std::string file = testing::mutated(seeds[random() % 2], kLetters, random);
     // Half of them keep a right length, so that the mutation reaches the rules behind it.
     if (random() % 2 == 0 && file.size() >= 8) {
       const std::size_t close = file.rfind('}');

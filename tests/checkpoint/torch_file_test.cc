@@ -6,6 +6,7 @@
 
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
+#include "tests/checkpoint/mutated.h"
 #include "tests/checkpoint/torch_file_bytes.h"
 #include "tests/data/scratch_folder.h"
 
@@ -173,18 +174,7 @@ TEST(TorchFileMutation, NothingUnsoundIsAccepted) {
     const bool outside = random() % 3 == 0;  // else the archive around the pickle is right
     std::string file = outside ? zip_of(records_of(pickle), zip) : "";
     std::string& target = outside ? file : pickle;
-    for (auto change = 1 + random() % 3; change > 0 && !target.empty(); --change) {
-      const std::size_t at = random() % target.size();
-      switch (random() % 5) {
-        case 0: target[at] = static_cast<char>(random()); break;
-        case 1: target[at] = ops[random() % ops.size()]; break;
-        case 2: target.insert(at, 1, ops[random() % ops.size()]); break;
-        case 3: target.erase(at, 1 + random() % 4); break;
-        default:  // the fourth: a piece is doubled
-          target.insert(at, target.substr(random() % target.size(), random() % 40));
-          break;
-      }
-    }
+    target = testing::mutated(std::move(target), ops, random);
     if (!outside) file = zip_of(records_of(pickle), zip);
     try {
       for (const StoredTensor& tensor : header_of(file).tensors) {
