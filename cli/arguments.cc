@@ -285,8 +285,8 @@ void read_launch(const FlagValues& flags, Command& command) {
   command.world_size = launch_word(flags, "world_size", 1);
 }
 
-Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_of_epoch) {
-  Command command;
+Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_of_epoch,
+                     Command command) {
   read_launch(flags, command);
   check_attention(flags);
   if (const auto threads = flags.integer("threads", 0, machine::kMostThreads); threads > 0) {
@@ -347,14 +347,15 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
 
 Command parse_command(std::span<const std::string> words,
                       std::optional<std::int64_t> steps_of_epoch) {
-  const std::vector<std::string> normal = normalise_argv(words, train_flags());
+  const NormalLine normal = normalise_argv(words, train_flags());
   Command command;
-  for (const std::string& word : normal) {
+  command.options.notes = normal.notes;
+  for (const std::string& word : normal.words) {
     if (word == "--help") command.action = Action::kHelp;
     if (word == "--version") command.action = Action::kVersion;
     if (command.action != Action::kTrain) return command;
   }
-  return read_command(FlagValues(program(), normal), steps_of_epoch);
+  return read_command(FlagValues(program(), normal.words), steps_of_epoch, std::move(command));
 }
 
 std::string train_help_text() { return help_text(program()); }

@@ -10,9 +10,14 @@
 
 namespace fm::cli {
 
-// Throws UserError (10): unknown flag (with the nearest known one), missing value, stray word.
-// -h and --help become --help, --version stays; a value of theirs is dropped.
-std::vector<std::string> normalise_argv(std::span<const std::string> words,
-                                        std::span<const FlagRow> flags);
+struct NormalLine {
+  std::vector<std::string> words;
+  std::vector<std::string> notes;  // flags of other programs that change nothing, and why
+};
+
+// Throws UserError (10): unknown flags (all of them, with the cure or the nearest known one),
+// missing value, stray word. -h and --help become --help, --version stays; a value of theirs is
+// dropped.
+NormalLine normalise_argv(std::span<const std::string> words, std::span<const FlagRow> flags);
 
 }  // namespace fm::cli

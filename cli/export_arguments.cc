@@ -30,7 +30,7 @@ Program program() {
 ExportCommand parse_export_command(std::span<const std::string> words) {
   ExportCommand command;
   const SplitWords split = split_words(words, kRows);
-  const std::vector<std::string> normal = normalise_argv(split.flagged, kRows);
+  const std::vector<std::string> normal = normalise_argv(split.flagged, kRows).words;
   command.help = std::find(normal.begin(), normal.end(), "--help") != normal.end();
   command.version = std::find(normal.begin(), normal.end(), "--version") != normal.end();
   if (command.help || command.version) return command;

@@ -110,7 +110,7 @@ void put_adapter(engine::GenerateOptions& options, const std::string& given) {
 }  // namespace
 
 GenerateCommand parse_generate_command(std::span<const std::string> words) {
-  const std::vector<std::string> normal = normalise_argv(words, kRows);
+  const std::vector<std::string> normal = normalise_argv(words, kRows).words;
   GenerateCommand command;
   command.help = std::find(normal.begin(), normal.end(), "--help") != normal.end();
   command.version = std::find(normal.begin(), normal.end(), "--version") != normal.end();

@@ -32,7 +32,7 @@ ReportCommand parse_report_command(std::span<const std::string> words) {
   FM_USER_CHECK(split.plain.size() < 2, "one folder of a run is required; name only one (",
                 core::join(split.plain, ", "), ")");
   if (!split.plain.empty()) command.run = split.plain[0];
-  const std::vector<std::string> normal = normalise_argv(split.flagged, kRows);
+  const std::vector<std::string> normal = normalise_argv(split.flagged, kRows).words;
   command.help = std::find(normal.begin(), normal.end(), "--help") != normal.end();
   command.version = std::find(normal.begin(), normal.end(), "--version") != normal.end();
   if (command.help || command.version) return command;

@@ -38,7 +38,7 @@ Program program() {
 
 TokenizeCommand parse_tokenize_command(std::span<const std::string> words) {
   TokenizeCommand command;
-  const std::vector<std::string> normal = normalise_argv(words, kRows);
+  const std::vector<std::string> normal = normalise_argv(words, kRows).words;
   command.help = std::find(normal.begin(), normal.end(), "--help") != normal.end();
   command.version = std::find(normal.begin(), normal.end(), "--version") != normal.end();
   if (command.help || command.version) return command;

@@ -1,7 +1,6 @@
 // FMEngine's command line (cli/train.py, HfArgumentParser): names, defaults, ways to write them.
 #include "cli/arguments.h"
 
-#include "cli/argv.h"
 #include "cli/flags.h"
 #include "cli/generate_arguments.h"
 #include "core/text.h"
@@ -22,104 +21,6 @@ Command parse(Words words) {
 
 std::string refusal(const Words& words) {
   return refusal_of([&] { parse(words); });
-}
-
-std::string normal(const Words& words) {
-  return core::join(normalise_argv(words, train_flags()), " ");
-}
-
-TEST(Argv, BooleansMayBeWrittenInEveryWay) {
-  struct Row {
-    Words words;
-    const char* expected;
-  };
-  for (const Row& row : {Row{{"--dry_run"}, "true"}, Row{{"--dry_run", "true"}, "true"},
-                         Row{{"--dry_run=True"}, "true"}, Row{{"--dry-run", "yes"}, "true"},
-                         Row{{"--dry_run", "t"}, "true"}, Row{{"--dry_run=y"}, "true"},
-                         Row{{"--dry_run", "1"}, "true"}, Row{{"--dry_run", "false"}, "false"},
-                         Row{{"--dry_run=False"}, "false"}, Row{{"--dry-run=no"}, "false"},
-                         Row{{"--dry_run", "f"}, "false"}, Row{{"--dry_run", "n"}, "false"},
-                         Row{{"--dry_run=0"}, "false"}}) {
-    EXPECT_EQ(normal(row.words), std::string("--dry_run=") + row.expected);
-  }
-}
-
-TEST(Argv, ABooleanDoesNotSwallowTheNextFlag) {
-  EXPECT_EQ(normal({"--use_flash_attn", "--seed", "3"}), "--use_flash_attn=true --seed=3");
-  EXPECT_EQ(normal({"--use_flash_attn", "false", "--plan"}), "--use_flash_attn=false --plan=true");
-}
-
-TEST(Argv, DashesAndUnderscoresAreAlikeInNamesOnly) {
-  EXPECT_EQ(normal({"--local-rank=1"}), "--local_rank=1");
-  EXPECT_EQ(normal({"--local_rank=1"}), "--local_rank=1");
-  EXPECT_EQ(normal({"--output-dir", "my-run_1"}), "--output_dir=my-run_1");
-  EXPECT_EQ(normal({"--output_dir=a=b"}), "--output_dir=a=b");
-}
-
-TEST(Argv, DeepspeedWithoutAFileHasNoEffect) {
-  EXPECT_EQ(normal({"--deepspeed", "--seed", "3"}), "--deepspeed=true --seed=3");
-  EXPECT_EQ(normal({"--deepspeed"}), "--deepspeed=true");
-  EXPECT_EQ(refusal({"--deepspeed"}), "accepted");
-  // A file is Hugging Face's Trainer's way to name the configuration.
-  EXPECT_EQ(normal({"--deepspeed", "ds.json"}), "--deepspeed_config=ds.json");
-  EXPECT_EQ(normal({"--deepspeed=ds.json"}), "--deepspeed_config=ds.json");
-}
-
-TEST(Argv, KeysOfTheJsonAreSentThere) {
-  const auto advice = [](const std::string& flag, const std::string& path) {
-    return flag + " is a key of the DeepSpeed JSON (" + path +
-           "); set it in --deepspeed_config FILE";
-  };
-  EXPECT_EQ(refusal({"--lr=1e-3"}), advice("--lr", "optimizer.params.lr"));
-  EXPECT_EQ(refusal({"--stage", "2"}), advice("--stage", "zero_optimization.stage"));
-  EXPECT_EQ(refusal({"--offload_optimizer"}),
-            advice("--offload_optimizer", "zero_optimization.offload_optimizer"));
-  // fmengine-generate reads no such file.
-  EXPECT_TRUE(
-      holds(refusal_of([] { parse_generate_command(Words{"--lr=1"}); }), "unknown flag --lr"));
-}
-
-// Megatron-LM's and torchtitan's names; the nearest of ours would be another thing.
-TEST(Argv, FlagsOfOtherProgramsAreAnsweredWithOurs) {
-  const auto advice = [](const std::string& flag, const std::string& ours) {
-    EXPECT_EQ(refusal_of([&] { normal({flag, "2"}); }), "unknown flag " + flag + "; " + ours);
-  };
-  advice("--tensor-model-parallel-size", "use --model_parallel_size");
-  advice("--pipeline-model-parallel-size", "use --pipe_parallel_size");
-  advice("--context-parallel-size", "use --sequence_parallel_size");
-  advice("--parallelism.pipeline_parallel_degree", "use --pipe_parallel_size");
-  advice("--tp", "use --model_parallel_size");
-  advice("--zero_stage", "set zero_optimization.stage in --deepspeed_config FILE");
-  EXPECT_TRUE(holds(refusal_of([] { parse_generate_command(Words{"--tp=2"}); }), "see --help"));
-  EXPECT_TRUE(holds(refusal_of([] { parse({"--sequence_parallel=true"}); }),
-                    "Megatron-LM's switch of that name is --megatron_sequence_parallel (true)"));
-}
-
-TEST(Argv, UnknownFlagsAreRefusedWithTheNearest) {
-  EXPECT_EQ(refusal_of([] {
-              normal({"--train_step", "5"});
-            }),
-            "unknown flag --train_step; did you mean --train_steps?");
-  EXPECT_EQ(refusal_of([] { normal({"--deepspeed-conifg=x"}); }),
-            "unknown flag --deepspeed-conifg; did you mean --deepspeed_config?");
-  EXPECT_TRUE(holds(refusal_of([] { normal({"--zzzzzzzz"}); }), "see --help"));
-}
-
-TEST(Argv, StrayWordsAndMissingValuesAreRefused) {
-  EXPECT_TRUE(holds(refusal_of([] { normal({"train"}); }), "stray word (train)"));
-  EXPECT_TRUE(holds(refusal_of([] { normal({"--seed", "1", "maybe"}); }), "stray word (maybe)"));
-  EXPECT_TRUE(holds(refusal_of([] { normal({"--seed"}); }), "--seed needs a value"));
-  EXPECT_TRUE(holds(refusal_of([] { normal({"--seed", "--plan"}); }), "--seed needs a value"));
-  EXPECT_TRUE(holds(refusal_of([] { normal({"--plan=perhaps"}); }), "must be true or false"));
-  EXPECT_TRUE(holds(refusal_of([] {
-                      normal({"--data_path", "-- select"});
-                    }),
-                    "or --data_path=VALUE when it starts with --"));
-}
-
-TEST(Argv, HelpAndVersionAreKnownByName) {
-  EXPECT_EQ(normal({"-h", "--help", "--version"}), "--help --help --version");
-  EXPECT_EQ(normal({"--help=5", "--version=true"}), "--help --version");
 }
 
 TEST(Arguments, DefaultsAreFmEngines) {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/flags.h"
+#include "cli/foreign_flags.h"
 
 namespace fm::cli {
 namespace {
@@ -44,6 +45,7 @@ TEST(Documents, SwitchesHasEveryFlagAndNoOther) {
   Words flags = {"help", "version"};
   for (const FlagRow& row : train_flags()) flags.insert(row.name);
   for (const FlagAlias& alias : train_aliases()) flags.insert(alias.name);
+  for (const SilentFlag& flag : silent_flags()) flags.insert(std::string(flag.name));
   EXPECT_EQ(matches(train, "`--([a-z0-9_]+)`"), flags);
 }
 
