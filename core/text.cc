@@ -78,6 +78,31 @@ std::string_view without_byte_order_mark(std::string_view text) {
   return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
 }
 
+std::string shortened(std::string_view text) {
+  constexpr std::size_t kMost = 300;
+  if (text.size() <= kMost) return std::string(text);
+  std::size_t end = kMost;
+  while (end > kMost - 4 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
+bool is_shallow(std::string_view json) {
+  int depth = 0;
+  bool in_text = false;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const char byte = json[at];
+    if (byte == '"') in_text = !in_text;
+    if (in_text) {
+      if (byte == '\\') ++at;
+      continue;
+    }
+    if (byte == '[' || byte == '{') ++depth;
+    if (byte == ']' || byte == '}') --depth;
+    if (depth > kMostBrackets) return false;
+  }
+  return true;
+}
+
 std::string human(Bytes bytes) {
   const std::string text = scaled(static_cast<double>(bytes.count()), kByteUnits);
   return text.empty() ? std::to_string(bytes.count()) + " B" : text;

@@ -16,6 +16,15 @@ std::vector<std::string> split(std::string_view text, char separator);  // empty
 std::string lower(std::string_view text);
 // Without the UTF-8 byte order mark that editors and spreadsheets of Windows put first.
 std::string_view without_byte_order_mark(std::string_view text);
+// The first 300 bytes or so of a text that stands in a message, whole characters, then "...".
+std::string shortened(std::string_view text);
+
+// Levels of brackets that a JSON file may have, where its values are copied, compared or written:
+// these take a stack frame for each level.
+inline constexpr int kMostBrackets = 100;
+// Whether JSON text has no more levels; of other text it says nothing.
+bool is_shallow(std::string_view json);
+
 // "1.2 GB", "340.0 MB": decimal units, for people.
 std::string human(Bytes bytes);
 // "5.1 M", "1.2 B": for people.

@@ -81,5 +81,25 @@ TEST(Text, OneByteOrderMarkIsCutOff) {
 
 TEST(Text, LowerLeavesOtherBytesAlone) { EXPECT_EQ(lower("AbC-9_\xC3\x84"), "abc-9_\xC3\x84"); }
 
+TEST(Text, AShortenedTextKeepsWholeCharacters) {
+  EXPECT_EQ(shortened("short"), "short");
+  EXPECT_EQ(shortened(std::string(300, 'a')), std::string(300, 'a'));
+  EXPECT_EQ(shortened(std::string(301, 'a')), std::string(300, 'a') + "...");
+  EXPECT_EQ(shortened(std::string(299, 'a') + "\u00e9b"), std::string(299, 'a') + "...");
+}
+
+TEST(Text, BracketsOfJsonAreCountedOutsideOfItsTexts) {
+  const auto nested = [](int levels) {
+    return std::string(static_cast<std::size_t>(levels), '[') +
+           std::string(static_cast<std::size_t>(levels), ']');
+  };
+  EXPECT_TRUE(is_shallow(nested(100)));
+  EXPECT_FALSE(is_shallow(nested(101)));
+  EXPECT_FALSE(is_shallow("{\"a\":" + nested(100)));
+  EXPECT_TRUE(is_shallow("[\"" + nested(500) + "\\\"" + nested(500) + "\"]"));
+  EXPECT_FALSE(is_shallow("[\"\\\\\"," + nested(100)));  // the text ends behind its backslash
+  EXPECT_TRUE(is_shallow("\"\\"));
+}
+
 }  // namespace
 }  // namespace fm::core
