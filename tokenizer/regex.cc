@@ -2,9 +2,13 @@
 
 #include <oniguruma.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <ctime>
 
 #include "core/check.h"
+#include "core/text.h"
 #include "tokenizer/unicode.h"
 
 namespace fm::tokenizer {
@@ -14,16 +18,57 @@ const OnigUChar* bytes_of(std::string_view text, std::size_t at = 0) {
   return reinterpret_cast<const OnigUChar*>(text.data()) + at;
 }
 
-std::string reason(int code) {
+// `info` is read for errors of patterns that have a name in them.
+std::string reason(int code, OnigErrorInfo info = {}) {
   OnigUChar text[ONIG_MAX_ERROR_MESSAGE_LEN];
-  const int size = onig_error_code_to_str(text, code);
+  const int size = onig_error_code_to_str(text, code, &info);
   return std::string(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
 }
 
+// Patterns are programs of strangers. Oniguruma's own limit is 10 million retries at one place of
+// a text. A search goes over kPlaces at once, or a part of the text, and looks at the clock
+// between.
+constexpr std::size_t kMostPatternBytes = 10'000;  // compiling takes the square of it
+constexpr std::size_t kPlaces = 256;
+constexpr std::size_t kParts = 64;  // more would look for a needed letter too often
+constexpr unsigned long kMostRetries = 100'000'000;  // at these places: half a second
+constexpr unsigned kMostStackEntries = 8'000'000;    // of 48 bytes
+
 bool initialize() {
   OnigEncoding used[] = {ONIG_ENCODING_UTF8};
-  return onig_initialize(used, 1) == ONIG_NORMAL;
+  return onig_initialize(used, 1) == ONIG_NORMAL &&
+         onig_set_retry_limit_in_search(kMostRetries) == ONIG_NORMAL &&
+         onig_set_match_stack_limit_size(kMostStackEntries) == ONIG_NORMAL;
 }
+
+// The processor time that a text may take: a hundred times what any pattern needs.
+class TimeLimit {
+ public:
+  explicit TimeLimit(std::size_t bytes) : most_s_(10 + 20e-6 * static_cast<double>(bytes)) {}
+
+  // The clock is looked at after kSearches short searches, or after each long one.
+  static constexpr int kSearches = 64;
+  bool is_over(int searches) {
+    searches_ += searches;
+    if (searches_ < kSearches) return false;
+    searches_ = 0;
+    const double now_s = seconds();
+    if (begin_s_ == 0) begin_s_ = now_s;
+    return now_s - begin_s_ > most_s_;
+  }
+  double most_s() const { return most_s_; }
+
+ private:
+  static double seconds() {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  }
+
+  double most_s_;
+  double begin_s_ = 0;
+  int searches_ = 0;
+};
 
 // Where a match was found. Freed when it goes.
 class Region {
@@ -55,6 +100,7 @@ std::string widened(std::string_view property, bool negated) {
 
 struct Regex::Compiled {
   regex_t* regex = nullptr;
+  bool in_parts = true;
   Compiled() = default;
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
@@ -92,30 +138,69 @@ Regex::Regex(const std::string& pattern, const std::string& where) : where_(wher
   static const bool initialized = initialize();
   FM_CHECK(initialized, "Oniguruma must start");
   const auto compiled = std::make_shared<Compiled>();
+  FM_DATA_CHECK(pattern.size() <= kMostPatternBytes, where,
+                ": a regular expression may have at most ", kMostPatternBytes,
+                " bytes; write it shorter (", pattern.size(), ")");
   const std::string wide = with_new_characters(pattern);
   OnigErrorInfo info;
   const int code = onig_new(&compiled->regex, bytes_of(wide), bytes_of(wide, wide.size()),
                             ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_RUBY, &info);
   FM_DATA_CHECK(code == ONIG_NORMAL, where, ": a regular expression of Oniguruma is required (",
-                code == ONIG_NORMAL ? "" : reason(code), ": ", pattern, ")");
+                code == ONIG_NORMAL ? "" : reason(code, info), ": ", core::shortened(pattern), ")");
+  // What looks back at the start of its search is searched at once.
+  compiled->in_parts = pattern.find("\\G") == std::string::npos;
   compiled_ = compiled;
 }
 
+// The searches in one text.
+class Regex::Search {
+ public:
+  Search(const Regex& regex, std::string_view text)
+      : regex_(regex),
+        text_(text),
+        at_once_(regex.compiled_->in_parts ? std::max(kPlaces, text.size() / kParts) : SIZE_MAX),
+        limit_(text.size()) {}
+
+  // Whether there is a match at `from` or behind it.
+  bool find(std::size_t from) {
+    for (std::size_t until = from; true; from = until) {
+      until = from + std::min(at_once_, text_.size() - from);
+      while (until < text_.size() && (static_cast<unsigned char>(text_[until]) & 0xC0) == 0x80) {
+        ++until;
+      }
+      onig_region_clear(region_.get());
+      const int at = onig_search(regex_.compiled_->regex, bytes_of(text_),
+                                 bytes_of(text_, text_.size()), bytes_of(text_, from),
+                                 bytes_of(text_, until), region_.get(), ONIG_OPTION_NONE);
+      FM_DATA_CHECK(at >= 0 || at == ONIG_MISMATCH, regex_.where_,
+                    ": the pattern must match within Oniguruma's limits; write it simpler (",
+                    at < 0 ? reason(at) : "", ")");
+      const bool goes_on = at < 0 && until < text_.size();
+      FM_DATA_CHECK(!limit_.is_over(goes_on ? TimeLimit::kSearches : 1), regex_.where_,
+                    ": the pattern must match within ", limit_.most_s(),
+                    " s of processor time; write it simpler (a text of ", text_.size(), " bytes)");
+      if (!goes_on) return at >= 0;
+    }
+  }
+  std::size_t begin() const { return static_cast<std::size_t>(region_.get()->beg[0]); }
+  std::size_t end() const { return static_cast<std::size_t>(region_.get()->end[0]); }
+
+ private:
+  const Regex& regex_;
+  std::string_view text_;
+  std::size_t at_once_;
+  Region region_;
+  TimeLimit limit_;
+};
+
 void Regex::find_all(std::string_view text, std::vector<Match>& found) const {
-  const Region region;
+  Search search(*this, text);
   std::size_t from = 0;   // where the search goes on
   std::size_t prior = 0;  // end of the last match
   bool any = false;
-  while (from <= text.size() && !text.empty()) {
-    onig_region_clear(region.get());
-    const int at = onig_search(compiled_->regex, bytes_of(text), bytes_of(text, text.size()),
-                               bytes_of(text, from), bytes_of(text, text.size()), region.get(),
-                               ONIG_OPTION_NONE);
-    if (at == ONIG_MISMATCH) break;
-    FM_DATA_CHECK(at >= 0, where_, ": the pattern must match within Oniguruma's limits (",
-                  at < 0 ? reason(at) : "", ")");
-    const auto begin = static_cast<std::size_t>(region.get()->beg[0]);
-    const auto end = static_cast<std::size_t>(region.get()->end[0]);
+  while (from <= text.size() && !text.empty() && search.find(from)) {
+    const std::size_t begin = search.begin();
+    const std::size_t end = search.end();
     if (begin == end && any && prior == end) {  // no empty match directly behind a match
       from += from < text.size() ? code_point_at(text, from).size : 1;
       continue;

@@ -18,13 +18,15 @@ struct Match {
 // Thread: any, after it was made.
 class Regex {
  public:
-  // Throws UserError (11) with `where` when `pattern` is none.
+  // Throws UserError (11) with `where` when `pattern` is none, or longer than 10,000 bytes.
   Regex(const std::string& pattern, const std::string& where);
-  // Appends parts that cover `text` without a gap, in order; none of a text without characters.
+  // Throws UserError (11) with `where` where the pattern needs too much time or memory. Appends
+  // parts that cover `text` without a gap, in order; none of a text without characters.
   void find_all(std::string_view text, std::vector<Match>& found) const;
 
  private:
   struct Compiled;
+  class Search;
   std::shared_ptr<const Compiled> compiled_;
   std::string where_;
 };

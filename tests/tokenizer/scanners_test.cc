@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <utility>
 
 #include "core/check.h"
 #include "tests/data/scratch_folder.h"
@@ -108,6 +110,58 @@ TEST(Regex, WidensCategoriesOnly) {
   EXPECT_TRUE(with_new_characters("[\\p{L}x]").starts_with("[[\\p{L}\\x{"));
   EXPECT_TRUE(with_new_characters("\\P{N}").starts_with("[^\\p{N}"));
   EXPECT_TRUE(with_new_characters("\\p{^N}").starts_with("[^\\p{N}"));
+}
+
+std::string refusal(const std::string& pattern, const std::string& text = "") {
+  return testing::message_of<core::UserError>(11, [&] {
+    std::vector<Match> found;
+    Regex(pattern, "f: pattern").find_all(text, found);
+  });
+}
+
+TEST(Regex, NamesWhatAPatternDoesNotKnow) {
+  const std::pair<const char*, const char*> kUnknown[] = {
+      {"a\\p{Foo}", "invalid character property name {Foo}"},
+      {"\\P{^Bar}", "invalid character property name {Bar}"},
+      {"[^\\p{Baz}]+", "invalid character property name {Baz}"},
+      {"\\k<nope>", "undefined name <nope> reference"},
+      {"(?<a>x)\\g<nope>", "undefined name <nope> reference"},
+      {"(?<a>x)(?<a>y)\\g<a>", "multiplex definition name <a> call"},
+      {"(?<1a>x)", "invalid group name <1a>"}};
+  for (const auto& [pattern, words] : kUnknown) {
+    EXPECT_NE(refusal(pattern).find(words), std::string::npos) << refusal(pattern);
+    EXPECT_TRUE(refusal(pattern).starts_with("f: pattern: a regular expression")) << pattern;
+  }
+}
+
+// Searches without end, as far as anybody waits.
+TEST(Regex, EndsWhereASearchWouldNotEnd) {
+  EXPECT_EQ(refusal("(?i)" + std::string(50'000, 'a')),
+            "f: pattern: a regular expression may have at most 10000 bytes; write it shorter "
+            "(50004)");
+  const std::string limits = "f: pattern: the pattern must match within ";
+  const std::string text(40'000, 'a');
+  EXPECT_TRUE(refusal("(?:a|aa)+$", text + "b").starts_with(limits));
+  EXPECT_TRUE(refusal("(?:\\w+\\s?)+$", text + "-").starts_with(limits));
+  EXPECT_TRUE(refusal("(a*)*$", text + "b").starts_with(limits));
+}
+
+TEST(Regex, FindsInLongTextsWhatItFindsInShortOnes) {
+  std::string text;
+  while (text.size() < 100'000) text += "\u00e9\u4e2d\U0001f600 ab\n";
+  const Regex rare("(?<=ab\n)\\z|zz", "f");
+  std::vector<Match> found;
+  rare.find_all(text + "zz", found);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(found[1].matches);
+  EXPECT_EQ(found[1].begin, text.size());
+  found.clear();
+  Regex("\U0001f600(?= )|[a-b]+$", "f").find_all(text, found);
+  const auto matches = std::ranges::count_if(found, [](const Match& one) { return one.matches; });
+  EXPECT_EQ(matches, 2 * std::ranges::count(text, '\n'));
+  std::size_t end = 0;
+  for (const Match& match : found) EXPECT_EQ(std::exchange(end, match.end), match.begin);
+  EXPECT_EQ(end, text.size());
 }
 
 }  // namespace
