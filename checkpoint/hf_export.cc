@@ -11,6 +11,7 @@
 #include "core/check.h"
 #include "core/element.h"
 #include "core/files.h"
+#include "core/text.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -63,6 +64,7 @@ std::string source_map(const fs::path& source) {
   if (source.empty()) return "null";
   if (fs::exists(source / kWeightsFile)) return nlohmann::json(kWeightsFile).dump();
   const core::SmallFile file = core::read_small_file(source / kWeightsIndex, core::kMostListing);
+  if (!core::is_shallow(file.text)) return "null";
   const auto index = nlohmann::json::parse(file.text, nullptr, false);
   return index.is_object() ? index.value("weight_map", nlohmann::json()).dump() : "null";
 }
@@ -146,6 +148,7 @@ bool is_our_export(const fs::path& folder) {
     if (!fs::is_directory(fs::symlink_status(folder))) return;
     const std::string marker =
         core::read_small_file(folder / kExportMarker, core::kMostConfig).text;
+    if (!core::is_shallow(marker)) return;
     auto files = nlohmann::json::parse(marker).at("files").get<std::set<std::string>>();
     files.insert(kExportMarker);
     ours = files == names_in(folder);

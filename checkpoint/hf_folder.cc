@@ -70,6 +70,7 @@ std::string byte_tokenizer_json() {
 bool is_byte_tokenizer(std::string_view json) {
   using nlohmann::json_pointer;
   const auto ours = nlohmann::json::parse(byte_tokenizer_json());
+  if (!core::is_shallow(json)) return false;
   const auto theirs = nlohmann::json::parse(json, nullptr, false);
   if (theirs.is_discarded()) return false;
   for (const char* part :
@@ -115,6 +116,8 @@ nlohmann::json parse_json_file(const fs::path& path) {
   const core::SmallFile file = core::read_small_file(path, core::kMostListing);
   FM_DATA_CHECK(file.problem.empty(), path.string(),
                 ": a readable file is required; get the file again (", file.problem, ")");
+  FM_DATA_CHECK(core::is_shallow(file.text), path.string(), ": at most ", core::kMostBrackets,
+                " levels of brackets are possible; get the file again");
   nlohmann::json parsed = nlohmann::json::parse(file.text, nullptr, false);
   FM_DATA_CHECK(!parsed.is_discarded() && parsed.is_object(), path.string(),
                 ": a JSON object is required; get the file again");

@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "core/files.h"
+#include "core/text.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -177,7 +178,8 @@ Manifest parse_manifest(std::string_view text, const std::string& file_name) {
   Manifest manifest;
   std::string problem;
   try {
-    manifest = manifest_of(ordered_json::parse(unsealed(text)));
+    const std::string json = unsealed(text);
+    manifest = manifest_of(ordered_json::parse(core::is_shallow(json) ? json : ""));
     problem = coverage_problem(manifest);
   } catch (const std::exception& error) {  // of nlohmann, stoul, or the checks above
     problem = error.what();

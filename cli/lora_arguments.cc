@@ -99,6 +99,8 @@ Json read_adapter_config(const fs::path& path) {
   const core::SmallFile file = core::read_small_file(path, core::kMostConfig);
   FM_DATA_CHECK(file.problem.empty(), path.string(),
                 ": a PEFT folder has this file; name such a folder (", file.problem, ")");
+  FM_DATA_CHECK(core::is_shallow(file.text), path.string(), ": at most ", core::kMostBrackets,
+                " levels of brackets are possible; get the file again");
   Json config = Json::parse(file.text, nullptr, false);
   FM_DATA_CHECK(config.is_object(), path.string(), ": a JSON object is required; get it again");
   return config;

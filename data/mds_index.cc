@@ -33,6 +33,8 @@ class Index {
     const core::SmallFile file = core::read_small_file(path_, core::kMostListing);
     FM_DATA_CHECK(file.problem.empty(), path_, ": an MDS index must be readable (", file.problem,
                   ")");
+    check(core::is_shallow(file.text),
+          core::concat("it has more than ", core::kMostBrackets, " levels of brackets"));
     const Json index = Json::parse(file.text, nullptr, false);
     check(index.is_object() && index.value("version", Json()) == 2, "its version is not 2");
     const Json list = index.value("shards", Json());

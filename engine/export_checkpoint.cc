@@ -129,8 +129,9 @@ std::string config_of(const ExportOptions& options, const ProgressState& state) 
     return state.exports.config_json;
   }
   const core::SmallFile file = core::read_small_file(options.model_config, core::kMostConfig);
-  FM_DATA_CHECK(file.problem.empty() && nlohmann::json::accept(file.text), options.model_config,
-                ": a config.json is required; get the file again (", file.problem, ")");
+  FM_DATA_CHECK(
+      file.problem.empty() && core::is_shallow(file.text) && nlohmann::json::accept(file.text),
+      options.model_config, ": a config.json is required; get the file again (", file.problem, ")");
   return file.text;
 }
 

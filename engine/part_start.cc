@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "core/text.h"
 
 namespace fm::engine {
 namespace {
@@ -47,7 +48,7 @@ std::string start_of_part(const TrainOptions& options) {
 
 TrainOptions options_of_start(const std::string& text) {
   try {
-    const json start = json::parse(text);
+    const json start = json::parse(core::is_shallow(text) ? text : "");
     TrainOptions options;
     options.init_ckpt = start.at("init_ckpt");
     options.model_config = start.at("model_config");

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "core/text.h"
 
 namespace fm::engine {
 
@@ -53,7 +54,7 @@ std::string to_json(const ProgressState& state) {
 
 ProgressState progress_from_json(const std::string& text) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
+    const auto json = nlohmann::json::parse(core::is_shallow(text) ? text : "");
     ProgressState state;
     state.step = json.at("step");
     state.samples = json.at("samples");

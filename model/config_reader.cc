@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/files.h"
+#include "core/text.h"
 
 namespace fm::model {
 namespace {
@@ -63,22 +64,15 @@ struct ConfigReader::Object {
 };
 
 ConfigReader::ConfigReader(const std::filesystem::path& config_json) {
-  // Copying and writing brackets in brackets without end would need a stack without end.
-  constexpr int kDeepest = 100;
-  int depth = 0;
-  const auto within = [&](int at, Json::parse_event_t, Json&) {
-    depth = std::max(depth, at);
-    return at <= kDeepest;
-  };
   Object file{config_json.string(), "", read_text(config_json), {}};
+  FM_DATA_CHECK(core::is_shallow(file.text), "the model's configuration may have at most ",
+                core::kMostBrackets, " levels of brackets; repair ", file.file);
   try {
-    file.json = Json::parse(file.text, within);
+    file.json = Json::parse(file.text);
   } catch (const Json::exception& error) {
     FM_DATA_CHECK(false, "the model's configuration must be valid JSON; repair ", file.file, " (",
                   error.what(), ")");
   }
-  FM_DATA_CHECK(depth <= kDeepest, "the model's configuration may have at most ", kDeepest,
-                " levels of brackets; repair ", file.file);
   FM_DATA_CHECK(file.json.is_object(), "the model's configuration must be a JSON object; repair ",
                 file.file);
   object_ = std::make_shared<const Object>(std::move(file));

@@ -91,6 +91,8 @@ Prepared read_prepared(const fs::path& folder) {
   const core::SmallFile file = core::read_small_file(path, core::kMostListing);
   FM_DATA_CHECK(file.problem.empty(), path.string(), ": it must be readable; delete the folder, ",
                 "it is made again (", file.problem, ")");
+  FM_DATA_CHECK(core::is_shallow(file.text), path.string(), ": at most ", core::kMostBrackets,
+                " levels of brackets are possible; delete the folder, it is made again");
   try {
     const json at = json::parse(file.text);
     FM_DATA_CHECK(at.at("version").get<int>() == kVersion, path.string(), ": version ", kVersion,

@@ -11,6 +11,7 @@
 
 #include "core/check.h"
 #include "core/files.h"
+#include "core/text.h"
 #include "report/metrics_row.h"
 
 namespace fm::report {
@@ -82,7 +83,7 @@ class MetricsReader {
     if (line.starts_with("{\"step\":")) {
       return reader_.read(line, row_) ? add_row() : damaged();
     }
-    const json other = json::parse(line, nullptr, false);
+    const json other = json::parse(core::is_shallow(line) ? line : "", nullptr, false);
     if (!other.is_object()) return damaged();
     const auto start = other.find("start");
     if (start != other.end() && start->is_object()) found_.starts.push_back(start_of(*start));

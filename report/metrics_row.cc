@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/text.h"
+
 namespace fm::report {
 namespace {
 
@@ -170,7 +172,7 @@ bool RowReader::read_plain(std::string_view line, Row& row) {
 
 bool RowReader::read_any(std::string_view line, Row& row) {
   clear(row);
-  const json parsed = json::parse(line, nullptr, false);
+  const json parsed = json::parse(core::is_shallow(line) ? line : "", nullptr, false);
   if (!parsed.is_object()) return false;
   for (std::size_t at = 0; at < kFieldCount; ++at) {
     const auto found = parsed.find(kNames[at]);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "core/text.h"
 
 namespace fm::report {
 namespace {
@@ -138,7 +139,7 @@ double PipePanel::bubble() const {
 }
 
 std::optional<PipePrediction> read_prediction(std::string_view text) {
-  const json from = json::parse(text, nullptr, false);
+  const json from = json::parse(core::is_shallow(text) ? text : "", nullptr, false);
   if (!from.is_object() || !from.contains("ranks") || !from["ranks"].is_array()) {
     return std::nullopt;
   }

@@ -11,6 +11,7 @@
 
 #include "core/check.h"
 #include "core/files.h"
+#include "core/text.h"
 
 namespace fm::report {
 namespace {
@@ -89,17 +90,19 @@ Trace read_trace(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   Trace trace;
   // An event is at depth 2 of {"traceEvents": [...]}, at 1 of a bare list; none of them is kept.
+  bool shallow = true;
   const auto keep = [&](int depth, json::parse_event_t at, json& parsed) {
+    shallow = shallow && depth <= core::kMostBrackets;
+    if (!shallow) return false;  // nothing is built any more
     if (at != json::parse_event_t::object_end || depth < 1 || depth > 2) return true;
     if (!parsed.is_object() || !parsed.contains("ph")) return true;
     take(parsed, trace.ranks);
     return false;
   };
   const json rest = json::parse(file, keep, false);
-  FM_DATA_CHECK(!rest.is_discarded(),
-                "a trace must be JSON, whole; write it again with "
-                "fmengine-train --trace (",
-                path, ")");
+  FM_DATA_CHECK(shallow && !rest.is_discarded(), "a trace must be JSON, whole, with at most ",
+                core::kMostBrackets,
+                " levels of brackets; write it again with fmengine-train --trace (", path, ")");
   if (!rest.is_object() || !rest.contains("otherData")) return trace;
   const json& other = rest["otherData"];
   if (other.is_object() && other.contains("prediction")) {

@@ -159,6 +159,8 @@ TEST(HfFolder, IncompleteFoldersAreRefusedWithTheFile) {
   };
   EXPECT_EQ(with_index(R"({"weight_map":{"a":"part.safetensors"}})"), "NOTHING THROWN");
   EXPECT_NE(with_index("{").find("JSON object is required"), std::string::npos);
+  const std::string deep = R"({"weight_map":)" + std::string(100'000, '[');
+  EXPECT_NE(with_index(deep.c_str()).find("levels of brackets"), std::string::npos);
   EXPECT_NE(with_index("{}").find("weight_map"), std::string::npos);
   EXPECT_NE(with_index(R"({"weight_map":{}})").find("at least one tensor"), std::string::npos);
   EXPECT_NE(with_index(R"({"weight_map":{"a":1}})").find("names to files"), std::string::npos);

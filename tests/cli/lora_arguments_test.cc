@@ -170,5 +170,19 @@ TEST(PeftFolder, MutatedFilesAreReadOrRefused) {
   }
 }
 
+TEST(PeftFolder, BracketsWithoutEndAreRefused) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  for (const char* const key : {"use_dora", "target_modules", "init_lora_weights", "unheard"}) {
+    write(std::string(R"({"peft_type": "LORA", ")") + key + "\": " + deep + "}");
+    try {
+      read_adapter(folder().string());
+      ADD_FAILURE() << key;
+    } catch (const core::UserError& error) {
+      EXPECT_EQ(error.code(), core::ExitCode::kDataError);
+      EXPECT_TRUE(holds(error.what(), "adapter_config.json: at most 100 levels of brackets"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fm::cli

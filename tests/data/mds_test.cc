@@ -199,6 +199,11 @@ TEST_F(Mds, WhatCannotBeReadIsRefusedByName) {
     EXPECT_NE(said.find(words), std::string::npos) << said;
   };
   says("index.json: an MDS index must be readable (No such file");
+  for (const char* const key : {"shards", "version", "other"}) {
+    folder_.write("index.json", std::string("{\"") + key + "\":" + std::string(100'000, '[') +
+                                    std::string(100'000, ']') + "}");
+    says("index.json: an MDS index must be whole; write the dataset anew (it has more than 100");
+  }
   write("pkl", 0, {"x"});
   says(
       "ids must be an ndarray or bytes; write the dataset anew, so that nothing has to be "

@@ -57,6 +57,17 @@ TEST(Metrics, OldRowsLackFieldsAndNewOnesHaveMore) {
   EXPECT_TRUE(got.starts.empty());
 }
 
+TEST(Metrics, LinesOfDeepBracketsAreLeftOutAndCounted) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const Metrics got = parse_metrics("{\"start\": {\"facts\": {\"a\": " + deep + "}}}\n" +
+                                    "{\"start\": {\"version\": " + deep + "}}\n" +
+                                    "{\"step\": 1, \"loss\": 2, \"x\": " + deep + "}\n" + deep +
+                                    "\n{\"step\": 2, \"loss\": 4}\n");
+  EXPECT_EQ(got[Field::kStep], (Column{2}));
+  EXPECT_TRUE(got.starts.empty());
+  EXPECT_EQ(got.damaged_lines, 4);
+}
+
 TEST(Metrics, DamagedLinesAreCounted) {
   const Metrics got = parse_metrics(
       "{\"step\": 1, \"loss\": 4}\nrubbish\n{\"step\": 2, \"loss\": \"low\"}\n{\"step\": 2.5}\n"

@@ -94,6 +94,12 @@ TEST_F(Traces, WhatIsNoTraceIsAnErrorOfTheUser) {
   EXPECT_THROW(read(""), core::UserError);
   EXPECT_THROW(read("{\"traceEvents\": []}"), core::UserError);
   EXPECT_THROW(read(kTrace.substr(0, 700)), core::UserError);
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  for (const std::string& text :
+       {deep, R"({"otherData":{"prediction":)" + deep + "}}",
+        R"({"traceEvents":[{"ph":"X","args":)" + deep + "}]}", R"({"x":)" + deep + "}"}) {
+    EXPECT_THROW(read(text), core::UserError) << text.substr(0, 60);
+  }
 }
 
 TEST_F(Traces, DamagedOnesAreDrawnOrRefused) {
