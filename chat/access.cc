@@ -6,12 +6,14 @@
 #include "chat/code_points.h"
 #include "chat/methods.h"
 #include "chat/operators.h"
+#include "core/text.h"
 
 namespace fm::chat {
 namespace {
 
 Value missing(const Value& value, const std::string& name) {
-  return Undefined{core::concat(kind_name(value), " has no attribute \"", name, '"')};
+  return Undefined{
+      core::concat(kind_name(value), " has no attribute \"", core::shortened(name), '"')};
 }
 
 Value loop_attribute(const LoopPtr& loop, const std::string& name) {
@@ -37,7 +39,7 @@ Value loop_attribute(const LoopPtr& loop, const std::string& name) {
       return arguments.positional[loop->index0 % arguments.positional.size()];
     });
   if (name == "changed") fail("loop.changed is not supported; compare with loop.previtem");
-  return Undefined{core::concat("loop has no attribute \"", name, '"')};
+  return Undefined{core::concat("loop has no attribute \"", core::shortened(name), '"')};
 }
 
 const Value* find_entry(const Entries& entries, std::string_view name) {
@@ -50,7 +52,8 @@ const Value* find_entry(const Entries& entries, std::string_view name) {
 std::optional<Value> own_attribute(const Value& value, const std::string& name) {
   if (const auto* undefined = value.get<Undefined>()) fail(undefined->why);
   if (name.starts_with("__"))
-    return Undefined{core::concat("attributes with underscores are not accessible (", name, ")")};
+    return Undefined{core::concat("attributes with underscores are not accessible (",
+                                  core::shortened(name), ")")};
   if (const auto* names = value.get<NamespacePtr>()) {
     const Value* found = find_entry((*names)->entries, name);
     return found == nullptr ? missing(value, name) : *found;
@@ -78,6 +81,7 @@ std::optional<Value> own_item(const Value& value, const Value& index) {
   if (const Dict* dict = value.dict()) {
     const Value* found = index.text() == nullptr ? nullptr : dict->find(*index.text());
     if (found == nullptr) return std::nullopt;
+    count_value(*found);
     return *found;
   }
   if (const std::string* text = value.text()) {

@@ -79,6 +79,7 @@ bool is_utf8(std::string_view text) {
 }
 
 std::u32string decode(std::string_view text) {
+  count_work(sizeof(char32_t) * text.size());
   std::u32string points;
   points.reserve(text.size());
   std::size_t at = 0;
@@ -172,11 +173,20 @@ std::string_view strip(std::string_view text, Side side) {
 }
 
 std::string strip(std::string_view text, std::string_view characters, Side side) {
-  const std::u32string wanted = decode(characters);
-  std::u32string points = decode(text);
-  if (side != Side::kRight) points.erase(0, points.find_first_not_of(wanted));
-  if (side != Side::kLeft) points.erase(points.find_last_not_of(wanted) + 1);
-  return encode(points);
+  std::u32string wanted = decode(characters);
+  std::sort(wanted.begin(), wanted.end());
+  const auto stays = [&](char32_t point) {
+    return !std::binary_search(wanted.begin(), wanted.end(), point);
+  };
+  const std::u32string points = decode(text);
+  auto begin = points.begin();
+  auto end = points.end();
+  if (side != Side::kRight) begin = std::find_if(begin, end, stays);
+  if (side != Side::kLeft) {
+    end = std::find_if(std::make_reverse_iterator(end), std::make_reverse_iterator(begin), stays)
+              .base();
+  }
+  return encode({begin, end});
 }
 
 }  // namespace fm::chat

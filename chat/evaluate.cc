@@ -9,9 +9,11 @@ namespace fm::chat {
 Value Interpreter::evaluate(const Expression& expression, Scope& scope) {
   const Nested nested(*this);
   count_step(expression.line);
-  if (expression.kind == ExpressionKind::kConstant) return expression.constant;
-  if (expression.kind == ExpressionKind::kName) return look_up(expression.text, scope);
-  return compute(expression, scope);
+  Value value = expression.kind == ExpressionKind::kConstant ? expression.constant
+                : expression.kind == ExpressionKind::kName   ? look_up(expression.text, scope)
+                                                             : compute(expression, scope);
+  if (const std::string* text = value.text()) count_work(text->size());
+  return value;
 }
 
 Value Interpreter::compute(const Expression& at, Scope& scope) {
@@ -60,11 +62,16 @@ Value Interpreter::compute(const Expression& at, Scope& scope) {
 }
 
 Value Interpreter::look_up(const std::string& name, const Scope& scope) const {
+  std::size_t seen = 0;
   for (const Scope* at = &scope; at != nullptr; at = at->parent) {
+    seen += at->names.size();
     for (const auto& [known, value] : at->names) {
-      if (known == name) return value;
+      if (known != name) continue;
+      count_work(seen);
+      return value;
     }
   }
+  count_work(seen);
   constexpr std::array<std::string_view, 5> kOthers = {"cycler", "joiner", "kwargs", "lipsum",
                                                        "varargs"};
   if (std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end())
@@ -105,6 +112,7 @@ Value Interpreter::take_slice(const Expression& expression, Scope& scope) {
 Arguments Interpreter::arguments_of(const Expression& expression, Scope& scope) {
   Arguments arguments{evaluate_parts(expression, scope, 1), {}};
   for (const auto& [name, value] : expression.named) {
+    count_work(arguments.named.size());
     const bool twice = std::any_of(arguments.named.begin(), arguments.named.end(),
                                    [&name = name](const auto& one) { return one.first == name; });
     if (twice) fail("an argument must be given once (", name, ")");

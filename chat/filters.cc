@@ -48,6 +48,7 @@ Value map_attribute(const Value& value, const Arguments& arguments) {
     Value found = path_of(item, bound.need(0));
     if (bound.find(1) != nullptr && !bound.find(1)->is<None>() && found.is<Undefined>())
       found = *bound.find(1);
+    count_value(found);
     mapped.push_back(std::move(found));
   }
   return make_sequence(SequenceKind::kIterator, std::move(mapped));
@@ -111,7 +112,9 @@ Value call_filter(std::string_view name, const Value& value, const Arguments& ar
   if (row == nullptr) fail("a filter must be one of ", filter_names(), " (", name, ")");
   const auto end = std::find(row->parameters.begin(), row->parameters.end(), "");
   const std::span<const std::string_view> parameters(row->parameters.begin(), end);
-  return row->call(value, Bound(arguments, parameters, name));
+  Value result = row->call(value, Bound(arguments, parameters, name));
+  count_value(result);
+  return result;
 }
 
 }  // namespace fm::chat

@@ -6,11 +6,18 @@
 
 #include "chat/arguments.h"
 #include "chat/code_points.h"
+#include "core/text.h"
 
 namespace fm::chat {
 namespace {
 
 constexpr std::size_t kMostWidth = 1000;
+
+// Looks at the size as it grows: a short form may name a long value very often.
+void append(std::string& out, std::string_view text) {
+  out += text;
+  if (out.size() > kMostTextBytes) fail("text has at most ", kMostTextBytes, " bytes");
+}
 
 struct Form {
   std::string key;  // of %(key)s
@@ -37,7 +44,8 @@ Form read_form(const std::string& text, std::size_t& at) {
   Form form;
   if (at < text.size() && text[at] == '(') {
     const std::size_t end = text.find(')', at);
-    if (end == std::string::npos) fail("%(name)s must have its bracket (", text, ")");
+    if (end == std::string::npos)
+      fail("%(name)s must have its bracket (", core::shortened(text), ")");
     form.key = text.substr(at + 1, end - at - 1);
     form.has_key = true;
     at = end + 1;
@@ -48,7 +56,8 @@ Form read_form(const std::string& text, std::size_t& at) {
     ++at;
     form.precision = static_cast<int>(read_number(text, at));
   }
-  if (at == text.size()) fail("a form such as %s or %d is required after '%' (", text, ")");
+  if (at == text.size())
+    fail("a form such as %s or %d is required after '%' (", core::shortened(text), ")");
   form.kind = text[at++];
   return form;
 }
@@ -129,7 +138,7 @@ std::string percent_format(const std::string& text, const Value& values) {
   std::size_t used = 0;
   const auto next = [&]() -> const Value& {
     if (tuple == nullptr ? used > 0 : used >= tuple->items.size())
-      fail("a value for each form is required (", text, ")");
+      fail("a value for each form is required (", core::shortened(text), ")");
     ++used;
     return tuple == nullptr ? values : tuple->items[used - 1];
   };
@@ -144,16 +153,16 @@ std::string percent_format(const std::string& text, const Value& values) {
       out += '%';
     } else if (form.has_key) {
       const Value* value = dict == nullptr ? nullptr : dict->find(form.key);
-      if (value == nullptr) fail("a dict with \"", form.key, "\" is required");
-      out += apply_form(form, *value);
+      if (value == nullptr) fail("a dict with \"", core::shortened(form.key), "\" is required");
+      append(out, apply_form(form, *value));
       used = 1;
     } else {
-      out += apply_form(form, next());
+      append(out, apply_form(form, next()));
     }
   }
   const std::size_t given = tuple == nullptr ? 1 : tuple->items.size();
   if (used < given && dict == nullptr && !(values.sequence() != nullptr && tuple == nullptr))
-    fail("a form for each value is required (", text, ")");
+    fail("a form for each value is required (", core::shortened(text), ")");
   return out;
 }
 
@@ -172,10 +181,10 @@ std::string brace_format(const std::string& text, const Arguments& arguments) {
     }
     const std::size_t end = text.find('}', at);
     if (letter == '}' || end == std::string::npos)
-      fail("braces in pairs are required; write {{ or }} for one (", text, ")");
+      fail("braces in pairs are required; write {{ or }} for one (", core::shortened(text), ")");
     const std::string field = text.substr(at + 1, end - at - 1);
     if (field.find_first_of("!:.[{") != std::string::npos)
-      fail("fields must be {}, {0} or {name}; use the filter format (", text, ")");
+      fail("fields must be {}, {0} or {name}; use the filter format (", core::shortened(text), ")");
     const bool by_place = std::all_of(field.begin(), field.end(), is_digit);
     const Value* value = nullptr;
     if (by_place) {
@@ -185,8 +194,8 @@ std::string brace_format(const std::string& text, const Arguments& arguments) {
     for (const auto& [name, named] : arguments.named) {
       if (!by_place && name == field) value = &named;
     }
-    if (value == nullptr) fail("a value for each field is required (", text, ")");
-    out += to_text(*value);
+    if (value == nullptr) fail("a value for each field is required (", core::shortened(text), ")");
+    append(out, to_text(*value));
     at = end;
   }
   return out;

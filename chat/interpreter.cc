@@ -5,6 +5,7 @@
 #include "chat/arguments.h"
 #include "chat/filters.h"
 #include "chat/format.h"
+#include "core/text.h"
 
 namespace fm::chat {
 
@@ -41,7 +42,7 @@ void Interpreter::add_globals() {
   add("raise_exception", [](const Arguments& arguments) -> Value {
     constexpr std::string_view kMessage[] = {"message"};
     const Bound bound(arguments, kMessage, "raise_exception");
-    fail("the template refuses this conversation: ", to_text(bound.need(0)));
+    fail("the template refuses this conversation: ", core::shortened(to_text(bound.need(0))));
   });
   add("strftime_now", [this](const Arguments& arguments) -> Value {
     constexpr std::string_view kForm[] = {"format"};
@@ -57,7 +58,9 @@ void Interpreter::add_globals() {
     const std::int64_t step = bound.whole(2, 1);
     if (step == 0) fail("a range's step must not be 0");
     Values items;
-    for (std::int64_t at = start; step > 0 ? at < stop : at > stop; at += step) {
+    bool ends = false;
+    for (std::int64_t at = start; !ends && (step > 0 ? at < stop : at > stop);
+         ends = __builtin_add_overflow(at, step, &at)) {
       if (items.size() == 100'000) fail("a range has at most 100000 items");  // as the sandbox's
       items.emplace_back(at);
     }
@@ -82,6 +85,7 @@ Value Interpreter::make_namespace(const Arguments& arguments) {
   for (const Value& other : arguments.positional) {
     if (other.dict() == nullptr) fail("a namespace takes a dict or names");
     names->entries = other.dict()->entries;
+    for (const auto& [name, value] : names->entries) count_value(value);
   }
   for (const auto& [name, value] : arguments.named) set_entry(names->entries, name, value);
   for (const auto& [name, value] : names->entries) {
@@ -93,10 +97,11 @@ Value Interpreter::make_namespace(const Arguments& arguments) {
 
 void Interpreter::count_step(int line) {
   line_ = line;
-  if (++steps_ > kMostSteps) fail("a template must end after ", kMostSteps, " steps");
+  count_work(kStepBytes);
 }
 
 void Interpreter::write(const std::string& text) {
+  count_work(text.size());
   *out_ += text;
   if (out_->size() > kMostTextBytes) fail("text has at most ", kMostTextBytes, " bytes");
 }
@@ -266,6 +271,7 @@ Value Interpreter::call_macro(const Statement& statement, Scope& scope,
   }
   const Bound bound(own, names, statement.text.empty() ? "caller" : statement.text);
   for (std::size_t at = 0; at < names.size(); ++at) {
+    count_work(kItemBytes);
     const Parameter& parameter = statement.parameters[at];
     Value value = Undefined{core::concat("the parameter \"", parameter.name, "\" was not given")};
     if (bound.find(at) != nullptr) {

@@ -10,6 +10,7 @@
 
 #include "chat/tree.h"
 #include "chat/value.h"
+#include "chat/work.h"
 
 namespace fm::chat {
 
@@ -24,9 +25,6 @@ struct Rendered {
   std::string text;
   std::vector<Span> generation;  // what {% generation %} blocks wrote, in order of their ends
 };
-
-// Statements and expressions that one rendering may take.
-inline constexpr std::int64_t kMostSteps = 5'000'000;
 
 inline constexpr int kMostDepth = 600;  // of statements and expressions in macros in expressions
 
@@ -116,7 +114,7 @@ class Interpreter {
   std::string* out_ = &rendered_.text;
   std::vector<std::unique_ptr<Scope>> kept_;
   std::vector<NamespacePtr> namespaces_;  // emptied at the end: they may hold each other
-  std::int64_t steps_ = 0;
+  LimitedWork limit_;
   int nesting_ = 0;
   int line_ = 1;
 };

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "chat/code_points.h"
 
@@ -12,6 +13,25 @@ namespace fm::chat {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t kFewEntries = 32;  // set_entry looks at all of them for each
+
+// Of entries with one name the last one's value at the first one's place.
+Entries once_each(Entries entries) {
+  Entries kept;
+  kept.reserve(entries.size());  // the names stay where they are
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (auto& [name, value] : entries) {
+    const auto known = places.find(name);
+    if (known == places.end()) {
+      kept.emplace_back(std::move(name), std::move(value));
+      places.emplace(kept.back().first, kept.size() - 1);
+    } else {
+      kept[known->second].second = std::move(value);
+    }
+  }
+  return kept;
+}
 
 // Builds values from the parser's events: open containers are a stack.
 class ValueSax : public json::json_sax_t {
@@ -63,6 +83,7 @@ class ValueSax : public json::json_sax_t {
   bool close() {
     Container done = std::move(open_.back());
     open_.pop_back();
+    if (done.entries.size() > kFewEntries) done.entries = once_each(std::move(done.entries));
     return put(done.is_dict ? make_dict(std::move(done.entries))
                             : make_list(std::move(done.items)));
   }
@@ -70,7 +91,12 @@ class ValueSax : public json::json_sax_t {
     if (open_.empty()) {
       value_ = std::move(value);
     } else if (open_.back().is_dict) {
-      set_entry(open_.back().entries, open_.back().key, std::move(value));
+      Container& dict = open_.back();
+      if (dict.entries.size() < kFewEntries) {
+        set_entry(dict.entries, dict.key, std::move(value));
+      } else {
+        dict.entries.emplace_back(std::move(dict.key), std::move(value));
+      }
     } else {
       open_.back().items.push_back(std::move(value));
     }
@@ -96,7 +122,8 @@ class Writer {
   explicit Writer(const JsonStyle& style) : style_(style) {}
 
   void write(const Value& value) {
-    if (out.size() > kMostTextBytes) fail("text has at most ", kMostTextBytes, " bytes");
+    check_size();
+    count_work(kItemBytes);
     const double* real = value.get<double>();
     if (value.is<None>()) {
       out += "null";
@@ -118,6 +145,9 @@ class Writer {
   std::string out;
 
  private:
+  void check_size() const {
+    if (out.size() > kMostTextBytes) fail("text has at most ", kMostTextBytes, " bytes");
+  }
   void write_list(const Value& value) {
     const Sequence* sequence = value.sequence();
     if (sequence == nullptr ||
@@ -160,7 +190,10 @@ class Writer {
   }
   void new_line() {
     out += '\n';
-    for (int at = 0; at < level_; ++at) out += *style_.indent;
+    for (int at = 0; at < level_; ++at) {
+      out += *style_.indent;
+      check_size();
+    }
   }
 
   void write_text(const std::string& text) {

@@ -41,15 +41,18 @@ Value first_filter(const Value& value, const Bound&) {
     if (sequence.next < sequence.items.size()) return sequence.items[sequence.next++];
     return Undefined{"there is no first item, the list is empty"};
   }
-  const Values items = iterate(value);
-  return items.empty() ? Value(Undefined{"there is no first item, the list is empty"}) : items[0];
+  const Sequence* sequence = value.sequence();
+  const Values items = sequence == nullptr ? iterate(value) : Values();
+  const Values& all = sequence == nullptr ? items : sequence->items;
+  return all.empty() ? Value(Undefined{"there is no first item, the list is empty"}) : all.front();
 }
 
 Value last_filter(const Value& value, const Bound&) {
   if (is_iterator(value)) fail("last needs a list; add the filter list");
-  const Values items = iterate(value);
-  return items.empty() ? Value(Undefined{"there is no last item, the list is empty"})
-                       : items.back();
+  const Sequence* sequence = value.sequence();
+  const Values items = sequence == nullptr ? iterate(value) : Values();
+  const Values& all = sequence == nullptr ? items : sequence->items;
+  return all.empty() ? Value(Undefined{"there is no last item, the list is empty"}) : all.back();
 }
 
 Value list_filter(const Value& value, const Bound&) { return make_list(iterate(value)); }

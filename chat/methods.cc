@@ -6,6 +6,7 @@
 #include "chat/arguments.h"
 #include "chat/code_points.h"
 #include "chat/format.h"
+#include "chat/search.h"
 
 namespace fm::chat {
 namespace {
@@ -44,19 +45,15 @@ Value split_method(const std::string& text, const Bound& arguments) {
   return make_list(split_text(text, spaces ? "" : need_text(*separator), arguments.whole(1, -1)));
 }
 
+std::string backwards(const std::string& text) { return {text.rbegin(), text.rend()}; }
+
 Value rsplit_method(const std::string& text, const Bound& arguments) {
   const std::string separator = arguments.text(0, "");
-  std::int64_t most = arguments.whole(1, -1);
   if (separator.empty()) fail("rsplit needs a separator here; use split");
   Values parts;
-  std::string rest = text;
-  while (most-- != 0) {
-    const std::size_t at = rest.rfind(separator);
-    if (at == std::string::npos) break;
-    parts.emplace_back(rest.substr(at + separator.size()));
-    rest.resize(at);
-  }
-  parts.emplace_back(rest);
+  for (const Value& part :
+       split_text(backwards(text), backwards(separator), arguments.whole(1, -1)))
+    parts.emplace_back(backwards(*part.text()));
   std::reverse(parts.begin(), parts.end());
   return make_list(std::move(parts));
 }
@@ -72,19 +69,20 @@ Value count_method(const std::string& text, const Bound& arguments) {
   const std::string& part = need_text(arguments.need(0));
   if (part.empty()) return count_points(text) + 1;
   std::int64_t count = 0;
-  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size()))
+  for (std::size_t at = find_text(text, part); at != text.npos;
+       at = find_text(text, part, at + part.size()))
     ++count;
   return count;
 }
 
 Value find_method(const std::string& text, const Bound& arguments) {
-  const std::size_t at = text.find(need_text(arguments.need(0)));
+  const std::size_t at = find_text(text, need_text(arguments.need(0)));
   if (at == std::string::npos) return std::int64_t{-1};
   return count_points(std::string_view(text).substr(0, at));
 }
 
 Value rfind_method(const std::string& text, const Bound& arguments) {
-  const std::size_t at = text.rfind(need_text(arguments.need(0)));
+  const std::size_t at = rfind_text(text, need_text(arguments.need(0)));
   if (at == std::string::npos) return std::int64_t{-1};
   return count_points(std::string_view(text).substr(0, at));
 }
@@ -199,6 +197,7 @@ Value refused_change(const std::string& name) {
 }
 
 std::optional<Value> text_method(const Value& value, const std::string& name) {
+  count_value(value);  // the method holds a copy
   if (name == "format")
     return make_function(name, [value](const Arguments& arguments) {
       return make_text(brace_format(*value.text(), arguments));
@@ -277,12 +276,21 @@ std::optional<Value> method_of(const Value& value, const std::string& name) {
   return std::nullopt;
 }
 
+namespace {
+
+void check_count(std::size_t parts) {
+  if (parts >= kMostItems) fail("a value has at most ", kMostItems, " items, all levels");
+}
+
+}  // namespace
+
 Values split_text(const std::string& text, const std::string& separator, std::int64_t most) {
   Values parts;
   std::string_view rest = text;
   if (!separator.empty()) {
-    for (std::size_t at = rest.find(separator); at != rest.npos && most-- != 0;
-         at = rest.find(separator)) {
+    for (std::size_t at = find_text(rest, separator); at != rest.npos && most-- != 0;
+         at = find_text(rest, separator)) {
+      check_count(parts.size());
       parts.emplace_back(std::string(rest.substr(0, at)));
       rest.remove_prefix(at + separator.size());
     }
@@ -295,6 +303,7 @@ Values split_text(const std::string& text, const std::string& separator, std::in
   while (at < points.size()) {
     std::size_t end = at;
     const bool last = most-- == 0;
+    check_count(parts.size());
     while (end < points.size() && (last || !is_space(points[end]))) ++end;
     parts.emplace_back(encode(std::u32string_view(points).substr(at, end - at)));
     at = end;
@@ -315,6 +324,7 @@ std::vector<std::string> split_lines(const std::string& text) {
     } else if (points[at] == U'\r' && at + 1 < points.size() && points[at + 1] == U'\n') {
       ++at;
     }
+    check_count(lines.size());
     lines.push_back(std::exchange(line, {}));
   }
   return lines;
@@ -326,7 +336,7 @@ std::string replace_text(const std::string& text, const std::string& old, const 
   std::size_t at = 0;
   const std::size_t limit = most < 0 ? text.size() + 1 : static_cast<std::size_t>(most);
   for (std::size_t times = 0; times < limit; ++times) {
-    const std::size_t found = text.find(old, at);
+    const std::size_t found = find_text(text, old, at);
     if (found == std::string::npos) break;
     out.append(text, at, found - at).append(with);
     if (out.size() > kMostTextBytes) fail("text has at most ", kMostTextBytes, " bytes");

@@ -7,6 +7,7 @@
 #include "chat/arguments.h"
 #include "chat/code_points.h"
 #include "chat/format.h"
+#include "chat/search.h"
 
 namespace fm::chat {
 namespace {
@@ -153,14 +154,17 @@ std::optional<Value> sequence_operation(Operator op, const Value& left, const Va
 bool contains(const Value& container, const Value& item) {
   if (const std::string* text = container.text()) {
     if (item.text() == nullptr) fail("only text can be in text (", kind_name(item), ")");
-    return text->find(*item.text()) != std::string::npos;
+    return find_text(*text, *item.text()) != std::string::npos;
   }
   if (const Dict* dict = container.dict()) {
     if (is_list(item) || item.dict() != nullptr)
       fail("a key of a dict must be text (", kind_name(item), ")");
     return item.text() != nullptr && dict->find(*item.text()) != nullptr;
   }
-  const Values items = iterate(container);
+  const Sequence* sequence = container.sequence();
+  const bool stays = sequence != nullptr && sequence->kind != SequenceKind::kIterator;
+  const Values read = stays ? Values() : iterate(container);
+  const Values& items = stays ? sequence->items : read;
   return std::any_of(items.begin(), items.end(),
                      [&](const Value& one) { return equal(one, item); });
 }

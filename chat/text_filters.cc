@@ -8,6 +8,7 @@
 #include "chat/json_text.h"
 #include "chat/methods.h"
 #include "chat/operators.h"
+#include "core/text.h"
 
 namespace fm::chat {
 namespace {
@@ -23,6 +24,7 @@ Value title_filter(const Value& value, const Bound&) {
   std::string out;
   bool begins = true;
   for (const char32_t point : decode(to_text(value))) {
+    count_work(kItemBytes);
     const std::string letter = encode({&point, 1});
     out += begins ? upper(letter) : lower(letter);
     begins = is_space(point) || kBreaks.find(point) != kBreaks.npos;
@@ -74,7 +76,7 @@ std::optional<double> read_real(std::string_view text) {
   const std::string plain = lower(strip(text, Side::kBoth));
   if (plain.find('_') != plain.npos ||
       plain.size() != static_cast<std::size_t>(count_points(plain)))
-    fail("a number in ASCII without underscores is required (", text, ")");
+    fail("a number in ASCII without underscores is required (", core::shortened(text), ")");
   const std::string unsigned_part = plain.substr(plain.find_first_not_of("+-") == 1 ? 1 : 0);
   const bool word = unsigned_part == "inf" || unsigned_part == "infinity" || unsigned_part == "nan";
   if (!word && (plain.empty() || plain.find_first_not_of("0123456789+-.e") != plain.npos))
@@ -89,7 +91,8 @@ std::optional<double> read_real(std::string_view text) {
 std::optional<std::int64_t> read_whole(std::string_view text, std::int64_t base) {
   if (base != 0 && (base < 2 || base > 36)) return std::nullopt;
   std::string plain = lower(strip(text, Side::kBoth));
-  if (plain.find('_') != plain.npos) fail("a number without underscores is required (", text, ")");
+  if (plain.find('_') != plain.npos)
+    fail("a number without underscores is required (", core::shortened(text), ")");
   const std::size_t digits = plain.find_first_not_of("+-") == 1 ? 1 : 0;
   const std::string_view prefix = base == 16 ? "0x" : base == 8 ? "0o" : base == 2 ? "0b" : "";
   if (!prefix.empty() && plain.compare(digits, 2, prefix) == 0) plain.erase(digits, 2);
@@ -99,7 +102,8 @@ std::optional<std::int64_t> read_whole(std::string_view text, std::int64_t base)
   errno = 0;
   const long long number = std::strtoll(plain.c_str(), &end, static_cast<int>(base));
   if (end != plain.c_str() + plain.size()) return std::nullopt;
-  if (errno == ERANGE) fail("integers have 64 bits here; use smaller numbers (", text, ")");
+  if (errno == ERANGE)
+    fail("integers have 64 bits here; use smaller numbers (", core::shortened(text), ")");
   return number;
 }
 

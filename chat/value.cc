@@ -10,11 +10,14 @@
 namespace fm::chat {
 namespace {
 
+constexpr std::size_t kCompareBytes = 4;  // of two values of any kind
+
 // Adds a part to what is in its whole.
 void add_extent(Extent& whole, const Value& part) {
   const Extent* extent = nullptr;
   if (const Sequence* sequence = part.sequence()) extent = &sequence->extent;
   if (const Dict* dict = part.dict()) extent = &dict->extent;
+  count_value(part);
   whole.items += extent == nullptr ? 1 : extent->items;
   whole.depth = std::max(whole.depth, extent == nullptr ? 1 : extent->depth + 1);
   if (whole.items > kMostItems) fail("a value has at most ", kMostItems, " items, all levels");
@@ -126,6 +129,7 @@ const Dict* Value::dict() const {
 }
 
 const Value* Dict::find(std::string_view key) const {
+  count_work(entries.size());
   const auto found = std::find_if(entries.begin(), entries.end(),
                                   [&](const auto& entry) { return entry.first == key; });
   return found == entries.end() ? nullptr : &found->second;
@@ -156,6 +160,7 @@ Value make_dict(Entries entries) {
 }
 
 void set_entry(Entries& entries, std::string_view name, Value value) {
+  count_work(entries.size());
   for (auto& [key, old] : entries) {
     if (key == name) {
       old = std::move(value);
@@ -167,6 +172,7 @@ void set_entry(Entries& entries, std::string_view name, Value value) {
 
 Value make_text(std::string text) {
   if (text.size() > kMostTextBytes) fail("text has at most ", kMostTextBytes, " bytes");
+  count_work(text.size());
   return text;
 }
 
@@ -211,7 +217,10 @@ std::string to_repr(const Value& value) {
 std::string to_text(const Value& value) {
   if (value.is<Undefined>()) return "";
   if (value.is<None>()) return "None";
-  if (const std::string* text = value.text()) return *text;
+  if (const std::string* text = value.text()) {
+    count_work(text->size());
+    return *text;
+  }
   if (const bool* truth = value.get<bool>()) return *truth ? "True" : "False";
   if (const auto* whole = value.get<std::int64_t>()) return std::to_string(*whole);
   if (const double* real = value.get<double>()) return float_text(*real);
@@ -255,10 +264,14 @@ Values iterate(const Value& value) {
   }
   const Sequence* sequence = value.sequence();
   if (sequence == nullptr) fail("a list or another iterable is required (", kind_name(value), ")");
-  if (sequence->kind != SequenceKind::kIterator) return sequence->items;
-  items.assign(sequence->items.begin() + static_cast<std::ptrdiff_t>(sequence->next),
-               sequence->items.end());
-  sequence->next = sequence->items.size();
+  const bool once = sequence->kind == SequenceKind::kIterator;
+  const std::size_t first = once ? sequence->next : 0;
+  if (once) sequence->next = sequence->items.size();
+  items.reserve(sequence->items.size() - first);
+  for (std::size_t at = first; at < sequence->items.size(); ++at) {
+    count_value(sequence->items[at]);
+    items.push_back(sequence->items[at]);
+  }
   return items;
 }
 
@@ -274,6 +287,7 @@ std::int64_t length(const Value& value) {
 }
 
 bool equal(const Value& left, const Value& right) {
+  count_work(kCompareBytes);
   if (left.is<Undefined>() || left.is<None>())
     return left.is<Undefined>() ? right.is<Undefined>() : right.is<None>();
   if (left.is<std::int64_t>() && right.is<std::int64_t>())
@@ -281,8 +295,11 @@ bool equal(const Value& left, const Value& right) {
   double one = 0;
   double other = 0;
   if (number_of(left, one)) return number_of(right, other) && one == other;
-  if (const std::string* text = left.text())
-    return right.text() != nullptr && *text == *right.text();
+  if (const std::string* text = left.text()) {
+    if (right.text() == nullptr || text->size() != right.text()->size()) return false;
+    count_work(text->size());
+    return *text == *right.text();
+  }
   if (left.sequence() != nullptr)
     return right.sequence() != nullptr && equal_sequences(*left.sequence(), *right.sequence());
   if (left.dict() != nullptr)
@@ -292,13 +309,17 @@ bool equal(const Value& left, const Value& right) {
 }
 
 bool less(const Value& left, const Value& right) {
+  count_work(kCompareBytes);
   if (left.is<std::int64_t>() && right.is<std::int64_t>())
     return *left.get<std::int64_t>() < *right.get<std::int64_t>();
   double one = 0;
   double other = 0;
   if (number_of(left, one) && number_of(right, other)) return one < other;
   // Bytes of UTF-8 are ordered as code points are.
-  if (left.text() != nullptr && right.text() != nullptr) return *left.text() < *right.text();
+  if (left.text() != nullptr && right.text() != nullptr) {
+    count_work(std::min(left.text()->size(), right.text()->size()));
+    return *left.text() < *right.text();
+  }
   const Sequence* first = left.sequence();
   const Sequence* second = right.sequence();
   if (first != nullptr && second != nullptr && first->kind == second->kind &&

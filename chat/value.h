@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "chat/work.h"
 #include "core/check.h"
 
 namespace fm::chat {
@@ -84,6 +85,12 @@ class Value {
                NamespacePtr, FunctionPtr, LoopPtr>
       data_;
 };
+
+// Counts a copy of a value as work: of its text, or of a handle.
+inline void count_value(const Value& value) {
+  const std::string* text = value.text();
+  count_work(kItemBytes + (text == nullptr ? 0 : text->size()));
+}
 
 using Values = std::vector<Value>;
 using Entries = std::vector<std::pair<std::string, Value>>;

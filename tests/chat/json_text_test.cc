@@ -18,6 +18,21 @@ TEST(ParseJson, KeepsOrderAndTheLastOfEqualKeys) {
             R"({"b": 2.5, "a": [true, null, "é\n"]})");
 }
 
+// Looking at all entries for each would take minutes.
+TEST(ParseJson, ReadsAnObjectOfVeryManyKeys) {
+  std::string text = "{";
+  for (int at = 0; at < 40'000; ++at) {
+    text += "\"key" + std::to_string(at % 30'000) + "\":" + std::to_string(at) + ",";
+  }
+  text.back() = '}';
+  const Value value = parse_json(text, "f");
+  const Entries& entries = value.dict()->entries;
+  ASSERT_EQ(entries.size(), 30'000U);
+  EXPECT_EQ(entries[7].first, "key7");
+  EXPECT_EQ(*entries[7].second.get<std::int64_t>(), 30'007);
+  EXPECT_EQ(*entries[29'999].second.get<std::int64_t>(), 29'999);
+}
+
 TEST(ParseJson, TellsIntegersFromFloats) {
   EXPECT_EQ(to_text(parse_json("[1, 1.0, -9223372036854775808, 1e3]", "f")),
             "[1, 1.0, -9223372036854775808, 1000.0]");
