@@ -74,7 +74,7 @@ void add_linear_ticks(Axis& axis, double step) {
 void add_log_ticks(Axis& axis, int wanted) {
   const double first = std::floor(std::log10(axis.least));
   const double last = std::ceil(std::log10(axis.most));
-  const double decades = std::log10(axis.most / axis.least);
+  const double decades = std::log10(axis.most) - std::log10(axis.least);
   const double every = std::max(std::ceil(decades / wanted), 1.0);
   for (double power = first; power <= last; ++power) {
     for (const double times : {1.0, 2.0, 5.0}) {
@@ -112,8 +112,10 @@ void widen(double& least, double& most, AxisKind kind) {
 }  // namespace
 
 double Axis::place(double value) const {
-  if (kind == AxisKind::kLog) return std::log(value / least) / std::log(most / least);
-  return (value - least) / (most - least);
+  if (kind == AxisKind::kLinear || kind == AxisKind::kWhole)
+    return (value - least) / (most - least);
+  // Quotients of values would overflow.
+  return (std::log(value) - std::log(least)) / (std::log(most) - std::log(least));
 }
 
 Axis make_axis(AxisKind kind, double least, double most, int wanted) {
@@ -130,7 +132,7 @@ Axis make_axis(AxisKind kind, double least, double most, int wanted) {
 Axis roomy_axis(AxisKind kind, double least, double most, int wanted) {
   widen(least, most, kind);
   if (kind == AxisKind::kLog) {
-    const double room = std::pow(most / least, kRoom);
+    const double room = std::exp(kRoom * (std::log(most) - std::log(least)));
     return make_axis(kind, least / room, most * room, wanted);
   }
   const double room = kRoom * (most - least);

@@ -9,7 +9,7 @@ namespace fm::report {
 
 std::vector<double> smoothed(std::span<const double> values, double span) {
   const double fall = 1 - 2 / (span + 1);
-  double weighted = 0;
+  long double weighted = 0;  // a sum of values near the largest double
   double weight = 0;
   std::vector<double> out;
   out.reserve(values.size());
@@ -20,7 +20,7 @@ std::vector<double> smoothed(std::span<const double> values, double span) {
     }
     weighted = fall * weighted + value;
     weight = fall * weight + 1;
-    out.push_back(weighted / weight);
+    out.push_back(static_cast<double>(weighted / weight));
   }
   return out;
 }
@@ -33,7 +33,7 @@ double median(std::span<const double> values) {
   const auto middle = finite.begin() + std::ssize(finite) / 2;
   std::nth_element(finite.begin(), middle, finite.end());
   if (finite.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(finite.begin(), middle)) / 2;
+  return *middle / 2 + *std::max_element(finite.begin(), middle) / 2;
 }
 
 double sum(std::span<const double> values) {

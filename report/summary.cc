@@ -74,7 +74,10 @@ class Headlines {
       detail += concat(detail.empty() ? "" : ", ", "epoch ", plain(epoch, 3));
     }
     if (tokens > 0) {
-      add("tokens", "Tokens", tokens < 1e6 ? with_commas(tokens) : core::human_count(tokens),
+      add("tokens", "Tokens",
+          tokens < 1e6    ? with_commas(tokens)
+          : tokens < 1e15 ? core::human_count(tokens)
+                          : plain(tokens),
           detail);
     }
     add_time();

@@ -110,5 +110,15 @@ TEST(Numbers, AreAsPeopleReadThem) {
   EXPECT_EQ(bytes(158'400'000), "158.4 MB");
 }
 
+TEST(Axis, PlacesWhatIsAtTheEndsOfTheRange) {
+  const Axis log = roomy_axis(AxisKind::kLog, 1, 1e308, 6);
+  EXPECT_NEAR(log.place(1), 0.06, 0.02);  // kRoom of 300 decades on both sides, cut at 1e300 above
+  EXPECT_GE(log.place(1e308), 1);
+  EXPECT_TRUE(std::isfinite(log.place(1e308)));
+  const Axis all = roomy_axis(AxisKind::kLog, 5e-324, 1.7e308, 6);
+  EXPECT_NEAR(all.place(1), 0.5, 1e-9);  // from 1e-300 to 1e300
+  EXPECT_FALSE(all.ticks.empty());
+}
+
 }  // namespace
 }  // namespace fm::report

@@ -81,6 +81,49 @@ bool has_word(const std::string& text, const std::string& word) {
   return false;
 }
 
+// Runs that diverge write such rows; also from negative to positive, and next to nothing.
+TEST(MetricsMutation, NumbersAtTheEndsOfTheirRangeLeaveNoNanInAPage) {
+  const std::string numbers[] = {"1",         "1e308",  "1.7976931348623157e308",
+                                 "-1.79e308", "5e-324", "1e-30",
+                                 "-1e308",    "1e300",  "0",
+                                 "1e999",     "null",   "3.4e38",
+                                 "1e18",      "-1",     "2.5"};
+  const std::string fields[] = {"samples",
+                                "epoch",
+                                "loss",
+                                "lr",
+                                "grad_norm",
+                                "tokens",
+                                "gflops",
+                                "loss_scale",
+                                "time",
+                                "mem_peak_bytes",
+                                "skipped",
+                                "step_time",
+                                "tokens_per_second",
+                                "eval_loss",
+                                "perplexity"};
+  std::mt19937 random(308);
+  for (int round = 0; round < 300; ++round) {
+    std::string text;
+    const auto kinds = 1 + random() % std::size(numbers);
+    const auto first = random();
+    for (auto step = 1U; step <= 1 + random() % 30; ++step) {
+      text += "{\"step\":" + std::to_string(step);
+      for (const std::string& field : fields) {
+        const std::string& number = numbers[(first + random() % kinds) % std::size(numbers)];
+        text += ",\"" + field + "\":" + number;
+      }
+      text += ",\"phases\":{\"a\":" + numbers[random() % std::size(numbers)] +
+              ",\"b\":" + numbers[random() % std::size(numbers)] + "}}\n";
+    }
+    const std::string made =
+        page(parse_metrics(text), nullptr, {.run = "r", .program = "test", .now = 0});
+    const std::string body = made.substr(made.find("</head>"));
+    ASSERT_FALSE(has_word(body, "nan") || has_word(body, "inf")) << text << body;
+  }
+}
+
 TEST(MetricsMutation, EveryDamagedFileBecomesAPage) {
   std::mt19937 random(7);
   std::int64_t rows = 0;

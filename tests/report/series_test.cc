@@ -84,5 +84,11 @@ TEST(Thinned, TakesOnePointAndNone) {
   EXPECT_TRUE(thinned({}, {}, 9).empty());
 }
 
+TEST(Series, MeansOfTheLargestNumbersAreFinite) {
+  const std::vector<double> large(40, 1.7e308);
+  for (const double mean : smoothed(large, 10)) EXPECT_DOUBLE_EQ(mean, 1.7e308);
+  EXPECT_EQ(median(large), 1.7e308);
+}
+
 }  // namespace
 }  // namespace fm::report
