@@ -11,11 +11,14 @@
 #include "cli/arguments.h"
 #include "cli/ending.h"
 #include "cli/generate_arguments.h"
+#include "core/check.h"
 #include "kernels/gemm/gemm.h"
 #include "machine/cores.h"
 #include "machine/stacks.h"
 
 namespace {
+
+constexpr std::size_t kMostLine = 256'000'000;  // what has no end is no text
 
 void write(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -30,7 +33,15 @@ void note(std::string_view text) {
 std::optional<std::string> read_line(std::string_view cue) {
   if (::isatty(STDIN_FILENO) != 0) write(cue);
   std::string line;
-  if (!std::getline(std::cin, line)) return std::nullopt;
+  std::streambuf& input = *std::cin.rdbuf();
+  for (int byte = input.sbumpc(); byte != '\n'; byte = input.sbumpc()) {
+    if (byte == std::char_traits<char>::eof()) {
+      return line.empty() ? std::nullopt : std::optional(std::move(line));
+    }
+    FM_DATA_CHECK(line.size() < kMostLine, "a line of standard input may have at most ", kMostLine,
+                  " bytes");
+    line += static_cast<char>(byte);
+  }
   return line;
 }
 

@@ -7,6 +7,9 @@
 namespace fm::engine {
 namespace {
 
+constexpr std::int64_t kMostTokenBytes = 64;
+constexpr std::int64_t kAnswerShare = 4;  // of the positions, a quarter is for an answer
+
 // Positions for the prompt and what may follow it.
 std::int64_t positions_for(const CachedModel& model, const Prompt& prompt,
                            const CompletionLimits& limits) {
@@ -37,6 +40,7 @@ ChatSession::ChatSession(CachedModel& model, const ModelText& text, const Comple
                          const std::string& system)
     : model_(model), text_(text), limits_(limits) {
   if (!system.empty()) conversation_.messages.push_back(message_of("system", system));
+  first_ = conversation_.messages.size();
 }
 
 void ChatSession::take(const Prompt& prompt) {
@@ -51,8 +55,42 @@ void ChatSession::take(const Prompt& prompt) {
   sequence_.ids = prompt.ids;
 }
 
-void ChatSession::answer(const Console& console) {
-  const Prompt prompt = text_.of_conversation(conversation_);
+std::optional<Prompt> ChatSession::ask(const std::string& question, const Console& console) {
+  const std::int64_t most = model_.max_positions();
+  chat::Conversation alone = conversation_;
+  alone.messages.resize(first_);
+  alone.messages.push_back(message_of("user", question));
+  // No token of a text has so many bytes, so that a file that is put in is not tokenized.
+  const bool fits = std::ssize(question) / kMostTokenBytes < most &&
+                    std::ssize(text_.of_conversation(alone).ids) < most;
+  if (!fits) {
+    console.note(core::concat("this question is too long and is left out; ask a shorter one (",
+                              question.size(), " bytes, max_position_embeddings=", most, ")"));
+    return std::nullopt;
+  }
+  conversation_.messages.push_back(message_of("user", question));
+  const std::int64_t room =
+      std::max<std::int64_t>(1, std::min(limits_.max_new_tokens, most / kAnswerShare));
+  std::optional<Prompt> prompt;
+  std::size_t dropped = 0;
+  while (true) {
+    prompt = text_.of_conversation(conversation_);
+    const bool has_older = conversation_.messages.size() > first_ + 1;
+    if (!has_older || std::ssize(prompt->ids) + room <= most) break;
+    const auto oldest = conversation_.messages.begin() + static_cast<std::ptrdiff_t>(first_);
+    conversation_.messages.erase(oldest, oldest + 2);  // a question and its answer
+    ++dropped;
+  }
+  if (dropped > 0) {
+    console.note(core::concat("the conversation is longer than the model reads: its ", dropped,
+                              " oldest questions, with their answers, are left out from here on "
+                              "(max_position_embeddings=",
+                              most, ")"));
+  }
+  return prompt;
+}
+
+void ChatSession::answer(const Prompt& prompt, const Console& console) {
   take(prompt);
   Completion completion(text_, limits_, prompt, answers_++);
   stream(model_, sequence_, completion, console);
@@ -64,8 +102,7 @@ void ChatSession::run(const Console& console) {
   while (const std::optional<std::string> line = console.read_line("> ")) {
     if (*line == "/exit") return;
     if (line->empty()) continue;
-    conversation_.messages.push_back(message_of("user", *line));
-    answer(console);
+    if (const std::optional<Prompt> prompt = ask(*line, console)) answer(*prompt, console);
   }
 }
 

@@ -1,6 +1,7 @@
 // One sequence at a time: a prompt that is continued, and a conversation.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "engine/completion.h"
@@ -24,11 +25,15 @@ class ChatSession {
   ChatSession(CachedModel& model, const ModelText& text, const CompletionLimits& limits,
               const std::string& system);
 
-  // Reads questions until there is none, or one is /exit.
+  // Reads questions until there is none, or one is /exit. Where the talk grows past what the model
+  // reads, the oldest questions and answers are left out, and a note says so; a question that is
+  // too long alone is left out itself.
   void run(const Console& console);
 
  private:
-  void answer(const Console& console);
+  void answer(const Prompt& prompt, const Console& console);
+  // Adds the question; nullopt: it is too long, and the talk is as it was.
+  std::optional<Prompt> ask(const std::string& question, const Console& console);
   // The prompt becomes the sequence; what was read of it already stays read.
   void take(const Prompt& prompt);
 
@@ -36,6 +41,7 @@ class ChatSession {
   const ModelText& text_;
   const CompletionLimits& limits_;
   chat::Conversation conversation_;
+  std::size_t first_ = 0;  // message behind the system's
   Sequence sequence_;
   std::int64_t answers_ = 0;
 };

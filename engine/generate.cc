@@ -149,8 +149,9 @@ void generate(const GenerateOptions& options, const Console& console) {
   const ModelText text(tokenizer_folder(options), opened.model.vocab, end_ids(folder));
   CachedModel model(opened, folder, options.lora);
   if (!options.score.empty()) {
-    Lines lines(options.output, console);
-    score_texts(model, text, options.score, [&](const std::string& line) { lines.write(line); });
+    std::vector<Sequence> sequences = read_sequences(model, text, options.score);
+    Lines lines(options.output, console);  // a file that was there stays until all is read
+    score_texts(model, std::move(sequences), [&](const std::string& line) { lines.write(line); });
     return;
   }
   const Sampling sampling = choose_sampling(folder, options.sampling);
@@ -159,10 +160,12 @@ void generate(const GenerateOptions& options, const Console& console) {
                                 .stops = options.stops,
                                 .sampler = sampling.sampler};
   if (!options.prompt_file.empty()) {
+    const std::vector<Prompt> prompts = read_prompts(
+        {options.prompt_file, options.chat, options.system, model.max_positions() - 1}, text);
     Lines lines(options.output, console);
-    PromptRun(model, text, limits)
-        .run(read_prompts({options.prompt_file, options.chat, options.system}, text),
-             options.batch_size, [&](const std::string& line) { lines.write(line); });
+    PromptRun(model, text, limits).run(prompts, options.batch_size, [&](const std::string& line) {
+      lines.write(line);
+    });
   } else if (options.chat && options.prompt.empty()) {
     ChatSession(model, text, limits, options.system).run(console);
   } else {

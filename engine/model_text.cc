@@ -14,17 +14,12 @@
 namespace fm::engine {
 namespace {
 
-struct Line {
-  std::string text;
-  std::string where;  // "prompts.jsonl:7"
-};
-
 bool is_jsonl(const std::string& path) {
   return path.ends_with(".jsonl") || path.ends_with(".json");
 }
 
 // Without those that are empty.
-std::vector<Line> lines_of(const std::string& path) {
+std::vector<TextLine> lines_of(const std::string& path) {
   core::SmallFile file = core::read_small_file(path, core::kMostListing, core::FileKind::kAny);
   FM_DATA_CHECK(file.problem.empty(), "a file with one text a line is required; check the path (",
                 path, ": ", file.problem, ")");
@@ -34,7 +29,7 @@ std::vector<Line> lines_of(const std::string& path) {
     file.text = array.put(file.text);
     array.put("");
   }
-  std::vector<Line> lines;
+  std::vector<TextLine> lines;
   std::size_t number = 0;
   for (std::string& text : core::split(file.text, '\n')) {
     ++number;
@@ -139,30 +134,46 @@ chat::Conversation ModelText::ask(const std::string& system, const std::string& 
   return conversation;
 }
 
+namespace {
+
+Prompt prompt_of(const TextLine& line, const PromptFile& file, const ModelText& text) {
+  std::string words = line.text;
+  if (is_jsonl(file.path)) {
+    const chat::Value object = chat::parse_json(line.text, line.where);
+    if (const auto conversation = conversation_of(object, line.where)) {
+      return text.of_conversation(*conversation);
+    }
+    words = field_of(object, "prompt", line.where);
+  }
+  return file.chat ? text.of_conversation(text.ask(file.system, words)) : text.of_text(words);
+}
+
+}  // namespace
+
 std::vector<Prompt> read_prompts(const PromptFile& file, const ModelText& text) {
   std::vector<Prompt> prompts;
-  for (const Line& line : lines_of(file.path)) {
-    std::string words = line.text;
-    if (is_jsonl(file.path)) {
-      const chat::Value object = chat::parse_json(line.text, line.where);
-      if (const auto conversation = conversation_of(object, line.where)) {
-        prompts.push_back(text.of_conversation(*conversation));
-        continue;
-      }
-      words = field_of(object, "prompt", line.where);
+  for (const TextLine& line : lines_of(file.path)) {
+    try {
+      prompts.push_back(prompt_of(line, file, text));
+    } catch (const core::UserError& error) {
+      const std::string said = error.what();
+      const bool named = said.starts_with(line.where);
+      throw core::UserError(error.code(), named ? said : core::concat(line.where, ": ", said));
     }
-    prompts.push_back(file.chat ? text.of_conversation(text.ask(file.system, words))
-                                : text.of_text(words));
+    const std::int64_t length = std::ssize(prompts.back().ids);
+    FM_DATA_CHECK(length <= file.most_ids, line.where,
+                  ": a prompt must be shorter than the model's max_position_embeddings; shorten or "
+                  "remove it, no prompt of the file was continued (",
+                  length, " tokens, max_position_embeddings=", file.most_ids + 1, ")");
   }
   return prompts;
 }
 
-std::vector<std::string> read_texts(const std::string& path) {
-  std::vector<std::string> texts;
-  for (const Line& line : lines_of(path)) {
-    texts.push_back(is_jsonl(path)
-                        ? field_of(chat::parse_json(line.text, line.where), "text", line.where)
-                        : line.text);
+std::vector<TextLine> read_texts(const std::string& path) {
+  std::vector<TextLine> texts = lines_of(path);
+  if (!is_jsonl(path)) return texts;
+  for (TextLine& line : texts) {
+    line.text = field_of(chat::parse_json(line.text, line.where), "text", line.where);
   }
   return texts;
 }

@@ -61,10 +61,16 @@ struct PromptFile {
   std::string path;
   bool chat = false;
   std::string system = {};
+  std::int64_t most_ids = 0;  // a longer prompt is refused
 };
 std::vector<Prompt> read_prompts(const PromptFile& file, const ModelText& text);
 
+struct TextLine {
+  std::string text;
+  std::string where;  // "texts.jsonl:7"
+};
+
 // The texts of a file, one a line: {"text": TEXT} where it is *.jsonl, else the line.
-std::vector<std::string> read_texts(const std::string& path);
+std::vector<TextLine> read_texts(const std::string& path);
 
 }  // namespace fm::engine

@@ -296,6 +296,39 @@ TEST_F(Programs, GenerateWritesJsonLinesAndAnswers) {
                   "(128 tokens, max_position_embeddings=128)");
 }
 
+// Nothing is lost when one text is too long: neither the answers of before nor a conversation.
+TEST_F(Programs, GenerateGoesOnWhereATextIsTooLong) {
+  const Outcome train =
+      run(kTrain + " --deepspeed_config " + kConfigs + "zero0.json --model_config " + tiny_model() +
+          " --data_path " + tiny_corpus() + " --output_dir o --train_steps 1 --max_seq_len 32");
+  ASSERT_EQ(train.code, 0) << train.err;
+  write("o/hf/chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
+  const std::string words = kGenerate + " --ckpt o/hf --max_new_tokens 3";
+  const std::string prompt = "{\"prompt\": \"" + std::string(128, 'x') + "\"}\n";
+  write("prompts.jsonl", "{\"prompt\": \"a\"}\n" + prompt);
+  write("out.jsonl", "kept\n");
+  expect_one_line(run(words + " --prompt_file prompts.jsonl --output out.jsonl"), 11,
+                  "prompts.jsonl:2: a prompt must be shorter");
+  write("texts.txt", "ab\n\n" + std::string(129, 'x') + "\n");
+  expect_one_line(run(words + " --score texts.txt --output out.jsonl"), 11,
+                  "texts.txt:3: a text must be no longer");
+  write("refused.jsonl", "{\"prompt\": \"a\"}\n{\"messages\": [{\"role\": \"user\"}]}\n");
+  expect_one_line(run(words + " --prompt_file refused.jsonl --output out.jsonl"), 11,
+                  "refused.jsonl:2: ");
+  EXPECT_EQ(read_all(folder_ / "out.jsonl"), "kept\n");
+
+  std::string questions;
+  for (const std::size_t size : {60, 50, 500, 10, 40'000, 60}) {
+    questions += std::string(size, 'q') + "\n";
+  }
+  write("questions.txt", questions + "/exit\n");
+  const Outcome chat = run(words + " --chat < questions.txt");
+  EXPECT_EQ(chat.code, 0) << chat.err;
+  EXPECT_NE(chat.err.find("(500 bytes, max_position_embeddings=128)"), std::string::npos);
+  EXPECT_NE(chat.err.find("(40000 bytes, max_position_embeddings=128)"), std::string::npos);
+  EXPECT_NE(chat.err.find("its 1 oldest questions"), std::string::npos) << chat.err;
+}
+
 TEST_F(Programs, TheInstalledTreeRunsWithoutTheBuildTree) {
   const Outcome install = run(std::string("cmake --install ") + FM_PROGRAMS + " --prefix tree");
   ASSERT_EQ(install.code, 0) << install.err;
