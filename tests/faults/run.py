@@ -29,6 +29,7 @@ FAMILIES = {
     "strangers": "strangers at every open port of a run that trains",
     "divergence": "broken learning rates and epsilons",
     "inputs": "mutated JSON, config.json, safetensors, JSONL and token files",
+    "readers": "thousands of damaged files over all readers, in one program",
     "moving_inputs": "files that are cut or never end while they are read",
 }
 
