@@ -66,8 +66,12 @@ std::vector<std::string> read_added_tokens(const fs::path& folder, const Value& 
   const Value tokenizer = read_object(folder / "tokenizer.json");
   for (const Value* list :
        {field(tokenizer, "added_tokens"), field(config, "added_tokens_decoder")}) {
-    if (list == nullptr) continue;
+    if (list == nullptr || list->is<None>()) continue;
     const bool by_id = list->dict() != nullptr;
+    FM_DATA_CHECK(by_id || list->sequence() != nullptr, folder.string(),
+                  ": added_tokens of tokenizer.json must be a list, and added_tokens_decoder of "
+                  "tokenizer_config.json an object; correct the file (",
+                  kind_name(*list), ")");
     for (const Value& item : iterate(*list)) {
       const std::string* text = token_text(by_id ? list->dict()->find(*item.text()) : &item);
       if (text != nullptr && !text->empty()) tokens.push_back(*text);

@@ -61,6 +61,20 @@ TEST(ChatFormat, IsNoneWithoutATemplate) {
   EXPECT_FALSE(read_chat_format(folder.path()));
 }
 
+TEST(ChatFormat, AddedTokensMayBeNullAndMustBeAList) {
+  const ScratchFolder folder;
+  folder.write("chat_template.jinja", "x");
+  folder.write("tokenizer_config.json", R"({"added_tokens_decoder": null, "eos_token": "E"})");
+  folder.write("tokenizer.json", R"({"added_tokens": null})");
+  EXPECT_EQ(read_chat_format(folder.path())->added_tokens, std::vector<std::string>{"E"});
+  for (const char* const wrong : {"7", "true", "\"E\""}) {
+    folder.write("tokenizer.json", std::string(R"({"added_tokens": )") + wrong + "}");
+    const std::string said =
+        message_of<core::UserError>(11, [&] { read_chat_format(folder.path()); });
+    EXPECT_NE(said.find("added_tokens of tokenizer.json must be a list"), std::string::npos);
+  }
+}
+
 TEST(ChatFormat, NamesTheFileThatIsWrong) {
   const ScratchFolder folder;
   const auto read = [&] { read_chat_format(folder.path()); };
