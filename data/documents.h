@@ -27,9 +27,9 @@ using LineReader = std::function<std::string(std::string_view line, Document& do
 
 // {"text": "..."}: its UTF-8 bytes, then EOS; `field` is the name of the text.
 LineReader text_reader(const std::string& field);
-// {"input_ids": [...], "labels": [...], "attention_mask": [...]}: ids below `vocab`, labels (the
-// ids themselves where there are none) not shifted, as in Hugging Face's datasets; what the mask
-// has 0 for is left out. Nothing is added.
+// {"input_ids": [...], "labels": [...], "attention_mask": [...], ...} (data/row_fields.h): ids
+// below `vocab`, labels (the ids themselves where there are none) not shifted, as in Hugging Face's
+// datasets; what the mask has 0 for is left out. Nothing is added.
 LineReader ids_reader(std::int64_t vocab);
 // Whether the first line that is a JSON object has "input_ids". False of a file that is not there.
 bool holds_ids(const std::string& path);

@@ -1,12 +1,11 @@
 // What one line of a JSONL file says.
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/check.h"
-#include "data/documents.h"
+#include "data/row_fields.h"
 
 namespace fm::data {
 namespace {
@@ -101,112 +100,85 @@ class FieldSax : public LineSax {
   bool at_field_ = false;
 };
 
-// A list of whole numbers in [0, limit), or `also`.
-struct Field {
-  std::string_view name;
-  std::int64_t limit;
-  std::int64_t also;
-  std::string_view range;  // in words
-  std::vector<std::int32_t> numbers = {};
-  int seen = 0;
-};
-
-// Keeps the three lists of a tokenized document.
+// Keeps the lists of a tokenized document.
 class IdsSax : public LineSax {
  public:
-  explicit IdsSax(std::int64_t vocab)
-      : fields_{Field{"input_ids", vocab, 0, "[0, vocab_size)"},
-                Field{"labels", vocab, kIgnored, "[0, vocab_size), or -100"},
-                Field{"attention_mask", 2, 0, "[0, 1]"}},
-        vocab_(vocab) {}
+  explicit IdsSax(std::int64_t vocab) : vocab_(vocab) {}
 
   bool number_integer(number_integer_t number) override {
-    return open_ == nullptr ? LineSax::number_integer(number) : take(number);
+    return open_ ? take(number) : LineSax::number_integer(number);
   }
   bool number_unsigned(number_unsigned_t number) override {
     constexpr auto kMost = static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max());
-    if (open_ == nullptr) return LineSax::number_unsigned(number);
+    if (!open_) return LineSax::number_unsigned(number);
     return take(static_cast<std::int64_t>(std::min(number, kMost)));
   }
   bool start_array(std::size_t size) override {
-    if (depth() == 1 && at_ != nullptr)
-      open_ = std::exchange(at_, nullptr);
-    else if (open_ != nullptr)
+    if (depth() == 1 && !foreign_.empty()) {
+      return refuse(core::concat("field \"", foreign_,
+                                 "\" is not known, and may say what is trained; write ",
+                                 "\"labels\" with -100, or \"loss_mask\", in its place"));
+    }
+    if (depth() == 1 && at_)
+      open_ = std::exchange(at_, std::nullopt);
+    else if (open_)
       return other_value("an array");
     return begin_array(size);
   }
   bool end_array() override {
-    if (depth() == 2) open_ = nullptr;
+    if (depth() == 2) open_.reset();
     return LineSax::end_array();
   }
   bool key(string_t& name) override {
     if (depth() != 1) return true;
-    const auto field =
-        std::ranges::find_if(fields_, [&](const Field& each) { return each.name == name; });
-    if (field == fields_.end()) return true;
-    at_ = &*field;
-    return ++field->seen == 1 || refuse_field(*field, "it is there twice");
+    foreign_ = is_foreign_mask(name) ? name : "";
+    at_ = find_row_field(name);
+    if (!at_) return true;
+    const bool first = !row_[*at_];
+    row_[*at_].emplace();
+    return first || refuse_field(*at_, "it is there twice");
   }
 
   // "" when the document is whole.
   std::string finish(Document& document) {
-    Field& ids = fields_[0];
-    Field& labels = fields_[1];
-    const Field& mask = fields_[2];
-    if (ids.seen == 0) return "field \"input_ids\" is required; add it";
-    for (const Field& other : {labels, mask}) {
-      if (other.seen > 0 && other.numbers.size() != ids.numbers.size()) {
-        return core::concat("field \"", other.name, "\" must be as long as \"input_ids\"; correct ",
-                            "the line (", other.numbers.size(), " and ", ids.numbers.size(), ")");
-      }
-    }
-    if (mask.seen > 0) {
-      leave_out(mask.numbers, ids.numbers);
-      if (labels.seen > 0) leave_out(mask.numbers, labels.numbers);
-    }
-    document.ids.swap(ids.numbers);
-    document.labels.swap(labels.numbers);
-    return "";
+    if (!row_[0]) return "field \"input_ids\" is required; add it";
+    return make_document(row_, document);
   }
 
  private:
   // Where the array of a field opens, no value of another kind is met.
   bool begin_array(std::size_t size) {
-    expects_array_ = open_ != nullptr;
+    expects_array_ = open_.has_value();
     const bool fine = LineSax::start_array(size);
     expects_array_ = false;
     return fine;
   }
   bool other_value(std::string_view kind) override {
     if (expects_array_) return true;
-    if (open_ != nullptr) return refuse_field(*open_, core::concat("it holds ", kind));
-    if (depth() == 1 && at_ != nullptr) return refuse_field(*at_, core::concat("it is ", kind));
+    if (open_) return refuse_field(*open_, core::concat("it holds ", kind));
+    if (depth() == 1 && at_) return refuse_field(*at_, core::concat("it is ", kind));
     return true;
   }
   bool take(std::int64_t number) {
-    if ((number < 0 || number >= open_->limit) && number != open_->also) {
-      return refuse_field(*open_, core::concat("number ", number, " at position ",
-                                               open_->numbers.size(), ", vocab_size=", vocab_));
+    std::vector<std::int32_t>& numbers = *row_[*open_];
+    if (!may_hold(kRowFields[*open_].meaning, number, vocab_)) {
+      return refuse_field(*open_, core::concat("number ", number, " at position ", numbers.size(),
+                                               ", vocab_size=", vocab_));
     }
-    open_->numbers.push_back(static_cast<std::int32_t>(number));
+    numbers.push_back(static_cast<std::int32_t>(number));
     return true;
   }
-  bool refuse_field(const Field& field, const std::string& why) {
-    return refuse(core::concat("field \"", field.name, "\" must be one list of whole numbers in ",
-                               field.range, "; correct the line (", why, ")"));
-  }
-  static void leave_out(const std::vector<std::int32_t>& mask, std::vector<std::int32_t>& numbers) {
-    std::size_t kept = 0;
-    for (std::size_t at = 0; at < mask.size(); ++at) {
-      if (mask[at] == 1) numbers[kept++] = numbers[at];
-    }
-    numbers.resize(kept);
+  bool refuse_field(std::size_t field, const std::string& why) {
+    return refuse(
+        core::concat("field \"", kRowFields[field].name, "\" must be one list of whole numbers in ",
+                     range_of(kRowFields[field].meaning), "; correct the line (", why, ")"));
   }
 
-  std::array<Field, 3> fields_;
+  Row row_;
   std::int64_t vocab_;
-  Field* at_ = nullptr;    // the field whose value comes next
-  Field* open_ = nullptr;  // the field in whose list we are
+  std::optional<std::size_t> at_;    // the field whose value comes next
+  std::optional<std::size_t> open_;  // the field in whose list we are
+  std::string foreign_;              // the mask whose value comes next, if it is not known
   bool expects_array_ = false;
 };
 

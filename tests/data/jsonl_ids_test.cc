@@ -1,6 +1,7 @@
 // Documents that were tokenized elsewhere.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <utility>
@@ -47,6 +48,35 @@ TEST(JsonlIds, WhatTheMaskHidesIsLeftOut) {
   EXPECT_EQ(found[0].labels, (Ids{X, 8}));
 }
 
+// As TRL's collator and, since it stores labels, its build_labels do: what is trained is what all
+// of them name. verl and SkyRL write loss_mask.
+TEST(JsonlIds, MasksSayWhatIsTrained) {
+  const auto labels = [](const std::string& fields) {
+    const auto found = documents(R"({"input_ids":[5,6,7,8],)" + fields + "}\n");
+    EXPECT_EQ(found[0].ids, (Ids{5, 6, 7, 8}));
+    return found[0].labels;
+  };
+  for (const std::string name : {"completion_mask", "assistant_masks", "loss_mask"}) {
+    EXPECT_EQ(labels('"' + name + "\":[0,0,1,1]"), (Ids{X, X, 7, 8})) << name;
+    EXPECT_EQ(labels('"' + name + "\":[0,0,0,0]"), (Ids{X, X, X, X})) << name;
+    EXPECT_EQ(labels('"' + name + "\":[1,1,1,1]"), (Ids{5, 6, 7, 8})) << name;
+  }
+  EXPECT_EQ(labels(R"("completion_mask":[0,1,1,1],"assistant_masks":[1,0,1,0])"),
+            (Ids{X, X, 7, X}));
+  EXPECT_EQ(labels(R"("labels":[9,9,-100,9],"loss_mask":[0,1,1,1])"), (Ids{X, 9, X, 9}));
+  // Nobody's word on training.
+  EXPECT_EQ(labels(R"("special_tokens_mask":[1,0,0,1],"mask":"none","token_type_ids":[0,0,0,0])"),
+            Ids());
+}
+
+TEST(JsonlIds, PaddingIsLeftOutOfMasksAndPositionsToo) {
+  const auto found = documents(
+      R"({"position_ids":[-1,-1,0,1,2],"input_ids":[0,0,7,8,9],"attention_mask":[0,0,1,1,1],)"
+      R"("loss_mask":[1,1,0,1,1]})");
+  EXPECT_EQ(found[0].ids, (Ids{7, 8, 9}));
+  EXPECT_EQ(found[0].labels, (Ids{X, 8, 9}));
+}
+
 TEST(JsonlIds, BadLinesAreNamedWithWhatIsWrong) {
   const auto refusal = [](const std::string& line) {
     return testing::message_of<core::UserError>(
@@ -71,9 +101,21 @@ TEST(JsonlIds, BadLinesAreNamedWithWhatIsWrong) {
       {R"({"input_ids":null})", "it is null"},
       {R"({"input_ids":[1],"input_ids":[1]})", "it is there twice"},
       {R"({"input_ids":[1,2],"labels":[1]})",
-       "as long as \"input_ids\"; correct the line (1 and 2"},
+       "\"labels\" must be as long as the ids; correct the row (1 and 2"},
       {R"({"input_ids":[1],"labels":[-99]})", "number -99 at position 0"},
       {R"({"input_ids":[1],"attention_mask":[2]})", "number 2 at position 0"},
+      {R"({"input_ids":[1,2],"loss_mask":[1]})",
+       "\"loss_mask\" must be as long as the ids; correct the row (1 and 2"},
+      {R"({"input_ids":[1],"completion_mask":[0.5]})", "it holds a number"},
+      {R"({"input_ids":[1],"assistant_masks":[-1]})", "number -1 at position 0"},
+      {R"({"input_ids":[1],"loss_mask":null})", "it is null"},
+      {R"({"prompt_mask":[1],"input_ids":[1]})", "field \"prompt_mask\" is not known"},
+      {R"({"input_ids":[1],"label_masks":[]})", "field \"label_masks\" is not known"},
+      {R"({"input_ids":[1,2,3],"position_ids":[0,1,0]})", "(position 0 at place 2)"},
+      {R"({"input_ids":[1,2],"position_ids":[1,2]})", "(position 1 at place 0)"},
+      {R"({"input_ids":[1,2,3],"attention_mask":[1,0,1],"position_ids":[0,1,2]})",
+       "(position 2 at place 1)"},
+      {R"({"input_ids":[1],"position_ids":[4294967296]})", "number 4294967296 at position 0"},
       {R"({"input_ids":[1)", "JSON object"},
       {R"([{"input_ids":[1]}])", "JSON object"},
       {R"(7)", "it is a number"},
@@ -152,36 +194,60 @@ TEST_F(JsonlIdsRows, BadLinesAreSkippedAndCountedUpToTheirLimit) {
   EXPECT_NE(said.find("--skip_bad_lines allows 2 bad lines, the first was "), std::string::npos);
 }
 
+constexpr const char* kNames[] = {"input_ids",       "labels",          "attention_mask",
+                                  "completion_mask", "assistant_masks", "loss_mask",
+                                  "position_ids"};
+constexpr std::size_t kFields = std::size(kNames);
+
+// A list that is a mask in name only.
+bool has_foreign_mask(const nlohmann::json& object) {
+  return std::ranges::any_of(object.items(), [](const auto& field) {
+    const std::string& name = field.key();
+    const bool known =
+        name == "special_tokens_mask" || std::ranges::find(kNames, name) != std::end(kNames);
+    return field.value().is_array() && !known &&
+           (name.ends_with("mask") || name.ends_with("masks"));
+  });
+}
+
+bool is_in_range(std::size_t field, const nlohmann::json& value) {
+  if (!value.is_number_integer()) return false;
+  if (field == 6) return value >= -(1LL << 31) && value < 1LL << 31;
+  return (field == 1 && value == -100) || (value >= 0 && value < (field < 2 ? 100 : 2));
+}
+
 // What a second way of reading (a DOM) makes of a line; unset: nothing.
 std::optional<std::pair<Ids, Ids>> by_dom(const std::string& line) {
-  int keys[3] = {};
-  const char* const names[] = {"input_ids", "labels", "attention_mask"};
+  int keys[kFields] = {};
   const auto count = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    for (int at = 0; at < 3; ++at) {
+    for (std::size_t at = 0; at < kFields; ++at) {
       const bool is_key = event == nlohmann::json::parse_event_t::key && depth == 1;
-      keys[at] += is_key && parsed == names[at] ? 1 : 0;
+      keys[at] += is_key && parsed == kNames[at] ? 1 : 0;
     }
     return true;
   };
   const auto parsed = nlohmann::json::parse(line, count, false);
-  if (!parsed.is_object() || keys[0] != 1 || keys[1] > 1 || keys[2] > 1) return std::nullopt;
-  std::vector<Ids> lists(3);
-  for (std::size_t at = 0; at < 3; ++at) {
+  if (!parsed.is_object() || keys[0] != 1 || has_foreign_mask(parsed)) return std::nullopt;
+  Ids lists[kFields];
+  for (std::size_t at = 0; at < kFields; ++at) {
     if (keys[at] == 0) continue;
-    const auto& list = parsed[names[at]];
-    if (!list.is_array() || list.size() != parsed[names[0]].size()) return std::nullopt;
+    const auto& list = parsed[kNames[at]];
+    if (keys[at] > 1 || !list.is_array() || list.size() != parsed[kNames[0]].size())
+      return std::nullopt;
     for (const auto& value : list) {
-      const bool ignored = at == 1 && value == -100 && value.is_number_integer();
-      const bool fine = value.is_number_integer() && value >= 0 && value < (at == 2 ? 2 : 100);
-      if (!ignored && !fine) return std::nullopt;
+      if (!is_in_range(at, value)) return std::nullopt;
       lists[at].push_back(value.get<std::int32_t>());
     }
   }
   std::pair<Ids, Ids> kept;
   for (std::size_t at = 0; at < lists[0].size(); ++at) {
     if (keys[2] == 1 && lists[2][at] == 0) continue;
+    if (keys[6] == 1 && lists[6][at] != std::ssize(kept.first)) return std::nullopt;
+    const bool hidden = (keys[3] == 1 && lists[3][at] == 0) ||
+                        (keys[4] == 1 && lists[4][at] == 0) || (keys[5] == 1 && lists[5][at] == 0);
     kept.first.push_back(lists[0][at]);
-    if (keys[1] == 1) kept.second.push_back(lists[1][at]);
+    const bool labelled = keys[1] + keys[3] + keys[4] + keys[5] > 0;
+    if (labelled) kept.second.push_back(hidden ? X : lists[keys[1] == 1 ? 1 : 0][at]);
   }
   return kept;
 }
@@ -191,12 +257,14 @@ TEST(JsonlIdsMutation, AgreesWithASecondReader) {
       R"({"input_ids":[1,2,30],"labels":[-100,2,30],"attention_mask":[1,1,0]})",
       R"({"a":{"labels":[1]},"input_ids":[10,99,5],"labels":[-100,99,5]})",
       R"({"input_ids":[1,0],"attention_mask":[1,1],"t":[1.5,"x"]})",
+      R"({"loss_mask":[0,1,1],"input_ids":[10,9,5],"position_ids":[0,1,2]})",
+      R"({"assistant_masks":[0,1],"input_ids":[1,9],"completion_mask":[0,1]})",
   };
   const std::string letters = "{}[]\":,-019.e \\alist_";
   std::mt19937 random(7);
   int accepted = 0;
   for (int round = 0; round < 20'000; ++round) {
-    std::string line = seeds[random() % 3];
+    std::string line = seeds[random() % std::size(seeds)];
     for (auto change = 1 + random() % 3; change > 0; --change) {
       const std::size_t at = random() % line.size();
       switch (random() % 3) {
