@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -134,6 +135,16 @@ std::int64_t IdArray::find_outside(std::int64_t vocab) const {
 std::string IdArray::text_of(std::int64_t index) const {
   return with_type(type_, [&](auto number) {
     return core::concat(+number_at<decltype(number)>(bytes_.data(), index));
+  });
+}
+
+std::int64_t IdArray::number(std::int64_t index) const {
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  return with_type(type_, [&](auto example) {
+    using T = decltype(example);
+    const T number = number_at<T>(bytes_.data(), index);
+    if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) return std::int64_t{number};
+    return is_id(number, kMost) ? static_cast<std::int64_t>(number) : -kMost - 1;
   });
 }
 

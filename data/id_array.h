@@ -46,6 +46,8 @@ class IdArray {
   // The first number that is no whole one in [0, vocab), or size().
   std::int64_t find_outside(std::int64_t vocab) const;
   std::string text_of(std::int64_t index) const;  // a number for a message
+  // The number, or the least one of 64 bits where it is no whole one of 64 bits with a sign.
+  std::int64_t number(std::int64_t index) const;
 
  private:
   std::span<const std::byte> bytes_;

@@ -17,6 +17,7 @@
 #include "core/text.h"
 #include "data/id_array.h"
 #include "data/mds_index.h"
+#include "data/row_fields.h"
 #include "data/text_pieces.h"
 
 namespace fm::data {
@@ -80,9 +81,10 @@ core::MappedFile open_shard(const MdsShard& shard) {
 // One shard in memory. Its offsets are checked once, and then read where they lie.
 class Shard {
  public:
-  explicit Shard(const MdsShard& shard)
+  Shard(const MdsShard& shard, std::int64_t vocab)
       : path_(shard.path),
         samples_(shard.samples),
+        vocab_(vocab),
         columns_(shard.columns),
         file_(open_shard(shard)) {
     const auto size = static_cast<std::int64_t>(file_.bytes().size());
@@ -97,24 +99,49 @@ class Shard {
 
   std::int64_t samples() const { return samples_; }
   const core::MappedFile& file() const { return file_; }
-  IdArray ids_of(std::int64_t sample) const {
-    const auto begin = static_cast<std::size_t>(number(sample + 1));
-    const auto end = static_cast<std::size_t>(number(sample + 2));
-    std::string problem;
-    const IdArray ids = ids_of_sample(file_.bytes().subspan(begin, end - begin), columns_, problem);
-    check(problem.empty(), core::concat("sample ", sample, ": ", problem));
-    return ids;
-  }
-  void check_ids(std::int64_t sample, const IdArray& ids, std::int64_t vocab) const {
-    const std::int64_t bad = ids.find_outside(vocab);
+  // Whether every id of a sample is there, and is its own label.
+  bool is_plain() const { return columns_.others.empty(); }
+  IdArray ids_of(std::int64_t sample) const { return numbers_of(sample, columns_.ids); }
+  void check_ids(std::int64_t sample, const IdArray& ids) const {
+    const std::int64_t bad = ids.find_outside(vocab_);
     FM_DATA_CHECK(bad == ids.size(), path_,
                   ": token ids must be in [0, vocab_size); check that "
                   "dataset and model belong together (id ",
                   bad < ids.size() ? ids.text_of(bad) : "", " at position ", bad, " of sample ",
-                  sample, ", vocab_size=", vocab, ", read as ", name_of(ids.type()), ")");
+                  sample, ", vocab_size=", vocab_, ", read as ", name_of(ids.type()), ")");
+  }
+  Document document_of(std::int64_t sample) const {
+    Row row;
+    take(sample, columns_.ids, row);
+    for (const MdsNumbers& each : columns_.others) take(sample, each, row);
+    Document document;
+    const std::string problem = make_document(row, document);
+    FM_DATA_CHECK(problem.empty(), path_, ": sample ", sample, ": ", problem);
+    return document;
   }
 
  private:
+  IdArray numbers_of(std::int64_t sample, const MdsNumbers& which) const {
+    const auto begin = static_cast<std::size_t>(number(sample + 1));
+    const auto end = static_cast<std::size_t>(number(sample + 2));
+    std::string problem;
+    const IdArray numbers =
+        numbers_of_sample(file_.bytes().subspan(begin, end - begin), columns_, which, problem);
+    check(problem.empty(), core::concat("sample ", sample, ": ", problem));
+    return numbers;
+  }
+  void take(std::int64_t sample, const MdsNumbers& which, Row& row) const {
+    const RowField& field = kRowFields[which.field];
+    const IdArray from = numbers_of(sample, which);
+    std::vector<std::int32_t>& numbers = row[which.field].emplace();
+    for (std::int64_t at = 0; at < from.size(); ++at) {
+      FM_DATA_CHECK(may_hold(field.meaning, from.number(at), vocab_), path_, ": the column \"",
+                    field.name, "\" must hold whole numbers in ", range_of(field.meaning),
+                    "; write the dataset anew (", from.text_of(at), " at position ", at,
+                    " of sample ", sample, ", vocab_size=", vocab_, ")");
+      numbers.push_back(static_cast<std::int32_t>(from.number(at)));
+    }
+  }
   void check(bool good, const std::string& problem) const {
     FM_DATA_CHECK(good, path_, ": an MDS shard must be whole; fetch it anew (", problem, ")");
   }
@@ -127,6 +154,7 @@ class Shard {
 
   std::string path_;
   std::int64_t samples_;
+  std::int64_t vocab_;
   MdsColumns columns_;
   core::MappedFile file_;
 };
@@ -138,13 +166,9 @@ class MdsDataset : public TokenStream {
     std::vector<std::int64_t> begins = {0};
     std::uint32_t crc = 0;
     for (const MdsShard& each : read_mds_index(folder, options.token_type)) {
-      const Shard& shard = shards_.emplace_back(each);
+      const Shard& shard = shards_.emplace_back(each, options.vocab);
       for (std::int64_t sample = 0; sample < shard.samples(); ++sample) {
-        const IdArray ids = shard.ids_of(sample);
-        shard.check_ids(sample, ids, options.vocab);
-        crc = core::crc32c(ids.bytes(), crc);
-        begins.push_back(begins.back() + ids.size());
-        type_ = ids.type();
+        begins.push_back(begins.back() + check_sample(shard, sample, crc));
       }
       shard.file().let_go(shard.file().bytes());
       first_samples_.push_back(std::ssize(begins) - 1);
@@ -165,23 +189,12 @@ class MdsDataset : public TokenStream {
   }
 
   void read(std::int64_t first, std::span<std::int32_t> ids) const override {
-    const auto* const begins = static_cast<const std::int64_t*>(begins_.data());
-    std::int64_t sample = std::upper_bound(begins, begins + documents() + 1, first) - begins - 1;
-    for (; !ids.empty(); ++sample) {
-      const auto behind = std::ranges::upper_bound(first_samples_, sample);
-      const std::ptrdiff_t at = behind - first_samples_.begin() - 1;
-      const Shard& shard = shards_[static_cast<std::size_t>(at)];
-      shard.file().check_unchanged();
-      const std::int64_t left = begins[sample + 1] - first;
-      const auto part = ids.first(static_cast<std::size_t>(std::min(left, std::ssize(ids))));
-      shard.ids_of(sample - first_samples_[static_cast<std::size_t>(at)])
-          .part(first - begins[sample], std::ssize(part))
-          .read(part);
-      first += std::ssize(part);
-      ids = ids.subspan(part.size());
-    }
-    if (++reads_ % kReads != 0) return;
-    for (const Shard& shard : shards_) shard.file().let_go(shard.file().bytes());
+    read(first, ids, [](Document& document) { return std::move(document.ids); });
+  }
+  void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
+    read(first, labels, [](Document& document) {
+      return std::move(document.labels.empty() ? document.ids : document.labels);
+    });
   }
 
   std::string describe() const override {
@@ -192,6 +205,47 @@ class MdsDataset : public TokenStream {
   std::string fingerprint() const override { return fingerprint_; }
 
  private:
+  // Its ids; `crc` goes on over what decides the rows.
+  std::int64_t check_sample(const Shard& shard, std::int64_t sample, std::uint32_t& crc) {
+    const IdArray ids = shard.ids_of(sample);
+    shard.check_ids(sample, ids);
+    crc = core::crc32c(ids.bytes(), crc);
+    type_ = ids.type();
+    if (shard.is_plain()) return ids.size();
+    const Document document = shard.document_of(sample);
+    for (const auto* const numbers : {&document.ids, &document.labels}) {
+      crc = core::crc32c(std::as_bytes(std::span(*numbers)), crc);
+    }
+    return std::ssize(document.ids);
+  }
+
+  // `pick` takes numbers out of a document; of a plain shard all are the same.
+  template <class Pick>
+  void read(std::int64_t first, std::span<std::int32_t> out, const Pick& pick) const {
+    const auto* const begins = static_cast<const std::int64_t*>(begins_.data());
+    std::int64_t sample = std::upper_bound(begins, begins + documents() + 1, first) - begins - 1;
+    for (; !out.empty(); ++sample) {
+      const auto behind = std::ranges::upper_bound(first_samples_, sample);
+      const std::ptrdiff_t at = behind - first_samples_.begin() - 1;
+      const Shard& shard = shards_[static_cast<std::size_t>(at)];
+      shard.file().check_unchanged();
+      const std::int64_t of_shard = sample - first_samples_[static_cast<std::size_t>(at)];
+      const std::int64_t from = first - begins[sample];
+      const std::int64_t left = begins[sample + 1] - first;
+      const auto part = out.first(static_cast<std::size_t>(std::min(left, std::ssize(out))));
+      if (shard.is_plain()) {
+        shard.ids_of(of_shard).part(from, std::ssize(part)).read(part);
+      } else {
+        Document document = shard.document_of(of_shard);
+        std::copy_n(pick(document).begin() + from, part.size(), part.begin());
+      }
+      first += std::ssize(part);
+      out = out.subspan(part.size());
+    }
+    if (++reads_ % kReads != 0) return;
+    for (const Shard& shard : shards_) shard.file().let_go(shard.file().bytes());
+  }
+
   std::string folder_;
   core::Ledger own_ledger_;  // used when the caller gave none
   core::Ledger& ledger_;

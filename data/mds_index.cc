@@ -5,10 +5,12 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "core/check.h"
 #include "core/files.h"
 #include "core/text.h"
+#include "data/row_fields.h"
 
 namespace fm::data {
 namespace {
@@ -113,29 +115,51 @@ class Index {
         ": an MDS dataset must have a column \"tokens\" or \"input_ids\"; tokenize it first "
         "(its columns: ",
         names.dump(), ")");
-    columns.ids = static_cast<std::size_t>(found - names.begin());
-    read_encoding(text(encodings[columns.ids], "column_encodings"), columns);
+    const auto ids = static_cast<std::size_t>(found - names.begin());
+    for (std::size_t at = 0; at < names.size(); ++at) {
+      add_column(text(names[at], "column_names"), text(encodings[at], "column_encodings"),
+                 {.field = 0, .column = at}, at == ids, columns);
+    }
     return columns;
   }
 
-  void read_encoding(const std::string& encoding, MdsColumns& columns) const {
+  void add_column(const std::string& name, const std::string& encoding, MdsNumbers numbers,
+                  bool is_ids, MdsColumns& columns) const {
+    FM_DATA_CHECK(
+        !is_foreign_mask(name), path_, ": the column \"", name, "\" is not known, and may ",
+        "say what is trained; write \"labels\" with -100, or \"loss_mask\", in its place");
+    const std::optional<std::size_t> field = find_row_field(name);
+    if (is_ids) {
+      columns.ids = read_encoding(name, encoding, numbers);
+    } else if (field && kRowFields[*field].meaning != Meaning::kId) {
+      numbers.field = *field;
+      columns.others.push_back(read_encoding(name, encoding, numbers));
+    } else {
+      columns.unused.push_back(name);
+    }
+  }
+
+  MdsNumbers read_encoding(const std::string& name, const std::string& encoding,
+                           MdsNumbers numbers) const {
     const std::vector<std::string> words = core::split(encoding, ':');
-    columns.array = words[0] == "ndarray";
+    numbers.array = words[0] == "ndarray";
     const bool bytes = words[0] == "bytes" && words.size() == 1;
-    FM_DATA_CHECK(bytes || (columns.array && words.size() <= 3), path_,
-                  ": ids must be an ndarray or bytes; write the dataset anew, so that nothing has "
-                  "to be unpickled or tokenized (encoding ",
-                  encoding, ")");
-    if (bytes) columns.type = asked_ == TokenType::kAuto ? TokenType::kI64 : asked_;
-    if (columns.array && words.size() > 1) {
+    FM_DATA_CHECK(
+        bytes || (numbers.array && words.size() <= 3), path_, ": the column \"", name,
+        "\" must be an ndarray or bytes; write the dataset anew, so that nothing has to be "
+        "unpickled or tokenized (encoding ",
+        encoding, ")");
+    if (bytes) numbers.type = asked_ == TokenType::kAuto ? TokenType::kI64 : asked_;
+    if (numbers.array && words.size() > 1) {
       const auto type = std::ranges::find_if(
           kTypes, [&](const ArrayType& each) { return name_of(each.type) == words[1]; });
-      FM_DATA_CHECK(type != std::end(kTypes), path_,
-                    ": ids must be whole numbers; write the dataset anew (encoding ", encoding,
+      FM_DATA_CHECK(type != std::end(kTypes), path_, ": the column \"", name,
+                    "\" must be of whole numbers; write the dataset anew (encoding ", encoding,
                     ")");
-      columns.type = type->type;
+      numbers.type = type->type;
     }
-    if (words.size() == 3) columns.fixed_ids = product_of(words[2]);
+    if (words.size() == 3) numbers.fixed = product_of(words[2]);
+    return numbers;
   }
 
   // "2048", "4,512"
@@ -182,10 +206,10 @@ class ArrayHead {
   bool bad_ = false;
 };
 
-IdArray ids_of_array(std::span<const std::byte> array, const MdsColumns& columns,
-                     std::string& problem) {
+IdArray numbers_of_array(std::span<const std::byte> array, const MdsNumbers& numbers,
+                         std::string& problem) {
   ArrayHead head(array);
-  TokenType type = columns.type;
+  TokenType type = numbers.type;
   if (type == TokenType::kAuto) {
     const auto code = static_cast<int>(head.next(1));
     const auto known =
@@ -196,7 +220,7 @@ IdArray ids_of_array(std::span<const std::byte> array, const MdsColumns& columns
     }
     type = known->type;
   }
-  auto count = static_cast<std::uint64_t>(columns.fixed_ids);
+  auto count = static_cast<std::uint64_t>(numbers.fixed);
   if (count == 0) {
     const std::uint64_t form = head.next(1);
     const std::size_t width = std::size_t{1} << (form & 3);
@@ -219,16 +243,16 @@ std::vector<MdsShard> read_mds_index(const std::string& folder, TokenType asked)
   return Index(folder, asked).shards();
 }
 
-IdArray ids_of_sample(std::span<const std::byte> sample, const MdsColumns& columns,
-                      std::string& problem) {
+IdArray numbers_of_sample(std::span<const std::byte> sample, const MdsColumns& columns,
+                          const MdsNumbers& numbers, std::string& problem) {
   ArrayHead head(sample);
-  std::uint64_t begin = 0;  // of the ids' column, behind the sizes
+  std::uint64_t begin = 0;  // of the column, behind the sizes
   std::uint64_t bytes = 0;
   std::uint64_t all = 0;
   for (std::size_t at = 0; at < columns.sizes.size(); ++at) {
     const std::uint64_t size =
         columns.sizes[at] > 0 ? static_cast<std::uint64_t>(columns.sizes[at]) : head.next(4);
-    if (at == columns.ids) {
+    if (at == numbers.column) {
       begin = all;
       bytes = size;
     }
@@ -239,9 +263,9 @@ IdArray ids_of_sample(std::span<const std::byte> sample, const MdsColumns& colum
     return {};
   }
   const auto column = head.rest().subspan(begin, bytes);
-  if (columns.array) return ids_of_array(column, columns, problem);
-  if (bytes % size_of(columns.type) == 0) return {column, columns.type};
-  problem = core::concat(bytes, " bytes are no whole ", name_of(columns.type));
+  if (numbers.array) return numbers_of_array(column, numbers, problem);
+  if (bytes % size_of(numbers.type) == 0) return {column, numbers.type};
+  problem = core::concat(bytes, " bytes are no whole ", name_of(numbers.type));
   return {};
 }
 

@@ -16,13 +16,20 @@
 
 namespace fm::data {
 
-// Where the ids are in the samples of a shard.
-struct MdsColumns {
-  std::vector<std::int64_t> sizes;    // in bytes, of each column; 0: the sample says
-  std::size_t ids = 0;                // which column holds them
+// Where numbers of one kind are in the samples of a shard.
+struct MdsNumbers {
+  std::size_t field = 0;              // what they say, in kRowFields
+  std::size_t column = 0;             // which column holds them
   bool array = false;                 // it is an ndarray, else bytes
   TokenType type = TokenType::kAuto;  // kAuto: the array says
-  std::int64_t fixed_ids = 0;         // of an array of fixed shape; 0: the array says
+  std::int64_t fixed = 0;             // of an array of fixed shape; 0: the array says
+};
+
+struct MdsColumns {
+  std::vector<std::int64_t> sizes;  // in bytes, of each column; 0: the sample says
+  MdsNumbers ids;
+  std::vector<MdsNumbers> others;   // that say what is trained
+  std::vector<std::string> unused;  // names of the rest
 };
 
 struct MdsShard {
@@ -33,14 +40,14 @@ struct MdsShard {
   MdsColumns columns;
 };
 
-// Takes the column "tokens", or "input_ids": an ndarray of whole numbers, or bytes of `asked` type
-// (int64 where that is kAuto, as llm-foundry writes them). Other columns may be anything. Throws
-// UserError (11) for an index that is damaged, compression other than zstd and gz, and another
-// encoding of that column.
+// Takes the column "tokens", or "input_ids", and those of kRowFields: an ndarray of whole numbers,
+// or bytes of `asked` type (int64 where that is kAuto, as llm-foundry writes them). Other columns
+// may be anything. Throws UserError (11) for an index that is damaged, compression other than zstd
+// and gz, another encoding of those columns, and masks that are not known.
 std::vector<MdsShard> read_mds_index(const std::string& folder, TokenType asked);
 
-// The ids in the bytes of a sample. `problem` becomes what is wrong, or stays "".
-IdArray ids_of_sample(std::span<const std::byte> sample, const MdsColumns& columns,
-                      std::string& problem);
+// The numbers in the bytes of a sample. `problem` becomes what is wrong, or stays "".
+IdArray numbers_of_sample(std::span<const std::byte> sample, const MdsColumns& columns,
+                          const MdsNumbers& numbers, std::string& problem);
 
 }  // namespace fm::data

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <random>
+#include <utility>
 
 #include "core/check.h"
 #include "data/data_paths.h"
@@ -17,6 +18,7 @@ namespace fm::data {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace std::string_literals;
 using testing::bytes_of;
 using testing::bytes_of_all;
 using testing::Ids;
@@ -157,6 +159,61 @@ TEST_F(Mds, OtherColumnsAreSteppedOver) {
   EXPECT_EQ(documents(), kTwo);
 }
 
+// The fields of JSONL (jsonl_ids_test.cc), in arrays of any whole numbers and in bytes.
+TEST_F(Mds, ColumnsThatSayWhatIsTrainedAreHonoured) {
+  constexpr std::int32_t X = kIgnored;
+  const auto array = [](const Ids& numbers, int width) {
+    return "\x04" + bytes_of(std::ssize(numbers), 1) + bytes_of_all(numbers, width);
+  };
+  std::vector<Column> columns = {
+      {"input_ids", "ndarray:uint16", 0, {array({0, 5, 6, 7}, 2), array({8, 9}, 2)}},
+      {"labels", "ndarray:int64", 0, {array({X, X, 6, 7}, 8), array({8, 9}, 8)}},
+      {"attention_mask", "ndarray:uint8", 0, {array({0, 1, 1, 1}, 1), array({1, 1}, 1)}},
+      {"loss_mask", "bytes", 0, {bytes_of_all(Ids{1, 1, 1, 0}, 8), bytes_of_all(Ids{1, 1}, 8)}},
+      {"completion_mask", "ndarray:int8", 0, {array({0, 1, 1, 1}, 1), array({0, 1}, 1)}},
+      {"position_ids", "ndarray:int32", 0, {array({-1, 0, 1, 2}, 4), array({0, 1}, 4)}}};
+  const auto put = [&] {
+    const std::string shard = shard_of(columns);
+    folder_.write("a.mds", shard);
+    write_index({entry_of(columns, "a.mds", shard.size(), kPlain)});
+  };
+  put();
+  EXPECT_EQ(documents(), (std::vector<Ids>{{5, 6, 7}, {8, 9}}));
+  Ids labels(5);
+  open_mds(folder(), {.vocab = 1000})->read_labels(0, labels);
+  EXPECT_EQ(labels, (Ids{X, 6, X, X, 9}));
+  Ids part(2);
+  open_mds(folder(), {.vocab = 1000})->read_labels(1, part);
+  EXPECT_EQ(part, (Ids{6, X}));
+
+  const auto says = [&](std::size_t column, const Column& other, const std::string& words) {
+    const Column right = std::exchange(columns[column], other);
+    put();
+    columns[column] = right;
+    EXPECT_NE(refusal().find(words), std::string::npos) << refusal();
+  };
+  says(1, {"labels", "ndarray:int64", 0, {array({X, X, 6, 7}, 8), array({8}, 8)}},
+       "a.mds: sample 1: field \"labels\" must be as long as the ids; correct the row (1 and 2)");
+  // 2^32 + 6 is no label, nor is 6 what is left of it.
+  says(1,
+       {"labels",
+        "ndarray:uint64",
+        0,
+        {"\x04\x04" + bytes_of(6, 4) + bytes_of(1, 4) + bytes_of_all(Ids{0, 0, 0}, 8),
+         array({8, 9}, 8)}},
+       "the column \"labels\" must hold whole numbers in [0, vocab_size), or -100; write the "
+       "dataset "
+       "anew (4294967302 at position 0 of sample 0, vocab_size=1000)");
+  says(3,
+       {"loss_mask", "ndarray:uint64", 0, {"\x04\x04" + std::string(32, '\xff'), array({1, 1}, 8)}},
+       "(18446744073709551615 at position 0 of sample 0");
+  says(5, {"position_ids", "ndarray:int32", 0, {array({0, 0, 1, 2}, 4), array({0, 0}, 4)}},
+       "sample 1: field \"position_ids\" must count from 0 to the end of the row");
+  says(2, {"attention_mask", "pkl", 0, {"", ""}},
+       "the column \"attention_mask\" must be an ndarray or bytes");
+  says(3, {"prompt_mask", "ndarray:int8", 0, {"", ""}}, "the column \"prompt_mask\" is not known");
+}
+
 TEST_F(Mds, ShardsFollowEachOtherPackedOrNot) {
   std::vector<std::string> entries;
   std::vector<Ids> expected;
@@ -206,12 +263,15 @@ TEST_F(Mds, WhatCannotBeReadIsRefusedByName) {
   }
   write("pkl", 0, {"x"});
   says(
-      "ids must be an ndarray or bytes; write the dataset anew, so that nothing has to be "
+      "the column \"tokens\" must be an ndarray or bytes; write the dataset anew, so that nothing "
+      "has to be "
       "unpickled");
   write("str", 0, {"x"});
   says("(encoding str)");
   write("ndarray:float32", 0, {"x"});
-  says("ids must be whole numbers; write the dataset anew (encoding ndarray:float32)");
+  says(
+      "the column \"tokens\" must be of whole numbers; write the dataset anew (encoding "
+      "ndarray:float32)");
   write("ndarray", 0, {"\x22\x04\x01" + bytes_of(0, 4)});
   says("sample 0: its array is of no whole numbers: type 34");
   write("ndarray:int32", 0, {"\x04\x02" + bytes_of(5, 4)});
@@ -261,7 +321,12 @@ TEST_F(Mds, DamagedDatasetsAreReadOrRefused) {
        "ndarray",
        0,
        {"\x21\x04\x03" + bytes_of_all(kTwo[0], 4),
-        "\x10\x0a" + bytes_of(2, 4) + bytes_of(1, 4) + bytes_of_all(kTwo[1], 2)}}};
+        "\x10\x0a" + bytes_of(2, 4) + bytes_of(1, 4) + bytes_of_all(kTwo[1], 2)}},
+      {"labels",
+       "ndarray:int16",
+       0,
+       {"\x04\x03" + bytes_of_all(Ids{1, -100, 300}, 2), "\x04\x02" + bytes_of_all(kTwo[1], 2)}},
+      {"attention_mask", "ndarray:uint8", 0, {"\x04\x03\x01\x01\x01"s, "\x04\x02\x01\x00"s}}};
   const std::string shard = shard_of(columns);
   write_index({entry_of(columns, "a.mds", shard.size(), kPlain)});
   const std::string index = testing::file_content(folder_.path() / "index.json");
