@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "data/sample_source.h"
 #include "data/token_stream.h"
+#include "data/unused_fields.h"
 
 namespace fm::data {
 
@@ -20,6 +21,7 @@ struct Document {
   std::vector<std::int32_t> ids;
   // As many as ids, kIgnored where the loss does not count one; none at all: every id counts.
   std::vector<std::int32_t> labels;
+  std::vector<std::string> unused;  // fields of the line that had no effect
 };
 
 // Makes the document of one line. Returns what is wrong with the line, or "".
@@ -40,7 +42,8 @@ std::optional<bool> names_input_ids(std::string_view line);
 struct BadLines {
   std::int64_t allowed = 0;
   std::int64_t found = 0;
-  std::string first;  // "file:line: what is wrong"
+  std::string first;         // "file:line: what is wrong"
+  UnusedFields unused = {};  // of the other lines
 };
 
 // The next piece of a text, wherever it is cut; empty at the end. Valid until the next call.

@@ -71,6 +71,7 @@ void read_jsonl(const NextPiece& next_piece, const std::string& file_name,
       continue;
     }
     on_document(document);
+    for (const std::string& field : document.unused) add_unused(field, 1, bad.unused);
     ++documents;
   }
   const std::int64_t skipped = bad.found - bad_before;

@@ -133,7 +133,10 @@ class IdsSax : public LineSax {
     if (depth() != 1) return true;
     foreign_ = is_foreign_mask(name) ? name : "";
     at_ = find_row_field(name);
-    if (!at_) return true;
+    if (!at_) {
+      unused_.push_back(name);
+      return true;
+    }
     const bool first = !row_[*at_];
     row_[*at_].emplace();
     return first || refuse_field(*at_, "it is there twice");
@@ -142,6 +145,7 @@ class IdsSax : public LineSax {
   // "" when the document is whole.
   std::string finish(Document& document) {
     if (!row_[0]) return "field \"input_ids\" is required; add it";
+    document.unused = std::move(unused_);
     return make_document(row_, document);
   }
 
@@ -175,6 +179,7 @@ class IdsSax : public LineSax {
   }
 
   Row row_;
+  std::vector<std::string> unused_;
   std::int64_t vocab_;
   std::optional<std::size_t> at_;    // the field whose value comes next
   std::optional<std::size_t> open_;  // the field in whose list we are

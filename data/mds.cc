@@ -161,12 +161,13 @@ class Shard {
 
 class MdsDataset : public TokenStream {
  public:
-  MdsDataset(const std::string& folder, const SourceOptions& options)
+  MdsDataset(const std::string& folder, const SourceOptions& options, UnusedFields& unused)
       : folder_(folder), ledger_(options.ledger == nullptr ? own_ledger_ : *options.ledger) {
     std::vector<std::int64_t> begins = {0};
     std::uint32_t crc = 0;
     for (const MdsShard& each : read_mds_index(folder, options.token_type)) {
       const Shard& shard = shards_.emplace_back(each, options.vocab);
+      for (const std::string& name : each.columns.unused) add_unused(name, each.samples, unused);
       for (std::int64_t sample = 0; sample < shard.samples(); ++sample) {
         begins.push_back(begins.back() + check_sample(shard, sample, crc));
       }
@@ -259,8 +260,8 @@ class MdsDataset : public TokenStream {
 
 }  // namespace
 
-StreamPtr open_mds(const std::string& folder, const SourceOptions& options) {
-  return std::make_shared<MdsDataset>(folder, options);
+StreamPtr open_mds(const std::string& folder, const SourceOptions& options, UnusedFields& unused) {
+  return std::make_shared<MdsDataset>(folder, options, unused);
 }
 
 }  // namespace fm::data

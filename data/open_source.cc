@@ -25,7 +25,7 @@ StreamPtr open_file(const DataFile& file, const SourceOptions& options, BadLines
     case DataFormat::kJsonlIds: return open_lines(file, options, bad);
     case DataFormat::kTokens: return open_tokens(file.path, options);
     case DataFormat::kMegatron: return open_megatron(file.path, options);
-    case DataFormat::kMds: return open_mds(file.path, options);
+    case DataFormat::kMds: return open_mds(file.path, options, bad.unused);
     case DataFormat::kAuto: break;
   }
   FM_CHECK(false, "data format was not resolved");
@@ -37,9 +37,10 @@ StreamPtr open_part(const DataPart& part, const SourceOptions& options, BadLines
   return join_streams(std::move(streams));
 }
 
-std::string words_of(const BadLines& bad) {
-  if (bad.found == 0) return "";
-  return core::concat("; ", bad.found, " bad lines skipped (the first: ", bad.first, ")");
+std::string notes_of(const BadLines& bad) {
+  const std::string unused = words_of(bad.unused);
+  if (bad.found == 0) return unused;
+  return core::concat("; ", bad.found, " bad lines skipped (the first: ", bad.first, ")", unused);
 }
 
 }  // namespace
@@ -56,7 +57,7 @@ SplitSource open_split(const SourceOptions& options, const Split& split) {
     streams.push_back(open_part(part, options, bad));
     if (part.weight > 0.0) weights.push_back(part.weight);
   }
-  const std::string notes = words_of(bad);
+  const std::string notes = notes_of(bad);
   std::vector<std::unique_ptr<SampleSource>> rows;
   std::vector<StreamPtr> held_out;
   const double border = split.training + split.evaluation;

@@ -69,6 +69,7 @@ void FileTokenizer::count(const TokenizedLines& lines) {
   }
   bad_lines_ += std::ssize(lines.bad);
   lines_ += lines.lines;
+  data::add_unused(lines.unused, unused_);
 }
 
 void count_bad(std::int64_t found, const std::string& first, data::BadLines& bad) {

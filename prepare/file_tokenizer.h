@@ -33,6 +33,7 @@ class FileTokenizer {
   bool done() const { return done_; }
   std::int64_t bytes() const { return bytes_; }  // of text
   std::int64_t bad_lines() const { return bad_lines_; }
+  const data::UnusedFields& unused() const { return unused_; }
   // "file:line: what is wrong" of the first bad line; "" where there is none.
   std::string first_bad() const;
 
@@ -49,6 +50,7 @@ class FileTokenizer {
   std::int64_t lines_ = 0;
   std::int64_t bad_lines_ = 0;
   BadLine first_bad_;
+  data::UnusedFields unused_;
 };
 
 // Adds bad lines of one more file. Throws UserError (11) for one too many: `first` is the file's

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace fm::prepare {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRound{2};  // between two looks at the other ranks
@@ -81,6 +83,15 @@ void collect_bad(const FileTokenizer& maker, comm::Communicator& host, Prepared&
   prepared.first_bad = checkpoint::text_of_rank0(host, prepared.first_bad);
 }
 
+// Of all ranks; known to the first.
+data::UnusedFields collect_unused(const FileTokenizer& maker, comm::Communicator& host) {
+  data::UnusedFields all;
+  for (const std::string& each : checkpoint::gather_texts(host, json(maker.unused()).dump())) {
+    data::add_unused(json::parse(each).get<data::UnusedFields>(), all);
+  }
+  return all;
+}
+
 // Throws MachineError (75) on all ranks when a rank is asked to stop.
 void check_stop(const PrepareOptions& options, const std::string& path, comm::Communicator& host) {
   if (sum_of(host, options.stop && options.stop() ? 1 : 0) == 0) return;
@@ -110,6 +121,7 @@ void make_parts(const std::string& path, const Recipe& recipe, const PrepareOpti
     if (!all_done || Clock::now() - begin > kRound) say_progress(options, path, bytes, begin);
   }
   collect_bad(*maker, host, prepared);
+  prepared.unused = collect_unused(*maker, host);
   PartCounts mine;
   together(host, [&] { mine = writer->finish(); });
   const std::vector<std::int64_t> documents = checkpoint::gather_numbers(host, mine.documents);
@@ -176,6 +188,7 @@ data::StreamPtr prepare_text(const std::string& path, const Recipe& recipe,
   if (!there) make_folder(path, recipe, options, bad, host, prepared, folder);
   const Prepared found = read_prepared(folder);
   count_bad(found.bad_lines, found.first_bad, bad);
+  data::add_unused(found.unused, bad.unused);
   return open_prepared(folder, path, recipe.tokens, recipe.vocab);
 }
 

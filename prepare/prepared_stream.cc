@@ -80,7 +80,8 @@ void write_prepared(const fs::path& folder, const Prepared& prepared) {
                      {"parts", parts},
                      {"bad_lines", prepared.bad_lines},
                      {"first_bad", prepared.first_bad},
-                     {"filler", prepared.filler}};
+                     {"filler", prepared.filler},
+                     {"unused", prepared.unused}};
   // Names of files need not be UTF-8.
   checkpoint::write_new_file(folder / kPreparedFile,
                              text.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
@@ -104,7 +105,8 @@ Prepared read_prepared(const fs::path& folder) {
                  .parts = {},
                  .bad_lines = at.at("bad_lines").get<std::int64_t>(),
                  .first_bad = at.at("first_bad").get<std::string>(),
-                 .filler = at.at("filler").get<std::int32_t>()};
+                 .filler = at.at("filler").get<std::int32_t>(),
+                 .unused = at.value("unused", data::UnusedFields())};
     for (const json& part : at.at("parts")) {
       out.parts.push_back({.documents = part.at("documents").get<std::int64_t>(),
                            .ids = part.at("ids").get<std::int64_t>(),

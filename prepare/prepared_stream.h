@@ -23,6 +23,7 @@ struct Prepared {
   std::int64_t bad_lines = 0;
   std::string first_bad;  // "file:line: what is wrong"
   std::int32_t filler = 0;
+  data::UnusedFields unused = {};
 
   PartCounts total() const;
 };

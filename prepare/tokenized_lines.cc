@@ -34,7 +34,10 @@ TokenizedLines tokenize_lines(std::string_view text, const ReadLine& read_line) 
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     std::string problem = read_line(line, documents);
     if (problem.empty()) {
-      for (const data::Document& document : documents) add(document, out);
+      for (const data::Document& document : documents) {
+        add(document, out);
+        for (const std::string& field : document.unused) data::add_unused(field, 1, out.unused);
+      }
     } else {
       out.bad.push_back({out.lines - 1, std::move(problem)});
     }

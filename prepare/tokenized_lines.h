@@ -29,6 +29,7 @@ struct TokenizedLines {
   std::vector<OtherLabel> labels;  // of ids whose label is neither the id nor kIgnored; ascending
   std::vector<BadLine> bad;
   std::int64_t lines = 0;
+  data::UnusedFields unused;
 };
 
 // Makes the documents of one line, several where a conversation is trained in several forms.

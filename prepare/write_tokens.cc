@@ -131,6 +131,7 @@ void add_file(const std::string& path, const WriteOptions& options, const ReadLi
     say_progress(options, path, tokenizer.bytes(), begin);
   }
   count_bad(tokenizer.bad_lines(), tokenizer.first_bad(), bad);
+  data::add_unused(tokenizer.unused(), bad.unused);
 }
 
 }  // namespace
@@ -179,7 +180,7 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
   if (bad.found > 0) {
     text += core::concat("; ", bad.found, " bad lines skipped (the first: ", bad.first, ")");
   }
-  return text;
+  return text + data::words_of(bad.unused);
 }
 
 }  // namespace fm::prepare

@@ -161,6 +161,36 @@ TEST_F(JsonlIdsRows, OneDocumentPerRowHasNoTargetBeyondIt) {
   EXPECT_EQ(testing::epoch_of(*open(kThree, Packing::kOneDocument), 0, 3), expected);
 }
 
+// Each field once, of all files and lines that are read.
+TEST_F(JsonlIdsRows, FieldsWithoutEffectAreNamedOnce) {
+  folder_.write("d.jsonl", R"({"input_ids":[1,2,3,4],"id":7,"source":{"labels":[1]}})");
+  folder_.write("e.jsonl", R"({"id":"a","input_ids":[5,6,7,8],"labels":[5,6,7,8]}
+{"input_ids":[1,2,3,4],"attention_mask":[1,1,1,1],"id":[]}
+{"input_ids":[1,2,3,99999],"never":1}
+)");
+  const auto source = open_source(
+      {.paths = {folder_.path().string()}, .seq_len = 3, .vocab = 70'000, .skip_bad_lines = 1});
+  const std::string words = source->describe();
+  EXPECT_TRUE(words.ends_with("; fields without effect: id (3 rows), source (1 row)")) << words;
+  EXPECT_EQ(open(kThree, Packing::kConcat)->describe().find("without effect"), std::string::npos);
+}
+
+TEST(UnusedFields, ANoteAndItsMemoryAreBounded) {
+  UnusedFields unused;
+  add_unused("a\x1b[2Jb", 1234, unused);
+  EXPECT_EQ(words_of(unused), "; fields without effect: a\\u001b[2Jb (1,234 rows)");
+  UnusedFields many;
+  const std::string e = "\u00e9";
+  for (int name = 0; name < 1000; ++name) add_unused('x' + std::to_string(name + 1000), 1, many);
+  EXPECT_EQ(many.size(), 101U);
+  EXPECT_EQ(many.at("others"), 900);
+  EXPECT_TRUE(words_of(many).ends_with(", x1018 (1 row), 81 others")) << words_of(many);
+  UnusedFields wide;
+  for (const char last : {'y', 'z'}) add_unused(std::string(59, 'x') + e + last, 2, wide);
+  const UnusedFields cut = {{std::string(59, 'x'), 4}};  // not within the e
+  EXPECT_EQ(wide, cut);
+}
+
 // Labels that come late in a file do not change what came before.
 TEST_F(JsonlIdsRows, DocumentsBeforeTheFirstLabelsCountWhole) {
   std::string text;

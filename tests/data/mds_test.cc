@@ -84,7 +84,7 @@ class Mds : public ::testing::Test {
   }
   // The documents of the dataset.
   std::vector<Ids> documents(TokenType type = TokenType::kAuto) {
-    const StreamPtr stream = open_mds(folder(), {.token_type = type, .vocab = 1000});
+    const StreamPtr stream = open_mds(folder(), {.token_type = type, .vocab = 1000}, unused_);
     std::vector<Ids> all;
     for (std::int64_t at = 0; at < stream->documents(); ++at) {
       const std::int64_t begin = stream->begin_of(at);
@@ -102,6 +102,7 @@ class Mds : public ::testing::Test {
     return testing::message_of<core::UserError>(11, [&] { documents(type); });
   }
   testing::ScratchFolder folder_;
+  UnusedFields unused_;
   const std::vector<Ids> kTwo = {{1, 2, 300}, {4, 5}};
 };
 
@@ -157,6 +158,8 @@ TEST_F(Mds, OtherColumnsAreSteppedOver) {
   folder_.write("a.mds", shard);
   write_index({entry_of(columns, "a.mds", shard.size(), kPlain)});
   EXPECT_EQ(documents(), kTwo);
+  const UnusedFields expected = {{"id", 2}, {"meta", 2}, {"score", 2}, {"thing", 2}, {"url", 2}};
+  EXPECT_EQ(unused_, expected);
 }
 
 // The fields of JSONL (jsonl_ids_test.cc), in arrays of any whole numbers and in bytes.
@@ -180,10 +183,10 @@ TEST_F(Mds, ColumnsThatSayWhatIsTrainedAreHonoured) {
   put();
   EXPECT_EQ(documents(), (std::vector<Ids>{{5, 6, 7}, {8, 9}}));
   Ids labels(5);
-  open_mds(folder(), {.vocab = 1000})->read_labels(0, labels);
+  open_mds(folder(), {.vocab = 1000}, unused_)->read_labels(0, labels);
   EXPECT_EQ(labels, (Ids{X, 6, X, X, 9}));
   Ids part(2);
-  open_mds(folder(), {.vocab = 1000})->read_labels(1, part);
+  open_mds(folder(), {.vocab = 1000}, unused_)->read_labels(1, part);
   EXPECT_EQ(part, (Ids{6, X}));
 
   const auto says = [&](std::size_t column, const Column& other, const std::string& words) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
+
 #include "comm/meet/world.h"
 #include "data/documents.h"
 #include "tests/prepare/scratch.h"
@@ -21,10 +23,14 @@ class PlainRecipes : public Scratch {
     comm::run_ranks(ranks, [&](comm::Communicator& host) {
       data::BadLines bad;
       const data::StreamPtr mine = prepare_text(path, recipe, {.cache_dir = cache}, bad, host);
+      const std::lock_guard lock(mutex_);
       if (host.rank() == 0) opened = mine;
+      if (host.rank() == host.size() - 1) unused_ = bad.unused;
     });
     return opened;
   }
+  std::mutex mutex_;
+  data::UnusedFields unused_;  // as the last rank knows them
 
   static Ids ids_of(const data::TokenStream& stream) {
     Ids ids(static_cast<std::size_t>(stream.size()));
@@ -70,6 +76,24 @@ TEST_F(PlainRecipes, AnyNumberOfRanksGivesWhatMemoryHolds) {
     const data::StreamPtr stream = open(path, id_recipe(100), ranks);
     EXPECT_EQ(ids_of(*stream), ids_of(*held)) << ranks;
     EXPECT_EQ(labels_of(*stream), labels_of(*held)) << ranks;
+  }
+}
+
+// Every rank reads a part; a second start does not read the lines at all.
+TEST_F(PlainRecipes, FieldsWithoutEffectAreToldByTheCacheToo) {
+  std::string text;
+  for (int line = 0; line < 400; ++line) {
+    text += R"({"input_ids": [1, 2], "id": 7)";
+    text += line % 40 == 0 ? ", \"\u00e9\": 1}\n" : "}\n";
+  }
+  const std::string path = write("f.jsonl", text);
+  const data::UnusedFields expected = {{"id", 400}, {"\u00e9", 10}};
+  for (const int ranks : {1, 3}) {
+    for (int start = 0; start < 2; ++start) {
+      unused_.clear();
+      open(path, id_recipe(10), ranks);
+      EXPECT_EQ(unused_, expected) << ranks << " ranks, start " << start;
+    }
   }
 }
 

@@ -152,6 +152,20 @@ TEST_F(WriteTokens, BadLinesOfAllFilesAreCounted) {
   EXPECT_NE(said.find("2 bad lines skipped (the first: "), std::string::npos) << said;
 }
 
+TEST_F(WriteTokens, FieldsWithoutEffectAreNamedOnce) {
+  Recipe two = recipe();
+  two.read_line = [](std::string_view line, std::vector<data::Document>& documents) -> std::string {
+    documents.assign(2, {.ids = {1}, .labels = {}, .unused = {}});
+    documents[0].unused = {"id", std::string(line.substr(0, 1))};
+    return "";
+  };
+  const WriteOptions options{.paths = {write("a.jsonl", "{\"text\": \"c\"}\n{}\n"),
+                                       write("b.jsonl", "{\"text\": \"c\"}\n")},
+                             .out = folder_ / "out" / "made"};
+  const std::string said = write_tokens(options, two);
+  EXPECT_TRUE(said.ends_with("; fields without effect: id (3 rows), { (3 rows)")) << said;
+}
+
 TEST_F(WriteTokens, WhatIsThereIsNotReplaced) {
   const std::string path = write("a.jsonl", "{\"text\": \"c\"}\n");
   write_dataset({path}, TokenLayout::kMegatron);
