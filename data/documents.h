@@ -34,9 +34,16 @@ LineReader text_reader(const std::string& field);
 // datasets; what the mask has 0 for is left out. Nothing is added.
 LineReader ids_reader(std::int64_t vocab);
 // Whether the first line that is a JSON object has "input_ids". False of a file that is not there.
+// UserError (11) for a file without such a line, naming its first one.
 bool holds_ids(const std::string& path);
-// The same of one line; unset when it is no JSON object.
-std::optional<bool> names_input_ids(std::string_view line);
+// The same of one line. Returns why it is no JSON object, or "".
+std::string find_input_ids(std::string_view line, bool& found);
+
+// So much memory is asked for before a line is known to end: a compressed file may hold more than
+// any machine has.
+inline constexpr std::size_t kMostLineBytes = 256'000'000;
+// `place` says "file:line". Throws UserError (11) for more bytes than that.
+void check_line(std::size_t bytes, const std::function<std::string()>& place);
 
 // Lines that are no documents: so many are left out, the next one is an error.
 struct BadLines {

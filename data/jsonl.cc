@@ -1,6 +1,5 @@
 #include <filesystem>
 #include <optional>
-#include <utility>
 
 #include "core/check.h"
 #include "data/array_lines.h"
@@ -10,6 +9,9 @@
 namespace fm::data {
 namespace {
 
+constexpr std::string_view kNoDocuments =
+    ":1: at least one line with a JSON object is required; give a file with documents (";
+
 bool blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -17,14 +19,16 @@ bool blank(std::string_view line) {
 // The lines of a text that comes in pieces.
 class Lines {
  public:
-  explicit Lines(const NextPiece& next_piece) : next_piece_(next_piece) {}
+  Lines(const NextPiece& next_piece, const std::string& file_name)
+      : next_piece_(next_piece), file_name_(file_name) {}
 
-  // Without its end; valid until the next call.
+  // Without its end; valid until the next call. Throws UserError (11) for a line that is too long.
   std::optional<std::string_view> next() {
+    ++number_;
     carried_.clear();
     std::size_t end = piece_.find('\n');
     while (end == std::string_view::npos) {
-      carried_ += piece_;
+      carry(piece_);
       piece_ = next_piece_();
       if (piece_.empty())
         return carried_.empty() ? std::nullopt : std::optional<std::string_view>(carried_);
@@ -33,11 +37,23 @@ class Lines {
     const std::string_view line = piece_.substr(0, end);
     piece_.remove_prefix(end + 1);
     if (carried_.empty()) return line;
-    return carried_ += line;
+    carry(line);
+    return carried_;
   }
 
+  // "file:7", of the line that was read last.
+  std::string place() const { return core::concat(file_name_, ":", number_); }
+  std::int64_t number() const { return number_; }
+
  private:
+  void carry(std::string_view part) {
+    check_line(carried_.size() + part.size(), [&] { return place(); });
+    carried_ += part;
+  }
+
   const NextPiece& next_piece_;
+  const std::string& file_name_;
+  std::int64_t number_ = 0;
   std::string_view piece_;  // what is left of it
   std::string carried_;     // the start of a line, from earlier pieces
 };
@@ -57,17 +73,15 @@ void take_bad_line(BadLines& bad, const std::string& problem) {
 void read_jsonl(const NextPiece& next_piece, const std::string& file_name,
                 const LineReader& read_line, BadLines& bad,
                 const std::function<void(const Document&)>& on_document) {
-  std::int64_t line_number = 0;
   std::int64_t documents = 0;
   const std::int64_t bad_before = bad.found;
-  Lines lines(next_piece);
+  Lines lines(next_piece, file_name);
   Document document;
   while (const std::optional<std::string_view> line = lines.next()) {
-    ++line_number;
     if (blank(*line)) continue;
     const std::string problem = read_line(*line, document);
     if (!problem.empty()) {
-      take_bad_line(bad, core::concat(file_name, ":", line_number, ": ", problem));
+      take_bad_line(bad, core::concat(lines.place(), ": ", problem));
       continue;
     }
     on_document(document);
@@ -75,10 +89,16 @@ void read_jsonl(const NextPiece& next_piece, const std::string& file_name,
     ++documents;
   }
   const std::int64_t skipped = bad.found - bad_before;
-  FM_DATA_CHECK(
-      documents > 0, file_name,
-      ":1: at least one line with a JSON object is required; give a file with documents (",
-      line_number - skipped, " blank lines, ", skipped, " bad ones)");
+  FM_DATA_CHECK(documents > 0, file_name, kNoDocuments, lines.number() - 1 - skipped,
+                " blank lines, ", skipped, " bad ones)");
+}
+
+void check_line(std::size_t bytes, const std::function<std::string()>& place) {
+  if (bytes <= kMostLineBytes) return;
+  FM_DATA_CHECK(false, place(), ": a line must have at most ",
+                core::human(core::Bytes(kMostLineBytes)),
+                "; cut the document, or write its parts in lines of their own (",
+                core::human(core::Bytes(static_cast<std::int64_t>(bytes))), " and no end)");
 }
 
 bool holds_ids(const std::string& path) {
@@ -86,17 +106,18 @@ bool holds_ids(const std::string& path) {
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
   TextPieces pieces(path);
   ArrayLines array(path);
-  // The first piece is enough: it holds a whole line, or nothing that could be read.
-  const auto once = [&, read = false]() mutable {
-    return std::exchange(read, true) ? std::string_view() : array.put(pieces.next());
-  };
-  const NextPiece first_piece = once;
-  Lines lines(first_piece);
+  const NextPiece next_piece = [&] { return array.put(pieces.next()); };
+  Lines lines(next_piece, path);
+  std::string bad;  // the first line that is no object
   while (const std::optional<std::string_view> line = lines.next()) {
-    const std::optional<bool> found = names_input_ids(*line);
-    if (found) return *found;
+    if (blank(*line)) continue;
+    bool found = false;
+    const std::string problem = find_input_ids(*line, found);
+    if (problem.empty()) return found;
+    if (bad.empty()) bad = core::concat(lines.place(), ": ", problem);
   }
-  return false;
+  if (bad.empty()) bad = core::concat(path, kNoDocuments, lines.number() - 1, " blank lines)");
+  throw core::UserError(core::ExitCode::kDataError, bad);
 }
 
 }  // namespace fm::data

@@ -100,6 +100,24 @@ class FieldSax : public LineSax {
   bool at_field_ = false;
 };
 
+// Looks for a key of a top-level object, whatever its value.
+class KeySax : public LineSax {
+ public:
+  explicit KeySax(std::string_view key) : key_(key) {}
+
+  bool key(string_t& name) override {
+    found_ = found_ || (depth() == 1 && name == key_);
+    return true;
+  }
+  bool found() const { return found_; }
+
+ private:
+  bool other_value(std::string_view) override { return true; }
+
+  std::string_view key_;
+  bool found_ = false;
+};
+
 // Keeps the lists of a tokenized document.
 class IdsSax : public LineSax {
  public:
@@ -212,10 +230,11 @@ LineReader ids_reader(std::int64_t vocab) {
   };
 }
 
-std::optional<bool> names_input_ids(std::string_view line) {
-  const json object = json::parse(line.begin(), line.end(), nullptr, false);
-  if (!object.is_object()) return std::nullopt;
-  return object.contains("input_ids");
+std::string find_input_ids(std::string_view line, bool& found) {
+  KeySax sax("input_ids");
+  if (!json::sax_parse(line.begin(), line.end(), &sax)) return sax.problem();
+  found = sax.found();
+  return "";
 }
 
 }  // namespace fm::data

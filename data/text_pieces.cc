@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <utility>
 
@@ -13,6 +14,14 @@ namespace {
 
 constexpr std::string_view kGzip = "\x1f\x8b";
 constexpr std::string_view kZstd = "\x28\xb5\x2f\xfd";
+constexpr std::string_view kSkippable = "\x2a\x4d\x18";  // behind a byte from 0x50 to 0x5f
+
+// A frame of zstd, or one that its readers skip, with which pzstd begins.
+bool begins_zstd(std::string_view bytes) {
+  if (bytes.starts_with(kZstd)) return true;
+  return bytes.size() > kSkippable.size() && (bytes[0] & '\xf0') == '\x50' &&
+         bytes.substr(1).starts_with(kSkippable);
+}
 
 class Gunzip : public Decoder {
  public:
@@ -63,6 +72,9 @@ class Unzstd : public Decoder {
     ZSTD_inBuffer from{packed.data(), packed.size(), 0};
     ZSTD_outBuffer to{out.data(), out.size(), 0};
     const std::size_t left = ZSTD_decompressStream(state_, &to, &from);
+    FM_DATA_CHECK(ZSTD_getErrorCode(left) != ZSTD_error_frameParameter_windowTooLarge, path_,
+                  ": zstd data must have a window of at most 128 MiB; compress the file anew, with "
+                  "--long=27 at most");
     FM_DATA_CHECK(ZSTD_isError(left) == 0, path_,
                   ": zstd data must be whole; compress the file anew (zstd says: ",
                   ZSTD_getErrorName(left), ")");
@@ -82,7 +94,7 @@ class Unzstd : public Decoder {
 
 std::unique_ptr<Decoder> make_decoder(std::string_view first_bytes, const std::string& path) {
   if (first_bytes.starts_with(kGzip)) return std::make_unique<Gunzip>(path);
-  if (first_bytes.starts_with(kZstd)) return std::make_unique<Unzstd>(path);
+  if (begins_zstd(first_bytes)) return std::make_unique<Unzstd>(path);
   return nullptr;
 }
 

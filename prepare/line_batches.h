@@ -33,16 +33,19 @@ class LineBatches {
   ~LineBatches();
 
   // About `bytes` of lines, at least one; false at the end. Throws UserError (11) when the file has
-  // been written since, or is damaged.
+  // been written since, or is damaged, and for a line that is too long.
   bool next(std::size_t bytes, std::string& batch);
   LineRange range() const { return range_; }
 
  private:
   class Pieces;
+  std::string place() const;  // "file:7", of the line that is carried
 
+  std::string path_;
   LineRange range_;
   std::unique_ptr<Pieces> pieces_;
-  std::string carried_;  // the beginning of a line
+  std::string carried_;     // the beginning of a line
+  std::int64_t lines_ = 0;  // of the part, that came before it
   bool ended_ = false;
 };
 

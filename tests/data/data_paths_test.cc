@@ -74,7 +74,7 @@ class FindData : public ::testing::Test {
 
 TEST_F(FindData, FoldersAndPatternsAreFilesInTheOrderOfTheirNames) {
   for (const char* const name : {"b.jsonl", "a.jsonl.gz", "c.bin", "README.md", ".x.jsonl"}) {
-    folder_.write(name, "");
+    folder_.write(name, "{}");
   }
   std::filesystem::create_directories(path("deeper"));
   EXPECT_EQ(parts({path("")}), Parts{"0: a.jsonl.gz b.jsonl c.bin"});
@@ -83,7 +83,7 @@ TEST_F(FindData, FoldersAndPatternsAreFilesInTheOrderOfTheirNames) {
 }
 
 TEST_F(FindData, NumbersAreWeights) {
-  folder_.write("a.jsonl", "");
+  folder_.write("a.jsonl", "{}");
   folder_.write("b.bin", "");
   EXPECT_EQ(parts({"0.3", path("a.jsonl"), "7e-1", path("*.bin")}),
             (Parts{"0.3: a.jsonl", "0.7: b.bin"}));
@@ -97,7 +97,7 @@ TEST_F(FindData, NumbersAreWeights) {
 }
 
 TEST_F(FindData, WhatIsThereTwiceOrNotAtAllIsRefused) {
-  const std::string file = folder_.write("a.jsonl", "");
+  const std::string file = folder_.write("a.jsonl", "{}");
   std::filesystem::create_directories(path("empty"));
   EXPECT_NE(refusal(10, {file, path("*.jsonl")}).find("must be named once"), std::string::npos);
   EXPECT_NE(refusal(10, {"1", file, "1", path("./a.jsonl")}).find("must be named once"),

@@ -90,6 +90,27 @@ TEST(Jsonl, BadLinesAreNamed) {
   }
 }
 
+// Before anybody asks for a tokenizer, or how the lines are meant.
+TEST(Jsonl, AFileWithoutAnObjectIsNoIdsAndNoText) {
+  const testing::ScratchFolder folder;
+  const auto said = [&](const std::string& text) {
+    return testing::message_of<core::UserError>(11,
+                                                [&] { holds_ids(folder.write("f.jsonl", text)); });
+  };
+  EXPECT_TRUE(said("\n{\"a\": NaN}\n{\"input_ids\": [1], \"b\": -Infinity}\n")
+                  .starts_with((folder.path() / "f.jsonl").string() +
+                               ":2: each line must be one JSON object; correct the line (byte 7"));
+  EXPECT_NE(said("[1]\n").find("f.jsonl:1: each line must be one JSON object"), std::string::npos);
+  for (const char* const empty : {"", "\n \n", "[]", "[ \n ]"}) {
+    EXPECT_NE(said(empty).find("f.jsonl:1: at least one line with a JSON object is required"),
+              std::string::npos)
+        << said(empty);
+  }
+  EXPECT_FALSE(holds_ids(folder.write("g.jsonl", "{\"a\": NaN}\n{\"a\": {\"input_ids\": [1]}}")));
+  EXPECT_TRUE(holds_ids(folder.write("h.jsonl", "{\"a\": NaN}\n{\"b\": 1, \"input_ids\": 7}")));
+  EXPECT_FALSE(holds_ids((folder.path() / "none").string()));
+}
+
 TEST(Jsonl, AFileWithoutDocumentsIsRefused) {
   EXPECT_NE(refusal("").find("f.jsonl:1: at least one line"), std::string::npos);
   EXPECT_NE(refusal("\n \n").find("2 blank lines"), std::string::npos);

@@ -9,6 +9,7 @@
 
 #include "core/check.h"
 #include "core/crc32c.h"
+#include "data/documents.h"
 #include "tests/data/read_rows.h"
 #include "tests/data/scratch_folder.h"
 
@@ -80,6 +81,86 @@ TEST_F(Pieces, SeveralMembersAreOneText) {
   const std::string text = numbers(1000);
   EXPECT_EQ(all_of(gzip("a") + gzip("") + gzip(text)), "a" + text);
   EXPECT_EQ(all_of(zstd("a") + zstd("") + zstd(text)), "a" + text);
+}
+
+// RFC 8878, 3.1.2. pzstd begins with such a frame.
+TEST_F(Pieces, FramesThatReadersSkipAreSkipped) {
+  const std::string rest = "\x2a\x4d\x18" + std::string("\x04\0\0\0", 4);
+  for (int kind = 0x50; kind < 0x60; ++kind) {
+    const std::string skipped = static_cast<char>(kind) + rest + "size";
+    EXPECT_EQ(all_of(skipped + zstd("a") + skipped + zstd("b") + skipped), "ab") << kind;
+    EXPECT_EQ(all_of(skipped), "");
+  }
+  for (const std::string& other :
+       {"\x4f" + rest, "\x60" + rest, std::string("P*M"), "P*N" + rest}) {
+    EXPECT_EQ(all_of(other), other);
+  }
+}
+
+// RFC 8878, 3.1.1.1.2: a window of 2^(10 + exponent) bytes, then one empty block.
+TEST_F(Pieces, ALargeWindowIsNamed) {
+  const auto frame = [](int exponent) {
+    return std::string("\x28\xb5\x2f\xfd\0", 5) + static_cast<char>(exponent << 3) +
+           std::string("\x01\0\0", 3);
+  };
+  EXPECT_EQ(all_of(frame(17)), "");
+  for (const int exponent : {18, 21}) {
+    EXPECT_NE(refusal(frame(exponent))
+                  .find("a window of at most 128 MiB; compress the file anew, "
+                        "with --long=27 at most"),
+              std::string::npos)
+        << refusal(frame(exponent));
+  }
+}
+
+// bgzip and mgzip write such files, and several runs of a compressor behind each other.
+TEST_F(Pieces, IdsAreSeenInBlocksOfAnySize) {
+  const std::string lines = "\n \n{\"source\":\"" + std::string(3 << 20, 's') +
+                            "\",\"input_ids\":[1,2,3,4],\"text\":\"a\"}\n{\"input_ids\":[5]}\n";
+  const std::string array = "[\n" + lines.substr(3, lines.rfind("\n{") - 3) + "]";
+  for (const std::string& text : {lines, array}) {
+    for (const std::size_t block : {std::size_t{1}, std::size_t{64}, std::size_t{65'536}}) {
+      std::string gz = gzip("");
+      std::string zst = zstd("");
+      // Small blocks up to the name of the ids and behind it, else it would take long.
+      const std::size_t small = block < 1000 ? 40 : text.size();
+      for (std::size_t at = 0; at < text.size();) {
+        const bool middle = at >= small && at < text.size() - 100 && block < 1000;
+        const std::size_t size = middle ? text.size() - 100 - at : block;
+        gz += gzip(text.substr(at, size));
+        zst += zstd(text.substr(at, size));
+        at += size;
+      }
+      EXPECT_TRUE(holds_ids(folder_.write("a.jsonl.gz", gz + gzip("")))) << block;
+      EXPECT_TRUE(holds_ids(folder_.write("a.jsonl.zst", zst + zstd("")))) << block;
+    }
+    EXPECT_TRUE(holds_ids(folder_.write("a.jsonl", text)));
+  }
+}
+
+// 260 MB in 30 kB.
+TEST_F(Pieces, ALineHasALimit) {
+  const std::string begin = "\n{\"text\": \"a\"}\n{\"text\": \"";
+  const std::string million(1'000'000, 'x');
+  const std::string gz = gzip(million), zst = zstd(million);
+  std::string bombs[] = {gzip(begin), zstd(begin)};
+  for (int i = 0; i < 260; ++i) {
+    bombs[0] += gz;
+    bombs[1] += zst;
+  }
+  for (const std::string& bomb : bombs) {
+    const std::string path = folder_.write("bomb.jsonl", bomb);
+    const std::string said = testing::message_of<core::UserError>(
+        11, [&] { open_source({.paths = {path}, .seq_len = 4, .vocab = 259}); });
+    EXPECT_NE(said.find("bomb.jsonl:3: a line must have at most 256.0 MB"), std::string::npos)
+        << said;
+  }
+  std::string only;
+  for (int i = 0; i < 260; ++i) only += gz;
+  EXPECT_NE(testing::message_of<core::UserError>(
+                11, [&] { holds_ids(folder_.write("only.jsonl", only)); })
+                .find("only.jsonl:1: a line must have at most 256.0 MB"),
+            std::string::npos);
 }
 
 // A megabyte of zeros in a kilobyte.
