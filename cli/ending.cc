@@ -13,9 +13,13 @@ namespace {
 
 using core::ExitCode;
 
-constexpr const char* kTooLittleMemory =
-    "memory must suffice; see --plan for what a rank needs, and use a higher ZeRO stage, more "
-    "ranks or a smaller micro-batch";
+std::string too_little_memory(const std::string& program) {
+  return program == "fmengine-train"
+             ? "memory must suffice; see --plan for what a rank needs, and use a higher ZeRO "
+               "stage, "
+               "more ranks or a smaller micro-batch"
+             : "memory must suffice; give the process more, or less to do at once";
+}
 
 // Bytes that are not ASCII may be broken UTF-8, which the agent would refuse.
 std::string escaped(const std::string& text) {
@@ -58,7 +62,8 @@ int Ending::run(const std::function<int()>& body) {
   } catch (const core::Error& error) {
     return fail(static_cast<int>(error.code()), error.what(), Said::kByEverybody);
   } catch (const std::bad_alloc&) {
-    return fail(static_cast<int>(ExitCode::kOutOfMemory), kTooLittleMemory, Said::kByEverybody);
+    return fail(static_cast<int>(ExitCode::kOutOfMemory), too_little_memory(program_),
+                Said::kByEverybody);
   } catch (const std::exception& error) {
     return fail(static_cast<int>(ExitCode::kOurFault), error.what(), Said::kByEverybody);
   }

@@ -1,6 +1,7 @@
 #include "prepare/file_tokenizer.h"
 
 #include <exception>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -22,9 +23,18 @@ FileTokenizer::FileTokenizer(const FilePart& part, const ReadLine& read_line, in
 void FileTokenizer::work(std::int64_t allowed, std::chrono::steady_clock::time_point end,
                          const Sink& sink) {
   while (!done_ && bad_lines_ <= allowed && std::chrono::steady_clock::now() < end) {
-    for (const TokenizedLines& lines : tokenize_batches()) {
-      count(lines);
-      sink(lines);
+    try {
+      for (const TokenizedLines& lines : tokenize_batches()) {
+        count(lines);
+        sink(lines);
+      }
+    } catch (const std::bad_alloc&) {
+      throw core::MachineError(
+          core::ExitCode::kOutOfMemory,
+          core::concat(
+              path_, ":", lines_before(path_, batches_.range().first) + lines_ + 1,
+              ": memory must suffice for the lines from here on; give the process more, let "
+              "fewer threads work at once, or write shorter lines"));
     }
   }
 }

@@ -27,7 +27,8 @@ class FileTokenizer {
   // Throws UserError (11) naming the file when it cannot be read.
   FileTokenizer(const FilePart& part, const ReadLine& read_line, int threads);
 
-  // Works until `end`, and stops early where more than `allowed` lines are bad.
+  // Works until `end`, and stops early where more than `allowed` lines are bad. Throws UserError
+  // (11) for a line that is too long, MachineError (25) where memory does not suffice.
   void work(std::int64_t allowed, std::chrono::steady_clock::time_point end, const Sink& sink);
 
   bool done() const { return done_; }

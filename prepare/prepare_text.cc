@@ -136,7 +136,8 @@ void make_parts(const std::string& path, const Recipe& recipe, const PrepareOpti
 // Errors that `together` and its like throw on all ranks.
 bool is_everybodys(core::ExitCode code) {
   return code == core::ExitCode::kConfigError || code == core::ExitCode::kDataError ||
-         code == core::ExitCode::kStorageFailed || code == core::ExitCode::kPreempted;
+         code == core::ExitCode::kStorageFailed || code == core::ExitCode::kPreempted ||
+         code == core::ExitCode::kOutOfMemory;
 }
 
 // The folder of a file's tokens. `bad` is what was found in files before this one.

@@ -50,6 +50,21 @@ TEST(Ending, EveryErrorBecomesOneLineAndItsCode) {
   EXPECT_EQ(end_with(true, [] { return 75; }).code, 75);
 }
 
+TEST(Ending, OnlyTrainingIsAdvisedToTrainOtherwise) {
+  const auto advice = [](const char* program) {
+    Ending ending(program);
+    ::testing::internal::CaptureStderr();
+    ending.run([]() -> int { throw std::bad_alloc(); });
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_NE(advice("fmengine-train").find("--plan"), std::string::npos);
+  for (const char* const other : {"fmengine-tokenize", "fmengine-export", "fmengine-report"}) {
+    EXPECT_EQ(advice(other), std::string(other) +
+                                 ": memory must suffice; give the process more, or "
+                                 "less to do at once\n");
+  }
+}
+
 TEST(Ending, OnlyTheSpeakerPrintsErrorsOfTheUser) {
   const Outcome user = end_with(false, []() -> int { FM_USER_CHECK(false, "wrong flag"); });
   EXPECT_EQ(user.code, 10);

@@ -111,6 +111,16 @@ TEST_F(PrepareText, IdsAreThoseOfTheLinesInOrder) {
   EXPECT_EQ(read.description, path + ": 4 documents, 9 bytes");
 }
 
+// A file with a hole takes no room on the disk.
+TEST_F(PrepareText, ALineHasALimit) {
+  const std::string path = write("ab\n\nc\n");
+  fs::resize_file(path, 300'000'000);
+  for (const int ranks : {1, 2}) {
+    const std::string said = refusal([&] { prepare(path, ranks, "cache"); });
+    EXPECT_NE(said.find("a.jsonl:4: a line must have at most 256.0 MB"), std::string::npos) << said;
+  }
+}
+
 TEST_F(PrepareText, LabelsLeaveOutWhatIsNotTrained) {
   const Read read = prepare(write("ab\nhalf\nc\n"), 1, "cache");
   const std::int32_t no = data::kIgnored;
