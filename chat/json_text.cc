@@ -43,11 +43,12 @@ class ValueSax : public json::json_sax_t {
   bool number_integer(number_integer_t number) override { return put(std::int64_t{number}); }
   bool number_unsigned(number_unsigned_t number) override {
     if (number > static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max()))
-      return put_large(static_cast<double>(number));
+      return put_large(static_cast<double>(number), std::to_string(number));
     return put(static_cast<std::int64_t>(number));
   }
   bool number_float(number_float_t number, const string_t& digits) override {
-    return digits.find_first_of(".eE") == std::string::npos ? put_large(number) : put(number);
+    return digits.find_first_of(".eE") == std::string::npos ? put_large(number, digits)
+                                                            : put(number);
   }
   bool string(string_t& text) override { return put(std::move(text)); }
   bool binary(binary_t&) override { return refuse("there is no binary in JSON"); }
@@ -102,9 +103,9 @@ class ValueSax : public json::json_sax_t {
     }
     return true;
   }
-  bool put_large(double number) {
-    if (large_ == LargeIntegers::kFloats) return put(number);
-    return refuse("integers must have at most 64 bits with their sign");
+  bool put_large(double number, std::string digits) {
+    return put(large_ == LargeIntegers::kFloats ? Value(number)
+                                                : Value(LargeInteger{std::move(digits)}));
   }
   bool refuse(const std::string& why) {
     problem_ = why;
@@ -131,7 +132,7 @@ class Writer {
       out += *truth ? "true" : "false";
     } else if (real != nullptr && !std::isfinite(*real)) {
       out += std::isnan(*real) ? "NaN" : *real > 0 ? "Infinity" : "-Infinity";
-    } else if (value.is<std::int64_t>() || real != nullptr) {
+    } else if (value.is<std::int64_t>() || value.is<LargeInteger>() || real != nullptr) {
       out += to_text(value);
     } else if (const std::string* text = value.text()) {
       write_text(*text);

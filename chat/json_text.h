@@ -10,13 +10,14 @@
 
 namespace fm::chat {
 
-// What becomes of integers beyond 64 bits: model_max_length of many folders is one.
-enum class LargeIntegers : std::uint8_t { kRefused, kFloats };
+// What becomes of integers beyond 64 bits: model_max_length of many folders is one, and hashes
+// beside texts are often.
+enum class LargeIntegers : std::uint8_t { kExact, kFloats };
 
 // One JSON value, keys in order; of a key that is there twice the last value counts. Throws
 // UserError (11) with `where` ("chats.jsonl:7") before the reason.
 Value parse_json(std::string_view text, const std::string& where,
-                 LargeIntegers large = LargeIntegers::kRefused);
+                 LargeIntegers large = LargeIntegers::kExact);
 
 struct JsonStyle {
   bool ascii = false;                      // others as \uXXXX

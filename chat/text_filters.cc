@@ -13,6 +13,8 @@
 namespace fm::chat {
 namespace {
 
+constexpr const char* kLarge = "integers have 64 bits here; use smaller numbers";
+
 template <std::string (*kMap)(std::string_view)>
 Value map_case(const Value& value, const Bound&) {
   return kMap(to_text(value));
@@ -110,6 +112,7 @@ std::optional<std::int64_t> read_whole(std::string_view text, std::int64_t base)
 Value int_filter(const Value& value, const Bound& arguments) {
   Value otherwise = arguments.find(0) == nullptr ? Value(std::int64_t{0}) : arguments.need(0);
   if (const auto* undefined = value.get<Undefined>()) fail(undefined->why);
+  if (value.is<LargeInteger>()) fail(kLarge);
   if (value.is<bool>() || value.is<std::int64_t>()) return need_whole(value);
   std::optional<double> real;
   if (value.is<double>()) real = *value.get<double>();
@@ -119,7 +122,7 @@ Value int_filter(const Value& value, const Bound& arguments) {
     if (real && std::isinf(*real)) return otherwise;
   }
   if (!real || std::isnan(*real)) return otherwise;
-  if (std::abs(*real) >= 9.2e18) fail("integers have 64 bits here; use smaller numbers");
+  if (std::abs(*real) >= 9.2e18) fail(kLarge);
   return static_cast<std::int64_t>(*real);
 }
 
@@ -127,6 +130,7 @@ Value float_filter(const Value& value, const Bound& arguments) {
   Value otherwise = arguments.find(0) == nullptr ? Value(0.0) : arguments.need(0);
   if (const auto* undefined = value.get<Undefined>()) fail(undefined->why);
   if (value.is<double>()) return value;
+  if (value.is<LargeInteger>()) fail(kLarge);
   if (value.is<bool>() || value.is<std::int64_t>()) return static_cast<double>(need_whole(value));
   if (value.text() == nullptr) return otherwise;
   const std::optional<double> real = read_real(*value.text());

@@ -224,6 +224,7 @@ std::string to_text(const Value& value) {
   if (const bool* truth = value.get<bool>()) return *truth ? "True" : "False";
   if (const auto* whole = value.get<std::int64_t>()) return std::to_string(*whole);
   if (const double* real = value.get<double>()) return float_text(*real);
+  if (const auto* large = value.get<LargeInteger>()) return large->digits;
   if (const Sequence* sequence = value.sequence()) return sequence_repr(*sequence);
   if (const Dict* dict = value.dict()) return dict_repr(*dict);
   fail("only what has a text may be printed; print one of its attributes (", kind_name(value), ")");
@@ -235,6 +236,7 @@ std::string kind_name(const Value& value) {
   if (value.is<bool>()) return "a boolean";
   if (value.is<std::int64_t>()) return "an integer";
   if (value.is<double>()) return "a float";
+  if (value.is<LargeInteger>()) return "an integer of more than 64 bits";
   if (value.text() != nullptr) return "text";
   if (value.dict() != nullptr) return "a dict";
   if (value.is<NamespacePtr>()) return "a namespace";
@@ -295,10 +297,11 @@ bool equal(const Value& left, const Value& right) {
   double one = 0;
   double other = 0;
   if (number_of(left, one)) return number_of(right, other) && one == other;
-  if (const std::string* text = left.text()) {
-    if (right.text() == nullptr || text->size() != right.text()->size()) return false;
-    count_work(text->size());
-    return *text == *right.text();
+  if (const std::string* text = left.text())
+    return right.text() != nullptr && *text == *right.text();
+  if (const auto* large = left.get<LargeInteger>()) {
+    const auto* const same = right.get<LargeInteger>();
+    return same != nullptr && large->digits == same->digits;
   }
   if (left.sequence() != nullptr)
     return right.sequence() != nullptr && equal_sequences(*left.sequence(), *right.sequence());

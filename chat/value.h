@@ -43,6 +43,10 @@ struct Undefined {
   std::string why = "the value is undefined";  // for the message of whoever needs it
 };
 struct None {};
+// Out of JSON, beyond 64 bits: it may be printed and compared with its like, not reckoned with.
+struct LargeInteger {
+  std::string digits;
+};
 using SequencePtr = std::shared_ptr<const Sequence>;
 using DictPtr = std::shared_ptr<const Dict>;
 using NamespacePtr = std::shared_ptr<Namespace>;
@@ -59,6 +63,7 @@ class Value {
   Value(bool truth) : data_(truth) {}
   Value(std::int64_t number) : data_(number) {}
   Value(double number) : data_(number) {}
+  Value(LargeInteger number) : data_(std::move(number)) {}
   Value(std::string text) : data_(std::move(text)) {}
   Value(const char* text) : data_(std::string(text)) {}
   Value(SequencePtr items) : data_(std::move(items)) {}
@@ -81,8 +86,8 @@ class Value {
   const Dict* dict() const;
 
  private:
-  std::variant<Undefined, None, bool, std::int64_t, double, std::string, SequencePtr, DictPtr,
-               NamespacePtr, FunctionPtr, LoopPtr>
+  std::variant<Undefined, None, bool, std::int64_t, double, LargeInteger, std::string, SequencePtr,
+               DictPtr, NamespacePtr, FunctionPtr, LoopPtr>
       data_;
 };
 
