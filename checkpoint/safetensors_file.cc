@@ -107,6 +107,7 @@ std::string shape_text(std::span<const std::int64_t> shape) {
 
 TensorFile::TensorFile(const std::string& path, Parse parse)
     : path_(path), file_(path), header_(parse(file_.bytes(), path)) {
+  file_.check_uncut();
   for (std::size_t i = 0; i < header_.tensors.size(); ++i) place_[header_.tensors[i].name] = i;
 }
 
@@ -127,6 +128,7 @@ void TensorFile::read(const core::TensorSlice& slice) const {
     const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
     read(*tensor, slice.first_of(row), fetched.floats());
   }
+  file_.check_uncut();
 }
 
 void TensorFile::read(const StoredTensor& tensor, core::Elements first,
@@ -166,6 +168,8 @@ bool TensorFile::same(const std::string& name, const TensorFile& other,
   const auto ours = bytes_of(*this, *a);
   const auto theirs = bytes_of(other, *b);
   const bool equal = std::ranges::equal(ours, theirs);
+  file_.check_uncut();
+  other.file_.check_uncut();
   file_.let_go(ours);
   other.file_.let_go(theirs);
   return equal;

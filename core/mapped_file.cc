@@ -26,6 +26,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
                   std::strerror(problem), ")");
   }
   data_ = static_cast<const std::byte*>(mapped);
+  guard_ = CutGuard(bytes());
 }
 
 void MappedFile::let_go(std::span<const std::byte> part) const noexcept {
@@ -44,6 +45,13 @@ void MappedFile::check_unchanged() const {
   check_unwritten(path_, opened_, now);
 }
 
+void MappedFile::check_uncut() const {
+  FM_DATA_CHECK(!guard_.cut(), path_,
+                ": the file must stay as it is while a run reads it; give the run a copy of its "
+                "own, or put the new content under a new name (",
+                size_, " bytes when it was opened, cut in between)");
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
@@ -53,12 +61,14 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   size_ = std::exchange(other.size_, 0);
   path_ = std::move(other.path_);
   opened_ = other.opened_;
+  guard_ = std::move(other.guard_);
   return *this;
 }
 
 MappedFile::~MappedFile() { release(); }
 
 void MappedFile::release() noexcept {
+  guard_ = CutGuard();
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
   data_ = nullptr;
   size_ = 0;

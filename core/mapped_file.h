@@ -1,6 +1,8 @@
 // A whole file, read-only in memory.
 //
 // Invariant: bytes() is the file that was opened; as it was then, unless somebody writes to it.
+// Where
+//            somebody cuts it, zeros are read.
 // Thread:    any.
 // Lifetime:  spans die with the object; move-only.
 #pragma once
@@ -11,6 +13,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "core/cut_guard.h"
 
 namespace fm::core {
 
@@ -31,6 +35,9 @@ class MappedFile {
   // not what was checked then, and beyond a new end there is nothing. Another file of its name does
   // no harm.
   void check_unchanged() const;
+  // Throws UserError (11) when zeros were read since the file was cut. Cheap; whoever reads asks
+  // afterwards, before anything follows from what was read.
+  void check_uncut() const;
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
  private:
@@ -40,6 +47,7 @@ class MappedFile {
   std::size_t size_ = 0;
   std::string path_;
   struct stat opened_ {};
+  CutGuard guard_;
 };
 
 }  // namespace fm::core

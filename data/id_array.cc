@@ -155,6 +155,7 @@ MappedIds::MappedIds(core::MappedFile file, std::string path, std::span<const st
 void MappedIds::read(std::int64_t first, std::span<std::int32_t> ids) const {
   file_.check_unchanged();
   ids_.part(first, std::ssize(ids)).read(ids);
+  file_.check_uncut();
   if (++*reads_ % kReads == 0) file_.let_go(file_.bytes());
 }
 
@@ -165,6 +166,7 @@ std::uint32_t MappedIds::check(std::int64_t vocab, std::uint32_t crc,
     const IdArray part = ids_.part(first, std::min(piece, ids_.size() - first));
     crc = core::crc32c(part.bytes(), crc);
     const std::int64_t bad = part.find_outside(vocab);
+    file_.check_uncut();
     FM_DATA_CHECK(bad == part.size(), path_, ": token ids must be in [0, vocab_size); ", advice,
                   " (id ", bad < part.size() ? part.text_of(bad) : "", " at position ", first + bad,
                   ", vocab_size=", vocab, ", read as ", name_of(ids_.type()), ")");

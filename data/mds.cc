@@ -95,6 +95,7 @@ class Shard {
       check(number(at + 1) <= number(at + 2),
             core::concat("sample ", at, " ends before it begins"));
     }
+    file_.check_uncut();
   }
 
   std::int64_t samples() const { return samples_; }
@@ -125,8 +126,10 @@ class Shard {
     const auto begin = static_cast<std::size_t>(number(sample + 1));
     const auto end = static_cast<std::size_t>(number(sample + 2));
     std::string problem;
+    check(begin <= end && end <= file_.bytes().size(), "it was written while it was read");
     const IdArray numbers =
         numbers_of_sample(file_.bytes().subspan(begin, end - begin), columns_, which, problem);
+    file_.check_uncut();
     check(problem.empty(), core::concat("sample ", sample, ": ", problem));
     return numbers;
   }
@@ -238,8 +241,13 @@ class MdsDataset : public TokenStream {
         shard.ids_of(of_shard).part(from, std::ssize(part)).read(part);
       } else {
         Document document = shard.document_of(of_shard);
-        std::copy_n(pick(document).begin() + from, part.size(), part.begin());
+        const std::vector<std::int32_t> numbers = pick(document);
+        FM_DATA_CHECK(from + std::ssize(part) <= std::ssize(numbers), folder_,
+                      ": shards must stay as they are while a run reads them (sample ", sample,
+                      " became shorter)");
+        std::copy_n(numbers.begin() + from, part.size(), part.begin());
       }
+      shard.file().check_uncut();
       first += std::ssize(part);
       out = out.subspan(part.size());
     }

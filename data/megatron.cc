@@ -48,6 +48,7 @@ class Index {
     documents_ = static_cast<std::int64_t>(borders) - 1;
     check_sequences();
     check_documents();
+    file_.check_uncut();
     file_.let_go(file_.bytes());
   }
 
@@ -57,7 +58,10 @@ class Index {
   std::int64_t begin_of(std::int64_t document) const {
     const auto sequence = number<std::int64_t>(first_sequence_at(document));
     if (sequence == sequences_) return ids_;
-    return number<std::int64_t>(pointer_at(sequence)) / width();
+    check(sequence >= 0 && sequence < sequences_, "it was written while it was read");
+    const std::int64_t begin = number<std::int64_t>(pointer_at(sequence)) / width();
+    file_.check_uncut();
+    return begin;
   }
   std::uint32_t crc() const { return core::crc32c(file_.bytes()); }
 

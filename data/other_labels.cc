@@ -32,16 +32,19 @@ OtherLabels::OtherLabels(const std::string& path, std::int64_t ids, std::int64_t
     last = place;
   }
   crc_ = core::crc32c(file_.text(), 0);
+  file_.check_uncut();
   file_.let_go(file_.bytes());
 }
 
 void OtherLabels::put(std::int64_t first, std::span<std::int32_t> labels) const {
   file_.check_unchanged();
   const std::int64_t end = first + std::ssize(labels);
-  for (std::size_t entry = entry_from(first); entry < count_ && place_of(entry) < end; ++entry) {
-    labels[static_cast<std::size_t>(place_of(entry) - first)] =
-        static_cast<std::int32_t>(label_of(entry));
+  for (std::size_t entry = entry_from(first); entry < count_; ++entry) {
+    const std::int64_t place = place_of(entry);
+    if (place < first || place >= end) break;
+    labels[static_cast<std::size_t>(place - first)] = static_cast<std::int32_t>(label_of(entry));
   }
+  file_.check_uncut();
 }
 
 std::int64_t OtherLabels::place_of(std::size_t entry) const {

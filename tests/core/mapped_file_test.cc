@@ -2,13 +2,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/check.h"
 
@@ -69,6 +74,83 @@ TEST(MappedFile, WhatWasReadMayBeLetGo) {
   EXPECT_EQ(present(file, kPage, 32 * kPage), 0U);
   EXPECT_EQ(present(file, 33 * kPage, 64 * kPage), 31U);
   EXPECT_EQ(sum(), 64 * kPage * 'x');
+}
+
+// What is beyond the new end would be a SIGBUS; on the page of the new end zeros follow anyway.
+TEST(MappedFile, AFileThatIsCutWhileItIsReadEndsWithItsName) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::string path = written("cut", std::string(64 * page, 'x'));
+  const MappedFile other(written("whole", std::string(8 * page, 'y')));
+  const MappedFile file(path);
+  EXPECT_EQ(file.text()[5 * page], 'x');
+  std::filesystem::resize_file(path, 2 * page + 10);
+  EXPECT_EQ(file.text()[2 * page + 9], 'x');
+  file.check_uncut();
+  EXPECT_EQ(file.text()[63 * page], '\0');  // not the first page behind the end
+  EXPECT_EQ(file.text()[64 * page - 1], '\0');
+  EXPECT_EQ(file.text()[40 * page], '\0');
+  EXPECT_EQ(file.text()[page], 'x');
+  EXPECT_EQ(other.text()[7 * page], 'y');
+  other.check_uncut();
+  for (int again = 0; again < 2; ++again) {
+    try {
+      file.check_uncut();
+      FAIL();
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.code(), ExitCode::kDataError);
+      EXPECT_TRUE(
+          std::string(error.what()).starts_with(path + ": the file must stay as it is while"));
+    }
+  }
+}
+
+TEST(MappedFile, ManyThreadsMayReadAFileThatIsCut) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<MappedFile> files;
+  for (int at = 0; at < 20; ++at) {
+    const std::string path = written("cut" + std::to_string(at), std::string(256 * page, 'x'));
+    files.emplace_back(path);
+    std::filesystem::resize_file(path, 0);
+  }
+  std::vector<std::jthread> readers;
+  std::atomic<std::size_t> sum = 0;
+  for (int reader = 0; reader < 4; ++reader) {
+    readers.emplace_back([&] {
+      for (const MappedFile& file : files) {
+        sum += std::accumulate(file.text().begin(), file.text().end(), std::size_t{0});
+      }
+    });
+  }
+  readers.clear();
+  EXPECT_EQ(sum, 0U);
+  for (const MappedFile& file : files) EXPECT_THROW(file.check_uncut(), UserError);
+  files.clear();  // their places in the list are used again, for files that are whole
+  files.emplace_back(written("new", std::string(page, 'z')));
+  EXPECT_EQ(files[0].text()[page - 1], 'z');
+  files[0].check_uncut();
+}
+
+// A program's own error stays what it was.
+TEST(MappedFileDeathTest, OtherBusErrorsEndTheProcess) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::string path = written("foreign", std::string(4 * page, 'x'));
+  const auto die = [&] {
+    const MappedFile guarded(path);
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const auto* const foreign =
+        static_cast<const char*>(::mmap(nullptr, 4 * page, PROT_READ, MAP_PRIVATE, fd, 0));
+    std::filesystem::resize_file(path, 0);
+    ::_exit(foreign[3 * page]);
+  };
+  EXPECT_DEATH(die(), "");
+  EXPECT_DEATH(
+      {
+        const MappedFile guarded(written("raised", "x"));
+        ::raise(SIGBUS);
+        ::pause();
+      },
+      "");
 }
 
 TEST(MappedFile, WhatIsMissingOrNoFileIsADataErrorWithThePath) {
