@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "prepare/growing_file.h"
 #include "prepare/tokenized_lines.h"
@@ -16,6 +17,7 @@ struct PartCounts {
   std::int64_t ids = 0;
   std::int64_t counted = 0;  // ids that the loss counts
   std::int64_t labels = 0;   // ids whose label is another id
+  std::string content = {};  // of the files, with their sums; "" where there are none
 };
 
 // Memory does not grow with what is written.

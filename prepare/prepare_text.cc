@@ -23,6 +23,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRound{2};  // between two looks at the other ranks
+constexpr const char* kSummed = "-2";      // of folders whose prepared.json has sums
 constexpr std::size_t kMostName = 150;     // bytes of a name that has more behind it
 
 // Of the bytes in the file and of the recipe.
@@ -123,13 +124,20 @@ void make_parts(const std::string& path, const Recipe& recipe, const PrepareOpti
   collect_bad(*maker, host, prepared);
   prepared.unused = collect_unused(*maker, host);
   PartCounts mine;
-  together(host, [&] { mine = writer->finish(); });
+  together(host, [&] {
+    mine = writer->finish();
+    const fs::path prefix = folder / part_name(static_cast<std::size_t>(host.rank()));
+    if (mine.documents > 0) mine.content = content_of_part(prefix, recipe.vocab);
+  });
   const std::vector<std::int64_t> documents = checkpoint::gather_numbers(host, mine.documents);
   const std::vector<std::int64_t> ids = checkpoint::gather_numbers(host, mine.ids);
   const std::vector<std::int64_t> counted = checkpoint::gather_numbers(host, mine.counted);
   const std::vector<std::int64_t> labels = checkpoint::gather_numbers(host, mine.labels);
+  std::vector<std::string> contents = checkpoint::gather_texts(host, mine.content);
+  contents.resize(ids.size());  // known to the first rank, who writes them
   for (std::size_t part = 0; part < ids.size(); ++part) {
-    prepared.parts.push_back({documents[part], ids[part], counted[part], labels[part]});
+    prepared.parts.push_back(
+        {documents[part], ids[part], counted[part], labels[part], contents[part]});
   }
 }
 
@@ -184,8 +192,14 @@ data::StreamPtr prepare_text(const std::string& path, const Recipe& recipe,
     if (leads) prepared.identity = identity_of(path, recipe, options.cache_dir);
   });
   prepared.identity = checkpoint::text_of_rank0(host, prepared.identity);
-  const fs::path folder = options.cache_dir / (prepared.source + "-" + prepared.identity);
+  const fs::path older = options.cache_dir / (prepared.source + "-" + prepared.identity);
+  const fs::path folder = older.string() + kSummed;
   const bool there = sum_of(host, leads && fs::exists(folder / kPreparedFile) ? 1 : 0) > 0;
+  if (!there && options.say && fs::exists(older / kPreparedFile)) {
+    options.say(core::concat(older.string(),
+                             ": tokens of an older build have no sums by which damage ",
+                             "is found; they are made again beside it, and it may be deleted"));
+  }
   if (!there) make_folder(path, recipe, options, bad, host, prepared, folder);
   const Prepared found = read_prepared(folder);
   count_bad(found.bad_lines, found.first_bad, bad);

@@ -7,7 +7,6 @@
 #include "core/files.h"
 #include "core/text.h"
 #include "data/megatron.h"
-#include "data/other_labels.h"
 
 namespace fm::prepare {
 namespace {
@@ -15,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;  // 1 had no sums of the parts
 
 // All parts, under the name of the text: how many parts there are follows from the ranks that
 // made them.
@@ -65,13 +64,18 @@ std::string part_name(std::size_t part) {
   return "part-" + std::string(number.size() < 5 ? 5 - number.size() : 0, '0') + number;
 }
 
+std::string content_of_part(const fs::path& prefix, std::int64_t vocab) {
+  return data::open_megatron(prefix.string(), {.vocab = vocab})->fingerprint();
+}
+
 void write_prepared(const fs::path& folder, const Prepared& prepared) {
   json parts = json::array();
   for (const PartCounts& part : prepared.parts) {
     parts.push_back({{"documents", part.documents},
                      {"ids", part.ids},
                      {"counted", part.counted},
-                     {"labels", part.labels}});
+                     {"labels", part.labels},
+                     {"content", part.content}});
   }
   const json text = {{"version", kVersion},
                      {"source", prepared.source},
@@ -106,12 +110,13 @@ Prepared read_prepared(const fs::path& folder) {
                  .bad_lines = at.at("bad_lines").get<std::int64_t>(),
                  .first_bad = at.at("first_bad").get<std::string>(),
                  .filler = at.at("filler").get<std::int32_t>(),
-                 .unused = at.value("unused", data::UnusedFields())};
+                 .unused = at.at("unused").get<data::UnusedFields>()};
     for (const json& part : at.at("parts")) {
       out.parts.push_back({.documents = part.at("documents").get<std::int64_t>(),
                            .ids = part.at("ids").get<std::int64_t>(),
                            .counted = part.at("counted").get<std::int64_t>(),
-                           .labels = part.value("labels", std::int64_t{0})});
+                           .labels = part.at("labels").get<std::int64_t>(),
+                           .content = part.at("content").get<std::string>()});
     }
     return out;
   } catch (const json::exception& error) {
@@ -122,15 +127,19 @@ Prepared read_prepared(const fs::path& folder) {
 
 namespace {
 
-// Without its file a dataset is whole, but has other labels.
-void check_labels(const fs::path& folder, std::size_t part, std::int64_t labels) {
-  const fs::path path = with_ending(folder / part_name(part), ".labels");
-  std::error_code missing;
-  const std::uintmax_t bytes = fs::file_size(path, missing);
-  const std::int64_t found = missing ? 0 : static_cast<std::int64_t>(bytes / data::kBytesOfLabel);
-  FM_DATA_CHECK(found == labels, folder.string(),
-                ": it must be as it was written; delete it, it is made again (",
-                path.filename().string(), " has ", found, " labels, not ", labels, ")");
+data::StreamPtr open_part(const fs::path& prefix, const PartCounts& part, std::int64_t vocab) {
+  std::string found;
+  data::StreamPtr stream;
+  try {
+    stream = data::open_megatron(prefix.string(), {.vocab = vocab});
+    found = stream->fingerprint();
+  } catch (const core::UserError& error) {
+    found = error.what();
+  }
+  FM_DATA_CHECK(found == part.content, prefix.string(), ".bin: prepared text must be as it was ",
+                "written, with what lies beside it; delete the folder, it is made again (",
+                part.content, " was written, now: ", found, ")");
+  return stream;
 }
 
 }  // namespace
@@ -141,13 +150,7 @@ data::StreamPtr open_prepared(const fs::path& folder, const std::string& path,
   std::vector<data::StreamPtr> parts;
   for (std::size_t part = 0; part < prepared.parts.size(); ++part) {
     if (prepared.parts[part].documents == 0) continue;
-    check_labels(folder, part, prepared.parts[part].labels);
-    data::StreamPtr stream =
-        data::open_megatron((folder / part_name(part)).string(), {.vocab = vocab});
-    FM_DATA_CHECK(stream->size() == prepared.parts[part].ids, folder.string(),
-                  ": it must be as it was written; delete it, it is made again (", part_name(part),
-                  " has ", stream->size(), " ids, not ", prepared.parts[part].ids, ")");
-    parts.push_back(std::move(stream));
+    parts.push_back(open_part(folder / part_name(part), prepared.parts[part], vocab));
   }
   FM_DATA_CHECK(!parts.empty(), path, ":1: at least one line with a JSON object is required; give ",
                 "a file with documents (", prepared.bad_lines, " bad lines)");

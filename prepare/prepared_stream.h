@@ -30,13 +30,16 @@ struct Prepared {
 
 // "part-00003"
 std::string part_name(std::size_t part);
+// Reads the files of a part once, as they were just written.
+std::string content_of_part(const std::filesystem::path& prefix, std::int64_t vocab);
 
 void write_prepared(const std::filesystem::path& folder, const Prepared& prepared);
 // Throws UserError (11) where the folder is not whole: delete it.
 Prepared read_prepared(const std::filesystem::path& folder);
 
 // The documents, mapped. `path` of the source and `tokens` ("tokens of tokenizer.json") are for the
-// description. Throws UserError (11) when a file is damaged, or an id is outside [0, vocab).
+// description. Throws UserError (11) when a file is not as it was written: every byte is compared,
+// by its sum.
 data::StreamPtr open_prepared(const std::filesystem::path& folder, const std::string& path,
                               const std::string& tokens, std::int64_t vocab);
 

@@ -50,6 +50,11 @@ Read read_all(const data::TokenStream& stream) {
   return out;
 }
 
+std::string bytes_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
 class PrepareText : public Scratch {
  protected:
   std::string write(const std::string& text, const std::string& name = "a.jsonl") const {
@@ -288,6 +293,56 @@ TEST_F(PrepareText, ADamagedFolderIsNamed) {
     const std::string said = refusal([&] { prepare(path, 1, "cache"); });
     EXPECT_NE(said.find("cache"), std::string::npos) << name << ": " << said;
   }
+}
+
+// Ids, places and what is counted stay possible: nothing but a sum tells.
+TEST_F(PrepareText, OneFlippedBitIsFound) {
+  const std::string path = write("abc\nhalf\nabcdef\n");
+  const Read good = prepare(path, 2, "cache");
+  int files = 0;
+  for (const auto& made : fs::recursive_directory_iterator(folder_ / "cache")) {
+    if (!made.path().filename().string().starts_with("part-")) continue;
+    const std::string bytes = bytes_of(made.path());
+    const std::size_t step = bytes.size() / 7 + 1;
+    for (std::size_t at = 0; at < bytes.size(); at += step) {
+      std::string bad = bytes;
+      bad[at] = static_cast<char>(bad[at] ^ 1);
+      std::ofstream(made.path(), std::ios::binary) << bad;
+      const std::string said = refusal([&] { prepare(path, 1, "cache"); });
+      const std::string prefix = made.path().string().substr(0, made.path().string().rfind('.'));
+      EXPECT_TRUE(said.starts_with(prefix +
+                                   ".bin: prepared text must be as it was written, with "
+                                   "what lies beside it; delete the folder, it is made again"))
+          << made.path() << " at " << at << ": " << said;
+    }
+    std::ofstream(made.path(), std::ios::binary) << bytes;
+    ++files;
+  }
+  EXPECT_EQ(files, 5);  // .bin and .idx of two parts, .counted of one
+  EXPECT_EQ(prepare(path, 1, "cache"), good);
+}
+
+TEST_F(PrepareText, TokensWithoutSumsAreMadeAgain) {
+  const std::string path = write("abc\n");
+  const Read made = prepare(path, 1, "cache");
+  fs::path folder;
+  for (const auto& entry : fs::directory_iterator(folder_ / "cache")) {
+    if (entry.is_directory()) folder = entry.path();
+  }
+  const std::string name = folder.string();
+  ASSERT_TRUE(name.ends_with("-2")) << name;
+  fs::rename(folder, name.substr(0, name.size() - 2));
+  const int before = lines_read_;
+  std::string said;
+  comm::run_ranks(1, [&](comm::Communicator& host) {
+    data::BadLines bad;
+    const PrepareOptions options{.cache_dir = folder_ / "cache",
+                                 .say = [&](const std::string& line) { said += line + '\n'; }};
+    EXPECT_EQ(read_all(*prepare_text(path, recipe(), options, bad, host)), made);
+  });
+  EXPECT_EQ(lines_read_, before + 1);
+  EXPECT_TRUE(said.starts_with(name.substr(0, name.size() - 2) + ": tokens of an older build"))
+      << said;
 }
 
 }  // namespace
