@@ -132,11 +132,7 @@ class IdsSax : public LineSax {
     return take(static_cast<std::int64_t>(std::min(number, kMost)));
   }
   bool start_array(std::size_t size) override {
-    if (depth() == 1 && !foreign_.empty()) {
-      return refuse(core::concat("field \"", foreign_,
-                                 "\" is not known, and may say what is trained; write ",
-                                 "\"labels\" with -100, or \"loss_mask\", in its place"));
-    }
+    if (depth() == 1 && !why_refused_.empty()) return refuse(why_refused_);
     if (depth() == 1 && at_)
       open_ = std::exchange(at_, std::nullopt);
     else if (open_)
@@ -149,7 +145,8 @@ class IdsSax : public LineSax {
   }
   bool key(string_t& name) override {
     if (depth() != 1) return true;
-    foreign_ = is_foreign_mask(name) ? name : "";
+    const std::string_view why = why_refused(name);
+    why_refused_ = why.empty() ? "" : core::concat("field \"", name, "\" ", why);
     at_ = find_row_field(name);
     if (!at_) {
       unused_.push_back(name);
@@ -201,7 +198,7 @@ class IdsSax : public LineSax {
   std::int64_t vocab_;
   std::optional<std::size_t> at_;    // the field whose value comes next
   std::optional<std::size_t> open_;  // the field in whose list we are
-  std::string foreign_;              // the mask whose value comes next, if it is not known
+  std::string why_refused_;          // if the value that comes next is a list
   bool expects_array_ = false;
 };
 

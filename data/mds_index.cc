@@ -125,9 +125,8 @@ class Index {
 
   void add_column(const std::string& name, const std::string& encoding, MdsNumbers numbers,
                   bool is_ids, MdsColumns& columns) const {
-    FM_DATA_CHECK(
-        !is_foreign_mask(name), path_, ": the column \"", name, "\" is not known, and may ",
-        "say what is trained; write \"labels\" with -100, or \"loss_mask\", in its place");
+    const std::string_view why = why_refused(name);
+    FM_DATA_CHECK(why.empty(), path_, ": the column \"", name, "\" ", why);
     const std::optional<std::size_t> field = find_row_field(name);
     if (is_ids) {
       columns.ids = read_encoding(name, encoding, numbers);

@@ -54,11 +54,20 @@ std::optional<std::size_t> find_row_field(std::string_view name) {
   return static_cast<std::size_t>(found - kRowFields.begin());
 }
 
-bool is_foreign_mask(std::string_view name) {
-  if (find_row_field(name)) return false;
-  // A tokenizer's, which says nothing of training.
-  if (name == "special_tokens_mask") return false;
-  return name.ends_with("mask") || name.ends_with("masks");
+std::string_view why_refused(std::string_view name) {
+  constexpr std::string_view kApart[] = {"cu_seqlens", "segment_ids", "seq_lengths",
+                                         "sequence_ids"};
+  if (std::ranges::find(kApart, name) != std::end(kApart)) {
+    return "tells documents of a row apart; write each as a row of its own, without it, and put "
+           "them "
+           "side by side with --packing best_fit --document_attention";
+  }
+  const bool mask = name.ends_with("mask") || name.ends_with("masks");
+  // The last one is a tokenizer's, and says nothing of training.
+  if (!mask || find_row_field(name) || name == "special_tokens_mask") return "";
+  return "is not known, and may say what is trained; write \"labels\" with -100, or \"loss_mask\", "
+         "in "
+         "its place";
 }
 
 std::string_view range_of(Meaning meaning) {

@@ -39,8 +39,9 @@ inline constexpr std::array kRowFields = {
 
 // The place in kRowFields of a field of that name.
 std::optional<std::size_t> find_row_field(std::string_view name);
-// Whether a field of another name says what is trained, in a way that is not known here.
-bool is_foreign_mask(std::string_view name);
+// Why a list of another name cannot be passed over, where it says what is trained, or which
+// documents a row has; else "".
+std::string_view why_refused(std::string_view name);
 
 // Inline, since it is asked of every number.
 inline bool may_hold(Meaning meaning, std::int64_t number, std::int64_t vocab) {

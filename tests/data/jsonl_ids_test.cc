@@ -65,8 +65,9 @@ TEST(JsonlIds, MasksSayWhatIsTrained) {
             (Ids{X, X, 7, X}));
   EXPECT_EQ(labels(R"("labels":[9,9,-100,9],"loss_mask":[0,1,1,1])"), (Ids{X, 9, X, 9}));
   // Nobody's word on training.
-  EXPECT_EQ(labels(R"("special_tokens_mask":[1,0,0,1],"mask":"none","token_type_ids":[0,0,0,0])"),
-            Ids());
+  const std::string others =
+      R"("special_tokens_mask":[1,0,0,1],"mask":"none","segment_ids":"a","type_ids":[0,0,0,0])";
+  EXPECT_EQ(labels(others), Ids());
 }
 
 TEST(JsonlIds, PaddingIsLeftOutOfMasksAndPositionsToo) {
@@ -111,6 +112,10 @@ TEST(JsonlIds, BadLinesAreNamedWithWhatIsWrong) {
       {R"({"input_ids":[1],"loss_mask":null})", "it is null"},
       {R"({"prompt_mask":[1],"input_ids":[1]})", "field \"prompt_mask\" is not known"},
       {R"({"input_ids":[1],"label_masks":[]})", "field \"label_masks\" is not known"},
+      {R"({"input_ids":[1,2,3],"seq_lengths":[2,1]})",
+       "field \"seq_lengths\" tells documents of a row apart"},
+      {R"({"segment_ids":[0,0,1],"input_ids":[1,2,3]})",
+       "with --packing best_fit --document_attention"},
       {R"({"input_ids":[1,2,3],"position_ids":[0,1,0]})", "(position 0 at place 2)"},
       {R"({"input_ids":[1,2],"position_ids":[1,2]})", "(position 1 at place 0)"},
       {R"({"input_ids":[1,2,3],"attention_mask":[1,0,1],"position_ids":[0,1,2]})",

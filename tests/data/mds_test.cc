@@ -214,6 +214,8 @@ TEST_F(Mds, ColumnsThatSayWhatIsTrainedAreHonoured) {
        "sample 1: field \"position_ids\" must count from 0 to the end of the row");
   says(2, {"attention_mask", "pkl", 0, {"", ""}},
        "the column \"attention_mask\" must be an ndarray or bytes");
+  says(3, {"seq_lengths", "ndarray:int32", 0, {"", ""}},
+       "the column \"seq_lengths\" tells documents of a row apart");
   says(3, {"prompt_mask", "ndarray:int8", 0, {"", ""}}, "the column \"prompt_mask\" is not known");
 }
 

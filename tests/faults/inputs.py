@@ -126,9 +126,22 @@ def jsonl(case):
     try_words(case, ["changed.jsonl"], data_path=path, data_format=None, model_config=model)
 
 
+def rows_bytes():
+    """Lines of token ids with every field that says what is trained."""
+    rng = random.Random(6)
+    lines = []
+    for at in range(60):
+        ids = rng.choices(range(256), k=60)
+        masks = {name: rng.choices([0, 1], k=60)
+                 for name in ("completion_mask", "assistant_masks", "loss_mask")}
+        lines.append({"input_ids": ids, "labels": ids, "attention_mask": [1] * 60,
+                      "position_ids": list(range(60)), "id": at, **masks})
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
 def jsonl_line(case):
     """JSONL with one line that is another JSON value."""
-    lines = jsonl_bytes().splitlines(keepends=True)
+    lines = case.rng.choice((jsonl_bytes, rows_bytes))().splitlines(keepends=True)
     at = case.rng.randrange(len(lines))
     lines[at] = mutations.change_json(case.rng, json.loads(lines[at])) + b"\n"
     path = tiny.write(case.folder / "changed.jsonl", b"".join(lines))
