@@ -28,8 +28,17 @@ struct StoredTensor {
   core::Bytes end;
 };
 
+// A part of the file whose CRC-32 is known.
+struct StoredSum {
+  std::string name;
+  core::Bytes begin;
+  core::Bytes end;
+  std::uint32_t crc;
+};
+
 struct SafetensorsHeader {
   std::vector<StoredTensor> tensors;  // in order of their place in the file
+  std::vector<StoredSum> sums = {};   // of a file of torch.save
   std::map<std::string, std::string> metadata;
   core::Bytes data_begin;
 };
@@ -58,7 +67,7 @@ inline SafetensorsPlan plan_f32(const std::vector<TensorSpec>& tensors) {
   return plan_floats(tensors, core::DType::kF32);
 }
 
-// An opened, validated file, by default one of safetensors.
+// An opened, validated file, by default one of safetensors. Used by one thread.
 class TensorFile {
  public:
   using Parse = SafetensorsHeader (*)(std::span<const std::byte> file, const std::string& name);
@@ -68,12 +77,14 @@ class TensorFile {
   const std::string& path() const { return path_; }
   const StoredTensor* find(const std::string& name) const;  // null when absent
   // Fills the slice, converting F32, F16, BF16 and F64 to fp32. UserError (11) when the tensor is
-  // absent, has another shape, cannot become fp32, or a number in the slice is not finite.
+  // absent, has another shape, cannot become fp32, or a number in the slice is not finite; also
+  // when the part that holds it has another sum than the file says, which is looked at once.
   void read(const core::TensorSlice& slice) const;
   // Whether a tensor here and one there are of one type, one shape, and the same bytes.
   bool same(const std::string& name, const TensorFile& other, const std::string& other_name) const;
 
  private:
+  void check_sums(const StoredTensor& tensor) const;
   // Elements [first, first + out.size()).
   void read(const StoredTensor& tensor, core::Elements first, std::span<float> out) const;
 
@@ -81,6 +92,7 @@ class TensorFile {
   core::MappedFile file_;
   SafetensorsHeader header_;
   std::unordered_map<std::string, std::size_t> place_;
+  mutable std::vector<bool> summed_;  // by place in header_.sums
 };
 
 // Writes whole fp32 tensors to one file, by one process: temporary name, fsync, rename.

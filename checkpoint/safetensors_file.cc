@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/zip_records.h"
 #include "core/check.h"
 #include "core/finite.h"
 #include "core/text.h"
@@ -124,11 +125,34 @@ void TensorFile::read(const core::TensorSlice& slice) const {
       tensor->shape == slice.shape, path_, ": tensor ", slice.name,
       " must have the model's shape; check that weights and model config belong together (",
       shape_text(tensor->shape), " in the file, ", shape_text(slice.shape), " wanted)");
+  check_sums(*tensor);
   for (std::int64_t row = 0; row < slice.rows; ++row) {
     const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
     read(*tensor, slice.first_of(row), fetched.floats());
   }
   file_.check_uncut();
+}
+
+void TensorFile::check_sums(const StoredTensor& tensor) const {
+  constexpr std::size_t kPiece = std::size_t{1} << 24;  // is let go, as below
+  summed_.resize(header_.sums.size());
+  for (std::size_t at = 0; at < summed_.size(); ++at) {
+    const StoredSum& sum = header_.sums[at];
+    if (summed_[at] || tensor.begin < sum.begin || sum.end < tensor.end) continue;
+    const auto size = static_cast<std::size_t>((sum.end - sum.begin).count());
+    std::span<const std::byte> left =
+        file_.bytes().subspan(static_cast<std::size_t>(sum.begin.count()), size);
+    std::uint32_t crc = 0;
+    while (!left.empty()) {
+      const auto piece = left.first(std::min(kPiece, left.size()));
+      crc = crc32_of(piece, crc);
+      file_.let_go(piece);
+      left = left.subspan(piece.size());
+    }
+    file_.check_uncut();
+    check_crc32(crc, sum.crc, sum.name, path_);
+    summed_[at] = true;
+  }
 }
 
 void TensorFile::read(const StoredTensor& tensor, core::Elements first,
@@ -165,6 +189,8 @@ bool TensorFile::same(const std::string& name, const TensorFile& other,
         static_cast<std::size_t>(tensor.begin.count()),
         static_cast<std::size_t>((tensor.end - tensor.begin).count()));
   };
+  check_sums(*a);
+  other.check_sums(*b);
   const auto ours = bytes_of(*this, *a);
   const auto theirs = bytes_of(other, *b);
   const bool equal = std::ranges::equal(ours, theirs);

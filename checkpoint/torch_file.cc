@@ -46,6 +46,7 @@ class TorchFile {
     FM_DATA_CHECK(pickle.data.size() <= kMostPickle, name, ": the names of the tensors must fit ",
                   kMostPickle, " bytes; save the model in several files (", pickle.data.size(),
                   " bytes)");
+    check_crc32(crc32_of(pickle.data), pickle.crc, pickle.name, name);
     const ZipRecord* const order = record("byteorder");
     FM_DATA_CHECK(order == nullptr || text_of(*order) == "little", name,
                   ": numbers must be little-endian; save the model on such a machine");
@@ -65,6 +66,11 @@ class TorchFile {
       FM_DATA_CHECK(names.insert(name.text).second, name_, ": tensor ", name.text,
                     " must be there once; get the file again");
       header.tensors.push_back(tensor(name.text, pickle_[root.items[i + 1]]));
+    }
+    for (const auto& [name, each] : records_) {
+      if (each.crc == 0) continue;
+      const auto size = core::Bytes(static_cast<std::int64_t>(each.data.size()));
+      header.sums.push_back({std::string(name), each.begin, each.begin + size, each.crc});
     }
     std::ranges::stable_sort(header.tensors, {}, [](const StoredTensor& each) {
       return std::pair(each.begin, each.end);

@@ -1,5 +1,7 @@
 #include "checkpoint/zip_records.h"
 
+#include <zlib.h>
+
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -109,6 +111,17 @@ Entry entry_at(const Archive& archive, std::uint64_t at) {
 
 }  // namespace
 
+std::uint32_t crc32_of(std::span<const std::byte> data, std::uint32_t crc) {
+  const auto* const bytes = reinterpret_cast<const Bytef*>(data.data());
+  return static_cast<std::uint32_t>(crc32_z(crc, bytes, data.size()));
+}
+
+void check_crc32(std::uint32_t found, std::uint32_t said, std::string_view record,
+                 const std::string& file_name) {
+  FM_DATA_CHECK(said == 0 || found == said, file_name, ": record ", record, " must be as it was ",
+                "saved; get the file again (CRC-32 ", found, ", the archive says ", said, ")");
+}
+
 bool is_zip(std::span<const std::byte> file) {
   std::uint32_t signature = 0;
   if (file.size() < sizeof(signature)) return false;
@@ -141,7 +154,8 @@ std::vector<ZipRecord> zip_records(std::span<const std::byte> file, const std::s
                                 archive.number<std::uint16_t>(entry.local + 28);
     records.push_back({{reinterpret_cast<const char*>(name.data()), name.size()},
                        archive.part(begin, entry.bytes),
-                       core::Bytes(static_cast<std::int64_t>(begin))});
+                       core::Bytes(static_cast<std::int64_t>(begin)),
+                       archive.number<std::uint32_t>(at + 16)});
     at += kEntryBytes + name_bytes + archive.number<std::uint16_t>(at + 30) +
           archive.number<std::uint16_t>(at + 32);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +17,14 @@ struct ZipRecord {
   std::string_view name;  // in the file's bytes, as `data`
   std::span<const std::byte> data;
   core::Bytes begin;  // of the data, from the start of the file
+  std::uint32_t crc;  // CRC-32 of the data, by the directory; 0: torch was told not to compute it
 };
+
+// Of the data, going on from `crc`.
+std::uint32_t crc32_of(std::span<const std::byte> data, std::uint32_t crc = 0);
+// Throws UserError (11) with the names of file and record when the directory says another one.
+void check_crc32(std::uint32_t found, std::uint32_t said, std::string_view record,
+                 const std::string& file_name);
 
 bool is_zip(std::span<const std::byte> file);
 

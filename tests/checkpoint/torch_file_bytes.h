@@ -2,6 +2,8 @@
 // by opcode (pickletools.dis of a real file shows the same).
 #pragma once
 
+#include <zlib.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -35,10 +37,11 @@ inline std::string zip_of(const Records& records, Zip zip = Zip::kPlain, unsigne
     const std::string extra = wide ? core::concat("xx", little(0, 2), little(1, 2), little(24, 2),
                                                   size, size, little(file.size(), 8))
                                    : "";
-    directory += core::concat("PK\x01\x02", little(0, 6), little(method, 2), little(0, 8),
-                              place(data.size()), place(data.size()), little(name.size(), 2),
-                              little(extra.size(), 2), little(2, 2), little(0, 8),
-                              place(file.size()), name, extra, "no");
+    const auto sum = crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size());
+    directory += core::concat("PK\x01\x02", little(0, 6), little(method, 2), little(0, 4),
+                              little(sum, 4), place(data.size()), place(data.size()),
+                              little(name.size(), 2), little(extra.size(), 2), little(2, 2),
+                              little(0, 8), place(file.size()), name, extra, "no");
     file += core::concat("PK\x03\x04", little(0, 22), little(name.size(), 2),
                          little(padding.size(), 2), name, padding, data);
   }

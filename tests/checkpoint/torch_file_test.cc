@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <random>
 
 #include "checkpoint/hf_folder.h"
+#include "checkpoint/zip_records.h"
 #include "core/check.h"
 #include "tests/checkpoint/mutated.h"
 #include "tests/checkpoint/torch_file_bytes.h"
@@ -103,6 +105,59 @@ TEST(TorchFile, AFolderOfTwoFilesGivesTheirNumbers) {
   EXPECT_EQ(part, (std::vector<float>{2, 3, 4, 5}));
   opened.read(core::slice_in_memory("h", {2}, core::Elements(0), part.data(), core::Elements(2)));
   EXPECT_EQ(part, (std::vector<float>{1, -2, 4, 5}));
+}
+
+// The check value of CRC-32, and a file as torch 2.9 wrote it: torch.save({"w": torch.arange(6.)}).
+TEST(TorchFile, SumsAreThoseOfZip) {
+  EXPECT_EQ(crc32_of(std::as_bytes(std::span("123456789", 9))), 0xCBF43926U);
+  std::string arange;
+  for (const float each : {0.0F, 1.0F, 2.0F, 3.0F, 4.0F, 5.0F}) {
+    arange += testing::little(std::bit_cast<std::uint32_t>(each), 4);
+  }
+  EXPECT_EQ(crc32_of(std::as_bytes(std::span(arange))), 0x91E79017U);
+}
+
+TEST(TorchFile, AFlippedBitIsFoundWhereItIsRead) {
+  const testing::ScratchFolder folder;
+  Records records = records_of(pickle_of({kMatrix, {"h", "HalfStorage", "7", 0, {2}, {1}}}));
+  records.emplace_back("archive/data/7", "abcd");
+  const std::string good = zip_of(records);
+  const auto read = [&](const std::string& bytes, const std::string& name) {
+    const TensorFile file(folder.write("pytorch_model.bin", bytes), parse_torch_file);
+    float out[2];
+    const std::vector<std::int64_t> shape =
+        name == "w" ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{2};
+    const auto slice =
+        core::slice_in_memory(name, shape, core::Elements(0), out, core::Elements(2));
+    return testing::message_of<core::UserError>(11, [&] { file.read(slice); });
+  };
+  for (const char* const name : {"w", "h"}) EXPECT_EQ(read(good, name), "NOTHING THROWN");
+  const std::size_t numbers = good.find(std::string(kNumbers, '\0'));
+  for (const std::size_t at : {std::size_t{0}, std::size_t{8}, kNumbers - 1}) {
+    std::string bad = good;
+    bad[numbers + at] = '\1';  // subnormal: a number like any other
+    EXPECT_NE(
+        read(bad, "w").find("pytorch_model.bin: record archive/data/0 must be as it was saved; "
+                            "get the file again (CRC-32 "),
+        std::string::npos)
+        << read(bad, "w");
+    EXPECT_EQ(read(bad, "h"), "NOTHING THROWN");
+  }
+  std::string renamed = good;
+  renamed[good.find("X\1") + 5] = 'v';  // "w" of the pickle
+  EXPECT_NE(refused(renamed).find("f.bin: record archive/data.pkl must be as it was saved"),
+            std::string::npos)
+      << refused(renamed);
+}
+
+// torch.serialization.set_crc32_options(False) leaves zeros in the directory.
+TEST(TorchFile, SumsThatTorchLeftOutAreNotMissed) {
+  std::string file = zip_of(records_of(pickle_of({kMatrix})));
+  for (std::size_t at = file.find("PK\1\2"); at != file.npos; at = file.find("PK\1\2", at + 1)) {
+    file.replace(at + 16, 4, 4, '\0');
+  }
+  EXPECT_EQ(header_of(file).tensors.size(), 1U);
+  EXPECT_TRUE(header_of(file).sums.empty());
 }
 
 TEST(TorchFile, WhatIsNoDictionaryOfTensorsIsRefused) {
