@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "machine/limits.h"
@@ -21,24 +22,42 @@ std::int64_t usage_bytes() {
   return usage.ru_maxrss * 1024L;
 }
 
+// Touched pages of the system's, because an allocator may keep what is freed. Where this process
+// may lock them, none is swapped out.
+class Pages {
+ public:
+  explicit Pages(std::int64_t bytes)
+      : bytes_(static_cast<std::size_t>(bytes)),
+        data_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    if (data_ == MAP_FAILED) throw std::bad_alloc();
+    static_cast<void>(mlock(data_, bytes_));
+    std::memset(data_, 1, bytes_);
+  }
+  ~Pages() { munmap(data_, bytes_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
+
+constexpr std::int64_t kMore = std::int64_t{64} << 20;
+
+// What ran before in this process has a peak, too: more than that is touched.
 TEST(PeakMemory, GrowsWithWhatIsTouchedAndStays) {
-  const core::Bytes before = peak_memory();
-  constexpr std::int64_t kMore = std::int64_t{64} << 20;
-  { const std::vector<char> more(kMore, 1); }
-  EXPECT_GE(peak_memory().count(), before.count() + kMore / 2);
+  const std::int64_t before = peak_memory().count();
+  { const Pages pages(before - resident_memory().count() + kMore); }
+  EXPECT_GE(peak_memory().count(), before + kMore / 2);
 }
 
-// Pages of the system's, because an allocator may keep what is freed.
 TEST(ResidentMemory, GrowsWithWhatIsTouchedAndFallsWhenItIsGone) {
   const std::int64_t before = resident_memory().count();
-  constexpr std::size_t kMore = std::size_t{64} << 20;
-  void* const pages =
-      mmap(nullptr, kMore, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(pages, MAP_FAILED);
-  std::memset(pages, 1, kMore);
-  EXPECT_GE(resident_memory().count(), before + std::int64_t{kMore / 2});
-  munmap(pages, kMore);
-  EXPECT_LT(resident_memory().count(), before + std::int64_t{kMore / 2});
+  {
+    const Pages pages(kMore);
+    EXPECT_GE(resident_memory().count(), before + kMore / 2);
+  }
+  EXPECT_LT(resident_memory().count(), before + kMore / 2);
 }
 
 // A process that touched 256 MB becomes another program, which finds only its own memory.
