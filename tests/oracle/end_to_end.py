@@ -89,16 +89,19 @@ def check(family, build, work, templates):
     tokenizer = transformers.AutoTokenizer.from_pretrained(exported)
     original = transformers.AutoTokenizer.from_pretrained(folder)
     model = tiny_llama.load_model(exported).eval()
-    prompts, expected = [], []
+    prompts, starts, expected = [], [], []
     for question in ("What is the sum of 2 and 5?", "What is the product of 6 and 3?"):
         prompts.append([{"role": "user", "content": question}])
         ids = tokenizer.apply_chat_template(prompts[-1], add_generation_prompt=True, return_dict=False)
         assert ids == original.apply_chat_template(prompts[-1], add_generation_prompt=True, return_dict=False)
+        starts.append(ids)
         end = tokenizer.eos_token_id
         expected.append(generate_parity.greedy(model, ids, TOKENS, eos_token_id=end))
     got = generate_parity.Generate(build, exported).of(prompts, "--max_new_tokens", TOKENS)
-    for line, ids in zip(got, expected, strict=True):
-        generate_parity.expect(family, line["tokens"], ids)
+    for line, ids, answer in zip(got, starts, expected, strict=True):
+        generate_parity.expect_greedy(
+            family, model, ids, line["tokens"], TOKENS, answer, eos_token_id=end
+        )
     answer = tokenizer.decode(expected[0], skip_special_tokens=True)
     print(f"{family}: text {text[0]:.2f} to {text[-1]:.2f}, chat {chat[0]:.2f} to {chat[-1]:.2f}; {answer[:60]!r}",
           flush=True)

@@ -19,6 +19,7 @@ import cases
 import tiny_llama
 
 PROMPTS = ["The quick", "def run(self):\n    return", "One more, and longer, to be continued: ", "x"]
+TIE = 1e-5  # of the largest score
 TEMPLATE = (
     "{% for message in messages %}<{{ message.role }}>{{ message.content }}{{ eos_token }}{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -111,6 +112,37 @@ def expect(name, got, expected):
     sys.exit(f"{name}: {got!r} is not {expected!r}")
 
 
+def scores_behind(model, ids, **more):
+    """Of the next id, as generate() ranks them."""
+    with torch.no_grad():
+        out = model.generate(
+            torch.tensor([ids]),
+            attention_mask=torch.ones(1, len(ids), dtype=torch.int64),
+            do_sample=False,
+            max_new_tokens=1,
+            pad_token_id=0,
+            output_scores=True,
+            return_dict_in_generate=True,
+            **more,
+        )
+    return out.scores[0][0]
+
+
+def expect_greedy(name, model, ids, got, tokens, expected, **more):
+    """Ids behind `ids` are transformers'. Where two are as likely but for rounding, which another
+    kind of CPU does otherwise, either may come, and the text goes on from it."""
+    for place, token in enumerate(got):
+        if expected[place : place + 1] in ([], [token]):
+            continue
+        scores = scores_behind(model, ids + got[:place], **more)
+        if scores.max() - scores[token] > TIE * scores.abs().max():
+            break
+        expected = got[: place + 1]
+        if token != more.get("eos_token_id") and place + 1 < tokens:
+            expected += greedy(model, ids + expected, tokens - place - 1, **more)
+    expect(name, got, expected)
+
+
 def check_family(name, shape, build, tokens):
     folder = os.path.join(build, "oracle", "generate", name)
     os.makedirs(folder, exist_ok=True)
@@ -121,8 +153,9 @@ def check_family(name, shape, build, tokens):
     for batch in (1, 3):
         got = program.of(PROMPTS, "--max_new_tokens", tokens, "--batch_size", batch)
         for prompt, line, ids in zip(PROMPTS, got, expected, strict=True):
-            expect(f"{name}, batch {batch}, {prompt!r}", line["tokens"], ids)
-            whole = tokenizer.decode(tokenizer.encode(prompt) + ids, skip_special_tokens=True)
+            start, ours = tokenizer.encode(prompt), line["tokens"]
+            expect_greedy(f"{name}, batch {batch}, {prompt!r}", model, start, ours, tokens, ids)
+            whole = tokenizer.decode(start + ours, skip_special_tokens=True)
             expect(f"{name}, text of {prompt!r}", line["prompt"] + line["completion"], whole)
     print(f"{name}: {sum(map(len, expected))} greedy tokens are transformers', alone and together", flush=True)
     return tokenizer, model, program
@@ -164,7 +197,8 @@ def check_rest(build, folder, tokenizer, model, program):
     penalty = greedy(model, ids, 60, repetition_penalty=1.3)
     assert penalty != free
     line = program.of(PROMPTS[:1], "--max_new_tokens", 60, "--repetition_penalty", 1.3)[0]
-    expect("repetition penalty", line["tokens"], penalty)
+    more = {"repetition_penalty": 1.3}
+    expect_greedy("repetition penalty", model, ids, line["tokens"], 60, penalty, **more)
 
     check_defaults(folder, tokenizer, penalty, program)
 
@@ -199,8 +233,9 @@ def check_rest(build, folder, tokenizer, model, program):
         ids = ids or ending.encode(prompt, add_special_tokens=False)
         expected = greedy(model, ids, 60, eos_token_id=end)
         expect("prompt", line["prompt"], prompt)
-        expect("with an end", line["tokens"], expected)
-        expect("reason", line["finish_reason"], "stop" if expected[-1] == end else "length")
+        ours = line["tokens"]
+        expect_greedy("with an end", model, ids, ours, 60, expected, eos_token_id=end)
+        expect("reason", line["finish_reason"], "stop" if ours[-1] == end else "length")
     assert got[0]["finish_reason"] == "stop" and len(got[0]["tokens"]) <= 21
     check_conversation(program, ending, lambda ids: greedy(model, ids, 60, eos_token_id=end))
     print("ends, a chat template and a conversation are transformers'")

@@ -125,8 +125,10 @@ def check(name, case, build):
     engine.write_config()
     dumped = os.path.join(work, "gradients.safetensors")
     engine.run("first", 1, "--dump_gradients", dumped)
-    expected = os.path.join(engine.reference, "gradients.safetensors")
-    compare.compare_gradients(dumped, expected, engine.allowed)
+    theirs, exact = (
+        os.path.join(engine.reference, f"{name}.safetensors") for name in ("gradients", "exact")
+    )
+    compare.compare_gradients(dumped, theirs, exact, engine.allowed)
     output = engine.run("run", case.steps)
     compare.compare_run(
         os.path.join(output, "metrics.jsonl"),

@@ -9,6 +9,7 @@ import os
 
 import safetensors.torch
 import torch
+from torch.overrides import TorchFunctionMode
 
 import cases
 import tiny_llama
@@ -24,6 +25,28 @@ def gradients_of_step(model, windows, case, step):
         (loss / parts).backward()
         total += loss.item()
     return total / parts
+
+
+class InFp64(TorchFunctionMode):
+    """A model of fp64 stays in fp64 where it asks for fp32, as its norms and its loss do."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        asks = torch.float32 in args or kwargs.get("dtype") is torch.float32
+        is_cast = function is torch.Tensor.float or (function is torch.Tensor.to and asks)
+        if is_cast and args[0].dtype is torch.float64:
+            return args[0]
+        if kwargs.get("dtype") is torch.float32:
+            kwargs["dtype"] = torch.float64
+        return function(*args, **kwargs)
+
+
+def exact_gradients(folder, windows, case):
+    """By name, the gradients of the first step with fp64 in forward and backward."""
+    model = tiny_llama.load_model(folder).double()
+    with InFp64():
+        gradients_of_step(model, windows, case, 0)
+    return {name_in_files(name, model): p.grad for name, p in model.named_parameters()}
 
 
 def clip_by_exact_norm(parameters, limit):
@@ -64,7 +87,8 @@ def train(model, windows, case, gradients_file):
 
 
 def prepare(case, folder):
-    """Makes folder/model, tokens.bin, gradients.safetensors and losses.jsonl unless they exist."""
+    """Makes folder/model, tokens.bin, gradients.safetensors (exact.safetensors: in fp64) and
+    losses.jsonl unless they exist."""
     losses_file = os.path.join(folder, "losses.jsonl")
     if os.path.exists(losses_file):
         return
@@ -75,6 +99,8 @@ def prepare(case, folder):
     tiny_llama.save_tokens(tokens, case.shape.vocab, count=100_000)
     model = tiny_llama.load_model(os.path.join(folder, "model"))
     windows = tiny_llama.Windows(tokens, case.seq_len)
+    exact = exact_gradients(os.path.join(folder, "model"), windows, case)
+    safetensors.torch.save_file(exact, os.path.join(folder, "exact.safetensors"))
     gradients_file = os.path.join(folder, "gradients.safetensors")
     with open(losses_file + ".part", "w") as file:
         for line in train(model, windows, case, gradients_file):
