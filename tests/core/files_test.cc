@@ -3,15 +3,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "core/check.h"
+#include "tests/data/scratch_folder.h"
 
 namespace fm::core {
 namespace {
@@ -20,12 +23,6 @@ namespace fs = std::filesystem;
 
 class SmallFiles : public ::testing::Test {
  protected:
-  SmallFiles() : folder_(fs::path(::testing::TempDir()) / "small_file_test") {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~SmallFiles() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& text) const {
     std::ofstream(folder_ / "file", std::ios::binary) << text;
     return folder_ / "file";
@@ -36,7 +33,8 @@ class SmallFiles : public ::testing::Test {
     return folder_ / "fifo";
   }
 
-  fs::path folder_;
+  const testing::ScratchFolder scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(SmallFiles, AreReadWholeUpToTheirLimit) {
@@ -78,20 +76,32 @@ TEST_F(SmallFiles, NamesThatLeadToNoFileSayWhy) {
   EXPECT_EQ(read_small_file(folder_, Bytes(10), FileKind::kAny).problem, "it is a folder");
 }
 
+// The writing end, as soon as there is a reader; -1 where there is no pipe.
+int open_for_reader(const fs::path& fifo) {
+  int end = -1;
+  do {
+    end = ::open(fifo.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (end < 0) std::this_thread::yield();
+  } while (end < 0 && errno == ENXIO);
+  return end;
+}
+
 TEST_F(SmallFiles, APipeIsReadToItsEndWhoeverOpensItFirst) {
   const fs::path fifo = make_fifo();
-  for (const int late_ms : {0, 50}) {
+  for (const bool writer_first : {true, false}) {
+    int end = writer_first ? ::open(fifo.c_str(), O_RDWR | O_CLOEXEC) : -1;
     std::thread writer([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(late_ms));
-      std::ofstream file(fifo);
-      file << "one " << std::flush;
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
-      file << "two";
+      if (!writer_first) end = open_for_reader(fifo);
+      EXPECT_EQ(::write(end, "one ", 4), 4);
+      int waiting = 4;
+      while (::ioctl(end, FIONREAD, &waiting) == 0 && waiting > 0) std::this_thread::yield();
+      EXPECT_EQ(::write(end, "two", 3), 3);
+      ::close(end);
     });
     const SmallFile read = read_small_file(fifo, Bytes(100), FileKind::kAny);
     writer.join();
-    EXPECT_EQ(read.text, "one two") << late_ms;
-    EXPECT_EQ(read.problem, "") << late_ms;
+    EXPECT_EQ(read.text, "one two") << writer_first;
+    EXPECT_EQ(read.problem, "") << writer_first;
   }
 }
 
@@ -106,11 +116,14 @@ TEST_F(SmallFiles, APipeThatNobodyWritesIsNotWaitedForForEver) {
   EXPECT_EQ(read_small_file(fifo, Bytes(10)).problem, "it is no regular file");
 }
 
-std::string written(const std::string& name, const std::string& content) {
-  const std::string path = ::testing::TempDir() + "fm_stream_" + name;
-  std::ofstream(path, std::ios::binary) << content;
-  return path;
-}
+class FileStreams : public ::testing::Test {
+ protected:
+  std::string written(const std::string& name, const std::string& content) const {
+    return scratch_.write("fm_stream_" + name, content);
+  }
+
+  const testing::ScratchFolder scratch_;
+};
 
 // Three pieces, the last one short.
 std::string long_text() {
@@ -129,7 +142,7 @@ std::string refusal(FileStream& file) {
   return "NOTHING THROWN";
 }
 
-TEST(FileStream, PiecesJoinToTheFile) {
+TEST_F(FileStreams, PiecesJoinToTheFile) {
   const std::string text = long_text();
   FileStream file(written("pieces", text));
   EXPECT_EQ(file.size(), text.size());
@@ -145,7 +158,7 @@ TEST(FileStream, PiecesJoinToTheFile) {
   EXPECT_TRUE(FileStream(written("empty", "")).next().empty());
 }
 
-TEST(FileStream, AFileThatIsCutWhileItIsReadIsADataError) {
+TEST_F(FileStreams, AFileThatIsCutWhileItIsReadIsADataError) {
   const std::string text = long_text();
   const std::string path = written("cut", text);
   FileStream file(path);
@@ -159,16 +172,17 @@ TEST(FileStream, AFileThatIsCutWhileItIsReadIsADataError) {
       << said;
 }
 
-TEST(FileStream, AFileThatIsWrittenWhileItIsReadIsADataError) {
+TEST_F(FileStreams, AFileThatIsWrittenWhileItIsReadIsADataError) {
   const std::string path = written("other", long_text());
   FileStream file(path);
   file.next();
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // a file system's clock is coarse
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary) << 'x';
+  // A file system's clock is coarse.
+  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::seconds(1));
   EXPECT_NE(refusal(file).find("the file must stay as it is"), std::string::npos);
 }
 
-TEST(FileStream, AnotherFileOfItsNameDoesNoHarm) {
+TEST_F(FileStreams, AnotherFileOfItsNameDoesNoHarm) {
   const std::string text = long_text();
   const std::string path = written("replaced", text);
   FileStream file(path);
@@ -180,12 +194,11 @@ TEST(FileStream, AnotherFileOfItsNameDoesNoHarm) {
   EXPECT_EQ(bytes, text.size());
 }
 
-TEST(FileStream, WhatIsMissingOrNoFileIsADataErrorWithThePath) {
-  const std::string pipe = ::testing::TempDir() + "fm_stream_pipe";
-  fs::remove(pipe);
+TEST_F(FileStreams, WhatIsMissingOrNoFileIsADataErrorWithThePath) {
+  const std::string pipe = scratch_.path() / "fm_stream_pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const std::string& path :
-       {::testing::TempDir() + "fm_no_such_file", ::testing::TempDir(), pipe}) {
+       {(scratch_.path() / "fm_no_such_file").string(), scratch_.path().string(), pipe}) {
     try {
       const FileStream file(path);
       FAIL() << path;
