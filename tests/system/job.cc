@@ -143,7 +143,7 @@ Job::Job(Launch launch, const fs::path& folder)
 Job::~Job() {
   for (int round = 0; round < 3; ++round) {  // a launcher may start one more while it dies
     for (const pid_t pid : alive()) kill(pid, SIGKILL);
-    if (all_gone(1'000)) break;
+    if (all_gone(10'000)) break;
   }
   for (std::size_t i = 0; i < started_.size(); ++i) {
     if (codes_[i] < 0) waitpid(started_[i], nullptr, 0);
@@ -180,7 +180,7 @@ pid_t Job::rank_pid(int rank) const {
   const std::string variable =
       launch_.starter == Starter::kMpirun ? "OMPI_COMM_WORLD_RANK=" : "RANK=";
   pid_t found = 0;
-  const bool there = eventually(30'000, [&] {
+  const bool there = eventually(kLimitMs, [&] {
     for (const pid_t pid : alive()) {
       const fs::path process = concat("/proc/", pid);
       const bool is_rank = has_entry(environment_of(process), concat(variable, rank));

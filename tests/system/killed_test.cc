@@ -9,6 +9,8 @@
 namespace fm::system {
 namespace {
 
+constexpr int kStep = 60;  // the last one before the kill
+
 struct Death {
   Interrupted run;
   int victim;
@@ -23,16 +25,15 @@ void PrintTo(const Death& at, std::ostream* out) { *out << name_of(at.run.starte
 
 class Killed : public LongRun, public testing::WithParamInterface<Death> {
  protected:
-  // Kills when metrics.jsonl has `step`, and checks what the others do.
-  void kill_at(int step) {
-    const auto& [run, victim] = GetParam();
+  // Kills the victim behind kStep, and checks what the others do.
+  void kill_it() {
+    auto [run, victim] = GetParam();
+    run.fault = held_before(victim, kStep + 1);
     const std::unique_ptr<Job> job = start(launch_of(run));
-    wait_for_step(*job, output(), step);
+    wait_for_step(*job, output(), kStep);
     ASSERT_EQ(kill(job->rank_pid(victim), SIGKILL), 0);
-    EXPECT_TRUE(job->all_gone(5'000)) << "processes live on 5 s after the kill";
     const Ended ended = job->wait(kLimitMs);
-    const StepTexts steps = steps_in(output());
-    ASSERT_LT(steps.rbegin()->first, run.steps) << "the kill came after the end";
+    EXPECT_EQ(steps_in(output()).rbegin()->first, kStep);
     expect_named(ended);
   }
 
@@ -49,37 +50,38 @@ class Killed : public LongRun, public testing::WithParamInterface<Death> {
 };
 
 TEST_P(Killed, NobodyIsLeftAndTheSameCommandGoesOnBitForBit) {
-  kill_at(60);
+  kill_it();
   if (HasFatalFailure()) return;
   const Ended ended = resume_to_the_end(GetParam().run);
-  EXPECT_EQ(occurrences(ended.out, "resuming at step "), 1) << ended.out;
+  EXPECT_EQ(occurrences(ended.out, "resuming at step 50,"), 1) << ended.out;
 }
 INSTANTIATE_TEST_SUITE_P(EachRank, Killed,
-                         testing::Values(Death{{.starter = Starter::kByHand}, 0},
-                                         Death{{.starter = Starter::kByHand}, 1},
-                                         Death{{.starter = Starter::kMpirun}, 0},
-                                         Death{{.starter = Starter::kMpirun}, 1},
-                                         Death{{.starter = Starter::kTorchrun}, 0},
-                                         Death{{.starter = Starter::kTorchrun}, 1}),
+                         testing::Values(Death{{.starter = Starter::kByHand, .steps = 80}, 0},
+                                         Death{{.starter = Starter::kByHand, .steps = 80}, 1},
+                                         Death{{.starter = Starter::kMpirun, .steps = 80}, 0},
+                                         Death{{.starter = Starter::kMpirun, .steps = 80}, 1},
+                                         Death{{.starter = Starter::kTorchrun, .steps = 80}, 0},
+                                         Death{{.starter = Starter::kTorchrun, .steps = 80}, 1}),
                          name_of_death);
 INSTANTIATE_TEST_SUITE_P(
     OfAPipeline, Killed,
-    testing::Values(Death{{.ranks = 4, .pipe_ranks = 2, .zero_stage = 3, .steps = 150}, 3},
-                    Death{{.starter = Starter::kMpirun, .ranks = 4, .pipe_ranks = 2, .steps = 150},
+    testing::Values(Death{{.ranks = 4, .pipe_ranks = 2, .zero_stage = 3, .steps = 80}, 3},
+                    Death{{.starter = Starter::kMpirun, .ranks = 4, .pipe_ranks = 2, .steps = 80},
                           2}),
     name_of_death);
 
-// Every step is saved, so most of these kills land inside a save.
+// Every step is saved, and each kill lands in another place of a save.
 class KilledAgain : public LongRun {};
 
 TEST_F(KilledAgain, AndAgainWhileEveryStepIsSaved) {
-  const Interrupted run{.steps = 60, .save_steps = 1, .more = {"--keep_last", "2"}};
+  Interrupted run{.steps = 18, .save_steps = 1, .more = {"--keep_last", "2"}};
   for (int round = 0; round < 5; ++round) {
-    const std::unique_ptr<Job> job = start(launch_of(run));
-    wait_for_step(*job, output(), 10 * round + 5);
-    ASSERT_EQ(kill(job->rank_pid(round % 2), SIGKILL), 0);
-    const Ended ended = job->wait(5'000);
-    EXPECT_EQ(ended.codes[static_cast<std::size_t>(1 - round % 2)], 20) << ended.err;
+    const int victim = round % 2;
+    run.fault = core::concat("rank=", victim, ",step=", 3 * round + 3, ",point=ckpt.S",
+                             2 * round + 1, ",action=kill");
+    const Ended ended = this->run(launch_of(run));
+    EXPECT_EQ(ended.codes[static_cast<std::size_t>(victim)], 128 + SIGKILL) << ended.err;
+    EXPECT_EQ(ended.codes[static_cast<std::size_t>(1 - victim)], 20) << ended.err;
   }
   resume_to_the_end(run);
 }
@@ -88,11 +90,12 @@ TEST_F(KilledAgain, AndAgainWhileEveryStepIsSaved) {
 class LauncherKilled : public LongRun {};
 
 TEST_F(LauncherKilled, NoRankOutlivesMpirun) {
-  const Interrupted run{.starter = Starter::kMpirun};
+  const Interrupted run{
+      .starter = Starter::kMpirun, .steps = 80, .fault = held_before(0, kStep + 1)};
   const std::unique_ptr<Job> job = start(launch_of(run));
-  wait_for_step(*job, output(), 60);
+  wait_for_step(*job, output(), kStep);
   ASSERT_EQ(kill(job->started()[0], SIGKILL), 0);
-  EXPECT_TRUE(job->all_gone(5'000));
+  EXPECT_TRUE(job->all_gone(kLimitMs));
   resume_to_the_end(run);
 }
 

@@ -1,5 +1,7 @@
 #include "tests/system/long_run.h"
 
+#include "core/check.h"
+
 namespace fm::system {
 namespace {
 
@@ -43,8 +45,14 @@ const StepTexts& uninterrupted() {
 
 Launch LongRun::launch_of(const Interrupted& run) const { return launch_in(folder(), run); }
 
+std::string held_before(int rank, int step) {
+  return core::concat("rank=", rank, ",step=", step, ",point=step.pre,action=sleep:", 2 * kLimitMs);
+}
+
 Ended LongRun::resume_to_the_end(const Interrupted& run) {
-  const Ended ended = run_well(launch_of(run));
+  Interrupted whole = run;
+  whole.fault = "";
+  const Ended ended = run_well(launch_of(whole));
   EXPECT_EQ(first_difference(uninterrupted(), steps_in(output()), run.steps), "");
   EXPECT_EQ(leftovers_in(output()), "");
   return ended;

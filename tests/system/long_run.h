@@ -9,7 +9,8 @@
 
 namespace fm::system {
 
-constexpr int kLongest = 6000;  // steps; half a millisecond each on a fast machine
+constexpr int kEndless = 1'000'000'000;  // steps of a run that something must end
+constexpr int kLongest = 6000;           // steps; half a millisecond each on a fast machine
 
 struct Interrupted {
   Starter starter = Starter::kByHand;
@@ -22,12 +23,16 @@ struct Interrupted {
   std::string fault = "";
 };
 
+// A fault that keeps a rank before this step for longer than kLimitMs: what happens to the job
+// comes before its end, however busy the machine is.
+std::string held_before(int rank, int step);
+
 class LongRun : public SystemCase {
  protected:
   Launch launch_of(const Interrupted& run) const;
   std::filesystem::path output() const { return folder() / "output"; }
-  // Starts the same command and lets it come to its end: exit code 0, and the merged losses and
-  // norms are those of a run that nobody interrupted. Returns what it wrote.
+  // Starts the same command without its fault and lets it come to its end: exit code 0, and the
+  // merged losses and norms are those of a run that nobody interrupted. Returns what it wrote.
   Ended resume_to_the_end(const Interrupted& run);
 };
 

@@ -42,7 +42,7 @@ std::string first_difference(const StepTexts& expected, const StepTexts& got, in
 // Folders of checkpoints killed while they were written, or temporary ones; "" when there is none.
 std::string leftovers_in(const std::filesystem::path& output);
 // Waits until metrics.jsonl has this step; throws std::runtime_error when the job ends before, and
-// after 60 s.
+// after kLimitMs.
 void wait_for_step(Job& job, const std::filesystem::path& output, int step);
 
 }  // namespace fm::system
