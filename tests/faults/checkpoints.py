@@ -6,7 +6,10 @@ import re
 import struct
 
 SAVED = re.compile(r"^saved \S*/global_step(\d+)$", re.MULTILINE)
-RESUMING = re.compile(r"^resuming at step (\d+)\b", re.MULTILINE)
+# A fault that came too late leaves nothing to train.
+RESUMING = re.compile(
+    r"^(?:resuming at step|nothing to train: the checkpoint is of step) (\d+)\b", re.MULTILINE
+)
 STEP = re.compile(r"^step (\d+)/", re.MULTILINE)
 
 

@@ -27,7 +27,7 @@ def level():
     for name in ("root", "user"):
         with contextlib.suppress(OSError):
             probe = [*LEVELS[name], sys.executable, "-Bc", "import isolation; isolation.enter()"]
-            done = subprocess.run(probe, capture_output=True, timeout=30, cwd=HERE)
+            done = subprocess.run(probe, capture_output=True, timeout=300, cwd=HERE)
             if done.returncode == 0:
                 return name
     return "none"
@@ -58,7 +58,7 @@ def processes_with(name, value):
     return found
 
 
-def kill_all(name, value, limit_s=5):
+def kill_all(name, value, limit_s=60):
     """Kills processes with this variable until none is left: a launcher may start one more."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:

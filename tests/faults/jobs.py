@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-import random
 import resource
 import signal
 import socket
@@ -13,6 +12,9 @@ import time
 
 import isolation
 
+# A watchdog on a busy machine for what takes seconds. No program is right or wrong by it: where a
+# time is promised, the program keeps its own --timeout_s and says so by its exit code.
+PATIENCE_S = 300
 JOB = "FM_FAULTS_JOB"  # variable of every process of a job; its value is the job's folder
 FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "ORTE_")
 FOREIGN += ("FME_", "OMP_", "TORCHELASTIC_")
@@ -36,16 +38,24 @@ class Launch:
     only: tuple = ()  # ranks to start now, by hand; () is all
     program: str = "fmengine-train"
     memory: int = 0  # RLIMIT_AS in bytes
+    cpu_s: int = 0  # RLIMIT_CPU: work without an end is seen on a busy machine, too
 
 
-def free_port():
-    """A port below the range that the kernel gives to connections."""
-    for _ in range(1000):
-        port = random.SystemRandom().randrange(10000, 32000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("", port))
-            return port
-    raise OSError("no free port")
+class HeldPort:
+    """A port that nobody else gets: bound, but not listened at. A rank 0 may listen there, because
+    both set SO_REUSEADDR; where none does, connections are refused."""
+
+    def __init__(self):
+        self.socket = socket.socket(socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self.socket.family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        self.socket.bind(("", 0))
+        self.number = self.socket.getsockname()[1]
+
+    def close(self):
+        """Anybody may have it."""
+        self.socket.close()
 
 
 def eventually(limit, condition, pause=0.005):
@@ -56,6 +66,13 @@ def eventually(limit, condition, pause=0.005):
         if value or time.monotonic() > end:
             return value
         time.sleep(pause)
+
+
+def blocks(pid, number):
+    """True for a process that keeps this signal for itself: the default action is not taken."""
+    lines = file_text(f"/proc/{pid}/status").splitlines()
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith("SigBlk:")]
+    return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def has_variable(pid, entry):
@@ -82,7 +99,8 @@ class Job:
         self.folder = folder
         self.scratch = settings.scratch
         self.program = str(settings.build / launch.program)
-        self.port = launch.port or free_port()
+        self.held = None if launch.port else HeldPort()
+        self.port = launch.port or self.held.number
         self.started = {}  # key -> Popen; the key is a rank by hand, else 0
         folder.mkdir(parents=True)
         self.begin = time.monotonic()
@@ -119,12 +137,13 @@ class Job:
         environment.update({"OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"})
         environment.update({"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", JOB: str(self.folder)})
         environment["TMPDIR"] = str(self.scratch)  # mpirun's; root's may be another's
-        memory = self.launch.memory
+        limits = {resource.RLIMIT_AS: self.launch.memory, resource.RLIMIT_CPU: self.launch.cpu_s}
 
         def prepare():
             isolation.die_with_parent()
-            if memory:
-                resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+            for kind, most in limits.items():
+                if most:
+                    resource.setrlimit(kind, (most, most))
 
         with open(self.folder / f"out.{key}", "ab") as out, open(
             self.folder / f"err.{key}", "ab"
@@ -177,7 +196,7 @@ class Job:
         """True when every started process has ended and no child lives."""
         return all(p.poll() is not None for p in self.started.values()) and not self.alive()
 
-    def wait(self, limit):
+    def wait(self, limit=PATIENCE_S):
         """Waits for the end; Endless at the limit."""
         if not eventually(limit, self.ended, 0.01):
             raise Endless(f"no end within {limit} s ({len(self.alive())} processes live)")
@@ -216,4 +235,6 @@ class Job:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+        if self.held:
+            self.held.close()
         return gone

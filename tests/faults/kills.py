@@ -2,6 +2,7 @@
 2 steps: nobody is left, and the same command again ends with the numbers of an undisturbed run."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import time
@@ -13,33 +14,33 @@ import tiny
 
 STEPS = 40
 KILLS = 3  # in one run
-SLACK_S = 6
+TIMEOUT_S = 30  # of a start that is killed: before the ranks have met, the others wait for it
 
 
 def wait_for_moment(case, job, victim):
     """Waits for a random moment: a step that is printed and a little more, or any time from when
     the victim is there. True when ranks have trained by then."""
-    jobs.eventually(60, lambda: job.rank_pid(victim) or job.ended())
+    jobs.eventually(jobs.PATIENCE_S, lambda: job.rank_pid(victim) or job.ended())
     if case.rng.random() < 0.15:
         time.sleep(case.rng.uniform(0, 0.7))
     else:
         at = case.rng.randint(1, STEPS - 1)
-        jobs.eventually(60, lambda: checkpoints.printed_step(job) >= at or job.ended())
+        jobs.eventually(
+            jobs.PATIENCE_S, lambda: checkpoints.printed_step(job) >= at or job.ended()
+        )
         time.sleep(case.rng.uniform(0, 0.012))
     return checkpoints.printed_step(job) > 0
 
 
-def wait_for_end(case, job, limit, trained):
+def wait_for_end(case, job, trained):
     """Until nobody lives. mpirun sometimes stays when a rank ends while it meets the others through
     MPI; that is OpenMPI's, as long as no rank stays, and counted."""
-    try:
-        job.wait(limit)
-    except jobs.Endless:
-        if trained or job.launch.starter != "mpirun" or job.ranks_alive():
-            raise
-        case.count("mpirun stayed")
-        job.started[0].kill()
-        job.wait(limit)
+    if not trained and job.launch.starter == "mpirun":
+        jobs.eventually(jobs.PATIENCE_S, lambda: job.ended() or not job.ranks_alive())
+        if not jobs.eventually(5, lambda: job.ended() or job.ranks_alive()):
+            case.count("mpirun stayed")
+            job.started[0].kill()
+    job.wait()
 
 
 def check_resumed(case, job, newest):
@@ -68,7 +69,7 @@ def kill_once(case, run, output, newest):
     victim = case.rng.randrange(run.layout.ranks)
     trained = wait_for_moment(case, job, victim)
     case.count("SIGKILL" if job.send(victim, signal.SIGKILL) else "came too late")
-    wait_for_end(case, job, run.timeout_s + SLACK_S, trained)
+    wait_for_end(case, job, trained)
     check_survivors(case, job, victim, trained)
     check_resumed(case, job, newest)
     case.count("before step 1", not trained)
@@ -83,7 +84,7 @@ def end_once(case, run, output, newest, number):
     for pid in job.ranks_alive():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-    wait_for_end(case, job, run.timeout_s + SLACK_S, trained)
+    wait_for_end(case, job, trained)
     if trained:
         case.expect_codes(job, (0, 75), "after a signal in training")
     check_resumed(case, job, newest)
@@ -113,18 +114,19 @@ def check_finished(case, job, run, output, newest, references):
 
 def killed(case, layout, references):
     """A run that is killed some times and then finished."""
-    run = tiny.Run(layout, steps=STEPS, timeout_s=8 if layout.starter == "hand" else 15)
+    run = tiny.Run(layout, steps=STEPS)
+    short = dataclasses.replace(run, timeout_s=TIMEOUT_S)
     output = case.folder / "out"
     newest = 0
     for _ in range(KILLS):
-        newest = kill_once(case, run, output, newest)
+        newest = kill_once(case, short, output, newest)
     job = case.finish(tiny.launch(run, case.settings.scratch, output))
     check_finished(case, job, run, output, newest, references)
 
 
 def ended(case, layout, number, references):
     """A run that is asked to end some times and then finished."""
-    run = tiny.Run(layout, steps=STEPS, timeout_s=8)
+    run = tiny.Run(layout, steps=STEPS)
     output = case.folder / "out"
     newest = 0
     for _ in range(KILLS):

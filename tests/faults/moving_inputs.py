@@ -7,7 +7,7 @@ import time
 import inputs
 import tiny
 
-LIMIT_S = 10
+CPU_S = 10
 REFUSED = (10, 11)
 
 
@@ -17,8 +17,10 @@ def endless(case, flag, path):
     if flag == "jsonl":
         changes = {"data_path": path, "data_format": "jsonl"}
     words = inputs.arguments(case, **changes)
-    job = case.start(tiny.jobs.Launch(words, starter="alone", ranks=1, memory=inputs.MEMORY))
-    job.wait(LIMIT_S)
+    job = case.start(
+        tiny.jobs.Launch(words, starter="alone", ranks=1, memory=inputs.MEMORY, cpu_s=CPU_S)
+    )
+    job.wait()
     case.expect_codes(job, REFUSED)
     case.expect_words(job, path)
 
@@ -29,7 +31,7 @@ def cut_later(case, path, launch, first, last, allowed=(0, 11)):
     time.sleep(case.rng.uniform(first, last))
     size = path.stat().st_size
     os.truncate(path, case.rng.choice([0, case.rng.randrange(size)]))
-    job.wait(60)
+    job.wait()
     case.expect_codes(job, allowed, f"{path.name} was cut:")
     case.count("finished", not any(job.codes()))
     if any(job.codes()):

@@ -11,7 +11,7 @@ import suite
 import tiny
 
 STEPS = 60
-CUT_LIMIT_S = 30  # 15 s of silence end a connection; noise of a busy machine
+ENDLESS = 1_000_000  # steps of a run that a cut must end, by 15 s of silence
 LAYOUT = tiny.Layout("2 hosts", starter="hand", ranks=4, zero=2, hosts=("a", "a", "b", "b"))
 ADDRESSES = {"a": "10.77.0.1", "b": "10.77.0.2"}
 
@@ -42,18 +42,17 @@ CUTS = {  # how a cable fails: the words behind `ip -n switch link set PORT`, an
 }
 
 
-def start(case, timeout_s):
+def start(case, steps):
     """4 ranks on 2 hosts, up to a random step."""
     make_hosts(case)
-    run = tiny.Run(LAYOUT, steps=STEPS, save_steps=20, timeout_s=timeout_s)
+    run = tiny.Run(LAYOUT, steps=steps, save_steps=20, timeout_s=2 * jobs.PATIENCE_S)
     launch = tiny.launch(
         run, case.settings.scratch, case.folder / "out",
         spaces=LAYOUT.hosts, address=ADDRESSES["a"],
     )
     job = case.start(launch)
     at = case.rng.randint(1, STEPS // 3)
-    jobs.eventually(60, lambda: checkpoints.printed_step(job) >= at or job.ended())
-    case.expect(checkpoints.printed_step(job) < STEPS, "the cut must come in the run")
+    jobs.eventually(jobs.PATIENCE_S, lambda: checkpoints.printed_step(job) >= at or job.ended())
     return run, job
 
 
@@ -64,20 +63,21 @@ def set_link(port, words):
 
 def cut(case, kind):
     """For ever: all ranks end with 20, long before --timeout_s."""
-    _, job = start(case, 600)
+    _, job = start(case, ENDLESS)
     set_link(case.rng.choice(["to_a", "to_b"]), CUTS[kind][0])
-    job.wait(CUT_LIMIT_S)
+    job.wait()
     case.expect_codes(job, (20,), "behind a cut:")
 
 
 def healed(case, kind, references):
     """For some seconds: the run goes on."""
-    run, job = start(case, 60)
+    run, job = start(case, STEPS)
     port = case.rng.choice(["to_a", "to_b"])
     set_link(port, CUTS[kind][0])
     time.sleep(case.rng.uniform(1, 8))
     set_link(port, CUTS[kind][1])
-    job.wait(60)
+    case.count("came too late", job.ended())
+    job.wait()
     case.expect_codes(job, (0,), "behind a cut that healed:")
     got = metrics.steps(case.folder / "out" / "metrics.jsonl")
     problem = metrics.difference(references.steps(run), got, STEPS)

@@ -28,7 +28,7 @@ def crash(case, run, image, copy):
     disks.mount_image(case, image, mounted)
     job = case.start(tiny.launch(run, case.settings.scratch, mounted / "out"))
     at = case.rng.randint(2, STEPS - 2)
-    jobs.eventually(60, lambda: checkpoints.printed_step(job) >= at or job.ended())
+    jobs.eventually(jobs.PATIENCE_S, lambda: checkpoints.printed_step(job) >= at or job.ended())
     time.sleep(case.rng.uniform(0, 0.02))
     stop_all(job)
     newest = checkpoints.promised(job)
@@ -41,7 +41,7 @@ def crash(case, run, image, copy):
 
 def lost(case, layout, references):
     """One power loss."""
-    run = tiny.Run(layout, steps=STEPS, timeout_s=60)
+    run = tiny.Run(layout, steps=STEPS)
     copy = case.folder / "copy.ext4"
     newest = crash(case, run, case.folder / "disk.ext4", copy)
     mounted = case.folder / "after"

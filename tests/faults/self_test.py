@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import checkpoints
@@ -118,7 +117,8 @@ class Families(Scratch):
             ("signal", "exit code 139"),
         ):
             with self.subTest(wrong):
-                code, text = self.outcome(finished_twice, tiny.References, wrong=wrong)
+                limit = 3 if words == "no end within" else jobs.PATIENCE_S
+                code, text = self.outcome(finished_twice, tiny.References, limit, wrong=wrong)
                 self.assertEqual(code, 1, text)
                 self.assertIn(words, text)
                 self.assertRegex(text, r"again: FAULTS=30 FAULTS_SEED=1 .* --case 'row/0'")
@@ -140,7 +140,7 @@ def damage_original(family):
     return damage.Original(family)
 
 
-def finished_twice(case, references):
+def finished_twice(case, references, limit=jobs.PATIENCE_S):
     """A short run, then one to the end that may do wrong."""
     whole = tiny.Run(tiny.ALONE, steps=kills.STEPS)
     output = case.folder / "out"
@@ -150,7 +150,7 @@ def finished_twice(case, references):
         step: (str(1 / step), "1.5", "0.001") for step in range(1, kills.STEPS + 1)
     }
     job = case.start(tiny.launch(whole, case.settings.scratch, output))
-    job.wait(3)
+    job.wait(limit)
     kills.check_finished(case, job, whole, output, newest, references)
 
 
@@ -229,19 +229,21 @@ class Leavings(Scratch):
             list(map(str, words)), env=environment, stdout=subprocess.DEVNULL
         )
         self.addCleanup(family.kill)
-        self.assertTrue(jobs.eventually(60, (self.folder / "pid").exists))
+        self.assertTrue(jobs.eventually(jobs.PATIENCE_S, (self.folder / "pid").exists))
         (scratch,) = self.folder.glob("fm_faults_*")
         return family, str(scratch)
 
     def check_nothing_is_left(self, scratch):
-        gone = jobs.eventually(10, lambda: not isolation.processes_with(isolation.MARK, scratch))
+        gone = jobs.eventually(
+            jobs.PATIENCE_S, lambda: not isolation.processes_with(isolation.MARK, scratch)
+        )
         self.assertTrue(gone, "processes are left")
         self.assertNotIn(scratch, pathlib.Path("/proc/mounts").read_text())
 
     def test_after_a_term(self):
         family, scratch = self.start()
         family.send_signal(signal.SIGTERM)
-        self.assertEqual(family.wait(20), 128 + signal.SIGTERM)
+        self.assertEqual(family.wait(jobs.PATIENCE_S), 128 + signal.SIGTERM)
         self.check_nothing_is_left(scratch)
         self.assertFalse(os.path.exists(scratch))
 
@@ -266,8 +268,7 @@ class Ports(unittest.TestCase):
         self.assertEqual(strangers.visit(listener.port, "one byte"), 1)
         with socket.create_connection(("127.0.0.1", listener.port)) as connection:
             self.assertEqual(connection.recv(1), b"x")
-        time.sleep(0.05)
-        self.assertEqual(len(listener.taken), 2)
+        self.assertTrue(jobs.eventually(jobs.PATIENCE_S, lambda: len(listener.taken) == 2))
 
 
 if __name__ == "__main__":

@@ -9,49 +9,47 @@ import metrics
 import tiny
 
 STEPS = 40
-SLACK_S = 6
+ENDLESS = 1_000_000  # steps of a run that its stopped rank must end
 LAYOUTS = (tiny.MPIRUN, tiny.HAND, tiny.PRIVATE, tiny.PRIVATE_HAND, tiny.HOSTS)
 
 
 def stop_one(case, job):
     """Stops a random rank at a random step; the rank."""
     at = case.rng.randint(1, STEPS // 2)
-    jobs.eventually(60, lambda: checkpoints.printed_step(job) >= at or job.ended())
+    jobs.eventually(jobs.PATIENCE_S, lambda: checkpoints.printed_step(job) >= at or job.ended())
     rank = case.rng.randrange(job.launch.ranks)
-    case.expect(job.send(rank, signal.SIGSTOP), "the rank must be there")
+    case.count("SIGSTOP" if job.send(rank, signal.SIGSTOP) else "came too late")
     return rank
 
 
 def stopped(case, layout):
-    """For ever: 21 within the limit, and the stopped one ends when it goes on."""
-    run = tiny.Run(layout, steps=STEPS, timeout_s=3)
+    """For ever: 21 at the limit, and the stopped one ends when it goes on."""
+    run = tiny.Run(layout, steps=ENDLESS, timeout_s=10)
     job = case.start(tiny.launch(run, case.settings.scratch, case.folder / "out"))
     rank = stop_one(case, job)
-    begin = time.monotonic()
     others = [job.started[r] for r in job.started if layout.starter != "hand" or r != rank]
-    limit = run.timeout_s + SLACK_S
-    done = jobs.eventually(limit, lambda: all(p.poll() is not None for p in others), 0.02)
-    case.expect(done, f"the others live {limit} s behind the stop")
-    took = time.monotonic() - begin
-    case.expect(took > run.timeout_s - 1, f"they ended {took:.1f} s behind the stop")
+    done = jobs.eventually(
+        jobs.PATIENCE_S, lambda: all(p.poll() is not None for p in others), 0.02
+    )
+    case.expect(done, f"the others live {jobs.PATIENCE_S} s behind the stop")
     codes = [process.returncode for process in others]
     case.expect(set(codes) <= {20, 21} and 21 in codes, f"the others ended with {codes}")
     # Who waits for a rank that waits itself names that one, and may see it leave first.
-    case.expect_words(job, "waited", "rank" if layout.hosts else f"rank {rank}")
+    case.expect_words(job, f"waited {1000 * run.timeout_s} ms", "rank" if layout.hosts else f"rank {rank}")
     case.expect(layout.hosts or set(codes) == {21}, f"the others ended with {codes}")
     job.send(rank, signal.SIGCONT)
-    job.wait(5)
+    job.wait()
 
 
 def paused(case, layout, references):
     """For less than the limit: the run goes on."""
-    run = tiny.Run(layout, steps=STEPS, timeout_s=15)
+    run = tiny.Run(layout, steps=STEPS, timeout_s=120)
     output = case.folder / "out"
     job = case.start(tiny.launch(run, case.settings.scratch, output))
     rank = stop_one(case, job)
     time.sleep(case.rng.uniform(0.2, 3))
     job.send(rank, signal.SIGCONT)
-    job.wait(60)
+    job.wait()
     case.expect_codes(job, (0,), "behind a short stop:")
     problem = metrics.difference(
         references.steps(run), metrics.steps(output / "metrics.jsonl"), STEPS

@@ -26,7 +26,7 @@ def start(case, layout, output, **changes):
 def wait_for_a_save(case, job):
     """Until a random number of checkpoints is promised."""
     at = 2 * case.rng.randint(1, 5)
-    jobs.eventually(60, lambda: checkpoints.promised(job) >= at or job.ended())
+    jobs.eventually(jobs.PATIENCE_S, lambda: checkpoints.promised(job) >= at or job.ended())
 
 
 def check_promise(case, job, output):
@@ -66,7 +66,7 @@ def full(case, layout, references):
     disks.tmpfs(case, disk, 160)
     fill(disk, case.rng.randint(2 << 20, 7 << 20))
     run, job = start(case, layout, disk / "out", keep_last=0)
-    job.wait(60)
+    job.wait()
     case.expect_codes(job, (26,))
     newest = check_promise(case, job, disk / "out")
     case.count("checkpoints saved", len(checkpoints.listed(disk / "out")))
@@ -81,7 +81,7 @@ def filled(case, layout, references):
     run, job = start(case, layout, disk / "out")
     wait_for_a_save(case, job)
     fill(disk, 0)
-    job.wait(60)
+    job.wait()
     case.expect_codes(job, ENDED)
     case.count("ended with 26", 26 in job.codes())
     newest = check_promise(case, job, disk / "out")
@@ -110,7 +110,7 @@ def read_only(case, layout, references):
     run, job = start(case, layout, disk / "out")
     wait_for_a_save(case, job)
     break_file_system(case, disk)
-    job.wait(60)
+    job.wait()
     case.expect_codes(job, ENDED)
     newest = check_promise(case, job, disk / "out")
     case.count("ended with 26", 26 in job.codes())
@@ -132,7 +132,7 @@ def vanished(case, layout, references):
     wait_for_a_save(case, job)
     early = checkpoints.promised(job)
     disks.call("umount", "-l", disk)
-    job.wait(60)
+    job.wait()
     case.expect_codes(job, ENDED)
     case.count("ended with 26", 26 in job.codes())
     if max(checkpoints.listed(real / "out"), default=0) < STEPS:

@@ -8,16 +8,15 @@ import sockets
 import tiny
 
 STEPS = 300
-LIMIT_S = 8  # --timeout_s
-SLACK_S = 6
+LIMIT_S = 8  # --timeout_s of ranks whose mpirun is disturbed
 
 
-def start(case, layout):
+def start(case, layout, timeout_s=120):
     """A run up to a random step."""
-    run = tiny.Run(layout, steps=STEPS, save_steps=0, timeout_s=LIMIT_S)
+    run = tiny.Run(layout, steps=STEPS, save_steps=0, timeout_s=timeout_s)
     job = case.start(tiny.launch(run, case.settings.scratch, case.folder / "out"))
     at = case.rng.randint(1, 40)
-    jobs.eventually(60, lambda: checkpoints.printed_step(job) >= at or job.ended())
+    jobs.eventually(jobs.PATIENCE_S, lambda: checkpoints.printed_step(job) >= at or job.ended())
     strangers = sockets.Strangers(case.rng)
     case.undo.append(strangers.close)
     return run, job, strangers
@@ -37,7 +36,7 @@ def at_ranks(case, layout, kind, references):
     case.count("ports", len(ports))
     for port in ports:
         case.count("connections", strangers.visit(port, kind))
-    job.wait(30 + LIMIT_S)
+    job.wait()
     case.expect_codes(job, (0,), f"with strangers ({kind}) at the ports of ranks:")
     check_numbers(case, references, run)
 
@@ -45,12 +44,11 @@ def at_ranks(case, layout, kind, references):
 def at_launcher(case, kind, references):
     """Strangers at mpirun's own ports, who stay: the run is the undisturbed one, or every rank is
     gone within the limit."""
-    run, job, strangers = start(case, tiny.MPIRUN)
+    run, job, strangers = start(case, tiny.MPIRUN, LIMIT_S)
     for port in sockets.listening([job.started[0].pid]):
         case.count("connections", strangers.visit(port, kind))
-    limit = 30 + LIMIT_S + SLACK_S
-    gone = jobs.eventually(limit, lambda: job.ended() or not job.ranks_alive(), 0.02)
-    case.expect(gone, f"ranks live {limit} s behind the strangers")
+    gone = jobs.eventually(jobs.PATIENCE_S, lambda: job.ended() or not job.ranks_alive(), 0.02)
+    case.expect(gone, f"ranks live {jobs.PATIENCE_S} s behind the strangers")
     jobs.eventually(3, job.ended, 0.02)
     case.count("mpirun stayed", not job.ended())
     case.count("rc 0", job.codes() == [0])
@@ -63,7 +61,7 @@ def no_ports(case, layout, references):
     run, job, _ = start(case, layout)
     ports = sockets.listening(job.ranks_alive())
     case.expect(not ports, f"ports {ports} are open while the ranks train")
-    job.wait(30 + LIMIT_S)
+    job.wait()
     case.expect_codes(job, (0,))
     check_numbers(case, references, run)
 

@@ -56,7 +56,7 @@ class Run:
     steps: int = 40
     save_steps: int = 2
     keep_last: int = 3
-    timeout_s: int = 15
+    timeout_s: int = 120
     lr: float = 1e-3
     optimizer: tuple = ()  # further (key, value) of the optimizer's params
     more: tuple = ()  # further words
@@ -143,11 +143,12 @@ class References:
         key = (run.layout, run.steps, run.lr, run.optimizer, run.more)
         if key not in self.known:
             folder = self.settings.scratch / f"reference{len(self.known)}"
-            quiet = dataclasses.replace(run, save_steps=0, timeout_s=60)
+            quiet = dataclasses.replace(run, save_steps=0, timeout_s=120)
             job = jobs.Job(
                 self.settings, launch(quiet, self.settings.scratch, folder / "out"), folder / "job"
             )
-            codes = job.wait(120)
+            codes = job.wait()
+            job.close()
             if any(codes):
                 raise RuntimeError(f"a run that nobody disturbs must finish: {job.tail()}")
             self.known[key] = metrics.steps(folder / "out" / "metrics.jsonl")
