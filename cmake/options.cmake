@@ -82,11 +82,13 @@ function(fm_test_library name)
   fm_optimize_test(${name})
 endfunction()
 
-# fm_test(name SOURCES x_test.cc LINKS libraries LABELS unit) registers one ctest test.
+# fm_test(name SOURCES x_test.cc LINKS libraries LABELS unit) registers one ctest test. Its TempDir()
+# is its own, whatever else runs on this machine. Limits are watchdogs, ten times what is usual: a
+# busy machine makes no test red.
 function(fm_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 600)
   endif()
   if(FM_SANITIZE)
     math(EXPR ARG_TIMEOUT "8 * ${ARG_TIMEOUT}")
@@ -95,6 +97,8 @@ function(fm_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest_main fm_flags)
   fm_optimize_test(${name})
   add_test(NAME ${name} COMMAND ${name})
+  set(scratch ${PROJECT_BINARY_DIR}/scratch/${name})
+  file(MAKE_DIRECTORY ${scratch})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-                                          ENVIRONMENT "OMP_NUM_THREADS=1")
+                                          ENVIRONMENT "OMP_NUM_THREADS=1;TEST_TMPDIR=${scratch}")
 endfunction()

@@ -4,11 +4,11 @@ fm_test(tidy_test SOURCES tidy_test.cc tidy/laws_test.cc tidy/laws.cc tidy/text_
 target_compile_definitions(tidy_test PRIVATE FM_SOURCE_ROOT="${PROJECT_SOURCE_DIR}")
 
 add_test(NAME clang_format COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_format.sh)
-set_tests_properties(clang_format PROPERTIES LABELS tidy TIMEOUT 120)
+set_tests_properties(clang_format PROPERTIES LABELS tidy TIMEOUT 1200)
 
 add_test(NAME clang_tidy COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_clang_tidy.sh
                                  ${PROJECT_BINARY_DIR})
-set_tests_properties(clang_tidy PROPERTIES LABELS lint TIMEOUT 1200 PROCESSORS 2)
+set_tests_properties(clang_tidy PROPERTIES LABELS lint TIMEOUT 7200 PROCESSORS 2)
 
 # The torch-free tests once more, each sanitizer in a build folder of its own; for threads only the
 # folders where something runs on several.
@@ -17,8 +17,8 @@ add_test(NAME sanitize_asan
          COMMAND ${check_sanitized} address,undefined ${PROJECT_SOURCE_DIR}/build-asan)
 add_test(NAME sanitize_tsan COMMAND ${check_sanitized} thread ${PROJECT_SOURCE_DIR}/build-tsan
                                     core comm zero prepare)
-set_tests_properties(sanitize_asan sanitize_tsan PROPERTIES LABELS sanitize TIMEOUT 1800 PROCESSORS 2)
+set_tests_properties(sanitize_asan sanitize_tsan PROPERTIES LABELS sanitize TIMEOUT 10800 PROCESSORS 2)
 
 add_test(NAME install_tree COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_install.sh
                                    ${PROJECT_BINARY_DIR})
-set_tests_properties(install_tree PROPERTIES LABELS system TIMEOUT 120)
+set_tests_properties(install_tree PROPERTIES LABELS system TIMEOUT 1200)
