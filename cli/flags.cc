@@ -206,7 +206,7 @@ constexpr FlagRow kRows[] = {
     {"prometheus_file", kText, "", kOutput,
      "FILE.prom: newest values for node_exporter's textfile collector"},
     {"dry_run", kBool, "false", kOutput,
-     "print the plan and train, but write nothing anywhere (--plan starts nothing)",
+     "print the plan and train, but write nothing but prepared tokens (--plan starts nothing)",
      into<&O::dry_run>},
     {"project_name", kText, "fmengine", kOutput, "shown in the banner (no wandb yet)",
      into<&O::project_name>},

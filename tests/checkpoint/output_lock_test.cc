@@ -24,7 +24,10 @@ TEST(OutputLock, ASecondRunIsRefusedAndToldWhoHoldsIt) {
     EXPECT_NE(message.find("\"pid\":" + std::to_string(::getpid())), std::string::npos) << message;
     EXPECT_NE(message.find("\"host\":"), std::string::npos) << message;
   }
-  EXPECT_NO_THROW(OutputLock{output});
+  const OutputLock next(output);  // the first one let it go
+  EXPECT_THROW(OutputLock{output}, core::MachineError);
+  const std::string holder = testing::file_content(output / "LOCK");
+  EXPECT_NE(holder.find("\"pid\":" + std::to_string(::getpid())), std::string::npos) << holder;
 }
 
 TEST(OutputLock, MovingKeepsTheLockOnce) {
