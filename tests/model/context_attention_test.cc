@@ -241,7 +241,7 @@ TEST(UlyssesAttention, HasTheBitsOfOneRank) {
           EXPECT_TRUE(same_bits(whole.dk, parts.dk));
           EXPECT_TRUE(same_bits(whole.dv, parts.dv));
         }
-        expect_near(whole, parts, 1e-6);
+        expect_near(whole, parts, 4e-6);
       }
     }
   }
@@ -281,7 +281,7 @@ TEST(RingAttention, IsThatOfOneRank) {
     shape.starts_BT = at.apart ? starts.data() : nullptr;
     shape.dropout = at.drops ? kDrop : kernels::Dropout{};
     shape.first_sample = 5;
-    expect_near(attend<float>(shape, {}), attend<float>(shape, at.split), 2e-6);
+    expect_near(attend<float>(shape, {}), attend<float>(shape, at.split), 8e-6);
   }
 }
 

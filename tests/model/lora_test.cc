@@ -18,7 +18,7 @@
 namespace fm::model {
 namespace {
 
-constexpr double kTolerance = 5e-6;
+constexpr double kTolerance = 2e-5;  // 4.8e-6 was measured
 constexpr core::BatchShape kShape{.batch = 2, .seq_len = 13};
 constexpr double kScale = 1.75;
 

@@ -24,7 +24,7 @@ namespace fm::model {
 namespace {
 
 constexpr core::BatchShape kShape{.batch = 2, .seq_len = 15};
-constexpr double kTolerance = 5e-6;
+constexpr double kTolerance = 2e-5;  // 4.3e-6 was measured
 
 DecoderConfig config_of(const FamilyJson& family) {
   const std::string path = testing::TempDir() + "/fm_tensor_parallel_" + family.name + ".json";
