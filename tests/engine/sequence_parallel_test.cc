@@ -140,7 +140,7 @@ TEST(SequenceParallel, UnequalCountsOfLabelsGiveTheLossAndGradientOfOneRank) {
       const RunTrace one = at.data == 1 ? alone : run_small(options, at.data, 1, &rows);
       const RunTrace shared = run_small(laid_out(options, at), at.data, 1, &rows);
       EXPECT_NEAR(shared.losses[0], one.losses[0], 1e-6);
-      EXPECT_NEAR(shared.norms[0], one.norms[0], 1e-6 * one.norms[0]);
+      EXPECT_NEAR(shared.norms[0], one.norms[0], 4e-6 * one.norms[0]);
       EXPECT_LT(largest_difference(one, shared), 1e-6);
     }
   }
@@ -164,8 +164,8 @@ TEST_P(SequenceFamilies, GradientsAreThoseOfOneRank) {
       SCOPED_TRACE(testing::Message() << at << " apart " << apart);
       const RunTrace shared = run_small(laid_out(options, at), 1, 1, &rows);
       EXPECT_NEAR(shared.losses[0], alone.losses[0], 1e-6);
-      EXPECT_NEAR(shared.norms[0], alone.norms[0], 2e-6 * alone.norms[0]);
-      EXPECT_LT(largest_difference(alone, shared), 2e-6);
+      EXPECT_NEAR(shared.norms[0], alone.norms[0], 4e-6 * alone.norms[0]);
+      EXPECT_LT(largest_difference(alone, shared), 4e-6);
     }
   }
 }
