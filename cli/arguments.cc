@@ -51,23 +51,6 @@ void read_model(const FlagValues& flags, engine::TrainOptions& options) {
                 options.init_ckpt, ")");
 }
 
-core::NoDecay read_no_decay(const std::string& words) {
-  core::NoDecay no_decay;
-  if (words.empty()) return no_decay;
-  for (const std::string& kind : core::split(words, ',')) {
-    if (kind == "norm") {
-      no_decay.norm = true;
-    } else if (kind == "bias") {
-      no_decay.bias = true;
-    } else {
-      FM_USER_CHECK(kind == "embedding",
-                    "--no_decay is a list of norm, bias, embedding; correct it (", words, ")");
-      no_decay.embedding = true;
-    }
-  }
-  return no_decay;
-}
-
 void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
   FM_USER_CHECK(
       !parse_bool(flags.text("sequence_parallel")),
@@ -85,7 +68,6 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
       "--window_size must be 0 because the model says its windows; leave it out, and write "
       "sliding_window into config.json where the family has one (",
       window, ")");
-  options.no_decay = read_no_decay(flags.text("no_decay"));
   options.loss_reduction = flags.choice<engine::LossReduction>(
       "loss_reduction", {{"token", engine::LossReduction::kToken},
                          {"mean_of_means", engine::LossReduction::kMeanOfMeans}});

@@ -107,6 +107,13 @@ void apply_sequence(const Settings& settings, engine::TrainOptions& options) {
   options.sequence_parallel_size = static_cast<int>(ranks);
 }
 
+// DeepSpeed's optimizers decay every parameter. The Trainer's has two groups (transformers'
+// get_decay_parameter_names), which are alike where nothing decays.
+void apply_groups(const TrainerArguments& trainer, bool of_trainer, engine::TrainOptions& options) {
+  const bool two = of_trainer && options.optimizer.weight_decay > 0.0;
+  options.no_decay = trainer.no_decay.value_or(core::NoDecay{.norm = two, .bias = two});
+}
+
 // What was probably written for `type`: " instead of "typ"", or "".
 std::string mistyped(const Value& block) {
   for (const Value::Member& member : block.members) {
@@ -166,7 +173,7 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
                 "a DeepSpeed configuration must be one object {...}; correct it (", config.name,
                 ")");
   Findings findings;
-  const bool by_trainer = fill_from_trainer(trainer, options.train_steps, root, findings);
+  const TrainersShare trainers = fill_from_trainer(trainer, options.train_steps, root, findings);
   const Settings settings(root, config.name);
   check_settings(root, config.name, how.precision, how.unknown, findings);
   const auto read = [&](const std::function<void()>& part) { findings.collect(config.name, part); };
@@ -187,10 +194,11 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   read([&] { apply_lora(settings, options); });
   read([&] { apply_monitors(settings, trainer, findings, options); });
   read([&] { apply_optimizer(settings, findings, options); });
+  apply_groups(trainer, trainers.optimizer, options);
   read([&] {
     const bool told = apply_decay_style(settings, trainer, findings, options) ||
                       apply_scheduler(settings, findings, options);
-    if (!told && by_trainer) apply_trainer_schedule(trainer, findings, options);
+    if (!told && trainers.schedule) apply_trainer_schedule(trainer, findings, options);
   });
   throw_problems(findings, config.name);
   const std::vector<std::string> notes = to_notes(findings);

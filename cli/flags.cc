@@ -156,7 +156,8 @@ constexpr FlagRow kRows[] = {
     {"partition_method", kText, "cost", kLayout,
      "cut of the model: cost, uniform, parameters, type:REGEX, or layers per chunk as 3,2"},
     {"no_decay", kText, "", kLayout,
-     "kinds without weight decay, e.g. norm,bias,embedding (DeepSpeed decays all)"},
+     "kinds without weight decay, e.g. norm,bias,embedding; none: all decay, as with an optimizer "
+     "of the JSON; else those of the Trainer, norm,bias"},
     {"loss_reduction", kText, "token", kLayout,
      "token (mean over the step's tokens) or mean_of_means (DeepSpeed's)"},
     {"threads", kInt, "0", kLayout,

@@ -32,6 +32,26 @@ std::optional<bool> flag_of(const FlagValues& flags, const char* name) {
   return flags.given(name) ? std::optional(flags.flag(name)) : std::nullopt;
 }
 
+std::optional<core::NoDecay> read_no_decay(const FlagValues& flags) {
+  if (!flags.given("no_decay")) return std::nullopt;
+  const std::string words = flags.text("no_decay");
+  core::NoDecay no_decay;
+  if (words.empty() || words == "none") return no_decay;
+  for (const std::string& kind : core::split(words, ',')) {
+    if (kind == "norm") {
+      no_decay.norm = true;
+    } else if (kind == "bias") {
+      no_decay.bias = true;
+    } else {
+      FM_USER_CHECK(kind == "embedding",
+                    "--no_decay is none or a list of norm, bias, embedding; correct it (", words,
+                    ")");
+      no_decay.embedding = true;
+    }
+  }
+  return no_decay;
+}
+
 Value of_kind(Value::Kind kind) {
   Value value;
   value.kind = kind;
@@ -253,7 +273,8 @@ TrainerArguments read_trainer_arguments(const FlagValues& flags) {
       .bf16 = flag_of(flags, "bf16"),
       .fp16 = flag_of(flags, "fp16"),
       .lr_scheduler_type = flags.given("lr_scheduler_type") ? flags.text("lr_scheduler_type") : "",
-      .lr_scheduler_kwargs = flags.text("lr_scheduler_kwargs")};
+      .lr_scheduler_kwargs = flags.text("lr_scheduler_kwargs"),
+      .no_decay = read_no_decay(flags)};
   FM_USER_CHECK(!out.bf16.value_or(false) || !out.fp16.value_or(false),
                 "--fp16 and --bf16 exclude each other; give one of them");
   const std::optional<double> share = number_of(flags, "warmup_ratio", 0.0);
@@ -265,8 +286,8 @@ TrainerArguments read_trainer_arguments(const FlagValues& flags) {
   return out;
 }
 
-bool fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps, Value& root,
-                       Findings& findings) {
+TrainersShare fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps,
+                                Value& root, Findings& findings) {
   Filling filling(root, findings);
   const bool own_optimizer = !is_nothing(filling.find("optimizer"));
   fill_batch(trainer, filling);
@@ -277,13 +298,13 @@ bool fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps
   filling.boolean(old_name ? "bfloat16.enabled" : "bf16.enabled", "bf16", trainer.bf16);
   filling.boolean("fp16.enabled", "fp16", trainer.fp16);
   const bool any_auto = filling.finish();
-  if (!any_auto && own_optimizer && !trainer.any()) return false;
+  if (!any_auto && own_optimizer && !trainer.any()) return {};
   if (is_nothing(filling.find("train_batch_size")) && is_nothing(filling.find(kRowsPath))) {
     filling.put(kRowsPath, number_value(static_cast<double>(kRows)), 0, "Trainer's default");
     findings.notes.push_back(concat("no batch size in the configuration: ", kRowsPath, " is ",
                                     kRows, ", the Trainer's"));
   }
-  return true;
+  return {.schedule = true, .optimizer = !own_optimizer};
 }
 
 }  // namespace fm::cli

@@ -20,6 +20,7 @@ struct TrainerArguments {
       logging_steps;
   std::optional<bool> bf16, fp16;
   std::string lr_scheduler_type, lr_scheduler_kwargs;  // "": not given
+  std::optional<core::NoDecay> no_decay;               // ours: the Trainer has its groups in code
 
   bool any() const;
   // Of so many steps; rounded up where `warmup` is a share.
@@ -29,11 +30,16 @@ struct TrainerArguments {
 // Throws UserError (10) for numbers out of range.
 TrainerArguments read_trainer_arguments(const FlagValues& flags);
 
+// What is the Trainer's where the JSON has none of its own.
+struct TrainersShare {
+  bool schedule = false;   // a flag was given, or a value was left to the Trainer
+  bool optimizer = false;  // with its groups: norms and biases do not decay
+};
+
 // Replaces "auto" in `root`, adds an optimizer where there is none and what flags give. A flag and
-// a value that disagree are a refusal that shows both. True when the Trainer's schedule holds where
-// the JSON has none: a flag was given, or a value was left to the Trainer.
-bool fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps, Value& root,
-                       Findings& findings);
+// a value that disagree are a refusal that shows both.
+TrainersShare fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps,
+                                Value& root, Findings& findings);
 
 // The Trainer's own schedule: --lr_scheduler_type (linear), --warmup_steps, --lr_scheduler_kwargs.
 // Throws UserError (10).

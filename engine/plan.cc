@@ -201,7 +201,7 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
       recomputation_text(options, plan), "\n", "batch ", plan.batch.train_batch, " = micro ",
       plan.batch.micro_batch, " x accumulation ", plan.batch.accumulation, " x data ranks ",
       plan.mesh.data, "; ", plan.tokens_per_step(), " tokens per step\noptimizer ",
-      optimizer_text(options), "\n");
+      optimizer_text(options, opened), "\n");
   for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
   const Fit fit = fit_of(options, opened, plan, world, host.memory);
   if (fit.demand) out += "memory " + fit.text + "\n";
@@ -246,7 +246,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
                    {"gradient_accumulation_steps", plan.batch.accumulation}};
   json["zero_stage"] = options.zero_stage;
   json["precision"] = core::name_of(options.element);
-  json["optimizer"] = optimizer_text(options);
+  json["optimizer"] = optimizer_text(options, opened);
   json["notes"] = notes_of(options);
   if (const Fit fit = fit_of(options, opened, plan, world, host.memory); fit.demand) {
     json["host_memory"] = {{"fits", fit.demand->fits()},

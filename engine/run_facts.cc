@@ -1,5 +1,6 @@
 #include "engine/run_facts.h"
 
+#include <cmath>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
@@ -229,11 +230,13 @@ Facts scheduler_facts(const SchedulerOptions& scheduler) {
   return facts;
 }
 
-Facts optimization_facts(const TrainOptions& o) {
+Facts optimization_facts(const KnownRun& run) {
+  const TrainOptions& o = run.options;
   constexpr Uses kUses = kRanksAgree | kResumeSays;
   const OptimizerOptions& numbers = o.optimizer;
   Facts facts = {// A resume asks for the rule by itself, because moments are named after it.
-                 fact("optimizer", numbers.rule->name, kRanksAgree, "optimizer", optimizer_text(o)),
+                 fact("optimizer", numbers.rule->name, kRanksAgree, "optimizer",
+                      optimizer_text(o, run.opened)),
                  fact("lr", numbers.lr, kUses),
                  fact("weight_decay", numbers.weight_decay, kUses),
                  fact("gradient_clipping", o.gradient_clipping, kUses),
@@ -265,7 +268,7 @@ std::vector<Fact> run_facts(const KnownRun& run) {
   Facts all = model_facts(run);
   append(all, data_facts(run));
   append(all, layout_facts(run));
-  append(all, optimization_facts(run.options));
+  append(all, optimization_facts(run));
   append(all, scheduler_facts(run.options.scheduler));
   append(all, course_facts(run.options));
   return all;
@@ -296,6 +299,20 @@ std::string banner_lines(const std::vector<Fact>& facts) {
   return out + "\n";
 }
 
+double decayed_of(const model::OpenedModel& opened) {
+  double parameters = 0.0;
+  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+    const core::ParamTable& table = opened.model.table(unit);
+    for (const core::ParamEntry& entry : table.entries()) {
+      if (entry.offset >= table.decayed()) continue;
+      double count = 1.0;  // of all tensor-parallel ranks
+      for (const std::int64_t dim : entry.shape) count *= static_cast<double>(dim);
+      parameters += count;
+    }
+  }
+  return parameters;
+}
+
 double trained_of(const model::OpenedModel& opened) {
   double parameters = 0.0;
   for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
@@ -313,13 +330,20 @@ double parameters_of(const model::OpenedModel& opened) {
   return parameters;
 }
 
-std::string optimizer_text(const TrainOptions& options) {
+std::string optimizer_text(const TrainOptions& options, const model::OpenedModel& opened) {
   std::string text =
       optim::describe(options.optimizer, options.scheduler, options.gradient_clipping);
-  if (options.no_decay.norm) text += ", no decay of norms";
-  if (options.no_decay.bias) text += ", no decay of biases";
-  if (options.no_decay.embedding) text += ", no decay of embedding and head";
-  return text;
+  std::vector<std::string> kinds;
+  if (options.no_decay.norm) kinds.emplace_back("norms");
+  if (options.no_decay.bias) kinds.emplace_back("biases");
+  if (options.no_decay.embedding) kinds.emplace_back("embedding and head");
+  if (kinds.empty()) return text;
+  const double decayed = decayed_of(opened);
+  const auto exact = [](double count) {
+    return core::grouped(std::to_string(std::llround(count)));
+  };
+  return text + concat(", no decay of ", core::join(kinds, ", "), ": ", exact(decayed),
+                       " parameters decay, ", exact(trained_of(opened) - decayed), " do not");
 }
 
 std::string precision_text(const TrainOptions& options) {

@@ -54,12 +54,13 @@ std::string values_for(Uses use, const std::vector<Fact>& facts);
 // "  ZeRO       stage 3, sums in fast order, recomputation off\n" and so on.
 std::string banner_lines(const std::vector<Fact>& facts);
 
-// Of the whole model, and those of them that are trained.
+// Of the whole model, those of them that are trained, and those of these that decay.
 double parameters_of(const model::OpenedModel& opened);
 double trained_of(const model::OpenedModel& opened);
 
-// "AdamW (decoupled decay), lr 0.0003, ..."
-std::string optimizer_text(const TrainOptions& options);
+double decayed_of(const model::OpenedModel& opened);
+// "AdamW (decoupled decay), lr 0.0003, ...", and how many parameters decay where not all do.
+std::string optimizer_text(const TrainOptions& options, const model::OpenedModel& opened);
 // "fp32", or "bf16 compute (fp32 master weights and gradients)", so for fp16
 std::string precision_text(const TrainOptions& options);
 

@@ -226,7 +226,7 @@ TEST(Arguments, WrongValuesNameTheFlag) {
   EXPECT_TRUE(holds(refusal({"--seed", "99999999999999999999"}), "--seed must be"));
   EXPECT_TRUE(holds(refusal({"--schedule", "1f1bb"}), "did you mean 1f1b?"));
   EXPECT_TRUE(holds(refusal({"--data_format", "csv"}), "one of auto, jsonl, tokens, tokens_i32"));
-  EXPECT_TRUE(holds(refusal({"--no_decay", "norms"}), "a list of norm, bias, embedding"));
+  EXPECT_TRUE(holds(refusal({"--no_decay", "norms"}), "none or a list of norm, bias, embedding"));
   EXPECT_TRUE(holds(refusal({"--resume="}), "--resume must be"));
   EXPECT_TRUE(holds(refusal({"--json"}), "--json belongs to --plan"));
   EXPECT_TRUE(holds(refusal({"--plan_ranks", "8"}), "--plan_ranks belongs to --plan"));

@@ -136,6 +136,42 @@ TEST(TrainerFlags, AFileWithoutAnOptimizerIsTheTrainers) {
   EXPECT_EQ(options_of(own, {"--lr_scheduler_type", "cosine"}).scheduler.rule, &optim::kCosine);
 }
 
+std::string undecayed(const std::string& json, const Words& flags) {
+  const core::NoDecay at = options_of(json, flags).no_decay;
+  return core::concat(at.norm ? "norm " : "", at.bias ? "bias " : "", at.embedding ? "head " : "");
+}
+
+// transformers' Trainer.create_optimizer has two groups; DeepSpeed's optimizers have one, also
+// where the Trainer fills in their numbers.
+TEST(TrainerFlags, NormsAndBiasesDecayWhereTheFileHasAnOptimizer) {
+  const Words half = {"--weight_decay", "0.5"};
+  for (const char* none : {"{}", R"({"optimizer": null})", R"({"optimizer": {}})",
+                           R"({"optimizer": {"type": null, "params": null}})",
+                           R"({"scheduler": {"type": "WarmupLR"}})"}) {
+    EXPECT_EQ(undecayed(none, half), "norm bias ") << none;
+  }
+  EXPECT_EQ(undecayed(kAuto, half), "");
+  EXPECT_EQ(undecayed(R"({"optimizer": {"type": "auto"}})", half), "");
+  EXPECT_EQ(undecayed(R"({"optimizer": {"type": "Lion", "params": {"weight_decay": 1}}})", {}), "");
+}
+
+TEST(TrainerFlags, AFlagSaysWhatDoesNotDecay) {
+  const auto with = [](const char* words) {
+    return undecayed("{}", {"--weight_decay", "0.5", "--no_decay", words});
+  };
+  EXPECT_EQ(with("none"), "");
+  EXPECT_EQ(with(""), "");
+  EXPECT_EQ(with("norm"), "norm ");
+  EXPECT_EQ(with("embedding,bias"), "bias head ");
+  EXPECT_EQ(undecayed(kAuto, {"--no_decay", "norm"}), "norm ");
+}
+
+// Groups that are alike are no choice of a run, and no difference to the run of an older build.
+TEST(TrainerFlags, WithoutDecayThereAreNoGroups) {
+  EXPECT_EQ(undecayed("{}", {}), "");
+  EXPECT_EQ(undecayed("{}", {"--weight_decay", "0"}), "");
+}
+
 TEST(TrainerFlags, TheSchedulerOfTheFileWins) {
   EXPECT_EQ(options_of(kAuto, {"--lr_scheduler_type", "cosine"}).scheduler.rule,
             &optim::kWarmupDecayLr);

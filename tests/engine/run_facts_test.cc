@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/text.h"
+#include "engine/run_identity.h"
 #include "engine/run_model.h"
 #include "engine/same_start.h"
 #include "trainer_case.h"
@@ -155,12 +157,35 @@ TEST_F(RunFacts, TheBannerSaysHowTheRunIsLaidOut) {
       << said;
 }
 
-TEST(OptimizerText, NamesWhatIsNotDecayed) {
-  TrainOptions options;
-  EXPECT_EQ(optimizer_text(options).find("no decay"), std::string::npos);
+// Hidden 96, 5 layers, vocabulary 777, tied: 11 norms of 96, a matrix of 777 x 96.
+TEST_F(RunFacts, TheOptimizersTextCountsWhatDecaysAndWhatDoesNot) {
+  TrainOptions options = this->options("run", 1);
+  const auto text = [&] { return optimizer_text(options, open_run_model(options)); };
+  EXPECT_EQ(text().find("decay of"), std::string::npos);
+  const auto all = static_cast<std::int64_t>(parameters_of(open_run_model(options)));
+  const auto ends = [&](const char* kinds, std::int64_t rest) {
+    return core::concat(", no decay of ", kinds, ": ", core::grouped(std::to_string(all - rest)),
+                        " parameters decay, ", core::grouped(std::to_string(rest)), " do not");
+  };
+  options.no_decay = {.norm = true, .bias = true};
+  EXPECT_TRUE(text().ends_with(ends("norms, biases", 11 * 96))) << text();
   options.no_decay = {.norm = true, .embedding = true};
-  EXPECT_TRUE(
-      optimizer_text(options).ends_with(", no decay of norms, no decay of embedding and head"));
+  EXPECT_TRUE(text().ends_with(ends("norms, embedding and head", 11 * 96 + 777 * 96))) << text();
+}
+
+// Older builds let norms and biases decay where the JSON had no optimizer.
+TEST_F(RunFacts, AResumeSaysThatOtherParametersDecay) {
+  TrainOptions options = this->options("run", 1);
+  const model::OpenedModel opened = open_run_model(options);
+  const auto identity = [&] {
+    return identity_of(options, "data", {}, run_facts({.options = options, .opened = opened}));
+  };
+  const RunIdentity saved = identity();
+  options.no_decay = {.norm = true, .bias = true};
+  EXPECT_EQ(compare_runs(saved, identity()),
+            std::vector<std::string>{
+                "the run goes on with other numbers than it was saved with: no_decay: "
+                "[false,false,false] in the checkpoint, [true,true,false] now"});
 }
 
 }  // namespace

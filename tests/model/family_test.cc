@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <fstream>
+#include <regex>
 
 #include "core/check.h"
+#include "tests/model/family_jsons.h"
 
 namespace fm::model {
 namespace {
@@ -53,6 +55,28 @@ TEST_F(Families, AModelIsMadeAgainByOtherChoices) {
   EXPECT_EQ(opened.model.element, core::DType::kF32);
   EXPECT_EQ(narrow.element, core::DType::kBF16);
   EXPECT_EQ(narrow.unit_count(), opened.model.unit_count());
+}
+
+// transformers 5.23, Trainer.get_decay_parameter_names: by these patterns of names, and by the
+// class torch.nn.LayerNorm, which GPT-2 and GPT-J call ln_1, ln_2 and ln_f.
+TEST_F(Families, LeaveOutOfWeightDecayWhatTheTrainerDoes) {
+  const std::regex forbidden(
+      R"(bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)|\.ln_[12f]\.)");
+  const std::string path = testing::TempDir() + "/fm_family_groups.json";
+  for (const FamilyJson& family : family_jsons()) {
+    std::ofstream(path) << family.text;
+    const OpenedModel opened = open_model(path, {.no_decay = {.norm = true, .bias = true}});
+    int left_out = 0;
+    for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+      const core::ParamTable& table = opened.model.table(unit);
+      for (const core::ParamEntry& entry : table.entries()) {
+        const bool decays = entry.offset < table.decayed();
+        EXPECT_EQ(decays, !std::regex_search(entry.name, forbidden)) << entry.name;
+        left_out += decays ? 0 : 1;
+      }
+    }
+    EXPECT_GE(left_out, 7) << family.name;  // two norms of each block, and the last one
+  }
 }
 
 // PreTrainedModel._init_weights of transformers 5.23, and what GPT2 and Gemma add to it.
