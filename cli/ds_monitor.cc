@@ -78,8 +78,15 @@ void apply_rhythm(const Settings& settings, const TrainerArguments& trainer, Fin
   const std::int64_t steps = settings.integer(path, 1);
   FM_USER_CHECK(steps >= 1, path, " must be at least 1; correct it (", settings.where(path), ": ",
                 steps, ")");
+  // Templates have 2000 in them, which would silence a short run.
+  const std::int64_t most = std::max<std::int64_t>(1, options.train_steps / 10);
   if (!trainer.logging_steps) {
-    options.log_steps = steps;
+    options.log_steps = std::min(steps, most);
+    if (steps > most) {
+      findings.notes.push_back(concat(path, " ", steps, ": a line is printed every ",
+                                      most == 1 ? "step" : concat(most, " steps"),
+                                      ", a tenth of the run (", settings.where(path), ")"));
+    }
   } else if (steps != *trainer.logging_steps) {
     findings.notes.push_back(concat("--log_steps ", *trainer.logging_steps, " overrides ", path,
                                     " ", steps, " (", settings.where(path), ")"));

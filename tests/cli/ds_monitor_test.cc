@@ -95,6 +95,28 @@ TEST(DsMonitor, StepsPerPrintIsTheRhythmUnlessAFlagIs) {
   EXPECT_EQ(notes_of({"--log_steps", "10"}, json).find("overrides"), std::string::npos);
 }
 
+// Accelerate's template says 2000.
+TEST(Monitors, StepsPerPrintIsAtMostATenthOfTheRun) {
+  struct Row {
+    const char* steps;
+    const char* per_print;
+    std::int64_t every;
+  };
+  for (const Row& row :
+       {Row{"100", "2000", 10}, Row{"100", "11", 10}, Row{"100", "10", 10}, Row{"19", "2000", 1},
+        Row{"3", "2", 1}, Row{"40000", "2000", 2000}, Row{"7", "1", 1}}) {
+    const std::string json = core::concat("{\"steps_per_print\": ", row.per_print, "}");
+    EXPECT_EQ(options_of({"--max_steps", row.steps}, json).log_steps, row.every) << row.steps;
+    const bool less = row.every != std::stoll(row.per_print);
+    EXPECT_EQ(holds(notes_of({"--max_steps", row.steps}, json), "a tenth of the run"), less)
+        << row.steps << " " << row.per_print;
+  }
+  const std::string json = R"({"steps_per_print": 2000})";
+  EXPECT_TRUE(holds(notes_of({}, json), "steps_per_print 2000: a line is printed every 10 steps"));
+  EXPECT_TRUE(holds(notes_of({"--max_steps", "9"}, json), "a line is printed every step, "));
+  EXPECT_EQ(options_of({"--logging_steps", "50"}, json).log_steps, 50);  // somebody asks for it
+}
+
 TEST(ReportTo, NamesPlacesBelowTheOutputFolder) {
   EXPECT_EQ(options_of({}).monitors.tensorboard, Words{});
   EXPECT_EQ(options_of({"--report_to", "none"}).monitors.tensorboard, Words{});
