@@ -125,6 +125,7 @@ class StoredDocuments : public TokenStream {
     (labels_ ? *labels_ : ids_).read(first, labels);
     if (labels_) std::ranges::replace(labels, ignored_, kIgnored);
   }
+  bool ignores_some() const override { return labels_.has_value(); }
   std::int32_t filler() const override { return filler_; }
   std::string describe() const override {
     return core::concat(path_, ": ", documents_, " documents, ",

@@ -156,6 +156,7 @@ class MegatronDataset : public TokenStream {
       if (counted[i] == 0) labels[i] = kIgnored;
     }
   }
+  bool ignores_some() const override { return counted_.has_value(); }
   std::string describe() const override {
     return core::concat(ids_.path(), ": ", documents(), " documents, ",
                         core::human_count(static_cast<double>(size())), ' ', name_of(index_.type()),

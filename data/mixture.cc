@@ -59,6 +59,21 @@ class Mixture : public SampleSource {
     return text;
   }
 
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> all;
+    for (std::size_t at = 0; at < sources_.size(); ++at) {
+      for (const std::string& note : sources_[at]->notes()) {
+        all.push_back(core::concat("part ", at + 1, " of the mixture: ", note));
+      }
+    }
+    return all;
+  }
+
+  std::string name_of(std::int64_t position) const override {
+    const Pick pick = pick_of(position);
+    return core::concat(sources_[pick.source]->name_of(pick.sample), " of part ", pick.source + 1);
+  }
+
   std::string fingerprint() const override {
     std::string text = core::concat("mixture of ", sources_.size());
     for (std::size_t at = 0; at < sources_.size(); ++at) {

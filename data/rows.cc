@@ -1,8 +1,11 @@
 #include "data/rows.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/check.h"
+#include "core/text.h"
+#include "core/types.h"
 #include "data/packing.h"
 #include "data/permutation.h"
 
@@ -66,6 +69,29 @@ class Rows : public SampleSource {
                         plan_->describe(), "), ", order, notes_);
   }
 
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> out;
+    if (stream_->ignores_some()) add_untrained(out);
+    // Without masks, documents are joined and cut on purpose.
+    const bool loses = options_.packing != Packing::kConcat || stream_->ignores_some();
+    if (has_documents_ && loses) add_long_documents(out);
+    return out;
+  }
+
+  std::string name_of(std::int64_t position) const override {
+    if (!has_documents_) return SampleSource::name_of(position);
+    std::string out;
+    const std::vector<Segment> segments = segments_of(position);
+    for (const Segment& segment : segments) {
+      const std::int64_t first = document_behind(segment.first);
+      const std::int64_t last = document_behind(segment.first + segment.count - 1);
+      out += core::concat(out.empty() ? "" : ", ", first, last > first ? "-" : "");
+      if (last > first) out += std::to_string(last);
+    }
+    const bool one = out.find_first_of(",-") == std::string::npos;
+    return (one ? "document " : "documents ") + out;
+  }
+
   // In the words of older builds, whose runs may go on.
   std::string fingerprint() const override {
     if (!has_documents_) {
@@ -104,21 +130,94 @@ class Rows : public SampleSource {
     return segments;
   }
 
-  // Documents that begin within a segment, which is at `at` in the row.
-  void add_inner_starts(const Segment& segment, std::int64_t at,
-                        std::vector<std::int32_t>& starts) const {
-    std::int64_t low = 0;  // the first document that begins behind the segment's first id
+  // Whether a label counts of those that the segment's ids predict.
+  bool trains(const Segment& segment) const {
+    constexpr std::int64_t kPiece = 256;  // an answer is rarely far
+    std::array<std::int32_t, kPiece> labels{};
+    const std::int64_t end = segment.first + segment.count;
+    for (std::int64_t at = segment.first + 1; at < end; at += kPiece) {
+      const auto piece = part(labels, 0, std::min(kPiece, end - at));
+      stream_->read_labels(at, piece);
+      if (std::ranges::any_of(piece, [](std::int32_t label) { return label != kIgnored; })) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void add_untrained(std::vector<std::string>& notes) const {
+    std::int64_t untrained = 0;
+    std::int64_t cut = 0;
+    std::vector<Segment> segments;
+    for (std::int64_t row = 0; row < plan_->rows(); ++row) {
+      plan_->find(row, segments);
+      const auto trains_something = [&](const Segment& each) { return trains(each); };
+      if (std::ranges::any_of(segments, trains_something)) continue;
+      ++untrained;
+      const auto is_cut = [&](const Segment& each) {
+        const std::int64_t end = each.first + each.count;
+        return stream_->begin_of(document_behind(end - 1)) != end;
+      };
+      cut += has_documents_ && std::ranges::any_of(segments, is_cut) ? 1 : 0;
+    }
+    if (untrained == 0) return;
+    notes.push_back(core::concat(untrained, " of ", plan_->rows(),
+                                 " rows train nothing: no label in them counts"));
+    if (cut == 0) return;
+    notes.back() += core::concat("; in ", cut, " of them a document goes on behind the row ",
+                                 "(--max_seq_len ", options_.seq_len, ")");
+  }
+
+  static std::int64_t median(std::vector<std::int64_t>& lengths) {
+    const auto middle = lengths.begin() + std::ssize(lengths) / 2;
+    std::nth_element(lengths.begin(), middle, lengths.end());
+    if (lengths.size() % 2 == 1) return *middle;
+    return (*middle + *std::max_element(lengths.begin(), middle)) / 2;
+  }
+
+  // The median is that of a million documents evenly spaced where there are more.
+  void add_long_documents(std::vector<std::string>& notes) const {
+    constexpr std::int64_t kMost = 1'000'000;
+    const std::int64_t documents = stream_->documents();
+    const std::int64_t every = core::ceil_div(documents, kMost);
+    std::int64_t longer = 0;
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t at = 0; at < documents; ++at) {
+      const std::int64_t length = stream_->begin_of(at + 1) - stream_->begin_of(at);
+      longer += length > row_ids() ? 1 : 0;
+      if (at % every == 0) lengths.push_back(length);
+    }
+    if (longer == 0) return;
+    notes.push_back(core::concat(
+        longer, " of ", documents, " documents are longer than a row (median ",
+        core::grouped(std::to_string(median(lengths))), " tokens, --max_seq_len ", options_.seq_len,
+        "): ",
+        options_.packing == Packing::kConcat
+            ? "answers are trained without what stands before them in other rows; raise "
+              "--max_seq_len, or take --packing best_fit"
+            : "what is behind the row is cut off; raise --max_seq_len"));
+  }
+
+  // The first document that begins behind an id: from 1, the number of the one that holds it.
+  std::int64_t document_behind(std::int64_t id) const {
+    std::int64_t low = 0;
     std::int64_t high = stream_->documents();
     while (low < high) {
       const std::int64_t middle = low + (high - low) / 2;
-      if (stream_->begin_of(middle) > segment.first) {
+      if (stream_->begin_of(middle) > id) {
         high = middle;
       } else {
         low = middle + 1;
       }
     }
-    for (; low < stream_->documents(); ++low) {
-      const std::int64_t inside = stream_->begin_of(low) - segment.first;
+    return low;
+  }
+
+  // Documents that begin within a segment, which is at `at` in the row.
+  void add_inner_starts(const Segment& segment, std::int64_t at,
+                        std::vector<std::int32_t>& starts) const {
+    for (std::int64_t next = document_behind(segment.first); next < stream_->documents(); ++next) {
+      const std::int64_t inside = stream_->begin_of(next) - segment.first;
       if (inside >= segment.count) return;
       if (at + inside > starts.back()) starts.push_back(static_cast<std::int32_t>(at + inside));
     }

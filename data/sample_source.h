@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/check.h"
 #include "core/ledger.h"
 #include "data/id_array.h"
 
@@ -28,6 +29,12 @@ class SampleSource {
   // begin. One alone where documents are not known.
   virtual std::vector<std::int32_t> document_starts(std::int64_t /*position*/) const { return {0}; }
   virtual std::string describe() const = 0;  // one line for the banner
+  // What people should know of the rows, a sentence each. May walk over all documents and rows.
+  virtual std::vector<std::string> notes() const { return {}; }
+  // Of the row at `position`, for people: "document 5" of the data, from 1.
+  virtual std::string name_of(std::int64_t position) const {
+    return core::concat("row ", position % samples_per_epoch() + 1);
+  }
   // Whatever decides the rows and their order; not where the file lies, which may be moved.
   virtual std::string fingerprint() const = 0;
 };

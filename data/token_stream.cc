@@ -37,6 +37,9 @@ class JoinedStreams : public TokenStream {
       stream.read_labels(from, part);
     });
   }
+  bool ignores_some() const override {
+    return std::ranges::any_of(streams_, [](const auto& each) { return each->ignores_some(); });
+  }
   std::int32_t filler() const override { return streams_.front()->filler(); }
 
   std::string describe() const override {
@@ -105,6 +108,7 @@ class StreamSlice : public TokenStream {
   void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
     whole_->read_labels(first_id_ + first, labels);
   }
+  bool ignores_some() const override { return whole_->ignores_some(); }
   std::int32_t filler() const override { return whole_->filler(); }
   std::string describe() const override {
     return core::concat(whole_->describe(), ", of which ", documents_ > 0 ? "documents " : "ids ",

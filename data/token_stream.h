@@ -24,6 +24,8 @@ class TokenStream {
   virtual void read_labels(std::int64_t first, std::span<std::int32_t> labels) const {
     read(first, labels);
   }
+  // Whether read_labels() may give kIgnored.
+  virtual bool ignores_some() const { return false; }
   // What a short row is filled with; such places are behind all that counts.
   virtual std::int32_t filler() const { return 0; }
   virtual std::string describe() const = 0;     // "corpus.jsonl: 3 documents, 10 byte tokens"

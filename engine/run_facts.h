@@ -32,6 +32,7 @@ struct DataFacts {
   std::string description = {};  // for people
   std::string training = {};     // fingerprint
   std::string evaluation = {};   // fingerprint, "" without evaluation
+  std::vector<std::string> notes = {};
 };
 
 // What facts follow from. Options and model are known first; what follows is known later, and the
@@ -57,8 +58,8 @@ std::string banner_lines(const std::vector<Fact>& facts);
 // Of the whole model, those of them that are trained, and those of these that decay.
 double parameters_of(const model::OpenedModel& opened);
 double trained_of(const model::OpenedModel& opened);
-
 double decayed_of(const model::OpenedModel& opened);
+
 // "AdamW (decoupled decay), lr 0.0003, ...", and how many parameters decay where not all do.
 std::string optimizer_text(const TrainOptions& options, const model::OpenedModel& opened);
 // "fp32", or "bf16 compute (fp32 master weights and gradients)", so for fp16

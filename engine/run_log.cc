@@ -92,6 +92,12 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
     out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",
                         megabytes(memory.params), ", grads ", megabytes(memory.grads),
                         ", optimizer ", megabytes(memory.optimizer), ", slots ",
+std::vector<std::string> notes_of(const KnownRun& run) {
+  std::vector<std::string> notes = notes_of(run.options);
+  notes.insert(notes.end(), run.data.notes.begin(), run.data.notes.end());
+  return notes;
+}
+
                         megabytes(memory.slots), ", scratch ", megabytes(memory.scratch),
                         ", activations ", megabytes(memory.activations), "\n");
   }
@@ -107,7 +113,7 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
                     std::max<std::int64_t>(0, options.train_steps - done), cores, rate));
   row("  machine    ", context.machine);
   if (context.terminal) out = wrapped(out);  // a file is searched for whole lines
-  const std::vector<std::string> notes = notes_of(options);
+  const std::vector<std::string> notes = notes_of(run);
   const bool colours = has_colours(context);
   if (!notes.empty()) out += std::string(colours ? kYellow : "") + "notes\n";
   for (const std::string& note : notes) {
@@ -123,12 +129,9 @@ std::string start_line(const KnownRun& run, const RunContext& context, std::int6
                            ? nlohmann::json(fact.words)
                            : nlohmann::json::parse(fact.json);
   }
-  const nlohmann::json start = {{"time", unix_time()},
-                                {"version", context.version},
-                                {"from_step", done},
-                                {"ranks", run.plan->mesh.size()},
-                                {"notes", notes_of(run.options)},
-                                {"facts", facts}};
+  const nlohmann::json start = {{"time", unix_time()},    {"version", context.version},
+                                {"from_step", done},      {"ranks", run.plan->mesh.size()},
+                                {"notes", notes_of(run)}, {"facts", facts}};
   return nlohmann::json{{"start", start}}.dump(-1, ' ', false,
                                                nlohmann::json::error_handler_t::replace);
 }
@@ -239,3 +242,10 @@ void RunLog::end_live_line() {
 }
 
 }  // namespace fm::engine
+void RunLog::say_untrained(const std::string& text) {
+  constexpr int kMost = 5;
+  if (++untrained_ > kMost) return;
+  say(painted(kYellow,
+              text + (untrained_ == kMost ? "; further such steps have no such line" : "")));
+}
+

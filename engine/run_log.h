@@ -15,7 +15,8 @@
 
 namespace fm::engine {
 
-// The options' notes, and those that only options, model and CPU together give.
+// The options' notes, and those that only options, model, data and CPU together give.
+std::vector<std::string> notes_of(const KnownRun& run);
 std::vector<std::string> notes_of(const TrainOptions& options);
 std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast);
 
@@ -47,6 +48,8 @@ class RunLog {
   void step(StepLine line);
   // Behind the last step.
   void summary(const std::string& model, const std::string& next);
+  // Behind the line of a step that trained nothing: of some of them, where there are many.
+  void say_untrained(const std::string& text);
   void sync();  // lines of finished steps are on the disk, or it is said why not
   void say(const std::string& text);   // one plain line on stdout
   void warn(const std::string& text);  // one line on stderr
@@ -63,6 +66,7 @@ class RunLog {
   std::int64_t log_steps_;
   bool log_phases_;
   std::int64_t lines_ = 0;
+  int untrained_ = 0;  // steps of which it was said
   RunTotals totals_;
   bool from_elsewhere_;  // --resume PATH: rows of earlier steps may be in another folder
   bool live_ = false;    // a live line stands on the terminal

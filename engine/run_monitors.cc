@@ -14,7 +14,7 @@ std::vector<monitor::Event> events_of(const StepLine& line, bool with_times) {
   const auto add = [&](const char* name, double value) {
     events.push_back({core::concat("Train/Samples/", name), value, line.samples});
   };
-  add("train_loss", line.loss);
+  if (line.loss) add("train_loss", *line.loss);
   add("lr", line.lr);
   if (line.loss_scale) add("loss_scale", *line.loss_scale);
   if (line.eval_loss) add("eval_loss", *line.eval_loss);
@@ -83,7 +83,7 @@ std::vector<monitor::Metric> RunMonitors::metrics_of(const StepLine& line, std::
   const auto seq_len = static_cast<double>(run_.plan->shape.row());
   if (line.eval_loss) eval_loss_ = line.eval_loss;
   add("step", "Finished optimizer steps, skipped ones included.", static_cast<double>(line.step));
-  add("loss", "Training loss of the last step, nats per token.", line.loss);
+  if (line.loss) add("loss", "Training loss of the last step, nats per token.", *line.loss);
   if (eval_loss_) add("eval_loss", "Loss of the last evaluation, nats per token.", *eval_loss_);
   add("learning_rate", "Learning rate of the last step.", line.lr);
   add("grad_norm", "Global norm of the gradients of the last step.", line.grad_norm);

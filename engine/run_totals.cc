@@ -21,11 +21,7 @@ std::string four_places(double value) {
 }  // namespace
 
 void RunTotals::add(const StepLine& line) {
-  if (steps_ == 0) {
-    first_step_ = line.step;
-    first_loss_ = line.loss;
-    first_seconds_ = line.step_time_s;
-  }
+  if (steps_ == 0) first_seconds_ = line.step_time_s;
   ++steps_;
   skipped_ += line.skipped ? 1 : 0;
   ahead_ += line.redone ? 1 : 0;
@@ -33,10 +29,16 @@ void RunTotals::add(const StepLine& line) {
   tokens_ += line.tokens;
   seconds_ += line.step_time_s;
   last_ = line;
-  if (!std::isfinite(line.loss)) return;
-  since_ += line.loss;
+  if (!line.loss) {
+    ++untrained_;
+    return;
+  }
+  if (steps_ == untrained_ + 1) first_of_loss_ = line;
+  last_of_loss_ = line;
+  if (!std::isfinite(*line.loss)) return;
+  since_ += *line.loss;
   ++counted_;
-  last_losses_.push_back(line.loss);
+  last_losses_.push_back(*line.loss);
   if (last_losses_.size() > kLast) last_losses_.pop_front();
 }
 
@@ -67,8 +69,11 @@ std::string RunTotals::summary(const std::string& model, const std::string& next
     head.resize(14, ' ');
     out += head + words;
   };
-  std::string losses = core::concat(four_places(first_loss_), " in step ", first_step_);
-  if (steps_ > 1) losses += core::concat(", ", four_places(last_.loss), " in step ", last_.step);
+  const auto loss_in = [](const StepLine& line) {
+    return line.loss ? core::concat(four_places(*line.loss), " in step ", line.step) : "none";
+  };
+  std::string losses = loss_in(first_of_loss_);
+  if (steps_ > untrained_ + 1) losses += ", " + loss_in(last_of_loss_);
   if (last_losses_.size() > 1) {
     const double sum = std::accumulate(last_losses_.begin(), last_losses_.end(), 0.0);
     losses += core::concat(", mean of the last ", last_losses_.size(), " ",
@@ -80,6 +85,10 @@ std::string RunTotals::summary(const std::string& model, const std::string& next
         core::concat("best ", four_places(last_.best.loss), " in step ", last_.best.step));
   }
   row("memory", "at most " + core::human(last_.mem_peak) + " on rank 0");
+  if (untrained_ > 0) {
+    row("no labels", core::concat(untrained_, untrained_ == 1 ? " step" : " steps",
+                                  " trained nothing and had no loss"));
+  }
   if (skipped_ > 0) row("skipped", core::concat(skipped_, skipped_ == 1 ? " step" : " steps"));
   if (ahead_ > 0) {
     row("ahead",

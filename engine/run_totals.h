@@ -29,8 +29,9 @@ class RunTotals {
   std::int64_t tokens_ = 0;
   double seconds_ = 0.0;
   double first_seconds_ = 0.0;
-  double first_loss_ = 0.0;
-  std::int64_t first_step_ = 0;
+  std::int64_t untrained_ = 0;  // steps without a loss
+  StepLine first_of_loss_;      // of the steps with one
+  StepLine last_of_loss_;
   std::deque<double> last_losses_;  // ten
   double since_ = 0.0;              // sum of the losses since the last mean
   std::int64_t counted_ = 0;

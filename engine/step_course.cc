@@ -1,5 +1,6 @@
 #include "engine/step_course.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/check.h"
@@ -47,6 +48,39 @@ void advance(const TrainOptions& options, const StepResult& result, std::int64_t
                    saves.way_back(), " (step ", progress.step, ", fp16.min_loss_scale ",
                    scaler.least, ", loss ", result.loss, ")");
   progress.loss_scale = optim::next_state(scaler, *progress.loss_scale, result.skipped);
+}
+
+StepLine line_of(const TimedStep& step, const TrainOptions& options, const RunPlan& plan,
+                 const ProgressState& progress) {
+  const StepResult& result = step.result;
+  StepLine line;
+  line.step = progress.step;
+  line.last_step = options.train_steps;
+  line.loss = result.valid > 0 ? std::optional(result.loss) : std::nullopt;
+  line.lr = step.request.scalars.lr;
+  line.grad_norm = result.grad_norm;
+  line.tokens = plan.tokens_per_step();
+  line.step_time_s = step.seconds;
+  line.phases = step.phases;
+  line.mem_peak = step.mem_peak;
+  line.minor_faults = step.minor_faults;
+  if (step.request.ends_ahead) line.redone = result.redone;
+  line.flops = plan.flops_per_step();
+  line.skipped = result.skipped;
+  line.samples = progress.samples;
+  if (progress.loss_scale) line.loss_scale = step.request.loss_scale;
+  return line;
+}
+
+std::string untrained_text(const data::SampleSource& rows, const ProgressState& progress,
+                           std::int64_t samples) {
+  constexpr std::int64_t kNamed = 4;
+  std::string names;
+  for (std::int64_t at = 0; at < std::min(samples, kNamed); ++at) {
+    names += (at == 0 ? "" : "; ") + rows.name_of(progress.samples - samples + at);
+  }
+  return core::concat("step ", progress.step, " trains nothing: none of its rows has a label that ",
+                      "counts (", names, samples > kNamed ? "; ..." : "", ")");
 }
 
 void AheadSteps::see(const StepResult& result) {

@@ -3,11 +3,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include "data/sample_source.h"
 #include "engine/options.h"
 #include "engine/progress_state.h"
 #include "engine/run_plan.h"
 #include "engine/run_saves.h"
+#include "engine/step_line.h"
 #include "engine/step_runtime.h"
 
 namespace fm::engine {
@@ -28,6 +31,14 @@ struct TimedStep {
   core::Bytes mem_peak;
   std::int64_t minor_faults = 0;
 };
+
+// What is shown of a step that `progress` counts, without an evaluation.
+StepLine line_of(const TimedStep& step, const TrainOptions& options, const RunPlan& plan,
+                 const ProgressState& progress);
+
+// "step 3 trains nothing: none of its samples has a label that counts (document 5; document 2)".
+std::string untrained_text(const data::SampleSource& rows, const ProgressState& progress,
+                           std::int64_t samples);
 
 // Steps end ahead (pipeline/post_validation.h) when so many before them were neither clipped nor
 // skipped, and nobody has to look at the weights behind them: a save, an evaluation, the end, a

@@ -29,6 +29,10 @@ double share_of(const StepLine& line) {
                             : 0.0;
 }
 
+std::string loss_of(const StepLine& line) {
+  return line.loss ? format("loss %.4f", *line.loss) : "no loss";
+}
+
 std::string left_of(const StepLine& line) {
   return line.seconds_left ? duration(*line.seconds_left) + " left" : "";
 }
@@ -60,7 +64,7 @@ std::string text_of(const StepLine& line) {
     const std::string means = mean && line.mean_loss ? format(" mean %.4f", *line.mean_loss) : "";
     return joined({format("step %lld/%lld %.0f%%", static_cast<long long>(line.step),
                           static_cast<long long>(line.last_step), std::floor(100 * share_of(line))),
-                   format("loss %.4f", line.loss) + means, format("lr %.2e", line.lr),
+                   loss_of(line) + means, format("lr %.2e", line.lr),
                    format("norm %.4g", line.grad_norm),
                    with_commas(line.tokens_per_second()) + " tokens/s",
                    memory ? core::human(line.mem_peak) : "", left_of(line),
@@ -96,11 +100,11 @@ std::string evaluation_of(const StepLine& line) {
 }
 
 std::string bar_of(const StepLine& line, int columns) {
-  std::string words = joined({format("%.0f%%", std::floor(100 * share_of(line))),
-                              format("%lld/%lld", static_cast<long long>(line.step),
-                                     static_cast<long long>(line.last_step)),
-                              format("loss %.4f", line.loss),
-                              with_commas(line.tokens_per_second()) + " tokens/s", left_of(line)});
+  std::string words =
+      joined({format("%.0f%%", std::floor(100 * share_of(line))),
+              format("%lld/%lld", static_cast<long long>(line.step),
+                     static_cast<long long>(line.last_step)),
+              loss_of(line), with_commas(line.tokens_per_second()) + " tokens/s", left_of(line)});
   const int room = std::min(40, columns - 5 - static_cast<int>(words.size()));
   if (room < 5) return words;
   const auto done = static_cast<int>(std::floor(share_of(line) * room));
@@ -115,7 +119,8 @@ std::string json_of(const StepLine& line) {
   out += ", \"time\": " + number("%.3f", line.unix_time);
   out += ", \"samples\": " + std::to_string(line.samples);
   out += ", \"epoch\": " + number("%.9g", line.epoch);
-  out += ", \"loss\": " + number("%.9g", line.loss) + ", \"lr\": " + number("%.9g", line.lr);
+  out += ", \"loss\": " + (line.loss ? number("%.9g", *line.loss) : "null");
+  out += ", \"lr\": " + number("%.9g", line.lr);
   out += ", \"grad_norm\": " + number("%.17g", line.grad_norm);
   out += ", \"tokens\": " + std::to_string(line.tokens);
   out += ", \"tokens_per_second\": " + number("%.6g", line.tokens_per_second());

@@ -15,9 +15,9 @@ namespace fm::engine {
 struct StepLine {
   std::int64_t step = 0;
   std::int64_t last_step = 0;
-  std::int64_t samples = 0;  // of the run so far
-  double epoch = 0.0;        // how often they are the training data
-  double loss = 0.0;
+  std::int64_t samples = 0;    // of the run so far
+  double epoch = 0.0;          // how often they are the training data
+  std::optional<double> loss;  // absent: no token of the step is trained
   double lr = 0.0;
   double grad_norm = 0.0;
   std::int64_t tokens = 0;
@@ -52,7 +52,7 @@ std::string evaluation_of(const StepLine& line);
 // For the foot of a terminal `columns` wide: "[=====>     ] 12%  12/100  loss 5.4321  38s left".
 std::string bar_of(const StepLine& line, int columns);
 // One JSON object, loss with 9 and grad_norm with 17 significant digits; null for what is not
-// finite.
+// finite, and for the loss of a step that trains nothing.
 std::string json_of(const StepLine& line);
 
 // "1h02m", "3m05s", "12s", "2d03h", "0.42s", "3.1ms"

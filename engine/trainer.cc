@@ -88,7 +88,9 @@ class Trainer {
     const bool resumes = restore();
     saves_.begin(lock, resumes ? progress_.step : -1);
     log_.begin_after(progress_.step);
-    log_.introduce(known(), context_, progress_.step);
+    KnownRun introduced = known();
+    if (state_.world.rank() == 0) introduced.data.notes = rows_.training->notes();
+    log_.introduce(introduced, context_, progress_.step);
     log_.say(resumes ? resumption() : fresh_start());
     if (trace_ != nullptr) trace_->begin(options_.train_steps - progress_.step, plan_);
     while (progress_.step < options_.train_steps && !stops_early()) {
@@ -215,8 +217,11 @@ class Trainer {
     advance(options_, result, plan_.batch.train_batch, saves_, progress_);
     ahead_.see(result);
     saves_.after_step(progress_);
-    const StepLine line = line_of(done);
+    const StepLine line = evaluated_line_of(done);
     log_.step(line);
+    if (!line.loss && state_.world.rank() == 0) {
+      log_.say_untrained(untrained_text(*rows_.training, progress_, plan_.batch.train_batch));
+    }
     monitors_.step(line, progress_.skipped);
     const std::int64_t ended = epochs_.ended(progress_.samples);
     if (ended > epochs_.ended(progress_.samples - epochs_.train_batch)) {
@@ -257,25 +262,9 @@ class Trainer {
     log_.say(outcome.text);
   }
 
-  StepLine line_of(const TimedStep& done) {
-    const StepResult& result = done.result;
-    StepLine line;
-    line.step = progress_.step;
-    line.last_step = options_.train_steps;
-    line.loss = result.loss;
-    line.lr = done.request.scalars.lr;
-    line.grad_norm = result.grad_norm;
-    line.tokens = plan_.tokens_per_step();
-    line.step_time_s = done.seconds;
-    line.phases = done.phases;
-    line.mem_peak = done.mem_peak;
-    line.minor_faults = done.minor_faults;
-    if (done.request.ends_ahead) line.redone = result.redone;
-    line.flops = plan_.flops_per_step();
-    line.skipped = result.skipped;
-    line.samples = progress_.samples;
+  StepLine evaluated_line_of(const TimedStep& done) {
+    StepLine line = line_of(done, options_, plan_, progress_);
     line.epoch = epochs_.passed(progress_.samples);
-    if (progress_.loss_scale) line.loss_scale = done.request.loss_scale;
     const bool last = progress_.step == options_.train_steps;
     if (evaluation_ && (is_multiple(options_.eval_steps) || last)) {
       line.eval_loss = evaluation_->run();

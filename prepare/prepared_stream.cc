@@ -36,6 +36,7 @@ class PreparedStream final : public data::TokenStream {
   void read_labels(std::int64_t first, std::span<std::int32_t> labels) const override {
     parts_->read_labels(first, labels);
   }
+  bool ignores_some() const override { return parts_->ignores_some(); }
   std::int32_t filler() const override { return filler_; }
   std::string describe() const override { return description_; }
   std::string fingerprint() const override { return fingerprint_; }

@@ -63,6 +63,9 @@ class Headlines {
     const double skipped = sum(metrics_[Field::kSkipped]);
     const auto rows = static_cast<double>(metrics_.rows());
     std::string detail = skipped > 0 ? concat(with_commas(skipped), " skipped") : "none skipped";
+    double untrained = 0;
+    for (std::size_t row = 0; row < metrics_.rows(); ++row) untrained += trained_nothing(row);
+    if (untrained > 0) detail += ", " + with_commas(untrained) + " without a loss";
     if (rows < steps_.back()) detail += ", " + with_commas(rows) + " rows";
     add("steps", "Steps", with_commas(steps_.back()), detail);
     const double tokens = sum(metrics_[Field::kTokens]);
@@ -98,11 +101,19 @@ class Headlines {
                   : "median step " + duration(median(metrics_[Field::kStepTime])));
   }
 
+  // Of steps that trained nothing, the norm is a number.
+  bool trained_nothing(std::size_t row) const {
+    return !std::isfinite(metrics_[Field::kLoss][row]) &&
+           std::isfinite(metrics_[Field::kGradNorm][row]) && !(metrics_[Field::kSkipped][row] > 0);
+  }
+
   void add_losses() {
     const Column& loss = metrics_[Field::kLoss];
     if (const std::size_t row = last_row(loss); row != kNowhere) {
       add("last-loss", "Last loss", loss_text(loss[row]),
-          at_step(row) + (row + 1 < loss.size() ? ", then not finite" : ""));
+          at_step(row) + (row + 1 == loss.size()             ? ""
+                          : trained_nothing(loss.size() - 1) ? ", then none"
+                                                             : ", then not finite"));
       const std::size_t best = least_row(loss);
       add("best-loss", "Best loss", loss_text(loss[best]), at_step(best));
     }

@@ -97,6 +97,51 @@ TEST(Duration, HasTwoUnits) {
   EXPECT_EQ(duration(200'000.0), "2d07h");
 }
 
+// A step of which no token is trained.
+TEST(StepLineText, WithoutALossHasNone) {
+  StepLine line = long_line();
+  line.step = 12;
+  line.last_step = 100;
+  line.loss.reset();
+  line.grad_norm = 0.0;
+  EXPECT_EQ(
+      text_of(line),
+      "step 12/100 12%  no loss  lr 3.00e-04  norm 0  500,000 tokens/s  12.3 GB  12h05m left");
+  EXPECT_NE(bar_of(line, 100).find("12/100  no loss  500,000 tokens/s"), std::string::npos);
+  EXPECT_NE(json_of(line).find("\"loss\": null, \"lr\": 0.0003, \"grad_norm\": 0,"),
+            std::string::npos)
+      << json_of(line);
+}
+
+TEST(RunTotals, LeaveOutStepsWithoutALoss) {
+  RunTotals totals;
+  StepLine line = long_line();
+  const std::vector<std::optional<double>> losses = {{}, 8.0, {}, 6.0, {}};
+  for (std::size_t at = 0; at < losses.size(); ++at) {
+    line.step = static_cast<std::int64_t>(at) + 1;
+    line.loss = losses[at];
+    totals.add(line);
+  }
+  EXPECT_EQ(totals.mean_loss(), 7.0);
+  const std::string said = totals.summary("", "");
+  EXPECT_NE(
+      said.find("  loss       8.0000 in step 2, 6.0000 in step 4, mean of the last 2 7.0000\n"),
+      std::string::npos)
+      << said;
+  EXPECT_NE(said.find("  no labels  3 steps trained nothing and had no loss"), std::string::npos);
+  RunTotals none;
+  line.loss.reset();
+  none.add(line);
+  EXPECT_FALSE(none.mean_loss());
+  EXPECT_NE(none.summary("", "").find("  loss       none\n"), std::string::npos);
+  RunTotals one;
+  line.loss = 5.0;
+  one.add(line);
+  line.loss.reset();
+  one.add(line);
+  EXPECT_NE(one.summary("", "").find("  loss       5.0000 in step 5\n"), std::string::npos);
+}
+
 TEST(RunTotals, GiveMeansAndWhatIsLeft) {
   RunTotals totals;
   StepLine line = long_line();

@@ -46,6 +46,9 @@ TEST(MonitorEvents, HaveDeepSpeedsTagsAndSamplesAsX) {
   StepLine line = timed_line();
   EXPECT_EQ(listed(events_of(line, false)),
             "Train/Samples/train_loss 2.5 at 96\nTrain/Samples/lr 0.25 at 96\n");
+  StepLine untrained = line;  // a curve has no point there
+  untrained.loss.reset();
+  EXPECT_EQ(listed(events_of(untrained, false)), "Train/Samples/lr 0.25 at 96\n");
   line.loss_scale = 1024.0;
   line.eval_loss = 3.5;
   EXPECT_EQ(listed(events_of(line, true)),

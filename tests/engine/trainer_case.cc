@@ -72,7 +72,7 @@ std::map<int, MetricsLine> TrainerCase::metrics(const TrainOptions& options) {
     const auto json = nlohmann::json::parse(text);
     if (json.contains("start")) continue;
     MetricsLine& line = out[json.at("step")];
-    line = {.loss = json.value("loss", std::nan("")),
+    line = {.loss = json.at("loss").is_null() ? std::nan("") : json.at("loss").get<double>(),
             .lr = json.value("lr", std::nan("")),
             .grad_norm = std::nullopt,
             .skipped = json.value("skipped", false),

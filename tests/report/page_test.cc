@@ -68,6 +68,21 @@ TEST(Headlines, ALossThatIsNotFiniteAnyMoreIsSaid) {
   EXPECT_EQ(all[1].detail, "at step 1, then not finite");
 }
 
+// Steps without labels: no loss, and a gradient of 0.
+TEST(Headlines, AStepThatTrainedNothingHasNoLoss) {
+  const auto step = [](int number, const char* loss, const char* more = "") {
+    return "{\"step\": " + std::to_string(number) + ", \"loss\": " + loss + ", \"grad_norm\": 0.5" +
+           more + "}\n";
+  };
+  const std::string skipped = step(3, "null", ", \"skipped\": true");
+  const std::string rows = step(1, "4") + step(2, "null") + skipped + step(4, "3");
+  const auto all = headlines(parse_metrics(rows + step(5, "null")));
+  EXPECT_EQ(all[0].detail, "1 skipped, 2 without a loss");
+  EXPECT_EQ(all[1].value + " " + all[1].detail, "3.0000 at step 4, then none");
+  EXPECT_EQ(all[2].value + " " + all[2].detail, "3.0000 at step 4");
+  EXPECT_EQ(headlines(parse_metrics(step(1, "null")))[0].detail, "none skipped, 1 without a loss");
+}
+
 TEST(Page, HasEveryChartAndTable) {
   const std::string got = page(parse_metrics(run_of_fifty()), nullptr, kWords);
   expect_parts(
