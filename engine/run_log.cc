@@ -12,7 +12,9 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "core/types.h"
 #include "engine/disk_need.h"
+#include "engine/run_model.h"
 #include "engine/time_estimate.h"
 
 namespace fm::engine {
@@ -58,6 +60,30 @@ bool has_colours(const RunContext& context) {
   return context.terminal && std::getenv("NO_COLOR") == nullptr;
 }
 
+// Of the whole run.
+double highest_rate(const TrainOptions& options) {
+  constexpr std::int64_t kPlaces = 1000;
+  const std::int64_t every =
+      core::ceil_div(std::max<std::int64_t>(1, options.train_steps), kPlaces);
+  double highest = 0.0;
+  for (std::int64_t step = 0; step < options.train_steps; step += every) {
+    highest = std::max(highest, optim::rates(options.scheduler, options.optimizer.lr, step).lr);
+  }
+  return highest;
+}
+
+// Rates that random weights and adapters learn at.
+std::string high_rate_note(const TrainOptions& options) {
+  constexpr double kHigh = 2e-4;
+  const bool all = options.train.empty() && options.freeze.empty() && options.lora.r == 0;
+  if (!all || weights_folder(options).empty()) return "";
+  const double rate = highest_rate(options);
+  if (rate < kHigh) return "";
+  return core::concat("all weights of a given model are trained at a rate of up to ", rate,
+                      ", at which it may forget what it knows; 1e-5 to 5e-5 are usual "
+                      "(configs/sft.json), 2e-4 with adapters (configs/lora.json)");
+}
+
 int terminal_columns() {
   winsize size{};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
@@ -65,6 +91,12 @@ int terminal_columns() {
 }
 
 }  // namespace
+
+std::vector<std::string> notes_of(const KnownRun& run) {
+  std::vector<std::string> notes = notes_of(run.options);
+  notes.insert(notes.end(), run.data.notes.begin(), run.data.notes.end());
+  return notes;
+}
 
 std::vector<std::string> notes_of(const TrainOptions& options) {
   return notes_of(options, kernels::gemm_is_fast(options.element));
@@ -77,6 +109,7 @@ std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast
     notes.push_back(type + " is slow here, its products are " +
                     kernels::gemm_library(options.element) + "; --precision fp32 is faster");
   }
+  if (std::string note = high_rate_note(options); !note.empty()) notes.push_back(std::move(note));
   if (options.post_validation && options.pipe_parallel_size == 1) {
     notes.emplace_back("--post_validation has no effect: there is one pipe rank");
   }
@@ -92,12 +125,6 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
     out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",
                         megabytes(memory.params), ", grads ", megabytes(memory.grads),
                         ", optimizer ", megabytes(memory.optimizer), ", slots ",
-std::vector<std::string> notes_of(const KnownRun& run) {
-  std::vector<std::string> notes = notes_of(run.options);
-  notes.insert(notes.end(), run.data.notes.begin(), run.data.notes.end());
-  return notes;
-}
-
                         megabytes(memory.slots), ", scratch ", megabytes(memory.scratch),
                         ", activations ", megabytes(memory.activations), "\n");
   }
@@ -215,6 +242,13 @@ void RunLog::draw_bar(const StepLine& line) {
   live_ = true;
 }
 
+void RunLog::say_untrained(const std::string& text) {
+  constexpr int kMost = 5;
+  if (++untrained_ > kMost) return;
+  say(painted(kYellow,
+              text + (untrained_ == kMost ? "; further such steps have no such line" : "")));
+}
+
 std::string RunLog::painted(const char* colour, const std::string& text) const {
   return colours_ ? colour + text + kPlain : text;
 }
@@ -242,10 +276,3 @@ void RunLog::end_live_line() {
 }
 
 }  // namespace fm::engine
-void RunLog::say_untrained(const std::string& text) {
-  constexpr int kMost = 5;
-  if (++untrained_ > kMost) return;
-  say(painted(kYellow,
-              text + (untrained_ == kMost ? "; further such steps have no such line" : "")));
-}
-

@@ -30,7 +30,7 @@ TEST(Configs, EveryFileIsReadAndMapped) {
     EXPECT_EQ(notes.find("unknown"), std::string::npos) << name << ": " << notes;
     ++files;
   }
-  EXPECT_GE(files, 6);
+  EXPECT_GE(files, 8);
 }
 
 TEST(Configs, ZeroFilesDifferInTheStageOnly) {
@@ -45,6 +45,32 @@ TEST(Configs, ZeroFilesDifferInTheStageOnly) {
     EXPECT_EQ(options.scheduler.total_num_steps, options.train_steps);
     EXPECT_TRUE(options.notes.empty()) << core::join(options.notes, "\n");
   }
+}
+
+// transformers' TrainingArguments, and get_linear_schedule_with_warmup.
+TEST(Configs, FineTuningIsTheTrainers) {
+  for (const char* name : {"sft.json", "lora.json"}) {
+    const engine::TrainOptions options = read(name);
+    EXPECT_EQ(options.optimizer.rule, &optim::kAdamW);
+    EXPECT_EQ(options.optimizer.lr, 5e-5);
+    EXPECT_EQ(options.optimizer.weight_decay, 0.0);
+    EXPECT_EQ(options.optimizer.betas, (std::array{0.9, 0.999}));
+    EXPECT_EQ(options.gradient_clipping, 1.0);
+    EXPECT_EQ(options.scheduler.rule, &optim::kLinear);
+    EXPECT_EQ(options.batch.micro_batch, 8);
+    EXPECT_EQ(options.zero_stage, 2);
+    EXPECT_EQ(options.element, core::DType::kF32);
+    EXPECT_EQ(options.lora.r, std::string(name) == "lora.json" ? 16 : 0);
+  }
+  engine::TrainOptions given;
+  TrainerArguments flags;
+  flags.learning_rate = 2e-4;
+  flags.weight_decay = 0.1;
+  flags.bf16 = true;
+  apply_ds_config(load_config_text(std::string(FM_CONFIGS) + "/lora.json"), {}, flags, given);
+  EXPECT_EQ(given.optimizer.lr, 2e-4);
+  EXPECT_TRUE(given.no_decay.norm && given.no_decay.bias && !given.no_decay.embedding);
+  EXPECT_EQ(given.element, core::DType::kBF16);
 }
 
 TEST(Configs, PipelineFillsWithEightMicroBatches) {

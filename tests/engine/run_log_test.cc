@@ -217,6 +217,39 @@ TEST(Notes, Bf16IsCalledSlowWhereItIs) {
   EXPECT_FALSE(slow(core::DType::kF32, false));
 }
 
+TEST(Notes, AHighRateForAllWeightsOfAGivenModelIsSaid) {
+  TrainOptions given;
+  given.init_ckpt = "folder";
+  given.optimizer.lr = 1e-3;
+  const auto warns = [](const TrainOptions& options) {
+    const std::vector<std::string> notes = notes_of(options, true);
+    return notes.size() == 1 && notes[0].find("trained at a rate of up to ") != std::string::npos;
+  };
+  EXPECT_TRUE(warns(given));
+  EXPECT_NE(notes_of(given, true).at(0).find("up to 0.001,"), std::string::npos);
+  const auto with = [&](const auto& change) {
+    TrainOptions options = given;
+    change(options);
+    return warns(options);
+  };
+  EXPECT_TRUE(with([](TrainOptions& o) { o.optimizer.lr = 2e-4; }));
+  EXPECT_FALSE(with([](TrainOptions& o) { o.optimizer.lr = 1.9e-4; }));
+  EXPECT_FALSE(with([](TrainOptions& o) { o.pretrain = true; }));
+  EXPECT_FALSE(with([](TrainOptions& o) { o.init_ckpt = ""; }));
+  EXPECT_FALSE(with([](TrainOptions& o) { o.lora.r = 8; }));
+  EXPECT_FALSE(with([](TrainOptions& o) { o.freeze = "embed"; }));
+  EXPECT_FALSE(with([](TrainOptions& o) { o.train = "norm"; }));
+  // The schedule's own highest rate counts, and a warm-up ends in the middle of the run.
+  const auto warms_up_to = [](double rate) {
+    return [rate](TrainOptions& o) {
+      o.optimizer.lr = rate < 1e-4 ? 1e-3 : 1e-5;
+      o.scheduler = {.rule = &optim::kWarmupLr, .warmup_max_lr = rate, .warmup_num_steps = 50};
+    };
+  };
+  EXPECT_TRUE(with(warms_up_to(1e-3)));
+  EXPECT_FALSE(with(warms_up_to(5e-5)));
+}
+
 TEST(StepLineJson, HoldsMemoryFaultsAndPhases) {
   StepLine line;
   line.step = 2;
