@@ -10,7 +10,7 @@ namespace fm::core {
 
 enum class ParamKind : std::uint8_t { kMatrix, kEmbedding, kNorm, kBias };
 
-// Which kinds `--no_decay` exempts from weight decay; DeepSpeed (and we, by default) exempt none.
+// Which kinds have no weight decay: of DeepSpeed none, of the Trainer norms and biases.
 struct NoDecay {
   bool norm = false;
   bool bias = false;
