@@ -7,23 +7,40 @@
 
 namespace fm::comm {
 
+// What limits are measured by: the system's clock, or one that a test moves by hand. A wait sleeps
+// moments of the system's time, and looks at the clock between them.
+class Clock {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  constexpr Clock() = default;
+  virtual ~Clock() = default;
+  virtual Time now() const { return std::chrono::steady_clock::now(); }
+};
+inline const Clock kSystemClock;
+
 // A point in time that a wait must not pass.
+//
+// Lifetime: the clock outlives it.
 class Deadline {
  public:
-  explicit Deadline(int limit_ms)
-      : limit_ms_(limit_ms), end_(Clock::now() + std::chrono::milliseconds(limit_ms)) {}
+  explicit Deadline(int limit_ms, const Clock& clock = kSystemClock)
+      : clock_(&clock),
+        limit_ms_(limit_ms),
+        end_(clock.now() + std::chrono::milliseconds(limit_ms)) {}
   int limit_ms() const { return limit_ms_; }
-  bool passed() const { return Clock::now() >= end_; }
+  bool passed() const { return clock_->now() >= end_; }
   // Milliseconds left, at most `cap`, never negative: an argument for poll().
   int left_ms(int cap = 1'000'000'000) const {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - Clock::now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - clock_->now()).count();
     return static_cast<int>(std::clamp<std::int64_t>(left, 0, cap));
   }
+  // Another one by the same clock.
+  Deadline from_now(int limit_ms) const { return Deadline(limit_ms, *clock_); }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  const Clock* clock_;
   int limit_ms_;
-  Clock::time_point end_;
+  Clock::Time end_;
 };
 
 // How peers in shared memory wake a rank that sleeps.

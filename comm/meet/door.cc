@@ -31,15 +31,16 @@ void Door::attend(std::vector<pollfd>& others, const Deadline& deadline) {
   }
   poll(others.data(), others.size(), deadline.left_ms(kLookMs));
   others.resize(own);
-  accept_all_that_wait();
+  accept_all_that_wait(deadline);
   std::erase_if(visitors_, [this](Visitor& visitor) { return done_with(visitor); });
 }
 
 // Whoever comes is heard before the next one: a rank says its name at once, and is never among
 // those who must make room.
-void Door::accept_all_that_wait() {
+void Door::accept_all_that_wait(const Deadline& deadline) {
   for (int i = 0; i < kMostAtOnce; ++i) {
-    Visitor visitor{.socket = accept_one(listener_), .deadline = Deadline(kVisitMs), .said = ""};
+    Visitor visitor{
+        .socket = accept_one(listener_), .deadline = deadline.from_now(kVisitMs), .said = ""};
     if (!visitor.socket.open()) {
       const bool full = errno == EMFILE || errno == ENFILE;
       if (!full) return;

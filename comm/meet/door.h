@@ -41,7 +41,7 @@ class Door {
     std::string said;
   };
 
-  void accept_all_that_wait();
+  void accept_all_that_wait(const Deadline& deadline);
   bool make_room();
   bool done_with(Visitor& visitor);
   Verdict hear(Visitor& visitor);

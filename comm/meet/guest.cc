@@ -46,7 +46,7 @@ struct Reached {
 // One attempt. Closed line: `why` says what was there instead.
 Reached knock(const Endpoint& at, const Introduction& own, const Deadline& deadline,
               std::string& why) {
-  Reached reached{.line = connect_once(at, Deadline(deadline.left_ms(kConnectMs)))};
+  Reached reached{.line = connect_once(at, deadline.from_now(deadline.left_ms(kConnectMs)))};
   why = "nothing accepts connections there";
   if (!reached.line.open()) return {};
   why = "what listens there closed the connection without a word of fmengine";
@@ -92,7 +92,7 @@ Reached reach(const Introduction& own, const Places& places, const Deadline& dea
 
 Meeting join_meeting(const Introduction& own, const Places& places, const Deadline& deadline) {
   Reached reached = reach(own, places, deadline);
-  const Deadline last(deadline.left_ms() + kAfterRank0Ms);
+  const Deadline last = deadline.from_now(deadline.left_ms() + kAfterRank0Ms);
   Frame frame;
   const Reading reading = read_frame(reached.line, longest_roster(own.world_size), last, frame);
   FM_MACHINE_CHECK(reading != Reading::kMore || !last.passed(), ExitCode::kRendezvousFailed,

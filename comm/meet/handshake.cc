@@ -38,7 +38,7 @@ bool greet(const Socket& socket) {
 
 std::optional<Socket> knock(const Endpoint& endpoint, const Hello& hello,
                             const Deadline& deadline) {
-  Socket socket = connect_once(endpoint, Deadline(deadline.left_ms(3'000)));
+  Socket socket = connect_once(endpoint, deadline.from_now(deadline.left_ms(3'000)));
   if (!socket.open()) return std::nullopt;
   const WireHello wire{.token = hello.token,
                        .world_rank = hello.world_rank,

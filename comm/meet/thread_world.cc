@@ -35,13 +35,19 @@ class FirstFailure {
 using MakeWorld =
     std::function<std::unique_ptr<Communicator>(std::unique_ptr<PeerCommunicator> peers)>;
 
-void run_each(int size, const MakeWorld& make_world, int timeout_ms,
+struct WaitLimit {
+  int timeout_ms;
+  const Clock& clock;
+};
+
+void run_each(int size, const MakeWorld& make_world, const WaitLimit& limit,
               const std::function<void(Communicator&)>& body) {
   const auto hub = std::make_shared<ThreadHub>(size);
   FirstFailure first_failure;
   const auto run_one = [&](int rank) {
     try {
-      const auto progress = std::make_shared<Progress>(make_thread_fabric(hub, rank), timeout_ms);
+      const auto progress =
+          std::make_shared<Progress>(make_thread_fabric(hub, rank), limit.timeout_ms, limit.clock);
       Group world{.rank = rank};
       for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
       body(*make_world(std::make_unique<PeerCommunicator>(progress, std::move(world))));
@@ -60,16 +66,19 @@ void run_each(int size, const MakeWorld& make_world, int timeout_ms,
 }  // namespace
 
 void run_ranks(int size, const std::function<void(Communicator&)>& body, int timeout_ms,
-               Between between) {
+               Between between, const Clock& clock) {
   if (between == Between::kSharedMemory) {
-    return run_ranks_on_hosts(std::vector<int>(static_cast<std::size_t>(size)), body, timeout_ms);
+    const std::vector<int> one_host(static_cast<std::size_t>(size));
+    return run_ranks_on_hosts(one_host, body, timeout_ms, clock);
   }
   run_each(
-      size, [](std::unique_ptr<PeerCommunicator> peers) { return peers; }, timeout_ms, body);
+      size, [](std::unique_ptr<PeerCommunicator> peers) { return peers; }, {timeout_ms, clock},
+      body);
 }
 
 void run_ranks_on_hosts(const std::vector<int>& host_of,
-                        const std::function<void(Communicator&)>& body, int timeout_ms) {
+                        const std::function<void(Communicator&)>& body, int timeout_ms,
+                        const Clock& clock) {
   const auto make_world = [&](std::unique_ptr<PeerCommunicator> peers) {
     const auto rank = static_cast<std::size_t>(peers->rank());
     auto world = share_memory(std::move(peers), {.label = std::to_string(host_of[rank])});
@@ -77,7 +86,7 @@ void run_ranks_on_hosts(const std::vector<int>& host_of,
     FM_CHECK(world->memory() != nullptr || alone, "threads share memory: ", world->describe());
     return world;
   };
-  run_each(static_cast<int>(host_of.size()), make_world, timeout_ms, body);
+  run_each(static_cast<int>(host_of.size()), make_world, {timeout_ms, clock}, body);
 }
 
 }  // namespace fm::comm

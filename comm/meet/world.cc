@@ -55,8 +55,8 @@ std::unique_ptr<PeerCommunicator> world_over(std::unique_ptr<Fabric> fabric,
                                              const ConnectOptions& options) {
   Group world{.rank = launch.world_rank};
   for (int rank = 0; rank < launch.world_size; ++rank) world.world_ranks.push_back(rank);
-  auto progress =
-      std::make_shared<Progress>(make_background_fabric(std::move(fabric)), options.timeout_ms);
+  auto progress = std::make_shared<Progress>(make_background_fabric(std::move(fabric)),
+                                             options.timeout_ms, *options.clock);
   return std::make_unique<PeerCommunicator>(std::move(progress), std::move(world));
 }
 

@@ -10,6 +10,7 @@
 
 #include "comm/communicator.h"
 #include "comm/roster.h"
+#include "comm/waiting.h"
 
 namespace fm::comm {
 
@@ -57,6 +58,7 @@ struct ConnectOptions {
   std::string job = {};         // what a job's ranks have in common, e.g. "--output_dir=/a/b"
   std::function<void()> on_met = nullptr;  // from here on farewell_with_error() reaches the others
   OnPeerLost on_peer_lost = print_and_exit;
+  const Clock* clock = &kSystemClock;  // of timeout_ms of a wait for a peer
 };
 
 // Joins the world: by MPI, or by comm/meet/meeting.h at MASTER_ADDR and MASTER_PORT; once per
@@ -78,15 +80,18 @@ void farewell_with_error(int exit_code, const std::string& message) noexcept;
 
 // Ranks as threads of one process, for tests.
 enum class Between : std::uint8_t { kMessages, kSharedMemory };
+inline constexpr int kThreadsMs = 60'000;  // ends what hangs; no test comes near it
 
 // Runs `body` once per rank. Rethrows the first failure after aborting the others' waits;
-// fails when a wait takes longer than `timeout_ms`.
-void run_ranks(int size, const std::function<void(Communicator&)>& body, int timeout_ms = 10'000,
-               Between between = Between::kMessages);
+// fails when a wait takes longer than `timeout_ms` by the clock.
+void run_ranks(int size, const std::function<void(Communicator&)>& body,
+               int timeout_ms = kThreadsMs, Between between = Between::kMessages,
+               const Clock& clock = kSystemClock);
 
 // The same with shared memory between the ranks of a host, and messages between hosts. host_of: by
 // rank, any numbers.
 void run_ranks_on_hosts(const std::vector<int>& host_of,
-                        const std::function<void(Communicator&)>& body, int timeout_ms = 10'000);
+                        const std::function<void(Communicator&)>& body, int timeout_ms = kThreadsMs,
+                        const Clock& clock = kSystemClock);
 
 }  // namespace fm::comm

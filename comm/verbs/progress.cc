@@ -8,7 +8,6 @@
 namespace fm::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::align_val_t kAlignment{64};
 constexpr auto kLookEvery = std::chrono::seconds(1);
 constexpr std::chrono::milliseconds kHearsay(1'000);  // who knows better who is late speaks first
@@ -121,10 +120,11 @@ void Progress::wait(Posted& operation) {
     if (operation.finished()) return;
     if (!moved && (bell_ == nullptr || !bell_->may_spin())) break;
   }
-  const auto begin = Clock::now();
+  const bool may_spin = bell_ != nullptr && bell_->may_spin();
+  const auto begin = clock_.now();
   auto deadline = begin + std::chrono::milliseconds(timeout_ms_);
   auto next_look = begin + kLookEvery;
-  auto spin_until = begin;
+  std::chrono::steady_clock::time_point spin_until;
   bool spinning = false;
   while (true) {
     const bool moved = advance_all();
@@ -133,17 +133,18 @@ void Progress::wait(Posted& operation) {
       spinning = false;
       continue;
     }
-    const auto now = Clock::now();
-    if (!std::exchange(spinning, true)) {
-      spin_until = now + (bell_ != nullptr && bell_->may_spin() ? kSpin : kSpin * 0);
+    if (may_spin) {
+      const auto now = std::chrono::steady_clock::now();
+      if (!std::exchange(spinning, true)) spin_until = now + kSpin;
+      if (now < spin_until) continue;
     }
-    if (now < spin_until) continue;
+    const auto now = clock_.now();
     const auto limit = deadline + operation.hearsay() * kHearsay;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - now).count();
     if (left <= 0) throw_hang(operation);
     nap(static_cast<int>(std::min<std::int64_t>(left, kNapMs)));
     // A job that was suspended has not waited: its peers were not running either.
-    const auto away = Clock::now() - now - std::chrono::milliseconds(kNapMs);
+    const auto away = clock_.now() - now - std::chrono::milliseconds(kNapMs);
     if (away > kSuspended) deadline += away;
     if (now < next_look) continue;
     next_look = now + kLookEvery;

@@ -86,8 +86,8 @@ class Posted : public Pending::Work {
 // Lifetime:  shared by all communicators of a rank and their operations.
 class Progress {
  public:
-  Progress(std::unique_ptr<Fabric> fabric, int timeout_ms)
-      : fabric_(std::move(fabric)), timeout_ms_(timeout_ms) {}
+  Progress(std::unique_ptr<Fabric> fabric, int timeout_ms, const Clock& clock = kSystemClock)
+      : fabric_(std::move(fabric)), timeout_ms_(timeout_ms), clock_(clock) {}
   Fabric& fabric() { return *fabric_; }
   const Fabric& fabric() const { return *fabric_; }
 
@@ -107,6 +107,7 @@ class Progress {
 
   std::unique_ptr<Fabric> fabric_;
   int timeout_ms_;
+  const Clock& clock_;
   std::unique_ptr<Bell> bell_;
   std::vector<Posted*> running_;
 };

@@ -64,11 +64,13 @@ void prepare(const Socket& socket) {
 }
 
 bool poll_for(const Socket& socket, short events, const Deadline& deadline) {
+  constexpr int kLookMs = 200;
   pollfd entry{.fd = socket.fd(), .events = events, .revents = 0};
   while (true) {
-    const int ready = poll(&entry, 1, deadline.left_ms());
+    const int ready = poll(&entry, 1, deadline.left_ms(kLookMs));
     if (ready > 0) return true;
-    if (ready == 0 || errno != EINTR) return false;
+    if (ready < 0 && errno != EINTR) return false;
+    if (ready == 0 && deadline.passed()) return false;
   }
 }
 

@@ -52,7 +52,7 @@ class CallMark {
 class CallLimit {
  public:
   // Without a mark nothing is ever late.
-  CallLimit(std::shared_ptr<const CallMark> mark, int limit_ms);
+  CallLimit(std::shared_ptr<const CallMark> mark, int limit_ms, const Clock& clock = kSystemClock);
 
   // Until the next look is due, for poll(): -1 where there is no mark.
   int left_ms() const { return mark_ == nullptr ? -1 : next_look_.left_ms(); }

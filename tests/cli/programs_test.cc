@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/comm/free_port.h"
+
 namespace fm::cli {
 namespace {
 
@@ -132,10 +134,10 @@ TEST_F(Programs, MissingFilesAreNamed) {
 }
 
 TEST_F(Programs, ARankThatHasNotMetTheOthersSaysItsOwnError) {
+  const comm::HeldPort port;  // at which nobody listens
   const Outcome outcome =
-      run("env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 "
-          "MASTER_PORT=29999 " +
-          kTrain + " --nonsense");
+      run("env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+          std::to_string(port.number()) + " " + kTrain + " --nonsense");
   EXPECT_EQ(outcome.code, 10);
   EXPECT_EQ(outcome.err, "fmengine-train: rank 1: unknown flag --nonsense; see --help\n");
 }

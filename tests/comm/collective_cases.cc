@@ -354,7 +354,7 @@ void barrier_waits_for_the_last(Communicator& world) {
 
 }  // namespace
 
-void run_collective_cases(Communicator& world) {
+void throw_unless_cases_hold(Communicator& world) {
   for (const std::int64_t count : {0, 1, 7, 1024, 40'000}) {
     all_gather_shows_every_address<float>(world, count);
     all_gather_shows_every_address<std::uint16_t>(world, count);
@@ -384,7 +384,7 @@ void run_collective_cases(Communicator& world) {
   barrier_waits_for_the_last(world);
 }
 
-void run_abandoned_receive(Communicator& world) {
+void throw_if_abandoned_receive_is_written(Communicator& world) {
   std::vector<float> values(4, world.rank() == 0 ? -1.0F : 5.0F);
   if (world.rank() == 0) {
     const Pending abandoned = world.receive(span_over(values), 1);

@@ -3,14 +3,29 @@
 // for bit, with a tree of sums written here independently of the library.
 #pragma once
 
+#include <atomic>
+#include <functional>
+
 #include "comm/communicator.h"
 
 namespace fm::comm {
 
 // Throws std::runtime_error naming the case, rank and element of the first difference.
-void run_collective_cases(Communicator& world);
+void throw_unless_cases_hold(Communicator& world);
 
 // Two ranks: a receive that was dropped before its message came is never written. Throws alike.
-void run_abandoned_receive(Communicator& world);
+void throw_if_abandoned_receive_is_written(Communicator& world);
+
+// A body for ranks, and what runs it once per rank: run_ranks or the like.
+using RankBody = std::function<void(Communicator&)>;
+// How many ranks came to the end of `body`: those that it did not throw on.
+inline int ranks_through(const RankBody& body, const std::function<void(const RankBody&)>& run) {
+  std::atomic<int> through = 0;
+  run([&](Communicator& world) {
+    body(world);
+    ++through;
+  });
+  return through;
+}
 
 }  // namespace fm::comm

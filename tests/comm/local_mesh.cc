@@ -22,7 +22,7 @@ void run_with_mesh(int ranks, const std::function<void(int rank, LocalMesh mesh)
   const Endpoint place{"127.0.0.1", port_of(door)};
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   const auto build = [&](int rank) {
-    const Deadline deadline(10'000);
+    const Deadline deadline(kWatchdogMs);
     const Socket listener = listen_on("127.0.0.1");
     Introduction own = rank_of(rank, ranks);
     own.endpoint.port = port_of(listener);

@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/meet/meeting.h"
+#include "tests/comm/clock.h"
 
 namespace fm::comm {
 
@@ -25,6 +26,6 @@ void run_with_mesh(int ranks, const std::function<void(int rank, LocalMesh mesh)
 
 // The same, with a tcp communicator per rank.
 void run_tcp_ranks(int ranks, const std::function<void(Communicator&)>& body,
-                   int timeout_ms = 10'000);
+                   int timeout_ms = kWatchdogMs);
 
 }  // namespace fm::comm

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "tests/comm/clock.h"
 #include "tests/comm/process_job.h"
 #include "tests/comm/strangers.h"
 
@@ -17,7 +18,7 @@ TEST(Meeting, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {
   const auto looked_at = [](const char* layer, std::vector<std::string> variables) {
     variables.emplace_back("OMPI_MCA_pml_base_verbose=10");
     ProcessJob job(Starter::kMpirun, 2, {"cases", "memory"}, {.variables = variables});
-    EXPECT_TRUE(job.wait(60'000)) << job.output();
+    EXPECT_TRUE(job.wait(kWatchdogMs)) << job.output();
     return occurrences(job.output(), core::concat("found loaded component ", layer)) > 0;
   };
   EXPECT_TRUE(looked_at("ob1", {}));
@@ -27,7 +28,7 @@ TEST(Meeting, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {
 
 TEST(Meeting, AnMpiInitThatDoesNotReturnEndsAtItsLimit) {
   ProcessJob job(Starter::kMpirun, 2, {"late", "1"});
-  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
   EXPECT_EQ(occurrences(job.output(), "fmengine: every rank must come to MPI_Init"), 1)
       << job.output();
@@ -49,7 +50,7 @@ TEST(Strangers, WhoHoldHalfAGreetingToMpiHoldNobodyPastTheLimit) {
                  {.variables = {"OMPI_MCA_btl=tcp,self"}});
   std::vector<std::vector<Socket>> visits;
   for (const int rank : {0, 1}) visits.push_back(visit(listening_ports(job.rank_pid(rank)), "x"));
-  ASSERT_TRUE(job.wait(20'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   EXPECT_EQ(job.exit_codes()[0], 21) << job.output();
   EXPECT_GE(occurrences(job.output(), "every call into MPI must return within the limit"), 1)
       << job.output();
@@ -61,9 +62,9 @@ TEST(Farewell, AnMpiFinalizeThatDoesNotReturnEndsAtTheLimit) {
   ProcessJob job(Starter::kMpirun, 2, {"finalize"});
   for (const int rank : {0, 1}) job.rank_pid(rank);
   ASSERT_EQ(kill(job.started()[0], SIGSTOP), 0);
-  EXPECT_TRUE(job.all_ranks_gone(20'000)) << job.output();
+  EXPECT_TRUE(job.all_ranks_gone(kWatchdogMs)) << job.output();
   ASSERT_EQ(kill(job.started()[0], SIGCONT), 0);
-  ASSERT_TRUE(job.wait(20'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   EXPECT_EQ(job.exit_codes()[0], 21) << job.output();
   EXPECT_GE(occurrences(job.output(), "MPI_Finalize must return within the limit"), 1)
       << job.output();

@@ -17,7 +17,7 @@
 
 #include "comm/waiting.h"
 #include "core/check.h"
-#include "tests/comm/free_port.h"
+#include "tests/comm/clock.h"
 #include "tests/oracle/python.h"
 
 extern char** environ;
@@ -95,7 +95,7 @@ ProcessJob::ProcessJob(Starter starter, int ranks, const std::vector<std::string
   const std::string count = std::to_string(ranks);
   switch (starter) {
     case Starter::kByHand: {
-      const std::string port = core::concat("MASTER_PORT=", free_port());
+      const std::string port = core::concat("MASTER_PORT=", port_.number());
       for (int rank = 0; rank < ranks; ++rank) {
         const std::string host = hosts.empty() ? "" : hosts[static_cast<std::size_t>(rank)];
         std::vector<std::string> variables = surroundings.variables;
@@ -138,7 +138,7 @@ std::vector<std::string> ProcessJob::mpirun_words(const std::vector<std::string>
 
 ProcessJob::~ProcessJob() {
   for (std::size_t i = exit_codes_.size(); i < started_.size(); ++i) kill(-started_[i], SIGKILL);
-  wait(5'000);
+  wait(kWatchdogMs);
   for (const pid_t pid : rank_pids_) {
     if (pid != 0 && !gone(pid)) kill(pid, SIGKILL);
   }
@@ -168,13 +168,19 @@ void ProcessJob::start(const std::vector<std::string>& command,
 
 pid_t ProcessJob::rank_pid(int rank) {
   pid_t& pid = rank_pids_.at(static_cast<std::size_t>(rank));
-  const std::string path = core::concat(folder_, "/pid.", rank);
-  if (!eventually(30'000, [&] { return std::filesystem::exists(path); })) {
+  const std::string name = core::concat("pid.", rank);
+  if (!await_file(name)) {
     throw std::runtime_error(core::concat("rank ", rank, " never connected:\n", output()));
   }
-  pid = std::stoi(content_of(path));
+  pid = std::stoi(content_of(folder_ + "/" + name));
   return pid;
 }
+
+bool ProcessJob::await_file(const std::string& name) const {
+  return eventually(kWatchdogMs, [&] { return std::filesystem::exists(folder_ + "/" + name); });
+}
+
+void ProcessJob::make_file(const std::string& name) const { std::ofstream(folder_ + "/" + name); }
 
 bool ProcessJob::wait(int limit_ms) {
   const Deadline deadline(limit_ms);

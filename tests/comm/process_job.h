@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/comm/free_port.h"
+
 namespace fm::comm {
 
 enum class Starter : std::uint8_t { kByHand, kMpirun, kTorchrun };
@@ -29,8 +31,11 @@ class ProcessJob {
 
   // Started processes: by hand one per rank, else the launcher.
   const std::vector<pid_t>& started() const { return started_; }
-  // Pid of a rank, once it is connected. Throws std::runtime_error after 30 s.
+  // Pid of a rank, once it is connected. Throws std::runtime_error when it does not come.
   pid_t rank_pid(int rank);
+  // What ranks and tests tell each other by files: false when nobody makes this one.
+  bool await_file(const std::string& name) const;
+  void make_file(const std::string& name) const;
   // Waits until the started processes (ranks, or mpirun or torchrun) have ended; false when some
   // still live after `limit_ms`.
   bool wait(int limit_ms);
@@ -50,6 +55,7 @@ class ProcessJob {
 
   Starter starter_;
   int ranks_;
+  HeldPort port_;  // where ranks started by hand meet
   std::string folder_;
   std::vector<pid_t> started_;
   std::vector<int> exit_codes_;

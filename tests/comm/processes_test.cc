@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "core/check.h"
+#include "tests/comm/clock.h"
 #include "tests/comm/process_job.h"
 
 namespace fm::comm {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Words = std::vector<std::string>;
 
 // Whether rank 0 or a peer says what both do. Which of them notices first is a matter of timing;
@@ -47,7 +47,7 @@ std::string name_of_world(
 TEST_P(World, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
   const std::string how = std::get<2>(GetParam());
   ProcessJob job(starter(), ranks(), {"cases", how});
-  ASSERT_TRUE(job.wait(60'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
   EXPECT_EQ(occurrences(job.output(), "cases hold on "), ranks()) << job.output();
   EXPECT_EQ(occurrences(job.output(), "cases hold on shared memory beside "),
@@ -81,12 +81,9 @@ void expect_all_to_go(const Kill& kill_of) {
   ProcessJob job(starter, ranks, {mode}, {.hosts = hosts});
   for (int rank = 0; rank < ranks; ++rank) job.rank_pid(rank);
   const pid_t victim_pid = job.rank_pid(victim);
-  const auto begin = Clock::now();
   ASSERT_EQ(kill(victim_pid, SIGKILL), 0);
-  EXPECT_TRUE(job.all_ranks_gone(5'000)) << job.output();
-  const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
-  testing::Test::RecordProperty("all_gone_ms", static_cast<int>(spent.count()));
-  ASSERT_TRUE(job.wait(20'000)) << job.output();
+  EXPECT_TRUE(job.all_ranks_gone(kWatchdogMs)) << job.output();  // every limit is far
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
 
   const std::string line = core::concat("fmengine: rank ", victim, " (host ");
   const std::string end = core::concat(", pid ", victim_pid, ") ended without farewell");
@@ -109,7 +106,7 @@ void expect_all_to_go(const Kill& kill_of) {
   EXPECT_EQ(occurrences(job.output(), "own error"), 0) << job.output();
 }
 
-TEST_P(Killed, EveryProcessIsGoneInFiveSecondsAndStderrNamesTheRank) {
+TEST_P(Killed, EveryProcessEndsBeforeAnyLimitAndStderrNamesTheRank) {
   const auto [starter, ranks, victim, mode] = GetParam();
   expect_all_to_go({.starter = starter, .ranks = ranks, .victim = victim, .mode = mode});
 }
@@ -142,7 +139,7 @@ TEST_P(Hosts, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
        {Words{"a", "a", "b", "b"}, Words{"a", "b", "b"}, Words{"a", "b", "c", "c", "c"}}) {
     const int ranks = static_cast<int>(hosts.size());
     ProcessJob job(GetParam(), ranks, {"cases"}, {.hosts = hosts});
-    ASSERT_TRUE(job.wait(60'000)) << job.output();
+    ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
     EXPECT_EQ(occurrences(job.output(), "cases hold on shared memory on each of "), ranks)
         << job.output();
@@ -152,7 +149,7 @@ TEST_P(Hosts, EveryVerbMovesWhatItSaysAndSumsByTheTree) {
 
 TEST_P(Hosts, WithOneRankEachUseMessages) {
   ProcessJob job(GetParam(), 2, {"cases"}, {.hosts = {"a", "b"}});
-  ASSERT_TRUE(job.wait(60'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
   EXPECT_EQ(
       occurrences(job.output(), ", 2 ranks, no shared memory: every rank has a host to itself"), 2)
@@ -172,7 +169,7 @@ TEST_P(Hosts, ADeadRankOfAnyHostEndsAllOfThem) {
 TEST_P(Hosts, AWaitPastItsLimitNamesThePeerAndTheVerb) {
   for (const Words& hosts : {Words{"a", "a", "b"}, Words{"a", "b", "b"}}) {
     ProcessJob job(GetParam(), 3, {"hang"}, {.hosts = hosts});
-    ASSERT_TRUE(job.wait(15'000)) << job.output();
+    ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 21) << job.output();
     EXPECT_GE(occurrences(job.output(), "waited 500 ms for rank 1 (host "), 1) << job.output();
     EXPECT_GE(occurrences(job.output(), "in reduce_scatter"), 1) << job.output();
@@ -182,7 +179,7 @@ TEST_P(Hosts, AWaitPastItsLimitNamesThePeerAndTheVerb) {
 // Rank 1 waits for rank 0, rank 2 for what rank 1 will have from it.
 TEST_P(Hosts, AWaitForTheNextHopNamesTheRankThatAllWaitFor) {
   ProcessJob job(GetParam(), 3, {"gather"}, {.hosts = {"a", "b", "b"}});
-  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 21) << job.output();
   EXPECT_GE(occurrences(job.output(), "waited 500 ms for rank 0 (host "), 1) << job.output();
   EXPECT_EQ(occurrences(job.output(), "waited 500 ms for rank 1 (host "), 0) << job.output();
@@ -190,7 +187,7 @@ TEST_P(Hosts, AWaitForTheNextHopNamesTheRankThatAllWaitFor) {
 
 TEST_P(Hosts, DisagreementAboutTheVerbNamesBoth) {
   ProcessJob job(GetParam(), 3, {"verbs"}, {.hosts = {"a", "b", "b"}});
-  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 22) << job.output();
   EXPECT_TRUE(names_both(job.output(), "all_reduce of [0-9]+ bytes", "broadcast of [0-9]+ bytes"))
       << job.output();
@@ -204,7 +201,7 @@ class Ended : public testing::TestWithParam<Starter> {};
 TEST_P(Ended, ARankThatStopsWithAnErrorGivesEveryRankItsCodeAndItsWords) {
   for (const int culprit : {0, 2}) {
     ProcessJob job(GetParam(), 3, {"stop", std::to_string(culprit), "11"});
-    ASSERT_TRUE(job.wait(20'000)) << job.output();
+    ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 11) << job.output();
     EXPECT_EQ(occurrences(job.output(), "own error: the file is short"), 1) << job.output();
     EXPECT_GE(occurrences(job.output(), core::concat("fmengine: rank ", culprit, " (host ")), 1);
@@ -215,7 +212,7 @@ TEST_P(Ended, ARankThatStopsWithAnErrorGivesEveryRankItsCodeAndItsWords) {
 
 TEST_P(Ended, ARankThatExitsWithoutFarewellIsNamed) {
   ProcessJob job(GetParam(), 3, {"exit", "1"});
-  ASSERT_TRUE(job.wait(20'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   EXPECT_NE(job.exit_codes()[0], 0);
   EXPECT_GE(occurrences(job.output(), "fmengine: rank 1 (host "), 1) << job.output();
   EXPECT_GE(occurrences(job.output(), "ended without farewell"), 1) << job.output();
@@ -223,38 +220,45 @@ TEST_P(Ended, ARankThatExitsWithoutFarewellIsNamed) {
 
 TEST_P(Ended, AWaitPastItsLimitNamesThePeerAndTheVerb) {
   ProcessJob job(GetParam(), 2, {"hang"});
-  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 21) << job.output();
   EXPECT_GE(occurrences(job.output(), "waited 500 ms for rank 1 (host "), 1) << job.output();
   EXPECT_GE(occurrences(job.output(), "in reduce_scatter"), 1) << job.output();
 }
 
-// Three times the limit of a wait.
+// Longer than the limit of the wait in which it happens.
 TEST(Suspended, TimeInWhichTheWholeJobStoodStillIsNoWaiting) {
   for (const char* const how : {"memory", "messages"}) {
-    ProcessJob job(Starter::kByHand, 2, {"sums", how});
+    ProcessJob job(Starter::kByHand, 2, {"sum", how});
     const pid_t ranks[] = {job.rank_pid(0), job.rank_pid(1)};
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    ASSERT_TRUE(job.await_file("waits.0")) << job.output();
     for (const pid_t rank : ranks) ASSERT_EQ(kill(rank, SIGSTOP), 0);
-    std::this_thread::sleep_for(std::chrono::seconds(3));
+    std::this_thread::sleep_for(std::chrono::seconds(6));
     for (const pid_t rank : ranks) ASSERT_EQ(kill(rank, SIGCONT), 0);
-    ASSERT_TRUE(job.wait(20'000)) << job.output();
+    job.make_file("go");
+    ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
   }
 }
 
-// A wait of 2 s; two ranks that looked all the time would spend 1 s each.
+// A rank that did not sleep would look some hundred times in a millisecond. Nobody can sleep until
+// a message of MPI comes: its naps take 50 us at least, and the clock is looked at before and
+// after.
 TEST_P(Ended, RanksOfOneCoreSleepWhileTheyWait) {
   for (const char* const how : {"memory", "messages"}) {
     ProcessJob job(GetParam(), 3, {"idly", how});
-    ASSERT_TRUE(job.wait(20'000)) << job.output();
+    ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
     const std::string text = job.output();
-    const std::regex spent("waited on ([0-9]+) ms of CPU");
-    const std::sregex_iterator first(text.begin(), text.end(), spent);
+    const std::regex looks("looked ([0-9]+) times in ([0-9]+) ms");
+    const std::sregex_iterator first(text.begin(), text.end(), looks);
     EXPECT_EQ(std::distance(first, std::sregex_iterator()), 3) << text;
+    const bool by_mpi = GetParam() == Starter::kMpirun && std::string(how) == "messages";
     for (auto at = first; at != std::sregex_iterator(); ++at) {
-      EXPECT_LT(std::stoi((*at)[1]), 300) << how << '\n' << text;
+      const int spent_ms = std::stoi((*at)[2]);
+      EXPECT_LE(std::stoi((*at)[1]), by_mpi ? 200 + 40 * spent_ms : 20 + spent_ms / 20)
+          << how << '\n'
+          << text;
     }
   }
 }
@@ -267,7 +271,7 @@ TEST(FileLimit, TooLowForSharedMemoryIsOneClearError) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
   ProcessJob job(Starter::kByHand, 2, {"cases"});
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-  ASSERT_TRUE(job.wait(20'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 25) << job.output();
   EXPECT_GE(occurrences(job.output(), "pass --shm false"), 1) << job.output();
 }
@@ -281,7 +285,7 @@ TEST(AddressSpace, TooLittleForTheMeetingIsOneClearErrorOfEveryRank) {
   ProcessJob job(Starter::kByHand, 2, {"cases"},
                  {.variables = {"TORCHELASTIC_RUN_ID=x", "TORCHELASTIC_USE_AGENT_STORE=True"}});
   ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
-  ASSERT_TRUE(job.wait(40'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 25) << job.output();
   EXPECT_EQ(occurrences(job.output(), "own error: the library "), 2) << job.output();
   EXPECT_EQ(occurrences(job.output(), "raise `ulimit -v`"), 2) << job.output();
@@ -289,7 +293,7 @@ TEST(AddressSpace, TooLittleForTheMeetingIsOneClearErrorOfEveryRank) {
 
 TEST_P(Ended, ASplitThatARankDoesNotReachNamesIt) {
   ProcessJob job(GetParam(), 3, {"split"});
-  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 21) << job.output();
   EXPECT_GE(occurrences(job.output(), "waited 500 ms for rank 1 (host "), 1) << job.output();
   EXPECT_GE(occurrences(job.output(), "in split"), 1) << job.output();
@@ -298,7 +302,7 @@ TEST_P(Ended, ASplitThatARankDoesNotReachNamesIt) {
 TEST_P(Ended, DisagreementAboutTheSizeNamesBoth) {
   for (const char* const floats : {"250", "400"}) {  // too short, too long
     ProcessJob job(GetParam(), 2, {"mismatch", floats});
-    ASSERT_TRUE(job.wait(15'000)) << job.output();
+    ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 22) << job.output();
     const std::string both = core::concat("is send/receive of 1200 bytes here, send/receive of ",
                                           4 * std::stoi(floats), " bytes at rank 1");
@@ -308,7 +312,7 @@ TEST_P(Ended, DisagreementAboutTheSizeNamesBoth) {
 
 TEST_P(Ended, DisagreementAboutTheVerbNamesBoth) {
   ProcessJob job(GetParam(), 2, {"verbs"});
-  ASSERT_TRUE(job.wait(15'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 22) << job.output();
   EXPECT_TRUE(names_both(job.output(), "all_reduce of 1200 bytes", "broadcast of 1200 bytes"))
       << job.output();
@@ -317,7 +321,7 @@ TEST_P(Ended, DisagreementAboutTheVerbNamesBoth) {
 TEST_P(Ended, DisagreementAboutTheTypeNamesBoth) {
   for (const char* const how : {"memory", "messages"}) {
     ProcessJob job(GetParam(), 2, {"types", how});
-    ASSERT_TRUE(job.wait(15'000)) << job.output();
+    ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
     for (const int code : job.exit_codes()) EXPECT_EQ(code, 22) << job.output();
     EXPECT_TRUE(names_both(job.output(), "all_reduce of 1200 bytes of fp32",
                            "all_reduce of 1200 bytes of int32"))
@@ -327,7 +331,7 @@ TEST_P(Ended, DisagreementAboutTheTypeNamesBoth) {
 
 TEST_P(Ended, RanksThatPartAtDifferentTimesAreNotReportedDead) {
   ProcessJob job(GetParam(), 3, {"part"});
-  ASSERT_TRUE(job.wait(20'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   for (const int code : job.exit_codes()) EXPECT_EQ(code, 0) << job.output();
   EXPECT_EQ(job.output(), "");
 }
@@ -337,7 +341,7 @@ INSTANTIATE_TEST_SUITE_P(All, Ended, testing::Values(Starter::kByHand, Starter::
 
 TEST(Meeting, TheRanksThatDoNotComeAreNamed) {
   ProcessJob job(Starter::kByHand, 3, {"absent", "1"});
-  ASSERT_TRUE(job.wait(30'000)) << job.output();
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
   EXPECT_EQ(job.exit_codes()[2], 14) << job.output();
   EXPECT_GE(occurrences(job.output(0), "no sign of rank 1"), 1) << job.output();
@@ -345,7 +349,7 @@ TEST(Meeting, TheRanksThatDoNotComeAreNamed) {
 
 TEST(Meeting, ARankThatEndsBeforeItIsConnectedIsNamedAtOnce) {
   ProcessJob job(Starter::kByHand, 3, {"desert", "1"});
-  ASSERT_TRUE(job.wait(15'000)) << job.output();  // half of the limit
+  ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();  // the limit is far
   EXPECT_EQ(job.exit_codes(), (std::vector<int>{20, 0, 20})) << job.output();
   for (const int rank : {0, 2}) {
     EXPECT_EQ(occurrences(job.output(rank), "fmengine: rank 1 (host "), 1) << job.output();

@@ -1,13 +1,15 @@
 // One rank of a real world, started by tests/comm/processes_test.cc under mpirun, torchrun, or by
 // hand: world_program MODE [arguments] [messages]: without shared memory. Writes its pid to
-// $FM_TEST_DIR/pid.<rank> once connected.
+// $FM_TEST_DIR/pid.<rank> once connected: the ranks have met. Ranks and tests say by such files how
+// far they are, as the time that anything takes is no matter.
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -26,6 +28,8 @@ namespace fm::comm {
 namespace {
 
 using Words = std::vector<std::string>;
+
+constexpr int kFarMs = 600'000;  // a limit that no test reaches
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
@@ -50,16 +54,87 @@ void stay_on_one_core() {
   sched_setaffinity(0, sizeof(allowed), &allowed);
 }
 
-void sign_in(int rank) {
+std::string file_of(const std::string& what) {
   const char* const folder = std::getenv("FM_TEST_DIR");
-  if (folder == nullptr) return;
-  const std::string name = std::string(folder) + "/pid." + std::to_string(rank);
-  std::ofstream(name + ".new") << getpid();
-  std::rename((name + ".new").c_str(), name.c_str());
+  return core::concat(folder == nullptr ? "/tmp" : folder, "/", what);
+}
+
+void sign(const std::string& what) {
+  const std::string path = file_of(what);
+  std::ofstream(path + ".new") << getpid();
+  std::rename((path + ".new").c_str(), path.c_str());
+}
+
+void await(const std::string& what) {
+  while (!std::filesystem::exists(file_of(what))) sleep_ms(10);
+}
+
+// Of ranks that never come: a peer's limit ends them.
+void stay_away() { sleep_ms(kFarMs); }
+
+// Time of limits. It stands still until all ranks that wait do so, which they say by the file
+// waits.<rank>: whom a rank names at its limit is no matter of who is slow, nor does the limit pass
+// before the ranks are connected.
+//
+// Thread: the rank's thread.
+class LimitClock final : public Clock {
+ public:
+  // From now on the rank only waits, and so do `ranks`, itself among them.
+  void start_when_all_wait(int rank, std::vector<int> ranks) {
+    rank_ = rank;
+    ranks_ = std::move(ranks);
+  }
+  Time now() const override {
+    constexpr int kLooks = 4;  // it has moved all messages there are, and slept
+    if (begin_ != Time{}) return Time{} + (Clock::now() - begin_);
+    if (rank_ < 0) return begin_;
+    const auto waits = [](int rank) { return core::concat("waits.", rank); };
+    if (++looks_ == kLooks) sign(waits(rank_));
+    const auto signs = [&](int rank) { return std::filesystem::exists(file_of(waits(rank))); };
+    if (std::ranges::all_of(ranks_, signs)) begin_ = Clock::now();
+    return Time{};
+  }
+
+ private:
+  int rank_ = -1;
+  std::vector<int> ranks_;
+  mutable Time begin_{};
+  mutable int looks_ = 0;
+};
+
+LimitClock& limit_clock() {
+  static LimitClock only;
+  return only;
+}
+
+class LookCounter final : public Clock {
+ public:
+  Time now() const override {
+    ++looks_;
+    return Clock::now();
+  }
+  int looks() const { return looks_; }
+
+ private:
+  mutable int looks_ = 0;
+};
+
+LookCounter& look_counter() {
+  static LookCounter only;
+  return only;
+}
+
+// All ranks but one wait from now on.
+void wait_without(int late, const Communicator& world) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank != late) ranks.push_back(rank);
+  }
+  if (world.rank() != late) limit_clock().start_when_all_wait(world.rank(), ranks);
 }
 
 int run_cases(Communicator& world, const Words&) {
-  run_collective_cases(world);
+  throw_unless_cases_hold(world);
   std::cout << "cases hold on " << world.describe() << std::endl;
   return 0;
 }
@@ -70,73 +145,72 @@ int reduce_for_ever(Communicator& world, const Words&) {
   while (true) world.all_reduce(span_of(values)).wait();
 }
 
+void reduce_a_hundred_times(Communicator& world) {
+  std::vector<float> values(50'000, 1.0F);
+  for (int i = 0; i < 100; ++i) world.all_reduce(span_of(values)).wait();
+}
+
 // No message at all: only the watch can notice.
 int idle(Communicator&, const Words&) {
-  sleep_ms(60'000);
+  stay_away();
   return 0;
 }
 
 // stop RANK CODE: that rank fails, the others are busy.
 int stop_one(Communicator& world, const Words& words) {
   if (world.rank() != std::stoi(words.at(0))) return reduce_for_ever(world, {});
-  sleep_ms(200);
+  reduce_a_hundred_times(world);
   throw core::UserError(static_cast<core::ExitCode>(std::stoi(words.at(1))), "the file is short");
 }
 
 // exit RANK: that rank ends without a word.
 int exit_one(Communicator& world, const Words& words) {
   if (world.rank() != std::stoi(words.at(0))) return reduce_for_ever(world, {});
-  sleep_ms(200);
+  reduce_a_hundred_times(world);
   std::exit(10);
 }
 
-// Rank 1 is late for a reduction; 500 ms is the limit.
+// Rank 1 never comes to a reduction; 500 ms is the limit.
 int hang(Communicator& world, const Words&) {
   std::vector<float> values(6 * static_cast<std::size_t>(world.size()));
   std::vector<float> own(6);
-  if (world.rank() == 1) sleep_ms(20'000);
+  wait_without(1, world);
+  if (world.rank() == 1) stay_away();
   world.reduce_scatter(span_of(values), span_of(own)).wait();
   return 0;
 }
 
-// Rank 0 is late with what the others gather.
+// Rank 0 never comes with what the others gather.
 int hang_gather(Communicator& world, const Words&) {
   std::vector<float> all(6 * static_cast<std::size_t>(world.size()));
   std::vector<float> own(6);
-  if (world.rank() == 0) sleep_ms(20'000);
+  wait_without(0, world);
+  if (world.rank() == 0) stay_away();
   world.all_gather(span_of(own), span_of(all)).wait();
   return 0;
 }
 
-// Rank 1 comes 200 ms late to each of twenty sums, in naps: time that a suspended process spends in
-// one sleep would not count.
-int late_sums(Communicator& world, const Words&) {
+// Rank 0 waits for a sum until the test says "go" to rank 1; five seconds are the limit.
+int late_sum(Communicator& world, const Words&) {
   std::vector<float> values(6);
-  for (int i = 0; i < 20; ++i) {
-    for (int nap = 0; nap < 20 && world.rank() == 1; ++nap) sleep_ms(10);
-    world.all_reduce(span_of(values)).wait();
-  }
+  wait_without(1, world);
+  if (world.rank() == 1) await("go");
+  world.all_reduce(span_of(values)).wait();
   return 0;
 }
 
-std::chrono::microseconds cpu_time() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto of = [](const timeval& time) {
-    return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
-  };
-  return of(usage.ru_utime) + of(usage.ru_stime);
-}
-
-// All ranks have one core. Rank 0 is two seconds late for a sum; what the others spend on waiting.
+// All ranks have one core. Rank 0 is a second late for a sum; how often the others look meanwhile
+// whether it came.
 int wait_idly(Communicator& world, const Words&) {
   std::vector<float> values(6);
   world.all_reduce(span_of(values)).wait();
-  const auto before = cpu_time();
-  if (world.rank() == 0) sleep_ms(2'000);
+  const int before = look_counter().looks();
+  const auto begin = std::chrono::steady_clock::now();
+  if (world.rank() == 0) sleep_ms(1'000);
   world.all_reduce(span_of(values)).wait();
-  const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(cpu_time() - before);
-  print_line(core::concat("waited on ", spent.count(), " ms of CPU"));
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
+  print_line(core::concat("looked ", look_counter().looks() - before, " times in ",
+                          static_cast<int>(spent.count()), " ms"));
   return 0;
 }
 
@@ -170,9 +244,10 @@ int other_type(Communicator& world, const Words&) {
   return 0;
 }
 
-// Rank 1 is late for the split; 500 ms is the limit.
+// Rank 1 never comes to the split; 500 ms is the limit.
 int split_late(Communicator& world, const Words&) {
-  if (world.rank() == 1) sleep_ms(20'000);
+  wait_without(1, world);
+  if (world.rank() == 1) stay_away();
   std::vector<int> members(static_cast<std::size_t>(world.size()));
   std::iota(members.begin(), members.end(), 0);
   world.split(members)->barrier().wait();
@@ -195,16 +270,14 @@ int besieged(Communicator& world, const Words&) {
   return 0;
 }
 
-// Comes to its farewell when mpirun stands still, as its state in /proc says; 20 s at most.
-int finalize_late(Communicator&, const Words&) {
+// Comes to its farewell when mpirun stands still, as its state in /proc says.
+int finalize_late(Communicator& world, const Words&) {
   const std::string path = core::concat("/proc/", getppid(), "/stat");
-  for (int i = 0; i < 2'000; ++i) {
+  for (std::string line; line.find(") T ") == std::string::npos; sleep_ms(10)) {
     std::ifstream file(path);
-    std::string line;
     std::getline(file, line);
-    if (line.find(") T ") != std::string::npos) break;
-    sleep_ms(10);
   }
+  world.barrier().wait();
   return 0;
 }
 
@@ -213,7 +286,7 @@ int desert(const LaunchInfo& launch) {
   own.member = this_process(launch.world_rank);
   own.world_size = launch.world_size;
   own.endpoint = {launch.master_addr, 1};  // where nobody listens
-  meet_at({launch.master_addr, launch.master_port}, own, {}, Deadline(20'000));
+  meet_at({launch.master_addr, launch.master_port}, own, {}, Deadline(kFarMs));
   return 0;
 }
 
@@ -223,7 +296,7 @@ int run(const std::string& mode, const Words& words) {
       {"stop", stop_one},     {"exit", exit_one},          {"hang", hang},
       {"mismatch", mismatch}, {"verbs", other_verb},       {"part", part_slowly},
       {"split", split_late},  {"late", part_slowly},       {"gather", hang_gather},
-      {"sums", late_sums},    {"idly", wait_idly},         {"types", other_type},
+      {"sum", late_sum},      {"idly", wait_idly},         {"types", other_type},
       {"besieged", besieged}, {"finalize", finalize_late}, {"desert", idle}};
   try {
     if (mode == "idly") stay_on_one_core();
@@ -232,18 +305,20 @@ int run(const std::string& mode, const Words& words) {
     if (mode == "absent" && launch.world_rank == std::stoi(words.at(0))) return 0;
     // desert RANK: that rank meets the others, and ends before they are connected.
     if (mode == "desert" && launch.world_rank == std::stoi(words.at(0))) return desert(launch);
-    // late RANK: that rank comes to the meeting when the others have given up.
-    if (mode == "late" && launch.world_rank == std::stoi(words.at(0))) sleep_ms(20'000);
+    // late RANK: that rank never comes to the meeting, but lives.
+    if (mode == "late" && launch.world_rank == std::stoi(words.at(0))) stay_away();
     const std::map<std::string, int> limits_ms{{"hang", 500},       {"split", 500},
-                                               {"gather", 500},     {"sums", 1'000},
+                                               {"gather", 500},     {"sum", 5'000},
                                                {"besieged", 2'000}, {"finalize", 2'000}};
+    const bool limited = limits_ms.contains(mode);
     const bool meets_in_vain = mode == "absent" || mode == "late";
     const bool by_messages = !words.empty() && words.back() == "messages";
-    const auto world =
-        connect(launch, {.timeout_ms = limits_ms.contains(mode) ? limits_ms.at(mode) : 20'000,
-                         .rendezvous_ms = meets_in_vain ? 1'500 : 30'000,
-                         .shared_memory = !by_messages});
-    sign_in(world->rank());
+    const Clock& clock = limited ? static_cast<const Clock&>(limit_clock()) : look_counter();
+    const auto world = connect(launch, {.timeout_ms = limited ? limits_ms.at(mode) : kFarMs,
+                                        .rendezvous_ms = meets_in_vain ? 1'500 : kFarMs,
+                                        .shared_memory = !by_messages,
+                                        .clock = &clock});
+    sign(core::concat("pid.", world->rank()));
     const int code = modes.at(mode)(*world, words);
     farewell();
     return code;

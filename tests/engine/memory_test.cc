@@ -74,7 +74,7 @@ Owned owned_by(const Layout& layout, int steps = 0) {
     if (world.rank() == 0)
       out = {forecast.params.count(), forecast.grads.count(), forecast.optimizer.count()};
   };
-  comm::run_ranks(layout.dp_size * layout.pipe, build, 10'000, layout.between);
+  comm::run_ranks(layout.dp_size * layout.pipe, build, comm::kThreadsMs, layout.between);
   return out;
 }
 

@@ -173,7 +173,8 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
           }
         }
       },
-      60'000, options.shared_memory ? comm::Between::kSharedMemory : comm::Between::kMessages);
+      comm::kThreadsMs,
+      options.shared_memory ? comm::Between::kSharedMemory : comm::Between::kMessages);
   return trace;
 }
 

@@ -34,8 +34,7 @@ class ToyFamily : public TrainerCase {
 
   static void train_toy(const TrainOptions& options, int ranks) {
     const model::OpenedModel toy = model::open_toy();
-    comm::run_ranks(
-        ranks, [&](comm::Communicator& world) { train(options, toy, world, {}); }, 60'000);
+    comm::run_ranks(ranks, [&](comm::Communicator& world) { train(options, toy, world, {}); });
   }
 
   static std::vector<float> exported(const TrainOptions& options, const std::string& name,

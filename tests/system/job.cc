@@ -8,12 +8,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 
 #include "core/check.h"
-#include "tests/comm/free_port.h"
 #include "tests/oracle/python.h"
 #include "tests/system/text_files.h"
 
@@ -47,20 +45,6 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
   }
   all.insert(all.end(), variables.begin(), variables.end());
   return all;
-}
-
-// /proc/net/tcp: "sl local_address rem_address st ...", port in hexadecimal, state 0A = LISTEN.
-bool is_listening(int port) {
-  char wanted[16];
-  std::snprintf(wanted, sizeof wanted, ":%04X", static_cast<unsigned>(port));
-  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    std::istringstream lines(content_of(table));
-    std::string number, local, remote, state, rest;
-    while (lines >> number >> local >> remote >> state && std::getline(lines, rest)) {
-      if (state == "0A" && local.ends_with(wanted)) return true;
-    }
-  }
-  return false;
 }
 
 // Variables of a process as text: each ends with a zero byte, one stands in front of the first.
@@ -118,13 +102,12 @@ Job::Job(Launch launch, const fs::path& folder)
   switch (launch_.starter) {
     case Starter::kAlone: break;
     case Starter::kByHand: {
-      port_ = comm::free_port();
       for (int rank = 0; rank < launch_.ranks; ++rank) {
         const std::size_t at = static_cast<std::size_t>(rank);
-        start(launch_.words,
-              {"MASTER_ADDR=127.0.0.1", concat("MASTER_PORT=", port_), "WORLD_SIZE=" + count,
-               concat("RANK=", rank), concat("LOCAL_RANK=", rank), "LOCAL_WORLD_SIZE=" + count,
-               "FME_HOST=" + (at < launch_.hosts.size() ? launch_.hosts[at] : "")});
+        start(launch_.words, {"MASTER_ADDR=127.0.0.1", concat("MASTER_PORT=", port_.number()),
+                              "WORLD_SIZE=" + count, concat("RANK=", rank),
+                              concat("LOCAL_RANK=", rank), "LOCAL_WORLD_SIZE=" + count,
+                              "FME_HOST=" + (at < launch_.hosts.size() ? launch_.hosts[at] : "")});
       }
       return;
     }
@@ -214,8 +197,8 @@ Ended Job::wait(int limit_ms) {
   const bool gone = all_gone(limit_ms);
   const std::string all = written("out") + written("err");
   if (!gone) throw std::runtime_error(concat("still running after ", limit_ms, " ms:\n", all));
-  if (port_ != 0 && is_listening(port_)) {
-    throw std::runtime_error(concat("port ", port_, " still listens:\n", all));
+  if (port_.listened_at()) {
+    throw std::runtime_error(concat("port ", port_.number(), " still listens:\n", all));
   }
   return {codes_, written("out"), written("err")};
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/comm/free_port.h"
+
 namespace fm::system {
 
 enum class Starter : std::uint8_t { kAlone, kByHand, kMpirun, kTorchrun };
@@ -52,17 +54,18 @@ class Job {
   // Waits until every process has ended; throws std::runtime_error with what was written when one
   // still lives at the limit, or when a port of the job still listens.
   Ended wait(int limit_ms);
+  // What the started processes have written so far: to "out" or "err".
+  std::string written(const std::string& stream) const;
 
  private:
   void start(std::vector<std::string> words, std::vector<std::string> variables);
   void reap();
   std::vector<pid_t> alive() const;
-  std::string written(const std::string& stream) const;
 
   Launch launch_;
   std::filesystem::path folder_;
   std::string mark_;
-  int port_ = 0;  // the meeting point of ranks started by hand
+  comm::HeldPort port_;  // the meeting point of ranks started by hand
   std::vector<pid_t> started_;
   std::vector<int> codes_;  // -1: has not ended
 };

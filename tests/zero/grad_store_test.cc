@@ -120,7 +120,7 @@ void expect_sum(const Case& at, const std::function<float(std::int64_t)>& expect
               << " of " << at.dp << " element " << first + i;
         }
       },
-      10'000, at.between);
+      comm::kThreadsMs, at.between);
 }
 
 TEST(GradStore, CanonicalOrderIsOneTreeOverAllSlots) {
@@ -183,7 +183,7 @@ TEST(GradStore, AGradientReducedEachMicroWaitsInASlotWithoutTheOwnPart) {
           const std::int64_t parts = between == comm::Between::kSharedMemory ? 3 : 4;
           EXPECT_EQ(ledger.current(core::Account::kSlots).count(), parts * 1024 * 4);
         },
-        10'000, between);
+        comm::kThreadsMs, between);
   }
 }
 
@@ -215,7 +215,7 @@ TEST(GradStore, OneTiedGradientWaitsWhileOtherUnitsAreReduced) {
             EXPECT_EQ(store.slice(0)[5], 44.0F) << zero_stage;  // 2 ranks x 2 micros x 11
             EXPECT_EQ(store.slice(1)[5], 4000.0F) << zero_stage;
           },
-          10'000, between);
+          comm::kThreadsMs, between);
     }
   }
 }
