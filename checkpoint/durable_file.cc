@@ -5,10 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <random>
 #include <utility>
 
 #include "core/check.h"
@@ -180,23 +178,6 @@ void discard_folder(const fs::path& folder) {
   rename_over(folder, trash);
   sync_folder(parent);
   remove_tree(trash);
-}
-
-std::string random_tag() {
-  std::random_device device;
-  char text[9];
-  std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(device()));
-  return text;
-}
-
-bool is_leftover(std::string_view name) {
-  constexpr std::size_t kDigits = 8;
-  if (!name.starts_with(".tmp-") && !name.starts_with(".trash-")) return false;
-  const std::size_t dash = name.rfind('-');
-  const std::string_view digits = name.substr(dash + 1);
-  return digits.size() == kDigits && std::all_of(digits.begin(), digits.end(), [](char letter) {
-           return (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'f');
-         });
 }
 
 }  // namespace fm::checkpoint

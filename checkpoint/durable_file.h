@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/output_file.h"
 #include "core/types.h"
 
 namespace fm::checkpoint {
@@ -63,9 +64,7 @@ std::filesystem::path put_aside(const std::filesystem::path& folder);
 // Never follows a symbolic link.
 void discard_folder(const std::filesystem::path& folder);
 
-// Eight random hexadecimal digits: tells temporary names of different runs apart.
-std::string random_tag();
-// Whether `name` is a temporary or trash name made here (prefix and the eight digits).
-bool is_leftover(std::string_view name);
+using core::is_leftover;
+using core::random_tag;
 
 }  // namespace fm::checkpoint

@@ -3,15 +3,12 @@
 
 #include <string>
 
+#include "core/output_file.h"
+
 namespace fm::cli {
 
-// What a file is called in messages, and the flag that names it.
-struct OutputName {
-  std::string what;  // "page"
-  std::string flag;  // "--out"
-};
-
-// Throws UserError (10) where `path` cannot be opened, MachineError where writing fails.
-void write_output(const OutputName& name, const std::string& path, const std::string& text);
+// A signal waits until a regular file is whole. Throws as core::check_output, and MachineError
+// (26) where writing fails.
+void write_output(const core::OutputName& name, const std::string& path, const std::string& text);
 
 }  // namespace fm::cli

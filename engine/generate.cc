@@ -1,14 +1,17 @@
 #include "engine/generate.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "chat/json_text.h"
 #include "checkpoint/foreign_folder.h"
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
+#include "core/output_file.h"
 #include "engine/cached_model.h"
 #include "engine/chat_session.h"
 #include "engine/completion.h"
@@ -37,28 +40,29 @@ std::string json_line(const Prompt& prompt, const Completion& completion) {
          "\n";
 }
 
-// Where JSON lines go: a file, or the console.
+// Where JSON lines go, each at once and whole: a file, or the console.
 class Lines {
  public:
   Lines(const std::string& path, const Console& console) : path_(path), console_(console) {
-    if (!path.empty()) file_.open(path);
-    check();
+    if (path.empty()) return;
+    file_.reset(std::fopen(path.c_str(), "we"));
+    core::check_output({"file of the lines", "--output"}, path, file_ ? 0 : errno);
   }
   void write(const std::string& line) {
-    if (path_.empty()) return console_.write(line);
-    file_ << line << std::flush;
-    check();
+    if (!file_) return console_.write(line);
+    const bool whole = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
+                       std::fflush(file_.get()) == 0;
+    FM_MACHINE_CHECK(whole, core::ExitCode::kStorageFailed, path_, ": ", std::strerror(errno));
   }
 
  private:
-  void check() const {
-    FM_DATA_CHECK(path_.empty() || file_.good(), "--output must be a file that can be written (",
-                  path_, ")");
-  }
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
 
   std::string path_;
   const Console& console_;
-  std::ofstream file_;
+  std::unique_ptr<std::FILE, Close> file_;  // null: the console
 };
 
 // Continues all prompts, a few at a time.

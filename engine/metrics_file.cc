@@ -19,6 +19,7 @@
 #include "checkpoint/durable_file.h"
 #include "core/check.h"
 #include "core/files.h"
+#include "core/output_file.h"
 
 namespace fm::engine {
 namespace {
@@ -132,7 +133,7 @@ KeptRows MetricsFile::keep_until(std::int64_t last_step) {
   done.problem = checkpoint::attempt([&] {
     append_to(path_.parent_path() / (path_.stem().string() + ".replaced.jsonl"), rows.cut());
     if (!rows.kept_is_the_beginning()) {
-      checkpoint::replace_file(path_, rows.kept());
+      checkpoint::replace_file(core::behind_links(path_), rows.kept());
     } else if (ftruncate(fd_, static_cast<off_t>(rows.kept().size())) != 0) {
       FM_MACHINE_CHECK(false, core::ExitCode::kStorageFailed, std::strerror(errno));
     }

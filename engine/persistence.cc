@@ -9,6 +9,7 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/finite.h"
+#include "core/output_file.h"
 #include "core/philox.h"
 #include "engine/adapters.h"
 #include "engine/gather_texts.h"
@@ -69,11 +70,15 @@ std::filesystem::path export_folder(const TrainOptions& options) {
 // Before a step is spent on them.
 void check_gradient_file(const TrainOptions& options) {
   if (options.dump_gradients.empty()) return;
-  const auto folder = std::filesystem::absolute(options.dump_gradients).parent_path();
-  FM_USER_CHECK(std::filesystem::is_directory(folder),
-                "--dump_gradients must name a file in a folder that is there; make the folder or "
-                "correct the path (",
-                options.dump_gradients, ")");
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path path = fs::absolute(core::behind_links(options.dump_gradients));
+  const fs::file_status there = fs::status(path, ignored);
+  FM_USER_CHECK(
+      fs::is_directory(path.parent_path()) && (fs::is_regular_file(there) || !fs::exists(there)),
+      "--dump_gradients must name a regular file, which all ranks write, in a folder "
+      "that is there; make the folder or choose another name (",
+      options.dump_gradients, ")");
 }
 
 // The export takes the place of what has its name.

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/output_file.h"
 #include "engine/step_profile.h"
 #include "machine/limits.h"
-#include "monitor/text_files.h"
 
 namespace fm::engine {
 
@@ -51,7 +51,7 @@ void RunMonitors::step(const StepLine& line, std::int64_t skipped) {
   if (!prometheus_.path.empty()) {
     const std::string text =
         monitor::prometheus_text(run_.options.output_dir, metrics_of(line, skipped));
-    check(prometheus_, monitor::replace_whole(prometheus_.path, text), line.step);
+    check(prometheus_, core::write_output_file(prometheus_.path, text), line.step);
   }
   const std::int64_t rhythm = run_.options.log_steps;
   const bool due = rhythm > 0 && (line.step % rhythm == 0 || line.step == line.last_step);
@@ -102,7 +102,7 @@ void RunMonitors::print_profile(const StepLine& line) {
   const std::string text = flops_profile_text(run_, line);
   const std::string& file = run_.options.monitors.profile_file;
   if (file.empty() || !writes_) return log_.say(text);
-  const std::string problem = monitor::replace_whole(file, text);
+  const std::string problem = core::write_output_file(file, text);
   if (problem.empty()) return log_.say("the flops profile is in " + file);
   log_.warn(core::concat("the flops profile could not be written to ", file, " (", problem, ")"));
   log_.say(text);

@@ -60,7 +60,9 @@ std::int64_t clock_ahead(std::span<const std::int64_t> mine, std::span<const std
 
 StepTrace::StepTrace(const TrainOptions& options, comm::Communicator& world)
     : options_(options), steps_(options.trace_steps), world_(world), recorder_(kCapacity) {
-  if (world.rank() == 0) file_.emplace(options.trace);
+  if (world.rank() != 0) return;
+  file_.emplace(options.trace);
+  core::check_output({"trace", "--trace"}, options.trace, file_->error());
 }
 
 void StepTrace::begin(std::int64_t steps, const RunPlan& plan) {
@@ -137,7 +139,8 @@ StepTrace::Outcome StepTrace::finish(std::span<const Summary> of_ranks) {
   file_->add("\n], \"otherData\": {\"dropped_events\": [" + dropped_of_ranks + "]" + prediction +
              "}}\n");
   const std::string problem = file_->finish();
-  if (!problem.empty()) return {"there is no trace, training goes on (" + problem + ")", true};
+  if (!problem.empty())
+    return {"there is no trace, training goes on (" + options_.trace + ": " + problem + ")", true};
   std::string text =
       core::concat("trace of steps ", steps_.first, "-", last_, " of this start: ", options_.trace,
                    ", ", world_.size(), " ranks, ", events, " events");

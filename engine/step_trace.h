@@ -8,10 +8,10 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "core/output_file.h"
 #include "core/trace.h"
 #include "engine/options.h"
 #include "engine/run_plan.h"
-#include "engine/trace_file.h"
 
 namespace fm::engine {
 
@@ -60,9 +60,9 @@ class StepTrace {
   TraceSteps steps_;
   comm::Communicator& world_;
   core::TraceRecorder recorder_;
-  std::optional<TraceFile> file_;  // rank 0
-  std::string prediction_;         // rank 0
-  std::int64_t last_ = 0;          // the newest step that was recorded; 0: none
+  std::optional<core::OutputFile> file_;  // rank 0
+  std::string prediction_;                // rank 0
+  std::int64_t last_ = 0;                 // the newest step that was recorded; 0: none
   bool written_ = false;
 };
 

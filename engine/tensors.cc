@@ -7,6 +7,7 @@
 #include "checkpoint/durable_file.h"
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
+#include "core/output_file.h"
 
 namespace fm::engine {
 namespace {
@@ -169,11 +170,13 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
   return out;
 }
 
-void dump_gradients(const std::string& path, double loss_scale, RankState& state) {
+void dump_gradients(const std::string& name, double loss_scale, RankState& state) {
+  const std::string path = core::behind_links(name).string();
   const std::vector<FileSpec> files = {{path, trained_specs(state.model)}};
   const std::vector<checkpoint::SafetensorsPlan> plans = {checkpoint::plan_f32(files[0].tensors)};
   if (state.world.rank() == 0) {
-    std::filesystem::remove(path);
+    std::error_code ignored;  // what stays shows when the file is made
+    std::filesystem::remove(path, ignored);
     auto file = checkpoint::WritableFile::create(path, plans[0].file_bytes);
     file.write_at(core::Bytes(0), std::as_bytes(std::span(plans[0].head)));
     file.sync_and_close();

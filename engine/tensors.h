@@ -45,6 +45,6 @@ void match_tensors(const model::OpenedModel& opened, checkpoint::HfFolder& folde
                    const std::filesystem::path& path);
 
 // Collective: all gradients as one safetensors file, divided by the loss scale that they carry.
-void dump_gradients(const std::string& path, double loss_scale, RankState& state);
+void dump_gradients(const std::string& name, double loss_scale, RankState& state);
 
 }  // namespace fm::engine

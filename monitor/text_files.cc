@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
 
 namespace fm::monitor {
@@ -24,10 +23,6 @@ bool write_all(int fd, std::string_view text) {
   return true;
 }
 
-int open_to_write(const std::filesystem::path& file, int how) {
-  return ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0644);
-}
-
 }  // namespace
 
 std::string append_whole(const std::filesystem::path& file, std::string_view head,
@@ -35,7 +30,9 @@ std::string append_whole(const std::filesystem::path& file, std::string_view hea
   std::error_code error;
   std::filesystem::create_directories(file.parent_path(), error);
   if (error) return error.message();
-  const int fd = open_to_write(file, O_APPEND);
+  // A pipe that nobody reads is a reason, not a wait.
+  const int fd =
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
   if (fd < 0) return std::strerror(errno);
   std::string problem;
   struct stat before {};
@@ -45,18 +42,6 @@ std::string append_whole(const std::filesystem::path& file, std::string_view hea
     if (ftruncate(fd, before.st_size) != 0) problem += ", and its end is torn";
   }
   ::close(fd);
-  return problem;
-}
-
-std::string replace_whole(const std::filesystem::path& file, std::string_view text) {
-  const std::string fresh = file.string() + ".new";
-  const int fd = open_to_write(fresh, O_TRUNC);
-  if (fd < 0) return std::strerror(errno);
-  const bool whole = write_all(fd, text);
-  std::string problem = whole ? "" : std::strerror(errno);
-  ::close(fd);
-  if (whole && std::rename(fresh.c_str(), file.c_str()) != 0) problem = std::strerror(errno);
-  if (!problem.empty()) ::unlink(fresh.c_str());
   return problem;
 }
 

@@ -12,9 +12,6 @@ namespace fm::monitor {
 std::string append_whole(const std::filesystem::path& file, std::string_view head,
                          std::string_view text);
 
-// Whoever reads the file meanwhile finds the old text or the new one.
-std::string replace_whole(const std::filesystem::path& file, std::string_view text);
-
 // The shortest text that reads back as the same number.
 std::string shortest(double value);
 

@@ -62,6 +62,14 @@ using Steps = std::map<int, std::vector<int>>;  // by rank
 class TracedRun : public TrainerCase {
  protected:
   std::string trace_name() const { return (folder() / "trace.json").string(); }
+  // Unfinished files of the folder.
+  std::vector<fs::path> drafts() const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder())) {
+      if (core::is_leftover(entry.path().filename().string())) found.push_back(entry.path());
+    }
+    return found;
+  }
   json trace() const { return json::parse(std::ifstream(trace_name())); }
 
   // The steps that each rank wrote, in the order of the file.
@@ -120,12 +128,13 @@ TEST_F(TracedRun, StepsBeyondTheRunAndPlacesThatCannotBeAreRefusedBeforeTheFirst
                [&] { run(watched, 2); });
   watched.trace_steps = {1, 1};
   watched.trace = folder().string();
-  expect_error(core::ExitCode::kConfigError, "not a folder", [&] { run(watched); });
+  expect_error(core::ExitCode::kConfigError, "(" + watched.trace + ": Is a directory)",
+               [&] { run(watched); });
   watched.trace = (folder() / "nowhere" / "t.json").string();
-  expect_error(core::ExitCode::kConfigError, "in a folder that is there", [&] { run(watched); });
+  expect_error(core::ExitCode::kConfigError, "choose one with --trace FILE", [&] { run(watched); });
   EXPECT_TRUE(metrics(watched).empty());
   EXPECT_FALSE(fs::exists(trace_name()));
-  EXPECT_FALSE(fs::exists(trace_name() + ".tmp"));
+  EXPECT_TRUE(drafts().empty());
 }
 
 // A file that cannot get its name costs the trace, not the run.
@@ -139,7 +148,8 @@ TEST_F(TracedRun, GoesOnWithoutTheFile) {
       const core::Recording recording(trace.recorder_of(1));
       const core::TraceScope scope(kMove);
     }
-    fs::remove(watched.trace + ".tmp");
+    ASSERT_EQ(drafts().size(), 1U);
+    fs::remove(drafts().front());
     const StepTrace::Outcome outcome = trace.write();
     EXPECT_TRUE(outcome.failed);
     EXPECT_NE(outcome.text.find("training goes on"), std::string::npos) << outcome.text;

@@ -7,14 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "monitor/text_files.h"
-#include "tests/data/scratch_folder.h"
-
 namespace fm::monitor {
 namespace {
-
-using testing::file_content;
-using testing::ScratchFolder;
 
 TEST(Prometheus, AMetricHasHelpTypeAndALabel) {
   const std::vector<Metric> metrics = {
@@ -40,24 +34,6 @@ TEST(Prometheus, LabelsAreEscapedAndNumbersThatAreNotFiniteNamed) {
   EXPECT_EQ(value_line("r", std::nan("")), "a{run=\"r\"} NaN\n");
   EXPECT_EQ(value_line("r", kInfinity), "a{run=\"r\"} +Inf\n");
   EXPECT_EQ(value_line("r", -kInfinity), "a{run=\"r\"} -Inf\n");
-}
-
-TEST(ReplaceWhole, TheFileIsAnotherOneAndNothingElseStays) {
-  const ScratchFolder scratch;
-  const std::filesystem::path file = scratch.write("run.prom", "old");
-  std::ifstream reader(file);  // began before the replacement
-  EXPECT_EQ(replace_whole(file, "new"), "");
-  EXPECT_EQ(file_content(file), "new");
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(reader), {}), "old");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 1);
-}
-
-TEST(ReplaceWhole, AFailureLeavesTheOldFile) {
-  const ScratchFolder scratch;
-  EXPECT_EQ(replace_whole(scratch.path() / "none" / "run.prom", "x"), "No such file or directory");
-  std::filesystem::create_directories(scratch.path() / "taken" / "below");
-  EXPECT_NE(replace_whole(scratch.path() / "taken", "x"), "");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 1);
 }
 
 }  // namespace

@@ -223,7 +223,7 @@ TEST_F(Refusals, RanksThatWereStartedWithOtherFlagsOrFiles) {
 TEST_F(Refusals, GradientsIntoAFolderThatIsNotThere) {
   SmallRun run = good_run();
   run.more = {"--dump_gradients", (folder() / "nothing" / "g.safetensors").string()};
-  expect_refusals(run, 10, "a file in a folder that is there");
+  expect_refusals(run, 10, "in a folder that is there");
 }
 
 TEST_F(Refusals, ATokenIdBeyondTheVocabulary) {

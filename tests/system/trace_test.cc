@@ -216,7 +216,7 @@ TEST_F(Traced, APlaceThatCannotBeIsOneErrorBeforeTheRun) {
   const SmallRun run = small_run(2, {"--trace", (folder() / "no" / "t.json").string()});
   const Ended ended = this->run(launch(run));
   EXPECT_EQ(ended.codes.at(0), 10) << ended.err;
-  EXPECT_EQ(occurrences(ended.err, "--trace must name a file in a folder"), 1) << ended.err;
+  EXPECT_EQ(occurrences(ended.err, "choose one with --trace FILE"), 1) << ended.err;
   EXPECT_EQ(content_of(run.output / "metrics.jsonl"), "");
 }
 
