@@ -82,6 +82,7 @@ std::string memory_text(const RunPlan& plan) {
   out += row_of("slots", column([](const Forecast& at) { return at.slots; }));
   out += row_of("scratch", column([](const Forecast& at) { return at.scratch; }));
   out += row_of("activations", column([](const Forecast& at) { return at.activations; }));
+  out += row_of("tables", column([](const Forecast& at) { return at.tables; }));
   out += row_of("total", column([](const Forecast& at) { return at.total(); }));
   return out;
 }
@@ -183,7 +184,8 @@ nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
           {"optimizer_bytes", memory.optimizer.count()},
           {"slots_bytes", memory.slots.count()},
           {"scratch_bytes", memory.scratch.count()},
-          {"activations_bytes", memory.activations.count()}};
+          {"activations_bytes", memory.activations.count()},
+          {"tables_bytes", memory.tables.count()}};
 }
 
 }  // namespace

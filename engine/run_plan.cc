@@ -281,6 +281,7 @@ MemoryForecast RunPlan::memory(int pipe_rank) const {
   out.scratch = layout.charged(core::Account::kScratch) + sizes.arena;
   out.activations = core::bytes_of(hidden, layout.element) * sizes.peaks.hidden +
                     sizes.kept * sizes.peaks.kept + sizes.parked * sizes.peaks.parked;
+  out.tables = core::bytes_of(rope, core::DType::kF32);
   return out;
 }
 
@@ -355,6 +356,7 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   plan.rules.recompute = options.recompute;
   plan.overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate;
   plan.hidden = core::Elements(own_tokens(options, plan.shape) * model.hidden);
+  plan.rope = core::Elements(model.rotary * plan.shape.row());
   for (int unit = 0; unit < model.unit_count(); ++unit) {
     const model::UnitSizes sizes = model.sizes(unit, plan.shape);
     const auto& tensor = sizes.to_tensor_peers;

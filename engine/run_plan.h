@@ -19,7 +19,10 @@ namespace fm::engine {
 
 struct MemoryForecast {  // bytes of one rank, owned for the whole run
   core::Bytes params, grads, optimizer, slots, scratch, activations;
-  core::Bytes total() const { return params + grads + optimizer + slots + scratch + activations; }
+  core::Bytes tables;  // of RoPE, which no account of the ledger has
+  core::Bytes total() const {
+    return params + grads + optimizer + slots + scratch + activations + tables;
+  }
 };
 
 // Of a unit and a micro-batch: what a rank sends to those that compute the unit with it, as
@@ -38,6 +41,7 @@ struct RunPlan {
   std::vector<pipeline::UnitFootprint> footprints;  // by unit
   std::vector<PeerBytes> to_peers;                  // by unit
   core::Elements hidden;                            // B x T x D: one hidden state on a rank
+  core::Elements rope;                              // cosines and sines of a row's positions
   std::string schedule;                             // its name
   pipeline::PipeShape pipe;                         // what the schedule was made for
   std::vector<pipeline::Program> scheduled;         // its order of chunks, by pipe rank

@@ -19,6 +19,7 @@ template <class T>
 Model make_units(const DecoderConfig& config, const ModelChoices& choices) {
   Model model;
   const auto rope = std::make_shared<RopeTables>(config.rope, config.head_dim);
+  model.rotary = rope->rotary();
   auto embedding = std::make_unique<EmbeddingUnit<T>>(config, choices);
   model.head = std::make_unique<Head<T>>(config, choices, embedding->tables());
   model.units.push_back(std::move(embedding));

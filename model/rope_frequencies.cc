@@ -93,11 +93,10 @@ std::vector<float> rope_frequencies(const RopeConfig& config, std::int64_t head_
 }
 
 RopeTables::RopeTables(const RopeConfig& config, std::int64_t head_dim)
-    : config_(config), head_dim_(head_dim) {
-  if (config.type == RopeConfig::Type::kNone) return;
-  short_rows_.inv_freq = rope_frequencies(config, head_dim);
-  long_rows_.inv_freq =
-      rope_frequencies(config, head_dim, config.original_max_position_embeddings + 1);
+    : config_(config), head_dim_(head_dim) {}
+
+std::int64_t RopeTables::rotary() const {
+  return config_.type == RopeConfig::Type::kNone ? 0 : rotary_dim(config_, head_dim_);
 }
 
 kernels::RopeTable RopeTables::get(std::int64_t positions) {
@@ -105,6 +104,10 @@ kernels::RopeTable RopeTables::get(std::int64_t positions) {
   const bool is_long = config_.type == RopeConfig::Type::kLongrope &&
                        positions > config_.original_max_position_embeddings;
   auto& [inv_freq, tables] = is_long ? long_rows_ : short_rows_;
+  if (inv_freq.empty() && rotary() > 0) {
+    const std::int64_t row = is_long ? config_.original_max_position_embeddings + 1 : 0;
+    inv_freq = rope_frequencies(config_, head_dim_, row);
+  }
   if (tables.empty() || tables.back()->positions < positions) {
     auto table = std::make_unique<Table>();
     // At least doubled, so that a generation that grows token by token makes few tables.

@@ -16,12 +16,17 @@ namespace fm::model {
 std::vector<float> rope_frequencies(const RopeConfig& config, std::int64_t head_dim,
                                     std::int64_t row = 0);
 
+// Nothing is computed before the first table: sizes of config.json may be far beyond memory.
+//
 // Invariant: a table handed out stays where it is and never changes.
 // Thread:    any thread may call `get`.
 // Lifetime:  tables live as long as the object.
 class RopeTables {
  public:
   RopeTables(const RopeConfig& config, std::int64_t head_dim);
+  // The elements of a head that turn, 0 for kNone. A table has a cosine and a sine for two of them
+  // at each position.
+  std::int64_t rotary() const;
   // A table for rows of `positions` tokens, of at least as many; made at the first call for a
   // longer row. kNone has none.
   kernels::RopeTable get(std::int64_t positions);

@@ -2,6 +2,7 @@
 #include "engine/memory_fit.h"
 
 #include <deque>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
@@ -71,6 +72,29 @@ TEST_F(MemoryFit, RanksOfOneHostAreAddedUpAndTheLastByteCounts) {
                             core::human(need / 2), " each; "),
                [&] { run(options, 2, beside(need - Bytes(1))); });
   EXPECT_FALSE(std::filesystem::exists(options.output_dir + "/metrics.jsonl"));
+}
+
+// Sizes that only a wrong config.json has: nothing of them is computed or allocated before.
+TEST_F(MemoryFit, AbsurdSizesAreRefusedBeforeAnythingIsMade) {
+  TrainOptions options = small();
+  options.model_config = (folder() / "absurd.json").string();
+  options.max_seq_len = 32;
+  constexpr const char* kRope = R"("rope_parameters": {"rope_type": "yarn", "factor": 2.0,
+      "original_max_position_embeddings": 64}, "head_dim": 1000000000)";
+  for (const std::string size : {"\"head_dim\": 100000000", "\"head_dim\": 1000000000", kRope,
+                                 "\"vocab_size\": 2000000000", "\"intermediate_size\": 1000000000",
+                                 "\"num_hidden_layers\": 10000, \"head_dim\": 1000000"}) {
+    std::ofstream(options.model_config)
+        << R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+               "num_key_value_heads": 2, "max_position_embeddings": 128)"
+        << (size.find("vocab") == size.npos ? R"(, "vocab_size": 777)" : "")
+        << (size.find("inter") == size.npos ? R"(, "intermediate_size": 128)" : "")
+        << (size.find("layers") == size.npos ? R"(, "num_hidden_layers": 2)" : "") << ", " << size
+        << "}";
+    SCOPED_TRACE(size);
+    expect_error(core::ExitCode::kOutOfMemory, "memory must hold what the plan allocates",
+                 [&] { run(options, 1, beside(Bytes(20'000'000'000))); });
+  }
 }
 
 TEST_F(MemoryFit, WithoutALimitNothingIsRefused) {

@@ -158,15 +158,24 @@ TEST_F(Plans, ActivationsAreHiddenStatesKeptValuesAndParkedOnes) {
   activations(7, 1, 1);
 }
 
+// A head of 96 / 6 elements: 8 cosines and 8 sines at each position of a row, whoever shares it.
+TEST_F(Plans, RopesTablesHaveARowsPositions) {
+  EXPECT_EQ(plan(1).memory(0).tables, Bytes(4 * 16 * 16));
+  options_.max_seq_len = 64;
+  EXPECT_EQ(plan(1).memory(0).tables, Bytes(4 * 16 * 64));
+  options_.sequence_parallel_size = 2;
+  EXPECT_EQ(plan(2).memory(0).tables, Bytes(4 * 16 * 64));
+}
+
 TEST_F(Plans, TheTotalIsTheSumOfTheAccounts) {
   options_.zero_stage = 3;
   const MemoryForecast out = plan(2).memory(0);
-  for (const Bytes part :
-       {out.params, out.grads, out.optimizer, out.slots, out.scratch, out.activations}) {
+  for (const Bytes part : {out.params, out.grads, out.optimizer, out.slots, out.scratch,
+                           out.activations, out.tables}) {
     EXPECT_GT(part.count(), 0);
   }
-  EXPECT_EQ(out.total(),
-            out.params + out.grads + out.optimizer + out.slots + out.scratch + out.activations);
+  EXPECT_EQ(out.total(), out.params + out.grads + out.optimizer + out.slots + out.scratch +
+                             out.activations + out.tables);
 }
 
 // Two data ranks on two hosts: a gather and a reduction of a unit send one slice in fp32.

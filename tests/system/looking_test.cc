@@ -43,7 +43,7 @@ TEST_F(Looking, ThePlanOf64RanksIsOneJsonObjectWithEveryField) {
   ASSERT_EQ(json.at("ranks").size(), 64U);
   for (const nlohmann::json& rank : json.at("ranks")) {
     for (const char* field : {"params_bytes", "grads_bytes", "optimizer_bytes", "slots_bytes",
-                              "scratch_bytes", "activations_bytes"}) {
+                              "scratch_bytes", "activations_bytes", "tables_bytes"}) {
       EXPECT_GT(rank.at(field).get<std::int64_t>(), 0) << field;
     }
   }
