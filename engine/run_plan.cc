@@ -389,7 +389,6 @@ RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,
   eval_rules.recompute = false;
   plan.eval = finished_programs(expanded(evaluation_of(plan.pipe), eval_rules.units), eval_rules,
                                 times, prefetch, own);
-
   plan.state.units = plan.rules.units;
   plan.state.rules = state_rules(options, model, plan);
   return plan;

@@ -157,8 +157,7 @@ struct Model {
   std::unique_ptr<LossUnit> head;
   std::int64_t hidden = 0;
   std::int64_t vocab = 0;
-  std::int64_t heads = 0;  // of attention; 0: it has none
-  std::int64_t kv_heads = 0;
+  std::int64_t heads = 0, kv_heads = 0;     // of attention; 0: it has none
   std::int64_t rotary = 0;                  // elements of a head that RoPE turns, by tables
   bool tied = false;                        // the head uses the embedding's matrix
   core::DType element = core::DType::kF32;  // of weights, hidden states and their gradients
