@@ -1,26 +1,28 @@
 // fmengine-export: a checkpoint in, a Hugging Face folder out.
-#include <cstdio>
+#include <csignal>
 #include <string>
 #include <vector>
 
 #include "cli/arguments.h"
 #include "cli/ending.h"
 #include "cli/export_arguments.h"
+#include "cli/standard_output.h"
 
 namespace {
 
 int run(const std::vector<std::string>& words) {
   const fm::cli::ExportCommand command = fm::cli::parse_export_command(words);
-  const std::string text = command.help      ? fm::cli::export_help_text()
-                           : command.version ? fm::cli::version_text()
-                                             : fm::engine::export_checkpoint(command.options);
-  std::printf("%s\n", text.c_str());
+  fm::cli::print_line(command.help      ? fm::cli::export_help_text()
+                      : command.version ? fm::cli::version_text()
+                                        : fm::engine::export_checkpoint(command.options));
   return 0;
 }
 
 }  // namespace
 
 int main(int count, char** words) {
+  fm::cli::hold_standard_files();
+  std::signal(SIGXFSZ, SIG_IGN);  // past `ulimit -f` a write fails, and says so
   fm::cli::Ending ending("fmengine-export");
   return ending.run([&] { return run({words + 1, words + count}); });
 }

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -11,19 +10,18 @@
 #include "cli/arguments.h"
 #include "cli/dispatch.h"
 #include "cli/ending.h"
+#include "cli/standard_output.h"
 #include "core/check.h"
 
 namespace {
-
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 // `words` ends in a null pointer, as main has it. Returns only where no program took the process.
 int run(int count, char** words) {
   const std::string word = count > 1 ? words[1] : "";
   if (word == "--help" || word == "-h" || word == "help") {
-    return print(fm::cli::dispatch_help_text()), 0;
+    return fm::cli::print(fm::cli::dispatch_help_text()), 0;
   }
-  if (word == "--version") return print(fm::cli::version_text() + "\n"), 0;
+  if (word == "--version") return fm::cli::print(fm::cli::version_text() + "\n"), 0;
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe");
   const std::string path = here.parent_path() / fm::cli::program_named(word);
   std::string name = path;
@@ -38,6 +36,7 @@ int run(int count, char** words) {
 }  // namespace
 
 int main(int count, char** words) {
+  fm::cli::hold_standard_files();
   fm::cli::Ending ending("fmengine");
   return ending.run([&] { return run(count, words); });
 }

@@ -1,6 +1,7 @@
 // fmengine-generate: texts in, what follows them out.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -11,19 +12,12 @@
 #include "cli/arguments.h"
 #include "cli/ending.h"
 #include "cli/generate_arguments.h"
-#include "core/check.h"
+#include "cli/standard_output.h"
 #include "kernels/gemm/gemm.h"
 #include "machine/cores.h"
 #include "machine/stacks.h"
 
 namespace {
-
-constexpr std::size_t kMostLine = 256'000'000;  // what has no end is no text
-
-void write(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
 
 void note(std::string_view text) {
   const std::string line = "fmengine-generate: " + std::string(text) + "\n";
@@ -31,7 +25,7 @@ void note(std::string_view text) {
 }
 
 std::optional<std::string> read_line(std::string_view cue) {
-  if (::isatty(STDIN_FILENO) != 0) write(cue);
+  if (::isatty(STDIN_FILENO) != 0) fm::cli::print(cue);
   std::string line;
   std::streambuf& input = *std::cin.rdbuf();
   for (int byte = input.sbumpc(); byte != '\n'; byte = input.sbumpc()) {
@@ -61,13 +55,13 @@ void wait_shortly(char** words) {
 int run(const std::vector<std::string>& words) {
   const fm::cli::GenerateCommand command = fm::cli::parse_generate_command(words);
   if (command.help || command.version) {
-    write(command.help ? fm::cli::generate_help_text() : fm::cli::version_text());
-    write("\n");
+    fm::cli::print_line(command.help ? fm::cli::generate_help_text() : fm::cli::version_text());
     return 0;
   }
   fm::kernels::set_kernel_threads(fm::machine::take_cores({}, std::nullopt).threads);
   fm::machine::check_stacks(fm::machine::stacks_here());
-  fm::engine::generate(command.options, {.write = write, .read_line = read_line, .note = note});
+  fm::engine::generate(command.options,
+                       {.write = fm::cli::print, .read_line = read_line, .note = note});
   return 0;
 }
 
@@ -75,6 +69,8 @@ int run(const std::vector<std::string>& words) {
 
 int main(int count, char** words) {
   wait_shortly(words);
+  fm::cli::hold_standard_files();
+  std::signal(SIGXFSZ, SIG_IGN);  // past `ulimit -f` a write fails, and says so
   fm::cli::Ending ending("fmengine-generate");
   return ending.run([&] { return run({words + 1, words + count}); });
 }

@@ -1,5 +1,5 @@
 // fmengine-report: the folder of a run in, one HTML page out.
-#include <cstdio>
+#include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <optional>
@@ -10,6 +10,7 @@
 #include "cli/ending.h"
 #include "cli/output_file.h"
 #include "cli/report_arguments.h"
+#include "cli/standard_output.h"
 #include "report/metrics.h"
 #include "report/page.h"
 #include "report/summary.h"
@@ -17,15 +18,13 @@
 
 namespace {
 
-void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
 int run(const std::vector<std::string>& words) {
   const fm::cli::ReportCommand command = fm::cli::parse_report_command(words);
-  if (command.help) return print(fm::cli::report_help_text()), 0;
-  if (command.version) return print(fm::cli::version_text() + "\n"), 0;
+  if (command.help) return fm::cli::print(fm::cli::report_help_text()), 0;
+  if (command.version) return fm::cli::print(fm::cli::version_text() + "\n"), 0;
   const std::filesystem::path folder = command.run;
   const fm::report::Metrics metrics = fm::report::read_metrics(folder / "metrics.jsonl");
-  if (command.text) return print(fm::report::summary_text(metrics, command.run)), 0;
+  if (command.text) return fm::cli::print(fm::report::summary_text(metrics, command.run)), 0;
   std::optional<fm::report::TraceStep> trace;
   if (!command.trace.empty()) trace = fm::report::read_trace_step(command.trace);
   fm::cli::write_output({"page", "--out"}, command.out,
@@ -33,13 +32,15 @@ int run(const std::vector<std::string>& words) {
                                          {.run = command.run,
                                           .program = fm::cli::version_text(),
                                           .now = static_cast<double>(std::time(nullptr))}));
-  print("report: " + command.out + "\n");
+  fm::cli::print("report: " + command.out + "\n");
   return 0;
 }
 
 }  // namespace
 
 int main(int count, char** words) {
+  fm::cli::hold_standard_files();
+  std::signal(SIGXFSZ, SIG_IGN);  // past `ulimit -f` a write fails, and says so
   fm::cli::Ending ending("fmengine-report");
   return ending.run([&] { return run({words + 1, words + count}); });
 }

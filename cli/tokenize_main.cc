@@ -7,6 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/ending.h"
+#include "cli/standard_output.h"
 #include "cli/tokenize_arguments.h"
 #include "machine/cores.h"
 #include "prepare/text_recipe.h"
@@ -29,16 +30,16 @@ std::string write(fm::cli::TokenizeCommand command) {
 
 int run(const std::vector<std::string>& words) {
   const fm::cli::TokenizeCommand command = fm::cli::parse_tokenize_command(words);
-  const std::string text = command.help      ? fm::cli::tokenize_help_text()
-                           : command.version ? fm::cli::version_text()
-                                             : write(command);
-  std::printf("%s\n", text.c_str());
+  fm::cli::print_line(command.help      ? fm::cli::tokenize_help_text()
+                      : command.version ? fm::cli::version_text()
+                                        : write(command));
   return 0;
 }
 
 }  // namespace
 
 int main(int count, char** words) {
+  fm::cli::hold_standard_files();
   std::signal(SIGXFSZ, SIG_IGN);  // past `ulimit -f` a write fails, and says so
   fm::cli::Ending ending("fmengine-tokenize");
   return ending.run([&] { return run({words + 1, words + count}); });

@@ -15,6 +15,7 @@
 #include "cli/ending.h"
 #include "cli/output_file.h"
 #include "cli/report.h"
+#include "cli/standard_output.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "engine/plan.h"
@@ -54,10 +55,10 @@ void set_threads(int threads) {
   fm::kernels::set_kernel_threads(threads);
 }
 
+// What was asked for, in the place of a run: whoever reads it may stop, as of any program.
 void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
-  std::fflush(stdout);
+  std::signal(SIGPIPE, SIG_DFL);
+  fm::cli::print_line(text);
 }
 
 int print_report(const std::string& threads) {
@@ -242,6 +243,7 @@ int run(const std::vector<std::string>& words, Process& process) {
 }  // namespace
 
 int main(int count, char** words) {
+  fm::cli::hold_standard_files();
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 16);  // launchers read lines from a pipe
   std::signal(SIGPIPE, SIG_IGN);                   // a log that nobody reads any more
   std::signal(SIGXFSZ, SIG_IGN);                   // past `ulimit -f` a write fails, and says so

@@ -1,86 +1,16 @@
 // The built programs as a user meets them: words in, text and an exit code out.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/comm/free_port.h"
+#include "tests/cli/program_case.h"
 
 namespace fm::cli {
 namespace {
-
-namespace fs = std::filesystem;
-
-const std::string kTrain = std::string(FM_PROGRAMS) + "/fmengine-train";
-const std::string kGenerate = std::string(FM_PROGRAMS) + "/fmengine-generate";
-const std::string kConfigs = std::string(FM_SOURCES) + "/configs/";
-
-struct Outcome {
-  int code = -1;
-  std::string out;
-  std::string err;
-};
-
-std::string read_all(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// A folder of one test, removed with it.
-class Programs : public ::testing::Test {
- protected:
-  Programs() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(::testing::TempDir()) / (std::string("fm_programs_") + test->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~Programs() override { fs::remove_all(folder_); }
-
-  // `command` is for sh; it runs in the test's folder.
-  Outcome run(const std::string& command) const {
-    const std::string whole = "cd " + folder_.string() + " && " + command + " > .out 2> .err";
-    const int status = std::system(whole.c_str());
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return {code, read_all(folder_ / ".out"), read_all(folder_ / ".err")};
-  }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
-
-  std::string tiny_model() const {
-    return write("model.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
-      "vocab_size": 259, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
-      "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128})");
-  }
-
-  std::string tiny_corpus() const {
-    std::string lines;
-    for (int i = 0; i < 40; ++i) {
-      lines += "{\"text\": \"int value_" + std::to_string(i) + " = " + std::to_string(i * i) +
-               "; // the square of a small number\"}\n";
-    }
-    return write("corpus.jsonl", lines);
-  }
-
-  fs::path folder_;
-};
-
-void expect_one_line(const Outcome& outcome, int code, const std::string& part) {
-  EXPECT_EQ(outcome.code, code) << outcome.err;
-  EXPECT_TRUE(outcome.err.starts_with("fmengine-")) << outcome.err;
-  EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
-  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-}
 
 TEST_F(Programs, HelpVersionAndReportSucceed) {
   EXPECT_NE(run(kTrain + " --help").out.find("--deepspeed_config"), std::string::npos);
