@@ -2,14 +2,17 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "checkpoint/agree.h"
+#include "checkpoint/draft_folder.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
 #include "core/element.h"
+#include "core/fault.h"
 #include "core/files.h"
 #include "core/text.h"
 
@@ -141,7 +144,8 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// A folder, no link to one, with the files of its marker and nothing that somebody added.
+// A folder, no link to one, with the files of its marker and nothing that somebody added, but maybe
+// a folder that is an export, too: the adapters beside a model.
 bool is_our_export(const fs::path& folder) {
   bool ours = false;
   attempt([&] {  // what cannot be read is not known to be ours
@@ -151,9 +155,30 @@ bool is_our_export(const fs::path& folder) {
     if (!core::is_shallow(marker)) return;
     auto files = nlohmann::json::parse(marker).at("files").get<std::set<std::string>>();
     files.insert(kExportMarker);
+    for (const std::string& name : names_in(folder)) {
+      if (!files.contains(name) && is_our_export(folder / name)) files.insert(name);
+    }
     ours = files == names_in(folder);
   });
   return ours;
+}
+
+// "": it is not there, empty, or an export of ours.
+std::string why_not_replaced(const fs::path& folder) {
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(folder, error);
+  if (!fs::exists(there)) return "";
+  if (fs::is_symlink(there)) return "it is a link";
+  if (!fs::is_directory(there)) return "it is no folder";
+  if (fs::is_empty(folder, error) || is_our_export(folder)) return "";
+  return "it holds what no export wrote";
+}
+
+void check_replaced(const fs::path& folder, const std::string& why) {
+  FM_USER_CHECK(why.empty(),
+                "a Hugging Face folder must have a free name, or take the place of an older export "
+                "as it was written; move what is there, or choose another name (",
+                folder.string(), ": ", why, ")");
 }
 
 class Exporter {
@@ -177,11 +202,16 @@ class Exporter {
 
   void run() {
     check_complete();
+    const std::string why = world_.rank() == 0 ? why_not_replaced(target_) : "";
+    check_replaced(target_, text_of_rank0(world_, why));
+    end_if_stopped();  // from this question on who asks removes the folder
     all_must([this] {
       if (world_.rank() == 0) create_folder();
     });
     temporary_ = text_of_rank0(world_, temporary_.string());
+    end_if_stopped();
     all_must([this] { write_slices(); });
+    end_if_stopped();
     all_must([this] {
       if (world_.rank() == 0) publish();
     });
@@ -208,9 +238,7 @@ class Exporter {
   void all_must(const Body& body) {
     const std::string problem = first_problem(world_, attempt(body));
     if (problem.empty()) return;
-    if (world_.rank() == 0 && fs::exists(temporary_)) {
-      attempt([this] { discard_folder(temporary_); });
-    }
+    draft_.reset();
     world_.barrier().wait();  // who throws first ends the others, maybe before they cleaned up
     throw core::MachineError(
         core::ExitCode::kStorageFailed,
@@ -219,11 +247,19 @@ class Exporter {
             target_.string(), ": ", problem, ")"));
   }
 
+  bool stopped() const { return request_.stop && request_.stop(); }
+  void end_if_stopped() {
+    if (!stopped()) return;
+    draft_.reset();
+    throw core::MachineError(
+        core::ExitCode::kPreempted,
+        "stopped by a signal: nothing is left of the new folder (" + target_.string() + ")");
+  }
+
   void create_folder() {
-    make_folders(target_.parent_path());
-    temporary_ = target_.parent_path() /
-                 core::concat(".tmp-", target_.filename().string(), "-", random_tag());
-    fs::create_directory(temporary_);
+    const std::string name = target_.filename().string();
+    sweep_drafts(target_.parent_path(), name);
+    temporary_ = draft_.emplace(target_.parent_path(), name).path();
     for (std::size_t f = 0; f < files_.size(); ++f) {
       WritableFile file = WritableFile::create(temporary_ / files_[f].file, plans_[f].file_bytes);
       file.write_at(core::Bytes(0), std::as_bytes(std::span(plans_[f].head)));
@@ -238,7 +274,9 @@ class Exporter {
       write_new_file(temporary_ / "config.json", stating(request_.dtype, request_.config_json));
     }
     write_tokenizer();
-    const nlohmann::json marker = {{"files", names_in(temporary_)}};
+    std::set<std::string> names = names_in(temporary_);
+    names.erase(kDraftLock);
+    const nlohmann::json marker = {{"files", names}};
     write_new_file(temporary_ / kExportMarker, marker.dump() + "\n");
   }
 
@@ -280,6 +318,8 @@ class Exporter {
   void write_slices() const {
     std::map<std::size_t, WritableFile> open;
     for (const SlicePlace& place : place_slices(files_, plans_, mine_)) {
+      core::fault({"export.tensor", world_.rank()});
+      if (stopped()) return;
       auto at = open.find(place.file);
       if (at == open.end()) {
         at = open.emplace(place.file, WritableFile::open(temporary_ / files_[place.file].file))
@@ -309,19 +349,17 @@ class Exporter {
   }
 
   void publish() {
-    sync_folder(temporary_);
-    const bool foreign = fs::exists(fs::symlink_status(target_)) && !is_our_export(target_);
-    if (foreign) {  // before it could take the temporary name, which the next start deletes
-      std::fprintf(stderr, "fmengine: %s is not an export of fmengine and is put aside as %s\n",
-                   target_.c_str(), put_aside(target_).filename().c_str());
-    }
-    if (publish_folder(temporary_, target_)) discard_folder(temporary_);
+    draft_->close();
+    check_replaced(target_, why_not_replaced(target_));  // somebody may have come meanwhile
+    publish_folder(temporary_, target_);
+    draft_.reset();  // with the older export, which has its name now
   }
 
   const ExportRequest& request_;
   comm::Communicator& world_;
   fs::path target_;
-  fs::path temporary_;
+  std::optional<DraftFolder> draft_;  // rank 0
+  fs::path temporary_;                // its path, on every rank
   std::vector<FileSpec> files_;
   std::vector<SafetensorsPlan> plans_;
   std::map<std::string, std::string> file_of_;
@@ -329,6 +367,10 @@ class Exporter {
 };
 
 }  // namespace
+
+void check_export_folder(const fs::path& folder) {
+  check_replaced(folder, why_not_replaced(folder));
+}
 
 void export_hf_folder(const ExportRequest& request, comm::Communicator& world) {
   Exporter(request, world).run();

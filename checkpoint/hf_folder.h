@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -67,13 +68,20 @@ struct ExportRequest {
   // A Hugging Face folder: a model with its tensors has its files. Elsewhere the limit counts.
   std::filesystem::path shards_like = {};
   core::Bytes shard_limit = core::Bytes(5'000'000'000);
+  // One rank alone: whether the work shall end, asked between tensors.
+  std::function<bool()> stop = {};
 };
 
 // In every export: the list of its files. A folder that holds exactly these is ours to replace.
 inline constexpr const char* kExportMarker = "fmengine_export.json";
 
+// Throws UserError (10) where the name is taken by something else than an export of ours or an
+// empty folder: a file, a link, a device, a folder that somebody added to.
+void check_export_folder(const std::filesystem::path& folder);
+
 // Collective. Writes what transformers' from_pretrained loads. An older export of ours in its place
-// is deleted, anything else put aside as .bad-<name>-<8 hex>.
+// is deleted, anything else refused as by check_export_folder. Stopped, it leaves nothing and
+// throws MachineError (75).
 void export_hf_folder(const ExportRequest& request, comm::Communicator& world);
 
 // The built-in byte tokenizer (core/text.h) as the files that transformers and tokenizers

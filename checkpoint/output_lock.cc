@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "checkpoint/agree.h"
+#include "checkpoint/draft_folder.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
@@ -43,12 +44,14 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-// Folders and files that a killed run left behind. Links are not touched.
+// Folders and files that a killed run left behind, not what an export writes beside the run. Links
+// are not touched.
 void sweep(const fs::path& output_dir) {
   std::vector<fs::path> dead;
   for (const fs::directory_entry& entry : fs::directory_iterator(output_dir)) {
     const bool link = fs::is_symlink(entry.symlink_status());
-    if (!link && is_leftover(entry.path().filename().string())) dead.push_back(entry.path());
+    const bool left = !link && is_leftover(entry.path().filename().string());
+    if (left && !is_held(entry.path())) dead.push_back(entry.path());
   }
   for (const fs::path& path : dead) {
     std::error_code ignored;  // what cannot be deleted now harms nobody

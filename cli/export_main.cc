@@ -6,12 +6,14 @@
 #include "cli/arguments.h"
 #include "cli/ending.h"
 #include "cli/export_arguments.h"
+#include "cli/interruption.h"
 #include "cli/standard_output.h"
 
 namespace {
 
-int run(const std::vector<std::string>& words) {
-  const fm::cli::ExportCommand command = fm::cli::parse_export_command(words);
+int run(const std::vector<std::string>& words, fm::cli::Interruption& interruption) {
+  fm::cli::ExportCommand command = fm::cli::parse_export_command(words);
+  command.options.stop = interruption.question();
   fm::cli::print_line(command.help      ? fm::cli::export_help_text()
                       : command.version ? fm::cli::version_text()
                                         : fm::engine::export_checkpoint(command.options));
@@ -24,5 +26,8 @@ int main(int count, char** words) {
   fm::cli::hold_standard_files();
   std::signal(SIGXFSZ, SIG_IGN);  // past `ulimit -f` a write fails, and says so
   fm::cli::Ending ending("fmengine-export");
-  return ending.run([&] { return run({words + 1, words + count}); });
+  fm::cli::Interruption interruption;
+  const int code = ending.run([&] { return run({words + 1, words + count}, interruption); });
+  interruption.end_as_asked();
+  return code;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/ending.h"
+#include "cli/interruption.h"
 #include "cli/standard_output.h"
 #include "cli/tokenize_arguments.h"
 #include "machine/cores.h"
@@ -28,8 +29,9 @@ std::string write(fm::cli::TokenizeCommand command) {
   return fm::prepare::write_tokens(command.options, recipe);
 }
 
-int run(const std::vector<std::string>& words) {
-  const fm::cli::TokenizeCommand command = fm::cli::parse_tokenize_command(words);
+int run(const std::vector<std::string>& words, fm::cli::Interruption& interruption) {
+  fm::cli::TokenizeCommand command = fm::cli::parse_tokenize_command(words);
+  command.options.stop = interruption.question();
   fm::cli::print_line(command.help      ? fm::cli::tokenize_help_text()
                       : command.version ? fm::cli::version_text()
                                         : write(command));
@@ -42,5 +44,8 @@ int main(int count, char** words) {
   fm::cli::hold_standard_files();
   std::signal(SIGXFSZ, SIG_IGN);  // past `ulimit -f` a write fails, and says so
   fm::cli::Ending ending("fmengine-tokenize");
-  return ending.run([&] { return run({words + 1, words + count}); });
+  fm::cli::Interruption interruption;
+  const int code = ending.run([&] { return run({words + 1, words + count}, interruption); });
+  interruption.end_as_asked();
+  return code;
 }

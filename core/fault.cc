@@ -20,7 +20,16 @@
 namespace fm::core {
 namespace {
 
-enum class Action : std::uint8_t { kKill, kExit, kNoSpace, kIoError, kSleep, kThrow, kNan };
+enum class Action : std::uint8_t {
+  kKill,
+  kExit,
+  kNoSpace,
+  kIoError,
+  kSleep,
+  kThrow,
+  kNan,
+  kSignal
+};
 
 struct ActionWord {
   std::string_view word;
@@ -31,7 +40,7 @@ constexpr ActionWord kActionWords[] = {
     {"kill", Action::kKill, false},      {"exit", Action::kExit, true},
     {"enospc", Action::kNoSpace, false}, {"eio", Action::kIoError, false},
     {"sleep", Action::kSleep, true},     {"throw", Action::kThrow, false},
-    {"nan", Action::kNan, false},
+    {"nan", Action::kNan, false},        {"signal", Action::kSignal, true},
 };
 
 struct Fault {
@@ -45,9 +54,10 @@ struct Fault {
 std::int64_t number_of(std::string_view text, std::string_view whole) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  FM_USER_CHECK(error == std::errc() && end == text.data() + text.size(),
-                "FME_FAULT must hold whole numbers for rank, step, exit and sleep; correct it (\"",
-                text, "\" in \"", whole, "\")");
+  FM_USER_CHECK(
+      error == std::errc() && end == text.data() + text.size(),
+      "FME_FAULT must hold whole numbers for rank, step, exit, sleep and signal; correct it (\"",
+      text, "\" in \"", whole, "\")");
   return value;
 }
 
@@ -60,10 +70,11 @@ void set_action(Fault& fault, std::string_view text, std::string_view whole) {
     if (has_number) fault.number = number_of(text.substr(colon + 1), whole);
     return;
   }
-  FM_USER_CHECK(false,
-                "FME_FAULT action must be one of kill, exit:N, enospc, eio, sleep:MS, throw, nan; "
-                "correct it (\"",
-                text, "\" in \"", whole, "\")");
+  FM_USER_CHECK(
+      false,
+      "FME_FAULT action must be one of kill, exit:N, enospc, eio, sleep:MS, throw, nan, signal:N; "
+      "correct it (\"",
+      text, "\" in \"", whole, "\")");
 }
 
 Fault parse_fault(std::string_view text) {
@@ -147,6 +158,7 @@ FaultEffect fault(const FaultSite& site) {
     case Action::kSleep: std::this_thread::sleep_for(std::chrono::milliseconds(hit->number)); break;
     case Action::kThrow: throw BugError(concat("injected fault at ", site.point));
     case Action::kNan: return FaultEffect::kNan;
+    case Action::kSignal: ::kill(::getpid(), static_cast<int>(hit->number)); break;
   }
   return FaultEffect::kNone;
 }

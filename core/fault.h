@@ -2,7 +2,7 @@
 // Off unless the environment variable FME_FAULT is set; then every armed fault is shouted on
 // stderr. Grammar (several faults are separated by ';', rank and step may be left out = any):
 //   rank=1,step=57,point=ckpt.S3,action=kill
-//   action: kill | exit:N | enospc | eio | sleep:MS | throw | nan
+//   action: kill | exit:N | enospc | eio | sleep:MS | throw | nan | signal:N
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace fm::core {
 
-// What the caller must pretend happened; kill, exit, sleep and throw act on the spot.
+// What the caller must pretend happened; kill, exit, sleep, throw and signal act on the spot.
 enum class FaultEffect : std::uint8_t { kNone, kNoSpace, kIoError, kNan };
 
 struct FaultSite {

@@ -151,6 +151,7 @@ std::string drop_lost(ExportFacts& about) {
 }  // namespace
 
 std::string export_checkpoint(const ExportOptions& options) {
+  checkpoint::check_export_folder(fs::absolute(fs::path(options.out) / "").parent_path());
   std::string done;
   comm::run_ranks(1, [&](comm::Communicator& world) {
     const auto found = checkpoint::find_checkpoint(options.checkpoint, checkpoint::Resume::kPath,
@@ -161,6 +162,7 @@ std::string export_checkpoint(const ExportOptions& options) {
     request.folder = options.out;
     request.config_json = config_of(options, state);
     request.dtype = dtype_of(options.dtype, request.config_json);
+    request.stop = options.stop;
     ExportFacts about = state.exports;
     about.config_json = request.config_json;
     const std::string lost = drop_lost(about);
@@ -174,7 +176,8 @@ std::string export_checkpoint(const ExportOptions& options) {
       const ExportTarget target{.hf = options.out,
                                 .adapter = fs::path(options.out) / "adapter",
                                 .about = about,
-                                .dtype = request.dtype};
+                                .dtype = request.dtype,
+                                .stop = options.stop};
       export_part(options, state, *found, target, world);
     }
     done = core::concat("exported step ", found->step, " of ", found->folder.string(), " as ",

@@ -81,14 +81,23 @@ void check_gradient_file(const TrainOptions& options) {
       options.dump_gradients, ")");
 }
 
-// The export takes the place of what has its name.
+bool exports(const TrainOptions& options) {
+  return options.saves && !options.dry_run && options.dump_gradients.empty();
+}
+
+// The export takes the place of an older one alone. Of rank 0.
+void check_export_names(const TrainOptions& options) {
+  if (!exports(options)) return;
+  checkpoint::check_export_folder(export_folder(options));
+  if (options.lora.r > 0) checkpoint::check_export_folder(adapter_folder(options));
+}
+
 void check_export_target(const TrainOptions& options) {
-  const bool exports = options.saves && !options.dry_run && options.dump_gradients.empty();
   const auto resolved = [](const std::filesystem::path& path) {
     return std::filesystem::weakly_canonical(path / "").parent_path();
   };
   const auto check = [&](const std::string& start, const std::filesystem::path& target) {
-    FM_USER_CHECK(start.empty() || !exports || resolved(start) != resolved(target),
+    FM_USER_CHECK(start.empty() || !exports(options) || resolved(start) != resolved(target),
                   "the model to start from must not be the folder that this run exports to; use "
                   "another --output_dir, or move the model (init_ckpt=",
                   start, ", output_dir=", options.output_dir, ")");
@@ -195,6 +204,7 @@ void check_output_dir(const std::string& output_dir) {
 
 std::optional<ProgressState> resume_state(const TrainOptions& options, RankState& state) {
   check_export_target(options);
+  if (state.world.rank() == 0) check_export_names(options);
   check_gradient_file(options);
   std::int64_t newest = 0;
   while (const auto found = checkpoint::find_checkpoint(options.output_dir, options.resume,
@@ -296,6 +306,7 @@ void export_model(const TrainOptions& options, const model::ModelFacts& facts, R
   request.folder = target.hf;
   request.config_json = target.about.config_json;
   request.dtype = target.dtype;
+  request.stop = target.stop;
   request.tensors = tensor_specs(state.model);
   std::erase_if(request.tensors, [](const auto& spec) { return model::is_adapter(spec.name); });
   request.mine = options.lora.r > 0 ? merged_slices(options.lora, facts, state)

@@ -61,6 +61,7 @@ struct ExportTarget {
   std::filesystem::path hf, adapter;  // folders, for transformers and for peft
   ExportFacts about;
   core::DType dtype = core::DType::kF32;  // of the weights in hf
+  std::function<bool()> stop = {};        // of hf alone, see checkpoint/hf_folder.h
 };
 // output_dir/hf and output_dir/adapter
 ExportTarget export_target(const TrainOptions& options, const model::ModelFacts& facts);

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "checkpoint/agree.h"
+#include "checkpoint/draft_folder.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "core/text.h"
 #include "prepare/content_note.h"
-#include "prepare/draft_folder.h"
 #include "prepare/file_tokenizer.h"
 #include "prepare/prepared_stream.h"
 
@@ -153,11 +153,11 @@ void make_folder(const std::string& path, const Recipe& recipe, const PrepareOpt
                  data::BadLines bad, comm::Communicator& host, Prepared& prepared,
                  const fs::path& folder) {
   const bool leads = host.rank() == 0;
-  std::optional<DraftFolder> draft;
+  std::optional<checkpoint::DraftFolder> draft;
   try {
     together(host, [&] {
       if (!leads) return;
-      sweep_drafts(options.cache_dir, "");
+      checkpoint::sweep_drafts(options.cache_dir, "");
       draft.emplace(options.cache_dir, prepared.source);
     });
     const fs::path made = checkpoint::text_of_rank0(host, leads ? draft->path().string() : "");

@@ -6,11 +6,12 @@
 #include <memory>
 #include <optional>
 
+#include "checkpoint/draft_folder.h"
 #include "checkpoint/durable_file.h"
 #include "core/check.h"
+#include "core/fault.h"
 #include "core/text.h"
 #include "data/data_paths.h"
-#include "prepare/draft_folder.h"
 #include "prepare/file_tokenizer.h"
 #include "prepare/growing_file.h"
 #include "prepare/part_writer.h"
@@ -29,8 +30,6 @@ class Layout {
   virtual ~Layout() = default;
   virtual void add(const TokenizedLines& lines) = 0;
   virtual PartCounts finish() = 0;
-  // Endings of OUT and of PREFIX, the one that makes it a dataset last.
-  virtual std::vector<const char*> endings() const = 0;
 };
 
 class FlatLayout final : public Layout {
@@ -54,7 +53,6 @@ class FlatLayout final : public Layout {
     counts_.counted = counts_.ids;
     return counts_;
   }
-  std::vector<const char*> endings() const override { return {""}; }
 
  private:
   GrowingFile file_;
@@ -68,7 +66,6 @@ class MegatronLayout final : public Layout {
 
   void add(const TokenizedLines& lines) override { writer_.add(lines); }
   PartCounts finish() override { return writer_.finish(); }
-  std::vector<const char*> endings() const override { return {".counted", ".bin", ".idx"}; }
 
  private:
   PartWriter writer_;
@@ -121,11 +118,27 @@ void say_progress(const WriteOptions& options, const std::string& path, std::int
                            core::human(core::Bytes(per_second)), "/s"));
 }
 
+void check_stop(const WriteOptions& options) {
+  FM_MACHINE_CHECK(!options.stop || !options.stop(), core::ExitCode::kPreempted,
+                   "stopped by a signal: nothing is left of the new dataset (",
+                   options.out.string(), ")");
+}
+
+// What has its name is never replaced, whatever it is.
+void check_new(const fs::path& path) {
+  FM_USER_CHECK(!fs::exists(fs::symlink_status(path)),
+                "--out must be new; delete it or choose another name (", path.string(), ")");
+}
+
 void add_file(const std::string& path, const WriteOptions& options, const ReadLine& read_line,
               data::BadLines& bad, Layout& layout) {
   const Clock::time_point begin = Clock::now();
   FileTokenizer tokenizer({.path = path}, read_line, options.threads);
-  const auto add = [&](const TokenizedLines& lines) { layout.add(lines); };
+  const auto add = [&](const TokenizedLines& lines) {
+    core::fault({"tokenize.lines"});
+    check_stop(options);
+    layout.add(lines);
+  };
   while (!tokenizer.done() && tokenizer.bad_lines() <= bad.allowed - bad.found) {
     tokenizer.work(bad.allowed - bad.found, Clock::now() + kRound, add);
     say_progress(options, path, tokenizer.bytes(), begin);
@@ -139,16 +152,18 @@ void add_file(const std::string& path, const WriteOptions& options, const ReadLi
 std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
   const bool flat = options.layout == TokenLayout::kFlat;
   const fs::path out = prefix_of(options);
-  const fs::path sign = flat ? out : with_ending(out, ".idx");
-  FM_USER_CHECK(!fs::exists(sign), "--out must be new; delete it or choose another name (",
-                sign.string(), ")");
+  // The one that makes it a dataset last.
+  const std::vector<const char*> endings =
+      flat ? std::vector<const char*>{""} : std::vector<const char*>{".counted", ".bin", ".idx"};
+  for (const char* ending : endings) check_new(with_ending(out, ending));
   FM_USER_CHECK(!flat || recipe.eos >= 0,
                 "flat files need an end-of-text id behind each document, "
                 "and the tokenizer names no eos_token; name one in tokenizer_config.json, or write "
                 "--data_format megatron");
   const std::vector<std::string> files = text_files(options);
-  sweep_drafts(out.parent_path(), out.filename().string());
-  const DraftFolder draft(out.parent_path(), out.filename().string());
+  check_stop(options);  // the first question: from now on who asks removes the draft
+  checkpoint::sweep_drafts(out.parent_path(), out.filename().string());
+  const checkpoint::DraftFolder draft(out.parent_path(), out.filename().string());
   const fs::path made = draft.path() / "tokens";
   std::unique_ptr<Layout> layout;
   if (flat) {
@@ -160,9 +175,10 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
   const ReadLine read_line = flat ? without_masks(recipe.read_line) : recipe.read_line;
   for (const std::string& path : files) add_file(path, options, read_line, bad, *layout);
   const PartCounts counts = layout->finish();
+  check_stop(options);
   FM_DATA_CHECK(counts.documents > 0, files.front(), ":1: at least one line with a JSON object is ",
                 "required; give a file with documents (", bad.found, " bad lines)");
-  for (const char* ending : layout->endings()) {
+  for (const char* ending : endings) {
     const fs::path from = with_ending(made, ending);
     const fs::path to = with_ending(out, ending);
     std::error_code error;

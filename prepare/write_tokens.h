@@ -23,10 +23,12 @@ struct WriteOptions {
   int threads = 1;
   std::int64_t skip_bad_lines = 0;
   std::function<void(const std::string&)> say = {};  // one line of progress
+  std::function<bool()> stop = {};                   // whether the work shall end
 };
 
 // The documents of all files in their order. Whatever ends the process, OUT is whole or not there.
-// Returns what was written, for a person. Throws UserError (10, 11), MachineError (26).
+// Returns what was written, for a person. Throws UserError (10, 11), MachineError (26, and 75 where
+// it was stopped).
 std::string write_tokens(const WriteOptions& options, const Recipe& recipe);
 
 }  // namespace fm::prepare

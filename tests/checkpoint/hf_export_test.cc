@@ -1,11 +1,16 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/draft_folder.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
 #include "comm/meet/world.h"
+#include "core/fault.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/data/scratch_folder.h"
 
@@ -54,18 +59,6 @@ void expect_model(const fs::path& path) {
   EXPECT_EQ(folder.names().size(), 4U);
   EXPECT_TRUE(folder.contains("norm"));
   EXPECT_FALSE(folder.contains("lm_head.weight"));
-}
-
-// Deletes it afterwards.
-std::string listing_of_the_one_put_aside(const fs::path& folder) {
-  fs::path aside;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with(".bad-hf-")) aside = entry.path();
-  }
-  if (aside.empty()) return "NOTHING PUT ASIDE";
-  std::string names = testing::listing(aside);
-  fs::remove_all(aside);
-  return names;
 }
 
 constexpr const char* kByteFiles = "config.json fmengine_export.json generation_config.json";
@@ -172,30 +165,102 @@ TEST(HfExport, AnExistingFolderIsReplacedWhole) {
   EXPECT_EQ(testing::listing(scratch.path()), "hf");
 }
 
+// Refused; what is there is as it was, and nothing stands beside it.
+void expect_refused(const fs::path& out, const std::string& why) {
+  const std::string before = testing::listing(out.parent_path());
+  const std::string message = testing::message_of<core::UserError>(
+      10, [&] { export_model({.folder = out, .config_json = "{}"}, 2); });
+  EXPECT_NE(message.find("(" + out.string() + ": " + why + ")"), std::string::npos) << message;
+  EXPECT_EQ(testing::listing(out.parent_path()), before);
+}
+
 // The marker names the files of the export: one file more, and the folder is somebody's.
-TEST(HfExport, AFolderThatIsNotOursIsPutAsideWhole) {
+TEST(HfExport, AFolderThatIsNotOursIsRefused) {
   const testing::ScratchFolder scratch;
   const fs::path out = scratch.path() / "hf";
-  const auto aside = [&] { return listing_of_the_one_put_aside(scratch.path()); };
+  const char* const foreign = "it holds what no export wrote";
   fs::create_directory(out);
-  std::ofstream(out / "notes.txt") << "of the user";
-  export_model({.folder = out, .config_json = "{}"}, 2);
-  EXPECT_EQ(aside(), "notes.txt");
-  expect_model(out);
+  export_model({.folder = out, .config_json = "{}"}, 2);  // an empty folder is no loss
   const std::string exported = testing::listing(out);
   std::ofstream(out / "README.md") << "added later";
-  export_model({.folder = out, .config_json = "{}"}, 2);
-  EXPECT_EQ(aside(), "README.md " + exported);
+  expect_refused(out, foreign);
+  EXPECT_EQ(testing::listing(out), "README.md " + exported);
+  fs::remove(out / "README.md");
   fs::remove(out / kExportMarker);
   ASSERT_EQ(mkfifo((out / kExportMarker).c_str(), 0600), 0);  // nobody writes to it
-  export_model({.folder = out, .config_json = "{}"}, 2);
-  EXPECT_EQ(aside(), exported);
-  fs::rename(out, scratch.path() / "real");
-  fs::create_directory_symlink(scratch.path() / "real", out);
-  export_model({.folder = out, .config_json = "{}"}, 2);
-  EXPECT_EQ(aside(), exported);
-  EXPECT_FALSE(fs::is_symlink(out));
-  expect_model(scratch.path() / "real");
+  expect_refused(out, foreign);
+}
+
+TEST(HfExport, WhatIsNoFolderIsRefused) {
+  const testing::ScratchFolder scratch;
+  const auto at = [&](const char* name) { return scratch.path() / name; };
+  scratch.write("file", "of the user");
+  expect_refused(at("file"), "it is no folder");
+  EXPECT_EQ(testing::file_content(at("file")), "of the user");
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  expect_refused(at("pipe"), "it is no folder");
+  export_model({.folder = at("real"), .config_json = "{}"}, 2);
+  fs::create_directory_symlink(at("real"), at("link"));
+  expect_refused(at("link"), "it is a link");
+  fs::create_symlink("nowhere", at("dangling"));
+  expect_refused(at("dangling"), "it is a link");
+  if (::mknod(at("null").c_str(), S_IFCHR | 0666, makedev(1, 3)) != 0) return;  // root alone
+  expect_refused(at("null"), "it is no folder");
+  EXPECT_TRUE(fs::is_character_file(at("null")));
+}
+
+// As fmengine-export does with the adapters of a run.
+TEST(HfExport, AnExportInsideOfAnExportIsOursToo) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  export_model({.folder = out, .config_json = "{}"}, 1);
+  const std::string exported = testing::listing(out);
+  export_model({.folder = out / "adapter", .config_json = "{}"}, 1);
+  export_model({.folder = out, .config_json = "{}"}, 1);
+  EXPECT_EQ(testing::listing(out), exported);
+  export_model({.folder = out / "adapter", .config_json = "{}"}, 1);
+  std::ofstream(out / "adapter" / "README.md") << "added later";
+  expect_refused(out, "it holds what no export wrote");
+}
+
+// Whenever it is stopped: before the folder, between any two tensors, before it gets its name.
+TEST(HfExport, AStoppedOneLeavesNothing) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  int stopped = 0;
+  std::string message = "stopped by a signal";
+  while (message.find("stopped by a signal") != std::string::npos) {
+    EXPECT_EQ(testing::listing(scratch.path()), "") << stopped;
+    int asked = 0;
+    message = testing::message_of<core::MachineError>(75, [&] {
+      const auto stop = [&] { return ++asked > stopped; };
+      export_model({.folder = out, .config_json = "{}", .stop = stop}, 1);
+    });
+    ++stopped;
+  }
+  EXPECT_EQ(message, "NOTHING THROWN");
+  EXPECT_EQ(testing::listing(scratch.path()), "hf");
+  EXPECT_EQ(stopped, 8);  // of four tensors, before and behind the folder, at the end; the last not
+  expect_model(out);
+}
+
+// A child dies in the midst of it, as by kill -9.
+TEST(HfExport, WhatAKilledOneLeftGoesWithTheNext) {
+  const testing::ScratchFolder scratch;
+  const fs::path out = scratch.path() / "hf";
+  const DraftFolder living(scratch.path(), "hf");  // another export of that name
+  const pid_t child = ::fork();
+  if (child == 0) {
+    core::arm_faults("point=export.tensor,action=kill");
+    export_model({.folder = out, .config_json = "{}"}, 1);
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path()), {}), 2);
+  export_model({.folder = out, .config_json = "{}"}, 1);
+  EXPECT_EQ(testing::listing(scratch.path()), living.path().filename().string() + " hf");
 }
 
 TEST(HfExport, ForeignTokenizerFilesAreCopiedByteForByte) {

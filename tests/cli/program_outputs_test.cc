@@ -33,6 +33,7 @@ TEST_F(ProgramOutputs, NoOutputTakesThePlaceOfADevice) {
   expect_device(kGenerate + " --ckpt o/hf --prompt_file prompts.txt --max_new_tokens 1 --output " +
                     "null.prom",
                 0);
+  expect_device(kExport + " o null.prom", 10);
   expect_device(kTokenize + " --tokenizer o/hf --data_path corpus.jsonl --out null.prom", 10);
   fs::remove_all(folder_ / "o");
   trained("--trace null.prom --trace_steps 1-1 --prometheus_file null.prom");
@@ -42,6 +43,10 @@ TEST_F(ProgramOutputs, NoOutputTakesThePlaceOfADevice) {
   expect_one_line(run(train + "--dump_gradients ."), 10, "must name a regular file");
   EXPECT_TRUE(fs::is_character_file(device));
   fs::remove_all(folder_ / "o");
+  fs::create_directories(folder_ / "o");
+  fs::rename(device, folder_ / "o" / "hf");
+  expect_one_line(run(train), 10, "o/hf: it is no folder");
+  EXPECT_TRUE(fs::is_character_file(folder_ / "o" / "hf"));
 }
 
 TEST_F(ProgramOutputs, StandardOutputThatTakesNothingIsAnError) {
@@ -86,6 +91,37 @@ TEST_F(ProgramOutputs, StandardOutputThatTakesNothingIsAnError) {
   EXPECT_EQ(quiet.err, "");
 }
 
+// At a fault point, so that the signal comes in the midst of the work on any machine.
+TEST_F(ProgramOutputs, WhatIsInterruptedLeavesNothing) {
+  trained();
+  const std::string before = names();
+  const std::string tokenize =
+      kTokenize + " --tokenizer o/hf --data_path corpus.jsonl --data_format megatron --out out";
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const std::string action = ",action=signal:" + std::to_string(signal) + " ";
+    // A job in the background of a script ignores some of them.
+    const std::string fault = "env --default-signal=INT,HUP FME_FAULT=point=";
+    const Outcome exported = run(fault + "export.tensor" + action + kExport + " o out");
+    EXPECT_EQ(exported.code, 128 + signal) << exported.err;
+    EXPECT_NE(exported.err.find("nothing is left"), std::string::npos) << exported.err;
+    EXPECT_EQ(names(), before);
+    const Outcome made = run(fault + "tokenize.lines" + action + tokenize);
+    EXPECT_EQ(made.code, 128 + signal) << made.err;
+    EXPECT_NE(made.err.find("nothing is left"), std::string::npos) << made.err;
+    EXPECT_EQ(names(), before);
+  }
+}
+
+TEST_F(ProgramOutputs, WhatAKilledProgramLeftGoesWithTheNext) {
+  trained();
+  const std::string before = names();
+  EXPECT_EQ(run("FME_FAULT=point=export.tensor,action=kill " + kExport + " o out").code, 137);
+  EXPECT_NE(names().find(".tmp-out-"), std::string::npos) << names();
+  EXPECT_EQ(run(kExport + " o out").code, 0);
+  EXPECT_EQ(names(), before + " out");
+  EXPECT_EQ(run(kGenerate + " --ckpt out --prompt int --max_new_tokens 1").code, 0);
+}
+
 // A limit of 1 or 2 blocks: the page, the model and the lines have more.
 TEST_F(ProgramOutputs, AFileThatMayNotGrowIsAnErrorAndNotASignal) {
   trained();
@@ -98,6 +134,7 @@ TEST_F(ProgramOutputs, AFileThatMayNotGrowIsAnErrorAndNotASignal) {
     EXPECT_NE(outcome.err.find("File too large"), std::string::npos) << outcome.err;
     EXPECT_NE(outcome.err.find(path), std::string::npos) << outcome.err;
   };
+  expect_too_large(limited(kExport + " o out"), "out");
   expect_too_large(limited(kReport + " o --out page.html"), "page.html");
   EXPECT_EQ(names(), before);
   std::string prompts;

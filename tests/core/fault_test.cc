@@ -46,6 +46,8 @@ TEST_F(Fault, KillAndExitEndTheProcess) {
               "injected fault at a");
   EXPECT_EXIT((arm_faults("point=a,action=kill"), fault({"a"})), ::testing::KilledBySignal(SIGKILL),
               "injected fault at a");
+  EXPECT_EXIT((arm_faults("point=a,action=signal:15"), fault({"a"})),
+              ::testing::KilledBySignal(SIGTERM), "injected fault at a");
 }
 
 TEST_F(Fault, WhatCannotBeUnderstoodIsRefusedByName) {

@@ -169,11 +169,49 @@ TEST_F(WriteTokens, FieldsWithoutEffectAreNamedOnce) {
 TEST_F(WriteTokens, WhatIsThereIsNotReplaced) {
   const std::string path = write("a.jsonl", "{\"text\": \"c\"}\n");
   write_dataset({path}, TokenLayout::kMegatron);
-  EXPECT_NE(refusal([&] { write_dataset({path}, TokenLayout::kMegatron); }).find("made.idx"),
+  EXPECT_NE(refusal([&] { write_dataset({path}, TokenLayout::kMegatron); }).find("made.bin"),
             std::string::npos);
   write_dataset({path}, TokenLayout::kFlat);
   EXPECT_NE(refusal([&] { write_dataset({path}, TokenLayout::kFlat); }).find("must be new"),
             std::string::npos);
+}
+
+TEST_F(WriteTokens, NoNameOfTheDatasetIsTakenFromSomebody) {
+  const std::string path = write("a.jsonl", "{\"text\": \"c\"}\n");
+  const auto refused = [&](TokenLayout layout) {
+    return refusal([&] { write_dataset({path}, layout); });
+  };
+  for (const char* name : {"made.bin", "made.counted", "made.idx"}) {
+    write(std::string("out/") + name, "of the user");
+    EXPECT_NE(refused(TokenLayout::kMegatron).find(name), std::string::npos) << name;
+    EXPECT_EQ(made(), std::vector<std::string>{name});
+    fs::remove(folder_ / "out" / name);
+  }
+  fs::create_symlink("nowhere", folder_ / "out" / "made");
+  EXPECT_NE(refused(TokenLayout::kFlat).find("must be new"), std::string::npos);
+  EXPECT_TRUE(fs::is_symlink(folder_ / "out" / "made"));
+}
+
+// Whenever it is stopped.
+TEST_F(WriteTokens, AStoppedOneLeavesNothing) {
+  const std::string path = texts();
+  int stopped = 0;
+  for (int at = 0; !fs::exists(folder_ / "out" / "made"); ++at) {
+    int asked = 0;
+    try {
+      write_tokens({.paths = {path},
+                    .out = folder_ / "out" / "made",
+                    .threads = 2,
+                    .stop = [&] { return ++asked > at; }},
+                   recipe());
+    } catch (const core::MachineError& error) {
+      EXPECT_EQ(error.code(), core::ExitCode::kPreempted);
+      ++stopped;
+      EXPECT_TRUE(!fs::exists(folder_ / "out") || made().empty()) << at;
+    }
+  }
+  EXPECT_GT(stopped, 2);  // before the first batch, at one, behind the last
+  EXPECT_EQ(made(), std::vector<std::string>{"made"});
 }
 
 TEST_F(WriteTokens, WhatIsNoTextIsRefused) {
