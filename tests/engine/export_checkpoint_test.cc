@@ -42,6 +42,26 @@ TEST_F(ExportCheckpoint, InFp32IsWhatTheRunExports) {
   EXPECT_NE(content(out("first") + "/model.safetensors"), content(hf / "model.safetensors"));
 }
 
+// The run could not export over it.
+TEST_F(ExportCheckpoint, ARunBesideAForeignFolderIsRefusedBeforeItsFirstStep) {
+  TrainOptions options = this->options("run", 1);
+  const fs::path hf = fs::path(options.output_dir) / "hf";
+  fs::create_directories(hf);
+  std::ofstream(hf / "notes.txt") << "of the user";
+  const auto refused = [&](const char* why) {
+    expect_error(core::ExitCode::kConfigError, why, [&] { run(options, 2); });
+    EXPECT_TRUE(metrics(options).empty());
+  };
+  refused("it holds what no export wrote");
+  EXPECT_EQ(content(hf / "notes.txt"), "of the user");
+  fs::rename(hf, folder() / "elsewhere");
+  fs::create_directory_symlink(folder() / "elsewhere", hf);
+  refused("it is a link");
+  options.saves = false;  // then nothing is exported
+  EXPECT_EQ(run(options, 2), 0);
+  EXPECT_TRUE(fs::is_symlink(hf));
+}
+
 // Each number is the fp32 one, rounded.
 TEST_F(ExportCheckpoint, InNarrowTypesIsRounded) {
   const TrainOptions options = trained();

@@ -146,6 +146,9 @@ TEST_F(LoraRun, ACheckpointBecomesMergedWeightsAndAdapters) {
         {"adapter/adapter_config.json", "adapter/adapter_config.json"}}) {
     EXPECT_EQ(content(out / exported), content(file_of(options, of_run))) << exported;
   }
+  // Again: a folder with adapters is an older export.
+  export_checkpoint({.checkpoint = options.output_dir, .out = out.string(), .dtype = "bf16"});
+  EXPECT_TRUE(fs::exists(out / "adapter" / "adapter_model.safetensors"));
 }
 
 // As peft and TRL save them: whoever gives the adapters alone has the tokenizer of the run.

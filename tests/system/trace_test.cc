@@ -87,7 +87,9 @@ class Traced : public SystemCase {
     const Ended ended = run_well(launch(run));
     EXPECT_EQ(occurrences(ended.out, "trace of steps 2-3"), 1) << ended.out;
     EXPECT_EQ(first_difference(plain, steps_in(run.output), kSteps), "");
-    EXPECT_FALSE(std::filesystem::exists(file + ".tmp"));
+    for (const auto& entry : std::filesystem::directory_iterator(folder())) {
+      EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp-")) << entry.path();
+    }
     return json::parse(content_of(file));
   }
 
