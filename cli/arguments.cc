@@ -214,7 +214,7 @@ void note_compatible(const FlagValues& flags, engine::TrainOptions& options) {
     if (noted)
       options.notes.push_back(core::concat("--", flag.name, " has no effect: ", flag.help));
   }
-  if (flags.given("eval_steps") && !options.evaluates()) {
+  if (flags.given("eval_steps") && options.eval_steps > 0 && !options.evaluates()) {
     options.notes.emplace_back("--eval_steps has no effect without --eval_data_path or a --split");
   }
 }

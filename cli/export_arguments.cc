@@ -21,7 +21,8 @@ Program program() {
           .purpose = "Makes a Hugging Face folder OUT of the weights in a CHECKPOINT.",
           .usage =
               "CHECKPOINT OUT [flags]\n"
-              "  CHECKPOINT is a folder global_stepN, or an output directory: its newest.",
+              "  CHECKPOINT is a folder global_stepN, or an output directory: its newest.\n"
+              "  OUT must be new, empty or an older export.",
           .flags = kRows};
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/buffer.h"
 #include "core/check.h"
+#include "core/counted.h"
 #include "core/text.h"
 #include "data/array_lines.h"
 #include "data/text_pieces.h"
@@ -106,7 +107,7 @@ class StoredDocuments : public TokenStream {
                  add(document);
                });
     FM_DATA_CHECK(longest > 1, path, ": at least one document with text is required; ", kind.advice,
-                  " (", begins.size(), " documents, all empty)");
+                  " (", core::counted(begins.size(), "document"), ", all empty)");
     keep(begins);
     fingerprint_ =
         core::concat(kind.name, " bytes=", pieces.bytes(), " crc32c=", pieces.crc(), kind.options);
@@ -128,7 +129,7 @@ class StoredDocuments : public TokenStream {
   bool ignores_some() const override { return labels_.has_value(); }
   std::int32_t filler() const override { return filler_; }
   std::string describe() const override {
-    return core::concat(path_, ": ", documents_, " documents, ",
+    return core::concat(path_, ": ", core::counted(documents_, "document"), ", ",
                         core::human_count(static_cast<double>(size())), ' ', tokens_);
   }
   std::string fingerprint() const override { return fingerprint_; }

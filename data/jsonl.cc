@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "core/check.h"
+#include "core/counted.h"
 #include "data/array_lines.h"
 #include "data/documents.h"
 #include "data/text_pieces.h"
@@ -59,10 +60,10 @@ class Lines {
 };
 
 void take_bad_line(BadLines& bad, const std::string& problem) {
-  const std::string before = bad.found == 0
-                                 ? ""
-                                 : core::concat(" (--skip_bad_lines allows ", bad.allowed,
-                                                " bad lines, the first was ", bad.first, ")");
+  const std::string before = bad.found == 0 ? ""
+                                            : core::concat(" (--skip_bad_lines allows ",
+                                                           core::counted(bad.allowed, "bad line"),
+                                                           ", the first was ", bad.first, ")");
   ++bad.found;
   if (bad.first.empty()) bad.first = problem;
   FM_DATA_CHECK(bad.found <= bad.allowed, problem, before);

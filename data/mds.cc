@@ -12,6 +12,7 @@
 
 #include "core/buffer.h"
 #include "core/check.h"
+#include "core/counted.h"
 #include "core/crc32c.h"
 #include "core/mapped_file.h"
 #include "core/text.h"
@@ -202,9 +203,9 @@ class MdsDataset : public TokenStream {
   }
 
   std::string describe() const override {
-    return core::concat(folder_, ": ", documents(), " documents, ",
+    return core::concat(folder_, ": ", core::counted(documents(), "document"), ", ",
                         core::human_count(static_cast<double>(size())), ' ', name_of(type_),
-                        " tokens (MDS, ", shards_.size(), " shards)");
+                        " tokens (MDS, ", core::counted(shards_.size(), "shard"), ")");
   }
   std::string fingerprint() const override { return fingerprint_; }
 

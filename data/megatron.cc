@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/counted.h"
 #include "core/crc32c.h"
 #include "core/text.h"
 #include "data/id_array.h"
@@ -158,7 +159,7 @@ class MegatronDataset : public TokenStream {
   }
   bool ignores_some() const override { return counted_.has_value(); }
   std::string describe() const override {
-    return core::concat(ids_.path(), ": ", documents(), " documents, ",
+    return core::concat(ids_.path(), ": ", core::counted(documents(), "document"), ", ",
                         core::human_count(static_cast<double>(size())), ' ', name_of(index_.type()),
                         " tokens (Megatron)", counted_ ? ", some of them not trained" : "");
   }

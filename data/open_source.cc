@@ -1,4 +1,5 @@
 #include "core/check.h"
+#include "core/counted.h"
 #include "data/data_paths.h"
 #include "data/documents.h"
 #include "data/mds.h"
@@ -37,10 +38,10 @@ StreamPtr open_part(const DataPart& part, const SourceOptions& options, BadLines
   return join_streams(std::move(streams));
 }
 
-std::string notes_of(const BadLines& bad) {
-  const std::string unused = words_of(bad.unused);
-  if (bad.found == 0) return unused;
-  return core::concat("; ", bad.found, " bad lines skipped (the first: ", bad.first, ")", unused);
+std::string words_of(const BadLines& bad) {
+  if (bad.found == 0) return "";
+  return core::concat("; ", core::counted(bad.found, "bad line"),
+                      " skipped (the first: ", bad.first, ")");
 }
 
 }  // namespace

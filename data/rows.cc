@@ -4,8 +4,7 @@
 #include <array>
 
 #include "core/check.h"
-#include "core/text.h"
-#include "core/types.h"
+#include "core/counted.h"
 #include "data/packing.h"
 #include "data/permutation.h"
 
@@ -65,8 +64,8 @@ class Rows : public SampleSource {
     const std::string order =
         shuffled() ? core::concat("order shuffled per epoch (seed ", options_.seed, ")")
                    : "in file order, not shuffled (see --shuffle_windows)";
-    return core::concat(stream_->describe(), "; ", plan_->rows(), " rows of ", row_ids(), " ids (",
-                        plan_->describe(), "), ", order, notes_);
+    return core::concat(stream_->describe(), "; ", core::counted(plan_->rows(), "row"), " of ",
+                        row_ids(), " ids (", plan_->describe(), "), ", order, notes_);
   }
 
   std::vector<std::string> notes() const override {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "core/counted.h"
 #include "core/crc32c.h"
 #include "core/text.h"
 
@@ -45,8 +46,8 @@ class JoinedStreams : public TokenStream {
   std::string describe() const override {
     const std::string ids = core::human_count(static_cast<double>(size()));
     const std::string documents =
-        documents_known_ ? core::concat(this->documents(), " documents, ") : std::string();
-    return core::concat(streams_.size(), " files, ", documents, ids,
+        documents_known_ ? core::counted(this->documents(), "document") + ", " : std::string();
+    return core::concat(core::counted(streams_.size(), "file"), ", ", documents, ids,
                         " tokens (the first: ", streams_.front()->describe(), ")");
   }
   std::string fingerprint() const override {

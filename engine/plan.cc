@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "core/counted.h"
 #include "core/text.h"
 #include "engine/disk_need.h"
 #include "engine/memory_fit.h"
@@ -197,9 +198,9 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
   const RunPlan plan = make_run_plan(options, opened.model, world);
   const std::string sequence = sequence_words(plan.shape.split);
   std::string out = core::concat(
-      "plan for ", world.ranks, " ranks: pipe ", plan.mesh.pipe, " x data ", plan.mesh.data,
-      " x model ", plan.mesh.model, sequence.empty() ? "" : " x sequence ", sequence,
-      ", ZeRO stage ", options.zero_stage, ", ", precision_text(options),
+      "plan for ", core::counted(world.ranks, "rank"), ": pipe ", plan.mesh.pipe, " x data ",
+      plan.mesh.data, " x model ", plan.mesh.model, sequence.empty() ? "" : " x sequence ",
+      sequence, ", ZeRO stage ", options.zero_stage, ", ", precision_text(options),
       recomputation_text(options, plan), "\n", "batch ", plan.batch.train_batch, " = micro ",
       plan.batch.micro_batch, " x accumulation ", plan.batch.accumulation, " x data ranks ",
       plan.mesh.data, "; ", plan.tokens_per_step(), " tokens per step\noptimizer ",

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/counted.h"
 #include "engine/run_model.h"
 #include "engine/run_text.h"
 
@@ -64,8 +65,9 @@ std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch, in
 std::string Epochs::words(std::int64_t train_steps) const {
   char all[32];
   std::snprintf(all, sizeof(all), "%.3g", passed(train_steps * train_batch));
-  return core::concat("1 epoch = ", steps, steps == 1 ? " step" : " steps", ", this run ", all,
-                      " epochs");
+  const bool one = std::string_view(all) == "1";
+  return core::concat("1 epoch = ", core::counted(steps, "step"), ", this run ", all,
+                      one ? " epoch" : " epochs");
 }
 
 std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks,

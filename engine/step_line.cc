@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <type_traits>
 #include <vector>
 
 #include "core/check.h"
@@ -13,10 +14,19 @@ namespace {
 
 constexpr std::size_t kColumns = 100;
 
+// What is no number has no sign: "nan", not "-nan".
+template <class Value>
+Value shown(Value value) {
+  if constexpr (std::is_floating_point_v<Value>) {
+    if (std::isnan(value)) return std::abs(value);
+  }
+  return value;
+}
+
 template <class... Values>
 std::string format(const char* pattern, Values... values) {
   char text[512];
-  std::snprintf(text, sizeof(text), pattern, values...);
+  std::snprintf(text, sizeof(text), pattern, shown(values)...);
   return text;
 }
 

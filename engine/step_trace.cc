@@ -10,6 +10,7 @@
 #include "comm/communicator.h"
 #include "comm/roster.h"
 #include "core/check.h"
+#include "core/counted.h"
 #include "core/host_name.h"
 #include "engine/pipe_prediction.h"
 #include "engine/trace_file.h"
@@ -143,7 +144,7 @@ StepTrace::Outcome StepTrace::finish(std::span<const Summary> of_ranks) {
     return {"there is no trace, training goes on (" + options_.trace + ": " + problem + ")", true};
   std::string text =
       core::concat("trace of steps ", steps_.first, "-", last_, " of this start: ", options_.trace,
-                   ", ", world_.size(), " ranks, ", events, " events");
+                   ", ", core::counted(world_.size(), "rank"), ", ", events, " events");
   if (dropped > 0) {
     text += core::concat("; ", dropped, " more did not fit: trace fewer steps with --trace_steps");
   }

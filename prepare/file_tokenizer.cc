@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/counted.h"
 
 namespace fm::prepare {
 namespace {
@@ -86,10 +87,11 @@ void count_bad(std::int64_t found, const std::string& first, data::BadLines& bad
   if (found == 0) return;
   bad.found += found;
   if (bad.first.empty()) bad.first = first;
-  const std::string why = bad.allowed == 0
-                              ? ""
-                              : core::concat(" (--skip_bad_lines allows ", bad.allowed,
-                                             " bad lines, ", bad.found, " were found)");
+  const std::string why =
+      bad.allowed == 0
+          ? ""
+          : core::concat(" (--skip_bad_lines allows ", core::counted(bad.allowed, "bad line"), ", ",
+                         bad.found, bad.found == 1 ? " was found)" : " were found)");
   FM_DATA_CHECK(bad.found <= bad.allowed, first, why);
 }
 

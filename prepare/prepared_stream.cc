@@ -4,6 +4,7 @@
 
 #include "checkpoint/durable_file.h"
 #include "core/check.h"
+#include "core/counted.h"
 #include "core/files.h"
 #include "core/text.h"
 #include "data/megatron.h"
@@ -154,13 +155,13 @@ data::StreamPtr open_prepared(const fs::path& folder, const std::string& path,
     parts.push_back(open_part(folder / part_name(part), prepared.parts[part], vocab));
   }
   FM_DATA_CHECK(!parts.empty(), path, ":1: at least one line with a JSON object is required; give ",
-                "a file with documents (", prepared.bad_lines, " bad lines)");
+                "a file with documents (", core::counted(prepared.bad_lines, "bad line"), ")");
   const PartCounts all = prepared.total();
   const auto human = [](std::int64_t count) {
     return core::human_count(static_cast<double>(count));
   };
-  std::string description =
-      core::concat(path, ": ", all.documents, " documents, ", human(all.ids), ' ', tokens);
+  std::string description = core::concat(path, ": ", core::counted(all.documents, "document"), ", ",
+                                         human(all.ids), ' ', tokens);
   if (all.counted < all.ids) description += core::concat(", ", human(all.counted), " trained on");
   return std::make_shared<PreparedStream>(data::join_streams(std::move(parts)), prepared.filler,
                                           description, "text " + prepared.identity);

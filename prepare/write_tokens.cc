@@ -9,6 +9,7 @@
 #include "checkpoint/draft_folder.h"
 #include "checkpoint/durable_file.h"
 #include "core/check.h"
+#include "core/counted.h"
 #include "core/fault.h"
 #include "core/text.h"
 #include "data/data_paths.h"
@@ -177,7 +178,8 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
   const PartCounts counts = layout->finish();
   check_stop(options);
   FM_DATA_CHECK(counts.documents > 0, files.front(), ":1: at least one line with a JSON object is ",
-                "required; give a file with documents (", bad.found, " bad lines)");
+                "required; give a file with documents (", core::counted(bad.found, "bad line"),
+                ")");
   for (const char* ending : endings) {
     const fs::path from = with_ending(made, ending);
     const fs::path to = with_ending(out, ending);
@@ -187,14 +189,16 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
                      "check permissions (rename to ", to.string(), ": ", error.message(), ")");
   }
   checkpoint::sync_folder(out.parent_path());
-  std::string text = core::concat(options.out.string(), ": ", counts.documents, " documents, ",
-                                  core::human_count(static_cast<double>(counts.ids)), " tokens");
+  std::string text =
+      core::concat(options.out.string(), ": ", core::counted(counts.documents, "document"), ", ",
+                   core::human_count(static_cast<double>(counts.ids)), " tokens");
   if (counts.counted < counts.ids) {
     text +=
         core::concat(", ", core::human_count(static_cast<double>(counts.counted)), " trained on");
   }
   if (bad.found > 0) {
-    text += core::concat("; ", bad.found, " bad lines skipped (the first: ", bad.first, ")");
+    text += core::concat("; ", core::counted(bad.found, "bad line"),
+                         " skipped (the first: ", bad.first, ")");
   }
   return text + data::words_of(bad.unused);
 }

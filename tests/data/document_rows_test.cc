@@ -127,7 +127,7 @@ TEST_F(DocumentRows, TooLittleTextIsRefusedWithTheNumbers) {
   EXPECT_NE(concat.find("max_seq_len + 1 = 11"), std::string::npos) << concat;
   const std::string empty = testing::message_of<core::UserError>(
       11, [&] { open("{\"text\":\"\"}\n", 3, Packing::kOneDocument); });
-  EXPECT_NE(empty.find("1 documents, all empty"), std::string::npos) << empty;
+  EXPECT_NE(empty.find("1 document, all empty"), std::string::npos) << empty;
 }
 
 // Four EOS would make a row of EOS.

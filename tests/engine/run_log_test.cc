@@ -46,6 +46,16 @@ TEST(StepLineText, HasWhatIsLookedAtFirst) {
             "500,000 tokens/s  SKIPPED");
 }
 
+TEST(StepLineText, WhatIsNoNumberHasNoSign) {
+  StepLine line = long_line();
+  line.loss = -std::nan("");
+  line.grad_norm = -std::nan("");
+  EXPECT_NE(text_of(line).find("loss nan  "), std::string::npos) << text_of(line);
+  EXPECT_NE(text_of(line).find("norm nan  "), std::string::npos) << text_of(line);
+  EXPECT_NE(bar_of(line, 100).find("loss nan"), std::string::npos) << bar_of(line, 100);
+  EXPECT_NE(json_of(line).find("\"loss\": null"), std::string::npos) << json_of(line);
+}
+
 TEST(StepLineText, FitsIntoAHundredColumns) {
   StepLine line = long_line();
   line.mean_loss = 5.5;

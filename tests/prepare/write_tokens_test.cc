@@ -146,7 +146,7 @@ TEST_F(WriteTokens, BadLinesOfAllFilesAreCounted) {
             std::string::npos);
   const std::string one = refusal([&] { write_dataset(both, TokenLayout::kFlat, {}, 1); });
   EXPECT_NE(one.find("b.jsonl:1: "), std::string::npos) << one;
-  EXPECT_NE(one.find("--skip_bad_lines allows 1 bad lines, 2 were found"), std::string::npos);
+  EXPECT_NE(one.find("--skip_bad_lines allows 1 bad line, 2 were found"), std::string::npos);
   EXPECT_TRUE(made().empty());
   const std::string said = write_dataset(both, TokenLayout::kFlat, {}, 2);
   EXPECT_NE(said.find("2 bad lines skipped (the first: "), std::string::npos) << said;
@@ -228,7 +228,8 @@ TEST_F(WriteTokens, AFlatFileNeedsAnEos) {
   const std::string path = write("a.jsonl", "{\"text\": \"c\"}\n");
   EXPECT_NE(refusal([&] { write_dataset({path}, TokenLayout::kFlat); }).find("eos_token"),
             std::string::npos);
-  EXPECT_NE(write_dataset({path}, TokenLayout::kMegatron).find("1 documents"), std::string::npos);
+  EXPECT_NE(write_dataset({path}, TokenLayout::kMegatron).find(": 1 document, "),
+            std::string::npos);
 }
 
 }  // namespace

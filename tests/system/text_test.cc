@@ -105,7 +105,7 @@ TEST_F(Text, SkippedLinesAreCounted) {
   EXPECT_NE(ended.out.find("text.jsonl:1: "), std::string::npos) << ended.out;
   run.more.back() = "1";
   run.output = folder() / "other";
-  expect_refusal(launch(run), 11, "--skip_bad_lines allows 1 bad lines, 2 were found");
+  expect_refusal(launch(run), 11, "--skip_bad_lines allows 1 bad line, 2 were found");
 }
 
 TEST_F(Text, WhatATokenizerOrATemplateLacksIsSaid) {
