@@ -45,6 +45,15 @@ AddedToken read_added_token(const Settings& settings) {
           .special = special};
 }
 
+AddedToken read_listed_token(const Settings& settings) {
+  constexpr double kMost = 4294967295;  // the wheel has 32 bits for an id, and gives its own
+  settings.at("id").count(kMost);
+  for (const char* key : {"single_word", "lstrip", "rstrip", "normalized", "special"}) {
+    settings.at(key).flag();
+  }
+  return read_added_token(settings);
+}
+
 void AddedTokens::add(const std::vector<AddedToken>& tokens, const Vocabulary& model) {
   const auto model_size = static_cast<TokenId>(model.size());
   TokenId next = model_size;

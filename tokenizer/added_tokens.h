@@ -23,6 +23,8 @@ struct AddedToken {
 };
 
 AddedToken read_added_token(const Settings& settings);
+// An item of "added_tokens" in a tokenizer.json, which must have every field, as in the wheel.
+AddedToken read_listed_token(const Settings& settings);
 
 // A part of a text: a token, or with id kNoToken what stands between two.
 struct TextPart {

@@ -45,6 +45,20 @@ double Settings::number() const {
   return number_;
 }
 
+bool Settings::flag() const {
+  if (kind_ != Kind::kBool) refuse("true or false is required; correct the file");
+  return flag_;
+}
+
+std::int64_t Settings::count(double most) const {
+  if (!integer_ || number_ < 0 || number_ > most) {
+    refuse(core::concat("an integer from 0 to ", static_cast<std::int64_t>(most),
+                        " is required; correct the file",
+                        kind_ == Kind::kNumber ? core::concat(" (", number_, ")") : ""));
+  }
+  return static_cast<std::int64_t>(number_);
+}
+
 std::int64_t Settings::whole() const {
   const double value = number();
   const bool fits = value >= -1e9 && value <= 4.3e9;
@@ -64,9 +78,7 @@ std::string Settings::text_or(std::string_view key, std::string_view absent) con
 
 bool Settings::flag_or(std::string_view key, bool absent) const {
   const Settings* found = find(key);
-  if (found == nullptr) return absent;
-  if (found->kind_ != Kind::kBool) found->refuse("true or false is required; correct the file");
-  return found->flag_;
+  return found == nullptr ? absent : found->flag();
 }
 
 std::int64_t Settings::whole(std::string_view key) const { return at(key).whole(); }
@@ -132,10 +144,10 @@ class SettingsReader : public json::json_sax_t {
   bool null() override { return put(Settings::Kind::kNull, 0, nullptr); }
   bool boolean(bool value) override { return put(Settings::Kind::kBool, value ? 1 : 0, nullptr); }
   bool number_integer(number_integer_t value) override {
-    return put(Settings::Kind::kNumber, static_cast<double>(value), nullptr);
+    return put_integer(static_cast<double>(value));
   }
   bool number_unsigned(number_unsigned_t value) override {
-    return put(Settings::Kind::kNumber, static_cast<double>(value), nullptr);
+    return put_integer(static_cast<double>(value));
   }
   bool number_float(number_float_t value, const string_t& text) override {
     return put(Settings::Kind::kNumber, as_serde_reads(text, value), nullptr);
@@ -158,12 +170,15 @@ class SettingsReader : public json::json_sax_t {
   static constexpr std::size_t kMostDepth = 64;  // the tree is destroyed by recursion
   enum class List : std::uint8_t { kNone, kVocab, kMerges };
 
-  bool put(Settings::Kind kind, double number, std::string* text) {
+  bool put_integer(double number) { return put(Settings::Kind::kNumber, number, nullptr, true); }
+
+  bool put(Settings::Kind kind, double number, std::string* text, bool integer = false) {
     if (list_ != List::kNone) return put_in_list(kind, number, text);
     Settings& value = add();
     value.kind_ = kind;
     value.flag_ = number != 0;
     value.number_ = number;
+    value.integer_ = integer;
     if (text != nullptr) value.text_.swap(*text);
     return true;
   }

@@ -28,6 +28,9 @@ class Settings {
   const std::string& text() const;                                       // of a string
   std::int64_t whole() const;                                            // of a whole number
   double number() const;
+  bool flag() const;  // true or false
+  // What is written as an integer from 0 to `most`, as serde wants it.
+  std::int64_t count(double most) const;
 
   std::string text(std::string_view key) const;
   std::string text_or(std::string_view key, std::string_view absent) const;
@@ -43,6 +46,7 @@ class Settings {
 
   Kind kind_ = Kind::kNull;
   bool flag_ = false;
+  bool integer_ = false;  // a number without point and exponent
   double number_ = 0;
   std::string text_;
   std::string where_;

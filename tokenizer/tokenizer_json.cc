@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
+#include "core/text.h"
 #include "tokenizer/open_tokenizer.h"
 #include "tokenizer/pre_tokenizer.h"
 
@@ -37,6 +39,39 @@ void put_unigram(TokenizerParts& parts, const Settings& model, const SettingsFil
   };
 }
 
+void require_one_of(const Settings& value, std::initializer_list<std::string_view> names) {
+  if (std::find(names.begin(), names.end(), value.text()) != names.end()) return;
+  value.refuse(core::concat("one of ",
+                            core::join(std::vector<std::string>(names.begin(), names.end()), ", "),
+                            " is required; correct the file (", value.text(), ")"));
+}
+
+// What has no effect here must still be what the wheel takes.
+void check_limits(const Settings& root) {
+  constexpr double kMostId = 4294967295;
+  constexpr double kMostSize = 9007199254740992;  // 2^53
+  if (const Settings* truncation = root.find("truncation")) {
+    truncation->at("max_length").count(kMostSize);
+    truncation->at("stride").count(kMostSize);
+    require_one_of(truncation->at("strategy"), {"LongestFirst", "OnlyFirst", "OnlySecond"});
+    if (const Settings* side = truncation->find("direction")) {
+      require_one_of(*side, {"Left", "Right"});
+    }
+  }
+  if (const Settings* padding = root.find("padding")) {
+    const Settings& strategy = padding->at("strategy");
+    if (strategy.kind() == Settings::Kind::kObject) {
+      strategy.at("Fixed").count(kMostSize);
+    } else {
+      require_one_of(strategy, {"BatchLongest"});
+    }
+    require_one_of(padding->at("direction"), {"Left", "Right"});
+    for (const char* key : {"pad_id", "pad_type_id"}) padding->at(key).count(kMostId);
+    if (const Settings* multiple = padding->find("pad_to_multiple_of")) multiple->count(kMostSize);
+    padding->text("pad_token");
+  }
+}
+
 }  // namespace
 
 void put_components(TokenizerParts& parts, const SettingsFile& file) {
@@ -62,10 +97,11 @@ Parts read_tokenizer_json(const std::string& path, const std::string& text) {
   const std::string version = file.root.text_or("version", "1.0");
   FM_DATA_CHECK(version == "1.0", path, ": version 1.0 is required; save it again with a current ",
                 "tokenizers package (", version, ")");
+  check_limits(file.root);
   put_components(*parts, file);
   std::vector<AddedToken> added;
   if (const Settings* tokens = file.root.find("added_tokens")) {
-    for (const Settings& token : tokens->items()) added.push_back(read_added_token(token));
+    for (const Settings& token : tokens->items()) added.push_back(read_listed_token(token));
   }
   parts->added.add(added, *parts->vocabulary);
   return parts;

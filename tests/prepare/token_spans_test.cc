@@ -69,13 +69,14 @@ TEST_F(TokenSpansTest, SpacesThatWereLeftOutBelongToNoToken) {
 
 // As transformers' offsets have it, by which TRL finds what is trained.
 TEST_F(TokenSpansTest, SpacesThatAnAddedTokenTakesAreItsOwn) {
-  const auto added = [](int id, const std::string& content, const std::string& flags) {
-    return R"({"id": )" + std::to_string(id) + R"(, "content": ")" + content + R"(", )" + flags +
-           R"("normalized": false, "special": true})";
+  const auto added = [](int id, const std::string& content, const std::string& taking) {
+    const auto flag = [&](const char* side) { return taking == side ? "true" : "false"; };
+    return R"({"id": )" + std::to_string(id) + R"(, "content": ")" + content + R"(", "lstrip": )" +
+           flag("lstrip") + R"(, "rstrip": )" + flag("rstrip") +
+           R"(, "single_word": false, "normalized": false, "special": true})";
   };
-  open({"\u2581a", "b", "\u2581"}, added(3, "<r>", R"("rstrip": true, )") + "," +
-                                       added(4, "<l>", R"("lstrip": true, )") + "," +
-                                       added(5, "\\t\\t", ""));
+  open({"\u2581a", "b", "\u2581"},
+       added(3, "<r>", "rstrip") + "," + added(4, "<l>", "lstrip") + "," + added(5, "\\t\\t", ""));
   // The spans are those of the tokenizers wheel 0.23, in bytes.
   EXPECT_EQ(find("<r>\n  b", {3, 1}), (Spans{{0, 6}, {6, 7}}));
   EXPECT_EQ(find("b\t <l>", {1, 4}), (Spans{{0, 1}, {1, 6}}));

@@ -35,8 +35,11 @@ inline constexpr std::string_view kByteLevelJson = R"({
 // Llama 2's kind: the ids are those of "vocab"; bytes of what is unknown.
 inline constexpr std::string_view kMetaSpaceJson = R"({
   "version": "1.0",
-  "added_tokens": [{"id": 0, "content": "<unk>", "special": true, "normalized": false},
-                   {"id": 1, "content": "<s>", "special": true, "normalized": false}],
+  "added_tokens": [
+    {"id": 0, "content": "<unk>", "single_word": false, "lstrip": false, "rstrip": false,
+     "normalized": false, "special": true},
+    {"id": 1, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false,
+     "normalized": false, "special": true}],
   "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"},
     {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]},
   "pre_tokenizer": null, "post_processor": null,

@@ -188,6 +188,44 @@ TEST_F(Tokenizers, RefuseByNameWhatTheyCannotDo) {
   names(R"("content": "<s>")", R"("content": 3)", "added_tokens[1].content: a string is required");
 }
 
+// What tokenizers 0.23 refuses: a field that is missing or of another type, also where no id
+// depends on it.
+TEST_F(Tokenizers, RefuseAddedTokensAndLimitsAsTheWheelDoes) {
+  const auto refused = [&](std::string_view piece, std::string_view other, std::string_view named) {
+    const std::string said = refusal(with(kByteLevelJson, piece, other));
+    EXPECT_NE(said.find(named), std::string::npos) << said;
+  };
+  for (const char* id :
+       {"-1", "4611686018427387904", "4294967296", "1.5", "13.0", "\"7\"", "true"}) {
+    refused(R"("id": 13)", std::string(R"("id": )") + id,
+            "added_tokens[0].id: an integer from 0 to 4294967295 is required");
+  }
+  refused(R"("id": 13)", R"("id": null)", R"(added_tokens[0]: key "id" is required)");
+  refused(R"("id": 13, )", "", R"(added_tokens[0]: key "id" is required)");
+  refused(R"(, "special": true)", "", R"(added_tokens[0]: key "special" is required)");
+  refused(R"("rstrip": false,)", "", R"(added_tokens[0]: key "rstrip" is required)");
+  refused(R"("normalized": false, )", "", R"(added_tokens[0]: key "normalized" is required)");
+  refused(R"("special": true)", R"("special": 1)", "special: true or false is required");
+  constexpr std::string_view kCut = R"("truncation": null)";
+  refused(kCut, R"("truncation": true)", "truncation: an object is required");
+  refused(kCut, R"("truncation": {"max_length": 5})", R"(truncation: key "stride" is required)");
+  refused(kCut, R"("truncation": {"max_length": -5, "stride": 0, "strategy": "OnlyFirst"})",
+          "truncation.max_length: an integer from 0");
+  refused(
+      kCut, R"("truncation": {"max_length": 5, "stride": 0, "strategy": "longest_first"})",
+      "one of LongestFirst, OnlyFirst, OnlySecond is required; correct the file (longest_first)");
+  refused(R"("padding": null)", R"("padding": 1)", "padding: an object is required");
+  refused(R"("padding": null)", R"("padding": {"strategy": "Fixed"})",
+          "one of BatchLongest is required; correct the file (Fixed)");
+
+  const std::string limits =
+      with(with(kByteLevelJson, kCut,
+                R"("truncation": {"max_length": 1, "stride": 0, "strategy": "LongestFirst"})"),
+           R"("padding": null)", R"("padding": {"strategy": {"Fixed": 5}, "direction": "Left",
+        "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "h"})");
+  EXPECT_EQ(open(limits)->encode("hello hell!"), (Ids{13, 12, 4, 11, 8}));
+}
+
 TEST_F(Tokenizers, EncodeAlikeOnManyThreads) {
   const auto tokenizer = open(kByteLevelJson);
   const std::string text = "hello hell! led [x] wholl ";
