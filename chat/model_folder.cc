@@ -52,7 +52,9 @@ void add_tokens(Entries& tokens, const Value& object) {
 Entries read_tokens_of(const fs::path& folder, const Value& config) {
   Entries tokens;
   add_tokens(tokens, config);
-  if (const Value* extra = field(config, "extra_special_tokens")) add_tokens(tokens, *extra);
+  for (const char* key : {"model_specific_special_tokens", "extra_special_tokens"}) {
+    if (const Value* more = field(config, key)) add_tokens(tokens, *more);
+  }
   // Folders from before transformers 4.34 keep them in a file of their own.
   if (field(config, "added_tokens_decoder") == nullptr)
     add_tokens(tokens, read_object(folder / "special_tokens_map.json"));
@@ -65,7 +67,9 @@ std::vector<std::string> read_added_tokens(const fs::path& folder, const Value& 
   for (const auto& [name, token] : named) tokens.push_back(*token.text());
   const Value tokenizer = read_object(folder / "tokenizer.json");
   for (const Value* list :
-       {field(tokenizer, "added_tokens"), field(config, "added_tokens_decoder")}) {
+       {field(tokenizer, "added_tokens"), field(config, "added_tokens_decoder"),
+        field(config, "additional_special_tokens"), field(config, "extra_special_tokens"),
+        field(config, "model_specific_special_tokens")}) {
     if (list == nullptr || list->is<None>()) continue;
     const bool by_id = list->dict() != nullptr;
     FM_DATA_CHECK(by_id || list->sequence() != nullptr, folder.string(),
@@ -75,6 +79,12 @@ std::vector<std::string> read_added_tokens(const fs::path& folder, const Value& 
     for (const Value& item : iterate(*list)) {
       const std::string* text = token_text(by_id ? list->dict()->find(*item.text()) : &item);
       if (text != nullptr && !text->empty()) tokens.push_back(*text);
+    }
+  }
+  if (field(config, "added_tokens_decoder") == nullptr) {
+    const Value older = read_object(folder / "added_tokens.json");
+    if (const Dict* ids = older.dict()) {
+      for (const auto& [token, id] : ids->entries) tokens.push_back(token);
     }
   }
   std::sort(tokens.begin(), tokens.end());

@@ -74,7 +74,7 @@ void AddedTokens::finish(const std::vector<NormalizeStep>& normalizer) {
   std::vector<std::pair<std::string, std::int32_t>> normalized;
   forms_.clear();
   for (const auto& [id, token] : tokens_) {
-    if (!token.normalized) {
+    if (in_text_ || !token.normalized) {
       plain.emplace_back(token.content, id);
       continue;
     }
@@ -103,6 +103,7 @@ void AddedTokens::find(std::string_view text, bool normalized, std::vector<TextP
     at = trie.next_start(text, end);
     const AddedToken& token = tokens_.at(found.value);
     if (token.single_word && (word_before(text, begin) || word_behind(text, end))) continue;
+    if (split_special_ && is_special(token.content)) continue;
     // Spaces that the token before has taken stay there.
     const TextPart part = with_spaces(text, {found.value, begin, end}, done);
     if (done < part.begin) parts.push_back({kNoToken, done, part.begin});

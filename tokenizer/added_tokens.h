@@ -39,6 +39,10 @@ class AddedTokens {
  public:
   // As the wheel's add_tokens(): a token that is known keeps its id, others follow the last one.
   void add(const std::vector<AddedToken>& tokens, const Vocabulary& model);
+  // All tokens are looked for in the text as it is.
+  void look_in_text() { in_text_ = true; }
+  // Text that spells a special token is no token: transformers' split_special_tokens.
+  void split_special() { split_special_ = true; }
   // Makes what find() needs; `normalizer` is applied to normalized tokens.
   void finish(const std::vector<NormalizeStep>& normalizer);
 
@@ -64,6 +68,8 @@ class AddedTokens {
   TextMap<bool> special_;
   TextTrie plain_;
   TextTrie normalized_;
+  bool in_text_ = false;
+  bool split_special_ = false;
 };
 
 }  // namespace fm::tokenizer

@@ -109,22 +109,42 @@ struct Config {
   bool flag_or(std::string_view key, bool absent) const {
     return config ? config->flag_or(key, absent) : absent;
   }
+  const Settings* file() const { return config ? &*config : nullptr; }
 };
+
+constexpr std::string_view kNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                       "pad_token", "cls_token", "mask_token"};
+
+// Tokens with a name of the model's own: "image_token": "<image>", an object of
+// extra_special_tokens, or, where there are none of these, model_specific_special_tokens.
+Tokens specific_tokens(const Config& config) {
+  Tokens specific;
+  if (!config.config) return specific;
+  for (const auto& [name, token] : config.config->members()) {
+    const bool other = std::find(std::begin(kNames), std::end(kNames), name) == std::end(kNames);
+    const bool text = token.kind() == Settings::Kind::kString;
+    if (other && text && name.ends_with("_token")) specific.push_back(read_named_token(token));
+  }
+  const auto add_members = [&](std::string_view key) {
+    const Settings* value = config.find(key);
+    if (value == nullptr || value->kind() == Settings::Kind::kArray) return;
+    for (const auto& [name, token] : value->members()) specific.push_back(read_named_token(token));
+  };
+  add_members("extra_special_tokens");
+  if (specific.empty()) add_members("model_specific_special_tokens");
+  return specific;
+}
 
 Tokens named_tokens(const Config& config) {
   Tokens named;
-  for (const char* key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
-                          "cls_token", "mask_token"}) {
+  for (const std::string_view key : kNames) {
     if (const Settings* value = config.find(key)) named.push_back(read_named_token(*value));
   }
+  for (AddedToken& token : specific_tokens(config)) named.push_back(std::move(token));
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
     const Settings* value = config.find(key);
-    if (value == nullptr) continue;
-    if (value->kind() == Settings::Kind::kArray) {
-      for (const Settings& token : value->items()) named.push_back(read_named_token(token));
-    } else {
-      for (const auto& [name, token] : value->members()) named.push_back(read_named_token(token));
-    }
+    if (value == nullptr || value->kind() == Settings::Kind::kObject) continue;
+    for (const Settings& token : value->items()) named.push_back(read_named_token(token));
   }
   return named;
 }
@@ -147,8 +167,8 @@ Tokens listed_tokens(const Config& config) {
   return tokens;
 }
 
-// {"<extra>": 32000}, in the order of ids: beside vocab.json and tokenizer.model only.
-Tokens older_tokens(Folder& folder) {
+// {"<extra>": 32000}, in the order of ids: what older folders have in its place.
+Tokens older_tokens(Folder& folder, const Tokens& named) {
   std::vector<std::pair<std::int64_t, std::string>> older;
   if (const auto file = folder.settings("added_tokens.json")) {
     for (const auto& [token, id] : file->members()) older.emplace_back(id.whole(), token);
@@ -156,25 +176,30 @@ Tokens older_tokens(Folder& folder) {
   std::sort(older.begin(), older.end());
   Tokens tokens;
   for (const auto& [id, token] : older) {
-    tokens.push_back({.content = token, .normalized = false});
+    const bool special = std::any_of(named.begin(), named.end(),
+                                     [&](const AddedToken& one) { return one.content == token; });
+    tokens.push_back({.content = token, .normalized = !special, .special = special});
   }
   return tokens;
 }
 
 // As transformers completes a tokenizer: tokens of the config that are not there or differ, then
 // named ones that are no added tokens yet.
-void add_tokens(TokenizerParts& parts, const Config& config) {
+void add_tokens(TokenizerParts& parts, const Config& config, Folder& folder) {
+  const Tokens named = named_tokens(config);
+  const bool lists = config.find("added_tokens_decoder") != nullptr;
   Tokens more;
-  for (AddedToken& token : listed_tokens(config)) {
+  for (AddedToken& token : lists ? listed_tokens(config) : older_tokens(folder, named)) {
     const AddedToken* known = parts.added.token(parts.added.id_of(token.content));
-    if (known == nullptr || !(*known == token)) more.push_back(std::move(token));
+    if (known == nullptr || (lists && !(*known == token))) more.push_back(std::move(token));
   }
   parts.added.add(more, *parts.vocabulary);
   more.clear();
-  for (AddedToken& token : named_tokens(config)) {
-    if (parts.added.id_of(token.content) == kNoToken) more.push_back(std::move(token));
+  for (const AddedToken& token : named) {
+    if (parts.added.id_of(token.content) == kNoToken) more.push_back(token);
   }
   parts.added.add(more, *parts.vocabulary);
+  if (config.flag_or("split_special_tokens", false)) parts.added.split_special();
 }
 
 TokenId id_of(const TokenizerParts& parts, const Settings* token) {
@@ -232,18 +257,16 @@ Parts read_without_json(Folder& folder, const Config& config) {
                   ": a tokenizer is required: tokenizer.json, vocab.json with merges.txt, or ",
                   "tokenizer.model; put one there");
     const VocabAndMerges texts{folder.read("vocab.json"), folder.read("merges.txt")};
-    parts =
-        read_vocab_and_merges(folder.name(""), texts, config.config ? &*config.config : nullptr);
+    parts = read_vocab_and_merges(folder.name(""), texts, config.file());
   }
-  parts->added.add(older_tokens(folder), *parts->vocabulary);
-  add_tokens(*parts, config);
+  add_tokens(*parts, config, folder);
   put_template(*parts, config);
   return parts;
 }
 
 Parts read_with_json(Folder& folder, const Config& config) {
   Parts parts = read_tokenizer_json(folder.name("tokenizer.json"), folder.read("tokenizer.json"));
-  add_tokens(*parts, config);
+  add_tokens(*parts, config, folder);
   return parts;
 }
 

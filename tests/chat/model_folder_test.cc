@@ -54,6 +54,25 @@ TEST(ChatFormat, ReadsTokensOfOlderFolders) {
   EXPECT_EQ(rendered(*read_chat_format(folder.path())), "BE");
 }
 
+// The same sources as the tokenizer's: answers begin and end at their texts.
+TEST(ChatFormat, KnowsEverySourceOfAddedTokens) {
+  const testing::ScratchFolder folder;
+  const auto tokens = [&](const std::string& config) {
+    folder.write("tokenizer_config.json", R"({"chat_template": "a", )" + config + "}");
+    return read_chat_format(folder.path())->added_tokens;
+  };
+  folder.write("added_tokens.json", R"({"<one>": 5, "<two>": 6})");
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(tokens(R"("bos_token": "<s>")"), (Texts{"<one>", "<s>", "<two>"}));
+  EXPECT_EQ(tokens(R"("added_tokens_decoder": {"5": {"content": "<x>"}})"), Texts{"<x>"});
+  const std::string none = R"("added_tokens_decoder": {}, )";
+  EXPECT_EQ(tokens(none + R"("additional_special_tokens": ["<a>", {"content": "<b>"}])"),
+            (Texts{"<a>", "<b>"}));
+  EXPECT_EQ(tokens(none + R"("additional_special_tokens": null, "extra_special_tokens": ["<c>"])"),
+            Texts{"<c>"});
+  EXPECT_EQ(tokens(none + R"("model_specific_special_tokens": {"boi": "<i>"})"), Texts{"<i>"});
+}
+
 TEST(ChatFormat, IsNoneWithoutATemplate) {
   const ScratchFolder folder;
   EXPECT_FALSE(read_chat_format(folder.path()));

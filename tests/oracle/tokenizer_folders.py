@@ -18,6 +18,10 @@ DECODER = {"3100": {"content": "<|user|>", "lstrip": False, "rstrip": False, "no
            "3101": {"content": "[tool]", "lstrip": True, "rstrip": False, "normalized": False,
                     "single_word": False, "special": False}}
 EXTRAS = ["<|user|>", "[tool]", "<pad>", "</s>", "<mask>", "<s>"]
+OLDER = {"<|user|>": 3100, "[tool]": 3101, "<mask>": 3102}  # added_tokens.json
+sentencepiece_parity.MODELS["llama2_no_space"] = {**sentencepiece_parity.MODELS["llama2"], "add_dummy_prefix": False}
+LLAMA = {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>",
+         "add_bos_token": True}
 
 
 def write(folder, name, value):
@@ -28,6 +32,11 @@ def write(folder, name, value):
 def json_folder(folder, corpus, kind, config):
     tokenizer_kinds.KINDS[kind](corpus).save(f"{folder}/tokenizer.json")
     write(folder, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **config})
+
+
+def older_folder(folder, corpus, kind, config):
+    json_folder(folder, corpus, kind, config)
+    write(folder, "added_tokens.json", OLDER)
 
 
 def merges_folder(folder, corpus, kind, config):
@@ -54,6 +63,14 @@ FOLDERS = {
     "gpt2, bos": (merges_folder, "gpt2", {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, **NAMED}),
     "qwen2": (merges_folder, "qwen2", {"tokenizer_class": "Qwen2Tokenizer", "eos_token": "</s>", "pad_token": "<pad>",
                                        "unk_token": "</s>"}),
+    "json, older": (older_folder, "qwen2", NAMED),
+    "json, older, named": (older_folder, "llama3", {**NAMED, "additional_special_tokens": ["<mask>"]}),
+    "json, both": (older_folder, "qwen2", {**NAMED, "added_tokens_decoder": DECODER}),
+    "json, specific": (json_folder, "qwen2", {**NAMED, "additional_special_tokens": ["<mask>"],
+                                              "model_specific_special_tokens": {"user_token": "<|user|>"}}),
+    "json, user_token": (json_folder, "gpt2", {**NAMED, "user_token": "<|user|>", "extra_special_tokens": ["<mask>"],
+                                               "model_specific_special_tokens": {"tool_token": "[tool]"}}),
+    "json, split": (json_folder, "llama3", {**NAMED, "added_tokens_decoder": DECODER, "split_special_tokens": True}),
     "llama": (llama_folder, "llama2", {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>",
                                        "unk_token": "<unk>", "add_bos_token": True}),
     "llama, bare": (llama_folder, "llama2", {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>"}),

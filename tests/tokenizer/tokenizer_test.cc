@@ -282,6 +282,51 @@ TEST_F(Tokenizers, OfAFolderKnowTheSpecialIdsOfItsFiles) {
   EXPECT_EQ(tokenizer->files().size(), 3U);
 }
 
+// As transformers 4.57 and 5.23 read them, which give ids behind the last one.
+TEST_F(Tokenizers, OfAFolderReadAddedTokensJsonWhereTheConfigListsNone) {
+  scratch_.write("tokenizer.json", kByteLevelJson);
+  scratch_.write("added_tokens.json", R"({"<two>": 21, "<one>": 20, "[x]": 14})");
+  const auto open_folder = [&] { return open_tokenizer(scratch_.path().string()); };
+  EXPECT_EQ(open_folder()->encode("o<one><two> [x] o", SpecialTokens::kNone),
+            (Ids{3, 16, 17, 14, 3}));
+  EXPECT_EQ(open_folder()->decode(Ids{16, 17}), "<one><two>");
+  scratch_.write("tokenizer_config.json", R"({"pad_token": "<two>"})");  // which makes it special
+  EXPECT_EQ(open_folder()->decode(Ids{16, 17}), "<one>");
+  EXPECT_EQ(open_folder()->special_ids().pad, 17);
+  scratch_.write("tokenizer_config.json", R"({"added_tokens_decoder": {}})");
+  EXPECT_EQ(open_folder()->token_to_id("<one>"), kNoToken);
+  scratch_.write("tokenizer_config.json",
+                 R"({"added_tokens_decoder": {"16": {"content": "<three>"}}})");
+  EXPECT_EQ(open_folder()->encode("<three>", SpecialTokens::kNone), (Ids{16}));
+  EXPECT_EQ(open_folder()->token_to_id("<two>"), kNoToken);
+}
+
+// As transformers 5.23 reads them: tokens with names of the model's own come before the others, and
+// model_specific_special_tokens counts where no other key names such a token.
+TEST_F(Tokenizers, OfAFolderReadTokensWithNamesOfTheModelsOwn) {
+  scratch_.write("tokenizer.json", kByteLevelJson);
+  const auto id = [&](const std::string& config, std::string_view token) {
+    scratch_.write("tokenizer_config.json", config);
+    return open_tokenizer(scratch_.path().string())->token_to_id(token);
+  };
+  const std::string specific = R"("model_specific_special_tokens": {"image_token": "<i>"})";
+  EXPECT_EQ(id("{" + specific + "}", "<i>"), 16);
+  EXPECT_EQ(id("{" + specific + R"(, "additional_special_tokens": ["<a>"]})", "<a>"), 17);
+  EXPECT_EQ(id("{" + specific + R"(, "video_token": "<v>"})", "<v>"), 16);
+  EXPECT_EQ(id("{" + specific + R"(, "video_token": "<v>"})", "<i>"), kNoToken);
+  EXPECT_EQ(id("{" + specific + R"(, "extra_special_tokens": {"boi": "<b>"}})", "<b>"), 16);
+  EXPECT_EQ(id(R"({"add_bos_token": true, "video_token": null})", "<v>"), kNoToken);
+}
+
+TEST_F(Tokenizers, OfAFolderSplitSpecialTokensOnDemand) {
+  scratch_.write("tokenizer.json", kByteLevelJson);
+  scratch_.write("tokenizer_config.json", R"({"split_special_tokens": true, "bos_token": "h"})");
+  const auto tokenizer = open_tokenizer(scratch_.path().string());
+  // The text is cut, what the template adds is not, and a token that is not special stays.
+  EXPECT_EQ(tokenizer->encode("he [x]"), (Ids{13, 9, 14}));
+  EXPECT_EQ(tokenizer->encode("<s>", SpecialTokens::kNone), Ids{});
+}
+
 TEST_F(Tokenizers, ChangeTheirIdentityWithTheirFiles) {
   scratch_.write("tokenizer.json", kByteLevelJson);
   const auto identity = [&] { return open_tokenizer(scratch_.path().string())->identity(); };
