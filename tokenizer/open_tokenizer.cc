@@ -251,7 +251,8 @@ void put_template(TokenizerParts& parts, const Config& config) {
 Parts read_without_json(Folder& folder, const Config& config) {
   Parts parts;
   if (!folder.has("vocab.json") && folder.has("tokenizer.model")) {
-    parts = read_sentencepiece(folder.name("tokenizer.model"), folder.read("tokenizer.model"));
+    parts = read_sentencepiece(folder.name("tokenizer.model"), folder.read("tokenizer.model"),
+                               config.file());
   } else {
     FM_DATA_CHECK(folder.has("vocab.json") && folder.has("merges.txt"), folder.name(""),
                   ": a tokenizer is required: tokenizer.json, vocab.json with merges.txt, or ",
@@ -286,8 +287,8 @@ std::unique_ptr<const Tokenizer> open_tokenizer(const std::string& path) {
     Folder folder(at.parent_path());
     const std::string name = at.filename().string();
     const std::string text = folder.read(name);
-    Parts parts =
-        name.ends_with(".json") ? read_tokenizer_json(path, text) : read_sentencepiece(path, text);
+    Parts parts = name.ends_with(".json") ? read_tokenizer_json(path, text)
+                                          : read_sentencepiece(path, text, nullptr);
     parts->files = {path};
     return finish(std::move(parts), folder);
   }

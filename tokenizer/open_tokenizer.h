@@ -23,8 +23,9 @@ struct VocabAndMerges {
 Parts read_vocab_and_merges(const std::string& where, const VocabAndMerges& texts,
                             const Settings* config);
 
-// `bytes` of SentencePiece's tokenizer.model at `path`.
-Parts read_sentencepiece(const std::string& path, const std::string& bytes);
+// `bytes` of SentencePiece's tokenizer.model at `path`. `config` is null or tokenizer_config.json,
+// which says where transformers puts a space before a text.
+Parts read_sentencepiece(const std::string& path, const std::string& bytes, const Settings* config);
 
 // All components but added tokens, from the object of a tokenizer.json and the lists of its model.
 void put_components(TokenizerParts& parts, const SettingsFile& file);

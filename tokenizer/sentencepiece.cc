@@ -33,21 +33,23 @@ class SpaceNormalizer {
   explicit SpaceNormalizer(const SentencePieceModel& model)
       : user_defined_(pieces_of(model, is_user_defined)),
         removes_(model.remove_extra_whitespaces),
+        only_at_start_(model.only_at_start),
         space_(model.escape_whitespaces ? kMetaSpace : " "),
         prefix_(model.add_dummy_prefix && !model.whitespace_as_suffix ? space_ : ""),
         suffix_(model.add_dummy_prefix && model.whitespace_as_suffix ? space_ : "") {
     if (!model.charsmap.empty()) map_ = Charsmap(model.charsmap, model.where);
   }
 
-  void apply(std::string_view text, std::string& made) const {
+  void apply(std::string_view text, bool at_start, std::string& made) const {
     made.clear();
+    const std::size_t whole = text.size();
     while (removes_ && !text.empty()) {
       const Charsmap::Rule rule = next(text);
       if (rule.replacement != " ") break;
       text.remove_prefix(rule.size);
     }
     if (text.empty()) return;
-    made = prefix_;
+    made = only_at_start_ && text.size() < whole ? space_ : before(text, at_start);
     bool after_space = removes_;
     while (!text.empty()) {
       const Charsmap::Rule rule = next(text);
@@ -68,6 +70,14 @@ class SpaceNormalizer {
   }
 
  private:
+  // What stands before `text`.
+  std::string before(std::string_view text, bool at_start) const {
+    if (!only_at_start_) return prefix_;
+    const std::string_view first = next(text).replacement;
+    const bool has_space = first.starts_with(' ') || first.starts_with(kMetaSpace);
+    return at_start && !has_space ? prefix_ : "";
+  }
+
   // What replaces the start of `text`.
   Charsmap::Rule next(std::string_view text) const {
     if (const TextTrie::Found found = user_defined_.longest(text); found.size > 0) {
@@ -81,6 +91,7 @@ class SpaceNormalizer {
   TextTrie user_defined_;
   Charsmap map_;
   bool removes_;
+  bool only_at_start_;
   std::string space_;
   std::string prefix_;
   std::string suffix_;
@@ -203,8 +214,9 @@ class PieceDecoder {
       return false;
     }
     bool space_seen = false;
-    if (expects_space && (model_.add_dummy_prefix || model_.remove_extra_whitespaces) &&
-        piece.starts_with(kMetaSpace)) {
+    const bool was_put =
+        model_.add_dummy_prefix || (model_.remove_extra_whitespaces && !model_.only_at_start);
+    if (expects_space && was_put && piece.starts_with(kMetaSpace)) {
       piece.remove_prefix(kMetaSpace.size());
       space_seen = !model_.remove_extra_whitespaces;
     }
@@ -226,6 +238,19 @@ TokenId id_in(std::int64_t id, const SentencePieceModel& model) {
                                                                        : kNoToken;
 }
 
+// Where transformers' classes put a space before a text, whatever the model says of itself:
+// "legacy" (true where absent, as in 4.57) behind every added token, too. Gemma's classes read
+// neither key.
+void put_space_rule(SentencePieceModel& model, const Settings& config) {
+  const std::string name = config.text_or("tokenizer_class", "");
+  if (name.starts_with("Gemma")) return;
+  const Settings* const space = config.find("add_prefix_space");
+  const bool by_class = name.starts_with("LlamaTokenizer") || model.add_dummy_prefix;
+  model.add_dummy_prefix = config.flag_or("add_prefix_space", by_class);
+  model.only_at_start =
+      !config.flag_or("legacy", true) || (space != nullptr && !model.add_dummy_prefix);
+}
+
 void put_model(TokenizerParts& parts, const std::shared_ptr<const SentencePieceModel>& model) {
   if (model->is_bpe) {
     const auto bpe = std::make_shared<const SentencePieceBpe>(*model);
@@ -242,18 +267,21 @@ void put_model(TokenizerParts& parts, const std::shared_ptr<const SentencePieceM
 
 }  // namespace
 
-Parts read_sentencepiece(const std::string& path, const std::string& bytes) {
+Parts read_sentencepiece(const std::string& path, const std::string& bytes,
+                         const Settings* config) {
   auto parts = std::make_unique<TokenizerParts>();
   parts->where = path;
-  const auto model =
-      std::make_shared<const SentencePieceModel>(read_sentencepiece_model(bytes, path));
+  parts->added.look_in_text();  // transformers gives this model the text between them
+  SentencePieceModel read = read_sentencepiece_model(bytes, path);
+  if (config != nullptr) put_space_rule(read, *config);
+  const auto model = std::make_shared<const SentencePieceModel>(std::move(read));
   for (std::size_t id = 0; id < model->pieces.size(); ++id) {
     parts->vocabulary->put(model->pieces[id].text, static_cast<std::int64_t>(id), path);
   }
   put_model(*parts, model);
   const auto normalizer = std::make_shared<const SpaceNormalizer>(*model);
   parts->normalizer.push_back([normalizer](Normalizing& at) {
-    normalizer->apply(at.text, at.scratch);
+    normalizer->apply(at.text, at.at_start, at.scratch);
     at.text.swap(at.scratch);
   });
   parts->decoder.push_back([model, decoder = PieceDecoder(*model)](

@@ -38,6 +38,7 @@ struct SentencePieceModel {
   std::string unk_surface = " \xE2\x81\x87 ";
   std::string charsmap;
   bool add_dummy_prefix = true;
+  bool only_at_start = false;  // ..which then stands before the first character of a text alone
   bool remove_extra_whitespaces = true;
   bool escape_whitespaces = true;
   // Found among the pieces.

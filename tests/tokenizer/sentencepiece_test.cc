@@ -61,6 +61,76 @@ TEST_F(SentencePieces, AConfigSaysWhatStandsAroundAText) {
   EXPECT_EQ(open_tokenizer(folder)->encode("a"), (Ids{6, 2}));
 }
 
+// Ids as transformers 4.57 (its fast classes, which AutoTokenizer takes) and 5.23 give them;
+// without "legacy" those of 4.57.
+TEST_F(SentencePieces, AConfigSaysWhereASpaceIsPut) {
+  scratch_.write("tokenizer.model", small_model(kBpeType));
+  const auto ids = [&](const std::string& keys, std::string_view text) {
+    scratch_.write("tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer", )" + keys +
+                                                R"( "bos_token": "<s>", "eos_token": "</s>"})");
+    return open_tokenizer(scratch_.path().string())->encode(text);
+  };
+  for (const char* keys : {"", R"("legacy": true,)", R"("legacy": null,)"}) {
+    EXPECT_EQ(ids(keys, "<s>ab</s>b"), (Ids{1, 8, 2, 9})) << keys;
+    EXPECT_EQ(ids(keys, "a</s> b"), (Ids{6, 2, 9})) << keys;
+  }
+  constexpr const char* kNew = R"("legacy": false,)";
+  EXPECT_EQ(ids(kNew, "<s>ab</s>b"), (Ids{1, 7, 2, 5}));
+  EXPECT_EQ(ids(kNew, "ab</s> b"), (Ids{8, 2, 9}));
+  EXPECT_EQ(ids(kNew, " ab"), (Ids{8}));
+  EXPECT_EQ(ids(kNew, "\u2581ab"), (Ids{8}));
+  EXPECT_EQ(ids(kNew, "  "), Ids{});
+  for (const char* legacy : {"", R"("legacy": true,)", R"("legacy": false,)"}) {
+    const std::string none = std::string(legacy) + R"("add_prefix_space": false,)";
+    EXPECT_EQ(ids(none, "ab"), (Ids{7})) << legacy;
+    EXPECT_EQ(ids(none, "  ab</s>b"), (Ids{8, 2, 5})) << legacy;
+  }
+  scratch_.write("tokenizer_config.json", R"({"add_prefix_space": 1})");
+  EXPECT_NE(fm::testing::message_of<core::UserError>(
+                11, [&] { open_tokenizer(scratch_.path().string()); })
+                .find("add_prefix_space: true or false is required"),
+            std::string::npos);
+}
+
+TEST_F(SentencePieces, AClassDecidesWhereTheModelPutsNoSpace) {
+  const std::string no_space =
+      Message().text(3, Message().text(1, "identity").number(3, 0).bytes()).bytes();
+  scratch_.write("tokenizer.model", small_model(kBpeType) + no_space);
+  const std::string folder = scratch_.path().string();
+  const auto ids = [&](const std::string& config) {
+    scratch_.write("tokenizer_config.json", config);
+    return open_tokenizer(folder)->encode("a</s>a");
+  };
+  EXPECT_EQ(open_tokenizer(folder)->encode("a"), (Ids{4}));
+  EXPECT_EQ(ids(R"({"tokenizer_class": "LlamaTokenizer", "eos_token": "</s>"})"), (Ids{6, 2, 6}));
+  EXPECT_EQ(ids(R"({"tokenizer_class": "LlamaTokenizerFast", "legacy": false,
+                    "eos_token": "</s>"})"),
+            (Ids{6, 2, 4}));
+  EXPECT_EQ(ids(R"({"tokenizer_class": "GemmaTokenizer", "legacy": false, "add_prefix_space": true,
+                    "eos_token": "</s>"})"),
+            (Ids{4, 2, 4}));
+}
+
+// <s> is found although "normalized" says that the normalised text is searched: transformers gives
+// the model no text with a token in it.
+TEST_F(SentencePieces, AddedTokensAreFoundInTheTextAsItIs) {
+  scratch_.write("tokenizer.model", small_model(kBpeType));
+  scratch_.write("tokenizer_config.json",
+                 R"({"eos_token": {"content": "</s>", "normalized": true}})");
+  scratch_.write("added_tokens.json", R"({"[x]": 10})");
+  EXPECT_EQ(open_tokenizer(scratch_.path().string())->encode("a</s>b[x]a"), (Ids{6, 2, 9, 10, 6}));
+}
+
+TEST_F(SentencePieces, ASpaceThatWasPutIsTakenBack) {
+  scratch_.write("tokenizer.model", small_model(kBpeType));
+  const auto decoded = [&](const std::string& config) {
+    scratch_.write("tokenizer_config.json", config);
+    return open_tokenizer(scratch_.path().string())->decode(Ids{6, 9});
+  };
+  EXPECT_EQ(decoded(R"({"legacy": false})"), "a b");
+  EXPECT_EQ(decoded(R"({"add_prefix_space": false})"), " a b");
+}
+
 TEST_F(SentencePieces, WhatIsNoModelIsRefused) {
   const std::string good = small_model(kBpeType);
   EXPECT_NE(refusal("").find("m.model: pieces are required"), std::string::npos);
