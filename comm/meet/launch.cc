@@ -74,8 +74,7 @@ LaunchInfo from_variables(const Environment& environment) {
 
 // Whether a variable speaks of several processes.
 bool many(const Environment& environment, const char* name) {
-  const std::string text = environment(name).value_or("1");
-  return text != "1" && text != "0" && !text.empty();
+  return !environment(name).value_or("").empty() && number_in(environment, name) > 1;
 }
 
 LaunchInfo from_openmpi(const Environment& environment) {
@@ -113,6 +112,7 @@ void refuse_what_looks_like_many(const Environment& environment) {
   };
   const std::string rank = environment("RANK").value_or("");
   const bool alone = rank == "0" && environment("WORLD_SIZE") == "1";
+  if (!rank.empty()) number_in(environment, "RANK");
   FM_USER_CHECK(rank.empty() || alone,
                 "RANK needs WORLD_SIZE, MASTER_ADDR and MASTER_PORT beside it; set all four, or "
                 "unset RANK and leave out --rank to run alone (RANK=",

@@ -183,7 +183,15 @@ TEST(DetectLaunch, ManyProcessesNeverRunAloneSilently) {
 
 TEST(DetectLaunch, AWorldSizeWithoutARankIsRefused) {
   EXPECT_NE(refusal_with({{"WORLD_SIZE", "4"}}).find("(WORLD_SIZE=4)"), std::string::npos);
-  EXPECT_NE(refusal_with({{"WORLD_SIZE", "abc"}}).find("(WORLD_SIZE=abc)"), std::string::npos);
+  for (const char* size : {"abc", "4x", "-4", "2.0"}) {
+    const std::string said = refusal_with({{"WORLD_SIZE", size}});
+    EXPECT_NE(said.find("WORLD_SIZE must be a whole number"), std::string::npos) << said;
+    EXPECT_NE(said.find(core::concat("(WORLD_SIZE=\"", size, "\")")), std::string::npos) << said;
+  }
+  EXPECT_NE(refusal_with({{"RANK", "first"}}).find("RANK must be a whole number"),
+            std::string::npos);
+  EXPECT_NE(refusal_with({{"PMI_SIZE", "many"}}).find("PMI_SIZE must be a whole number"),
+            std::string::npos);
   EXPECT_EQ(launch_with({{"WORLD_SIZE", "1"}}).launcher, Launcher::kAlone);
   Variables mpirun = kOpenMpi;
   mpirun["WORLD_SIZE"] = "4";
