@@ -225,6 +225,15 @@ bool HfFolder::same(const std::string& name, const std::string& other) const {
 
 std::vector<std::string> HfFolder::names() const { return files_->names; }
 
+const std::string& HfFolder::stored_type() const {
+  const TensorFile& file = files_->files.front();
+  for (const StoredTensor& tensor : file.header().tensors) {
+    if (tensor.dtype.find('F') != std::string::npos) return tensor.dtype;
+  }
+  FM_DATA_CHECK(false, file.path(), ": a tensor of floating-point numbers is required; get the ",
+                "file again");
+}
+
 bool has_tokenizer(const fs::path& folder) {
   const auto names = {"tokenizer_config.json", "tokenizer.json", "tokenizer.model", "vocab.json"};
   return std::ranges::any_of(names, [&](const char* name) { return fs::exists(folder / name); });

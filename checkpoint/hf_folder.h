@@ -35,6 +35,8 @@ class HfFolder {
   // numbers of the slice must be finite.
   void read(const core::TensorSlice& slice) const;
   std::vector<std::string> names() const;
+  // Of the first tensor that is not of integers, as safetensors names it: "BF16".
+  const std::string& stored_type() const;
   // Whether two of them are of one type, one shape, and the same bytes.
   bool same(const std::string& name, const std::string& other) const;
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr FlagRow kRows[] = {
     {"dtype", FlagKind::kText, "fp32", "Flags",
-     "of the weights: fp32, bf16, fp16, or as_init (what the model's config.json said)"},
+     "of the weights: fp32, bf16, fp16, or as_init (as config.json or the first weights say)"},
     {"model_config", FlagKind::kText, "", "Flags", "config.json, for a checkpoint that keeps none"},
 };
 

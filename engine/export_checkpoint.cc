@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/hf_folder.h"
@@ -75,18 +77,58 @@ void add_tensors(const Files& files, checkpoint::ExportRequest& request) {
   }
 }
 
-DType dtype_of(const std::string& asked, const std::string& config_json) {
-  std::string name = core::lower(asked);
-  if (name == "as_init") {
-    const auto config = nlohmann::json::parse(config_json);
-    const char* const key = config.contains("dtype") ? "dtype" : "torch_dtype";
-    name =
-        config.contains(key) && config[key].is_string() ? config[key].get<std::string>() : "fp32";
+// Names of flags, of torch (older versions wrote "torch.bfloat16"), and of safetensors.
+std::optional<DType> dtype_named(std::string_view text) {
+  std::string name = core::lower(text);
+  if (name.starts_with("torch.")) name.erase(0, 6);
+  constexpr std::pair<std::string_view, DType> kNames[] = {
+      {"fp32", DType::kF32}, {"float32", DType::kF32}, {"float", DType::kF32},
+      {"f32", DType::kF32},  {"bf16", DType::kBF16},   {"bfloat16", DType::kBF16},
+      {"fp16", DType::kF16}, {"float16", DType::kF16}, {"half", DType::kF16},
+      {"f16", DType::kF16}};
+  for (const auto& [known, dtype] : kNames) {
+    if (known == name) return dtype;
   }
-  if (name == "fp32" || name == "float32") return DType::kF32;
-  if (name == "bf16" || name == "bfloat16") return DType::kBF16;
-  if (name == "fp16" || name == "float16") return DType::kF16;
-  FM_USER_CHECK(false, "--dtype must be ", kDTypes, "; correct it (", asked, ")");
+  return std::nullopt;
+}
+
+// What config.json says, else the type of the weights in the folder of the start, as transformers'
+// dtype="auto" finds it; of random weights fp32.
+DType dtype_as_init(const std::string& config_json, const std::string& weights_from) {
+  constexpr const char* kCure = "name a type with --dtype";
+  const auto config = nlohmann::json::parse(config_json);
+  std::string said = "no dtype";
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    const auto value = config.find(key);
+    if (value == config.end() || value->is_null()) continue;
+    said = core::concat('"', key, "\": ", value->dump());
+    if (*value == "auto") break;
+    const std::optional<DType> found =
+        value->is_string() ? dtype_named(value->get<std::string>()) : std::nullopt;
+    FM_USER_CHECK(found,
+                  "--dtype as_init takes the type of the model's config.json, which must be ",
+                  "float32, bfloat16 or float16; ", kCure, " (", said, ")");
+    return *found;
+  }
+  if (weights_from.empty()) return DType::kF32;
+  FM_USER_CHECK(
+      fs::exists(weights_from),
+      "--dtype as_init needs the weights that the run began with, as config.json does not "
+      "say their type; put them back, or ",
+      kCure, " (", said, "; ", weights_from, " is gone)");
+  const std::string stored = checkpoint::HfFolder(weights_from).stored_type();
+  const std::optional<DType> found = dtype_named(stored);
+  FM_USER_CHECK(found, "--dtype as_init takes the type of the weights that the run began with, ",
+                "which must be F32, BF16 or F16; ", kCure, " (", said, "; ", stored, " in ",
+                weights_from, ")");
+  return *found;
+}
+
+DType dtype_of(const std::string& asked, const ExportFacts& about) {
+  if (core::lower(asked) == "as_init") return dtype_as_init(about.config_json, about.weights_from);
+  const std::optional<DType> found = dtype_named(asked);
+  FM_USER_CHECK(found, "--dtype must be ", kDTypes, "; correct it (", asked, ")");
+  return *found;
 }
 
 // The fingerprint of what the run did not train, "" where the checkpoint holds all weights.
@@ -161,10 +203,9 @@ std::string export_checkpoint(const ExportOptions& options) {
     checkpoint::ExportRequest request;
     request.folder = options.out;
     request.config_json = config_of(options, state);
-    request.dtype = dtype_of(options.dtype, request.config_json);
-    request.stop = options.stop;
     ExportFacts about = state.exports;
     about.config_json = request.config_json;
+    request.dtype = dtype_of(options.dtype, about);
     const std::string lost = drop_lost(about);
     put_tokenizer(about, request);
     request.shards_like = about.weights_from;

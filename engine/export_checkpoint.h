@@ -9,7 +9,8 @@ namespace fm::engine {
 struct ExportOptions {
   std::string checkpoint = {};  // its folder, or an output directory
   std::string out = {};
-  // fp32, bf16, fp16, or as_init: what the config.json of the run's model says
+  // fp32, bf16, fp16, or as_init: what the config.json of the run's model says, or else the type of
+  // the weights that the run began with
   std::string dtype = "fp32";
   // config.json for checkpoints that hold none (of builds before 0.1.0's last)
   std::string model_config = {};

@@ -101,6 +101,64 @@ TEST_F(ExportCheckpoint, AsInitIsWhatTheModelsConfigSaid) {
   EXPECT_NE(said.find(" as bf16: "), std::string::npos) << said;
 }
 
+// transformers' dtype="auto" takes these spellings; "torch." stands in folders of old versions.
+TEST_F(ExportCheckpoint, AsInitReadsEverySpelling) {
+  const TrainOptions options = trained();
+  const auto as_init = [&](const std::string& keys) {
+    auto config = nlohmann::json::parse(content(options.model_config));
+    config.erase("torch_dtype");
+    config.erase("dtype");
+    config.update(nlohmann::json::parse(keys));
+    const std::string path = out("as.json");
+    std::ofstream(path) << config.dump();
+    std::string said = export_checkpoint({.checkpoint = options.output_dir,
+                                          .out = out("as"),
+                                          .dtype = "as_init",
+                                          .model_config = path});
+    return said.substr(said.find(" as ") + 4, 4);
+  };
+  for (const char* keys : {R"({"dtype": "bfloat16"})", R"({"torch_dtype": "torch.bfloat16"})",
+                           R"({"dtype": null, "torch_dtype": "bf16"})",
+                           R"({"dtype": "bfloat16", "torch_dtype": "half"})"}) {
+    EXPECT_EQ(as_init(keys), "bf16") << keys;
+  }
+  for (const char* keys : {R"({"dtype": "float16"})", R"({"torch_dtype": "torch.half"})"}) {
+    EXPECT_EQ(as_init(keys), "fp16") << keys;
+  }
+  for (const char* keys : {"{}", R"({"torch_dtype": null})", R"({"torch_dtype": "auto"})",
+                           R"({"dtype": "torch.float"})", R"({"dtype": "float32"})"}) {
+    EXPECT_EQ(as_init(keys), "fp32") << keys;  // random weights
+  }
+  const std::pair<const char*, const char*> refused[] = {
+      {R"({"torch_dtype": "float8_e4m3fn"})", R"("torch_dtype": "float8_e4m3fn")"},
+      {R"({"dtype": "float64"})", R"("dtype": "float64")"},
+      {R"({"dtype": 16})", R"("dtype": 16)"}};
+  for (const auto& [keys, named] : refused) {
+    expect_error(core::ExitCode::kConfigError, named, [&] { as_init(keys); });
+    expect_error(core::ExitCode::kConfigError, "name a type with --dtype", [&] { as_init(keys); });
+  }
+}
+
+TEST_F(ExportCheckpoint, AsInitIsTheTypeOfTheFirstWeights) {
+  const std::string start = out("start");
+  export_checkpoint({.checkpoint = trained().output_dir, .out = start, .dtype = "bf16"});
+  auto config = nlohmann::json::parse(content(start + "/config.json"));
+  config["dtype"] = "auto";
+  std::ofstream(start + "/config.json") << config.dump();
+  TrainOptions options = this->options("tuned", 1);
+  options.model_config.clear();
+  options.init_ckpt = start;
+  ASSERT_EQ(run(options), 0);
+  const auto as_init = [&] {
+    return export_checkpoint(
+        {.checkpoint = options.output_dir, .out = out("as_init"), .dtype = "as_init"});
+  };
+  EXPECT_NE(as_init().find(" as bf16: "), std::string::npos);
+  fs::rename(start, out("elsewhere"));
+  expect_error(core::ExitCode::kConfigError,
+               R"(put them back, or name a type with --dtype ("dtype": "auto"; )", as_init);
+}
+
 TEST_F(ExportCheckpoint, WhatIsMissingIsSaid) {
   const TrainOptions options = trained();
   const std::string checkpoint = options.output_dir + "/global_step2";
