@@ -14,6 +14,7 @@
 #include "cli/pipeline_arguments.h"
 #include "cli/value_types.h"
 #include "core/check.h"
+#include "core/number_word.h"
 #include "core/text.h"
 #include "machine/cores.h"
 
@@ -246,16 +247,15 @@ std::optional<std::string> launch_word(const FlagValues& flags, const std::strin
 // "64G" is 64e9 bytes, "64Gi" 64 times 2^30; K, M and T too, a B may follow.
 core::Bytes read_bytes(const FlagValues& flags, const std::string& name) {
   const std::string words = core::lower(flags.text(name));
-  double value = 0.0;
-  const char* const end = words.data() + words.size();
-  const auto [stop, error] = std::from_chars(words.data(), end, value);
-  std::string unit(stop, static_cast<std::size_t>(end - stop));
+  const std::size_t digits = words.find_last_not_of("bgikmt") + 1;
+  const double value = core::number_of(std::string_view(words).substr(0, digits)).value_or(0.0);
+  std::string unit = words.substr(digits);
   if (unit.ends_with('b')) unit.pop_back();
   const bool binary = unit.size() == 2 && unit[1] == 'i';
   const bool known = unit.empty() || ((unit.size() == 1 || binary) &&
                                       std::string_view("kmgt").find(unit[0]) != std::string::npos);
-  FM_USER_CHECK(error == std::errc() && value > 0.0 && known, "--", name,
-                " must be a size, as 64G or 512Gi; correct it (", flags.text(name), ")");
+  FM_USER_CHECK(value > 0.0 && known, "--", name, " must be a size, as 64G or 512Gi; correct it (",
+                flags.text(name), ")");
   const auto power = unit.empty() ? 0 : 1 + std::string_view("kmgt").find(unit[0]);
   const double factor = std::pow(binary ? 1024.0 : 1000.0, static_cast<double>(power));
   return core::Bytes(static_cast<std::int64_t>(value * factor));

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "cli/flag_values.h"
-#include "cli/hjson.h"
 #include "core/check.h"
+#include "core/number_word.h"
 #include "core/text.h"
 
 namespace fm::cli {
@@ -27,7 +27,7 @@ data::Split read_split(const FlagValues& flags) {
   double sum = 0.0;
   const std::vector<std::string> words = core::split(flags.text("split"), ',');
   for (std::size_t at = 0; at < std::min(words.size(), std::size(shares)); ++at) {
-    shares[at] = parse_number(words[at]).value_or(-1.0);
+    shares[at] = core::number_of(words[at]).value_or(-1.0);
     sum += shares[at] < 0.0 ? std::numeric_limits<double>::quiet_NaN() : shares[at];
   }
   FM_USER_CHECK(words.size() <= std::size(shares) && std::isfinite(sum) && shares[0] > 0.0,

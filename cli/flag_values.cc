@@ -1,10 +1,9 @@
 #include "cli/flag_values.h"
 
-#include <charconv>
 #include <cstdio>
 #include <cxxopts.hpp>
 
-#include "cli/hjson.h"
+#include "core/number_word.h"
 
 namespace fm::cli {
 namespace {
@@ -69,16 +68,13 @@ std::vector<std::string> FlagValues::list(const std::string& name) const { retur
 std::int64_t FlagValues::integer(const std::string& name, std::int64_t least,
                                  std::int64_t most) const {
   const std::string word = text(name);
-  std::int64_t value = 0;
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, value);
-  const bool whole = error == std::errc() && stop == end && !word.empty();
+  const std::optional<std::int64_t> value = core::integer_of(word);
   FM_USER_CHECK(
-      whole && value >= least && value <= most, "--", name, " must be a whole number, at least ",
+      value && *value >= least && *value <= most, "--", name, " must be a whole number, at least ",
       least,
       most == std::numeric_limits<std::int64_t>::max() ? "" : core::concat(", at most ", most),
       "; correct it (", word, ")");
-  return value;
+  return *value;
 }
 
 int FlagValues::small(const std::string& name, int least) const {
@@ -86,7 +82,7 @@ int FlagValues::small(const std::string& name, int least) const {
 }
 
 double FlagValues::number(const std::string& name, double least) const {
-  const std::optional<double> value = parse_number(text(name));
+  const std::optional<double> value = core::number_of(text(name));
   FM_USER_CHECK(value && *value >= least, "--", name, " must be a number, at least ", least,
                 "; correct it (", text(name), ")");
   return *value;

@@ -1,12 +1,12 @@
 #include "cli/pipeline_arguments.h"
 
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <optional>
 
 #include "core/check.h"
 #include "core/files.h"
+#include "core/number_word.h"
 #include "core/text.h"
 #include "report/unit_times.h"
 
@@ -59,11 +59,7 @@ void set_limit(double limit, const std::string& where, engine::TrainOptions& opt
 std::optional<pipeline::PhaseCosts> four_times(const std::string& words) {
   std::vector<double> times;
   for (const std::string& word : core::split(words, ',')) {
-    double value = -1.0;
-    const char* const end = word.data() + word.size();
-    const auto [stop, error] = std::from_chars(word.data(), end, value);
-    const bool whole = error == std::errc() && stop == end;
-    times.push_back(whole && std::isfinite(value) ? value : -1.0);
+    times.push_back(core::number_of(word).value_or(-1.0));
   }
   const bool four = times.size() == 4 && times[3] >= 0.0;
   const bool positive = four && times[0] > 0.0 && times[1] > 0.0 && times[2] > 0.0;

@@ -3,12 +3,12 @@
 #include <glob.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <set>
 
 #include "core/check.h"
+#include "core/number_word.h"
 #include "core/text.h"
 #include "data/documents.h"
 #include "data/megatron.h"
@@ -93,14 +93,6 @@ void find_files(const std::string& word, DataFormat format, std::vector<DataFile
   }
 }
 
-std::optional<double> number_of(const std::string& word) {
-  double number = 0.0;
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, number);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return number;
-}
-
 void check_distinct(const std::vector<DataPart>& parts) {
   std::set<std::string> seen;
   for (const DataPart& part : parts) {
@@ -125,12 +117,12 @@ std::vector<DataPart> find_data(std::span<const std::string> words, DataFormat f
   FM_DATA_CHECK(!words.empty(), "data_path is required; name a file of text or token ids");
   std::error_code ignored;
   std::vector<DataPart> parts;
-  if (number_of(words[0]) && !fs::exists(words[0], ignored)) {
+  if (core::number_of(words[0]) && !fs::exists(words[0], ignored)) {
     FM_USER_CHECK(words.size() % 2 == 0,
                   "--data_path with weights must be WEIGHT PATH WEIGHT PATH ", "...; correct it (",
                   words.size(), " words, the first is the number ", words[0], ")");
     for (std::size_t at = 0; at < words.size(); at += 2) {
-      const double weight = number_of(words[at]).value_or(0.0);
+      const double weight = core::number_of(words[at]).value_or(0.0);
       FM_USER_CHECK(weight > 0.0 && weight < 1e300,
                     "a weight in --data_path must be a number above 0; correct it (", words[at],
                     " before ", words[at + 1], ")");

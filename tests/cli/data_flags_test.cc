@@ -46,6 +46,13 @@ TEST(DataFlags, SharesOfASplitAreOfTheirSum) {
   EXPECT_TRUE(options_of({"--data_path=d", "--validation_split=0.05"}).evaluates());
 }
 
+TEST(DataFlags, SharesMayBeWrittenAsInScripts) {
+  EXPECT_DOUBLE_EQ(options_of({"--data_path=d", "--split", "9.,+1"}).split.evaluation, 0.1);
+  EXPECT_DOUBLE_EQ(options_of({"--data_path=d", "--split", ".9,.1"}).split.evaluation, 0.1);
+  EXPECT_DOUBLE_EQ(options_of({"--data_path=d", "--validation_split", ".05"}).split.evaluation,
+                   0.05);
+}
+
 TEST(DataFlags, ASplitThatIsNoneIsRefused) {
   for (const char* const split : {"", "a,b", "0,50,50", "50,-1", "1,2,3,4", "nan", "1,inf"}) {
     EXPECT_TRUE(holds(refused({"--split", split}), "--split must be up to three numbers")) << split;

@@ -43,6 +43,27 @@ TEST(GenerateArguments, EveryWayOfAskingReachesTheOptions) {
   EXPECT_EQ(parse_generate_command(Words{"--ckpt=d", "--score=s"}).options.score, "s");
 }
 
+TEST(GenerateArguments, NumbersMayBeWrittenAsInScripts) {
+  const engine::GenerateOptions options =
+      parse_generate_command(Words{"--ckpt=d", "--prompt=p", "--temperature", "1.", "--top_p=.9",
+                                   "--min_p", "+0.1", "--repetition_penalty", "1.1e0", "--top_k",
+                                   "+40", "--max_new_tokens=1_000"})
+          .options;
+  EXPECT_EQ(options.sampling.temperature, 1.0);
+  EXPECT_EQ(options.sampling.top_p, 0.9);
+  EXPECT_EQ(options.sampling.min_p, 0.1);
+  EXPECT_EQ(options.sampling.repetition_penalty, 1.1);
+  EXPECT_EQ(options.sampling.top_k, 40);
+  EXPECT_EQ(options.max_new_tokens, 1000);
+  for (const char* wrong : {"nan", "inf", "0x1"}) {
+    EXPECT_TRUE(
+        holds(refusal_of([&] {
+                parse_generate_command(Words{"--ckpt=d", "--prompt=p", "--temperature", wrong});
+              }),
+              "--temperature must be a number"));
+  }
+}
+
 TEST(GenerateArguments, WhatDoesNotFitTogetherIsRefused) {
   const auto refused = [](const Words& more) {
     Words words{"--ckpt=d"};

@@ -23,7 +23,9 @@ TEST(PlanFlags, AHostOfAPlanHasMemoryAndCores) {
   EXPECT_EQ(bytes("1.5Gi"), 1'610'612'736);
   EXPECT_EQ(bytes("512m"), 512'000'000);
   EXPECT_EQ(bytes("1000"), 1000);
-  for (const char* wrong : {"much", "G", "-5G", "64X", "64Gib2", "0"}) {
+  EXPECT_EQ(bytes(".5G"), 500'000'000);
+  EXPECT_EQ(bytes("1_000M"), 1'000'000'000);
+  for (const char* wrong : {"much", "G", "-5G", "64X", "64Gib2", "0", "inf", "nanG"}) {
     const std::string said = refusal_of([&] {
       parse_command(Words{"--plan", "--model_config=c", std::string("--host_memory=") + wrong});
     });

@@ -234,6 +234,29 @@ TEST(TrainerFlags, EpochsBecomeSteps) {
   EXPECT_EQ(command(rhythm, 7).options.train_steps, 100);
 }
 
+// As argparse's float and int read them; published commands are full of "--weight_decay 0.".
+TEST(TrainerFlags, NumbersMayBeWrittenAsInScripts) {
+  for (const char* decay : {"0.", "+0", "-0.", "0e0"}) {
+    EXPECT_EQ(options_of("{}", {"--weight_decay", decay}).optimizer.weight_decay, 0.0);
+  }
+  EXPECT_EQ(options_of("{}", {"--max_grad_norm", "1."}).gradient_clipping, 1.0);
+  EXPECT_EQ(options_of("{}", {"--max_grad_norm", ".5"}).gradient_clipping, 0.5);
+  EXPECT_EQ(options_of("{}", {"--early_stopping_threshold", "+0.1", "--early_stopping_patience",
+                              "2", "--eval_data_path", "e"})
+                .early_stopping_threshold,
+            0.1);
+  EXPECT_EQ(options_of("{}", {"--max_steps", "1_000"}).train_steps, 1000);
+  EXPECT_EQ(options_of("{}", {"--max_steps", "+20"}).train_steps, 20);
+  EXPECT_EQ(options_of("{}", {"--lora_r", "010", "--lora_dropout", ".1"}).lora.r, 10);
+  for (const char* wrong : {"nan", "inf", "0x1", "1e", ".", "", "1,5", "1__0"}) {
+    EXPECT_TRUE(holds(refused("{}", {"--weight_decay", wrong}), "--weight_decay must be a number"));
+  }
+  for (const char* wrong : {"1.", "1e3", "nan", "0x10", "_1"}) {
+    EXPECT_TRUE(holds(refused("{}", {"--max_steps", wrong}), "must be a whole number"));
+    EXPECT_TRUE(holds(refused("{}", {"--seed", wrong}), "--seed must be a whole number"));
+  }
+}
+
 TEST(TrainerFlags, WhatIsNotThereSaysWhatToDo) {
   EXPECT_TRUE(holds(refused("{}", {"--num_train_epochs", "0"}), "must be greater than 0"));
   EXPECT_TRUE(holds(refused("{}", {"--max_steps", "-1"}),
