@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "core/check.h"
 #include "core/philox.h"
@@ -25,6 +27,65 @@ std::vector<std::string> linear_modules(const DecoderConfig& config) {
   if (config.block.gated) modules.push_back(names.gate);
   return modules;
 }
+
+// The modules that a target names in full, "model.layers.0.mlp.up_proj" or an end of that with the
+// number: peft writes "all-linear" so where a model has few matrices. Every layer must be named, as
+// all layers have the same adapters here.
+class FullNames {
+ public:
+  explicit FullNames(const DecoderConfig& config) : config_(config) {
+    const std::vector<std::string> modules = linear_modules(config);
+    for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+      for (const std::string& module : modules) {
+        names_.push_back({name(layer, module), module, layer});
+      }
+    }
+  }
+
+  // False: it is no such name.
+  bool add(const std::string& target) {
+    const std::string end = "." + target;
+    bool found = false;
+    for (const Name& each : names_) {
+      if (each.full != target && !each.full.ends_with(end)) continue;
+      layers_of_[each.module].insert(each.layer);
+      found = true;
+    }
+    return found;
+  }
+
+  // But those that `ends` name already.
+  std::vector<std::string> of_all_layers(const std::vector<std::string>& ends) const {
+    std::vector<std::string> modules;
+    for (const auto& [module, layers] : layers_of_) {
+      if (is_one_of(module, ends)) continue;
+      const auto named = static_cast<std::int64_t>(layers.size());
+      std::int64_t missing = 0;
+      while (layers.contains(missing)) ++missing;
+      FM_USER_CHECK(named == config_.layers,
+                    "all layers must have the same adapters; name the module of every layer, or ",
+                    module, " alone for all of them (", named, " of ", config_.layers,
+                    " layers are named, ", name(missing, module), " is not)");
+      modules.push_back(module);
+    }
+    return modules;
+  }
+
+ private:
+  struct Name {
+    std::string full;
+    std::string module;
+    std::int64_t layer;
+  };
+
+  std::string name(std::int64_t layer, const std::string& module) const {
+    return core::concat(config_.names.base, config_.names.layers, ".", layer, ".", module);
+  }
+
+  const DecoderConfig& config_;
+  std::vector<Name> names_;
+  std::map<std::string, std::set<std::int64_t>> layers_of_;
+};
 
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
@@ -57,16 +118,21 @@ std::vector<std::string> targets_of(const DecoderConfig& config, const LoraChoic
       lora.targets.empty() ? config.lora_targets : lora.targets;
   FM_USER_CHECK(!targets.empty(), "peft knows no usual targets for ", config.family,
                 "; name some of ", core::join(all, ", "), " with --lora_target_modules");
+  FullNames full(config);
+  std::vector<std::string> ends;
   for (const std::string& target : targets) {
     const bool there = std::ranges::any_of(modules, [&](const std::string& module) {
       return is_one_of(core::concat(config.names.layers, ".", module), {target});
     });
-    FM_USER_CHECK(there,
+    if (there) ends.push_back(target);
+    FM_USER_CHECK(there || full.add(target),
                   "targets of adapters (--lora_target_modules, or target_modules of a PEFT folder) "
                   "must name linear layers of the blocks; use some of ",
                   core::join(all, ", "), ", or ", kAllLinear, " (", target, ")");
   }
-  return targets;
+  const std::vector<std::string> named = full.of_all_layers(ends);
+  ends.insert(ends.end(), named.begin(), named.end());
+  return ends;
 }
 
 void init_adapter(const core::ParamEntry& entry, std::uint64_t seed, core::Elements first,

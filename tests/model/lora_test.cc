@@ -121,5 +121,49 @@ TEST(LoraTargets, AreTheEndsOfNamesAndMustBeThere) {
   EXPECT_THROW(targets({"lm_head"}), core::UserError);
 }
 
+// peft writes "all-linear" as full names where a model has fewer than 20 matrices.
+TEST(LoraTargets, MayBeFullNamesOfEveryLayer) {
+  const DecoderConfig config = odd_config();
+  ASSERT_GE(config.layers, 2);
+  const auto targets = [&](std::vector<std::string> names) {
+    return targets_of(config, {.rank = 1, .targets = std::move(names)});
+  };
+  using Names = std::vector<std::string>;
+  Names full;
+  Names ends;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string number = std::to_string(layer);
+    full.push_back("model.layers." + number + ".mlp.up_proj");
+    ends.push_back(number + ".self_attn.q_proj");
+  }
+  EXPECT_EQ(targets(full), Names{"mlp.up_proj"});
+  EXPECT_EQ(targets(ends), Names{"self_attn.q_proj"});
+  Names mixed = full;
+  mixed.push_back("v_proj");
+  mixed.push_back("model.layers.0.self_attn.v_proj");
+  EXPECT_EQ(targets(mixed), (Names{"v_proj", "mlp.up_proj"}));
+  full.pop_back();
+  const auto refusal = [&] {
+    try {
+      targets(full);
+    } catch (const core::UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const std::string said = refusal();
+  EXPECT_NE(said.find("all layers must have the same adapters; name the module of every layer, or "
+                      "mlp.up_proj alone"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("model.layers." + std::to_string(config.layers - 1) + ".mlp.up_proj is not"),
+            std::string::npos)
+      << said;
+  EXPECT_THROW(targets({"model.layers.0.mlp.odd_proj"}), core::UserError);
+  EXPECT_THROW(targets({"layers.0"}), core::UserError);
+  EXPECT_THROW(targets({"model.layers." + std::to_string(config.layers) + ".mlp.up_proj"}),
+               core::UserError);
+}
+
 }  // namespace
 }  // namespace fm::model
