@@ -83,19 +83,19 @@ class Walk {
   }
 
   // DeepSpeed hands params on as they are, and there None is not the default of a number.
-  void check_null(const KeyRow& row, const Value& value) const {
+  void check_null(const KeyRow& row, const std::string& path, const Value& value) const {
     const bool handed_on =
         row.path.starts_with("optimizer.params.") || row.path.starts_with("scheduler.params.");
-    if (handed_on && !is_plain(row, value)) check_type(row, value, where(value));
+    if (handed_on && !is_plain(row, value)) check_type(row, path, value, where(value));
   }
 
   void visit(const KeyRow& row, Value& value, const std::string& path, Notes notes) {
     const bool bare_zero = path == "zero_optimization" && value.kind == Value::Kind::kBool;
     if (is_auto(value)) return takes_default(row, path);
-    if (value.kind == Value::Kind::kNull) return check_null(row, value);
+    if (value.kind == Value::Kind::kNull) return check_null(row, path, value);
     if (bare_zero) return;
     try {
-      check_type(row, value, where(value));
+      check_type(row, path, value, where(value));
     } catch (const core::UserError&) {
       value.kind = Value::Kind::kNull;  // nobody else stumbles over it
       throw;

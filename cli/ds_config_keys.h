@@ -17,9 +17,11 @@ enum class KeyType : std::uint8_t {
   kInt,
   kCount,  // int >= 0
   kNumber,
-  kRate,  // number, or one for each parameter group, of which there is one: [number]
+  kShare,  // number from 0 to 1
+  kRate,   // number, or one for each parameter group, of which there is one: [number]
   kText,
   kList,
+  kTexts,   // list of texts, or one text where there are no `choices`
   kAny,     // content not looked at
   kSwitch,  // block, content not looked at; it is on when `enabled` is true anywhere inside it,
             // or when it is not empty and has no `enabled`
@@ -42,7 +44,8 @@ struct KeyRow {
   std::string_view plain;  // values that change nothing, usually DeepSpeed's default: "false|null"
   Verdict verdict;
   std::string_view why;      // continues "ignored: KEY: " or "KEY = VALUE: "; how it is honoured
-  std::string_view choices;  // the only values of a kText, any case: "ignore|warn|fail"; "": free
+  std::string_view choices;  // the only values of a kText (any case) or in a kTexts:
+                             // "ignore|warn|fail"; "": free
 };
 
 // A key that DeepSpeed moved: the value of `old_path` counts as `new_path`'s.

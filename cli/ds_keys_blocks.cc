@@ -68,18 +68,29 @@ constexpr KeyRow kRuntime[] = {
     {"pipeline.grad_partitioned", kBool, "true", kIgnored, kPlainWire, ""},
     {"pipeline.use_reentrant", kBool, "true", kIgnored, "there is no autograd", ""},
     {"checkpoint", kOpen, "", kIgnored, kOurSaves, ""},
-    {"checkpoint.tag_validation|use_node_local_storage|parallel_write|"
-     "checkpoint_serialization|writer",
+    {"checkpoint.tag_validation", kText, "", kIgnored, kOurSaves, "ignore|warn|fail"},
+    {"checkpoint.use_node_local_storage|checkpoint_serialization", kAny, "", kIgnored, kOurSaves,
+     ""},
+    {"checkpoint.parallel_write", kOpen, "", kIgnored, kOurSaves, ""},
+    {"checkpoint.parallel_write.pipeline_stage", kBool, "", kIgnored, kOurSaves, ""},
+    {"checkpoint.writer", kOpen, "", kIgnored, kOurSaves, ""},
+    {"checkpoint.writer.type", kText, "", kIgnored, kOurSaves, "mock|python|fast"},
+    {"checkpoint.writer.data_parallel", kText, "", kIgnored, kOurSaves, "replica|socket|machine"},
+    {"checkpoint.writer.io_buffer_size|io_buffer_double|show_statistics|decoupled|io_multiplier",
      kAny, "", kIgnored, kOurSaves, ""},
     {"checkpoint.load_universal", kAny, "", kIgnored,
      "every checkpoint resumes at any ZeRO stage and size; see --resume", ""},
     {"tensor_parallel", kBlock, "", kHonoured, "a block", ""},
     {"tensor_parallel.autotp_size", kInt, "0|1", kHonoured, kTensors, ""},
-    {"tensor_parallel.tp_overlap_comm|dtype|partition_config|preset_model", kAny, "", kIgnored,
+    {"tensor_parallel.tp_overlap_comm", kBool, "", kIgnored, kNoTensors, ""},
+    {"tensor_parallel.dtype", kAny, "", kIgnored, kNoTensors, ""},
+    {"tensor_parallel.partition_config", kOpen, "", kIgnored, kNoTensors, ""},
+    {"tensor_parallel.partition_config.use_default_specs|layer_specs", kAny, "", kIgnored,
      kNoTensors, ""},
+    {"tensor_parallel.preset_model", kText, "", kIgnored, kNoTensors, ""},
     {"tensor_parallel.tp", kOpen, "", kHonoured, "a block", ""},
     {"tensor_parallel.tp.tp_size", kInt, "1", kHonoured, kTensors, ""},
-    {"tensor_parallel.tp.tp_grain_size", kAny, "", kIgnored, kNoTensors, ""},
+    {"tensor_parallel.tp.tp_grain_size", kInt, "", kIgnored, kNoTensors, ""},
     {"nebula", kOpen, "", kIgnored, kService, ""},
     {"nebula.enabled", kBool, "false", kIgnored, kService, ""},
     {"nebula.persistent_storage_path|persistent_time_interval|num_of_version_in_retention|"
@@ -87,9 +98,13 @@ constexpr KeyRow kRuntime[] = {
      kAny, "", kIgnored, kService, ""},
     {"datastates_ckpt", kAny, "", kIgnored, kService, ""},
     {"compile", kOpen, "", kIgnored, kCompiled, ""},
-    {"compile.deepcompile|free_activation|free_activation_threshold|offload_activation|"
-     "offload_opt_states|double_buffer|passes",
-     kAny, "", kIgnored, kCompiled, ""},
+    {"compile.deepcompile|free_activation|offload_activation|offload_activation_pin_memory|"
+     "offload_opt_states|offload_parameters|double_buffer|symmetric_memory|debug_log|"
+     "sync_before_reduce|sync_after_reduce|sync_before_allgather|sync_after_allgather|"
+     "keep_int_input_tensors|keep_all_input_tensors",
+     kBool, "", kIgnored, kCompiled, ""},
+    {"compile.free_activation_threshold", kInt, "", kIgnored, kCompiled, ""},
+    {"compile.passes", kTexts, "", kIgnored, kCompiled, "z1|z3|autosp|autotp"},
 };
 
 // Monitors, profilers and timers: none of them changes a result (cli/ds_monitor.cc).
@@ -126,11 +141,12 @@ constexpr KeyRow kMonitors[] = {
      ""},
     {"comms_logger", kBlock, "", kHonoured, "a block", ""},
     {"comms_logger.enabled", kBool, "false", kHonoured, "a table at the end", ""},
-    {"comms_logger.verbose|prof_all|debug|prof_ops", kAny, "", kIgnored, kWire, ""},
+    {"comms_logger.verbose|prof_all|debug", kBool, "", kIgnored, kWire, ""},
+    {"comms_logger.prof_ops", kList, "", kIgnored, kWire, ""},
     {"timers", kOpen, "", kIgnored, kClock, ""},
     {"timers.throughput", kBlock, "", kIgnored, kClock, ""},
     {"timers.throughput.enabled", kBool, "true", kIgnored, kClock, ""},
-    {"timers.throughput.synchronized", kAny, "", kIgnored, kClock, ""},
+    {"timers.throughput.synchronized", kBool, "", kIgnored, kClock, ""},
 };
 
 // Elasticity, autotuning, and the data curricula.

@@ -10,6 +10,7 @@ using enum Verdict;
 
 constexpr std::string_view kNarrow =
     "only fp32, bf16 and fp16 (\"bf16\": {\"enabled\": true}) are supported";
+constexpr std::string_view kBuffers = "buffers, such as the tables of RoPE, are always fp32";
 constexpr std::string_view kWideState =
     "master weights, gradients, their sums and moments are fp32";
 constexpr std::string_view kBf16 = "parameters and hidden states are bf16, with an fp32 master";
@@ -19,6 +20,7 @@ constexpr std::string_view kScale = "the loss scale of fp16";
 constexpr std::string_view kWideSums = "gradients are summed and travel in fp32";
 constexpr std::string_view kOneRule =
     "a loss or gradient that is not finite skips the step, in every precision";
+constexpr std::string_view kAutocastOff = "torch_autocast is off";
 constexpr std::string_view kFp32 = "fp32|float32|float|null";
 constexpr std::string_view kDtypes = "fp32|float32|float|fp16|float16|half|bf16|bfloat16";
 
@@ -50,11 +52,14 @@ constexpr KeyRow kRows[] = {
     {"data_types", kOpen, "", kHonoured, "a block", ""},
     {"data_types.grad_accum_dtype", kText, kFp32, kIgnored, kWideSums, kDtypes},
     {"data_types.param_dtype", kText, kFp32, kElement, kBf16, kDtypes},
-    {"data_types.buffer_dtype", kText, kFp32, kPrecision, kNarrow, kDtypes},
+    {"data_types.buffer_dtype", kText, kFp32, kPrecision, kBuffers, kDtypes},
     {"torch_autocast", kOpen, "", kHonoured, "a block", ""},
     {"torch_autocast.enabled", kBool, "false", kPrecision, kNarrow, ""},
-    {"torch_autocast.dtype", kAny, "", kIgnored, kNarrow, ""},
-    {"torch_autocast.lower_precision_safe_modules", kAny, "", kIgnored, kNarrow, ""},
+    {"torch_autocast.dtype", kText, "", kIgnored, kAutocastOff,
+     "torch.float16|fp16|float16|half|torch.bfloat16|bf16|bfloat16|torch.float32|fp32|float32|"
+     "float|"
+     "torch.int8|int8"},
+    {"torch_autocast.lower_precision_safe_modules", kTexts, "", kIgnored, kAutocastOff, ""},
     {"amp", kSwitch, "", kPrecision, kNarrow, ""},
 };
 

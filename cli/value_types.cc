@@ -38,17 +38,27 @@ bool contains(std::string_view choices, const std::string& word) {
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
+bool is_share(std::optional<double> number) { return number && *number >= 0.0 && *number <= 1.0; }
+
 bool fits(const KeyRow& row, const Value& value) {
   switch (row.type) {
     case KeyType::kBool: return to_bool(value).has_value();
     case KeyType::kInt: return to_int(value).has_value();
     case KeyType::kCount: return to_int(value).value_or(-1) >= 0;
     case KeyType::kNumber: return to_number(value).has_value();
+    case KeyType::kShare: return is_share(to_number(value));
     case KeyType::kRate: return to_number(sole(value)).has_value();
     case KeyType::kText:
       return value.kind == Value::Kind::kString &&
              (row.choices.empty() || contains(row.choices, core::lower(value.text)));
     case KeyType::kList: return value.kind == Value::Kind::kArray;
+    case KeyType::kTexts:
+      if (value.kind == Value::Kind::kString) return row.choices.empty();
+      return value.kind == Value::Kind::kArray &&
+             std::ranges::all_of(value.items, [&](const Value& item) {
+               return item.kind == Value::Kind::kString &&
+                      (row.choices.empty() || contains(row.choices, item.text));
+             });
     case KeyType::kAny: return true;
     case KeyType::kSwitch:
     case KeyType::kBlock:
@@ -57,19 +67,22 @@ bool fits(const KeyRow& row, const Value& value) {
   return false;
 }
 
+std::string listed(std::string_view choices) {
+  return "\"" + core::join(core::split(choices, '|'), "\", \"") + "\"";
+}
+
 std::string wanted(const KeyRow& row) {
   switch (row.type) {
     case KeyType::kBool: return "true or false";
     case KeyType::kInt: return "a whole number";
     case KeyType::kCount: return "a whole number that is not negative";
     case KeyType::kNumber: return "a number";
+    case KeyType::kShare: return "a number from 0 to 1";
     case KeyType::kRate: return "a number, or a list of one number (there is one parameter group)";
-    case KeyType::kText: {
-      if (row.choices.empty()) return "a text";
-      const std::vector<std::string> choices = core::split(row.choices, '|');
-      return "one of \"" + core::join(choices, "\", \"") + "\"";
-    }
+    case KeyType::kText: return row.choices.empty() ? "a text" : "one of " + listed(row.choices);
     case KeyType::kList: return "a list [...]";
+    case KeyType::kTexts:
+      return row.choices.empty() ? "a list of texts" : "a list of some of " + listed(row.choices);
     case KeyType::kAny: return "anything";
     case KeyType::kSwitch:
     case KeyType::kBlock:
@@ -139,8 +152,9 @@ bool is_auto(const Value& value) {
   return value.kind == Value::Kind::kString && value.text == "auto";
 }
 
-void check_type(const KeyRow& row, const Value& value, const std::string& where) {
-  FM_USER_CHECK(fits(row, value), row.path, " must be ", wanted(row), "; correct it (", where, ": ",
+void check_type(const KeyRow& row, const std::string& path, const Value& value,
+                const std::string& where) {
+  FM_USER_CHECK(fits(row, value), path, " must be ", wanted(row), "; correct it (", where, ": ",
                 show(value), flaw(row, value), ")");
 }
 
@@ -156,6 +170,7 @@ bool is_plain(const KeyRow& row, const Value& value) {
         if (parse_int(plain) && to_int(value) == parse_int(plain)) return true;
         break;
       case KeyType::kNumber:
+      case KeyType::kShare:
       case KeyType::kRate:
         if (parse_number(plain) && to_number(value) == parse_number(plain)) return true;
         break;
@@ -163,6 +178,7 @@ bool is_plain(const KeyRow& row, const Value& value) {
         if (core::lower(value.text) == plain) return true;
         break;
       case KeyType::kList:
+      case KeyType::kTexts:
         if (plain == "[]" && value.items.empty()) return true;
         break;
       case KeyType::kAny:

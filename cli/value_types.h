@@ -23,8 +23,10 @@ const Value& sole(const Value& value);
 // The text "auto": whoever wrote it wants the trainer to decide.
 bool is_auto(const Value& value);
 
-// Throws UserError (10) when the value does not have the type of its row. `where` is "file:line".
-void check_type(const KeyRow& row, const Value& value, const std::string& where);
+// Throws UserError (10) when the value of the key `path` does not have the type of its row. `where`
+// is "file:line".
+void check_type(const KeyRow& row, const std::string& path, const Value& value,
+                const std::string& where);
 
 // The value is one of row.plain, compared by type; text in any case.
 bool is_plain(const KeyRow& row, const Value& value);

@@ -87,6 +87,10 @@ comms_logger: enabled verbose prof_all debug prof_ops
 timers.throughput: enabled synchronized
 checkpoint: tag_validation load_universal use_node_local_storage parallel_write
 checkpoint: checkpoint_serialization writer
+checkpoint.parallel_write: pipeline_stage
+checkpoint.writer: type decoupled io_buffer_size io_buffer_double show_statistics data_parallel
+checkpoint.writer: io_multiplier
+tensor_parallel.partition_config: use_default_specs layer_specs
 elasticity: enabled max_train_batch_size micro_batch_sizes min_gpus max_gpus min_time
 elasticity: prefer_larger_batch ignore_non_elastic_batch_info version model_parallel_size
 elasticity: num_gpus_per_node
@@ -103,7 +107,9 @@ tensor_parallel.tp: tp_size tp_grain_size
 nebula: enabled persistent_storage_path persistent_time_interval num_of_version_in_retention
 nebula: enable_nebula_load nebula_load_path
 compile: deepcompile free_activation free_activation_threshold offload_activation
-compile: offload_opt_states double_buffer passes
+compile: offload_activation_pin_memory offload_opt_states offload_parameters double_buffer
+compile: symmetric_memory debug_log sync_before_reduce sync_after_reduce sync_before_allgather
+compile: sync_after_allgather keep_int_input_tensors keep_all_input_tensors passes
 )";
 
 std::vector<std::string> listed_paths() {

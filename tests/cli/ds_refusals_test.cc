@@ -98,5 +98,64 @@ TEST(DsRefusals, TheListIsWhole) {
   }
 }
 
+// As DeepSpeed 0.19.6, whose classes (pydantic's) and checks refuse each of these values.
+TEST(DsRefusals, KeysWithoutEffectHaveTheTypesOfDeepSpeed) {
+  const std::pair<Asked, const char*> wrong[] = {
+      {{"checkpoint.tag_validation", "\"maybe\""}, "one of \"ignore\", \"warn\", \"fail\""},
+      {{"checkpoint.tag_validation", "3"}, "one of \"ignore\""},
+      {{"checkpoint.parallel_write.pipeline_stage", "\"perhaps\""}, "true or false"},
+      {{"comms_logger.prof_ops", "\"all\""}, "a list [...]"},
+      {{"comms_logger.verbose", "\"much\""}, "true or false"},
+      {{"comms_logger.debug", "2"}, "true or false"},
+      {{"timers.throughput.synchronized", "\"never\""}, "true or false"},
+      {{"compile.passes", "[\"z2\"]"}, "a list of some of \"z1\", \"z3\""},
+      {{"compile.deepcompile", "\"deep\""}, "true or false"},
+      {{"compile.free_activation_threshold", "\"10M\""}, "a whole number"},
+      {{"zero_optimization.offload_optimizer.buffer_count", "-1"}, "not negative"},
+      {{"zero_optimization.offload_optimizer.ratio", "1.5"}, "a number from 0 to 1"},
+      {{"zero_optimization.offload_optimizer.ratio", "\"half\""}, "a number from 0 to 1"},
+      {{"zero_optimization.offload_optimizer.nvme_path", "5"}, "a text"},
+      {{"zero_optimization.offload_param.pin_memory", "\"pinned\""}, "true or false"},
+      {{"zero_optimization.offload_param.max_in_cpu", "1.5"}, "a whole number"},
+      {{"zero_optimization.leaf_module.names", "5"}, "a list of texts"},
+      {{"checkpoint.writer.type", "\"slow\""}, "one of \"mock\", \"python\", \"fast\""},
+      {{"tensor_parallel.partition_config", "\"mine\""}, "a block"},
+      {{"tensor_parallel.preset_model", "3"}, "a text"},
+      {{"tensor_parallel.tp.tp_grain_size", "\"small\""}, "a whole number"},
+      {{"zero_optimization.leaf_module.classes", "[1]"}, "a list of texts"},
+      {{"tensor_parallel.tp_overlap_comm", "\"soon\""}, "true or false"},
+      {{"torch_autocast.lower_precision_safe_modules", "[1]"}, "a list of texts"},
+      {{"torch_autocast.dtype", "\"bf8\""}, "one of \"torch.float16\""}};
+  for (const auto& [asked, named] : wrong) {
+    const std::string said = refusal(json_of(asked));
+    EXPECT_TRUE(said.starts_with(std::string("t.json:1 ") + asked.path + " must be ")) << said;
+    EXPECT_TRUE(holds(said, named));
+  }
+  constexpr Asked kRight[] = {
+      {"checkpoint.tag_validation", "\"Warn\""},
+      {"checkpoint.parallel_write.pipeline_stage", "true"},
+      {"comms_logger.prof_ops", "[\"all_reduce\"]"},
+      {"comms_logger.verbose", "\"yes\""},
+      {"compile.passes", "[\"z1\", \"autotp\"]"},
+      {"zero_optimization.offload_optimizer.ratio", "1"},
+      {"zero_optimization.offload_optimizer.nvme_path", "null"},
+      {"zero_optimization.offload_param.max_in_cpu", "1e9"},
+      {"zero_optimization.leaf_module.names", "[]"},
+      {"zero_optimization.leaf_module.names", "\"mlp\""},
+      {"checkpoint.writer", "{\"type\": \"Fast\", \"io_buffer_size\": 64e6}"},
+      {"aio.block_size", "262144"},
+      {"torch_autocast.dtype", "\"torch.bfloat16\""}};
+  for (const Asked& asked : kRight) EXPECT_EQ(refusal(json_of(asked)), "accepted") << asked.path;
+}
+
+TEST(DsRefusals, ATypeOfBuffersIsNotSaidToBeSupported) {
+  for (const char* type : {"\"bf16\"", "\"fp16\"", "\"half\""}) {
+    const std::string said = refusal(json_of({"data_types.buffer_dtype", type}));
+    EXPECT_TRUE(holds(said, "buffers, such as the tables of RoPE, are always fp32")) << said;
+    EXPECT_EQ(said.find("supported"), std::string::npos) << said;
+  }
+  EXPECT_EQ(refusal(json_of({"data_types.buffer_dtype", "\"float32\""})), "accepted");
+}
+
 }  // namespace
 }  // namespace fm::cli
