@@ -34,6 +34,7 @@ class Adapted:
     targets: tuple = ()  # none: peft's usual ones
     rslora: bool = False
     saved: tuple = ()
+    full_names: bool = False  # of every matrix, as peft writes all-linear of small models
     zero: int = 0
     pipe_ranks: int = 1
     model_ranks: int = 1
@@ -48,7 +49,7 @@ ADAPTED = {
         zero=2,
         pipe_ranks=2,
     ),
-    "saved": Adapted("mistral", ("o_proj", "down_proj"), saved=("lm_head", "norm"), zero=1),
+    "saved": Adapted("mistral", ("o_proj", "down_proj"), saved=("lm_head", "norm"), full_names=True, zero=1),
     "stacked": Adapted("phi3_short", ("qkv_proj", "gate_up_proj"), zero=3, pipe_ranks=2),
     "per_head": Adapted("gpt_neox", zero=2),
     "conv1d": Adapted("gpt2", ("c_attn", "mlp.c_proj"), zero=1, model_ranks=2),
@@ -77,6 +78,14 @@ def random_adapter(base, adapted, folder):
             if "lora_B" in name:
                 weight.normal_(std=0.02)
     model.save_pretrained(folder, safe_serialization=not adapted.rslora)
+    if adapted.full_names:
+        path = os.path.join(folder, "adapter_config.json")
+        with open(path) as file:
+            config = json.load(file)
+        modules = model.base_model.model.named_modules()
+        config["target_modules"] = sorted(name for name, module in modules if hasattr(module, "lora_A"))
+        with open(path, "w") as file:
+            json.dump(config, file)
 
 
 def load_adapter(base, folder, trained=False):
