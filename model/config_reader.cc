@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "core/check.h"
@@ -55,18 +56,28 @@ struct ConfigReader::Object {
   std::string prefix;  // of its keys there
   std::string text;    // of the whole file
   Json json;
+  mutable std::set<std::string> asked;
 
+  bool has(const char* key) const {
+    asked.insert(key);
+    return json.contains(key);
+  }
   const Json& required(const char* key) const {
-    FM_USER_CHECK(json.contains(key) && !json[key].is_null(), file, ", key ", prefix, key,
+    FM_USER_CHECK(has(key) && !json[key].is_null(), file, ", key ", prefix, key,
                   ": this key is required; add it");
     return json[key];
   }
 };
 
 ConfigReader::ConfigReader(const std::filesystem::path& config_json) {
-  Object file{config_json.string(), "", read_text(config_json), {}};
-  FM_DATA_CHECK(core::is_shallow(file.text), "the model's configuration may have at most ",
-                core::kMostBrackets, " levels of brackets; repair ", file.file);
+  // Copying and writing brackets in brackets without end would need a stack without end.
+  constexpr int kDeepest = 100;
+  int depth = 0;
+  const auto within = [&](int at, Json::parse_event_t, Json&) {
+    depth = std::max(depth, at);
+    return at <= kDeepest;
+  };
+  Object file{config_json.string(), "", read_text(config_json), {}, {}};
   try {
     file.json = Json::parse(file.text);
   } catch (const Json::exception& error) {
@@ -81,11 +92,11 @@ ConfigReader::ConfigReader(const std::filesystem::path& config_json) {
 ConfigReader::ConfigReader(std::shared_ptr<const Object> object) : object_(std::move(object)) {}
 
 bool ConfigReader::has(const char* key) const {
-  return object_->json.contains(key) && !object_->json[key].is_null();
+  return object_->has(key) && !object_->json[key].is_null();
 }
 
 bool ConfigReader::is_null(const char* key) const {
-  return object_->json.contains(key) && object_->json[key].is_null();
+  return object_->has(key) && object_->json[key].is_null();
 }
 
 bool ConfigReader::empty() const { return object_->json.empty(); }
@@ -165,7 +176,18 @@ ConfigReader ConfigReader::inner(const char* key) const {
   FM_USER_CHECK(value.is_object(), where(key), ": an object is required (value ", shown(value),
                 ")");
   return ConfigReader(std::make_shared<const Object>(
-      Object{object_->file, object_->prefix + key + ".", object_->text, value}));
+      Object{object_->file, object_->prefix + key + ".", object_->text, value, {}}));
+}
+
+std::vector<std::pair<std::string, std::string>> ConfigReader::not_asked_for() const {
+  constexpr std::size_t kMostShown = 60;
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [key, value] : object_->json.items()) {
+    if (value.is_null() || object_->asked.contains(key)) continue;
+    const std::string text = shown(value);
+    out.emplace_back(key, text.size() <= kMostShown ? text : "a long text");
+  }
+  return out;
 }
 
 std::string ConfigReader::text_with_architecture(const std::string& architecture) const {

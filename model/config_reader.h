@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fm::model {
@@ -34,6 +35,10 @@ class ConfigReader {
   std::vector<double> numbers(const char* key) const;  // required
   std::vector<std::string> texts_or_none(const char* key) const;
   ConfigReader inner(const char* key) const;
+
+  // Keys of this object with their values, for messages, that no call above has named. Those that
+  // are null are absent.
+  std::vector<std::pair<std::string, std::string>> not_asked_for() const;
 
   // Of the whole file: its text as it was read, but for the architecture of what is trained where
   // it names another (that of the part without the head). Programs that serve a folder choose by

@@ -10,6 +10,7 @@
 #include "model/families.h"
 #include "model/head.h"
 #include "model/initial_values.h"
+#include "model/known_keys.h"
 #include "model/lora.h"
 
 namespace fm::model {
@@ -102,6 +103,7 @@ OpenedModel open_decoder(const DecoderConfig& config, const ConfigReader& file,
   OpenedModel opened;
   opened.model = make_decoder(config, choices);
   opened.facts = facts_of(config, file);
+  opened.facts.unknown_keys = unknown_keys(file);
   opened.facts.lora_targets = targets_of(config, choices.lora);
   opened.make = [config](const ModelChoices& others) { return make_decoder(config, others); };
   opened.init = [config](const core::ParamEntry& entry, std::uint64_t seed, core::Elements first,

@@ -37,6 +37,9 @@ std::int64_t read_kv_heads(const ConfigReader& at, const SizeKeys& keys, std::in
 void read_sizes(const ConfigReader& at, const SizeKeys& keys, DecoderConfig& config) {
   FM_USER_CHECK(!at.has("quantization_config"), at.where("quantization_config"),
                 ": quantized weights are not supported; use the unquantized model");
+  FM_USER_CHECK(
+      !at.has("per_layer_config"), at.where("per_layer_config"),
+      ": layers of unlike shape are not supported; choose a model whose layers are alike");
   config.vocab = at.size("vocab_size");
   config.hidden = at.size(keys.hidden);
   config.ffn = config.ffn == 0 ? at.size_or(keys.ffn, 4 * config.hidden) : at.size(keys.ffn);
@@ -89,6 +92,10 @@ DropoutConfig read_dropout(const ConfigReader& at, const DropoutKeys& keys) {
   return {.embedding = read(keys.embedding),
           .attention = read(keys.attention),
           .residual = read(keys.residual)};
+}
+
+void slide_all(std::int64_t window, DecoderConfig& config) {
+  if (window > 0) config.windows.assign(static_cast<std::size_t>(config.layers), window);
 }
 
 void read_windows(const ConfigReader& at, std::int64_t window, std::int64_t from_layer,

@@ -134,6 +134,8 @@ struct DropoutKeys {
   double absent = 0.0;
 };
 DropoutConfig read_dropout(const ConfigReader& at, const DropoutKeys& keys);
+// All layers see `window` keys; 0: all keys.
+void slide_all(std::int64_t window, DecoderConfig& config);
 // `from_layer`: the first with a window where layer_types does not say which.
 void read_windows(const ConfigReader& at, std::int64_t window, std::int64_t from_layer,
                   DecoderConfig& config);

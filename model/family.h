@@ -35,6 +35,8 @@ struct ModelFacts {
   // shorter one is void; 0: there is no such length.
   std::int64_t rope_switch = 0;
   TensorNames names = {};
+  // Keys of config.json, with their values, that nobody reads (model/known_keys.h).
+  std::vector<std::string> unknown_keys = {};
   std::vector<std::string> lora_targets = {};  // none without adapters
   bool transposed = false;                     // matrices are [in, out] in files
 };

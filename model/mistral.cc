@@ -18,7 +18,8 @@ DecoderConfig read_mistral_config(const ConfigReader& at) {
   config.tied = at.flag_or("tie_word_embeddings", false);
   config.pad_id = read_pad_id(at, config.vocab, -1);
   config.rope = read_rope(at, config.head_dim, config.max_positions);
-  // Set to null it is off; left out it is the 4096 of transformers.
+  // With layer_types transformers' AutoModel makes a Ministral of the file, whose windows these
+  // are. Set to null it is off; left out it is the 4096 of transformers.
   const std::int64_t window = at.is_null("sliding_window") ? 0 : at.size_or("sliding_window", 4096);
   read_windows(at, window, 0, config);
   return config;

@@ -26,7 +26,7 @@ DecoderConfig read_phi3_config(const ConfigReader& at) {
   config.rope = read_rope(
       at, config.head_dim, config.max_positions,
       {.share_key = "partial_rotary_factor", .original_positions = 4096, .yarn_is_longrope = true});
-  read_windows(at, at.has("sliding_window") ? at.size("sliding_window") : 0, 0, config);
+  slide_all(at.has("sliding_window") ? at.size("sliding_window") : 0, config);
   config.lora_targets = {};
   return config;
 }

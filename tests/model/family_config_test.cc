@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "model/families.h"
+#include "model/known_keys.h"
 #include "tests/model/family_jsons.h"
 
 namespace fm::model {
@@ -103,6 +104,8 @@ TEST(FamilyConfig, WindowsAreOfTheLayersThatTheFileNames) {
   EXPECT_EQ(usual("mistral", ten).windows, Windows(30, 10));
   EXPECT_EQ(usual("phi3").windows, Windows());
   EXPECT_EQ(usual("phi3", ten).windows, Windows(30, 10));
+  // Which transformers' class does not know.
+  EXPECT_EQ(usual("phi3", ten + R"(, "layer_types": ["full_attention"])").windows, Windows(30, 10));
   EXPECT_EQ(usual("qwen2", ten).windows, Windows());
   const std::string use = R"(, "use_sliding_window": true)";
   Windows last_two(30, 0);
@@ -115,6 +118,9 @@ TEST(FamilyConfig, WindowsAreOfTheLayersThatTheFileNames) {
     "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2,
     "num_key_value_heads": 1, "layer_types": )";
   EXPECT_EQ(read(two + R"(["sliding_attention", "full_attention"])" + ten + use + "}").windows,
+            (Windows{10, 0}));
+  const std::string other = std::string(two).replace(two.find("qwen3"), 5, "mistral");
+  EXPECT_EQ(read(other + R"(["sliding_attention", "full_attention"])" + ten + "}").windows,
             (Windows{10, 0}));
   refused([&] { read(two + R"(["full_attention"]})"); }, {"layer_types", "one entry per layer"});
   refused([&] { read(two + R"(["full_attention", "chunked"]})"); }, {"layer_types", "chunked"});
@@ -238,6 +244,49 @@ TEST(FamilyConfig, ChangedFilesAreReadOrRefused) {
   }
   EXPECT_GT(accepted, 200);
   EXPECT_GT(refusals, 1000);
+}
+
+// Granite's multipliers and Llama 4's layers without positions under the name of Llama: such a
+// model would be trained without them.
+TEST(FamilyConfig, KeysThatNobodyKnowsAreNamed) {
+  using Names = std::vector<std::string>;
+  const auto unknown = [](const std::string& type, const std::string& keys) {
+    const std::string text = R"({"model_type": ")" + type +
+                             R"(", "vocab_size": 40, "hidden_size": 64,
+      "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2)" +
+                             keys + "}";
+    std::ofstream(scratch_path()) << text;
+    const ConfigReader file(scratch_path());
+    read_config(file);
+    return unknown_keys(file);
+  };
+  EXPECT_EQ(unknown("llama", R"(, "embedding_multiplier": 12.0, "logits_scaling": 8.0,
+                                 "attention_multiplier": 0.0156, "residual_multiplier": 0.22)"),
+            (Names{"attention_multiplier (0.0156)", "embedding_multiplier (12.0)",
+                   "logits_scaling (8.0)", "residual_multiplier (0.22)"}));
+  EXPECT_EQ(unknown("llama", R"(, "no_rope_layers": [1, 0], "sliding_window": 4096,
+                                 "final_logit_softcapping": 30.0, "odd": {"a": 1}, "none": null)"),
+            (Names{"final_logit_softcapping (30.0)", "no_rope_layers (an array)", "odd (an object)",
+                   "sliding_window (4096)"}));
+  EXPECT_EQ(unknown("phi3", R"(, "layer_types": ["full_attention"], "sliding_window": 8,
+                                "pad_token_id": null)"),
+            Names{"layer_types (an array)"});
+  EXPECT_EQ(unknown("olmo2", R"(, "odd": ")" + std::string(100, 'x') + "\""),
+            Names{"odd (a long text)"});
+  // What every file has, what generation has, and what is read though a class does not have it.
+  EXPECT_EQ(
+      unknown("llama", R"(, "architectures": ["LlamaForCausalLM"], "transformers_version": "4.57",
+      "torch_dtype": "bfloat16", "dtype": "bfloat16", "_name_or_path": "a", "auto_map": {},
+      "temperature": 0.6, "bos_token_id": 1, "pretraining_tp": 1, "rope_theta": 1e6,
+      "use_cache": true, "rope_scaling": null,
+      "task_specific_params": {}, "gradient_checkpointing": false)"),
+      Names{});
+  EXPECT_EQ(unknown("qwen2", R"(, "num_key_value_heads": 1, "head_dim": 32)"), Names{});
+  EXPECT_EQ(unknown("mistral", R"(, "num_key_value_heads": 1, "sliding_window": 8)"), Names{});
+  EXPECT_EQ(unknown("gpt_neox", R"(, "rope_theta": 500000, "rotary_pct": 0.5)"),
+            Names{"rope_theta (500000)"});
+  refused([&] { unknown("llama", R"(, "per_layer_config": {"0": {"head_dim": 16}})"); },
+          {"per_layer_config", "not supported"});
 }
 
 }  // namespace
