@@ -18,6 +18,7 @@
 #include "cli/standard_output.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
+#include "engine/folder_notes.h"
 #include "engine/plan.h"
 #include "engine/run_data.h"
 #include "engine/run_model.h"
@@ -99,7 +100,13 @@ int print_study(const Command& command) {
   return 0;
 }
 
-int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
+void add_folder_notes(Command& command, const fm::model::ModelFacts& facts) {
+  for (std::string& note : fm::engine::folder_notes(command.options, facts)) {
+    command.options.notes.push_back(std::move(note));
+  }
+}
+
+int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
   if (command.micros > 0) return print_study(command);
@@ -113,6 +120,7 @@ int print_plan(const Command& command, const fm::comm::LaunchInfo& launch) {
                     : fm::machine::memory_limits(),
       .cores = command.host_cores};
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
+  add_folder_notes(command, opened.facts);
   if (!command.svg.empty()) {
     draw_plan(command, fm::engine::plan_prediction(command.options, opened, world, host));
   }
@@ -213,6 +221,7 @@ int train(const std::vector<std::string>& words, Command command,
                            fm::engine::asked_to_end(&*process.signals));
   }
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
+  if (launch.world_rank == 0) add_folder_notes(command, opened.facts);
   const int code = fm::engine::train(command.options, opened, *world, context);
   fm::comm::farewell();
   return code;

@@ -15,6 +15,7 @@
 #include "engine/cached_model.h"
 #include "engine/chat_session.h"
 #include "engine/completion.h"
+#include "engine/folder_notes.h"
 #include "engine/model_text.h"
 #include "engine/score_texts.h"
 #include "model/family.h"
@@ -151,6 +152,10 @@ void generate(const GenerateOptions& options, const Console& console) {
   const model::OpenedModel opened =
       model::open_model(folder / "config.json", {.element = options.dtype});
   const ModelText text(tokenizer_folder(options), opened.model.vocab, end_ids(folder));
+  for (const std::string& note :
+       {note_of_unknown_keys(opened.facts), note_of_other_tokenizer(options.tokenizer, folder)}) {
+    if (!note.empty()) console.note(note);
+  }
   CachedModel model(opened, folder, options.lora);
   if (!options.score.empty()) {
     std::vector<Sequence> sequences = read_sequences(model, text, options.score);

@@ -182,6 +182,41 @@ TEST_F(Programs, TrainThenGenerateTheSameTextTwice) {
   EXPECT_NE(run(sampled).out, greedy.out);
 }
 
+// In the plan, in the banner, and where text is generated.
+TEST_F(Programs, WhatTheModelsFolderHidesIsNoted) {
+  const std::string model = tiny_model();
+  std::string text = read_all(model);
+  text.insert(1, R"("embedding_multiplier": 12.0, )");
+  write("model.json", text);
+  tiny_corpus();
+  const std::string flags =
+      " --model_config model.json --data_path corpus.jsonl --max_seq_len 16"
+      " --train_steps 1 --gradient_accumulation_steps 1";
+  const std::string keys = "does not know either: embedding_multiplier (12.0);";
+  EXPECT_NE(run(kTrain + " --plan" + flags).out.find(keys), std::string::npos);
+  const Outcome trained = run(kTrain + flags + " --output_dir run");
+  EXPECT_NE(trained.out.find(keys), std::string::npos) << trained.out << trained.err;
+
+  // A tokenizer of the same size with two bytes changed.
+  fs::create_directories(folder_ / "other");
+  std::string other = read_all(folder_ / "run/hf/tokenizer.json");
+  const std::size_t a = other.find("\"a\": 97");
+  const std::size_t b = other.find("\"b\": 98");
+  ASSERT_TRUE(a != std::string::npos && b != std::string::npos);
+  other[a + 1] = 'b';
+  other[b + 1] = 'a';
+  write("other/tokenizer.json", other);
+  const std::string again =
+      " --init_ckpt run/hf --tokenizer other --data_path corpus.jsonl"
+      " --max_seq_len 16 --train_steps 1";
+  const std::string ids = "2 of 259 ids differ, 97 is \"a\" there and \"b\" here";
+  EXPECT_NE(run(kTrain + " --plan" + again).out.find(ids), std::string::npos);
+  const Outcome said =
+      run(kGenerate + " --ckpt run/hf --tokenizer other --prompt a --max_new_tokens 1");
+  EXPECT_NE(said.err.find(ids), std::string::npos) << said.err;
+  EXPECT_NE(said.err.find(keys), std::string::npos) << said.err;
+}
+
 TEST_F(Programs, GeneratingNeedsAWholeTokenizer) {
   const Outcome train =
       run(kTrain + " --deepspeed_config " + kConfigs + "zero0.json --model_config " + tiny_model() +
