@@ -176,8 +176,7 @@ Tokens older_tokens(Folder& folder, const Tokens& named) {
   std::sort(older.begin(), older.end());
   Tokens tokens;
   for (const auto& [id, token] : older) {
-    const bool special = std::any_of(named.begin(), named.end(),
-                                     [&](const AddedToken& one) { return one.content == token; });
+    const bool special = std::ranges::find(named, token, &AddedToken::content) != named.end();
     tokens.push_back({.content = token, .normalized = !special, .special = special});
   }
   return tokens;
