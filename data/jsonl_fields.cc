@@ -70,6 +70,14 @@ class FieldSax : public LineSax {
  public:
   explicit FieldSax(std::string_view field) : field_(field) {}
 
+  // A field that is null is not there.
+  bool null() override {
+    if (depth() != 1 || !at_field_) return LineSax::null();
+    at_field_ = false;
+    --seen_;
+    return true;
+  }
+
   bool string(string_t& text) override {
     if (depth() != 1 || !at_field_) return LineSax::string(text);
     text_.swap(text);

@@ -63,6 +63,12 @@ TEST(Jsonl, OnlyTheTopLevelFieldCounts) {
   EXPECT_EQ(documents(R"({"text":1,"body":"b"})", "body"), (Texts{"b"}));
 }
 
+TEST(Jsonl, AFieldThatIsNullIsNotThere) {
+  EXPECT_EQ(documents(R"({"text":null,"body":"b"})", "body"), (Texts{"b"}));
+  EXPECT_EQ(documents(R"({"text":null,"x":{"text":null},"text":"a"})"), (Texts{"a"}));
+  EXPECT_NE(refusal("{\"text\":null}").find("is required"), std::string::npos);
+}
+
 TEST(Jsonl, BadLinesAreNamed) {
   struct Case {
     const char* text;
@@ -73,7 +79,7 @@ TEST(Jsonl, BadLinesAreNamed) {
       {"{\"text\":\"a\"}\n{\"text\":\"b\"\n", "f.jsonl:2: ", "JSON object"},
       {"{\"text\":\"a\"}\n\n{\"body\":\"b\"}\n", "f.jsonl:3: ", "field \"text\" is required"},
       {"{\"text\":7}\n", "f.jsonl:1: ", "it is a number"},
-      {"{\"text\":null}\n", "f.jsonl:1: ", "it is null"},
+      {"{\"text\":null}\n", "f.jsonl:1: ", "field \"text\" is required"},
       {"{\"text\":[\"a\"]}\n", "f.jsonl:1: ", "it is an array"},
       {"{\"text\":{\"text\":\"a\"}}\n", "f.jsonl:1: ", "it is an object"},
       {"{\"text\":\"a\",\"text\":\"b\"}\n", "f.jsonl:1: ", "twice"},
