@@ -7,13 +7,7 @@
 namespace fm::chat {
 namespace {
 
-const Value* find(const Value& object, std::string_view name) {
-  const Dict* dict = object.dict();
-  const Value* found = dict == nullptr ? nullptr : dict->find(name);
-  return found == nullptr || found->is<None>() ? nullptr : found;
-}
-
-bool has(const Value& object, std::string_view name) { return find(object, name) != nullptr; }
+bool has(const Value& object, std::string_view name) { return find_field(object, name) != nullptr; }
 
 constexpr std::string_view kRoles[] = {"assistant", "developer", "function", "ipython",
                                        "system",    "tool",      "user"};
@@ -56,14 +50,14 @@ void add_reasoning(Entries& fields) {
 Value read_message(const Value& message, const std::string& where) {
   FM_DATA_CHECK(message.dict() != nullptr, where,
                 ": a message must be an object; correct the line (", kind_name(message), ")");
-  const Value* role = find(message, "role");
+  const Value* role = find_field(message, "role");
   FM_DATA_CHECK(role != nullptr && role->text() != nullptr, where,
                 ": a message must have the text \"role\"; add it");
   const bool known =
       std::find(std::begin(kRoles), std::end(kRoles), *role->text()) != std::end(kRoles);
   FM_DATA_CHECK(known, where, ": a role must be assistant, developer, function, ipython, system, ",
                 "tool or user; correct it (role=\"", *role->text(), "\")");
-  const Value* content = find(message, "content");
+  const Value* content = find_field(message, "content");
   if (content == nullptr) {
     FM_DATA_CHECK(has(message, "tool_calls"), where,
                   ": a message must have \"content\" or \"tool_calls\"; add it (role=\"",
@@ -82,8 +76,8 @@ Value read_message(const Value& message, const std::string& where) {
 }
 
 Value read_turn(const Value& turn, const std::string& where) {
-  const Value* speaker = find(turn, "from");
-  const Value* text = find(turn, "value");
+  const Value* speaker = find_field(turn, "from");
+  const Value* text = find_field(turn, "value");
   FM_DATA_CHECK(speaker != nullptr && speaker->text() != nullptr && text != nullptr &&
                     text->text() != nullptr,
                 where, ": a turn must have the texts \"from\" and \"value\"; add them");
@@ -110,7 +104,7 @@ void read_messages(Values& messages, const Value& list, const std::string& where
 }
 
 Value read_tools(const Value& line, const std::string& where) {
-  const Value* given = find(line, "tools");
+  const Value* given = find_field(line, "tools");
   if (given == nullptr) return None{};
   // Tables of data keep lists of objects as text.
   Value tools =
@@ -123,7 +117,7 @@ Value read_tools(const Value& line, const std::string& where) {
 
 Conversation with_rest(Conversation conversation, const Value& line, const std::string& where) {
   conversation.tools = read_tools(line, where);
-  if (const Value* variables = find(line, "chat_template_kwargs")) {
+  if (const Value* variables = find_field(line, "chat_template_kwargs")) {
     FM_DATA_CHECK(variables->dict() != nullptr, where,
                   ": \"chat_template_kwargs\" must be an object; correct it");
     conversation.variables = variables->dict()->entries;
@@ -132,7 +126,7 @@ Conversation with_rest(Conversation conversation, const Value& line, const std::
 }
 
 std::string text_field(const Value& line, const char* name, const std::string& where) {
-  const Value* found = find(line, name);
+  const Value* found = find_field(line, name);
   FM_DATA_CHECK(found != nullptr && found->text() != nullptr, where, ": \"", name,
                 "\" must be text; correct the line (",
                 found == nullptr ? "it is missing" : kind_name(*found), ")");
@@ -157,6 +151,12 @@ PromptCompletion read_alpaca(const Value& line, const std::string& where) {
 
 }  // namespace
 
+const Value* find_field(const Value& object, std::string_view name) {
+  const Dict* dict = object.dict();
+  const Value* found = dict == nullptr ? nullptr : dict->find(name);
+  return found == nullptr || found->is<None>() ? nullptr : found;
+}
+
 bool is_record(const Value& line) {
   return has(line, "messages") || has(line, "conversations") ||
          (has(line, "prompt") && has(line, "completion")) ||
@@ -166,14 +166,14 @@ bool is_record(const Value& line) {
 Record read_record(const Value& line, const std::string& where) {
   Conversation conversation;
   for (const char* name : {"messages", "conversations"}) {
-    const Value* list = find(line, name);
+    const Value* list = find_field(line, name);
     if (list == nullptr) continue;
     read_messages(conversation.messages, *list, where, name);
     return with_rest(std::move(conversation), line, where);
   }
   if (has(line, "instruction")) return read_alpaca(line, where);
-  const Value* prompt = find(line, "prompt");
-  const Value* completion = find(line, "completion");
+  const Value* prompt = find_field(line, "prompt");
+  const Value* completion = find_field(line, "completion");
   FM_DATA_CHECK(prompt != nullptr && completion != nullptr, where,
                 ": \"messages\", \"conversations\", \"prompt\" with \"completion\", or ",
                 "\"instruction\" with \"output\" is required; add it");

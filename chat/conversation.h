@@ -32,6 +32,8 @@ using Record = std::variant<Conversation, PromptCompletion>;
 // Whether an object has the fields of one of the forms: "messages", "conversations",
 // "prompt" and "completion", "instruction" and "output".
 bool is_record(const Value& line);
+// The value of a field; nullptr: it is not there, or null.
+const Value* find_field(const Value& object, std::string_view name);
 // Throws UserError (11) with `where` ("chats.jsonl:7") and the message or field that is wrong.
 Record read_record(const Value& line, const std::string& where);
 

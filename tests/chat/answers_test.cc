@@ -101,6 +101,150 @@ TEST(Answers, BehindAPromptThatIsWrittenOtherwiseAreRefused) {
             "template with {% generation %} (message 3)");
 }
 
+// As Qwen 2.5 has it: a system text of its own where the first message is none.
+const char* const kDefaultSystem =
+    "{% if messages[0].role != 'system' %}<system>Be good.</s>{% endif %}"
+    "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}";
+
+const char* const kGreeting = R"({"messages": [{"role": "assistant", "content": "a"},
+    {"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}]})";
+
+TEST(Answers, AtTheBeginningHaveNoHeaderAndNoDefaultSystemText) {
+  EXPECT_EQ(shown(kDefaultSystem, kGreeting),
+            std::vector<std::string>{
+                "<system>Be good.</s><assistant>{a</s>}<user>b</s><assistant>{c</s>}"});
+  // One alone, an empty one, one that is written otherwise, and two.
+  EXPECT_EQ(shown(kDefaultSystem, R"({"messages": [{"role": "assistant", "content": "a"}]})"),
+            std::vector<std::string>{"<system>Be good.</s><assistant>{a</s>}"});
+  EXPECT_EQ(shown(kDefaultSystem, R"({"messages": [{"role": "assistant", "content": ""},
+      {"role": "user", "content": "[z"}]})"),
+            std::vector<std::string>{"<system>Be good.</s><assistant>{</s>}<user>[z</s>"});
+  EXPECT_EQ(shown(kDefaultSystem, R"({"messages": [{"role": "assistant", "content": " [z "},
+      {"role": "user", "content": "zz"}]})"),
+            std::vector<std::string>{"<system>Be good.</s><assistant>{[z</s>}<user>zz</s>"});
+  EXPECT_EQ(shown(kDefaultSystem, R"({"messages": [{"role": "assistant", "content": "a"},
+      {"role": "assistant", "content": "b"}]})"),
+            std::vector<std::string>{"<system>Be good.</s><assistant>{a</s>}<assistant>{b</s>}"});
+}
+
+TEST(Answers, AtTheBeginningAreTrainedWithTheThoughtsThatTheTemplateWrites) {
+  const std::string text =
+      "<s>{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}<think/>{% endif %}"
+      "{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+  EXPECT_EQ(shown(text, kGreeting),
+            std::vector<std::string>{
+                "<s><assistant>{<think/>a</s>}<user>b</s><assistant>{<think/>c</s>}"});
+}
+
+// A prompt opens thoughts that the text closes at once, or does not have at all.
+TEST(Answers, AtTheBeginningStartWhereThePromptEndsInTheText) {
+  const std::string text =
+      "<s>{% for m in messages %}<{{ m.role }}>{% if think and m.role == 'assistant' %}"
+      "<think></think>{% endif %}{{ m.content }}</s>{% endfor %}"
+      "{% if add_generation_prompt %}<assistant><think>{% endif %}";
+  std::string line = kGreeting;
+  EXPECT_EQ(
+      shown(text, line.replace(line.rfind('}'), 1, R"(, "chat_template_kwargs": {"think": 1}})")),
+      std::vector<std::string>{"<s><assistant><think>{</think>a</s>}<user>b</s>"
+                               "<assistant><think>{</think>c</s>}"});
+  EXPECT_EQ(shown(text, R"({"messages": [{"role": "assistant", "content": "a"}]})"),
+            std::vector<std::string>{"<s><assistant>{a</s>}"});
+}
+
+// As gpt-oss does.
+TEST(Answers, AtTheBeginningThatOnlyTheLastTurnEndsSoGetATextOfTheirOwn) {
+  const std::string text =
+      "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+      "{% if loop.last and m.role == 'assistant' %}</s>{% else %};{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  EXPECT_EQ(
+      shown(text, kGreeting),
+      (std::vector<std::string>{"<assistant>a;<user>b;<assistant>{c</s>}", "<assistant>{a</s>}"}));
+}
+
+// As templates that demand a question do.
+TEST(Answers, OfATemplateThatRefusesTheMessagesBeforeThem) {
+  const std::string text =
+      "{% if messages | selectattr('role', 'equalto', 'user') | list | length == 0 %}"
+      "{{ raise_exception('no user') }}{% endif %}" +
+      std::string(kDefaultSystem);
+  EXPECT_EQ(shown(text, kGreeting),
+            std::vector<std::string>{
+                "<system>Be good.</s><assistant>{a</s>}<user>b</s><assistant>{c</s>}"});
+  EXPECT_EQ(shown(text, R"({"messages": [{"role": "system", "content": "s"},
+      {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]})"),
+            std::vector<std::string>{"<system>s</s><assistant>{a</s>}<user>b</s>"});
+}
+
+TEST(Answers, OfATemplateThatWritesNothingAreRefused) {
+  const auto body = [] { shown("{% if 0 %}{{ messages }}{% endif %}", kTwoTurns); };
+  EXPECT_EQ(message_of<core::UserError>(11, body),
+            "c.jsonl:1: t.jinja: a template must make text of a conversation; give the model's own "
+            "(it made an empty text of 4 messages)");
+}
+
+// A conversation of `turns` questions and answers.
+std::string long_line(int turns) {
+  std::string line = R"({"messages": [{"role": "system", "content": "s"})";
+  for (int turn = 0; turn < turns; ++turn) {
+    const std::string number = std::to_string(turn);
+    line += R"(, {"role": "user", "content": "q)" + number +
+            R"("}, {"role": "assistant", "content": "a)" + number + R"("})";
+  }
+  return line + "]}";
+}
+
+TEST(Answers, OfALongConversationAreThoseOfAShortOne) {
+  constexpr int kTurns = 200;
+  std::string greeted = long_line(kTurns);
+  greeted.replace(greeted.find("system"), 6, "assistant");
+  EXPECT_TRUE(shown(kDefaultSystem, greeted)[0].starts_with(
+      "<system>Be good.</s><assistant>{s</s>}<user>q0</s><assistant>{a0</s>}"));
+  std::string expected = "<system>s</s>";
+  std::string as_phi = "<system>s;";
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const std::string number = std::to_string(turn);
+    expected += "<user>q" + number + "</s><assistant>{a" + number + "</s>}";
+    as_phi +=
+        "<user>q" + number + ";<assistant>{a" + number + (turn + 1 < kTurns ? ";}" : ";</s>}");
+  }
+  EXPECT_EQ(shown(kDefaultSystem, long_line(kTurns)), std::vector<std::string>{expected});
+  EXPECT_EQ(shown("{% for m in messages %}<{{ m.role }}>{{ m.content }};{% endfor %}"
+                  "{% if add_generation_prompt %}<assistant>{% else %}</s>{% endif %}",
+                  long_line(kTurns)),
+            std::vector<std::string>{as_phi});
+}
+
+// Numbered turns are no parts of the text when a few messages are rendered by themselves.
+TEST(Answers, OfALongConversationAreFoundWhereATemplateCounts) {
+  const std::string text =
+      "{% for m in messages %}{{ loop.index }}<{{ m.role }}>{{ m.content }}</s>{% endfor %}"
+      "{% if add_generation_prompt %}{{ messages | length + 1 }}<assistant>{% endif %}";
+  std::string expected = "1<system>s</s>";
+  for (int turn = 0; turn < 60; ++turn) {
+    const std::string number = std::to_string(turn);
+    expected += std::to_string(2 * turn + 2) + "<user>q" + number + "</s>" +
+                std::to_string(2 * turn + 3) + "<assistant>{a" + number + "</s>}";
+  }
+  EXPECT_EQ(shown(text, long_line(60)), std::vector<std::string>{expected});
+}
+
+TEST(Answers, OfALongConversationThatIsRewrittenGetTextsUpToALimit) {
+  const std::string text =
+      "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' and loop.last %}<think/>"
+      "{% endif %}{{ m.content }}</s>{% endfor %}"
+      "{% if add_generation_prompt %}<assistant>{% endif %}";
+  const std::vector<std::string> texts = shown(text, long_line(50));
+  ASSERT_EQ(texts.size(), 50U);
+  EXPECT_TRUE(texts[49].ends_with("<user>q0</s><assistant>{<think/>a0</s>}")) << texts[49];
+  std::string line = long_line(40);
+  line.insert(line.find("\"s\"") + 1, std::string(2'000'000, 'x'));
+  EXPECT_NE(message_of<core::UserError>(11, [&] { shown(text, line); })
+                .find("the template rewrites answers that others follow"),
+            std::string::npos);
+}
+
 TEST(Answers, OfATemplateWithGenerationAreItsOwn) {
   const std::string text =
       "{% for m in messages %}{% if m.role == 'user' %}é{{ m.content }}{% else %}A:"

@@ -5,8 +5,10 @@
 2. {"prompt", "completion"} of messages: the ids and the mask of TRL's SFTTrainer, whose completion begins where
    the ids of the prompt and of all differ.
    A prompt that is written otherwise when the answer is there, chat/ may refuse; TRL warns then.
-3. Conversations with several answers: over all samples, each answer's trained ids are those of (2) of the
-   conversation up to it.
+3. Conversations with several answers, also more than the 64 that are rendered in stretches: over all samples, each
+   answer's trained ids are those of (2) of the conversation up to it.
+4. Conversations that begin with an answer: TRL has no prompt for it. Its trained ids are those of (2) behind a question,
+   or the part of them that the template writes there.
 """
 
 import json
@@ -35,6 +37,15 @@ CHATS = [
     [message("user", "2+2?"), message("assistant", "<think>\nadd\n</think>\n\n4"), message("user", "3+3?"), message("assistant", "<think>\nadd\n</think>\n\n6")],
     [message("user", "a"), message("assistant", "one"), message("assistant", "two")],
 ]
+GREETINGS = [
+    [message("assistant", "Welcome.")],
+    [message("assistant", "Welcome."), message("user", "Hi"), message("assistant", "Yes?")],
+    [message("system", "Be brief."), message("assistant", "[Welcome] z"), message("user", "zz"), message("assistant", "Yes?")],
+    [message("assistant", "Welcome."), message("assistant", "Again: welcome."), message("user", "[")],
+]
+LONG = [message("system", "Be brief.")] + [
+    message(role, f"{role} {turn} " + "\n" * (turn % 3)) for turn in range(45) for role in ("user", "assistant")]
+LONG_PARTS = [message(role, f"{role} {turn}") for turn in range(16) for role in ("user", "assistant", "assistant", "user", "assistant")]
 
 
 def make_tokenizer(templates):
@@ -59,7 +70,7 @@ class Checker:
         for name, text in templates.items():
             self.tokenizer.chat_template = text
             self.tokenizer.save_pretrained(folder / name)
-        self.wrong = self.compared = self.split = self.refused = 0
+        self.wrong = self.compared = self.split = self.refused = self.greetings = 0
         self.rewritten = False  # the last prompt is no prefix of the whole
 
     def samples(self, name, line):
@@ -142,6 +153,35 @@ class Checker:
                 expected += [one for one, flag in zip(ids, mask, strict=True) if flag]
         self.check(f"{name} all answers of {chat}", trained, sorted(expected))
 
+    def piece(self, name, chat):
+        """What is trained of the last message, as text."""
+        made = self.completion(name, chat, 1)
+        return made and self.tokenizer.decode([one for one, flag in zip(*made, strict=True) if flag])
+
+    def check_greeting(self, name, chat):
+        whole = self.ids(name, chat)
+        samples = self.samples(name, {"messages": chat})
+        if whole is None or samples is None:
+            self.check(f"{name} refusal of {chat}", samples, whole)
+            return
+        text = self.tokenizer.decode(whole["input_ids"])
+        expected = []
+        for at, turn in enumerate(chat):
+            if turn["role"] != "assistant":
+                continue
+            asked = [one for one in chat[:at] if one["role"] == "system"] + [message("user", "A question?")] + [
+                one for one in chat[:at] if one["role"] != "system"]
+            greets = all(one["role"] != "user" for one in chat[:at])
+            piece = self.piece(name, [*asked, turn] if greets else chat[: at + 1])
+            if piece and piece not in text:  # thoughts, that a template writes behind a question only
+                piece = piece[piece.find(turn["content"].strip()):]
+            expected.append(piece)
+        if None in expected:
+            return
+        found = [self.tokenizer.decode([one for one, flag in zip(ids, flags, strict=True) if flag]) for ids, flags in samples]
+        self.greetings += 1
+        self.check(f"{name} greeting {chat}", "".join(reversed(found)), "".join(expected))
+
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
@@ -159,7 +199,14 @@ def check(folder):
             checker.check_completion(name, chat)
             if name not in FAREWELL:
                 checker.check_answers(name, chat)
-    print(f"{len(plain)} templates: {checker.compared} comparisons, {checker.split} conversations in several samples, {checker.refused} refused, {checker.wrong} differ")
+    for name in plain:
+        for chat in GREETINGS:
+            if name not in FAREWELL:
+                checker.check_greeting(name, chat)
+        for chat in (LONG, LONG_PARTS):
+            if name not in FAREWELL:
+                checker.check_answers(name, chat)
+    print(f"{len(plain)} templates: {checker.compared} comparisons, {checker.split} conversations in several samples, {checker.greetings} greetings, {checker.refused} refused, {checker.wrong} differ")
     sys.exit(checker.wrong > 0 or checker.compared < 10 * len(plain))
 
 
