@@ -30,8 +30,10 @@ std::vector<Span> joined(std::vector<Span> spans) {
 // The messages that are trained.
 std::vector<std::size_t> answers_of(const Conversation& conversation) {
   std::vector<std::size_t> answers;
+  const std::vector<std::size_t>& left_out = conversation.untrained;
   for (std::size_t at = conversation.prompt; at < conversation.messages.size(); ++at) {
-    if (is_answer(conversation.messages[at])) answers.push_back(at);
+    if (is_answer(conversation.messages[at]) && !std::ranges::binary_search(left_out, at))
+      answers.push_back(at);
   }
   return answers;
 }
@@ -82,12 +84,25 @@ std::vector<Sample> grow(Prefixes& prefixes, const Conversation& conversation) {
 
 // By the template's own {% generation %}.
 Sample marked(Prefixes& prefixes, const Conversation& conversation) {
+  const std::size_t messages = conversation.messages.size();
   Rendered rendered = prefixes.render(conversation.messages, Ending::kClosed);
   // Answers of a prompt are not trained.
   if (conversation.prompt > 0) {
     const std::string prompt = prefixes.text(conversation.prompt, Ending::kPrompt);
     const std::size_t first = common_start(prompt, rendered.text, prefixes.tokens());
     for (Span& span : rendered.generation) span.begin = std::max(span.begin, first);
+  }
+  std::vector<std::size_t> untrained = conversation.untrained;
+  std::erase_if(untrained, [&](std::size_t index) { return index < conversation.prompt; });
+  const std::vector<std::optional<Span>> left_out =
+      AnswerFinder(prefixes).find(untrained, rendered.text, messages);
+  for (std::size_t at = 0; at < left_out.size(); ++at) {
+    if (!left_out[at])
+      fail("an answer that is not trained must stand in the text as the model writes it; use a ",
+           "template that does not rewrite it (message ", untrained[at], ")");
+    std::erase_if(rendered.generation, [&](const Span& span) {
+      return span.begin < left_out[at]->end && left_out[at]->begin < span.end;
+    });
   }
   return {std::move(rendered.text), joined(std::move(rendered.generation)), false};
 }
@@ -104,6 +119,7 @@ std::vector<Sample> samples_of(const Conversation& conversation, const ChatForma
                                std::time_t now, const std::string& where) {
   Prefixes prefixes(conversation, format, now);
   try {
+    if (!conversation.untrainable.empty()) fail(conversation.untrainable);
     std::vector<Sample> samples;
     if (prefixes.used().has_generation()) {
       samples.push_back(marked(prefixes, conversation));

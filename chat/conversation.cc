@@ -9,6 +9,11 @@ namespace {
 
 bool has(const Value& object, std::string_view name) { return find_field(object, name) != nullptr; }
 
+bool says(const Value& object, std::string_view name) {
+  const Value* found = find_field(object, name);
+  return found != nullptr && is_filled(*found);
+}
+
 constexpr std::string_view kRoles[] = {"assistant", "developer", "function", "ipython",
                                        "system",    "tool",      "user"};
 
@@ -91,28 +96,130 @@ Value read_turn(const Value& turn, const std::string& where) {
   return make_dict({{"role", std::string(found->second)}, {"content", *text}});
 }
 
+// Whether a message is trained, as far as it says so. The names are those of OpenAI and
+// mistral-finetune (weight), axolotl (train, training, trainable), ms-swift (loss) and others.
+constexpr std::string_view kMarks[] = {"weight",    "train",     "training",
+                                       "trainable", "loss_mask", "loss"};
+
+struct Mark {
+  std::string_view name;
+  bool trained;
+};
+
+std::optional<Mark> read_mark(const Value& message, const std::string& where) {
+  std::optional<Mark> mark;
+  for (const std::string_view name : kMarks) {
+    const Value* value = find_field(message, name);
+    if (value == nullptr) continue;
+    const bool one = equal(*value, Value(std::int64_t{1}));
+    FM_DATA_CHECK(one || equal(*value, Value(std::int64_t{0})), where, ": \"", name,
+                  "\" must be 0, 1, true or false: an answer is trained or it is not; correct it (",
+                  to_text(*value), ")");
+    FM_DATA_CHECK(!mark || mark->trained == one, where, ": \"", mark ? mark->name : "", "\" and \"",
+                  name, "\" must say the same; remove one of them");
+    mark = Mark{name, one};
+  }
+  return mark;
+}
+
+// Why a message cannot be trained as it asks to be; "": it can.
+std::string why_untrainable(const Value& message, bool answer, const std::optional<Mark>& mark) {
+  for (const char* name : {"train_detail", "training_detail"}) {
+    if (says(message, name))
+      return core::concat("\"", name, "\" trains parts of a message, but a message is trained ",
+                          "whole or not at all; remove the field, or write \"segments\"");
+  }
+  const Value* content = find_field(message, "content");
+  for (const Value& part :
+       content != nullptr && is_parts(*content) ? content->sequence()->items : Values{}) {
+    if (const std::optional<Mark> of_part = read_mark(part, "content"))
+      return core::concat("\"", of_part->name, "\" marks a part of a message, but a message is ",
+                          "trained whole or not at all; remove the field, or write \"segments\"");
+  }
+  if (!mark || !mark->trained || answer) return "";
+  return core::concat("\"", mark->name, "\" asks to train a message that is no answer of the ",
+                      "assistant; remove the field, or train everything with --train_on_inputs");
+}
+
 // Messages of either form: conversations are often kept with "role" and "content" too.
-void read_messages(Values& messages, const Value& list, const std::string& where,
+void read_messages(Conversation& into, const Value& list, const std::string& where,
                    std::string_view name) {
   FM_DATA_CHECK(list.sequence() != nullptr && !list.sequence()->items.empty(), where, ": \"", name,
                 "\" must be a list with messages; correct the line (", kind_name(list), ")");
   for (const Value& message : list.sequence()->items) {
     const auto index = static_cast<std::size_t>(&message - list.sequence()->items.data());
     const std::string at = place(where, name, index);
-    messages.push_back(has(message, "from") ? read_turn(message, at) : read_message(message, at));
+    Value read = has(message, "from") ? read_turn(message, at) : read_message(message, at);
+    const bool answer = *find_field(read, "role")->text() == "assistant";
+    const std::optional<Mark> mark = read_mark(message, at);
+    if (answer && mark && !mark->trained) into.untrained.push_back(into.messages.size());
+    const std::string why = why_untrainable(message, answer, mark);
+    if (into.untrainable.empty() && !why.empty())
+      into.untrainable = core::concat(name, "[", index, "]: ", why);
+    into.messages.push_back(std::move(read));
   }
 }
 
+// Where LLaMA-Factory and OpenHermes keep the system message of a conversation.
+constexpr const char* kSystemFields[] = {"system", "system_prompt"};
+
+// "system" beside a list of messages becomes its first one.
+void read_system(Conversation& into, const Value& line, const Value& list,
+                 const std::string& where) {
+  const Value* first = list.sequence() == nullptr || list.sequence()->items.empty()
+                           ? nullptr
+                           : list.sequence()->items.data();
+  for (const char* name : kSystemFields) {
+    const Value* system = find_field(line, name);
+    if (system == nullptr || !is_filled(*system)) continue;
+    FM_DATA_CHECK(system->text() != nullptr, where, ": \"", name, "\" must be text; correct it (",
+                  kind_name(*system), ")");
+    const bool turn = first != nullptr && has(*first, "from");
+    const Value* role = first == nullptr ? nullptr : find_field(*first, turn ? "from" : "role");
+    const Value* other = nullptr;  // the system message that is there already
+    if (!into.messages.empty()) {
+      other = find_field(into.messages[0], "content");
+    } else if (role != nullptr && equal(*role, "system")) {
+      other = find_field(*first, turn ? "value" : "content");
+    }
+    FM_DATA_CHECK(other == nullptr || equal(*other, *system), where, ": \"", name,
+                  "\" must say what the other system message of the line says; remove one of them");
+    if (other == nullptr)
+      into.messages.push_back(make_dict({{"role", "system"}, {"content", *system}}));
+  }
+}
+
+// Refuses what would be dropped, because the form has no place for it.
+void refuse_beside_texts(const Value& line, const std::string& where) {
+  for (const char* name : {"system", "system_prompt", "history"}) {
+    FM_DATA_CHECK(!says(line, name), where, ": \"", name,
+                  "\" has no place beside a prompt that is text; write the line as \"messages\": ",
+                  "the system message, earlier questions and answers, then this one");
+  }
+}
+
+// A list whose items may be JSON as text, or the whole of it: tables of data keep objects so.
 Value read_tools(const Value& line, const std::string& where) {
-  const Value* given = find_field(line, "tools");
-  if (given == nullptr) return None{};
-  // Tables of data keep lists of objects as text.
-  Value tools =
-      given->text() == nullptr ? *given : parse_json(*given->text(), where + ": \"tools\"");
-  FM_DATA_CHECK(tools.sequence() != nullptr, where, ": \"tools\" must be a list; correct it (",
-                kind_name(tools), ")");
-  if (tools.sequence()->items.empty()) return None{};
-  return tools;
+  FM_DATA_CHECK(!says(line, "functions"), where,
+                ": \"functions\" is OpenAI's older form and is not read; write \"tools\", and ",
+                "\"tool_calls\" in messages");
+  if (!says(line, "tools")) return None{};
+  const std::string at = where + ": \"tools\"";
+  const auto parsed = [&](const Value& value) {
+    return value.text() == nullptr ? value : parse_json(*value.text(), at);
+  };
+  const Value tools = parsed(*find_field(line, "tools"));
+  FM_DATA_CHECK(tools.sequence() != nullptr, at, " must be a list; correct it (", kind_name(tools),
+                ")");
+  Values read;
+  for (const Value& tool : tools.sequence()->items) {
+    read.push_back(parsed(tool));
+    FM_DATA_CHECK(read.back().dict() != nullptr, at,
+                  " must be a list of objects, or of their JSON as text; correct it (",
+                  kind_name(read.back()), ")");
+  }
+  if (read.empty()) return None{};
+  return make_list(std::move(read));
 }
 
 Conversation with_rest(Conversation conversation, const Value& line, const std::string& where) {
@@ -149,6 +256,28 @@ PromptCompletion read_alpaca(const Value& line, const std::string& where) {
   return {task + "\n\n### Response:", text_field(line, "output", where)};
 }
 
+Conversation read_list(const Value& line, const char* name, const std::string& where) {
+  Conversation conversation;
+  const Value& list = *find_field(line, name);
+  read_system(conversation, line, list, where);
+  read_messages(conversation, list, where, name);
+  return with_rest(std::move(conversation), line, where);
+}
+
+Record read_prompt(const Value& line, const std::string& where) {
+  const Value& prompt = *find_field(line, "prompt");
+  if (prompt.text() != nullptr) {
+    refuse_beside_texts(line, where);
+    return PromptCompletion{*prompt.text(), text_field(line, "completion", where)};
+  }
+  Conversation conversation;
+  read_system(conversation, line, prompt, where);
+  read_messages(conversation, prompt, where, "prompt");
+  conversation.prompt = conversation.messages.size();
+  read_messages(conversation, *find_field(line, "completion"), where, "completion");
+  return with_rest(std::move(conversation), line, where);
+}
+
 }  // namespace
 
 const Value* find_field(const Value& object, std::string_view name) {
@@ -157,32 +286,49 @@ const Value* find_field(const Value& object, std::string_view name) {
   return found == nullptr || found->is<None>() ? nullptr : found;
 }
 
-bool is_record(const Value& line) {
-  return has(line, "messages") || has(line, "conversations") ||
-         (has(line, "prompt") && has(line, "completion")) ||
-         (has(line, "instruction") && has(line, "output"));
+bool is_filled(const Value& value) {
+  const bool holds =
+      value.text() != nullptr || value.sequence() != nullptr || value.dict() != nullptr;
+  return holds ? truthy(value) : !value.is<None>();
+}
+
+std::optional<Form> form_of(const Value& line) {
+  if (has(line, "messages")) return Form::kMessages;
+  if (has(line, "conversations")) return Form::kConversations;
+  if (has(line, "prompt") && has(line, "completion")) return Form::kPromptCompletion;
+  if (has(line, "instruction") && has(line, "output")) return Form::kAlpaca;
+  return std::nullopt;
 }
 
 Record read_record(const Value& line, const std::string& where) {
-  Conversation conversation;
-  for (const char* name : {"messages", "conversations"}) {
-    const Value* list = find_field(line, name);
-    if (list == nullptr) continue;
-    read_messages(conversation.messages, *list, where, name);
-    return with_rest(std::move(conversation), line, where);
-  }
-  if (has(line, "instruction")) return read_alpaca(line, where);
-  const Value* prompt = find_field(line, "prompt");
-  const Value* completion = find_field(line, "completion");
-  FM_DATA_CHECK(prompt != nullptr && completion != nullptr, where,
+  const std::optional<Form> form = form_of(line);
+  FM_DATA_CHECK(form.has_value(), where,
                 ": \"messages\", \"conversations\", \"prompt\" with \"completion\", or ",
                 "\"instruction\" with \"output\" is required; add it");
-  if (prompt->text() != nullptr)
-    return PromptCompletion{*prompt->text(), text_field(line, "completion", where)};
-  read_messages(conversation.messages, *prompt, where, "prompt");
-  conversation.prompt = conversation.messages.size();
-  read_messages(conversation.messages, *completion, where, "completion");
-  return with_rest(std::move(conversation), line, where);
+  switch (*form) {
+    case Form::kMessages: return read_list(line, "messages", where);
+    case Form::kConversations: return read_list(line, "conversations", where);
+    case Form::kPromptCompletion: return read_prompt(line, where);
+    case Form::kAlpaca: refuse_beside_texts(line, where); return read_alpaca(line, where);
+  }
+  FM_CHECK(false, "a form of lines");
+}
+
+void refuse_preferences(const Value& line, const std::string& where) {
+  for (const char* name : {"chosen", "rejected"}) {
+    const Value* answer = find_field(line, name);
+    const bool flag = answer == nullptr || answer->get<bool>() != nullptr;
+    FM_DATA_CHECK(flag, where, ": preference data is not trained here, and \"", name,
+                  "\" is a part of it; write the good answers as \"completion\" or \"messages\", ",
+                  "and leave \"chosen\" and \"rejected\" out");
+  }
+  for (const char* name : {"label", "kto_tag"}) {
+    const Value* label = find_field(line, name);
+    const bool* good = label == nullptr ? nullptr : label->get<bool>();
+    FM_DATA_CHECK(good == nullptr, where, ": preference data is not trained here, and \"", name,
+                  "\" says whether an answer is a good one; keep the lines where it is true, and ",
+                  "remove the field (", name, "=", *good ? "true" : "false", ")");
+  }
 }
 
 }  // namespace fm::chat

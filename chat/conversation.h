@@ -2,22 +2,27 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "chat/value.h"
 
 namespace fm::chat {
 
 // {"messages": [{"role", "content", ...}, ...]}, or {"prompt": [...], "completion": [...]} of
-// messages, or ShareGPT's {"conversations": [{"from", "value"}, ...]}; each with "tools" and
-// "chat_template_kwargs" where they are given.
+// messages, or ShareGPT's {"conversations": [{"from", "value"}, ...]}; each with "tools",
+// "chat_template_kwargs", and "system" or "system_prompt", where they are given.
 struct Conversation {
   Values messages;         // dicts without fields that are null, as transformers hands them over
   std::size_t prompt = 0;  // messages of the prompt, whose answers are not trained
-  Value tools = None{};    // a list, or none
-  Entries variables = {};  // chat_template_kwargs
+  std::vector<std::size_t> untrained = {};  // answers that "weight": 0 and the like leave out
+  std::string untrainable = {};             // why what a message asks for cannot be trained, or ""
+  Value tools = None{};                     // a list, or none
+  Entries variables = {};                   // chat_template_kwargs
 };
 
 // {"prompt": TEXT, "completion": TEXT}, or Stanford Alpaca's {"instruction", "input", "output"}
@@ -29,12 +34,21 @@ struct PromptCompletion {
 
 using Record = std::variant<Conversation, PromptCompletion>;
 
-// Whether an object has the fields of one of the forms: "messages", "conversations",
-// "prompt" and "completion", "instruction" and "output".
-bool is_record(const Value& line);
+// The list that a form's messages are in, or the fields of texts.
+enum class Form : std::uint8_t { kMessages, kConversations, kPromptCompletion, kAlpaca };
+
+// Which form an object has by its fields, the first of this order: "messages", "conversations",
+// "prompt" and "completion", "instruction" and "output". Fields that are null are not there.
+std::optional<Form> form_of(const Value& line);
 // The value of a field; nullptr: it is not there, or null.
 const Value* find_field(const Value& object, std::string_view name);
+// Whether a value holds something: tables of data fill columns with null, "" and [].
+bool is_filled(const Value& value);
+
 // Throws UserError (11) with `where` ("chats.jsonl:7") and the message or field that is wrong.
 Record read_record(const Value& line, const std::string& where);
+// Refuses what is kept to compare answers (DPO's "chosen" and "rejected", KTO's "label"), which
+// would be trained as if it were good. Throws UserError (11) naming the field.
+void refuse_preferences(const Value& line, const std::string& where);
 
 }  // namespace fm::chat

@@ -39,6 +39,7 @@ data::Split read_split(const FlagValues& flags) {
 }  // namespace
 
 void read_data(const FlagValues& flags, engine::TrainOptions& options) {
+  options.text_first = flags.given("text_field");
   options.data_format =
       flags.choice<data::DataFormat>("data_format", {{"auto", data::DataFormat::kAuto},
                                                      {"jsonl", data::DataFormat::kJsonl},

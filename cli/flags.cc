@@ -79,7 +79,8 @@ constexpr FlagRow kRows[] = {
     {"document_attention", kBool, "false", kData,
      "attention and positions stay inside a document of a row; also in evaluation",
      into<&O::document_attention>},
-    {"text_field", kText, "text", kData, "field of a JSONL line that holds the text",
+    {"text_field", kText, "text", kData,
+     "field of a JSONL line that holds the text; given, it comes before chats",
      into<&O::text_field>},
     {"tokenizer", kText, "", kData,
      "folder with tokenizer.json, tokenizer.model, or vocab.json and merges.txt, for text; else "

@@ -19,7 +19,8 @@ constexpr FlagRow kRows[] = {
      "the file to write, a new one; of megatron OUT.bin and OUT.idx"},
     {"data_format", FlagKind::kText, "tokens_i32", "Flags",
      "tokens_i32 (int32 ids, one end-of-text id behind each document) or megatron"},
-    {"text_field", FlagKind::kText, "text", "Flags", "field of a line that holds the text"},
+    {"text_field", FlagKind::kText, "text", "Flags",
+     "field of the text; given, it comes before chats"},
     {"chat_template", FlagKind::kText, "", "Flags", "Jinja file instead of the folder's template"},
     {"train_on_inputs", FlagKind::kBool, "false", "Flags",
      "train on prompts and all turns; else megatron's OUT.counted says which ids count"},
@@ -52,6 +53,7 @@ TokenizeCommand parse_tokenize_command(std::span<const std::string> words) {
   command.tokenizer = flags.text("tokenizer");
   command.chat_template = flags.text("chat_template");
   command.text_field = flags.text("text_field");
+  command.text_first = flags.given("text_field");
   command.train_on_inputs = flags.flag("train_on_inputs");
   if (flags.given("threads")) {
     command.threads = static_cast<int>(flags.integer("threads", 1, machine::kMostThreads));

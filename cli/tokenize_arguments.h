@@ -15,6 +15,7 @@ struct TokenizeCommand {
   std::string tokenizer;
   std::string chat_template;
   std::string text_field;
+  bool text_first = false;  // text_field was given
   bool train_on_inputs = false;
   std::optional<int> threads;  // else by the cores
   prepare::WriteOptions options;

@@ -24,6 +24,7 @@ std::string write(fm::cli::TokenizeCommand command) {
   const fm::prepare::Recipe recipe =
       fm::prepare::read_recipe(command.tokenizer, command.chat_template,
                                {.text_field = command.text_field,
+                                .text_first = command.text_first,
                                 .train_on_inputs = command.train_on_inputs,
                                 .now = std::time(nullptr)});
   return fm::prepare::write_tokens(command.options, recipe);

@@ -26,6 +26,7 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
   const std::filesystem::path path = tokenizer_folder(options);
   prepare::Recipe recipe = prepare::read_recipe(path, options.chat_template,
                                                 {.text_field = options.text_field,
+                                                 .text_first = options.text_first,
                                                  .train_on_inputs = options.train_on_inputs,
                                                  .now = std::time(nullptr)});
   FM_USER_CHECK(recipe.vocab <= vocab,

@@ -22,6 +22,9 @@ constexpr const char* kNoAnswer =
     "an answer of the assistant is required, nothing else is trained; remove the line, or train "
     "everything with --train_on_inputs";
 
+// Changes when a line becomes other ids or labels than before, so that no cache serves older ones.
+constexpr int kRules = 2;
+
 class LineTokenizer {
  public:
   LineTokenizer(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
@@ -36,18 +39,8 @@ class LineTokenizer {
     documents.clear();
     try {
       const chat::Value value = chat::parse_json(line, "");
-      const chat::Dict* const object = value.dict();
-      if (object == nullptr) return "each line must be one JSON object; correct the line";
-      if (const chat::Value* text = object->find(options_.text_field)) {
-        return add_text(*text, documents);
-      }
-      if (chat::is_record(value)) return add_record(value, documents);
-      if (const chat::Value* segments = object->find("segments")) {
-        return add_segments(*segments, documents);
-      }
-      return core::concat("a field \"", options_.text_field, "\" (--text_field), \"messages\", ",
-                          "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and ",
-                          "\"output\" or \"segments\" is required; correct the line");
+      if (value.dict() == nullptr) return "each line must be one JSON object; correct the line";
+      return add(value, documents);
     } catch (const core::UserError& error) {
       std::string text = error.what();
       return text.starts_with(": ") ? text.substr(2) : text;
@@ -55,6 +48,25 @@ class LineTokenizer {
   }
 
  private:
+  std::string add(const chat::Value& line, std::vector<Document>& documents) const {
+    const chat::Value* const text = chat::find_field(line, options_.text_field);
+    const std::optional<chat::Form> form = chat::form_of(line);
+    if (form && !(options_.text_first && text != nullptr)) return add_record(line, documents);
+    if (text != nullptr) return add_text(*text, documents);
+    if (const chat::Value* segments = chat::find_field(line, "segments")) {
+      return add_segments(*segments, documents);
+    }
+    chat::refuse_preferences(line, "");
+    std::string fields;
+    for (const auto& [name, value] : line.dict()->entries) {
+      if (chat::is_filled(value)) fields += (fields.empty() ? "" : ", ") + name;
+    }
+    return core::concat("a field \"", options_.text_field, "\" (--text_field), \"messages\", ",
+                        "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and ",
+                        "\"output\" or \"segments\" is required; name the fields so (",
+                        fields.empty() ? "the line has none" : "the line has " + fields, ")");
+  }
+
   std::string add_text(const chat::Value& value, std::vector<Document>& documents) const {
     if (value.text() == nullptr) {
       return core::concat("\"", options_.text_field, "\" must be a string; correct the line");
@@ -68,17 +80,26 @@ class LineTokenizer {
     return "";
   }
 
-  std::string add_record(const chat::Value& value, std::vector<Document>& documents) const {
-    const chat::Record record = chat::read_record(value, "");
-    if (const auto* pair = std::get_if<chat::PromptCompletion>(&record)) {
-      return add_completion(*pair, documents);
-    }
+  std::string add_record(const chat::Value& line, std::vector<Document>& documents) const {
+    chat::refuse_preferences(line, "");
+    const chat::Record record = chat::read_record(line, "");
+    const auto* pair = std::get_if<chat::PromptCompletion>(&record);
+    if (pair != nullptr) return add_completion(*pair, documents);
+    return add_chat(std::get<chat::Conversation>(record), documents);
+  }
+
+  std::string add_chat(const chat::Conversation& conversation,
+                       std::vector<Document>& documents) const {
     if (format_ == nullptr) {
       return "a conversation needs a chat template, and the model folder has none; put "
              "chat_template.jinja there, or name one with --chat_template";
     }
-    for (const chat::Sample& sample :
-         chat::samples_of(std::get<chat::Conversation>(record), *format_, options_.now, "")) {
+    if (options_.train_on_inputs && !conversation.untrained.empty()) {
+      return core::concat("a message that is not to be trained (\"weight\": 0 and the like) needs ",
+                          "a run without --train_on_inputs, which trains everything; leave one of ",
+                          "them out (message ", conversation.untrained[0], ")");
+    }
+    for (const chat::Sample& sample : chat::samples_of(conversation, *format_, options_.now, "")) {
       std::string problem = add_sample(sample, documents);
       if (!problem.empty()) return problem;
     }
@@ -158,9 +179,8 @@ class LineTokenizer {
     if (segments == nullptr) return kForm;
     Document document;
     for (const chat::Value& each : segments->items) {
-      const chat::Dict* const segment = each.dict();
-      const chat::Value* const text = segment == nullptr ? nullptr : segment->find("text");
-      const chat::Value* const label = segment == nullptr ? nullptr : segment->find("label");
+      const chat::Value* const text = chat::find_field(each, "text");
+      const chat::Value* const label = chat::find_field(each, "label");
       if (text == nullptr || text->text() == nullptr || label == nullptr ||
           label->get<bool>() == nullptr) {
         return kForm;
@@ -230,7 +250,8 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
   Recipe recipe;
   recipe.words =
       core::concat("tokenizer ", tokenizer->identity(), ", template ", options.template_identity,
-                   ", field ", options.text_field, options.train_on_inputs ? ", all trained" : "");
+                   ", field ", options.text_field, options.text_first ? ", first" : "",
+                   options.train_on_inputs ? ", all trained" : "", ", rules ", kRules);
   recipe.tokens = "tokens";
   recipe.vocab = tokenizer->id_limit();
   const tokenizer::SpecialIds& special = tokenizer->special_ids();

@@ -16,20 +16,22 @@ namespace fm::prepare {
 
 struct TextOptions {
   std::string text_field = "text";
+  bool text_first = false;                 // the user named the field: it comes before other forms
   bool train_on_inputs = false;            // prompts count, too
   std::time_t now = 0;                     // what a template prints as today
   std::string template_identity = "none";  // of the chat template
 };
 
-// A line is one JSON object of these forms, known by its fields:
+// A line is one JSON object of these forms, known by its fields; the first that fits counts:
 //
-//   {"text": "..."}                        the text, then EOS where it does not end with it
 //   {"messages": [...]}, {"conversations": [...]}   chat: the template's text; answers are trained
 //   {"prompt": ..., "completion": ...}     the completion and EOS are trained
 //   {"instruction", "input", "output"}     the same, in Stanford Alpaca's words
+//   {"text": "..."}                        the text, then EOS where it does not end with it
 //   {"segments": [{"text", "label"}]}      texts as they are; those with label true are trained
 //
-// `options.text_field` names the first one's field. Without a `format`, chat is refused.
+// `options.text_field` names the field of the text. A field that is null is not there. Without a
+// `format`, chat is refused.
 Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
                    std::shared_ptr<const chat::ChatFormat> format, const TextOptions& options);
 

@@ -177,6 +177,32 @@ TEST(Answers, OfATemplateThatRefusesTheMessagesBeforeThem) {
             std::vector<std::string>{"<system>s</s><assistant>{a</s>}<user>b</s>"});
 }
 
+TEST(Answers, ThatAreMarkedAreNotTrained) {
+  const char* const line = R"({"messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "content": "b", "weight": 0}, {"role": "user", "content": "c"},
+      {"role": "assistant", "content": "d", "weight": 1}, {"role": "assistant", "content": "e"},
+      {"role": "assistant", "content": "f", "train": false}]})";
+  const std::string text =
+      "{% for m in messages %}{{ m.role[0] }}:{% if m.role == 'assistant' %}{% generation %}"
+      "{{ m.content }};{% endgeneration %}{% else %}{{ m.content }};{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}a:{% endif %}";
+  for (const std::string& one :
+       {text, std::string("{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}"
+                          "{% if add_generation_prompt %}a:{% endif %}")}) {
+    EXPECT_EQ(shown(one, line), std::vector<std::string>{"u:a;a:b;u:c;a:{d;}a:{e;}a:f;"});
+  }
+}
+
+TEST(Answers, MarkedInAPlaceThatCannotBeTrainedAreRefused) {
+  const auto body = [] {
+    shown(kChatMl, R"({"messages": [{"role": "user", "content": "a", "train": true},
+                       {"role": "assistant", "content": "b"}]})");
+  };
+  EXPECT_EQ(message_of<core::UserError>(11, body),
+            "c.jsonl:1: messages[0]: \"train\" asks to train a message that is no answer of the "
+            "assistant; remove the field, or train everything with --train_on_inputs");
+}
+
 TEST(Answers, OfATemplateThatWritesNothingAreRefused) {
   const auto body = [] { shown("{% if 0 %}{{ messages }}{% endif %}", kTwoTurns); };
   EXPECT_EQ(message_of<core::UserError>(11, body),

@@ -47,6 +47,7 @@ TEST(Arguments, DefaultsOfOurOwnFlags) {
   EXPECT_EQ(options.packing, data::Packing::kConcat);
   EXPECT_EQ(options.data_format, data::DataFormat::kAuto);
   EXPECT_EQ(options.text_field, "text");
+  EXPECT_FALSE(options.text_first);
   EXPECT_EQ(options.schedule->name, "1f1b");
   EXPECT_EQ(options.loss_reduction, engine::LossReduction::kToken);
   EXPECT_EQ(options.keep_last, 0);
@@ -80,6 +81,7 @@ TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
   EXPECT_EQ(options.data_format, data::DataFormat::kTokens);
   EXPECT_EQ(options.packing, data::Packing::kOneDocument);
   EXPECT_EQ(options.text_field, "body");
+  EXPECT_TRUE(options.text_first);
   EXPECT_EQ(options.max_seq_len, 256);
   EXPECT_EQ(options.seed, 7U);
   EXPECT_EQ(options.eval_data_path, Words{"e"});

@@ -28,6 +28,7 @@ TEST(TokenizeArguments, FlatFilesOfTheFieldTextAreTheDefault) {
   EXPECT_EQ(command.options.layout, prepare::TokenLayout::kFlat);
   EXPECT_EQ(command.options.skip_bad_lines, 0);
   EXPECT_EQ(command.text_field, "text");
+  EXPECT_FALSE(command.text_first);
   EXPECT_FALSE(command.train_on_inputs);
   EXPECT_FALSE(command.threads.has_value());
 }
@@ -38,6 +39,7 @@ TEST(TokenizeArguments, EveryFlagCounts) {
             "--train_on_inputs", "--skip_bad_lines", "3", "--threads", "5"}));
   EXPECT_EQ(command.options.layout, prepare::TokenLayout::kMegatron);
   EXPECT_EQ(command.text_field, "body");
+  EXPECT_TRUE(command.text_first);
   EXPECT_EQ(command.chat_template, "c.jinja");
   EXPECT_TRUE(command.train_on_inputs);
   EXPECT_EQ(command.options.skip_bad_lines, 3);

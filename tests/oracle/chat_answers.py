@@ -6,7 +6,7 @@
    the ids of the prompt and of all differ.
    A prompt that is written otherwise when the answer is there, chat/ may refuse; TRL warns then.
 3. Conversations with several answers, also more than the 64 that are rendered in stretches: over all samples, each
-   answer's trained ids are those of (2) of the conversation up to it.
+   answer's trained ids are those of (2) of the conversation up to it, but of answers that "weight": 0 leaves out none.
 4. Conversations that begin with an answer: TRL has no prompt for it. Its trained ids are those of (2) behind a question,
    or the part of them that the template writes there.
 """
@@ -148,7 +148,7 @@ class Checker:
         trained = sorted(one for ids, flags in samples for one, flag in zip(ids, flags, strict=True) if flag)
         expected = []
         for at, turn in enumerate(chat):
-            if turn["role"] == "assistant":
+            if turn["role"] == "assistant" and turn.get("weight") != 0:
                 ids, mask = self.completion(name, chat[: at + 1], 1)
                 expected += [one for one, flag in zip(ids, mask, strict=True) if flag]
         self.check(f"{name} all answers of {chat}", trained, sorted(expected))
@@ -188,6 +188,12 @@ def main():
         check(pathlib.Path(folder))
 
 
+def marked(chat):
+    """Every other answer is left out, the last one is not."""
+    left_out = [at for at, turn in enumerate(chat) if turn["role"] == "assistant"][:-1][::2]
+    return [{**turn, "weight": 0} if at in left_out else turn for at, turn in enumerate(chat)]
+
+
 def check(folder):
     templates = {file.stem: file.read_text() for file in sorted(pathlib.Path(sys.argv[2]).glob("*.jinja"))}
     checker = Checker(sys.argv[1], templates, folder)
@@ -199,11 +205,12 @@ def check(folder):
             checker.check_completion(name, chat)
             if name not in FAREWELL:
                 checker.check_answers(name, chat)
+                checker.check_answers(name, marked(chat))
     for name in plain:
         for chat in GREETINGS:
             if name not in FAREWELL:
                 checker.check_greeting(name, chat)
-        for chat in (LONG, LONG_PARTS):
+        for chat in (LONG, marked(LONG), LONG_PARTS):
             if name not in FAREWELL:
                 checker.check_answers(name, chat)
     print(f"{len(plain)} templates: {checker.compared} comparisons, {checker.split} conversations in several samples, {checker.greetings} greetings, {checker.refused} refused, {checker.wrong} differ")

@@ -112,7 +112,18 @@ TEST_F(LineForms, WhatIsWrongIsSaidWithItsCure) {
       {"[1]", "each line must be one JSON object"},
       {"{\"text\": ", "correct the JSON at byte 10"},
       {R"({"text": 3})", "\"text\" must be a string"},
-      {R"({"body": "c"})", "a field \"text\" (--text_field), \"messages\""},
+      {R"({"body": "c", "n": 1, "no": null})",
+       "a field \"text\" (--text_field), \"messages\", \"conversations\", \"prompt\" and "
+       "\"completion\", \"instruction\" and \"output\" or \"segments\" is required; name the "
+       "fields "
+       "so (the line has body, n)"},
+      {R"({"text": null})", "name the fields so (the line has none)"},
+      {R"({"prompt": "c", "chosen": "d", "rejected": "a"})", "\"chosen\" is a part of it"},
+      {R"({"prompt": "c", "completion": "d", "label": false})", "preference data is not trained"},
+      {R"({"messages": [{"role": "assistant", "content": "c", "weight": 0}]})",
+       "an answer of the assistant is required"},
+      {R"({"instruction": "c", "output": "d", "history": [["a", "b"]]})",
+       "\"history\" has no place"},
       {R"({"messages": []})", "\"messages\" must be a list with messages"},
       {R"({"messages": [{"role": "robot", "content": "c"}]})", "a role must be assistant"},
       {R"({"messages": [{"role": "user"}]})", "\"content\""},
@@ -124,6 +135,55 @@ TEST_F(LineForms, WhatIsWrongIsSaidWithItsCure) {
   for (const auto& [line, words] : kLines) {
     EXPECT_NE(problem(line).find(words), std::string::npos) << line << ": " << problem(line);
   }
+}
+
+// A field that is null is not there.
+TEST_F(LineForms, NullsAreAbsentEverywhere) {
+  const std::string chat =
+      R"("messages": [{"role": "user", "content": "c", "weight": null, "train": null},
+      {"role": "assistant", "content": "d", "tool_calls": null}]})";
+  const data::Document plain = document("{" + chat);
+  EXPECT_EQ(document(R"({"text": null, "tools": null, "system": null, )" + chat).ids, plain.ids);
+  EXPECT_EQ(document(R"({"text": null, "prompt": null, "completion": null, "chosen": null,
+                         "label": null, "instruction": null, "input": null, "output": null, )" +
+                     chat)
+                .labels,
+            plain.labels);
+  EXPECT_EQ(document(R"({"text": "c", "messages": null, "segments": null})").ids,
+            (Ids{kBos, 2, kEos}));
+  EXPECT_EQ(document(R"({"text": null, "segments": [{"text": "c", "label": true}]})").ids, Ids{2});
+  EXPECT_EQ(document(R"({"instruction": "c", "input": null, "output": "d"})").ids,
+            document(R"({"instruction": "c", "output": "d"})").ids);
+}
+
+TEST_F(LineForms, OtherFormsComeBeforeATextWhoseFieldIsNotNamed) {
+  const std::pair<const char*, const char*> kForms[] = {
+      {R"("prompt": "c", "completion": "d")", "prompt and completion"},
+      {R"("instruction": "c", "output": "d")", "instruction and output"},
+      {R"("messages": [{"role": "assistant", "content": "c"}])", "messages"},
+      {R"("conversations": [{"from": "gpt", "value": "c"}])", "conversations"}};
+  for (const auto& [fields, what] : kForms) {
+    const std::string line = R"({"text": "ab", "body": "ab", )" + std::string(fields) + "}";
+    const data::Document made = document(line);
+    EXPECT_FALSE(made.labels.empty()) << what;
+    for (const char* name : {"text", "body"}) {
+      EXPECT_EQ(document(line, {.text_field = name, .text_first = true}).ids,
+                (Ids{kBos, kAb, kEos}))
+          << what;
+    }
+  }
+  // A named field that the line does not have.
+  EXPECT_FALSE(
+      document(R"({"prompt": "c", "completion": "d"})", {.text_field = "body", .text_first = true})
+          .labels.empty());
+  EXPECT_EQ(document(R"({"text": "ab", "role": "prompter"})").ids, (Ids{kBos, kAb, kEos}));
+}
+
+TEST_F(LineForms, AnAnswerThatIsNotToBeTrainedAndTrainOnInputsExcludeEachOther) {
+  const char* const line = R"({"messages": [{"role": "assistant", "content": "c", "weight": 0},
+      {"role": "assistant", "content": "d"}]})";
+  EXPECT_NE(problem(line, {.train_on_inputs = true}).find("--train_on_inputs"), std::string::npos);
+  EXPECT_EQ(problem(line), "");
 }
 
 // Whatever a line is: documents whose labels are those of their ids, or a refusal.
@@ -182,6 +242,7 @@ TEST_F(LineForms, WhateverDecidesTheIdsIsInTheWords) {
   EXPECT_EQ(recipe().words, words);
   EXPECT_NE(recipe({.text_field = "body"}).words, words);
   EXPECT_NE(recipe({.train_on_inputs = true}).words, words);
+  EXPECT_NE(recipe({.text_first = true}).words, words);
   write("model/chat_template.jinja", "another");
   const std::string other = recipe().words;
   EXPECT_NE(other, words);
