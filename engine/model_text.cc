@@ -44,30 +44,29 @@ std::vector<TextLine> lines_of(const std::string& path) {
   return lines;
 }
 
-const chat::Value* find(const chat::Value& object, const char* name) {
-  return object.dict() == nullptr ? nullptr : object.dict()->find(name);
-}
-
 // What the line asks, where it is a conversation.
 std::optional<chat::Conversation> conversation_of(const chat::Value& line,
                                                   const std::string& where) {
-  const chat::Value* prompt = find(line, "prompt");
+  const chat::Value* prompt = chat::find_field(line, "prompt");
   chat::Value object = line;
   if (prompt != nullptr && prompt->sequence() != nullptr) {
     chat::Entries fields = line.dict()->entries;
-    std::erase_if(fields, [](const auto& field) { return field.first == "completion"; });
+    std::erase_if(fields, [](const std::pair<std::string, chat::Value>& field) {
+      return field.first == "completion" || field.second.is<chat::None>();
+    });
     for (auto& [name, value] : fields) {
       if (name == "prompt") name = "messages";
     }
     object = chat::make_dict(std::move(fields));
-  } else if (find(line, "messages") == nullptr && find(line, "conversations") == nullptr) {
+  } else if (chat::find_field(line, "messages") == nullptr &&
+             chat::find_field(line, "conversations") == nullptr) {
     return std::nullopt;
   }
   return std::get<chat::Conversation>(chat::read_record(object, where));
 }
 
 std::string field_of(const chat::Value& line, const char* name, const std::string& where) {
-  const chat::Value* found = find(line, name);
+  const chat::Value* found = chat::find_field(line, name);
   FM_DATA_CHECK(found != nullptr && found->text() != nullptr, where, ": an object with the text \"",
                 name, "\" is required; correct the line");
   return *found->text();
