@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "chat/interpreter.h"
 #include "chat/tree.h"
@@ -28,10 +29,13 @@ class Template {
 
   // Whether it says itself, by {% generation %}, what the assistant writes.
   bool has_generation() const { return has_generation_; }
+  // Whether a word stands anywhere in it. A field whose name does not is not read by name.
+  bool mentions(std::string_view word) const;
   const std::string& file() const { return file_; }
 
  private:
   std::string file_;
+  std::vector<std::string> words_;  // letters, digits and _ in a row; in order, each once
   Body body_;
   bool has_generation_;
 };

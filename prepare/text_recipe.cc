@@ -6,6 +6,7 @@
 
 #include "chat/answers.h"
 #include "chat/json_text.h"
+#include "chat/unused_fields.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "core/files.h"
@@ -51,10 +52,11 @@ class LineTokenizer {
   std::string add(const chat::Value& line, std::vector<Document>& documents) const {
     const chat::Value* const text = chat::find_field(line, options_.text_field);
     const std::optional<chat::Form> form = chat::form_of(line);
-    if (form && !(options_.text_first && text != nullptr)) return add_record(line, documents);
-    if (text != nullptr) return add_text(*text, documents);
+    if (form && !(options_.text_first && text != nullptr))
+      return add_record(line, *form, documents);
+    if (text != nullptr) return add_text(line, *text, documents);
     if (const chat::Value* segments = chat::find_field(line, "segments")) {
-      return add_segments(*segments, documents);
+      return add_segments(line, *segments, documents);
     }
     chat::refuse_preferences(line, "");
     std::string fields;
@@ -67,7 +69,8 @@ class LineTokenizer {
                         fields.empty() ? "the line has none" : "the line has " + fields, ")");
   }
 
-  std::string add_text(const chat::Value& value, std::vector<Document>& documents) const {
+  std::string add_text(const chat::Value& line, const chat::Value& value,
+                       std::vector<Document>& documents) const {
     if (value.text() == nullptr) {
       return core::concat("\"", options_.text_field, "\" must be a string; correct the line");
     }
@@ -76,16 +79,22 @@ class LineTokenizer {
     if (eos_ >= 0 && (document.ids.empty() || document.ids.back() != eos_)) {
       document.ids.push_back(eos_);
     }
+    const std::string_view read[] = {options_.text_field};
+    document.unused = chat::unused_fields(line, read);
     documents.push_back(std::move(document));
     return "";
   }
 
-  std::string add_record(const chat::Value& line, std::vector<Document>& documents) const {
+  std::string add_record(const chat::Value& line, chat::Form form,
+                         std::vector<Document>& documents) const {
     chat::refuse_preferences(line, "");
     const chat::Record record = chat::read_record(line, "");
     const auto* pair = std::get_if<chat::PromptCompletion>(&record);
-    if (pair != nullptr) return add_completion(*pair, documents);
-    return add_chat(std::get<chat::Conversation>(record), documents);
+    std::string problem = pair != nullptr
+                              ? add_completion(*pair, documents)
+                              : add_chat(std::get<chat::Conversation>(record), documents);
+    if (problem.empty()) documents[0].unused = chat::unused_fields(line, form, format_.get());
+    return problem;
   }
 
   std::string add_chat(const chat::Conversation& conversation,
@@ -171,7 +180,8 @@ class LineTokenizer {
     return trained;
   }
 
-  std::string add_segments(const chat::Value& value, std::vector<Document>& documents) const {
+  std::string add_segments(const chat::Value& line, const chat::Value& value,
+                           std::vector<Document>& documents) const {
     const chat::Sequence* const segments = value.sequence();
     constexpr const char* kForm =
         "\"segments\" must be a list of {\"text\": \"...\", \"label\": true or false}; correct "
@@ -191,6 +201,8 @@ class LineTokenizer {
         document.labels.push_back(trained ? document.ids[i] : data::kIgnored);
       }
     }
+    static constexpr std::string_view kRead[] = {"segments"};
+    document.unused = chat::unused_fields(line, kRead);
     documents.push_back(std::move(document));
     return "";
   }

@@ -166,6 +166,7 @@ TEST_F(LineForms, OtherFormsComeBeforeATextWhoseFieldIsNotNamed) {
     const std::string line = R"({"text": "ab", "body": "ab", )" + std::string(fields) + "}";
     const data::Document made = document(line);
     EXPECT_FALSE(made.labels.empty()) << what;
+    EXPECT_EQ(made.unused, (std::vector<std::string>{"text", "body"})) << what;
     for (const char* name : {"text", "body"}) {
       EXPECT_EQ(document(line, {.text_field = name, .text_first = true}).ids,
                 (Ids{kBos, kAb, kEos}))
@@ -177,6 +178,30 @@ TEST_F(LineForms, OtherFormsComeBeforeATextWhoseFieldIsNotNamed) {
       document(R"({"prompt": "c", "completion": "d"})", {.text_field = "body", .text_first = true})
           .labels.empty());
   EXPECT_EQ(document(R"({"text": "ab", "role": "prompter"})").ids, (Ids{kBos, kAb, kEos}));
+}
+
+TEST_F(LineForms, FieldsWithoutEffectAreNamedInTheFirstDocument) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(document(R"({"text": "c", "meta": {"a": 1}, "label": 0})").unused,
+            (Names{"meta", "label"}));
+  EXPECT_EQ(document(R"({"segments": [{"text": "c", "label": true}], "id": 1})").unused,
+            Names{"id"});
+  EXPECT_EQ(document(R"({"prompt": "c", "completion": "d", "source": "s"})").unused,
+            Names{"source"});
+  EXPECT_EQ(document(R"({"tools": [{"name": "f"}], "messages": [
+                {"role": "assistant", "content": "c", "id": 3}]})")
+                .unused,
+            (Names{"tools", "messages[].id"}));
+  write("model/chat_template.jinja",
+        "{% for m in messages %}{{ m.role }}{% if loop.last and m.role == 'assistant' %}!{% endif "
+        "%}{{ m.content }}"
+        "{% endfor %}{% if add_generation_prompt %}assistant{% endif %}");
+  const std::vector<data::Document> two = read(recipe(), R"({"id": 1, "messages": [
+      {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"},
+      {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})");
+  ASSERT_EQ(two.size(), 2U);
+  EXPECT_EQ(two[0].unused, Names{"id"});
+  EXPECT_TRUE(two[1].unused.empty());
 }
 
 TEST_F(LineForms, AnAnswerThatIsNotToBeTrainedAndTrainOnInputsExcludeEachOther) {
