@@ -154,6 +154,14 @@ TEST_F(Completions, AConversationNeedsATemplate) {
   const ModelText chats(folder_, 300);
   EXPECT_EQ(chats.of_conversation(chats.ask("Be brief.", "Why?")).text,
             "[system] Be brief.\n[user] Why?\n[assistant] ");
+  const std::string lines = (folder_ / "nulls.jsonl").string();
+  std::ofstream(lines) << R"({"prompt": "one", "messages": null})" << '\n'
+                       << R"({"prompt": [{"role": "user", "content": "Why?"}], "messages": null})"
+                       << '\n';
+  const std::vector<Prompt> prompts = read_prompts({lines}, chats);
+  ASSERT_EQ(prompts.size(), 2U);
+  EXPECT_EQ(prompts[0].text, "one");
+  EXPECT_EQ(prompts[1].text, "[user] Why?\n[assistant] ");
   std::filesystem::remove(folder_ / "chat_template.jinja");
 }
 
