@@ -73,8 +73,8 @@ std::vector<std::string> read_added_tokens(const fs::path& folder, const Value& 
     if (list == nullptr || list->is<None>()) continue;
     const bool by_id = list->dict() != nullptr;
     FM_DATA_CHECK(by_id || list->sequence() != nullptr, folder.string(),
-                  ": added_tokens of tokenizer.json must be a list, and added_tokens_decoder of "
-                  "tokenizer_config.json an object; correct the file (",
+                  ": added_tokens of tokenizer.json and the special tokens of "
+                  "tokenizer_config.json must be lists or objects; correct the file (",
                   kind_name(*list), ")");
     for (const Value& item : iterate(*list)) {
       const std::string* text = token_text(by_id ? list->dict()->find(*item.text()) : &item);

@@ -297,8 +297,11 @@ bool equal(const Value& left, const Value& right) {
   double one = 0;
   double other = 0;
   if (number_of(left, one)) return number_of(right, other) && one == other;
-  if (const std::string* text = left.text())
-    return right.text() != nullptr && *text == *right.text();
+  if (const std::string* text = left.text()) {
+    if (right.text() == nullptr || text->size() != right.text()->size()) return false;
+    count_work(text->size());
+    return *text == *right.text();
+  }
   if (const auto* large = left.get<LargeInteger>()) {
     const auto* const same = right.get<LargeInteger>();
     return same != nullptr && large->digits == same->digits;

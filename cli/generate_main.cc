@@ -13,11 +13,14 @@
 #include "cli/ending.h"
 #include "cli/generate_arguments.h"
 #include "cli/standard_output.h"
+#include "core/check.h"
 #include "kernels/gemm/gemm.h"
 #include "machine/cores.h"
 #include "machine/stacks.h"
 
 namespace {
+
+constexpr std::size_t kMostLine = 256'000'000;  // what has no end is no text
 
 void note(std::string_view text) {
   const std::string line = "fmengine-generate: " + std::string(text) + "\n";

@@ -201,6 +201,7 @@ class MdsDataset : public TokenStream {
       return std::move(document.labels.empty() ? document.ids : document.labels);
     });
   }
+  bool ignores_some() const override { return !std::ranges::all_of(shards_, &Shard::is_plain); }
 
   std::string describe() const override {
     return core::concat(folder_, ": ", core::counted(documents(), "document"), ", ",

@@ -38,10 +38,11 @@ StreamPtr open_part(const DataPart& part, const SourceOptions& options, BadLines
   return join_streams(std::move(streams));
 }
 
-std::string words_of(const BadLines& bad) {
-  if (bad.found == 0) return "";
+std::string notes_of(const BadLines& bad) {
+  const std::string unused = words_of(bad.unused);
+  if (bad.found == 0) return unused;
   return core::concat("; ", core::counted(bad.found, "bad line"),
-                      " skipped (the first: ", bad.first, ")");
+                      " skipped (the first: ", bad.first, ")", unused);
 }
 
 }  // namespace

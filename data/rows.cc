@@ -5,6 +5,8 @@
 
 #include "core/check.h"
 #include "core/counted.h"
+#include "core/text.h"
+#include "core/types.h"
 #include "data/packing.h"
 #include "data/permutation.h"
 

@@ -203,6 +203,7 @@ std::string export_checkpoint(const ExportOptions& options) {
     checkpoint::ExportRequest request;
     request.folder = options.out;
     request.config_json = config_of(options, state);
+    request.stop = options.stop;
     ExportFacts about = state.exports;
     about.config_json = request.config_json;
     request.dtype = dtype_of(options.dtype, about);

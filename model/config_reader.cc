@@ -70,14 +70,9 @@ struct ConfigReader::Object {
 };
 
 ConfigReader::ConfigReader(const std::filesystem::path& config_json) {
-  // Copying and writing brackets in brackets without end would need a stack without end.
-  constexpr int kDeepest = 100;
-  int depth = 0;
-  const auto within = [&](int at, Json::parse_event_t, Json&) {
-    depth = std::max(depth, at);
-    return at <= kDeepest;
-  };
   Object file{config_json.string(), "", read_text(config_json), {}, {}};
+  FM_DATA_CHECK(core::is_shallow(file.text), "the model's configuration may have at most ",
+                core::kMostBrackets, " levels of brackets; repair ", file.file);
   try {
     file.json = Json::parse(file.text);
   } catch (const Json::exception& error) {

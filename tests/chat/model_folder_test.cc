@@ -90,7 +90,7 @@ TEST(ChatFormat, AddedTokensMayBeNullAndMustBeAList) {
     folder.write("tokenizer.json", std::string(R"({"added_tokens": )") + wrong + "}");
     const std::string said =
         message_of<core::UserError>(11, [&] { read_chat_format(folder.path()); });
-    EXPECT_NE(said.find("added_tokens of tokenizer.json must be a list"), std::string::npos);
+    EXPECT_NE(said.find("must be lists or objects"), std::string::npos);
   }
 }
 

@@ -2,7 +2,6 @@
 #include "checkpoint/draft_folder.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tests/cli/program_case.h"
+#include "tests/comm/free_port.h"
 
 namespace fm::cli {
 namespace {

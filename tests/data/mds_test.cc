@@ -188,6 +188,7 @@ TEST_F(Mds, ColumnsThatSayWhatIsTrainedAreHonoured) {
   Ids part(2);
   open_mds(folder(), {.vocab = 1000}, unused_)->read_labels(1, part);
   EXPECT_EQ(part, (Ids{6, X}));
+  EXPECT_TRUE(open_mds(folder(), {.vocab = 1000}, unused_)->ignores_some());
 
   const auto says = [&](std::size_t column, const Column& other, const std::string& words) {
     const Column right = std::exchange(columns[column], other);

@@ -2,9 +2,9 @@
 #include "prepare/content_note.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -27,14 +27,21 @@ class ContentNote : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   void write(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
+  // When the inode was changed last: nobody can set it.
+  std::int64_t changed_ns() const {
+    struct stat state {};
+    EXPECT_EQ(::stat(path_.c_str(), &state), 0);
+    return std::int64_t{state.st_ctim.tv_sec} * 1'000'000'000 + state.st_ctim.tv_nsec;
+  }
   std::optional<fs::path> note() const {
     if (!fs::exists(folder_ / "cache")) return std::nullopt;
     for (const auto& entry : fs::directory_iterator(folder_ / "cache")) return entry.path();
     return std::nullopt;
   }
 
+  // So many seconds after the file was changed last.
   std::string content(int later = 10) const {
-    return content_of(path_, folder_ / "cache", std::time(nullptr) + later);
+    return content_of(path_, folder_ / "cache", changed_ns() / 1'000'000'000 + later);
   }
 
   fs::path folder_;
@@ -57,10 +64,12 @@ TEST_F(ContentNote, ANoteStandsForTheFileUntilThatChanges) {
   text.replace(text.size() - 17, 16, "0123456789abcdef");
   std::ofstream(*note()) << text;
   EXPECT_EQ(content(), "0123456789abcdef");
-  ::usleep(50'000);  // a tick of the file system's clock
-  const auto written = fs::last_write_time(path_);
+  const fs::file_time_type written = fs::last_write_time(path_);
+  const std::int64_t noted = changed_ns();
   write("ac\n");
-  fs::last_write_time(path_, written);  // the same size, inode and time of writing
+  do {  // the same size, inode and time of writing, until the file system's clock has moved
+    fs::last_write_time(path_, written);
+  } while (changed_ns() == noted);
   EXPECT_NE(content(), first);
   EXPECT_NE(content(), "0123456789abcdef");
 }
