@@ -2,7 +2,6 @@
 
 #include <oniguruma.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -26,18 +25,15 @@ std::string reason(int code, OnigErrorInfo info = {}) {
 }
 
 // Patterns are programs of strangers. Oniguruma's own limit is 10 million retries at one place of
-// a text. A search goes over kPlaces at once, or a part of the text, and looks at the clock
-// between.
-constexpr std::size_t kMostPatternBytes = 10'000;  // compiling takes the square of it
-constexpr std::size_t kPlaces = 256;
-constexpr std::size_t kParts = 64;  // more would look for a needed letter too often
-constexpr unsigned long kMostRetries = 100'000'000;  // at these places: half a second
-constexpr unsigned kMostStackEntries = 8'000'000;    // of 48 bytes
+// a text; a search over all of it has a limit, too, and the clock is looked at between searches.
+constexpr std::size_t kMostPatternBytes = 10'000;     // compiling takes the square of it
+constexpr unsigned long kMostRetries = 100'000'000;   // of one search: half a second
+constexpr unsigned long kMostRetriesPerByte = 1'000;  // beside these
+constexpr unsigned kMostStackEntries = 8'000'000;     // of 48 bytes
 
 bool initialize() {
   OnigEncoding used[] = {ONIG_ENCODING_UTF8};
   return onig_initialize(used, 1) == ONIG_NORMAL &&
-         onig_set_retry_limit_in_search(kMostRetries) == ONIG_NORMAL &&
          onig_set_match_stack_limit_size(kMostStackEntries) == ONIG_NORMAL;
 }
 
@@ -46,12 +42,9 @@ class TimeLimit {
  public:
   explicit TimeLimit(std::size_t bytes) : most_s_(10 + 20e-6 * static_cast<double>(bytes)) {}
 
-  // The clock is looked at after kSearches short searches, or after each long one.
-  static constexpr int kSearches = 64;
-  bool is_over(int searches) {
-    searches_ += searches;
-    if (searches_ < kSearches) return false;
-    searches_ = 0;
+  // The clock is looked at in every 64th call.
+  bool is_over() {
+    if (++calls_ % 64 != 0) return false;
     const double now_s = seconds();
     if (begin_s_ == 0) begin_s_ = now_s;
     return now_s - begin_s_ > most_s_;
@@ -67,7 +60,7 @@ class TimeLimit {
 
   double most_s_;
   double begin_s_ = 0;
-  int searches_ = 0;
+  int calls_ = 0;
 };
 
 // Where a match was found. Freed when it goes.
@@ -100,7 +93,6 @@ std::string widened(std::string_view property, bool negated) {
 
 struct Regex::Compiled {
   regex_t* regex = nullptr;
-  bool in_parts = true;
   Compiled() = default;
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
@@ -147,8 +139,6 @@ Regex::Regex(const std::string& pattern, const std::string& where) : where_(wher
                             ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_RUBY, &info);
   FM_DATA_CHECK(code == ONIG_NORMAL, where, ": a regular expression of Oniguruma is required (",
                 code == ONIG_NORMAL ? "" : reason(code, info), ": ", core::shortened(pattern), ")");
-  // What looks back at the start of its search is searched at once.
-  compiled->in_parts = pattern.find("\\G") == std::string::npos;
   compiled_ = compiled;
 }
 
@@ -156,41 +146,41 @@ Regex::Regex(const std::string& pattern, const std::string& where) : where_(wher
 class Regex::Search {
  public:
   Search(const Regex& regex, std::string_view text)
-      : regex_(regex),
-        text_(text),
-        at_once_(regex.compiled_->in_parts ? std::max(kPlaces, text.size() / kParts) : SIZE_MAX),
-        limit_(text.size()) {}
+      : regex_(regex), text_(text), limit_(text.size()), param_(onig_new_match_param()) {
+    FM_CHECK(param_ != nullptr, "Oniguruma must have memory");
+    onig_initialize_match_param(param_.get());
+    onig_set_retry_limit_in_search_of_match_param(param_.get(),
+                                                  kMostRetries + kMostRetriesPerByte * text.size());
+  }
 
   // Whether there is a match at `from` or behind it.
   bool find(std::size_t from) {
-    for (std::size_t until = from; true; from = until) {
-      until = from + std::min(at_once_, text_.size() - from);
-      while (until < text_.size() && (static_cast<unsigned char>(text_[until]) & 0xC0) == 0x80) {
-        ++until;
-      }
-      onig_region_clear(region_.get());
-      const int at = onig_search(regex_.compiled_->regex, bytes_of(text_),
-                                 bytes_of(text_, text_.size()), bytes_of(text_, from),
-                                 bytes_of(text_, until), region_.get(), ONIG_OPTION_NONE);
-      FM_DATA_CHECK(at >= 0 || at == ONIG_MISMATCH, regex_.where_,
-                    ": the pattern must match within Oniguruma's limits; write it simpler (",
-                    at < 0 ? reason(at) : "", ")");
-      const bool goes_on = at < 0 && until < text_.size();
-      FM_DATA_CHECK(!limit_.is_over(goes_on ? TimeLimit::kSearches : 1), regex_.where_,
-                    ": the pattern must match within ", limit_.most_s(),
-                    " s of processor time; write it simpler (a text of ", text_.size(), " bytes)");
-      if (!goes_on) return at >= 0;
-    }
+    onig_region_clear(region_.get());
+    const int at = onig_search_with_param(regex_.compiled_->regex, bytes_of(text_),
+                                          bytes_of(text_, text_.size()), bytes_of(text_, from),
+                                          bytes_of(text_, text_.size()), region_.get(),
+                                          ONIG_OPTION_NONE, param_.get());
+    FM_DATA_CHECK(at >= 0 || at == ONIG_MISMATCH, regex_.where_,
+                  ": the pattern must match within Oniguruma's limits; write it simpler (",
+                  at < 0 ? reason(at) : "", ")");
+    FM_DATA_CHECK(!limit_.is_over(), regex_.where_, ": the pattern must match within ",
+                  limit_.most_s(), " s of processor time; write it simpler (a text of ",
+                  text_.size(), " bytes)");
+    return at >= 0;
   }
   std::size_t begin() const { return static_cast<std::size_t>(region_.get()->beg[0]); }
   std::size_t end() const { return static_cast<std::size_t>(region_.get()->end[0]); }
 
  private:
+  struct FreeParam {
+    void operator()(OnigMatchParam* param) const { onig_free_match_param(param); }
+  };
+
   const Regex& regex_;
   std::string_view text_;
-  std::size_t at_once_;
   Region region_;
   TimeLimit limit_;
+  std::unique_ptr<OnigMatchParam, FreeParam> param_;
 };
 
 void Regex::find_all(std::string_view text, std::vector<Match>& found) const {

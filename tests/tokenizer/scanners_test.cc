@@ -146,6 +146,17 @@ TEST(Regex, EndsWhereASearchWouldNotEnd) {
   EXPECT_TRUE(refusal("(a*)*$", text + "b").starts_with(limits));
 }
 
+TEST(Regex, MatchesHaveAnyLength) {
+  std::string text;
+  while (text.size() < 100'000) text += "\u4e2d";
+  for (const char* const pattern : {"\u4e2d+", "(?:a|[^\\s]{2})+", "\\p{Han}++", "a|.*"}) {
+    std::vector<Match> found;
+    Regex(pattern, "f").find_all(text, found);
+    ASSERT_EQ(found.size(), 1U) << pattern;
+    EXPECT_EQ(found[0].end, text.size()) << pattern;
+  }
+}
+
 TEST(Regex, FindsInLongTextsWhatItFindsInShortOnes) {
   std::string text;
   while (text.size() < 100'000) text += "\u00e9\u4e2d\U0001f600 ab\n";
