@@ -14,6 +14,17 @@ bool says(const Value& object, std::string_view name) {
   return found != nullptr && is_filled(*found);
 }
 
+// The fields of a form, which are there together; in the order of their ranks.
+struct FormFields {
+  Form form;
+  std::string_view first;
+  std::string_view second;
+};
+constexpr FormFields kForms[] = {{Form::kMessages, "messages", "messages"},
+                                 {Form::kConversations, "conversations", "conversations"},
+                                 {Form::kPromptCompletion, "prompt", "completion"},
+                                 {Form::kAlpaca, "instruction", "output"}};
+
 constexpr std::string_view kRoles[] = {"assistant", "developer", "function", "ipython",
                                        "system",    "tool",      "user"};
 
@@ -137,8 +148,10 @@ std::string why_untrainable(const Value& message, bool answer, const std::option
                           "trained whole or not at all; remove the field, or write \"segments\"");
   }
   if (!mark || !mark->trained || answer) return "";
-  return core::concat("\"", mark->name, "\" asks to train a message that is no answer of the ",
-                      "assistant; remove the field, or train everything with --train_on_inputs");
+  return core::concat(
+      "\"", mark->name, "\" asks to train a message that is no answer of the ",
+      "assistant; remove the field, and train everything with --train_on_inputs if you "
+      "want to");
 }
 
 // Messages of either form: conversations are often kept with "role" and "content" too.
@@ -293,11 +306,18 @@ bool is_filled(const Value& value) {
 }
 
 std::optional<Form> form_of(const Value& line) {
-  if (has(line, "messages")) return Form::kMessages;
-  if (has(line, "conversations")) return Form::kConversations;
-  if (has(line, "prompt") && has(line, "completion")) return Form::kPromptCompletion;
-  if (has(line, "instruction") && has(line, "output")) return Form::kAlpaca;
-  return std::nullopt;
+  std::optional<Form> empty;
+  for (const FormFields& each : kForms) {
+    if (!has(line, each.first) || !has(line, each.second)) continue;
+    if (says(line, each.first) || says(line, each.second)) return each.form;
+    if (!empty) empty = each.form;
+  }
+  return empty;
+}
+
+bool is_filled(const Value& line, Form form) {
+  const FormFields& fields = kForms[static_cast<std::size_t>(form)];
+  return says(line, fields.first) || says(line, fields.second);
 }
 
 Record read_record(const Value& line, const std::string& where) {
@@ -317,7 +337,7 @@ Record read_record(const Value& line, const std::string& where) {
 void refuse_preferences(const Value& line, const std::string& where) {
   for (const char* name : {"chosen", "rejected"}) {
     const Value* answer = find_field(line, name);
-    const bool flag = answer == nullptr || answer->get<bool>() != nullptr;
+    const bool flag = !says(line, name) || answer->get<bool>() != nullptr;
     FM_DATA_CHECK(flag, where, ": preference data is not trained here, and \"", name,
                   "\" is a part of it; write the good answers as \"completion\" or \"messages\", ",
                   "and leave \"chosen\" and \"rejected\" out");

@@ -38,8 +38,11 @@ using Record = std::variant<Conversation, PromptCompletion>;
 enum class Form : std::uint8_t { kMessages, kConversations, kPromptCompletion, kAlpaca };
 
 // Which form an object has by its fields, the first of this order: "messages", "conversations",
-// "prompt" and "completion", "instruction" and "output". Fields that are null are not there.
+// "prompt" and "completion", "instruction" and "output". Fields that are null are not there, and
+// a form without a filled field comes behind the others.
 std::optional<Form> form_of(const Value& line);
+// Whether one of the form's fields holds something.
+bool is_filled(const Value& line, Form form);
 // The value of a field; nullptr: it is not there, or null.
 const Value* find_field(const Value& object, std::string_view name);
 // Whether a value holds something: tables of data fill columns with null, "" and [].

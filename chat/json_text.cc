@@ -17,7 +17,7 @@ using nlohmann::json;
 constexpr std::size_t kFewEntries = 32;  // set_entry looks at all of them for each
 
 // Of entries with one name the last one's value at the first one's place.
-Entries once_each(Entries entries) {
+Entries once_each(Entries&& entries) {
   Entries kept;
   kept.reserve(entries.size());  // the names stay where they are
   std::unordered_map<std::string_view, std::size_t> places;

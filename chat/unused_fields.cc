@@ -28,7 +28,11 @@ bool reads(const ChatFormat& format, std::string_view name) {
                      [&](std::string_view one) { return mentions(format, one); });
 }
 
+// More names than a note has are not looked for.
+constexpr std::size_t kMostNames = 100;
+
 void add(std::vector<std::string>& unused, std::string name) {
+  if (unused.size() >= kMostNames) return;
   if (std::find(unused.begin(), unused.end(), name) == unused.end())
     unused.push_back(std::move(name));
 }

@@ -52,8 +52,9 @@ class LineTokenizer {
   std::string add(const chat::Value& line, std::vector<Document>& documents) const {
     const chat::Value* const text = chat::find_field(line, options_.text_field);
     const std::optional<chat::Form> form = chat::form_of(line);
-    if (form && !(options_.text_first && text != nullptr))
-      return add_record(line, *form, documents);
+    const bool text_counts =
+        text != nullptr && (options_.text_first || !form || !chat::is_filled(line, *form));
+    if (form && !text_counts) return add_record(line, *form, documents);
     if (text != nullptr) return add_text(line, *text, documents);
     if (const chat::Value* segments = chat::find_field(line, "segments")) {
       return add_segments(line, *segments, documents);

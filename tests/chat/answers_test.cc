@@ -198,9 +198,10 @@ TEST(Answers, MarkedInAPlaceThatCannotBeTrainedAreRefused) {
     shown(kChatMl, R"({"messages": [{"role": "user", "content": "a", "train": true},
                        {"role": "assistant", "content": "b"}]})");
   };
-  EXPECT_EQ(message_of<core::UserError>(11, body),
-            "c.jsonl:1: messages[0]: \"train\" asks to train a message that is no answer of the "
-            "assistant; remove the field, or train everything with --train_on_inputs");
+  EXPECT_EQ(
+      message_of<core::UserError>(11, body),
+      "c.jsonl:1: messages[0]: \"train\" asks to train a message that is no answer of the "
+      "assistant; remove the field, and train everything with --train_on_inputs if you want to");
 }
 
 TEST(Answers, OfATemplateThatWritesNothingAreRefused) {

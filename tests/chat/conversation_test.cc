@@ -163,7 +163,7 @@ TEST(Marks, ThatCannotBeKeptAreRefused) {
   };
   EXPECT_EQ(why(R"({"role": "user", "content": "a", "train": true})"),
             "messages[0]: \"train\" asks to train a message that is no answer of the assistant; "
-            "remove the field, or train everything with --train_on_inputs");
+            "remove the field, and train everything with --train_on_inputs if you want to");
   EXPECT_NE(why(R"({"role": "assistant", "content": "a", "train_detail": [{"train": true}]})")
                 .find("\"train_detail\" trains parts"),
             std::string::npos);

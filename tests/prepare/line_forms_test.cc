@@ -173,6 +173,17 @@ TEST_F(LineForms, OtherFormsComeBeforeATextWhoseFieldIsNotNamed) {
           << what;
     }
   }
+  // Tables fill the columns of other forms with nothing.
+  for (const char* const empty :
+       {R"("prompt": "", "completion": "")", R"("instruction": "", "output": "")",
+        R"("messages": [])", R"("conversations": [], "prompt": "", "completion": "")"}) {
+    EXPECT_EQ(document(R"({"text": "ab", )" + std::string(empty) + "}").ids, (Ids{kBos, kAb, kEos}))
+        << empty;
+  }
+  EXPECT_EQ(document(R"({"messages": [], "prompt": "c", "completion": "d"})").ids,
+            document(R"({"prompt": "c", "completion": "d"})").ids);
+  EXPECT_EQ(document(R"({"prompt": "c", "completion": "d", "rejected": ""})").ids,
+            document(R"({"prompt": "c", "completion": "d"})").ids);
   // A named field that the line does not have.
   EXPECT_FALSE(
       document(R"({"prompt": "c", "completion": "d"})", {.text_field = "body", .text_first = true})
