@@ -23,6 +23,7 @@ namespace {
 
 std::atomic<CutGuardEntry*> all_entries = nullptr;
 struct sigaction action_before {};
+std::atomic<std::size_t> page_size = 0;
 
 CutGuardEntry* entry_of(const std::byte* address) {
   for (CutGuardEntry* each = all_entries; each != nullptr; each = each->next) {
@@ -41,16 +42,15 @@ void put_zeros(int signal, siginfo_t* info, void*) {
   bool put = false;
   if (entry != nullptr) {
     // Pages before this one are there, none behind it are. A mapping begins with a page.
-    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     const std::byte* const begin = entry->begin;
     const auto at = static_cast<std::size_t>(static_cast<const std::byte*>(info->si_addr) - begin);
-    const std::size_t first = at / page * page;
+    const std::size_t first = at / page_size * page_size;
+    // Before the zeros: another thread may read them at once, and ask.
+    entry->cut = true;
     put = ::mmap(const_cast<std::byte*>(begin) + first, entry->size - first, PROT_READ,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
   }
-  if (put) {
-    entry->cut = true;
-  } else {  // not ours: it ends as it would have ended
+  if (!put) {  // not ours: it ends as it would have ended
     ::sigaction(signal, &action_before, nullptr);
     if (info->si_code <= 0) ::raise(signal);  // else the instruction is tried again
   }
@@ -58,6 +58,7 @@ void put_zeros(int signal, siginfo_t* info, void*) {
 }
 
 bool install() {
+  page_size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   struct sigaction action {};
   action.sa_sigaction = put_zeros;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;

@@ -46,6 +46,14 @@ void MappedFile::check_unchanged() const {
 }
 
 void MappedFile::check_uncut() const {
+  struct stat now {};
+  const bool whole = guard_.cut() && ::stat(path_.c_str(), &now) == 0 &&
+                     now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino &&
+                     std::cmp_greater_equal(now.st_size, size_);
+  FM_MACHINE_CHECK(!whole, ExitCode::kStorageFailed, path_,
+                   ": the file must be readable while a run uses it; look at the disk or the "
+                   "network it comes from (it still has ",
+                   now.st_size, " bytes)");
   FM_DATA_CHECK(!guard_.cut(), path_,
                 ": the file must stay as it is while a run reads it; give the run a copy of its "
                 "own, or put the new content under a new name (",

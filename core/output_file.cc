@@ -96,7 +96,8 @@ void OutputFile::open_draft() {
     const int fd = ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
     // Another process may sweep before the lock; without locks it finds none that is free.
     const bool locked = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
-    if (locked && !leads_to(draft, fd)) {
+    const bool swept = locked ? !leads_to(draft, fd) : fd >= 0 && errno == EWOULDBLOCK;
+    if (swept) {
       ::close(fd);
       continue;
     }
