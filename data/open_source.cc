@@ -39,7 +39,7 @@ StreamPtr open_part(const DataPart& part, const SourceOptions& options, BadLines
 }
 
 std::string notes_of(const BadLines& bad) {
-  const std::string unused = words_of(bad.unused);
+  std::string unused = words_of(bad.unused);
   if (bad.found == 0) return unused;
   return core::concat("; ", core::counted(bad.found, "bad line"),
                       " skipped (the first: ", bad.first, ")", unused);

@@ -146,11 +146,15 @@ class Rows : public SampleSource {
     return false;
   }
 
+  // Of 100,000 rows evenly spaced where there are more: the other ranks wait meanwhile.
   void add_untrained(std::vector<std::string>& notes) const {
+    constexpr std::int64_t kMost = 100'000;
+    const std::int64_t every = core::ceil_div(plan_->rows(), kMost);
+    const std::int64_t seen = core::ceil_div(plan_->rows(), std::max<std::int64_t>(every, 1));
     std::int64_t untrained = 0;
     std::int64_t cut = 0;
     std::vector<Segment> segments;
-    for (std::int64_t row = 0; row < plan_->rows(); ++row) {
+    for (std::int64_t row = 0; row < plan_->rows(); row += every) {
       plan_->find(row, segments);
       const auto trains_something = [&](const Segment& each) { return trains(each); };
       if (std::ranges::any_of(segments, trains_something)) continue;
@@ -162,8 +166,9 @@ class Rows : public SampleSource {
       cut += has_documents_ && std::ranges::any_of(segments, is_cut) ? 1 : 0;
     }
     if (untrained == 0) return;
-    notes.push_back(core::concat(untrained, " of ", plan_->rows(),
-                                 " rows train nothing: no label in them counts"));
+    notes.push_back(core::concat(untrained, " of ", seen, " rows",
+                                 every > 1 ? ", evenly spaced," : "",
+                                 " train nothing: no label in them counts"));
     if (cut == 0) return;
     notes.back() += core::concat("; in ", cut, " of them a document goes on behind the row ",
                                  "(--max_seq_len ", options_.seq_len, ")");

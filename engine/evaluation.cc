@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/check.h"
+
 namespace fm::engine {
 
 Evaluation::Evaluation(std::unique_ptr<data::SampleSource> source, RankState& state,
@@ -25,7 +27,11 @@ double Evaluation::run() {
     sum += result.loss_sum;
     valid += result.valid;
   }
-  return valid > 0 ? sum / static_cast<double>(valid) : 0.0;
+  FM_DATA_CHECK(valid > 0,
+                "evaluation data must have a label that counts in the rows that are evaluated; "
+                "evaluate more of them (--eval_batches), or longer ones (",
+                samples_, " rows)");
+  return sum / static_cast<double>(valid);
 }
 
 }  // namespace fm::engine

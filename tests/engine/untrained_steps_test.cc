@@ -137,5 +137,22 @@ TEST_F(UntrainedSteps, OfAllDataAreRefused) {
                [&] { run(options); });
 }
 
+// Of 64 rows one is evaluated, and none but the last has a label: that is no loss of 0.
+TEST_F(UntrainedSteps, OfAWholeEvaluationAreRefused) {
+  TrainOptions options = half("out", 4);
+  options.eval_data_path = {(folder() / "eval.jsonl").string()};
+  std::ofstream file(options.eval_data_path[0]);
+  for (int at = 0; at < 63; ++at)
+    file << R"({"input_ids": [1, 2], "labels": [-100, -100]})"
+         << "\n";
+  file << R"({"input_ids": [1, 2]})"
+       << "\n";
+  file.close();
+  options.eval_steps = 2;
+  options.eval_batches = 1;
+  expect_error(core::ExitCode::kDataError, "evaluation data must have a label that counts",
+               [&] { run(options); });
+}
+
 }  // namespace
 }  // namespace fm::engine
