@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,7 +62,8 @@ struct PromptFile {
   std::string path;
   bool chat = false;
   std::string system = {};
-  std::int64_t most_ids = 0;  // a longer prompt is refused
+  // A longer prompt is refused.
+  std::int64_t most_ids = std::numeric_limits<std::int64_t>::max();
 };
 std::vector<Prompt> read_prompts(const PromptFile& file, const ModelText& text);
 

@@ -1,6 +1,9 @@
 // Files of data, written by their layouts as in tests/data.
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 
+#include "core/check.h"
 #include "data/sample_source.h"
 #include "prepare/prepared_stream.h"
 #include "prepare/text_recipe.h"
@@ -124,13 +127,29 @@ void read_chats(const fs::path& folder) {
                         recipe);
 }
 
+// With the sums that the writer finds.
 std::vector<SeedFile> prepared_folder() {
   std::vector<SeedFile> files = megatron("part-00000");
+  std::string pattern = (fs::temp_directory_path() / "prepared_seed_XXXXXX").string();
+  FM_CHECK(::mkdtemp(pattern.data()) != nullptr, "a temporary folder is required");
+  const fs::path folder = pattern;
+  for (const SeedFile& each : files) std::ofstream(folder / each.name) << each.content;
+  prepare::write_prepared(
+      folder, {.source = "a.jsonl",
+               .recipe = "r",
+               .identity = "i",
+               .parts = {{.documents = 3,
+                          .ids = 64,
+                          .counted = 64,
+                          .content = prepare::content_of_part(folder / "part-00000", 300)}},
+               .bad_lines = 0,
+               .first_bad = "",
+               .filler = 0,
+               .unused = {{"id", 3}}});
+  std::ifstream written(folder / "prepared.json");
   files.push_back(
-      {"prepared.json",
-       R"({"version":1,"source":"a.jsonl","recipe":"r","identity":"i","parts":[{"documents":3,)"
-       R"("ids":64,"counted":64}],"bad_lines":0,"first_bad":"","filler":0})",
-       Kind::kJson});
+      {"prepared.json", std::string(std::istreambuf_iterator<char>(written), {}), Kind::kJson});
+  fs::remove_all(folder);
   return files;
 }
 

@@ -12,7 +12,7 @@ def read_all(case):
     program = case.settings.build / "tests" / "faults" / "reader_mutations"
     count = INPUTS * case.settings.scale // 1000
     words = [program, "--count", str(count), "--seed", str(case.settings.seed)]
-    ended = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+    ended = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=4 * 3600)
     print(ended.stdout, end="", flush=True)
     case.expect(ended.returncode == 0, f"exit code {ended.returncode} of reader_mutations")
     inputs, taken = ended.stdout.splitlines()[-1].split()[1:3]
