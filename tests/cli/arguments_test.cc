@@ -4,24 +4,10 @@
 #include "cli/flags.h"
 #include "cli/generate_arguments.h"
 #include "core/text.h"
-#include "tests/cli/expect_refusal.h"
+#include "tests/cli/train_words.h"
 
 namespace fm::cli {
 namespace {
-
-using Words = std::vector<std::string>;
-
-const std::string kModel = "--model_config=m.json";
-const std::string kData = "--data_path=d.jsonl";
-
-Command parse(Words words) {
-  words.insert(words.begin(), {kModel, kData});
-  return parse_command(words);
-}
-
-std::string refusal(const Words& words) {
-  return refusal_of([&] { parse(words); });
-}
 
 TEST(Arguments, DefaultsAreFmEngines) {
   const engine::TrainOptions options = parse({}).options;
