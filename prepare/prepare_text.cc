@@ -10,6 +10,7 @@
 #include "checkpoint/draft_folder.h"
 #include "core/check.h"
 #include "core/crc32c.h"
+#include "core/fault.h"
 #include "core/text.h"
 #include "prepare/content_note.h"
 #include "prepare/file_tokenizer.h"
@@ -112,7 +113,10 @@ void make_parts(const std::string& path, const Recipe& recipe, const PrepareOpti
     maker.emplace(FilePart{path, host.rank(), host.size()}, recipe.read_line, options.threads);
     writer.emplace(folder / part_name(static_cast<std::size_t>(host.rank())), recipe.vocab);
   });
-  const auto take = [&](const TokenizedLines& lines) { writer->add(lines); };
+  const auto take = [&](const TokenizedLines& lines) {
+    core::fault({"tokenize.lines", host.rank()});
+    writer->add(lines);
+  };
   for (bool all_done = false; !all_done;) {
     together(host, [&] { maker->work(allowed, Clock::now() + kRound, take); });
     check_stop(options, path, host);

@@ -66,7 +66,10 @@ void sign(const std::string& what) {
 }
 
 void await(const std::string& what) {
-  while (!std::filesystem::exists(file_of(what))) sleep_ms(10);
+  for (int tries = 0; !std::filesystem::exists(file_of(what)); ++tries) {
+    FM_CHECK(tries < kFarMs / 10, "the test must give ", what);
+    sleep_ms(10);
+  }
 }
 
 // Of ranks that never come: a peer's limit ends them.
@@ -273,7 +276,9 @@ int besieged(Communicator& world, const Words&) {
 // Comes to its farewell when mpirun stands still, as its state in /proc says.
 int finalize_late(Communicator& world, const Words&) {
   const std::string path = core::concat("/proc/", getppid(), "/stat");
+  int tries = 0;
   for (std::string line; line.find(") T ") == std::string::npos; sleep_ms(10)) {
+    FM_CHECK(++tries < kFarMs / 10, "the test must stop mpirun");
     std::ifstream file(path);
     std::getline(file, line);
   }

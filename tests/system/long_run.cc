@@ -1,5 +1,7 @@
 #include "tests/system/long_run.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 
 namespace fm::system {
@@ -45,6 +47,12 @@ const StepTexts& uninterrupted() {
 
 Launch LongRun::launch_of(const Interrupted& run) const { return launch_in(folder(), run); }
 
+StepTexts first_steps(const fs::path& output, int count) {
+  StepTexts steps = steps_in(output);
+  steps.erase(steps.upper_bound(count), steps.end());
+  return steps;
+}
+
 std::string held_before(int rank, int step) {
   return core::concat("rank=", rank, ",step=", step, ",point=step.pre,action=sleep:", 2 * kLimitMs);
 }
@@ -53,7 +61,8 @@ Ended LongRun::resume_to_the_end(const Interrupted& run) {
   Interrupted whole = run;
   whole.fault = "";
   const Ended ended = run_well(launch_of(whole));
-  EXPECT_EQ(first_difference(uninterrupted(), steps_in(output()), run.steps), "");
+  const int compared = std::min(run.steps, kLongest);
+  EXPECT_EQ(first_difference(uninterrupted(), first_steps(output(), kLongest), compared), "");
   EXPECT_EQ(leftovers_in(output()), "");
   return ended;
 }

@@ -10,14 +10,14 @@
 namespace fm::system {
 
 constexpr int kEndless = 1'000'000'000;  // steps of a run that something must end
-constexpr int kLongest = 6000;           // steps; half a millisecond each on a fast machine
+constexpr int kLongest = 6000;           // steps of the reference; what is behind is not compared
 
 struct Interrupted {
   Starter starter = Starter::kByHand;
   int ranks = 2;
   int pipe_ranks = 1;
   int zero_stage = 2;
-  int steps = 400;  // some seconds: a signal sent at step 60 lands in the middle
+  int steps = 400;
   int save_steps = 25;
   std::vector<std::string> more = {};
   std::string fault = "";
@@ -35,6 +35,8 @@ class LongRun : public SystemCase {
   // merged losses and norms are those of a run that nobody interrupted. Returns what it wrote.
   Ended resume_to_the_end(const Interrupted& run);
 };
+
+StepTexts first_steps(const std::filesystem::path& output, int count);
 
 // Losses and norms of kLongest steps without interruption.
 const StepTexts& uninterrupted();

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "checkpoint/draft_folder.h"
+#include "core/check.h"
 #include "tests/prepare/small_tokenizer.h"
 #include "tests/system/small_job.h"
 #include "tests/system/system_case.h"
@@ -76,14 +76,6 @@ class Text : public SystemCase {
       if (entry.path().filename().string().starts_with(".t")) ++count;
     }
     return count;
-  }
-  // Before it has its lock, nobody knows whether a draft is dead.
-  bool has_locked_draft() const {
-    std::error_code none;
-    for (const auto& entry : fs::directory_iterator(cache(), none)) {
-      if (fs::exists(entry.path() / checkpoint::kDraftLock, none)) return true;
-    }
-    return false;
   }
 
   fs::path tokenizer_;
@@ -163,17 +155,16 @@ TEST_F(Text, LineEndsAMarkAndPackingChangeNothing) {
   expect_refusal(launch(packed), 11, "packed.jsonl");
 }
 
-// 60 MB: long enough to be met while it is tokenized.
-constexpr int kLong = 1'000'000;
+// The signal comes between the lines of the only draft.
+Launch signalled(Launch launch, int signal) {
+  launch.variables.push_back(core::concat("FME_FAULT=point=tokenize.lines,action=signal:", signal));
+  return launch;
+}
 
 TEST_F(Text, AKilledPreparationIsMadeAnewByTheNextStart) {
-  SmallRun run = run_of(lines(kLong));
-  {
-    const auto job = start(launch(run));
-    ASSERT_TRUE(eventually(kLimitMs, [&] { return has_locked_draft(); }));
-    ASSERT_EQ(::kill(job->rank_pid(0), SIGKILL), 0);
-    job->wait(kLimitMs);
-  }
+  SmallRun run = run_of(lines(1000));
+  const Ended killed = this->run(signalled(launch(run), SIGKILL));
+  EXPECT_EQ(killed.codes, std::vector<int>{128 + SIGKILL}) << killed.err;
   EXPECT_EQ(drafts(), 1);
   run.data = data(lines(300));
   run_well(launch(run));
@@ -181,11 +172,7 @@ TEST_F(Text, AKilledPreparationIsMadeAnewByTheNextStart) {
 }
 
 TEST_F(Text, CtrlCDuringPreparationEndsAllRanksWithNothingLeft) {
-  const SmallRun run = run_of(lines(kLong));
-  const auto job = start(launch(run, 2));
-  ASSERT_TRUE(eventually(kLimitMs, [&] { return has_locked_draft(); }));
-  ASSERT_EQ(::kill(job->rank_pid(0), SIGINT), 0);
-  const Ended ended = job->wait(kLimitMs);
+  const Ended ended = this->run(signalled(launch(run_of(lines(1000)), 2), SIGINT));
   EXPECT_EQ(ended.codes, std::vector<int>{75}) << ended.err;
   EXPECT_NE(ended.err.find("while text was tokenized"), std::string::npos) << ended.err;
   EXPECT_EQ(drafts(), 0);
@@ -193,7 +180,7 @@ TEST_F(Text, CtrlCDuringPreparationEndsAllRanksWithNothingLeft) {
 
 // A limit on the size of files stands for a full disk: the write fails.
 TEST_F(Text, AFullDiskEndsWithCode26AndTheCure) {
-  const SmallRun run = run_of(lines(kLong / 4));
+  const SmallRun run = run_of(lines(250'000));
   Launch limited = launch(run);
   limited.words.insert(limited.words.begin(),
                        {"/bin/bash", "-c", "ulimit -f 1000; exec \"$@\"", "bash"});
