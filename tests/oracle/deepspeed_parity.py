@@ -27,6 +27,7 @@ import itertools
 import json
 import math
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -59,6 +60,7 @@ OTHER_CPUS = 4.0  # sums of 16-bit products have another order there; here 1 wou
 FP32_LOSS = 2e-5  # relative
 LEARNING_RATE = 1e-12  # relative
 LIMIT_S = 1800
+REPEATS = 4  # of a run of DeepSpeed that is far from its own exact losses
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,12 +197,12 @@ def train_with_deepspeed(run, rank, work):
     torch.distributed.barrier()
 
 
-def serve_rank(rank, work):
+def serve_rank(rank, work, names):
     """A process for every run, because DeepSpeed has global state; imports are made once."""
     import deepspeed  # noqa: F401
 
     torch.set_num_threads(1)
-    for run in deepspeed_runs():
+    for run in (run for run in deepspeed_runs() if run.name in names):
         child = os.fork()
         if child == 0:
             status = 1
@@ -219,7 +221,7 @@ def serve_rank(rank, work):
 # ------------------------------------------------------------------ runs
 
 
-def start_rank(rank, work):
+def start_rank(rank, work, runs):
     environment = dict(
         os.environ,
         DS_ACCELERATOR="cpu",
@@ -232,14 +234,20 @@ def start_rank(rank, work):
         PATH=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],  # ninja's
     )
     command = [sys.executable, os.path.abspath(__file__), "--rank", str(rank), work]
+    command += [run.name for run in runs]
     with open(os.path.join(work, f"deepspeed.{rank}.log"), "w") as log:
         return subprocess.Popen(
             command, env=environment, stdout=log, stderr=log, start_new_session=True
         )
 
 
-def run_deepspeed(work):
-    ranks = [start_rank(rank, work) for rank in range(RANKS)]
+def run_deepspeed(work, runs):
+    # A compilation that was killed leaves its lock, and torch would wait for it for ever.
+    for lock in pathlib.Path(work).parent.glob("torch_extensions/*/lock"):
+        lock.unlink()
+    for run in runs:  # ranks of an earlier try have met there
+        pathlib.Path(work, f"meeting_{run.name}").unlink(missing_ok=True)
+    ranks = [start_rank(rank, work, runs) for rank in range(RANKS)]
     end = time.monotonic() + LIMIT_S
     try:
         while any(rank.poll() is None for rank in ranks) and time.monotonic() < end:
@@ -259,8 +267,23 @@ def run_deepspeed(work):
         sys.exit(f"DeepSpeed's ranks must end with 0 in {LIMIT_S} s, not {status}")
     return {
         run: compare.read_lines(os.path.join(work, f"deepspeed_{run.name}.jsonl"))
-        for run in deepspeed_runs()
+        for run in runs
     }
+
+
+def repeat_broken(work, theirs):
+    """On a busy machine ZeRO 3 of DeepSpeed lost a race: 1.7e-03 from the exact losses in fp32,
+    where 5e-08 is usual. Such a run judges nobody, so DeepSpeed makes it again."""
+    for _ in range(REPEATS):
+        broken = [
+            run
+            for run, lines in theirs.items()
+            if run.precision == "fp32" and not distance_to_exact(work, "fp32", lines) <= FP32_LOSS
+        ]
+        if not broken:
+            return
+        print("DeepSpeed again, far from exact losses:", *(run.name for run in broken))
+        theirs.update(run_deepspeed(work, broken))
 
 
 def run_fmengine(run, build, work):
@@ -443,13 +466,14 @@ def prepare(work):
 
 def main():
     if sys.argv[1] == "--rank":
-        serve_rank(int(sys.argv[2]), sys.argv[3])
+        serve_rank(int(sys.argv[2]), sys.argv[3], sys.argv[4:])
         return
     torch.set_num_threads(1)
     build = os.path.abspath(sys.argv[1])
     work = os.path.join(build, "oracle", "deepspeed")
     prepare(work)
-    theirs = run_deepspeed(work)
+    theirs = run_deepspeed(work, list(deepspeed_runs()))
+    repeat_broken(work, theirs)
     print(HEADER)
     problems = []
     for precision in DTYPES:
