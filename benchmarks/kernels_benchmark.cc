@@ -13,7 +13,7 @@
 
 #include "benchmarks/random_elements.h"
 #include "kernels/gemm/gemm.h"
-#include "model/attention.h"
+#include "model/attention/attention.h"
 #include "tests/model/torch_attention.h"
 
 namespace {

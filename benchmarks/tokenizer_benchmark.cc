@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/check.h"
-#include "core/mapped_file.h"
-#include "tokenizer/tokenizer.h"
+#include "core/files/mapped_file.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace {
 

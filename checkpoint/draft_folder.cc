@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/durable_file.h"
 #include "core/check.h"
+#include "core/files/durable_file.h"
 
 namespace fm::checkpoint {
 namespace {

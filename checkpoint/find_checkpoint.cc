@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "checkpoint/agree.h"
-#include "checkpoint/durable_file.h"
 #include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
+#include "core/files/durable_file.h"
 
 namespace fm::checkpoint {
 namespace {

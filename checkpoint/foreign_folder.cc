@@ -5,8 +5,8 @@
 
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
-#include "core/files.h"
-#include "core/lfs_pointer.h"
+#include "core/files/files.h"
+#include "core/files/lfs_pointer.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -7,13 +7,13 @@
 
 #include "checkpoint/agree.h"
 #include "checkpoint/draft_folder.h"
-#include "checkpoint/durable_file.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
 #include "core/element.h"
 #include "core/fault.h"
-#include "core/files.h"
+#include "core/files/durable_file.h"
+#include "core/files/files.h"
 #include "core/text.h"
 
 namespace fm::checkpoint {

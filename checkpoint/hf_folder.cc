@@ -8,7 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/torch_file.h"
 #include "core/check.h"
-#include "core/files.h"
+#include "core/files/files.h"
 #include "core/text.h"
 
 namespace fm::checkpoint {

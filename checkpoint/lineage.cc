@@ -7,10 +7,10 @@
 #include <tuple>
 
 #include "checkpoint/agree.h"
-#include "checkpoint/durable_file.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
+#include "core/files/durable_file.h"
 
 namespace fm::checkpoint {
 namespace {

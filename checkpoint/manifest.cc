@@ -8,7 +8,7 @@
 
 #include "core/check.h"
 #include "core/crc32c.h"
-#include "core/files.h"
+#include "core/files/files.h"
 #include "core/text.h"
 
 namespace fm::checkpoint {

@@ -14,10 +14,10 @@
 
 #include "checkpoint/agree.h"
 #include "checkpoint/draft_folder.h"
-#include "checkpoint/durable_file.h"
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
-#include "core/files.h"
+#include "core/files/durable_file.h"
+#include "core/files/files.h"
 #include "core/host_name.h"
 
 namespace fm::checkpoint {

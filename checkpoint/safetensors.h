@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "checkpoint/tensor_files.h"
-#include "core/mapped_file.h"
+#include "core/files/mapped_file.h"
 
 namespace fm::checkpoint {
 

@@ -5,7 +5,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
-#include "core/lfs_pointer.h"
+#include "core/files/lfs_pointer.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -3,9 +3,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/durable_file.h"
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
+#include "core/files/durable_file.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -11,7 +11,6 @@
 #include <map>
 
 #include "checkpoint/agree.h"
-#include "checkpoint/durable_file.h"
 #include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
@@ -19,6 +18,7 @@
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "core/fault.h"
+#include "core/files/durable_file.h"
 
 namespace fm::checkpoint {
 namespace {

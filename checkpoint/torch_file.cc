@@ -7,7 +7,7 @@
 #include "checkpoint/pickle.h"
 #include "checkpoint/zip_records.h"
 #include "core/check.h"
-#include "core/lfs_pointer.h"
+#include "core/files/lfs_pointer.h"
 
 namespace fm::checkpoint {
 namespace {

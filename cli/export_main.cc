@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
 #include "cli/ending.h"
-#include "cli/export_arguments.h"
+#include "cli/flags/arguments.h"
+#include "cli/flags/export_arguments.h"
 #include "cli/interruption.h"
 #include "cli/standard_output.h"
 

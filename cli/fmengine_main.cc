@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
 #include "cli/dispatch.h"
 #include "cli/ending.h"
+#include "cli/flags/arguments.h"
 #include "cli/standard_output.h"
 #include "core/check.h"
 

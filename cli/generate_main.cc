@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
 #include "cli/ending.h"
-#include "cli/generate_arguments.h"
+#include "cli/flags/arguments.h"
+#include "cli/flags/generate_arguments.h"
 #include "cli/standard_output.h"
 #include "core/check.h"
 #include "kernels/gemm/gemm.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/output_file.h"
+#include "core/files/output_file.h"
 
 namespace fm::cli {
 

@@ -8,7 +8,7 @@
 #include "kernels/variants/variant.h"
 #include "machine/cores.h"
 #include "machine/texts.h"
-#include "model/attention.h"
+#include "model/attention/attention.h"
 
 namespace fm::cli {
 namespace {

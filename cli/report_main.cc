@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
 #include "cli/ending.h"
+#include "cli/flags/arguments.h"
+#include "cli/flags/report_arguments.h"
 #include "cli/output_file.h"
-#include "cli/report_arguments.h"
 #include "cli/standard_output.h"
-#include "report/metrics.h"
-#include "report/page.h"
-#include "report/summary.h"
-#include "report/trace_step.h"
+#include "observe/report/metrics.h"
+#include "observe/report/page.h"
+#include "observe/report/summary.h"
+#include "observe/report/trace_step.h"
 
 namespace {
 

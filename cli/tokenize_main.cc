@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
 #include "cli/ending.h"
+#include "cli/flags/arguments.h"
+#include "cli/flags/tokenize_arguments.h"
 #include "cli/interruption.h"
 #include "cli/standard_output.h"
-#include "cli/tokenize_arguments.h"
 #include "machine/cores.h"
-#include "prepare/text_recipe.h"
+#include "text/prepare/text_recipe.h"
 
 namespace {
 

@@ -11,24 +11,24 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
 #include "cli/ending.h"
+#include "cli/flags/arguments.h"
 #include "cli/output_file.h"
 #include "cli/report.h"
 #include "cli/standard_output.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
-#include "engine/folder_notes.h"
-#include "engine/plan.h"
-#include "engine/run_data.h"
-#include "engine/run_model.h"
-#include "engine/run_text.h"
-#include "engine/trainer.h"
+#include "engine/plan/run_model.h"
+#include "engine/run/run_data.h"
+#include "engine/run/run_text.h"
+#include "engine/run/trainer.h"
+#include "engine/shown/folder_notes.h"
+#include "engine/shown/plan.h"
 #include "kernels/gemm/gemm.h"
 #include "machine/cores.h"
 #include "machine/limits.h"
 #include "machine/stacks.h"
-#include "report/pipe_picture.h"
+#include "observe/report/pipe_picture.h"
 
 namespace {
 

@@ -30,7 +30,7 @@ constexpr TokenRuns runs_of_group(std::int64_t row, int ring, int group) {
   return {TokenRun{group * chunk, chunk}, TokenRun{(2 * ring - 1 - group) * chunk, chunk}};
 }
 
-// Of a rank. `split` divides the row (check_split in engine/sequence_layout.h).
+// Of a rank. `split` divides the row (check_split in engine/plan/sequence_layout.h).
 constexpr TokenRuns runs_of_rank(std::int64_t row, const SequenceSplit& split, int rank) {
   const TokenRuns group = runs_of_group(row, split.ring, rank / split.ulysses);
   const std::int64_t count = row / split.ranks();

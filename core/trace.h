@@ -69,7 +69,7 @@ class TraceRange {
 
 // What a rank did and when: events with a begin and an end, kept in memory that was there before
 // the first one. Whoever wants a range in the trace puts a TraceScope on its stack; while nobody
-// records, that is one branch. engine/step_trace.h writes the file.
+// records, that is one branch. engine/shown/step_trace.h writes the file.
 enum class TraceKind : std::uint8_t { kStep, kInstruction, kPart, kCollective, kKernel };
 inline constexpr std::size_t kTraceValues = 4;
 

@@ -12,20 +12,20 @@
 #include "checkpoint/train_checkpoint.h"
 #include "core/param_table.h"
 #include "core/shard_plan.h"
-#include "data/sample_source.h"
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
 #include "pipeline/partition.h"
 #include "pipeline/schedule_csv.h"
 #include "pipeline/schedules.h"
+#include "text/data/sample_source.h"
 
 namespace fm::engine {
 
 enum class LossReduction : std::uint8_t { kToken, kMeanOfMeans };
 
-// How sequence ranks share attention (engine/sequence_layout.h). kAuto: Ulysses where there are
-// heads for all, else ring.
+// How sequence ranks share attention (engine/plan/sequence_layout.h). kAuto: Ulysses where there
+// are heads for all, else ring.
 enum class SequenceMethod : std::uint8_t { kAuto, kUlysses, kRing, kUsp };
 
 // The batch triad as given; the engine resolves it (DeepSpeed's rules) once it knows dp_size.
@@ -93,7 +93,7 @@ struct TrainOptions {
   std::string init_ckpt;     // Hugging Face folder, or empty
   std::string model_config;  // Hugging Face config.json with random weights, or empty
   bool pretrain = false;     // FMEngine: do not load weights of init_ckpt
-  // Regular expressions (engine/trained_names.h); empty: every parameter is trained.
+  // Regular expressions (engine/plan/trained_names.h); empty: every parameter is trained.
   std::string train, freeze;
   LoraOptions lora;
   std::vector<std::string> data_path;  // words (data::SourceOptions)

@@ -11,7 +11,7 @@
 
 namespace fm::model {
 
-// What dropout of a training step follows from (model/dropout.h).
+// What dropout of a training step follows from (model/units/dropout.h).
 struct StepDropout {
   std::uint64_t seed = 0;
   std::int64_t step = 0;

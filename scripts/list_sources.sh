@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every C++ source of the repository, one a line, relative to its root.
 cd "$(dirname "$0")/.."
-find core kernels comm machine chat data tokenizer monitor optim pipeline report offload model zero checkpoint \
-  prepare engine cli tests benchmarks \
+find core kernels comm machine text observe optim pipeline offload model zero checkpoint engine cli \
+  tests benchmarks \
   -name '*.cc' -o -name '*.h' -o -name '*.cu' | sort

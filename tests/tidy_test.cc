@@ -66,8 +66,8 @@ const Limits kLimits = {
     // The fault registry; the one world of a process (MPI_Init allows only one); who records a
     // thread's trace, which kernels at the bottom must know; what a thread's rendering may still
     // cost, which every operation on values counts; what the handler of a signal may read.
-    .may_have_state = {"core/fault.cc", "comm/meet/world.cc", "core/trace.h", "chat/work.h",
-                       "core/cut_guard.cc"},
+    .may_have_state = {"core/fault.cc", "comm/meet/world.cc", "core/trace.h", "text/jinja/work.h",
+                       "core/files/cut_guard.cc"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",

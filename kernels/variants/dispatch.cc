@@ -1,6 +1,6 @@
 // The public kernels: each calls the variant that was chosen for this CPU, as an event of the
-// trace. Attention is one event for all its groups (model/attention.cc): they run on several
-// threads.
+// trace. Attention is one event for all its groups (model/attention/attention.cc): they run on
+// several threads.
 #include "kernels/variants/dispatch.h"
 
 #include <cstdlib>

@@ -77,7 +77,7 @@ template void add_residual(std::int64_t, const float*, const float*, float*);
 template void add_residual(std::int64_t, const float*, const core::Bf16*, core::Bf16*);
 template void add_residual(std::int64_t, const float*, const core::F16*, core::F16*);
 
-// An event for all groups is model/attention_cached.cc's.
+// An event for all groups is model/attention/attention_cached.cc's.
 template <class T>
 void attend_cached(const CachedKeys& shape, const CachedRow<T>& at, float* scratch) {
   chosen_kernels<T>().attend_cached(shape, at, scratch);

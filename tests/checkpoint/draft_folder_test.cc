@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "core/output_file.h"
+#include "core/files/output_file.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -1,4 +1,4 @@
-#include "checkpoint/durable_file.h"
+#include "core/files/durable_file.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "core/check.h"
 #include "tests/checkpoint/checkpoint_cases.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -7,7 +7,7 @@
 #include "comm/meet/world.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/checkpoint/damage.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

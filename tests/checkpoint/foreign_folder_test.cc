@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/check.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

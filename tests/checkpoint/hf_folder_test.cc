@@ -7,7 +7,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "tests/checkpoint/safetensors_bytes.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

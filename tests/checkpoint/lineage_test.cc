@@ -6,7 +6,7 @@
 #include "checkpoint/manifest.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/checkpoint/damage.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

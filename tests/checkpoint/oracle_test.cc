@@ -11,8 +11,8 @@
 #include "comm/communicator.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/checkpoint/safetensors_bytes.h"
-#include "tests/data/scratch_folder.h"
 #include "tests/oracle/python.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

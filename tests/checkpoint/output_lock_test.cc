@@ -7,7 +7,7 @@
 #include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
 #include "tests/checkpoint/checkpoint_cases.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

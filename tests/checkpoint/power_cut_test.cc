@@ -16,7 +16,7 @@
 
 #include "core/text.h"
 #include "tests/checkpoint/checkpoint_cases.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 #include "core/crc32c.h"
 #include "core/fault.h"
 #include "tests/checkpoint/checkpoint_cases.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

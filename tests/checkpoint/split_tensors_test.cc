@@ -7,7 +7,7 @@
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/train_checkpoint.h"
 #include "comm/meet/world.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

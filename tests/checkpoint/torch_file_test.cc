@@ -10,7 +10,7 @@
 #include "core/check.h"
 #include "tests/checkpoint/mutated.h"
 #include "tests/checkpoint/torch_file_bytes.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -1,8 +1,8 @@
 // FMEngine's command line (cli/train.py, HfArgumentParser): names, defaults, ways to write them.
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 
-#include "cli/flags.h"
-#include "cli/generate_arguments.h"
+#include "cli/flags/flags.h"
+#include "cli/flags/generate_arguments.h"
 #include "core/text.h"
 #include "tests/cli/train_words.h"
 

@@ -1,10 +1,10 @@
 // The words of a command line: ways to write them, flags of other programs.
-#include "cli/argv.h"
+#include "cli/flags/argv.h"
 
-#include "cli/arguments.h"
-#include "cli/flags.h"
-#include "cli/foreign_flags.h"
-#include "cli/generate_arguments.h"
+#include "cli/flags/arguments.h"
+#include "cli/flags/flags.h"
+#include "cli/flags/foreign_flags.h"
+#include "cli/flags/generate_arguments.h"
 #include "core/text.h"
 #include "tests/cli/train_words.h"
 

@@ -1,6 +1,6 @@
 // DeepSpeed's rules and messages: deepspeed/runtime/config.py, _set_batch_related_parameters and
 // _batch_assertion.
-#include "engine/batch_triad.h"
+#include "engine/plan/batch_triad.h"
 
 #include <limits>
 

@@ -1,12 +1,12 @@
 // --print_config: what a run has, and where it is from.
-#include "cli/config_values.h"
+#include "cli/deepspeed/config_values.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {

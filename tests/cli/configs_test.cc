@@ -5,9 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/ds_config.h"
+#include "cli/deepspeed/ds_config.h"
 #include "core/text.h"
-#include "engine/batch_triad.h"
+#include "engine/plan/batch_triad.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {

@@ -1,7 +1,7 @@
 // Flags of the data.
 #include <algorithm>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {

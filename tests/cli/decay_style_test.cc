@@ -1,7 +1,7 @@
 // FMEngine's lr-decay-style, warmup and min_lr.
 #include <gtest/gtest.h>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "tests/cli/read_ds.h"
 
 namespace fm::cli {

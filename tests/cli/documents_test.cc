@@ -7,8 +7,8 @@
 #include <set>
 #include <sstream>
 
-#include "cli/flags.h"
-#include "cli/foreign_flags.h"
+#include "cli/flags/flags.h"
+#include "cli/flags/foreign_flags.h"
 
 namespace fm::cli {
 namespace {

@@ -1,5 +1,5 @@
 // From DeepSpeed JSON to typed options; expected values are DeepSpeed's documented ones.
-#include "cli/ds_config.h"
+#include "cli/deepspeed/ds_config.h"
 
 #include "tests/cli/read_ds.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "cli/ds_config_keys.h"
+#include "cli/deepspeed/ds_config_keys.h"
 
 namespace fm::cli {
 namespace {

@@ -1,9 +1,9 @@
 // Monitors, profilers and rhythms of the JSON and of the Trainer's flags.
-#include "cli/ds_monitor.h"
+#include "cli/deepspeed/ds_monitor.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "tests/cli/read_ds.h"
 
 namespace fm::cli {

@@ -1,5 +1,5 @@
 // Keys of how a model is cut, sent and recomputed.
-#include "cli/ds_config.h"
+#include "cli/deepspeed/ds_config.h"
 #include "tests/cli/read_ds.h"
 
 namespace fm::cli {

@@ -2,7 +2,7 @@
 // second time: a row that becomes "ignored" by mistake would drop what the user asked for.
 #include <set>
 
-#include "cli/ds_config_keys.h"
+#include "cli/deepspeed/ds_config_keys.h"
 #include "tests/cli/read_ds.h"
 
 namespace fm::cli {

@@ -1,7 +1,7 @@
-#include "cli/generate_arguments.h"
+#include "cli/flags/generate_arguments.h"
 
 #include "tests/cli/expect_refusal.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::cli {
 namespace {

@@ -1,5 +1,5 @@
 // Golden cases from hjson-py (the reader DeepSpeed uses) and its syntax page.
-#include "cli/hjson.h"
+#include "cli/deepspeed/hjson.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Adapters by flags, by FMEngine's block and from a PEFT folder.
-#include "cli/lora_arguments.h"
+#include "cli/flags/lora_arguments.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "tests/cli/expect_refusal.h"
 #include "tests/cli/read_ds.h"
 

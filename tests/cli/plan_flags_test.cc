@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "core/text.h"
 #include "tests/cli/expect_refusal.h"
 

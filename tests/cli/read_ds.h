@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cli/ds_config.h"
+#include "cli/deepspeed/ds_config.h"
 #include "core/text.h"
 #include "tests/cli/expect_refusal.h"
 

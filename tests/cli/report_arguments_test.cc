@@ -1,5 +1,5 @@
 // The words of fmengine-report and of fmengine.
-#include "cli/report_arguments.h"
+#include "cli/flags/report_arguments.h"
 
 #include <vector>
 

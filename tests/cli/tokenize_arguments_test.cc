@@ -1,5 +1,5 @@
 // The words of fmengine-tokenize.
-#include "cli/tokenize_arguments.h"
+#include "cli/flags/tokenize_arguments.h"
 
 #include <vector>
 

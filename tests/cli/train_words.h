@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "core/text.h"
 #include "tests/cli/expect_refusal.h"
 

@@ -1,5 +1,5 @@
 // As lax as pydantic: what DeepSpeed reads as a whole number, and what no longer fits one.
-#include "cli/value_types.h"
+#include "cli/deepspeed/value_types.h"
 
 #include <gtest/gtest.h>
 

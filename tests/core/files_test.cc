@@ -1,5 +1,5 @@
 // Files that are read whole.
-#include "core/files.h"
+#include "core/files/files.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "core/check.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::core {
 namespace {

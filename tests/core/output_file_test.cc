@@ -1,5 +1,5 @@
 // Files that flags name: whole or as before, and never in the place of a device.
-#include "core/output_file.h"
+#include "core/files/output_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::core {
 namespace {

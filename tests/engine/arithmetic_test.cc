@@ -1,5 +1,5 @@
 // All ranks compute alike, or the difference is named.
-#include "engine/arithmetic.h"
+#include "engine/state/arithmetic.h"
 
 #include <gtest/gtest.h>
 

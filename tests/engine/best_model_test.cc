@@ -6,8 +6,8 @@
 #include <random>
 #include <sstream>
 
-#include "engine/progress_state.h"
-#include "engine/run_data.h"
+#include "engine/run/run_data.h"
+#include "engine/state/progress_state.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

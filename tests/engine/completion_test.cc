@@ -1,4 +1,4 @@
-#include "engine/completion.h"
+#include "engine/infer/completion.h"
 
 #include <gtest/gtest.h>
 

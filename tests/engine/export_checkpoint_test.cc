@@ -1,5 +1,5 @@
 // fmengine-export: the folder of a checkpoint is the one that the run exports.
-#include "engine/export_checkpoint.h"
+#include "engine/state/export_checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "checkpoint/hf_folder.h"
 #include "core/element.h"
-#include "engine/run_model.h"
+#include "engine/plan/run_model.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

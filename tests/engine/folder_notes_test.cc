@@ -1,4 +1,4 @@
-#include "engine/folder_notes.h"
+#include "engine/shown/folder_notes.h"
 
 #include <gtest/gtest.h>
 

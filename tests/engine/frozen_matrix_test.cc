@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/meet/world.h"
-#include "engine/persistence.h"
+#include "engine/state/persistence.h"
 #include "schedule_rows.h"
 #include "small_run.h"
 

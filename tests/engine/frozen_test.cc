@@ -1,9 +1,9 @@
 // Parameters that --train and --freeze leave alone.
 #include <gtest/gtest.h>
 
-#include "engine/export_checkpoint.h"
-#include "engine/run_facts.h"
-#include "engine/trained_names.h"
+#include "engine/plan/trained_names.h"
+#include "engine/state/export_checkpoint.h"
+#include "engine/state/run_facts.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

@@ -9,7 +9,7 @@
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/text.h"
-#include "engine/trainer.h"
+#include "engine/run/trainer.h"
 #include "small_run.h"
 
 namespace fm::engine {

@@ -7,9 +7,9 @@
 #include <mutex>
 
 #include "comm/meet/world.h"
-#include "engine/persistence.h"
-#include "engine/tensors.h"
-#include "model/linear.h"
+#include "engine/state/persistence.h"
+#include "engine/step/tensors.h"
+#include "model/units/linear.h"
 #include "small_run.h"
 
 namespace fm::engine {

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "model/lora.h"
+#include "model/units/lora.h"
 #include "small_run.h"
 #include "tests/model/family_jsons.h"
 

@@ -1,15 +1,15 @@
 // A run that trains adapters: what it keeps, saves, exports and goes on from.
-#include "model/lora.h"
+#include "model/units/lora.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.h"
-#include "engine/adapter_weights.h"
-#include "engine/adapters.h"
-#include "engine/export_checkpoint.h"
-#include "engine/run_facts.h"
+#include "engine/state/adapter_weights.h"
+#include "engine/state/adapters.h"
+#include "engine/state/export_checkpoint.h"
+#include "engine/state/run_facts.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

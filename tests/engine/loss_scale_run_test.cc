@@ -4,7 +4,7 @@
 #include <random>
 
 #include "core/fault.h"
-#include "engine/progress_state.h"
+#include "engine/state/progress_state.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

@@ -1,12 +1,12 @@
 // A plan beside the memory that there is.
-#include "engine/memory_fit.h"
+#include "engine/plan/memory_fit.h"
 
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
-#include "engine/plan.h"
+#include "engine/shown/plan.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

@@ -4,9 +4,9 @@
 #include <mutex>
 
 #include "comm/meet/world.h"
-#include "engine/persistence.h"
-#include "engine/rank_state.h"
-#include "engine/run_model.h"
+#include "engine/plan/run_model.h"
+#include "engine/state/persistence.h"
+#include "engine/step/rank_state.h"
 #include "small_run.h"
 
 namespace fm::engine {

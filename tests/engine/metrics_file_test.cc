@@ -1,5 +1,5 @@
 // Lines are whole, whatever happens to the process or the disk.
-#include "engine/metrics_file.h"
+#include "engine/shown/metrics_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/plan.h"
+#include "engine/shown/plan.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

@@ -1,5 +1,5 @@
 // Which data a run holds in memory, and which it prepares on the disk.
-#include "engine/run_data.h"
+#include "engine/run/run_data.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "comm/meet/world.h"
 #include "core/check.h"
-#include "engine/run_text.h"
+#include "engine/run/run_text.h"
 
 namespace fm::engine {
 namespace {

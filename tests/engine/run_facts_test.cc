@@ -1,5 +1,5 @@
 // What a run says of itself, to the other ranks, to a checkpoint and to people.
-#include "engine/run_facts.h"
+#include "engine/state/run_facts.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <set>
 
 #include "core/text.h"
-#include "engine/run_identity.h"
-#include "engine/run_model.h"
-#include "engine/same_start.h"
+#include "engine/plan/run_model.h"
+#include "engine/state/run_identity.h"
+#include "engine/state/same_start.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

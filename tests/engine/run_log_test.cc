@@ -1,12 +1,12 @@
-#include "engine/run_log.h"
+#include "engine/shown/run_log.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
 
-#include "engine/disk_need.h"
-#include "engine/run_model.h"
+#include "engine/plan/disk_need.h"
+#include "engine/plan/run_model.h"
 
 namespace fm::engine {
 namespace {

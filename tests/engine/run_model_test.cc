@@ -1,5 +1,5 @@
 // Which model and which data fit together.
-#include "engine/run_model.h"
+#include "engine/plan/run_model.h"
 
 #include <gtest/gtest.h>
 

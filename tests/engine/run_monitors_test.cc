@@ -1,11 +1,11 @@
 // What monitors get, and what DeepSpeed's breakdowns print.
-#include "engine/run_monitors.h"
+#include "engine/shown/run_monitors.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "engine/step_profile.h"
+#include "engine/shown/step_profile.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

@@ -1,12 +1,12 @@
 // Bytes of a plan worked out by hand from the sizes of its layout and its pools.
-#include "engine/run_plan.h"
+#include "engine/plan/run_plan.h"
 
 #include <gtest/gtest.h>
 
-#include "engine/plan_simulation.h"
-#include "engine/run_model.h"
-#include "engine/schedule_account.h"
-#include "engine/zero_prices.h"
+#include "engine/plan/plan_simulation.h"
+#include "engine/plan/run_model.h"
+#include "engine/plan/schedule_account.h"
+#include "engine/plan/zero_prices.h"
 #include "small_run.h"
 
 namespace fm::engine {

@@ -1,5 +1,5 @@
 // What a run saves, keeps and goes back to.
-#include "engine/run_saves.h"
+#include "engine/run/run_saves.h"
 
 #include <gtest/gtest.h>
 

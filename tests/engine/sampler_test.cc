@@ -1,4 +1,4 @@
-#include "engine/sampler.h"
+#include "engine/infer/sampler.h"
 
 #include <gtest/gtest.h>
 

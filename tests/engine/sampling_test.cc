@@ -1,9 +1,9 @@
-#include "engine/sampling.h"
+#include "engine/infer/sampling.h"
 
 #include <gtest/gtest.h>
 
 #include "core/check.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::engine {
 namespace {

@@ -6,10 +6,10 @@
 #include <tuple>
 
 #include "comm/meet/world.h"
-#include "engine/auto_schedule.h"
-#include "engine/persistence.h"
-#include "engine/plan_simulation.h"
-#include "engine/schedule_account.h"
+#include "engine/plan/auto_schedule.h"
+#include "engine/plan/plan_simulation.h"
+#include "engine/plan/schedule_account.h"
+#include "engine/state/persistence.h"
 #include "pipeline/schedule_study.h"
 #include "schedule_rows.h"
 #include "small_run.h"

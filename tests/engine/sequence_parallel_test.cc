@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "engine/sequence_layout.h"
+#include "engine/plan/sequence_layout.h"
 #include "small_run.h"
 #include "tests/model/family_jsons.h"
 #include "trainer_case.h"

@@ -8,9 +8,9 @@
 
 #include "comm/meet/world.h"
 #include "core/check.h"
-#include "engine/persistence.h"
-#include "engine/step_runtime.h"
-#include "engine/tensors.h"
+#include "engine/state/persistence.h"
+#include "engine/step/step_runtime.h"
+#include "engine/step/tensors.h"
 
 namespace fm::engine {
 namespace {

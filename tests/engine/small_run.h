@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "engine/options.h"
-#include "engine/rank_state.h"
-#include "engine/run_model.h"
-#include "engine/step_runtime.h"
+#include "engine/plan/run_model.h"
+#include "engine/step/rank_state.h"
+#include "engine/step/step_runtime.h"
 
 namespace fm::engine {
 

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "comm/meet/world.h"
-#include "engine/persistence.h"
-#include "engine/tensors.h"
+#include "engine/state/persistence.h"
+#include "engine/step/tensors.h"
 #include "pipeline/passes.h"
 #include "small_run.h"
 #include "zero/insert_zero.h"

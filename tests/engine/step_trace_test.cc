@@ -1,11 +1,11 @@
-#include "engine/step_trace.h"
+#include "engine/shown/step_trace.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/trace_file.h"
+#include "engine/shown/trace_file.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "model/lora.h"
+#include "model/units/lora.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

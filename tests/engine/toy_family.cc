@@ -1,8 +1,8 @@
 #include "toy_family.h"
 
 #include "kernels/pointwise/elements.h"
-#include "model/initial_values.h"
-#include "model/linear.h"
+#include "model/units/initial_values.h"
+#include "model/units/linear.h"
 
 namespace fm::model {
 namespace {

@@ -1,7 +1,7 @@
 // A model family that the product does not know: embedding, linear blocks, head; fp32, untied.
 #pragma once
 
-#include "model/family.h"
+#include "model/families/family.h"
 
 namespace fm::model {
 

@@ -1,5 +1,5 @@
 // Whole runs through train(): files, evaluation, skips.
-#include "engine/trainer.h"
+#include "engine/run/trainer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,16 +1,16 @@
-// Files of data, written by their layouts as in tests/data.
+// Files of data, written by their layouts as in tests/text/data.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
 
 #include "core/check.h"
-#include "data/sample_source.h"
-#include "prepare/prepared_stream.h"
-#include "prepare/text_recipe.h"
-#include "prepare/write_tokens.h"
-#include "tests/data/written_numbers.h"
 #include "tests/faults/readers.h"
-#include "tests/prepare/small_tokenizer.h"
+#include "tests/text/data/written_numbers.h"
+#include "tests/text/prepare/small_tokenizer.h"
+#include "text/data/sample_source.h"
+#include "text/prepare/prepared_stream.h"
+#include "text/prepare/text_recipe.h"
+#include "text/prepare/write_tokens.h"
 
 namespace fm::faults {
 namespace {

@@ -22,8 +22,8 @@
 #include <new>
 
 #include "core/check.h"
-#include "tests/data/scratch_folder.h"
 #include "tests/faults/readers.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::faults {
 namespace {

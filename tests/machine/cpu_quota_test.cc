@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "machine/limits.h"
-#include "tests/data/scratch_folder.h"
+#include "tests/text/data/scratch_folder.h"
 
 namespace fm::machine {
 namespace {

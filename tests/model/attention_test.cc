@@ -1,6 +1,6 @@
 // Both attentions against autograd in fp64, and what only ours promises: the same bits whatever the
 // threads and the batch, and a future that changes nothing.
-#include "model/attention.h"
+#include "model/attention/attention.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Attention over ranks against attention of the whole row by one, which attention_test compares
 // with autograd.
-#include "model/context_attention.h"
+#include "model/attention/context_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "core/element.h"
 #include "core/sequence_part.h"
 #include "kernels/gemm/gemm.h"
-#include "model/head_exchange.h"
+#include "model/attention/head_exchange.h"
 
 namespace fm::model {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/element.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/elements.h"
-#include "model/family.h"
+#include "model/families/family.h"
 #include "tests/model/family_jsons.h"
 
 namespace fm::model {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/decoder.h"
+#include "model/units/decoder.h"
 
 namespace at {
 class Tensor;

@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "model/families.h"
-#include "model/rope_frequencies.h"
+#include "model/attention/rope_frequencies.h"
+#include "model/families/families.h"
 #include "tests/model/decoder_twin.h"
 #include "tests/model/family_jsons.h"
 #include "tests/model/unit_run.h"

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "core/check.h"
-#include "model/families.h"
-#include "model/known_keys.h"
+#include "model/families/families.h"
+#include "model/families/known_keys.h"
 #include "tests/model/family_jsons.h"
 
 namespace fm::model {

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <string>
 
-#include "model/known_keys.h"
+#include "model/families/known_keys.h"
 
 int main() {
   std::string type;

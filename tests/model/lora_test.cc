@@ -1,5 +1,5 @@
 // Adapters against the autograd twin in fp64, for every family.
-#include "model/lora.h"
+#include "model/units/lora.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include "core/check.h"
-#include "model/families.h"
-#include "model/rope_frequencies.h"
+#include "model/attention/rope_frequencies.h"
+#include "model/families/families.h"
 #include "tests/model/decoder_twin.h"
 #include "tests/model/family_jsons.h"
 #include "tests/model/unit_run.h"

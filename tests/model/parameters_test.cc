@@ -4,8 +4,8 @@
 #include <numbers>
 
 #include "core/philox.h"
-#include "model/decoder.h"
-#include "model/initial_values.h"
+#include "model/units/decoder.h"
+#include "model/units/initial_values.h"
 
 namespace fm::model {
 namespace {

@@ -1,5 +1,5 @@
 // Expected values: transformers 5.x LlamaRotaryEmbedding on CPU, head_dim 24, as exact fp32.
-#include "model/rope_frequencies.h"
+#include "model/attention/rope_frequencies.h"
 
 #include <gtest/gtest.h>
 

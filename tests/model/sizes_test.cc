@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/gemm/gemm.h"
-#include "model/head.h"
+#include "model/units/head.h"
 #include "tests/model/unit_run.h"
 
 namespace fm::model {

@@ -1,6 +1,6 @@
 // Units of several tensor-parallel ranks against the units of one, which others compare with
 // autograd and with transformers.
-#include "model/tensor_parallel.h"
+#include "model/units/tensor_parallel.h"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/tensor_slice.h"
-#include "model/families.h"
-#include "model/products.h"
+#include "model/families/families.h"
+#include "model/units/products.h"
 #include "tests/model/family_jsons.h"
 #include "tests/model/unit_run.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/late_library.h"
-#include "model/attention.h"
+#include "model/attention/attention.h"
 
 namespace fm::model {
 

@@ -7,7 +7,7 @@
 
 #include "core/buffer.h"
 #include "core/ledger.h"
-#include "model/decoder.h"
+#include "model/units/decoder.h"
 
 namespace fm::model {
 

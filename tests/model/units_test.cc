@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "kernels/gemm/gemm.h"
-#include "model/families.h"
-#include "model/head.h"
-#include "model/rope_frequencies.h"
+#include "model/attention/rope_frequencies.h"
+#include "model/families/families.h"
+#include "model/units/head.h"
 #include "tests/model/decoder_twin.h"
 #include "tests/model/family_jsons.h"
 #include "tests/model/unit_run.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "model/rope_frequencies.h"
+#include "model/attention/rope_frequencies.h"
 #include "tests/model/decoder_twin.h"
 #include "tests/model/unit_run.h"
 

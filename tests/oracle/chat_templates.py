@@ -85,7 +85,7 @@ class Ours:
     """The program that renders with chat/."""
 
     def __init__(self, build):
-        program = pathlib.Path(build, "tests/chat/chat_render")
+        program = pathlib.Path(build, "tests/text/chat/chat_render")
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def render(self, template, variables):

@@ -80,7 +80,7 @@ def check_model(program, path, size):
 
 
 def main():
-    program = sys.argv[1] + "/tests/tokenizer/encode_lines"
+    program = sys.argv[1] + "/tests/text/tokenizer/encode_lines"
     size = int(float(sys.argv[2]) * 1e6) if len(sys.argv) > 2 else 500_000
     with tempfile.TemporaryDirectory() as folder:
         paths = sys.argv[3:] or [train(name, flags, folder) for name, flags in MODELS.items()]

@@ -79,7 +79,7 @@ class Ours:
     """The program that reads lines with prepare/."""
 
     def __init__(self, build, folder, template=None, what="answers"):
-        command = [f"{build}/tests/prepare/recipe_lines", folder, str(chat_templates.NOW), what]
+        command = [f"{build}/tests/text/prepare/recipe_lines", folder, str(chat_templates.NOW), what]
         self.process = subprocess.Popen(command + ([str(template)] if template else []), stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
 
@@ -117,7 +117,7 @@ def header_behind(text, begin):
 
 
 def answers_of(template, twin, messages, text):
-    """Spans of characters; None: the text of a part is no start of the whole, which tests/chat covers."""
+    """Spans of characters; None: the text of a part is no start of the whole, which tests/text/chat covers."""
     for marked in (template, twin):
         if marked and "generation %}" in marked:
             marked_text, spans = render(marked, messages)

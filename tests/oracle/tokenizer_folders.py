@@ -113,7 +113,7 @@ def check(program, name, corpus, texts):
 
 
 def main():
-    program = sys.argv[1] + "/tests/tokenizer/encode_lines"
+    program = sys.argv[1] + "/tests/text/tokenizer/encode_lines"
     texts = tokenizer_texts.Texts(13, EXTRAS)
     corpus = [text.decode("utf-8", "replace") for text in texts.some(400_000)]
     tested = texts.some(150_000)

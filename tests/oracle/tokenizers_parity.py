@@ -110,7 +110,7 @@ def check_random(program, folder, count):
 
 
 def main():
-    program = sys.argv[1] + "/tests/tokenizer/encode_lines"
+    program = sys.argv[1] + "/tests/text/tokenizer/encode_lines"
     size = int(float(sys.argv[2]) * 1e6) if len(sys.argv) > 2 else 300_000
     names = sys.argv[3:] or list(tokenizer_kinds.KINDS)
     with tempfile.TemporaryDirectory() as folder:

@@ -2,10 +2,10 @@
 #include <regex>
 #include <sstream>
 
-#include "tests/prepare/small_tokenizer.h"
 #include "tests/system/small_job.h"
 #include "tests/system/system_case.h"
 #include "tests/system/text_files.h"
+#include "tests/text/prepare/small_tokenizer.h"
 
 namespace fm::system {
 namespace {

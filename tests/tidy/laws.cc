@@ -317,7 +317,7 @@ Findings no_family(const Source& source, const Limits& limits) {
     const std::vector<std::string> words = words_of(name);
     for (const std::string& family : limits.families) {
       if (std::find(words.begin(), words.end(), family) == words.end()) continue;
-      found.push_back({line, quote(name) + " belongs to a family: see model/family.h"});
+      found.push_back({line, quote(name) + " belongs to a family: see model/families/family.h"});
     }
   };
   for (const Token& token : source.tokens) check(token.text, token.line);

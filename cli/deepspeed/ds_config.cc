@@ -1,0 +1,209 @@
+#include "cli/deepspeed/ds_config.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "cli/deepspeed/ds_monitor.h"
+#include "cli/deepspeed/value_types.h"
+#include "cli/flags/lora_arguments.h"
+#include "cli/flags/pipeline_arguments.h"
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::cli {
+namespace {
+
+// Given numbers are passed on as they are: the engine resolves the triad once it knows dp_size.
+void apply_batch(const Settings& settings, engine::BatchTriad& batch) {
+  struct Part {
+    const char* key;
+    std::optional<std::int64_t>* target;
+  };
+  const Part parts[] = {{"train_batch_size", &batch.train_batch},
+                        {"train_micro_batch_size_per_gpu", &batch.micro_batch},
+                        {"gradient_accumulation_steps", &batch.accumulation}};
+  for (const Part& part : parts) {
+    if (const Value* value = settings.get(part.key)) *part.target = to_int(*value);
+  }
+}
+
+// On CPUs the states are in host memory already.
+void note_offload(const Settings& settings, Findings& findings) {
+  for (const std::string block : {"offload_optimizer", "offload_param"}) {
+    const std::string device = "zero_optimization." + block + ".device";
+    const std::string old = block == "offload_param" ? "zero_optimization.cpu_offload_param"
+                                                     : "zero_optimization.cpu_offload";
+    const bool asked = core::lower(settings.text(device, "none")) == "cpu";
+    if (!asked && !settings.flag(old, false)) continue;
+    findings.notes.push_back(core::concat(block,
+                                          " to cpu: on CPUs this state is in host memory already (",
+                                          settings.where(asked ? device : old), ")"));
+  }
+}
+
+void apply_zero(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
+  const Value* block = settings.get("zero_optimization");
+  if (block == nullptr) return;
+  if (block->kind == Value::Kind::kBool) {
+    options.zero_stage = block->boolean ? 1 : 0;
+    findings.notes.push_back(
+        core::concat("\"zero_optimization\" as true or false is deprecated, use {\"stage\": ",
+                     options.zero_stage, "} (") +
+        settings.where("zero_optimization") + ")");
+    return;
+  }
+  const std::string path = "zero_optimization.stage";
+  const std::int64_t zero_stage = settings.integer(path, 0);
+  FM_USER_CHECK(zero_stage >= 0 && zero_stage <= 3, path, " must be 0, 1, 2 or 3; choose one (",
+                settings.where(path), ": ", zero_stage, ")");
+  options.zero_stage = static_cast<int>(zero_stage);
+}
+
+void apply_overlap(const Settings& settings, engine::TrainOptions& options) {
+  options.overlap = settings.flag("zero_optimization.overlap_comm", true);
+  for (const std::string path : {"zero_optimization.prefetch_bucket_size",
+                                 "zero_optimization.stage3_prefetch_bucket_size"}) {
+    if (settings.get(path) != nullptr) options.prefetch_elements = settings.integer(path, 0);
+  }
+}
+
+void apply_tensor_parallel(const Settings& settings, engine::TrainOptions& options) {
+  for (const std::string path : {"tensor_parallel.autotp_size", "tensor_parallel.tp.tp_size"}) {
+    const std::int64_t size = settings.integer(path, 0);
+    if (settings.get(path) == nullptr || size == 0 || size == 1) continue;
+    constexpr std::int64_t kMost = 1024;
+    FM_USER_CHECK(size > 0 && size <= kMost, path, " must be 0 to ", kMost, "; correct it (",
+                  settings.where(path), ": ", size, ")");
+    FM_USER_CHECK(options.model_parallel_size == 1 || options.model_parallel_size == size, path,
+                  " must agree with other sizes of tensor parallelism; name it once (",
+                  settings.where(path), ": ", size,
+                  ", model_parallel_size=", options.model_parallel_size, ")");
+    options.model_parallel_size = static_cast<int>(size);
+  }
+}
+
+void apply_clipping(const Settings& settings, engine::TrainOptions& options) {
+  const std::string path = "gradient_clipping";
+  options.gradient_clipping = settings.number(path, 1.0);
+  FM_USER_CHECK(options.gradient_clipping >= 0,
+                "gradient_clipping must not be negative; 0 turns it off (", settings.where(path),
+                ": ", options.gradient_clipping, ")");
+}
+
+void apply_sum_order(const Settings& settings, engine::TrainOptions& options) {
+  const bool canonical = core::lower(settings.text("communication_order", "fast")) == "canonical";
+  options.sum_order = canonical ? core::SumOrder::kCanonical : core::SumOrder::kFast;
+}
+
+void apply_sequence(const Settings& settings, engine::TrainOptions& options) {
+  const std::string path = "sequence_parallel_size";
+  const std::int64_t ranks = settings.integer(path, options.sequence_parallel_size);
+  const int flag = options.sequence_parallel_size;
+  FM_USER_CHECK(ranks >= 1 && ranks <= std::numeric_limits<int>::max(), path,
+                " must be at least 1; correct it (", settings.where(path), ": ", ranks, ")");
+  FM_USER_CHECK(flag == 1 || flag == ranks, "--", path,
+                " must be what the JSON says where both say it; correct one (flag ", flag, ", ",
+                settings.where(path), ": ", ranks, ")");
+  options.sequence_parallel_size = static_cast<int>(ranks);
+}
+
+// DeepSpeed's optimizers decay every parameter. The Trainer's has two groups (transformers'
+// get_decay_parameter_names), which are alike where nothing decays.
+void apply_groups(const TrainerArguments& trainer, bool of_trainer, engine::TrainOptions& options) {
+  const bool two = of_trainer && options.optimizer.weight_decay > 0.0;
+  options.no_decay = trainer.no_decay.value_or(core::NoDecay{.norm = two, .bias = two});
+}
+
+// What was probably written for `type`: " instead of "typ"", or "".
+std::string mistyped(const Value& block) {
+  for (const Value::Member& member : block.members) {
+    const bool near = !core::nearest(member.key, std::vector<std::string>{"type"}).empty();
+    if (near && member.key != "type") return " instead of \"" + member.key + "\"";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string block_type(const Settings& settings, const std::string& block,
+                       const std::string& resolved, Findings& findings) {
+  const std::string path = block + ".type";
+  if (settings.asks_auto(path)) {
+    findings.notes.push_back("\"auto\": " + path + " is \"" + resolved + "\" (" +
+                             settings.where(path) + ")");
+    return resolved;
+  }
+  std::string type = settings.text(path, "");
+  const Value* value = settings.get(block);
+  if (!type.empty() || value == nullptr) return type;
+  const bool holds =
+      std::any_of(value->members.begin(), value->members.end(),
+                  [](const Value::Member& each) { return each.value.kind != Value::Kind::kNull; });
+  FM_USER_CHECK(!holds, path, " is required; write \"type\": \"", resolved, "\"", mistyped(*value),
+                ", or remove the block (", settings.where(block), ")");
+  return "";
+}
+
+double checked_number(const Settings& settings, const std::string& path, double otherwise) {
+  const double value = settings.number(path, otherwise);
+  const bool fits = value >= 0 && value <= std::numeric_limits<float>::max();
+  FM_USER_CHECK(fits, path, " must not be negative and must be finite in fp32; correct it (",
+                settings.where(path), ": ", value, ")");
+  return value;
+}
+
+void check_params(const Settings& settings, const std::string& block, const std::string& type,
+                  std::span<const std::string> known) {
+  const Value* params = settings.get(block);
+  if (params == nullptr) return;
+  for (const auto& [key, value] : params->members) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string where = settings.where(core::concat(block, ".", key));
+    const std::string near = core::nearest(key, known);
+    FM_USER_CHECK(false, type, " takes no parameter \"", key, "\"; ",
+                  near.empty() ? "remove it" : "did you mean \"" + near + "\"?", " (", where, ")");
+  }
+}
+
+std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigFlags& how,
+                                         const TrainerArguments& trainer,
+                                         engine::TrainOptions& options) {
+  Value root = parse_hjson(config.text, config.name);
+  FM_USER_CHECK(root.is_object(),
+                "a DeepSpeed configuration must be one object {...}; correct it (", config.name,
+                ")");
+  Findings findings;
+  const TrainersShare trainers = fill_from_trainer(trainer, options.train_steps, root, findings);
+  const Settings settings(root, config.name);
+  check_settings(root, config.name, how.precision, how.unknown, findings);
+  const auto read = [&](const std::function<void()>& part) { findings.collect(config.name, part); };
+  read([&] { apply_batch(settings, options.batch); });
+  read([&] { apply_zero(settings, findings, options); });
+  // The loss scale follows the stage.
+  read([&] { apply_precision(settings, how.precision, findings, options); });
+  if (how.precision) findings.origins["precision"] = "--precision";
+  note_offload(settings, findings);
+  read([&] { apply_recompute(settings, findings, options); });
+  apply_overlap(settings, options);
+  read([&] { apply_tensor_parallel(settings, options); });
+  read([&] { apply_schedule(settings, options); });
+  read([&] { apply_clipping(settings, options); });
+  apply_sum_order(settings, options);
+  read([&] { apply_sequence(settings, options); });
+  read([&] { apply_pipeline(settings, findings, options); });
+  read([&] { apply_lora(settings, options); });
+  read([&] { apply_monitors(settings, trainer, findings, options); });
+  read([&] { apply_optimizer(settings, findings, options); });
+  apply_groups(trainer, trainers.optimizer, options);
+  read([&] {
+    const bool told = apply_decay_style(settings, trainer, findings, options) ||
+                      apply_scheduler(settings, findings, options);
+    if (!told && trainers.schedule) apply_trainer_schedule(trainer, findings, options);
+  });
+  throw_problems(findings, config.name);
+  const std::vector<std::string> notes = to_notes(findings);
+  options.notes.insert(options.notes.end(), notes.begin(), notes.end());
+  return config_values(root, config.name, findings);
+}
+
+}  // namespace fm::cli

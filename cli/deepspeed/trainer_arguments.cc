@@ -1,0 +1,310 @@
+#include "cli/deepspeed/trainer_arguments.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "cli/deepspeed/value_types.h"
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::cli {
+namespace {
+
+using core::concat;
+
+// TrainingArguments' defaults (transformers/training_args.py).
+constexpr double kRate = 5e-5;
+constexpr double kDecay = 0.0;
+constexpr double kBeta1 = 0.9;
+constexpr double kBeta2 = 0.999;
+constexpr double kEpsilon = 1e-8;
+constexpr double kClipping = 1.0;
+constexpr std::int64_t kRows = 8;
+
+std::optional<double> number_of(const FlagValues& flags, const char* name, double least) {
+  return flags.given(name) ? std::optional(flags.number(name, least)) : std::nullopt;
+}
+std::optional<std::int64_t> whole_of(const FlagValues& flags, const char* name) {
+  return flags.given(name) ? std::optional(flags.integer(name, 1)) : std::nullopt;
+}
+std::optional<bool> flag_of(const FlagValues& flags, const char* name) {
+  return flags.given(name) ? std::optional(flags.flag(name)) : std::nullopt;
+}
+
+std::optional<core::NoDecay> read_no_decay(const FlagValues& flags) {
+  if (!flags.given("no_decay")) return std::nullopt;
+  const std::string words = flags.text("no_decay");
+  core::NoDecay no_decay;
+  if (words.empty() || words == "none") return no_decay;
+  for (const std::string& kind : core::split(words, ',')) {
+    if (kind == "norm") {
+      no_decay.norm = true;
+    } else if (kind == "bias") {
+      no_decay.bias = true;
+    } else {
+      FM_USER_CHECK(kind == "embedding",
+                    "--no_decay is none or a list of norm, bias, embedding; correct it (", words,
+                    ")");
+      no_decay.embedding = true;
+    }
+  }
+  return no_decay;
+}
+
+Value of_kind(Value::Kind kind) {
+  Value value;
+  value.kind = kind;
+  return value;
+}
+Value number_value(double number) {
+  Value value = of_kind(Value::Kind::kNumber);
+  value.number = number;
+  char text[32];  // the shortest that is read back as the same
+  value.text = std::string(text, std::to_chars(text, std::end(text), number).ptr);
+  return value;
+}
+Value bool_value(bool on) {
+  Value value = of_kind(Value::Kind::kBool);
+  value.boolean = on;
+  return value;
+}
+Value text_value(const std::string& text) {
+  Value value = of_kind(Value::Kind::kString);
+  value.text = text;
+  return value;
+}
+
+bool is_nothing(const Value* value) {
+  if (value == nullptr || value->kind == Value::Kind::kNull || is_auto(*value)) return true;
+  return value->is_object() && std::ranges::all_of(value->members, [](const Value::Member& each) {
+           return each.value.kind == Value::Kind::kNull;
+         });
+}
+
+class Filling {
+ public:
+  Filling(Value& root, Findings& findings) : root_(root), findings_(findings) {}
+
+  // "auto" becomes the flag's value or the Trainer's default; a value that is there must be the
+  // flag's; where nothing is, a given flag is added.
+  void number(const std::string& path, const char* flag, std::optional<double> given,
+              double otherwise) {
+    fill(path, flag, given ? std::optional(number_value(*given)) : std::nullopt,
+         number_value(otherwise));
+  }
+  void boolean(const std::string& path, const char* flag, std::optional<bool> given) {
+    fill(path, flag, given ? std::optional(bool_value(*given)) : std::nullopt, bool_value(false));
+  }
+  void fill(const std::string& path, const char* flag, const std::optional<Value>& given,
+            const Value& otherwise) {
+    const Value* const at = find(path);
+    if (at != nullptr && is_auto(*at)) {
+      say(path, given ? *given : otherwise, given ? flag : nullptr);
+      put(path, given ? *given : otherwise, at->line,
+          given ? concat("--", flag) : std::string("Trainer's default"));
+    } else if (at == nullptr || at->kind == Value::Kind::kNull) {
+      if (given) put(path, *given, 0, concat("--", flag));
+    } else if (given && !same(*at, *given)) {
+      findings_.refuse(at->line, concat(path, " = ", show(*at)),
+                       concat("--", flag, " is ", show(*given),
+                              "; write \"auto\" in the file, or leave the flag out"));
+    }
+  }
+
+  void put(const std::string& path, Value value, int line, std::string from = {}) {
+    if (!from.empty()) findings_.origins[path] = std::move(from);
+    Value* at = &root_;
+    for (const std::string& key : core::split(path, '.')) {
+      if (!at->is_object()) become_object(*at);
+      const auto member = std::ranges::find(at->members, key, &Value::Member::key);
+      if (member == at->members.end()) {
+        const int line_of_block = at->line;
+        at->members.push_back({key, {}});
+        at = &at->members.back().value;
+        at->line = line_of_block;
+      } else {
+        at = &member->value;
+      }
+    }
+    value.line = line > 0 ? line : at->line;
+    *at = std::move(value);
+  }
+
+  const Value* find(const std::string& path) const { return find_path(root_, path); }
+
+  bool finish() {
+    if (!filled_.empty()) {
+      findings_.notes.push_back("\"auto\" is filled in as by Hugging Face's Trainer: " +
+                                core::join(filled_, ", "));
+    }
+    return !filled_.empty();
+  }
+
+ private:
+  static void become_object(Value& value) {
+    const int line = value.line;
+    value = of_kind(Value::Kind::kObject);
+    value.line = line;
+  }
+
+  static bool same(const Value& in_file, const Value& given) {
+    if (given.kind == Value::Kind::kBool) return to_bool(in_file) == given.boolean;
+    if (given.kind == Value::Kind::kNumber) return to_number(sole(in_file)) == given.number;
+    if (given.items.size() != in_file.items.size()) return false;
+    return std::equal(given.items.begin(), given.items.end(), in_file.items.begin(),
+                      [](const Value& a, const Value& b) { return to_number(a) == to_number(b); });
+  }
+
+  void say(const std::string& path, const Value& value, const char* flag) {
+    if (path.ends_with("total_num_steps")) return;  // as long as the run, in any case
+    filled_.push_back(
+        concat(path, " ", show(value), flag == nullptr ? "" : concat(" (--", flag, ")")));
+  }
+
+  Value& root_;
+  Findings& findings_;
+  std::vector<std::string> filled_;
+};
+
+void fill_optimizer(const TrainerArguments& trainer, Filling& filling, Findings& findings) {
+  Value betas = of_kind(Value::Kind::kArray);
+  betas.items = {number_value(trainer.adam_beta1.value_or(kBeta1)),
+                 number_value(trainer.adam_beta2.value_or(kBeta2))};
+  if (is_nothing(filling.find("optimizer"))) {
+    filling.put("optimizer", {}, 0);
+    filling.put("optimizer.type", text_value("AdamW"), 0, "Trainer's default");
+    for (const char* key : {"lr", "betas", "eps", "weight_decay"}) {
+      filling.put(concat("optimizer.params.", key), text_value("auto"), 0);
+    }
+    findings.notes.emplace_back(
+        "no optimizer in the configuration: AdamW with the Trainer's values");
+  }
+  const Value* const type = filling.find("optimizer.type");
+  const bool adam = type != nullptr && core::lower(type->text).starts_with("adam");
+  const bool beta_given = trainer.adam_beta1 || trainer.adam_beta2;
+  const auto here = [&](const char* key) {
+    return adam || filling.find(concat("optimizer.params.", key)) != nullptr;
+  };
+  filling.number("optimizer.params.lr", "learning_rate", trainer.learning_rate, kRate);
+  filling.number("optimizer.params.weight_decay", "weight_decay", trainer.weight_decay, kDecay);
+  if (here("betas")) {
+    filling.fill("optimizer.params.betas", "adam_beta1, --adam_beta2",
+                 beta_given ? std::optional(betas) : std::nullopt, betas);
+  } else if (beta_given) {
+    findings.notes.push_back(concat("--adam_beta1 and --adam_beta2 have no effect on type ",
+                                    type == nullptr ? "" : show(*type)));
+  }
+  if (here("eps")) {
+    filling.number("optimizer.params.eps", "adam_epsilon", trainer.adam_epsilon, kEpsilon);
+  } else if (trainer.adam_epsilon) {
+    findings.notes.push_back(
+        concat("--adam_epsilon has no effect on type ", type == nullptr ? "" : show(*type)));
+  }
+}
+
+void fill_scheduler(const TrainerArguments& trainer, std::int64_t train_steps, Filling& filling,
+                    Findings& findings) {
+  if (is_nothing(filling.find("scheduler"))) return;
+  const Value* const type = filling.find("scheduler.type");
+  const bool warms_up = type == nullptr || is_auto(*type) || type->text.starts_with("Warmup");
+  const auto steps =
+      static_cast<double>(std::max<std::int64_t>(1, trainer.warmup_steps(train_steps)));
+  if (warms_up) {
+    filling.number("scheduler.params.warmup_num_steps", "warmup_steps",
+                   trainer.warmup ? std::optional(steps) : std::nullopt, steps);
+  } else if (trainer.warmup) {
+    findings.notes.push_back(concat("--warmup_steps has no effect on the schedule ", show(*type)));
+  }
+  const Value* const lr = filling.find("optimizer.params.lr");
+  const double base = lr == nullptr ? kRate : to_number(*lr).value_or(kRate);
+  const Value* const highest = filling.find("scheduler.params.warmup_max_lr");
+  filling.number("scheduler.params.warmup_max_lr", "learning_rate",
+                 highest == nullptr ? std::nullopt : trainer.learning_rate, base);
+  filling.number("scheduler.params.warmup_min_lr", "", std::nullopt, 0.0);
+  filling.number("scheduler.params.total_num_steps", "", std::nullopt,
+                 static_cast<double>(train_steps));
+  if (!trainer.lr_scheduler_type.empty()) {
+    findings.notes.push_back(concat("--lr_scheduler_type ", trainer.lr_scheduler_type,
+                                    " has no effect, as in the Trainer: the configuration has a "
+                                    "scheduler of its own"));
+  }
+}
+
+constexpr const char* kRowsPath = "train_micro_batch_size_per_gpu";
+
+void fill_batch(const TrainerArguments& trainer, Filling& filling) {
+  const auto as_number = [](const std::optional<std::int64_t>& given) {
+    return given ? std::optional(static_cast<double>(*given)) : std::nullopt;
+  };
+  filling.number(kRowsPath, "per_device_train_batch_size",
+                 as_number(trainer.per_device_train_batch_size), static_cast<double>(kRows));
+  filling.number("gradient_accumulation_steps", "gradient_accumulation_steps",
+                 as_number(trainer.gradient_accumulation_steps), 1.0);
+}
+
+}  // namespace
+
+std::int64_t TrainerArguments::warmup_steps(std::int64_t train_steps) const {
+  const double given = warmup.value_or(0.0);
+  const double steps =
+      given >= 1.0 ? std::floor(given) : std::ceil(static_cast<double>(train_steps) * given);
+  return static_cast<std::int64_t>(steps);
+}
+
+bool TrainerArguments::any() const {
+  return learning_rate || weight_decay || adam_beta1 || adam_beta2 || adam_epsilon ||
+         max_grad_norm || warmup || per_device_train_batch_size || gradient_accumulation_steps ||
+         bf16 || fp16 || !lr_scheduler_type.empty() || !lr_scheduler_kwargs.empty();
+}
+
+TrainerArguments read_trainer_arguments(const FlagValues& flags) {
+  TrainerArguments out{
+      .learning_rate = number_of(flags, "learning_rate", 0.0),
+      .weight_decay = number_of(flags, "weight_decay", 0.0),
+      .adam_beta1 = number_of(flags, "adam_beta1", 0.0),
+      .adam_beta2 = number_of(flags, "adam_beta2", 0.0),
+      .adam_epsilon = number_of(flags, "adam_epsilon", 0.0),
+      .max_grad_norm = number_of(flags, "max_grad_norm", 0.0),
+      .warmup = number_of(flags, "warmup_steps", 0.0),
+      .per_device_train_batch_size = whole_of(flags, "per_device_train_batch_size"),
+      .gradient_accumulation_steps = whole_of(flags, "gradient_accumulation_steps"),
+      .logging_steps = whole_of(flags, "log_steps"),
+      .bf16 = flag_of(flags, "bf16"),
+      .fp16 = flag_of(flags, "fp16"),
+      .lr_scheduler_type = flags.given("lr_scheduler_type") ? flags.text("lr_scheduler_type") : "",
+      .lr_scheduler_kwargs = flags.text("lr_scheduler_kwargs"),
+      .no_decay = read_no_decay(flags)};
+  FM_USER_CHECK(!out.bf16.value_or(false) || !out.fp16.value_or(false),
+                "--fp16 and --bf16 exclude each other; give one of them");
+  const std::optional<double> share = number_of(flags, "warmup_ratio", 0.0);
+  FM_USER_CHECK(share.value_or(0.0) <= 1.0, "--warmup_ratio must lie in [0, 1]; correct it (",
+                share.value_or(0.0), ")");
+  if (share && out.warmup.value_or(0.0) == 0.0) {
+    out.warmup = std::min(*share, std::nextafter(1.0, 0.0));  // 1 is all of the steps, not one
+  }
+  return out;
+}
+
+TrainersShare fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps,
+                                Value& root, Findings& findings) {
+  Filling filling(root, findings);
+  const bool own_optimizer = !is_nothing(filling.find("optimizer"));
+  fill_batch(trainer, filling);
+  filling.number("gradient_clipping", "max_grad_norm", trainer.max_grad_norm, kClipping);
+  fill_optimizer(trainer, filling, findings);
+  fill_scheduler(trainer, train_steps, filling, findings);
+  const bool old_name = filling.find("bfloat16") != nullptr;
+  filling.boolean(old_name ? "bfloat16.enabled" : "bf16.enabled", "bf16", trainer.bf16);
+  filling.boolean("fp16.enabled", "fp16", trainer.fp16);
+  const bool any_auto = filling.finish();
+  if (!any_auto && own_optimizer && !trainer.any()) return {};
+  if (is_nothing(filling.find("train_batch_size")) && is_nothing(filling.find(kRowsPath))) {
+    filling.put(kRowsPath, number_value(static_cast<double>(kRows)), 0, "Trainer's default");
+    findings.notes.push_back(concat("no batch size in the configuration: ", kRowsPath, " is ",
+                                    kRows, ", the Trainer's"));
+  }
+  return {.schedule = true, .optimizer = !own_optimizer};
+}
+
+}  // namespace fm::cli

@@ -1,0 +1,91 @@
+#include "cli/flags/flag_values.h"
+
+#include <cstdio>
+#include <cxxopts.hpp>
+
+#include "core/number_word.h"
+
+namespace fm::cli {
+namespace {
+
+cxxopts::Options make_options(const Program& program) {
+  cxxopts::Options options(program.name, std::string(program.purpose) + "\n");
+  options.custom_help(program.usage);
+  options.set_width(100);
+  for (const FlagRow& flag : program.flags) {
+    const std::shared_ptr<cxxopts::Value> value = cxxopts::value<std::string>();
+    if (*flag.otherwise != '\0') value->default_value(flag.otherwise);
+    options.add_options(flag.group)(flag.name, flag.help, value);
+  }
+  options.add_options("Other")("help", "this text")("version", "version of fmengine");
+  return options;
+}
+
+}  // namespace
+
+std::string help_text(const Program& program) {
+  std::vector<std::string> groups;  // in the order of the table
+  for (const FlagRow& flag : program.flags) {
+    if (groups.empty() || groups.back() != flag.group) groups.emplace_back(flag.group);
+  }
+  groups.emplace_back("Other");
+  std::string text = make_options(program).help(groups);
+  if (!program.variables.empty()) text += "\n Environment options:\n";
+  for (const VariableRow& variable : program.variables) {
+    char line[128];
+    std::snprintf(line, sizeof(line), "      %-20s %s\n", variable.name, variable.help);
+    text += line;
+  }
+  return text;
+}
+
+FlagValues::FlagValues(const Program& program, const std::vector<std::string>& normal) {
+  std::set<std::string> launch;  // launchers write theirs before the user's, and set variables too
+  for (const FlagRow& flag : program.flags) {
+    values_[flag.name] = flag.otherwise;
+    if (std::string_view(flag.group) == kLaunchFlags) launch.insert(flag.name);
+    if (flag.kind == FlagKind::kList) lists_[flag.name] = {};
+  }
+  for (const std::string& word : normal) {  // --name=value
+    const std::size_t equals = word.find('=');
+    FM_CHECK(word.starts_with("--") && equals != std::string::npos, "not normalised: ", word);
+    const std::string name = word.substr(2, equals - 2);
+    FM_CHECK(values_.contains(name), "not in the table: ", name);
+    const std::string value = word.substr(equals + 1);
+    const bool first = given_.insert(name).second;
+    if (const auto list = lists_.find(name); list != lists_.end()) {
+      list->second.push_back(value);
+      continue;
+    }
+    FM_USER_CHECK(first || value == values_[name] || launch.contains(name), "--", name,
+                  " is given twice; keep one (", values_[name], ", ", value, ")");
+    values_[name] = value;
+  }
+}
+
+std::vector<std::string> FlagValues::list(const std::string& name) const { return lists_.at(name); }
+
+std::int64_t FlagValues::integer(const std::string& name, std::int64_t least,
+                                 std::int64_t most) const {
+  const std::string word = text(name);
+  const std::optional<std::int64_t> value = core::integer_of(word);
+  FM_USER_CHECK(
+      value && *value >= least && *value <= most, "--", name, " must be a whole number, at least ",
+      least,
+      most == std::numeric_limits<std::int64_t>::max() ? "" : core::concat(", at most ", most),
+      "; correct it (", word, ")");
+  return *value;
+}
+
+int FlagValues::small(const std::string& name, int least) const {
+  return static_cast<int>(integer(name, least, std::numeric_limits<int>::max()));
+}
+
+double FlagValues::number(const std::string& name, double least) const {
+  const std::optional<double> value = core::number_of(text(name));
+  FM_USER_CHECK(value && *value >= least, "--", name, " must be a number, at least ", least,
+                "; correct it (", text(name), ")");
+  return *value;
+}
+
+}  // namespace fm::cli

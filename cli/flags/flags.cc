@@ -1,0 +1,284 @@
+#include "cli/flags/flags.h"
+
+#include <limits>
+#include <type_traits>
+
+#include "cli/flags/flag_values.h"
+
+namespace fm::cli {
+namespace {
+
+using O = engine::TrainOptions;
+
+// The value as it is becomes this field; a number has these limits, and those of its type.
+template <auto kField, std::int64_t kLeast = 0,
+          std::int64_t kMost = std::numeric_limits<std::int64_t>::max()>
+void into(const FlagValues& flags, const char* name, O& options) {
+  using T = std::remove_reference_t<decltype(options.*kField)>;
+  if constexpr (std::is_same_v<T, std::string>) {
+    options.*kField = flags.text(name);
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    options.*kField = flags.list(name);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    options.*kField = flags.flag(name);
+  } else if constexpr (std::is_same_v<T, int>) {
+    options.*kField = flags.small(name, static_cast<int>(kLeast));
+  } else {
+    options.*kField = static_cast<T>(flags.integer(name, kLeast, kMost));
+  }
+}
+
+constexpr auto kBool = FlagKind::kBool;
+constexpr auto kInt = FlagKind::kInt;
+constexpr auto kText = FlagKind::kText;
+constexpr auto kList = FlagKind::kList;
+
+constexpr const char* kModel = "Model";
+constexpr const char* kData = "Data";
+constexpr const char* kLength = "Length and rhythm";
+constexpr const char* kTrainer = "Hugging Face's Trainer (where the JSON says \"auto\" or nothing)";
+constexpr const char* kLayout = "Layout and numbers";
+constexpr const char* kOutput = "Output and resume";
+constexpr const char* kLook = "Diagnosis";
+
+constexpr FlagRow kRows[] = {
+    {"init_ckpt", kText, "llama-7B-init-test-ckpt", kModel,
+     "Hugging Face folder: config.json, safetensors or pytorch_model.bin, tokenizer files"},
+    {"model_config", kText, "", kModel, "Hugging Face config.json; weights start random",
+     into<&O::model_config>},
+    {"pretrain", kBool, "false", kModel, "take only the config of --init_ckpt, random weights",
+     into<&O::pretrain>},
+    {"train", kText, "", kModel,
+     "train only parameters whose name this regular expression finds; the others are frozen",
+     into<&O::train>},
+    {"freeze", kText, "", kModel, "freeze parameters whose name this regular expression finds",
+     into<&O::freeze>},
+    {"lora_r", kInt, "", kModel,
+     "train low-rank adapters of this rank (LoRA) beside frozen weights"},
+    {"lora_alpha", kText, "8", kModel, "adapters are scaled by lora_alpha / lora_r"},
+    {"lora_dropout", kText, "0", kModel, "of what adapters read"},
+    {"lora_target_modules", kList, "", kModel,
+     "linear layers with adapters, by the last parts of their names; all-linear; else peft's"},
+    {"use_rslora", kBool, "false", kModel, "scale by lora_alpha / sqrt(lora_r) instead"},
+    {"modules_to_save", kList, "", kModel, "modules that are trained whole beside adapters"},
+    {"adapter", kText, "", kModel, "PEFT folder: the adapters to begin with, and what they are"},
+    {"data_path", kList, "", kData,
+     "training data: files, folders, patterns; or WEIGHT PATH WEIGHT PATH ... for a mixture",
+     into<&O::data_path>},
+    {"data_format", kText, "auto", kData,
+     "auto (by name and first bytes), jsonl (text or input_ids; also .gz, .zst), "
+     "tokens (or tokens_i32; flat, .npy, llm.c), megatron, mds"},
+    {"token_dtype", kText, "auto", kData,
+     "of the ids in a token file: auto (by its bytes), uint16, int32, int64"},
+    {"shuffle_windows", kBool, "false", kData,
+     "shuffle the rows of flat token files in each epoch; else they come in file order",
+     into<&O::shuffle_windows>},
+    {"packing", kText, "concat", kData,
+     "concat (documents joined, cut into rows), best_fit (whole documents side by side), none "
+     "(one per row; or one_document, FMEngine's word)"},
+    {"document_attention", kBool, "false", kData,
+     "attention and positions stay inside a document of a row; also in evaluation",
+     into<&O::document_attention>},
+    {"text_field", kText, "text", kData,
+     "field of a JSONL line that holds the text; given, it comes before chats",
+     into<&O::text_field>},
+    {"tokenizer", kText, "", kData,
+     "folder with tokenizer.json, tokenizer.model, or vocab.json and merges.txt, for text; else "
+     "that of --init_ckpt, else bytes",
+     into<&O::tokenizer>},
+    {"chat_template", kText, "", kData, "Jinja file instead of the folder's chat template",
+     into<&O::chat_template>},
+    {"train_on_inputs", kBool, "false", kData,
+     "train on prompts and all turns; else on completions and the assistant's answers",
+     into<&O::train_on_inputs>},
+    {"cache_dir", kText, "", kData, "where tokens of text are kept; else in OUTPUT_DIR/tokens",
+     into<&O::cache_dir>},
+    {"max_seq_len", kInt, "128", kData, "tokens per row", into<&O::max_seq_len, 1, 1 << 24>},
+    {"allow_repeat", kBool, "false", kData,
+     "train on fewer samples than a step takes, some of them more than once in it",
+     into<&O::allow_repeat>},
+    {"seed", kInt, "3407", kData,
+     "of the initial weights and the order of JSONL rows and shuffled windows", into<&O::seed>},
+    {"skip_bad_lines", kInt, "0", kData, "leave out up to N lines of JSONL that are no documents",
+     into<&O::skip_bad_lines>},
+    {"eval_data_path", kList, "", kData,
+     "evaluation data, as --data_path; without it and a split nothing is evaluated",
+     into<&O::eval_data_path>},
+    {"split", kText, "", kData,
+     "shares of --data_path for training, evaluation and neither: 949,50,1"},
+    {"validation_split", kText, "", kData, "share of --data_path for evaluation: 0.05"},
+    {"eval_batches", kInt, "0", kData, "steps' worth of samples per evaluation; 0: all",
+     into<&O::eval_batches>},
+    {"train_steps", kInt, "100", kLength, "optimizer steps"},
+    {"num_train_epochs", kText, "", kLength,
+     "passes over the training data instead; where --max_steps is given, that counts"},
+    {"eval_steps", kInt, "100", kLength,
+     "evaluate every N steps (needs --eval_data_path); 0: at the end only", into<&O::eval_steps>},
+    {"save_steps", kInt, "100", kLength, "save a checkpoint every N steps; 0: at the end only",
+     into<&O::save_steps>},
+    {"save_strategy", kText, "steps", kLength,
+     "steps, epoch, or no: neither checkpoints nor an export, but on SIGTERM, SIGINT, SIGUSR1"},
+    {"log_steps", kInt, "1", kLength, "print a line every N steps; metrics.jsonl has all",
+     into<&O::log_steps, 1>},
+    {"log_phases", kBool, "false", kLength,
+     "with every line, where the time of the step went; else with every tenth",
+     into<&O::log_phases>},
+    {"deepspeed_config", kText, "", kLayout, "DeepSpeed JSON: a path, or url-safe base64 of it"},
+    {"lenient", kBool, "false", kLayout,
+     "an unknown key of the JSON is a note, also where DeepSpeed refuses it"},
+    {"precision", kText, "", kLayout, "fp32, bf16 or fp16: overrides the JSON"},
+    {"pipe_parallel_size", kInt, "1", kLayout, "pipe ranks; the other ranks are data ranks",
+     into<&O::pipe_parallel_size, 1>},
+    {"model_parallel_size", kInt, "1", kLayout,
+     "tensor-parallel ranks: each has a part of every matrix", into<&O::model_parallel_size, 1>},
+    {"megatron_sequence_parallel", kBool, "false", kLayout,
+     "of the tensor-parallel ranks each has some tokens between products",
+     into<&O::megatron_sequence_parallel>},
+    {"sequence_parallel_size", kInt, "1", kLayout,
+     "ranks that share the tokens of every row; also a key of the JSON",
+     into<&O::sequence_parallel_size, 1>},
+    {"sequence_parallel", kText, "", kLayout,
+     "ulysses (ranks exchange heads), ring (keys and values go round), or usp (both); default: "
+     "ulysses where there are heads for all ranks, else ring"},
+    {"ulysses_degree", kInt, "0", kLayout,
+     "with usp: ranks that exchange heads; 0: the smallest divisor of sequence ranks above 1",
+     into<&O::ulysses_degree>},
+    {"schedule", kText, "1f1b", kLayout,
+     "pipeline schedule: 1f1b, gpipe, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, zb-1p, zb-2p, "
+     "interleaved-zb, zb-v, zb-v-auto, v-half, v-min, 1f1b-v, dualpipe-v, auto, or FILE.csv"},
+    {"virtual_stages", kInt, "0", kLayout,
+     "model chunks per pipe rank; 0: 2 where the schedule has several, else 1",
+     into<&O::virtual_stages>},
+    {"activation_limit", kText, "", kLayout,
+     "micro-batches that a pipe rank may keep; else those of the schedule: p of zb-1p, 2p of "
+     "zb-2p"},
+    {"post_validation", kBool, "false", kLayout,
+     "pipe ranks do not wait for the gradient norm at a step's end; a wrong update is undone"},
+    {"partition_method", kText, "cost", kLayout,
+     "cut of the model: cost, uniform, parameters, type:REGEX, or layers per chunk as 3,2"},
+    {"no_decay", kText, "", kLayout,
+     "kinds without weight decay, e.g. norm,bias,embedding; none: all decay, as with an optimizer "
+     "of the JSON; else those of the Trainer, norm,bias"},
+    {"loss_reduction", kText, "token", kLayout,
+     "token (mean over the step's tokens) or mean_of_means (DeepSpeed's)"},
+    {"threads", kInt, "0", kLayout,
+     "threads per rank; 0: OMP_NUM_THREADS, else the rank's part of the host's cores"},
+    {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank"},
+    {"shm", kBool, "true", kLayout,
+     "ranks of one host share memory: parameters once, sums without copies",
+     into<&O::shared_memory>},
+    {"learning_rate", kText, "", kTrainer,
+     "for \"auto\", 5e-5; must be the JSON's number if it has one"},
+    {"weight_decay", kText, "", kTrainer, "for \"auto\", 0"},
+    {"adam_beta1", kText, "", kTrainer, "for \"auto\", 0.9"},
+    {"adam_beta2", kText, "", kTrainer, "for \"auto\", 0.999"},
+    {"adam_epsilon", kText, "", kTrainer, "for \"auto\", 1e-8"},
+    {"max_grad_norm", kText, "", kTrainer, "for \"auto\", 1: gradient_clipping"},
+    {"warmup_steps", kText, "", kTrainer, "for \"auto\", 0; below 1 a share of the steps"},
+    {"warmup_ratio", kText, "", kTrainer, "the same as a share of the steps"},
+    {"lr_scheduler_type", kText, "linear", kTrainer,
+     "where the JSON has no scheduler: linear, cosine, cosine_with_restarts, cosine_with_min_lr, "
+     "polynomial, constant, constant_with_warmup, inverse_sqrt, warmup_stable_decay"},
+    {"lr_scheduler_kwargs", kText, "", kTrainer, "its parameters, as {\"num_cycles\": 2}"},
+    {"per_device_train_batch_size", kInt, "", kTrainer,
+     "for \"auto\", 8: train_micro_batch_size_per_gpu"},
+    {"gradient_accumulation_steps", kInt, "", kTrainer, "for \"auto\", 1"},
+    {"bf16", kBool, "", kTrainer, "for \"auto\", false: bf16.enabled"},
+    {"fp16", kBool, "", kTrainer, "for \"auto\", false: fp16.enabled"},
+    {"gradient_checkpointing", kBool, "false", kTrainer,
+     "recompute activations, as \"activation_checkpointing\": {}"},
+    {"eval_strategy", kText, "steps", kTrainer, "steps, epoch, or no: as without --eval_data_path"},
+    {"load_best_model_at_end", kBool, "false", kTrainer,
+     "save the model of every best evaluation, and export the best in the end",
+     into<&O::load_best_model>},
+    {"metric_for_best_model", kText, "loss", kTrainer, "loss (or eval_loss): there is no other"},
+    {"greater_is_better", kBool, "false", kTrainer, "false: a loss is better when it is less"},
+    {"early_stopping_patience", kInt, "0", kTrainer,
+     "stop after so many evaluations that are no better; 0: never",
+     into<&O::early_stopping_patience>},
+    {"early_stopping_threshold", kText, "0", kTrainer, "how much less a better loss must be"},
+    {"report_to", kText, "none", kTrainer,
+     "tensorboard, csv, all or none; wandb and others: event files to import there"},
+    {"logging_dir", kText, "", kTrainer, "of --report_to tensorboard; runs/ in --output_dir"},
+    {"output_dir", kText, "./output", kOutput, "checkpoints, metrics.jsonl, exported model"},
+    {"resume", kText, "auto", kOutput, "auto, must, never, or the path of a checkpoint"},
+    {"keep_last", kInt, "0", kOutput,
+     "newest checkpoints to keep, and the newest that a later step has proven good; 0: all",
+     into<&O::keep_last>},
+    {"prometheus_file", kText, "", kOutput,
+     "FILE.prom: newest values for node_exporter's textfile collector"},
+    {"dry_run", kBool, "false", kOutput,
+     "print the plan and train, but write nothing but prepared tokens (--plan starts nothing)",
+     into<&O::dry_run>},
+    {"project_name", kText, "fmengine", kOutput, "shown in the banner (no wandb yet)",
+     into<&O::project_name>},
+    {"experiment_name", kText, "experiment", kOutput, "shown in the banner (no wandb yet)",
+     into<&O::experiment_name>},
+    {"plan", kBool, "false", kLook, "print what a run would do and need; start nothing"},
+    {"plan_ranks", kInt, "0", kLook, "ranks to plan for; 0: those that were started"},
+    {"svg", kText, "", kLook,
+     "with --plan: draw the timeline of all pipe ranks into this file; with --trace FILE of a run "
+     "beside it"},
+    {"host_memory", kText, "", kLook, "for --plan: memory of each host, as 64G; else this one's"},
+    {"host_cores", kInt, "0", kLook,
+     "for --plan: cores of each host, to say how long a run takes; 0: nothing is said"},
+    {"ranks_per_host", kInt, "8", kLook, "for --plan: ranks that share one host's memory",
+     into<&O::ranks_per_host, 1>},
+    {"plan_times", kText, "", kLook,
+     "T_F,T_I,T_W,T_comm of one micro-batch on one pipe rank, or the FILE of an earlier --trace: "
+     "what zb-1p, zb-2p, zb-v-auto, auto, the order of messages and --plan go by instead of FLOPs, "
+     "and with a FILE the cost partition"},
+    {"micros", kInt, "0", kLook,
+     "for --plan --plan_times without a model: micro-batches of the schedule to study"},
+    {"csv", kText, "", kLook, "with --plan: write the schedule to this file, as PyTorch's CSV"},
+    {"csv_messages", kText, "", kLook, "the same with sends and receives"},
+    {"print_config", kBool, "false", kLook,
+     "print every value of the DeepSpeed configuration and where it is from; start nothing"},
+    {"json", kBool, "false", kLook, "with --plan, --print_config: as one JSON object"},
+    {"report", kBool, "false", kLook, "print CPU, libraries, threads, memory"},
+    {"dump_gradients", kText, "", kLook,
+     "write the gradients of the first step to this safetensors file, then stop",
+     into<&O::dump_gradients>},
+    {"trace", kText, "", kLook,
+     "write a Chrome trace (Perfetto) of every instruction and kernel of some steps, all ranks",
+     into<&O::trace>},
+    {"trace_steps", kText, "3-5", kLook, "steps of --trace, counted from this start: A-B, or A"},
+    {"local_rank", kInt, "", kLaunchFlags, "LOCAL_RANK"},
+    {"rank", kInt, "", kLaunchFlags, "RANK"},
+    {"world_size", kInt, "", kLaunchFlags, "WORLD_SIZE"},
+    {"use_flash_attn", kBool, "false", kCompatible, "attention is always flash attention"},
+    {"use_fused_ops", kBool, "false", kCompatible, "there is one set of kernels"},
+    {"use_deepspeed", kBool, "true", kCompatible, "the engine is always on"},
+    {"deepspeed", kBool, "true", kCompatible, "the engine is always on"},
+    {"res_dir", kText, "", kCompatible, "FMEngine does not use it either"},
+    {"num_workers", kInt, "1", kCompatible, "data is read without worker processes"},
+    {"window_size", kInt, "0", kCompatible, "only 0: the model says its windows"},
+    {"attention", kText, "own", kCompatible, "only own; else refused"},
+};
+
+constexpr VariableRow kVariables[] = {
+    {"FME_SIMD", "instruction set of our kernels, not above the CPU's: baseline, avx2, avx512"},
+    {"FME_GEMM", "matrix products: amx (attention's too), packed, mixed, onednn; rounding differs"},
+    {"FME_HOST", "a name; ranks with different names count as ranks of different hosts"},
+    {"FME_JOB_ID", "a name of the job, the same for all ranks started by hand"},
+    {"OMP_NUM_THREADS", "threads per rank; --threads wins"},
+};
+
+constexpr FlagAlias kAliases[] = {{"max_steps", "train_steps"},
+                                  {"logging_steps", "log_steps"},
+                                  {"save_total_limit", "keep_last"},
+                                  {"model_name_or_path", "init_ckpt"},
+                                  {"train_file", "data_path"},
+                                  {"validation_file", "eval_data_path"},
+                                  {"evaluation_strategy", "eval_strategy"},
+                                  {"resume_from_checkpoint", "resume"}};
+
+}  // namespace
+
+std::span<const FlagAlias> train_aliases() { return kAliases; }
+
+std::span<const FlagRow> train_flags() { return kRows; }
+
+std::span<const VariableRow> train_variables() { return kVariables; }
+
+}  // namespace fm::cli

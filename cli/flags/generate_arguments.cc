@@ -1,0 +1,139 @@
+#include "cli/flags/generate_arguments.h"
+
+#include <algorithm>
+
+#include "cli/flags/argv.h"
+#include "cli/flags/flag_values.h"
+#include "cli/flags/lora_arguments.h"
+
+namespace fm::cli {
+namespace {
+
+constexpr auto kBool = FlagKind::kBool;
+constexpr auto kInt = FlagKind::kInt;
+constexpr auto kList = FlagKind::kList;
+constexpr auto kText = FlagKind::kText;
+
+// The group's name in --help says what holds where a flag is not given.
+constexpr const char* kDrawn = "Choice of tokens (where not given, generation_config.json decides)";
+
+constexpr FlagRow kRows[] = {
+    {"ckpt", kText, "", "Model",
+     "Hugging Face folder, as fmengine-train writes it, or a PEFT folder that names its base"},
+    {"adapter", kText, "", "Model", "PEFT folder with adapters for --ckpt"},
+    {"tokenizer", kText, "", "Model",
+     "folder of tokenizer and chat template; empty: the adapter's, else --ckpt"},
+    {"dtype", kText, "fp32", "Model", "of weights and cache: fp32, bf16 or fp16"},
+    {"prompt", kText, "", "Text", "text to continue; empty: the start of a document"},
+    {"prompt_file", kText, "", "Text",
+     "a prompt per line, or *.jsonl with \"prompt\" or \"messages\"; writes JSON lines"},
+    {"chat", kBool, "false", "Text",
+     "prompts are questions, put into the model's chat template; without a prompt: read from "
+     "standard input, with what was said before, until /exit"},
+    {"system", kText, "", "Text", "system message of --chat"},
+    {"score", kText, "", "Text",
+     "file of texts (a line each, or *.jsonl with \"text\"): log-probabilities and perplexity"},
+    {"output", kText, "", "Text", "file for JSON lines; empty: standard output"},
+    {"batch_size", kInt, "8", "Text", "prompts of a file that are continued together"},
+    {"max_new_tokens", kInt, "200", "Tokens", "tokens to add at most"},
+    {"stop", kList, "", "Tokens", "text before which a continuation ends; may be repeated"},
+    {"seed", kInt, "3407", "Tokens", "of the sampling"},
+    {"temperature", kText, "", kDrawn, "0: always the likeliest; 1: as the model says"},
+    {"top_k", kInt, "", kDrawn, "choose among the k likeliest; 0: all"},
+    {"top_p", kText, "", kDrawn, "choose among the likeliest that reach this probability"},
+    {"min_p", kText, "", kDrawn, "choose among those with this share of the likeliest's"},
+    {"repetition_penalty", kText, "", kDrawn,
+     "divides logits of tokens that were there; 1 changes nothing"},
+};
+
+Program program() {
+  return {.name = "fmengine-generate",
+          .purpose = "Continues texts with a trained model, answers, or says how likely texts are.",
+          .usage = "--ckpt DIR --prompt TEXT | --prompt_file FILE | --chat | --score FILE [flags]",
+          .flags = kRows};
+}
+
+core::DType dtype_of(const FlagValues& flags) {
+  return flags.choice<core::DType>(
+      "dtype",
+      {{"fp32", core::DType::kF32}, {"bf16", core::DType::kBF16}, {"fp16", core::DType::kF16}});
+}
+
+std::optional<double> number(const FlagValues& flags, const char* name) {
+  return flags.given(name) ? std::optional(flags.number(name, 0)) : std::nullopt;
+}
+
+std::optional<double> share(const FlagValues& flags, const char* name) {
+  const std::optional<double> value = number(flags, name);
+  FM_USER_CHECK(!value || *value <= 1.0, "--", name, " must be a number from 0 to 1; correct it (",
+                flags.text(name), ")");
+  return value;
+}
+
+engine::SamplingFlags sampling_of(const FlagValues& flags) {
+  engine::SamplingFlags sampling{
+      .temperature = number(flags, "temperature"),
+      .top_k = flags.given("top_k") ? std::optional(flags.integer("top_k", 0)) : std::nullopt,
+      .top_p = share(flags, "top_p"),
+      .min_p = share(flags, "min_p"),
+      .repetition_penalty = number(flags, "repetition_penalty"),
+      .seed = static_cast<std::uint64_t>(flags.integer("seed", 0))};
+  FM_USER_CHECK(sampling.repetition_penalty.value_or(1.0) > 0,
+                "--repetition_penalty must be above 0; 1 changes nothing (",
+                flags.text("repetition_penalty"), ")");
+  return sampling;
+}
+
+// What the flags ask for is one thing.
+void check(const engine::GenerateOptions& options) {
+  FM_USER_CHECK(!options.ckpt.empty(), "a model is required; give --ckpt DIR");
+  const bool scores = !options.score.empty();
+  const int asked = static_cast<int>(!options.prompt.empty()) +
+                    static_cast<int>(!options.prompt_file.empty()) + static_cast<int>(scores);
+  FM_USER_CHECK(asked <= 1 && !(scores && options.chat),
+                "at most one of --prompt, --prompt_file and --score is possible, and --chat with "
+                "the first two only; leave the others out");
+  FM_USER_CHECK(options.chat || options.system.empty(),
+                "--system is a message of a conversation; give --chat, too");
+  FM_USER_CHECK(options.output.empty() || scores || !options.prompt_file.empty(),
+                "--output is for --prompt_file and --score; leave it out");
+  const bool empty = std::any_of(options.stops.begin(), options.stops.end(),
+                                 [](const std::string& stop) { return stop.empty(); });
+  FM_USER_CHECK(!empty, "--stop must be a text of one character or more");
+}
+
+void put_adapter(engine::GenerateOptions& options, const std::string& given) {
+  const std::string adapter = split_adapter(options.ckpt, given, "--ckpt");
+  if (!adapter.empty()) options.lora = read_adapter(adapter);
+}
+
+}  // namespace
+
+GenerateCommand parse_generate_command(std::span<const std::string> words) {
+  const std::vector<std::string> normal = normalise_argv(words, kRows).words;
+  GenerateCommand command;
+  command.help = std::find(normal.begin(), normal.end(), "--help") != normal.end();
+  command.version = std::find(normal.begin(), normal.end(), "--version") != normal.end();
+  if (command.help || command.version) return command;
+  const FlagValues flags(program(), normal);
+  command.options = {.ckpt = flags.text("ckpt"),
+                     .tokenizer = flags.text("tokenizer"),
+                     .dtype = dtype_of(flags),
+                     .prompt = flags.text("prompt"),
+                     .prompt_file = flags.text("prompt_file"),
+                     .chat = flags.flag("chat"),
+                     .system = flags.text("system"),
+                     .score = flags.text("score"),
+                     .output = flags.text("output"),
+                     .batch_size = flags.integer("batch_size", 1),
+                     .max_new_tokens = flags.integer("max_new_tokens", 0),
+                     .stops = flags.list("stop"),
+                     .sampling = sampling_of(flags)};
+  check(command.options);
+  put_adapter(command.options, flags.text("adapter"));
+  return command;
+}
+
+std::string generate_help_text() { return help_text(program()); }
+
+}  // namespace fm::cli

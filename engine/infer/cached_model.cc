@@ -1,0 +1,173 @@
+#include "engine/infer/cached_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "checkpoint/hf_folder.h"
+#include "core/check.h"
+#include "core/tensor_slice.h"
+#include "engine/state/adapter_weights.h"
+#include "engine/step/tensors.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/pointwise/elements.h"
+
+namespace fm::engine {
+namespace {
+
+// `wide` are numbers of fp32.
+void narrow(core::DType element, core::Elements count, const float* wide, void* to) {
+  if (element == core::DType::kBF16) {
+    kernels::cast(count.count(), wide, static_cast<core::Bf16*>(to));
+  } else {
+    kernels::cast(count.count(), wide, static_cast<core::F16*>(to));
+  }
+}
+
+}  // namespace
+
+CachedModel::CachedModel(const model::OpenedModel& opened, const std::filesystem::path& folder,
+                         const LoraOptions& lora)
+    : model_(opened.model),
+      max_positions_(opened.facts.max_positions),
+      rope_switch_(opened.facts.rope_switch) {
+  load(folder, opened, lora);
+}
+
+std::size_t CachedModel::bytes_of(std::int64_t values) const {
+  return static_cast<std::size_t>(values * core::size_of(model_.element).count());
+}
+
+void CachedModel::load(const std::filesystem::path& folder, const model::OpenedModel& opened,
+                       const LoraOptions& lora) {
+  const AdapterWeights adapters(lora, opened);
+  checkpoint::HfFolder files(folder);
+  match_tensors(opened, files, folder);
+  for (int unit = 0; unit < model_.unit_count(); ++unit) {
+    const core::ParamTable& table = model_.table(unit);
+    core::Buffer wide = core::make_f32(ledger_, core::Account::kParams, table.elements(), &pages_);
+    for (const core::TensorSlice& slice :
+         core::cut_slices(table, core::Elements(0), table.elements(), core::in_memory(wide.f32()),
+                          core::Elements(0))) {
+      files.read(slice);
+    }
+    for (const core::ParamEntry& entry : table.entries()) {
+      adapters.add_to(entry, {wide.f32() + entry.offset.count(),
+                              static_cast<std::size_t>(entry.numel.count())});
+    }
+    if (model_.element == core::DType::kF32) {
+      weights_.push_back(std::move(wide));
+      continue;
+    }
+    const auto bytes = static_cast<std::int64_t>(bytes_of(table.elements().count()));
+    weights_.emplace_back(ledger_, core::Account::kParams, core::Bytes(bytes), &pages_);
+    narrow(model_.element, table.elements(), wide.f32(), weights_.back().data());
+  }
+}
+
+void CachedModel::reserve(Sequence& sequence, std::int64_t positions) {
+  std::int64_t width = 0;
+  for (const auto& unit : model_.units) width += unit->cache_width();
+  sequence.cache =
+      core::Buffer(ledger_, core::Account::kActivations,
+                   core::Bytes(static_cast<std::int64_t>(bytes_of(width * positions))), &pages_);
+  sequence.capacity = positions;
+  sequence.cached = 0;
+}
+
+void CachedModel::make_room(std::int64_t tokens, std::int64_t positions) {
+  if (tokens <= tokens_ && positions <= positions_) return;
+  tokens_ = std::max(tokens, tokens_);
+  positions_ = std::max(positions, positions_);
+  model::UnitSizes most = model_.head->sizes({.batch = 1, .seq_len = tokens_});
+  for (const auto& unit : model_.units) {
+    const model::UnitSizes sizes = unit->decode_sizes(tokens_, positions_);
+    most.kept = std::max(most.kept, sizes.kept);
+    most.scratch = std::max(most.scratch, sizes.scratch);
+  }
+  const core::Bytes hidden(static_cast<std::int64_t>(bytes_of(tokens_ * model_.hidden)));
+  kept_ = core::Buffer(ledger_, core::Account::kActivations, most.kept);
+  scratch_ = core::Buffer(ledger_, core::Account::kScratch, most.scratch);
+  for (core::Buffer& buffer : hidden_) {
+    buffer = core::Buffer(ledger_, core::Account::kActivations, hidden);
+  }
+}
+
+std::vector<model::CachedSequence> CachedModel::parts_of(
+    std::span<Sequence* const> sequences) const {
+  std::vector<model::CachedSequence> parts;
+  for (Sequence* each : sequences) {
+    const std::int64_t length = std::ssize(each->ids);
+    FM_CHECK(each->cached < length && length <= each->capacity, "a sequence of ", length,
+             " ids, of which ", each->cached, " were read, in a cache of ", each->capacity);
+    if (each->cached <= rope_switch_ && length > rope_switch_) each->cached = 0;
+    parts.push_back({.count = length - each->cached,
+                     .position = each->cached,
+                     .capacity = each->capacity,
+                     .cache = each->cache.data()});
+  }
+  return parts;
+}
+
+model::Weights CachedModel::head_weights() const {
+  return {.own = weights_.back().data(), .tied = model_.tied ? weights_.front().data() : nullptr};
+}
+
+const std::byte* CachedModel::read(std::span<Sequence* const> sequences) {
+  std::vector<model::CachedSequence> parts = parts_of(sequences);
+  ids_.clear();
+  counts_.clear();
+  std::int64_t positions = 0;
+  for (Sequence* each : sequences) {
+    ids_.insert(ids_.end(), each->ids.begin() + each->cached, each->ids.end());
+    positions = std::max(positions, each->capacity);
+    counts_.push_back(std::ssize(each->ids) - each->cached);
+    each->cached = std::ssize(each->ids);
+  }
+  make_room(std::ssize(ids_), positions);
+  const model::UnitInput input{.shape = {.batch = 1, .seq_len = std::ssize(ids_)},
+                               .tokens_BT = ids_.data()};
+  core::Work work{core::Arena(scratch_.span()), kernels::kernel_threads()};
+  for (std::size_t unit = 0; unit < model_.units.size(); ++unit) {
+    const core::Arena::Scope scope(work.arena);
+    const model::Saved saved{.input_BTD = unit == 0 ? nullptr : hidden_[unit % 2].data(),
+                             .kept = kept_.data()};
+    const model::Unit& each = *model_.units[unit];
+    each.decode({{.own = weights_[unit].data()}, input, saved, work}, parts,
+                hidden_[(unit + 1) % 2].data());
+    for (model::CachedSequence& part : parts) {
+      part.cache =
+          static_cast<std::byte*>(part.cache) + bytes_of(each.cache_width() * part.capacity);
+    }
+  }
+  return static_cast<const std::byte*>(hidden_[model_.units.size() % 2].data());
+}
+
+std::span<const float> CachedModel::next_logits(std::span<Sequence* const> sequences) {
+  const std::byte* hidden_ND = read(sequences);
+  std::size_t count = 0;
+  std::int64_t row = 0;
+  logits_.resize(sequences.size() * static_cast<std::size_t>(model_.vocab));
+  last_.resize(bytes_of(std::ssize(sequences) * model_.hidden));
+  for (const std::int64_t rows : counts_) {
+    row += rows;
+    std::copy_n(hidden_ND + bytes_of((row - 1) * model_.hidden), bytes_of(model_.hidden),
+                last_.data() + bytes_of(static_cast<std::int64_t>(count++) * model_.hidden));
+  }
+  core::Work work{core::Arena(scratch_.span()), kernels::kernel_threads()};
+  model_.head->logits(head_weights(), std::ssize(sequences), last_.data(), logits_.data(), work);
+  FM_DATA_CHECK(std::isfinite(logits_[0]),
+                "the weights must give finite logits; use another checkpoint");
+  return logits_;
+}
+
+double CachedModel::log_probability(Sequence& sequence) {
+  Sequence* const one = &sequence;
+  const std::byte* hidden_ND = read({&one, 1});
+  std::vector<std::int32_t> labels(sequence.ids.begin() + 1, sequence.ids.end());
+  const model::UnitInput input{.shape = {.batch = 1, .seq_len = std::ssize(labels)},
+                               .labels_BT = labels.data()};
+  core::Work work{core::Arena(scratch_.span()), kernels::kernel_threads()};
+  return -model_.head->evaluate({head_weights(), input, {}, work}, hidden_ND);
+}
+
+}  // namespace fm::engine

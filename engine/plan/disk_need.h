@@ -1,0 +1,34 @@
+// Whether the checkpoints of a run and its export fit on the disk.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "engine/options.h"
+#include "model/families/family.h"
+
+namespace fm::engine {
+
+struct DiskNeed {
+  core::Bytes checkpoint;        // one: masters and moments, fp32
+  std::int64_t checkpoints = 0;  // at the same time, in the worst moment
+  core::Bytes exported;          // 0: nothing is exported
+  core::Bytes total() const { return checkpoint * checkpoints + exported; }
+};
+
+// Of the steps behind `done`. With --keep_last there is also the newest proven checkpoint, and the
+// one that is being written.
+DiskNeed disk_need(const TrainOptions& options, const model::Model& model, std::int64_t done);
+
+// "3 checkpoints of 6.7 MB and the export, 22.3 MB; 71.0 GB are free"; "" where nothing is saved.
+// `free`: absent when unknown.
+std::string text_of(const DiskNeed& need, std::optional<core::Bytes> free);
+
+// What to do where they do not fit; "" where they do.
+std::string warning_of(const DiskNeed& need, const TrainOptions& options,
+                       std::optional<core::Bytes> free);
+
+// Of the file system where the folder is, or will be.
+std::optional<core::Bytes> free_on_disk(const std::string& folder);
+
+}  // namespace fm::engine

@@ -1,0 +1,57 @@
+#include "engine/plan/zero_prices.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::engine {
+namespace {
+
+ZeroPrice price_of(const RunPlan& plan) {
+  ZeroPrice price;
+  for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
+    core::Bytes sent;
+    for (const auto& [picture, bytes] : plan.wire_bytes(rank)) sent += bytes;
+    price.sent = std::max(price.sent, sent);
+    price.memory = std::max(price.memory, plan.memory(rank).total());
+  }
+  return price;
+}
+
+}  // namespace
+
+std::vector<ZeroPrice> zero_prices(const TrainOptions& options, const model::Model& model,
+                                   const WorldShape& world) {
+  const RunPlan plan = make_run_plan(options, model, world);
+  if (options.zero_stage < 2 || plan.mesh.shards() == 1) return {};
+  const bool gathers = plan.rules.plan.params == core::Home::kOneSliceEach;
+  std::vector<ZeroPrice> prices;
+  for (const auto reductions : {core::Reductions::kOfStage, core::Reductions::kOncePerStep}) {
+    for (const auto regather : {core::Regather::kMicro, core::Regather::kPhase}) {
+      if (regather == core::Regather::kPhase && !gathers) continue;
+      TrainOptions other = options;
+      other.reductions = reductions;
+      other.regather = regather;
+      ZeroPrice price = price_of(make_run_plan(other, model, world));
+      price.reductions = reductions;
+      price.regather = regather;
+      price.chosen = reductions == options.reductions && (!gathers || regather == options.regather);
+      prices.push_back(price);
+    }
+  }
+  return prices;
+}
+
+std::string text_of(const ZeroPrice& price, int zero_stage) {
+  const bool once = price.reductions == core::Reductions::kOncePerStep;
+  const bool by_phase = price.regather == core::Regather::kPhase;
+  return core::concat("reduce_every_micro ", once ? "false" : "true",
+                      zero_stage < 3 ? ""
+                      : by_phase     ? ", regather phase"
+                                     : ", regather micro",
+                      ": ", core::human(price.sent), " sent per rank and step, ",
+                      core::human(price.memory), " of memory", price.chosen ? " (this run)" : "");
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,86 @@
+#include "engine/run/run_data.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "core/check.h"
+#include "core/counted.h"
+#include "engine/plan/run_model.h"
+#include "engine/run/run_text.h"
+
+namespace fm::engine {
+namespace {
+
+// A loss over no token is 0, and teaches nothing. The first row that has one ends the search.
+void check_counted(const data::SampleSource* rows, const char* which, std::int64_t seq_len) {
+  if (rows == nullptr) return;
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(seq_len));
+  std::vector<std::int32_t> labels(tokens.size());
+  const auto counts = [](std::int32_t label) { return label != data::kIgnored; };
+  for (std::int64_t row = 0; row < rows->samples_per_epoch(); ++row) {
+    rows->read(row, tokens, labels);
+    if (std::ranges::any_of(labels, counts)) return;
+  }
+  FM_DATA_CHECK(false, which, " data must have tokens that are trained, and no row has one; take ",
+                "longer rows (--max_seq_len), whole documents (--packing best_fit), more data or ",
+                "--train_on_inputs (max_seq_len=", seq_len, ", ", rows->describe(), ")");
+}
+
+}  // namespace
+
+data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, core::Ledger& ledger,
+                            comm::Communicator& host, std::function<bool()> stop) {
+  data::SourceOptions asked{.paths = options.data_path,
+                            .format = options.data_format,
+                            .token_type = options.token_type,
+                            .packing = options.packing,
+                            .needs_documents = options.document_attention,
+                            .text_field = options.text_field,
+                            .open_jsonl = {},
+                            .seq_len = options.max_seq_len,
+                            .vocab = vocab,
+                            .shuffle_windows = options.shuffle_windows,
+                            .skip_bad_lines = options.skip_bad_lines,
+                            .seed = options.seed,
+                            .ledger = &ledger};
+  const bool text = reads_text(options) || evaluates_text(options);
+  asked.open_jsonl = jsonl_opener(options, vocab, text, host, std::move(stop));
+  data::SplitSource rows = data::open_split(asked, options.split);
+  if (!options.eval_data_path.empty()) {
+    asked.paths = options.eval_data_path;
+    asked.shuffle_windows = false;  // in an evaluation all rows count alike
+    rows.evaluation = data::open_source(asked);
+  }
+  check_counted(rows.training.get(), "training", asked.seq_len);
+  check_counted(rows.evaluation.get(), "evaluation", asked.seq_len);
+  return rows;
+}
+
+std::int64_t steps_of_epoch(std::int64_t samples, const ResolvedBatch& batch, int dp_size) {
+  const std::int64_t loads = core::ceil_div(samples, batch.micro_batch * dp_size);
+  return std::max<std::int64_t>(1, core::ceil_div(loads, batch.accumulation));
+}
+
+std::string Epochs::words(std::int64_t train_steps) const {
+  char all[32];
+  std::snprintf(all, sizeof(all), "%.3g", passed(train_steps * train_batch));
+  const bool one = std::string_view(all) == "1";
+  return core::concat("1 epoch = ", core::counted(steps, "step"), ", this run ", all,
+                      one ? " epoch" : " epochs");
+}
+
+std::int64_t count_steps_of_epoch(const TrainOptions& options, std::int64_t vocab, int ranks,
+                                  comm::Communicator& host, std::function<bool()> stop) {
+  FM_USER_CHECK(!options.data_path.empty(),
+                "epochs are counted in training data; give --data_path FILE, or --max_steps");
+  const int dp_size =
+      std::max(1, ranks / (options.pipe_parallel_size * options.sequence_parallel_size));
+  core::Ledger ledger;
+  TrainOptions training = options;
+  training.eval_data_path.clear();
+  const auto rows = open_rows(training, vocab, ledger, host, std::move(stop)).training;
+  return steps_of_epoch(rows->samples_per_epoch(), resolve_batch(options.batch, dp_size), dp_size);
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,56 @@
+// When a run saves what it has learned, and to which checkpoint it may go back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "checkpoint/train_checkpoint.h"
+#include "engine/shown/run_log.h"
+#include "engine/state/persistence.h"
+
+namespace fm::engine {
+
+enum class Must : std::uint8_t { kSucceed, kMayFail };
+
+// A checkpoint is proven when a later step of this start was not skipped: its weights gave a finite
+// loss. What is saved after the last proven one may already be broken.
+//
+// Invariant: nothing is saved or pruned while the last step was skipped; the newest proven
+//            checkpoint, and those from before the first skip, outlive --keep_last.
+// Thread:    the rank's thread; save and check are collective.
+// Lifetime:  what the constructor is given outlives it.
+class RunSaves {
+ public:
+  RunSaves(const TrainOptions& options, RankState& state, RunLog& log)
+      : options_(options), state_(state), log_(log) {}
+
+  // `lock` of rank 0, null elsewhere; `resumed` is the step of the checkpoint that was loaded, -1
+  // for a fresh start.
+  void begin(checkpoint::OutputLock* lock, std::int64_t resumed);
+  // After every step; `progress` counts it.
+  void after_step(ProgressState& progress);
+  // Throws MachineError 23 when the state is not finite, 26 when it must succeed and does not, and
+  // at the third failure in a row.
+  void save(const ProgressState& progress, Must must);
+  // The step of the newest checkpoint is this one.
+  bool holds(std::int64_t step) const { return saved_ == step; }
+  std::string newest() const { return path_of(saved_); }
+  // "go back with --resume output/global_step20", for a run whose numbers are broken.
+  std::string way_back() const;
+
+ private:
+  std::string write(const ProgressState& progress);
+  void renew_lock();
+  std::string path_of(std::int64_t step) const;
+
+  const TrainOptions& options_;
+  RankState& state_;
+  RunLog& log_;
+  checkpoint::OutputLock* lock_ = nullptr;
+  std::int64_t resumed_ = -1;  // where this start began
+  std::int64_t saved_ = -1;    // newest checkpoint
+  std::int64_t proven_ = -1;   // newest proven one
+  int failed_ = 0;             // saves since the last one that is durable
+};
+
+}  // namespace fm::engine

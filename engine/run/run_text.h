@@ -1,0 +1,35 @@
+// The tokenizer of a run's text.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "comm/communicator.h"
+#include "engine/options.h"
+#include "text/data/sample_source.h"
+
+namespace fm::engine {
+
+// The folder (or file) of the tokenizer that makes ids of text: --tokenizer, else that of
+// --init_ckpt; "": the built-in byte tokenizer does.
+std::filesystem::path tokenizer_folder(const TrainOptions& options);
+
+// The folder that has the files of that tokenizer; "" for the built-in one.
+std::filesystem::path tokenizer_home(const TrainOptions& options);
+
+// Ranks of this host, which share its disks. Collective over the world.
+std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world);
+
+// Bytes of a JSONL file that every rank holds in memory where no tokenizer reads it; of a packed
+// one an eighth of it.
+inline constexpr std::int64_t kMostInMemory = std::int64_t{32} << 20;
+
+// How JSONL becomes ids below `vocab`, prepared in --cache_dir by the ranks of `host` (which must
+// outlive it), until `stop` says on one of them that a signal asks to end: text by that tokenizer
+// (where `text`: there is some), ids and bytes of files beyond kMostInMemory as they are. Throws
+// UserError (10, 11) when the tokenizer cannot be read or its ids do not fit the model.
+data::OpenJsonl jsonl_opener(const TrainOptions& options, std::int64_t vocab, bool text,
+                             comm::Communicator& host, std::function<bool()> stop);
+
+}  // namespace fm::engine

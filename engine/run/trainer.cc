@@ -1,0 +1,388 @@
+#include "engine/run/trainer.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/check.h"
+#include "core/fault.h"
+#include "core/text.h"
+#include "engine/plan/memory_fit.h"
+#include "engine/plan/run_model.h"
+#include "engine/run/run_data.h"
+#include "engine/run/run_saves.h"
+#include "engine/run/run_text.h"
+#include "engine/run/step_course.h"
+#include "engine/shown/explain_skip.h"
+#include "engine/shown/plan.h"
+#include "engine/shown/run_log.h"
+#include "engine/shown/run_monitors.h"
+#include "engine/shown/step_profile.h"
+#include "engine/shown/step_trace.h"
+#include "engine/state/persistence.h"
+#include "engine/state/run_facts.h"
+#include "engine/state/run_identity.h"
+#include "engine/state/same_start.h"
+#include "engine/step/evaluation.h"
+#include "engine/step/step_runtime.h"
+#include "engine/step/tensors.h"
+#include "machine/limits.h"
+
+namespace fm::engine {
+namespace {
+
+using core::ExitCode;
+
+rusage usage_so_far() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage;
+}
+
+constexpr core::TraceForm kStep = {"step", core::TraceKind::kStep, {"step"}};
+constexpr core::TraceForm kLoadStep = {"load_step", core::TraceKind::kPart};
+
+// One training run of one rank.
+//
+// Invariant: progress_ describes the weights in state_ at every step boundary, but behind a step
+//            that ended ahead: the next one's beginning settles that.
+// Thread:    the rank's thread; everything collective over the world.
+// Lifetime:  options, world and context outlive it.
+class Trainer {
+ public:
+  // `trace` may be null.
+  Trainer(const TrainOptions& options, const model::OpenedModel& opened, comm::Communicator& world,
+          const RunContext& context, StepTrace* trace)
+      : options_(options),
+        context_(context),
+        trace_(trace),
+        opened_(opened),
+        plan_(make_fitting_plan(options, opened, world, context.memory)),
+        rows_(open_rows(options, opened.model.vocab, ledger_, *ranks_of_host(world),
+                        asked_to_end(context.signals))),
+        epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
+                steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
+        state_(options, plan_, opened.model, world, ledger_),
+        stream_(*rows_.training, stream_layout(state_, options)),
+        runtime_(state_, clock_),
+        log_(options, context, world.rank() == 0),
+        monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
+        saves_(options, state_, log_),
+        ahead_(options, plan_, rows_.evaluation != nullptr) {
+    check_samples(plan_.batch, rows_.training->samples_per_epoch(), options.allow_repeat);
+    if (rows_.evaluation)
+      evaluation_.emplace(std::move(rows_.evaluation), state_, runtime_, options);
+  }
+
+  // `lock` of rank 0, null elsewhere.
+  int run(checkpoint::OutputLock* lock) {
+    const int code = run_to_the_end(lock);
+    runtime_.settle();
+    return code;
+  }
+
+ private:
+  int run_to_the_end(checkpoint::OutputLock* lock) {
+    const bool resumes = restore();
+    saves_.begin(lock, resumes ? progress_.step : -1);
+    log_.begin_after(progress_.step);
+    KnownRun introduced = known();
+    if (state_.world.rank() == 0) introduced.data.notes = rows_.training->notes();
+    log_.introduce(introduced, context_, progress_.step);
+    log_.say(resumes ? resumption() : fresh_start());
+    if (trace_ != nullptr) trace_->begin(options_.train_steps - progress_.step, plan_);
+    while (progress_.step < options_.train_steps && !stops_early()) {
+      step();
+      if (trace_ != nullptr && trace_->complete()) write_trace();
+      if (!options_.dump_gradients.empty()) return finish_dump();
+      if (unvalidated_) continue;
+      const SignalInbox::Requests asked = agree_on_signals();
+      const bool last = progress_.step == options_.train_steps || stops_early();
+      const bool best = options_.load_best_model && progress_.best.step == progress_.step;
+      const bool due = options_.saves && (is_multiple(options_.save_steps) || best);
+      const bool save = asked.terminate || asked.save || (due && !last);
+      if (save) saves_.save(progress_, asked.terminate ? Must::kSucceed : Must::kMayFail);
+      if (asked.terminate && trace_ != nullptr && trace_->unwritten()) write_trace();
+      if (asked.terminate) return end_early();
+    }
+    if (trace_ != nullptr && trace_->unwritten()) write_trace();
+    finish();
+    return static_cast<int>(ExitCode::kFinished);
+  }
+
+  bool is_multiple(std::int64_t steps) const { return steps > 0 && progress_.step % steps == 0; }
+  bool stops_early() const {
+    return options_.early_stopping_patience > 0 &&
+           progress_.best.worse >= options_.early_stopping_patience;
+  }
+
+  KnownRun known() const {
+    return {.options = options_,
+            .opened = opened_,
+            .plan = &plan_,
+            .launch_decision = context_.launch_decision,
+            .data = {.description = core::concat(rows_.training->describe(), "; ",
+                                                 epochs_.words(options_.train_steps)),
+                     .training = rows_.training->fingerprint(),
+                     .evaluation = evaluation_ ? evaluation_->fingerprint() : ""},
+            .frozen_weights = frozen_weights_};
+  }
+
+  // Whether there was a checkpoint to go on from.
+  bool restore() {
+    const Arithmetic arithmetic = context_.arithmetic.value_or(arithmetic_here(options_.element));
+    const std::string uneven = check_same_arithmetic(arithmetic, state_.world);
+    if (!uneven.empty()) log_.warn(uneven);
+    check_same_start(run_facts(known()), state_.world);
+    if (opened_.model.has_frozen()) {  // a checkpoint does not hold them
+      fill_state(options_, opened_, state_);
+      frozen_weights_ = fingerprint_of_frozen(state_);
+    }
+    const std::vector<Fact> facts = run_facts(known());
+    const RunIdentity now = identity_of(
+        options_, data_text(rows_.training->fingerprint(), core::join(options_.data_path, " ")),
+        arithmetic, facts);
+    const std::optional<ProgressState> found = resume_state(options_, state_);
+    if (found) {
+      for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
+      progress_ = *found;
+    } else if (!opened_.model.has_frozen()) {
+      fill_state(options_, opened_, state_);
+    }
+    if (!options_.loss_scale) {
+      progress_.loss_scale.reset();
+    } else if (!progress_.loss_scale) {
+      progress_.loss_scale = optim::first_state(*options_.loss_scale);
+    }
+    progress_.run = now;
+    progress_.exports = export_facts(options_, opened_.facts);
+    return found.has_value();
+  }
+
+  std::string resumption() const {
+    if (progress_.step < options_.train_steps) {
+      return core::concat("resuming at step ", progress_.step, ", sample ", progress_.samples);
+    }
+    return core::concat("nothing to train: the checkpoint is of step ", progress_.step,
+                        ", --train_steps is ", options_.train_steps);
+  }
+
+  std::string fresh_start() const {
+    return options_.resume == checkpoint::Resume::kNever
+               ? "fresh start: --resume never"
+               : core::concat("no checkpoint to resume in ", options_.output_dir, ": fresh start");
+  }
+
+  bool has_data() const {
+    const int here = state_.at.pipe_rank;
+    const bool ends = plan_.units().has_embedding(here) || plan_.units().has_head(here);
+    return ends || options_.document_attention;
+  }
+
+  void step() {
+    const auto start = std::chrono::steady_clock::now();
+    const rusage before = usage_so_far();
+    clock_.reset();
+    core::fault({"step.pre", state_.world.rank(), next_step()});
+    TimedStep done;
+    compute(done);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    done.seconds = spent.count();
+    done.phases = clock_;  // to explain a skip is no part of the step
+    done.phases.fill(1e3 * done.seconds);
+    done.mem_peak = machine::peak_memory();
+    done.minor_faults = usage_so_far().ru_minflt - before.ru_minflt;
+    if (!done.request.ends_ahead) return conclude(done);
+    unvalidated_ = done;
+  }
+
+  std::int64_t next_step() const { return progress_.step + (unvalidated_ ? 2 : 1); }
+
+  void load_rows(std::int64_t first_sample) {
+    if (!has_data()) return;
+    const core::TraceRange range(clock_, core::Phase::kData);
+    const core::TraceScope load(kLoadStep);
+    stream_.load_step(first_sample);
+  }
+
+  // The step's result is known: counts and shows it.
+  void conclude(const TimedStep& done) {
+    const StepResult& result = done.result;
+    if (result.skipped) {
+      if (done.request.ends_ahead) load_rows(progress_.samples);
+      explain_skip({runtime_, stream_, state_, progress_, log_}, done.request, result);
+    }
+    advance(options_, result, plan_.batch.train_batch, saves_, progress_);
+    ahead_.see(result);
+    saves_.after_step(progress_);
+    const StepLine line = evaluated_line_of(done);
+    log_.step(line);
+    if (!line.loss && state_.world.rank() == 0) {
+      log_.say_untrained(untrained_text(*rows_.training, progress_, plan_.batch.train_batch));
+    }
+    monitors_.step(line, progress_.skipped);
+    const std::int64_t ended = epochs_.ended(progress_.samples);
+    if (ended > epochs_.ended(progress_.samples - epochs_.train_batch)) {
+      log_.say(core::concat("epoch ", ended, " ended in step ", progress_.step));
+    }
+    core::fault({"step.post", state_.world.rank(), done.request.step});
+    FM_MACHINE_CHECK(
+        progress_.consecutive_skips < options_.max_consecutive_skips, ExitCode::kNumericLimit,
+        "loss and gradients must be finite; lower the learning rate or look at the data, and ",
+        saves_.way_back(), " (", progress_.consecutive_skips, " steps skipped in a row, last step ",
+        progress_.step, ")");
+  }
+
+  // Concludes the step before, too, if that one ended ahead.
+  void compute(TimedStep& step) {
+    ++steps_begun_;
+    const core::Recording recording(trace_ == nullptr ? nullptr
+                                                      : trace_->recorder_of(steps_begun_));
+    const core::TraceScope scope(kStep, {next_step()});
+    const std::int64_t first = progress_.samples + (unvalidated_ ? plan_.batch.train_batch : 0);
+    load_rows(first);
+    if (unvalidated_) {
+      TimedStep last = *std::exchange(unvalidated_, std::nullopt);
+      last.result =
+          runtime_.validate_step(stream_, {.step = last.request.step + 1, .seed = options_.seed});
+      conclude(last);
+      if (last.result.skipped) load_rows(first);  // to explain it took other rows
+    }
+    step.request = next_request(options_, progress_);
+    step.request.ends_ahead = ahead_.may_end_ahead(step.request.step);
+    step.request.asks = [to = context_.signals] { return to != nullptr && to->waits(); };
+    step.result = runtime_.train_step(stream_, step.request);
+  }
+
+  void write_trace() {
+    const StepTrace::Outcome outcome = trace_->write();
+    if (outcome.failed) return log_.warn(outcome.text);
+    log_.say(outcome.text);
+  }
+
+  StepLine evaluated_line_of(const TimedStep& done) {
+    StepLine line = line_of(done, options_, plan_, progress_);
+    line.epoch = epochs_.passed(progress_.samples);
+    const bool last = progress_.step == options_.train_steps;
+    if (evaluation_ && (is_multiple(options_.eval_steps) || last)) {
+      line.eval_loss = evaluation_->run();
+      progress_.best = after_evaluation(progress_.best, progress_.step, *line.eval_loss,
+                                        options_.early_stopping_threshold);
+    }
+    line.best = progress_.best;
+    return line;
+  }
+
+  SignalInbox::Requests agree_on_signals() {
+    SignalInbox::Requests mine;
+    if (context_.signals != nullptr) mine = context_.signals->read();
+    std::int64_t asked[2] = {mine.save ? 1 : 0, mine.terminate ? 1 : 0};
+    state_.world.all_reduce({asked, core::Elements(2), core::DType::kI64}).wait();
+    return {asked[0] > 0, asked[1] > 0};
+  }
+
+  int finish_dump() {
+    const double scale = progress_.loss_scale ? progress_.loss_scale->scale : 1.0;
+    dump_gradients(options_.dump_gradients, scale, state_);
+    log_.say(
+        core::concat("gradients of step ", progress_.step, " are in ", options_.dump_gradients));
+    return static_cast<int>(ExitCode::kFinished);
+  }
+
+  int end_early() {
+    const std::string where = core::concat("stopped by a signal in step ", progress_.step, " of ",
+                                           options_.train_steps, ": ");
+    log_.say(saves_.holds(progress_.step)
+                 ? core::concat(where, "everything is saved in ", saves_.newest(),
+                                "; start the same command again to go on (exit code 75)")
+                 : core::concat(where, "nothing was saved",
+                                options_.dry_run ? ", as --dry_run asks" : "", "; ",
+                                saves_.way_back(), " (exit code 75)"));
+    return static_cast<int>(ExitCode::kPreempted);
+  }
+
+  void finish() {
+    if (options_.dry_run) return log_.say("dry run: nothing was written");
+    if (!options_.saves) return log_.say("--save_strategy no: nothing is saved and exported");
+    FM_MACHINE_CHECK(progress_.consecutive_skips == 0, ExitCode::kNumericLimit,
+                     "the last step must have a finite loss and gradient, or nothing is saved and "
+                     "exported; choose --train_steps so that a step succeeds at the end, or ",
+                     saves_.way_back(), " (last step ", progress_.step, ")");
+    if (stops_early()) {
+      log_.say(core::concat("stopped early: no better evaluation than that of step ",
+                            progress_.best.step, " (loss ", progress_.best.loss, ") in ",
+                            progress_.best.worse, " evaluations"));
+    }
+    saves_.save(progress_, Must::kSucceed);
+    const std::int64_t best = progress_.best.step;
+    if (options_.load_best_model && best >= 0 && best != progress_.step) {
+      load_step(options_, best, state_);
+      log_.say(core::concat("the best evaluation was in step ", best, " (loss ",
+                            progress_.best.loss, "): that model is exported"));
+    }
+    export_model(options_, opened_.facts, state_, export_target(options_, opened_.facts));
+    const std::string folder = options_.output_dir + "/hf";
+    const bool speaks_text = knows_tokenizer(options_);
+    log_.say(
+        core::concat("exported ", folder,
+                     speaks_text ? "" : " without a tokenizer: put that of the token file there"));
+    log_.summary(folder, speaks_text ? "fmengine-generate --ckpt " + folder + " --prompt \"...\""
+                                     : "from_pretrained(\"" + folder + "\") of transformers");
+  }
+
+  const TrainOptions& options_;
+  const RunContext& context_;
+  StepTrace* const trace_;
+  core::Ledger ledger_;
+  core::PhaseClock clock_;
+  const model::OpenedModel& opened_;
+  RunPlan plan_;
+  data::SplitSource rows_;  // evaluation: until it is evaluation_'s
+  Epochs epochs_;
+  RankState state_;
+  data::BatchStream stream_;
+  StepRuntime runtime_;
+  RunLog log_;
+  RunMonitors monitors_;
+  RunSaves saves_;
+  AheadSteps ahead_;
+  std::optional<TimedStep> unvalidated_;  // the last step, which ended ahead
+  std::optional<Evaluation> evaluation_;
+  ProgressState progress_;
+  std::string frozen_weights_;    // fingerprint
+  std::int64_t steps_begun_ = 0;  // of this start
+};
+
+}  // namespace
+
+int train(const TrainOptions& options, const model::OpenedModel& opened, comm::Communicator& world,
+          const RunContext& context) {
+  FM_USER_CHECK(!options.data_path.empty(), "training data is required; pass --data_path FILE");
+  FM_USER_CHECK(!options.dry_run || (options.trace.empty() && options.dump_gradients.empty()),
+                "--dry_run writes nothing; leave it out, or --trace and --dump_gradients (trace=",
+                options.trace, ", dump_gradients=", options.dump_gradients, ")");
+  check_same_start(run_facts({.options = options, .opened = opened}), world);
+  if (options.dry_run && world.rank() == 0) {
+    std::fputs(plan_text(options, opened, shape_of(options, world)).c_str(), stdout);
+  }
+  std::optional<checkpoint::OutputLock> lock;
+  if (world.rank() == 0) {
+    check_output_dir(options.output_dir);
+    if (!options.dry_run) lock.emplace(options.output_dir);
+  }
+  std::optional<StepTrace> trace;
+  if (!options.trace.empty()) trace.emplace(options, world);
+  world.barrier().wait();
+  comm::VerbCounts counts;
+  const auto watched = comm::traced(world, options.monitors.comms ? &counts : nullptr);
+  const model::OpenedModel mine =
+      part_of(opened, options, world.rank() % options.model_parallel_size);
+  Trainer trainer(options, mine, *watched, context, trace ? &*trace : nullptr);
+  const int code = trainer.run(lock ? &*lock : nullptr);
+  if (options.monitors.comms && world.rank() == 0) std::fputs(comms_text(counts).c_str(), stdout);
+  return code;
+}
+
+}  // namespace fm::engine

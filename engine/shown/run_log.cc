@@ -1,0 +1,278 @@
+#include "engine/shown/run_log.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/check.h"
+#include "core/text.h"
+#include "core/types.h"
+#include "engine/plan/disk_need.h"
+#include "engine/plan/run_model.h"
+#include "engine/plan/time_estimate.h"
+
+namespace fm::engine {
+namespace {
+
+// Terminal, ECMA-48.
+constexpr const char* kYellow = "\033[33m";
+constexpr const char* kBold = "\033[1m";
+constexpr const char* kPlain = "\033[0m";
+constexpr std::int64_t kPhasesEvery = 10;  // lines
+
+double unix_time() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+std::string megabytes(core::Bytes bytes) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.1f", static_cast<double>(bytes.count()) / 1e6);
+  return text;
+}
+
+// Lines of at most 100 columns, where there are spaces; what goes on stands below its first word.
+std::string wrapped(const std::string& text) {
+  constexpr std::size_t kColumns = 100;
+  std::string out;
+  for (std::string line : core::split(text, '\n')) {
+    std::string indent(line.starts_with("  - ") ? 4 : 13, ' ');
+    while (line.size() > kColumns) {
+      const std::size_t space = line.rfind(' ', kColumns);
+      if (space == std::string::npos || space <= indent.size()) break;
+      out += line.substr(0, space) + "\n";
+      line.replace(0, space + 1, indent);
+    }
+    out += line + "\n";
+  }
+  out.pop_back();
+  return out;
+}
+
+// A terminal, and nobody has set NO_COLOR.
+bool has_colours(const RunContext& context) {
+  return context.terminal && std::getenv("NO_COLOR") == nullptr;
+}
+
+// Of the whole run.
+double highest_rate(const TrainOptions& options) {
+  constexpr std::int64_t kPlaces = 1000;
+  const std::int64_t every =
+      core::ceil_div(std::max<std::int64_t>(1, options.train_steps), kPlaces);
+  double highest = 0.0;
+  for (std::int64_t step = 0; step < options.train_steps; step += every) {
+    highest = std::max(highest, optim::rates(options.scheduler, options.optimizer.lr, step).lr);
+  }
+  return highest;
+}
+
+// Rates that random weights and adapters learn at.
+std::string high_rate_note(const TrainOptions& options) {
+  constexpr double kHigh = 2e-4;
+  const bool all = options.train.empty() && options.freeze.empty() && options.lora.r == 0;
+  if (!all || weights_folder(options).empty()) return "";
+  const double rate = highest_rate(options);
+  if (rate < kHigh) return "";
+  return core::concat("all weights of a given model are trained at a rate of up to ", rate,
+                      ", at which it may forget what it knows; 1e-5 to 5e-5 are usual "
+                      "(configs/sft.json), 2e-4 with adapters (configs/lora.json)");
+}
+
+int terminal_columns() {
+  winsize size{};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::vector<std::string> notes_of(const KnownRun& run) {
+  std::vector<std::string> notes = notes_of(run.options);
+  notes.insert(notes.end(), run.data.notes.begin(), run.data.notes.end());
+  return notes;
+}
+
+std::vector<std::string> notes_of(const TrainOptions& options) {
+  return notes_of(options, kernels::gemm_is_fast(options.element));
+}
+
+std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast) {
+  std::vector<std::string> notes = options.notes;
+  if (options.element != core::DType::kF32 && !gemm_is_fast) {
+    const std::string type(core::name_of(options.element));
+    notes.push_back(type + " is slow here, its products are " +
+                    kernels::gemm_library(options.element) + "; --precision fp32 is faster");
+  }
+  if (std::string note = high_rate_note(options); !note.empty()) notes.push_back(std::move(note));
+  if (options.post_validation && options.pipe_parallel_size == 1) {
+    notes.emplace_back("--post_validation has no effect: there is one pipe rank");
+  }
+  return notes;
+}
+
+std::string banner(const KnownRun& run, const RunContext& context, std::int64_t done) {
+  const TrainOptions& options = run.options;
+  std::string out = "fmengine: " + options.project_name + " / " + options.experiment_name + "\n";
+  out += banner_lines(run_facts(run));
+  for (int rank = 0; rank < run.plan->mesh.pipe; ++rank) {
+    const MemoryForecast memory = run.plan->memory(rank);
+    out += core::concat("  memory     pipe rank ", rank, ", MB per rank: params ",
+                        megabytes(memory.params), ", grads ", megabytes(memory.grads),
+                        ", optimizer ", megabytes(memory.optimizer), ", slots ",
+                        megabytes(memory.slots), ", scratch ", megabytes(memory.scratch),
+                        ", activations ", megabytes(memory.activations), "\n");
+  }
+  const auto row = [&](const std::string& head, const std::string& words) {
+    if (!words.empty()) out += head + words + "\n";
+  };
+  row("  disk       ",
+      text_of(disk_need(options, run.opened.model, done), free_on_disk(options.output_dir)));
+  const int cores = run.plan->mesh.size() * kernels::kernel_threads();
+  const double rate = measure_core_gflops(options.element);
+  row("  time       ",
+      estimate_text(step_seconds(run.plan->flops_per_step(), cores, rate),
+                    std::max<std::int64_t>(0, options.train_steps - done), cores, rate));
+  row("  machine    ", context.machine);
+  if (context.terminal) out = wrapped(out);  // a file is searched for whole lines
+  const std::vector<std::string> notes = notes_of(run);
+  const bool colours = has_colours(context);
+  if (!notes.empty()) out += std::string(colours ? kYellow : "") + "notes\n";
+  for (const std::string& note : notes) {
+    out += (context.terminal ? wrapped("  - " + note) : "  - " + note) + "\n";
+  }
+  return out + (colours && !notes.empty() ? kPlain : "");
+}
+
+std::string start_line(const KnownRun& run, const RunContext& context, std::int64_t done) {
+  nlohmann::json facts = nlohmann::json::object();
+  for (const Fact& fact : run_facts(run)) {
+    facts[fact.name] = fact.json == "null" && !fact.words.empty()
+                           ? nlohmann::json(fact.words)
+                           : nlohmann::json::parse(fact.json);
+  }
+  const nlohmann::json start = {{"time", unix_time()},    {"version", context.version},
+                                {"from_step", done},      {"ranks", run.plan->mesh.size()},
+                                {"notes", notes_of(run)}, {"facts", facts}};
+  return nlohmann::json{{"start", start}}.dump(-1, ' ', false,
+                                               nlohmann::json::error_handler_t::replace);
+}
+
+RunLog::RunLog(const TrainOptions& options, const RunContext& context, bool speaks)
+    : speaks_(speaks),
+      terminal_(context.terminal),
+      colours_(has_colours(context)),
+      log_steps_(options.log_steps),
+      log_phases_(options.log_phases),
+      from_elsewhere_(options.resume == checkpoint::Resume::kPath) {
+  if (!speaks || options.dry_run) return;
+  metrics_.emplace(std::filesystem::path(options.output_dir) / "metrics.jsonl");
+}
+
+RunLog::~RunLog() { end_live_line(); }
+
+void RunLog::begin_after(std::int64_t step) {
+  if (!metrics_) return;
+  const KeptRows found = metrics_->keep_until(step);
+  if (!found.problem.empty()) {
+    warn("metrics.jsonl keeps rows of steps that are done again; for each the last row counts (" +
+         found.problem + ")");
+  }
+  if (found.cut > 0) {
+    say(core::concat("metrics.jsonl is cut back to step ", step, ": ", found.cut,
+                     " rows are in metrics.replaced.jsonl now"));
+  }
+  if (!found.missing.empty() && !(from_elsewhere_ && found.rows == 0)) {
+    warn(core::concat("metrics.jsonl lacks the rows of steps ", found.missing,
+                      ", from before step ", step + 1));
+  }
+}
+
+void RunLog::sync() {
+  if (!metrics_) return;
+  const std::string problem = metrics_->sync();
+  if (!problem.empty()) warn("metrics.jsonl may lose lines at a power cut (" + problem + ")");
+}
+
+void RunLog::introduce(const KnownRun& run, const RunContext& context, std::int64_t done) {
+  if (!speaks_) return;
+  say(banner(run, context, done));
+  const std::string full = warning_of(disk_need(run.options, run.opened.model, done), run.options,
+                                      free_on_disk(run.options.output_dir));
+  if (!full.empty()) warn(full);
+  // If it cannot be written, the first step's line says so.
+  if (metrics_) metrics_->append(start_line(run, context, done));
+}
+
+void RunLog::step(StepLine line) {
+  if (!speaks_) return;
+  line.unix_time = unix_time();
+  totals_.add(line);
+  line.seconds_left = totals_.seconds_left(line);
+  const std::string problem = metrics_ ? metrics_->append(json_of(line)) : "";
+  if (!problem.empty() && !std::exchange(lacks_lines_, true)) {
+    warn(core::concat("metrics.jsonl lacks lines from step ", line.step,
+                      " on, training continues; make space in the output directory (", problem,
+                      ")"));
+  }
+  // A terminal sees every step at its foot, and of steps that are shorter than that a few lines.
+  const std::int64_t rhythm = terminal_ && log_steps_ == 1 ? 10 : log_steps_;
+  const bool due = rhythm > 0 && (line.step % rhythm == 0 || line.step == line.last_step);
+  if (due || line.skipped) print(line);
+  if (line.eval_loss) say(painted(kBold, evaluation_of(line)));
+  if (terminal_ && line.step < line.last_step) draw_bar(line);
+}
+
+void RunLog::print(const StepLine& line) {
+  StepLine shown = line;
+  shown.mean_loss = totals_.mean_loss();
+  say(line.skipped ? painted(kYellow, text_of(shown)) : text_of(shown));
+  if (log_phases_ || lines_++ % kPhasesEvery == kPhasesEvery - 1) say(phases_of(line));
+}
+
+// Not wrapped at the terminal's edge: what runs over it could not be taken back.
+void RunLog::draw_bar(const StepLine& line) {
+  std::printf("\r\033[K\033[?7l%s\033[?7h", bar_of(line, terminal_columns()).c_str());
+  std::fflush(stdout);
+  live_ = true;
+}
+
+void RunLog::say_untrained(const std::string& text) {
+  constexpr int kMost = 5;
+  if (++untrained_ > kMost) return;
+  say(painted(kYellow,
+              text + (untrained_ == kMost ? "; further such steps have no such line" : "")));
+}
+
+std::string RunLog::painted(const char* colour, const std::string& text) const {
+  return colours_ ? colour + text + kPlain : text;
+}
+
+void RunLog::summary(const std::string& model, const std::string& next) {
+  if (const std::string text = totals_.summary(model, next); !text.empty()) say(text);
+}
+
+void RunLog::say(const std::string& text) {
+  if (!speaks_) return;
+  end_live_line();
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+void RunLog::warn(const std::string& text) {
+  if (!speaks_) return;
+  end_live_line();
+  std::fprintf(stderr, "fmengine: %s\n", text.c_str());
+}
+
+void RunLog::end_live_line() {
+  if (live_) std::printf("\r\033[K");
+  live_ = false;
+}
+
+}  // namespace fm::engine

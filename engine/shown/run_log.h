@@ -1,0 +1,77 @@
+// What the user sees: the start banner, the line of a step, and output_dir/metrics.jsonl.
+#pragma once
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/run/trainer.h"
+#include "engine/shown/metrics_file.h"
+#include "engine/shown/run_totals.h"
+#include "engine/shown/step_line.h"
+#include "engine/state/run_facts.h"
+#include "kernels/gemm/gemm.h"
+
+namespace fm::engine {
+
+// The options' notes, and those that only options, model, data and CPU together give.
+std::vector<std::string> notes_of(const KnownRun& run);
+std::vector<std::string> notes_of(const TrainOptions& options);
+std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast);
+
+// Lines of the start banner: the run's facts, what it needs, the machine, and the notes under a
+// heading of their own. `run` has a plan; `done`: steps of the checkpoint that it goes on from.
+std::string banner(const KnownRun& run, const RunContext& context, std::int64_t done);
+
+// What metrics.jsonl says of a start: {"start": {"time", "version", "from_step", "ranks",
+// "facts"}}.
+std::string start_line(const KnownRun& run, const RunContext& context, std::int64_t done);
+
+// Writes to stdout and metrics.jsonl; on ranks other than 0 it is silent.
+//
+// Invariant: every line of the file is a whole JSON object, one per step and in their order; what a
+//            start does again is in metrics.replaced.jsonl.
+// Thread:    the rank's thread.
+// Lifetime:  owns the file.
+class RunLog {
+ public:
+  RunLog(const TrainOptions& options, const RunContext& context, bool speaks);
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  // Before the first step of a start, which goes on behind `step`.
+  void begin_after(std::int64_t step);
+  // Banner, a warning where the disk is too small, and the line of the start in metrics.jsonl.
+  void introduce(const KnownRun& run, const RunContext& context, std::int64_t done);
+  void step(StepLine line);
+  // Behind the last step.
+  void summary(const std::string& model, const std::string& next);
+  // Behind the line of a step that trained nothing: of some of them, where there are many.
+  void say_untrained(const std::string& text);
+  void sync();  // lines of finished steps are on the disk, or it is said why not
+  void say(const std::string& text);   // one plain line on stdout
+  void warn(const std::string& text);  // one line on stderr
+
+ private:
+  void end_live_line();
+  void print(const StepLine& line);
+  void draw_bar(const StepLine& line);
+  std::string painted(const char* colour, const std::string& text) const;
+
+  bool speaks_;
+  bool terminal_;
+  bool colours_;
+  std::int64_t log_steps_;
+  bool log_phases_;
+  std::int64_t lines_ = 0;
+  int untrained_ = 0;  // steps of which it was said
+  RunTotals totals_;
+  bool from_elsewhere_;  // --resume PATH: rows of earlier steps may be in another folder
+  bool live_ = false;    // a live line stands on the terminal
+  std::optional<MetricsFile> metrics_;
+  bool lacks_lines_ = false;  // one could not be written, and that was said
+};
+
+}  // namespace fm::engine

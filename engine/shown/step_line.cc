@@ -1,0 +1,157 @@
+#include "engine/shown/step_line.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <type_traits>
+#include <vector>
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::engine {
+namespace {
+
+constexpr std::size_t kColumns = 100;
+
+// What is no number has no sign: "nan", not "-nan".
+template <class Value>
+Value shown(Value value) {
+  if constexpr (std::is_floating_point_v<Value>) {
+    if (std::isnan(value)) return std::abs(value);
+  }
+  return value;
+}
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[512];
+  std::snprintf(text, sizeof(text), pattern, shown(values)...);
+  return text;
+}
+
+std::string number(const char* pattern, double value) {
+  return std::isfinite(value) ? format(pattern, value) : "null";
+}
+
+double share_of(const StepLine& line) {
+  return line.last_step > 0 ? static_cast<double>(line.step) / static_cast<double>(line.last_step)
+                            : 0.0;
+}
+
+std::string loss_of(const StepLine& line) {
+  return line.loss ? format("loss %.4f", *line.loss) : "no loss";
+}
+
+std::string left_of(const StepLine& line) {
+  return line.seconds_left ? duration(*line.seconds_left) + " left" : "";
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) {
+    if (!part.empty()) out += (out.empty() ? "" : "  ") + part;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string duration(double seconds) {
+  if (seconds < 0.0095) return format("%.2gms", 1e3 * seconds);
+  if (seconds < 9.95) return format(seconds < 0.95 ? "%.2fs" : "%.1fs", seconds);
+  const auto whole = std::llround(seconds);
+  if (whole < 60) return format("%llds", whole);
+  if (whole < 3600) return format("%lldm%02llds", whole / 60, whole % 60);
+  if (whole < 86'400) return format("%lldh%02lldm", whole / 3600, whole % 3600 / 60);
+  return format("%lldd%02lldh", whole / 86'400, whole % 86'400 / 3600);
+}
+
+std::string with_commas(double value) { return core::grouped(format("%.0f", value)); }
+
+std::string text_of(const StepLine& line) {
+  const auto row = [&](bool mean, bool memory) {
+    const std::string means = mean && line.mean_loss ? format(" mean %.4f", *line.mean_loss) : "";
+    return joined({format("step %lld/%lld %.0f%%", static_cast<long long>(line.step),
+                          static_cast<long long>(line.last_step), std::floor(100 * share_of(line))),
+                   loss_of(line) + means, format("lr %.2e", line.lr),
+                   format("norm %.4g", line.grad_norm),
+                   with_commas(line.tokens_per_second()) + " tokens/s",
+                   memory ? core::human(line.mem_peak) : "", left_of(line),
+                   line.loss_scale ? format("scale %.6g", *line.loss_scale) : "",
+                   line.skipped ? "SKIPPED" : ""});
+  };
+  if (std::string all = row(true, true); all.size() <= kColumns) return all;
+  std::string shorter = row(true, false);
+  if (shorter.size() <= kColumns) return shorter;
+  return row(false, false);
+}
+
+std::string phases_of(const StepLine& line) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < core::kPhaseCount; ++at) {
+    const auto phase = static_cast<core::Phase>(at);
+    const double percent = 0.1 * line.phases.ms(phase) / line.step_time_s;
+    if (percent < 0.5) continue;
+    parts.push_back(std::string(core::name_of(phase)) + format(" %.0f%%", percent));
+  }
+  return core::concat("  phases: ", core::join(parts, ", "),
+                      format("; %.1f GFLOP/s", line.gflops()));
+}
+
+std::string evaluation_of(const StepLine& line) {
+  const double loss = line.eval_loss.value_or(std::nan(""));
+  const bool best = line.best.step == line.step;
+  return format("evaluation of step %lld: loss %.4f, perplexity %.4g",
+                static_cast<long long>(line.step), loss, std::exp(loss)) +
+         (best ? ", the best so far"
+               : format(", best %.4f in step %lld", line.best.loss,
+                        static_cast<long long>(line.best.step)));
+}
+
+std::string bar_of(const StepLine& line, int columns) {
+  std::string words =
+      joined({format("%.0f%%", std::floor(100 * share_of(line))),
+              format("%lld/%lld", static_cast<long long>(line.step),
+                     static_cast<long long>(line.last_step)),
+              loss_of(line), with_commas(line.tokens_per_second()) + " tokens/s", left_of(line)});
+  const int room = std::min(40, columns - 5 - static_cast<int>(words.size()));
+  if (room < 5) return words;
+  const auto done = static_cast<int>(std::floor(share_of(line) * room));
+  std::string bar(static_cast<std::size_t>(room), ' ');
+  std::fill_n(bar.begin(), done, '=');
+  if (done < room) bar[static_cast<std::size_t>(done)] = '>';
+  return "[" + bar + "] " + words;
+}
+
+std::string json_of(const StepLine& line) {
+  std::string out = "{\"step\": " + std::to_string(line.step);
+  out += ", \"time\": " + number("%.3f", line.unix_time);
+  out += ", \"samples\": " + std::to_string(line.samples);
+  out += ", \"epoch\": " + number("%.9g", line.epoch);
+  out += ", \"loss\": " + (line.loss ? number("%.9g", *line.loss) : "null");
+  out += ", \"lr\": " + number("%.9g", line.lr);
+  out += ", \"grad_norm\": " + number("%.17g", line.grad_norm);
+  out += ", \"tokens\": " + std::to_string(line.tokens);
+  out += ", \"tokens_per_second\": " + number("%.6g", line.tokens_per_second());
+  out += ", \"gflops\": " + number("%.6g", line.gflops());
+  out += ", \"step_time\": " + number("%.6g", line.step_time_s);
+  out += ", \"phases\": {";
+  for (std::size_t at = 0; at < core::kPhaseCount; ++at) {
+    const auto phase = static_cast<core::Phase>(at);
+    out += (at == 0 ? "\"" : ", \"") + std::string(core::name_of(phase)) +
+           "\": " + number("%.3f", line.phases.ms(phase));
+  }
+  out += std::string("}, \"skipped\": ") + (line.skipped ? "true" : "false");
+  if (line.redone) out += std::string(", \"ahead\": ") + (*line.redone ? "\"redone\"" : "\"kept\"");
+  if (line.loss_scale) out += ", \"loss_scale\": " + number("%.17g", *line.loss_scale);
+  out += ", \"mem_peak_bytes\": " + std::to_string(line.mem_peak.count());
+  out += ", \"minor_faults\": " + std::to_string(line.minor_faults);
+  if (line.eval_loss) {
+    out += ", \"eval_loss\": " + number("%.9g", *line.eval_loss) +
+           ", \"perplexity\": " + number("%.9g", std::exp(*line.eval_loss));
+  }
+  return out + "}";
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,63 @@
+// One finished step, for people and for metrics.jsonl.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/trace.h"
+#include "core/types.h"
+#include "engine/state/progress_state.h"
+
+namespace fm::engine {
+
+// The same on every rank but the times.
+struct StepLine {
+  std::int64_t step = 0;
+  std::int64_t last_step = 0;
+  std::int64_t samples = 0;    // of the run so far
+  double epoch = 0.0;          // how often they are the training data
+  std::optional<double> loss;  // absent: no token of the step is trained
+  double lr = 0.0;
+  double grad_norm = 0.0;
+  std::int64_t tokens = 0;
+  double step_time_s = 0.0;
+  double flops = 0.0;
+  bool skipped = false;
+  std::optional<bool> redone;        // of a step that ended ahead: its update was undone
+  std::optional<double> loss_scale;  // that the step was made with
+  core::Bytes mem_peak;
+  std::int64_t minor_faults = 0;  // pages that this process touched for the first time in the step
+  core::PhaseClock phases;
+  std::optional<double> eval_loss;
+  BestEvaluation best;
+
+  // What the log adds.
+  double unix_time = 0.0;
+  std::optional<double> mean_loss = std::nullopt;  // of the steps since the last line, if several
+  std::optional<double> seconds_left = std::nullopt;  // of the steps, not of evaluations and saves
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / step_time_s; }
+  double gflops() const { return flops / step_time_s / 1e9; }
+};
+
+// "step 12/100 12%  loss 5.4321 mean 5.5012  lr 3.00e-04  norm 1.23  1,234 tokens/s  345.0 MB
+// 38s left", at most 100 columns: memory, then the mean are left out where they have no room.
+std::string text_of(const StepLine& line);
+// "  phases: forward 29%, loss 31%, backward 36%, reduce 3%; 12.3 GFLOP/s"; what is less than half
+// a percent is left out.
+std::string phases_of(const StepLine& line);
+// "evaluation of step 12: loss 5.4321, perplexity 228.6, the best so far"
+std::string evaluation_of(const StepLine& line);
+// For the foot of a terminal `columns` wide: "[=====>     ] 12%  12/100  loss 5.4321  38s left".
+std::string bar_of(const StepLine& line, int columns);
+// One JSON object, loss with 9 and grad_norm with 17 significant digits; null for what is not
+// finite, and for the loss of a step that trains nothing.
+std::string json_of(const StepLine& line);
+
+// "1h02m", "3m05s", "12s", "2d03h", "0.42s", "3.1ms"
+std::string duration(double seconds);
+// "12,345"
+std::string with_commas(double value);
+
+}  // namespace fm::engine

@@ -1,0 +1,171 @@
+#include "engine/shown/step_trace.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/roster.h"
+#include "core/check.h"
+#include "core/counted.h"
+#include "core/host_name.h"
+#include "engine/plan/pipe_prediction.h"
+#include "engine/shown/trace_file.h"
+
+namespace fm::engine {
+namespace {
+
+using core::DType;
+using core::Elements;
+
+constexpr std::size_t kCapacity = 1U << 19;    // events of a rank, 29 MB; a step has some thousands
+constexpr std::size_t kClockRounds = 33;       // barriers; odd, so that one is in the middle
+constexpr std::size_t kMostAtOnce = 4U << 20;  // bytes of text in one message
+
+// The same for ranks whose steady clocks are one.
+std::int64_t clock_name() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::error_code none;
+  const auto time_namespace = std::filesystem::read_symlink("/proc/self/ns/time", none);
+  const std::string name = boot.empty() ? core::host_name() : boot;
+  return static_cast<std::int64_t>(std::hash<std::string>{}(name + time_namespace.string()));
+}
+
+std::vector<std::int64_t> gather(comm::Communicator& world, std::span<const std::int64_t> mine) {
+  const Elements count(std::ssize(mine));
+  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(world.size()));
+  world
+      .all_gather({mine.data(), count, DType::kI64},
+                  {all.data(), count * world.size(), DType::kI64})
+      .wait();
+  return all;
+}
+
+comm::ConstSpan bytes_of(std::string_view text) {
+  return {text.data(), Elements(std::ssize(text)), DType::kU8};
+}
+
+}  // namespace
+
+std::int64_t clock_ahead(std::span<const std::int64_t> mine, std::span<const std::int64_t> zero) {
+  std::vector<std::int64_t> differences;
+  for (std::size_t i = 0; i < mine.size(); ++i) differences.push_back(mine[i] - zero[i]);
+  const auto middle = differences.begin() + std::ssize(differences) / 2;
+  std::nth_element(differences.begin(), middle, differences.end());
+  return *middle;
+}
+
+StepTrace::StepTrace(const TrainOptions& options, comm::Communicator& world)
+    : options_(options), steps_(options.trace_steps), world_(world), recorder_(kCapacity) {
+  if (world.rank() != 0) return;
+  file_.emplace(options.trace);
+  core::check_output({"trace", "--trace"}, options.trace, file_->error());
+}
+
+void StepTrace::begin(std::int64_t steps, const RunPlan& plan) {
+  FM_USER_CHECK(steps >= steps_.first,
+                "--trace_steps must begin within this start's steps; lower the first one or leave "
+                "--trace out (",
+                steps_.first, "-", steps_.last, " of ", steps, ")");
+  if (world_.rank() == 0) prediction_ = pipe_prediction(options_, plan);
+}
+
+core::TraceRecorder* StepTrace::recorder_of(std::int64_t nth) {
+  if (nth < steps_.first || nth > steps_.last) return nullptr;
+  last_ = nth;
+  return &recorder_;
+}
+
+std::int64_t StepTrace::find_clock_ahead() {
+  const std::int64_t name = clock_name();
+  const std::vector<std::int64_t> names = gather(world_, {&name, 1});
+  if (std::all_of(names.begin(), names.end(), [&](auto other) { return other == names[0]; })) {
+    return 0;
+  }
+  std::array<std::int64_t, kClockRounds> mine{};
+  for (std::int64_t& time : mine) {
+    world_.barrier().wait();
+    time = core::trace_now();
+  }
+  const std::vector<std::int64_t> all = gather(world_, mine);
+  const bool same = name == names[0];
+  return same ? 0 : clock_ahead(mine, std::span(all).first(kClockRounds));
+}
+
+std::string StepTrace::text_of_events(std::int64_t zero_ns) const {
+  const int rank = world_.rank();
+  std::string out = json_of_rank(rank, comm::name_of(comm::this_process(rank)));
+  for (const core::TraceEvent& event : recorder_.events()) {
+    out += ",\n" + json_of(event, rank, zero_ns);
+  }
+  return out;
+}
+
+// Rank after rank into the file, in pieces: rank 0 never holds another rank's whole text.
+void StepTrace::collect(std::span<const Summary> of_ranks, const std::string& mine) {
+  if (world_.rank() > 0) {
+    for (std::size_t at = 0; at < mine.size(); at += kMostAtOnce) {
+      world_.send(bytes_of(std::string_view(mine).substr(at, kMostAtOnce)), 0).wait();
+    }
+    return;
+  }
+  file_->add("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + mine);
+  std::string piece;
+  for (int rank = 1; rank < world_.size(); ++rank) {
+    file_->add(",\n");
+    auto left = static_cast<std::size_t>(of_ranks[static_cast<std::size_t>(rank)].text_bytes);
+    while (left > 0) {
+      piece.resize(std::min(left, kMostAtOnce));
+      world_.receive({piece.data(), Elements(std::ssize(piece)), DType::kU8}, rank).wait();
+      file_->add(piece);
+      left -= piece.size();
+    }
+  }
+}
+
+StepTrace::Outcome StepTrace::finish(std::span<const Summary> of_ranks) {
+  std::int64_t events = 0;
+  std::int64_t dropped = 0;
+  std::string dropped_of_ranks;
+  for (const Summary& rank : of_ranks) {
+    events += rank.events;
+    dropped += rank.dropped;
+    dropped_of_ranks += core::concat(dropped_of_ranks.empty() ? "" : ", ", rank.dropped);
+  }
+  const std::string prediction = prediction_.empty() ? "" : ", \"prediction\": " + prediction_;
+  file_->add("\n], \"otherData\": {\"dropped_events\": [" + dropped_of_ranks + "]" + prediction +
+             "}}\n");
+  const std::string problem = file_->finish();
+  if (!problem.empty())
+    return {"there is no trace, training goes on (" + options_.trace + ": " + problem + ")", true};
+  std::string text =
+      core::concat("trace of steps ", steps_.first, "-", last_, " of this start: ", options_.trace,
+                   ", ", core::counted(world_.size(), "rank"), ", ", events, " events");
+  if (dropped > 0) {
+    text += core::concat("; ", dropped, " more did not fit: trace fewer steps with --trace_steps");
+  }
+  return {text, false};
+}
+
+StepTrace::Outcome StepTrace::write() {
+  written_ = true;
+  const std::int64_t ahead = find_clock_ahead();
+  const std::span<const core::TraceEvent> events = recorder_.events();
+  const std::int64_t first = events.front().begin_ns - ahead;  // the step itself
+  const std::vector<std::int64_t> firsts = gather(world_, {&first, 1});
+  const std::int64_t zero = *std::min_element(firsts.begin(), firsts.end());
+  const std::string mine = text_of_events(zero + ahead);
+  const Summary summary{first, std::ssize(events), recorder_.dropped(), std::ssize(mine)};
+  std::vector<Summary> all(static_cast<std::size_t>(world_.size()));
+  const Elements size(sizeof(Summary));
+  world_.all_gather({&summary, size, DType::kU8}, {all.data(), size * world_.size(), DType::kU8})
+      .wait();
+  collect(all, mine);
+  return world_.rank() == 0 ? finish(all) : Outcome{};
+}
+
+}  // namespace fm::engine

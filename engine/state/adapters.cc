@@ -1,0 +1,293 @@
+#include "engine/state/adapters.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "checkpoint/agree.h"
+#include "checkpoint/hf_folder.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/torch_file.h"
+#include "core/check.h"
+#include "engine/plan/trained_names.h"
+#include "engine/state/persistence.h"
+#include "engine/step/tensors.h"
+#include "model/units/lora.h"
+
+namespace fm::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using core::DType;
+using core::Elements;
+using core::TensorSlice;
+using model::LoraFactor;
+
+bool is_trained(const LoraOptions& lora, const std::string& name) {
+  return model::is_adapter(name) || is_saved_module(lora, name);
+}
+
+void read_adapters(const LoraOptions& lora, RankState& state) {
+  const checkpoint::TensorFile file = open_adapter(lora.start);
+  check_adapter_names(lora, state.model, file);
+  for (TensorSlice& slice : param_slices(state, Part::kKept)) {
+    if (!is_trained(lora, slice.name)) continue;
+    slice.name = stored_name(slice.name);
+    file.read(slice);
+  }
+}
+
+// Whole fp32 parameters of a group, from all owners.
+std::vector<float> whole_of(RankState& state, int group) {
+  const zero::Group& at = state.layout.at(group);
+  const float* mine = static_cast<const float*>(state.params.slice(group));
+  if (state.layout.has_master(group)) {
+    mine = state.optimizer.master(group) + (at.owned.first - at.optimizer.first).count();
+  }
+  std::vector<float> whole(static_cast<std::size_t>(at.map.padded().count()));
+  state.dp
+      ->all_gather({mine, at.map.slice(), DType::kF32},
+                   {whole.data(), at.map.padded(), DType::kF32})
+      .wait();
+  return whole;
+}
+
+// The adapter of one matrix, whose memory it shares with those of its unit.
+struct Factors {
+  std::shared_ptr<const std::vector<float>> memory;
+  const float* a = nullptr;  // [rank, in], of this rank's part of the inputs
+  const float* b = nullptr;  // [out, rank], of its outputs
+  std::int64_t rank = 0;
+  std::int64_t in = 0;  // of the whole matrix
+  std::int64_t out = 0;
+  std::vector<core::IndexRange> inputs, outputs;  // this rank's
+  float scale = 1.0F;
+  bool transposed = false;  // the matrix is [in, out]
+};
+
+// Where an index of the whole is among the parts, which lie one behind the other.
+std::int64_t place_in(const std::vector<core::IndexRange>& parts, std::int64_t index) {
+  std::int64_t before = 0;
+  for (const core::IndexRange& part : parts) {
+    if (index >= part.first && index < part.first + part.count) return before + index - part.first;
+    before += part.count;
+  }
+  FM_CHECK(false, "index ", index, " is another rank's");
+}
+
+// A part of a matrix, with its part of scale B A added to what is fetched.
+class Merged : public core::TensorSource {
+ public:
+  Merged(TensorSlice base, Factors factors) : base_(std::move(base)), factors_(std::move(factors)) {
+    for (const core::IndexRange& part : factors_.inputs) columns_ += part.count;
+  }
+
+  float* fetch(Elements first, Elements count) override {
+    const float* const from = base_.source->fetch(first, count);
+    sum_.assign(from, from + count.count());
+    base_.source->drop(first, count, false);
+    const Elements begin = first - base_.at;
+    for (Elements done; done < count;) {
+      const Elements at = begin + done;
+      const Elements in_row = at % base_.source_stride();
+      const Elements part = std::min(count - done, base_.columns - in_row);
+      add((base_.first_of(at / base_.source_stride()) + in_row).count(),
+          std::span(sum_).subspan(static_cast<std::size_t>(done.count()),
+                                  static_cast<std::size_t>(part.count())));
+      done += part;
+    }
+    return sum_.data();
+  }
+  void drop(Elements /*first*/, Elements /*count*/, bool /*written*/) override {
+    std::vector<float>().swap(sum_);
+  }
+
+ private:
+  // From element `first` of the matrix on.
+  void add(std::int64_t first, std::span<float> to) const {
+    const std::int64_t width = factors_.transposed ? factors_.out : factors_.in;
+    for (float& value : to) {
+      const std::int64_t row = first / width;
+      const std::int64_t column = first % width;
+      value += factors_.transposed ? product(column, row) : product(row, column);
+      ++first;
+    }
+  }
+  float product(std::int64_t out, std::int64_t in) const {
+    const std::int64_t row = place_in(factors_.outputs, out);
+    const std::int64_t column = place_in(factors_.inputs, in);
+    float sum = 0.0F;
+    for (std::int64_t k = 0; k < factors_.rank; ++k) {
+      sum += factors_.b[row * factors_.rank + k] * factors_.a[k * columns_ + column];
+    }
+    return factors_.scale * sum;
+  }
+
+  TensorSlice base_;
+  Factors factors_;
+  std::int64_t columns_ = 0;  // of A here
+  std::vector<float> sum_;
+};
+
+// Finds the factors of a matrix in the parameters that its unit trains.
+Factors factors_of(const core::ParamTable& table, const std::string& weight,
+                   const std::shared_ptr<const std::vector<float>>& memory) {
+  const std::string module = weight.substr(0, weight.rfind('.'));
+  Factors out;
+  out.memory = memory;
+  for (const core::ParamEntry& entry : table.entries()) {
+    if (entry.name == model::adapter_name(module, LoraFactor::kA)) {
+      out.a = memory->data() + entry.offset.count();
+      out.rank = entry.shape[0];
+      out.in = entry.shape[1];
+      out.inputs =
+          entry.split_dim == 1 ? entry.parts : std::vector<core::IndexRange>{{.count = out.in}};
+    } else if (entry.name == model::adapter_name(module, LoraFactor::kB)) {
+      out.b = memory->data() + entry.offset.count();
+      out.out = entry.shape[0];
+      out.outputs = entry.parts;
+    }
+  }
+  return out;
+}
+
+bool has_adapters(const core::ParamTable& table) {
+  return std::ranges::any_of(table.entries(),
+                             [](const auto& entry) { return model::is_adapter(entry.name); });
+}
+
+}  // namespace
+
+checkpoint::TensorFile open_adapter(const std::string& folder) {
+  const fs::path safe = fs::path(folder) / "adapter_model.safetensors";
+  const fs::path torch = fs::path(folder) / "adapter_model.bin";
+  if (fs::exists(safe) || !fs::exists(torch)) return checkpoint::TensorFile(safe.string());
+  return checkpoint::TensorFile(torch.string(), checkpoint::parse_torch_file);
+}
+
+std::string stored_name(const std::string& name) {
+  return model::is_adapter(name) ? name : model::kPeftPrefix + name;
+}
+
+void check_adapter_names(const LoraOptions& lora, const model::Model& model,
+                         const checkpoint::TensorFile& file) {
+  std::set<std::string> known;
+  for (const checkpoint::TensorSpec& spec : trained_specs(model)) {
+    known.insert(stored_name(spec.name));
+  }
+  for (const checkpoint::StoredTensor& tensor : file.header().tensors) {
+    FM_DATA_CHECK(known.contains(tensor.name), file.path(),
+                  ": every tensor must have a place in the model with these adapters; use the "
+                  "adapter's own base model (",
+                  tensor.name, " has none in ", lora.start, ")");
+  }
+}
+
+void fill_adapters(const TrainOptions& options, const model::OpenedModel& opened,
+                   RankState& state) {
+  const LoraOptions& lora = options.lora;
+  if (lora.r == 0) return;
+  if (lora.start.empty()) {
+    fill_random(options, opened, state, model::is_adapter);
+    return;
+  }
+  const std::string problem = checkpoint::first_problem(
+      state.world, checkpoint::attempt([&] { read_adapters(lora, state); }));
+  FM_DATA_CHECK(problem.empty(), problem);
+}
+
+std::vector<TensorSlice> merged_slices(const LoraOptions& lora, const model::ModelFacts& facts,
+                                       RankState& state) {
+  std::vector<TensorSlice> out;
+  const auto append = [&](int group, const core::ParamTable& table,
+                          const std::shared_ptr<const std::vector<float>>& trained) {
+    for (TensorSlice& slice : owned_slices(state, group)) {
+      if (model::is_adapter(slice.name)) continue;
+      Factors factors = factors_of(table, slice.name, trained);
+      if (factors.a != nullptr && slice.name.ends_with(".weight")) {
+        factors.scale = static_cast<float>(lora.scale());
+        factors.transposed = facts.transposed;
+        slice.source = std::make_shared<Merged>(slice, factors);
+      }
+      out.push_back(std::move(slice));
+    }
+  };
+  for (const int unit : state.plan.units().units_of(state.at.pipe_rank)) {
+    const int own = state.own_group(unit);
+    const core::ParamTable& table = *state.layout.at(own).table;
+    std::shared_ptr<const std::vector<float>> trained;
+    if (has_adapters(table)) {
+      trained = std::make_shared<const std::vector<float>>(whole_of(state, own));
+    }
+    const core::ParamTable none;
+    append(own, trained ? table : none, trained);
+    if (state.frozen_group(unit) >= 0) {
+      append(state.frozen_group(unit), trained ? table : none, trained);
+    }
+  }
+  return out;
+}
+
+fs::path adapter_folder(const TrainOptions& options) {
+  return fs::path(options.output_dir) / "adapter";
+}
+
+namespace {
+
+nlohmann::ordered_json list_or_null(const std::vector<std::string>& names) {
+  return names.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(names);
+}
+
+nlohmann::ordered_json whole_or_not(double value) {
+  if (value == std::floor(value)) return static_cast<std::int64_t>(value);
+  return value;
+}
+
+// What peft and vLLM read (peft/tuners/lora/config.py).
+std::string adapter_config(const TrainOptions& options, const model::ModelFacts& facts) {
+  const LoraOptions& lora = options.lora;
+  nlohmann::ordered_json base;
+  if (!options.init_ckpt.empty()) base = fs::absolute(options.init_ckpt).string();
+  const nlohmann::ordered_json config = {{"peft_type", "LORA"},
+                                         {"task_type", "CAUSAL_LM"},
+                                         {"base_model_name_or_path", base},
+                                         {"revision", nullptr},
+                                         {"r", lora.r},
+                                         {"lora_alpha", whole_or_not(lora.alpha)},
+                                         {"lora_dropout", lora.dropout},
+                                         {"target_modules", facts.lora_targets},
+                                         {"bias", "none"},
+                                         {"fan_in_fan_out", facts.transposed},
+                                         {"inference_mode", true},
+                                         {"init_lora_weights", true},
+                                         {"modules_to_save", list_or_null(lora.modules_to_save)},
+                                         {"layers_to_transform", nullptr},
+                                         {"layers_pattern", nullptr},
+                                         {"rank_pattern", nlohmann::ordered_json::object()},
+                                         {"alpha_pattern", nlohmann::ordered_json::object()},
+                                         {"use_rslora", lora.rslora},
+                                         {"use_dora", false}};
+  return config.dump(2) + "\n";
+}
+
+}  // namespace
+
+void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
+                    const ExportTarget& target) {
+  checkpoint::ExportRequest request;
+  request.kind = checkpoint::ExportRequest::Kind::kAdapter;
+  request.folder = target.adapter;
+  request.config_json = adapter_config(options, facts);
+  put_tokenizer(target.about, request);
+  request.tensors = trained_specs(state.model);
+  for (checkpoint::TensorSpec& spec : request.tensors) spec.name = stored_name(spec.name);
+  for (TensorSlice& slice : param_slices(state, Part::kOwned)) {
+    if (!is_trained(options.lora, slice.name)) continue;
+    slice.name = stored_name(slice.name);
+    request.mine.push_back(std::move(slice));
+  }
+  checkpoint::export_hf_folder(request, state.world);
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,42 @@
+// Adapters of a run as a PEFT folder, in and out, and merged into the weights beside them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+#include "core/tensor_slice.h"
+#include "engine/options.h"
+#include "engine/step/rank_state.h"
+#include "model/families/family.h"
+
+namespace fm::engine {
+
+struct ExportTarget;  // engine/state/persistence.h
+
+// The weights of a PEFT folder: adapter_model.safetensors, else adapter_model.bin, as peft does.
+checkpoint::TensorFile open_adapter(const std::string& folder);
+// The name of a trained parameter in that file.
+std::string stored_name(const std::string& name);
+// Throws UserError (11) for a tensor that has no place in `model`, which has adapters.
+void check_adapter_names(const LoraOptions& lora, const model::Model& model,
+                         const checkpoint::TensorFile& file);
+
+// Collective. What is trained begins as in the PEFT folder of the options, or adapters as peft
+// makes them; parameters of --modules_to_save keep what they have then.
+void fill_adapters(const TrainOptions& options, const model::OpenedModel& opened, RankState& state);
+
+// Collective. The owned parameters of the model without adapters: W + scale B A. The slices hold
+// what they need of others.
+std::vector<core::TensorSlice> merged_slices(const LoraOptions& lora,
+                                             const model::ModelFacts& facts, RankState& state);
+
+// output_dir/adapter
+std::filesystem::path adapter_folder(const TrainOptions& options);
+// Collective. Writes a folder for peft: adapter_config.json, adapter_model.safetensors and, as peft
+// and TRL do, the tokenizer's files, chat template included.
+void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
+                    const ExportTarget& target);
+
+}  // namespace fm::engine

@@ -1,0 +1,320 @@
+#include "engine/state/persistence.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <map>
+
+#include "checkpoint/agree.h"
+#include "checkpoint/hf_folder.h"
+#include "core/check.h"
+#include "core/files/output_file.h"
+#include "core/finite.h"
+#include "core/philox.h"
+#include "engine/gather_texts.h"
+#include "engine/plan/part_start.h"
+#include "engine/run/run_text.h"
+#include "engine/state/adapters.h"
+#include "engine/step/tensors.h"
+#include "model/units/lora.h"
+
+namespace fm::engine {
+namespace {
+
+// Parameters follow from the masters that were filled, on every rank that reads them.
+void publish_masters(RankState& state) {
+  if (!state.layout.has_master()) return;
+  for (int group = 0; group < state.layout.trained; ++group) {
+    if (state.layout.at(group).alias >= 0) continue;
+    state.optimizer.round_master(group, state.params);
+    if (state.layout.plan.publishes()) state.params.publish(group).wait();
+  }
+}
+
+void fill_from_folder(const std::filesystem::path& path, const model::OpenedModel& opened,
+                      RankState& state) {
+  checkpoint::HfFolder folder(path);
+  match_tensors(opened, folder, path);
+  // Each rank reads other numbers, and all must end when some of them are wrong.
+  const std::string problem = checkpoint::first_problem(
+      state.world, checkpoint::attempt([&] {
+        for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
+          if (!model::is_adapter(slice.name)) folder.read(slice);
+        }
+      }));
+  FM_DATA_CHECK(problem.empty(), problem);
+}
+
+// A sum over elements, so that slices of a tensor add up to the whole.
+std::uint64_t hash_of(const core::TensorSlice& slice) {
+  const std::uint64_t key = core::stream_key(0, slice.name);
+  std::uint64_t sum = 0;
+  for (std::int64_t row = 0; row < slice.rows; ++row) {
+    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kRead);
+    auto element = static_cast<std::uint64_t>(slice.first_of(row).count());
+    for (const float value : fetched.floats()) {
+      std::uint64_t bits = key + (element << 32) + std::bit_cast<std::uint32_t>(value);
+      bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9U;  // splitmix64
+      bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBU;
+      sum += bits ^ (bits >> 31);
+      ++element;
+    }
+  }
+  return sum;
+}
+
+std::filesystem::path export_folder(const TrainOptions& options) {
+  return std::filesystem::path(options.output_dir) / "hf";
+}
+
+// Before a step is spent on them.
+void check_gradient_file(const TrainOptions& options) {
+  if (options.dump_gradients.empty()) return;
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path path = fs::absolute(core::behind_links(options.dump_gradients));
+  const fs::file_status there = fs::status(path, ignored);
+  FM_USER_CHECK(
+      fs::is_directory(path.parent_path()) && (fs::is_regular_file(there) || !fs::exists(there)),
+      "--dump_gradients must name a regular file, which all ranks write, in a folder "
+      "that is there; make the folder or choose another name (",
+      options.dump_gradients, ")");
+}
+
+bool exports(const TrainOptions& options) {
+  return options.saves && !options.dry_run && options.dump_gradients.empty();
+}
+
+// The export takes the place of an older one alone. Of rank 0.
+void check_export_names(const TrainOptions& options) {
+  if (!exports(options)) return;
+  checkpoint::check_export_folder(export_folder(options));
+  if (options.lora.r > 0) checkpoint::check_export_folder(adapter_folder(options));
+}
+
+void check_export_target(const TrainOptions& options) {
+  const auto resolved = [](const std::filesystem::path& path) {
+    return std::filesystem::weakly_canonical(path / "").parent_path();
+  };
+  const auto check = [&](const std::string& start, const std::filesystem::path& target) {
+    FM_USER_CHECK(start.empty() || !exports(options) || resolved(start) != resolved(target),
+                  "the model to start from must not be the folder that this run exports to; use "
+                  "another --output_dir, or move the model (init_ckpt=",
+                  start, ", output_dir=", options.output_dir, ")");
+  };
+  check(options.init_ckpt, export_folder(options));
+  check(options.lora.start, adapter_folder(options));
+}
+
+// Only now is it known which checkpoint is loadable.
+void say_what_was_passed(const checkpoint::FoundCheckpoint& found, std::int64_t newest) {
+  for (const std::string& note : found.notes) std::fprintf(stderr, "fmengine: %s\n", note.c_str());
+  if (newest == found.step) return;
+  std::fprintf(stderr, "fmengine: resuming from step %lld, %lld steps are lost\n",
+               static_cast<long long>(found.step), static_cast<long long>(newest - found.step));
+}
+
+// "nan at element 7 of name", "" where all is finite.
+std::string non_finite_in(const core::TensorSlice& slice) {
+  for (std::int64_t row = 0; row < slice.rows; ++row) {
+    const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kRead);
+    const auto at = core::first_non_finite(fetched.floats());
+    if (!at) continue;
+    const std::int64_t element = slice.first_of(row).count() + static_cast<std::int64_t>(*at);
+    return core::concat(fetched.floats()[*at], " at element ", element, " of ", slice.name);
+  }
+  return "";
+}
+
+enum class Moments : std::uint8_t { kRead, kLeaveOut };
+
+// Collective.
+void load(const checkpoint::FoundCheckpoint& found, const TrainOptions& options, Moments moments,
+          RankState& state) {
+  std::vector<checkpoint::FileSpec> files = checkpoint_files(state.model, options.optimizer);
+  std::vector<checkpoint::FileSlice> slices =
+      checkpoint_slices(state, options.optimizer, Part::kKept);
+  if (moments == Moments::kLeaveOut) {
+    const auto is_moment = [](const std::string& file) { return !file.starts_with("weights-"); };
+    std::erase_if(files, [&](const auto& spec) { return is_moment(spec.file); });
+    std::erase_if(slices, [&](const auto& slice) { return is_moment(slice.file); });
+  }
+  checkpoint::load_checkpoint(found, files, slices, state.world);
+  publish_masters(state);
+  state.world.barrier().wait();  // others read what this rank has loaded
+}
+
+}  // namespace
+
+void fill_random(const TrainOptions& options, const model::OpenedModel& opened, RankState& state,
+                 const std::function<bool(const std::string&)>& fills) {
+  std::map<std::string, const core::ParamEntry*> entries;
+  for (int unit = 0; unit < opened.model.unit_count(); ++unit) {
+    for (const core::ParamTable* table :
+         {&opened.model.table(unit), opened.model.frozen_table(unit)}) {
+      if (table == nullptr) continue;
+      for (const core::ParamEntry& entry : table->entries()) entries[entry.name] = &entry;
+    }
+  }
+  for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
+    if (fills && !fills(slice.name)) continue;
+    for (std::int64_t row = 0; row < slice.rows; ++row) {
+      const core::FetchedRow fetched(slice, row, core::FetchedRow::Use::kWrite);
+      opened.init(*entries.at(slice.name), options.seed, slice.first_of(row), fetched.floats());
+    }
+  }
+}
+
+void fill_state(const TrainOptions& options, const model::OpenedModel& opened, RankState& state) {
+  const std::filesystem::path folder = weights_folder(options);
+  if (folder.empty()) {
+    fill_random(options, opened, state);
+  } else {
+    fill_from_folder(folder, opened, state);
+  }
+  fill_adapters(options, opened, state);
+  publish_masters(state);
+  state.world.barrier().wait();  // others read what this rank has filled
+}
+
+std::string fingerprint_of_frozen(RankState& state) {
+  std::uint64_t mine = 0;
+  for (int group = state.layout.trained; group < state.layout.count(); ++group) {
+    if (state.layout.at(group).tied_end) continue;
+    for (const core::TensorSlice& slice : owned_slices(state, group)) mine += hash_of(slice);
+  }
+  std::uint64_t sum = 0;
+  for (const std::string& part : gather_texts(std::to_string(mine), state.world)) {
+    sum += std::stoull(part);
+  }
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(sum));
+  return digits;
+}
+
+void check_output_dir(const std::string& output_dir) {
+  FM_USER_CHECK(!output_dir.empty(),
+                "--output_dir must name a folder; give one, or leave it out for ./output");
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(output_dir, ignored);
+  FM_USER_CHECK(!std::filesystem::exists(status) || std::filesystem::is_directory(status),
+                "--output_dir must name a folder, not a file; choose another name (", output_dir,
+                ")");
+}
+
+std::optional<ProgressState> resume_state(const TrainOptions& options, RankState& state) {
+  check_export_target(options);
+  if (state.world.rank() == 0) check_export_names(options);
+  check_gradient_file(options);
+  std::int64_t newest = 0;
+  while (const auto found = checkpoint::find_checkpoint(options.output_dir, options.resume,
+                                                        options.resume_path, state.world)) {
+    newest = std::max(newest, found->newest);
+    try {
+      load(*found, options, Moments::kRead, state);
+    } catch (const checkpoint::DamagedCheckpoint& damage) {  // on all ranks alike
+      if (options.resume == checkpoint::Resume::kPath || options.dry_run) throw;
+      if (state.world.rank() == 0) std::fprintf(stderr, "fmengine: %s\n", damage.what());
+      checkpoint::quarantine_checkpoint(*found, state.world);
+      continue;
+    }
+    if (state.world.rank() == 0) say_what_was_passed(*found, newest);
+    state.lineage =
+        checkpoint::lineage_of_start(options.output_dir, options.resume, &*found, state.world);
+    return progress_from_json(found->state_json);
+  }
+  state.lineage =
+      checkpoint::lineage_of_start(options.output_dir, options.resume, nullptr, state.world);
+  return std::nullopt;
+}
+
+void load_step(const TrainOptions& options, std::int64_t step, RankState& state) {
+  const std::string path = options.output_dir + "/" + checkpoint::tag_of_step(step);
+  const auto found =
+      checkpoint::find_checkpoint(options.output_dir, checkpoint::Resume::kPath, path, state.world);
+  FM_CHECK(found, "a path names a checkpoint, or finding it throws");
+  load(*found, options, Moments::kRead, state);
+}
+
+void load_weights(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,
+                  RankState& state) {
+  load(found, options, Moments::kLeaveOut, state);
+}
+
+void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
+                  const std::string& way_back) {
+  std::string mine;
+  for (const auto& [file, slice] : checkpoint_slices(state, optimizer, Part::kOwned)) {
+    mine = non_finite_in(slice);
+    if (mine.empty()) continue;
+    mine += " for " + file;
+    break;
+  }
+  const std::string found = checkpoint::first_problem(state.world, mine);
+  FM_MACHINE_CHECK(found.empty(), core::ExitCode::kNumericLimit, "what is saved must be finite; ",
+                   way_back, " and a lower learning rate (", found, ")");
+}
+
+std::string save_state(const TrainOptions& options, RankState& state, const ProgressState& progress,
+                       std::vector<std::int64_t> spared) {
+  checkpoint::SaveRequest request;
+  request.output_dir = options.output_dir;
+  request.step = progress.step;
+  request.files = checkpoint_files(state.model, options.optimizer);
+  request.mine = checkpoint_slices(state, options.optimizer, Part::kOwned);
+  request.state_json = to_json(progress);
+  request.keep_last = options.keep_last;
+  request.spared = std::move(spared);
+  request.lineage = state.lineage;
+  const checkpoint::SaveResult result = checkpoint::save_checkpoint(request, state.world);
+  return result.durable ? "" : result.problem;
+}
+
+bool knows_tokenizer(const TrainOptions& options) {
+  return reads_text(options) || !options.tokenizer.empty() ||
+         (!options.init_ckpt.empty() && checkpoint::has_tokenizer(options.init_ckpt));
+}
+
+ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& facts) {
+  const auto absolute = [](const std::string& path) {
+    return path.empty() ? "" : std::filesystem::absolute(path).string();
+  };
+  return {.config_json = facts.config_json,
+          .tokenizer_from = tokenizer_home(options).string(),
+          .byte_tokenizer = knows_tokenizer(options),
+          .start = start_of_part(options),
+          .chat_template = absolute(options.chat_template),
+          .weights_from = options.pretrain ? "" : absolute(options.init_ckpt)};
+}
+
+void put_tokenizer(const ExportFacts& about, checkpoint::ExportRequest& request) {
+  request.tokenizer_from = about.tokenizer_from;
+  request.byte_tokenizer = about.byte_tokenizer;
+  request.chat_template = about.chat_template;
+}
+
+ExportTarget export_target(const TrainOptions& options, const model::ModelFacts& facts) {
+  return {.hf = export_folder(options),
+          .adapter = adapter_folder(options),
+          .about = export_facts(options, facts)};
+}
+
+void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
+                  const ExportTarget& target) {
+  check_finite(state, options.optimizer, "go back to an older checkpoint by --resume");
+  checkpoint::ExportRequest request;
+  request.folder = target.hf;
+  request.config_json = target.about.config_json;
+  request.dtype = target.dtype;
+  request.stop = target.stop;
+  request.tensors = tensor_specs(state.model);
+  std::erase_if(request.tensors, [](const auto& spec) { return model::is_adapter(spec.name); });
+  request.mine = options.lora.r > 0 ? merged_slices(options.lora, facts, state)
+                                    : param_slices(state, Part::kOwned);
+  request.shards_like = target.about.weights_from;
+  put_tokenizer(target.about, request);
+  checkpoint::export_hf_folder(request, state.world);
+  if (options.lora.r > 0) export_adapter(options, facts, state, target);
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,101 @@
+#include "engine/state/progress_state.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::engine {
+
+BestEvaluation after_evaluation(BestEvaluation best, std::int64_t step, double loss,
+                                double threshold) {
+  const bool better = std::isfinite(loss) && (best.step < 0 || loss < best.loss - threshold);
+  if (better) return {.step = step, .loss = loss};
+  ++best.worse;
+  return best;
+}
+
+std::string to_json(const ProgressState& state) {
+  nlohmann::json json = {{"step", state.step},
+                         {"samples", state.samples},
+                         {"applied", state.applied},
+                         {"skipped", state.skipped},
+                         {"spared", state.spared},
+                         {"seed", state.run.seed},
+                         {"data", state.run.data},
+                         {"optimizer", state.run.optimizer},
+                         {"arithmetic", state.run.arithmetic},
+                         {"model", nlohmann::json::parse(state.run.model)},
+                         {"optimization", nlohmann::json::parse(state.run.optimization)}};
+  if (!state.exports.config_json.empty()) {
+    json["export"] = {{"config_json", state.exports.config_json},
+                      {"tokenizer_from", state.exports.tokenizer_from},
+                      {"byte_tokenizer", state.exports.byte_tokenizer},
+                      {"chat_template", state.exports.chat_template},
+                      {"weights_from", state.exports.weights_from}};
+    if (!state.exports.start.empty()) {
+      json["export"]["start"] = nlohmann::json::parse(state.exports.start);
+    }
+  }
+  if (state.best.step >= 0) {
+    json["best_evaluation"] = {
+        {"step", state.best.step}, {"loss", state.best.loss}, {"worse", state.best.worse}};
+  }
+  if (state.loss_scale) {
+    const optim::LossScaleState& at = *state.loss_scale;
+    json["loss_scale"] = {{"scale", at.scale},
+                          {"steps", at.steps},
+                          {"last_overflow", at.last_overflow},
+                          {"hysteresis", at.hysteresis}};
+  }
+  return json.dump(2) + "\n";
+}
+
+ProgressState progress_from_json(const std::string& text) {
+  try {
+    const auto json = nlohmann::json::parse(core::is_shallow(text) ? text : "");
+    ProgressState state;
+    state.step = json.at("step");
+    state.samples = json.at("samples");
+    state.applied = json.at("applied");
+    state.skipped = json.at("skipped");
+    state.run.seed = json.at("seed");
+    state.run.data = json.at("data");
+    state.run.optimizer = json.at("optimizer");
+    state.run.arithmetic = json.at("arithmetic");
+    // States of older builds lack these.
+    if (json.contains("spared")) state.spared = json["spared"].get<std::vector<std::int64_t>>();
+    if (json.contains("model")) state.run.model = json["model"].dump();
+    if (json.contains("optimization")) state.run.optimization = json["optimization"].dump();
+    if (json.contains("export")) {
+      const nlohmann::json& exports = json["export"];
+      state.exports = {.config_json = exports.at("config_json"),
+                       .tokenizer_from = exports.at("tokenizer_from"),
+                       .byte_tokenizer = exports.at("byte_tokenizer")};
+      state.exports.chat_template = exports.value("chat_template", "");
+      state.exports.weights_from = exports.value("weights_from", "");
+      if (exports.contains("start")) state.exports.start = exports["start"].dump();
+    }
+    if (json.contains("best_evaluation")) {
+      const nlohmann::json& best = json["best_evaluation"];
+      state.best = {.step = best.at("step"), .loss = best.at("loss"), .worse = best.at("worse")};
+    }
+    if (json.contains("loss_scale")) {
+      const nlohmann::json& at = json["loss_scale"];
+      state.loss_scale = {.scale = at.at("scale"),
+                          .steps = at.at("steps"),
+                          .last_overflow = at.at("last_overflow"),
+                          .hysteresis = at.at("hysteresis")};
+    }
+    return state;
+  } catch (const nlohmann::json::exception& error) {
+    throw core::MachineError(
+        core::ExitCode::kNoCheckpoint,
+        core::concat("state.json of the checkpoint must hold the run's progress; resume from "
+                     "another checkpoint with --resume PATH (",
+                     error.what(), ")"));
+  }
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,87 @@
+#include "engine/state/run_identity.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::engine {
+namespace {
+
+using Json = nlohmann::json;
+
+// "rope_theta: 10000.0 in the checkpoint, 500000.0 now" for every key that both have.
+std::vector<std::string> differences(const std::string& saved_text, const std::string& now_text) {
+  if (saved_text.empty() || now_text.empty()) return {};
+  const Json saved = Json::parse(saved_text);
+  const Json now = Json::parse(now_text);
+  std::vector<std::string> out;
+  for (const auto& [key, value] : now.items()) {
+    if (!saved.contains(key) || saved[key] == value) continue;
+    out.push_back(
+        core::concat(key, ": ", saved[key].dump(), " in the checkpoint, ", value.dump(), " now"));
+  }
+  return out;
+}
+
+constexpr std::string_view kPath = " path=";
+
+// Of data_text(), or of an older build's "KIND PATH bytes=...".
+std::string fingerprint_of(const std::string& data) {
+  const std::size_t path = data.find(kPath);
+  if (path != std::string::npos) return data.substr(0, path);
+  const std::size_t kind = data.find(' ');
+  const std::size_t bytes = data.rfind(" bytes=");
+  if (kind == std::string::npos || bytes == std::string::npos) return data;
+  return data.substr(0, kind) + data.substr(bytes);
+}
+
+}  // namespace
+
+std::string data_text(const std::string& fingerprint, const std::string& path) {
+  return core::concat(fingerprint, kPath, path);
+}
+
+RunIdentity identity_of(const TrainOptions& options, const std::string& data,
+                        const Arithmetic& arithmetic, const std::vector<Fact>& facts) {
+  return {.seed = options.seed,
+          .data = data,
+          .optimizer = std::string(options.optimizer.rule->name),
+          .arithmetic = text_of(arithmetic),
+          .model = values_for(kResumeAgrees, facts),
+          .optimization = values_for(kResumeSays, facts)};
+}
+
+std::vector<std::string> compare_runs(const RunIdentity& saved, const RunIdentity& now) {
+  FM_USER_CHECK(saved.optimizer == now.optimizer,
+                "a run resumes with the optimizer it was saved with; use the same, or --resume "
+                "never with another --output_dir (checkpoint: ",
+                saved.optimizer, ", now: ", now.optimizer, ")");
+  FM_USER_CHECK(fingerprint_of(saved.data) == fingerprint_of(now.data),
+                "a run resumes on the data it was saved with, or its position would mean nothing;"
+                " use the same data, --max_seq_len and --seed, or start anew from the exported "
+                "model with --init_ckpt and another --output_dir (checkpoint: ",
+                saved.data, ", now: ", now.data, ")");
+  const std::vector<std::string> model = differences(saved.model, now.model);
+  FM_USER_CHECK(model.empty(),
+                "a run resumes the model it was saved with: these weights mean nothing to another "
+                "function; use the same config.json and frozen weights and train the same "
+                "parameters, or start anew with another --output_dir (",
+                core::join(model, "; "), ")");
+  std::vector<std::string> warnings;
+  const std::vector<std::string> rule = differences(saved.optimization, now.optimization);
+  if (!rule.empty()) {
+    warnings.push_back("the run goes on with other numbers than it was saved with: " +
+                       core::join(rule, "; "));
+  }
+  // Older builds saved the GEMM library only, with which the text begins.
+  const bool is_older = saved.model.empty() && now.arithmetic.starts_with(saved.arithmetic);
+  if (saved.arithmetic != now.arithmetic && !is_older) {
+    warnings.push_back(core::concat("the checkpoint was computed with ", saved.arithmetic,
+                                    ", this run uses ", now.arithmetic,
+                                    ": losses agree to rounding, not bit for bit"));
+  }
+  return warnings;
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,91 @@
+#include "engine/step/rank_state.h"
+
+#include "kernels/gemm/gemm.h"
+
+namespace fm::engine {
+namespace {
+
+std::vector<zero::GlobalNorm::Part> norm_parts(const RunPlan& plan, const model::Model& model) {
+  std::vector<zero::GlobalNorm::Part> parts;
+  for (const pipeline::Chunk& chunk : plan.units().chunks()) {
+    std::int64_t count = 0;
+    for (int unit = chunk.units.first; unit < chunk.units.last; ++unit) {
+      const core::ShardMap map{model.table(unit).elements(), plan.mesh.shards()};
+      count += zero::GlobalNorm::numbers_of(map, plan.state.rules.order);
+    }
+    parts.push_back({chunk.pipe_rank, chunk.units.first, chunk.units.last, count});
+  }
+  return parts;
+}
+
+std::unique_ptr<comm::Communicator> split_off(comm::Communicator& world,
+                                              const std::vector<int>& members) {
+  return members.size() == 1 ? nullptr : world.split(members);
+}
+
+// Of the sequence group, the ranks that exchange heads with this one, and those of its ring.
+std::vector<int> ulysses_group(const RunPlan& plan, int world_rank) {
+  const std::vector<int> all = plan.mesh.sequence_group(world_rank);
+  const int ranks = plan.shape.split.ulysses;
+  const int first = plan.mesh.position_of(world_rank).sp_rank / ranks * ranks;
+  return {all.begin() + first, all.begin() + first + ranks};
+}
+std::vector<int> ring_group(const RunPlan& plan, int world_rank) {
+  const std::vector<int> all = plan.mesh.sequence_group(world_rank);
+  const int step = plan.shape.split.ulysses;
+  std::vector<int> members;
+  for (int at = plan.mesh.position_of(world_rank).sp_rank % step; at < std::ssize(all); at += step)
+    members.push_back(all[static_cast<std::size_t>(at)]);
+  return members;
+}
+
+}  // namespace
+
+RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
+                     const model::Model& run_model, comm::Communicator& run_world,
+                     core::Ledger& run_ledger)
+    : plan(run_plan),
+      model(run_model),
+      ledger(run_ledger),
+      world(run_world),
+      at(plan.mesh.position_of(world.rank())),
+      dp(world.split(plan.mesh.shard_group(world.rank()))),
+      pipe(world.split(plan.mesh.pipe_group(world.rank()))),
+      tensor(split_off(world, plan.mesh.model_group(world.rank()))),
+      ulysses(split_off(world, ulysses_group(plan, world.rank()))),
+      ring(split_off(world, ring_group(plan, world.rank()))),
+      numbers(world.split(plan.mesh.shard_group(world.rank()))),
+      pools(plan.pools(at.pipe_rank)),
+      layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
+      params(layout, ledger, *dp),
+      grads(layout, ledger, *dp, plan.overlap),
+      optimizer(layout, ledger, options.optimizer, {numbers.get(), tensor.get()}),
+      tied(layout, ledger, *pipe),
+      norm(layout, *numbers, *pipe, norm_parts(plan, model), tensor.get()),
+      gather_slots(ledger, core::Account::kSlots, core::bytes_of(layout.gather_slot, model.element),
+                   pools.gather_slots),
+      hidden(ledger, core::Account::kActivations, core::bytes_of(plan.hidden, model.element),
+             pools.peaks.hidden, pipe->memory()),
+      kept(ledger, core::Account::kActivations, pools.kept, pools.peaks.kept),
+      parked(ledger, core::Account::kActivations, pools.parked, pools.peaks.parked),
+      scratch(ledger, core::Account::kScratch, pools.arena),
+      work{core::Arena(scratch.span()), kernels::kernel_threads()} {}
+
+data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options) {
+  return {.shape = state.plan.shape,
+          .micros = state.plan.rules.micros,
+          .dp_size = state.plan.mesh.data,
+          .dp_rank = state.at.dp_rank,
+          .documents_apart = options.document_attention,
+          .runs = state.token_runs()};
+}
+
+int RankState::tied_group(int unit) const {
+  return unit == model.head_unit() ? layout.tied.read : -1;
+}
+
+int RankState::tied_end(int unit) const {
+  return unit == model.head_unit() ? layout.tied.head : -1;
+}
+
+}  // namespace fm::engine

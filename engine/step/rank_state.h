@@ -1,0 +1,73 @@
+// What one rank owns during a run: communicators, stores, pools.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "checkpoint/lineage.h"
+#include "comm/communicator.h"
+#include "core/sequence_part.h"
+#include "core/work.h"
+#include "engine/plan/run_plan.h"
+#include "engine/step/buffer_pool.h"
+#include "text/data/batch_stream.h"
+#include "zero/global_norm.h"
+#include "zero/grad_store.h"
+#include "zero/optimizer_shard.h"
+#include "zero/param_store.h"
+#include "zero/reduce_tied.h"
+
+namespace fm::engine {
+
+// Invariant: sizes of all pools are the plan's.
+// Thread:    the rank's thread; construction is collective over the world.
+// Lifetime:  options, plan, model, world and ledger outlive it.
+struct RankState {
+  RankState(const TrainOptions& options, const RunPlan& plan, const model::Model& model,
+            comm::Communicator& world, core::Ledger& ledger);
+  RankState(const RankState&) = delete;
+  RankState& operator=(const RankState&) = delete;
+
+  const RunPlan& plan;
+  const model::Model& model;
+  core::Ledger& ledger;
+  comm::Communicator& world;
+  core::Mesh::Position at;
+  std::unique_ptr<comm::Communicator> dp;  // all that ZeRO cuts units for
+  std::unique_ptr<comm::Communicator> pipe;
+  std::unique_ptr<comm::Communicator> tensor, ulysses, ring;  // null: one rank alone
+  // The data ranks again, for numbers of the host: they never wait for weights and gradients.
+  std::unique_ptr<comm::Communicator> numbers;
+  pipeline::PoolSizes pools;
+  zero::Layout layout;
+  zero::ParamStore params;
+  zero::GradStore grads;
+  zero::OptimizerShard optimizer;
+  zero::TiedReduction tied;
+  zero::GlobalNorm norm;
+  BufferPool gather_slots;
+  BufferPool hidden;
+  BufferPool kept;
+  BufferPool parked;
+  core::Buffer scratch;
+  core::Work work;                   // in scratch
+  checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
+
+  // Groups of a unit on this rank: its own; that of its frozen parameters (-1: it has none); the
+  // one that the head of a tied model uses beside it
+  // (-1 for other units), and the same when it is the head's alone.
+  int own_group(int unit) const { return plan.units().index_on_rank(unit); }
+  int frozen_group(int unit) const { return layout.at(own_group(unit)).frozen; }
+  int tied_group(int unit) const;
+  int tied_end(int unit) const;
+  model::Peers peers() const { return {tensor.get(), ulysses.get(), ring.get()}; }
+  // What the rank has of every row.
+  core::TokenRuns token_runs() const {
+    return core::runs_of_rank(plan.shape.row(), plan.shape.split, at.sp_rank);
+  }
+};
+
+// What the rank reads of the rows of a step.
+data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options);
+
+}  // namespace fm::engine

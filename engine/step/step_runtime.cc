@@ -1,0 +1,370 @@
+#include "engine/step/step_runtime.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "core/fault.h"
+#include "core/tree.h"
+
+namespace fm::engine {
+
+using core::DType;
+using core::Elements;
+using core::Phase;
+using core::TraceRange;
+
+StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock)
+    : state_(state),
+      clock_(clock),
+      exchange_(state, clock),
+      numbers_(state.plan.ahead.empty() ? 0 : state.norm.numbers().size()),
+      slot_loss_(static_cast<std::size_t>(state.plan.rules.micros)),
+      all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {}
+
+StepResult StepRuntime::train_step(const data::BatchStream& stream, const StepRequest& request) {
+  FM_CHECK(!ahead_, "the last step is not validated");
+  forward_only_ = false;
+  return run_program(request.ends_ahead ? state_.plan.ahead : state_.plan.train, stream, request);
+}
+
+StepResult StepRuntime::evaluate_step(const data::BatchStream& stream) {
+  forward_only_ = true;
+  return run_program(state_.plan.eval, stream, {});
+}
+
+std::optional<NonFinite> StepRuntime::locate_non_finite(const data::BatchStream& stream,
+                                                        const StepRequest& request) {
+  StepRequest again = request;
+  again.apply = again.ends_ahead = false;
+  if (state_.model.element == DType::kF16) return found_;
+  watching_ = true;
+  train_step(stream, again);
+  watching_ = false;
+  return found_;
+}
+
+StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pipe_rank,
+                                    const data::BatchStream& stream, const StepRequest& request) {
+  stream_ = &stream;
+  request_ = request;
+  result_ = {};
+  state_.grads.begin_step();
+  found_.reset();
+  holds_ = false;
+  std::fill(slot_loss_.begin(), slot_loss_.end(), 0.0);
+  const std::span program(by_pipe_rank[static_cast<std::size_t>(state_.at.pipe_rank)]);
+  pipeline::execute(program.subspan(std::exchange(begun_, 0)), *this);
+  end_of_program();
+  if (request.ends_ahead) ahead_ = Ahead{request_, result_, !holds_ && !result_.skipped};
+  return result_;
+}
+
+void StepRuntime::run(const pipeline::Instruction& at) {
+  using pipeline::Op;
+  switch (at.op) {
+    case Op::kCount: return count();
+    case Op::kLoad: return;  // the stream holds the whole step; the micro-batch is an index into it
+    case Op::kSendAct: return send_act(at.micro, at.unit);
+    case Op::kRecvAct: return recv_act(at.micro, at.unit);
+    case Op::kSendGrad: return send_grad(at.micro, at.unit);
+    case Op::kRecvGrad: return recv_grad(at.micro, at.unit);
+    case Op::kGather: return gather(at.unit);
+    case Op::kRelease: return release(at.unit);
+    case Op::kForward: return forward(at.micro, at.unit);
+    case Op::kLoss: return loss(at.micro);
+    case Op::kBackwardInput: return backward_input(at.micro, at.unit);
+    case Op::kBackwardWeight: return backward_weight(at.micro, at.unit);
+    case Op::kRecompute: return recompute(at.micro, at.unit);
+    case Op::kReduce: return reduce(at.micro, at.unit);
+    case Op::kReduceTied: return reduce_tied();
+    case Op::kNorm: return norm();
+    case Op::kNormPart: return norm_part();
+    case Op::kRecvNorm: return recv_norm();
+    case Op::kSendNorm: return send_norm();
+    case Op::kValidate: return validate();
+    case Op::kUpdate: return update(at.unit);
+    case Op::kPublish: return publish(at.unit);
+    case Op::kReport: return report();
+    case Op::kBackward:
+    case Op::kFetch:
+    case Op::kStore: break;
+  }
+  FM_CHECK(false, "nothing runs ", print(at), " here");
+}
+
+void StepRuntime::end_of_program() {
+  exchange_.settle();
+  FM_CHECK(inputs_.empty() && gradients_.empty() && kept_.empty() && parked_.empty() &&
+               gathered_.empty(),
+           "a step left buffers behind");
+}
+
+// Sample s of a step is row s % batch of slot s / batch (text/data/batch_stream.h).
+std::optional<model::StepDropout> StepRuntime::dropout_of(int micro) const {
+  if (forward_only_) return std::nullopt;
+  const std::int64_t slot = std::int64_t{micro} * state_.plan.mesh.data + state_.at.dp_rank;
+  return model::StepDropout{
+      .seed = request_.seed, .step = request_.step, .first_sample = slot * state_.plan.shape.batch};
+}
+
+model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
+  const data::MicroBatch& batch = stream_->micro(micro);
+  model::Saved saved;
+  const MicroUnit here{micro, unit};
+  if (const auto at = inputs_.find(here); at != inputs_.end()) saved.input_BTD = at->second.data;
+  if (const auto at = kept_.find(here); at != kept_.end()) saved.kept = at->second;
+  if (const auto at = parked_.find(here); at != parked_.end()) saved.parked = at->second;
+  return {reads_weights ? weights_of(unit) : model::Weights{},
+          {.shape = state_.plan.shape,
+           .tokens_BT = batch.tokens_BT.data(),
+           .labels_BT = batch.labels_BT.data(),
+           .starts_BT = batch.starts_BT.empty() ? nullptr : batch.starts_BT.data(),
+           .dropout = dropout_of(micro),
+           .runs = state_.token_runs()},
+          saved,
+          state_.work,
+          state_.peers()};
+}
+
+void* StepRuntime::whole_weights(int unit, int group, Elements behind) {
+  if (group < 0) return nullptr;
+  if (void* whole = state_.params.whole(group)) return whole;
+  return core::element_at(gathered_.at(unit).slot, behind, state_.model.element);
+}
+
+// A gather, or the publication of the last step.
+void StepRuntime::wait_for_weights(int unit) {
+  const TraceRange range(clock_, Phase::kGather);
+  if (const auto at = gathered_.find(unit); at != gathered_.end()) {
+    at->second.own.wait();
+    at->second.frozen.wait();
+    at->second.tied.wait();
+  }
+  wait_for_publication(state_.own_group(unit));
+  const int tied = state_.tied_group(unit);
+  if (tied < 0) return;
+  const int alias = state_.layout.at(tied).alias;
+  wait_for_publication(alias < 0 ? tied : alias);
+}
+
+model::Weights StepRuntime::weights_of(int unit) {
+  const int own = state_.own_group(unit);
+  return {
+      .own = whole_weights(unit, own, Elements(0)),
+      .frozen = whole_weights(unit, state_.frozen_group(unit), state_.layout.at(own).map.padded()),
+      .tied = whole_weights(unit, state_.tied_group(unit), state_.layout.tied.gathered)};
+}
+
+void StepRuntime::send_act(int micro, int unit) {
+  exchange_.send_to(units().owner_of(unit), inputs_.extract({micro, unit}).mapped().data,
+                    HiddenExchange::Direction::kForward);
+}
+
+void StepRuntime::recv_act(int micro, int unit) {
+  inputs_[{micro, unit}] = exchange_.receive_from(units().owner_of(unit - 1));
+}
+
+void StepRuntime::send_grad(int micro, int unit) {
+  exchange_.send_to(units().owner_of(unit), gradients_.extract({micro, unit}).mapped().data,
+                    HiddenExchange::Direction::kBackward);
+}
+
+void StepRuntime::recv_grad(int micro, int unit) {
+  gradients_[{micro, unit}] = exchange_.receive_from(units().owner_of(unit + 1));
+}
+
+void StepRuntime::gather(int unit) {
+  const TraceRange range(clock_, Phase::kGather);
+  Gathered& gathered = gathered_[unit];
+  gathered.slot = state_.gather_slots.lend();
+  const int own = state_.own_group(unit);
+  const auto gather_behind = [&](int group, Elements behind) {
+    if (group < 0) return comm::Pending();
+    return state_.params.gather(group,
+                                core::element_at(gathered.slot, behind, state_.model.element));
+  };
+  gathered.own = gather_behind(own, Elements(0));
+  gathered.frozen = gather_behind(state_.frozen_group(unit), state_.layout.at(own).map.padded());
+  gathered.tied = gather_behind(state_.tied_group(unit), state_.layout.tied.gathered);
+}
+
+void StepRuntime::release(int unit) {
+  state_.gather_slots.take_back(gathered_.extract(unit).mapped().slot);
+}
+
+void StepRuntime::forward(int micro, int unit) {
+  if (unit > 0) exchange_.wait_for(inputs_.at({micro, unit}));
+  wait_for_weights(unit);
+  const TraceRange range(clock_, Phase::kForward);
+  const bool block = units().is_block(unit);
+  if (block) kept_[{micro, unit}] = state_.kept.lend();
+  void* const output = state_.hidden.lend();
+  const core::Arena::Scope scratch(state_.work.arena);
+  unit_at(unit).forward(call_of(micro, unit), output);
+  inputs_[{micro, unit + 1}] = Hidden{output, {}};
+  const bool again = block && state_.plan.rules.recompute && !passes(unit);
+  if (again || (block && passes(unit))) {
+    state_.kept.take_back(kept_.extract({micro, unit}).mapped());
+  }
+  if ((passes(unit) && unit > 0) || (again && !units().starts_segment(unit))) {
+    state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
+  }
+}
+
+double StepRuntime::weight_of_token(int micro) const {
+  const bool mean_of_means = request_.loss_reduction == LossReduction::kMeanOfMeans;
+  const std::int64_t valid = mean_of_means ? stream_->count_valid(micro) : divisor_;
+  const auto means = static_cast<double>(slot_loss_.size()) * state_.plan.mesh.data;
+  if (valid == 0) return 0.0;
+  return 1.0 / (static_cast<double>(valid) * (mean_of_means ? means : 1.0));
+}
+
+void StepRuntime::loss(int micro) {
+  const int head = units().head();
+  Hidden input = std::move(inputs_.extract({micro, head}).mapped());
+  exchange_.wait_for(input);
+  wait_for_weights(head);
+  if (!forward_only_) wait_for_count();
+  const TraceRange range(clock_, Phase::kLoss);
+  void* const hidden = input.data;
+  const core::Arena::Scope scratch(state_.work.arena);
+  double& sum = slot_loss_[static_cast<std::size_t>(micro)];
+  if (forward_only_) {
+    sum = state_.model.head->evaluate(call_of(micro, head), hidden);
+    state_.hidden.take_back(hidden);
+    return;
+  }
+  bool assign = true;
+  const double weight = weight_of_token(micro);
+  model::Gradients gradients = destinations(micro, head, assign);
+  gradients.input = units().gives_gradient(head);
+  sum = state_.model.head->loss(call_of(micro, head), hidden, weight * request_.loss_scale,
+                                gradients, assign ? model::Write::kAssign : model::Write::kAdd);
+  if (request_.loss_reduction == LossReduction::kMeanOfMeans) sum *= weight;
+  scan(micro, head, gradients);
+  if (!gradients.input) return state_.hidden.take_back(hidden);
+  gradients_[{micro, head - 1}] = Hidden{hidden, {}};
+}
+
+void StepRuntime::backward_input(int micro, int unit) {
+  Hidden gradient = std::move(gradients_.extract({micro, unit}).mapped());
+  exchange_.wait_for(gradient);
+  wait_for_weights(unit);
+  const TraceRange range(clock_, Phase::kBackward);
+  parked_[{micro, unit}] = state_.parked.lend();
+  void* const dinput = units().gives_gradient(unit) ? state_.hidden.lend() : nullptr;
+  const core::Arena::Scope scratch(state_.work.arena);
+  const bool reads = units().reads_weights({pipeline::Op::kBackwardInput, micro, unit});
+  unit_at(unit).backward_input(call_of(micro, unit, reads), gradient.data, dinput);
+  state_.hidden.take_back(gradient.data);
+  if (dinput != nullptr) gradients_[{micro, unit - 1}] = Hidden{dinput, {}};
+}
+
+void StepRuntime::backward_weight(int micro, int unit) {
+  const TraceRange range(clock_, Phase::kBackward);
+  bool assign = true;
+  const model::Gradients gradients = destinations(micro, unit, assign);
+  const core::Arena::Scope scratch(state_.work.arena);
+  unit_at(unit).backward_weight(call_of(micro, unit, false), gradients,
+                                assign ? model::Write::kAssign : model::Write::kAdd);
+  state_.parked.take_back(parked_.extract({micro, unit}).mapped());
+  if (unit > 0) state_.hidden.take_back(inputs_.extract({micro, unit}).mapped().data);
+  if (units().is_block(unit)) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
+  const core::FaultSite site = {"bwd.layer", state_.world.rank(), request_.step};
+  const bool faulty = core::fault(site) == core::FaultEffect::kNan;
+  if (faulty && gradients.own != nullptr) gradients.own[0] = std::nanf("");
+  scan(micro, unit, gradients);
+}
+
+void StepRuntime::recompute(int micro, int unit) {
+  wait_for_weights(unit);
+  const TraceRange range(clock_, Phase::kForward);
+  kept_[{micro, unit}] = state_.kept.lend();
+  void* const output = units().ends_segment(unit) ? nullptr : state_.hidden.lend();
+  const core::Arena::Scope scratch(state_.work.arena);
+  unit_at(unit).forward(call_of(micro, unit), output);
+  if (output != nullptr) inputs_[{micro, unit + 1}] = Hidden{output, {}};
+}
+
+model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
+  model::Gradients out;
+  if (!state_.model.trains(unit)) return out;
+  const auto at_own = state_.grads.destination(state_.work, state_.own_group(unit), micro);
+  out.own = at_own.whole;
+  assign = at_own.assign;
+  const int tied = state_.tied_group(unit);
+  if (tied < 0 || state_.layout.is_frozen(tied)) return out;
+  const auto at_tied = state_.grads.destination(state_.work, tied, micro);
+  FM_CHECK(at_tied.assign == assign, "both groups of the head are written alike");
+  out.tied = at_tied.whole;
+  return out;
+}
+
+void StepRuntime::count() {
+  const TraceRange range(clock_, Phase::kData);
+  divisor_ = stream_->count_valid();
+  counting_ = state_.numbers->all_reduce({&divisor_, Elements(1), DType::kI64});
+}
+
+void StepRuntime::wait_for_count() {
+  const TraceRange range(clock_, Phase::kData);
+  counting_.wait();
+}
+
+void StepRuntime::reduce(int micro, int unit) {
+  if (!state_.model.trains(unit)) return;
+  const TraceRange range(clock_, Phase::kReduce);
+  state_.grads.reduce(state_.work, state_.own_group(unit), micro);
+  const int tied = state_.tied_end(unit);
+  if (tied >= 0) state_.grads.reduce(state_.work, tied, micro);
+}
+
+void StepRuntime::reduce_tied() {
+  const TraceRange range(clock_, Phase::kReduce);
+  state_.grads.settle(state_.work);
+  state_.tied.run(state_.grads);
+}
+
+bool StepRuntime::changes(int unit) const {
+  return !result_.skipped && !holds_ && request_.apply && state_.model.trains(unit);
+}
+
+void StepRuntime::update(int unit) {
+  if (!changes(unit)) return;
+  const TraceRange range(clock_, Phase::kOptimizer);
+  for (const int group : {state_.own_group(unit), state_.tied_end(unit)}) {
+    if (group < 0) continue;
+    if (request_.ends_ahead && state_.layout.undoes) {
+      state_.optimizer.set_aside(state_.work, group, state_.params, state_.grads);
+    }
+    state_.optimizer.update(state_.work, group, request_.scalars, state_.params, state_.grads);
+  }
+}
+
+void StepRuntime::publish(int unit) {
+  if (!changes(unit)) return;
+  publish_group(state_.own_group(unit));
+  const int tied = state_.tied_end(unit);
+  if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_group(tied);
+}
+
+void StepRuntime::publish_group(int group) {
+  const TraceRange range(clock_, Phase::kGather);
+  publications_[group] = state_.params.publish(group);
+  if (!state_.plan.overlap) wait_for_publication(group);
+}
+
+void StepRuntime::wait_for_publication(int group) {
+  const auto at = publications_.find(group);
+  if (at == publications_.end()) return;
+  at->second.wait();
+  publications_.erase(at);
+}
+
+void StepRuntime::settle() {
+  while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
+  for (comm::Pending* each : {&handed_[0], &handed_[1], &telling_}) each->wait();
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,217 @@
+#include "engine/step/tensors.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+#include "checkpoint/safetensors.h"
+#include "core/check.h"
+#include "core/files/durable_file.h"
+#include "core/files/output_file.h"
+
+namespace fm::engine {
+namespace {
+
+using checkpoint::FileSlice;
+using checkpoint::FileSpec;
+using checkpoint::TensorSpec;
+
+void append(std::vector<TensorSpec>& out, const core::ParamTable& table) {
+  for (const core::ParamEntry& entry : table.entries()) out.push_back({entry.name, entry.shape});
+}
+
+std::string file_name(const std::string& kind, int unit) {
+  char name[64];
+  std::snprintf(name, sizeof(name), "-%04d.safetensors", unit);
+  return kind + name;
+}
+
+// Flat elements of a group that a rank names, and where they lie in the buffer that holds `kept`.
+struct Run {
+  core::Elements first;
+  core::Elements count;
+  core::Elements at;  // from the start of the kept buffer
+};
+Run run_of(const zero::Group& group, const zero::Range& kept, Part part) {
+  if (part == Part::kKept) return {kept.first, kept.count, core::Elements(0)};
+  return {group.owned.first, group.owned.count, group.owned.first - kept.first};
+}
+
+// Of what is owned, every tensor-parallel rank writes what it is the first holder of.
+core::Repeats repeats_of(Part part) {
+  return part == Part::kKept ? core::Repeats::kCut : core::Repeats::kLeaveOut;
+}
+
+bool takes_part(const zero::Group& group, Part part) {
+  return part == Part::kKept ? group.alias < 0 : !group.tied_end;
+}
+
+std::vector<core::TensorSlice> weight_slices(RankState& state, int group, Part part) {
+  const zero::Layout& layout = state.layout;
+  const bool master = layout.has_master(group);
+  const zero::Group& at = layout.at(group);
+  const Run run = run_of(at, master ? at.optimizer : at.params, part);
+  const auto kept = master ? core::in_memory(state.optimizer.master(group))
+                           : core::in_memory(state.params.kept(group), layout.element);
+  return core::cut_slices(*at.table, run.first, run.count, kept, run.at, repeats_of(part));
+}
+
+// File index of a group: the tied end is stored with the embedding.
+int file_unit(const zero::Group& group) { return group.tied_end ? 0 : group.unit; }
+
+// Where no stored name has the prefix, the part without the head was saved.
+void add_base_prefix(const std::string& prefix, const std::set<std::string>& known,
+                     checkpoint::HfFolder& folder) {
+  const std::vector<std::string> stored = folder.names();
+  if (std::ranges::any_of(stored, [&](const auto& name) { return name.starts_with(prefix); })) {
+    return;
+  }
+  for (const std::string& name : stored) {
+    if (known.contains(prefix + name)) folder.rename(name, prefix + name);
+  }
+}
+
+bool is_derived(const model::TensorNames& names, const std::string& stored) {
+  return std::ranges::any_of(names.derived_suffixes,
+                             [&](const auto& suffix) { return stored.ends_with(suffix); });
+}
+
+bool is_copy(const model::TensorNames& names, const checkpoint::HfFolder& folder,
+             const std::string& stored) {
+  return std::ranges::any_of(names.copies, [&](const auto& copy) {
+    return copy.first == stored && folder.same(stored, copy.second);
+  });
+}
+
+void append(std::vector<FileSlice>& out, const std::string& file,
+            std::vector<core::TensorSlice> slices) {
+  for (core::TensorSlice& slice : slices) out.push_back({file, std::move(slice)});
+}
+
+}  // namespace
+
+std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
+  std::vector<core::TensorSlice> out;
+  const zero::Layout& layout = state.layout;
+  for (int group = 0; group < layout.count(); ++group) {
+    if (!takes_part(layout.at(group), part)) continue;
+    for (core::TensorSlice& slice : weight_slices(state, group, part)) {
+      out.push_back(std::move(slice));
+    }
+  }
+  return out;
+}
+
+std::vector<core::TensorSlice> owned_slices(RankState& state, int group) {
+  return weight_slices(state, group, Part::kOwned);
+}
+
+std::vector<core::TensorSlice> gradient_slices(RankState& state) {
+  std::vector<core::TensorSlice> out;
+  const zero::Layout& layout = state.layout;
+  for (int group = 0; group < layout.trained; ++group) {
+    if (layout.at(group).tied_end) continue;
+    for (core::TensorSlice& slice :
+         core::cut_slices(*layout.at(group).table, layout.at(group).owned.first,
+                          layout.at(group).owned.count, core::in_memory(state.grads.slice(group)),
+                          core::Elements(0), core::Repeats::kLeaveOut)) {
+      out.push_back(std::move(slice));
+    }
+  }
+  return out;
+}
+
+std::vector<TensorSpec> trained_specs(const model::Model& model) {
+  std::vector<TensorSpec> out;
+  for (int unit = 0; unit < model.unit_count(); ++unit) append(out, model.table(unit));
+  return out;
+}
+
+std::vector<TensorSpec> tensor_specs(const model::Model& model) {
+  std::vector<TensorSpec> out;
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    append(out, model.table(unit));
+    if (model.frozen_table(unit) != nullptr) append(out, *model.frozen_table(unit));
+  }
+  return out;
+}
+
+std::vector<FileSpec> checkpoint_files(const model::Model& model,
+                                       const optim::OptimizerOptions& optimizer) {
+  std::vector<FileSpec> files;
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    std::vector<TensorSpec> specs;
+    append(specs, model.table(unit));
+    if (specs.empty()) continue;
+    files.push_back({file_name("weights", unit), specs});
+    for (const std::string& moment : optim::moments_of(optimizer)) {
+      files.push_back({file_name(moment, unit), specs});
+    }
+  }
+  return files;
+}
+
+std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::OptimizerOptions& optimizer,
+                                         Part part) {
+  std::vector<FileSlice> out;
+  const std::vector<std::string> names = optim::moments_of(optimizer);
+  const zero::Layout& layout = state.layout;
+  for (int group = 0; group < layout.trained; ++group) {
+    const zero::Group& at = layout.at(group);
+    if (!takes_part(at, part)) continue;
+    append(out, file_name("weights", file_unit(at)), weight_slices(state, group, part));
+    const Run moments = run_of(at, at.optimizer, part);
+    for (int index = 0; index < state.optimizer.moments(); ++index) {
+      append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
+             core::cut_slices(*at.table, moments.first, moments.count,
+                              state.optimizer.source(group, index), moments.at, repeats_of(part)));
+    }
+  }
+  return out;
+}
+
+void dump_gradients(const std::string& name, double loss_scale, RankState& state) {
+  const std::string path = core::behind_links(name).string();
+  const std::vector<FileSpec> files = {{path, trained_specs(state.model)}};
+  const std::vector<checkpoint::SafetensorsPlan> plans = {checkpoint::plan_f32(files[0].tensors)};
+  if (state.world.rank() == 0) {
+    std::error_code ignored;  // what stays shows when the file is made
+    std::filesystem::remove(path, ignored);
+    auto file = checkpoint::WritableFile::create(path, plans[0].file_bytes);
+    file.write_at(core::Bytes(0), std::as_bytes(std::span(plans[0].head)));
+    file.sync_and_close();
+  }
+  state.world.barrier().wait();
+  std::vector<FileSlice> mine;
+  append(mine, path, gradient_slices(state));
+  auto file = checkpoint::WritableFile::open(path);
+  for (const checkpoint::SlicePlace& place : checkpoint::place_slices(files, plans, mine)) {
+    const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
+    std::vector<float> gradients(row.floats().begin(), row.floats().end());
+    for (float& gradient : gradients) gradient /= static_cast<float>(loss_scale);
+    file.write_at(place.begin, std::as_bytes(std::span<const float>(gradients)));
+  }
+  file.sync_and_close();
+  state.world.barrier().wait();
+}
+
+void match_tensors(const model::OpenedModel& opened, checkpoint::HfFolder& folder,
+                   const std::filesystem::path& path) {
+  const model::TensorNames& names = opened.facts.names;
+  std::set<std::string> known;
+  for (const checkpoint::TensorSpec& spec : tensor_specs(opened.model)) known.insert(spec.name);
+  add_base_prefix(names.base_prefix, known, folder);
+  for (const auto& [stored, meant] : names.copies) folder.stand_in(stored, meant);
+  std::vector<std::string> unused;
+  for (const std::string& name : folder.names()) {
+    if (!known.contains(name) && !is_derived(names, name) && !is_copy(names, folder, name)) {
+      unused.push_back(name);
+    }
+  }
+  FM_DATA_CHECK(unused.empty(), path.string(),
+                ": every tensor must have a place in the model of config.json; correct the config "
+                "(num_hidden_layers, tie_word_embeddings, biases) or remove the tensor (",
+                unused.size(), " without a place, the first is ", unused.front(), ")");
+}
+
+}  // namespace fm::engine

@@ -1,0 +1,206 @@
+#include "model/attention/context_attention.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/element.h"
+#include "model/attention/head_exchange.h"
+#include "model/attention/ring_attention.h"
+
+namespace fm::model {
+namespace {
+
+core::SequenceSplit split_of(const AttentionShape& shape) { return shape.batch.split; }
+
+// The tokens of all ranks that exchange heads, in a ring of such groups.
+core::BatchShape batch_of_group(core::BatchShape batch) {
+  return {batch.batch, batch.seq_len * batch.split.ulysses, {.ring = batch.split.ring}};
+}
+
+AttentionShape heads_of(const AttentionShape& shape, std::int64_t first, std::int64_t heads,
+                        std::int64_t kv_heads) {
+  AttentionShape out = shape;
+  out.batch = batch_of_group(shape.batch);
+  out.heads = heads;
+  out.kv_heads = kv_heads;
+  out.first_head = shape.first_head + first;
+  out.all_heads = shape.all_heads > 0 ? shape.all_heads : shape.heads;
+  return out;
+}
+
+AttentionShape shape_on_rank(const AttentionShape& shape, const DealtHeads& dealt, int rank) {
+  const auto at = static_cast<std::size_t>(rank);
+  return heads_of(shape, dealt.q[at].front(), std::ssize(dealt.q[at]), std::ssize(dealt.kv[at]));
+}
+
+DealtHeads dealt_heads(const AttentionShape& shape) {
+  return deal_heads(shape.heads, shape.kv_heads, split_of(shape).ulysses);
+}
+
+// Elements of q (or k) with all tokens of the group and some heads.
+std::int64_t elements_of(const AttentionShape& on_rank, std::int64_t heads) {
+  return on_rank.batch.tokens() * heads * on_rank.head_dim;
+}
+
+template <class T>
+AttentionScratch scratch_on_rank(const AttentionShape& shape) {
+  return split_of(shape).ring > 1 ? ring_scratch<T>(shape) : attention_scratch<T>(shape);
+}
+
+template <class T>
+void forward_on_rank(const AttentionShape& shape, const AttentionForward<T>& at,
+                     comm::Communicator* ring, core::Work& work) {
+  if (split_of(shape).ring == 1) return attention_forward<T>(shape, at, work);
+  ring_forward<T>(shape, at, *ring, work);
+}
+
+template <class T>
+void backward_on_rank(const AttentionShape& shape, const AttentionBackward<T>& at,
+                      comm::Communicator* ring, core::Work& work) {
+  if (split_of(shape).ring == 1) return attention_backward<T>(shape, at, work);
+  ring_backward<T>(shape, at, *ring, work);
+}
+
+// Of arrays like q, and like k, on the ranks that have most heads.
+struct MostElements {
+  HeadExchange::Shape q;
+  std::int64_t q_heads = 0, kv_heads = 0;
+  AttentionShape on_rank;
+
+  explicit MostElements(const AttentionShape& shape)
+      : q{shape.batch.batch, shape.batch.seq_len, shape.head_dim, shape.heads} {
+    const DealtHeads dealt = dealt_heads(shape);
+    q_heads = most_heads(dealt.q);
+    kv_heads = most_heads(dealt.kv);
+    on_rank = heads_of(shape, 0, q_heads, kv_heads);
+  }
+};
+
+}  // namespace
+
+AttentionKept attention_kept(const AttentionShape& shape) {
+  const std::int64_t tokens = shape.batch.tokens();
+  AttentionKept kept{.q = tokens * shape.heads * shape.head_dim,
+                     .k = tokens * shape.kv_heads * shape.head_dim,
+                     .logsumexp = tokens * shape.heads};
+  if (split_of(shape).ulysses == 1) return kept;
+  const MostElements most(shape);
+  kept.q = std::max(kept.q, elements_of(most.on_rank, most.q_heads));
+  kept.k = std::max(kept.k, elements_of(most.on_rank, most.kv_heads));
+  kept.logsumexp = most.on_rank.batch.tokens() * most.q_heads;
+  return kept;
+}
+
+template <class T>
+AttentionScratch context_scratch(const AttentionShape& shape) {
+  if (split_of(shape).ulysses == 1) return scratch_on_rank<T>(shape);
+  const MostElements most(shape);
+  const int ranks = split_of(shape).ulysses;
+  AttentionScratch inner{};
+  const DealtHeads dealt = dealt_heads(shape);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const AttentionScratch each = scratch_on_rank<T>(shape_on_rank(shape, dealt, rank));
+    inner.forward = std::max(inner.forward, each.forward);
+    inner.backward = std::max(inner.backward, each.backward);
+  }
+  const std::int64_t most_of_any = std::max(most.q_heads, most.kv_heads);
+  const core::Bytes exchange = HeadExchange::scratch<T>(most.q, ranks, most_of_any);
+  const core::Bytes q = core::Arena::aligned<T>(elements_of(most.on_rank, most.q_heads));
+  const core::Bytes k = core::Arena::aligned<T>(elements_of(most.on_rank, most.kv_heads));
+  return {.forward = q + std::max(inner.forward, exchange),
+          .backward = q * 3 + k * 2 + std::max(inner.backward, exchange)};
+}
+
+template <class T>
+AttentionSent attention_sent(const AttentionShape& shape) {
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
+  const core::SequenceSplit split = split_of(shape);
+  const std::int64_t tokens = shape.batch.tokens() * shape.head_dim;  // of one head
+  std::int64_t kv_width = 2 * tokens * shape.kv_heads;  // keys and values that go round
+  AttentionSent sent;
+  if (split.ulysses > 1) {
+    const MostElements most(shape);
+    const std::int64_t part = tokens * (split.ulysses - 1);
+    sent.forward = core::Bytes(2 * kBytes * part * (most.q_heads + most.kv_heads));
+    sent.backward = core::Bytes(kBytes * part * (3 * most.q_heads + 2 * most.kv_heads));
+    kv_width = 2 * tokens * split.ulysses * most.kv_heads;
+  }
+  if (split.ring > 1) {
+    const core::Bytes round(kBytes * kv_width * (split.ring - 1));
+    sent.forward += round;
+    sent.backward += round + core::Bytes(std::int64_t{sizeof(float)} * kv_width * split.ring);
+  }
+  return sent;
+}
+
+template <class T>
+void context_forward(const AttentionShape& shape, const ContextForward<T>& at, const Peers& peers,
+                     core::Work& work) {
+  if (split_of(shape).ulysses == 1) {
+    return forward_on_rank<T>(shape, {at.q, at.k, at.v, at.out, at.logsumexp}, peers.ring, work);
+  }
+  const core::Arena::Scope scope(work.arena);
+  const DealtHeads dealt = dealt_heads(shape);
+  const HeadExchange exchange(*peers.ulysses, work);
+  const AttentionShape mine = shape_on_rank(shape, dealt, peers.ulysses->rank());
+  const HeadExchange::Shape q{shape.batch.batch, shape.batch.seq_len, shape.head_dim, shape.heads};
+  HeadExchange::Shape k = q;
+  k.heads = shape.kv_heads;
+  exchange.to_heads<T>(q, dealt.q, at.q, at.q);
+  exchange.to_heads<T>(k, dealt.kv, at.k, at.k);
+  exchange.to_heads<T>(k, dealt.kv, at.v, at.v);
+  T* const out = work.arena.take<T>(elements_of(mine, mine.heads));
+  forward_on_rank<T>(mine, {at.q, at.k, at.v, out, at.logsumexp}, peers.ring, work);
+  exchange.to_tokens<T>(q, dealt.q, out, at.out);
+}
+
+template <class T>
+void context_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
+                      const Peers& peers, core::Work& work) {
+  if (split_of(shape).ulysses == 1) return backward_on_rank<T>(shape, at, peers.ring, work);
+  const core::Arena::Scope scope(work.arena);
+  const DealtHeads dealt = dealt_heads(shape);
+  const HeadExchange exchange(*peers.ulysses, work);
+  const AttentionShape mine = shape_on_rank(shape, dealt, peers.ulysses->rank());
+  const HeadExchange::Shape q{shape.batch.batch, shape.batch.seq_len, shape.head_dim, shape.heads};
+  HeadExchange::Shape k = q;
+  k.heads = shape.kv_heads;
+  const auto take = [&](std::int64_t heads) {
+    return work.arena.template take<T>(elements_of(mine, heads));
+  };
+  AttentionBackward<T> on_rank = at;
+  T* const out = take(mine.heads);
+  T* const dout = take(mine.heads);
+  exchange.to_heads<T>(q, dealt.q, at.out, out);
+  exchange.to_heads<T>(q, dealt.q, at.dout, dout);
+  on_rank.out = out;
+  on_rank.dout = dout;
+  on_rank.dq = take(mine.heads);
+  on_rank.dk = take(mine.kv_heads);
+  on_rank.dv = take(mine.kv_heads);
+  backward_on_rank<T>(mine, on_rank, peers.ring, work);
+  exchange.to_tokens<T>(q, dealt.q, on_rank.dq, at.dq);
+  exchange.to_tokens<T>(k, dealt.kv, on_rank.dk, at.dk);
+  exchange.to_tokens<T>(k, dealt.kv, on_rank.dv, at.dv);
+}
+
+template AttentionScratch context_scratch<float>(const AttentionShape&);
+template AttentionScratch context_scratch<core::Bf16>(const AttentionShape&);
+template AttentionScratch context_scratch<core::F16>(const AttentionShape&);
+template AttentionSent attention_sent<float>(const AttentionShape&);
+template AttentionSent attention_sent<core::Bf16>(const AttentionShape&);
+template AttentionSent attention_sent<core::F16>(const AttentionShape&);
+template void context_forward(const AttentionShape&, const ContextForward<float>&, const Peers&,
+                              core::Work&);
+template void context_forward(const AttentionShape&, const ContextForward<core::Bf16>&,
+                              const Peers&, core::Work&);
+template void context_forward(const AttentionShape&, const ContextForward<core::F16>&, const Peers&,
+                              core::Work&);
+template void context_backward(const AttentionShape&, const AttentionBackward<float>&, const Peers&,
+                               core::Work&);
+template void context_backward(const AttentionShape&, const AttentionBackward<core::Bf16>&,
+                               const Peers&, core::Work&);
+template void context_backward(const AttentionShape&, const AttentionBackward<core::F16>&,
+                               const Peers&, core::Work&);
+
+}  // namespace fm::model

@@ -1,0 +1,49 @@
+// Attention of rows whose tokens lie on several ranks (core/sequence_part.h): ranks exchange tokens
+// for heads (model/attention/head_exchange.h), keys and values go round a ring
+// (model/attention/ring_attention.h), or both; where a rank is alone, model/attention/attention.h.
+#pragma once
+
+#include "model/attention/attention.h"
+#include "model/unit.h"
+
+namespace fm::model {
+
+// Elements of arrays that lie between forward and backward: q, each of k and v, logsumexp.
+struct AttentionKept {
+  std::int64_t q = 0;
+  std::int64_t k = 0;
+  std::int64_t logsumexp = 0;
+};
+// `shape` is what the units see: shape.batch.split says how ranks share its rows.
+AttentionKept attention_kept(const AttentionShape& shape);
+
+template <class T>
+AttentionScratch context_scratch(const AttentionShape& shape);
+
+// What a rank sends in a call, padding included.
+struct AttentionSent {
+  core::Bytes forward, backward;
+};
+template <class T>
+AttentionSent attention_sent(const AttentionShape& shape);
+
+// As AttentionForward of the rank's tokens and all heads, with shape.starts_BT of whole rows. q, k
+// and v become what context_backward reads, and have room for attention_kept().
+template <class T>  // element: float, core::Bf16 or core::F16
+struct ContextForward {
+  T* q = nullptr;
+  T* k = nullptr;
+  T* v = nullptr;
+  T* out = nullptr;
+  float* logsumexp = nullptr;
+};
+template <class T>
+void context_forward(const AttentionShape& shape, const ContextForward<T>& at, const Peers& peers,
+                     core::Work& work);
+
+// q, k, v and logsumexp as context_forward left them; the rest is of the rank's tokens.
+template <class T>
+void context_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
+                      const Peers& peers, core::Work& work);
+
+}  // namespace fm::model

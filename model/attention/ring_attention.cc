@@ -1,0 +1,344 @@
+#include "model/attention/ring_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "core/element.h"
+#include "core/sequence_part.h"
+#include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/moves.h"
+#include "kernels/pointwise/sums.h"
+
+namespace fm::model {
+namespace {
+
+template <class T>
+constexpr bool kIsFp32 = std::is_same_v<T, float>;
+
+// Sizes of what a rank has.
+struct Sizes {
+  std::int64_t batch, tokens, chunk;  // tokens: of a row, two chunks
+  std::int64_t q_width, k_width;      // of a token
+  int ranks;
+
+  explicit Sizes(const AttentionShape& shape)
+      : batch(shape.batch.batch),
+        tokens(shape.batch.seq_len),
+        chunk(tokens / 2),
+        q_width(shape.heads * shape.head_dim),
+        k_width(shape.kv_heads * shape.head_dim),
+        ranks(shape.batch.split.ring) {}
+  std::int64_t q() const { return batch * tokens * q_width; }
+  std::int64_t k() const { return batch * tokens * k_width; }
+  std::int64_t q_of_chunk() const { return chunk * q_width; }
+  std::int64_t k_of_chunk() const { return chunk * k_width; }
+};
+
+// A chunk of queries of a batch row, and a chunk of keys.
+struct Pair {
+  std::int64_t row = 0;
+  int query = 0;  // 0 or 1: of the two that each rank has
+  int key = 0;
+  bool own = false;  // the keys are of the queries' tokens
+};
+
+struct Chunks {
+  core::TokenRuns queries, keys;
+};
+
+// Whether a query of the chunk sees a key of the other, an earlier one. The first query sees most.
+bool sees(const AttentionShape& shape, const Chunks& chunks, const Pair& at) {
+  const core::TokenRun& queries = chunks.queries[static_cast<std::size_t>(at.query)];
+  const core::TokenRun& keys = chunks.keys[static_cast<std::size_t>(at.key)];
+  if (keys.first >= queries.first) return false;
+  const std::int64_t row = shape.batch.row();
+  std::int64_t first = 0;
+  if (shape.starts_BT != nullptr) first = shape.starts_BT[at.row * row + queries.first];
+  if (shape.window > 0) first = std::max(first, queries.first + 1 - shape.window);
+  return first < keys.end();
+}
+
+// What is computed with the keys of a rank; a query's own first.
+std::vector<Pair> pairs_of(const AttentionShape& shape, const Chunks& chunks) {
+  std::vector<Pair> pairs;
+  for (std::int64_t row = 0; row < shape.batch.batch; ++row) {
+    if (chunks.keys == chunks.queries) {
+      for (const int i : {0, 1}) pairs.push_back({row, i, i, true});
+    }
+    for (const int query : {0, 1}) {
+      for (const int key : {0, 1}) {
+        const Pair pair{row, query, key, false};
+        if (sees(shape, chunks, pair)) pairs.push_back(pair);
+      }
+    }
+  }
+  return pairs;
+}
+
+AttentionShape shape_of(const AttentionShape& shape, const Chunks& chunks, const Pair& at) {
+  const core::TokenRun& queries = chunks.queries[static_cast<std::size_t>(at.query)];
+  const core::TokenRun& keys = chunks.keys[static_cast<std::size_t>(at.key)];
+  AttentionShape out = shape;
+  out.batch = {.batch = 1, .seq_len = queries.count};
+  out.first_sample = shape.first_sample + at.row;
+  out.runs = {.row = shape.batch.row(),
+              .first_query = queries.first,
+              .first_key = keys.first,
+              .keys = at.own ? 0 : keys.count};
+  if (shape.starts_BT != nullptr) {
+    out.starts_BT = shape.starts_BT + at.row * out.runs.row + queries.first;
+  }
+  return out;
+}
+
+// Of any pair.
+AttentionScratch scratch_of_pairs(const AttentionShape& shape) {
+  const int ring = shape.batch.split.ring;
+  const core::TokenRuns runs = core::runs_of_group(shape.batch.row(), ring, 0);
+  const Chunks chunks{runs, runs};
+  const AttentionScratch own =
+      attention_scratch<float>(shape_of(shape, chunks, {.query = 1, .key = 1, .own = true}));
+  const AttentionScratch other =
+      attention_scratch<float>(shape_of(shape, chunks, {.query = 1, .key = 0}));
+  return {.forward = std::max(own.forward, other.forward),
+          .backward = std::max(own.backward, other.backward)};
+}
+
+// Where a chunk of queries, or of keys, begins in the rank's arrays.
+std::int64_t q_at(const Sizes& sizes, const Pair& at) {
+  return (2 * at.row + at.query) * sizes.q_of_chunk();
+}
+std::int64_t k_at(const Sizes& sizes, const Pair& at) {
+  return (2 * at.row + at.key) * sizes.k_of_chunk();
+}
+
+// Keys and values that go round: two arrays behind each other, and room for the next rank's.
+template <class T>
+class Travelling {
+ public:
+  Travelling(comm::Communicator& ring, std::int64_t elements, core::Arena& arena)
+      : ring_(ring),
+        elements_(elements),
+        here_(arena.take<T>(elements)),
+        coming_(arena.take<T>(elements)) {}
+
+  T* here() { return here_; }
+  // What is here goes on, and what the rank before has comes.
+  void post() {
+    const core::Elements count(elements_);
+    const int ranks = ring_.size();
+    receiving_ =
+        ring_.receive({coming_, count, core::kDTypeOf<T>}, (ring_.rank() + ranks - 1) % ranks);
+    sending_ = ring_.send({here_, count, core::kDTypeOf<T>}, (ring_.rank() + 1) % ranks);
+  }
+  void wait() {
+    sending_.wait();
+    receiving_.wait();
+    std::swap(here_, coming_);
+  }
+  static core::Bytes scratch(std::int64_t elements) {
+    return core::Arena::aligned<T>(elements) * 2;
+  }
+
+ private:
+  comm::Communicator& ring_;
+  std::int64_t elements_;
+  T *here_, *coming_;
+  comm::Pending sending_, receiving_;
+};
+
+// The array in fp32: itself, or a copy in `memory`.
+template <class T>
+const float* wide(std::int64_t count, const T* from, float* memory) {
+  if constexpr (kIsFp32<T>) {
+    return from;
+  } else {
+    kernels::cast(count, from, memory);
+    return memory;
+  }
+}
+
+// Memory of an array in fp32 beside one of T; none where T is fp32.
+template <class T>
+float* take_wide(core::Arena& arena, std::int64_t count) {
+  if constexpr (kIsFp32<T>) return nullptr;
+  return arena.take<float>(count);
+}
+template <class T>
+core::Bytes wide_bytes(std::int64_t count) {
+  return kIsFp32<T> ? core::Bytes(0) : core::Arena::aligned<float>(count);
+}
+
+// What queries [chunk, heads, d] saw before, with their logarithms of sums [heads, chunk], takes in
+// what they saw now. Both have a weight, as out + (now - out) * weight would keep the rounding of
+// a large `out` that weighs nothing.
+struct Seen {
+  float* out = nullptr;
+  float* logsumexp = nullptr;
+};
+void merge(const AttentionShape& shape, std::int64_t chunk, const Seen& now, const Seen& all,
+           int threads) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (std::int64_t t = 0; t < chunk; ++t) {
+    for (std::int64_t head = 0; head < shape.heads; ++head) {
+      float& before = all.logsumexp[head * chunk + t];
+      const float other = now.logsumexp[head * chunk + t];
+      if (other == -std::numeric_limits<float>::infinity()) continue;
+      const double ahead = (static_cast<double>(other) - before) * scale;
+      const auto of_now = static_cast<float>(1.0 / (1.0 + std::exp(-ahead)));
+      const auto of_all = static_cast<float>(1.0 / (1.0 + std::exp(ahead)));
+      const std::int64_t at = (t * shape.heads + head) * shape.head_dim;
+      for (std::int64_t i = at; i < at + shape.head_dim; ++i) {
+        all.out[i] = all.out[i] * of_all + now.out[i] * of_now;
+      }
+      const double larger = std::max(ahead, 0.0);
+      before =
+          static_cast<float>(before + (larger + std::log1p(std::exp(-std::abs(ahead)))) / scale);
+    }
+  }
+}
+
+template <class T>
+void copy_both(const core::Work& work, std::int64_t count, const T* k, const T* v, T* to) {
+  kernels::copy(work, count, k, to);
+  kernels::copy(work, count, v, to + count);
+}
+
+// run(chunks of the step) for every rank's keys, the own first; `kv` has them.
+template <class T, class Run>
+void go_round(const AttentionShape& shape, comm::Communicator& ring, Travelling<T>& kv,
+              const Run& run) {
+  const int ranks = ring.size();
+  const core::TokenRuns mine = core::runs_of_group(shape.batch.row(), ranks, ring.rank());
+  for (int step = 0; step < ranks; ++step) {
+    const int source = (ring.rank() + ranks - step) % ranks;
+    const bool more = step + 1 < ranks;
+    if (more) kv.post();
+    run(Chunks{mine, core::runs_of_group(shape.batch.row(), ranks, source)});
+    if (more) kv.wait();
+  }
+}
+
+}  // namespace
+
+template <class T>
+AttentionScratch ring_scratch(const AttentionShape& shape) {
+  const Sizes sizes(shape);
+  const AttentionScratch pairs = scratch_of_pairs(shape);
+  const core::Bytes travelling = Travelling<T>::scratch(2 * sizes.k());
+  const core::Bytes q = core::Arena::aligned<float>(sizes.q_of_chunk());
+  const core::Bytes k = core::Arena::aligned<float>(sizes.k_of_chunk());
+  return {.forward = travelling + q + core::Arena::aligned<float>(sizes.chunk * shape.heads) +
+                     wide_bytes<T>(sizes.q()) * 2 + wide_bytes<T>(2 * sizes.k()) + pairs.forward,
+          .backward = travelling + Travelling<float>::scratch(2 * sizes.k()) + q + k * 2 +
+                      wide_bytes<T>(sizes.q()) * 4 + wide_bytes<T>(2 * sizes.k()) + pairs.backward};
+}
+
+template <class T>
+void ring_forward(const AttentionShape& shape, const AttentionForward<T>& at,
+                  comm::Communicator& ring, core::Work& work) {
+  const core::Arena::Scope scope(work.arena);
+  const Sizes sizes(shape);
+  Travelling<T> kv(ring, 2 * sizes.k(), work.arena);
+  copy_both(work, sizes.k(), at.k, at.v, kv.here());
+  float* const q_memory = take_wide<T>(work.arena, sizes.q());
+  float* const kv_memory = take_wide<T>(work.arena, 2 * sizes.k());
+  float* const out_memory = take_wide<T>(work.arena, sizes.q());
+  const Seen now{work.arena.take<float>(sizes.q_of_chunk()),
+                 work.arena.take<float>(sizes.chunk * shape.heads)};
+  const float* const q = wide(sizes.q(), at.q, q_memory);
+  float* out = out_memory;
+  if constexpr (kIsFp32<T>) out = at.out;
+  go_round(shape, ring, kv, [&](const Chunks& chunks) {
+    const float* const k = wide(2 * sizes.k(), kv.here(), kv_memory);
+    for (const Pair& pair : pairs_of(shape, chunks)) {
+      const Seen all{out + q_at(sizes, pair),
+                     at.logsumexp + (2 * pair.row + pair.query) * sizes.chunk * shape.heads};
+      const Seen& to = pair.own ? all : now;
+      const float* const keys = k + k_at(sizes, pair);
+      attention_forward<float>(
+          shape_of(shape, chunks, pair),
+          {q + q_at(sizes, pair), keys, keys + sizes.k(), to.out, to.logsumexp}, work);
+      if (!pair.own) merge(shape, sizes.chunk, now, all, work.threads);
+    }
+  });
+  if constexpr (!kIsFp32<T>) kernels::cast(sizes.q(), out, at.out);
+}
+
+template <class T>
+void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
+                   comm::Communicator& ring, core::Work& work) {
+  const core::Arena::Scope scope(work.arena);
+  const Sizes sizes(shape);
+  Travelling<T> kv(ring, 2 * sizes.k(), work.arena);
+  Travelling<float> dkv(ring, 2 * sizes.k(), work.arena);
+  copy_both(work, sizes.k(), at.k, at.v, kv.here());
+  float* const kv_memory = take_wide<T>(work.arena, 2 * sizes.k());
+  const auto wide_q = [&](const T* from) {
+    return wide(sizes.q(), from, take_wide<T>(work.arena, sizes.q()));
+  };
+  const float* const q = wide_q(at.q);
+  const float* const attended = wide_q(at.out);
+  const float* const dout = wide_q(at.dout);
+  float* dq = take_wide<T>(work.arena, sizes.q());
+  if constexpr (kIsFp32<T>) dq = at.dq;
+  float* const dq_now = work.arena.take<float>(sizes.q_of_chunk());
+  float* const dk_now = work.arena.take<float>(sizes.k_of_chunk());
+  float* const dv_now = work.arena.take<float>(sizes.k_of_chunk());
+  go_round(shape, ring, kv, [&](const Chunks& chunks) {
+    const float* const k = wide(2 * sizes.k(), kv.here(), kv_memory);
+    for (const Pair& pair : pairs_of(shape, chunks)) {
+      const std::int64_t from = q_at(sizes, pair);
+      const float* const keys = k + k_at(sizes, pair);
+      float* const dk = dkv.here() + k_at(sizes, pair);
+      attention_backward<float>(
+          shape_of(shape, chunks, pair),
+          {.q = q + from,
+           .k = keys,
+           .v = keys + sizes.k(),
+           .out = attended + from,
+           .logsumexp = at.logsumexp + (2 * pair.row + pair.query) * sizes.chunk * shape.heads,
+           .dout = dout + from,
+           .dq = pair.own ? dq + from : dq_now,
+           .dk = pair.own ? dk : dk_now,
+           .dv = pair.own ? dk + sizes.k() : dv_now},
+          work);
+      if (pair.own) continue;
+      kernels::add(sizes.q_of_chunk(), dq_now, dq + from);
+      kernels::add(sizes.k_of_chunk(), dk_now, dk);
+      kernels::add(sizes.k_of_chunk(), dv_now, dk + sizes.k());
+    }
+    dkv.post();  // in the end to whom they belong
+    dkv.wait();
+  });
+  if constexpr (kIsFp32<T>) {
+    kernels::copy(work, sizes.k(), dkv.here(), at.dk);
+    kernels::copy(work, sizes.k(), dkv.here() + sizes.k(), at.dv);
+  } else {
+    kernels::cast(sizes.q(), dq, at.dq);
+    kernels::cast(sizes.k(), dkv.here(), at.dk);
+    kernels::cast(sizes.k(), dkv.here() + sizes.k(), at.dv);
+  }
+}
+
+template AttentionScratch ring_scratch<float>(const AttentionShape&);
+template AttentionScratch ring_scratch<core::Bf16>(const AttentionShape&);
+template AttentionScratch ring_scratch<core::F16>(const AttentionShape&);
+template void ring_forward(const AttentionShape&, const AttentionForward<float>&,
+                           comm::Communicator&, core::Work&);
+template void ring_forward(const AttentionShape&, const AttentionForward<core::Bf16>&,
+                           comm::Communicator&, core::Work&);
+template void ring_forward(const AttentionShape&, const AttentionForward<core::F16>&,
+                           comm::Communicator&, core::Work&);
+template void ring_backward(const AttentionShape&, const AttentionBackward<float>&,
+                            comm::Communicator&, core::Work&);
+template void ring_backward(const AttentionShape&, const AttentionBackward<core::Bf16>&,
+                            comm::Communicator&, core::Work&);
+template void ring_backward(const AttentionShape&, const AttentionBackward<core::F16>&,
+                            comm::Communicator&, core::Work&);
+
+}  // namespace fm::model

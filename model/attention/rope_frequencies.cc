@@ -1,0 +1,131 @@
+#include "model/attention/rope_frequencies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace fm::model {
+namespace {
+
+// Long waves are stretched by `factor`, short ones kept, those between blended.
+void stretch_llama3(const RopeConfig& config, std::vector<float>& inv_freq) {
+  const auto original = static_cast<double>(config.original_max_position_embeddings);
+  const auto longest = static_cast<float>(original / config.low_freq_factor);
+  const auto shortest = static_cast<float>(original / config.high_freq_factor);
+  const auto factor = static_cast<float>(config.factor);
+  const auto low = static_cast<float>(config.low_freq_factor);
+  const auto span = static_cast<float>(config.high_freq_factor - config.low_freq_factor);
+  for (float& frequency : inv_freq) {
+    const float wavelength = static_cast<float>(2.0 * std::numbers::pi) / frequency;
+    if (wavelength < shortest) continue;
+    if (wavelength > longest) {
+      frequency /= factor;
+      continue;
+    }
+    const float smooth = (static_cast<float>(original) / wavelength - low) / span;
+    frequency = (1.0F - smooth) * frequency / factor + smooth * frequency;
+  }
+}
+
+// Frequencies that turn often in a trained row are kept, slow ones stretched, those between blended
+// (arXiv 2309.00071).
+void stretch_yarn(const RopeConfig& config, std::int64_t dim, std::vector<float>& powers) {
+  const auto original = static_cast<double>(config.original_max_position_embeddings);
+  const auto place_of = [&](double turns) {
+    return static_cast<double>(dim) * std::log(original / (turns * 2.0 * std::numbers::pi)) /
+           (2.0 * std::log(config.theta));
+  };
+  double low = place_of(config.beta_fast);
+  double high = place_of(config.beta_slow);
+  if (config.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(dim - 1));
+  if (low == high) high += 0.001;
+  const auto factor = static_cast<float>(config.factor);
+  float place = 0.0F;
+  for (float& power : powers) {
+    const float ramp = (place - static_cast<float>(low)) / static_cast<float>(high - low);
+    const float kept = 1.0F - std::clamp(ramp, 0.0F, 1.0F);
+    power = 1.0F / (factor * power) * (1.0F - kept) + 1.0F / power * kept;
+    place += 1.0F;
+  }
+}
+
+void divide(const std::vector<double>& factors, std::vector<float>& powers) {
+  for (std::size_t i = 0; i < powers.size(); ++i) {
+    powers[i] = 1.0F / (static_cast<float>(factors[i]) * powers[i]);
+  }
+}
+
+std::int64_t rotary_dim(const RopeConfig& config, std::int64_t head_dim) {
+  return config.rotary_dim > 0 ? config.rotary_dim : head_dim;
+}
+
+}  // namespace
+
+std::vector<float> rope_frequencies(const RopeConfig& config, std::int64_t head_dim,
+                                    std::int64_t row) {
+  const std::int64_t dim = rotary_dim(config, head_dim);
+  std::vector<float> powers;  // of theta
+  for (std::int64_t i = 0; i < dim; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(dim);
+    const auto theta = static_cast<double>(static_cast<float>(config.theta));
+    powers.push_back(static_cast<float>(std::pow(theta, static_cast<double>(exponent))));
+  }
+  if (config.type == RopeConfig::Type::kYarn) {
+    stretch_yarn(config, dim, powers);
+    return powers;
+  }
+  if (config.type == RopeConfig::Type::kLongrope) {
+    const bool is_long = row > config.original_max_position_embeddings;
+    divide(is_long ? config.long_factor : config.short_factor, powers);
+    return powers;
+  }
+  for (float& power : powers) power = 1.0F / power;
+  if (config.type == RopeConfig::Type::kLlama3) stretch_llama3(config, powers);
+  if (config.type == RopeConfig::Type::kLinear) {
+    for (float& frequency : powers) frequency /= static_cast<float>(config.factor);
+  }
+  return powers;
+}
+
+RopeTables::RopeTables(const RopeConfig& config, std::int64_t head_dim)
+    : config_(config), head_dim_(head_dim) {}
+
+std::int64_t RopeTables::rotary() const {
+  return config_.type == RopeConfig::Type::kNone ? 0 : rotary_dim(config_, head_dim_);
+}
+
+kernels::RopeTable RopeTables::get(std::int64_t positions) {
+  const std::lock_guard lock(mutex_);
+  const bool is_long = config_.type == RopeConfig::Type::kLongrope &&
+                       positions > config_.original_max_position_embeddings;
+  auto& [inv_freq, tables] = is_long ? long_rows_ : short_rows_;
+  if (inv_freq.empty() && rotary() > 0) {
+    const std::int64_t row = is_long ? config_.original_max_position_embeddings + 1 : 0;
+    inv_freq = rope_frequencies(config_, head_dim_, row);
+  }
+  if (tables.empty() || tables.back()->positions < positions) {
+    auto table = std::make_unique<Table>();
+    // At least doubled, so that a generation that grows token by token makes few tables.
+    table->positions = std::max(positions, tables.empty() ? 0 : 2 * tables.back()->positions);
+    const auto elements = inv_freq.size() * static_cast<std::size_t>(table->positions);
+    table->cos.resize(elements);
+    table->sin.resize(elements);
+    kernels::rope_table(inv_freq, table->positions, table->cos.data(), table->sin.data());
+    if (config_.attention_factor != 1.0) {
+      for (float& value : table->cos) value *= static_cast<float>(config_.attention_factor);
+      for (float& value : table->sin) value *= static_cast<float>(config_.attention_factor);
+    }
+    tables.push_back(std::move(table));
+  }
+  const Table& table = *tables.back();
+  const bool halves = config_.pairs == RopeConfig::Pairs::kHalves;
+  return {table.cos.data(), table.sin.data(), static_cast<std::int64_t>(inv_freq.size()), head_dim_,
+          halves ? kernels::RopePairs::kHalves : kernels::RopePairs::kNeighbours};
+}
+
+}  // namespace fm::model

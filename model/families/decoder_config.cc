@@ -1,0 +1,194 @@
+#include "model/families/decoder_config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::model {
+namespace {
+
+using kernels::Activation;
+
+struct ActivationName {
+  const char* name;
+  Activation activation;
+};
+// By the names of transformers/activations.py.
+constexpr ActivationName kActivations[] = {{"silu", Activation::kSilu},
+                                           {"swish", Activation::kSilu},
+                                           {"gelu", Activation::kGelu},
+                                           {"gelu_new", Activation::kGeluTanh},
+                                           {"gelu_pytorch_tanh", Activation::kGeluTanh},
+                                           {"gelu_fast", Activation::kGeluTanh},
+                                           {"relu", Activation::kRelu}};
+
+std::int64_t read_kv_heads(const ConfigReader& at, const SizeKeys& keys, std::int64_t heads) {
+  if (keys.kv_heads == nullptr) return heads;
+  const bool follows = keys.absent_kv_heads == 0 || at.is_null(keys.kv_heads);
+  const std::int64_t count = at.size_or(keys.kv_heads, follows ? heads : keys.absent_kv_heads);
+  FM_USER_CHECK(heads % count == 0, at.where(keys.kv_heads), ": must divide ", keys.heads, " (",
+                keys.kv_heads, "=", count, ", ", keys.heads, "=", heads, ")");
+  return count;
+}
+
+}  // namespace
+
+void read_sizes(const ConfigReader& at, const SizeKeys& keys, DecoderConfig& config) {
+  FM_USER_CHECK(!at.has("quantization_config"), at.where("quantization_config"),
+                ": quantized weights are not supported; use the unquantized model");
+  FM_USER_CHECK(
+      !at.has("per_layer_config"), at.where("per_layer_config"),
+      ": layers of unlike shape are not supported; choose a model whose layers are alike");
+  config.vocab = at.size("vocab_size");
+  config.hidden = at.size(keys.hidden);
+  config.ffn = config.ffn == 0 ? at.size_or(keys.ffn, 4 * config.hidden) : at.size(keys.ffn);
+  config.layers = at.size(keys.layers);
+  config.heads = at.size(keys.heads);
+  config.kv_heads = read_kv_heads(at, keys, config.heads);
+  config.max_positions = at.size_or(keys.positions, config.max_positions);
+}
+
+void read_head_dim(const ConfigReader& at, std::int64_t absent, DecoderConfig& config) {
+  const bool follows = absent == 0 && !at.has("head_dim");
+  FM_USER_CHECK(!follows || config.hidden % config.heads == 0, at.where("num_attention_heads"),
+                ": must divide hidden_size (num_attention_heads=", config.heads,
+                ", hidden_size=", config.hidden, ")");
+  config.head_dim = at.size_or("head_dim", absent > 0 ? absent : config.hidden / config.heads);
+  FM_USER_CHECK(config.head_dim % 2 == 0, at.where("head_dim"),
+                ": must be even for rotary embedding (head_dim=", config.head_dim,
+                ", hidden_size=", config.hidden, ", num_attention_heads=", config.heads, ")");
+}
+
+Activation read_activation(const ConfigReader& at, const char* key, const char* absent) {
+  const std::string name = at.text_or(key, absent);
+  std::vector<std::string> known;
+  for (const ActivationName& row : kActivations) {
+    if (name == row.name) return row.activation;
+    known.push_back(core::concat('"', row.name, '"'));
+  }
+  FM_USER_CHECK(false, at.where(key), ": supported are ", core::join(known, ", "), " (value \"",
+                name, "\")");
+}
+
+std::int64_t read_pad_id(const ConfigReader& at, std::int64_t vocab, std::int64_t absent) {
+  const std::int64_t none = -1 - vocab;
+  const std::int64_t id = at.whole_or("pad_token_id", absent < 0 ? none : absent);
+  if (id == none) return -1;
+  FM_USER_CHECK(id >= -vocab && id < vocab, at.where("pad_token_id"),
+                ": must be an id of the vocabulary, or null (pad_token_id=", id,
+                ", vocab_size=", vocab, ")");
+  return id < 0 ? id + vocab : id;
+}
+
+DropoutConfig read_dropout(const ConfigReader& at, const DropoutKeys& keys) {
+  const auto read = [&](const char* key) {
+    if (key == nullptr) return 0.0;
+    const double dropout = at.number_or(key, keys.absent);
+    FM_USER_CHECK(dropout >= 0.0 && dropout < 1.0, at.where(key),
+                  ": must be at least 0 and below 1; correct it (value ", dropout, ")");
+    return dropout;
+  };
+  return {.embedding = read(keys.embedding),
+          .attention = read(keys.attention),
+          .residual = read(keys.residual)};
+}
+
+void slide_all(std::int64_t window, DecoderConfig& config) {
+  if (window > 0) config.windows.assign(static_cast<std::size_t>(config.layers), window);
+}
+
+void read_windows(const ConfigReader& at, std::int64_t window, std::int64_t from_layer,
+                  DecoderConfig& config) {
+  const std::vector<std::string> types = at.texts_or_none("layer_types");
+  FM_USER_CHECK(types.empty() || std::ssize(types) == config.layers, at.where("layer_types"),
+                ": must have one entry per layer (it has ", types.size(), ", the model ",
+                config.layers, " layers)");
+  for (const std::string& type : types) {
+    FM_USER_CHECK(type == "full_attention" || type == "sliding_attention", at.where("layer_types"),
+                  ": supported are \"full_attention\" and \"sliding_attention\" (value \"", type,
+                  "\")");
+    FM_USER_CHECK(window > 0 || type == "full_attention", at.where("layer_types"),
+                  ": \"sliding_attention\" needs a sliding_window; name it");
+  }
+  if (window == 0) return;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const bool slides = types.empty()
+                            ? layer >= from_layer
+                            : types[static_cast<std::size_t>(layer)] == "sliding_attention";
+    config.windows.push_back(slides ? window : 0);
+  }
+}
+
+void check_total(const ConfigReader& at, const SizeKeys& keys, const DecoderConfig& config) {
+  constexpr std::int64_t kMostLayers = 10'000;
+  constexpr double kMostParameters = 1e15;
+  FM_USER_CHECK(config.layers <= kMostLayers, at.where(keys.layers), ": at most ", kMostLayers,
+                " are supported; correct it (value ", config.layers, ")");
+  const auto hidden = static_cast<double>(config.hidden);
+  const double attention = 2.0 * static_cast<double>(config.heads + config.kv_heads) *
+                           static_cast<double>(config.head_dim);
+  const double block = hidden * (attention + 3.0 * static_cast<double>(config.ffn));
+  const double parameters =
+      static_cast<double>(config.layers) * block + 2.0 * hidden * static_cast<double>(config.vocab);
+  FM_USER_CHECK(parameters <= kMostParameters, at.where(keys.hidden), ": a model of at most ",
+                core::human_count(kMostParameters),
+                " parameters is supported; correct the sizes (they give ",
+                core::human_count(parameters), ")");
+}
+
+namespace {
+
+// What differs from a Llama without biases, so that its checkpoints of older builds resume.
+void add_block(const DecoderConfig& config, nlohmann::json& values) {
+  const BlockConfig& block = config.block;
+  const BlockConfig plain;
+  const auto add = [&](const char* name, const auto& value, const auto& usual) {
+    if (value != usual) values[name] = value;
+  };
+  const auto number = [](auto choice) { return static_cast<int>(choice); };
+  add("architecture", config.architecture, DecoderConfig().architecture);
+  add("attention_bias", block.qkv_bias, false);
+  add("attention_out_bias", block.out_bias, false);
+  add("mlp_bias", block.mlp_bias, false);
+  add("residual", number(block.residual), number(plain.residual));
+  add("activation", number(block.activation), number(plain.activation));
+  add("windows", config.windows, std::vector<std::int64_t>());
+  add("embedding_dropout", config.dropout.embedding, 0.0);
+  add("attention_dropout", config.dropout.attention, 0.0);
+  add("residual_dropout", config.dropout.residual, 0.0);
+  add("rotary_dim", config.rope.rotary_dim, config.head_dim);
+  add("attention_factor", config.rope.attention_factor, 1.0);
+  add("beta_fast", config.rope.beta_fast, RopeConfig().beta_fast);
+  add("beta_slow", config.rope.beta_slow, RopeConfig().beta_slow);
+  add("truncate", config.rope.truncate, true);
+  add("short_factor", config.rope.short_factor, std::vector<double>());
+  add("long_factor", config.rope.long_factor, std::vector<double>());
+}
+
+}  // namespace
+
+std::string identity_of(const DecoderConfig& config) {
+  const RopeConfig& rope = config.rope;
+  nlohmann::json values = {
+      {"vocab_size", config.vocab},
+      {"hidden_size", config.hidden},
+      {"intermediate_size", config.ffn},
+      {"num_hidden_layers", config.layers},
+      {"num_attention_heads", config.heads},
+      {"num_key_value_heads", config.kv_heads},
+      {"head_dim", config.head_dim},
+      {"rms_norm_eps", config.norm_eps},
+      {"tie_word_embeddings", config.tied},
+      {"pad_token_id", config.pad_id},
+      {"rope_type", name_of(rope.type)},
+      {"rope_theta", rope.theta},
+      {"rope_factor", rope.factor},
+      {"low_freq_factor", rope.low_freq_factor},
+      {"high_freq_factor", rope.high_freq_factor},
+      {"original_max_position_embeddings", rope.original_max_position_embeddings}};
+  add_block(config, values);
+  return values.dump();
+}
+
+}  // namespace fm::model

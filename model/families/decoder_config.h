@@ -1,0 +1,148 @@
+// What decides a decoder, whatever its family: a family's file fills it from config.json, the
+// common units read it (model/units/block.h, model/units/embedding_unit.h, model/units/head.h).
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/pointwise/activations.h"
+#include "model/families/config_reader.h"
+#include "model/families/rope_config.h"
+
+namespace fm::model {
+
+// RMSNorm, RMSNorm times 1 + weight, or LayerNorm with bias.
+enum class NormKind : std::uint8_t { kRms, kRmsOnePlus, kLayer };
+// Of what attention and MLP read, or of what they give to the residual.
+enum class NormPlace : std::uint8_t { kBefore, kAfter };
+// The MLP behind attention, or both of the block's input, with a norm each or one for both.
+enum class Residual : std::uint8_t { kSequential, kParallel, kParallelOneNorm };
+// A norm of queries and keys before they turn: of each head, or of all heads together.
+enum class QkNorm : std::uint8_t { kNone, kPerHead, kAllHeads };
+// How a matrix is stored: as torch.nn.Linear, or transposed (Conv1D of transformers).
+enum class MatrixForm : std::uint8_t { kOutIn, kInOut };
+// Queries, keys and values have a matrix each, or one: behind each other, or per head.
+enum class QkvMatrix : std::uint8_t { kThree, kStacked, kPerHead };
+
+struct BlockConfig {
+  NormKind norm = NormKind::kRms;
+  NormPlace norm_place = NormPlace::kBefore;
+  Residual residual = Residual::kSequential;
+  QkNorm qk_norm = QkNorm::kNone;
+  QkvMatrix qkv = QkvMatrix::kThree;
+  MatrixForm form = MatrixForm::kOutIn;
+  bool qkv_bias = false;
+  bool out_bias = false;  // of attention's output
+  bool mlp_bias = false;
+  bool gated = true;             // y = down(act(gate x) * up x), else down(act(up x))
+  bool gate_up_stacked = false;  // one matrix for both, behind each other
+  kernels::Activation activation = kernels::Activation::kSilu;
+};
+
+// Of modules in files: a parameter is MODULE.weight or MODULE.bias. Those of a block stand behind
+// base + layers + number; a matrix for several has the name of the first.
+struct ModuleNames {
+  std::string base = "model.";  // what transformers leaves out where the part without the head was
+                                // saved
+  std::string embedding = "embed_tokens";
+  std::string positions = {};  // learned ones; empty: none
+  std::string layers = "layers";
+  std::string final_norm = "norm";
+  std::string head = "lm_head";  // not behind base
+  std::string norm1 = "input_layernorm";
+  std::string q = "self_attn.q_proj";
+  std::string k = "self_attn.k_proj";
+  std::string v = "self_attn.v_proj";
+  std::string q_norm = "self_attn.q_norm";
+  std::string k_norm = "self_attn.k_norm";
+  std::string out = "self_attn.o_proj";
+  std::string norm2 = "post_attention_layernorm";
+  std::string gate = "mlp.gate_proj";
+  std::string up = "mlp.up_proj";
+  std::string down = "mlp.down_proj";
+};
+
+// Probabilities of dropout while a model trains.
+struct DropoutConfig {
+  double embedding = 0.0;
+  double attention = 0.0;  // of attention's probabilities
+  double residual = 0.0;   // of what attention and the MLP add to the residual
+};
+
+struct DecoderConfig {
+  std::string family = "Llama";                   // for people
+  std::string architecture = "LlamaForCausalLM";  // of config.json
+  std::int64_t vocab = 32000;
+  std::int64_t hidden = 4096;
+  std::int64_t ffn = 11008;
+  std::int64_t layers = 32;
+  std::int64_t heads = 32;
+  std::int64_t kv_heads = 32;
+  std::int64_t head_dim = 128;
+  std::int64_t max_positions = 2048;
+  double norm_eps = 1e-6;
+  double initializer_range = 0.02;
+  double residual_initializer_range = 0.0;  // of what is added to the residual; 0: the same
+  bool tied = false;
+  bool head_bias = false;
+  double embedding_scale = 1.0;
+  std::int64_t pad_id = -1;  // as an input it teaches its row of the embedding nothing; -1: none
+  RopeConfig rope;
+  BlockConfig block;
+  DropoutConfig dropout;
+  // Keys that a query sees, per layer; 0: all. Empty: all layers see all.
+  std::vector<std::int64_t> windows = {};
+  ModuleNames names;
+  // Layers that get adapters where nobody says which: peft's constants.py. None: it has no word.
+  std::vector<std::string> lora_targets = {"q_proj", "v_proj"};
+  // Tensors that older files have under another name, and endings of those that follow from the
+  // configuration (model::TensorNames).
+  std::vector<std::pair<std::string, std::string>> other_names = {};
+  std::vector<std::string> derived_suffixes = {".rotary_emb.inv_freq"};
+
+  std::int64_t q_width() const { return heads * head_dim; }
+  std::int64_t kv_width() const { return kv_heads * head_dim; }
+};
+
+// What families share. Each throws UserError (10) that names the key and what is supported.
+
+// Of a family's keys, by the names of config.json.
+struct SizeKeys {
+  const char* hidden = "hidden_size";
+  const char* ffn = "intermediate_size";
+  const char* layers = "num_hidden_layers";
+  const char* heads = "num_attention_heads";
+  const char* positions = "max_position_embeddings";
+  const char* kv_heads = "num_key_value_heads";  // null: as many as heads
+  std::int64_t absent_kv_heads = 0;              // where the file does not say; 0: the same
+};
+// The sizes but head_dim. Refuses quantized weights, too.
+void read_sizes(const ConfigReader& at, const SizeKeys& keys, DecoderConfig& config);
+// `absent`: of the family; 0: hidden / heads, which must then be whole.
+void read_head_dim(const ConfigReader& at, std::int64_t absent, DecoderConfig& config);
+kernels::Activation read_activation(const ConfigReader& at, const char* key, const char* absent);
+// torch.nn.Embedding counts a negative padding_idx from the end.
+std::int64_t read_pad_id(const ConfigReader& at, std::int64_t vocab, std::int64_t absent);
+// Of a family's keys; null: it has none. `absent`: the family's default.
+struct DropoutKeys {
+  const char* attention = "attention_dropout";
+  const char* embedding = nullptr;
+  const char* residual = nullptr;
+  double absent = 0.0;
+};
+DropoutConfig read_dropout(const ConfigReader& at, const DropoutKeys& keys);
+// All layers see `window` keys; 0: all keys.
+void slide_all(std::int64_t window, DecoderConfig& config);
+// `from_layer`: the first with a window where layer_types does not say which.
+void read_windows(const ConfigReader& at, std::int64_t window, std::int64_t from_layer,
+                  DecoderConfig& config);
+// Far beyond all models, and near enough that sizes of them can be multiplied and counted.
+void check_total(const ConfigReader& at, const SizeKeys& keys, const DecoderConfig& config);
+
+// A JSON object by the names of config.json: what decides the function.
+std::string identity_of(const DecoderConfig& config);
+
+}  // namespace fm::model

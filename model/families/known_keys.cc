@@ -1,0 +1,179 @@
+// The fields of transformers' configuration classes (5.23, models/*/configuration_*.py) and of the
+// class that they derive from; tests/oracle/config_keys.py compares the table with them.
+#include "model/families/known_keys.h"
+
+#include <algorithm>
+#include <span>
+
+#include "core/check.h"
+
+namespace fm::model {
+namespace {
+
+using Keys = std::span<const std::string_view>;
+
+// Of every class; of generation, which transformers takes out; and of earlier versions' files.
+constexpr std::string_view kEverywhere[] = {
+    "_attn_implementation_autoset",
+    "_attn_implementation_internal",
+    "_commit_hash",
+    "_experts_implementation_internal",
+    "_name_or_path",
+    "add_cross_attention",
+    "architectures",
+    "assistant_confidence_threshold",
+    "assistant_lookbehind",
+    "attn_implementation",
+    "auto_map",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "chunk_size_feed_forward",
+    "cross_attention_hidden_size",
+    "decoder_start_token_id",
+    "diversity_penalty",
+    "do_sample",
+    "dtype",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "encoder_repetition_penalty",
+    "eos_token_id",
+    "epsilon_cutoff",
+    "eta_cutoff",
+    "experts_implementation",
+    "exponential_decay_length_penalty",
+    "finetuning_task",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "gradient_checkpointing",
+    "id2label",
+    "is_decoder",
+    "is_encoder_decoder",
+    "label2id",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "model_type",
+    "name_or_path",
+    "no_repeat_ngram_size",
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "num_beam_groups",
+    "num_beams",
+    "num_labels",
+    "num_return_sequences",
+    "output_attentions",
+    "output_hidden_states",
+    "output_scores",
+    "pad_token_id",
+    "prefix",
+    "problem_type",
+    "pruned_heads",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "return_dict",
+    "return_dict_in_generate",
+    "sep_token_id",
+    "suppress_tokens",
+    "target_lookbehind",
+    "task_specific_params",
+    "temperature",
+    "tf_legacy_loss",
+    "tie_encoder_decoder",
+    "tie_word_embeddings",
+    "tokenizer_class",
+    "top_k",
+    "top_p",
+    "torch_dtype",
+    "torchscript",
+    "transformers_version",
+    "typical_p",
+    "use_bfloat16",
+    "use_cache",
+    "vocab_size",
+};
+
+// Of the families with grouped queries.
+constexpr std::string_view kUsual[] = {
+    "attention_dropout",   "hidden_act",           "hidden_size",
+    "initializer_range",   "intermediate_size",    "max_position_embeddings",
+    "num_attention_heads", "num_hidden_layers",    "num_key_value_heads",
+    "rms_norm_eps",        "rope_parameters",      "rope_scaling",
+    "rope_theta",          "partial_rotary_factor"};
+
+constexpr std::string_view kLlama[] = {"attention_bias", "head_dim", "mlp_bias", "pretraining_tp"};
+constexpr std::string_view kMistral[] = {"head_dim", "sliding_window"};
+constexpr std::string_view kQwen2[] = {"layer_types", "max_window_layers", "sliding_window",
+                                       "use_sliding_window"};
+constexpr std::string_view kQwen3[] = {"attention_bias",    "head_dim",       "layer_types",
+                                       "max_window_layers", "sliding_window", "use_sliding_window"};
+constexpr std::string_view kPhi3[] = {"embd_pdrop", "original_max_position_embeddings",
+                                      "resid_pdrop", "sliding_window"};
+constexpr std::string_view kGemma[] = {"attention_bias", "head_dim", "use_bidirectional_attention"};
+constexpr std::string_view kOlmo2[] = {"attention_bias"};
+constexpr std::string_view kNeox[] = {"attention_bias",       "attention_dropout",
+                                      "classifier_dropout",   "hidden_act",
+                                      "hidden_dropout",       "hidden_size",
+                                      "initializer_range",    "intermediate_size",
+                                      "layer_norm_eps",       "max_position_embeddings",
+                                      "num_attention_heads",  "num_hidden_layers",
+                                      "rope_parameters",      "rope_scaling",
+                                      "rotary_emb_base",      "rotary_pct",
+                                      "use_parallel_residual"};
+// Those of other families are their names for n_embd, n_layer, n_head and n_positions.
+constexpr std::string_view kGpt[] = {"activation_function",
+                                     "attn_pdrop",
+                                     "embd_pdrop",
+                                     "hidden_size",
+                                     "initializer_range",
+                                     "layer_norm_epsilon",
+                                     "max_position_embeddings",
+                                     "n_embd",
+                                     "n_head",
+                                     "n_inner",
+                                     "n_layer",
+                                     "n_positions",
+                                     "num_attention_heads",
+                                     "num_hidden_layers",
+                                     "resid_pdrop"};
+constexpr std::string_view kGptj[] = {"rotary_dim"};
+constexpr std::string_view kGpt2[] = {"reorder_and_upcast_attn",
+                                      "scale_attn_by_inverse_layer_idx",
+                                      "scale_attn_weights",
+                                      "summary_activation",
+                                      "summary_first_dropout",
+                                      "summary_proj_to_labels",
+                                      "summary_type",
+                                      "summary_use_proj"};
+
+struct Family {
+  std::string_view model_type;
+  Keys shared;
+  Keys own;
+};
+constexpr Family kFamilies[] = {{"llama", kUsual, kLlama}, {"mistral", kUsual, kMistral},
+                                {"qwen2", kUsual, kQwen2}, {"qwen3", kUsual, kQwen3},
+                                {"phi3", kUsual, kPhi3},   {"gemma", kUsual, kGemma},
+                                {"olmo2", kUsual, kOlmo2}, {"gpt_neox", {}, kNeox},
+                                {"gptj", kGpt, kGptj},     {"gpt2", kGpt, kGpt2}};
+
+bool has(Keys keys, std::string_view key) { return std::ranges::find(keys, key) != keys.end(); }
+
+}  // namespace
+
+bool is_known_key(std::string_view model_type, std::string_view key) {
+  const auto* family = std::ranges::find(kFamilies, model_type, &Family::model_type);
+  if (family == std::end(kFamilies)) return false;
+  return has(kEverywhere, key) || has(family->shared, key) || has(family->own, key);
+}
+
+std::vector<std::string> unknown_keys(const ConfigReader& file) {
+  const std::string type = file.text_or("model_type", "");
+  std::vector<std::string> unknown;
+  for (const auto& [key, value] : file.not_asked_for()) {
+    if (!is_known_key(type, key)) unknown.push_back(core::concat(key, " (", value, ")"));
+  }
+  return unknown;
+}
+
+}  // namespace fm::model

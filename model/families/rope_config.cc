@@ -1,0 +1,168 @@
+// Keys, defaults and formulas: transformers, modeling_rope_utils.py.
+#include "model/families/rope_config.h"
+
+#include <cmath>
+
+#include "core/check.h"
+#include "core/text.h"
+
+namespace fm::model {
+namespace {
+
+using Type = RopeConfig::Type;
+
+struct TypeName {
+  const char* name;
+  Type type;
+};
+constexpr TypeName kTypes[] = {{"default", Type::kDefault}, {"llama3", Type::kLlama3},
+                               {"linear", Type::kLinear},   {"dynamic", Type::kDefault},
+                               {"yarn", Type::kYarn},       {"longrope", Type::kLongrope}};
+
+Type read_type(const ConfigReader& at, const RopeDefaults& defaults) {
+  // Files before transformers 4.43 say "type"; where both stand, "rope_type" rules.
+  const char* key = at.has("rope_type") || !at.has("type") ? "rope_type" : "type";
+  const std::string name = at.text_or(key, "default");
+  if (defaults.yarn_is_longrope && (name == "yarn" || name == "su")) return Type::kLongrope;
+  std::vector<std::string> known;
+  for (const TypeName& row : kTypes) {
+    if (name == row.name) return row.type;
+    known.push_back(core::concat('"', row.name, '"'));
+  }
+  FM_USER_CHECK(false, at.where(key), ": supported are ", core::join(known, ", "), " (value \"",
+                name, "\")");
+}
+
+void read_llama3(const ConfigReader& at, RopeConfig& rope) {
+  rope.factor = at.positive("factor");
+  rope.low_freq_factor = at.positive("low_freq_factor");
+  rope.high_freq_factor = at.positive("high_freq_factor");
+  FM_USER_CHECK(rope.high_freq_factor > rope.low_freq_factor, at.where("high_freq_factor"),
+                ": must be above low_freq_factor (high_freq_factor=", rope.high_freq_factor,
+                ", low_freq_factor=", rope.low_freq_factor, ")");
+}
+
+double stretch_of(const ConfigReader& at, const RopeConfig& rope, std::int64_t max_positions) {
+  return at.positive_or("factor", static_cast<double>(max_positions) /
+                                      static_cast<double>(rope.original_max_position_embeddings));
+}
+
+void read_yarn(const ConfigReader& at, std::int64_t max_positions, RopeConfig& rope) {
+  rope.factor = stretch_of(at, rope, max_positions);
+  const auto scale = [&](double mscale) {
+    return rope.factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(rope.factor) + 1.0;
+  };
+  const double mscale = at.number_or("mscale", 0.0);
+  const double all_dims = at.number_or("mscale_all_dim", 0.0);
+  const bool both = mscale != 0.0 && all_dims != 0.0;
+  rope.attention_factor =
+      at.positive_or("attention_factor", both ? scale(mscale) / scale(all_dims) : scale(1.0));
+  rope.beta_fast = at.positive_or("beta_fast", rope.beta_fast);
+  rope.beta_slow = at.positive_or("beta_slow", rope.beta_slow);
+  rope.truncate = at.flag_or("truncate", true);
+}
+
+std::vector<double> read_factors(const ConfigReader& at, const char* key, std::int64_t count) {
+  std::vector<double> factors = at.numbers(key);
+  FM_USER_CHECK(std::ssize(factors) == count, at.where(key), ": must have ", count,
+                " numbers, one per frequency (it has ", factors.size(), ")");
+  for (const double factor : factors) {
+    FM_USER_CHECK(factor > 0.0, at.where(key), ": numbers above 0 are required (value ", factor,
+                  ")");
+  }
+  return factors;
+}
+
+void read_longrope(const ConfigReader& at, std::int64_t max_positions, RopeConfig& rope) {
+  rope.factor = stretch_of(at, rope, max_positions);
+  const auto original = static_cast<double>(rope.original_max_position_embeddings);
+  const double wanted =
+      rope.factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(rope.factor) / std::log(original));
+  rope.attention_factor = at.positive_or("attention_factor", wanted);
+  rope.short_factor = read_factors(at, "short_factor", rope.rotary_dim / 2);
+  rope.long_factor = read_factors(at, "long_factor", rope.rotary_dim / 2);
+}
+
+constexpr const char* kShare = "partial_rotary_factor";
+
+// `parameters`: null where there is no object of them.
+std::int64_t read_rotary_dim(const ConfigReader& at, const ConfigReader* parameters,
+                             std::int64_t head_dim, const RopeDefaults& defaults) {
+  const bool partial = defaults.share_key != nullptr;
+  const bool own_share = partial && parameters != nullptr && parameters->has(kShare);
+  const ConfigReader& sharing = own_share ? *parameters : at;
+  const char* key = own_share || !partial ? kShare : defaults.share_key;
+  const double share = partial ? sharing.positive_or(key, defaults.share) : 1.0;
+  const auto turning = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+  FM_USER_CHECK(share <= 1.0 && turning >= 2 && turning % 2 == 0, sharing.where(key),
+                ": an even number of a head's elements must turn, from 2 to all (value ", share,
+                ", elements ", head_dim, ")");
+  return turning;
+}
+
+// In the other families transformers passes over a share with the default type (dynamic up to
+// max_positions is the same), and fails with every other one.
+void check_whole_heads(const ConfigReader& at, const ConfigReader& inner, Type type,
+                       const RopeDefaults& defaults) {
+  if (defaults.share_key != nullptr || type == Type::kDefault) return;
+  const ConfigReader& sharing = inner.has(kShare) ? inner : at;
+  const double share = sharing.positive_or(kShare, 1.0);
+  FM_USER_CHECK(share == 1.0, sharing.where(kShare),
+                ": heads of this family turn whole; leave the key out (value ", share, ")");
+}
+
+}  // namespace
+
+// transformers 5 writes rope_parameters; earlier versions rope_theta and rope_scaling. Where both
+// objects stand, rope_scaling alone rules unless it is empty (convert_rope_params_to_dict).
+RopeConfig read_rope(const ConfigReader& at, std::int64_t head_dim, std::int64_t max_positions,
+                     const RopeDefaults& defaults) {
+  const bool scaling_rules = at.has("rope_scaling") && !at.inner("rope_scaling").empty();
+  const char* key = scaling_rules ? "rope_scaling" : "rope_parameters";
+  const ConfigReader inner = at.has(key) ? at.inner(key) : at;
+  for (const char* layer_type : {"full_attention", "sliding_attention"}) {
+    FM_USER_CHECK(!at.has(key) || !inner.has(layer_type), inner.where(layer_type),
+                  ": parameters per layer type are not supported; give one set");
+  }
+  RopeConfig rope;
+  rope.theta = at.positive_or(defaults.theta_key, rope.theta);
+  if (at.has(key)) rope.theta = inner.positive_or("rope_theta", rope.theta);
+  rope.rotary_dim = read_rotary_dim(at, at.has(key) ? &inner : nullptr, head_dim, defaults);
+  if (!at.has(key)) return rope;
+
+  rope.type = read_type(inner, defaults);
+  check_whole_heads(at, inner, rope.type, defaults);
+  const bool trained =
+      rope.type == Type::kLlama3 || rope.type == Type::kYarn || rope.type == Type::kLongrope;
+  if (trained) {
+    // Beside the object it rules over what stands in it (standardize_rope_params).
+    const char* original = "original_max_position_embeddings";
+    rope.original_max_position_embeddings =
+        defaults.original_positions > 0
+            ? at.size_or(original, defaults.original_positions)
+            : at.size_or(original, inner.size_or(original, max_positions));
+  }
+  switch (rope.type) {
+    case Type::kNone:
+    case Type::kDefault: break;
+    case Type::kLinear: rope.factor = inner.positive("factor"); break;
+    case Type::kLlama3: read_llama3(inner, rope); break;
+    case Type::kYarn: read_yarn(inner, max_positions, rope); break;
+    case Type::kLongrope: read_longrope(inner, max_positions, rope); break;
+  }
+  return rope;
+}
+
+const char* name_of(RopeConfig::Type type) {
+  switch (type) {
+    case Type::kNone: return "none";
+    case Type::kDefault: return "default";
+    case Type::kLlama3: return "llama3";
+    case Type::kLinear: return "linear";
+    case Type::kYarn: return "yarn";
+    case Type::kLongrope: return "longrope";
+  }
+  return "?";
+}
+
+}  // namespace fm::model

@@ -1,0 +1,47 @@
+// What config.json says about rotary position embedding.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/families/config_reader.h"
+
+namespace fm::model {
+
+struct RopeConfig {
+  enum class Type : std::uint8_t { kNone, kDefault, kLlama3, kLinear, kYarn, kLongrope };
+  enum class Pairs : std::uint8_t { kHalves, kNeighbours };
+  Type type = Type::kDefault;
+  double theta = 10000.0;
+  std::int64_t rotary_dim = 0;  // elements of a head that turn, the first; 0: all
+  Pairs pairs = Pairs::kHalves;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  std::int64_t original_max_position_embeddings = 8192;
+  double attention_factor = 1.0;  // of cosines and sines; yarn and longrope
+  double beta_fast = 32.0;        // yarn
+  double beta_slow = 1.0;
+  bool truncate = true;
+  std::vector<double> short_factor = {};  // longrope, one per frequency: of rows that are no longer
+  std::vector<double> long_factor = {};   // than original_max_position_embeddings, and of others
+};
+
+// What a family says where the file does not.
+struct RopeDefaults {
+  const char* theta_key = "rope_theta";
+  const char* share_key = nullptr;      // beside rope_parameters; null: all of a head turns
+  double share = 1.0;                   // of a head's elements that turn
+  std::int64_t original_positions = 0;  // that the model was trained with; 0: max_positions
+  bool yarn_is_longrope = false;
+};
+
+// All four spellings: rope_scaling or rope_parameters, with "type" or "rope_type". UserError (10)
+// names the key and what is supported. "dynamic" changes nothing up to max_positions, and a row is
+// never longer.
+RopeConfig read_rope(const ConfigReader& at, std::int64_t head_dim, std::int64_t max_positions,
+                     const RopeDefaults& defaults = {});
+
+const char* name_of(RopeConfig::Type type);
+
+}  // namespace fm::model

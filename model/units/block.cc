@@ -1,0 +1,346 @@
+#include "model/units/block.h"
+
+#include <algorithm>
+
+#include "core/element.h"
+#include "kernels/pointwise/activations.h"
+#include "model/units/block_memory.h"
+
+namespace fm::model {
+
+template <class T>
+Block<T>::Block(const DecoderConfig& config, std::int64_t layer, const ModelChoices& choices,
+                std::shared_ptr<RopeTables> rope)
+    : choices_(choices),
+      parts_(tensor_parts(config, choices.share)),
+      config_(rank_config(config, parts_)),
+      layer_(layer),
+      norm_{config.block.norm, config.norm_eps},
+      window_(config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(layer)]),
+      tables_(block_tables(config, layer, choices)),
+      at_(block_places(config_, layer, tables_, choices.lora, parts_)),
+      rope_(std::move(rope)) {}
+
+template <class T>
+AttentionShape Block<T>::attention_of(const UnitInput& input) const {
+  return {.batch = input.shape,
+          .heads = config_.heads,
+          .kv_heads = config_.kv_heads,
+          .head_dim = config_.head_dim,
+          .window = window_,
+          .starts_BT = input.starts_BT,
+          .dropout = dropout_at(input, config_.dropout.attention, layer_, DropPlace::kAttention),
+          .first_sample = input.dropout ? input.dropout->first_sample : 0,
+          .first_head = parts_.heads.first,
+          .all_heads = parts_.heads_of_all};
+}
+
+template <class T>
+kernels::RowShape Block<T>::q_rows(std::int64_t tokens) const {
+  if (config_.block.qk_norm == QkNorm::kAllHeads) return {tokens, config_.q_width()};
+  return {tokens * config_.heads, config_.head_dim};
+}
+
+template <class T>
+kernels::RowShape Block<T>::k_rows(std::int64_t tokens) const {
+  if (config_.block.qk_norm == QkNorm::kAllHeads) return {tokens, config_.kv_width()};
+  return {tokens * config_.kv_heads, config_.head_dim};
+}
+
+template <class T>
+SplitRows Block<T>::split_q_rows(const Pass& pass) const {
+  return {.shape = q_rows(pass.tokens()),
+          .all = parts_.heads_of_all * config_.head_dim,
+          .tensor = pass.tensor};
+}
+
+template <class T>
+SplitRows Block<T>::split_k_rows(const Pass& pass) const {
+  return {.shape = k_rows(pass.tokens()),
+          .all = parts_.kv_heads_of_all * config_.head_dim,
+          .counts = parts_.kv_heads.holder.index == 0,
+          .tensor = pass.tensor};
+}
+
+template <class T>
+UnitSizes Block<T>::sizes(core::BatchShape shape) const {
+  using core::Arena;
+  const std::int64_t N = shape.tokens();
+  const std::int64_t Q = config_.q_width();
+  const std::int64_t K = config_.kv_width();
+  const core::Bytes normed = Arena::aligned<T>(N * config_.hidden);
+  const core::Bytes dnormed = Arena::aligned<float>(N * config_.hidden);
+  AttentionScratch attention = context_scratch<T>(attention_of({.shape = shape}));
+  const AttentionScratch in_training =
+      context_scratch<T>(attention_of({.shape = shape, .dropout = StepDropout{}}));
+  attention.forward = std::max(attention.forward, in_training.forward);
+  attention.backward = std::max(attention.backward, in_training.backward);
+  core::Bytes forward = std::max(attention.forward, Arena::aligned<T>(N * config_.ffn));
+  core::Bytes heads = attention.backward;
+  if (config_.block.qk_norm != QkNorm::kNone) heads = std::max(heads, Arena::aligned<float>(N * Q));
+  heads += Arena::aligned<T>(N * Q);
+  if (per_head()) {
+    forward = std::max(forward, Arena::aligned<T>(N * (Q + 2 * K)));
+    heads += Arena::aligned<T>(N * Q) + Arena::aligned<T>(N * K) * 2;
+  }
+  core::Bytes backward = std::max(dnormed, heads);
+  if (!has_norm2()) backward = dnormed + heads;
+  core::Bytes weights = normed;
+  const bool biased = config_.block.qkv_bias || config_.block.out_bias || config_.block.mlp_bias;
+  if (biased) weights += Arena::aligned<float>(std::max({config_.hidden, config_.ffn, Q + 2 * K}));
+  core::Bytes dropped;
+  for (const Projection* each : at_.all()) {
+    if (each->adapter.dropout == 0.0) continue;
+    dropped = std::max(dropped, Arena::aligned<float>(N * each->in));
+  }
+  const AttentionSent sent = attention_sent<T>(attention_of({.shape = shape}));
+  const std::int64_t own = own_tokens(N).count;
+  return {.input = core::Bytes(own * config_.hidden * static_cast<std::int64_t>(sizeof(T))),
+          .kept = Kept(*this, shape, nullptr).bytes,
+          .parked = Parked(*this, N, nullptr).bytes,
+          .scratch = std::max({normed + forward, backward, weights}) + dropped + summed_bytes(N),
+          .sent_forward = sent.forward,
+          .sent_backward = sent.backward,
+          .to_tensor_peers = sent_to_tensor_peers(N)};
+}
+
+// What is summed over tensor-parallel ranks at once, in fp32 or, a number per row, in fp64.
+template <class T>
+core::Bytes Block<T>::summed_bytes(std::int64_t tokens) const {
+  using core::Arena;
+  if (parts_.alone()) return {};
+  core::Bytes most = Arena::aligned<float>(tokens * config_.hidden);
+  most = std::max(most, Arena::aligned<double>(tokens));
+  for (const Projection* each : at_.all()) {
+    most = std::max(most, Arena::aligned<float>(tokens * each->adapter.rank));
+  }
+  if (!has_holders()) return most;
+  return std::max(most, Arena::aligned<float>(tokens * parts_.kv_heads_of_all * config_.head_dim));
+}
+
+template <class T>
+double Block<T>::forward_flops(core::BatchShape shape) const {
+  const std::int64_t seen = window_ > 0 ? std::min(window_, shape.row()) : shape.row();
+  double flops = 4.0 * static_cast<double>(config_.q_width()) * static_cast<double>(seen) *
+                 static_cast<double>(shape.tokens());
+  for (const Projection* each : at_.all()) flops += each->flops(shape.tokens());
+  return flops;
+}
+
+template <class T>
+void Block<T>::project_qkv(const Pass& pass, const T* input_BTD) const {
+  const Kept& kept = pass.kept;
+  const bool normed = config_.block.qk_norm != QkNorm::kNone;
+  T* const q_BTHd = normed ? kept.raw_q_BTHd : kept.q_BTHd;
+  T* const k_BTKd = normed ? kept.raw_k_BTKd : kept.k_BTKd;
+  if (!per_head()) {
+    pass.products.forward(at_.q, input_BTD, q_BTHd);
+    pass.products.forward(at_.k, input_BTD, k_BTKd);
+    pass.products.forward(at_.v, input_BTD, kept.v_BTKd);
+    return;
+  }
+  const core::Arena::Scope scope(pass.work.arena);
+  const std::int64_t d = config_.head_dim;
+  T* const qkv = pass.work.arena.template take<T>(pass.tokens() * at_.qkv.out);
+  pass.products.forward(at_.qkv, input_BTD, qkv);
+  const kernels::RowShape heads{pass.tokens() * config_.heads, d};
+  kernels::copy_rows<T>(pass.work, heads, {qkv, 3 * d}, {q_BTHd, d});
+  kernels::copy_rows<T>(pass.work, heads, {qkv + d, 3 * d}, {k_BTKd, d});
+  kernels::copy_rows<T>(pass.work, heads, {qkv + 2 * d, 3 * d}, {kept.v_BTKd, d});
+}
+
+template <class T>
+void Block<T>::norm_queries_and_keys(const Pass& pass) const {
+  const Kept& kept = pass.kept;
+  const kernels::RowShape queries = q_rows(pass.tokens());
+  const kernels::RowShape keys = k_rows(pass.tokens());
+  if (pass.tensor != nullptr && config_.block.qk_norm == QkNorm::kAllHeads) {
+    split_rmsnorm_rstd(split_q_rows(pass), norm_.eps, kept.raw_q_BTHd, pass.work, kept.q_rows.rstd);
+    split_rmsnorm_rstd(split_k_rows(pass), norm_.eps, kept.raw_k_BTKd, pass.work, kept.k_rows.rstd);
+  } else {
+    norm_rows(norm_, queries, kept.raw_q_BTHd, kept.q_rows);
+    norm_rows(norm_, keys, kept.raw_k_BTKd, kept.k_rows);
+  }
+  norm_apply<T>(norm_, queries,
+                {kept.raw_q_BTHd, weights_of(pass.weights, at_.q_norm), kept.q_rows, kept.q_BTHd});
+  norm_apply<T>(norm_, keys,
+                {kept.raw_k_BTKd, weights_of(pass.weights, at_.k_norm), kept.k_rows, kept.k_BTKd});
+}
+
+template <class T>
+void Block<T>::turn(Turn turn, const UnitInput& input, T* q_BTHd, T* k_BTKd) const {
+  if (config_.rope.type == RopeConfig::Type::kNone) return;
+  for_every_run(input, [&](const DocumentRun& at) {
+    const kernels::RopeTable table = rope_->get(at.length).from(at.position);
+    T* const q = q_BTHd + at.first * config_.q_width();
+    T* const k = k_BTKd + at.first * config_.kv_width();
+    if (turn == Turn::kForth) {
+      kernels::rope(table, at.shape, config_.heads, q);
+      kernels::rope(table, at.shape, config_.kv_heads, k);
+    } else {
+      kernels::rope_inverse(table, at.shape, config_.heads, q);
+      kernels::rope_inverse(table, at.shape, config_.kv_heads, k);
+    }
+  });
+}
+
+template <class T>
+void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
+  const Kept& kept = pass.kept;
+  project_qkv(pass, input_BTD);
+  if (config_.block.qk_norm != QkNorm::kNone) norm_queries_and_keys(pass);
+  if (!pass.sequences.empty()) return attend_cached(pass);
+  turn(Turn::kForth, pass.input, kept.q_BTHd, kept.k_BTKd);
+  context_forward<T>(attention_of(pass.input),
+                     {.q = kept.q_BTHd,
+                      .k = kept.k_BTKd,
+                      .v = kept.v_BTKd,
+                      .out = kept.attended_BTHd,
+                      .logsumexp = kept.logsumexp},
+                     pass.peers, pass.work);
+}
+
+template <class T>
+void Block<T>::expand(const Pass& pass, const T* input_BTD) const {
+  if (config_.block.gated) pass.products.forward(at_.gate, input_BTD, pass.kept.gate_BTF);
+  pass.products.forward(at_.up, input_BTD, pass.kept.up_BTF);
+}
+
+template <class T>
+void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD,
+                               T* free_BTD) const {
+  const Projection& projection = place == DropPlace::kAttentionOutput ? at_.out : at_.down;
+  if (y_BTD == nullptr || !drops_residual(pass.input)) {
+    return pass.products.forward(projection, x, y_BTD, Beta::kOne);
+  }
+  pass.products.forward(projection, x, free_BTD);
+  drop_residual(pass, place, free_BTD);
+  kernels::add_bias({1, pass.own.count * config_.hidden}, free_BTD, y_BTD);
+}
+
+template <class T>
+void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const {
+  if (y_BTD == nullptr && at_.down.adapter.rank == 0) return;
+  const core::Arena::Scope scope(pass.work.arena);
+  const std::int64_t wide = pass.tokens() * config_.ffn;
+  T* const product_BTF = pass.work.arena.template take<T>(wide);
+  const kernels::Activation kind = config_.block.activation;
+  if (config_.block.gated) {
+    kernels::glu(kind, wide, pass.kept.gate_BTF, pass.kept.up_BTF, product_BTF);
+  } else {
+    kernels::activate(kind, wide, pass.kept.up_BTF, product_BTF);
+  }
+  if (beta == Beta::kZero) return pass.products.forward(at_.down, product_BTF, y_BTD);
+  add_to_residual(pass, DropPlace::kMlpOutput, product_BTF, y_BTD, free_BTD);
+}
+
+template <class T>
+void Block<T>::drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const {
+  const kernels::Dropout by = dropout_at(pass.input, config_.dropout.residual, layer_, place);
+  drop(by, pass.input, DropPart{pass.own.first, pass.own.count, config_.hidden}, x_BTD);
+}
+
+template <class T>
+const T* Block<T>::all_rows(const Pass& pass, const T* x_BTD, T* all_BTD) const {
+  if (!pass.own.some()) return x_BTD;
+  const std::int64_t D = config_.hidden;
+  kernels::copy(pass.work, pass.own.count * D, x_BTD, pass.own_rows(all_BTD, D));
+  pass.gather(all_BTD, D);
+  return all_BTD;
+}
+
+template <class T>
+void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
+  const std::int64_t count = rows.rows * rows.width;
+  const Kept& kept = pass.kept;
+  kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
+  add_to_residual(pass, DropPlace::kAttentionOutput, kept.attended_BTHd, kept.x_mid_BTD,
+                  normed_BTD);
+  norm_rows(norm_, rows, kept.x_mid_BTD, kept.rows2);
+  norm_apply<T>(norm_, rows,
+                {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2,
+                 pass.own_rows(normed_BTD, rows.width)});
+  pass.gather(normed_BTD, rows.width);
+  expand(pass, normed_BTD);
+  if (y_BTD != nullptr) kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
+  contract(pass, y_BTD, Beta::kOne, normed_BTD);
+}
+
+template <class T>
+void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
+  const std::int64_t count = rows.rows * rows.width;
+  const Kept& kept = pass.kept;
+  pass.products.forward(at_.out, kept.attended_BTHd, kept.attention_BTD);
+  norm_rows(norm_, rows, kept.attention_BTD, kept.rows1);
+  norm_apply<T>(norm_, rows,
+                {kept.attention_BTD, weights_of(pass.weights, at_.norm1), kept.rows1, normed_BTD});
+  kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
+  kernels::add_bias({1, count}, normed_BTD, kept.x_mid_BTD);
+  expand(pass, all_rows(pass, kept.x_mid_BTD, normed_BTD));
+  contract(pass, kept.mlp_BTD, Beta::kZero, nullptr);
+  norm_rows(norm_, rows, kept.mlp_BTD, kept.rows2);
+  if (y_BTD == nullptr) return;
+  norm_apply<T>(norm_, rows,
+                {kept.mlp_BTD, weights_of(pass.weights, at_.norm2), kept.rows2, normed_BTD});
+  kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
+  kernels::add_bias({1, count}, normed_BTD, y_BTD);
+}
+
+// `normed_BTD` is norm1's of the input.
+template <class T>
+void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const {
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
+  if (has_norm2()) {
+    norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows2);
+    norm_apply<T>(norm_, rows,
+                  {pass.x_BTD, weights_of(pass.weights, at_.norm2), pass.kept.rows2,
+                   pass.own_rows(normed_BTD, rows.width)});
+    pass.gather(normed_BTD, rows.width);
+  }
+  expand(pass, normed_BTD);
+  if (y_BTD != nullptr) kernels::copy(pass.work, rows.rows * rows.width, pass.x_BTD, y_BTD);
+  add_to_residual(pass, DropPlace::kAttentionOutput, pass.kept.attended_BTHd, y_BTD, normed_BTD);
+  contract(pass, y_BTD, Beta::kOne, normed_BTD);
+}
+
+template <class T>
+void Block<T>::run(const Pass& pass, T* y_BTD) const {
+  const core::Arena::Scope scope(pass.work.arena);
+  const kernels::RowShape rows{pass.own.count, config_.hidden};
+  T* const normed_BTD = pass.work.arena.template take<T>(pass.tokens() * rows.width);
+  if (!norms_before()) {
+    attend(pass, all_rows(pass, pass.x_BTD, normed_BTD));
+    forward_after(pass, normed_BTD, y_BTD);
+    return;
+  }
+  norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows1);
+  norm_apply<T>(norm_, rows,
+                {pass.x_BTD, weights_of(pass.weights, at_.norm1), pass.kept.rows1,
+                 pass.own_rows(normed_BTD, rows.width)});
+  pass.gather(normed_BTD, rows.width);
+  attend(pass, normed_BTD);
+  if (parallel()) {
+    forward_parallel(pass, normed_BTD, y_BTD);
+  } else {
+    forward_before(pass, normed_BTD, y_BTD);
+  }
+}
+
+template <class T>
+void Block<T>::forward(const UnitCall& call, void* output_BTD) const {
+  run(Pass(*this, call), static_cast<T*>(output_BTD));
+}
+
+template <class T>
+void Block<T>::decode(const UnitCall& call, std::span<const CachedSequence> sequences,
+                      void* output_ND) const {
+  run(Pass(*this, call, sequences), static_cast<T*>(output_ND));
+}
+
+template class Block<float>;
+template class Block<core::Bf16>;
+template class Block<core::F16>;
+
+}  // namespace fm::model

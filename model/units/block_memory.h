@@ -1,0 +1,174 @@
+// What the parts of a block leave for each other. In the names: F the width of the MLP, H query
+// heads and K key and value heads of d elements; logsumexp, of B T H, has an order of its own
+// (model/attention/attention.h). Arrays that a block does not need are null.
+#pragma once
+
+#include "model/units/block.h"
+#include "model/units/products.h"
+
+namespace fm::model {
+
+// Of the projections that have an adapter (Products::low).
+template <class T>
+using LowRows = std::array<T*, 8>;
+
+template <class T>
+LowRows<T> take_low_rows(const BlockPlaces& at, std::int64_t N, Carver& carver) {
+  LowRows<T> rows = {};
+  for (const Projection* each : at.all()) {
+    const Adapter& adapter = each->adapter;
+    if (adapter.rank > 0) rows[adapter.index] = carver.take<T>(N * adapter.rank);
+  }
+  return rows;
+}
+
+// What forward leaves for backward. backward_input leaves the MLP's product in the place of `up`.
+template <class T>
+struct Block<T>::Kept {
+  NormRows rows1, rows2, q_rows, k_rows;
+  float* logsumexp;
+  T *q_BTHd, *k_BTKd, *v_BTKd, *attended_BTHd, *up_BTF;
+  T *x_mid_BTD = nullptr, *gate_BTF = nullptr;
+  T *raw_q_BTHd = nullptr, *raw_k_BTKd = nullptr;  // before their norm
+  T *attention_BTD = nullptr, *mlp_BTD = nullptr;  // before a norm behind them
+  LowRows<T> low;
+  core::Bytes bytes;
+
+  Kept(const Block& block, core::BatchShape shape, void* base) {
+    const DecoderConfig& config = block.config_;
+    const std::int64_t N = shape.tokens();
+    const AttentionKept attention = attention_kept(block.attention_of({.shape = shape}));
+    const Norm& norm = block.norm_;
+    const std::int64_t own = block.own_tokens(N).count;
+    Carver carver(base);
+    rows1 = NormRows::take(norm, own, carver);
+    q_BTHd = carver.take<T>(attention.q);
+    k_BTKd = carver.take<T>(attention.k);
+    v_BTKd = carver.take<T>(attention.k);
+    attended_BTHd = carver.take<T>(N * config.q_width());
+    logsumexp = carver.take<float>(attention.logsumexp);
+    if (!block.parallel()) x_mid_BTD = carver.take<T>(own * config.hidden);
+    if (block.has_norm2()) rows2 = NormRows::take(norm, own, carver);
+    if (config.block.gated) gate_BTF = carver.take<T>(N * config.ffn);
+    up_BTF = carver.take<T>(N * config.ffn);
+    if (config.block.qk_norm != QkNorm::kNone) {
+      raw_q_BTHd = carver.take<T>(N * config.q_width());
+      raw_k_BTKd = carver.take<T>(N * config.kv_width());
+      q_rows = NormRows::take(norm, block.q_rows(N).rows, carver);
+      k_rows = NormRows::take(norm, block.k_rows(N).rows, carver);
+    }
+    if (!block.norms_before()) {
+      attention_BTD = carver.take<T>(own * config.hidden);
+      mlp_BTD = carver.take<T>(own * config.hidden);
+    }
+    low = take_low_rows<T>(block.at_, N, carver);
+    bytes = carver.used();
+  }
+};
+
+// What backward_input leaves for backward_weight, which is done without the block's weights.
+template <class T>
+struct Block<T>::Parked {
+  T *dy_BTD, *dx_mid_BTD, *dup_BTF;
+  T* dgate_BTF = nullptr;
+  T *dq_BTHd = nullptr, *dk_BTKd = nullptr, *dv_BTKd = nullptr, *dqkv = nullptr;
+  T *dattention_BTD = nullptr, *dmlp_BTD = nullptr;  // before a norm or dropout behind them
+  NormSums norm1, norm2, q_norm, k_norm;
+  LowRows<T> dlow;
+  T *weight1_D = nullptr, *bias1_D = nullptr, *weight2_D = nullptr, *bias2_D = nullptr;
+  core::Bytes bytes;
+
+  Parked(const Block& block, std::int64_t N, void* base) {
+    const DecoderConfig& config = block.config_;
+    const std::int64_t D = config.hidden;
+    const std::int64_t own = block.own_tokens(N).count;
+    Carver carver(base);
+    dy_BTD = carver.take<T>(own * D);
+    if (config.block.gated) dgate_BTF = carver.take<T>(N * config.ffn);
+    dup_BTF = carver.take<T>(N * config.ffn);
+    dx_mid_BTD = block.has_norm2() ? carver.take<T>(own * D) : dy_BTD;
+    if (block.per_head()) {
+      dqkv = carver.take<T>(N * (config.q_width() + 2 * config.kv_width()));
+    } else {
+      dq_BTHd = carver.take<T>(N * config.q_width());
+      dk_BTKd = carver.take<T>(N * config.kv_width());
+      dv_BTKd = carver.take<T>(N * config.kv_width());
+    }
+    if (!block.norms_before() || config.dropout.residual > 0.0 || block.splits_tokens()) {
+      dattention_BTD = carver.take<T>(N * D);
+      dmlp_BTD = carver.take<T>(N * D);
+    }
+    take_norms(block, carver);
+    dlow = take_low_rows<T>(block.at_, N, carver);
+    bytes = carver.used();
+  }
+
+ private:
+  void take_norms(const Block& block, Carver& carver) {
+    const std::int64_t D = block.config_.hidden;
+    const bool biased = block.norm_.kind == NormKind::kLayer;
+    norm1 = NormSums::take(block.norm_, D, carver);
+    if (block.has_norm2()) norm2 = NormSums::take(block.norm_, D, carver);
+    if (block.config_.block.qk_norm != QkNorm::kNone) {
+      q_norm = NormSums::take(block.norm_, block.q_rows(1).width, carver);
+      k_norm = NormSums::take(block.norm_, block.k_rows(1).width, carver);
+    }
+    if (!block.norms_before()) return;
+    weight1_D = carver.take<T>(D);
+    if (biased) bias1_D = carver.take<T>(D);
+    if (!block.has_norm2()) return;
+    weight2_D = carver.take<T>(D);
+    if (biased) bias2_D = carver.take<T>(D);
+  }
+};
+
+// What the parts of one call share.
+template <class T>
+struct Block<T>::Pass {
+  core::Work& work;
+  const UnitInput& input;
+  core::BatchShape shape;
+  UnitWeights<T> weights;  // null in backward_weight
+  const T* x_BTD;
+  Kept kept;
+  Parked parked;
+  comm::Communicator* tensor;
+  TokenPart own;  // of norms, residuals and what the block reads and writes
+  Products<T> products;
+  std::span<const CachedSequence> sequences;  // where tokens are decoded
+  const Peers& peers;
+
+  Pass(const Block& block, const UnitCall& call, std::span<const CachedSequence> decoded = {})
+      : work(call.work),
+        input(call.input),
+        shape(call.input.shape),
+        weights(call.weights),
+        x_BTD(static_cast<const T*>(call.saved.input_BTD)),
+        kept(block, shape, call.saved.kept),
+        parked(block, shape.tokens(), call.saved.parked),
+        tensor(call.peers.tensor),
+        own(block.own_tokens(shape.tokens())),
+        products{.work = work,
+                 .tokens = shape.tokens(),
+                 .weights = weights,
+                 .low = kept.low.data(),
+                 .dlow = parked.dlow.data(),
+                 .batch = &input,
+                 .rows = decoded.empty() ? Rows::kBatch : Rows::kDecoded,
+                 .tensor = tensor,
+                 .own = own},
+        sequences(decoded),
+        peers(call.peers) {
+    FM_CHECK(block.parts_.alone() == (tensor == nullptr),
+             "a part of a block needs the other ranks");
+  }
+  Pass(const Pass&) = delete;  // products point into it
+  Pass& operator=(const Pass&) = delete;
+
+  std::int64_t tokens() const { return shape.tokens(); }
+  // In an array of all tokens: this rank's rows, which others get by gather().
+  T* own_rows(T* all_BTD, std::int64_t D) const { return all_BTD + own.first * D; }
+  void gather(T* all_BTD, std::int64_t D) const { gather_tokens(tensor, own, D, all_BTD); }
+};
+
+}  // namespace fm::model

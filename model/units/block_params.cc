@@ -1,0 +1,261 @@
+#include "model/units/block_params.h"
+
+#include "core/check.h"
+#include "core/philox.h"
+#include "core/text.h"
+#include "model/units/lora.h"
+
+namespace fm::model {
+namespace {
+
+using core::ParamKind;
+
+std::string prefix_of(const DecoderConfig& config, std::int64_t layer) {
+  return core::concat(config.names.base, config.names.layers, '.', layer, '.');
+}
+
+using Ranges = std::vector<core::IndexRange>;
+
+// What tensor-parallel ranks cut: the outputs of the first matrices, the inputs of the second; and
+// which of them this rank has.
+struct Cut {
+  enum class Of : std::uint8_t { kOutputs, kInputs } of;
+  Ranges parts;
+};
+
+class Declarations {
+ public:
+  Declarations(const DecoderConfig& config, std::int64_t layer, const ModelChoices& choices)
+      : config_(config),
+        prefix_(prefix_of(config, layer)),
+        rank_(choices.lora.rank),
+        targets_(targets_of(config, choices.lora)),
+        parts_(tensor_parts(config, choices.share)) {}
+
+  void norm(const std::string& name, std::int64_t width, const Ranges& parts = {}) {
+    add(name + ".weight", {width}, ParamKind::kNorm, 0, parts);
+    if (config_.block.norm == NormKind::kLayer) {
+      add(name + ".bias", {width}, ParamKind::kBias, 0, parts);
+    }
+  }
+
+  void matrix(const std::string& name, std::int64_t in, std::int64_t out, bool has_bias,
+              const Cut& cut) {
+    const bool by_outputs = cut.of == Cut::Of::kOutputs;
+    const bool usual = config_.block.form == MatrixForm::kOutIn;
+    const int outputs = usual ? 0 : 1;
+    add(name + ".weight",
+        usual ? std::vector<std::int64_t>{out, in} : std::vector<std::int64_t>{in, out},
+        ParamKind::kMatrix, by_outputs ? outputs : 1 - outputs, cut.parts);
+    const Ranges of_outputs = by_outputs ? cut.parts : Ranges();
+    if (has_bias) add(name + ".bias", {out}, ParamKind::kBias, 0, of_outputs);
+    if (!is_one_of(prefix_ + name, targets_)) return;
+    const auto factor = [&](LoraFactor which, std::vector<std::int64_t> shape, int dim,
+                            const Ranges& parts) {
+      entries_.push_back({.name = adapter_name(prefix_ + name, which), .shape = std::move(shape)});
+      cut_last(dim, parts);
+    };
+    factor(LoraFactor::kA, {rank_, in}, 1, by_outputs ? Ranges() : cut.parts);
+    factor(LoraFactor::kB, {out, rank_}, 0, of_outputs);
+  }
+
+  UnitTables tables(const ModelChoices& choices) { return {std::move(entries_), choices}; }
+
+  // This rank's heads and columns as parts of what is stored.
+  core::IndexRange queries(std::int64_t offset = 0) const {
+    return widened(parts_.heads, config_.head_dim, offset);
+  }
+  core::IndexRange keys(std::int64_t offset = 0) const {
+    return widened(parts_.kv_heads, config_.head_dim, offset);
+  }
+  core::IndexRange columns(std::int64_t offset = 0) const { return widened(parts_.ffn, 1, offset); }
+  // Of all three of a head.
+  core::IndexRange heads() const { return widened(parts_.heads, 3 * config_.head_dim, 0); }
+
+ private:
+  void add(const std::string& name, std::vector<std::int64_t> shape, ParamKind kind, int dim,
+           const Ranges& parts) {
+    entries_.push_back({.name = prefix_ + name, .shape = std::move(shape), .kind = kind});
+    cut_last(dim, parts);
+  }
+  void cut_last(int dim, const Ranges& parts) {
+    if (parts.empty() || parts_.alone()) return;
+    entries_.back().split_dim = dim;
+    entries_.back().parts = parts;
+  }
+
+  const DecoderConfig& config_;
+  std::string prefix_;
+  std::int64_t rank_;
+  std::vector<std::string> targets_;
+  TensorParts parts_;
+  std::vector<core::ParamEntry> entries_;
+};
+
+void declare_attention(const DecoderConfig& config, Declarations& out) {
+  const BlockConfig& block = config.block;
+  const ModuleNames& names = config.names;
+  const std::int64_t D = config.hidden;
+  const std::int64_t Q = config.q_width();
+  const std::int64_t K = config.kv_width();
+  const std::int64_t all = Q + 2 * K;
+  const auto of_outputs = [](Ranges parts) { return Cut{Cut::Of::kOutputs, std::move(parts)}; };
+  switch (block.qkv) {
+    case QkvMatrix::kThree:
+      out.matrix(names.q, D, Q, block.qkv_bias, of_outputs({out.queries()}));
+      out.matrix(names.k, D, K, block.qkv_bias, of_outputs({out.keys()}));
+      out.matrix(names.v, D, K, block.qkv_bias, of_outputs({out.keys()}));
+      break;
+    case QkvMatrix::kStacked:
+      out.matrix(names.q, D, all, block.qkv_bias,
+                 of_outputs({out.queries(), out.keys(Q), out.keys(Q + K)}));
+      break;
+    case QkvMatrix::kPerHead:
+      out.matrix(names.q, D, all, block.qkv_bias, of_outputs({out.heads()}));
+      break;
+  }
+  if (block.qk_norm == QkNorm::kPerHead) {
+    out.norm(names.q_norm, config.head_dim);
+    out.norm(names.k_norm, config.head_dim);
+  } else if (block.qk_norm == QkNorm::kAllHeads) {
+    out.norm(names.q_norm, Q, {out.queries()});
+    out.norm(names.k_norm, K, {out.keys()});
+  }
+  out.matrix(names.out, Q, D, block.out_bias, {Cut::Of::kInputs, {out.queries()}});
+}
+
+void declare_mlp(const DecoderConfig& config, Declarations& out) {
+  const BlockConfig& block = config.block;
+  const ModuleNames& names = config.names;
+  const std::int64_t D = config.hidden;
+  const std::int64_t F = config.ffn;
+  const Cut columns{Cut::Of::kOutputs, {out.columns()}};
+  if (block.gate_up_stacked) {
+    out.matrix(names.gate, D, 2 * F, block.mlp_bias,
+               {Cut::Of::kOutputs, {out.columns(), out.columns(F)}});
+  } else {
+    if (block.gated) out.matrix(names.gate, D, F, block.mlp_bias, columns);
+    out.matrix(names.up, D, F, block.mlp_bias, columns);
+  }
+  out.matrix(names.down, F, D, block.mlp_bias, {Cut::Of::kInputs, {out.columns()}});
+}
+
+// Finds the projections in the tables.
+class Finder {
+ public:
+  Finder(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
+         const LoraChoices& lora)
+      : form_(config.block.form), prefix_(prefix_of(config, layer)), tables_(tables), lora_(lora) {}
+
+  NormPlaceAt norm(const std::string& name) const {
+    return {place(name + ".weight"), place(name + ".bias")};
+  }
+  // Outputs [first, first + out) of a matrix of `all`.
+  Projection part(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t first,
+                  std::int64_t all) const {
+    const bool usual = form_ == MatrixForm::kOutIn;
+    const ParamPlace weight = place(name + ".weight");
+    const ParamPlace bias = place(name + ".bias");
+    FM_CHECK(weight.there(), "no parameter ", prefix_, name, ".weight");
+    return {.in = in,
+            .out = out,
+            .weight = weight.behind(usual ? first * in : first),
+            .stride = usual ? in : all,
+            .form = form_,
+            .bias = bias.there() ? bias.behind(first) : bias,
+            .adapter = adapter(name, first)};
+  }
+  Projection whole(const std::string& name, std::int64_t in, std::int64_t out) const {
+    return part(name, in, out, 0, out);
+  }
+
+ private:
+  ParamPlace place(const std::string& name) const { return place_of(tables_, prefix_ + name); }
+  Adapter adapter(const std::string& name, std::int64_t first) const {
+    const std::string a = adapter_name(prefix_ + name, LoraFactor::kA);
+    const ParamPlace b = place_of(tables_, adapter_name(prefix_ + name, LoraFactor::kB));
+    if (!b.there()) return {};
+    return {.rank = lora_.rank,
+            .a = place_of(tables_, a),
+            .b = b.behind(first * lora_.rank),
+            .scale = static_cast<float>(lora_.scale),
+            .dropout = lora_.dropout,
+            .drop_place = core::stream_key(0, a),
+            .later_part = first > 0};
+  }
+
+  MatrixForm form_;
+  std::string prefix_;
+  const UnitTables& tables_;
+  const LoraChoices& lora_;
+};
+
+}  // namespace
+
+UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
+                        const ModelChoices& choices) {
+  Declarations out(config, layer, choices);
+  const bool norms_first = config.block.norm_place == NormPlace::kBefore;
+  if (norms_first) out.norm(config.names.norm1, config.hidden);
+  declare_attention(config, out);
+  if (!norms_first) out.norm(config.names.norm1, config.hidden);
+  const bool second = config.block.residual != Residual::kParallelOneNorm;
+  if (second && norms_first) out.norm(config.names.norm2, config.hidden);
+  declare_mlp(config, out);
+  if (second && !norms_first) out.norm(config.names.norm2, config.hidden);
+  return out.tables(choices);
+}
+
+BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
+                         const LoraChoices& lora, const TensorParts& parts) {
+  const Finder find(config, layer, tables, lora);
+  const BlockConfig& block = config.block;
+  const ModuleNames& names = config.names;
+  const std::int64_t D = config.hidden;
+  const std::int64_t Q = config.q_width();
+  const std::int64_t K = config.kv_width();
+  const std::int64_t F = config.ffn;
+  const std::int64_t all = Q + 2 * K;
+  BlockPlaces at;
+  at.norm1 = find.norm(names.norm1);
+  at.norm2 = find.norm(names.norm2);
+  at.q_norm = find.norm(names.q_norm);
+  at.k_norm = find.norm(names.k_norm);
+  switch (block.qkv) {
+    case QkvMatrix::kThree:
+      at.q = find.whole(names.q, D, Q);
+      at.k = find.whole(names.k, D, K);
+      at.v = find.whole(names.v, D, K);
+      break;
+    case QkvMatrix::kStacked:
+      at.q = find.part(names.q, D, Q, 0, all);
+      at.k = find.part(names.q, D, K, Q, all);
+      at.v = find.part(names.q, D, K, Q + K, all);
+      break;
+    case QkvMatrix::kPerHead: at.qkv = find.whole(names.q, D, all); break;
+  }
+  at.out = find.whole(names.out, Q, D);
+  if (block.gate_up_stacked) {
+    at.gate = find.part(names.gate, D, F, 0, 2 * F);
+    at.up = find.part(names.gate, D, F, F, 2 * F);
+  } else {
+    if (block.gated) at.gate = find.whole(names.gate, D, F);
+    at.up = find.whole(names.up, D, F);
+  }
+  at.down = find.whole(names.down, F, D);
+  std::size_t index = 0;
+  for (Projection* each : {&at.qkv, &at.q, &at.k, &at.v, &at.out, &at.gate, &at.up, &at.down}) {
+    each->adapter.index = index++;
+  }
+  if (parts.alone()) return at;
+  for (Projection* each : {&at.qkv, &at.q, &at.k, &at.v, &at.gate, &at.up}) {
+    each->split = Split::kOutputs;
+  }
+  at.out.split = at.down.split = Split::kInputs;
+  at.out.inputs = {parts.heads.first * config.head_dim, parts.heads_of_all * config.head_dim};
+  at.down.inputs = {parts.ffn.first, parts.ffn_of_all};
+  at.k.counts = at.v.counts = parts.kv_heads.holder.index == 0;
+  return at;
+}
+
+}  // namespace fm::model

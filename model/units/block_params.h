@@ -1,0 +1,38 @@
+// The parameters of a block: their tables, and where each part finds its own.
+#pragma once
+
+#include <array>
+
+#include "model/families/decoder_config.h"
+#include "model/units/projection.h"
+#include "model/units/tensor_parallel.h"
+#include "model/units/unit_tables.h"
+
+namespace fm::model {
+
+struct NormPlaceAt {
+  ParamPlace weight;
+  ParamPlace bias;  // of LayerNorm
+};
+
+struct BlockPlaces {
+  NormPlaceAt norm1, norm2, q_norm, k_norm;  // those that the block has
+  Projection qkv;                            // QkvMatrix::kPerHead
+  Projection q, k, v;                        // else
+  Projection out;
+  Projection gate;  // where the MLP is gated
+  Projection up, down;
+
+  std::array<const Projection*, 8> all() const {
+    return {&qkv, &q, &k, &v, &out, &gate, &up, &down};
+  }
+};
+
+// `config`: of the whole block.
+UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
+                        const ModelChoices& choices);
+// `config`: of this rank's part of it (rank_config).
+BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
+                         const LoraChoices& lora, const TensorParts& parts);
+
+}  // namespace fm::model

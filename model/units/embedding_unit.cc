@@ -1,0 +1,199 @@
+#include "model/units/embedding_unit.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/element.h"
+#include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/moves.h"
+#include "model/units/dropout.h"
+#include "model/units/linear.h"
+
+namespace fm::model {
+namespace {
+
+UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices) {
+  const ModuleNames& names = config.names;
+  std::vector<core::ParamEntry> entries;
+  entries.push_back({.name = names.base + names.embedding + ".weight",
+                     .shape = {config.vocab, config.hidden},
+                     .kind = core::ParamKind::kEmbedding,
+                     .split_dim = 0});
+  if (!names.positions.empty()) {
+    entries.push_back({.name = names.base + names.positions + ".weight",
+                       .shape = {config.max_positions, config.hidden},
+                       .kind = core::ParamKind::kEmbedding});
+  }
+  return {std::move(entries), choices};
+}
+
+}  // namespace
+
+template <class T>
+EmbeddingUnit<T>::EmbeddingUnit(const DecoderConfig& config, const ModelChoices& choices)
+    : vocab_(config.vocab),
+      rows_(core::even_part(config.vocab, choices.share)),
+      choices_(choices),
+      hidden_(config.hidden),
+      pad_id_(config.pad_id),
+      scale_(static_cast<float>(config.embedding_scale)),
+      dropout_(config.dropout.embedding),
+      positions_(config.names.positions.empty() ? 0 : config.max_positions),
+      tables_(make_tables(config, choices)),
+      table_at_(place_of(tables_, config.names.base + config.names.embedding + ".weight")),
+      positions_at_(place_of(tables_, config.names.base + config.names.positions + ".weight")) {}
+
+template <class T>
+UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
+  const std::int64_t values = shape.tokens() * hidden_;
+  core::Bytes scratch;
+  if (positions_ > 0) scratch = core::Arena::aligned<float>(shape.row() * hidden_);
+  const core::Bytes ids = core::Arena::aligned<std::int32_t>(shape.tokens());
+  if (choices_.share.count > 1)
+    scratch = std::max(scratch + ids, core::Arena::aligned<float>(values));
+  TensorTraffic forward(choices_.share.count);
+  TensorTraffic input(choices_.share.count);
+  forward.sum<float>(values);
+  if (choices_.split_tokens) {
+    scratch += core::Arena::aligned<T>(values);
+    input.gather<T>(values);
+  }
+  return {.parked = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))),
+          .scratch = scratch,
+          .to_tensor_peers = {forward.sent(), {}, input.sent(), {}}};
+}
+
+template <class T>
+void EmbeddingUnit<T>::look_up(const UnitCall& call, T* out_ND) const {
+  for (const std::int32_t token : call.input.tokens()) {
+    FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
+  }
+  if (choices_.share.count == 1) {
+    const UnitWeights<T> weights(call.weights);
+    kernels::embedding(call.input.tokens(), weights.at(table_at_), hidden_, out_ND);
+  } else {
+    look_up_part(call, out_ND);
+  }
+  if (scale_ != 1.0F) kernels::scale(call.input.shape.tokens() * hidden_, scale_, out_ND);
+}
+
+// Every row is one rank's, so that the sums are exact.
+template <class T>
+void EmbeddingUnit<T>::look_up_part(const UnitCall& call, T* out_ND) const {
+  FM_CHECK(call.peers.tensor != nullptr, "a part of an embedding needs the other ranks");
+  const core::Arena::Scope scope(call.work.arena);
+  const std::span<const std::int32_t> tokens = call.input.tokens();
+  const std::int64_t count = std::ssize(tokens) * hidden_;
+  const T* const table = UnitWeights<T>(call.weights).at(table_at_);
+  float* const sums_ND = call.work.arena.take<float>(count);
+  kernels::clear(call.work, count, sums_ND);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::int64_t row = tokens[i] - rows_.first;
+    if (row < 0 || row >= rows_.count) continue;
+    convert(call.work, hidden_, table + row * hidden_,
+            sums_ND + static_cast<std::int64_t>(i) * hidden_);
+  }
+  sum_over(call.peers.tensor, count, sums_ND);
+  convert(call.work, count, sums_ND, out_ND);
+}
+
+template <class T>
+void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
+  const TokenPart own = token_part(call.input.shape.tokens(), choices_);
+  const core::Arena::Scope scope(call.work.arena);
+  T* out_BTD = static_cast<T*>(output_BTD);
+  if (own.some()) out_BTD = call.work.arena.take<T>(own.all * hidden_);
+  look_up(call, out_BTD);
+  if (positions_ > 0) {
+    const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
+    for_every_run(call.input, [&](const DocumentRun& at) {
+      kernels::add_bias({at.shape.batch, at.shape.seq_len * hidden_},
+                        positions_TD + at.position * hidden_, out_BTD + at.first * hidden_);
+    });
+  }
+  drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, out_BTD);
+  if (!own.some()) return;
+  kernels::copy(call.work, own.count * hidden_, out_BTD + own.first * hidden_,
+                static_cast<T*>(output_BTD));
+}
+
+template <class T>
+void EmbeddingUnit<T>::decode(const UnitCall& call, std::span<const CachedSequence> sequences,
+                              void* output_ND) const {
+  T* out_ND = static_cast<T*>(output_ND);
+  look_up(call, out_ND);
+  if (positions_ == 0) return;
+  const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
+  for (const CachedSequence& each : sequences) {
+    const std::int64_t values = each.count * hidden_;
+    kernels::add_bias({1, values}, positions_TD + each.position * hidden_, out_ND);
+    out_ND += values;
+  }
+}
+
+template <class T>
+void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, void*) const {
+  const std::int64_t count = call.input.shape.tokens() * hidden_;
+  T* const parked_BTD = static_cast<T*>(call.saved.parked);
+  const TokenPart own = token_part(call.input.shape.tokens(), choices_);
+  kernels::copy(call.work, own.count * hidden_, static_cast<const T*>(doutput_BTD),
+                parked_BTD + own.first * hidden_);
+  gather_tokens(call.peers.tensor, own, hidden_, parked_BTD);
+  drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, parked_BTD);
+  if (scale_ != 1.0F) kernels::scale(count, scale_, parked_BTD);
+}
+
+template <class T>
+void EmbeddingUnit<T>::backward_positions(const UnitCall& call, const Gradients& gradients,
+                                          Write write) const {
+  const core::Arena::Scope scope(call.work.arena);
+  const T* const dout_BTD = static_cast<const T*>(call.saved.parked);
+  const std::int64_t used = call.input.shape.row() * hidden_;
+  float* const sums_TD = call.work.arena.take<float>(used);
+  kernels::clear(call.work, used, sums_TD);
+  for_every_run(call.input, [&](const DocumentRun& at) {
+    kernels::column_sums({at.shape.batch, at.shape.seq_len * hidden_},
+                         dout_BTD + at.first * hidden_, sums_TD + at.position * hidden_);
+  });
+  float* const dpositions_TD = gradients.own + positions_at_.offset;
+  write_vector(call.work, used, sums_TD, dpositions_TD, write);
+  if (write == Write::kAssign) {  // of positions beyond the rows
+    kernels::clear(call.work, positions_ * hidden_ - used, dpositions_TD + used);
+  }
+}
+
+template <class T>
+void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
+                                       Write write) const {
+  if (positions_at_.trained()) backward_positions(call, gradients, write);
+  if (!table_at_.trained()) return;
+  const T* const parked_BTD = static_cast<const T*>(call.saved.parked);
+  float* dtable_VD = gradients.own + table_at_.offset;
+  if (write == Write::kAssign) kernels::clear(call.work, rows_.count * hidden_, dtable_VD);
+  const core::Arena::Scope scope(call.work.arena);
+  std::span<const std::int32_t> tokens = call.input.tokens();
+  // As transformers, which makes the table with padding_idx; runs of tokens between pads and
+  // between those of other ranks.
+  const std::int64_t pad = pad_id_ < 0 ? -1 : pad_id_ - rows_.first;
+  const auto is_out = [&](std::int32_t row) { return row == pad || row < 0 || row >= rows_.count; };
+  if (choices_.share.count > 1) {
+    const std::span rows(call.work.arena.take<std::int32_t>(std::ssize(tokens)), tokens.size());
+    std::ranges::transform(tokens, rows.begin(), [this](std::int32_t token) {
+      return token - static_cast<std::int32_t>(rows_.first);
+    });
+    tokens = rows;
+  }
+  for (auto from = tokens.begin(); from != tokens.end();) {
+    const auto out = std::find_if(from, tokens.end(), is_out);
+    const T* dout_BTD = parked_BTD + (from - tokens.begin()) * hidden_;
+    if (out != from) kernels::embedding_backward({from, out}, dout_BTD, hidden_, dtable_VD);
+    from = std::find_if_not(out, tokens.end(), is_out);
+  }
+}
+
+template class EmbeddingUnit<float>;
+template class EmbeddingUnit<core::Bf16>;
+template class EmbeddingUnit<core::F16>;
+
+}  // namespace fm::model

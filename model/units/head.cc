@@ -1,0 +1,365 @@
+#include "model/units/head.h"
+
+#include <cmath>
+
+#include "core/check.h"
+#include "kernels/gemm/few_rows.h"
+#include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/elements.h"
+#include "model/units/linear.h"
+
+namespace fm::model {
+namespace {
+
+template <class T>
+constexpr bool kIsFp32 = std::is_same_v<T, float>;
+
+UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices) {
+  using core::ParamKind;
+  const std::string norm = config.names.base + config.names.final_norm;
+  std::vector<core::ParamEntry> entries;
+  entries.push_back({.name = norm + ".weight", .shape = {config.hidden}, .kind = ParamKind::kNorm});
+  if (config.block.norm == NormKind::kLayer) {
+    entries.push_back({.name = norm + ".bias", .shape = {config.hidden}, .kind = ParamKind::kBias});
+  }
+  if (!config.tied) {
+    entries.push_back({.name = config.names.head + ".weight",
+                       .shape = {config.vocab, config.hidden},
+                       .kind = ParamKind::kEmbedding,
+                       .split_dim = 0});
+  }
+  if (config.head_bias) {
+    entries.push_back({.name = config.names.head + ".bias",
+                       .shape = {config.vocab},
+                       .kind = ParamKind::kBias,
+                       .split_dim = 0});
+  }
+  return {std::move(entries), choices};
+}
+
+}  // namespace
+
+// Work space of a chunk of rows.
+template <class T>
+struct Head<T>::Chunk {
+  LinearShape shape;  // shape.tokens: rows of the chunk at hand
+  NormRows kept;
+  T* normed_ND;
+  float* dnormed_ND;
+  float* logits_NV;  // and their gradient
+  T* dlogits_NV;     // the gradient as products read it
+  const float* bias_V = nullptr;
+
+  kernels::RowShape hidden_rows() const { return {shape.tokens, shape.in}; }
+  void round_dlogits() const {
+    if constexpr (!kIsFp32<T>) {
+      kernels::cast(shape.tokens * shape.out, logits_NV, dlogits_NV);
+    }
+  }
+
+  kernels::RowShape logit_rows() const { return {shape.tokens, shape.out}; }
+};
+
+template <class T>
+Head<T>::Head(const DecoderConfig& config, const ModelChoices& choices, const UnitTables& embedding)
+    : all_vocab_(config.vocab),
+      columns_(core::even_part(config.vocab, choices.share)),
+      share_(choices.share),
+      choices_(choices),
+      vocab_(columns_.count),
+      hidden_(config.hidden),
+      norm_{config.block.norm, config.norm_eps},
+      tables_(make_tables(config, choices)),
+      norm_at_(place_of(tables_, config.names.base + config.names.final_norm + ".weight")),
+      norm_bias_at_(place_of(tables_, config.names.base + config.names.final_norm + ".bias")),
+      bias_at_(place_of(tables_, config.names.head + ".bias")),
+      matrix_at_(place_of(tables_, config.names.head + ".weight")) {
+  if (!config.tied) return;
+  matrix_at_ = place_of(embedding, config.names.base + config.names.embedding + ".weight");
+  tied_ = matrix_at_.frozen ? embedding.frozen : embedding.own;
+}
+
+template <class T>
+UnitSizes Head<T>::sizes(core::BatchShape shape) const {
+  using core::Arena;
+  const std::int64_t rows = chunk_rows(shape.tokens());
+  core::Bytes scratch = Arena::aligned<float>(rows) + Arena::aligned<T>(rows * hidden_) +
+                        Arena::aligned<float>(rows * hidden_) +
+                        Arena::aligned<float>(rows * vocab_) + Arena::aligned<float>(hidden_);
+  if (!kIsFp32<T>) scratch += Arena::aligned<T>(rows * vocab_);
+  if (norm_bias_at_.there())
+    scratch += Arena::aligned<float>(rows) + Arena::aligned<float>(hidden_);
+  if (bias_at_.there()) scratch += Arena::aligned<float>(vocab_) * 2;
+  if (!alone()) scratch += Arena::aligned<double>(rows * 3) * (share_.count + 1);
+  if (choices_.split_tokens) scratch += Arena::aligned<T>(shape.tokens() * hidden_);
+  const std::int64_t values = token_part(shape.tokens(), choices_).count * hidden_;
+  TensorTraffic evaluate(share_.count);
+  TensorTraffic beside(share_.count);
+  if (choices_.split_tokens) evaluate.gather<T>(shape.tokens() * hidden_);
+  evaluate.gather<double>(3 * shape.tokens() * share_.count);
+  beside.sum<float>(shape.tokens() * hidden_);
+  return {.input = core::Bytes(values * static_cast<std::int64_t>(sizeof(T))),
+          .scratch = scratch,
+          .to_tensor_peers = {evaluate.sent(), {}, beside.sent(), {}}};
+}
+
+template <class T>
+double Head<T>::forward_flops(core::BatchShape shape) const {
+  return LinearShape{shape.tokens(), hidden_, vocab_}.flops();
+}
+
+template <class T>
+const T* Head<T>::matrix_of(const Weights& weights) const {
+  if (tied_) return static_cast<const T*>(weights.tied) + matrix_at_.offset;
+  return UnitWeights<T>(weights).at(matrix_at_);
+}
+
+template <class T>
+NormWeights<T> Head<T>::norm_weights(const Weights& weights) const {
+  const UnitWeights<T> at(weights);
+  return {at.at(norm_at_), at.at(norm_bias_at_)};
+}
+
+template <class T>
+const float* Head<T>::take_bias(const Weights& weights, core::Work& work) const {
+  if (!bias_at_.there()) return nullptr;
+  const T* const stored = UnitWeights<T>(weights).at(bias_at_);
+  if constexpr (kIsFp32<T>) {
+    return stored;
+  } else {
+    float* const wide = work.arena.take<float>(vocab_);
+    kernels::cast(vocab_, stored, wide);
+    return wide;
+  }
+}
+
+template <class T>
+typename Head<T>::Chunk Head<T>::take_chunk(core::BatchShape shape, core::Work& work) const {
+  const std::int64_t rows = chunk_rows(shape.tokens());
+  Chunk chunk = {.shape = {rows, hidden_, vocab_},
+                 .kept = {.rstd = work.arena.take<float>(rows)},
+                 .normed_ND = work.arena.take<T>(rows * hidden_),
+                 .dnormed_ND = work.arena.take<float>(rows * hidden_),
+                 .logits_NV = work.arena.take<float>(rows * vocab_),
+                 .dlogits_NV = nullptr};
+  if (norm_bias_at_.there()) chunk.kept.mean = work.arena.take<float>(rows);
+  if constexpr (kIsFp32<T>) {
+    chunk.dlogits_NV = chunk.logits_NV;
+  } else {
+    chunk.dlogits_NV = work.arena.take<T>(rows * vocab_);
+  }
+  return chunk;
+}
+
+template <class T>
+void Head<T>::norm_chunk(const Weights& weights, const T* hidden_ND, const Chunk& chunk) const {
+  const kernels::RowShape rows = chunk.hidden_rows();
+  norm_rows(norm_, rows, hidden_ND, chunk.kept);
+  norm_apply<T>(norm_, rows, {hidden_ND, norm_weights(weights), chunk.kept, chunk.normed_ND});
+}
+
+template <class T>
+void Head<T>::add_bias(const Chunk& chunk) const {
+  if (chunk.bias_V != nullptr) kernels::add_bias(chunk.logit_rows(), chunk.bias_V, chunk.logits_NV);
+}
+
+template <class T>
+void Head<T>::forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
+                            const Chunk& chunk) const {
+  norm_chunk(weights, hidden_ND, chunk);
+  linear(work, chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
+  add_bias(chunk);
+}
+
+template <class T>
+void Head<T>::check_labels(const UnitInput& input) const {
+  for (std::int64_t i = 0; i < input.shape.tokens(); ++i) {
+    const std::int32_t label = input.labels_BT[i];
+    FM_CHECK(label == kernels::kIgnoredLabel || (label >= 0 && label < all_vocab_), "label ", label,
+             " reached a model of ", all_vocab_);
+  }
+}
+
+template <class T>
+NormSums Head<T>::take_sums(core::Work& work) const {
+  NormSums sums{.weight = work.arena.take<float>(hidden_)};
+  kernels::clear(work, hidden_, sums.weight);
+  if (!norm_bias_at_.there()) return sums;
+  sums.bias = work.arena.take<float>(hidden_);
+  kernels::clear(work, hidden_, sums.bias);
+  return sums;
+}
+
+template <class T>
+void Head<T>::clear_rest_of_tied(const core::Work& work, const Gradients& gradients) const {
+  for (std::size_t i = 1; i < tied_->entries().size(); ++i) {
+    const core::ParamEntry& entry = tied_->at(i);
+    kernels::clear(work, entry.numel.count(), gradients.tied + entry.offset.count());
+  }
+}
+
+template <class T>
+double Head<T>::cross_entropy(const UnitCall& call, const Chunk& chunk,
+                              const std::int32_t* labels_N, double scale, double sum) const {
+  if (!alone()) return cross_entropy_of_parts(call, chunk, labels_N, scale, sum);
+  return kernels::cross_entropy(chunk.logit_rows(), chunk.logits_NV, labels_N, scale, sum);
+}
+
+// With m, s a rank's maximum and sum of e^(x - m), all ranks' sum at the largest M of these is the
+// sum of s e^(m - M): one exchange of (m, s, the label's logit) for every row.
+template <class T>
+double Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
+                                       const std::int32_t* labels_N, double scale,
+                                       double sum) const {
+  FM_CHECK(call.peers.tensor != nullptr, "a part of the head needs the other ranks");
+  const core::Arena::Scope scope(call.work.arena);
+  const auto [rows, width] = chunk.logit_rows();
+  double* const mine = call.work.arena.take<double>(3 * rows);
+  double* const all = call.work.arena.take<double>(3 * rows * share_.count);
+  double* const label_logits = mine + 2 * rows;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t column = labels_N[row] - columns_.first;
+    const bool here = labels_N[row] != kernels::kIgnoredLabel && column >= 0 && column < width;
+    label_logits[row] = here ? static_cast<double>(chunk.logits_NV[row * width + column]) : 0.0;
+  }
+  kernels::exponentials(chunk.logit_rows(), chunk.logits_NV, mine, mine + rows);
+  call.peers.tensor
+      ->all_gather({mine, core::Elements(3 * rows), core::DType::kF64},
+                   {all, core::Elements(3 * rows * share_.count), core::DType::kF64})
+      .wait();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    float* const logits_V = chunk.logits_NV + row * width;
+    if (labels_N[row] == kernels::kIgnoredLabel) {
+      std::fill_n(logits_V, width, 0.0F);
+      continue;
+    }
+    double most = all[row];
+    for (int rank = 1; rank < share_.count; ++rank) {
+      most = std::max(most, all[3 * rows * rank + row]);
+    }
+    double total = 0.0;
+    double label_logit = 0.0;
+    for (int rank = 0; rank < share_.count; ++rank) {
+      const double* const of_rank = all + 3 * rows * rank + row;
+      total += of_rank[rows] * std::exp(of_rank[0] - most);
+      label_logit += of_rank[2 * rows];
+    }
+    sum += std::log(total) + (most - label_logit);
+    const auto factor = static_cast<float>(scale * std::exp(mine[row] - most) / total);
+    for (std::int64_t i = 0; i < width; ++i) logits_V[i] *= factor;
+    const std::int64_t column = labels_N[row] - columns_.first;
+    if (column >= 0 && column < width) logits_V[column] -= static_cast<float>(scale);
+  }
+  return sum;
+}
+
+template <class T>
+T* Head<T>::all_hidden(const UnitCall& call, const TokenPart& own, const T* hidden_BTD) const {
+  T* const all_BTD = call.work.arena.template take<T>(own.all * hidden_);
+  kernels::copy(call.work, own.count * hidden_, hidden_BTD, all_BTD + own.first * hidden_);
+  gather_tokens(call.peers.tensor, own, hidden_, all_BTD);
+  return all_BTD;
+}
+
+template <class T>
+double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
+                     const Gradients& gradients, Write write) const {
+  const auto& [weights, input, saved, work, peers] = call;
+  check_labels(input);
+  const core::Arena::Scope scope(work.arena);
+  const TokenPart own = token_part(input.shape.tokens(), choices_);
+  T* const own_BTD = static_cast<T*>(hidden_BTD);
+  T* const all_BTD = own.some() ? all_hidden(call, own, own_BTD) : own_BTD;
+  Chunk chunk = take_chunk(input.shape, work);
+  chunk.bias_V = take_bias(weights, work);
+  const std::int64_t step = chunk.shape.tokens;
+  const NormSums sums = take_sums(work);
+  float* const dbias_V = bias_at_.trained() ? work.arena.take<float>(vocab_) : nullptr;
+  if (dbias_V != nullptr) kernels::clear(work, vocab_, dbias_V);
+  const bool trains_matrix = matrix_at_.trained();
+  // The norm's, too, come from the gradient of its output; parts of that are always added up.
+  const bool gives = gradients.input || norm_at_.trained() || norm_bias_at_.trained() || !alone();
+  if (tied_ && trains_matrix && write == Write::kAssign) clear_rest_of_tied(work, gradients);
+  float* const matrix_base = tied_ ? gradients.tied : gradients.own;
+  double sum = 0.0;
+  for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
+    chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
+    T* hidden_ND = all_BTD + row * hidden_;
+    forward_chunk(work, weights, hidden_ND, chunk);
+    sum = cross_entropy(call, chunk, input.labels_BT + row, scale, sum);
+    if (dbias_V != nullptr) kernels::column_sums(chunk.logit_rows(), chunk.logits_NV, dbias_V);
+    chunk.round_dlogits();
+    if (trains_matrix) {
+      linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND,
+                    matrix_base + matrix_at_.offset, row == 0 ? beta_of(write) : Beta::kOne);
+    }
+    if (!gives) continue;
+    linear_input(work, chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
+    sum_over(peers.tensor, chunk.shape.tokens * hidden_, chunk.dnormed_ND);
+    norm_backward<T>(norm_, chunk.hidden_rows(),
+                     {.x = hidden_ND,
+                      .weights = norm_weights(weights),
+                      .kept = chunk.kept,
+                      .dy = chunk.dnormed_ND,
+                      .residual = nullptr,
+                      .dx = hidden_ND,
+                      .sums = sums});
+  }
+  if (own.some()) {
+    kernels::copy(work, own.count * hidden_, all_BTD + own.first * hidden_, own_BTD);
+  }
+  const auto put = [&](std::int64_t count, const float* from, const ParamPlace& at) {
+    if (at.trained()) write_vector(call.work, count, from, gradients.own + at.offset, write);
+  };
+  put(hidden_, sums.weight, norm_at_);
+  put(hidden_, sums.bias, norm_bias_at_);
+  put(vocab_, dbias_V, bias_at_);
+  return sum;
+}
+
+template <class T>
+double Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
+  const auto& [weights, input, saved, work, peers] = call;
+  check_labels(input);
+  const core::Arena::Scope scope(work.arena);
+  const TokenPart own = token_part(input.shape.tokens(), choices_);
+  const T* const own_BTD = static_cast<const T*>(hidden_BTD);
+  const T* const all_BTD = own.some() ? all_hidden(call, own, own_BTD) : own_BTD;
+  Chunk chunk = take_chunk(input.shape, work);
+  chunk.bias_V = take_bias(weights, work);
+  const std::int64_t step = chunk.shape.tokens;
+  double sum = 0.0;
+  for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
+    chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
+    forward_chunk(work, weights, all_BTD + row * hidden_, chunk);
+    const std::int32_t* const labels_N = input.labels_BT + row;
+    sum = alone() ? kernels::cross_entropy_loss(chunk.logit_rows(), chunk.logits_NV, labels_N, sum)
+                  : cross_entropy_of_parts(call, chunk, labels_N, 0.0, sum);
+  }
+  return sum;
+}
+
+template <class T>
+void Head<T>::logits(const Weights& weights, std::int64_t rows, const void* hidden_ND,
+                     float* logits_NV, core::Work& work) const {
+  FM_CHECK(alone(), "one rank has no logits");
+  const core::Arena::Scope scope(work.arena);
+  Chunk chunk = take_chunk({.batch = 1, .seq_len = rows}, work);
+  chunk.bias_V = take_bias(weights, work);
+  const std::int64_t step = chunk.shape.tokens;
+  for (std::int64_t row = 0; row < rows; row += step) {
+    chunk.shape.tokens = std::min(step, rows - row);
+    chunk.logits_NV = logits_NV + row * vocab_;
+    norm_chunk(weights, static_cast<const T*>(hidden_ND) + row * hidden_, chunk);
+    kernels::gemm_few_rows<T, float>(
+        work, {chunk.shape.tokens, vocab_, hidden_}, {chunk.normed_ND, hidden_},
+        {matrix_of(weights), hidden_, kernels::Form::kTransposed}, {chunk.logits_NV, vocab_});
+    add_bias(chunk);
+  }
+}
+
+template class Head<float>;
+template class Head<core::Bf16>;
+template class Head<core::F16>;
+
+}  // namespace fm::model

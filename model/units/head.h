@@ -1,0 +1,94 @@
+// The head: final norm, language-model matrix (its own, or the embedding's when tied) and
+// cross-entropy, forward and backward chunk by chunk.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "model/unit.h"
+#include "model/units/linear.h"
+#include "model/units/norm.h"
+#include "model/units/tensor_parallel.h"
+#include "model/units/unit_tables.h"
+
+namespace fm::model {
+
+// Rows of logits that exist at once: at most 32 MB or 128 rows, a multiple of 16. A function of the
+// sizes only, so that sums never depend on the layout of a run. With half the rows the head's
+// products are a fifth slower: its gradient is read and written once per chunk.
+constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab) {
+  constexpr std::int64_t kLogits = 8 * 1024 * 1024;
+  const std::int64_t rows = std::max<std::int64_t>(128, kLogits / vocab / 16 * 16);
+  return std::min(rows, tokens);
+}
+
+template <class T>  // element: float, core::Bf16 or core::F16
+class Head final : public LossUnit {
+ public:
+  // `embedding`: the tables whose matrix a tied head uses; ignored by an untied one.
+  Head(const DecoderConfig& config, const ModelChoices& choices, const UnitTables& embedding);
+
+  const core::ParamTable& params() const override { return tables_.own; }
+  const core::ParamTable* frozen_params() const override { return tables_.frozen_or_null(); }
+  const core::ParamTable* tied_params() const override {
+    return tied_ && !matrix_at_.frozen ? &*tied_ : nullptr;
+  }
+  const core::ParamTable* frozen_tied_params() const override {
+    return tied_ && matrix_at_.frozen ? &*tied_ : nullptr;
+  }
+  UnitSizes sizes(core::BatchShape shape) const override;
+  double forward_flops(core::BatchShape shape) const override;
+  double loss(const UnitCall& call, void* hidden_BTD, double scale, const Gradients& gradients,
+              Write write) const override;
+  double evaluate(const UnitCall& call, const void* hidden_BTD) const override;
+  void logits(const Weights& weights, std::int64_t rows, const void* hidden_ND, float* logits_NV,
+              core::Work& work) const override;
+
+ private:
+  struct Chunk;
+
+  bool alone() const { return share_.count == 1; }
+  // The same for all ranks.
+  std::int64_t chunk_rows(std::int64_t tokens) const {
+    return logits_chunk_rows(tokens, core::ceil_div(all_vocab_, share_.count));
+  }
+  const T* matrix_of(const Weights& weights) const;
+  NormWeights<T> norm_weights(const Weights& weights) const;
+  // Of the head, in fp32, in work space; null where it has none.
+  const float* take_bias(const Weights& weights, core::Work& work) const;
+  Chunk take_chunk(core::BatchShape shape, core::Work& work) const;
+  // hidden rows -> chunk.kept, chunk.normed
+  void norm_chunk(const Weights& weights, const T* hidden_ND, const Chunk& chunk) const;
+  void add_bias(const Chunk& chunk) const;
+  // The same, and chunk.logits
+  void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
+                     const Chunk& chunk) const;
+  void check_labels(const UnitInput& input) const;
+  // Adds the losses of a chunk to `sum`; its logits become their gradient. Collective where several
+  // ranks have parts of them.
+  // Hidden states of all tokens, in work space where this rank has some of them.
+  T* all_hidden(const UnitCall& call, const TokenPart& own, const T* hidden_BTD) const;
+  double cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
+                       double scale, double sum) const;
+  double cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
+                                const std::int32_t* labels_N, double scale, double sum) const;
+  NormSums take_sums(core::Work& work) const;  // cleared
+  // What the gradient of a tied embedding holds beside its matrix.
+  void clear_rest_of_tied(const core::Work& work, const Gradients& gradients) const;
+
+  std::int64_t all_vocab_;
+  core::IndexRange columns_;  // of the logits, this rank's
+  core::Share share_;
+  ModelChoices choices_;
+  std::int64_t vocab_;  // of this rank
+  std::int64_t hidden_;
+  Norm norm_;
+  UnitTables tables_;
+  std::optional<core::ParamTable> tied_;  // that holds the matrix
+  ParamPlace norm_at_;
+  ParamPlace norm_bias_at_;
+  ParamPlace bias_at_;
+  ParamPlace matrix_at_;  // of the head, or in tied_
+};
+
+}  // namespace fm::model

@@ -1,0 +1,196 @@
+// The products with a linear layer of a unit, and their gradients.
+#pragma once
+
+#include "kernels/gemm/few_rows.h"
+#include "kernels/pointwise/biases.h"
+#include "model/units/dropout.h"
+#include "model/units/projection.h"
+#include "model/units/tensor_parallel.h"
+
+namespace fm::model {
+
+// Products with the projections of one unit.
+template <class T>
+struct Products {
+  core::Work& work;
+  std::int64_t tokens = 0;
+  UnitWeights<T> weights;      // unless only gradients are written
+  float* gradients = nullptr;  // of the unit
+  Write write = Write::kAssign;
+  // By Adapter::index: scale A dropout(x) and scale B^T dy, [tokens, rank], from forward and input.
+  T* const* low = nullptr;
+  T* const* dlow = nullptr;
+  const UnitInput* batch = nullptr;  // for dropout
+  Rows rows = Rows::kBatch;
+  comm::Communicator* tensor = nullptr;  // the ranks of Split
+  TokenPart own = {};                    // with these: the rows of y where the inputs are split
+
+  // y [tokens, out] = x [tokens, in] W^T (+ y) + bias; null: only what an adapter keeps. Collective
+  // where the inputs are split.
+  void forward(const Projection& p, const T* x, T* y, Beta beta = Beta::kZero) const {
+    if (y != nullptr) product(p, x, y, beta);
+    if (p.adapter.rank > 0) adapt(p, x, y);
+  }
+
+  // dx [tokens, in] = dy [tokens, out] W (+ dx). Where the outputs are split, this rank's part of
+  // that; collective, if there is an adapter.
+  template <class X>
+  void input(const Projection& p, const T* dy, X* dx, Beta beta = Beta::kZero) const {
+    FM_CHECK(p.counts || beta == Beta::kOne, "whose outputs others have only adds");
+    if (p.counts) {
+      const bool usual = p.form == MatrixForm::kOutIn;
+      kernels::gemm(work, {tokens, p.in, p.out}, {dy, p.out},
+                    {weights.at(p.weight), p.stride, usual ? Form::kAsIs : Form::kTransposed},
+                    {dx, p.in, beta});
+    }
+    if (p.adapter.rank > 0) adapt_input(p, dy, dx);
+  }
+
+  // The gradients of weight and bias, by the rule of `write`, as far as they are trained; the
+  // latter takes p.out floats.
+  void weight(const Projection& p, const T* dy, const T* x) const {
+    if (p.weight.trained()) matrix(p, dy, x);
+    if (p.adapter.rank > 0) adapter(p, dy, x);
+    if (!p.bias.trained()) return;
+    const core::Arena::Scope scope(work.arena);
+    float* const sums = work.arena.template take<float>(p.out);
+    kernels::clear(work, p.out, sums);
+    kernels::column_sums({tokens, p.out}, dy, sums);
+    write_vector(work, p.out, sums, gradients + p.bias.offset, write);
+  }
+
+ private:
+  using Form = kernels::Form;
+
+  // Of y.
+  TokenPart rows_of(const Projection& p) const {
+    if (tensor != nullptr && p.split == Split::kInputs) return own;
+    return {.first = 0, .count = tokens, .all = tokens};
+  }
+  bool drops(const Projection& p) const { return p.adapter.dropout > 0.0 && batch->dropout; }
+  template <class X>
+  void drop_in_place(const Projection& p, X* x) const {
+    const kernels::Dropout by = dropout_of(*batch, p.adapter.dropout, p.adapter.drop_place);
+    if (p.split != Split::kInputs) return drop(by, *batch, p.in, x);
+    drop(by, *batch, DropPart{0, tokens, p.inputs.all, p.inputs.first, p.in}, x);
+  }
+  // x, or a copy of it in work space.
+  const T* dropped(const Projection& p, const T* x) const {
+    if (!drops(p)) return x;
+    T* const copy = work.arena.template take<T>(tokens * p.in);
+    kernels::copy(work, tokens * p.in, x, copy);
+    drop_in_place(p, copy);
+    return copy;
+  }
+
+  void adapt(const Projection& p, const T* x, T* y) const {
+    const core::Arena::Scope scope(work.arena);
+    const Adapter& at = p.adapter;
+    T* const low_rows = low[at.index];
+    const T* const dropped_x = dropped(p, x);
+    const auto multiply = [&](auto* to) {
+      kernels::gemm(work, {tokens, at.rank, p.in}, {dropped_x, p.in},
+                    {weights.at(at.a), p.in, Form::kTransposed}, {to, at.rank, Beta::kZero});
+    };
+    if (tensor != nullptr && p.split == Split::kInputs) {
+      float* const part = work.arena.template take<float>(tokens * at.rank);
+      multiply(part);
+      sum_over(tensor, tokens * at.rank, part);
+      convert(work, tokens * at.rank, part, low_rows);
+    } else {
+      multiply(low_rows);
+    }
+    kernels::scale(tokens * at.rank, at.scale, low_rows);
+    if (y == nullptr) return;
+    const TokenPart of_y = rows_of(p);
+    kernels::gemm(work, {of_y.count, p.out, at.rank}, {low_rows + of_y.first * at.rank, at.rank},
+                  {weights.at(at.b), at.rank, Form::kTransposed}, {y, p.out, Beta::kOne});
+  }
+
+  template <class X>
+  void adapt_input(const Projection& p, const T* dy, X* dx) const {
+    const core::Arena::Scope scope(work.arena);
+    const Adapter& at = p.adapter;
+    T* const low_rows = dlow[at.index];
+    const auto multiply = [&](auto* to) {
+      kernels::gemm(work, {tokens, at.rank, p.out}, {dy, p.out}, {weights.at(at.b), at.rank},
+                    {to, at.rank, Beta::kZero});
+    };
+    float* part = nullptr;  // of what the ranks that have its outputs add up
+    if (tensor != nullptr && p.split == Split::kOutputs) {
+      part = work.arena.template take<float>(tokens * at.rank);
+      p.counts ? multiply(part) : kernels::clear(work, tokens * at.rank, part);
+      convert(work, tokens * at.rank, part, low_rows);
+    } else {
+      multiply(low_rows);
+    }
+    kernels::scale(tokens * at.rank, at.scale, low_rows);
+    if (p.counts) add_through_a(p, low_rows, dx);
+    if (part != nullptr) sum_dlow(p, part);
+  }
+  template <class X>
+  void add_through_a(const Projection& p, const T* low_rows, X* dx) const {
+    const Adapter& at = p.adapter;
+    const bool apart = drops(p);
+    X* const to = apart ? work.arena.template take<X>(tokens * p.in) : dx;
+    kernels::gemm(work, {tokens, p.in, at.rank}, {low_rows, at.rank}, {weights.at(at.a), p.in},
+                  {to, p.in, apart ? Beta::kZero : Beta::kOne});
+    if (!apart) return;
+    drop_in_place(p, to);
+    kernels::add_bias({1, tokens * p.in}, to, dx);
+  }
+  void sum_dlow(const Projection& p, float* part) const {
+    const std::int64_t count = tokens * p.adapter.rank;
+    sum_over(tensor, count, part);
+    convert(work, count, part, dlow[p.adapter.index]);
+    kernels::scale(count, p.adapter.scale, dlow[p.adapter.index]);
+  }
+
+  void adapter(const Projection& p, const T* dy, const T* x) const {
+    const core::Arena::Scope scope(work.arena);
+    const Adapter& at = p.adapter;
+    const Beta beta = beta_of(write);
+    kernels::gemm(work, {p.out, at.rank, tokens}, {dy, p.out, Form::kTransposed},
+                  {low[at.index], at.rank}, {gradients + at.b.offset, at.rank, beta});
+    kernels::gemm(work, {at.rank, p.in, tokens}, {dlow[at.index], at.rank, Form::kTransposed},
+                  {dropped(p, x), p.in},
+                  {gradients + at.a.offset, p.in, at.later_part ? Beta::kOne : beta});
+  }
+
+  void product(const Projection& p, const T* x, T* y, Beta beta) const {
+    const kernels::GemmShape shape{tokens, p.out, p.in};
+    const kernels::Operand<T> matrix{
+        weights.at(p.weight), p.stride,
+        p.form == MatrixForm::kOutIn ? Form::kTransposed : Form::kAsIs};
+    if (tensor != nullptr && p.split == Split::kInputs) {
+      const core::Arena::Scope scope(work.arena);
+      float* const sum = work.arena.template take<float>(tokens * p.out);
+      kernels::gemm(work, shape, {x, p.in}, matrix, {sum, p.out, Beta::kZero});
+      const float* const mine = sum_tokens(tensor, own, p.out, sum);
+      if (beta == Beta::kOne) {
+        kernels::add_residual(own.count * p.out, mine, y, y);
+      } else {
+        convert(work, own.count * p.out, mine, y);
+      }
+    } else if (rows == Rows::kDecoded) {
+      kernels::gemm_few_rows<T, T>(work, shape, {x, p.in}, matrix, {y, p.out, beta});
+    } else {
+      kernels::gemm(work, shape, {x, p.in}, matrix, {y, p.out, beta});
+    }
+    if (p.bias.there()) kernels::add_bias({rows_of(p).count, p.out}, weights.at(p.bias), y);
+  }
+
+  void matrix(const Projection& p, const T* dy, const T* x) const {
+    float* const dweight = gradients + p.weight.offset;
+    const Beta beta = beta_of(write);
+    if (p.form == MatrixForm::kOutIn) {
+      kernels::gemm(work, {p.out, p.in, tokens}, {dy, p.out, Form::kTransposed}, {x, p.in},
+                    {dweight, p.stride, beta});
+    } else {
+      kernels::gemm(work, {p.in, p.out, tokens}, {x, p.in, Form::kTransposed}, {dy, p.out},
+                    {dweight, p.stride, beta});
+    }
+  }
+};
+
+}  // namespace fm::model

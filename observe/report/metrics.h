@@ -1,0 +1,67 @@
+// What a metrics.jsonl holds (written by engine/shown/run_log.cc): numbers of steps in columns,
+// starts.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fm::report {
+
+// In the order in which a run writes them, which makes reading quick.
+enum class Field : std::uint8_t {
+  kStep,
+  kSamples,
+  kEpoch,
+  kLoss,
+  kLearningRate,
+  kGradNorm,
+  kTokens,
+  kTokensPerSecond,
+  kGflops,
+  kStepTime,
+  kSkipped,
+  kLossScale,
+  kMemPeak,
+  kEvalLoss,
+  kPerplexity,
+  kTime,
+};
+inline constexpr std::size_t kFieldCount = 16;
+
+// One number per row; NaN where the row has none, or null.
+using Column = std::vector<double>;
+
+// One start of the program: a line {"start": ...}.
+struct Start {
+  double time = 0;  // unix seconds, NaN when unknown
+  std::string version;
+  std::int64_t from_step = 0;
+  std::int64_t ranks = 0;                                  // 0: unknown
+  std::vector<std::pair<std::string, std::string>> facts;  // name, value
+};
+
+// A run may be writing while its report is made: the file counts as long as it was when opened.
+struct Metrics {
+  std::array<Column, kFieldCount> columns;   // sorted by step, one row per step
+  std::vector<std::string> phases;           // as found
+  std::vector<std::vector<float>> phase_ms;  // of a phase, of a row
+  std::vector<Start> starts;
+  std::int64_t damaged_lines = 0;
+  std::int64_t first_damaged_line = 0;  // 1: the first of the file
+  std::int64_t replaced_rows = 0;       // of a step, all but the last one
+
+  const Column& operator[](Field field) const { return columns[static_cast<std::size_t>(field)]; }
+  std::size_t rows() const { return columns[0].size(); }
+};
+
+// Throws UserError (11) when the file is missing or no regular file.
+Metrics read_metrics(const std::string& path);
+
+Metrics parse_metrics(std::string_view text);
+
+}  // namespace fm::report

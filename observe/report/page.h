@@ -1,0 +1,23 @@
+// One self-contained HTML page about a run: no script, nothing from elsewhere.
+#pragma once
+
+#include <string>
+
+#include "observe/report/metrics.h"
+#include "observe/report/trace_step.h"
+
+namespace fm::report {
+
+struct PageWords {
+  std::string run;      // its folder, as it was named
+  std::string program;  // "fmengine 0.1.0"
+  double now = 0;       // unix seconds
+};
+
+// `trace` may be null.
+std::string page(const Metrics& metrics, const TraceStep* trace, const PageWords& words);
+
+// The page's style sheet, for screens (light, dark) and paper.
+std::string style();
+
+}  // namespace fm::report

@@ -1,0 +1,29 @@
+// The chat template of a model folder, with what it sees besides the conversation.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/jinja/template.h"
+
+namespace fm::chat {
+
+struct ChatFormat {
+  Template plain;
+  std::optional<Template> with_tools;  // the template named tool_use, where a folder has several
+  Entries tokens;                      // bos_token, eos_token, ...: variables of the template
+  // Texts that the tokenizer never cuts, which answers begin and end at.
+  std::vector<std::string> added_tokens;
+};
+
+// Of chat_template.jinja and additional_chat_templates/, else of tokenizer_config.json's
+// chat_template, as transformers reads them. nullopt: the folder has no template. Throws UserError
+// (11) for a file that is no template or no JSON.
+std::optional<ChatFormat> read_chat_format(const std::filesystem::path& folder);
+// The same with the template of a file.
+ChatFormat read_chat_format(const std::filesystem::path& folder,
+                            const std::filesystem::path& template_file);
+
+}  // namespace fm::chat

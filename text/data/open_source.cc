@@ -1,0 +1,89 @@
+#include "core/check.h"
+#include "core/counted.h"
+#include "text/data/data_paths.h"
+#include "text/data/documents.h"
+#include "text/data/formats/mds.h"
+#include "text/data/formats/megatron.h"
+#include "text/data/formats/token_files.h"
+#include "text/data/mixture.h"
+#include "text/data/rows.h"
+#include "text/data/sample_source.h"
+
+namespace fm::data {
+namespace {
+
+StreamPtr open_lines(const DataFile& file, const SourceOptions& options, BadLines& bad) {
+  if (options.open_jsonl) {
+    if (StreamPtr stream = options.open_jsonl(file.path, file.format, bad)) return stream;
+  }
+  return file.format == DataFormat::kJsonl ? open_text(file.path, options, bad)
+                                           : open_ids(file.path, options, bad);
+}
+
+StreamPtr open_file(const DataFile& file, const SourceOptions& options, BadLines& bad) {
+  switch (file.format) {
+    case DataFormat::kJsonl:
+    case DataFormat::kJsonlIds: return open_lines(file, options, bad);
+    case DataFormat::kTokens: return open_tokens(file.path, options);
+    case DataFormat::kMegatron: return open_megatron(file.path, options);
+    case DataFormat::kMds: return open_mds(file.path, options, bad.unused);
+    case DataFormat::kAuto: break;
+  }
+  FM_CHECK(false, "data format was not resolved");
+}
+
+StreamPtr open_part(const DataPart& part, const SourceOptions& options, BadLines& bad) {
+  std::vector<StreamPtr> streams;
+  for (const DataFile& file : part.files) streams.push_back(open_file(file, options, bad));
+  return join_streams(std::move(streams));
+}
+
+std::string notes_of(const BadLines& bad) {
+  std::string unused = words_of(bad.unused);
+  if (bad.found == 0) return unused;
+  return core::concat("; ", core::counted(bad.found, "bad line"),
+                      " skipped (the first: ", bad.first, ")", unused);
+}
+
+}  // namespace
+
+SplitSource open_split(const SourceOptions& options, const Split& split) {
+  FM_USER_CHECK(options.seq_len >= 1,
+                "max_seq_len must be at least 1; correct it (max_seq_len=", options.seq_len, ")");
+  FM_USER_CHECK(options.vocab >= 1, "vocab_size must be at least 1; correct the model's config ",
+                "(vocab_size=", options.vocab, ")");
+  BadLines bad{.allowed = options.skip_bad_lines, .found = 0, .first = ""};
+  std::vector<StreamPtr> streams;
+  std::vector<double> weights;
+  for (const DataPart& part : find_data(options.paths, options.format)) {
+    streams.push_back(open_part(part, options, bad));
+    if (part.weight > 0.0) weights.push_back(part.weight);
+  }
+  const std::string notes = notes_of(bad);
+  std::vector<std::unique_ptr<SampleSource>> rows;
+  std::vector<StreamPtr> held_out;
+  const double border = split.training + split.evaluation;
+  for (std::size_t at = 0; at < streams.size(); ++at) {
+    const bool last = at + 1 == streams.size();
+    rows.push_back(
+        make_rows(slice_stream(streams[at], 0.0, split.training), options, last ? notes : ""));
+    if (split.evaluation > 0.0) {
+      held_out.push_back(slice_stream(streams[at], split.training, border));
+    }
+  }
+  SplitSource opened;
+  opened.training =
+      weights.size() > 1 ? make_mixture(std::move(rows), weights) : std::move(rows.front());
+  if (split.evaluation > 0.0) {
+    SourceOptions plain = options;
+    plain.shuffle_windows = false;  // in an evaluation all rows count alike
+    opened.evaluation = make_rows(join_streams(std::move(held_out)), plain, "");
+  }
+  return opened;
+}
+
+std::unique_ptr<SampleSource> open_source(const SourceOptions& options) {
+  return open_split(options, {}).training;
+}
+
+}  // namespace fm::data

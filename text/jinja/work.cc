@@ -1,0 +1,12 @@
+#include "text/jinja/work.h"
+
+#include "text/jinja/value.h"
+
+namespace fm::chat {
+
+void refuse_work() {
+  fail("a template must end after ", kMostSteps, " steps, of which each ", kStepBytes,
+       " bytes that it reads or writes are one; write it shorter");
+}
+
+}  // namespace fm::chat

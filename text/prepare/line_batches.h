@@ -1,0 +1,52 @@
+// The lines of a JSONL file in batches, for ranks that each read a part of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "text/data/documents.h"
+
+namespace fm::prepare {
+
+// Bytes of a file: lines that begin in [size p / parts, size (p + 1) / parts). A packed file, and
+// one JSON array (text/data/array_lines.h), has no such places: all of it is the first part.
+struct LineRange {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+LineRange lines_of_part(const std::string& path, int part, int parts);
+
+// Whether a file is gzip or zstd.
+bool is_packed(const std::string& path);
+
+// How many lines begin before a byte: what a message must add to a number that counts from there.
+std::int64_t lines_before(const std::string& path, std::int64_t byte);
+
+// Invariant: batches are whole lines, in order; together they are the part.
+// Thread:    one.
+// Lifetime:  owns the open file.
+class LineBatches {
+ public:
+  // Throws UserError (11) naming the file when it cannot be read.
+  LineBatches(const std::string& path, int part, int parts);
+  ~LineBatches();
+
+  // About `bytes` of lines, at least one; false at the end. Throws UserError (11) when the file has
+  // been written since, or is damaged, and for a line that is too long.
+  bool next(std::size_t bytes, std::string& batch);
+  LineRange range() const { return range_; }
+
+ private:
+  class Pieces;
+  std::string place() const;  // "file:7", of the line that is carried
+
+  std::string path_;
+  LineRange range_;
+  std::unique_ptr<Pieces> pieces_;
+  std::string carried_;     // the beginning of a line
+  std::int64_t lines_ = 0;  // of the part, that came before it
+  bool ended_ = false;
+};
+
+}  // namespace fm::prepare
