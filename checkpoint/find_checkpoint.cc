@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <utility>
 
-#include "checkpoint/agree.h"
 #include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/train_checkpoint.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/durable_file.h"
 
@@ -62,7 +62,7 @@ std::optional<FoundCheckpoint> newest_in_line(const fs::path& output_dir, Passed
     }
     passed.newest = std::max(passed.newest, listed.step);
     std::optional<FoundCheckpoint> found;
-    const std::string problem = attempt([&] { found = open_listed(listed); });
+    const std::string problem = comm::attempt([&] { found = open_listed(listed); });
     if (found) return found;
     passed.notes.push_back("checkpoint passed over: " + problem);
     if (passed.damage.empty()) passed.damage = problem;
@@ -83,8 +83,8 @@ std::optional<FoundCheckpoint> newest_valid(const fs::path& output_dir) {
   say_notes(passed.notes);
   const bool others = passed.damage.empty() && !passed.notes.empty();
   if (others) passed.damage = passed.notes.front();
-  const bool put_aside = passed.damage.empty() && !list_quarantined(output_dir).empty();
-  if (put_aside) passed.damage = "only .bad-global_step* are left";
+  const bool quarantined = passed.damage.empty() && !list_quarantined(output_dir).empty();
+  if (quarantined) passed.damage = "only .bad-global_step* are left";
   FM_MACHINE_CHECK(
       passed.damage.empty(), kNoCheckpoint,
       "a loadable checkpoint is required where checkpoints are; restore one, name one with ",
@@ -120,15 +120,15 @@ std::optional<FoundCheckpoint> find_checkpoint(const fs::path& output_dir, Resum
                                                const fs::path& path, comm::Communicator& world) {
   std::optional<FoundCheckpoint> found;
   std::string mine;
-  if (world.rank() == 0) mine = attempt([&] { found = find_here(output_dir, resume, path); });
-  const std::string problem = text_of_rank0(world, mine);
+  if (world.rank() == 0) mine = comm::attempt([&] { found = find_here(output_dir, resume, path); });
+  const std::string problem = comm::text_of_rank0(world, mine);
   FM_MACHINE_CHECK(problem.empty(), kNoCheckpoint, problem);
-  const std::int64_t has = gather_numbers(world, found ? 1 : 0)[0];
+  const std::int64_t has = comm::gather_numbers(world, found ? 1 : 0)[0];
   if (has == 0) return std::nullopt;
   if (!found) found.emplace();
-  found->folder = text_of_rank0(world, found->folder.string());
-  found->state_json = text_of_rank0(world, found->state_json);
-  found->step = gather_numbers(world, found->step)[0];
+  found->folder = comm::text_of_rank0(world, found->folder.string());
+  found->state_json = comm::text_of_rank0(world, found->state_json);
+  found->step = comm::gather_numbers(world, found->step)[0];
   return found;
 }
 
@@ -138,8 +138,8 @@ Lineage lineage_of_start(const fs::path& output_dir, Resume resume, const FoundC
   if (carries_on) return found->lineage;
   Lineage lineage;
   std::string mine;
-  if (world.rank() == 0) mine = attempt([&] { lineage = new_run(output_dir); });
-  const std::string problem = text_of_rank0(world, mine);
+  if (world.rank() == 0) mine = comm::attempt([&] { lineage = new_run(output_dir); });
+  const std::string problem = comm::text_of_rank0(world, mine);
   FM_MACHINE_CHECK(problem.empty(), core::ExitCode::kStorageFailed, problem);
   if (found == nullptr || world.rank() != 0) return lineage;
   lineage.parent_run = found->lineage.run;
@@ -150,13 +150,13 @@ Lineage lineage_of_start(const fs::path& output_dir, Resume resume, const FoundC
 void quarantine_checkpoint(const FoundCheckpoint& found, comm::Communicator& world) {
   std::string mine;
   if (world.rank() == 0) {
-    mine = attempt([&] {
-      const fs::path bad = put_aside(found.folder);
+    mine = comm::attempt([&] {
+      const fs::path bad = core::put_aside(found.folder);
       std::fprintf(stderr, "fmengine: damaged checkpoint %s is put aside as %s\n",
                    found.folder.c_str(), bad.filename().c_str());
     });
   }
-  const std::string problem = text_of_rank0(world, mine);
+  const std::string problem = comm::text_of_rank0(world, mine);
   FM_MACHINE_CHECK(
       problem.empty(), core::ExitCode::kStorageFailed,
       "a damaged checkpoint must be put aside before an older one is used; rename it (", problem,

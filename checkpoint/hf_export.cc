@@ -5,13 +5,13 @@
 #include <optional>
 #include <set>
 
-#include "checkpoint/agree.h"
-#include "checkpoint/draft_folder.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/element.h"
 #include "core/fault.h"
+#include "core/files/draft_folder.h"
 #include "core/files/durable_file.h"
 #include "core/files/files.h"
 #include "core/text.h"
@@ -100,8 +100,8 @@ std::vector<FileSpec> split_files(const ExportRequest& request, comm::Communicat
     return {{.file = "adapter_model.safetensors", .tensors = request.tensors}};
   }
   std::string map = "null";
-  if (world.rank() == 0) attempt([&] { map = source_map(request.shards_like); });
-  const auto source = nlohmann::json::parse(text_of_rank0(world, map));
+  if (world.rank() == 0) comm::attempt([&] { map = source_map(request.shards_like); });
+  const auto source = nlohmann::json::parse(comm::text_of_rank0(world, map));
   if (source.is_string()) return split_by_size(request, core::Bytes(INT64_MAX));
   std::vector<FileSpec> files;
   if (source.is_object()) files = split_as_in(source, request);
@@ -148,7 +148,7 @@ std::set<std::string> names_in(const fs::path& folder) {
 // a folder that is an export, too: the adapters beside a model.
 bool is_our_export(const fs::path& folder) {
   bool ours = false;
-  attempt([&] {  // what cannot be read is not known to be ours
+  comm::attempt([&] {  // what cannot be read is not known to be ours
     if (!fs::is_directory(fs::symlink_status(folder))) return;
     const std::string marker =
         core::read_small_file(folder / kExportMarker, core::kMostConfig).text;
@@ -203,12 +203,12 @@ class Exporter {
   void run() {
     check_complete();
     const std::string why = world_.rank() == 0 ? why_not_replaced(target_) : "";
-    check_replaced(target_, text_of_rank0(world_, why));
+    check_replaced(target_, comm::text_of_rank0(world_, why));
     end_if_stopped();  // from this question on who asks removes the folder
     all_must([this] {
       if (world_.rank() == 0) create_folder();
     });
-    temporary_ = text_of_rank0(world_, temporary_.string());
+    temporary_ = comm::text_of_rank0(world_, temporary_.string());
     end_if_stopped();
     all_must([this] { write_slices(); });
     end_if_stopped();
@@ -227,7 +227,7 @@ class Exporter {
     }
     for (const core::TensorSlice& slice : request_.mine) held += slice.count();
     core::Elements all;
-    for (const std::int64_t count : gather_numbers(world_, held.count())) {
+    for (const std::int64_t count : comm::gather_numbers(world_, held.count())) {
       all += core::Elements(count);
     }
     FM_CHECK(all == planned, "slices of all ranks must cover every tensor once: ", all.count(),
@@ -236,7 +236,7 @@ class Exporter {
 
   template <class Body>
   void all_must(const Body& body) {
-    const std::string problem = first_problem(world_, attempt(body));
+    const std::string problem = comm::first_problem(world_, comm::attempt(body));
     if (problem.empty()) return;
     draft_.reset();
     world_.barrier().wait();  // who throws first ends the others, maybe before they cleaned up
@@ -258,34 +258,36 @@ class Exporter {
 
   void create_folder() {
     const std::string name = target_.filename().string();
-    sweep_drafts(target_.parent_path(), name);
+    core::sweep_drafts(target_.parent_path(), name);
     temporary_ = draft_.emplace(target_.parent_path(), name).path();
     for (std::size_t f = 0; f < files_.size(); ++f) {
-      WritableFile file = WritableFile::create(temporary_ / files_[f].file, plans_[f].file_bytes);
+      core::WritableFile file =
+          core::WritableFile::create(temporary_ / files_[f].file, plans_[f].file_bytes);
       file.write_at(core::Bytes(0), std::as_bytes(std::span(plans_[f].head)));
       file.sync_and_close();
     }
     if (files_.size() > 1) {
-      write_new_file(temporary_ / kWeightsIndex, index_json(files_, request_.dtype));
+      core::write_new_file(temporary_ / kWeightsIndex, index_json(files_, request_.dtype));
     }
     if (request_.kind == ExportRequest::Kind::kAdapter) {
-      write_new_file(temporary_ / "adapter_config.json", request_.config_json);
+      core::write_new_file(temporary_ / "adapter_config.json", request_.config_json);
     } else {
-      write_new_file(temporary_ / "config.json", stating(request_.dtype, request_.config_json));
+      core::write_new_file(temporary_ / "config.json",
+                           stating(request_.dtype, request_.config_json));
     }
     write_tokenizer();
     std::set<std::string> names = names_in(temporary_);
-    names.erase(kDraftLock);
+    names.erase(core::kDraftLock);
     const nlohmann::json marker = {{"files", names}};
-    write_new_file(temporary_ / kExportMarker, marker.dump() + "\n");
+    core::write_new_file(temporary_ / kExportMarker, marker.dump() + "\n");
   }
 
   void write_tokenizer() const {
     if (request_.tokenizer_from.empty()) {
       if (!request_.byte_tokenizer) return;
-      write_new_file(temporary_ / "tokenizer.json", byte_tokenizer_json());
-      write_new_file(temporary_ / "tokenizer_config.json", byte_tokenizer_config_json());
-      write_new_file(temporary_ / "generation_config.json", byte_generation_config_json());
+      core::write_new_file(temporary_ / "tokenizer.json", byte_tokenizer_json());
+      core::write_new_file(temporary_ / "tokenizer_config.json", byte_tokenizer_config_json());
+      core::write_new_file(temporary_ / "generation_config.json", byte_generation_config_json());
       return;
     }
     for (const char* name : kTokenizerFiles) copy(request_.tokenizer_from / name, name);
@@ -299,12 +301,12 @@ class Exporter {
   void copy_more_templates() const {
     const fs::path source = request_.tokenizer_from / kMoreTemplates;
     if (!fs::is_directory(source)) return;
-    make_folders(temporary_ / kMoreTemplates);
+    core::make_folders(temporary_ / kMoreTemplates);
     for (const fs::directory_entry& entry : fs::directory_iterator(source)) {
       if (entry.path().extension() != ".jinja") continue;
       copy(entry.path(), (fs::path(kMoreTemplates) / entry.path().filename()).string());
     }
-    sync_folder(temporary_ / kMoreTemplates);
+    core::sync_folder(temporary_ / kMoreTemplates);
   }
 
   void copy(const fs::path& source, const std::string& name) const {
@@ -312,18 +314,19 @@ class Exporter {
     const core::SmallFile file = core::read_small_file(source, core::kMostListing);
     FM_DATA_CHECK(file.problem.empty(), source.string(),
                   ": a readable file is required; get the file again (", file.problem, ")");
-    write_new_file(temporary_ / name, file.text);
+    core::write_new_file(temporary_ / name, file.text);
   }
 
   void write_slices() const {
-    std::map<std::size_t, WritableFile> open;
+    std::map<std::size_t, core::WritableFile> open;
     for (const SlicePlace& place : place_slices(files_, plans_, mine_)) {
       core::fault({"export.tensor", world_.rank()});
       if (stopped()) return;
       auto at = open.find(place.file);
       if (at == open.end()) {
-        at = open.emplace(place.file, WritableFile::open(temporary_ / files_[place.file].file))
-                 .first;
+        at =
+            open.emplace(place.file, core::WritableFile::open(temporary_ / files_[place.file].file))
+                .first;
       }
       const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
       write_row(at->second, place, row.floats());
@@ -331,7 +334,8 @@ class Exporter {
     for (auto& [index, file] : open) file.sync_and_close();
   }
 
-  void write_row(WritableFile& file, const SlicePlace& place, std::span<const float> row) const {
+  void write_row(core::WritableFile& file, const SlicePlace& place,
+                 std::span<const float> row) const {
     if (request_.dtype == core::DType::kF32) {
       file.write_at(place.begin, std::as_bytes(row));
       return;
@@ -351,15 +355,15 @@ class Exporter {
   void publish() {
     draft_->close();
     check_replaced(target_, why_not_replaced(target_));  // somebody may have come meanwhile
-    publish_folder(temporary_, target_);
+    core::publish_folder(temporary_, target_);
     draft_.reset();  // with the older export, which has its name now
   }
 
   const ExportRequest& request_;
   comm::Communicator& world_;
   fs::path target_;
-  std::optional<DraftFolder> draft_;  // rank 0
-  fs::path temporary_;                // its path, on every rank
+  std::optional<core::DraftFolder> draft_;  // rank 0
+  fs::path temporary_;                      // its path, on every rank
   std::vector<FileSpec> files_;
   std::vector<SafetensorsPlan> plans_;
   std::map<std::string, std::string> file_of_;

@@ -6,9 +6,9 @@
 #include <optional>
 #include <tuple>
 
-#include "checkpoint/agree.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/train_checkpoint.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/durable_file.h"
 
@@ -65,7 +65,7 @@ std::vector<ListedCheckpoint> list_checkpoints(const fs::path& output_dir) {
 
 bool looks_like_checkpoint(const fs::path& folder) {
   std::vector<fs::directory_entry> entries;
-  const std::string unreadable = attempt([&] { entries = entries_of(folder); });
+  const std::string unreadable = comm::attempt([&] { entries = entries_of(folder); });
   if (!unreadable.empty()) return true;
   return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
     const std::string name = entry.path().filename().string();
@@ -86,12 +86,12 @@ void prune_checkpoints(const PruneRequest& request) {
   for (const ListedCheckpoint& listed : list_checkpoints(request.output_dir)) {
     std::string run;
     const auto open = [&] { run = open_manifest(listed.folder).lineage.run; };
-    if (!attempt(open).empty() || run != request.run) continue;
+    if (!comm::attempt(open).empty() || run != request.run) continue;
     ++complete;
     if (complete <= request.keep_last) continue;
     const auto& spared = request.spared;
     const bool stays = std::find(spared.begin(), spared.end(), listed.step) != spared.end();
-    if (!stays) discard_folder(listed.folder);
+    if (!stays) core::discard_folder(listed.folder);
   }
 }
 
@@ -107,7 +107,7 @@ struct Member {
 
 std::string latest_tag(const fs::path& output_dir) {
   std::string tag;
-  attempt([&] { tag = read_text(output_dir / "latest"); });  // no hint is no error
+  comm::attempt([&] { tag = read_text(output_dir / "latest"); });  // no hint is no error
   while (tag.ends_with('\n')) tag.pop_back();
   return tag;
 }
@@ -115,7 +115,7 @@ std::string latest_tag(const fs::path& output_dir) {
 std::optional<Manifest> manifest_in(const fs::path& folder) {
   std::optional<Manifest> manifest;
   const fs::path path = folder / kManifestName;
-  attempt([&] { manifest = parse_manifest(read_text(path), path.string()); });
+  comm::attempt([&] { manifest = parse_manifest(read_text(path), path.string()); });
   return manifest;
 }
 
@@ -147,7 +147,8 @@ std::optional<Lineage> lineage_of(const fs::path& checkpoint) {
 }
 
 Lineage new_run(const fs::path& output_dir) {
-  Lineage lineage = {.run = random_tag() + random_tag(), .parent_run = {}, .parent_tag = {}};
+  Lineage lineage = {
+      .run = core::random_tag() + core::random_tag(), .parent_run = {}, .parent_tag = {}};
   for (const Member& member : members_of(output_dir, "")) {
     lineage.number = std::max(lineage.number, member.lineage.number);
   }
@@ -193,7 +194,7 @@ bool RunLine::holds(const Lineage& lineage, std::int64_t step) const {
 std::string name_latest(const fs::path& output_dir, std::int64_t step) {
   const std::string tag = tag_of_step(step);
   if (latest_tag(output_dir) == tag) return "";
-  return attempt([&] { replace_file(output_dir / "latest", tag); });
+  return comm::attempt([&] { core::replace_file(output_dir / "latest", tag); });
 }
 
 }  // namespace fm::checkpoint

@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "checkpoint/agree.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/train_checkpoint.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 
@@ -206,12 +206,12 @@ class Loader {
 void load_checkpoint(const FoundCheckpoint& found, const std::vector<FileSpec>& files,
                      const std::vector<FileSlice>& mine, comm::Communicator& world) {
   const auto all_must = [&world](const auto& body) {
-    const std::string problem = first_problem(world, attempt(body));
+    const std::string problem = comm::first_problem(world, comm::attempt(body));
     FM_MACHINE_CHECK(problem.empty(), kNoCheckpoint, problem);
   };
   std::optional<Loader> loader;
   all_must([&] { loader.emplace(found, files); });
-  const std::vector<std::int64_t> seen = gather_numbers(world, loader->identity());
+  const std::vector<std::int64_t> seen = comm::gather_numbers(world, loader->identity());
   const bool same = std::all_of(seen.begin(), seen.end(),
                                 [&](std::int64_t other) { return other == seen.front(); });
   FM_MACHINE_CHECK(
@@ -221,7 +221,7 @@ void load_checkpoint(const FoundCheckpoint& found, const std::vector<FileSpec>& 
   const auto all_undamaged = [&](const auto& look) {
     std::string damage;
     all_must([&] { damage = look(); });
-    damage = first_problem(world, damage);
+    damage = comm::first_problem(world, damage);
     if (!damage.empty()) throw DamagedCheckpoint(kNoCheckpoint, damage);
   };
   std::vector<SlicePlace> places;

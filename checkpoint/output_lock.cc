@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "checkpoint/agree.h"
-#include "checkpoint/draft_folder.h"
 #include "checkpoint/train_checkpoint.h"
+#include "comm/agree.h"
 #include "core/check.h"
+#include "core/files/draft_folder.h"
 #include "core/files/durable_file.h"
 #include "core/files/files.h"
 #include "core/host_name.h"
@@ -33,7 +33,7 @@ std::string holder_text() {
                                          {"pid", ::getpid()},
                                          {"boot_id", boot_id},
                                          {"since", static_cast<std::int64_t>(std::time(nullptr))},
-                                         {"tag", random_tag()}};
+                                         {"tag", core::random_tag()}};
   return holder.dump();
 }
 
@@ -50,8 +50,8 @@ void sweep(const fs::path& output_dir) {
   std::vector<fs::path> dead;
   for (const fs::directory_entry& entry : fs::directory_iterator(output_dir)) {
     const bool link = fs::is_symlink(entry.symlink_status());
-    const bool left = !link && is_leftover(entry.path().filename().string());
-    if (left && !is_held(entry.path())) dead.push_back(entry.path());
+    const bool left = !link && core::is_leftover(entry.path().filename().string());
+    if (left && !core::is_held(entry.path())) dead.push_back(entry.path());
   }
   for (const fs::path& path : dead) {
     std::error_code ignored;  // what cannot be deleted now harms nobody
@@ -78,7 +78,7 @@ std::string text_of_device(std::uint64_t device) {
 }  // namespace
 
 OutputLock::OutputLock(const fs::path& output_dir) : output_dir_(output_dir) {
-  const std::string not_made = attempt([&] { make_folders(output_dir); });
+  const std::string not_made = comm::attempt([&] { core::make_folders(output_dir); });
   std::error_code error;
   FM_MACHINE_CHECK(not_made.empty() && fs::is_directory(output_dir, error),
                    core::ExitCode::kStorageFailed,

@@ -96,8 +96,9 @@ void write_safetensors(const std::string& path, std::span<const core::TensorSlic
   const SafetensorsPlan plan = plan_f32(specs);
   const std::filesystem::path target = std::filesystem::absolute(path);
   const std::filesystem::path fresh =
-      target.parent_path() / core::concat(".tmp-", target.filename().string(), "-", random_tag());
-  WritableFile file = WritableFile::create(fresh, plan.file_bytes);
+      target.parent_path() /
+      core::concat(".tmp-", target.filename().string(), "-", core::random_tag());
+  core::WritableFile file = core::WritableFile::create(fresh, plan.file_bytes);
   file.write_at(core::Bytes(0), std::as_bytes(std::span(plan.head)));
   for (const StoredTensor& place : plan.tensors) {
     const core::TensorSlice& tensor = *by_name.at(place.name);
@@ -109,7 +110,7 @@ void write_safetensors(const std::string& path, std::span<const core::TensorSlic
   }
   file.sync_and_close();
   std::filesystem::rename(fresh, target);
-  sync_folder(target.parent_path());
+  core::sync_folder(target.parent_path());
 }
 
 std::vector<SlicePlace> place_slices(const std::vector<FileSpec>& files,

@@ -10,11 +10,11 @@
 #include <functional>
 #include <map>
 
-#include "checkpoint/agree.h"
 #include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/train_checkpoint.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "core/fault.h"
@@ -44,7 +44,8 @@ class Saver {
     result.durable = write_all();
     result.problem = problem_;
     if (result.durable) {  // what fails from here on is a warning: the loader needs none of it
-      all_did_or_warn("ckpt.S8", [this] { replace_file(request_.output_dir / "latest", tag_); });
+      all_did_or_warn("ckpt.S8",
+                      [this] { core::replace_file(request_.output_dir / "latest", tag_); });
       all_did_or_warn("ckpt.S9", [] {});  // the vote itself is the acknowledgement
       all_did_or_warn("ckpt.S10", [this] { prune(); });
     } else {
@@ -69,11 +70,11 @@ class Saver {
   }
 
   bool all_did(std::string_view point, Who who, const std::function<void()>& body) {
-    const std::string mine = attempt([&] {
+    const std::string mine = comm::attempt([&] {
       pass(point);
       if (who == Who::kEveryRank || world_.rank() == 0) body();
     });
-    problem_ = first_problem(world_, mine);
+    problem_ = comm::first_problem(world_, mine);
     return problem_.empty();
   }
 
@@ -101,7 +102,9 @@ class Saver {
       needed += plans_.back().file_bytes;
     }
     places_ = place_slices(request_.files, plans_, request_.mine);
-    attempt([this] { make_folders(request_.output_dir); });  // the check is whether it is writable
+    comm::attempt([this] {
+      core::make_folders(request_.output_dir);
+    });  // the check is whether it is writable
     FM_MACHINE_CHECK(::access(request_.output_dir.c_str(), W_OK | X_OK) == 0, kStorageFailed,
                      "output_dir must be writable; correct its permissions or mount (",
                      request_.output_dir.string(), ": ", std::strerror(errno), ")");
@@ -122,29 +125,29 @@ class Saver {
   }
 
   void create_files() {
-    folder_ = request_.output_dir / core::concat(".tmp-", tag_, "-", random_tag());
+    folder_ = request_.output_dir / core::concat(".tmp-", tag_, "-", core::random_tag());
     FM_MACHINE_CHECK(fs::create_directory(folder_), kStorageFailed,
                      "a folder of this name must not exist yet; remove it (", folder_.string(),
                      ")");
     for (std::size_t f = 0; f < plans_.size(); ++f) {
-      WritableFile file =
-          WritableFile::create(folder_ / request_.files[f].file, plans_[f].file_bytes);
+      core::WritableFile file =
+          core::WritableFile::create(folder_ / request_.files[f].file, plans_[f].file_bytes);
       file.write_at(core::Bytes(0), std::as_bytes(std::span(plans_[f].head)));
       file.sync_and_close();
     }
-    write_new_file(folder_ / kStateName, request_.state_json);
-    sync_folder(folder_);
-    sync_folder(request_.output_dir);
+    core::write_new_file(folder_ / kStateName, request_.state_json);
+    core::sync_folder(folder_);
+    core::sync_folder(request_.output_dir);
   }
 
   bool share_folder() {
-    folder_ = text_of_rank0(world_, folder_.string());
+    folder_ = comm::text_of_rank0(world_, folder_.string());
     return true;
   }
 
   void write_slices() {
     for (const SlicePlace& place : places_) {
-      WritableFile& file = open_once(place.file);
+      core::WritableFile& file = open_once(place.file);
       const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
       auto left = std::as_bytes(row.floats());
       std::int64_t offset = place.begin.count();
@@ -162,10 +165,10 @@ class Saver {
     }
   }
 
-  WritableFile& open_once(std::size_t file) {
+  core::WritableFile& open_once(std::size_t file) {
     const auto found = open_.find(file);
     if (found != open_.end()) return found->second;
-    return open_.emplace(file, WritableFile::open(folder_ / request_.files[file].file))
+    return open_.emplace(file, core::WritableFile::open(folder_ / request_.files[file].file))
         .first->second;
   }
 
@@ -174,12 +177,12 @@ class Saver {
     open_.clear();
   }
 
-  // Every rank's list of written ranges goes to rank 0.
+  // Every rank learns what all have written.
   bool gather_ranges() {
     const std::string mine(reinterpret_cast<const char*>(ranges_.data()),
                            ranges_.size() * sizeof(ManifestRange));
-    const std::vector<std::string> all = gather_texts(world_, mine);
-    if (world_.rank() == 0) ranges_.clear();
+    const std::vector<std::string> all = comm::gather_texts(world_, mine);
+    ranges_.clear();
     for (const std::string& text : all) {
       const std::size_t old = ranges_.size();
       ranges_.resize(old + text.size() / sizeof(ManifestRange));
@@ -208,18 +211,18 @@ class Saver {
     FM_CHECK(problem.empty(), "slices of all ranks must cover every tensor once: ", problem);
   }
 
-  void write_manifest() { replace_file(folder_ / kManifestName, manifest_text(manifest_)); }
+  void write_manifest() { core::replace_file(folder_ / kManifestName, manifest_text(manifest_)); }
 
   void publish() {
     const fs::path target = request_.output_dir / tag_;
     // What is not ours is not ours to delete: under the temporary name the next start would.
     const bool foreign =
         fs::exists(fs::symlink_status(target)) && !fs::exists(target / kManifestName);
-    if (foreign) put_aside(target);
-    if (!publish_folder(folder_, target)) return;
-    const std::string problem = attempt([this] {
+    if (foreign) core::put_aside(target);
+    if (!core::publish_folder(folder_, target)) return;
+    const std::string problem = comm::attempt([this] {
       pass("ckpt.S7.exchanged");
-      discard_folder(folder_);  // the old checkpoint of the same step
+      core::discard_folder(folder_);  // the old checkpoint of the same step
     });
     if (!problem.empty()) warn(problem);  // the new one is in place all the same
   }
@@ -235,7 +238,7 @@ class Saver {
   }
 
   void clean_up() const {
-    if (!folder_.empty() && fs::exists(folder_)) discard_folder(folder_);
+    if (!folder_.empty() && fs::exists(folder_)) core::discard_folder(folder_);
   }
 
   void warn(const std::string& problem) const {
@@ -249,7 +252,7 @@ class Saver {
   fs::path folder_;
   std::vector<SafetensorsPlan> plans_;
   std::vector<SlicePlace> places_;
-  std::map<std::size_t, WritableFile> open_;
+  std::map<std::size_t, core::WritableFile> open_;
   std::vector<ManifestRange> ranges_;
   Manifest manifest_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstdio>
 
 namespace fm::core {
@@ -111,6 +112,21 @@ std::string human(Bytes bytes) {
 std::string human_count(double count) {
   const std::string text = scaled(count, kCountUnits);
   return text.empty() ? std::to_string(static_cast<std::int64_t>(count)) : text;
+}
+
+std::string human_duration(double seconds) {
+  const auto format = [](const char* pattern, auto... values) {
+    char text[64];
+    std::snprintf(text, sizeof(text), pattern, values...);
+    return std::string(text);
+  };
+  if (seconds < 0.0095) return format("%.2gms", 1e3 * seconds);
+  if (seconds < 9.95) return format(seconds < 0.95 ? "%.2fs" : "%.1fs", seconds);
+  const auto whole = std::llround(seconds);
+  if (whole < 60) return format("%llds", whole);
+  if (whole < 3600) return format("%lldm%02llds", whole / 60, whole % 60);
+  if (whole < 86'400) return format("%lldh%02lldm", whole / 3600, whole % 3600 / 60);
+  return format("%lldd%02lldh", whole / 86'400, whole % 86'400 / 3600);
 }
 
 std::string grouped(std::string digits) {

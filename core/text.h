@@ -29,6 +29,8 @@ bool is_shallow(std::string_view json);
 std::string human(Bytes bytes);
 // "5.1 M", "1.2 B": for people.
 std::string human_count(double count);
+// "1h02m", "3m05s", "12s", "2d03h", "0.42s", "3.1ms": for people.
+std::string human_duration(double seconds);
 // "-1,234,567" of "-1234567": the text of a whole number.
 std::string grouped(std::string digits);
 // The candidate with the smallest edit distance, or "" when none is near (more than a third of

@@ -1,9 +1,9 @@
-#include "offload/tier.h"
+#include "offload/insert_offload.h"
 
 namespace fm::offload {
 
-pipeline::Program insert_offload(const pipeline::Program& program, Tier optimizer_tier) {
-  if (optimizer_tier == Tier::kDevice) return program;
+pipeline::Program insert_offload(const pipeline::Program& program, core::Tier optimizer_tier) {
+  if (optimizer_tier == core::Tier::kDevice) return program;
   pipeline::Program out;
   for (const pipeline::Instruction& at : program) {
     const bool update = at.op == pipeline::Op::kUpdate;

@@ -16,13 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::set<std::string> kBelowEngine = {
-    "core",  "kernels", "comm",       "machine", "data",      "optim", "pipeline", "offload",
-    "model", "zero",    "checkpoint", "monitor", "tokenizer", "chat",  "prepare"};
+const std::set<std::string> kBelowEngine = {"core",  "kernels",  "comm",       "machine",
+                                            "text",  "pipeline", "offload",    "optim",
+                                            "model", "zero",     "checkpoint", "observe"};
 
 std::set<std::string> everything_below_cli() {
   std::set<std::string> folders = kBelowEngine;
-  folders.insert({"engine", "report"});
+  folders.insert({"engine", "cli/flags", "cli/deepspeed"});
   return folders;
 }
 
@@ -34,6 +34,7 @@ const Limits kLimits = {
     .may_include =
         {
             {"core", {}},
+            {"core/files", {}},
             {"kernels", {"core"}},
             {"kernels/pointwise", {}},
             {"kernels/gemm", {"kernels/pointwise"}},
@@ -46,22 +47,37 @@ const Limits kLimits = {
             {"comm/levels", {"comm/wire", "comm/verbs", "comm/shm"}},
             {"comm/meet", {"comm/wire", "comm/verbs", "comm/shm", "comm/levels"}},
             {"machine", {"core", "comm"}},
-            {"data", {"core", "kernels"}},
-            {"tokenizer", {"core"}},
-            {"chat", {"core"}},
-            {"prepare", {"core", "comm", "data", "chat", "tokenizer", "checkpoint"}},
-            {"monitor", {"core"}},
+            {"text", {"core", "comm"}},
+            {"text/jinja", {}},
+            {"text/chat", {"text/jinja"}},
+            {"text/data", {}},
+            {"text/tokenizer", {}},
+            {"text/prepare", {"text/chat", "text/data", "text/jinja", "text/tokenizer"}},
+            {"observe", {"core"}},
+            {"observe/monitor", {}},
+            {"observe/report", {}},
             {"optim", {"core", "kernels"}},
             {"pipeline", {"core"}},
             {"pipeline/schedules", {}},
-            {"report", {"core"}},
             {"model", {"core", "kernels", "comm"}},
-            {"offload", {"core", "kernels", "pipeline"}},
-            {"zero", {"core", "kernels", "comm", "optim", "pipeline", "offload"}},
-            {"checkpoint", {"core", "kernels", "comm", "model", "zero"}},
+            {"model/families", {}},
+            {"model/attention", {"model/families"}},
+            {"model/units", {"model/families", "model/attention"}},
+            {"offload", {"core", "pipeline"}},
+            {"zero", {"core", "kernels", "comm", "optim", "pipeline"}},
+            {"checkpoint", {"core", "comm"}},
             {"engine", kBelowEngine},
+            {"engine/plan", {}},
+            {"engine/step", {"engine/plan"}},
+            {"engine/state", {"engine/plan", "engine/step"}},
+            {"engine/shown", {"engine/plan", "engine/step", "engine/state"}},
+            {"engine/run", {"engine/plan", "engine/step", "engine/state", "engine/shown"}},
+            {"engine/infer", {"engine/plan", "engine/step", "engine/state", "engine/shown"}},
             {"cli", everything_below_cli()},
+            {"cli/deepspeed", {}},
+            {"cli/flags", {"cli/deepspeed"}},
         },
+    .halls = {"text", "observe"},
     .may_name_torch = {"comm/meet/tcp_store_torch.cc"},
     // The fault registry; the one world of a process (MPI_Init allows only one); who records a
     // thread's trace, which kernels at the bottom must know; what a thread's rendering may still
@@ -70,9 +86,9 @@ const Limits kLimits = {
                        "core/files/cut_guard.cc"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
-    .know_no_family = {"checkpoint", "cli", "comm", "core", "data", "engine", "kernels", "machine",
-                       "monitor", "offload", "optim", "pipeline", "prepare", "report", "zero",
-                       "chat"},
+    .know_no_family = {"checkpoint", "cli", "comm", "core", "engine", "kernels", "machine",
+                       "observe", "offload", "optim", "pipeline", "text/chat", "text/data",
+                       "text/jinja", "text/prepare", "zero"},
     .families = {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj",
                  "gpt2"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
@@ -212,7 +228,7 @@ TEST(Tidy, TheFrontDoorIsShort) {
     return std::count(text.begin(), text.end(), '\n');
   };
   EXPECT_LE(lines("README.md"), 120);
-  EXPECT_LE(lines("ARCHITECTURE.md"), 150);
+  EXPECT_LE(lines("ARCHITECTURE.md"), 200);
 }
 
 TEST(Tidy, SourcesCiteDocumentsThatExist) {

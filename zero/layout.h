@@ -9,7 +9,7 @@
 #include "core/ledger.h"
 #include "core/param_table.h"
 #include "core/shard_plan.h"
-#include "offload/tier.h"
+#include "core/tier.h"
 #include "optim/optimizer.h"
 #include "pipeline/placement.h"
 
@@ -117,7 +117,7 @@ struct Reservation {
   core::Elements count = {};
   Where where = Where::kPrivate;
   core::Elements share = count;  // that this rank is charged
-  offload::Tier tier = offload::Tier::kDevice;
+  core::Tier tier = core::Tier::kDevice;
 };
 
 struct Layout : StateRules {

@@ -20,7 +20,7 @@ std::vector<core::Buffer> reserve(const Layout& layout, Role role, core::Ledger&
   std::vector<core::Buffer> out;
   for (const Reservation& at : layout.reservations) {
     if (at.role != role) continue;
-    FM_CHECK(at.tier == offload::Tier::kDevice, "no store keeps buffers in another tier yet");
+    FM_CHECK(at.tier == core::Tier::kDevice, "no store keeps buffers in another tier yet");
     out.emplace_back(ledger, at.account, core::bytes_of(at.count, at.element), source_of(at, dp),
                      core::bytes_of(at.share, at.element));
   }

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "cli/deepspeed/ds_monitor.h"
+#include "cli/deepspeed/ds_schedule.h"
 #include "cli/deepspeed/value_types.h"
-#include "cli/flags/lora_arguments.h"
-#include "cli/flags/pipeline_arguments.h"
+#include "cli/peft_folder.h"
 #include "core/check.h"
 #include "core/text.h"
 
@@ -25,6 +25,17 @@ void apply_batch(const Settings& settings, engine::BatchTriad& batch) {
   for (const Part& part : parts) {
     if (const Value* value = settings.get(part.key)) *part.target = to_int(*value);
   }
+}
+
+// FMEngine's "lora": {"r": 8, "lora_alpha": 16, "lora_dropout": 0.05}; {} is off.
+void apply_lora(const Settings& settings, engine::TrainOptions& options) {
+  const Value* const block = settings.get("lora");
+  if (block == nullptr || block->members.empty()) return;
+  engine::LoraOptions& lora = options.lora;
+  lora.r = settings.integer("lora.r", 8);  // peft's default
+  lora.alpha = settings.number("lora.lora_alpha", lora.alpha);
+  lora.dropout = settings.number("lora.lora_dropout", lora.dropout);
+  check_lora(lora, settings.where("lora"));
 }
 
 // On CPUs the states are in host memory already.

@@ -13,27 +13,6 @@ using core::concat;
 using engine::TrainOptions;
 using Words = std::vector<std::string>;
 
-void add_once(Words& folders, const std::string& folder) {
-  if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
-}
-
-std::string inside(const std::string& folder, const std::string& name) {
-  return (std::filesystem::path(folder) / name).string();
-}
-
-// W&B has no interface for C++ and imports event files (docs.wandb.ai, "wandb sync").
-std::string import_command(const std::string& project, const std::string& team,
-                           const std::string& folder) {
-  return concat("nothing is sent to W&B; import the event files after the run: wandb sync ",
-                "--sync-tensorboard --project ", project, team.empty() ? "" : " --entity ", team,
-                " ", folder);
-}
-
-std::string not_sent(const std::string& service, const std::string& folder) {
-  return concat("nothing is sent to ", service, ", which has no interface for C++; ", folder,
-                " has the same curves as TensorBoard's event files");
-}
-
 std::string job_folder(const Settings& settings, const std::string& block) {
   return inside(settings.text(block + ".output_path", ""),
                 settings.text(block + ".job_name", "DeepSpeedJobName"));
@@ -95,32 +74,25 @@ void apply_rhythm(const Settings& settings, const TrainerArguments& trainer, Fin
 
 }  // namespace
 
-void read_reports(const FlagValues& flags, TrainOptions& options) {
-  engine::MonitorOptions& monitors = options.monitors;
-  monitors.prometheus_file = flags.text("prometheus_file");
-  const std::string runs =
-      flags.given("logging_dir") ? flags.text("logging_dir") : inside(options.output_dir, "runs");
-  // transformers/integrations/integration_utils.py, and csv.
-  const Words known = {"none",    "all",        "tensorboard", "csv",      "wandb",   "azure_ml",
-                       "clearml", "codecarbon", "comet",       "comet_ml", "dagshub", "dvclive",
-                       "flyte",   "mlflow",     "neptune",     "swanlab",  "trackio"};
-  for (const std::string& word : core::split(core::lower(flags.text("report_to")), ',')) {
-    FM_USER_CHECK(std::ranges::find(known, word) != known.end(),
-                  "--report_to must be a list of none, all, tensorboard, csv, wandb and other ",
-                  "services of the Trainer; did you mean ", core::nearest(word, known), "? (",
-                  flags.text("report_to"), ")");
-    if (word == "none") continue;
-    if (word == "csv" || word == "all") add_once(monitors.csv, inside(options.output_dir, "csv"));
-    if (word == "csv") continue;
-    add_once(monitors.tensorboard, runs);
-    if (word == "tensorboard" || word == "all") continue;
-    options.notes.push_back(concat(
-        "--report_to ", word, ": ",
-        word == "wandb" ? import_command(options.project_name, "", runs) : not_sent(word, runs)));
-  }
-  if (flags.given("logging_dir") && monitors.tensorboard.empty()) {
-    options.notes.emplace_back("--logging_dir has no effect without --report_to tensorboard");
-  }
+void add_once(std::vector<std::string>& folders, const std::string& folder) {
+  if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+}
+
+std::string inside(const std::string& folder, const std::string& name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+// W&B has no interface for C++ and imports event files (docs.wandb.ai, "wandb sync").
+std::string import_command(const std::string& project, const std::string& team,
+                           const std::string& folder) {
+  return concat("nothing is sent to W&B; import the event files after the run: wandb sync ",
+                "--sync-tensorboard --project ", project, team.empty() ? "" : " --entity ", team,
+                " ", folder);
+}
+
+std::string not_sent(const std::string& service, const std::string& folder) {
+  return concat("nothing is sent to ", service, ", which has no interface for C++; ", folder,
+                " has the same curves as TensorBoard's event files");
 }
 
 void apply_monitors(const Settings& settings, const TrainerArguments& trainer, Findings& findings,

@@ -1,16 +1,23 @@
-// Monitors and breakdowns, from DeepSpeed's JSON and from the Trainer's --report_to.
+// Monitors and breakdowns of DeepSpeed's JSON.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "cli/deepspeed/ds_check.h"
 #include "cli/deepspeed/trainer_arguments.h"
-#include "cli/flags/flag_values.h"
 #include "engine/options.h"
 
 namespace fm::cli {
 
-// --report_to, --logging_dir and --prometheus_file. Reads options.output_dir. Throws UserError
-// (10).
-void read_reports(const FlagValues& flags, engine::TrainOptions& options);
+// Where the event files of a service go that is not reached from here: into `folder`, once.
+void add_once(std::vector<std::string>& folders, const std::string& folder);
+// FOLDER/NAME.
+std::string inside(const std::string& folder, const std::string& name);
+// What a note says of W&B, and of any other service.
+std::string import_command(const std::string& project, const std::string& team,
+                           const std::string& folder);
+std::string not_sent(const std::string& service, const std::string& folder);
 
 // The blocks tensorboard, csv_monitor, wandb, comet and flops_profiler, steps_per_print and the
 // breakdowns. Throws UserError (10) for numbers out of range.

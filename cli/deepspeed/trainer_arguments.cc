@@ -22,36 +22,6 @@ constexpr double kEpsilon = 1e-8;
 constexpr double kClipping = 1.0;
 constexpr std::int64_t kRows = 8;
 
-std::optional<double> number_of(const FlagValues& flags, const char* name, double least) {
-  return flags.given(name) ? std::optional(flags.number(name, least)) : std::nullopt;
-}
-std::optional<std::int64_t> whole_of(const FlagValues& flags, const char* name) {
-  return flags.given(name) ? std::optional(flags.integer(name, 1)) : std::nullopt;
-}
-std::optional<bool> flag_of(const FlagValues& flags, const char* name) {
-  return flags.given(name) ? std::optional(flags.flag(name)) : std::nullopt;
-}
-
-std::optional<core::NoDecay> read_no_decay(const FlagValues& flags) {
-  if (!flags.given("no_decay")) return std::nullopt;
-  const std::string words = flags.text("no_decay");
-  core::NoDecay no_decay;
-  if (words.empty() || words == "none") return no_decay;
-  for (const std::string& kind : core::split(words, ',')) {
-    if (kind == "norm") {
-      no_decay.norm = true;
-    } else if (kind == "bias") {
-      no_decay.bias = true;
-    } else {
-      FM_USER_CHECK(kind == "embedding",
-                    "--no_decay is none or a list of norm, bias, embedding; correct it (", words,
-                    ")");
-      no_decay.embedding = true;
-    }
-  }
-  return no_decay;
-}
-
 Value of_kind(Value::Kind kind) {
   Value value;
   value.kind = kind;
@@ -256,34 +226,6 @@ bool TrainerArguments::any() const {
   return learning_rate || weight_decay || adam_beta1 || adam_beta2 || adam_epsilon ||
          max_grad_norm || warmup || per_device_train_batch_size || gradient_accumulation_steps ||
          bf16 || fp16 || !lr_scheduler_type.empty() || !lr_scheduler_kwargs.empty();
-}
-
-TrainerArguments read_trainer_arguments(const FlagValues& flags) {
-  TrainerArguments out{
-      .learning_rate = number_of(flags, "learning_rate", 0.0),
-      .weight_decay = number_of(flags, "weight_decay", 0.0),
-      .adam_beta1 = number_of(flags, "adam_beta1", 0.0),
-      .adam_beta2 = number_of(flags, "adam_beta2", 0.0),
-      .adam_epsilon = number_of(flags, "adam_epsilon", 0.0),
-      .max_grad_norm = number_of(flags, "max_grad_norm", 0.0),
-      .warmup = number_of(flags, "warmup_steps", 0.0),
-      .per_device_train_batch_size = whole_of(flags, "per_device_train_batch_size"),
-      .gradient_accumulation_steps = whole_of(flags, "gradient_accumulation_steps"),
-      .logging_steps = whole_of(flags, "log_steps"),
-      .bf16 = flag_of(flags, "bf16"),
-      .fp16 = flag_of(flags, "fp16"),
-      .lr_scheduler_type = flags.given("lr_scheduler_type") ? flags.text("lr_scheduler_type") : "",
-      .lr_scheduler_kwargs = flags.text("lr_scheduler_kwargs"),
-      .no_decay = read_no_decay(flags)};
-  FM_USER_CHECK(!out.bf16.value_or(false) || !out.fp16.value_or(false),
-                "--fp16 and --bf16 exclude each other; give one of them");
-  const std::optional<double> share = number_of(flags, "warmup_ratio", 0.0);
-  FM_USER_CHECK(share.value_or(0.0) <= 1.0, "--warmup_ratio must lie in [0, 1]; correct it (",
-                share.value_or(0.0), ")");
-  if (share && out.warmup.value_or(0.0) == 0.0) {
-    out.warmup = std::min(*share, std::nextafter(1.0, 0.0));  // 1 is all of the steps, not one
-  }
-  return out;
 }
 
 TrainersShare fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps,

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "cli/deepspeed/ds_check.h"
-#include "cli/flags/flag_values.h"
 #include "engine/options.h"
 
 namespace fm::cli {
@@ -26,9 +25,6 @@ struct TrainerArguments {
   // Of so many steps; rounded up where `warmup` is a share.
   std::int64_t warmup_steps(std::int64_t train_steps) const;
 };
-
-// Throws UserError (10) for numbers out of range.
-TrainerArguments read_trainer_arguments(const FlagValues& flags);
 
 // What is the Trainer's where the JSON has none of its own.
 struct TrainersShare {

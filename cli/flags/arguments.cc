@@ -13,6 +13,7 @@
 #include "cli/flags/flag_values.h"
 #include "cli/flags/lora_arguments.h"
 #include "cli/flags/pipeline_arguments.h"
+#include "cli/flags/trainer_flags.h"
 #include "core/check.h"
 #include "core/number_word.h"
 #include "core/text.h"

@@ -4,7 +4,7 @@
 
 #include "cli/flags/argv.h"
 #include "cli/flags/flag_values.h"
-#include "cli/flags/lora_arguments.h"
+#include "cli/peft_folder.h"
 
 namespace fm::cli {
 namespace {

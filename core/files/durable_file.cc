@@ -11,7 +11,7 @@
 
 #include "core/check.h"
 
-namespace fm::checkpoint {
+namespace fm::core {
 namespace {
 
 namespace fs = std::filesystem;
@@ -20,13 +20,13 @@ constexpr mode_t kFileMode = 0666;  // the umask decides
 constexpr mode_t kFolderMode = 0777;
 
 [[noreturn]] void fail(const fs::path& path, const char* action, int error) {
-  throw core::MachineError(
-      core::ExitCode::kStorageFailed,
-      core::concat("storage must take what is written; check space, quota and ", "permissions (",
-                   action, " ", path.string(), ": ", std::strerror(error), ")"));
+  throw MachineError(
+      ExitCode::kStorageFailed,
+      concat("storage must take what is written; check space, quota and ", "permissions (", action,
+             " ", path.string(), ": ", std::strerror(error), ")"));
 }
 
-void reserve(int fd, const fs::path& path, core::Bytes bytes) {
+void reserve(int fd, const fs::path& path, Bytes bytes) {
   if (bytes.count() == 0) return;
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(fd, 0, bytes.count());
@@ -49,7 +49,7 @@ void rename_over(const fs::path& from, const fs::path& to) {
 
 fs::path aside_of(const fs::path& folder) {
   const fs::path parent = fs::absolute(folder).parent_path();
-  return parent / core::concat(".bad-", folder.filename().string(), "-", random_tag());
+  return parent / concat(".bad-", folder.filename().string(), "-", random_tag());
 }
 
 // Without flags: `to` steps aside, takes the name `from` when `from` has its own.
@@ -59,7 +59,7 @@ void exchange_in_steps(const fs::path& from, const fs::path& to) {
   rename_over(to, aside);
   try {
     rename_over(from, to);
-  } catch (const core::MachineError&) {
+  } catch (const MachineError&) {
     rename_over(aside, to);
     throw;
   }
@@ -68,7 +68,7 @@ void exchange_in_steps(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-WritableFile WritableFile::create(const fs::path& path, core::Bytes bytes) {
+WritableFile WritableFile::create(const fs::path& path, Bytes bytes) {
   const int fd =
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode);
   if (fd < 0) fail(path, "create", errno);
@@ -89,7 +89,7 @@ WritableFile::~WritableFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-void WritableFile::write_at(core::Bytes offset, std::span<const std::byte> bytes) {
+void WritableFile::write_at(Bytes offset, std::span<const std::byte> bytes) {
   auto at = static_cast<off_t>(offset.count());
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), at);
@@ -109,15 +109,14 @@ void WritableFile::sync_and_close() {
 }
 
 void write_new_file(const fs::path& path, std::string_view text) {
-  WritableFile file =
-      WritableFile::create(path, core::Bytes(static_cast<std::int64_t>(text.size())));
-  file.write_at(core::Bytes(0), std::as_bytes(std::span(text.data(), text.size())));
+  WritableFile file = WritableFile::create(path, Bytes(static_cast<std::int64_t>(text.size())));
+  file.write_at(Bytes(0), std::as_bytes(std::span(text.data(), text.size())));
   file.sync_and_close();
 }
 
 void replace_file(const fs::path& path, std::string_view text) {
   const fs::path fresh =
-      path.parent_path() / core::concat(".tmp-", path.filename().string(), "-", random_tag());
+      path.parent_path() / concat(".tmp-", path.filename().string(), "-", random_tag());
   write_new_file(fresh, text);
   rename_over(fresh, path);
   sync_folder(path.parent_path());
@@ -173,11 +172,10 @@ fs::path put_aside(const fs::path& folder) {
 
 void discard_folder(const fs::path& folder) {
   const fs::path parent = folder.parent_path();
-  const fs::path trash =
-      parent / core::concat(".trash-", folder.filename().string(), "-", random_tag());
+  const fs::path trash = parent / concat(".trash-", folder.filename().string(), "-", random_tag());
   rename_over(folder, trash);
   sync_folder(parent);
   remove_tree(trash);
 }
 
-}  // namespace fm::checkpoint
+}  // namespace fm::core

@@ -12,7 +12,7 @@
 #include "core/files/output_file.h"
 #include "core/types.h"
 
-namespace fm::checkpoint {
+namespace fm::core {
 
 // Invariant: owns one descriptor; data is on disk only after sync_and_close() returned.
 // Thread:    one.
@@ -20,14 +20,14 @@ namespace fm::checkpoint {
 class WritableFile {
  public:
   // A new file that has all its blocks (a full disk shows here). Must not exist.
-  static WritableFile create(const std::filesystem::path& path, core::Bytes bytes);
+  static WritableFile create(const std::filesystem::path& path, Bytes bytes);
   // Opens what another rank created; never follows a symbolic link.
   static WritableFile open(const std::filesystem::path& path);
   WritableFile(WritableFile&& other) noexcept;
   WritableFile& operator=(WritableFile&&) = delete;
   ~WritableFile();
 
-  void write_at(core::Bytes offset, std::span<const std::byte> bytes);
+  void write_at(Bytes offset, std::span<const std::byte> bytes);
   void sync_and_close();
 
  private:
@@ -64,7 +64,4 @@ std::filesystem::path put_aside(const std::filesystem::path& folder);
 // Never follows a symbolic link.
 void discard_folder(const std::filesystem::path& folder);
 
-using core::is_leftover;
-using core::random_tag;
-
-}  // namespace fm::checkpoint
+}  // namespace fm::core

@@ -31,13 +31,14 @@ struct Active {
 };
 
 std::string json_line(const Prompt& prompt, const Completion& completion) {
-  chat::Values ids;
+  jinja::Values ids;
   for (const std::int32_t id : completion.ids()) ids.emplace_back(std::int64_t{id});
-  return chat::to_json(chat::make_dict({{"prompt", prompt.text},
-                                        {"completion", completion.text()},
-                                        {"tokens", chat::make_list(std::move(ids))},
-                                        {"finish_reason", completion.whole() ? "stop" : "length"}}),
-                       {}) +
+  return jinja::to_json(
+             jinja::make_dict({{"prompt", prompt.text},
+                               {"completion", completion.text()},
+                               {"tokens", jinja::make_list(std::move(ids))},
+                               {"finish_reason", completion.whole() ? "stop" : "length"}}),
+             {}) +
          "\n";
 }
 

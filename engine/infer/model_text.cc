@@ -34,7 +34,7 @@ std::vector<TextLine> lines_of(const std::string& path) {
   for (std::string& text : core::split(file.text, '\n')) {
     ++number;
     if (text.ends_with('\r')) text.pop_back();
-    FM_DATA_CHECK(chat::is_utf8(text), path, ":", number,
+    FM_DATA_CHECK(jinja::is_utf8(text), path, ":", number,
                   ": a text must be UTF-8; convert the file, as iconv -f LATIN1 -t UTF-8 does");
     const bool blank = text.find_first_not_of(is_jsonl(path) ? " \t" : "") == text.npos;
     if (!blank) lines.push_back({std::move(text), core::concat(path, ":", number)});
@@ -45,19 +45,19 @@ std::vector<TextLine> lines_of(const std::string& path) {
 }
 
 // What the line asks, where it is a conversation.
-std::optional<chat::Conversation> conversation_of(const chat::Value& line,
+std::optional<chat::Conversation> conversation_of(const jinja::Value& line,
                                                   const std::string& where) {
-  const chat::Value* prompt = chat::find_field(line, "prompt");
-  chat::Value object = line;
+  const jinja::Value* prompt = chat::find_field(line, "prompt");
+  jinja::Value object = line;
   if (prompt != nullptr && prompt->sequence() != nullptr) {
-    chat::Entries fields = line.dict()->entries;
-    std::erase_if(fields, [](const std::pair<std::string, chat::Value>& field) {
-      return field.first == "completion" || field.second.is<chat::None>();
+    jinja::Entries fields = line.dict()->entries;
+    std::erase_if(fields, [](const std::pair<std::string, jinja::Value>& field) {
+      return field.first == "completion" || field.second.is<jinja::None>();
     });
     for (auto& [name, value] : fields) {
       if (name == "prompt") name = "messages";
     }
-    object = chat::make_dict(std::move(fields));
+    object = jinja::make_dict(std::move(fields));
   } else if (chat::find_field(line, "messages") == nullptr &&
              chat::find_field(line, "conversations") == nullptr) {
     return std::nullopt;
@@ -65,8 +65,8 @@ std::optional<chat::Conversation> conversation_of(const chat::Value& line,
   return std::get<chat::Conversation>(chat::read_record(object, where));
 }
 
-std::string field_of(const chat::Value& line, const char* name, const std::string& where) {
-  const chat::Value* found = chat::find_field(line, name);
+std::string field_of(const jinja::Value& line, const char* name, const std::string& where) {
+  const jinja::Value* found = chat::find_field(line, name);
   FM_DATA_CHECK(found != nullptr && found->text() != nullptr, where, ": an object with the text \"",
                 name, "\" is required; correct the line");
   return *found->text();
@@ -74,8 +74,8 @@ std::string field_of(const chat::Value& line, const char* name, const std::strin
 
 }  // namespace
 
-chat::Value message_of(const std::string& role, const std::string& content) {
-  return chat::make_dict({{"role", role}, {"content", content}});
+jinja::Value message_of(const std::string& role, const std::string& content) {
+  return jinja::make_dict({{"role", role}, {"content", content}});
 }
 
 ModelText::ModelText(const std::filesystem::path& folder, std::int64_t vocab,
@@ -138,7 +138,7 @@ namespace {
 Prompt prompt_of(const TextLine& line, const PromptFile& file, const ModelText& text) {
   std::string words = line.text;
   if (is_jsonl(file.path)) {
-    const chat::Value object = chat::parse_json(line.text, line.where);
+    const jinja::Value object = jinja::parse_json(line.text, line.where);
     if (const auto conversation = conversation_of(object, line.where)) {
       return text.of_conversation(*conversation);
     }
@@ -172,7 +172,7 @@ std::vector<TextLine> read_texts(const std::string& path) {
   std::vector<TextLine> texts = lines_of(path);
   if (!is_jsonl(path)) return texts;
   for (TextLine& line : texts) {
-    line.text = field_of(chat::parse_json(line.text, line.where), "text", line.where);
+    line.text = field_of(jinja::parse_json(line.text, line.where), "text", line.where);
   }
   return texts;
 }

@@ -52,7 +52,7 @@ class ModelText {
   std::vector<std::int32_t> ends_;
 };
 
-chat::Value message_of(const std::string& role, const std::string& content);
+jinja::Value message_of(const std::string& role, const std::string& content);
 
 // One prompt a line. *.jsonl (or .json): {"prompt": TEXT}, or a conversation as
 // chat::Conversation describes it ("messages", "conversations", or a "prompt" that is a list); else

@@ -25,17 +25,17 @@ class Keys {
     if (!fs::exists(path)) return;
     core::SmallFile file = core::read_small_file(path, core::kMostConfig);
     FM_DATA_CHECK(file.problem.empty(), path_, ": a readable file is required; ", file.problem);
-    root_ = chat::parse_json(file.text, path_, chat::LargeIntegers::kFloats);
+    root_ = jinja::parse_json(file.text, path_, jinja::LargeIntegers::kFloats);
     FM_DATA_CHECK(root_.dict() != nullptr, path_, ": a JSON object is required; correct the file");
   }
 
-  const chat::Value* find(std::string_view key) const {
-    const chat::Value* found = root_.dict() == nullptr ? nullptr : root_.dict()->find(key);
-    return found == nullptr || found->is<chat::None>() ? nullptr : found;
+  const jinja::Value* find(std::string_view key) const {
+    const jinja::Value* found = root_.dict() == nullptr ? nullptr : root_.dict()->find(key);
+    return found == nullptr || found->is<jinja::None>() ? nullptr : found;
   }
 
   bool flag(const char* key) const {
-    const chat::Value* found = find(key);
+    const jinja::Value* found = find(key);
     if (found == nullptr) return false;
     if (found->get<bool>() == nullptr) refuse(key, "true or false", *found);
     return *found->get<bool>();
@@ -43,7 +43,7 @@ class Keys {
 
   std::optional<double> number(const char* key, double least, double most,
                                const char* needed) const {
-    const chat::Value* found = find(key);
+    const jinja::Value* found = find(key);
     if (found == nullptr) return std::nullopt;
     const std::optional<double> value = number_of(*found);
     const bool good = value && *value >= least && *value <= most && std::isfinite(*value);
@@ -53,20 +53,20 @@ class Keys {
 
   // Whether the key is there and says anything else than `neutral`.
   bool says(const char* key, double neutral) const {
-    const chat::Value* found = find(key);
+    const jinja::Value* found = find(key);
     if (found == nullptr) return false;
     if (const bool* flag = found->get<bool>()) return *flag;
     if (const auto value = number_of(*found)) return *value != neutral;
-    return chat::truthy(*found);
+    return jinja::truthy(*found);
   }
 
   // One id or a list of them.
   std::vector<std::int32_t> ids(const char* key) const {
-    const chat::Value* found = find(key);
+    const jinja::Value* found = find(key);
     if (found == nullptr) return {};
     std::vector<std::int32_t> out;
-    const chat::Sequence* list = found->sequence();
-    for (const chat::Value& id : list == nullptr ? chat::Values{*found} : list->items) {
+    const jinja::Sequence* list = found->sequence();
+    for (const jinja::Value& id : list == nullptr ? jinja::Values{*found} : list->items) {
       const auto* value = id.get<std::int64_t>();
       if (value == nullptr || *value != static_cast<std::int32_t>(*value)) {
         refuse(key, "an id or a list of ids", *found);
@@ -76,20 +76,20 @@ class Keys {
     return out;
   }
 
-  [[noreturn]] void refuse(const char* key, const char* needed, const chat::Value& found) const {
+  [[noreturn]] void refuse(const char* key, const char* needed, const jinja::Value& found) const {
     FM_DATA_CHECK(false, path_, ": ", key, " must be ", needed, "; correct the file (",
-                  chat::to_json(found, {}), ")");
+                  jinja::to_json(found, {}), ")");
   }
 
  private:
-  static std::optional<double> number_of(const chat::Value& value) {
+  static std::optional<double> number_of(const jinja::Value& value) {
     if (const auto* whole = value.get<std::int64_t>()) return static_cast<double>(*whole);
     if (const auto* number = value.get<double>()) return *number;
     return std::nullopt;
   }
 
   std::string path_;
-  chat::Value root_;
+  jinja::Value root_;
 };
 
 // What takes effect of the file: nothing that a flag says.

@@ -9,8 +9,8 @@
 namespace fm::engine {
 namespace {
 
-std::string json_line(chat::Entries fields) {
-  return chat::to_json(chat::make_dict(std::move(fields)), {}) + "\n";
+std::string json_line(jinja::Entries fields) {
+  return jinja::to_json(jinja::make_dict(std::move(fields)), {}) + "\n";
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/text.h"
-#include "engine/gather_texts.h"
 #include "engine/plan/auto_schedule.h"
 
 namespace fm::engine {
@@ -248,7 +248,7 @@ RunPlan make_fitting_plan(const TrainOptions& given, const model::OpenedModel& o
                           const std::vector<machine::MemoryLimit>& mine) {
   const WorldShape shape = shape_of(given, world);
   RankLimits limits;
-  for (const std::string& text : gather_texts(limits_json(mine), world)) {
+  for (const std::string& text : comm::gather_texts(world, limits_json(mine))) {
     limits.push_back(limits_in(text));
   }
   const TrainOptions options = with_fitting_schedule(given, opened, shape, limits);

@@ -5,7 +5,6 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/plan/trained_names.h"
-#include "engine/run/run_text.h"
 #include "text/data/data_paths.h"
 
 namespace fm::engine {
@@ -80,6 +79,20 @@ bool reads_text(const TrainOptions& options) {
 
 bool evaluates_text(const TrainOptions& options) {
   return is_text(options.eval_data_path, options.data_format);
+}
+
+std::filesystem::path tokenizer_folder(const TrainOptions& options) {
+  const std::string& named = options.tokenizer.empty() ? options.init_ckpt : options.tokenizer;
+  const bool found = !named.empty() && checkpoint::has_tokenizer(named);
+  if (!found) return options.tokenizer;  // a file, or to be refused where it is opened
+  return checkpoint::has_byte_tokenizer(named) ? "" : named;
+}
+
+std::filesystem::path tokenizer_home(const TrainOptions& options) {
+  std::filesystem::path path = tokenizer_folder(options);
+  if (path.empty()) return path;
+  const std::filesystem::path whole = std::filesystem::absolute(path);
+  return std::filesystem::is_directory(whole) ? whole : whole.parent_path();
 }
 
 std::filesystem::path weights_folder(const TrainOptions& options) {

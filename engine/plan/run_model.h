@@ -16,6 +16,13 @@ model::OpenedModel open_run_model(const TrainOptions& options);
 // The Hugging Face folder that the weights come from; empty: they are random.
 std::filesystem::path weights_folder(const TrainOptions& options);
 
+// The folder (or file) of the tokenizer that makes ids of text: --tokenizer, else that of
+// --init_ckpt; "": the built-in byte tokenizer does.
+std::filesystem::path tokenizer_folder(const TrainOptions& options);
+
+// The folder that has the files of that tokenizer; "" for the built-in one.
+std::filesystem::path tokenizer_home(const TrainOptions& options);
+
 model::ModelChoices choices_of(const TrainOptions& options, core::Share share = {});
 
 // What one tensor-parallel rank has of the model that open_run_model returned. Throws UserError

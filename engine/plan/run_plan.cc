@@ -7,7 +7,7 @@
 #include "engine/plan/pipe_schedule.h"
 #include "engine/plan/plan_simulation.h"
 #include "engine/plan/sequence_layout.h"
-#include "offload/tier.h"
+#include "offload/insert_offload.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
 #include "pipeline/schedule_study.h"
@@ -129,7 +129,7 @@ std::vector<Program> finished_programs(std::vector<Program> programs,
     if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
     program = zero::insert_zero(program, rules.plan, rules.units, rank);
     program = zero::insert_prefetch(program, rules.units, prefetch.of_unit, prefetch.window);
-    program = offload::insert_offload(program, offload::Tier::kDevice);
+    program = offload::insert_offload(program, core::Tier::kDevice);
   }
   check_programs(programs, rules, own);
   return programs;

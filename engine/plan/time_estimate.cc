@@ -7,7 +7,7 @@
 
 #include "core/check.h"
 #include "core/element.h"
-#include "engine/shown/step_line.h"
+#include "core/text.h"
 #include "kernels/gemm/gemm.h"
 
 namespace fm::engine {
@@ -51,9 +51,10 @@ double step_seconds(double flops, int cores, double core_gflops) {
 std::string estimate_text(double seconds, std::int64_t steps, int cores, double core_gflops) {
   char rate[32];
   std::snprintf(rate, sizeof(rate), "%.0f", core_gflops);
-  return core::concat("about ", duration(seconds), " per step, ",
-                      duration(seconds * static_cast<double>(steps)), " for ", steps, " steps (",
-                      cores, cores == 1 ? " core of " : " cores of ", rate, " GFLOP/s)");
+  return core::concat("about ", core::human_duration(seconds), " per step, ",
+                      core::human_duration(seconds * static_cast<double>(steps)), " for ", steps,
+                      " steps (", cores, cores == 1 ? " core of " : " cores of ", rate,
+                      " GFLOP/s)");
 }
 
 }  // namespace fm::engine

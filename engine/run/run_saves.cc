@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "checkpoint/agree.h"
 #include "checkpoint/lineage.h"
+#include "comm/agree.h"
 #include "core/check.h"
 
 namespace fm::engine {
@@ -36,8 +36,7 @@ void RunSaves::save(const ProgressState& progress, Must must) {
     return;
   }
   check_finite(state_, options_.optimizer, way_back());
-  std::string problem =
-      checkpoint::text_of_rank0(state_.world, lock_ == nullptr ? "" : lock_->moved());
+  std::string problem = comm::text_of_rank0(state_.world, lock_ == nullptr ? "" : lock_->moved());
   if (problem.empty()) problem = write(progress);
   if (problem.empty()) {
     saved_ = progress.step;

@@ -5,11 +5,11 @@
 #include <functional>
 #include <vector>
 
-#include "checkpoint/agree.h"
-#include "checkpoint/hf_folder.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/host_name.h"
 #include "core/text.h"
+#include "engine/plan/run_model.h"
 #include "kernels/gemm/gemm.h"
 #include "text/prepare/line_batches.h"
 #include "text/prepare/plain_recipes.h"
@@ -40,32 +40,18 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
 // is named by who opens it.
 bool is_large(const std::string& path, comm::Communicator& host) {
   std::int64_t large = 0;
-  const std::string unread = checkpoint::attempt([&] {
+  const std::string unread = comm::attempt([&] {
     const auto most = static_cast<std::uintmax_t>(kMostInMemory);
     const std::uintmax_t bytes = host.rank() == 0 ? std::filesystem::file_size(path) : 0;
     large = bytes > most || (bytes > most / 8 && prepare::is_packed(path)) ? 1 : 0;
   });
-  return checkpoint::gather_numbers(host, unread.empty() ? large : 0).front() != 0;
+  return comm::gather_numbers(host, unread.empty() ? large : 0).front() != 0;
 }
 
 }  // namespace
 
-std::filesystem::path tokenizer_folder(const TrainOptions& options) {
-  const std::string& named = options.tokenizer.empty() ? options.init_ckpt : options.tokenizer;
-  const bool found = !named.empty() && checkpoint::has_tokenizer(named);
-  if (!found) return options.tokenizer;  // a file, or to be refused where it is opened
-  return checkpoint::has_byte_tokenizer(named) ? "" : named;
-}
-
-std::filesystem::path tokenizer_home(const TrainOptions& options) {
-  std::filesystem::path path = tokenizer_folder(options);
-  if (path.empty()) return path;
-  const std::filesystem::path whole = std::filesystem::absolute(path);
-  return std::filesystem::is_directory(whole) ? whole : whole.parent_path();
-}
-
 std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world) {
-  const std::vector<std::int64_t> hosts = checkpoint::gather_numbers(world, number_of_host());
+  const std::vector<std::int64_t> hosts = comm::gather_numbers(world, number_of_host());
   std::vector<int> members;
   for (int rank = 0; rank < world.size(); ++rank) {
     const bool here =

@@ -1,7 +1,6 @@
-// The tokenizer of a run's text.
+// How a run's text becomes ids.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -10,13 +9,6 @@
 #include "text/data/sample_source.h"
 
 namespace fm::engine {
-
-// The folder (or file) of the tokenizer that makes ids of text: --tokenizer, else that of
-// --init_ckpt; "": the built-in byte tokenizer does.
-std::filesystem::path tokenizer_folder(const TrainOptions& options);
-
-// The folder that has the files of that tokenizer; "" for the built-in one.
-std::filesystem::path tokenizer_home(const TrainOptions& options);
 
 // Ranks of this host, which share its disks. Collective over the world.
 std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world);

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/agree.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/durable_file.h"
 #include "core/files/files.h"
@@ -130,10 +130,10 @@ KeptRows MetricsFile::keep_until(std::int64_t last_step) {
   const Rows rows(text, last_step);
   KeptRows done{.rows = rows.kept_count(), .missing = rows.missing(last_step)};
   if (rows.cut_count() == 0) return done;
-  done.problem = checkpoint::attempt([&] {
+  done.problem = comm::attempt([&] {
     append_to(path_.parent_path() / (path_.stem().string() + ".replaced.jsonl"), rows.cut());
     if (!rows.kept_is_the_beginning()) {
-      checkpoint::replace_file(core::behind_links(path_), rows.kept());
+      core::replace_file(core::behind_links(path_), rows.kept());
     } else if (ftruncate(fd_, static_cast<off_t>(rows.kept().size())) != 0) {
       FM_MACHINE_CHECK(false, core::ExitCode::kStorageFailed, std::strerror(errno));
     }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/run/trainer.h"
 #include "engine/shown/metrics_file.h"
+#include "engine/shown/run_context.h"
 #include "engine/shown/run_totals.h"
 #include "engine/shown/step_line.h"
 #include "engine/state/run_facts.h"

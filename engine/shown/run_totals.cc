@@ -62,7 +62,7 @@ std::string RunTotals::summary(const std::string& model, const std::string& next
   if (steps_ == 0) return "";
   std::string out = core::concat("done: ", steps_, steps_ == 1 ? " step, " : " steps, ",
                                  with_commas(static_cast<double>(tokens_)), " tokens in ",
-                                 duration(seconds_), " of steps, ",
+                                 core::human_duration(seconds_), " of steps, ",
                                  with_commas(static_cast<double>(tokens_) / seconds_), " tokens/s");
   const auto row = [&](const char* name, const std::string& words) {
     std::string head = core::concat("\n  ", name);

@@ -44,7 +44,7 @@ std::string loss_of(const StepLine& line) {
 }
 
 std::string left_of(const StepLine& line) {
-  return line.seconds_left ? duration(*line.seconds_left) + " left" : "";
+  return line.seconds_left ? core::human_duration(*line.seconds_left) + " left" : "";
 }
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -56,16 +56,6 @@ std::string joined(const std::vector<std::string>& parts) {
 }
 
 }  // namespace
-
-std::string duration(double seconds) {
-  if (seconds < 0.0095) return format("%.2gms", 1e3 * seconds);
-  if (seconds < 9.95) return format(seconds < 0.95 ? "%.2fs" : "%.1fs", seconds);
-  const auto whole = std::llround(seconds);
-  if (whole < 60) return format("%llds", whole);
-  if (whole < 3600) return format("%lldm%02llds", whole / 60, whole % 60);
-  if (whole < 86'400) return format("%lldh%02lldm", whole / 3600, whole % 3600 / 60);
-  return format("%lldd%02lldh", whole / 86'400, whole % 86'400 / 3600);
-}
 
 std::string with_commas(double value) { return core::grouped(format("%.0f", value)); }
 

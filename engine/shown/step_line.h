@@ -55,8 +55,6 @@ std::string bar_of(const StepLine& line, int columns);
 // finite, and for the loss of a step that trains nothing.
 std::string json_of(const StepLine& line);
 
-// "1h02m", "3m05s", "12s", "2d03h", "0.42s", "3.1ms"
-std::string duration(double seconds);
 // "12,345"
 std::string with_commas(double value);
 

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "checkpoint/agree.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/torch_file.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "engine/plan/trained_names.h"
 #include "engine/state/persistence.h"
@@ -192,8 +192,8 @@ void fill_adapters(const TrainOptions& options, const model::OpenedModel& opened
     fill_random(options, opened, state, model::is_adapter);
     return;
   }
-  const std::string problem = checkpoint::first_problem(
-      state.world, checkpoint::attempt([&] { read_adapters(lora, state); }));
+  const std::string problem =
+      comm::first_problem(state.world, comm::attempt([&] { read_adapters(lora, state); }));
   FM_DATA_CHECK(problem.empty(), problem);
 }
 

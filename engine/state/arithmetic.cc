@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "comm/agree.h"
 #include "core/check.h"
-#include "engine/gather_texts.h"
 #include "kernels/gemm/gemm.h"
 #include "model/attention/attention.h"
 
@@ -14,7 +14,7 @@ namespace {
 std::vector<Arithmetic> gather(const Arithmetic& mine, comm::Communicator& world) {
   std::vector<Arithmetic> all;
   for (const std::string& text :
-       gather_texts(core::concat(mine.threads, " ", mine.libraries), world)) {
+       comm::gather_texts(world, core::concat(mine.threads, " ", mine.libraries))) {
     all.push_back({.libraries = text.substr(text.find(' ') + 1), .threads = std::stoi(text)});
   }
   return all;

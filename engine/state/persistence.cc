@@ -5,15 +5,13 @@
 #include <cstdio>
 #include <map>
 
-#include "checkpoint/agree.h"
 #include "checkpoint/hf_folder.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/output_file.h"
 #include "core/finite.h"
 #include "core/philox.h"
-#include "engine/gather_texts.h"
 #include "engine/plan/part_start.h"
-#include "engine/run/run_text.h"
 #include "engine/state/adapters.h"
 #include "engine/step/tensors.h"
 #include "model/units/lora.h"
@@ -36,8 +34,8 @@ void fill_from_folder(const std::filesystem::path& path, const model::OpenedMode
   checkpoint::HfFolder folder(path);
   match_tensors(opened, folder, path);
   // Each rank reads other numbers, and all must end when some of them are wrong.
-  const std::string problem = checkpoint::first_problem(
-      state.world, checkpoint::attempt([&] {
+  const std::string problem = comm::first_problem(
+      state.world, comm::attempt([&] {
         for (const core::TensorSlice& slice : param_slices(state, Part::kKept)) {
           if (!model::is_adapter(slice.name)) folder.read(slice);
         }
@@ -184,7 +182,7 @@ std::string fingerprint_of_frozen(RankState& state) {
     for (const core::TensorSlice& slice : owned_slices(state, group)) mine += hash_of(slice);
   }
   std::uint64_t sum = 0;
-  for (const std::string& part : gather_texts(std::to_string(mine), state.world)) {
+  for (const std::string& part : comm::gather_texts(state.world, std::to_string(mine))) {
     sum += std::stoull(part);
   }
   char digits[17];
@@ -250,7 +248,7 @@ void check_finite(RankState& state, const optim::OptimizerOptions& optimizer,
     mine += " for " + file;
     break;
   }
-  const std::string found = checkpoint::first_problem(state.world, mine);
+  const std::string found = comm::first_problem(state.world, mine);
   FM_MACHINE_CHECK(found.empty(), core::ExitCode::kNumericLimit, "what is saved must be finite; ",
                    way_back, " and a lower learning rate (", found, ")");
 }

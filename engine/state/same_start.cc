@@ -4,16 +4,16 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/text.h"
-#include "engine/gather_texts.h"
 
 namespace fm::engine {
 
 using Json = nlohmann::json;
 
 void check_same_start(const std::vector<Fact>& facts, comm::Communicator& world) {
-  const std::vector<std::string> all = gather_texts(values_for(kRanksAgree, facts), world);
+  const std::vector<std::string> all = comm::gather_texts(world, values_for(kRanksAgree, facts));
   const auto other =
       std::ranges::find_if(all, [&](const std::string& one) { return one != all[0]; });
   if (other == all.end()) return;

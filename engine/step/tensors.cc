@@ -177,14 +177,14 @@ void dump_gradients(const std::string& name, double loss_scale, RankState& state
   if (state.world.rank() == 0) {
     std::error_code ignored;  // what stays shows when the file is made
     std::filesystem::remove(path, ignored);
-    auto file = checkpoint::WritableFile::create(path, plans[0].file_bytes);
+    auto file = core::WritableFile::create(path, plans[0].file_bytes);
     file.write_at(core::Bytes(0), std::as_bytes(std::span(plans[0].head)));
     file.sync_and_close();
   }
   state.world.barrier().wait();
   std::vector<FileSlice> mine;
   append(mine, path, gradient_slices(state));
-  auto file = checkpoint::WritableFile::open(path);
+  auto file = core::WritableFile::open(path);
   for (const checkpoint::SlicePlace& place : checkpoint::place_slices(files, plans, mine)) {
     const core::FetchedRow row(*place.slice, place.row, core::FetchedRow::Use::kRead);
     std::vector<float> gradients(row.floats().begin(), row.floats().end());

@@ -1,5 +1,5 @@
 // Folders that appear whole, and what dead processes leave.
-#include "checkpoint/draft_folder.h"
+#include "core/files/draft_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -43,7 +43,7 @@ class DraftFolderTest : public testing::Test {
 
 TEST_F(DraftFolderTest, APublishedFolderHasWhatWasWrittenAndNoLock) {
   {
-    DraftFolder draft(folder_, "a");
+    core::DraftFolder draft(folder_, "a");
     std::ofstream(draft.path() / "ids") << "123";
     draft.publish(folder_ / "whole", "ids");
   }
@@ -54,14 +54,14 @@ TEST_F(DraftFolderTest, APublishedFolderHasWhatWasWrittenAndNoLock) {
 
 TEST_F(DraftFolderTest, WhatIsNotPublishedGoes) {
   {
-    const DraftFolder draft(folder_, "a");
+    const core::DraftFolder draft(folder_, "a");
     std::ofstream(draft.path() / "ids") << "123";
   }
   EXPECT_TRUE(names().empty());
 }
 
 TEST_F(DraftFolderTest, TheFolderOfAFasterProcessStays) {
-  DraftFolder mine(folder_, "a");
+  core::DraftFolder mine(folder_, "a");
   fs::create_directories(folder_ / "whole");
   std::ofstream(folder_ / "whole" / "sign") << "theirs";
   mine.publish(folder_ / "whole", "sign");
@@ -69,7 +69,7 @@ TEST_F(DraftFolderTest, TheFolderOfAFasterProcessStays) {
 }
 
 TEST_F(DraftFolderTest, AFolderThatCannotGetItsNameIsAnErrorOfStorage) {
-  DraftFolder draft(folder_, "a");
+  core::DraftFolder draft(folder_, "a");
   fs::create_directories(folder_ / "whole" / "something else");
   try {
     draft.publish(folder_ / "whole", "sign");
@@ -81,15 +81,15 @@ TEST_F(DraftFolderTest, AFolderThatCannotGetItsNameIsAnErrorOfStorage) {
 
 // A child makes a draft and dies; the parent holds another of the same name.
 TEST_F(DraftFolderTest, ASweepTakesDraftsOfTheDeadAndLeavesThoseOfTheLiving) {
-  const DraftFolder living(folder_, "a");
+  const core::DraftFolder living(folder_, "a");
   const pid_t child = ::fork();
   if (child == 0) {
-    const DraftFolder draft(folder_, "a");
+    const core::DraftFolder draft(folder_, "a");
     ::_exit(0);  // as a kill: no destructor runs
   }
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   ASSERT_EQ(names().size(), 2U);
-  sweep_drafts(folder_, "");
+  core::sweep_drafts(folder_, "");
   EXPECT_EQ(names(), std::vector<std::string>{living.path().filename().string()});
 }
 
@@ -103,7 +103,7 @@ TEST_F(DraftFolderTest, WithoutALockOnlyOldOnesAreSwept) {
        {".tmp-a-00000001", ".tmp-content-00000003", ".tmp-other-name", "a-00000001"}) {
     make_old(folder_ / old);
   }
-  sweep_drafts(folder_, "");
+  core::sweep_drafts(folder_, "");
   std::vector<std::string> left = names();
   std::sort(left.begin(), left.end());
   EXPECT_EQ(left, (std::vector<std::string>{".tmp-a-00000002", ".tmp-other-name", "a-00000001"}));
@@ -115,12 +115,12 @@ TEST_F(DraftFolderTest, AFileThatIsBeingWrittenIsHeldHoweverOldItIs) {
   core::OutputFile living(folder_ / "trace.json");
   for (const auto& entry : fs::directory_iterator(folder_)) {
     make_old(entry.path());
-    EXPECT_TRUE(is_held(entry.path()));
+    EXPECT_TRUE(core::is_held(entry.path()));
   }
   std::ofstream(folder_ / ".tmp-note-00000001") << "half";
-  EXPECT_FALSE(is_held(folder_ / ".tmp-note-00000001"));
+  EXPECT_FALSE(core::is_held(folder_ / ".tmp-note-00000001"));
   make_old(folder_ / ".tmp-note-00000001");
-  sweep_drafts(folder_, "");
+  core::sweep_drafts(folder_, "");
   EXPECT_EQ(names().size(), 1U);
   EXPECT_EQ(living.finish(), "");
   EXPECT_EQ(names(), std::vector<std::string>{"trace.json"});
@@ -131,7 +131,7 @@ TEST_F(DraftFolderTest, ASweepOfOneNameLeavesTheOthers) {
     fs::create_directories(folder_ / name);
     make_old(folder_ / name);
   }
-  sweep_drafts(folder_, "mine");
+  core::sweep_drafts(folder_, "mine");
   EXPECT_EQ(names(), std::vector<std::string>{".tmp-theirs-00000001"});
 }
 

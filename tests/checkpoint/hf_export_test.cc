@@ -6,11 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/draft_folder.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
 #include "comm/meet/world.h"
 #include "core/fault.h"
+#include "core/files/draft_folder.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/text/data/scratch_folder.h"
 
@@ -248,7 +248,7 @@ TEST(HfExport, AStoppedOneLeavesNothing) {
 TEST(HfExport, WhatAKilledOneLeftGoesWithTheNext) {
   const testing::ScratchFolder scratch;
   const fs::path out = scratch.path() / "hf";
-  const DraftFolder living(scratch.path(), "hf");  // another export of that name
+  const core::DraftFolder living(scratch.path(), "hf");  // another export of that name
   const pid_t child = ::fork();
   if (child == 0) {
     core::arm_faults("point=export.tensor,action=kill");

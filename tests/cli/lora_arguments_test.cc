@@ -8,6 +8,7 @@
 #include <random>
 
 #include "cli/flags/arguments.h"
+#include "cli/peft_folder.h"
 #include "tests/cli/expect_refusal.h"
 #include "tests/cli/read_ds.h"
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "core/text.h"
 #include "engine/plan/disk_need.h"
 #include "engine/plan/run_model.h"
 
@@ -97,14 +98,14 @@ TEST(StepLineText, TheBarTakesTheTerminalsWidth) {
 }
 
 TEST(Duration, HasTwoUnits) {
-  EXPECT_EQ(duration(0.423), "0.42s");
-  EXPECT_EQ(duration(4.2), "4.2s");
-  EXPECT_EQ(duration(0.0031), "3.1ms");
-  EXPECT_EQ(duration(59.4), "59s");
-  EXPECT_EQ(duration(60.0), "1m00s");
-  EXPECT_EQ(duration(3599.0), "59m59s");
-  EXPECT_EQ(duration(3725.0), "1h02m");
-  EXPECT_EQ(duration(200'000.0), "2d07h");
+  EXPECT_EQ(core::human_duration(0.423), "0.42s");
+  EXPECT_EQ(core::human_duration(4.2), "4.2s");
+  EXPECT_EQ(core::human_duration(0.0031), "3.1ms");
+  EXPECT_EQ(core::human_duration(59.4), "59s");
+  EXPECT_EQ(core::human_duration(60.0), "1m00s");
+  EXPECT_EQ(core::human_duration(3599.0), "59m59s");
+  EXPECT_EQ(core::human_duration(3725.0), "1h02m");
+  EXPECT_EQ(core::human_duration(200'000.0), "2d07h");
 }
 
 // A step of which no token is trained.

@@ -4,7 +4,7 @@
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/manifest.h"
 #include "cli/flags/arguments.h"
-#include "cli/flags/lora_arguments.h"
+#include "cli/peft_folder.h"
 #include "core/crc32c.h"
 #include "core/tensor_slice.h"
 #include "engine/infer/model_text.h"

@@ -1,4 +1,4 @@
-"""Small templates and what jinja2 makes of them, for tests/text/chat/jinja_cases_test.cc.
+"""Small templates and what jinja2 makes of them, for tests/text/jinja/jinja_cases_test.cc.
 
     chat_cases.py FILE            compares FILE with what transformers' environment renders now
     chat_cases.py FILE --write    writes it

@@ -226,10 +226,14 @@ Findings telling_names(const Source& source, const Limits&) {
   return found;
 }
 
-Findings one_namespace(const Source& source, const Limits&) {
+Findings one_namespace(const Source& source, const Limits& limits) {
   Findings found;
   if (source.is_test()) return found;
   bool seen = false;
+  const std::string owner = limits.halls.contains(source.folder())
+                                ? source.wing().substr(source.wing().find('/') + 1)
+                                : source.folder();
+  const std::string own = "fm::" + owner;
   for (std::size_t i = 0; i + 1 < source.tokens.size(); ++i) {
     if (!source.tokens[i].is("namespace") || source.tokens[i + 1].is("{")) continue;
     std::string name;
@@ -238,14 +242,13 @@ Findings one_namespace(const Source& source, const Limits&) {
       name += source.tokens[at++].text;
     }
     if (at >= source.tokens.size() || !source.tokens[at].is("{")) continue;
-    const std::string own = "fm::" + source.folder();
     const bool inside = name == own || name.starts_with(own + "::");
     seen = seen || inside;
     if (!inside) {
-      found.push_back({source.tokens[i].line, "the namespace is fm::" + source.folder()});
+      found.push_back({source.tokens[i].line, "the namespace is " + own});
     }
   }
-  if (!seen && !source.has_main()) found.push_back({1, "no namespace fm::" + source.folder()});
+  if (!seen && !source.has_main()) found.push_back({1, "no namespace " + own});
   return found;
 }
 
@@ -312,7 +315,8 @@ Findings only_main_ends(const Source& source, const Limits& limits) {
 
 Findings no_family(const Source& source, const Limits& limits) {
   Findings found;
-  if (!limits.know_no_family.contains(source.folder())) return found;
+  const auto& without = limits.know_no_family;
+  if (!without.contains(source.folder()) && !without.contains(source.wing())) return found;
   const auto check = [&](std::string_view name, int line) {
     const std::vector<std::string> words = words_of(name);
     for (const std::string& family : limits.families) {

@@ -19,10 +19,11 @@ struct Limits {
   // folder -> folders; a folder with wings has a row "folder/wing" -> wings of it for each. All
   // wings may include what lies at the top of their folder, which includes none of them.
   std::map<std::string, std::set<std::string>> may_include;
+  std::set<std::string> halls = {};           // folders whose wings have a namespace of their own
   std::set<std::string> may_name_torch;       // sources, besides tests and benchmarks
   std::set<std::string> may_have_state;       // sources with a mutable global, and why there
   std::set<std::string> may_end_process;      // sources besides those with main
-  std::set<std::string> know_no_family;       // folders
+  std::set<std::string> know_no_family;       // folders and wings
   std::vector<std::string> families;          // words of names that belong to one model family
   std::vector<std::string> library_prefixes;  // of <...> that no header may include
 };

@@ -8,8 +8,8 @@ namespace {
 // Contents that begin and end unlike each other, so that no text shares both beginnings.
 constexpr const char* kProbes[] = {"[[probe]]", "zzprobezz"};
 
-Value message_of(const char* role, const char* content) {
-  return make_dict({{"role", role}, {"content", content}});
+jinja::Value message_of(const char* role, const char* content) {
+  return jinja::make_dict({{"role", role}, {"content", content}});
 }
 
 // Messages behind each stretch's first one, and as many as it may have.
@@ -23,7 +23,9 @@ std::size_t slack_of(std::span<const std::string> tokens) {
   return slack;
 }
 
-const std::string& role_of(const Value& message) { return *find_field(message, "role")->text(); }
+const std::string& role_of(const jinja::Value& message) {
+  return *find_field(message, "role")->text();
+}
 
 // Messages [0, head) stand before every stretch but the first; stretches begin at `starts`.
 struct Seams {
@@ -33,7 +35,7 @@ struct Seams {
 
 // Stretches follow the head where the same roles meet as at the head's end, and an even number of
 // messages behind it, since templates demand that turns alternate.
-std::optional<Seams> seams_behind(std::size_t head, const Values& messages) {
+std::optional<Seams> seams_behind(std::size_t head, const jinja::Values& messages) {
   Seams seams{head, {}};
   std::size_t last = 0;
   for (std::size_t at = head + 2; at < messages.size(); at += 2) {
@@ -48,7 +50,7 @@ std::optional<Seams> seams_behind(std::size_t head, const Values& messages) {
 }
 
 // Before a user's message at best, because templates rewrite what is not followed by one.
-std::optional<Seams> find_seams(const Values& messages) {
+std::optional<Seams> find_seams(const jinja::Values& messages) {
   for (const bool users : {true, false}) {
     for (std::size_t head = 1; head < std::min(kStretch, messages.size()); ++head) {
       if (users && role_of(messages[head]) != "user") continue;
@@ -59,11 +61,12 @@ std::optional<Seams> find_seams(const Values& messages) {
 }
 
 // Messages [from, to) behind the head.
-Values window(const Values& messages, std::size_t head, std::size_t from, std::size_t to) {
+jinja::Values window(const jinja::Values& messages, std::size_t head, std::size_t from,
+                     std::size_t to) {
   const auto at = [&](std::size_t index) {
     return messages.begin() + static_cast<std::ptrdiff_t>(index);
   };
-  Values some(messages.begin(), at(from == 0 ? 0 : head));
+  jinja::Values some(messages.begin(), at(from == 0 ? 0 : head));
   some.insert(some.end(), at(from), at(to));
   return some;
 }
@@ -82,21 +85,21 @@ std::optional<std::size_t> end_of_header(const std::string& text, const std::str
 
 }  // namespace
 
-std::optional<Span> AnswerFinder::between(const Texts& texts, const std::string& text,
-                                          bool last) const {
+std::optional<jinja::Span> AnswerFinder::between(const Texts& texts, const std::string& text,
+                                                 bool last) const {
   // What stands before the answer, and what a template writes at the end of a conversation.
   const std::size_t history = common_start(texts.closed, texts.prompt, prefixes_.tokens());
   const std::string farewell = texts.closed.substr(history);
   const std::size_t begin = common_start(texts.prompt, text, prefixes_.tokens());
   if (begin < history) return std::nullopt;
-  if (last) return Span{begin, text.size()};
+  if (last) return jinja::Span{begin, text.size()};
   const std::size_t end = common_start(texts.answered, text, prefixes_.tokens());
   if (end < begin || texts.answered.substr(end) != farewell) return std::nullopt;
-  return Span{begin, end};
+  return jinja::Span{begin, end};
 }
 
-std::optional<Span> AnswerFinder::find_one(std::size_t index, const std::string& text,
-                                           std::size_t messages) {
+std::optional<jinja::Span> AnswerFinder::find_one(std::size_t index, const std::string& text,
+                                                  std::size_t messages) {
   const bool last = index + 1 == messages;
   std::optional<Texts> texts;
   try {
@@ -108,7 +111,7 @@ std::optional<Span> AnswerFinder::find_one(std::size_t index, const std::string&
     texts.reset();  // the template takes the whole only
   }
   if (!texts) return by_probes(index, text, messages);
-  const std::optional<Span> found = between(*texts, text, last);
+  const std::optional<jinja::Span> found = between(*texts, text, last);
   if (!found && messages == prefixes_.messages().size())
     absent_[index] = std::max(texts->prompt.size(), texts->answered.size());
   return found;
@@ -119,7 +122,7 @@ const AnswerFinder::Frame& AnswerFinder::frame() {
   if (frame_) return *frame_;
   frame_.emplace();
   try {
-    const Values question = {message_of("user", "x")};
+    const jinja::Values question = {message_of("user", "x")};
     const std::string closed = prefixes_.render(question, Ending::kClosed).text;
     const std::string prompt = prefixes_.render(question, Ending::kPrompt).text;
     const std::size_t history = common_start(closed, prompt, prefixes_.tokens());
@@ -140,13 +143,13 @@ const AnswerFinder::Frame& AnswerFinder::frame() {
 
 // Where the text differs when the answer says something else. The header in front of that is not
 // the answer's, what closes the turn is.
-std::optional<Span> AnswerFinder::by_probes(std::size_t index, const std::string& text,
-                                            std::size_t messages) {
+std::optional<jinja::Span> AnswerFinder::by_probes(std::size_t index, const std::string& text,
+                                                   std::size_t messages) {
   const Frame& around = frame();
   std::size_t begin = text.size();
   std::size_t behind = text.size();
   for (const char* const probe : kProbes) {
-    Values changed = window(prefixes_.messages(), 0, 0, messages);
+    jinja::Values changed = window(prefixes_.messages(), 0, 0, messages);
     changed[index] = message_of("assistant", probe);
     const std::string other = prefixes_.render(std::move(changed), Ending::kClosed).text;
     begin = std::min(begin, common_start(text, other, prefixes_.tokens()));
@@ -158,17 +161,17 @@ std::optional<Span> AnswerFinder::by_probes(std::size_t index, const std::string
     const bool other_turn = text.substr(*start, begin - *start).find(around.closing) < begin;
     if (index == 0 || !other_turn) begin = *start;
   }
-  if (index + 1 == messages) return Span{begin, text.size()};
+  if (index + 1 == messages) return jinja::Span{begin, text.size()};
   std::optional<std::string> answered;
   try {
     answered = prefixes_.text(index + 1, Ending::kClosed);
   } catch (const core::UserError&) {
     if (text.compare(end, around.closing.size(), around.closing) == 0) end += around.closing.size();
-    return Span{begin, std::max(begin, end)};
+    return jinja::Span{begin, std::max(begin, end)};
   }
   end = common_start(*answered, text, prefixes_.tokens());
   if (end < begin || answered->substr(end) != around.farewell) return std::nullopt;
-  return Span{begin, end};
+  return jinja::Span{begin, end};
 }
 
 // The template renders each stretch behind the head as it stands in the text, so that a few
@@ -176,7 +179,7 @@ std::optional<Span> AnswerFinder::by_probes(std::size_t index, const std::string
 // of the text that follows the stretch before it.
 std::optional<AnswerFinder::Spans> AnswerFinder::by_stretches(std::span<const std::size_t> answers,
                                                               const std::string& text) {
-  const Values& messages = prefixes_.messages();
+  const jinja::Values& messages = prefixes_.messages();
   const std::optional<Seams> seams = find_seams(messages);
   if (!seams) return std::nullopt;
   const auto render = [&](std::size_t from, std::size_t to, Ending ending) {
@@ -208,7 +211,7 @@ std::optional<AnswerFinder::Spans> AnswerFinder::by_stretches(std::span<const st
       const Texts texts = {render(from, index, Ending::kClosed),
                            render(from, index, Ending::kPrompt),
                            last ? "" : render(from, index + 1, Ending::kClosed)};
-      std::optional<Span> span = between(texts, own, last);
+      std::optional<jinja::Span> span = between(texts, own, last);
       const std::size_t shift = anchor - before.size();  // modulo 2^64: `before` may be longer
       if (span) {
         span->begin += shift;
@@ -240,8 +243,9 @@ std::size_t AnswerFinder::shared_with_whole(const std::string& text) {
   return shared - std::min(shared, slack_of(prefixes_.tokens()));
 }
 
-std::vector<std::optional<Span>> AnswerFinder::find(std::span<const std::size_t> answers,
-                                                    const std::string& text, std::size_t messages) {
+std::vector<std::optional<jinja::Span>> AnswerFinder::find(std::span<const std::size_t> answers,
+                                                           const std::string& text,
+                                                           std::size_t messages) {
   if (messages > kShortMessages && messages == prefixes_.messages().size()) {
     try {
       if (auto found = by_stretches(answers, text)) return std::move(*found);

@@ -24,12 +24,13 @@ class AnswerFinder {
 
   // By answer, each the number of a message and in order: where it stands in `text`, which is the
   // closed text of the first `messages`. nullopt: it does not stand there as the model writes it.
-  std::vector<std::optional<Span>> find(std::span<const std::size_t> answers,
-                                        const std::string& text, std::size_t messages);
-  std::optional<Span> find_one(std::size_t answer, const std::string& text, std::size_t messages);
+  std::vector<std::optional<jinja::Span>> find(std::span<const std::size_t> answers,
+                                               const std::string& text, std::size_t messages);
+  std::optional<jinja::Span> find_one(std::size_t answer, const std::string& text,
+                                      std::size_t messages);
 
  private:
-  using Spans = std::vector<std::optional<Span>>;
+  using Spans = std::vector<std::optional<jinja::Span>>;
   // What a template writes around an answer: before it, behind it, and at the end of the whole.
   struct Frame {
     std::string header, closing, farewell;
@@ -39,8 +40,9 @@ class AnswerFinder {
     std::string closed, prompt, answered;
   };
 
-  std::optional<Span> between(const Texts& texts, const std::string& text, bool last) const;
-  std::optional<Span> by_probes(std::size_t index, const std::string& text, std::size_t messages);
+  std::optional<jinja::Span> between(const Texts& texts, const std::string& text, bool last) const;
+  std::optional<jinja::Span> by_probes(std::size_t index, const std::string& text,
+                                       std::size_t messages);
   const Frame& frame();
   std::size_t shared_with_whole(const std::string& text);
   // nullopt: the stretches are not parts of the text.

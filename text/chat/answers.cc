@@ -9,14 +9,17 @@
 namespace fm::chat {
 namespace {
 
-bool is_answer(const Value& message) { return *find_field(message, "role")->text() == "assistant"; }
+bool is_answer(const jinja::Value& message) {
+  return *find_field(message, "role")->text() == "assistant";
+}
 
 // Spans in order, those that touch or overlap made one, empty ones left out.
-std::vector<Span> joined(std::vector<Span> spans) {
-  std::sort(spans.begin(), spans.end(),
-            [](const Span& left, const Span& right) { return left.begin < right.begin; });
-  std::vector<Span> kept;
-  for (const Span& span : spans) {
+std::vector<jinja::Span> joined(std::vector<jinja::Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const jinja::Span& left, const jinja::Span& right) {
+    return left.begin < right.begin;
+  });
+  std::vector<jinja::Span> kept;
+  for (const jinja::Span& span : spans) {
     if (span.begin >= span.end) continue;
     if (!kept.empty() && span.begin <= kept.back().end) {
       kept.back().end = std::max(kept.back().end, span.end);
@@ -39,8 +42,8 @@ std::vector<std::size_t> answers_of(const Conversation& conversation) {
 }
 
 [[noreturn]] void fail_prompt(std::size_t message) {
-  fail("the template must write a prompt as it writes it before an answer; use a template ",
-       "with {% generation %} (message ", message, ")");
+  jinja::fail("the template must write a prompt as it writes it before an answer; use a template ",
+              "with {% generation %} (message ", message, ")");
 }
 
 // The whole text first, then a text for the last answer that has none yet.
@@ -53,17 +56,19 @@ std::vector<Sample> grow(Prefixes& prefixes, const Conversation& conversation) {
   do {
     Sample sample{prefixes.text(messages, Ending::kClosed), {}, false};
     bytes += sample.text.size();
-    if (bytes > kMostTextBytes)
-      fail("the template rewrites answers that others follow, so that each becomes a text of its ",
-           "own, and all together may have at most ", kMostTextBytes, " bytes; split the ",
-           "conversation, or use a template that keeps them (", conversation.messages.size(),
-           " messages)");
+    if (bytes > jinja::kMostTextBytes)
+      jinja::fail(
+          "the template rewrites answers that others follow, so that each becomes a text of its ",
+          "own, and all together may have at most ", jinja::kMostTextBytes, " bytes; split the ",
+          "conversation, or use a template that keeps them (", conversation.messages.size(),
+          " messages)");
     // Of a long conversation the last answer comes first, so that a refusal takes no search.
     const bool ends = !waiting.empty() && waiting.back() + 1 == messages;
     if (ends && messages > kShortMessages &&
         !finder.find_one(waiting.back(), sample.text, messages))
       fail_prompt(waiting.back());
-    const std::vector<std::optional<Span>> found = finder.find(waiting, sample.text, messages);
+    const std::vector<std::optional<jinja::Span>> found =
+        finder.find(waiting, sample.text, messages);
     std::vector<std::size_t> later;
     for (std::size_t at = 0; at < waiting.size(); ++at) {
       if (found[at]) {
@@ -85,22 +90,23 @@ std::vector<Sample> grow(Prefixes& prefixes, const Conversation& conversation) {
 // By the template's own {% generation %}.
 Sample marked(Prefixes& prefixes, const Conversation& conversation) {
   const std::size_t messages = conversation.messages.size();
-  Rendered rendered = prefixes.render(conversation.messages, Ending::kClosed);
+  jinja::Rendered rendered = prefixes.render(conversation.messages, Ending::kClosed);
   // Answers of a prompt are not trained.
   if (conversation.prompt > 0) {
     const std::string prompt = prefixes.text(conversation.prompt, Ending::kPrompt);
     const std::size_t first = common_start(prompt, rendered.text, prefixes.tokens());
-    for (Span& span : rendered.generation) span.begin = std::max(span.begin, first);
+    for (jinja::Span& span : rendered.generation) span.begin = std::max(span.begin, first);
   }
   std::vector<std::size_t> untrained = conversation.untrained;
   std::erase_if(untrained, [&](std::size_t index) { return index < conversation.prompt; });
-  const std::vector<std::optional<Span>> left_out =
+  const std::vector<std::optional<jinja::Span>> left_out =
       AnswerFinder(prefixes).find(untrained, rendered.text, messages);
   for (std::size_t at = 0; at < left_out.size(); ++at) {
     if (!left_out[at])
-      fail("an answer that is not trained must stand in the text as the model writes it; use a ",
-           "template that does not rewrite it (message ", untrained[at], ")");
-    std::erase_if(rendered.generation, [&](const Span& span) {
+      jinja::fail(
+          "an answer that is not trained must stand in the text as the model writes it; use a ",
+          "template that does not rewrite it (message ", untrained[at], ")");
+    std::erase_if(rendered.generation, [&](const jinja::Span& span) {
       return span.begin < left_out[at]->end && left_out[at]->begin < span.end;
     });
   }
@@ -119,7 +125,7 @@ std::vector<Sample> samples_of(const Conversation& conversation, const ChatForma
                                std::time_t now, const std::string& where) {
   Prefixes prefixes(conversation, format, now);
   try {
-    if (!conversation.untrainable.empty()) fail(conversation.untrainable);
+    if (!conversation.untrainable.empty()) jinja::fail(conversation.untrainable);
     std::vector<Sample> samples;
     if (prefixes.used().has_generation()) {
       samples.push_back(marked(prefixes, conversation));
@@ -127,10 +133,11 @@ std::vector<Sample> samples_of(const Conversation& conversation, const ChatForma
       samples = grow(prefixes, conversation);
     }
     if (samples[0].text.empty())
-      fail(prefixes.used().file(), ": a template must make text of a conversation; give the ",
-           "model's own (it made an empty text of ", conversation.messages.size(), " messages)");
+      jinja::fail(
+          prefixes.used().file(), ": a template must make text of a conversation; give the ",
+          "model's own (it made an empty text of ", conversation.messages.size(), " messages)");
     return samples;
-  } catch (const Failure& failure) {
+  } catch (const jinja::Failure& failure) {
     throw core::UserError(core::ExitCode::kDataError, where + ": " + failure.what());
   } catch (const core::UserError& error) {
     throw core::UserError(error.code(), where + ": " + error.what());
@@ -144,10 +151,10 @@ Sample sample_of(const PromptCompletion& record, const std::string& eos_token) {
   return sample;
 }
 
-std::vector<bool> trained_tokens(const Sample& sample, std::span<const Span> tokens) {
+std::vector<bool> trained_tokens(const Sample& sample, std::span<const jinja::Span> tokens) {
   std::vector<bool> trained;
   auto answer = sample.answers.begin();
-  for (const Span& token : tokens) {
+  for (const jinja::Span& token : tokens) {
     while (answer != sample.answers.end() && answer->end <= token.begin) ++answer;
     const std::size_t end = std::max(token.end, token.begin + 1);
     trained.push_back(answer != sample.answers.end() && answer->begin < end);

@@ -13,9 +13,10 @@
 namespace fm::chat {
 
 struct Sample {
-  std::string text;           // to be tokenized as one
-  std::vector<Span> answers;  // of the text: what is trained; in order, apart from each other
-  bool special_tokens;        // whether the tokenizer adds its own, as BOS: a template wrote them
+  std::string text;  // to be tokenized as one
+  std::vector<jinja::Span>
+      answers;          // of the text: what is trained; in order, apart from each other
+  bool special_tokens;  // whether the tokenizer adds its own, as BOS: a template wrote them
 };
 
 // The conversation as one text, as apply_chat_template makes it; with the header of an answer at
@@ -34,6 +35,6 @@ Sample sample_of(const PromptCompletion& record, const std::string& eos_token);
 
 // By token: whether it is trained, which is where one of its bytes is of an answer. `tokens` are
 // the bytes of the sample's text that each token stands for, in order.
-std::vector<bool> trained_tokens(const Sample& sample, std::span<const Span> tokens);
+std::vector<bool> trained_tokens(const Sample& sample, std::span<const jinja::Span> tokens);
 
 }  // namespace fm::chat

@@ -7,10 +7,12 @@
 namespace fm::chat {
 namespace {
 
-bool has(const Value& object, std::string_view name) { return find_field(object, name) != nullptr; }
+bool has(const jinja::Value& object, std::string_view name) {
+  return find_field(object, name) != nullptr;
+}
 
-bool says(const Value& object, std::string_view name) {
-  const Value* found = find_field(object, name);
+bool says(const jinja::Value& object, std::string_view name) {
+  const jinja::Value* found = find_field(object, name);
   return found != nullptr && is_filled(*found);
 }
 
@@ -42,38 +44,39 @@ std::string place(const std::string& where, std::string_view list, std::size_t i
 }
 
 // A list of texts and images, as some templates take it.
-bool is_parts(const Value& content) {
-  const Sequence* parts = content.sequence();
-  return parts != nullptr && std::all_of(parts->items.begin(), parts->items.end(),
-                                         [](const Value& part) { return has(part, "type"); });
+bool is_parts(const jinja::Value& content) {
+  const jinja::Sequence* parts = content.sequence();
+  return parts != nullptr &&
+         std::all_of(parts->items.begin(), parts->items.end(),
+                     [](const jinja::Value& part) { return has(part, "type"); });
 }
 
 // Fills reasoning_content from its older names, as transformers does.
-void add_reasoning(Entries& fields) {
+void add_reasoning(jinja::Entries& fields) {
   for (const std::string_view name : {"reasoning_content", "thinking", "reasoning"}) {
     const auto found = std::find_if(fields.begin(), fields.end(),
                                     [&](const auto& field) { return field.first == name; });
     if (found == fields.end()) continue;
-    const Value reasoning = found->second;
+    const jinja::Value reasoning = found->second;
     const bool has_thinking = std::any_of(
         fields.begin(), fields.end(), [](const auto& field) { return field.first == "thinking"; });
     if (!has_thinking) fields.insert(fields.begin(), {"thinking", reasoning});
-    set_entry(fields, "reasoning_content", reasoning);
+    jinja::set_entry(fields, "reasoning_content", reasoning);
     return;
   }
 }
 
-Value read_message(const Value& message, const std::string& where) {
+jinja::Value read_message(const jinja::Value& message, const std::string& where) {
   FM_DATA_CHECK(message.dict() != nullptr, where,
                 ": a message must be an object; correct the line (", kind_name(message), ")");
-  const Value* role = find_field(message, "role");
+  const jinja::Value* role = find_field(message, "role");
   FM_DATA_CHECK(role != nullptr && role->text() != nullptr, where,
                 ": a message must have the text \"role\"; add it");
   const bool known =
       std::find(std::begin(kRoles), std::end(kRoles), *role->text()) != std::end(kRoles);
   FM_DATA_CHECK(known, where, ": a role must be assistant, developer, function, ipython, system, ",
                 "tool or user; correct it (role=\"", *role->text(), "\")");
-  const Value* content = find_field(message, "content");
+  const jinja::Value* content = find_field(message, "content");
   if (content == nullptr) {
     FM_DATA_CHECK(has(message, "tool_calls"), where,
                   ": a message must have \"content\" or \"tool_calls\"; add it (role=\"",
@@ -83,17 +86,17 @@ Value read_message(const Value& message, const std::string& where) {
                   ": \"content\" must be text or a list of objects with a \"type\"; correct it (",
                   kind_name(*content), ", role=\"", *role->text(), "\")");
   }
-  Entries fields;
+  jinja::Entries fields;
   for (const auto& [name, value] : message.dict()->entries) {
-    if (!value.is<None>()) fields.emplace_back(name, value);
+    if (!value.is<jinja::None>()) fields.emplace_back(name, value);
   }
   add_reasoning(fields);
-  return make_dict(std::move(fields));
+  return jinja::make_dict(std::move(fields));
 }
 
-Value read_turn(const Value& turn, const std::string& where) {
-  const Value* speaker = find_field(turn, "from");
-  const Value* text = find_field(turn, "value");
+jinja::Value read_turn(const jinja::Value& turn, const std::string& where) {
+  const jinja::Value* speaker = find_field(turn, "from");
+  const jinja::Value* text = find_field(turn, "value");
   FM_DATA_CHECK(speaker != nullptr && speaker->text() != nullptr && text != nullptr &&
                     text->text() != nullptr,
                 where, ": a turn must have the texts \"from\" and \"value\"; add them");
@@ -104,7 +107,7 @@ Value read_turn(const Value& turn, const std::string& where) {
       found != std::end(kSpeakers), where,
       ": \"from\" must be human, gpt, system, tool or another name of theirs; correct it ",
       "(from=\"", *speaker->text(), "\")");
-  return make_dict({{"role", std::string(found->second)}, {"content", *text}});
+  return jinja::make_dict({{"role", std::string(found->second)}, {"content", *text}});
 }
 
 // Whether a message is trained, as far as it says so. The names are those of OpenAI and
@@ -117,15 +120,15 @@ struct Mark {
   bool trained;
 };
 
-std::optional<Mark> read_mark(const Value& message, const std::string& where) {
+std::optional<Mark> read_mark(const jinja::Value& message, const std::string& where) {
   std::optional<Mark> mark;
   for (const std::string_view name : kMarks) {
-    const Value* value = find_field(message, name);
+    const jinja::Value* value = find_field(message, name);
     if (value == nullptr) continue;
-    const bool one = equal(*value, Value(std::int64_t{1}));
-    FM_DATA_CHECK(one || equal(*value, Value(std::int64_t{0})), where, ": \"", name,
+    const bool one = jinja::equal(*value, jinja::Value(std::int64_t{1}));
+    FM_DATA_CHECK(one || jinja::equal(*value, jinja::Value(std::int64_t{0})), where, ": \"", name,
                   "\" must be 0, 1, true or false: an answer is trained or it is not; correct it (",
-                  to_text(*value), ")");
+                  jinja::to_text(*value), ")");
     FM_DATA_CHECK(!mark || mark->trained == one, where, ": \"", mark ? mark->name : "", "\" and \"",
                   name, "\" must say the same; remove one of them");
     mark = Mark{name, one};
@@ -134,15 +137,16 @@ std::optional<Mark> read_mark(const Value& message, const std::string& where) {
 }
 
 // Why a message cannot be trained as it asks to be; "": it can.
-std::string why_untrainable(const Value& message, bool answer, const std::optional<Mark>& mark) {
+std::string why_untrainable(const jinja::Value& message, bool answer,
+                            const std::optional<Mark>& mark) {
   for (const char* name : {"train_detail", "training_detail"}) {
     if (says(message, name))
       return core::concat("\"", name, "\" trains parts of a message, but a message is trained ",
                           "whole or not at all; remove the field, or write \"segments\"");
   }
-  const Value* content = find_field(message, "content");
-  for (const Value& part :
-       content != nullptr && is_parts(*content) ? content->sequence()->items : Values{}) {
+  const jinja::Value* content = find_field(message, "content");
+  for (const jinja::Value& part :
+       content != nullptr && is_parts(*content) ? content->sequence()->items : jinja::Values{}) {
     if (const std::optional<Mark> of_part = read_mark(part, "content"))
       return core::concat("\"", of_part->name, "\" marks a part of a message, but a message is ",
                           "trained whole or not at all; remove the field, or write \"segments\"");
@@ -155,14 +159,14 @@ std::string why_untrainable(const Value& message, bool answer, const std::option
 }
 
 // Messages of either form: conversations are often kept with "role" and "content" too.
-void read_messages(Conversation& into, const Value& list, const std::string& where,
+void read_messages(Conversation& into, const jinja::Value& list, const std::string& where,
                    std::string_view name) {
   FM_DATA_CHECK(list.sequence() != nullptr && !list.sequence()->items.empty(), where, ": \"", name,
                 "\" must be a list with messages; correct the line (", kind_name(list), ")");
-  for (const Value& message : list.sequence()->items) {
+  for (const jinja::Value& message : list.sequence()->items) {
     const auto index = static_cast<std::size_t>(&message - list.sequence()->items.data());
     const std::string at = place(where, name, index);
-    Value read = has(message, "from") ? read_turn(message, at) : read_message(message, at);
+    jinja::Value read = has(message, "from") ? read_turn(message, at) : read_message(message, at);
     const bool answer = *find_field(read, "role")->text() == "assistant";
     const std::optional<Mark> mark = read_mark(message, at);
     if (answer && mark && !mark->trained) into.untrained.push_back(into.messages.size());
@@ -177,33 +181,34 @@ void read_messages(Conversation& into, const Value& list, const std::string& whe
 constexpr const char* kSystemFields[] = {"system", "system_prompt"};
 
 // "system" beside a list of messages becomes its first one.
-void read_system(Conversation& into, const Value& line, const Value& list,
+void read_system(Conversation& into, const jinja::Value& line, const jinja::Value& list,
                  const std::string& where) {
-  const Value* first = list.sequence() == nullptr || list.sequence()->items.empty()
-                           ? nullptr
-                           : list.sequence()->items.data();
+  const jinja::Value* first = list.sequence() == nullptr || list.sequence()->items.empty()
+                                  ? nullptr
+                                  : list.sequence()->items.data();
   for (const char* name : kSystemFields) {
-    const Value* system = find_field(line, name);
+    const jinja::Value* system = find_field(line, name);
     if (system == nullptr || !is_filled(*system)) continue;
     FM_DATA_CHECK(system->text() != nullptr, where, ": \"", name, "\" must be text; correct it (",
                   kind_name(*system), ")");
     const bool turn = first != nullptr && has(*first, "from");
-    const Value* role = first == nullptr ? nullptr : find_field(*first, turn ? "from" : "role");
-    const Value* other = nullptr;  // the system message that is there already
+    const jinja::Value* role =
+        first == nullptr ? nullptr : find_field(*first, turn ? "from" : "role");
+    const jinja::Value* other = nullptr;  // the system message that is there already
     if (!into.messages.empty()) {
       other = find_field(into.messages[0], "content");
-    } else if (role != nullptr && equal(*role, "system")) {
+    } else if (role != nullptr && jinja::equal(*role, "system")) {
       other = find_field(*first, turn ? "value" : "content");
     }
-    FM_DATA_CHECK(other == nullptr || equal(*other, *system), where, ": \"", name,
+    FM_DATA_CHECK(other == nullptr || jinja::equal(*other, *system), where, ": \"", name,
                   "\" must say what the other system message of the line says; remove one of them");
     if (other == nullptr)
-      into.messages.push_back(make_dict({{"role", "system"}, {"content", *system}}));
+      into.messages.push_back(jinja::make_dict({{"role", "system"}, {"content", *system}}));
   }
 }
 
 // Refuses what would be dropped, because the form has no place for it.
-void refuse_beside_texts(const Value& line, const std::string& where) {
+void refuse_beside_texts(const jinja::Value& line, const std::string& where) {
   for (const char* name : {"system", "system_prompt", "history"}) {
     FM_DATA_CHECK(!says(line, name), where, ": \"", name,
                   "\" has no place beside a prompt that is text; write the line as \"messages\": ",
@@ -212,32 +217,33 @@ void refuse_beside_texts(const Value& line, const std::string& where) {
 }
 
 // A list whose items may be JSON as text, or the whole of it: tables of data keep objects so.
-Value read_tools(const Value& line, const std::string& where) {
+jinja::Value read_tools(const jinja::Value& line, const std::string& where) {
   FM_DATA_CHECK(!says(line, "functions"), where,
                 ": \"functions\" is OpenAI's older form and is not read; write \"tools\", and ",
                 "\"tool_calls\" in messages");
-  if (!says(line, "tools")) return None{};
+  if (!says(line, "tools")) return jinja::None{};
   const std::string at = where + ": \"tools\"";
-  const auto parsed = [&](const Value& value) {
-    return value.text() == nullptr ? value : parse_json(*value.text(), at);
+  const auto parsed = [&](const jinja::Value& value) {
+    return value.text() == nullptr ? value : jinja::parse_json(*value.text(), at);
   };
-  const Value tools = parsed(*find_field(line, "tools"));
+  const jinja::Value tools = parsed(*find_field(line, "tools"));
   FM_DATA_CHECK(tools.sequence() != nullptr, at, " must be a list; correct it (", kind_name(tools),
                 ")");
-  Values read;
-  for (const Value& tool : tools.sequence()->items) {
+  jinja::Values read;
+  for (const jinja::Value& tool : tools.sequence()->items) {
     read.push_back(parsed(tool));
     FM_DATA_CHECK(read.back().dict() != nullptr, at,
                   " must be a list of objects, or of their JSON as text; correct it (",
                   kind_name(read.back()), ")");
   }
-  if (read.empty()) return None{};
-  return make_list(std::move(read));
+  if (read.empty()) return jinja::None{};
+  return jinja::make_list(std::move(read));
 }
 
-Conversation with_rest(Conversation conversation, const Value& line, const std::string& where) {
+Conversation with_rest(Conversation conversation, const jinja::Value& line,
+                       const std::string& where) {
   conversation.tools = read_tools(line, where);
-  if (const Value* variables = find_field(line, "chat_template_kwargs")) {
+  if (const jinja::Value* variables = find_field(line, "chat_template_kwargs")) {
     FM_DATA_CHECK(variables->dict() != nullptr, where,
                   ": \"chat_template_kwargs\" must be an object; correct it");
     conversation.variables = variables->dict()->entries;
@@ -245,8 +251,8 @@ Conversation with_rest(Conversation conversation, const Value& line, const std::
   return conversation;
 }
 
-std::string text_field(const Value& line, const char* name, const std::string& where) {
-  const Value* found = find_field(line, name);
+std::string text_field(const jinja::Value& line, const char* name, const std::string& where) {
+  const jinja::Value* found = find_field(line, name);
   FM_DATA_CHECK(found != nullptr && found->text() != nullptr, where, ": \"", name,
                 "\" must be text; correct the line (",
                 found == nullptr ? "it is missing" : kind_name(*found), ")");
@@ -254,7 +260,7 @@ std::string text_field(const Value& line, const char* name, const std::string& w
 }
 
 // The words of Stanford Alpaca's train.py.
-PromptCompletion read_alpaca(const Value& line, const std::string& where) {
+PromptCompletion read_alpaca(const jinja::Value& line, const std::string& where) {
   const std::string instruction = text_field(line, "instruction", where);
   const std::string input = has(line, "input") ? text_field(line, "input", where) : "";
   const std::string task =
@@ -269,16 +275,16 @@ PromptCompletion read_alpaca(const Value& line, const std::string& where) {
   return {task + "\n\n### Response:", text_field(line, "output", where)};
 }
 
-Conversation read_list(const Value& line, const char* name, const std::string& where) {
+Conversation read_list(const jinja::Value& line, const char* name, const std::string& where) {
   Conversation conversation;
-  const Value& list = *find_field(line, name);
+  const jinja::Value& list = *find_field(line, name);
   read_system(conversation, line, list, where);
   read_messages(conversation, list, where, name);
   return with_rest(std::move(conversation), line, where);
 }
 
-Record read_prompt(const Value& line, const std::string& where) {
-  const Value& prompt = *find_field(line, "prompt");
+Record read_prompt(const jinja::Value& line, const std::string& where) {
+  const jinja::Value& prompt = *find_field(line, "prompt");
   if (prompt.text() != nullptr) {
     refuse_beside_texts(line, where);
     return PromptCompletion{*prompt.text(), text_field(line, "completion", where)};
@@ -293,19 +299,19 @@ Record read_prompt(const Value& line, const std::string& where) {
 
 }  // namespace
 
-const Value* find_field(const Value& object, std::string_view name) {
-  const Dict* dict = object.dict();
-  const Value* found = dict == nullptr ? nullptr : dict->find(name);
-  return found == nullptr || found->is<None>() ? nullptr : found;
+const jinja::Value* find_field(const jinja::Value& object, std::string_view name) {
+  const jinja::Dict* dict = object.dict();
+  const jinja::Value* found = dict == nullptr ? nullptr : dict->find(name);
+  return found == nullptr || found->is<jinja::None>() ? nullptr : found;
 }
 
-bool is_filled(const Value& value) {
+bool is_filled(const jinja::Value& value) {
   const bool holds =
       value.text() != nullptr || value.sequence() != nullptr || value.dict() != nullptr;
-  return holds ? truthy(value) : !value.is<None>();
+  return holds ? jinja::truthy(value) : !value.is<jinja::None>();
 }
 
-std::optional<Form> form_of(const Value& line) {
+std::optional<Form> form_of(const jinja::Value& line) {
   std::optional<Form> empty;
   for (const FormFields& each : kForms) {
     if (!has(line, each.first) || !has(line, each.second)) continue;
@@ -315,12 +321,12 @@ std::optional<Form> form_of(const Value& line) {
   return empty;
 }
 
-bool is_filled(const Value& line, Form form) {
+bool is_filled(const jinja::Value& line, Form form) {
   const FormFields& fields = kForms[static_cast<std::size_t>(form)];
   return says(line, fields.first) || says(line, fields.second);
 }
 
-Record read_record(const Value& line, const std::string& where) {
+Record read_record(const jinja::Value& line, const std::string& where) {
   const std::optional<Form> form = form_of(line);
   FM_DATA_CHECK(form.has_value(), where,
                 ": \"messages\", \"conversations\", \"prompt\" with \"completion\", or ",
@@ -334,16 +340,16 @@ Record read_record(const Value& line, const std::string& where) {
   FM_CHECK(false, "a form of lines");
 }
 
-void refuse_preferences(const Value& line, const std::string& where) {
+void refuse_preferences(const jinja::Value& line, const std::string& where) {
   for (const char* name : {"chosen", "rejected"}) {
-    const Value* answer = find_field(line, name);
+    const jinja::Value* answer = find_field(line, name);
     const bool flag = !says(line, name) || answer->get<bool>() != nullptr;
     FM_DATA_CHECK(flag, where, ": preference data is not trained here, and \"", name,
                   "\" is a part of it; write the good answers as \"completion\" or \"messages\", ",
                   "and leave \"chosen\" and \"rejected\" out");
   }
   for (const char* name : {"label", "kto_tag"}) {
-    const Value* label = find_field(line, name);
+    const jinja::Value* label = find_field(line, name);
     const bool* good = label == nullptr ? nullptr : label->get<bool>();
     FM_DATA_CHECK(good == nullptr, where, ": preference data is not trained here, and \"", name,
                   "\" says whether an answer is a good one; keep the lines where it is true, and ",

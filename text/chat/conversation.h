@@ -17,12 +17,12 @@ namespace fm::chat {
 // messages, or ShareGPT's {"conversations": [{"from", "value"}, ...]}; each with "tools",
 // "chat_template_kwargs", and "system" or "system_prompt", where they are given.
 struct Conversation {
-  Values messages;         // dicts without fields that are null, as transformers hands them over
+  jinja::Values messages;  // dicts without fields that are null, as transformers hands them over
   std::size_t prompt = 0;  // messages of the prompt, whose answers are not trained
   std::vector<std::size_t> untrained = {};  // answers that "weight": 0 and the like leave out
   std::string untrainable = {};             // why what a message asks for cannot be trained, or ""
-  Value tools = None{};                     // a list, or none
-  Entries variables = {};                   // chat_template_kwargs
+  jinja::Value tools = jinja::None{};       // a list, or none
+  jinja::Entries variables = {};            // chat_template_kwargs
 };
 
 // {"prompt": TEXT, "completion": TEXT}, or Stanford Alpaca's {"instruction", "input", "output"}
@@ -40,18 +40,18 @@ enum class Form : std::uint8_t { kMessages, kConversations, kPromptCompletion, k
 // Which form an object has by its fields, the first of this order: "messages", "conversations",
 // "prompt" and "completion", "instruction" and "output". Fields that are null are not there, and
 // a form without a filled field comes behind the others.
-std::optional<Form> form_of(const Value& line);
+std::optional<Form> form_of(const jinja::Value& line);
 // Whether one of the form's fields holds something.
-bool is_filled(const Value& line, Form form);
+bool is_filled(const jinja::Value& line, Form form);
 // The value of a field; nullptr: it is not there, or null.
-const Value* find_field(const Value& object, std::string_view name);
+const jinja::Value* find_field(const jinja::Value& object, std::string_view name);
 // Whether a value holds something: tables of data fill columns with null, "" and [].
-bool is_filled(const Value& value);
+bool is_filled(const jinja::Value& value);
 
 // Throws UserError (11) with `where` ("chats.jsonl:7") and the message or field that is wrong.
-Record read_record(const Value& line, const std::string& where);
+Record read_record(const jinja::Value& line, const std::string& where);
 // Refuses what is kept to compare answers (DPO's "chosen" and "rejected", KTO's "label"), which
 // would be trained as if it were good. Throws UserError (11) naming the field.
-void refuse_preferences(const Value& line, const std::string& where);
+void refuse_preferences(const jinja::Value& line, const std::string& where);
 
 }  // namespace fm::chat

@@ -19,41 +19,41 @@ std::string read_text(const fs::path& path, core::Bytes most) {
 }
 
 // The JSON object of a file; undefined where there is no such file.
-Value read_object(const fs::path& path) {
+jinja::Value read_object(const fs::path& path) {
   if (!fs::exists(path)) return {};
-  Value value =
-      parse_json(read_text(path, core::kMostListing), path.string() + ":1", LargeIntegers::kFloats);
+  jinja::Value value = jinja::parse_json(read_text(path, core::kMostListing), path.string() + ":1",
+                                         jinja::LargeIntegers::kFloats);
   FM_DATA_CHECK(value.dict() != nullptr, path.string(), ":1: a JSON object is required");
   return value;
 }
 
-const Value* field(const Value& object, std::string_view name) {
-  const Dict* dict = object.dict();
+const jinja::Value* field(const jinja::Value& object, std::string_view name) {
+  const jinja::Dict* dict = object.dict();
   return dict == nullptr ? nullptr : dict->find(name);
 }
 
 // A token is its text, or an object with its text; nullptr: neither.
-const std::string* token_text(const Value* token) {
+const std::string* token_text(const jinja::Value* token) {
   if (token == nullptr) return nullptr;
   if (token->text() != nullptr) return token->text();
-  const Value* content = field(*token, "content");
+  const jinja::Value* content = field(*token, "content");
   return content == nullptr ? nullptr : content->text();
 }
 
-void add_tokens(Entries& tokens, const Value& object) {
-  const Dict* dict = object.dict();
+void add_tokens(jinja::Entries& tokens, const jinja::Value& object) {
+  const jinja::Dict* dict = object.dict();
   if (dict == nullptr) return;
   for (const auto& [name, token] : dict->entries) {
     const std::string* text = token_text(&token);
-    if (name.ends_with("_token") && text != nullptr) set_entry(tokens, name, *text);
+    if (name.ends_with("_token") && text != nullptr) jinja::set_entry(tokens, name, *text);
   }
 }
 
-Entries read_tokens_of(const fs::path& folder, const Value& config) {
-  Entries tokens;
+jinja::Entries read_tokens_of(const fs::path& folder, const jinja::Value& config) {
+  jinja::Entries tokens;
   add_tokens(tokens, config);
   for (const char* key : {"model_specific_special_tokens", "extra_special_tokens"}) {
-    if (const Value* more = field(config, key)) add_tokens(tokens, *more);
+    if (const jinja::Value* more = field(config, key)) add_tokens(tokens, *more);
   }
   // Folders from before transformers 4.34 keep them in a file of their own.
   if (field(config, "added_tokens_decoder") == nullptr)
@@ -61,29 +61,29 @@ Entries read_tokens_of(const fs::path& folder, const Value& config) {
   return tokens;
 }
 
-std::vector<std::string> read_added_tokens(const fs::path& folder, const Value& config,
-                                           const Entries& named) {
+std::vector<std::string> read_added_tokens(const fs::path& folder, const jinja::Value& config,
+                                           const jinja::Entries& named) {
   std::vector<std::string> tokens;
   for (const auto& [name, token] : named) tokens.push_back(*token.text());
-  const Value tokenizer = read_object(folder / "tokenizer.json");
-  for (const Value* list :
+  const jinja::Value tokenizer = read_object(folder / "tokenizer.json");
+  for (const jinja::Value* list :
        {field(tokenizer, "added_tokens"), field(config, "added_tokens_decoder"),
         field(config, "additional_special_tokens"), field(config, "extra_special_tokens"),
         field(config, "model_specific_special_tokens")}) {
-    if (list == nullptr || list->is<None>()) continue;
+    if (list == nullptr || list->is<jinja::None>()) continue;
     const bool by_id = list->dict() != nullptr;
     FM_DATA_CHECK(by_id || list->sequence() != nullptr, folder.string(),
                   ": added_tokens of tokenizer.json and the special tokens of "
                   "tokenizer_config.json must be lists or objects; correct the file (",
                   kind_name(*list), ")");
-    for (const Value& item : iterate(*list)) {
+    for (const jinja::Value& item : jinja::iterate(*list)) {
       const std::string* text = token_text(by_id ? list->dict()->find(*item.text()) : &item);
       if (text != nullptr && !text->empty()) tokens.push_back(*text);
     }
   }
   if (field(config, "added_tokens_decoder") == nullptr) {
-    const Value older = read_object(folder / "added_tokens.json");
-    if (const Dict* ids = older.dict()) {
+    const jinja::Value older = read_object(folder / "added_tokens.json");
+    if (const jinja::Dict* ids = older.dict()) {
       for (const auto& [token, id] : ids->entries) tokens.push_back(token);
     }
   }
@@ -113,17 +113,17 @@ std::vector<NamedText> template_files(const fs::path& folder) {
   return found;
 }
 
-std::vector<NamedText> configured_templates(const Value& config, const std::string& file) {
-  const Value* given = field(config, "chat_template");
-  if (given == nullptr || given->is<None>()) return {};
+std::vector<NamedText> configured_templates(const jinja::Value& config, const std::string& file) {
+  const jinja::Value* given = field(config, "chat_template");
+  if (given == nullptr || given->is<jinja::None>()) return {};
   const std::string where = file + " (chat_template)";
   if (given->text() != nullptr) return {{"default", *given->text(), where}};
   std::vector<NamedText> found;
   FM_DATA_CHECK(given->sequence() != nullptr, file,
                 ": chat_template must be text or a list of name and template");
-  for (const Value& item : given->sequence()->items) {
-    const Value* name = field(item, "name");
-    const Value* text = field(item, "template");
+  for (const jinja::Value& item : given->sequence()->items) {
+    const jinja::Value* name = field(item, "name");
+    const jinja::Value* text = field(item, "template");
     const bool good =
         name != nullptr && text != nullptr && name->text() != nullptr && text->text() != nullptr;
     FM_DATA_CHECK(good, file, ": each chat_template of a list must have a name and a template");
@@ -138,7 +138,7 @@ const NamedText* named(const std::vector<NamedText>& templates, std::string_view
   return found == templates.end() ? nullptr : &*found;
 }
 
-ChatFormat with_tokens(const fs::path& folder, const Value& config, Template plain) {
+ChatFormat with_tokens(const fs::path& folder, const jinja::Value& config, jinja::Template plain) {
   ChatFormat format{std::move(plain), {}, read_tokens_of(folder, config), {}};
   format.added_tokens = read_added_tokens(folder, config, format.tokens);
   return format;
@@ -148,7 +148,7 @@ ChatFormat with_tokens(const fs::path& folder, const Value& config, Template pla
 
 std::optional<ChatFormat> read_chat_format(const fs::path& folder) {
   const fs::path config_file = folder / "tokenizer_config.json";
-  const Value config = read_object(config_file);
+  const jinja::Value config = read_object(config_file);
   std::vector<NamedText> templates = template_files(folder);
   if (templates.empty()) templates = configured_templates(config, config_file.string());
   if (templates.empty()) return std::nullopt;
@@ -156,15 +156,16 @@ std::optional<ChatFormat> read_chat_format(const fs::path& folder) {
   FM_DATA_CHECK(plain != nullptr, folder.string(),
                 ": one of several chat templates must be named default; give one by its file (",
                 templates.size(), " templates)");
-  ChatFormat format = with_tokens(folder, config, Template(plain->text, plain->file));
+  ChatFormat format = with_tokens(folder, config, jinja::Template(plain->text, plain->file));
   if (const NamedText* tools = named(templates, "tool_use"))
     format.with_tools.emplace(tools->text, tools->file);
   return format;
 }
 
 ChatFormat read_chat_format(const fs::path& folder, const fs::path& template_file) {
-  return with_tokens(folder, read_object(folder / "tokenizer_config.json"),
-                     Template(read_text(template_file, core::kMostConfig), template_file.string()));
+  return with_tokens(
+      folder, read_object(folder / "tokenizer_config.json"),
+      jinja::Template(read_text(template_file, core::kMostConfig), template_file.string()));
 }
 
 }  // namespace fm::chat

@@ -11,9 +11,10 @@
 namespace fm::chat {
 
 struct ChatFormat {
-  Template plain;
-  std::optional<Template> with_tools;  // the template named tool_use, where a folder has several
-  Entries tokens;                      // bos_token, eos_token, ...: variables of the template
+  jinja::Template plain;
+  std::optional<jinja::Template>
+      with_tools;         // the template named tool_use, where a folder has several
+  jinja::Entries tokens;  // bos_token, eos_token, ...: variables of the template
   // Texts that the tokenizer never cuts, which answers begin and end at.
   std::vector<std::string> added_tokens;
 };

@@ -55,23 +55,25 @@ std::size_t common_end(const std::string& left, const std::string& right, std::s
   return std::min(uncut(left), uncut(right));
 }
 
-const Template& Prefixes::used() const {
-  const bool tools = !conversation_.tools.is<None>() && format_.with_tools;
+const jinja::Template& Prefixes::used() const {
+  const bool tools = !conversation_.tools.is<jinja::None>() && format_.with_tools;
   return tools ? *format_.with_tools : format_.plain;
 }
 
-Rendered Prefixes::render(Values messages, Ending ending) {
+jinja::Rendered Prefixes::render(jinja::Values messages, Ending ending) {
   if (rendered_ > kMostRendered)
-    fail("the template writes the beginning of a long conversation in another way than the whole, ",
-         "so that each answer must be looked for by itself; split the conversation, or use a ",
-         "template with {% generation %} (", conversation_.messages.size(), " messages)");
-  Entries variables = format_.tokens;
-  for (const auto& [name, value] : conversation_.variables) set_entry(variables, name, value);
-  set_entry(variables, "messages", make_list(std::move(messages)));
-  set_entry(variables, "tools", conversation_.tools);
-  set_entry(variables, "documents", None{});
-  set_entry(variables, "add_generation_prompt", ending == Ending::kPrompt);
-  Rendered rendered = used().render(variables, now_);
+    jinja::fail(
+        "the template writes the beginning of a long conversation in another way than the whole, ",
+        "so that each answer must be looked for by itself; split the conversation, or use a ",
+        "template with {% generation %} (", conversation_.messages.size(), " messages)");
+  jinja::Entries variables = format_.tokens;
+  for (const auto& [name, value] : conversation_.variables)
+    jinja::set_entry(variables, name, value);
+  jinja::set_entry(variables, "messages", jinja::make_list(std::move(messages)));
+  jinja::set_entry(variables, "tools", conversation_.tools);
+  jinja::set_entry(variables, "documents", jinja::None{});
+  jinja::set_entry(variables, "add_generation_prompt", ending == Ending::kPrompt);
+  jinja::Rendered rendered = used().render(variables, now_);
   rendered_ += rendered.text.size();
   return rendered;
 }
@@ -89,7 +91,7 @@ std::string Prefixes::text(std::size_t messages, Ending ending) {
   std::string text = render_first(messages, ending);
   const auto pair = std::mismatch(text.begin(), text.end(), whole_->begin(), whole_->end());
   const auto shared = static_cast<std::size_t>(pair.first - text.begin());
-  if (kept_bytes_ + text.size() - shared <= kMostTextBytes) {
+  if (kept_bytes_ + text.size() - shared <= jinja::kMostTextBytes) {
     kept_bytes_ += text.size() - shared;
     kept_[{messages, ending}] = {shared, text.substr(shared)};
   }

@@ -29,14 +29,14 @@ class Prefixes {
   Prefixes(const Conversation& conversation, const ChatFormat& format, std::time_t now)
       : conversation_(conversation), format_(format), now_(now) {}
 
-  const Values& messages() const { return conversation_.messages; }
-  const Template& used() const;
+  const jinja::Values& messages() const { return conversation_.messages; }
+  const jinja::Template& used() const;
   // What is never cut.
   std::span<const std::string> tokens() const { return format_.added_tokens; }
 
   // These throw UserError (11) where the template refuses the messages, and Failure where all
   // texts together are longer than kMostRendered.
-  Rendered render(Values messages, Ending ending);
+  jinja::Rendered render(jinja::Values messages, Ending ending);
   std::string text(std::size_t messages, Ending ending);
 
  private:

@@ -37,9 +37,9 @@ void add(std::vector<std::string>& unused, std::string name) {
     unused.push_back(std::move(name));
 }
 
-void add_of_messages(std::vector<std::string>& unused, const Value& line, std::string_view list,
-                     const ChatFormat& format) {
-  for (const Value& message : find_field(line, list)->sequence()->items) {
+void add_of_messages(std::vector<std::string>& unused, const jinja::Value& line,
+                     std::string_view list, const ChatFormat& format) {
+  for (const jinja::Value& message : find_field(line, list)->sequence()->items) {
     const bool turn = find_field(message, "from") != nullptr;
     for (const auto& [name, value] : message.dict()->entries) {
       const bool read = turn ? contains(kTurnFields, name)
@@ -49,11 +49,11 @@ void add_of_messages(std::vector<std::string>& unused, const Value& line, std::s
   }
 }
 
-void add_of_conversation(std::vector<std::string>& unused, const Value& line,
+void add_of_conversation(std::vector<std::string>& unused, const jinja::Value& line,
                          const ChatFormat& format) {
-  const Value* tools = find_field(line, "tools");
+  const jinja::Value* tools = find_field(line, "tools");
   if (tools != nullptr && is_filled(*tools) && !mentions(format, "tools")) add(unused, "tools");
-  const Value* variables = find_field(line, "chat_template_kwargs");
+  const jinja::Value* variables = find_field(line, "chat_template_kwargs");
   if (variables == nullptr) return;
   for (const auto& [name, value] : variables->dict()->entries) {
     if (!mentions(format, name)) add(unused, "chat_template_kwargs." + name);
@@ -62,7 +62,7 @@ void add_of_conversation(std::vector<std::string>& unused, const Value& line,
 
 }  // namespace
 
-std::vector<std::string> unused_fields(const Value& line, Names read) {
+std::vector<std::string> unused_fields(const jinja::Value& line, Names read) {
   std::vector<std::string> unused;
   for (const auto& [name, value] : line.dict()->entries) {
     if (is_filled(value) && !contains(read, name)) unused.push_back(name);
@@ -70,7 +70,8 @@ std::vector<std::string> unused_fields(const Value& line, Names read) {
   return unused;
 }
 
-std::vector<std::string> unused_fields(const Value& line, Form form, const ChatFormat* format) {
+std::vector<std::string> unused_fields(const jinja::Value& line, Form form,
+                                       const ChatFormat* format) {
   static constexpr std::string_view kAlpaca[] = {"instruction", "input", "output"};
   static constexpr std::string_view kTexts[] = {"prompt", "completion"};
   static constexpr std::string_view kRest[] = {"tools", "chat_template_kwargs", "system",

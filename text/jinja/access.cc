@@ -8,7 +8,7 @@
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 Value missing(const Value& value, const std::string& name) {
@@ -174,4 +174,4 @@ Value slice_of(const Value& value, const Bounds& bounds) {
   return make_sequence(sequence->kind, std::move(items));
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace fm::chat {
+namespace fm::jinja {
 
 Bound::Bound(const Arguments& arguments, std::span<const std::string_view> parameters,
              std::string_view who)
@@ -51,4 +51,4 @@ const std::string& need_text(const Value& value) {
   fail("text is required (", kind_name(value), ")");
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -8,7 +8,7 @@
 
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 // Arguments by parameter: in order, or by name.
 class Bound {
@@ -39,4 +39,4 @@ std::int64_t need_whole(const Value& value);
 // The text of text; refuses others.
 const std::string& need_text(const Value& value);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

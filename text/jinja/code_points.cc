@@ -6,7 +6,7 @@
 
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 // One code point at `at`, which moves behind it; false: it is no UTF-8.
@@ -189,4 +189,4 @@ std::string strip(std::string_view text, std::string_view characters, Side side)
   return encode({begin, end});
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace fm::chat {
+namespace fm::jinja {
 
 bool is_utf8(std::string_view text);
 // Text must be UTF-8.
@@ -31,4 +31,4 @@ std::string_view strip(std::string_view text, Side side);
 // str.strip(chars).
 std::string strip(std::string_view text, std::string_view characters, Side side);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -5,7 +5,7 @@
 #include "text/jinja/filters.h"
 #include "text/jinja/interpreter.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 Value Interpreter::evaluate(const Expression& expression, Scope& scope) {
   const Nested nested(*this);
   count_step(expression.line);
@@ -154,4 +154,4 @@ Value Interpreter::choose(const Expression& expression, Scope& scope) {
   return Undefined{"the condition is false, and there is no else"};
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

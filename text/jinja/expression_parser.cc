@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 std::optional<Operator> sum_operator(const Token& token) {
@@ -188,4 +188,4 @@ ExpressionPtr ExpressionParser::unary(bool with_filters) {
   return with_filters ? filters(std::move(value)) : std::move(value);
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -7,7 +7,7 @@
 #include "text/jinja/token_stream.h"
 #include "text/jinja/tree.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 // What a list of expressions without brackets ends with, besides the end of the tag.
 enum class Ending : std::uint8_t { kTag, kRecursive };
@@ -74,4 +74,4 @@ class ExpressionParser {
   int nesting_ = 0;
 };
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -8,7 +8,7 @@
 #include "text/jinja/arguments.h"
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 struct FilterRow {
   std::string_view name;
@@ -22,4 +22,4 @@ std::span<const FilterRow> list_filters();
 // value.a.0.b of "a.0.b", by item_of; other values than text are one item's index.
 Value path_of(const Value& value, const Value& path);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -6,7 +6,7 @@
 #include "text/jinja/filter_rows.h"
 #include "text/jinja/format.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 // Filters that take whatever another filter or test takes.
@@ -117,4 +117,4 @@ Value call_filter(std::string_view name, const Value& value, const Arguments& ar
   return result;
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -6,7 +6,7 @@
 
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 bool is_filter(std::string_view name);
 bool is_test(std::string_view name);
@@ -17,4 +17,4 @@ std::string test_names();
 Value call_filter(std::string_view name, const Value& value, const Arguments& arguments);
 bool call_test(std::string_view name, const Value& value, const Arguments& arguments);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

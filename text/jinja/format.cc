@@ -8,7 +8,7 @@
 #include "text/jinja/arguments.h"
 #include "text/jinja/code_points.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 constexpr std::size_t kMostWidth = 1000;
@@ -210,4 +210,4 @@ std::string time_text(const std::string& form, std::time_t now) {
   return out;
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

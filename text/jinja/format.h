@@ -6,7 +6,7 @@
 
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 // text % values: %s %r %d %i %u %x %X %o %f %F %e %E %g %G %c %%, with flags, width and precision;
 // %(name)s out of a dict.
@@ -15,4 +15,4 @@ std::string percent_format(const std::string& text, const Value& values);
 std::string brace_format(const std::string& text, const Arguments& arguments);
 std::string time_text(const std::string& form, std::time_t now);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -7,7 +7,7 @@
 #include "text/jinja/filters.h"
 #include "text/jinja/format.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 Interpreter::Inner::Inner(Interpreter& interpreter, Scope& parent)
     : interpreter_(interpreter), scope_(std::make_unique<Scope>()) {
@@ -289,4 +289,4 @@ Value Interpreter::call_with_body(const Statement& statement, Scope& scope) {
   return call(*statement.value, scope, &body);
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

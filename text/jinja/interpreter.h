@@ -12,7 +12,7 @@
 #include "text/jinja/value.h"
 #include "text/jinja/work.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 // Bytes [begin, end) of a text.
 struct Span {
@@ -119,4 +119,4 @@ class Interpreter {
   int line_ = 1;
 };
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -9,7 +9,7 @@
 
 #include "text/jinja/code_points.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 using nlohmann::json;
@@ -254,4 +254,4 @@ std::string to_json(const Value& value, const JsonStyle& style) {
   return std::move(writer.out);
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -8,7 +8,7 @@
 
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 // What becomes of integers beyond 64 bits: model_max_length of many folders is one, and hashes
 // beside texts are often.
@@ -30,4 +30,4 @@ struct JsonStyle {
 // json.dumps.
 std::string to_json(const Value& value, const JsonStyle& style);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

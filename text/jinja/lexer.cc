@@ -6,7 +6,7 @@
 
 #include "text/jinja/code_points.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 // All ends of lines as "\n", and without the last one.
@@ -357,4 +357,4 @@ std::vector<Token> read_tokens(std::string_view source, const std::string& file)
   return Lexer(source, file).read();
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

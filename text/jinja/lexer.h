@@ -7,7 +7,7 @@
 
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 enum class TokenKind : std::uint8_t {
   kText,         // outside of tags
@@ -32,4 +32,4 @@ struct Token {
 // Throws UserError (11) "FILE:LINE: ..." for what is no template.
 std::vector<Token> read_tokens(std::string_view source, const std::string& file);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

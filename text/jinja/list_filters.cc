@@ -5,7 +5,7 @@
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 const Value* given(const Bound& arguments, std::size_t parameter) {
@@ -203,4 +203,4 @@ Value path_of(const Value& value, const Value& path) {
   return found;
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -8,7 +8,7 @@
 #include "text/jinja/format.h"
 #include "text/jinja/search.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 using Names = std::array<std::string_view, 2>;
@@ -359,4 +359,4 @@ std::string join_texts(const Values& texts, const std::string& separator) {
   return out;
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

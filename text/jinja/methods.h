@@ -6,7 +6,7 @@
 
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 // The method, bound to the value; nullopt: Python has no such attribute. Refuses what Python has
 // and this subset has not. What changes a dict or a list is undefined, as in jinja2's sandbox.
@@ -19,4 +19,4 @@ std::string replace_text(const std::string& text, const std::string& old, const 
                          std::int64_t most);
 std::string join_texts(const Values& texts, const std::string& separator);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -2,7 +2,7 @@
 #include "text/jinja/expression_parser.h"
 #include "text/jinja/filters.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 ExpressionPtr ExpressionParser::primary() {
   if (tokens_.at(TokenKind::kName)) return named_or_constant();
@@ -229,4 +229,4 @@ ExpressionPtr ExpressionParser::test(ExpressionPtr value) {
   return opposite;
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -9,7 +9,7 @@
 #include "text/jinja/format.h"
 #include "text/jinja/search.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 const char* symbol(Operator op) {
@@ -210,4 +210,4 @@ Value plus(const Value& value) {
   return need_whole(value);
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

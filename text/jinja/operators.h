@@ -6,7 +6,7 @@
 
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 enum class Operator : std::uint8_t {
   kAdd,
@@ -45,4 +45,4 @@ Value attribute_of(const Value& value, const std::string& name);
 Value item_of(const Value& value, const Value& index);
 Value slice_of(const Value& value, const Bounds& bounds);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

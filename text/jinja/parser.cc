@@ -6,7 +6,7 @@
 #include "text/jinja/expression_parser.h"
 #include "text/jinja/token_stream.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 constexpr int kMostBlocks = 100;  // inside each other
@@ -253,4 +253,4 @@ Body parse_template(std::string_view source, const std::string& file) {
   return Parser(source, file).parse();
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -6,7 +6,7 @@
 
 #include "text/jinja/work.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 std::size_t find_text(std::string_view text, std::string_view part, std::size_t from) {
   const std::size_t rest = text.size() - from;
@@ -25,4 +25,4 @@ std::size_t rfind_text(std::string_view text, std::string_view part) {
   return at == std::string_view::npos ? at : text.size() - at - part.size();
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

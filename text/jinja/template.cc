@@ -4,7 +4,7 @@
 
 #include "text/jinja/parser.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 bool writes_generation(const Body& body) {
@@ -56,4 +56,4 @@ Rendered Template::render(const Entries& variables, std::time_t now) const {
   }
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -11,7 +11,7 @@
 #include "text/jinja/tree.h"
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 // Invariant: a parsed template; rendering does not change it.
 // Thread:    any number may render at once.
@@ -40,4 +40,4 @@ class Template {
   bool has_generation_;
 };
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

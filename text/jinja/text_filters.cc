@@ -10,7 +10,7 @@
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 constexpr const char* kLarge = "integers have 64 bits here; use smaller numbers";
@@ -205,4 +205,4 @@ constexpr FilterRow kRows[] = {
 
 std::span<const FilterRow> text_filters() { return kRows; }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

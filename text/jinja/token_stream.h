@@ -7,7 +7,7 @@
 
 #include "text/jinja/lexer.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 class TokenStream {
  public:
@@ -74,4 +74,4 @@ class TokenStream {
   std::size_t at_ = 0;
 };
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

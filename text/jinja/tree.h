@@ -9,7 +9,7 @@
 #include "text/jinja/operators.h"
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 enum class ExpressionKind : std::uint8_t {
   kConstant,
@@ -103,4 +103,4 @@ struct Statement {
   Body otherwise = {};
 };
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -7,7 +7,7 @@
 
 #include "text/jinja/code_points.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 constexpr std::size_t kCompareBytes = 4;  // of two values of any kind
@@ -343,4 +343,4 @@ bool less(const Value& left, const Value& right) {
        kind_name(right), ")");
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

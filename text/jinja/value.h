@@ -14,7 +14,7 @@
 #include "core/check.h"
 #include "text/jinja/work.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 // An operation that Python or this subset refuses; the interpreter adds file and line.
 class Failure : public std::runtime_error {
@@ -185,4 +185,4 @@ bool equal(const Value& left, const Value& right);
 // left < right, for what Python orders.
 bool less(const Value& left, const Value& right);
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

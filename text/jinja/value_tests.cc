@@ -8,7 +8,7 @@
 #include "text/jinja/filters.h"
 #include "text/jinja/operators.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 struct TestRow {
@@ -143,4 +143,4 @@ bool call_test(std::string_view name, const Value& value, const Arguments& argum
   return row->passes(value, Bound(arguments, parameters, name));
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -2,11 +2,11 @@
 
 #include "text/jinja/value.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 
 void refuse_work() {
   fail("a template must end after ", kMostSteps, " steps, of which each ", kStepBytes,
        " bytes that it reads or writes are one; write it shorter");
 }
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace fm::chat {
+namespace fm::jinja {
 
 // Statements and expressions that one rendering may take; kStepBytes of what operations read or
 // write count as one more, and as much memory as that is all that its values can have together.
@@ -44,4 +44,4 @@ class LimitedWork {
   std::int64_t most_;
 };
 
-}  // namespace fm::chat
+}  // namespace fm::jinja

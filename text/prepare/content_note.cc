@@ -65,8 +65,8 @@ std::string content_of(const std::string& path, const fs::path& cache_dir, std::
   const bool settled = std::max(after.st_mtim.tv_sec, after.st_ctim.tv_sec) + kSettled < now;
   if (settled && words_of(path, after) == words) {
     try {
-      checkpoint::make_folders(cache_dir);
-      checkpoint::replace_file(note, words + content + "\n");
+      core::make_folders(cache_dir);
+      core::replace_file(note, words + content + "\n");
     } catch (const core::MachineError&) {  // the next start reads the file again
     }
   }

@@ -6,11 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "checkpoint/agree.h"
-#include "checkpoint/draft_folder.h"
+#include "comm/agree.h"
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "core/fault.h"
+#include "core/files/draft_folder.h"
 #include "core/text.h"
 #include "text/prepare/content_note.h"
 #include "text/prepare/file_tokenizer.h"
@@ -57,9 +57,9 @@ void together(comm::Communicator& host, const Body& body) {
     mine = error.what();
     code = static_cast<std::int64_t>(error.code());
   }
-  const std::string problem = checkpoint::first_problem(host, mine);
+  const std::string problem = comm::first_problem(host, mine);
   if (problem.empty()) return;
-  const std::vector<std::int64_t> codes = checkpoint::gather_numbers(host, code);
+  const std::vector<std::int64_t> codes = comm::gather_numbers(host, code);
   const auto first = std::find_if(codes.begin(), codes.end(), [](auto each) { return each != 0; });
   fail(static_cast<core::ExitCode>(*first), problem);
 }
@@ -78,17 +78,16 @@ void say_progress(const PrepareOptions& options, const std::string& path, std::i
 void collect_bad(const FileTokenizer& maker, comm::Communicator& host, Prepared& prepared) {
   prepared.bad_lines = sum_of(host, maker.bad_lines());
   if (prepared.bad_lines == 0) return;
-  const std::vector<std::string> all = checkpoint::gather_texts(host, maker.first_bad());
+  const std::vector<std::string> all = comm::gather_texts(host, maker.first_bad());
   for (const std::string& each : all) {
     if (prepared.first_bad.empty()) prepared.first_bad = each;
   }
-  prepared.first_bad = checkpoint::text_of_rank0(host, prepared.first_bad);
 }
 
-// Of all ranks; known to the first.
+// Of all ranks.
 data::UnusedFields collect_unused(const FileTokenizer& maker, comm::Communicator& host) {
   data::UnusedFields all;
-  for (const std::string& each : checkpoint::gather_texts(host, json(maker.unused()).dump())) {
+  for (const std::string& each : comm::gather_texts(host, json(maker.unused()).dump())) {
     data::add_unused(json::parse(each).get<data::UnusedFields>(), all);
   }
   return all;
@@ -133,12 +132,11 @@ void make_parts(const std::string& path, const Recipe& recipe, const PrepareOpti
     const fs::path prefix = folder / part_name(static_cast<std::size_t>(host.rank()));
     if (mine.documents > 0) mine.content = content_of_part(prefix, recipe.vocab);
   });
-  const std::vector<std::int64_t> documents = checkpoint::gather_numbers(host, mine.documents);
-  const std::vector<std::int64_t> ids = checkpoint::gather_numbers(host, mine.ids);
-  const std::vector<std::int64_t> counted = checkpoint::gather_numbers(host, mine.counted);
-  const std::vector<std::int64_t> labels = checkpoint::gather_numbers(host, mine.labels);
-  std::vector<std::string> contents = checkpoint::gather_texts(host, mine.content);
-  contents.resize(ids.size());  // known to the first rank, who writes them
+  const std::vector<std::int64_t> documents = comm::gather_numbers(host, mine.documents);
+  const std::vector<std::int64_t> ids = comm::gather_numbers(host, mine.ids);
+  const std::vector<std::int64_t> counted = comm::gather_numbers(host, mine.counted);
+  const std::vector<std::int64_t> labels = comm::gather_numbers(host, mine.labels);
+  const std::vector<std::string> contents = comm::gather_texts(host, mine.content);
   for (std::size_t part = 0; part < ids.size(); ++part) {
     prepared.parts.push_back(
         {documents[part], ids[part], counted[part], labels[part], contents[part]});
@@ -157,14 +155,14 @@ void make_folder(const std::string& path, const Recipe& recipe, const PrepareOpt
                  data::BadLines bad, comm::Communicator& host, Prepared& prepared,
                  const fs::path& folder) {
   const bool leads = host.rank() == 0;
-  std::optional<checkpoint::DraftFolder> draft;
+  std::optional<core::DraftFolder> draft;
   try {
     together(host, [&] {
       if (!leads) return;
-      checkpoint::sweep_drafts(options.cache_dir, "");
+      core::sweep_drafts(options.cache_dir, "");
       draft.emplace(options.cache_dir, prepared.source);
     });
-    const fs::path made = checkpoint::text_of_rank0(host, leads ? draft->path().string() : "");
+    const fs::path made = comm::text_of_rank0(host, leads ? draft->path().string() : "");
     make_parts(path, recipe, options, bad.allowed - bad.found, host, made, prepared);
     count_bad(prepared.bad_lines, prepared.first_bad, bad);
     together(host, [&] {
@@ -195,7 +193,7 @@ data::StreamPtr prepare_text(const std::string& path, const Recipe& recipe,
   together(host, [&] {
     if (leads) prepared.identity = identity_of(path, recipe, options.cache_dir);
   });
-  prepared.identity = checkpoint::text_of_rank0(host, prepared.identity);
+  prepared.identity = comm::text_of_rank0(host, prepared.identity);
   const fs::path older = options.cache_dir / (prepared.source + "-" + prepared.identity);
   const fs::path folder = older.string() + kSummed;
   const bool there = sum_of(host, leads && fs::exists(folder / kPreparedFile) ? 1 : 0) > 0;

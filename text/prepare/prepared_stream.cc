@@ -89,8 +89,8 @@ void write_prepared(const fs::path& folder, const Prepared& prepared) {
                      {"filler", prepared.filler},
                      {"unused", prepared.unused}};
   // Names of files need not be UTF-8.
-  checkpoint::write_new_file(folder / kPreparedFile,
-                             text.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  core::write_new_file(folder / kPreparedFile,
+                       text.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
 Prepared read_prepared(const fs::path& folder) {

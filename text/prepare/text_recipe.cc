@@ -39,7 +39,7 @@ class LineTokenizer {
   std::string read(std::string_view line, std::vector<Document>& documents) const {
     documents.clear();
     try {
-      const chat::Value value = chat::parse_json(line, "");
+      const jinja::Value value = jinja::parse_json(line, "");
       if (value.dict() == nullptr) return "each line must be one JSON object; correct the line";
       return add(value, documents);
     } catch (const core::UserError& error) {
@@ -49,14 +49,14 @@ class LineTokenizer {
   }
 
  private:
-  std::string add(const chat::Value& line, std::vector<Document>& documents) const {
-    const chat::Value* const text = chat::find_field(line, options_.text_field);
+  std::string add(const jinja::Value& line, std::vector<Document>& documents) const {
+    const jinja::Value* const text = chat::find_field(line, options_.text_field);
     const std::optional<chat::Form> form = chat::form_of(line);
     const bool text_counts =
         text != nullptr && (options_.text_first || !form || !chat::is_filled(line, *form));
     if (form && !text_counts) return add_record(line, *form, documents);
     if (text != nullptr) return add_text(line, *text, documents);
-    if (const chat::Value* segments = chat::find_field(line, "segments")) {
+    if (const jinja::Value* segments = chat::find_field(line, "segments")) {
       return add_segments(line, *segments, documents);
     }
     chat::refuse_preferences(line, "");
@@ -70,7 +70,7 @@ class LineTokenizer {
                         fields.empty() ? "the line has none" : "the line has " + fields, ")");
   }
 
-  std::string add_text(const chat::Value& line, const chat::Value& value,
+  std::string add_text(const jinja::Value& line, const jinja::Value& value,
                        std::vector<Document>& documents) const {
     if (value.text() == nullptr) {
       return core::concat("\"", options_.text_field, "\" must be a string; correct the line");
@@ -86,7 +86,7 @@ class LineTokenizer {
     return "";
   }
 
-  std::string add_record(const chat::Value& line, chat::Form form,
+  std::string add_record(const jinja::Value& line, chat::Form form,
                          std::vector<Document>& documents) const {
     chat::refuse_preferences(line, "");
     const chat::Record record = chat::read_record(line, "");
@@ -171,7 +171,7 @@ class LineTokenizer {
     const auto until = [&](std::size_t bytes) {
       return common(sample.text.substr(0, bytes), SpecialTokens::kNone, ids);
     };
-    for (const chat::Span& answer : sample.answers) {
+    for (const jinja::Span& answer : sample.answers) {
       const SameStart end = until(answer.end);
       const bool to_the_end = answer.end == sample.text.size();
       const std::size_t last =
@@ -181,17 +181,17 @@ class LineTokenizer {
     return trained;
   }
 
-  std::string add_segments(const chat::Value& line, const chat::Value& value,
+  std::string add_segments(const jinja::Value& line, const jinja::Value& value,
                            std::vector<Document>& documents) const {
-    const chat::Sequence* const segments = value.sequence();
+    const jinja::Sequence* const segments = value.sequence();
     constexpr const char* kForm =
         "\"segments\" must be a list of {\"text\": \"...\", \"label\": true or false}; correct "
         "the line";
     if (segments == nullptr) return kForm;
     Document document;
-    for (const chat::Value& each : segments->items) {
-      const chat::Value* const text = chat::find_field(each, "text");
-      const chat::Value* const label = chat::find_field(each, "label");
+    for (const jinja::Value& each : segments->items) {
+      const jinja::Value* const text = chat::find_field(each, "text");
+      const jinja::Value* const label = chat::find_field(each, "label");
       if (text == nullptr || text->text() == nullptr || label == nullptr ||
           label->get<bool>() == nullptr) {
         return kForm;

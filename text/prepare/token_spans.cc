@@ -86,16 +86,16 @@ TokenSpans::TokenSpans(const tokenizer::Tokenizer& tokenizer) : tokenizer_(token
   }
 }
 
-std::optional<std::vector<chat::Span>> TokenSpans::find(std::string_view text,
-                                                        std::span<const TokenId> ids) const {
+std::optional<std::vector<jinja::Span>> TokenSpans::find(std::string_view text,
+                                                         std::span<const TokenId> ids) const {
   if (auto found = find(text, ids, of_bytes_)) return found;
   return find(text, ids, of_pieces_);
 }
 
-std::optional<std::vector<chat::Span>> TokenSpans::find(
+std::optional<std::vector<jinja::Span>> TokenSpans::find(
     std::string_view text, std::span<const TokenId> ids,
     const std::vector<std::string>& texts) const {
-  std::vector<chat::Span> spans;
+  std::vector<jinja::Span> spans;
   std::size_t at = 0;
   std::size_t taken = 0;  // spaces up to here are an added token's; another one may be of them
   const auto text_at = [&](std::size_t index) -> std::string_view {
@@ -130,7 +130,7 @@ std::optional<std::vector<chat::Span>> TokenSpans::find(
   if (at < text.size()) return std::nullopt;
   // A space of the tokenizer's own stands where the next token begins.
   for (std::size_t i = spans.size(); i-- > 1;) {
-    chat::Span& before = spans[i - 1];
+    jinja::Span& before = spans[i - 1];
     if (before.begin == before.end) before = {spans[i].begin, spans[i].begin};
   }
   return spans;

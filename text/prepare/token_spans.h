@@ -26,14 +26,14 @@ class TokenSpans {
   // as BOS, has none. Spaces that the tokenizer has left out belong to no token, but those that an
   // added token takes are its own. nullopt: the text was changed before it was cut (normal forms,
   // lower case, unknown tokens).
-  std::optional<std::vector<chat::Span>> find(std::string_view text,
-                                              std::span<const tokenizer::TokenId> ids) const;
+  std::optional<std::vector<jinja::Span>> find(std::string_view text,
+                                               std::span<const tokenizer::TokenId> ids) const;
 
  private:
   enum class Kind : std::uint8_t { kBytes, kPieces };
-  std::optional<std::vector<chat::Span>> find(std::string_view text,
-                                              std::span<const tokenizer::TokenId> ids,
-                                              const std::vector<std::string>& texts) const;
+  std::optional<std::vector<jinja::Span>> find(std::string_view text,
+                                               std::span<const tokenizer::TokenId> ids,
+                                               const std::vector<std::string>& texts) const;
 
   const tokenizer::Tokenizer& tokenizer_;
   std::vector<std::string> of_bytes_, of_pieces_;  // by id

@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 
-#include "checkpoint/draft_folder.h"
 #include "core/check.h"
 #include "core/counted.h"
 #include "core/fault.h"
+#include "core/files/draft_folder.h"
 #include "core/files/durable_file.h"
 #include "core/text.h"
 #include "text/data/data_paths.h"
@@ -163,8 +163,8 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
                 "--data_format megatron");
   const std::vector<std::string> files = text_files(options);
   check_stop(options);  // the first question: from now on who asks removes the draft
-  checkpoint::sweep_drafts(out.parent_path(), out.filename().string());
-  const checkpoint::DraftFolder draft(out.parent_path(), out.filename().string());
+  core::sweep_drafts(out.parent_path(), out.filename().string());
+  const core::DraftFolder draft(out.parent_path(), out.filename().string());
   const fs::path made = draft.path() / "tokens";
   std::unique_ptr<Layout> layout;
   if (flat) {
@@ -188,7 +188,7 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
     FM_MACHINE_CHECK(!error, core::ExitCode::kStorageFailed, "storage must take what is written; ",
                      "check permissions (rename to ", to.string(), ": ", error.message(), ")");
   }
-  checkpoint::sync_folder(out.parent_path());
+  core::sync_folder(out.parent_path());
   std::string text =
       core::concat(options.out.string(), ": ", core::counted(counts.documents, "document"), ", ",
                    core::human_count(static_cast<double>(counts.ids)), " tokens");

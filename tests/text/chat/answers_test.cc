@@ -16,11 +16,11 @@ const char* const kChatMl =
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
 ChatFormat format_of(const std::string& text) {
-  return {Template(text, "t.jinja"), {}, {{"eos_token", "</s>"}}, {"</s>", "<|user|>"}};
+  return {jinja::Template(text, "t.jinja"), {}, {{"eos_token", "</s>"}}, {"</s>", "<|user|>"}};
 }
 
 Conversation read(const std::string& line) {
-  return std::get<Conversation>(read_record(parse_json(line, "c.jsonl:1"), "c.jsonl:1"));
+  return std::get<Conversation>(read_record(jinja::parse_json(line, "c.jsonl:1"), "c.jsonl:1"));
 }
 
 // Texts with what is trained in {braces}.
@@ -295,14 +295,14 @@ TEST(Answers, SeeToolsAndTheVariablesOfTheLine) {
 TEST(PromptCompletionSample, EndsWithOneEndOfSequence) {
   const Sample sample = sample_of({"é:", " b"}, "</s>");
   EXPECT_EQ(sample.text, "é: b</s>");
-  EXPECT_EQ(sample.answers, (std::vector<Span>{{3, 9}}));
+  EXPECT_EQ(sample.answers, (std::vector<jinja::Span>{{3, 9}}));
   EXPECT_TRUE(sample.special_tokens);
   EXPECT_EQ(sample_of({"a", "b</s>"}, "</s>").text, "ab</s>");
 }
 
 TEST(TrainedTokens, AreThoseWithAByteOfAnAnswer) {
   const Sample sample{"0123456789", {{2, 4}, {6, 7}}, false};
-  const std::vector<Span> tokens = {{0, 1}, {1, 3}, {3, 3}, {3, 5}, {5, 6}, {6, 10}};
+  const std::vector<jinja::Span> tokens = {{0, 1}, {1, 3}, {3, 3}, {3, 5}, {5, 6}, {6, 10}};
   EXPECT_EQ(trained_tokens(sample, tokens),
             (std::vector<bool>{false, true, true, true, false, true}));
 }

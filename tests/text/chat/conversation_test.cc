@@ -8,10 +8,10 @@
 namespace fm::chat {
 namespace {
 
-Record read(const std::string& line) { return read_record(parse_json(line, "c:7"), "c:7"); }
+Record read(const std::string& line) { return read_record(jinja::parse_json(line, "c:7"), "c:7"); }
 
 std::string messages_of(const std::string& line) {
-  return to_json(make_list(std::get<Conversation>(read(line)).messages), {});
+  return jinja::to_json(jinja::make_list(std::get<Conversation>(read(line)).messages), {});
 }
 
 std::string refusal(const std::string& line) {
@@ -66,7 +66,7 @@ TEST(PromptCompletion, IsTakenAsItIs) {
 }
 
 TEST(Record, IsTheFirstFormWhoseFieldsAreNotNull) {
-  const auto form = [](const char* line) { return form_of(parse_json(line, "c")); };
+  const auto form = [](const char* line) { return form_of(jinja::parse_json(line, "c")); };
   EXPECT_EQ(form(R"({"conversations": [], "messages": [], "instruction": "", "output": ""})"),
             Form::kMessages);
   EXPECT_EQ(form(R"({"messages": null, "prompt": "", "completion": "", "conversations": []})"),
@@ -177,7 +177,7 @@ TEST(Tools, MayBeJsonAsText) {
   const auto tools = [](const std::string& given) {
     const Record record =
         read(R"({"messages": [{"role": "user", "content": "a"}], "tools": )" + given + "}");
-    return to_json(std::get<Conversation>(record).tools, {});
+    return jinja::to_json(std::get<Conversation>(record).tools, {});
   };
   const std::string read = R"([{"name": "f"}])";
   EXPECT_EQ(tools(R"([{"name": "f"}])"), read);
@@ -204,7 +204,7 @@ TEST(Tools, OfOtherFormsAreRefused) {
 TEST(Preferences, AreRefusedByName) {
   const auto said = [](const std::string& line) {
     return testing::message_of<core::UserError>(
-        11, [&] { refuse_preferences(parse_json(line, "c:7"), "c:7"); });
+        11, [&] { refuse_preferences(jinja::parse_json(line, "c:7"), "c:7"); });
   };
   for (const char* line : {R"({"prompt": "a", "chosen": "b", "rejected": "c"})",
                            R"({"conversations": [], "chosen": {"from": "gpt", "value": "b"}})",
@@ -217,7 +217,8 @@ TEST(Preferences, AreRefusedByName) {
             "c:7: preference data is not trained here, and \"label\" says whether an answer is a "
             "good one; keep the lines where it is true, and remove the field (label=false)");
   EXPECT_NE(said(R"({"messages": [], "kto_tag": true})").find("kto_tag=true"), std::string::npos);
-  const Value other = parse_json(R"({"label": 3, "chosen": null, "rejected": false})", "c");
+  const jinja::Value other =
+      jinja::parse_json(R"({"label": 3, "chosen": null, "rejected": false})", "c");
   EXPECT_NO_THROW(refuse_preferences(other, "c"));
 }
 

@@ -14,9 +14,9 @@
 
 namespace {
 
-using fm::chat::Dict;
-using fm::chat::Span;
-using fm::chat::Value;
+using fm::jinja::Dict;
+using fm::jinja::Span;
+using fm::jinja::Value;
 using nlohmann::json;
 
 std::int64_t whole(const Value& value) { return *value.get<std::int64_t>(); }
@@ -30,7 +30,7 @@ json to_json(const std::vector<Span>& spans) {
 std::vector<Span> to_spans(const Value& list) {
   std::vector<Span> spans;
   for (const Value& pair : list.sequence()->items) {
-    const fm::chat::Values& ends = pair.sequence()->items;
+    const fm::jinja::Values& ends = pair.sequence()->items;
     spans.push_back(
         {static_cast<std::size_t>(whole(ends[0])), static_cast<std::size_t>(whole(ends[1]))});
   }
@@ -38,8 +38,8 @@ std::vector<Span> to_spans(const Value& list) {
 }
 
 json rendered(const Dict& fields) {
-  const fm::chat::Template parsed(*fields.find("template")->text(), "template");
-  const fm::chat::Rendered out =
+  const fm::jinja::Template parsed(*fields.find("template")->text(), "template");
+  const fm::jinja::Rendered out =
       parsed.render(fields.find("variables")->dict()->entries, whole(*fields.find("now")));
   return {{"text", out.text}, {"generation", to_json(out.generation)}};
 }
@@ -64,7 +64,7 @@ json trained(const Dict& fields) {
 
 json answer(const std::string& line) {
   try {
-    const Value request = fm::chat::parse_json(line, "stdin");
+    const Value request = fm::jinja::parse_json(line, "stdin");
     const Dict& fields = *request.dict();
     if (fields.find("spans") != nullptr) return trained(fields);
     return fields.find("line") == nullptr ? rendered(fields) : samples(fields);

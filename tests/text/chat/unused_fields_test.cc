@@ -10,8 +10,8 @@ namespace {
 using Names = std::vector<std::string>;
 
 Names unused(const std::string& line, const std::string& text) {
-  const ChatFormat format{Template(text, "t.jinja"), {}, {}, {}};
-  const Value value = parse_json(line, "c");
+  const ChatFormat format{jinja::Template(text, "t.jinja"), {}, {}, {}};
+  const jinja::Value value = jinja::parse_json(line, "c");
   return unused_fields(value, *form_of(value), &format);
 }
 

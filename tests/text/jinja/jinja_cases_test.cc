@@ -9,7 +9,7 @@
 #include "text/jinja/json_text.h"
 #include "text/jinja/template.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 // As the file has it: "text" and "generation", or "error".
@@ -44,4 +44,4 @@ TEST(JinjaCases, AreRenderedAsJinja2RendersThem) {
 }
 
 }  // namespace
-}  // namespace fm::chat
+}  // namespace fm::jinja

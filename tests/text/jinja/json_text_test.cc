@@ -5,7 +5,7 @@
 
 #include "tests/text/data/scratch_folder.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 std::string refusal(const std::string& text) {
@@ -68,4 +68,4 @@ TEST(ParseJson, RefusesWhatItCannotKeep) {
 }
 
 }  // namespace
-}  // namespace fm::chat
+}  // namespace fm::jinja

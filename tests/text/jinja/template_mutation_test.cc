@@ -6,7 +6,7 @@
 #include "text/jinja/json_text.h"
 #include "text/jinja/template.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 const std::string kSeeds[] = {
@@ -62,4 +62,4 @@ TEST(TemplateMutation, EveryDamagedTemplateIsRenderedOrRefused) {
 }
 
 }  // namespace
-}  // namespace fm::chat
+}  // namespace fm::jinja

@@ -7,7 +7,7 @@
 
 #include "tests/text/data/scratch_folder.h"
 
-namespace fm::chat {
+namespace fm::jinja {
 namespace {
 
 std::string refusal(const std::string& text) {
@@ -169,4 +169,4 @@ TEST(Template, FreesWhatHoldsItself) {
 }
 
 }  // namespace
-}  // namespace fm::chat
+}  // namespace fm::jinja

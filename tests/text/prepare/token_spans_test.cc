@@ -30,7 +30,7 @@ class TokenSpansTest : public Scratch {
     const auto found = spans_->find(text, ids);
     if (!found) return {{99, 99}};
     Spans out;
-    for (const chat::Span& span : *found) out.emplace_back(span.begin, span.end);
+    for (const jinja::Span& span : *found) out.emplace_back(span.begin, span.end);
     return out;
   }
 

@@ -1,5 +1,5 @@
 // How ranks decide together: every rank leaves with the same answer, so that none waits for a
-// peer that gave up. Built from the verbs of comm::Communicator only. All are collective.
+// peer that gave up. Built from the verbs of Communicator only. All are collective.
 #pragma once
 
 #include <exception>
@@ -9,7 +9,7 @@
 #include "comm/communicator.h"
 #include "core/check.h"
 
-namespace fm::checkpoint {
+namespace fm::comm {
 
 // Runs `body`; what went wrong, or "". Defects of ours are not swallowed.
 template <class Body>
@@ -25,12 +25,12 @@ std::string attempt(const Body& body) {
 }
 
 // "" when no rank has a problem, else the problem of the lowest such rank ("rank 2: ...").
-std::string first_problem(comm::Communicator& world, const std::string& mine);
+std::string first_problem(Communicator& world, const std::string& mine);
 // The text of rank 0, on every rank.
-std::string text_of_rank0(comm::Communicator& world, const std::string& mine);
-// One text per rank on rank 0, nothing elsewhere.
-std::vector<std::string> gather_texts(comm::Communicator& world, const std::string& mine);
+std::string text_of_rank0(Communicator& world, const std::string& mine);
+// The texts of all ranks, of any lengths, by rank; on every rank.
+std::vector<std::string> gather_texts(Communicator& world, const std::string& mine);
 // One number per rank, on every rank.
-std::vector<std::int64_t> gather_numbers(comm::Communicator& world, std::int64_t mine);
+std::vector<std::int64_t> gather_numbers(Communicator& world, std::int64_t mine);
 
-}  // namespace fm::checkpoint
+}  // namespace fm::comm

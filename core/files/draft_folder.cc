@@ -1,4 +1,4 @@
-#include "checkpoint/draft_folder.h"
+#include "core/files/draft_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -12,7 +12,7 @@
 #include "core/check.h"
 #include "core/files/durable_file.h"
 
-namespace fm::checkpoint {
+namespace fm::core {
 namespace {
 
 namespace fs = std::filesystem;
@@ -55,7 +55,7 @@ void discard_quietly(const fs::path& path) noexcept {
 }  // namespace
 
 DraftFolder::DraftFolder(const fs::path& parent, const std::string& name)
-    : path_(parent / core::concat(".tmp-", name, "-", random_tag())) {
+    : path_(parent / concat(".tmp-", name, "-", random_tag())) {
   make_folders(path_);
   // A file system without locks has none that is free either: there drafts are left where they are.
   lock_ = ::open((path_ / kDraftLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode);
@@ -79,7 +79,7 @@ void DraftFolder::publish(const fs::path& to, const std::string& sign) {
   std::error_code error;
   fs::rename(path_, to, error);
   if (error && fs::exists(to / sign)) return;
-  FM_MACHINE_CHECK(!error, core::ExitCode::kStorageFailed, "storage must take the tokens of the ",
+  FM_MACHINE_CHECK(!error, ExitCode::kStorageFailed, "storage must take the tokens of the ",
                    "data; check space, quota and permissions, or name another folder with ",
                    "--cache_dir (rename to ", to.string(), ": ", error.message(), ")");
   sync_folder(to.parent_path());
@@ -99,4 +99,4 @@ void sweep_drafts(const fs::path& parent, const std::string& name) {
   for (const fs::path& path : dead) discard_quietly(path);
 }
 
-}  // namespace fm::checkpoint
+}  // namespace fm::core

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-namespace fm::checkpoint {
+namespace fm::core {
 
 // The file that a draft's process holds; close() removes it.
 inline constexpr const char* kDraftLock = "LOCK";
@@ -35,11 +35,11 @@ class DraftFolder {
   int lock_ = -1;
 };
 
-// Whether a process holds the lock of a draft: a folder's, or that of a file (core::OutputFile).
+// Whether a process holds the lock of a draft: a folder's, or that of a file (OutputFile).
 bool is_held(const std::filesystem::path& draft);
 
 // Removes what dead processes left in `parent`: folders and files .tmp-NAME...-<8 hex> whose lock
 // nobody holds, and without a lock those that are ten minutes old. What cannot be removed stays.
 void sweep_drafts(const std::filesystem::path& parent, const std::string& name);
 
-}  // namespace fm::checkpoint
+}  // namespace fm::core

@@ -1,17 +1,19 @@
-#include "checkpoint/agree.h"
+#include "comm/agree.h"
 
-namespace fm::checkpoint {
+#include <algorithm>
+
+namespace fm::comm {
 namespace {
 
 core::Elements elements_of(std::size_t count) {
   return core::Elements(static_cast<std::int64_t>(count));
 }
 
-comm::Span span_of(std::string& text) {
+Span span_of(std::string& text) {
   return {text.data(), elements_of(text.size()), core::DType::kU8};
 }
 
-std::string broadcast_text(comm::Communicator& world, std::string text, int root) {
+std::string broadcast_text(Communicator& world, std::string text, int root) {
   auto size = static_cast<std::int64_t>(text.size());
   world.broadcast({&size, core::Elements(1), core::DType::kI64}, root).wait();
   text.resize(static_cast<std::size_t>(size));
@@ -21,7 +23,7 @@ std::string broadcast_text(comm::Communicator& world, std::string text, int root
 
 }  // namespace
 
-std::vector<std::int64_t> gather_numbers(comm::Communicator& world, std::int64_t mine) {
+std::vector<std::int64_t> gather_numbers(Communicator& world, std::int64_t mine) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(world.size()));
   world
       .all_gather({&mine, core::Elements(1), core::DType::kI64},
@@ -30,7 +32,7 @@ std::vector<std::int64_t> gather_numbers(comm::Communicator& world, std::int64_t
   return all;
 }
 
-std::string first_problem(comm::Communicator& world, const std::string& mine) {
+std::string first_problem(Communicator& world, const std::string& mine) {
   const std::vector<std::int64_t> sizes =
       gather_numbers(world, static_cast<std::int64_t>(mine.size()));
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -40,28 +42,26 @@ std::string first_problem(comm::Communicator& world, const std::string& mine) {
   return "";
 }
 
-std::string text_of_rank0(comm::Communicator& world, const std::string& mine) {
+std::string text_of_rank0(Communicator& world, const std::string& mine) {
   return broadcast_text(world, world.rank() == 0 ? mine : "", 0);
 }
 
-std::vector<std::string> gather_texts(comm::Communicator& world, const std::string& mine) {
-  const std::vector<std::int64_t> sizes =
+std::vector<std::string> gather_texts(Communicator& world, const std::string& mine) {
+  const std::vector<std::int64_t> lengths =
       gather_numbers(world, static_cast<std::int64_t>(mine.size()));
-  std::string own = mine;
-  if (world.rank() != 0) {
-    if (!own.empty()) world.send(span_of(own), 0).wait();
-    return {};
+  const core::Elements longest(std::ranges::max(lengths));
+  std::string padded = mine;
+  padded.resize(static_cast<std::size_t>(longest.count()));
+  std::string all(padded.size() * lengths.size(), ' ');
+  world
+      .all_gather({padded.data(), longest, core::DType::kU8},
+                  {all.data(), longest * world.size(), core::DType::kU8})
+      .wait();
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    texts.push_back(all.substr(rank * padded.size(), static_cast<std::size_t>(lengths[rank])));
   }
-  std::vector<std::string> texts(sizes.size());
-  texts[0] = std::move(own);
-  std::vector<comm::Pending> pending;
-  for (std::size_t rank = 1; rank < texts.size(); ++rank) {
-    texts[rank].resize(static_cast<std::size_t>(sizes[rank]));
-    if (texts[rank].empty()) continue;
-    pending.push_back(world.receive(span_of(texts[rank]), static_cast<int>(rank)));
-  }
-  for (comm::Pending& one : pending) one.wait();
   return texts;
 }
 
-}  // namespace fm::checkpoint
+}  // namespace fm::comm
