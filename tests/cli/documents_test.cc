@@ -75,6 +75,7 @@ std::string exit_codes() {
   std::string found;
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(FM_CONFIGS) / "../core")) {
+    if (!entry.is_regular_file()) continue;
     const std::string text = read_text("core/" + entry.path().filename().string());
     const std::size_t first = text.find("enum class ExitCode");
     if (first != std::string::npos) found = text.substr(first, text.find("};", first) - first);
