@@ -10,7 +10,7 @@
 
 namespace fm::cli {
 
-// Where the event files of a service go that is not reached from here: into `folder`, once.
+// Adds the folder of a monitor where it is not there yet.
 void add_once(std::vector<std::string>& folders, const std::string& folder);
 // FOLDER/NAME.
 std::string inside(const std::string& folder, const std::string& name);
