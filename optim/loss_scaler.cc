@@ -22,6 +22,8 @@ LossScaleState first_state(const LossScaleOptions& options) {
 
 LossScaleState next_state(const LossScaleOptions& options, LossScaleState state, bool overflow) {
   if (options.fixed > 0.0) return state;
+  FM_CHECK(options.window >= 1, "a dynamic scale doubles behind a window of ", options.window,
+           " steps");
   if (overflow) {
     if (lowers(options, state)) {
       state.scale = std::max(state.scale / kFactor, options.least);

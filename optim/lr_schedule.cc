@@ -207,6 +207,11 @@ std::int64_t warmup_steps(const S& options) {
   return std::max<std::int64_t>(2, options.warmup_num_steps);
 }
 
+Rates rates(const S& options, double base_lr, std::int64_t applied) {
+  FM_CHECK(applied >= 0, "a schedule follows applied updates, and ", applied, " are none");
+  return options.rule->rates(options, base_lr, applied);
+}
+
 std::string describe(const S& options, double base_lr) {
   return options.rule->describe(options, base_lr);
 }

@@ -101,9 +101,7 @@ struct SchedulerOptions {
 // Steps of DeepSpeed's warm-up, at least two.
 std::int64_t warmup_steps(const SchedulerOptions& options);
 
-inline Rates rates(const SchedulerOptions& options, double base_lr, std::int64_t applied) {
-  return options.rule->rates(options, base_lr, applied);
-}
+Rates rates(const SchedulerOptions& options, double base_lr, std::int64_t applied);
 std::string describe(const SchedulerOptions& options, double base_lr);
 
 }  // namespace fm::optim

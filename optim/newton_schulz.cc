@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 #include <utility>
 #include <vector>
 
+#include "core/check.h"
 #include "core/tree.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/moves.h"
@@ -19,9 +19,8 @@ using kernels::Form;
 constexpr int kIterations = 5;
 constexpr float kA = 3.4445F, kB = -4.7750F, kC = 2.0315F;
 
-void divide_by_norm(std::int64_t count, float* values) {
-  const std::span<float> all(values, static_cast<std::size_t>(count));
-  std::vector<double> blocks(static_cast<std::size_t>(kernels::norm_blocks(count)));
+void divide_by_norm(std::span<float> all) {
+  std::vector<double> blocks(static_cast<std::size_t>(kernels::norm_blocks(std::ssize(all))));
   kernels::squared_norm(all, blocks);
   const auto factor =
       static_cast<float>(1.0 / (std::sqrt(core::tree_sum(std::span(blocks))) + 1e-7));
@@ -31,19 +30,24 @@ void divide_by_norm(std::int64_t count, float* values) {
 }  // namespace
 
 core::Elements newton_schulz_room(std::int64_t rows, std::int64_t cols) {
+  FM_CHECK(rows > 0 && cols > 0, "no matrix is [", rows, ", ", cols, "]");
   const std::int64_t side = std::min(rows, cols);
   return core::Elements(rows * cols + 2 * side * side);
 }
 
-void newton_schulz(core::Work& work, std::int64_t rows, std::int64_t cols, float* matrix,
-                   float* room) {
+void newton_schulz(core::Work& work, std::int64_t rows, std::int64_t cols, std::span<float> matrix,
+                   std::span<float> room) {
+  FM_CHECK(std::ssize(matrix) == rows * cols, "a matrix [", rows, ", ", cols, "] has not ",
+           matrix.size(), " elements");
+  FM_CHECK(std::ssize(room) >= newton_schulz_room(rows, cols).count(), "a matrix [", rows, ", ",
+           cols, "] needs more room than ", room.size(), " elements");
   const std::int64_t side = std::min(rows, cols);
   const bool wide = rows <= cols;
-  float* const squared = room + rows * cols;
+  float* const squared = room.data() + rows * cols;
   float* const factor = squared + side * side;
-  float* x = matrix;
-  float* next = room;
-  divide_by_norm(rows * cols, matrix);
+  float* x = matrix.data();
+  float* next = room.data();
+  divide_by_norm(matrix);
   for (int i = 0; i < kIterations; ++i) {
     const kernels::Operand<float> as_is{x, cols}, transposed{x, cols, Form::kTransposed};
     kernels::gemm(work, {side, side, std::max(rows, cols)}, wide ? as_is : transposed,
@@ -58,7 +62,7 @@ void newton_schulz(core::Work& work, std::int64_t rows, std::int64_t cols, float
                   {next, cols});
     std::swap(x, next);
   }
-  if (x != matrix) kernels::copy(work, rows * cols, x, matrix);
+  if (x != matrix.data()) kernels::copy(work, rows * cols, x, matrix.data());
 }
 
 }  // namespace fm::optim

@@ -17,12 +17,21 @@ namespace {
 using core::concat;
 using Moments = std::vector<std::string>;
 
+// A rule reads as many moments as its row names, and whoever calls it provides them.
+void check_moments(const UpdateSlice& slice, int needed) {
+  for (int moment = 0; moment < needed; ++moment) {
+    FM_CHECK(slice.moment[moment] != nullptr, "a rule of ", needed, " moments has no moment ",
+             moment);
+  }
+}
+
 double correction(const OptimizerOptions& options, double beta, std::int64_t step) {
   return options.bias_correction ? 1.0 - std::pow(beta, static_cast<double>(step)) : 1.0;
 }
 
 void update_adamw(const OptimizerOptions& options, const UpdateScalars& scalars,
                   const UpdateSlice& slice) {
+  check_moments(slice, 2);
   const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
   kernels::AdamwStep step;
   step.lr = scalars.lr;
@@ -51,6 +60,7 @@ constexpr OptimizerParam kAdamWParams[] = {{"betas", &OptimizerOptions::betas},
 
 void update_sgd(const OptimizerOptions& options, const UpdateScalars& scalars,
                 const UpdateSlice& slice) {
+  check_moments(slice, options.momentum == 0.0 ? 0 : 1);
   kernels::SgdStep step;
   step.lr = scalars.lr;
   step.momentum = options.momentum;
@@ -74,6 +84,7 @@ constexpr OptimizerParam kSgdParams[] = {{"momentum", &OptimizerOptions::momentu
 
 void update_lion(const OptimizerOptions& options, const UpdateScalars& scalars,
                  const UpdateSlice& slice) {
+  check_moments(slice, 1);
   const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
   kernels::lion({.lr = scalars.lr,
                  .beta1 = beta1,
@@ -87,6 +98,7 @@ constexpr OptimizerParam kLionParams[] = {{"betas", &OptimizerOptions::betas}};
 
 void update_adagrad(const OptimizerOptions& options, const UpdateScalars& scalars,
                     const UpdateSlice& slice) {
+  check_moments(slice, 1);
   const auto before = static_cast<double>(scalars.step - 1);
   kernels::adagrad({.lr = scalars.lr / (1.0 + before * options.lr_decay),
                     .eps = options.eps,
@@ -100,6 +112,7 @@ constexpr OptimizerParam kAdagradParams[] = {{"eps", &OptimizerOptions::eps},
 
 void update_lamb(const OptimizerOptions& options, const UpdateScalars& scalars,
                  const UpdateSlice& slice) {
+  check_moments(slice, 2);
   const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
   kernels::lamb_direction(
       {.beta1 = beta1,
@@ -140,6 +153,7 @@ void update_beside_muon(const OptimizerOptions& options, const UpdateScalars& sc
 // Nesterov's momentum: m = b m + (1 - b) g; the direction begins with (1 - b) g + b m.
 void begin_muon(const OptimizerOptions& options, const UpdateScalars& scalars,
                 const UpdateSlice& slice) {
+  check_moments(slice, 1);
   const auto keep = static_cast<float>(options.momentum);
   const auto take = static_cast<float>(1.0 - options.momentum);
   for (std::int64_t i = 0; i < slice.count.count(); ++i) {
@@ -152,6 +166,7 @@ void begin_muon(const OptimizerOptions& options, const UpdateScalars& scalars,
 
 void move_by_muon(const OptimizerOptions& options, const UpdateScalars& scalars,
                   const core::ParamEntry& matrix, const UpdateSlice& slice) {
+  FM_CHECK(matrix.shape.size() == 2, matrix.name, " has ", matrix.shape.size(), " dims, not 2");
   const double tall = static_cast<double>(matrix.shape[0]) / static_cast<double>(matrix.shape[1]);
   const auto rate = static_cast<float>(scalars.lr * std::sqrt(std::max(1.0, tall)));
   const auto keep =
@@ -243,6 +258,14 @@ std::vector<std::string> moments_of(const OptimizerOptions& options) {
   if (options.rule->moments != nullptr) names = options.rule->moments(options);
   FM_CHECK(names.size() <= kMostMoments, options.rule->name, " has ", names.size(), " moments");
   return names;
+}
+
+void update(const OptimizerOptions& options, const UpdateScalars& scalars,
+            const UpdateSlice& slice) {
+  FM_CHECK(scalars.step >= 1, "updates are counted from 1, not from ", scalars.step);
+  FM_CHECK(slice.param != nullptr && slice.grad != nullptr && slice.count.count() >= 0,
+           "an update of ", slice.count.count(), " elements needs parameters and a gradient");
+  options.rule->update(options, scalars, slice);
 }
 
 std::string describe(const OptimizerOptions& options) {

@@ -58,8 +58,8 @@ struct MatrixRule {
   void (*begin)(const OptimizerOptions&, const UpdateScalars&, const UpdateSlice&) = nullptr;
   // A whole direction [rows, cols] in place, in `room` numbers of memory.
   core::Elements (*room)(std::int64_t rows, std::int64_t cols) = nullptr;
-  void (*finish)(core::Work&, std::int64_t rows, std::int64_t cols, float* direction,
-                 float* room) = nullptr;
+  void (*finish)(core::Work&, std::int64_t rows, std::int64_t cols, std::span<float> direction,
+                 std::span<float> room) = nullptr;
   // Any part of the matrix; slice.grad is the finished direction.
   void (*move)(const OptimizerOptions&, const UpdateScalars&, const core::ParamEntry&,
                const UpdateSlice&) = nullptr;
@@ -109,9 +109,7 @@ struct OptimizerOptions {
 // What the rule's row says of these options.
 std::vector<std::string> moments_of(const OptimizerOptions& options);
 std::string describe(const OptimizerOptions& options);
-inline void update(const OptimizerOptions& options, const UpdateScalars& scalars,
-                   const UpdateSlice& slice) {
-  options.rule->update(options, scalars, slice);
-}
+void update(const OptimizerOptions& options, const UpdateScalars& scalars,
+            const UpdateSlice& slice);
 
 }  // namespace fm::optim

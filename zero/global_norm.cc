@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/check.h"
 #include "core/tree.h"
 #include "kernels/pointwise/sums.h"
 
@@ -18,16 +19,26 @@ std::int64_t GlobalNorm::numbers_of(const core::ShardMap& map, core::SumOrder or
 GlobalNorm::GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Communicator& pipe,
                        std::vector<Part> parts, comm::Communicator* tensor)
     : layout_(layout), dp_(dp), pipe_(pipe), tensor_(tensor), parts_(std::move(parts)) {
+  check_ranks(layout, dp);
   Elements largest;
+  std::int64_t own = 0;
   for (int group = 0; group < layout.trained; ++group) {
-    largest = std::max(largest, layout.at(group).map.slice());
-    repeats_.push_back(layout.at(group).table->repeats());
+    const Group& at = layout.at(group);
+    largest = std::max(largest, at.map.slice());
+    repeats_.push_back(at.table->repeats());
+    if (!at.tied_end) own += numbers_of(at.map, layout.order);
   }
   const auto blocks = static_cast<std::size_t>(largest / core::kBlock);
   blocks_.resize(blocks);
   gathered_.resize(blocks * static_cast<std::size_t>(layout.dp_size));
   std::int64_t count = 0;
-  for (const Part& part : parts_) count += part.count;
+  std::int64_t own_of_parts = 0;
+  for (const Part& part : parts_) {
+    count += part.count;
+    if (part.pipe_rank == pipe.rank()) own_of_parts += part.count;
+  }
+  FM_CHECK(own == own_of_parts, "pipe rank ", pipe.rank(), " has ", own,
+           " numbers of the norm, and its parts list ", own_of_parts);
   all_.resize(static_cast<std::size_t>(count));
 }
 
@@ -56,6 +67,8 @@ double GlobalNorm::take_own(GradStore& grads) {
 }
 
 void GlobalNorm::take_before(std::span<const double> numbers) {
+  FM_CHECK(numbers.size() == all_.size(), "the norm has ", all_.size(), " numbers, not ",
+           numbers.size());
   std::size_t at = 0;
   for (const Part& part : parts_) {
     const auto of_part = numbers.subspan(at, static_cast<std::size_t>(part.count));
@@ -100,7 +113,7 @@ void GlobalNorm::gather_fast(GradStore& grads, int group, double* out) {
 std::span<double> GlobalNorm::blocks_of(GradStore& grads, int group) {
   const core::ShardMap& map = layout_.at(group).map;
   const Elements first = layout_.at(group).owned.first;
-  const std::span values(grads.slice(group), static_cast<std::size_t>(map.slice().count()));
+  const std::span<const float> values = grads.slice(group);
   const std::span blocks =
       std::span(blocks_).first(static_cast<std::size_t>(map.slice() / core::kBlock));
   kernels::squared_norm(values, blocks);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/check.h"
 #include "core/finite.h"
 #include "core/trace.h"
 #include "kernels/pointwise/moves.h"
@@ -72,9 +73,20 @@ class Addition : public SumOfSquares {
   float* sum_;
 };
 
+// Elements [first, first + count), as the layout places them in a buffer.
+std::span<float> part_of(std::span<float> buffer, Elements first, Elements count) {
+  FM_CHECK(first.count() >= 0 && (first + count).count() <= std::ssize(buffer), "elements ",
+           first.count(), " to ", (first + count).count(), " do not lie in a buffer of ",
+           buffer.size());
+  return buffer.subspan(static_cast<std::size_t>(first.count()),
+                        static_cast<std::size_t>(count.count()));
+}
+
 }  // namespace
 
 void clear_gaps(const core::Work& work, const Group& group, float* whole) {
+  FM_CHECK(group.table->elements() == group.map.elements, "a map of ", group.map.elements.count(),
+           " elements does not cut a table of ", group.table->elements().count());
   Elements written;
   for (const core::ParamEntry& entry : group.table->entries()) {
     kernels::clear(work, (entry.offset - written).count(), whole + written.count());
@@ -97,6 +109,7 @@ GradStore::GradStore(const Layout& layout, core::Ledger& ledger, comm::Communica
       waits_later_(waits_later),
       written_(layout.groups.size(), false),
       squares_(layout.groups.size()) {
+  check_ranks(layout, dp);
   if (layout.plan.reduce_every_micro) make_slots();
 }
 
@@ -104,9 +117,9 @@ void GradStore::make_slots() {
   for (int group = 0; group < layout_.trained; ++group) {
     const SlotPlace& at = layout_.at(group).slot;
     for (int slot = 0; slot < layout_.gradient_slots; ++slot) {
-      const Elements first = layout_.gradient_slot * slot + at.first;
-      float* const others =
-          at.alone ? tied_slot_.front().f32() : slot_.front().f32() + first.count();
+      const std::span<float> buffer = (at.alone ? tied_slot_ : slot_).front().floats();
+      const Elements first = at.alone ? Elements(0) : layout_.gradient_slot * slot + at.first;
+      float* const others = part_of(buffer, first, at.count).data();
       Slots slots;
       slots.first = slot_at(group, others, arrival(group, slot, 0));
       if (layout_.micros > 1) slots.later = slot_at(group, others, arrival(group, slot, 1));
@@ -146,11 +159,11 @@ void GradStore::take_slot(const core::Work& work, int group) {
 float* GradStore::arrival(int group, int slot, int micro) {
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
   const bool first = layout_.micros == 1 || (!canonical && micro == 0);
-  if (first) return kept(group);
+  if (first) return kept(group).data();
   if (layout_.plan.grads == Home::kEveryRank) return nullptr;  // it is summed in its slot
   const SlotPlace& at = layout_.at(group).incoming;
-  if (at.alone) return tied_incoming_.front().f32();
-  return incoming_.front().f32() + (layout_.incoming * slot + at.first).count();
+  const Elements place = at.alone ? Elements(0) : layout_.incoming * slot + at.first;
+  return part_of((at.alone ? tied_incoming_ : incoming_).front().floats(), place, at.count).data();
 }
 
 void GradStore::begin_step() {
@@ -160,20 +173,29 @@ void GradStore::begin_step() {
 }
 
 GradStore::Destination GradStore::destination(const core::Work& work, int group, int micro) {
+  layout_.check_trained(group);
+  FM_CHECK(micro >= 0 && micro < layout_.micros, "a step has ", layout_.micros,
+           " micro-batches, and none is ", micro);
   const auto index = static_cast<std::size_t>(group);
   const bool assign = !written_[index];
   written_[index] = true;
-  if (!layout_.plan.reduce_every_micro) return {kept(group), assign};
+  if (!layout_.plan.reduce_every_micro) return {kept(group).data(), assign};
   if (assign) take_slot(work, group);
   float* const whole = slot(group, micro).whole;
   if (assign) clear_gaps(work, layout_.at(group), whole);
   return {whole, assign};
 }
 
+void GradStore::changed(int group) {
+  layout_.check_trained(group);
+  squares_[static_cast<std::size_t>(group)].reset();
+}
+
 double GradStore::squared(int group) {
+  FM_CHECK(under_way_.empty(), "sums are read while ", under_way_.size(), " are under way");
   std::optional<double>& square = squares_[static_cast<std::size_t>(group)];
   if (!square) {
-    SquareSum sum(slice(group));
+    SquareSum sum(slice(group).data());
     sum.visit(Elements(0), layout_.at(group).map.slice());
     square = sum.total();
   }
@@ -183,23 +205,32 @@ double GradStore::squared(int group) {
 bool GradStore::any_reaches(float limit) {
   for (int group = 0; group < layout_.trained; ++group) {
     if (squared(group) < double{limit} * limit) continue;
-    const auto count = static_cast<std::size_t>(layout_.at(group).map.slice().count());
-    if (core::any_reaches({slice(group), count}, limit)) return true;
+    if (core::any_reaches(slice(group), limit)) return true;
   }
   return false;
 }
 
-float* GradStore::kept(int group) { return buffers_[static_cast<std::size_t>(group)].f32(); }
+std::span<float> GradStore::kept(int group) {
+  layout_.check_trained(group);
+  return buffers_[static_cast<std::size_t>(group)].floats();
+}
 
-float* GradStore::slice(int group) {
+std::span<float> GradStore::slice(int group) {
   const bool whole_here = layout_.plan.grads == Home::kEveryRank;
-  return kept(group) + (whole_here ? layout_.at(group).owned.first.count() : 0);
+  const Range& owned = layout_.at(group).owned;
+  return part_of(kept(group), whole_here ? owned.first : Elements(0), owned.count);
 }
 
 void GradStore::reduce(const core::Work& work, int group, int micro) {
-  finish_up_to(work, &Reduction::group, group);  // its earlier micro-batches are added first
-  under_way_.push_back(layout_.plan.reduce_every_micro ? reduce_micro(group, micro)
-                                                       : reduce_once(group));
+  const bool each = layout_.plan.reduce_every_micro;
+  FM_CHECK(each ? micro >= 0 && micro < layout_.micros : micro < 0, "the plan reduces ",
+           each ? "each micro-batch" : "once per step", ", not micro-batch ", micro);
+  layout_.check_trained(group);
+  FM_CHECK(written_[static_cast<std::size_t>(group)], "group ", group,
+           " is reduced before its gradient is written");
+  // Its earlier micro-batches are added first.
+  finish_up_to(work, &Reduction::group, group);
+  under_way_.push_back(each ? reduce_micro(group, micro) : reduce_once(group));
   if (!waits_later_) settle(work);
 }
 
@@ -245,7 +276,7 @@ GradStore::Reduction GradStore::reduce_micro(int group, int micro) {
   if (!canonical && micro == 0) {  // it arrives where it is kept
     out.sum = std::make_unique<SquareSum>(into);
   } else if (!canonical) {
-    out.sum = std::make_unique<Addition>(into, kept(group));
+    out.sum = std::make_unique<Addition>(into, kept(group).data());
   }
   out.pending = reduce_scatter(group, whole, into, out.sum.get());
   return out;
@@ -253,13 +284,14 @@ GradStore::Reduction GradStore::reduce_micro(int group, int micro) {
 
 GradStore::Reduction GradStore::reduce_once(int group) {
   const core::ShardMap& map = layout_.at(group).map;
-  const comm::Span all = {kept(group), map.padded(), DType::kF32};
+  const comm::Span all = {kept(group).data(), map.padded(), DType::kF32};
   Reduction out{.group = group};
   if (layout_.plan.optimizer == Home::kEveryRank) {
     out.pending = dp_.all_reduce(all);
   } else {
-    out.sum = std::make_unique<SquareSum>(slice(group));
-    out.pending = reduce_scatter(group, kept(group), slice(group), out.sum.get());
+    float* const own = slice(group).data();
+    out.sum = std::make_unique<SquareSum>(own);
+    out.pending = reduce_scatter(group, kept(group).data(), own, out.sum.get());
   }
   return out;
 }
@@ -272,7 +304,9 @@ comm::Pending GradStore::reduce_scatter(int group, const float* whole, float* in
 }
 
 float* GradStore::level(int group, int index) {
-  if (index == 0) return kept(group);
+  if (index == 0) return kept(group).data();
+  FM_CHECK(index <= layout_.counter_levels, "a counter of ", layout_.counter_levels,
+           " levels beside the gradient has no level ", index);
   return counters_[static_cast<std::size_t>(group * layout_.counter_levels + index - 1)].f32();
 }
 

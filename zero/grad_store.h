@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -69,12 +70,12 @@ class GradStore {
   // Whether an element of this rank's finished slices reaches `limit` > 0 or -limit, or is NaN.
   bool any_reaches(float limit);
   // The slice was changed after its reduction.
-  void changed(int group) { squares_[static_cast<std::size_t>(group)].reset(); }
+  void changed(int group);
 
   // The finished sum of this rank's slice [slice].
-  float* slice(int group);
+  std::span<float> slice(int group);
   // Everything this rank keeps [grads.count]; ZeRO 0 updates all of it.
-  float* kept(int group);
+  std::span<float> kept(int group);
 
  private:
   struct Slot {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/check.h"
+
 namespace fm::zero {
 namespace {
 
@@ -40,6 +42,8 @@ std::vector<Gathered> gathers_of(const Program& program, const pipeline::Placeme
 
 Program insert_prefetch(const Program& program, const pipeline::Placement& units,
                         const std::vector<core::Elements>& elements, core::Elements window) {
+  FM_CHECK(std::ssize(elements) == units.unit_count(), "sizes of ", elements.size(),
+           " units do not fit a model of ", units.unit_count());
   const std::vector<Gathered> gathers = gathers_of(program, units);
   // Instructions before which gathers are posted, by index.
   std::vector<std::vector<Instruction>> posted(program.size());

@@ -3,6 +3,8 @@
 #include <map>
 #include <vector>
 
+#include "core/check.h"
+
 namespace fm::zero {
 namespace {
 
@@ -98,6 +100,8 @@ void append_boundary(Program& out, const core::ShardPlan& plan, const Placement&
 
 Program insert_zero(const Program& program, const core::ShardPlan& plan, const Placement& units,
                     int pipe_rank) {
+  FM_CHECK(pipe_rank >= 0 && pipe_rank < units.pipe_ranks(), "units are placed on ",
+           units.pipe_ranks(), " pipe ranks, and none is ", pipe_rank);
   const bool trains = !units.evaluates();
   Program body = trains ? with_reductions(program, plan.reduce_every_micro, units) : program;
   if (plan.params == core::Home::kOneSliceEach) {

@@ -4,6 +4,8 @@
 #include <bit>
 #include <span>
 
+#include "core/check.h"
+
 namespace fm::zero {
 namespace {
 
@@ -106,6 +108,9 @@ class Builder {
       return;
     }
     if (embedding) tied.embedding = 0;
+    FM_CHECK(input_.tied != nullptr && input_.tied->elements() == input_.tables[0]->elements(),
+             "both ends of a tied matrix are cut alike, and the embedding's table has ",
+             input_.tables[0]->elements().count(), " elements");
     if (head) {
       tied.read = tied.head = out_.count();
       add_group(
@@ -223,11 +228,23 @@ class Builder {
   Layout out_;
 };
 
+void check_input(const LayoutInput& input, int pipe_rank, int dp_rank) {
+  const auto units = static_cast<std::size_t>(input.units.unit_count());
+  FM_CHECK(input.tables.size() == units && (input.frozen.empty() || input.frozen.size() == units),
+           "every unit needs a table, and of frozen parameters all need one or none: ", units,
+           " units, ", input.tables.size(), " tables, ", input.frozen.size(), " frozen ones");
+  FM_CHECK(pipe_rank >= 0 && pipe_rank < input.units.pipe_ranks(), "units are placed on ",
+           input.units.pipe_ranks(), " pipe ranks, and none is ", pipe_rank);
+  FM_CHECK(dp_rank >= 0 && dp_rank < input.rules.dp_size, "slices are cut for ",
+           input.rules.dp_size, " data ranks, and none is ", dp_rank);
+}
+
 Bytes f32(Elements elements) { return core::bytes_of(elements, DType::kF32); }
 
 }  // namespace
 
 Layout make_layout(const LayoutInput& input, int pipe_rank, int dp_rank) {
+  check_input(input, pipe_rank, dp_rank);
   return Builder(input, pipe_rank, dp_rank).run();
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/check.h"
 #include "core/ledger.h"
 #include "core/param_table.h"
 #include "core/shard_plan.h"
@@ -135,7 +136,14 @@ struct Layout : StateRules {
   std::vector<Reservation> reservations;  // of a role in the order of groups
 
   int count() const { return static_cast<int>(groups.size()); }
-  const Group& at(int group) const { return groups[static_cast<std::size_t>(group)]; }
+  const Group& at(int group) const {
+    FM_CHECK(group >= 0 && group < count(), count(), " groups are here, and none is ", group);
+    return groups[static_cast<std::size_t>(group)];
+  }
+  // Only these have a gradient and optimizer state.
+  void check_trained(int group) const {
+    FM_CHECK(group >= 0 && group < trained, trained, " groups are trained, and none is ", group);
+  }
   bool is_frozen(int group) const { return group >= trained; }
   // Whether the parameters of a group are the rounded fp32 ones of the optimizer.
   bool has_master(int group) const { return has_master() && !is_frozen(group); }

@@ -1,6 +1,7 @@
 #include "zero/optimizer_shard.h"
 
 #include <algorithm>
+#include <span>
 
 #include "core/check.h"
 #include "kernels/pointwise/elements.h"
@@ -47,9 +48,17 @@ OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
   FM_CHECK(layout.moments == moments_, "the layout has ", layout.moments, " moments, not ",
            moments_);
   FM_CHECK(layout.matrices == options.rule->by_matrix, "the layout is of another optimizer");
+  const bool cut = layout.plan.optimizer != Home::kEveryRank && layout.dp_size > 1;
+  const bool whole = options.rule->by_tensor != nullptr || layout.directions.count() > 0;
+  FM_CHECK(!cut || !whole || others.data != nullptr, options.rule->name,
+           " moves whole tensors, which needs the other data ranks");
+  if (others.data != nullptr) check_ranks(layout, *others.data);
 }
 
 float* OptimizerShard::kept(int group, int index) {
+  layout_.check_trained(group);
+  FM_CHECK(index >= 0 && index < moments_, options_.rule->name, " has ", moments_,
+           " moments, and none is ", index);
   return buffers_[static_cast<std::size_t>(group * moments_ + index)].f32();
 }
 
@@ -63,6 +72,7 @@ float* OptimizerShard::slice(int group, int index) {
 }
 
 float* OptimizerShard::master(int group) {
+  layout_.check_trained(group);
   return masters_.empty() ? nullptr : masters_[static_cast<std::size_t>(group)].f32();
 }
 
@@ -71,18 +81,24 @@ void* OptimizerShard::updated(int group, ParamStore& params) const {
 }
 
 void OptimizerShard::round_master(int group, ParamStore& params) {
+  FM_CHECK(layout_.has_master(group), "group ", group, " has no master to round");
   round(layout_.element, updated(group, params), master(group), Elements(0),
         layout_.at(group).optimizer.count);
 }
 
 OptimizerShard::Owned OptimizerShard::owned_of(int group, ParamStore& params, GradStore& grads) {
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
+  layout_.check_trained(group);
+  const Range& updates = layout_.at(group).optimizer;
+  const std::span<float> grad = all ? grads.kept(group) : grads.slice(group);
+  FM_CHECK(std::ssize(grad) == updates.count.count(), "group ", group, " updates ",
+           updates.count.count(), " elements, and its gradient has ", grad.size());
   Owned at;
-  at.first = layout_.at(group).optimizer.first;
-  at.last = at.first + layout_.at(group).optimizer.count;
+  at.first = updates.first;
+  at.last = at.first + updates.count;
   at.values = updated(group, params);
   at.param = layout_.has_master() ? master(group) : static_cast<float*>(at.values);
-  at.grad = all ? grads.kept(group) : grads.slice(group);
+  at.grad = grad.data();
   return at;
 }
 
@@ -93,11 +109,22 @@ std::vector<float*> OptimizerShard::changed_by_update(int group, const Owned& at
   return out;
 }
 
+float* OptimizerShard::before_of(int group, std::size_t arrays) {
+  FM_CHECK(layout_.undoes && layout_.at(group).alias < 0, "no update of group ", group,
+           " is ever undone");
+  const std::span<float> before = before_[static_cast<std::size_t>(group)].floats();
+  const Elements needed = layout_.at(group).optimizer.count * static_cast<std::int64_t>(arrays);
+  FM_CHECK(std::ssize(before) == needed.count(), "an update changes ", needed.count(),
+           " elements, and ", before.size(), " are set aside");
+  return before.data();
+}
+
 void OptimizerShard::set_aside(core::Work& work, int group, ParamStore& params, GradStore& grads) {
   if (layout_.at(group).alias >= 0) return;
   const Elements count = layout_.at(group).optimizer.count;
-  float* before = before_[static_cast<std::size_t>(group)].f32();
-  for (const float* const values : changed_by_update(group, owned_of(group, params, grads))) {
+  const std::vector<float*> changed = changed_by_update(group, owned_of(group, params, grads));
+  float* before = before_of(group, changed.size());
+  for (const float* const values : changed) {
     kernels::copy(work, count.count(), values, before);
     before += count.count();
   }
@@ -106,8 +133,9 @@ void OptimizerShard::set_aside(core::Work& work, int group, ParamStore& params, 
 void OptimizerShard::undo(core::Work& work, int group, ParamStore& params, GradStore& grads) {
   if (layout_.at(group).alias >= 0) return;
   const Elements count = layout_.at(group).optimizer.count;
-  const float* before = before_[static_cast<std::size_t>(group)].f32();
-  for (float* const values : changed_by_update(group, owned_of(group, params, grads))) {
+  const std::vector<float*> changed = changed_by_update(group, owned_of(group, params, grads));
+  const float* before = before_of(group, changed.size());
+  for (float* const values : changed) {
     kernels::copy(work, count.count(), before, values);
     before += count.count();
   }
@@ -193,8 +221,13 @@ void OptimizerShard::update_entries(core::Work& work, int group,
   float* const directions = all_directions(group, at);
   // A matrix that two ranks share is finished by both.
   for_own(true, [&](const core::ParamEntry& entry, Elements begin, Elements end) {
-    rule.finish(work, entry.shape[0], entry.shape[1], directions + entry.offset.count(),
-                matrix_room_.front().f32());
+    const std::int64_t rows = entry.shape[0];
+    const std::int64_t cols = entry.shape[1];
+    FM_CHECK(entry.numel.count() == rows * cols, entry.name, " moves as a whole, and ",
+             entry.numel.count(), " of its ", rows * cols, " elements are here");
+    const std::span direction(directions + entry.offset.count(),
+                              static_cast<std::size_t>(rows * cols));
+    rule.finish(work, rows, cols, direction, matrix_room_.front().floats());
     optim::UpdateSlice slice = slice_of(group, at, begin, end);
     slice.grad = directions + begin.count();
     rule.move(options_, scalars, entry, slice);
@@ -207,9 +240,12 @@ void OptimizerShard::move_tensors(int group, const optim::UpdateScalars& scalars
   const optim::TensorRule& rule = *options_.rule->by_tensor;
   NormRanks others = others_;
   if (layout_.plan.optimizer == Home::kEveryRank) others.data = nullptr;
-  const Elements count = at.last - at.first;
-  const std::vector<double> params = tensor_norms(table, at.first, count, at.param, others);
-  const std::vector<double> directions = tensor_norms(table, at.first, count, at.grad, others);
+  const auto norms = [&](const float* values) {
+    const auto count = static_cast<std::size_t>((at.last - at.first).count());
+    return tensor_norms(table, at.first, {values, count}, others);
+  };
+  const std::vector<double> params = norms(at.param);
+  const std::vector<double> directions = norms(at.grad);
   for (std::size_t i = 0; i < params.size(); ++i) {
     const core::ParamEntry& entry = table.at(static_cast<int>(i));
     const Elements begin = std::max(entry.offset, at.first);

@@ -54,6 +54,8 @@ class OptimizerShard {
     float* param = nullptr;  // the same as fp32: the master, where there is one
     float* grad = nullptr;
   };
+  // What set_aside keeps of the group: so many arrays one behind the other.
+  float* before_of(int group, std::size_t arrays);
   Owned owned_of(int group, ParamStore& params, GradStore& grads);
   // The arrays of fp32 that an update changes, in the order in which they are set aside.
   std::vector<float*> changed_by_update(int group, const Owned& at);

@@ -1,5 +1,6 @@
 #include "zero/reduce_tied.h"
 
+#include "core/check.h"
 #include "kernels/pointwise/sums.h"
 
 namespace fm::zero {
@@ -16,18 +17,23 @@ void TiedReduction::run(GradStore& grads) {
     if (group >= 0) grads.changed(group);
   }
   const int here = tied.head >= 0 ? tied.head : tied.embedding;
+  FM_CHECK(here >= 0 && (tied.peer >= 0 || tied.embedding >= 0),
+           "a gradient of a tied matrix is added where both ends meet");
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
   const auto part = [&](int group) { return all ? grads.kept(group) : grads.slice(group); };
-  float* const mine = part(here);
+  const std::span<float> mine = part(here);
+  const std::span<float> other = tied.peer < 0 ? part(tied.embedding) : other_.front().floats();
+  FM_CHECK(mine.size() == other.size(),
+           "both ends of a tied matrix have gradients of one size: ", mine.size(), " and ",
+           other.size(), " elements");
   if (tied.peer < 0) {
-    kernels::add(layout_.at(tied.embedding).optimizer.count.count(), mine, part(tied.embedding));
+    kernels::add(std::ssize(mine), mine.data(), other.data());
     return;
   }
-  float* const other = other_.front().f32();
-  comm::Pending sent = pipe_.send({mine, tied.exchanged, DType::kF32}, tied.peer);
-  pipe_.receive({other, tied.exchanged, DType::kF32}, tied.peer).wait();
+  comm::Pending sent = pipe_.send({mine.data(), tied.exchanged, DType::kF32}, tied.peer);
+  pipe_.receive({other.data(), tied.exchanged, DType::kF32}, tied.peer).wait();
   sent.wait();
-  kernels::add(tied.exchanged.count(), other, mine);  // head + embedding = embedding + head
+  kernels::add(std::ssize(mine), other.data(), mine.data());  // head + embedding, either way
 }
 
 }  // namespace fm::zero

@@ -9,6 +9,9 @@
 
 namespace fm::zero {
 
+// That a store works with the data ranks that its layout is cut for.
+void check_ranks(const Layout& layout, const comm::Communicator& dp);
+
 // All of one role, in the order of the list. `dp`: the data ranks, for memory that others read;
 // null where all of it is private.
 std::vector<core::Buffer> reserve(const Layout& layout, Role role, core::Ledger& ledger,

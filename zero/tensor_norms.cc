@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <span>
 
+#include "core/check.h"
 #include "core/tree.h"
 #include "kernels/pointwise/sums.h"
 
@@ -53,8 +53,16 @@ void add_squares(std::int64_t begin, std::int64_t end, const float* values,
 
 }  // namespace
 
-std::vector<double> tensor_norms(const core::ParamTable& table, Elements first, Elements count,
-                                 const float* values, const NormRanks& ranks) {
+std::vector<double> tensor_norms(const core::ParamTable& table, Elements first,
+                                 std::span<const float> values, const NormRanks& ranks) {
+  const Elements last = first + Elements(std::ssize(values));
+  const auto cuts_a_block = [](Elements at) { return at.count() % kBlock != 0; };
+  FM_CHECK(!cuts_a_block(first) && (!cuts_a_block(last) || last >= table.elements()),
+           "slices are whole blocks of ", kBlock, ", not elements ", first.count(), " to ",
+           last.count());
+  FM_CHECK(ranks.data != nullptr || (first.count() == 0 && last >= table.elements()),
+           "a rank alone has all of ", table.elements().count(), " elements, not ", first.count(),
+           " to ", last.count());
   std::vector<Blocks> blocks;
   std::size_t all = 0;
   for (const core::ParamEntry& entry : table.entries()) {
@@ -67,9 +75,9 @@ std::vector<double> tensor_norms(const core::ParamTable& table, Elements first, 
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const core::ParamEntry& entry = table.at(static_cast<int>(i));
     const std::int64_t begin = std::max(entry.offset, first).count();
-    const std::int64_t end = std::min(entry.offset + entry.numel, first + count).count();
+    const std::int64_t end = std::min(entry.offset + entry.numel, last).count();
     if (begin < end) {
-      add_squares(begin, end, values + (begin - first.count()), repeats,
+      add_squares(begin, end, values.data() + (begin - first.count()), repeats,
                   at + (begin / kBlock - blocks[i].first));
     }
     at += blocks[i].count;

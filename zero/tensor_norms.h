@@ -1,6 +1,7 @@
 // Norms of every tensor of a group whose numbers are spread over the data ranks.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -14,12 +15,12 @@ struct NormRanks {
   comm::Communicator* tensor = nullptr;
 };
 
-// `values`: of numbers [first, first + count) of the group, where `first` is a multiple of 1,024
-// and so is `count` but at the group's end. Squares are added in fp64 by blocks of 1,024 of the
-// group's numbers, the blocks of a tensor in the tree of core/tree.h: any number of data ranks
+// `values`: of numbers [first, first + their count) of the group, where `first` is a multiple of
+// 1,024 and so is the count but at the group's end. Squares are added in fp64 by blocks of 1,024 of
+// the group's numbers, the blocks of a tensor in the tree of core/tree.h: any number of data ranks
 // gives the same bits. Sums of tensor-parallel ranks are added in their order; what several of them
 // have alike counts at the first. Collective over `ranks`.
 std::vector<double> tensor_norms(const core::ParamTable& table, core::Elements first,
-                                 core::Elements count, const float* values, const NormRanks& ranks);
+                                 std::span<const float> values, const NormRanks& ranks);
 
 }  // namespace fm::zero

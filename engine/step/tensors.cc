@@ -111,10 +111,10 @@ std::vector<core::TensorSlice> gradient_slices(RankState& state) {
   const zero::Layout& layout = state.layout;
   for (int group = 0; group < layout.trained; ++group) {
     if (layout.at(group).tied_end) continue;
-    for (core::TensorSlice& slice :
-         core::cut_slices(*layout.at(group).table, layout.at(group).owned.first,
-                          layout.at(group).owned.count, core::in_memory(state.grads.slice(group)),
-                          core::Elements(0), core::Repeats::kLeaveOut)) {
+    for (core::TensorSlice& slice : core::cut_slices(
+             *layout.at(group).table, layout.at(group).owned.first, layout.at(group).owned.count,
+             core::in_memory(state.grads.slice(group).data()), core::Elements(0),
+             core::Repeats::kLeaveOut)) {
       out.push_back(std::move(slice));
     }
   }

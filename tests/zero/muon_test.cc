@@ -139,7 +139,7 @@ std::vector<float> on_ranks(int zero_stage, int ranks) {
     OptimizerShard shard(layout, ledger, options, {.data = dp.size() == 1 ? nullptr : &dp});
     const Range own = layout.at(0).optimizer;
     auto* const kept = static_cast<float*>(zero_stage == 0 ? params.kept(0) : params.slice(0));
-    float* const grad = zero_stage == 0 ? grads.kept(0) : grads.slice(0);
+    const std::span<float> grad = zero_stage == 0 ? grads.kept(0) : grads.slice(0);
     const auto for_own = [&](const auto& body) {
       for (std::int64_t i = own.first.count(); i < (own.first + own.count).count(); ++i) {
         if (table().find_at(core::Elements(i)) != nullptr) body(i, i - own.first.count());
@@ -148,7 +148,9 @@ std::vector<float> on_ranks(int zero_stage, int ranks) {
     for_own([&](std::int64_t i, std::int64_t at) { kept[at] = param_of(i); });
     core::Work work;
     for (int step = 1; step <= kSteps; ++step) {
-      for_own([&](std::int64_t i, std::int64_t at) { grad[at] = grad_of(i, step); });
+      for_own([&](std::int64_t i, std::int64_t at) {
+        grad[static_cast<std::size_t>(at)] = grad_of(i, step);
+      });
       shard.update(work, 0, {.lr = kLr, .step = step, .grad_scale = kGradScale}, params, grads);
     }
     if (zero_stage == 0 && dp.rank() > 0) return;  // every rank has all of them
