@@ -1,14 +1,13 @@
 // Blocks, panels and tiles. A block of B (at most 512 terms of 512 columns) is packed into panels
 // of one to three vectors' columns, a block of A into panels of few rows where it cannot be read as
 // it lies; a panel of both gives one tile of C, whose sums stay in registers for all terms of the
-// block. A panel of B stays near while the panels of A's block pass it. Between the terms, line by
-// line, what comes next of A and C is asked for, and the next panel of B packed.
+// block. A panel of B stays near while the panels of A's block pass it. Between the terms, what
+// comes next of A, B and C is asked for, line by line.
 #include <algorithm>
 #include <type_traits>
 
 #include "core/types.h"
 #include "kernels/gemm/libraries.h"
-#include "kernels/gemm/next_panel.h"
 #include "kernels/gemm/panel_packing.h"
 #include "kernels/gemm/product_ahead.h"
 #include "kernels/gemm/source.h"
@@ -66,11 +65,10 @@ struct Panels {
   const float* b;
 };
 
-// What is done between the terms: the next block of A is asked for, the next panel of B packed.
+// What is asked for between the terms: the next block of A, the next panel of B.
 template <class T>
 struct Next {
-  BlockAhead<T> a;
-  NextPanel<T> b;
+  BlockAhead<T> a, b;
 };
 
 // Sums of one tile.
@@ -129,7 +127,7 @@ void whole_tile(const Panels<Rows>& panels, Next<T>& next, const Target<float>& 
   multiply<kCount>(panels, sums, [&] {
     tile.ask();
     next.a.ask();
-    next.b.step();
+    next.b.ask();
   });
   if (c.beta == Beta::kOne) {
     for_each_sum<kCount>([&](std::int64_t i, int v) { sums[i][v] = load(at(i, v)) + sums[i][v]; });
@@ -260,22 +258,20 @@ class Product {
     });
   }
 
-  // The panel of B at a column of its block; the one after it is packed from here on.
+  // The panel of B at a column of its block; the one after it is asked for from here on.
   void pack_columns(const Block& block, std::int64_t column) {
     const Corner& at = block.at;
     const Extent rest{block.b.vectors - column, block.b.terms};
     const std::int64_t columns = panel_columns(rest.vectors);
-    if (!next_.b.finish()) {
-      with_vectors(columns, [&](auto vectors) {
-        pack_panel<vectors * kVectorFloats>(b_, {at.column + column, at.term}, rest,
-                                            packed_b_ + column * rest.terms);
-      });
-    }
+    with_vectors(columns, [&](auto vectors) {
+      pack_panel<vectors * kVectorFloats>(b_, {at.column + column, at.term}, rest,
+                                          packed_b_ + column * rest.terms);
+    });
     next_.b = {};
-    if (columns >= rest.vectors) return;
-    const std::int64_t after = column + columns;
-    next_.b = NextPanel<T>(b_, {at.column + after, at.term}, {rest.vectors - columns, rest.terms},
-                           panel_columns(rest.vectors - columns), packed_b_ + after * rest.terms);
+    const std::int64_t left = rest.vectors - columns;
+    if (left <= 0) return;
+    next_.b = ask_for(b_, {at.column + column + columns, at.term},
+                      {std::min(left, panel_columns(left)), rest.terms});
   }
 
   // The panel of A at a row of its block.

@@ -124,8 +124,6 @@ template <std::int64_t kWidth, class T>
   store(first_pairs(ab_last, cd_last), to + 2 * width);
   store(last_pairs(ab_last, cd_last), to + 3 * width);
 }
-#else
-void turn_lines(const float* from, std::int64_t stride, float* to, std::int64_t width);  // not used
 #endif
 // Whether sixteen vectors are turned at a time: elsewhere four are as fast.
 template <class T>

@@ -30,8 +30,6 @@ class Ahead {
     }
   }
 
-  [[gnu::always_inline]] bool left() const { return left_ > 0; }
-
  private:
   const T* run_ = nullptr;
   std::int64_t stride_ = 0;
