@@ -12,6 +12,18 @@ namespace {
 
 core::SequenceSplit split_of(const AttentionShape& shape) { return shape.batch.split; }
 
+// That the ranks at hand are those that the rows are split for.
+void check_peers(const AttentionShape& shape, const Peers& peers) {
+  const auto ranks_of = [](const comm::Communicator* group) {
+    return group == nullptr ? 1 : group->size();
+  };
+  const core::SequenceSplit split = split_of(shape);
+  FM_CHECK(ranks_of(peers.ulysses) == split.ulysses && ranks_of(peers.ring) == split.ring,
+           "rows are split for ", split.ulysses, " ranks that exchange heads, in a ring of ",
+           split.ring, ", not for ", ranks_of(peers.ulysses), " in a ring of ",
+           ranks_of(peers.ring));
+}
+
 // The tokens of all ranks that exchange heads, in a ring of such groups.
 core::BatchShape batch_of_group(core::BatchShape batch) {
   return {batch.batch, batch.seq_len * batch.split.ulysses, {.ring = batch.split.ring}};
@@ -136,6 +148,7 @@ AttentionSent attention_sent(const AttentionShape& shape) {
 template <class T>
 void context_forward(const AttentionShape& shape, const ContextForward<T>& at, const Peers& peers,
                      core::Work& work) {
+  check_peers(shape, peers);
   if (split_of(shape).ulysses == 1) {
     return forward_on_rank<T>(shape, {at.q, at.k, at.v, at.out, at.logsumexp}, peers.ring, work);
   }
@@ -157,6 +170,7 @@ void context_forward(const AttentionShape& shape, const ContextForward<T>& at, c
 template <class T>
 void context_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
                       const Peers& peers, core::Work& work) {
+  check_peers(shape, peers);
   if (split_of(shape).ulysses == 1) return backward_on_rank<T>(shape, at, peers.ring, work);
   const core::Arena::Scope scope(work.arena);
   const DealtHeads dealt = dealt_heads(shape);

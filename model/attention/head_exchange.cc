@@ -57,6 +57,12 @@ std::int64_t most_heads(const HeadLists& lists) {
   return static_cast<std::int64_t>(most);
 }
 
+std::int64_t HeadExchange::own_heads(const HeadLists& lists) const {
+  FM_CHECK(std::ssize(lists) == group_.size(), "heads are dealt to ", lists.size(),
+           " ranks, not to ", group_.size());
+  return std::ssize(lists[static_cast<std::size_t>(group_.rank())]);
+}
+
 template <class T>
 void HeadExchange::exchange(std::int64_t elements, const T* send, T* receive) const {
   const core::DType dtype = core::kDTypeOf<T>;
@@ -72,7 +78,7 @@ void HeadExchange::to_heads(const Shape& shape, const HeadLists& lists, const T*
   const core::Arena::Scope scope(work_.arena);
   const std::int64_t d = shape.head_dim;
   const std::int64_t most = most_heads(lists);
-  const auto mine = std::ssize(lists[static_cast<std::size_t>(group_.rank())]);
+  const std::int64_t mine = own_heads(lists);
   const std::int64_t part = shape.tokens * most * d;  // of one rank, of a row
   const std::int64_t row = part * group_.size();
   T* const packed = work_.arena.take<T>(shape.batch * row);
@@ -135,7 +141,7 @@ void HeadExchange::to_tokens(const Shape& shape, const HeadLists& lists, const T
   const core::Arena::Scope scope(work_.arena);
   const std::int64_t d = shape.head_dim;
   const std::int64_t most = most_heads(lists);
-  const auto mine = std::ssize(lists[static_cast<std::size_t>(group_.rank())]);
+  const std::int64_t mine = own_heads(lists);
   const std::int64_t row = shape.tokens * group_.size() * most * d;
   T* const received = work_.arena.take<T>(row);
   T* const padded = mine < most ? work_.arena.take<T>(row) : nullptr;

@@ -52,6 +52,8 @@ class HeadExchange {
  private:
   template <class T>
   void exchange(std::int64_t elements, const T* send, T* receive) const;
+  // How many heads this rank has.
+  std::int64_t own_heads(const HeadLists& lists) const;
   template <class T>
   void unpack(const Shape& shape, const HeadLists& lists, const T* packed, T* to_tHd) const;
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/check.h"
+
 namespace fm::model {
 namespace {
 
@@ -100,6 +102,8 @@ std::int64_t RopeTables::rotary() const {
 }
 
 kernels::RopeTable RopeTables::get(std::int64_t positions) {
+  FM_CHECK(positions > 0 && rotary() > 0, "a table of ", positions, " positions and ", rotary(),
+           " turned elements is empty");
   const std::lock_guard lock(mutex_);
   const bool is_long = config_.type == RopeConfig::Type::kLongrope &&
                        positions > config_.original_max_position_embeddings;

@@ -1,4 +1,5 @@
 // The two halves of a block's backward pass; the forward pass is in block.cc.
+#include "core/check.h"
 #include "core/element.h"
 #include "kernels/pointwise/activations.h"
 #include "model/units/block_memory.h"
@@ -237,6 +238,9 @@ void Block<T>::backward_heads(const Pass& pass) const {
 
 template <class T>
 void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const {
+  FM_CHECK(call.saved.parked != nullptr && doutput_BTD != nullptr && doutput_BTD != dinput_BTD,
+           "a block takes the gradient of its output apart from that of its input, and parks what "
+           "the gradients of its weights follow from");
   const core::Arena::Scope scope(call.work.arena);
   const Pass pass(*this, call);
   const kernels::RowShape rows{pass.own.count, config_.hidden};
@@ -297,6 +301,9 @@ void Block<T>::write_norms(const Pass& pass) const {
 template <class T>
 void Block<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
                                Write write) const {
+  FM_CHECK(call.saved.parked != nullptr, "no gradient of a block's input was parked");
+  FM_CHECK(gradients.own != nullptr || tables_.own.entries().empty(), "a block of ",
+           tables_.own.entries().size(), " parameters is trained at no address");
   const core::Arena::Scope scope(call.work.arena);
   Pass pass(*this, call);
   pass.products.gradients = gradients.own;

@@ -1,5 +1,6 @@
 // Decoding: what attention does with a cache. The rest of a block is forward's
 // (model/units/block.cc).
+#include "core/check.h"
 #include "core/element.h"
 #include "model/units/block.h"
 #include "model/units/block_memory.h"
@@ -28,6 +29,10 @@ void Block<T>::attend_cached(const Pass& pass) const {
   const std::int64_t K = config_.kv_width();
   std::int64_t row = 0;
   for (const CachedSequence& each : pass.sequences) {
+    FM_CHECK(each.cache != nullptr && each.position + each.count <= each.capacity, each.count,
+             " tokens behind ", each.position, " do not fit a cache of ", each.capacity);
+    FM_CHECK(each.count > 0 && row + each.count <= pass.tokens(), "sequences with ",
+             row + each.count, " tokens share a call of ", pass.tokens());
     T* const q_THd = kept.q_BTHd + row * Q;
     T* const k_TKd = kept.k_BTKd + row * K;
     const T* const v_TKd = kept.v_BTKd + row * K;

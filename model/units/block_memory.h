@@ -161,6 +161,8 @@ struct Block<T>::Pass {
         peers(call.peers) {
     FM_CHECK(block.parts_.alone() == (tensor == nullptr),
              "a part of a block needs the other ranks");
+    FM_CHECK(x_BTD != nullptr && call.saved.kept != nullptr, "a block reads its input at ", x_BTD,
+             " and keeps what backward needs at ", call.saved.kept);
   }
   Pass(const Pass&) = delete;  // products point into it
   Pass& operator=(const Pass&) = delete;

@@ -5,12 +5,16 @@
 #include <cstdint>
 
 #include "core/arena.h"
+#include "core/check.h"
 
 namespace fm::model {
 
 class Carver {
  public:
-  explicit Carver(void* base) : base_(static_cast<std::byte*>(base)) {}
+  explicit Carver(void* base) : base_(static_cast<std::byte*>(base)) {
+    FM_CHECK(reinterpret_cast<std::uintptr_t>(base) % 64 == 0,
+             "arrays are cut from 64 bytes on, not from ", base);
+  }
 
   template <class T>
   T* take(std::int64_t count) {

@@ -66,6 +66,7 @@ UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
 
 template <class T>
 void EmbeddingUnit<T>::look_up(const UnitCall& call, T* out_ND) const {
+  FM_CHECK(call.input.tokens_BT != nullptr, "no tokens reached the embedding");
   for (const std::int32_t token : call.input.tokens()) {
     FM_CHECK(token >= 0 && token < vocab_, "token ", token, " reached a model of ", vocab_);
   }
@@ -99,6 +100,12 @@ void EmbeddingUnit<T>::look_up_part(const UnitCall& call, T* out_ND) const {
 }
 
 template <class T>
+void EmbeddingUnit<T>::check_positions(std::int64_t row) const {
+  FM_CHECK(row <= positions_, "a row of ", row, " tokens reached a model of ", positions_,
+           " positions");
+}
+
+template <class T>
 void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   const TokenPart own = token_part(call.input.shape.tokens(), choices_);
   const core::Arena::Scope scope(call.work.arena);
@@ -106,6 +113,7 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   if (own.some()) out_BTD = call.work.arena.take<T>(own.all * hidden_);
   look_up(call, out_BTD);
   if (positions_ > 0) {
+    check_positions(call.input.shape.row());
     const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
     for_every_run(call.input, [&](const DocumentRun& at) {
       kernels::add_bias({at.shape.batch, at.shape.seq_len * hidden_},
@@ -126,6 +134,7 @@ void EmbeddingUnit<T>::decode(const UnitCall& call, std::span<const CachedSequen
   if (positions_ == 0) return;
   const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
   for (const CachedSequence& each : sequences) {
+    check_positions(each.position + each.count);
     const std::int64_t values = each.count * hidden_;
     kernels::add_bias({1, values}, positions_TD + each.position * hidden_, out_ND);
     out_ND += values;
@@ -136,6 +145,8 @@ template <class T>
 void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, void*) const {
   const std::int64_t count = call.input.shape.tokens() * hidden_;
   T* const parked_BTD = static_cast<T*>(call.saved.parked);
+  FM_CHECK(parked_BTD != nullptr && doutput_BTD != nullptr,
+           "the embedding parks the gradient that it takes");
   const TokenPart own = token_part(call.input.shape.tokens(), choices_);
   kernels::copy(call.work, own.count * hidden_, static_cast<const T*>(doutput_BTD),
                 parked_BTD + own.first * hidden_);

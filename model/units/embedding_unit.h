@@ -29,6 +29,7 @@ class EmbeddingUnit final : public Unit {
   // Rows of the table, scaled; of several ranks each has some, and they are summed.
   void look_up(const UnitCall& call, T* out_ND) const;
   void look_up_part(const UnitCall& call, T* out_ND) const;
+  void check_positions(std::int64_t row) const;  // of a row with so many tokens
   void backward_positions(const UnitCall& call, const Gradients& gradients, Write write) const;
 
   std::int64_t vocab_;

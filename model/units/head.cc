@@ -110,6 +110,7 @@ double Head<T>::forward_flops(core::BatchShape shape) const {
 
 template <class T>
 const T* Head<T>::matrix_of(const Weights& weights) const {
+  FM_CHECK(!tied_ || weights.tied != nullptr, "a tied head reads the embedding's matrix");
   if (tied_) return static_cast<const T*>(weights.tied) + matrix_at_.offset;
   return UnitWeights<T>(weights).at(matrix_at_);
 }
@@ -173,6 +174,7 @@ void Head<T>::forward_chunk(const core::Work& work, const Weights& weights, cons
 
 template <class T>
 void Head<T>::check_labels(const UnitInput& input) const {
+  FM_CHECK(input.labels_BT != nullptr, "no labels reached the head");
   for (std::int64_t i = 0; i < input.shape.tokens(); ++i) {
     const std::int32_t label = input.labels_BT[i];
     FM_CHECK(label == kernels::kIgnoredLabel || (label >= 0 && label < all_vocab_), "label ", label,
@@ -279,8 +281,9 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
   const bool trains_matrix = matrix_at_.trained();
   // The norm's, too, come from the gradient of its output; parts of that are always added up.
   const bool gives = gradients.input || norm_at_.trained() || norm_bias_at_.trained() || !alone();
-  if (tied_ && trains_matrix && write == Write::kAssign) clear_rest_of_tied(work, gradients);
   float* const matrix_base = tied_ ? gradients.tied : gradients.own;
+  FM_CHECK(!trains_matrix || matrix_base != nullptr, "the head's matrix is trained at no address");
+  if (tied_ && trains_matrix && write == Write::kAssign) clear_rest_of_tied(work, gradients);
   double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "core/check.h"
 #include "core/element.h"
 #include "core/param_table.h"
 #include "core/work.h"
@@ -86,10 +87,19 @@ inline TokenPart token_part(std::int64_t tokens, const ModelChoices& choices) {
   return {.first = each * choices.share.index, .count = each, .all = tokens};
 }
 
+// That the parts of all ranks are all tokens.
+inline void check_parts(const comm::Communicator* tensor, const TokenPart& part) {
+  FM_CHECK(tensor != nullptr && part.count * tensor->size() == part.all &&
+               part.first == part.count * tensor->rank(),
+           "ranks have equal parts of ", part.all, " tokens, and this one has ", part.count,
+           " from ", part.first);
+}
+
 // rows [all, width], of which this rank wrote its own -> those of all.
 template <class T>
 void gather_tokens(comm::Communicator* tensor, const TokenPart& part, std::int64_t width, T* rows) {
   if (!part.some()) return;
+  check_parts(tensor, part);
   constexpr bool kWide = std::is_same_v<T, float>;
   constexpr core::DType kNarrow =
       std::is_same_v<T, core::F16> ? core::DType::kF16 : core::DType::kBF16;
@@ -107,6 +117,7 @@ inline float* sum_tokens(comm::Communicator* tensor, const TokenPart& part, std:
     sum_over(tensor, part.all * width, rows);
     return own;
   }
+  check_parts(tensor, part);
   tensor
       ->reduce_scatter({rows, core::Elements(part.all * width), core::DType::kF32},
                        {own, core::Elements(part.count * width), core::DType::kF32})

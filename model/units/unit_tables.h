@@ -2,6 +2,7 @@
 // each, and who needs one finds it in either.
 #pragma once
 
+#include "core/check.h"
 #include "core/param_table.h"
 #include "model/choices.h"
 #include "model/unit.h"
@@ -43,7 +44,11 @@ struct UnitWeights {
       : own(static_cast<const T*>(weights.own)), frozen(static_cast<const T*>(weights.frozen)) {}
   // The parameter, or null where there is none.
   const T* at(ParamPlace place) const {
-    return place.there() ? (place.frozen ? frozen : own) + place.offset : nullptr;
+    if (!place.there()) return nullptr;
+    const T* const buffer = place.frozen ? frozen : own;
+    FM_CHECK(buffer != nullptr, place.frozen ? "frozen" : "trained", " weights are read at ",
+             place.offset, ", and none are at hand");
+    return buffer + place.offset;
   }
 };
 
