@@ -95,9 +95,9 @@ class Boundary {
   Seconds step(double clip) {
     Stopwatch watch;
     grads_.begin_step();
-    for (int group = layout_.count() - 1; group >= 0; --group) {
-      write_gradient(group);
-      watch.add([&] { grads_.reduce({}, group, 0); });
+    for (int flat_param = layout_.count() - 1; flat_param >= 0; --flat_param) {
+      write_gradient(flat_param);
+      watch.add([&] { grads_.reduce({}, flat_param, 0); });
     }
     const double reduction = watch.seconds();
     watch.add([&] { update(clip); });
@@ -126,9 +126,9 @@ class Boundary {
     return zero::make_layout(input, 0, dp.rank());
   }
 
-  void write_gradient(int group) {
-    const zero::GradStore::Destination to = grads_.destination({}, group, 0);
-    const std::int64_t count = layout_.at(group).table->elements().count();
+  void write_gradient(int flat_param) {
+    const zero::GradStore::Destination to = grads_.destination({}, flat_param, 0);
+    const std::int64_t count = layout_.at(flat_param).table->elements().count();
     for (std::int64_t i = 0; i < count; ++i) {
       to.whole[i] = 1e-3F * static_cast<float>(i % 1000 - 500 + layout_.dp_rank);
     }
@@ -139,9 +139,9 @@ class Boundary {
     FM_CHECK(std::isfinite(norm), "norm ", norm);
     const auto scale = static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
     const optim::UpdateScalars scalars = {.lr = 1e-4, .step = ++steps_, .grad_scale = scale};
-    for (int group = 0; group < layout_.count(); ++group) {
-      optimizer_.update(work_, group, scalars, params_, grads_);
-      params_.publish(group).wait();
+    for (int flat_param = 0; flat_param < layout_.count(); ++flat_param) {
+      optimizer_.update(work_, flat_param, scalars, params_, grads_);
+      params_.publish(flat_param).wait();
     }
   }
 

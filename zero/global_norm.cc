@@ -22,8 +22,8 @@ GlobalNorm::GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Commu
   check_ranks(layout, dp);
   Elements largest;
   std::int64_t own = 0;
-  for (int group = 0; group < layout.trained; ++group) {
-    const Group& at = layout.at(group);
+  for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
+    const FlatParam& at = layout.at(flat_param);
     largest = std::max(largest, at.map.slice());
     repeats_.push_back(at.table->repeats());
     if (!at.tied_end) own += numbers_of(at.map, layout.order);
@@ -88,32 +88,32 @@ double GlobalNorm::sum() {
 }
 
 void GlobalNorm::gather(GradStore& grads, const Part& part, double* out) {
-  for (int group = 0; group < layout_.trained; ++group) {
-    const Group& at = layout_.at(group);
+  for (int flat_param = 0; flat_param < layout_.trained; ++flat_param) {
+    const FlatParam& at = layout_.at(flat_param);
     if (at.tied_end || at.unit < part.first || at.unit >= part.last) continue;
     if (layout_.order == core::SumOrder::kCanonical) {
-      gather_canonical(grads, group, out);
+      gather_canonical(grads, flat_param, out);
     } else {
-      gather_fast(grads, group, out);
+      gather_fast(grads, flat_param, out);
     }
     out += numbers_of(at.map, layout_.order);
   }
 }
 
-void GlobalNorm::gather_fast(GradStore& grads, int group, double* out) {
+void GlobalNorm::gather_fast(GradStore& grads, int flat_param, double* out) {
   const auto add = [](std::span<const double> blocks) {
     return std::accumulate(blocks.begin(), blocks.end(), 0.0);
   };
-  const bool repeats = !repeats_[static_cast<std::size_t>(group)].empty();
-  const double sum = repeats ? add(blocks_of(grads, group)) : grads.squared(group);
+  const bool repeats = !repeats_[static_cast<std::size_t>(flat_param)].empty();
+  const double sum = repeats ? add(blocks_of(grads, flat_param)) : grads.squared(flat_param);
   dp_.all_gather({&sum, Elements(1), DType::kF64}, {out, Elements(layout_.dp_size), DType::kF64})
       .wait();
 }
 
-std::span<double> GlobalNorm::blocks_of(GradStore& grads, int group) {
-  const core::ShardMap& map = layout_.at(group).map;
-  const Elements first = layout_.at(group).owned.first;
-  const std::span<const float> values = grads.slice(group);
+std::span<double> GlobalNorm::blocks_of(GradStore& grads, int flat_param) {
+  const core::ShardMap& map = layout_.at(flat_param).map;
+  const Elements first = layout_.at(flat_param).owned.first;
+  const std::span<const float> values = grads.slice(flat_param);
   const std::span blocks =
       std::span(blocks_).first(static_cast<std::size_t>(map.slice() / core::kBlock));
   kernels::squared_norm(values, blocks);
@@ -121,7 +121,7 @@ std::span<double> GlobalNorm::blocks_of(GradStore& grads, int group) {
   for (std::size_t block = 0; block < blocks.size(); ++block) {
     const Elements begin = first + core::kBlock * static_cast<std::int64_t>(block);
     std::vector<float> counted;  // a copy, where some of the block do not count
-    for (const core::FlatRange& repeat : repeats_[static_cast<std::size_t>(group)]) {
+    for (const core::FlatRange& repeat : repeats_[static_cast<std::size_t>(flat_param)]) {
       const Elements from = std::max(begin, repeat.first);
       const Elements to = std::min(begin + core::kBlock, repeat.first + repeat.count);
       if (from >= to) continue;
@@ -136,9 +136,9 @@ std::span<double> GlobalNorm::blocks_of(GradStore& grads, int group) {
   return blocks;
 }
 
-void GlobalNorm::gather_canonical(GradStore& grads, int group, double* out) {
-  const core::ShardMap& map = layout_.at(group).map;
-  const std::int64_t blocks = std::ssize(blocks_of(grads, group));
+void GlobalNorm::gather_canonical(GradStore& grads, int flat_param, double* out) {
+  const core::ShardMap& map = layout_.at(flat_param).map;
+  const std::int64_t blocks = std::ssize(blocks_of(grads, flat_param));
   dp_.all_gather({blocks_.data(), Elements(blocks), DType::kF64},
                  {gathered_.data(), Elements(blocks * layout_.dp_size), DType::kF64})
       .wait();

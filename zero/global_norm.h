@@ -31,7 +31,7 @@ class GlobalNorm {
   GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Communicator& pipe,
              std::vector<Part> parts, comm::Communicator* tensor = nullptr);
 
-  // How many numbers a group contributes.
+  // How many numbers a flat parameter contributes.
   static std::int64_t numbers_of(const core::ShardMap& map, core::SumOrder order);
 
   double squared(GradStore& grads);
@@ -51,16 +51,16 @@ class GlobalNorm {
  private:
   void gather(GradStore& grads, const Part& part, double* out);
   // Sums of squares of the blocks of this rank's slice, without what it is not the first holder of.
-  std::span<double> blocks_of(GradStore& grads, int group);
-  void gather_fast(GradStore& grads, int group, double* out);
-  void gather_canonical(GradStore& grads, int group, double* out);
+  std::span<double> blocks_of(GradStore& grads, int flat_param);
+  void gather_fast(GradStore& grads, int flat_param, double* out);
+  void gather_canonical(GradStore& grads, int flat_param, double* out);
 
   const Layout& layout_;
   comm::Communicator& dp_;
   comm::Communicator& pipe_;
   comm::Communicator* tensor_;
   std::vector<Part> parts_;
-  std::vector<std::vector<core::FlatRange>> repeats_;  // by group
+  std::vector<std::vector<core::FlatRange>> repeats_;  // by flat parameter
   std::vector<double> all_;                            // every unit's numbers, in order
   std::vector<double> blocks_;                         // of one slice
   std::vector<double> gathered_;

@@ -84,15 +84,16 @@ std::span<float> part_of(std::span<float> buffer, Elements first, Elements count
 
 }  // namespace
 
-void clear_gaps(const core::Work& work, const Group& group, float* whole) {
-  FM_CHECK(group.table->elements() == group.map.elements, "a map of ", group.map.elements.count(),
-           " elements does not cut a table of ", group.table->elements().count());
+void clear_gaps(const core::Work& work, const FlatParam& flat_param, float* whole) {
+  FM_CHECK(flat_param.table->elements() == flat_param.map.elements, "a map of ",
+           flat_param.map.elements.count(), " elements does not cut a table of ",
+           flat_param.table->elements().count());
   Elements written;
-  for (const core::ParamEntry& entry : group.table->entries()) {
+  for (const core::ParamEntry& entry : flat_param.table->entries()) {
     kernels::clear(work, (entry.offset - written).count(), whole + written.count());
     written = entry.offset + entry.numel;
   }
-  kernels::clear(work, (group.map.padded() - written).count(), whole + written.count());
+  kernels::clear(work, (flat_param.map.padded() - written).count(), whole + written.count());
 }
 
 GradStore::GradStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp,
@@ -105,63 +106,65 @@ GradStore::GradStore(const Layout& layout, core::Ledger& ledger, comm::Communica
       tied_incoming_(reserve(layout, Role::kTiedIncoming, ledger, &dp)),
       slot_(reserve(layout, Role::kGradientSlots, ledger, &dp)),
       tied_slot_(reserve(layout, Role::kTiedSlot, ledger, &dp)),
-      slot_of_group_(layout.groups.size(), 0),
+      slot_of_flat_param_(layout.flat_params.size(), 0),
       waits_later_(waits_later),
-      written_(layout.groups.size(), false),
-      squares_(layout.groups.size()) {
+      written_(layout.flat_params.size(), false),
+      squares_(layout.flat_params.size()) {
   check_ranks(layout, dp);
   if (layout.plan.reduce_every_micro) make_slots();
 }
 
 void GradStore::make_slots() {
-  for (int group = 0; group < layout_.trained; ++group) {
-    const SlotPlace& at = layout_.at(group).slot;
+  for (int flat_param = 0; flat_param < layout_.trained; ++flat_param) {
+    const SlotPlace& at = layout_.at(flat_param).slot;
     for (int slot = 0; slot < layout_.gradient_slots; ++slot) {
       const std::span<float> buffer = (at.alone ? tied_slot_ : slot_).front().floats();
       const Elements first = at.alone ? Elements(0) : layout_.gradient_slot * slot + at.first;
       float* const others = part_of(buffer, first, at.count).data();
       Slots slots;
-      slots.first = slot_at(group, others, arrival(group, slot, 0));
-      if (layout_.micros > 1) slots.later = slot_at(group, others, arrival(group, slot, 1));
+      slots.first = slot_at(flat_param, others, arrival(flat_param, slot, 0));
+      if (layout_.micros > 1)
+        slots.later = slot_at(flat_param, others, arrival(flat_param, slot, 1));
       slots_.push_back(std::move(slots));
     }
   }
 }
 
-GradStore::Slot GradStore::slot_at(int group, float* others, float* own) {
-  if (!layout_.at(group).slot.own_part_in_place) return {others, nullptr};
-  const core::Bytes part = core::bytes_of(layout_.at(group).map.slice(), DType::kF32);
+GradStore::Slot GradStore::slot_at(int flat_param, float* others, float* own) {
+  if (!layout_.at(flat_param).slot.own_part_in_place) return {others, nullptr};
+  const core::Bytes part = core::bytes_of(layout_.at(flat_param).map.slice(), DType::kF32);
   Slot slot;
   slot.joined = dp_.memory()->join({others, own, part, layout_.dp_size, layout_.dp_rank});
   slot.whole = static_cast<float*>(slot.joined->data());
   return slot;
 }
 
-const GradStore::Slot& GradStore::slot(int group, int micro) const {
-  const int index = group * layout_.gradient_slots + slot_of(group);
+const GradStore::Slot& GradStore::slot(int flat_param, int micro) const {
+  const int index = flat_param * layout_.gradient_slots + slot_of(flat_param);
   const Slots& slots = slots_[static_cast<std::size_t>(index)];
   return micro == 0 ? slots.first : slots.later;
 }
 
-int GradStore::slot_of(int group) const {
-  const bool behind = layout_.at(group).tied_end;  // beside the head's own group
-  return slot_of_group_[static_cast<std::size_t>(behind ? group - 1 : group)];
+int GradStore::slot_of(int flat_param) const {
+  const bool behind = layout_.at(flat_param).tied_end;  // beside the head's own flat parameter
+  return slot_of_flat_param_[static_cast<std::size_t>(behind ? flat_param - 1 : flat_param)];
 }
 
-void GradStore::take_slot(const core::Work& work, int group) {
-  if (layout_.at(group).tied_end) return;
-  if (layout_.at(group).slot.alone) return finish_up_to(work, &Reduction::group, group);
+void GradStore::take_slot(const core::Work& work, int flat_param) {
+  if (layout_.at(flat_param).tied_end) return;
+  if (layout_.at(flat_param).slot.alone)
+    return finish_up_to(work, &Reduction::flat_param, flat_param);
   last_slot_ = (last_slot_ + 1) % layout_.gradient_slots;
   finish_up_to(work, &Reduction::slot, last_slot_);
-  slot_of_group_[static_cast<std::size_t>(group)] = last_slot_;
+  slot_of_flat_param_[static_cast<std::size_t>(flat_param)] = last_slot_;
 }
 
-float* GradStore::arrival(int group, int slot, int micro) {
+float* GradStore::arrival(int flat_param, int slot, int micro) {
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
   const bool first = layout_.micros == 1 || (!canonical && micro == 0);
-  if (first) return kept(group).data();
+  if (first) return kept(flat_param).data();
   if (layout_.plan.grads == Home::kEveryRank) return nullptr;  // it is summed in its slot
-  const SlotPlace& at = layout_.at(group).incoming;
+  const SlotPlace& at = layout_.at(flat_param).incoming;
   const Elements place = at.alone ? Elements(0) : layout_.incoming * slot + at.first;
   return part_of((at.alone ? tied_incoming_ : incoming_).front().floats(), place, at.count).data();
 }
@@ -172,65 +175,65 @@ void GradStore::begin_step() {
   for (std::optional<double>& square : squares_) square.reset();
 }
 
-GradStore::Destination GradStore::destination(const core::Work& work, int group, int micro) {
-  layout_.check_trained(group);
+GradStore::Destination GradStore::destination(const core::Work& work, int flat_param, int micro) {
+  layout_.check_trained(flat_param);
   FM_CHECK(micro >= 0 && micro < layout_.micros, "a step has ", layout_.micros,
            " micro-batches, and none is ", micro);
-  const auto index = static_cast<std::size_t>(group);
+  const auto index = static_cast<std::size_t>(flat_param);
   const bool assign = !written_[index];
   written_[index] = true;
-  if (!layout_.plan.reduce_every_micro) return {kept(group).data(), assign};
-  if (assign) take_slot(work, group);
-  float* const whole = slot(group, micro).whole;
-  if (assign) clear_gaps(work, layout_.at(group), whole);
+  if (!layout_.plan.reduce_every_micro) return {kept(flat_param).data(), assign};
+  if (assign) take_slot(work, flat_param);
+  float* const whole = slot(flat_param, micro).whole;
+  if (assign) clear_gaps(work, layout_.at(flat_param), whole);
   return {whole, assign};
 }
 
-void GradStore::changed(int group) {
-  layout_.check_trained(group);
-  squares_[static_cast<std::size_t>(group)].reset();
+void GradStore::changed(int flat_param) {
+  layout_.check_trained(flat_param);
+  squares_[static_cast<std::size_t>(flat_param)].reset();
 }
 
-double GradStore::squared(int group) {
+double GradStore::squared(int flat_param) {
   FM_CHECK(under_way_.empty(), "sums are read while ", under_way_.size(), " are under way");
-  std::optional<double>& square = squares_[static_cast<std::size_t>(group)];
+  std::optional<double>& square = squares_[static_cast<std::size_t>(flat_param)];
   if (!square) {
-    SquareSum sum(slice(group).data());
-    sum.visit(Elements(0), layout_.at(group).map.slice());
+    SquareSum sum(slice(flat_param).data());
+    sum.visit(Elements(0), layout_.at(flat_param).map.slice());
     square = sum.total();
   }
   return *square;
 }
 
 bool GradStore::any_reaches(float limit) {
-  for (int group = 0; group < layout_.trained; ++group) {
-    if (squared(group) < double{limit} * limit) continue;
-    if (core::any_reaches(slice(group), limit)) return true;
+  for (int flat_param = 0; flat_param < layout_.trained; ++flat_param) {
+    if (squared(flat_param) < double{limit} * limit) continue;
+    if (core::any_reaches(slice(flat_param), limit)) return true;
   }
   return false;
 }
 
-std::span<float> GradStore::kept(int group) {
-  layout_.check_trained(group);
-  return buffers_[static_cast<std::size_t>(group)].floats();
+std::span<float> GradStore::kept(int flat_param) {
+  layout_.check_trained(flat_param);
+  return buffers_[static_cast<std::size_t>(flat_param)].floats();
 }
 
-std::span<float> GradStore::slice(int group) {
+std::span<float> GradStore::slice(int flat_param) {
   const bool whole_here = layout_.plan.grads == Home::kEveryRank;
-  const Range& owned = layout_.at(group).owned;
-  return part_of(kept(group), whole_here ? owned.first : Elements(0), owned.count);
+  const Range& owned = layout_.at(flat_param).owned;
+  return part_of(kept(flat_param), whole_here ? owned.first : Elements(0), owned.count);
 }
 
-void GradStore::reduce(const core::Work& work, int group, int micro) {
+void GradStore::reduce(const core::Work& work, int flat_param, int micro) {
   const bool each = layout_.plan.reduce_every_micro;
   FM_CHECK(each ? micro >= 0 && micro < layout_.micros : micro < 0, "the plan reduces ",
            each ? "each micro-batch" : "once per step", ", not micro-batch ", micro);
-  layout_.check_trained(group);
-  FM_CHECK(written_[static_cast<std::size_t>(group)], "group ", group,
+  layout_.check_trained(flat_param);
+  FM_CHECK(written_[static_cast<std::size_t>(flat_param)], "flat parameter ", flat_param,
            " is reduced before its gradient is written");
   // Its earlier micro-batches are added first.
-  finish_up_to(work, &Reduction::group, group);
-  under_way_.push_back(each ? reduce_micro(group, micro) : reduce_once(group));
+  finish_up_to(work, &Reduction::flat_param, flat_param);
+  under_way_.push_back(each ? reduce_micro(flat_param, micro) : reduce_once(flat_param));
   if (!waits_later_) settle(work);
 }
 
@@ -252,87 +255,87 @@ void GradStore::finish(const core::Work& work, Reduction& reduction) {
   reduction.pending.wait();
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
   if (canonical && reduction.micro >= 0)
-    carry(work, reduction.group, reduction.micro, reduction.arrived);
+    carry(work, reduction.flat_param, reduction.micro, reduction.arrived);
   if (reduction.sum == nullptr) return;
-  squares_[static_cast<std::size_t>(reduction.group)] = reduction.sum->total();
+  squares_[static_cast<std::size_t>(reduction.flat_param)] = reduction.sum->total();
 }
 
-GradStore::Reduction GradStore::reduce_micro(int group, int micro) {
-  written_[static_cast<std::size_t>(group)] = false;
+GradStore::Reduction GradStore::reduce_micro(int flat_param, int micro) {
+  written_[static_cast<std::size_t>(flat_param)] = false;
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
-  float* const whole = slot(group, micro).whole;
-  Reduction out{.group = group, .micro = micro};
-  if (!layout_.at(group).slot.alone) out.slot = slot_of(group);
+  float* const whole = slot(flat_param, micro).whole;
+  Reduction out{.flat_param = flat_param, .micro = micro};
+  if (!layout_.at(flat_param).slot.alone) out.slot = slot_of(flat_param);
   if (layout_.plan.grads == Home::kEveryRank) {
     FM_CHECK(canonical,
              "only the canonical order reduces a gradient that every rank keeps so often");
     out.arrived = whole;
-    out.pending = dp_.all_reduce({whole, layout_.at(group).map.padded(), DType::kF32});
+    out.pending = dp_.all_reduce({whole, layout_.at(flat_param).map.padded(), DType::kF32});
     return out;
   }
-  out.arrived = arrival(group, slot_of(group), micro);
-  const bool in_place = layout_.at(group).slot.own_part_in_place;
-  float* const into = in_place ? whole + layout_.at(group).owned.first.count() : out.arrived;
+  out.arrived = arrival(flat_param, slot_of(flat_param), micro);
+  const bool in_place = layout_.at(flat_param).slot.own_part_in_place;
+  float* const into = in_place ? whole + layout_.at(flat_param).owned.first.count() : out.arrived;
   if (!canonical && micro == 0) {  // it arrives where it is kept
     out.sum = std::make_unique<SquareSum>(into);
   } else if (!canonical) {
-    out.sum = std::make_unique<Addition>(into, kept(group).data());
+    out.sum = std::make_unique<Addition>(into, kept(flat_param).data());
   }
-  out.pending = reduce_scatter(group, whole, into, out.sum.get());
+  out.pending = reduce_scatter(flat_param, whole, into, out.sum.get());
   return out;
 }
 
-GradStore::Reduction GradStore::reduce_once(int group) {
-  const core::ShardMap& map = layout_.at(group).map;
-  const comm::Span all = {kept(group).data(), map.padded(), DType::kF32};
-  Reduction out{.group = group};
+GradStore::Reduction GradStore::reduce_once(int flat_param) {
+  const core::ShardMap& map = layout_.at(flat_param).map;
+  const comm::Span all = {kept(flat_param).data(), map.padded(), DType::kF32};
+  Reduction out{.flat_param = flat_param};
   if (layout_.plan.optimizer == Home::kEveryRank) {
     out.pending = dp_.all_reduce(all);
   } else {
-    float* const own = slice(group).data();
+    float* const own = slice(flat_param).data();
     out.sum = std::make_unique<SquareSum>(own);
-    out.pending = reduce_scatter(group, kept(group).data(), own, out.sum.get());
+    out.pending = reduce_scatter(flat_param, kept(flat_param).data(), own, out.sum.get());
   }
   return out;
 }
 
-comm::Pending GradStore::reduce_scatter(int group, const float* whole, float* into,
+comm::Pending GradStore::reduce_scatter(int flat_param, const float* whole, float* into,
                                         comm::SumVisitor* visitor) {
-  const core::ShardMap& map = layout_.at(group).map;
+  const core::ShardMap& map = layout_.at(flat_param).map;
   return dp_.reduce_scatter_to({whole, map.padded(), DType::kF32}, {into, map.slice(), DType::kF32},
                                visitor);
 }
 
-float* GradStore::level(int group, int index) {
-  if (index == 0) return kept(group).data();
+float* GradStore::level(int flat_param, int index) {
+  if (index == 0) return kept(flat_param).data();
   FM_CHECK(index <= layout_.counter_levels, "a counter of ", layout_.counter_levels,
            " levels beside the gradient has no level ", index);
-  return counters_[static_cast<std::size_t>(group * layout_.counter_levels + index - 1)].f32();
+  return counters_[static_cast<std::size_t>(flat_param * layout_.counter_levels + index - 1)].f32();
 }
 
 // Micro-batch k arrives when the bits of k say which levels are occupied: carry it up to the first
 // free one, earlier sums on the left.
-void GradStore::carry(const core::Work& work, int group, int micro, float* arrived) {
-  const std::int64_t count = layout_.at(group).grads.count.count();
+void GradStore::carry(const core::Work& work, int flat_param, int micro, float* arrived) {
+  const std::int64_t count = layout_.at(flat_param).grads.count.count();
   int free_level = 0;
   for (; ((micro >> free_level) & 1) != 0; ++free_level) {
-    kernels::add(count, level(group, free_level), arrived);
+    kernels::add(count, level(flat_param, free_level), arrived);
   }
-  if (arrived != level(group, free_level)) {
-    kernels::copy(work, count, arrived, level(group, free_level));
+  if (arrived != level(flat_param, free_level)) {
+    kernels::copy(work, count, arrived, level(flat_param, free_level));
   }
-  if (micro == layout_.micros - 1) fold(work, group);
+  if (micro == layout_.micros - 1) fold(work, flat_param);
 }
 
 // The leftovers pass up unchanged until they meet the next larger sum: smallest first.
-void GradStore::fold(const core::Work& work, int group) {
-  const std::int64_t count = layout_.at(group).grads.count.count();
+void GradStore::fold(const core::Work& work, int flat_param) {
+  const std::int64_t count = layout_.at(flat_param).grads.count.count();
   const auto occupied = static_cast<unsigned>(layout_.micros);
-  float* const sum = level(group, 0);
-  const float* const smallest = level(group, std::countr_zero(occupied));
+  float* const sum = level(flat_param, 0);
+  const float* const smallest = level(flat_param, std::countr_zero(occupied));
   if (smallest != sum) kernels::copy(work, count, smallest, sum);
   for (unsigned left = occupied & (occupied - 1); left != 0; left &= left - 1) {
-    kernels::add(count, level(group, std::countr_zero(left)), sum);
+    kernels::add(count, level(flat_param, std::countr_zero(left)), sum);
   }
 }
 

@@ -16,7 +16,7 @@
 namespace fm::zero {
 
 // Zeroes what lies between and behind the parameters of a whole gradient [map.padded()].
-void clear_gaps(const core::Work& work, const Group& group, float* whole);
+void clear_gaps(const core::Work& work, const FlatParam& flat_param, float* whole);
 
 // Sees a sum as its parts become final, and knows its squares in the end.
 class SumOfSquares : public comm::SumVisitor {
@@ -43,7 +43,7 @@ class SumOfSquares : public comm::SumVisitor {
 class GradStore {
  public:
   // `waits_later`: reductions are under way until settle(), or until somebody needs their slot or
-  // their group; otherwise reduce() waits.
+  // their flat parameter; otherwise reduce() waits.
   GradStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp,
             bool waits_later = false);
 
@@ -52,30 +52,31 @@ class GradStore {
 
   // Where backward writes the gradient of one micro-batch [padded]: the store's own buffer, or a
   // slot when each micro-batch is reduced. `assign` for who writes first since the last reduction.
-  // Groups of one unit are written side by side; a slot is free again when they are reduced.
+  // Flat parameters of one unit are written side by side; a slot is free again when they are
+  // reduced.
   struct Destination {
     float* whole = nullptr;
     bool assign = true;
   };
-  Destination destination(const core::Work& work, int group, int micro);
+  Destination destination(const core::Work& work, int flat_param, int micro);
 
   // Sums over data ranks; micro < 0: the whole step at once.
-  void reduce(const core::Work& work, int group, int micro);
+  void reduce(const core::Work& work, int flat_param, int micro);
   // All reductions are finished; before anything below.
   void settle(const core::Work& work);
 
   // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
   // order. The slice is read only when the sum was not seen while the slice was summed.
-  double squared(int group);
+  double squared(int flat_param);
   // Whether an element of this rank's finished slices reaches `limit` > 0 or -limit, or is NaN.
   bool any_reaches(float limit);
   // The slice was changed after its reduction.
-  void changed(int group);
+  void changed(int flat_param);
 
   // The finished sum of this rank's slice [slice].
-  std::span<float> slice(int group);
+  std::span<float> slice(int flat_param);
   // Everything this rank keeps [grads.count]; ZeRO 0 updates all of it.
-  std::span<float> kept(int group);
+  std::span<float> kept(int flat_param);
 
  private:
   struct Slot {
@@ -88,7 +89,7 @@ class GradStore {
   };
   // A reduction that is under way.
   struct Reduction {
-    int group = 0;
+    int flat_param = 0;
     int micro = -1;
     int slot = -1;  // whose gradient it reads; -1: that lies where it is kept
     float* arrived = nullptr;
@@ -97,33 +98,33 @@ class GradStore {
   };
 
   void make_slots();
-  Slot slot_at(int group, float* others, float* own);
-  const Slot& slot(int group, int micro) const;
-  // The slot that holds, or will hold, the gradient of a group.
-  int slot_of(int group) const;
-  void take_slot(const core::Work& work, int group);
+  Slot slot_at(int flat_param, float* others, float* own);
+  const Slot& slot(int flat_param, int micro) const;
+  // The slot that holds, or will hold, the gradient of a flat parameter.
+  int slot_of(int flat_param) const;
+  void take_slot(const core::Work& work, int flat_param);
   // Where the sum of one micro-batch arrives.
-  float* arrival(int group, int slot, int micro);
-  Reduction reduce_once(int group);
-  Reduction reduce_micro(int group, int micro);
-  comm::Pending reduce_scatter(int group, const float* whole, float* into,
+  float* arrival(int flat_param, int slot, int micro);
+  Reduction reduce_once(int flat_param);
+  Reduction reduce_micro(int flat_param, int micro);
+  comm::Pending reduce_scatter(int flat_param, const float* whole, float* into,
                                comm::SumVisitor* visitor);
   void finish(const core::Work& work, Reduction& reduction);
-  // Finishes the reductions up to the last one of a group, or of a slot.
+  // Finishes the reductions up to the last one of a flat parameter, or of a slot.
   void finish_up_to(const core::Work& work, int Reduction::*place, int value);
   void finish_first(const core::Work& work, std::ptrdiff_t count);
-  void carry(const core::Work& work, int group, int micro, float* arrived);
-  void fold(const core::Work& work, int group);
-  float* level(int group, int index);
+  void carry(const core::Work& work, int flat_param, int micro, float* arrived);
+  void fold(const core::Work& work, int flat_param);
+  float* level(int flat_param, int index);
 
   const Layout& layout_;
   comm::Communicator& dp_;
   std::vector<core::Buffer> buffers_;
-  std::vector<core::Buffer> counters_;  // levels 1 and up; level 0 is the group's own buffer
+  std::vector<core::Buffer> counters_;  // levels 1 and up; level 0 is the gradient itself
   std::vector<core::Buffer> incoming_, tied_incoming_;
   std::vector<core::Buffer> slot_, tied_slot_;
-  std::vector<Slots> slots_;  // by group and slot
-  std::vector<int> slot_of_group_;
+  std::vector<Slots> slots_;  // by flat parameter and slot
+  std::vector<int> slot_of_flat_param_;
   int last_slot_ = 0;
   bool waits_later_;
   std::deque<Reduction> under_way_;

@@ -31,14 +31,14 @@ class Builder {
   Layout run() {
     const pipeline::Placement& units = input_.units;
     for (const int unit : units.units_of(pipe_rank_)) {
-      add_group({.unit = unit}, *input_.tables[static_cast<std::size_t>(unit)]);
+      add_flat_param({.unit = unit}, *input_.tables[static_cast<std::size_t>(unit)]);
     }
     if (units.tied) add_tied();
     out_.trained = out_.count();
     add_frozen();
     place_gathered();
-    for (Group& group : trained()) place_gradient(group);
-    reserve_groups();
+    for (FlatParam& flat_param : trained()) place_gradient(flat_param);
+    reserve_flat_params();
     reserve_slots();
     reserve_matrices();
     return std::move(out_);
@@ -49,61 +49,63 @@ class Builder {
     return input_.rules.plan.reduce_every_micro && input_.rules.micros > 1 &&
            input_.rules.plan.grads == Home::kOneSliceEach;
   }
-  Group& head_group() {
-    return out_.groups[static_cast<std::size_t>(input_.units.index_on_rank(input_.units.head()))];
+  FlatParam& head_flat_param() {
+    return out_
+        .flat_params[static_cast<std::size_t>(input_.units.index_on_rank(input_.units.head()))];
   }
 
-  std::span<Group> trained() {
-    return std::span(out_.groups).first(static_cast<std::size_t>(out_.trained));
+  std::span<FlatParam> trained() {
+    return std::span(out_.flat_params).first(static_cast<std::size_t>(out_.trained));
   }
 
-  Range kept(const Group& group, Home home) const {
-    return home == Home::kEveryRank ? Range{Elements(0), group.map.padded()} : group.owned;
+  Range kept(const FlatParam& flat_param, Home home) const {
+    return home == Home::kEveryRank ? Range{Elements(0), flat_param.map.padded()}
+                                    : flat_param.owned;
   }
-  void cut(Group& group, const core::ParamTable& table) const {
-    group.table = &table;
-    group.map = {table.elements(), input_.rules.dp_size};
-    group.owned = {group.map.first_of(out_.dp_rank), group.map.slice()};
-    if (group.alias < 0) group.params = kept(group, input_.rules.plan.params);
+  void cut(FlatParam& flat_param, const core::ParamTable& table) const {
+    flat_param.table = &table;
+    flat_param.map = {table.elements(), input_.rules.dp_size};
+    flat_param.owned = {flat_param.map.first_of(out_.dp_rank), flat_param.map.slice()};
+    if (flat_param.alias < 0) flat_param.params = kept(flat_param, input_.rules.plan.params);
   }
 
-  void add_group(Group group, const core::ParamTable& table) {
-    cut(group, table);
-    group.grads = kept(group, input_.rules.plan.grads);
-    if (group.alias < 0) group.optimizer = kept(group, input_.rules.plan.optimizer);
-    out_.groups.push_back(group);
+  void add_flat_param(FlatParam flat_param, const core::ParamTable& table) {
+    cut(flat_param, table);
+    flat_param.grads = kept(flat_param, input_.rules.plan.grads);
+    if (flat_param.alias < 0) flat_param.optimizer = kept(flat_param, input_.rules.plan.optimizer);
+    out_.flat_params.push_back(flat_param);
   }
-  int add_frozen_group(Group group, const core::ParamTable& table) {
-    cut(group, table);
-    out_.groups.push_back(group);
+  int add_frozen_flat_param(FlatParam flat_param, const core::ParamTable& table) {
+    cut(flat_param, table);
+    out_.flat_params.push_back(flat_param);
     return out_.count() - 1;
   }
 
-  // Behind all groups that are trained.
+  // Behind all flat parameters that are trained.
   void add_frozen() {
     const pipeline::Placement& units = input_.units;
     if (input_.frozen.empty()) return;
     for (const int unit : units.units_of(pipe_rank_)) {
       const core::ParamTable* const table = input_.frozen[static_cast<std::size_t>(unit)];
       if (table == nullptr) continue;
-      const int group = add_frozen_group({.unit = unit}, *table);
-      out_.groups[static_cast<std::size_t>(units.index_on_rank(unit))].frozen = group;
+      const int flat_param = add_frozen_flat_param({.unit = unit}, *table);
+      out_.flat_params[static_cast<std::size_t>(units.index_on_rank(unit))].frozen = flat_param;
     }
     if (input_.frozen_tied == nullptr || !units.has_head(pipe_rank_)) return;
     out_.tied.read =
         units.has_embedding(pipe_rank_)
             ? out_.at(0).frozen
-            : add_frozen_group({.unit = units.head(), .tied_end = true}, *input_.frozen_tied);
+            : add_frozen_flat_param({.unit = units.head(), .tied_end = true}, *input_.frozen_tied);
   }
 
-  // The matrix is the embedding's, whose group is the first where it is here.
+  // The matrix is the embedding's, whose flat parameter is the first where it is here.
   void add_tied() {
     const pipeline::Placement& units = input_.units;
     const bool embedding = units.has_embedding(pipe_rank_);
     const bool head = units.has_head(pipe_rank_);
     TiedEnds& tied = out_.tied;
     if (units.one_tied_gradient) {
-      if (embedding) out_.groups[0].writers = 2;
+      if (embedding) out_.flat_params[0].writers = 2;
       if (head) tied.read = 0;
       return;
     }
@@ -113,7 +115,7 @@ class Builder {
              input_.tables[0]->elements().count(), " elements");
     if (head) {
       tied.read = tied.head = out_.count();
-      add_group(
+      add_flat_param(
           {.unit = units.head(), .tied_end = true, .alias = units.both_ends_on_one_rank() ? 0 : -1},
           *input_.tied);
     }
@@ -126,67 +128,71 @@ class Builder {
   // matrix behind both.
   void place_gathered() {
     if (input_.rules.plan.params != Home::kOneSliceEach) return;
-    for (const Group& group : trained()) {
-      if (!group.tied_end) out_.gather_slot = std::max(out_.gather_slot, gathered(group));
+    for (const FlatParam& flat_param : trained()) {
+      if (!flat_param.tied_end) out_.gather_slot = std::max(out_.gather_slot, gathered(flat_param));
     }
     if (out_.tied.read < 0) return;
-    out_.tied.gathered = gathered(head_group());
+    out_.tied.gathered = gathered(head_flat_param());
     const Elements whole = out_.tied.gathered + out_.at(out_.tied.read).map.padded();
     out_.gather_slot = std::max(out_.gather_slot, whole);
   }
-  Elements gathered(const Group& group) const {
-    const Elements frozen = group.frozen < 0 ? Elements(0) : out_.at(group.frozen).map.padded();
-    return group.map.padded() + frozen;
+  Elements gathered(const FlatParam& flat_param) const {
+    const Elements frozen =
+        flat_param.frozen < 0 ? Elements(0) : out_.at(flat_param.frozen).map.padded();
+    return flat_param.map.padded() + frozen;
   }
 
-  // The head's end of a tied matrix lies behind the head's own group.
-  void place_gradient(Group& group) {
+  // The head's end of a tied matrix lies behind the head's own flat parameter.
+  void place_gradient(FlatParam& flat_param) {
     if (!input_.rules.plan.reduce_every_micro) return;
     const bool in_place = input_.rules.plan.own_part_in_place();
-    group.slot.own_part_in_place = in_place;
-    place(group, group.slot, true, out_.gradient_slot, [&](const Group& of) {
+    flat_param.slot.own_part_in_place = in_place;
+    place(flat_param, flat_param.slot, true, out_.gradient_slot, [&](const FlatParam& of) {
       return in_place ? of.map.padded() - of.map.slice() : of.map.padded();
     });
     if (!adds_later()) return;
     // Sums that arrive one after the other take one place. Own parts that are written in place wait
     // there, too, and so do reductions that are under way together.
-    place(group, group.incoming, in_place || input_.rules.gradient_slots > 1, out_.incoming,
-          [](const Group& of) { return of.map.slice(); });
+    place(flat_param, flat_param.incoming, in_place || input_.rules.gradient_slots > 1,
+          out_.incoming, [](const FlatParam& of) { return of.map.slice(); });
   }
 
   template <class Size>
-  void place(const Group& group, SlotPlace& at, bool apart, Elements& largest, const Size& size) {
-    at.count = size(group);
-    at.alone = apart && group.writers > 1;
-    if (apart && group.tied_end) at.first = size(head_group());
+  void place(const FlatParam& flat_param, SlotPlace& at, bool apart, Elements& largest,
+             const Size& size) {
+    at.count = size(flat_param);
+    at.alone = apart && flat_param.writers > 1;
+    if (apart && flat_param.tied_end) at.first = size(head_flat_param());
     if (!at.alone) largest = std::max(largest, at.first + at.count);
   }
 
-  void reserve_groups() {
+  void reserve_flat_params() {
     using Where = Reservation::Where;
     const bool once_per_host = input_.rules.plan.params == Home::kOncePerHost;
-    for (const Group& group : out_.groups) {
-      const bool common = once_per_host && group.alias < 0;
-      const Elements there = common ? group.map.padded() : group.params.count;
+    for (const FlatParam& flat_param : out_.flat_params) {
+      const bool common = once_per_host && flat_param.alias < 0;
+      const Elements there = common ? flat_param.map.padded() : flat_param.params.count;
       out_.reservations.push_back({Role::kParams, Account::kParams, input_.rules.element, there,
-                                   common ? Where::kHost : Where::kPrivate, group.params.count});
+                                   common ? Where::kHost : Where::kPrivate,
+                                   flat_param.params.count});
     }
-    for (const Group& group : trained()) {
-      reserve(Role::kGrads, Account::kGrads, group.grads.count, Where::kPeers);
+    for (const FlatParam& flat_param : trained()) {
+      reserve(Role::kGrads, Account::kGrads, flat_param.grads.count, Where::kPeers);
       for (int level = 0; level < out_.counter_levels; ++level) {
-        reserve(Role::kCounter, Account::kScratch, group.grads.count, Where::kPrivate);
+        reserve(Role::kCounter, Account::kScratch, flat_param.grads.count, Where::kPrivate);
       }
       for (int moment = 0; moment < input_.rules.moments; ++moment) {
-        reserve(Role::kMoment, Account::kOptimizer, group.optimizer.count, Where::kPrivate);
+        reserve(Role::kMoment, Account::kOptimizer, flat_param.optimizer.count, Where::kPrivate);
       }
       if (!out_.has_master()) continue;
-      reserve(Role::kMaster, Account::kOptimizer, group.optimizer.count, Where::kPrivate);
+      reserve(Role::kMaster, Account::kOptimizer, flat_param.optimizer.count, Where::kPrivate);
     }
     out_.undoes = out_.undoes && pipe_rank_ + 1 < input_.units.pipe_ranks();
     if (!out_.undoes) return;
     const int values = 1 + out_.moments + (out_.keeps_gradients ? 1 : 0);
-    for (const Group& group : trained()) {
-      reserve(Role::kBefore, Account::kOptimizer, group.optimizer.count * values, Where::kPrivate);
+    for (const FlatParam& flat_param : trained()) {
+      reserve(Role::kBefore, Account::kOptimizer, flat_param.optimizer.count * values,
+              Where::kPrivate);
     }
   }
 
@@ -195,10 +201,11 @@ class Builder {
     const int slots = input_.rules.gradient_slots;
     reserve(Role::kGradientSlots, Account::kSlots, out_.gradient_slot * slots, peers);
     reserve(Role::kIncoming, Account::kScratch, out_.incoming * slots, peers);
-    for (const Group& group : trained()) {
-      if (group.slot.alone) reserve(Role::kTiedSlot, Account::kSlots, group.slot.count, peers);
-      if (!group.incoming.alone) continue;
-      reserve(Role::kTiedIncoming, Account::kScratch, group.incoming.count, peers);
+    for (const FlatParam& flat_param : trained()) {
+      if (flat_param.slot.alone)
+        reserve(Role::kTiedSlot, Account::kSlots, flat_param.slot.count, peers);
+      if (!flat_param.incoming.alone) continue;
+      reserve(Role::kTiedIncoming, Account::kScratch, flat_param.incoming.count, peers);
     }
     reserve(Role::kOtherEnd, Account::kScratch, out_.tied.exchanged, Reservation::Where::kPrivate);
   }
@@ -207,12 +214,12 @@ class Builder {
     const optim::MatrixRule* const rule = input_.rules.matrices;
     if (rule == nullptr) return;
     Elements room;
-    for (const Group& group : trained()) {
-      for (const core::ParamEntry& entry : group.table->entries()) {
+    for (const FlatParam& flat_param : trained()) {
+      for (const core::ParamEntry& entry : flat_param.table->entries()) {
         if (!rule->moves(entry)) continue;
         room = std::max(room, rule->room(entry.shape[0], entry.shape[1]));
         if (input_.rules.plan.optimizer == Home::kEveryRank || out_.dp_size == 1) continue;
-        out_.directions = std::max(out_.directions, group.map.padded());
+        out_.directions = std::max(out_.directions, flat_param.map.padded());
       }
     }
     reserve(Role::kDirections, Account::kScratch, out_.directions, Reservation::Where::kPrivate);
@@ -260,16 +267,16 @@ std::optional<Bytes> Layout::sent_by(const pipeline::Instruction& at) const {
   std::optional<Bytes> out;
   const auto add = [&](Bytes bytes) { out = out.value_or(Bytes(0)) + bytes; };
   if (at.op == Op::kReduceTied && tied.peer >= 0) add(f32(tied.exchanged));
-  for (int group = 0; group < count(); ++group) {
-    const bool here = this->at(group).unit == at.unit;
-    const bool own = here && !is_frozen(group);
-    const bool read = here || (group == tied.read && at.unit == head_unit);
-    const core::ShardMap& map = this->at(group).map;
+  for (int flat_param = 0; flat_param < count(); ++flat_param) {
+    const bool here = this->at(flat_param).unit == at.unit;
+    const bool own = here && !is_frozen(flat_param);
+    const bool read = here || (flat_param == tied.read && at.unit == head_unit);
+    const core::ShardMap& map = this->at(flat_param).map;
     const Bytes scatter = f32(map.slice()) * (dp_size - 1);
     const Bytes weights = core::bytes_of(map.slice(), element) * (dp_size - 1);
     if (at.op == Op::kGather && read) add(weights);
     if (at.op == Op::kReduce && own) add(sums_are_whole() ? scatter * 2 : scatter);
-    const bool publishes = plan.params != Home::kOncePerHost && this->at(group).alias < 0;
+    const bool publishes = plan.params != Home::kOncePerHost && this->at(flat_param).alias < 0;
     if (at.op == Op::kPublish && own && publishes) add(weights);
   }
   return out;

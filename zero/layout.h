@@ -1,4 +1,4 @@
-// What one rank keeps of its units, as one value: the flat buffers that ZeRO cuts, where their
+// What one rank keeps of its units, as one value: the flat parameters that ZeRO cuts, where their
 // parts lie, and every buffer that the stores allocate. It follows from placement, shard plan,
 // parameter tables and the rank's place in the mesh alone; `--plan` adds it up.
 #pragma once
@@ -50,9 +50,10 @@ struct Range {
   core::Elements count;
 };
 
-// Where a part of a group lies in a slot.
+// Where a part of a flat parameter lies in a slot.
 struct SlotPlace {
-  // In a buffer of its own, because it waits while groups come and go that take slots in turn.
+  // In a buffer of its own, because it waits while flat parameters come and go that take slots in
+  // turn.
   bool alone = false;
   // The part that this rank owns is written where its sum will rest; the slot holds the others.
   bool own_part_in_place = false;
@@ -60,16 +61,17 @@ struct SlotPlace {
   core::Elements count;  // 0: it needs none
 };
 
-// A flat buffer that ZeRO cuts. One per unit, and one more for the head's end of a tied matrix,
-// with the embedding's table, so that both ends own the same slices; where both ends write one
-// gradient there is only the embedding's, with two writers. Frozen parameters of a unit are a group
-// of their own, which has neither gradient nor optimizer state nor master.
-struct Group {
+// Parameters in one flat padded buffer that is sharded, reduced and updated as one: FSDP's flat
+// parameter. One per unit, and one more for the head's end of a tied matrix, with the embedding's
+// table, so that both ends own the same slices; where both ends write one gradient there is only
+// the embedding's, with two writers. Frozen parameters of a unit are a flat parameter of their own,
+// which has neither gradient nor optimizer state nor master.
+struct FlatParam {
   int unit = 0;
   bool tied_end = false;  // the head's end of the tied matrix; counted at the embedding's place
-  int alias = -1;         // group whose weights and moments serve this one (same pipe rank)
-  int frozen = -1;        // group of the frozen parameters of the same unit
-  int writers = 1;        // units that add to its gradient before it is reduced
+  int alias = -1;   // flat parameter whose weights and moments serve this one (same pipe rank)
+  int frozen = -1;  // flat parameter of the frozen parameters of the same unit
+  int writers = 1;  // units that add to its gradient before it is reduced
   const core::ParamTable* table = nullptr;
   core::ShardMap map = {};
   Range owned = {};  // this rank's slice
@@ -83,9 +85,9 @@ struct Group {
 
 // The two ends of a tied matrix, as far as they are on this rank.
 struct TiedEnds {
-  int read = -1;            // group that the head reads beside its own; it may be a frozen one
+  int read = -1;  // flat parameter that the head reads beside its own; it may be a frozen one
   core::Elements gathered;  // where that begins in a slot that holds the whole head
-  // Groups whose gradients are added, -1: not here, or there is only one gradient.
+  // Flat parameters whose gradients are added, -1: not here, or there is only one gradient.
   int embedding = -1;
   int head = -1;
   int peer = -1;             // pipe rank of the other end, where it is another
@@ -100,11 +102,11 @@ enum class Role : std::uint8_t {
   kMoment,
   kMaster,
   kGradientSlots,  // all of them, one behind the other
-  kTiedSlot,       // of the group that waits alone
+  kTiedSlot,       // of the flat parameter that waits alone
   kIncoming,       // as many as gradient slots
   kTiedIncoming,
   kOtherEnd,    // the gradient that the other end of the tied matrix sends
-  kDirections,  // the whole group's, where the optimizer moves matrices as a whole
+  kDirections,  // the whole flat parameter's, where the optimizer moves matrices as a whole
   kMatrixRoom,  // what it computes them in
   kBefore,      // fp32 parameters, moments and maybe gradients before an update that may be undone
 };
@@ -126,27 +128,29 @@ struct Layout : StateRules {
   int counter_levels = 0;
   int head_unit = 0;
   // By index_on_rank of their unit, then the tied end, then those that are frozen.
-  std::vector<Group> groups;
-  int trained = 0;  // of the groups
+  std::vector<FlatParam> flat_params;
+  int trained = 0;  // of the flat parameters
   TiedEnds tied;
   core::Elements gather_slot;    // a whole unit, 0: no unit is gathered
   core::Elements gradient_slot;  // 0: gradients are written where they stay
   core::Elements incoming;
-  core::Elements directions;              // 0: no group's are gathered
-  std::vector<Reservation> reservations;  // of a role in the order of groups
+  core::Elements directions;              // 0: no flat parameter's are gathered
+  std::vector<Reservation> reservations;  // of a role in the order of flat parameters
 
-  int count() const { return static_cast<int>(groups.size()); }
-  const Group& at(int group) const {
-    FM_CHECK(group >= 0 && group < count(), count(), " groups are here, and none is ", group);
-    return groups[static_cast<std::size_t>(group)];
+  int count() const { return static_cast<int>(flat_params.size()); }
+  const FlatParam& at(int flat_param) const {
+    FM_CHECK(flat_param >= 0 && flat_param < count(), count(),
+             " flat parameters are here, and none is ", flat_param);
+    return flat_params[static_cast<std::size_t>(flat_param)];
   }
   // Only these have a gradient and optimizer state.
-  void check_trained(int group) const {
-    FM_CHECK(group >= 0 && group < trained, trained, " groups are trained, and none is ", group);
+  void check_trained(int flat_param) const {
+    FM_CHECK(flat_param >= 0 && flat_param < trained, trained,
+             " flat parameters are trained, and none is ", flat_param);
   }
-  bool is_frozen(int group) const { return group >= trained; }
-  // Whether the parameters of a group are the rounded fp32 ones of the optimizer.
-  bool has_master(int group) const { return has_master() && !is_frozen(group); }
+  bool is_frozen(int flat_param) const { return flat_param >= trained; }
+  // Whether the parameters of a flat parameter are the rounded fp32 ones of the optimizer.
+  bool has_master(int flat_param) const { return has_master() && !is_frozen(flat_param); }
   bool has_master() const { return element != core::DType::kF32; }
   // Whether every rank, and not the owner alone, gets the sum of a gradient.
   bool sums_are_whole() const;

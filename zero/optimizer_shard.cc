@@ -55,115 +55,122 @@ OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
   if (others.data != nullptr) check_ranks(layout, *others.data);
 }
 
-float* OptimizerShard::kept(int group, int index) {
-  layout_.check_trained(group);
+float* OptimizerShard::kept(int flat_param, int index) {
+  layout_.check_trained(flat_param);
   FM_CHECK(index >= 0 && index < moments_, options_.rule->name, " has ", moments_,
            " moments, and none is ", index);
-  return buffers_[static_cast<std::size_t>(group * moments_ + index)].f32();
+  return buffers_[static_cast<std::size_t>(flat_param * moments_ + index)].f32();
 }
 
-std::shared_ptr<core::TensorSource> OptimizerShard::source(int group, int index) {
-  return core::in_memory(kept(group, index));
+std::shared_ptr<core::TensorSource> OptimizerShard::source(int flat_param, int index) {
+  return core::in_memory(kept(flat_param, index));
 }
 
-float* OptimizerShard::slice(int group, int index) {
+float* OptimizerShard::slice(int flat_param, int index) {
   const bool whole_here = layout_.plan.optimizer == Home::kEveryRank;
-  return kept(group, index) + (whole_here ? layout_.at(group).owned.first.count() : 0);
+  return kept(flat_param, index) + (whole_here ? layout_.at(flat_param).owned.first.count() : 0);
 }
 
-float* OptimizerShard::master(int group) {
-  layout_.check_trained(group);
-  return masters_.empty() ? nullptr : masters_[static_cast<std::size_t>(group)].f32();
+float* OptimizerShard::master(int flat_param) {
+  layout_.check_trained(flat_param);
+  return masters_.empty() ? nullptr : masters_[static_cast<std::size_t>(flat_param)].f32();
 }
 
-void* OptimizerShard::updated(int group, ParamStore& params) const {
-  return layout_.plan.optimizer == Home::kEveryRank ? params.kept(group) : params.slice(group);
+void* OptimizerShard::updated(int flat_param, ParamStore& params) const {
+  return layout_.plan.optimizer == Home::kEveryRank ? params.kept(flat_param)
+                                                    : params.slice(flat_param);
 }
 
-void OptimizerShard::round_master(int group, ParamStore& params) {
-  FM_CHECK(layout_.has_master(group), "group ", group, " has no master to round");
-  round(layout_.element, updated(group, params), master(group), Elements(0),
-        layout_.at(group).optimizer.count);
+void OptimizerShard::round_master(int flat_param, ParamStore& params) {
+  FM_CHECK(layout_.has_master(flat_param), "flat parameter ", flat_param,
+           " has no master to round");
+  round(layout_.element, updated(flat_param, params), master(flat_param), Elements(0),
+        layout_.at(flat_param).optimizer.count);
 }
 
-OptimizerShard::Owned OptimizerShard::owned_of(int group, ParamStore& params, GradStore& grads) {
+OptimizerShard::Owned OptimizerShard::owned_of(int flat_param, ParamStore& params,
+                                               GradStore& grads) {
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
-  layout_.check_trained(group);
-  const Range& updates = layout_.at(group).optimizer;
-  const std::span<float> grad = all ? grads.kept(group) : grads.slice(group);
-  FM_CHECK(std::ssize(grad) == updates.count.count(), "group ", group, " updates ",
+  layout_.check_trained(flat_param);
+  const Range& updates = layout_.at(flat_param).optimizer;
+  const std::span<float> grad = all ? grads.kept(flat_param) : grads.slice(flat_param);
+  FM_CHECK(std::ssize(grad) == updates.count.count(), "flat parameter ", flat_param, " updates ",
            updates.count.count(), " elements, and its gradient has ", grad.size());
   Owned at;
   at.first = updates.first;
   at.last = at.first + updates.count;
-  at.values = updated(group, params);
-  at.param = layout_.has_master() ? master(group) : static_cast<float*>(at.values);
+  at.values = updated(flat_param, params);
+  at.param = layout_.has_master() ? master(flat_param) : static_cast<float*>(at.values);
   at.grad = grad.data();
   return at;
 }
 
-std::vector<float*> OptimizerShard::changed_by_update(int group, const Owned& at) {
+std::vector<float*> OptimizerShard::changed_by_update(int flat_param, const Owned& at) {
   std::vector<float*> out = {at.param};
-  for (int moment = 0; moment < moments_; ++moment) out.push_back(kept(group, moment));
+  for (int moment = 0; moment < moments_; ++moment) out.push_back(kept(flat_param, moment));
   if (layout_.keeps_gradients) out.push_back(at.grad);
   return out;
 }
 
-float* OptimizerShard::before_of(int group, std::size_t arrays) {
-  FM_CHECK(layout_.undoes && layout_.at(group).alias < 0, "no update of group ", group,
-           " is ever undone");
-  const std::span<float> before = before_[static_cast<std::size_t>(group)].floats();
-  const Elements needed = layout_.at(group).optimizer.count * static_cast<std::int64_t>(arrays);
+float* OptimizerShard::before_of(int flat_param, std::size_t arrays) {
+  FM_CHECK(layout_.undoes && layout_.at(flat_param).alias < 0, "no update of flat parameter ",
+           flat_param, " is ever undone");
+  const std::span<float> before = before_[static_cast<std::size_t>(flat_param)].floats();
+  const Elements needed =
+      layout_.at(flat_param).optimizer.count * static_cast<std::int64_t>(arrays);
   FM_CHECK(std::ssize(before) == needed.count(), "an update changes ", needed.count(),
            " elements, and ", before.size(), " are set aside");
   return before.data();
 }
 
-void OptimizerShard::set_aside(core::Work& work, int group, ParamStore& params, GradStore& grads) {
-  if (layout_.at(group).alias >= 0) return;
-  const Elements count = layout_.at(group).optimizer.count;
-  const std::vector<float*> changed = changed_by_update(group, owned_of(group, params, grads));
-  float* before = before_of(group, changed.size());
+void OptimizerShard::set_aside(core::Work& work, int flat_param, ParamStore& params,
+                               GradStore& grads) {
+  if (layout_.at(flat_param).alias >= 0) return;
+  const Elements count = layout_.at(flat_param).optimizer.count;
+  const std::vector<float*> changed =
+      changed_by_update(flat_param, owned_of(flat_param, params, grads));
+  float* before = before_of(flat_param, changed.size());
   for (const float* const values : changed) {
     kernels::copy(work, count.count(), values, before);
     before += count.count();
   }
 }
 
-void OptimizerShard::undo(core::Work& work, int group, ParamStore& params, GradStore& grads) {
-  if (layout_.at(group).alias >= 0) return;
-  const Elements count = layout_.at(group).optimizer.count;
-  const std::vector<float*> changed = changed_by_update(group, owned_of(group, params, grads));
-  const float* before = before_of(group, changed.size());
+void OptimizerShard::undo(core::Work& work, int flat_param, ParamStore& params, GradStore& grads) {
+  if (layout_.at(flat_param).alias >= 0) return;
+  const Elements count = layout_.at(flat_param).optimizer.count;
+  const std::vector<float*> changed =
+      changed_by_update(flat_param, owned_of(flat_param, params, grads));
+  const float* before = before_of(flat_param, changed.size());
   for (float* const values : changed) {
     kernels::copy(work, count.count(), before, values);
     before += count.count();
   }
-  if (layout_.has_master()) round_master(group, params);
+  if (layout_.has_master()) round_master(flat_param, params);
 }
 
-void OptimizerShard::update(core::Work& work, int group, const optim::UpdateScalars& scalars,
+void OptimizerShard::update(core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
                             ParamStore& params, GradStore& grads) {
-  if (layout_.at(group).alias >= 0) return;  // the other end updates the shared matrix
-  const Owned at = owned_of(group, params, grads);
+  if (layout_.at(flat_param).alias >= 0) return;  // the other end updates the shared matrix
+  const Owned at = owned_of(flat_param, params, grads);
   if (options_.rule->by_matrix != nullptr) {
-    update_entries(work, group, scalars, at);
+    update_entries(work, flat_param, scalars, at);
     return;
   }
-  update_parts(group, scalars, at);
-  if (options_.rule->by_tensor != nullptr) move_tensors(group, scalars, at);
+  update_parts(flat_param, scalars, at);
+  if (options_.rule->by_tensor != nullptr) move_tensors(flat_param, scalars, at);
 }
 
-optim::UpdateSlice OptimizerShard::slice_of(int group, const Owned& at, Elements begin,
+optim::UpdateSlice OptimizerShard::slice_of(int flat_param, const Owned& at, Elements begin,
                                             Elements end) {
   const std::int64_t index = (begin - at.first).count();
   optim::UpdateSlice slice{at.param + index,
                            at.grad + index,
                            {},
                            end - begin,
-                           begin < layout_.at(group).table->decayed()};
+                           begin < layout_.at(flat_param).table->decayed()};
   for (int moment = 0; moment < moments_; ++moment) {
-    slice.moment[moment] = kept(group, moment) + index;
+    slice.moment[moment] = kept(flat_param, moment) + index;
   }
   return slice;
 }
@@ -173,25 +180,26 @@ void OptimizerShard::round_moved(const Owned& at, Elements begin, Elements end) 
   round(layout_.element, at.values, at.param, begin - at.first, end - begin);
 }
 
-void OptimizerShard::update_parts(int group, const optim::UpdateScalars& scalars, const Owned& at) {
+void OptimizerShard::update_parts(int flat_param, const optim::UpdateScalars& scalars,
+                                  const Owned& at) {
   const bool moves = options_.rule->by_tensor == nullptr;
   const auto run = [&](Elements begin, Elements end) {
     for (Elements until = end; until > begin;) {
       const Elements from = std::max(begin, until - kPart);
-      optim::update(options_, scalars, slice_of(group, at, from, until));
+      optim::update(options_, scalars, slice_of(flat_param, at, from, until));
       if (moves) round_moved(at, from, until);
       until = from;
     }
   };
-  const Elements boundary = std::clamp(layout_.at(group).table->decayed(), at.first, at.last);
+  const Elements boundary = std::clamp(layout_.at(flat_param).table->decayed(), at.first, at.last);
   run(boundary, at.last);
   run(at.first, boundary);
 }
 
-float* OptimizerShard::all_directions(int group, const Owned& at) {
+float* OptimizerShard::all_directions(int flat_param, const Owned& at) {
   if (layout_.directions.count() == 0) return at.grad;
   float* const whole = directions_.front().f32();
-  const core::ShardMap& map = layout_.at(group).map;
+  const core::ShardMap& map = layout_.at(flat_param).map;
   others_.data
       ->all_gather({at.grad, map.slice(), core::DType::kF32},
                    {whole, map.padded(), core::DType::kF32})
@@ -199,10 +207,10 @@ float* OptimizerShard::all_directions(int group, const Owned& at) {
   return whole;
 }
 
-void OptimizerShard::update_entries(core::Work& work, int group,
+void OptimizerShard::update_entries(core::Work& work, int flat_param,
                                     const optim::UpdateScalars& scalars, const Owned& at) {
   const optim::MatrixRule& rule = *options_.rule->by_matrix;
-  const std::vector<core::ParamEntry>& entries = layout_.at(group).table->entries();
+  const std::vector<core::ParamEntry>& entries = layout_.at(flat_param).table->entries();
   const auto for_own = [&](bool matrices, const auto& body) {
     for (const core::ParamEntry& entry : entries) {
       const Elements begin = std::max(entry.offset, at.first);
@@ -211,14 +219,14 @@ void OptimizerShard::update_entries(core::Work& work, int group,
     }
   };
   for_own(false, [&](const core::ParamEntry&, Elements begin, Elements end) {
-    optim::update(options_, scalars, slice_of(group, at, begin, end));
+    optim::update(options_, scalars, slice_of(flat_param, at, begin, end));
     round_moved(at, begin, end);
   });
   if (std::ranges::none_of(entries, rule.moves)) return;
   for_own(true, [&](const core::ParamEntry&, Elements begin, Elements end) {
-    rule.begin(options_, scalars, slice_of(group, at, begin, end));
+    rule.begin(options_, scalars, slice_of(flat_param, at, begin, end));
   });
-  float* const directions = all_directions(group, at);
+  float* const directions = all_directions(flat_param, at);
   // A matrix that two ranks share is finished by both.
   for_own(true, [&](const core::ParamEntry& entry, Elements begin, Elements end) {
     const std::int64_t rows = entry.shape[0];
@@ -228,15 +236,16 @@ void OptimizerShard::update_entries(core::Work& work, int group,
     const std::span direction(directions + entry.offset.count(),
                               static_cast<std::size_t>(rows * cols));
     rule.finish(work, rows, cols, direction, matrix_room_.front().floats());
-    optim::UpdateSlice slice = slice_of(group, at, begin, end);
+    optim::UpdateSlice slice = slice_of(flat_param, at, begin, end);
     slice.grad = directions + begin.count();
     rule.move(options_, scalars, entry, slice);
     round_moved(at, begin, end);
   });
 }
 
-void OptimizerShard::move_tensors(int group, const optim::UpdateScalars& scalars, const Owned& at) {
-  const core::ParamTable& table = *layout_.at(group).table;
+void OptimizerShard::move_tensors(int flat_param, const optim::UpdateScalars& scalars,
+                                  const Owned& at) {
+  const core::ParamTable& table = *layout_.at(flat_param).table;
   const optim::TensorRule& rule = *options_.rule->by_tensor;
   NormRanks others = others_;
   if (layout_.plan.optimizer == Home::kEveryRank) others.data = nullptr;

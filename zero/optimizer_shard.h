@@ -23,64 +23,65 @@ class OptimizerShard {
   OptimizerShard(const Layout& layout, core::Ledger& ledger, const optim::OptimizerOptions& options,
                  const NormRanks& others = {});
 
-  // Updates what this rank owns of the group: everything in ZeRO 0, its slice otherwise. Collective
-  // over `others` where the rule moves whole tensors or matrices.
-  void update(core::Work& work, int group, const optim::UpdateScalars& scalars, ParamStore& params,
-              GradStore& grads);
+  // Updates what this rank owns of the flat parameter: everything in ZeRO 0, its slice otherwise.
+  // Collective over `others` where the rule moves whole tensors or matrices.
+  void update(core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
+              ParamStore& params, GradStore& grads);
 
-  // Where the layout undoes: what the next update of the group changes, aside and back. Parameters
-  // that are rounded from a master are rounded again.
-  void set_aside(core::Work& work, int group, ParamStore& params, GradStore& grads);
-  void undo(core::Work& work, int group, ParamStore& params, GradStore& grads);
+  // Where the layout undoes: what the next update of the flat parameter changes, aside and back.
+  // Parameters that are rounded from a master are rounded again.
+  void set_aside(core::Work& work, int flat_param, ParamStore& params, GradStore& grads);
+  void undo(core::Work& work, int flat_param, ParamStore& params, GradStore& grads);
 
   // The fp32 parameters that this rank keeps under plan.optimizer, null where ParamStore's are
   // fp32.
-  float* master(int group);
+  float* master(int flat_param);
   // The rounded master becomes this rank's part of the parameters.
-  void round_master(int group, ParamStore& params);
+  void round_master(int flat_param, ParamStore& params);
 
   // Moment `index` of this rank's slice, and of everything it keeps.
-  float* slice(int group, int index);
-  float* kept(int group, int index);
-  // Where kept(group, index) comes from, for saving and loading: it need not be in memory.
-  std::shared_ptr<core::TensorSource> source(int group, int index);
+  float* slice(int flat_param, int index);
+  float* kept(int flat_param, int index);
+  // Where kept(flat_param, index) comes from, for saving and loading: it need not be in memory.
+  std::shared_ptr<core::TensorSource> source(int flat_param, int index);
   int moments() const { return moments_; }
 
  private:
-  // Numbers [first, last) of a group that this rank updates.
+  // Numbers [first, last) of a flat parameter that this rank updates.
   struct Owned {
     core::Elements first, last;
     void* values = nullptr;  // parameters of the model's type
     float* param = nullptr;  // the same as fp32: the master, where there is one
     float* grad = nullptr;
   };
-  // What set_aside keeps of the group: so many arrays one behind the other.
-  float* before_of(int group, std::size_t arrays);
-  Owned owned_of(int group, ParamStore& params, GradStore& grads);
+  // What set_aside keeps of the flat parameter: so many arrays one behind the other.
+  float* before_of(int flat_param, std::size_t arrays);
+  Owned owned_of(int flat_param, ParamStore& params, GradStore& grads);
   // The arrays of fp32 that an update changes, in the order in which they are set aside.
-  std::vector<float*> changed_by_update(int group, const Owned& at);
-  // Numbers [begin, end) of the group, all of them decayed or none.
-  optim::UpdateSlice slice_of(int group, const Owned& at, core::Elements begin, core::Elements end);
+  std::vector<float*> changed_by_update(int flat_param, const Owned& at);
+  // Numbers [begin, end) of the flat parameter, all of them decayed or none.
+  optim::UpdateSlice slice_of(int flat_param, const Owned& at, core::Elements begin,
+                              core::Elements end);
   void round_moved(const Owned& at, core::Elements begin, core::Elements end);
-  void update_parts(int group, const optim::UpdateScalars& scalars, const Owned& at);
-  void update_entries(core::Work& work, int group, const optim::UpdateScalars& scalars,
+  void update_parts(int flat_param, const optim::UpdateScalars& scalars, const Owned& at);
+  void update_entries(core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
                       const Owned& at);
-  // Of the whole group, this rank's part of which lies over its gradients.
-  float* all_directions(int group, const Owned& at);
-  void move_tensors(int group, const optim::UpdateScalars& scalars, const Owned& at);
+  // Of the whole flat parameter, this rank's part of which lies over its gradients.
+  float* all_directions(int flat_param, const Owned& at);
+  void move_tensors(int flat_param, const optim::UpdateScalars& scalars, const Owned& at);
 
   // The parameters that this rank updates.
-  void* updated(int group, ParamStore& params) const;
+  void* updated(int flat_param, ParamStore& params) const;
 
   const Layout& layout_;
   optim::OptimizerOptions options_;
   NormRanks others_;
   int moments_;
-  std::vector<core::Buffer> buffers_;  // group-major, moment-minor
-  std::vector<core::Buffer> masters_;  // by group; none in fp32
+  std::vector<core::Buffer> buffers_;  // by flat parameter, then by moment
+  std::vector<core::Buffer> masters_;  // by flat parameter; none in fp32
   // One or none.
   std::vector<core::Buffer> directions_, matrix_room_;
-  std::vector<core::Buffer> before_;  // by group; none where nothing is undone
+  std::vector<core::Buffer> before_;  // by flat parameter; none where nothing is undone
 };
 
 }  // namespace fm::zero

@@ -25,47 +25,48 @@ ParamStore::ParamStore(const Layout& layout, core::Ledger& ledger, comm::Communi
 
 bool ParamStore::shared() const { return layout_.plan.params == Home::kOncePerHost; }
 
-int ParamStore::home_of(int group) const {
-  const int alias = layout_.at(group).alias;
-  return alias < 0 ? group : alias;
+int ParamStore::home_of(int flat_param) const {
+  const int alias = layout_.at(flat_param).alias;
+  return alias < 0 ? flat_param : alias;
 }
 
-void* ParamStore::buffer(int group) {
-  return buffers_[static_cast<std::size_t>(home_of(group))].data();
+void* ParamStore::buffer(int flat_param) {
+  return buffers_[static_cast<std::size_t>(home_of(flat_param))].data();
 }
 
-void* ParamStore::whole(int group) {
-  return layout_.plan.params == Home::kOneSliceEach ? nullptr : buffer(group);
+void* ParamStore::whole(int flat_param) {
+  return layout_.plan.params == Home::kOneSliceEach ? nullptr : buffer(flat_param);
 }
 
-void* ParamStore::slice(int group) {
-  void* const all = whole(group);
-  if (all == nullptr) return buffer(group);
-  return core::element_at(all, layout_.at(group).owned.first, layout_.element);
+void* ParamStore::slice(int flat_param) {
+  void* const all = whole(flat_param);
+  if (all == nullptr) return buffer(flat_param);
+  return core::element_at(all, layout_.at(flat_param).owned.first, layout_.element);
 }
 
-void* ParamStore::kept(int group) {
-  return layout_.plan.params == Home::kEveryRank ? buffer(group) : slice(group);
+void* ParamStore::kept(int flat_param) {
+  return layout_.plan.params == Home::kEveryRank ? buffer(flat_param) : slice(flat_param);
 }
 
-comm::Pending ParamStore::gather(int group, void* slot) {
-  FM_CHECK(layout_.plan.params == Home::kOneSliceEach, "group ", group, " is whole where it lies");
-  FM_CHECK(slot != nullptr && is_aligned(slot, layout_.element), "group ", group,
+comm::Pending ParamStore::gather(int flat_param, void* slot) {
+  FM_CHECK(layout_.plan.params == Home::kOneSliceEach, "flat parameter ", flat_param,
+           " is whole where it lies");
+  FM_CHECK(slot != nullptr && is_aligned(slot, layout_.element), "flat parameter ", flat_param,
            " is gathered into an array of ", core::name_of(layout_.element), ", and none is at ",
            slot);
-  const core::ShardMap& map = layout_.at(group).map;
-  return dp_.all_gather({slice(group), map.slice(), layout_.element},
+  const core::ShardMap& map = layout_.at(flat_param).map;
+  return dp_.all_gather({slice(flat_param), map.slice(), layout_.element},
                         {slot, map.padded(), layout_.element});
 }
 
-comm::Pending ParamStore::publish(int group) {
-  layout_.check_trained(group);
-  FM_CHECK(layout_.plan.publishes() && layout_.at(group).alias < 0, "group ", group,
-           " has no update that other ranks wait for");
+comm::Pending ParamStore::publish(int flat_param) {
+  layout_.check_trained(flat_param);
+  FM_CHECK(layout_.plan.publishes() && layout_.at(flat_param).alias < 0, "flat parameter ",
+           flat_param, " has no update that other ranks wait for");
   if (shared()) return dp_.barrier();
-  const core::ShardMap& map = layout_.at(group).map;
-  return dp_.all_gather({slice(group), map.slice(), layout_.element},
-                        {whole(group), map.padded(), layout_.element});
+  const core::ShardMap& map = layout_.at(flat_param).map;
+  return dp_.all_gather({slice(flat_param), map.slice(), layout_.element},
+                        {whole(flat_param), map.padded(), layout_.element});
 }
 
 }  // namespace fm::zero

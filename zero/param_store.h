@@ -11,8 +11,8 @@ namespace fm::zero {
 
 // Numbers are of the layout's element type.
 //
-// Invariant: after a publish (or always, where the plan has none) every rank's view of a group is
-//            the same; gaps and padding are zero.
+// Invariant: after a publish (or always, where the plan has none) every rank's view of a flat
+//            parameter is the same; gaps and padding are zero.
 // Thread:    the rank's thread.
 // Lifetime:  layout, ledger and communicator outlive it.
 class ParamStore {
@@ -20,22 +20,22 @@ class ParamStore {
   ParamStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp);
 
   // The whole flat buffer [padded] when every rank holds or sees it; null otherwise (gather first).
-  void* whole(int group);
+  void* whole(int flat_param);
   // This rank's slice [slice], the part it updates.
-  void* slice(int group);
+  void* slice(int flat_param);
   // What this rank keeps and may write: whole or slice; [params.count].
-  void* kept(int group);
+  void* kept(int flat_param);
 
-  // Own slice -> whole group in `slot` [padded].
-  comm::Pending gather(int group, void* slot);
+  // Own slice -> whole flat parameter in `slot` [padded].
+  comm::Pending gather(int flat_param, void* slot);
   // Own updated slice -> every rank's whole buffer. Where parameters lie once per host they are
   // there already, and this waits for the other owners.
-  comm::Pending publish(int group);
+  comm::Pending publish(int flat_param);
 
  private:
   bool shared() const;
-  int home_of(int group) const;
-  void* buffer(int group);
+  int home_of(int flat_param) const;
+  void* buffer(int flat_param);
 
   const Layout& layout_;
   comm::Communicator& dp_;

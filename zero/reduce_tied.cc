@@ -13,14 +13,16 @@ TiedReduction::TiedReduction(const Layout& layout, core::Ledger& ledger, comm::C
 
 void TiedReduction::run(GradStore& grads) {
   const TiedEnds& tied = layout_.tied;
-  for (const int group : {tied.head, tied.embedding}) {
-    if (group >= 0) grads.changed(group);
+  for (const int flat_param : {tied.head, tied.embedding}) {
+    if (flat_param >= 0) grads.changed(flat_param);
   }
   const int here = tied.head >= 0 ? tied.head : tied.embedding;
   FM_CHECK(here >= 0 && (tied.peer >= 0 || tied.embedding >= 0),
            "a gradient of a tied matrix is added where both ends meet");
   const bool all = layout_.plan.optimizer == Home::kEveryRank;
-  const auto part = [&](int group) { return all ? grads.kept(group) : grads.slice(group); };
+  const auto part = [&](int flat_param) {
+    return all ? grads.kept(flat_param) : grads.slice(flat_param);
+  };
   const std::span<float> mine = part(here);
   const std::span<float> other = tied.peer < 0 ? part(tied.embedding) : other_.front().floats();
   FM_CHECK(mine.size() == other.size(),

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kBlock = kernels::kNormBlock;
 
-// Blocks of the group that hold numbers [begin, end).
+// Blocks of the flat parameter that hold numbers [begin, end).
 struct Blocks {
   std::int64_t first = 0;
   std::int64_t count = 0;
@@ -25,7 +25,7 @@ Blocks blocks_of(std::int64_t begin, std::int64_t end) {
   return {first, (end - 1) / kBlock - first + 1};
 }
 
-// Numbers [begin, end) of the group, which are at `values`, into the sums of their blocks.
+// Numbers [begin, end) of the flat parameter, which are at `values`, into the sums of their blocks.
 void add_squares(std::int64_t begin, std::int64_t end, const float* values, double* sums) {
   const std::int64_t head = std::min(end, (begin / kBlock + 1) * kBlock) - begin;
   kernels::squared_norm({values, static_cast<std::size_t>(head)}, {sums, 1});

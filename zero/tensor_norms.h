@@ -1,4 +1,4 @@
-// Norms of every tensor of a group whose numbers are spread over the data ranks.
+// Norms of every tensor of a flat parameter whose numbers are spread over the data ranks.
 #pragma once
 
 #include <span>
@@ -9,17 +9,18 @@
 
 namespace fm::zero {
 
-// Who holds the rest of a group, and of its tensors; null: nobody else.
+// Who holds the rest of a flat parameter, and of its tensors; null: nobody else.
 struct NormRanks {
   comm::Communicator* data = nullptr;
   comm::Communicator* tensor = nullptr;
 };
 
-// `values`: of numbers [first, first + their count) of the group, where `first` is a multiple of
-// 1,024 and so is the count but at the group's end. Squares are added in fp64 by blocks of 1,024 of
-// the group's numbers, the blocks of a tensor in the tree of core/tree.h: any number of data ranks
-// gives the same bits. Sums of tensor-parallel ranks are added in their order; what several of them
-// have alike counts at the first. Collective over `ranks`.
+// `values`: of numbers [first, first + their count) of the flat parameter, where `first` is a
+// multiple of 1,024 and so is the count but at the flat parameter's end. Squares are added in fp64
+// by blocks of 1,024 of the flat parameter's numbers, the blocks of a tensor in the tree of
+// core/tree.h: any number of data ranks gives the same bits. Sums of tensor-parallel ranks are
+// added in their order; what several of them have alike counts at the first. Collective over
+// `ranks`.
 std::vector<double> tensor_norms(const core::ParamTable& table, core::Elements first,
                                  std::span<const float> values, const NormRanks& ranks);
 

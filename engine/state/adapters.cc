@@ -38,12 +38,12 @@ void read_adapters(const LoraOptions& lora, RankState& state) {
   }
 }
 
-// Whole fp32 parameters of a group, from all owners.
-std::vector<float> whole_of(RankState& state, int group) {
-  const zero::Group& at = state.layout.at(group);
-  const float* mine = static_cast<const float*>(state.params.slice(group));
-  if (state.layout.has_master(group)) {
-    mine = state.optimizer.master(group) + (at.owned.first - at.optimizer.first).count();
+// Whole fp32 parameters of a flat parameter, from all owners.
+std::vector<float> whole_of(RankState& state, int flat_param) {
+  const zero::FlatParam& at = state.layout.at(flat_param);
+  const float* mine = static_cast<const float*>(state.params.slice(flat_param));
+  if (state.layout.has_master(flat_param)) {
+    mine = state.optimizer.master(flat_param) + (at.owned.first - at.optimizer.first).count();
   }
   std::vector<float> whole(static_cast<std::size_t>(at.map.padded().count()));
   state.dp
@@ -200,9 +200,9 @@ void fill_adapters(const TrainOptions& options, const model::OpenedModel& opened
 std::vector<TensorSlice> merged_slices(const LoraOptions& lora, const model::ModelFacts& facts,
                                        RankState& state) {
   std::vector<TensorSlice> out;
-  const auto append = [&](int group, const core::ParamTable& table,
+  const auto append = [&](int flat_param, const core::ParamTable& table,
                           const std::shared_ptr<const std::vector<float>>& trained) {
-    for (TensorSlice& slice : owned_slices(state, group)) {
+    for (TensorSlice& slice : owned_slices(state, flat_param)) {
       if (model::is_adapter(slice.name)) continue;
       Factors factors = factors_of(table, slice.name, trained);
       if (factors.a != nullptr && slice.name.ends_with(".weight")) {
@@ -214,7 +214,7 @@ std::vector<TensorSlice> merged_slices(const LoraOptions& lora, const model::Mod
     }
   };
   for (const int unit : state.plan.units().units_of(state.at.pipe_rank)) {
-    const int own = state.own_group(unit);
+    const int own = state.own_flat_param(unit);
     const core::ParamTable& table = *state.layout.at(own).table;
     std::shared_ptr<const std::vector<float>> trained;
     if (has_adapters(table)) {
@@ -222,8 +222,8 @@ std::vector<TensorSlice> merged_slices(const LoraOptions& lora, const model::Mod
     }
     const core::ParamTable none;
     append(own, trained ? table : none, trained);
-    if (state.frozen_group(unit) >= 0) {
-      append(state.frozen_group(unit), trained ? table : none, trained);
+    if (state.frozen_flat_param(unit) >= 0) {
+      append(state.frozen_flat_param(unit), trained ? table : none, trained);
     }
   }
   return out;

@@ -22,10 +22,10 @@ namespace {
 // Parameters follow from the masters that were filled, on every rank that reads them.
 void publish_masters(RankState& state) {
   if (!state.layout.has_master()) return;
-  for (int group = 0; group < state.layout.trained; ++group) {
-    if (state.layout.at(group).alias >= 0) continue;
-    state.optimizer.round_master(group, state.params);
-    if (state.layout.plan.publishes()) state.params.publish(group).wait();
+  for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
+    if (state.layout.at(flat_param).alias >= 0) continue;
+    state.optimizer.round_master(flat_param, state.params);
+    if (state.layout.plan.publishes()) state.params.publish(flat_param).wait();
   }
 }
 
@@ -177,9 +177,9 @@ void fill_state(const TrainOptions& options, const model::OpenedModel& opened, R
 
 std::string fingerprint_of_frozen(RankState& state) {
   std::uint64_t mine = 0;
-  for (int group = state.layout.trained; group < state.layout.count(); ++group) {
-    if (state.layout.at(group).tied_end) continue;
-    for (const core::TensorSlice& slice : owned_slices(state, group)) mine += hash_of(slice);
+  for (int flat_param = state.layout.trained; flat_param < state.layout.count(); ++flat_param) {
+    if (state.layout.at(flat_param).tied_end) continue;
+    for (const core::TensorSlice& slice : owned_slices(state, flat_param)) mine += hash_of(slice);
   }
   std::uint64_t sum = 0;
   for (const std::string& part : comm::gather_texts(state.world, std::to_string(mine))) {

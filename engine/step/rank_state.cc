@@ -80,7 +80,7 @@ data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptio
           .runs = state.token_runs()};
 }
 
-int RankState::tied_group(int unit) const {
+int RankState::tied_flat_param(int unit) const {
   return unit == model.head_unit() ? layout.tied.read : -1;
 }
 

@@ -53,12 +53,12 @@ struct RankState {
   core::Work work;                   // in scratch
   checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
 
-  // Groups of a unit on this rank: its own; that of its frozen parameters (-1: it has none); the
-  // one that the head of a tied model uses beside it
-  // (-1 for other units), and the same when it is the head's alone.
-  int own_group(int unit) const { return plan.units().index_on_rank(unit); }
-  int frozen_group(int unit) const { return layout.at(own_group(unit)).frozen; }
-  int tied_group(int unit) const;
+  // Flat parameters of a unit on this rank: its own; that of its frozen parameters (-1: it has
+  // none); the one that the head of a tied model uses beside it (-1 for other units), and the same
+  // when it is the head's alone.
+  int own_flat_param(int unit) const { return plan.units().index_on_rank(unit); }
+  int frozen_flat_param(int unit) const { return layout.at(own_flat_param(unit)).frozen; }
+  int tied_flat_param(int unit) const;
   int tied_end(int unit) const;
   model::Peers peers() const { return {tensor.get(), ulysses.get(), ring.get()}; }
   // What the rank has of every row.

@@ -202,7 +202,7 @@ void StepRuntime::redo_update() {
   const StepResult& result = ahead_->result;
   for (const int unit : units().units_of(state_.at.pipe_rank)) {
     if (!state_.model.trains(unit)) continue;
-    for (const int group : {state_.own_group(unit), state_.tied_end(unit)}) {
+    for (const int group : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
       if (group < 0) continue;
       if (ahead_->updated) {
         state_.optimizer.undo(state_.work, group, state_.params, state_.grads);

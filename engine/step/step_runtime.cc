@@ -141,19 +141,19 @@ void StepRuntime::wait_for_weights(int unit) {
     at->second.frozen.wait();
     at->second.tied.wait();
   }
-  wait_for_publication(state_.own_group(unit));
-  const int tied = state_.tied_group(unit);
+  wait_for_publication(state_.own_flat_param(unit));
+  const int tied = state_.tied_flat_param(unit);
   if (tied < 0) return;
   const int alias = state_.layout.at(tied).alias;
   wait_for_publication(alias < 0 ? tied : alias);
 }
 
 model::Weights StepRuntime::weights_of(int unit) {
-  const int own = state_.own_group(unit);
-  return {
-      .own = whole_weights(unit, own, Elements(0)),
-      .frozen = whole_weights(unit, state_.frozen_group(unit), state_.layout.at(own).map.padded()),
-      .tied = whole_weights(unit, state_.tied_group(unit), state_.layout.tied.gathered)};
+  const int own = state_.own_flat_param(unit);
+  return {.own = whole_weights(unit, own, Elements(0)),
+          .frozen = whole_weights(unit, state_.frozen_flat_param(unit),
+                                  state_.layout.at(own).map.padded()),
+          .tied = whole_weights(unit, state_.tied_flat_param(unit), state_.layout.tied.gathered)};
 }
 
 void StepRuntime::send_act(int micro, int unit) {
@@ -178,15 +178,16 @@ void StepRuntime::gather(int unit) {
   const TraceRange range(clock_, Phase::kGather);
   Gathered& gathered = gathered_[unit];
   gathered.slot = state_.gather_slots.lend();
-  const int own = state_.own_group(unit);
+  const int own = state_.own_flat_param(unit);
   const auto gather_behind = [&](int group, Elements behind) {
     if (group < 0) return comm::Pending();
     return state_.params.gather(group,
                                 core::element_at(gathered.slot, behind, state_.model.element));
   };
   gathered.own = gather_behind(own, Elements(0));
-  gathered.frozen = gather_behind(state_.frozen_group(unit), state_.layout.at(own).map.padded());
-  gathered.tied = gather_behind(state_.tied_group(unit), state_.layout.tied.gathered);
+  gathered.frozen =
+      gather_behind(state_.frozen_flat_param(unit), state_.layout.at(own).map.padded());
+  gathered.tied = gather_behind(state_.tied_flat_param(unit), state_.layout.tied.gathered);
 }
 
 void StepRuntime::release(int unit) {
@@ -290,10 +291,10 @@ void StepRuntime::recompute(int micro, int unit) {
 model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
   model::Gradients out;
   if (!state_.model.trains(unit)) return out;
-  const auto at_own = state_.grads.destination(state_.work, state_.own_group(unit), micro);
+  const auto at_own = state_.grads.destination(state_.work, state_.own_flat_param(unit), micro);
   out.own = at_own.whole;
   assign = at_own.assign;
-  const int tied = state_.tied_group(unit);
+  const int tied = state_.tied_flat_param(unit);
   if (tied < 0 || state_.layout.is_frozen(tied)) return out;
   const auto at_tied = state_.grads.destination(state_.work, tied, micro);
   FM_CHECK(at_tied.assign == assign, "both groups of the head are written alike");
@@ -315,7 +316,7 @@ void StepRuntime::wait_for_count() {
 void StepRuntime::reduce(int micro, int unit) {
   if (!state_.model.trains(unit)) return;
   const TraceRange range(clock_, Phase::kReduce);
-  state_.grads.reduce(state_.work, state_.own_group(unit), micro);
+  state_.grads.reduce(state_.work, state_.own_flat_param(unit), micro);
   const int tied = state_.tied_end(unit);
   if (tied >= 0) state_.grads.reduce(state_.work, tied, micro);
 }
@@ -333,7 +334,7 @@ bool StepRuntime::changes(int unit) const {
 void StepRuntime::update(int unit) {
   if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
-  for (const int group : {state_.own_group(unit), state_.tied_end(unit)}) {
+  for (const int group : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
     if (group < 0) continue;
     if (request_.ends_ahead && state_.layout.undoes) {
       state_.optimizer.set_aside(state_.work, group, state_.params, state_.grads);
@@ -344,7 +345,7 @@ void StepRuntime::update(int unit) {
 
 void StepRuntime::publish(int unit) {
   if (!changes(unit)) return;
-  publish_group(state_.own_group(unit));
+  publish_group(state_.own_flat_param(unit));
   const int tied = state_.tied_end(unit);
   if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_group(tied);
 }

@@ -26,15 +26,16 @@ std::string file_name(const std::string& kind, int unit) {
   return kind + name;
 }
 
-// Flat elements of a group that a rank names, and where they lie in the buffer that holds `kept`.
+// Flat elements of a flat parameter that a rank names, and where they lie in the buffer that holds
+// `kept`.
 struct Run {
   core::Elements first;
   core::Elements count;
   core::Elements at;  // from the start of the kept buffer
 };
-Run run_of(const zero::Group& group, const zero::Range& kept, Part part) {
+Run run_of(const zero::FlatParam& flat_param, const zero::Range& kept, Part part) {
   if (part == Part::kKept) return {kept.first, kept.count, core::Elements(0)};
-  return {group.owned.first, group.owned.count, group.owned.first - kept.first};
+  return {flat_param.owned.first, flat_param.owned.count, flat_param.owned.first - kept.first};
 }
 
 // Of what is owned, every tensor-parallel rank writes what it is the first holder of.
@@ -42,22 +43,24 @@ core::Repeats repeats_of(Part part) {
   return part == Part::kKept ? core::Repeats::kCut : core::Repeats::kLeaveOut;
 }
 
-bool takes_part(const zero::Group& group, Part part) {
-  return part == Part::kKept ? group.alias < 0 : !group.tied_end;
+bool takes_part(const zero::FlatParam& flat_param, Part part) {
+  return part == Part::kKept ? flat_param.alias < 0 : !flat_param.tied_end;
 }
 
-std::vector<core::TensorSlice> weight_slices(RankState& state, int group, Part part) {
+std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
   const zero::Layout& layout = state.layout;
-  const bool master = layout.has_master(group);
-  const zero::Group& at = layout.at(group);
+  const bool master = layout.has_master(flat_param);
+  const zero::FlatParam& at = layout.at(flat_param);
   const Run run = run_of(at, master ? at.optimizer : at.params, part);
-  const auto kept = master ? core::in_memory(state.optimizer.master(group))
-                           : core::in_memory(state.params.kept(group), layout.element);
+  const auto kept = master ? core::in_memory(state.optimizer.master(flat_param))
+                           : core::in_memory(state.params.kept(flat_param), layout.element);
   return core::cut_slices(*at.table, run.first, run.count, kept, run.at, repeats_of(part));
 }
 
-// File index of a group: the tied end is stored with the embedding.
-int file_unit(const zero::Group& group) { return group.tied_end ? 0 : group.unit; }
+// File index of a flat parameter: the tied end is stored with the embedding.
+int file_unit(const zero::FlatParam& flat_param) {
+  return flat_param.tied_end ? 0 : flat_param.unit;
+}
 
 // Where no stored name has the prefix, the part without the head was saved.
 void add_base_prefix(const std::string& prefix, const std::set<std::string>& known,
@@ -93,28 +96,29 @@ void append(std::vector<FileSlice>& out, const std::string& file,
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part) {
   std::vector<core::TensorSlice> out;
   const zero::Layout& layout = state.layout;
-  for (int group = 0; group < layout.count(); ++group) {
-    if (!takes_part(layout.at(group), part)) continue;
-    for (core::TensorSlice& slice : weight_slices(state, group, part)) {
+  for (int flat_param = 0; flat_param < layout.count(); ++flat_param) {
+    if (!takes_part(layout.at(flat_param), part)) continue;
+    for (core::TensorSlice& slice : weight_slices(state, flat_param, part)) {
       out.push_back(std::move(slice));
     }
   }
   return out;
 }
 
-std::vector<core::TensorSlice> owned_slices(RankState& state, int group) {
-  return weight_slices(state, group, Part::kOwned);
+std::vector<core::TensorSlice> owned_slices(RankState& state, int flat_param) {
+  return weight_slices(state, flat_param, Part::kOwned);
 }
 
 std::vector<core::TensorSlice> gradient_slices(RankState& state) {
   std::vector<core::TensorSlice> out;
   const zero::Layout& layout = state.layout;
-  for (int group = 0; group < layout.trained; ++group) {
-    if (layout.at(group).tied_end) continue;
-    for (core::TensorSlice& slice : core::cut_slices(
-             *layout.at(group).table, layout.at(group).owned.first, layout.at(group).owned.count,
-             core::in_memory(state.grads.slice(group).data()), core::Elements(0),
-             core::Repeats::kLeaveOut)) {
+  for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
+    if (layout.at(flat_param).tied_end) continue;
+    for (core::TensorSlice& slice :
+         core::cut_slices(*layout.at(flat_param).table, layout.at(flat_param).owned.first,
+                          layout.at(flat_param).owned.count,
+                          core::in_memory(state.grads.slice(flat_param).data()), core::Elements(0),
+                          core::Repeats::kLeaveOut)) {
       out.push_back(std::move(slice));
     }
   }
@@ -156,15 +160,16 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
   std::vector<FileSlice> out;
   const std::vector<std::string> names = optim::moments_of(optimizer);
   const zero::Layout& layout = state.layout;
-  for (int group = 0; group < layout.trained; ++group) {
-    const zero::Group& at = layout.at(group);
+  for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
+    const zero::FlatParam& at = layout.at(flat_param);
     if (!takes_part(at, part)) continue;
-    append(out, file_name("weights", file_unit(at)), weight_slices(state, group, part));
+    append(out, file_name("weights", file_unit(at)), weight_slices(state, flat_param, part));
     const Run moments = run_of(at, at.optimizer, part);
     for (int index = 0; index < state.optimizer.moments(); ++index) {
       append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
              core::cut_slices(*at.table, moments.first, moments.count,
-                              state.optimizer.source(group, index), moments.at, repeats_of(part)));
+                              state.optimizer.source(flat_param, index), moments.at,
+                              repeats_of(part)));
     }
   }
   return out;

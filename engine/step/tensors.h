@@ -18,11 +18,11 @@ namespace fm::engine {
 enum class Part : std::uint8_t { kKept, kOwned };
 
 // fp32 parameters of this rank: the master where those that units read are narrower, or copies of
-// frozen ones, which have none. Kept: every group; owned: slices, the tied matrix at the embedding
-// only.
+// frozen ones, which have none. Kept: every flat parameter; owned: slices, the tied matrix at the
+// embedding only.
 std::vector<core::TensorSlice> param_slices(RankState& state, Part part);
-// The owned part of one group of them.
-std::vector<core::TensorSlice> owned_slices(RankState& state, int group);
+// The owned part of one flat parameter of them.
+std::vector<core::TensorSlice> owned_slices(RankState& state, int flat_param);
 // Finished gradient sums of this rank's slices.
 std::vector<core::TensorSlice> gradient_slices(RankState& state);
 

@@ -185,8 +185,8 @@ TEST_F(Plans, WhatIsReducedAndGatheredOnceIsSentOnce) {
   {
     const RunPlan often = plan(2);
     const zero::Layout layout = often.layout(0, 0);
-    for (int group = 0; group < layout.count(); ++group) {
-      once += core::bytes_of(layout.at(group).map.slice(), core::DType::kF32);
+    for (int flat_param = 0; flat_param < layout.count(); ++flat_param) {
+      once += core::bytes_of(layout.at(flat_param).map.slice(), core::DType::kF32);
     }
     EXPECT_EQ(often.wire_bytes(0).at("R"), once * 3);
     EXPECT_GT(often.wire_bytes(0).at("g"), once * 3);

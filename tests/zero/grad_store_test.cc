@@ -187,7 +187,8 @@ TEST(GradStore, AGradientReducedEachMicroWaitsInASlotWithoutTheOwnPart) {
   }
 }
 
-// Both ends of a tied matrix write group 0, other gradients are written and reduced in between.
+// Both ends of a tied matrix write flat parameter 0, other gradients are written and reduced in
+// between.
 TEST(GradStore, OneTiedGradientWaitsWhileOtherUnitsAreReduced) {
   for (const auto between : {comm::Between::kMessages, comm::Between::kSharedMemory}) {
     for (const int zero_stage : {1, 2}) {
@@ -200,8 +201,8 @@ TEST(GradStore, OneTiedGradientWaitsWhileOtherUnitsAreReduced) {
             const bool each = layout.plan.reduce_every_micro;
             store.begin_step();
             for (int micro = 0; micro < 2; ++micro) {
-              const auto add = [&](int group, float value) {
-                const GradStore::Destination to = store.destination({}, group, micro);
+              const auto add = [&](int flat_param, float value) {
+                const GradStore::Destination to = store.destination({}, flat_param, micro);
                 for (std::int64_t i = 0; i < kElements; ++i)
                   to.whole[i] = value + (to.assign ? 0.0F : to.whole[i]);
               };
@@ -261,9 +262,9 @@ TEST(GlobalNorm, IsTheEuclideanNormOnEveryRankInEveryLayout) {
 
 TEST(GradStore, ClearGapsTouchesNothingElse) {
   const core::ParamTable two({{.name = "x", .shape = {3, 5}}, {.name = "y", .shape = {20}}}, {});
-  const Group group{.table = &two, .map = {two.elements(), 1}};
-  std::vector<float> flat(static_cast<std::size_t>(group.map.padded().count()), 1.0F);
-  clear_gaps({}, group, flat.data());
+  const FlatParam flat_param{.table = &two, .map = {two.elements(), 1}};
+  std::vector<float> flat(static_cast<std::size_t>(flat_param.map.padded().count()), 1.0F);
+  clear_gaps({}, flat_param, flat.data());
   for (std::size_t i = 0; i < flat.size(); ++i) {
     const bool parameter = i < 15 || (i >= 16 && i < 36);
     EXPECT_EQ(flat[i], parameter ? 1.0F : 0.0F) << i;

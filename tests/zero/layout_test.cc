@@ -189,7 +189,7 @@ TEST(Layout, ATiedMatrixIsOwnedOnceButHasTwoGradients) {
   EXPECT_EQ(made.layout.tied.peer, -1);
 }
 
-TEST(Layout, AMatrixWithTwoWritersIsOneGroupAndWaitsInASlotOfItsOwn) {
+TEST(Layout, AMatrixWithTwoWritersIsOneFlatParameterAndWaitsInASlotOfItsOwn) {
   BuildShape shape = tiny(0);
   shape.tied = shape.one_tied_gradient = true;
   expect_state(Made(shape), kWhole, kWhole, 2 * kWhole);

@@ -66,7 +66,7 @@ struct Stores {
   GradStore grads;
 };
 
-TEST(LayoutSeams, AGroupIsOneOfTheRanks) {
+TEST(LayoutSeams, AFlatParameterIsOneOfTheRanks) {
   LayoutInput input = input_of({});
   input.frozen = {&small_table()};
   const Layout layout = make_layout(input, 0, 0);
@@ -159,8 +159,8 @@ TEST(GradStoreSeams, ASumIsCarriedToALevelThatIsThere) {
 
 TEST(GradStoreSeams, GapsAreThoseOfTheTableThatTheMapCuts) {
   std::vector<float> whole(1024);
-  const Group group{.table = &small_table(), .map = {Elements(1024), 1}};
-  EXPECT_THROW(clear_gaps({}, group, whole.data()), BugError);
+  const FlatParam flat_param{.table = &small_table(), .map = {Elements(1024), 1}};
+  EXPECT_THROW(clear_gaps({}, flat_param, whole.data()), BugError);
 }
 
 TEST(ParamStoreSeams, WhatIsWholeIsNeitherGatheredNorPublished) {
