@@ -1,90 +1,67 @@
 // What one line of a JSONL file says.
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "core/check.h"
+#include "core/json_tree.h"
 #include "text/data/row_fields.h"
 
 namespace fm::data {
 namespace {
 
-using nlohmann::json;
+using core::JsonKind;
 
-// Walks over a line that must be one object, and says what is wrong otherwise.
-class LineSax : public json::json_sax_t {
+// Walks over a line that must be one object.
+class LineVisitor : public core::JsonVisitor {
  public:
-  bool null() override { return value("null"); }
-  bool boolean(bool) override { return value("a boolean"); }
-  bool number_integer(number_integer_t) override { return value("a number"); }
-  bool number_unsigned(number_unsigned_t) override { return value("a number"); }
-  bool number_float(number_float_t, const string_t&) override { return value("a number"); }
-  bool binary(binary_t&) override { return value("binary"); }
-  bool string(string_t&) override { return value("a string"); }
-  bool start_object(std::size_t) override {
-    const bool fine = depth_ == 0 || value("an object");
-    ++depth_;
-    return fine;
+  bool scalar(core::JsonScalar& value) override { return depth() > 0 || refuse_line(value.kind); }
+  bool open(JsonKind kind) override {
+    return depth() > 0 || kind == JsonKind::kObject || refuse_line(kind);
   }
-  bool start_array(std::size_t) override {
-    const bool fine = value("an array");
-    ++depth_;
-    return fine;
-  }
-  bool end_object() override { return --depth_, true; }
-  bool end_array() override { return --depth_, true; }
-  bool parse_error(std::size_t position, const std::string&,
-                   const json::exception& error) override {
-    const std::string_view what = error.what();
-    const std::size_t detail = what.find(": ");
-    problem_ = core::concat("each line must be one JSON object; correct the line (byte ", position,
-                            what.substr(detail == std::string_view::npos ? 0 : detail), ")");
-    return false;
-  }
-
-  const std::string& problem() const { return problem_; }
-
- protected:
-  // A value of a kind that is not asked for here.
-  virtual bool other_value(std::string_view kind) = 0;
-  int depth() const { return depth_; }
-  bool refuse(std::string problem) {
-    problem_ = std::move(problem);
-    return false;
-  }
+  bool close() override { return true; }
 
  private:
-  bool value(std::string_view kind) {
-    if (depth_ > 0) return other_value(kind);
-    return refuse(
-        core::concat("each line must be one JSON object; correct the line (it is ", kind, ")"));
+  bool refuse_line(JsonKind kind) {
+    return refuse(core::concat("each line must be one JSON object; correct the line (it is ",
+                               core::name_of(kind), ")"));
   }
-
-  std::string problem_;
-  int depth_ = 0;
 };
 
+// "" when the whole line was read.
+std::string read_line(std::string_view line, LineVisitor& visitor) {
+  const std::optional<core::JsonProblem> problem = core::read_json(line, visitor);
+  if (!problem) return "";
+  if (problem->byte == 0) return problem->reason;
+  const std::size_t place = problem->reason.find(": ");  // what is before it repeats the byte
+  return core::concat("each line must be one JSON object; correct the line (byte ", problem->byte,
+                      ": ", problem->reason.substr(place == std::string::npos ? 0 : place + 2),
+                      ")");
+}
+
 // Keeps the wanted field of a top-level object, looks at nothing else.
-class FieldSax : public LineSax {
+class FieldVisitor final : public LineVisitor {
  public:
-  explicit FieldSax(std::string_view field) : field_(field) {}
+  explicit FieldVisitor(std::string_view field) : field_(field) {}
 
-  // A field that is null is not there.
-  bool null() override {
-    if (depth() != 1 || !at_field_) return LineSax::null();
+  bool scalar(core::JsonScalar& value) override {
+    if (depth() != 1 || !at_field_) return LineVisitor::scalar(value);
     at_field_ = false;
-    --seen_;
-    return true;
+    switch (value.kind) {
+      case JsonKind::kNull: return --seen_, true;  // a field that is null is not there
+      case JsonKind::kString: return text_.swap(*value.text), true;
+      case JsonKind::kBool:
+      case JsonKind::kNumber:
+      case JsonKind::kArray:
+      case JsonKind::kObject: break;
+    }
+    return refuse_kind(value.kind);
   }
-
-  bool string(string_t& text) override {
-    if (depth() != 1 || !at_field_) return LineSax::string(text);
-    text_.swap(text);
-    at_field_ = false;
-    return true;
+  bool open(JsonKind kind) override {
+    return depth() == 1 && at_field_ ? refuse_kind(kind) : LineVisitor::open(kind);
   }
-  bool key(string_t& name) override {
+  bool key(std::string& name) override {
     if (depth() != 1 || name != field_) return true;
     at_field_ = true;
     return ++seen_ == 1 || refuse_field("it is there twice");
@@ -94,8 +71,8 @@ class FieldSax : public LineSax {
   std::string& text() { return text_; }
 
  private:
-  bool other_value(std::string_view kind) override {
-    return depth() != 1 || !at_field_ || refuse_field(core::concat("it is ", kind));
+  bool refuse_kind(JsonKind kind) {
+    return refuse_field(core::concat("it is ", core::name_of(kind)));
   }
   bool refuse_field(const std::string& why) {
     return refuse(core::concat("field \"", field_, "\" must be one string; correct the line or ",
@@ -109,49 +86,47 @@ class FieldSax : public LineSax {
 };
 
 // Looks for a key of a top-level object, whatever its value.
-class KeySax : public LineSax {
+class KeyVisitor final : public LineVisitor {
  public:
-  explicit KeySax(std::string_view key) : key_(key) {}
+  explicit KeyVisitor(std::string_view key) : key_(key) {}
 
-  bool key(string_t& name) override {
+  bool key(std::string& name) override {
     found_ = found_ || (depth() == 1 && name == key_);
     return true;
   }
   bool found() const { return found_; }
 
  private:
-  bool other_value(std::string_view) override { return true; }
-
   std::string_view key_;
   bool found_ = false;
 };
 
 // Keeps the lists of a tokenized document.
-class IdsSax : public LineSax {
+class IdsVisitor final : public LineVisitor {
  public:
-  explicit IdsSax(std::int64_t vocab) : vocab_(vocab) {}
+  explicit IdsVisitor(std::int64_t vocab) : vocab_(vocab) {}
 
-  bool number_integer(number_integer_t number) override {
-    return open_ ? take(number) : LineSax::number_integer(number);
+  bool scalar(core::JsonScalar& value) override {
+    if (numbers_ == nullptr) {
+      return depth() == 1 && at_ ? refuse_kind("is ", value.kind) : LineVisitor::scalar(value);
+    }
+    return value.is_integer ? take(value.integer) : take_other(value);
   }
-  bool number_unsigned(number_unsigned_t number) override {
-    constexpr auto kMost = static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max());
-    if (!open_) return LineSax::number_unsigned(number);
-    return take(static_cast<std::int64_t>(std::min(number, kMost)));
+  bool open(JsonKind kind) override {
+    if (numbers_ != nullptr) return refuse_kind("holds ", kind);
+    if (depth() != 1) return LineVisitor::open(kind);
+    if (kind != JsonKind::kArray) return !at_ || refuse_kind("is ", kind);
+    if (!why_refused_.empty()) return refuse(why_refused_);
+    if (at_) numbers_ = &*row_[*at_];
+    return true;
   }
-  bool start_array(std::size_t size) override {
-    if (depth() == 1 && !why_refused_.empty()) return refuse(why_refused_);
-    if (depth() == 1 && at_)
-      open_ = std::exchange(at_, std::nullopt);
-    else if (open_)
-      return other_value("an array");
-    return begin_array(size);
+  bool close() override {
+    if (depth() > 1) return true;
+    numbers_ = nullptr;
+    at_.reset();
+    return true;
   }
-  bool end_array() override {
-    if (depth() == 2) open_.reset();
-    return LineSax::end_array();
-  }
-  bool key(string_t& name) override {
+  bool key(std::string& name) override {
     if (depth() != 1) return true;
     const std::string_view why = why_refused(name);
     why_refused_ = why.empty() ? "" : core::concat("field \"", name, "\" ", why);
@@ -162,7 +137,7 @@ class IdsSax : public LineSax {
     }
     const bool first = !row_[*at_];
     row_[*at_].emplace();
-    return first || refuse_field(*at_, "it is there twice");
+    return first || refuse_field("it is there twice");
   }
 
   // "" when the document is whole.
@@ -173,54 +148,47 @@ class IdsSax : public LineSax {
   }
 
  private:
-  // Where the array of a field opens, no value of another kind is met.
-  bool begin_array(std::size_t size) {
-    expects_array_ = open_.has_value();
-    const bool fine = LineSax::start_array(size);
-    expects_array_ = false;
-    return fine;
-  }
-  bool other_value(std::string_view kind) override {
-    if (expects_array_) return true;
-    if (open_) return refuse_field(*open_, core::concat("it holds ", kind));
-    if (depth() == 1 && at_) return refuse_field(*at_, core::concat("it is ", kind));
-    return true;
-  }
   bool take(std::int64_t number) {
-    std::vector<std::int32_t>& numbers = *row_[*open_];
-    if (!may_hold(kRowFields[*open_].meaning, number, vocab_)) {
-      return refuse_field(*open_, core::concat("number ", number, " at position ", numbers.size(),
-                                               ", vocab_size=", vocab_));
-    }
-    numbers.push_back(static_cast<std::int32_t>(number));
+    if (!may_hold(kRowFields[*at_].meaning, number, vocab_)) return refuse_number(number);
+    numbers_->push_back(static_cast<std::int32_t>(number));
     return true;
   }
-  bool refuse_field(std::size_t field, const std::string& why) {
-    return refuse(
-        core::concat("field \"", kRowFields[field].name, "\" must be one list of whole numbers in ",
-                     range_of(kRowFields[field].meaning), "; correct the line (", why, ")"));
+  [[gnu::cold]] bool take_other(const core::JsonScalar& value) {
+    if (value.unsigned_integer()) return take(std::numeric_limits<std::int64_t>::max());
+    return refuse_kind("holds ", value.kind);
+  }
+  [[gnu::cold]] bool refuse_number(std::int64_t number) {
+    return refuse_field(core::concat("number ", number, " at position ", numbers_->size(),
+                                     ", vocab_size=", vocab_));
+  }
+  [[gnu::cold]] bool refuse_kind(const char* verb, JsonKind kind) {
+    return refuse_field(core::concat("it ", verb, core::name_of(kind)));
+  }
+  bool refuse_field(const std::string& why) {
+    const RowField& field = kRowFields[*at_];
+    return refuse(core::concat("field \"", field.name, "\" must be one list of whole numbers in ",
+                               range_of(field.meaning), "; correct the line (", why, ")"));
   }
 
   Row row_;
   std::vector<std::string> unused_;
   std::int64_t vocab_;
-  std::optional<std::size_t> at_;    // the field whose value comes next
-  std::optional<std::size_t> open_;  // the field in whose list we are
-  std::string why_refused_;          // if the value that comes next is a list
-  bool expects_array_ = false;
+  std::optional<std::size_t> at_;                 // the field whose value comes next, or is open
+  std::vector<std::int32_t>* numbers_ = nullptr;  // of its list, where that is open
+  std::string why_refused_;                       // if the value that comes next is a list
 };
 
 }  // namespace
 
 LineReader text_reader(const std::string& field) {
   return [field](std::string_view line, Document& document) -> std::string {
-    FieldSax sax(field);
-    if (!json::sax_parse(line.begin(), line.end(), &sax)) return sax.problem();
-    if (sax.seen() == 0) {
+    FieldVisitor visitor(field);
+    if (std::string problem = read_line(line, visitor); !problem.empty()) return problem;
+    if (visitor.seen() == 0) {
       return core::concat("field \"", field,
                           "\" is required; add it, or name another with --text_field");
     }
-    document.ids = encode_bytes(sax.text());
+    document.ids = encode_bytes(visitor.text());
     document.ids.push_back(core::kEosId);
     return "";
   };
@@ -228,18 +196,18 @@ LineReader text_reader(const std::string& field) {
 
 LineReader ids_reader(std::int64_t vocab) {
   return [vocab](std::string_view line, Document& document) -> std::string {
-    IdsSax sax(vocab);
-    if (!json::sax_parse(line.begin(), line.end(), &sax)) return sax.problem();
+    IdsVisitor visitor(vocab);
+    if (std::string problem = read_line(line, visitor); !problem.empty()) return problem;
     document = {};
-    return sax.finish(document);
+    return visitor.finish(document);
   };
 }
 
 std::string find_input_ids(std::string_view line, bool& found) {
-  KeySax sax("input_ids");
-  if (!json::sax_parse(line.begin(), line.end(), &sax)) return sax.problem();
-  found = sax.found();
-  return "";
+  KeyVisitor visitor("input_ids");
+  std::string problem = read_line(line, visitor);
+  found = visitor.found();
+  return problem;
 }
 
 }  // namespace fm::data
