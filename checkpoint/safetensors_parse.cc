@@ -1,80 +1,61 @@
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "checkpoint/safetensors.h"
 #include "core/check.h"
 #include "core/files/lfs_pointer.h"
+#include "core/json_tree.h"
 
 namespace fm::checkpoint {
 namespace {
 
-using nlohmann::json;
+using core::JsonKind;
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;
 constexpr std::uint64_t kLengthBytes = 8;
+constexpr const char* kWrongPlace = "a value has a wrong type or place";
 
 // Reads the header as events: duplicates are seen, and nothing is stored that was not checked.
-class HeaderSax : public json::json_sax_t {
+class HeaderVisitor final : public core::JsonVisitor {
  public:
-  explicit HeaderSax(std::uint64_t data_bytes) : data_bytes_(data_bytes) {}
+  explicit HeaderVisitor(std::uint64_t data_bytes) : data_bytes_(data_bytes) {}
 
-  bool null() override { return scalar(); }
-  bool boolean(bool) override { return scalar(); }
-  bool number_integer(number_integer_t) override { return scalar(); }
-  bool number_float(number_float_t, const string_t&) override { return scalar(); }
-  bool binary(binary_t&) override { return scalar(); }
-  bool number_unsigned(number_unsigned_t value) override {
+  bool scalar(core::JsonScalar& value) override {
     if (skipping()) return true;
-    const bool in_list = depth_ == 3 && (field_ == Field::kShape || field_ == Field::kOffsets);
-    if (!in_list) return scalar();
-    std::vector<std::uint64_t>& list = field_ == Field::kShape ? shape_ : offsets_;
-    list.push_back(value);
-    return field_ == Field::kShape || list.size() <= 2 ||
-           refuse("data_offsets must be two numbers");
+    if (depth() == 3) return put_number(value.unsigned_integer());
+    const bool is_text = value.kind == JsonKind::kString && depth() == 2;
+    if (is_text && in_metadata_) return metadata_[key_] = *value.text, true;
+    if (is_text && field_ == Field::kType) {
+      dtype_ = *value.text;
+      return rank_of_type(dtype_) >= 0 || refuse_entry("unknown dtype \"" + dtype_ + "\"");
+    }
+    return refuse_entry(in_metadata_ ? "values of __metadata__ must be strings" : kWrongPlace);
   }
-  bool string(string_t& text) override {
+  bool open(JsonKind kind) override {
     if (skipping()) return true;
-    if (depth_ == 2 && in_metadata_) return metadata_[key_] = text, true;
-    if (depth_ != 2 || field_ != Field::kType) return scalar();
-    dtype_ = text;
-    return rank_of_type(text) >= 0 || refuse("unknown dtype \"" + text + "\"");
+    if (kind == JsonKind::kObject) {
+      return depth() < 2 || refuse_entry("an object is at a wrong place");
+    }
+    const bool list = depth() == 2 && (field_ == Field::kShape || field_ == Field::kOffsets);
+    return list || refuse_entry("a list is at a wrong place");
   }
-  bool start_object(std::size_t) override {
-    ++depth_;
-    if (depth_ == 1 || skipping()) return true;
-    return depth_ == 2 || refuse("an object is at a wrong place");
-  }
-  bool start_array(std::size_t) override {
-    ++depth_;
-    if (skipping()) return true;
-    const bool list = depth_ == 3 && (field_ == Field::kShape || field_ == Field::kOffsets);
-    return list || refuse("a list is at a wrong place");
-  }
-  bool end_array() override { return --depth_, true; }
-  bool end_object() override {
-    --depth_;
-    if (depth_ != 1) return true;
+  bool close() override {
+    if (depth() != 1) return true;
     const bool fine = in_metadata_ || finish_tensor();
     in_metadata_ = false;
     return fine;
   }
-  bool key(string_t& name) override {
-    if (depth_ == 1) return start_entry(name);
-    if (depth_ != 2) return true;  // inside something that is skipped
+  bool key(std::string& name) override {
+    if (depth() == 1) return start_entry(name);
+    if (depth() != 2) return true;  // inside something that is skipped
     key_ = name;
-    if (!keys_.insert(name).second) return refuse("key \"" + name + "\" is there twice");
+    if (!keys_.insert(name).second) return refuse_entry("key \"" + name + "\" is there twice");
     if (!in_metadata_) field_ = field_of(name);
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&,
-                   const json::exception& error) override {
-    problem_ = core::concat("the header must be JSON (byte ", position, ": ", error.what(), ")");
-    return false;
-  }
 
-  const std::string& problem() const { return problem_; }
   std::vector<StoredTensor>& tensors() { return tensors_; }
   std::map<std::string, std::string>& metadata() { return metadata_; }
 
@@ -88,20 +69,22 @@ class HeaderSax : public json::json_sax_t {
     return Field::kUnknown;
   }
   // Unknown keys of a tensor are passed over, as the reference reader does.
-  bool skipping() const { return depth_ >= 2 && !in_metadata_ && field_ == Field::kUnknown; }
-  bool scalar() {
-    if (skipping()) return true;
-    return refuse(in_metadata_ ? "values of __metadata__ must be strings"
-                               : "a value has a wrong type or place");
+  bool skipping() const { return depth() >= 2 && !in_metadata_ && field_ == Field::kUnknown; }
+  // Of the list that is open.
+  bool put_number(std::optional<std::uint64_t> value) {
+    if (!value) return refuse_entry(kWrongPlace);
+    std::vector<std::uint64_t>& list = field_ == Field::kShape ? shape_ : offsets_;
+    list.push_back(*value);
+    return field_ == Field::kShape || list.size() <= 2 || refuse_offsets();
   }
-  bool refuse(const std::string& why) {
-    problem_ = entry_.empty() ? why : core::concat("tensor \"", entry_, "\": ", why);
-    return false;
+  bool refuse_offsets() { return refuse_entry("data_offsets must be two numbers"); }
+  bool refuse_entry(const std::string& why) {
+    return refuse(entry_.empty() ? why : core::concat("tensor \"", entry_, "\": ", why));
   }
 
   bool start_entry(const std::string& name) {
     entry_ = name;
-    if (!names_.insert(name).second) return refuse("the name is there twice");
+    if (!names_.insert(name).second) return refuse_entry("the name is there twice");
     in_metadata_ = name == "__metadata__";
     field_ = Field::kType;  // the entry itself must be an object with known content
     keys_.clear();
@@ -113,14 +96,14 @@ class HeaderSax : public json::json_sax_t {
 
   bool finish_tensor() {
     for (const char* wanted : {"dtype", "shape", "data_offsets"}) {
-      if (keys_.count(wanted) == 0) return refuse(core::concat(wanted, " is required"));
+      if (keys_.count(wanted) == 0) return refuse_entry(core::concat(wanted, " is required"));
     }
-    if (offsets_.size() != 2) return refuse("data_offsets must be two numbers");
+    if (offsets_.size() != 2) return refuse_offsets();
     const std::uint64_t begin = offsets_[0];
     const std::uint64_t end = offsets_[1];
     if (begin > end || end > data_bytes_) {
-      return refuse(core::concat("data_offsets must lie in the file (", begin, ", ", end, " of ",
-                                 data_bytes_, ")"));
+      return refuse_entry(core::concat("data_offsets must lie in the file (", begin, ", ", end,
+                                       " of ", data_bytes_, ")"));
     }
     std::uint64_t bits = 1;
     bool overflow = false;
@@ -131,13 +114,13 @@ class HeaderSax : public json::json_sax_t {
     }
     const StoredType& type = kStoredTypes[rank_of_type(dtype_)];
     overflow = overflow || __builtin_mul_overflow(bits, type.bits, &bits);
-    if (overflow) return refuse("the shape is too large");
+    if (overflow) return refuse_entry("the shape is too large");
     if (bits % 8 != 0 || bits / 8 != end - begin) {
-      return refuse(core::concat("shape and dtype must fit data_offsets (", bits, " bits in ",
-                                 end - begin, " bytes)"));
+      return refuse_entry(core::concat("shape and dtype must fit data_offsets (", bits, " bits in ",
+                                       end - begin, " bytes)"));
     }
     used_ += end - begin;
-    if (used_ > data_bytes_) return refuse("data of tensors must not overlap");
+    if (used_ > data_bytes_) return refuse_entry("data of tensors must not overlap");
     tensor.begin = core::Bytes(static_cast<std::int64_t>(begin));
     tensor.end = core::Bytes(static_cast<std::int64_t>(end));
     tensors_.push_back(std::move(tensor));
@@ -146,7 +129,6 @@ class HeaderSax : public json::json_sax_t {
 
   std::uint64_t data_bytes_;
   std::uint64_t used_ = 0;
-  int depth_ = 0;
   bool in_metadata_ = false;
   Field field_ = Field::kType;
   std::string entry_;
@@ -158,7 +140,6 @@ class HeaderSax : public json::json_sax_t {
   std::set<std::string> names_;
   std::vector<StoredTensor> tensors_;
   std::map<std::string, std::string> metadata_;
-  std::string problem_;
 };
 
 // Sorted ranges must follow each other from the first byte of the data to the last.
@@ -199,14 +180,17 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
   FM_DATA_CHECK(length > 0 && text[0] == '{', file_name,
                 ": the safetensors header must begin with '{'; is this a safetensors file?");
   const std::uint64_t data_bytes = file.size() - kLengthBytes - length;
-  HeaderSax sax(data_bytes);
-  const bool fine = json::sax_parse(text, text + length, &sax);
-  FM_DATA_CHECK(fine, file_name,
-                ": the safetensors header must be well formed; get the file again (", sax.problem(),
+  HeaderVisitor visitor(data_bytes);
+  const std::optional<core::JsonProblem> problem = core::read_json({text, length}, visitor);
+  FM_DATA_CHECK(!problem, file_name,
+                ": the safetensors header must be well formed; get the file again (",
+                problem->byte > 0 ? core::concat("the header must be JSON (byte ", problem->byte,
+                                                 ": ", problem->reason, ")")
+                                  : problem->reason,
                 ")");
   SafetensorsHeader header;
-  header.tensors = std::move(sax.tensors());
-  header.metadata = std::move(sax.metadata());
+  header.tensors = std::move(visitor.tensors());
+  header.metadata = std::move(visitor.metadata());
   header.data_begin = core::Bytes(static_cast<std::int64_t>(kLengthBytes + length));
   check_gapless(header.tensors, core::Bytes(static_cast<std::int64_t>(data_bytes)), file_name);
   for (StoredTensor& tensor : header.tensors) {

@@ -114,6 +114,7 @@ TEST(Safetensors, EveryRuleOfATensorHasOneClearRefusal) {
       {file_of("{" + entry("a", "F33", "[1]", "[0,4]") + "}", 4), "unknown dtype \"F33\""},
       {file_of("{" + entry("a", "F32", "[-1]", "[0,4]") + "}", 4), "wrong type"},
       {file_of("{" + entry("a", "F32", "[1.0]", "[0,4]") + "}", 4), "wrong type"},
+      {file_of("{" + entry("a", "F32", "[1]", "[-0,4]") + "}", 4), "wrong type"},
       {file_of("{" + entry("a", "F32", "[[1]]", "[0,4]") + "}", 4), "wrong place"},
       {file_of("{" + entry("a", "F32", "1", "[0,4]") + "}", 4), "wrong type"},
       {file_of("{" + entry("a", "F32", "[1]", "[0,4,8]") + "}", 4), "two numbers"},
