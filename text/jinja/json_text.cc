@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "core/json_tree.h"
 #include "text/jinja/code_points.h"
 
 namespace fm::jinja {
 namespace {
 
-using nlohmann::json;
+using core::JsonKind;
 
 constexpr std::size_t kFewEntries = 32;  // set_entry looks at all of them for each
 
@@ -33,60 +32,55 @@ Entries once_each(Entries&& entries) {
   return kept;
 }
 
-// Builds values from the parser's events: open containers are a stack.
-class ValueSax : public json::json_sax_t {
+// Builds values from the reader's events: open containers are a stack.
+class ValueVisitor final : public core::JsonVisitor {
  public:
-  explicit ValueSax(LargeIntegers large) : large_(large) {}
+  explicit ValueVisitor(LargeIntegers large) : large_(large) {}
 
-  bool null() override { return put(None{}); }
-  bool boolean(bool truth) override { return put(truth); }
-  bool number_integer(number_integer_t number) override { return put(std::int64_t{number}); }
-  bool number_unsigned(number_unsigned_t number) override {
-    if (number > static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max()))
-      return put_large(static_cast<double>(number), std::to_string(number));
-    return put(static_cast<std::int64_t>(number));
+  bool scalar(core::JsonScalar& value) override {
+    switch (value.kind) {
+      case JsonKind::kNull: return put(None{});
+      case JsonKind::kBool: return put(value.boolean);
+      case JsonKind::kNumber: return put(number_of(value));
+      case JsonKind::kString: return put(std::move(*value.text));
+      case JsonKind::kArray:
+      case JsonKind::kObject: break;
+    }
+    return false;
   }
-  bool number_float(number_float_t number, const string_t& digits) override {
-    return digits.find_first_of(".eE") == std::string::npos ? put_large(number, digits)
-                                                            : put(number);
+  bool open(JsonKind kind) override {
+    if (depth() >= kMostNesting)
+      return refuse(core::concat("lists and dicts may nest ", kMostNesting, " deep"));
+    open_.emplace_back().is_dict = kind == JsonKind::kObject;
+    return true;
   }
-  bool string(string_t& text) override { return put(std::move(text)); }
-  bool binary(binary_t&) override { return refuse("there is no binary in JSON"); }
-  bool start_object(std::size_t) override { return open(true); }
-  bool start_array(std::size_t) override { return open(false); }
-  bool key(string_t& name) override {
+  bool key(std::string& name) override {
     open_.back().key = std::move(name);
     return true;
   }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool parse_error(std::size_t position, const std::string&, const json::exception&) override {
-    return refuse(core::concat("correct the JSON at byte ", position));
-  }
-
-  const Value& value() const { return value_; }
-  const std::string& problem() const { return problem_; }
-
- private:
-  struct Container {
-    bool is_dict;
-    std::string key;
-    Values items;
-    Entries entries;
-  };
-
-  bool open(bool is_dict) {
-    if (open_.size() >= kMostNesting)
-      return refuse(core::concat("lists and dicts may nest ", kMostNesting, " deep"));
-    open_.push_back({is_dict, {}, {}, {}});
-    return true;
-  }
-  bool close() {
+  bool close() override {
     Container done = std::move(open_.back());
     open_.pop_back();
     if (done.entries.size() > kFewEntries) done.entries = once_each(std::move(done.entries));
     return put(done.is_dict ? make_dict(std::move(done.entries))
                             : make_list(std::move(done.items)));
+  }
+
+  const Value& value() const { return value_; }
+
+ private:
+  struct Container {
+    bool is_dict = false;
+    std::string key;
+    Values items;
+    Entries entries;
+  };
+
+  Value number_of(const core::JsonScalar& value) const {
+    if (value.is_integer) return value.integer;
+    const bool large = value.digits.find_first_of(".eE") == std::string_view::npos;
+    if (!large || large_ == LargeIntegers::kFloats) return value.number;
+    return LargeInteger{std::string(value.digits)};
   }
   bool put(Value value) {
     if (open_.empty()) {
@@ -103,19 +97,10 @@ class ValueSax : public json::json_sax_t {
     }
     return true;
   }
-  bool put_large(double number, std::string digits) {
-    return put(large_ == LargeIntegers::kFloats ? Value(number)
-                                                : Value(LargeInteger{std::move(digits)}));
-  }
-  bool refuse(const std::string& why) {
-    problem_ = why;
-    return false;
-  }
 
   LargeIntegers large_;
   std::vector<Container> open_;
   Value value_;
-  std::string problem_;
 };
 
 class Writer {
@@ -232,20 +217,20 @@ class Writer {
 }  // namespace
 
 Value parse_json(std::string_view text, const std::string& where, LargeIntegers large) {
-  ValueSax sax(large);
-  bool parsed = false;
-  std::string problem;
+  ValueVisitor visitor(large);
+  std::string reason;
   try {
-    parsed = json::sax_parse(text.begin(), text.end(), &sax);
-    problem = sax.problem();
+    const std::optional<core::JsonProblem> problem = core::read_json(text, visitor);
+    if (!problem) return visitor.value();
+    reason = problem->byte > 0 ? core::concat("correct the JSON at byte ", problem->byte)
+                               : problem->reason;
   } catch (const Failure& failure) {
-    problem = failure.what();
+    reason = failure.what();
   }
-  FM_DATA_CHECK(parsed || is_utf8(text), where,
+  FM_DATA_CHECK(is_utf8(text), where,
                 ": JSON must be UTF-8; convert the file, as iconv -f LATIN1 -t UTF-8 does (",
-                problem, ")");
-  FM_DATA_CHECK(parsed, where, ": JSON is required; ", problem);
-  return sax.value();
+                reason, ")");
+  FM_DATA_CHECK(false, where, ": JSON is required; ", reason);
 }
 
 std::string to_json(const Value& value, const JsonStyle& style) {
