@@ -35,9 +35,9 @@ std::size_t spaces_end(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-AddedToken read_added_token(const Settings& settings) {
+AddedToken read_added_token(const JsonTree& settings) {
   const bool special = settings.flag_or("special", false);
-  return {.content = settings.text("content"),
+  return {.content = settings.at("content").string(),
           .single_word = settings.flag_or("single_word", false),
           .lstrip = settings.flag_or("lstrip", false),
           .rstrip = settings.flag_or("rstrip", false),
@@ -45,7 +45,7 @@ AddedToken read_added_token(const Settings& settings) {
           .special = special};
 }
 
-AddedToken read_listed_token(const Settings& settings) {
+AddedToken read_listed_token(const JsonTree& settings) {
   constexpr double kMost = 4294967295;  // the wheel has 32 bits for an id, and gives its own
   settings.at("id").count(kMost);
   for (const char* key : {"single_word", "lstrip", "rstrip", "normalized", "special"}) {

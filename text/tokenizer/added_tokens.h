@@ -22,9 +22,9 @@ struct AddedToken {
   bool operator==(const AddedToken&) const = default;
 };
 
-AddedToken read_added_token(const Settings& settings);
+AddedToken read_added_token(const JsonTree& settings);
 // An item of "added_tokens" in a tokenizer.json, which must have every field, as in the wheel.
-AddedToken read_listed_token(const Settings& settings);
+AddedToken read_listed_token(const JsonTree& settings);
 
 // A part of a text: a token, or with id kNoToken what stands between two.
 struct TextPart {

@@ -31,13 +31,13 @@ bool bytes_of(std::string_view token, std::string& bytes) {
 
 }  // namespace
 
-BpeOptions read_bpe_options(const Settings& model) {
-  if (const Settings* dropout = model.find("dropout"); dropout != nullptr) {
-    if (dropout->number() != 0) dropout->refuse("dropout is not supported; set it to null");
+BpeOptions read_bpe_options(const JsonTree& model) {
+  if (const JsonTree* dropout = model.find("dropout"); dropout != nullptr) {
+    if (dropout->real() != 0) dropout->refuse("dropout is not supported; set it to null");
   }
-  return {.unk_token = model.text_or("unk_token", ""),
-          .continuing_subword_prefix = model.text_or("continuing_subword_prefix", ""),
-          .end_of_word_suffix = model.text_or("end_of_word_suffix", ""),
+  return {.unk_token = model.string_or("unk_token", ""),
+          .continuing_subword_prefix = model.string_or("continuing_subword_prefix", ""),
+          .end_of_word_suffix = model.string_or("end_of_word_suffix", ""),
           .fuse_unk = model.flag_or("fuse_unk", false),
           .byte_fallback = model.flag_or("byte_fallback", false),
           .ignore_merges = model.flag_or("ignore_merges", false)};

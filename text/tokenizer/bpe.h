@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "text/tokenizer/merges.h"
-#include "text/tokenizer/settings.h"
+#include "text/tokenizer/tokenizer_file.h"
 #include "text/tokenizer/vocabulary.h"
 #include "text/tokenizer/word_cache.h"
 
@@ -68,7 +68,7 @@ class Bpe {
 };
 
 // Reads options of settings `model`. Throws UserError (11) for dropout.
-BpeOptions read_bpe_options(const Settings& model);
+BpeOptions read_bpe_options(const JsonTree& model);
 
 // The end of the word at `at` where U+2581 begins words, as between words of SentencePiece.
 std::size_t meta_word_end(std::string_view text, std::size_t at);

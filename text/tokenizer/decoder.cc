@@ -39,10 +39,10 @@ int byte_of(std::string_view token) {
   return value;
 }
 
-void read_step(const Settings& settings, Steps& steps);
+void read_step(const JsonTree& settings, Steps& steps);
 
-void read_sequence(const Settings& settings, Steps& steps) {
-  for (const Settings& part : settings.at("decoders").items()) read_step(part, steps);
+void read_sequence(const JsonTree& settings, Steps& steps) {
+  for (const JsonTree& part : settings.at("decoders").array()) read_step(part, steps);
 }
 
 // The bytes of all tokens; a token with a character that stands for no byte is text itself.
@@ -65,13 +65,13 @@ void decode_byte_level(Tokens& tokens) {
   tokens = {replace_invalid_utf8(bytes)};
 }
 
-void read_byte_level(const Settings&, Steps& steps) { steps.emplace_back(decode_byte_level); }
-void read_byte_fallback(const Settings&, Steps& steps) { steps.emplace_back(decode_byte_fallback); }
-void read_fuse(const Settings&, Steps& steps) { steps.emplace_back(fuse); }
+void read_byte_level(const JsonTree&, Steps& steps) { steps.emplace_back(decode_byte_level); }
+void read_byte_fallback(const JsonTree&, Steps& steps) { steps.emplace_back(decode_byte_fallback); }
+void read_fuse(const JsonTree&, Steps& steps) { steps.emplace_back(fuse); }
 
-void read_replace(const Settings& settings, Steps& steps) {
+void read_replace(const JsonTree& settings, Steps& steps) {
   steps.push_back([find = read_pattern(settings.at("pattern")),
-                   content = settings.text("content")](Tokens& tokens) {
+                   content = settings.at("content").string()](Tokens& tokens) {
     std::vector<Match> parts;
     for (std::string& token : tokens) {
       parts.clear();
@@ -85,14 +85,14 @@ void read_replace(const Settings& settings, Steps& steps) {
   });
 }
 
-std::size_t read_count(const Settings& settings, std::string_view key) {
-  const std::int64_t count = settings.whole(key);
+std::size_t read_count(const JsonTree& settings, std::string_view key) {
+  const std::int64_t count = settings.at(key).whole();
   if (count < 0) settings.refuse(core::concat(key, " must not be negative; correct the file"));
   return static_cast<std::size_t>(count);
 }
 
-void read_strip(const Settings& settings, Steps& steps) {
-  const std::string content = settings.text("content");
+void read_strip(const JsonTree& settings, Steps& steps) {
+  const std::string content = settings.at("content").string();
   if (content.empty()) settings.refuse("content must be one character; correct the file");
   const std::size_t start = read_count(settings, "start");
   const std::size_t stop = read_count(settings, "stop");
@@ -110,9 +110,9 @@ void read_strip(const Settings& settings, Steps& steps) {
   });
 }
 
-void read_metaspace(const Settings& settings, Steps& steps) {
-  const std::string mark = settings.text_or("replacement", kMetaSpace);
-  const bool prepends = settings.text_or("prepend_scheme", "always") != "never" &&
+void read_metaspace(const JsonTree& settings, Steps& steps) {
+  const std::string mark = settings.string_or("replacement", kMetaSpace);
+  const bool prepends = settings.string_or("prepend_scheme", "always") != "never" &&
                         settings.flag_or("add_prefix_space", true);
   steps.push_back([mark, prepends](Tokens& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -121,8 +121,8 @@ void read_metaspace(const Settings& settings, Steps& steps) {
   });
 }
 
-void read_bpe(const Settings& settings, Steps& steps) {
-  steps.push_back([suffix = settings.text_or("suffix", "</w>")](Tokens& tokens) {
+void read_bpe(const JsonTree& settings, Steps& steps) {
+  steps.push_back([suffix = settings.string_or("suffix", "</w>")](Tokens& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       replace_all(tokens[i], suffix, i + 1 == tokens.size() ? "" : " ");
     }
@@ -137,8 +137,8 @@ void clean_up(std::string& token) {
   for (const auto& [wanted, content] : kRules) replace_all(token, wanted, content);
 }
 
-void read_word_piece(const Settings& settings, Steps& steps) {
-  const std::string prefix = settings.text_or("prefix", "##");
+void read_word_piece(const JsonTree& settings, Steps& steps) {
+  const std::string prefix = settings.string_or("prefix", "##");
   const bool cleans = settings.flag_or("cleanup", true);
   steps.push_back([prefix, cleans](Tokens& tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -154,7 +154,7 @@ void read_word_piece(const Settings& settings, Steps& steps) {
 
 struct Kind {
   std::string_view type;
-  void (*read)(const Settings& settings, Steps& steps);
+  void (*read)(const JsonTree& settings, Steps& steps);
 };
 
 constexpr Kind kKinds[] = {
@@ -169,8 +169,8 @@ constexpr Kind kKinds[] = {
     {"WordPiece", read_word_piece},
 };
 
-void read_step(const Settings& settings, Steps& steps) {
-  const std::string type = settings.type();
+void read_step(const JsonTree& settings, Steps& steps) {
+  const std::string type = settings.at("type").string();
   for (const Kind& kind : kKinds) {
     if (kind.type == type) return kind.read(settings, steps);
   }
@@ -204,7 +204,7 @@ void decode_byte_fallback(Tokens& tokens) {
   tokens = std::move(made);
 }
 
-std::vector<DecodeStep> read_decoder(const Settings* settings) {
+std::vector<DecodeStep> read_decoder(const JsonTree* settings) {
   Steps steps;
   if (settings != nullptr) {
     read_step(*settings, steps);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "text/tokenizer/settings.h"
+#include "text/tokenizer/tokenizer_file.h"
 
 namespace fm::tokenizer {
 
@@ -14,7 +14,7 @@ using DecodeStep = std::function<void(std::vector<std::string>& tokens)>;
 
 // The steps of a component, sequences unfolded. `settings` null: a space stands between tokens.
 // Throws UserError (11) naming a component that is not supported.
-std::vector<DecodeStep> read_decoder(const Settings* settings);
+std::vector<DecodeStep> read_decoder(const JsonTree* settings);
 
 // Runs of tokens <0x00>.. become their bytes, or one U+FFFD each where these are no UTF-8.
 void decode_byte_fallback(std::vector<std::string>& tokens);

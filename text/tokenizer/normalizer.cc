@@ -37,10 +37,10 @@ NormalizeStep keep_characters(Keeps keeps) {
   });
 }
 
-void read_step(const Settings& settings, Steps& steps);
+void read_step(const JsonTree& settings, Steps& steps);
 
-void read_sequence(const Settings& settings, Steps& steps) {
-  for (const Settings& part : settings.at("normalizers").items()) read_step(part, steps);
+void read_sequence(const JsonTree& settings, Steps& steps) {
+  for (const JsonTree& part : settings.at("normalizers").array()) read_step(part, steps);
 }
 
 NormalizeStep put_in_form(Form form) {
@@ -49,17 +49,17 @@ NormalizeStep put_in_form(Form form) {
   };
 }
 
-void read_form(const Settings& settings, Steps& steps) {
+void read_form(const JsonTree& settings, Steps& steps) {
   constexpr std::pair<std::string_view, Form> kForms[] = {
       {"NFC", Form::kNfc}, {"NFD", Form::kNfd}, {"NFKC", Form::kNfkc}, {"NFKD", Form::kNfkd}};
   for (const auto& [name, form] : kForms) {
-    if (name != settings.type()) continue;
+    if (name != settings.at("type").string()) continue;
     steps.push_back(put_in_form(form));
   }
 }
 
-void read_prepend(const Settings& settings, Steps& steps) {
-  steps.push_back([prefix = settings.text("prepend")](Normalizing& at) {
+void read_prepend(const JsonTree& settings, Steps& steps) {
+  steps.push_back([prefix = settings.at("prepend").string()](Normalizing& at) {
     if (!at.text.empty()) at.text.insert(0, prefix);
   });
 }
@@ -81,12 +81,12 @@ NormalizeStep replace_byte(char wanted, std::string content) {
   };
 }
 
-void read_replace(const Settings& settings, Steps& steps) {
-  const Settings& pattern = settings.at("pattern");
-  const std::string content = settings.text("content");
-  const Settings* plain = pattern.find("String");
-  if (plain != nullptr && plain->text().size() == 1) {
-    steps.push_back(replace_byte(plain->text()[0], content));
+void read_replace(const JsonTree& settings, Steps& steps) {
+  const JsonTree& pattern = settings.at("pattern");
+  const std::string content = settings.at("content").string();
+  const JsonTree* plain = pattern.find("String");
+  if (plain != nullptr && plain->string().size() == 1) {
+    steps.push_back(replace_byte(plain->string()[0], content));
     return;
   }
   steps.push_back([find = read_pattern(pattern), content](Normalizing& at) {
@@ -109,11 +109,11 @@ void read_replace(const Settings& settings, Steps& steps) {
   });
 }
 
-void read_lowercase(const Settings&, Steps& steps) {
+void read_lowercase(const JsonTree&, Steps& steps) {
   steps.push_back(each_character(append_lower));
 }
 
-void read_strip(const Settings& settings, Steps& steps) {
+void read_strip(const JsonTree& settings, Steps& steps) {
   const bool left = settings.flag_or("strip_left", true);
   const bool right = settings.flag_or("strip_right", true);
   steps.push_back([left, right](Normalizing& at) {
@@ -131,7 +131,7 @@ void read_strip(const Settings& settings, Steps& steps) {
   });
 }
 
-void read_strip_accents(const Settings&, Steps& steps) {
+void read_strip_accents(const JsonTree&, Steps& steps) {
   steps.push_back(keep_characters([](char32_t value) { return !is_combining_mark(value); }));
 }
 
@@ -147,9 +147,9 @@ void append_nmt(std::string& text, char32_t value) {
   if (!goes) append_utf8(text, is_blank ? U' ' : value);
 }
 
-void read_nmt(const Settings&, Steps& steps) { steps.push_back(each_character(append_nmt)); }
+void read_nmt(const JsonTree&, Steps& steps) { steps.push_back(each_character(append_nmt)); }
 
-void read_byte_level(const Settings&, Steps& steps) {
+void read_byte_level(const JsonTree&, Steps& steps) {
   steps.push_back([](Normalizing& at) {
     at.scratch.clear();
     append_byte_level(at.scratch, at.text);
@@ -180,12 +180,12 @@ void apply_charsmap(const Charsmap& map, Normalizing& at) {
   at.at_start = at.at_start && first_stays;
 }
 
-void read_precompiled(const Settings& settings, Steps& steps) {
-  const Settings* blob = settings.find("precompiled_charsmap");
-  if (blob == nullptr || blob->text().empty()) return;
-  const std::string bytes = decode_base64(blob->text(), blob->where());
+void read_precompiled(const JsonTree& settings, Steps& steps) {
+  const JsonTree* blob = settings.find("precompiled_charsmap");
+  if (blob == nullptr || blob->string().empty()) return;
+  const std::string bytes = decode_base64(blob->string(), blob->where);
   steps.push_back(
-      [map = Charsmap(bytes, blob->where())](Normalizing& at) { apply_charsmap(map, at); });
+      [map = Charsmap(bytes, blob->where)](Normalizing& at) { apply_charsmap(map, at); });
 }
 
 bool is_chinese(char32_t value) {
@@ -205,7 +205,7 @@ void append_spaced(std::string& text, char32_t value) {
   if (spaced) text += ' ';
 }
 
-void read_bert(const Settings& settings, Steps& steps) {
+void read_bert(const JsonTree& settings, Steps& steps) {
   if (settings.flag_or("clean_text", true)) {
     settings.refuse("BertNormalizer with clean_text is not supported");
   }
@@ -222,7 +222,7 @@ void read_bert(const Settings& settings, Steps& steps) {
 
 struct Kind {
   std::string_view type;
-  void (*read)(const Settings& settings, Steps& steps);
+  void (*read)(const JsonTree& settings, Steps& steps);
 };
 
 constexpr Kind kKinds[] = {
@@ -242,8 +242,8 @@ constexpr Kind kKinds[] = {
     {"BertNormalizer", read_bert},
 };
 
-void read_step(const Settings& settings, Steps& steps) {
-  const std::string type = settings.type();
+void read_step(const JsonTree& settings, Steps& steps) {
+  const std::string type = settings.at("type").string();
   for (const Kind& kind : kKinds) {
     if (kind.type == type) return kind.read(settings, steps);
   }
@@ -252,7 +252,7 @@ void read_step(const Settings& settings, Steps& steps) {
 
 }  // namespace
 
-std::vector<NormalizeStep> read_normalizer(const Settings* settings) {
+std::vector<NormalizeStep> read_normalizer(const JsonTree* settings) {
   Steps steps;
   if (settings != nullptr) read_step(*settings, steps);
   return steps;

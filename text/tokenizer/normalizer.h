@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "text/tokenizer/settings.h"
+#include "text/tokenizer/tokenizer_file.h"
 
 namespace fm::tokenizer {
 
@@ -20,6 +20,6 @@ using NormalizeStep = std::function<void(Normalizing& at)>;
 
 // The steps of a component, sequences unfolded; none where `settings` is null. Throws UserError
 // (11) naming a component that is not supported.
-std::vector<NormalizeStep> read_normalizer(const Settings* settings);
+std::vector<NormalizeStep> read_normalizer(const JsonTree* settings);
 
 }  // namespace fm::tokenizer

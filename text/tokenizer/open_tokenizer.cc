@@ -67,9 +67,9 @@ class Folder {
     return text;
   }
   // The root of a JSON file, nullopt when the folder does not have it.
-  std::optional<Settings> settings(std::string_view file) {
+  std::optional<JsonTree> settings(std::string_view file) {
     if (!has(file)) return std::nullopt;
-    return read_settings(read(file), name(file)).root;
+    return core::parse_json(read(file), name(file));
   }
   std::vector<std::string> files() const {
     std::vector<std::string> found;
@@ -88,28 +88,28 @@ class Folder {
 using Tokens = std::vector<AddedToken>;
 
 // "<s>" or {"content": "<s>", ..}.
-AddedToken read_named_token(const Settings& value) {
-  if (value.kind() != Settings::Kind::kString) {
+AddedToken read_named_token(const JsonTree& value) {
+  if (value.kind != JsonKind::kString) {
     AddedToken token = read_added_token(value);
     token.special = true;
     return token;
   }
-  return {.content = value.text(), .normalized = false, .special = true};
+  return {.content = value.string(), .normalized = false, .special = true};
 }
 
 // What tokenizer_config.json and the older special_tokens_map.json say; the first counts.
 struct Config {
-  std::optional<Settings> config;
-  std::optional<Settings> map;
+  std::optional<JsonTree> config;
+  std::optional<JsonTree> map;
 
-  const Settings* find(std::string_view key) const {
-    const Settings* found = config ? config->find(key) : nullptr;
+  const JsonTree* find(std::string_view key) const {
+    const JsonTree* found = config ? config->find(key) : nullptr;
     return found == nullptr && map ? map->find(key) : found;
   }
   bool flag_or(std::string_view key, bool absent) const {
     return config ? config->flag_or(key, absent) : absent;
   }
-  const Settings* file() const { return config ? &*config : nullptr; }
+  const JsonTree* file() const { return config ? &*config : nullptr; }
 };
 
 constexpr std::string_view kNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -120,15 +120,15 @@ constexpr std::string_view kNames[] = {"bos_token", "eos_token", "unk_token", "s
 Tokens specific_tokens(const Config& config) {
   Tokens specific;
   if (!config.config) return specific;
-  for (const auto& [name, token] : config.config->members()) {
+  for (const auto& [name, token] : config.config->object()) {
     const bool other = std::find(std::begin(kNames), std::end(kNames), name) == std::end(kNames);
-    const bool text = token.kind() == Settings::Kind::kString;
+    const bool text = token.kind == JsonKind::kString;
     if (other && text && name.ends_with("_token")) specific.push_back(read_named_token(token));
   }
   const auto add_members = [&](std::string_view key) {
-    const Settings* value = config.find(key);
-    if (value == nullptr || value->kind() == Settings::Kind::kArray) return;
-    for (const auto& [name, token] : value->members()) specific.push_back(read_named_token(token));
+    const JsonTree* value = config.find(key);
+    if (value == nullptr || value->kind == JsonKind::kArray) return;
+    for (const auto& [name, token] : value->object()) specific.push_back(read_named_token(token));
   };
   add_members("extra_special_tokens");
   if (specific.empty()) add_members("model_specific_special_tokens");
@@ -138,13 +138,13 @@ Tokens specific_tokens(const Config& config) {
 Tokens named_tokens(const Config& config) {
   Tokens named;
   for (const std::string_view key : kNames) {
-    if (const Settings* value = config.find(key)) named.push_back(read_named_token(*value));
+    if (const JsonTree* value = config.find(key)) named.push_back(read_named_token(*value));
   }
   for (AddedToken& token : specific_tokens(config)) named.push_back(std::move(token));
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
-    const Settings* value = config.find(key);
-    if (value == nullptr || value->kind() == Settings::Kind::kObject) continue;
-    for (const Settings& token : value->items()) named.push_back(read_named_token(token));
+    const JsonTree* value = config.find(key);
+    if (value == nullptr || value->kind == JsonKind::kObject) continue;
+    for (const JsonTree& token : value->array()) named.push_back(read_named_token(token));
   }
   return named;
 }
@@ -152,8 +152,8 @@ Tokens named_tokens(const Config& config) {
 // {"5": {"content": ..}}, in the order of ids.
 Tokens listed_tokens(const Config& config) {
   std::vector<std::pair<std::int64_t, AddedToken>> listed;
-  if (const Settings* tokens = config.find("added_tokens_decoder")) {
-    for (const auto& [key, token] : tokens->members()) {
+  if (const JsonTree* tokens = config.find("added_tokens_decoder")) {
+    for (const auto& [key, token] : tokens->object()) {
       const bool whole = !key.empty() && key.size() < 10 &&
                          key.find_first_not_of("0123456789") == std::string::npos;
       if (!whole) token.refuse("an id is required as its key; correct the file");
@@ -171,7 +171,7 @@ Tokens listed_tokens(const Config& config) {
 Tokens older_tokens(Folder& folder, const Tokens& named) {
   std::vector<std::pair<std::int64_t, std::string>> older;
   if (const auto file = folder.settings("added_tokens.json")) {
-    for (const auto& [token, id] : file->members()) older.emplace_back(id.whole(), token);
+    for (const auto& [token, id] : file->object()) older.emplace_back(id.whole(), token);
   }
   std::sort(older.begin(), older.end());
   Tokens tokens;
@@ -201,7 +201,7 @@ void add_tokens(TokenizerParts& parts, const Config& config, Folder& folder) {
   if (config.flag_or("split_special_tokens", false)) parts.added.split_special();
 }
 
-TokenId id_of(const TokenizerParts& parts, const Settings* token) {
+TokenId id_of(const TokenizerParts& parts, const JsonTree* token) {
   if (token == nullptr) return kNoToken;
   const std::string content = read_named_token(*token).content;
   const TokenId id = parts.added.id_of(content);
@@ -209,26 +209,26 @@ TokenId id_of(const TokenizerParts& parts, const Settings* token) {
 }
 
 void put_special_ids(TokenizerParts& parts, const Config& config,
-                     const std::optional<Settings>& generation) {
+                     const std::optional<JsonTree>& generation) {
   SpecialIds& ids = parts.special_ids;
   const auto put = [&](const char* key, TokenId& id) {
-    if (const Settings* token = config.find(key)) id = id_of(parts, token);
+    if (const JsonTree* token = config.find(key)) id = id_of(parts, token);
   };
   put("bos_token", ids.bos);
   put("eos_token", ids.eos);
   put("pad_token", ids.pad);
   put("unk_token", ids.unk);
   if (ids.eos != kNoToken) ids.ends.push_back(ids.eos);
-  const Settings* ends = generation ? generation->find("eos_token_id") : nullptr;
+  const JsonTree* ends = generation ? generation->find("eos_token_id") : nullptr;
   if (ends == nullptr) return;
-  const auto add = [&](const Settings& id) {
+  const auto add = [&](const JsonTree& id) {
     const auto value = static_cast<TokenId>(id.whole());
     if (std::find(ids.ends.begin(), ids.ends.end(), value) == ids.ends.end()) {
       ids.ends.push_back(value);
     }
   };
-  if (ends->kind() == Settings::Kind::kArray) {
-    for (const Settings& id : ends->items()) add(id);
+  if (ends->kind == JsonKind::kArray) {
+    for (const JsonTree& id : ends->array()) add(id);
   } else {
     add(*ends);
   }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "text/tokenizer/parts.h"
-#include "text/tokenizer/settings.h"
+#include "text/tokenizer/tokenizer_file.h"
 
 namespace fm::tokenizer {
 
@@ -21,13 +21,13 @@ struct VocabAndMerges {
   std::string merges;
 };
 Parts read_vocab_and_merges(const std::string& where, const VocabAndMerges& texts,
-                            const Settings* config);
+                            const JsonTree* config);
 
 // `bytes` of SentencePiece's tokenizer.model at `path`. `config` is null or tokenizer_config.json,
 // which says where transformers puts a space before a text.
-Parts read_sentencepiece(const std::string& path, const std::string& bytes, const Settings* config);
+Parts read_sentencepiece(const std::string& path, const std::string& bytes, const JsonTree* config);
 
 // All components but added tokens, from the object of a tokenizer.json and the lists of its model.
-void put_components(TokenizerParts& parts, const SettingsFile& file);
+void put_components(TokenizerParts& parts, const TokenizerFile& file);
 
 }  // namespace fm::tokenizer

@@ -5,13 +5,13 @@
 namespace fm::tokenizer {
 namespace {
 
-std::vector<TokenId> read_ids(const Settings& tokens, const std::string& name) {
-  const Settings* token = tokens.find(name);
+std::vector<TokenId> read_ids(const JsonTree& tokens, const std::string& name) {
+  const JsonTree* token = tokens.find(name);
   if (token == nullptr) {
     tokens.refuse(core::concat("special token \"", name, "\" is required; add it"));
   }
   std::vector<TokenId> ids;
-  for (const Settings& id : token->at("ids").items()) {
+  for (const JsonTree& id : token->at("ids").array()) {
     const std::int64_t value = id.whole();
     if (value < 0 || value >= kMostIds) id.refuse("an id must be in [0, 2^24); correct the file");
     ids.push_back(static_cast<TokenId>(value));
@@ -19,14 +19,14 @@ std::vector<TokenId> read_ids(const Settings& tokens, const std::string& name) {
   return ids;
 }
 
-Template read_template(const Settings& settings) {
+Template read_template(const JsonTree& settings) {
   Template parts;
-  for (const Settings& piece : settings.at("single").items()) {
-    if (const Settings* special = piece.find("SpecialToken")) {
-      parts.push_back({read_ids(settings.at("special_tokens"), special->text("id")), false});
+  for (const JsonTree& piece : settings.at("single").array()) {
+    if (const JsonTree* special = piece.find("SpecialToken")) {
+      parts.push_back({read_ids(settings.at("special_tokens"), special->at("id").string()), false});
       continue;
     }
-    const std::string sequence = piece.at("Sequence").text("id");
+    const std::string sequence = piece.at("Sequence").at("id").string();
     if (sequence != "A") piece.refuse("the template of one text has no sequence B; correct it");
     parts.push_back({{}, true});
   }
@@ -34,8 +34,8 @@ Template read_template(const Settings& settings) {
 }
 
 // ["[SEP]", 102]
-TokenId read_pair(const Settings& pair) {
-  const std::vector<Settings>& items = pair.items();
+TokenId read_pair(const JsonTree& pair) {
+  const std::vector<JsonTree>& items = pair.array();
   if (items.size() != 2) pair.refuse("a token and its id are required; correct the file");
   const std::int64_t value = items[1].whole();
   if (value < 0 || value >= kMostIds) pair.refuse("an id must be in [0, 2^24); correct the file");
@@ -44,9 +44,9 @@ TokenId read_pair(const Settings& pair) {
 
 }  // namespace
 
-Template read_post_processor(const Settings* settings) {
+Template read_post_processor(const JsonTree* settings) {
   if (settings == nullptr) return {};
-  const std::string type = settings->type();
+  const std::string type = settings->at("type").string();
   if (type == "ByteLevel") return {};
   if (type == "TemplateProcessing") return read_template(*settings);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
@@ -58,7 +58,7 @@ Template read_post_processor(const Settings* settings) {
     settings->refuse(core::concat("post-processor \"", type, "\" is not supported"));
   }
   Template made;
-  for (const Settings& part : settings->at("processors").items()) {
+  for (const JsonTree& part : settings->at("processors").array()) {
     Template next = read_post_processor(&part);
     if (!made.empty() && !next.empty()) {
       part.refuse("a second template in one sequence is not supported");

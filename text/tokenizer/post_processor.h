@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/tokenizer/settings.h"
+#include "text/tokenizer/tokenizer_file.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace fm::tokenizer {
@@ -21,6 +21,6 @@ using Template = std::vector<TemplatePart>;
 // "[CLS] $A [SEP]" of a TemplateProcessing, Bert- or RobertaProcessing, alone or in a Sequence;
 // ByteLevel changes no ids. No parts: the text as it is. Throws UserError (11) naming what is not
 // supported.
-Template read_post_processor(const Settings* settings);
+Template read_post_processor(const JsonTree* settings);
 
 }  // namespace fm::tokenizer

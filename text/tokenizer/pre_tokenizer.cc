@@ -86,7 +86,7 @@ void add_by(Behavior behavior, Pieces& pieces, const Piece& piece) {
   }
 }
 
-Behavior read_behavior(const Settings& settings) {
+Behavior read_behavior(const JsonTree& settings) {
   constexpr std::pair<std::string_view, Behavior> kNames[] = {
       {"Removed", Behavior::kRemoved},
       {"Isolated", Behavior::kIsolated},
@@ -94,7 +94,7 @@ Behavior read_behavior(const Settings& settings) {
       {"MergedWithNext", Behavior::kMergedWithNext},
       {"Contiguous", Behavior::kContiguous},
   };
-  const std::string name = settings.text_or("behavior", "Isolated");
+  const std::string name = settings.string_or("behavior", "Isolated");
   for (const auto& [known, behavior] : kNames) {
     if (known == name) return behavior;
   }
@@ -121,9 +121,9 @@ FindParts inverted(FindParts find) {
   };
 }
 
-void read_step(const Settings& settings, std::vector<SplitStep>& steps);
+void read_step(const JsonTree& settings, std::vector<SplitStep>& steps);
 
-void read_split(const Settings& settings, std::vector<SplitStep>& steps) {
+void read_split(const JsonTree& settings, std::vector<SplitStep>& steps) {
   FindParts find = read_pattern(settings.at("pattern"));
   if (settings.flag_or("invert", false)) find = inverted(std::move(find));
   steps.push_back(split_by(std::move(find), read_behavior(settings)));
@@ -143,7 +143,7 @@ std::size_t scan_words(std::string_view text, std::size_t at) {
 }
 
 // Every piece in the characters of its bytes; `settings` null: neither prefix nor split.
-void read_byte_level(const Settings& settings, bool maps, std::vector<SplitStep>& steps) {
+void read_byte_level(const JsonTree& settings, bool maps, std::vector<SplitStep>& steps) {
   if (settings.flag_or("add_prefix_space", true)) {
     steps.push_back([](Pieces& pieces) {
       for (const Piece& piece : pieces.now) {
@@ -170,8 +170,8 @@ void read_byte_level(const Settings& settings, bool maps, std::vector<SplitStep>
 
 enum class Prepend : std::uint8_t { kAlways, kFirst, kNever };
 
-Prepend read_prepend(const Settings& settings) {
-  const std::string scheme = settings.text_or("prepend_scheme", "always");
+Prepend read_prepend(const JsonTree& settings) {
+  const std::string scheme = settings.string_or("prepend_scheme", "always");
   const bool adds = settings.flag_or("add_prefix_space", true);
   if (scheme == "never" || !adds) return Prepend::kNever;
   if (scheme == "first") return Prepend::kFirst;
@@ -182,8 +182,8 @@ Prepend read_prepend(const Settings& settings) {
   return Prepend::kAlways;
 }
 
-void read_metaspace(const Settings& settings, std::vector<SplitStep>& steps) {
-  const std::string mark = settings.text_or("replacement", kMetaSpace);
+void read_metaspace(const JsonTree& settings, std::vector<SplitStep>& steps) {
+  const std::string mark = settings.string_or("replacement", kMetaSpace);
   const Prepend prepend = read_prepend(settings);
   steps.push_back([mark, prepend](Pieces& pieces) {
     for (const Piece& piece : pieces.now) {
@@ -207,14 +207,14 @@ void read_metaspace(const Settings& settings, std::vector<SplitStep>& steps) {
   }
 }
 
-void read_digits(const Settings& settings, std::vector<SplitStep>& steps) {
+void read_digits(const JsonTree& settings, std::vector<SplitStep>& steps) {
   const bool one_by_one = settings.flag_or("individual_digits", false);
   steps.push_back(split_by(find_characters(is_numeric),
                            one_by_one ? Behavior::kIsolated : Behavior::kContiguous));
 }
 
-void read_simple(const Settings& settings, std::vector<SplitStep>& steps) {
-  const std::string type = settings.type();
+void read_simple(const JsonTree& settings, std::vector<SplitStep>& steps) {
+  const std::string type = settings.at("type").string();
   if (type == "Whitespace") {
     steps.push_back(split_by(inverted(find_by(scan_words)), Behavior::kRemoved));
   } else {  // WhitespaceSplit, BertPreTokenizer
@@ -225,25 +225,25 @@ void read_simple(const Settings& settings, std::vector<SplitStep>& steps) {
   }
 }
 
-void read_punctuation(const Settings& settings, std::vector<SplitStep>& steps) {
+void read_punctuation(const JsonTree& settings, std::vector<SplitStep>& steps) {
   steps.push_back(split_by(find_characters(is_old_punctuation), read_behavior(settings)));
 }
 
-void read_delimiter(const Settings& settings, std::vector<SplitStep>& steps) {
-  steps.push_back(split_by(find_text(settings.text("delimiter")), Behavior::kRemoved));
+void read_delimiter(const JsonTree& settings, std::vector<SplitStep>& steps) {
+  steps.push_back(split_by(find_text(settings.at("delimiter").string()), Behavior::kRemoved));
 }
 
-void read_sequence(const Settings& settings, std::vector<SplitStep>& steps) {
-  for (const Settings& part : settings.at("pretokenizers").items()) read_step(part, steps);
+void read_sequence(const JsonTree& settings, std::vector<SplitStep>& steps) {
+  for (const JsonTree& part : settings.at("pretokenizers").array()) read_step(part, steps);
 }
 
-void read_mapped_byte_level(const Settings& settings, std::vector<SplitStep>& steps) {
+void read_mapped_byte_level(const JsonTree& settings, std::vector<SplitStep>& steps) {
   read_byte_level(settings, true, steps);
 }
 
 struct Kind {
   std::string_view type;
-  void (*read)(const Settings& settings, std::vector<SplitStep>& steps);
+  void (*read)(const JsonTree& settings, std::vector<SplitStep>& steps);
 };
 
 constexpr Kind kKinds[] = {
@@ -259,8 +259,8 @@ constexpr Kind kKinds[] = {
     {"CharDelimiterSplit", read_delimiter},
 };
 
-void read_step(const Settings& settings, std::vector<SplitStep>& steps) {
-  const std::string type = settings.type();
+void read_step(const JsonTree& settings, std::vector<SplitStep>& steps) {
+  const std::string type = settings.at("type").string();
   for (const Kind& kind : kKinds) {
     if (kind.type == type) return kind.read(settings, steps);
   }
@@ -268,16 +268,16 @@ void read_step(const Settings& settings, std::vector<SplitStep>& steps) {
 }
 
 // The last component when sequences are unfolded, null when there is none.
-const Settings* last_of(const Settings& settings) {
-  if (settings.type() != "Sequence") return &settings;
-  const std::vector<Settings>& parts = settings.at("pretokenizers").items();
+const JsonTree* last_of(const JsonTree& settings) {
+  if (settings.at("type").string() != "Sequence") return &settings;
+  const std::vector<JsonTree>& parts = settings.at("pretokenizers").array();
   return parts.empty() ? nullptr : last_of(parts.back());
 }
 
-void read_all_but(const Settings& settings, const Settings* last, std::vector<SplitStep>& steps) {
+void read_all_but(const JsonTree& settings, const JsonTree* last, std::vector<SplitStep>& steps) {
   if (&settings == last) return read_byte_level(settings, false, steps);
-  if (settings.type() != "Sequence") return read_step(settings, steps);
-  for (const Settings& part : settings.at("pretokenizers").items()) {
+  if (settings.at("type").string() != "Sequence") return read_step(settings, steps);
+  for (const JsonTree& part : settings.at("pretokenizers").array()) {
     read_all_but(part, last, steps);
   }
 }
@@ -317,14 +317,14 @@ FindParts find_characters(bool (*wanted)(char32_t)) {
   };
 }
 
-FindParts read_pattern(const Settings& pattern) {
-  if (const Settings* text = pattern.find("String")) {
-    if (text->text().empty()) text->refuse("a pattern must have characters; correct the file");
-    return find_text(text->text());
+FindParts read_pattern(const JsonTree& pattern) {
+  if (const JsonTree* text = pattern.find("String")) {
+    if (text->string().empty()) text->refuse("a pattern must have characters; correct the file");
+    return find_text(text->string());
   }
-  const Settings& regex = pattern.at("Regex");
-  if (const Scanner scanner = find_scanner(regex.text())) return find_by(scanner);
-  return [compiled = Regex(regex.text(), regex.where())](
+  const JsonTree& regex = pattern.at("Regex");
+  if (const Scanner scanner = find_scanner(regex.string())) return find_by(scanner);
+  return [compiled = Regex(regex.string(), regex.where)](
              std::string_view text, std::vector<Match>& found) { compiled.find_all(text, found); };
 }
 
@@ -339,11 +339,11 @@ SplitStep split_by(FindParts find, Behavior behavior) {
   };
 }
 
-PreTokenizer read_pre_tokenizer(const Settings* settings, bool may_leave_bytes) {
+PreTokenizer read_pre_tokenizer(const JsonTree* settings, bool may_leave_bytes) {
   PreTokenizer made;
   if (settings == nullptr) return made;
-  const Settings* last = last_of(*settings);
-  made.byte_level = may_leave_bytes && last != nullptr && last->type() == "ByteLevel";
+  const JsonTree* last = last_of(*settings);
+  made.byte_level = may_leave_bytes && last != nullptr && last->at("type").string() == "ByteLevel";
   read_all_but(*settings, made.byte_level ? last : nullptr, made.steps);
   return made;
 }

@@ -9,7 +9,7 @@
 
 #include "text/tokenizer/pieces.h"
 #include "text/tokenizer/scanners.h"
-#include "text/tokenizer/settings.h"
+#include "text/tokenizer/tokenizer_file.h"
 
 namespace fm::tokenizer {
 
@@ -26,7 +26,7 @@ enum class Behavior : std::uint8_t {
 using FindParts = std::function<void(std::string_view text, std::vector<Match>& found)>;
 
 // The pattern of a Split or Replace, {"String": ..} or {"Regex": ..}.
-FindParts read_pattern(const Settings& pattern);
+FindParts read_pattern(const JsonTree& pattern);
 // A scanner's matches, with what stands between them.
 FindParts find_by(Scanner scanner);
 // Each character that `wanted` accepts is a match.
@@ -42,7 +42,7 @@ struct PreTokenizer {
 
 // `settings` null: none. `may_leave_bytes`: the model can read bytes where ByteLevel comes last.
 // Throws UserError (11) naming a component that is not supported.
-PreTokenizer read_pre_tokenizer(const Settings* settings, bool may_leave_bytes);
+PreTokenizer read_pre_tokenizer(const JsonTree* settings, bool may_leave_bytes);
 
 // GPT-2's printable characters for bytes: bytes 33-126, 161-172 and 174-255 stand for themselves,
 // the others for U+0100, U+0101, ..

@@ -241,10 +241,10 @@ TokenId id_in(std::int64_t id, const SentencePieceModel& model) {
 // Where transformers' classes put a space before a text, whatever the model says of itself:
 // "legacy" (true where absent, as in 4.57) behind every added token, too. Gemma's classes read
 // neither key.
-void put_space_rule(SentencePieceModel& model, const Settings& config) {
-  const std::string name = config.text_or("tokenizer_class", "");
+void put_space_rule(SentencePieceModel& model, const JsonTree& config) {
+  const std::string name = config.string_or("tokenizer_class", "");
   if (name.starts_with("Gemma")) return;
-  const Settings* const space = config.find("add_prefix_space");
+  const JsonTree* const space = config.find("add_prefix_space");
   const bool by_class = name.starts_with("LlamaTokenizer") || model.add_dummy_prefix;
   model.add_dummy_prefix = config.flag_or("add_prefix_space", by_class);
   model.only_at_start =
@@ -268,7 +268,7 @@ void put_model(TokenizerParts& parts, const std::shared_ptr<const SentencePieceM
 }  // namespace
 
 Parts read_sentencepiece(const std::string& path, const std::string& bytes,
-                         const Settings* config) {
+                         const JsonTree* config) {
   auto parts = std::make_unique<TokenizerParts>();
   parts->where = path;
   parts->added.look_in_text();  // transformers gives this model the text between them

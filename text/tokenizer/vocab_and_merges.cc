@@ -24,9 +24,9 @@ constexpr std::string_view kQwen2 =
     {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]},
   "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE"}})";
 
-std::string_view components_of(const Settings* config) {
+std::string_view components_of(const JsonTree* config) {
   if (config == nullptr) return kGpt2;
-  std::string name = config->text_or("tokenizer_class", "GPT2Tokenizer");
+  std::string name = config->string_or("tokenizer_class", "GPT2Tokenizer");
   if (name.ends_with("Fast")) name.resize(name.size() - 4);
   if (name == "Qwen2Tokenizer") return kQwen2;
   constexpr std::string_view kLikeGpt2[] = {"GPT2Tokenizer", "GPTNeoXTokenizer", "CodeGenTokenizer",
@@ -42,10 +42,10 @@ std::string_view components_of(const Settings* config) {
 }  // namespace
 
 Parts read_vocab_and_merges(const std::string& where, const VocabAndMerges& texts,
-                            const Settings* config) {
+                            const JsonTree* config) {
   auto parts = std::make_unique<TokenizerParts>();
   parts->where = where;
-  SettingsFile file = read_settings(std::string(components_of(config)), where + "/vocab.json");
+  TokenizerFile file = read_tokenizer_file(components_of(config), where + "/vocab.json");
   file.lists.ids = read_vocab_json(texts.vocab, where + "/vocab.json");
   std::size_t number = 0;
   for (std::string_view line : core::split(texts.merges, '\n')) {
