@@ -23,12 +23,12 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string as_json(const Value& value) {
-  if (value.kind == Value::Kind::kString) return quoted(value.text);
-  if (value.kind == Value::Kind::kObject) return "{}";
-  if (value.kind != Value::Kind::kArray) return show(value);
+std::string as_json(const JsonTree& value) {
+  if (value.kind == JsonKind::kString) return quoted(value.text);
+  if (value.kind == JsonKind::kObject) return "{}";
+  if (value.kind != JsonKind::kArray) return show(value);
   std::vector<std::string> items;
-  for (const Value& item : value.items) items.push_back(as_json(item));
+  for (const JsonTree& item : value.items) items.push_back(as_json(item));
   return concat('[', core::join(items, ", "), ']');
 }
 
@@ -43,8 +43,8 @@ class Listing {
  public:
   Listing(const std::string& name, const Findings& findings) : name_(name), findings_(findings) {}
 
-  void add_block(const Value& block, const std::string& path) {
-    for (const Value::Member& member : block.members) {
+  void add_block(const JsonTree& block, const std::string& path) {
+    for (const JsonTree::Member& member : block.members) {
       const std::string full = path.empty() ? member.key : concat(path, '.', member.key);
       if (member.value.is_object() && !member.value.members.empty()) {
         add_block(member.value, full);
@@ -64,7 +64,7 @@ class Listing {
   std::vector<ConfigValue> values() && { return std::move(values_); }
 
  private:
-  std::string from(const std::string& path, const Value& value) const {
+  std::string from(const std::string& path, const JsonTree& value) const {
     const auto filled = findings_.origins.find(path);
     if (filled != findings_.origins.end()) return filled->second;
     const std::string place = concat(name_, ':', value.line);
@@ -81,7 +81,7 @@ class Listing {
 
 }  // namespace
 
-std::vector<ConfigValue> config_values(const Value& root, const std::string& name,
+std::vector<ConfigValue> config_values(const JsonTree& root, const std::string& name,
                                        const Findings& findings) {
   Listing listing(name, findings);
   listing.add_block(root, "");

@@ -17,7 +17,7 @@ struct ConfigValue {
 
 // Keys that are honoured, with their defaults where the file has none, and whatever else the file
 // has. `root`: after fill_from_trainer.
-std::vector<ConfigValue> config_values(const Value& root, const std::string& name,
+std::vector<ConfigValue> config_values(const JsonTree& root, const std::string& name,
                                        const Findings& findings);
 
 // What only ranks and model decide: the batch triad for `dp_size` data ranks, and the Trainer's

@@ -22,7 +22,7 @@ void ignore(const Settings& settings, const char* why, Findings& findings) {
 
 // "auto" is not a number here: it is left to nobody.
 double share(const Settings& settings, const char* key) {
-  const Value* const value = settings.get(key);
+  const JsonTree* const value = settings.get(key);
   if (value == nullptr) return 0.0;
   const double number = to_number(*value).value_or(-1.0);
   FM_USER_CHECK(number >= 0.0 && number < 1.0, key,
@@ -40,7 +40,7 @@ bool apply_decay_style(const Settings& settings, const TrainerArguments& trainer
     return false;
   }
   const char* const key = settings.get(kKeys[0]) != nullptr ? kKeys[0] : kKeys[1];
-  const Value* const style = settings.get(key);
+  const JsonTree* const style = settings.get(key);
   if (style == nullptr) {
     ignore(settings, "without lr-decay-style they mean nothing", findings);
     return false;

@@ -25,21 +25,23 @@ void add(std::vector<Finding>& findings, const std::string& why, const std::stri
 }
 
 // On when `enabled` is true anywhere inside, or when there is content and no `enabled` at all.
-bool holds_enabled(const Value& block) {
-  return std::any_of(block.members.begin(), block.members.end(), [](const Value::Member& member) {
-    return member.key == "enabled" || holds_enabled(member.value);
-  });
+bool holds_enabled(const JsonTree& block) {
+  return std::any_of(block.members.begin(), block.members.end(),
+                     [](const JsonTree::Member& member) {
+                       return member.key == "enabled" || holds_enabled(member.value);
+                     });
 }
-bool enables(const Value& block) {
-  return std::any_of(block.members.begin(), block.members.end(), [](const Value::Member& member) {
-    return (member.key == "enabled" && to_bool(member.value) == true) || enables(member.value);
-  });
+bool enables(const JsonTree& block) {
+  return std::any_of(
+      block.members.begin(), block.members.end(), [](const JsonTree::Member& member) {
+        return (member.key == "enabled" && to_bool(member.value) == true) || enables(member.value);
+      });
 }
-bool switched_on(const Value& block) {
+bool switched_on(const JsonTree& block) {
   return holds_enabled(block) ? enables(block) : !block.members.empty();
 }
 
-bool changes_nothing(const KeyRow& row, const Value& value) {
+bool changes_nothing(const KeyRow& row, const JsonTree& value) {
   if (row.type == KeyType::kSwitch) return !switched_on(value);
   return is_plain(row, value);
 }
@@ -53,16 +55,16 @@ class Walk {
   Walk(const std::string& name, PrecisionFlag precision, Unknown unknown, Findings& findings)
       : name_(name), precision_(precision), unknown_(unknown), findings_(findings) {}
 
-  void block(Value& object, const std::string& path, Notes notes) {
-    for (Value::Member& member : object.members) {
+  void block(JsonTree& object, const std::string& path, Notes notes) {
+    for (JsonTree::Member& member : object.members) {
       findings_.collect(name_, [&] { key(member, path, notes); });
     }
   }
 
  private:
-  std::string where(const Value& value) const { return core::concat(name_, ":", value.line); }
+  std::string where(const JsonTree& value) const { return core::concat(name_, ":", value.line); }
 
-  void key(Value::Member& member, const std::string& path, Notes notes) {
+  void key(JsonTree::Member& member, const std::string& path, Notes notes) {
     const std::string full = below(path, member.key);
     const KeyRow* row = find_key(full);
     check_name(member.key, member.value, row);
@@ -74,7 +76,7 @@ class Walk {
   }
 
   // `row` is of the path, in which the dots of a name look like blocks.
-  void check_name(const std::string& name, const Value& value, const KeyRow* row) const {
+  void check_name(const std::string& name, const JsonTree& value, const KeyRow* row) const {
     const std::vector<std::string> parts = core::split(name, '.');
     FM_USER_CHECK(row == nullptr || parts.size() == 1, "\"", name,
                   "\" is one name with a dot in it, which DeepSpeed does not read; write \"",
@@ -83,21 +85,21 @@ class Walk {
   }
 
   // DeepSpeed hands params on as they are, and there None is not the default of a number.
-  void check_null(const KeyRow& row, const std::string& path, const Value& value) const {
+  void check_null(const KeyRow& row, const std::string& path, const JsonTree& value) const {
     const bool handed_on =
         row.path.starts_with("optimizer.params.") || row.path.starts_with("scheduler.params.");
     if (handed_on && !is_plain(row, value)) check_type(row, path, value, where(value));
   }
 
-  void visit(const KeyRow& row, Value& value, const std::string& path, Notes notes) {
-    const bool bare_zero = path == "zero_optimization" && value.kind == Value::Kind::kBool;
+  void visit(const KeyRow& row, JsonTree& value, const std::string& path, Notes notes) {
+    const bool bare_zero = path == "zero_optimization" && value.kind == JsonKind::kBool;
     if (is_auto(value)) return takes_default(row, path);
-    if (value.kind == Value::Kind::kNull) return check_null(row, path, value);
+    if (value.kind == JsonKind::kNull) return check_null(row, path, value);
     if (bare_zero) return;
     try {
       check_type(row, path, value, where(value));
     } catch (const core::UserError&) {
-      value.kind = Value::Kind::kNull;  // nobody else stumbles over it
+      value.kind = JsonKind::kNull;  // nobody else stumbles over it
       throw;
     }
     const bool is_block = row.type == KeyType::kBlock || row.type == KeyType::kOpen;
@@ -110,7 +112,7 @@ class Walk {
   }
 
   // Below a switch that is off, or that nobody asks, only the switch itself is worth a note.
-  static bool says_all(const std::string& path, const Value& value) {
+  static bool says_all(const std::string& path, const JsonTree& value) {
     if (find_key(path + ".device") != nullptr) return false;
     const KeyRow* enabled = find_key(path + ".enabled");
     return enabled == nullptr || (enabled->verdict != Verdict::kIgnored && switched_on(value));
@@ -127,7 +129,7 @@ class Walk {
     findings_.defaults.push_back(value.empty() ? path : core::concat(path, " (", value, ")"));
   }
 
-  void judge(const KeyRow& row, const Value& value, const std::string& path, Notes notes) {
+  void judge(const KeyRow& row, const JsonTree& value, const std::string& path, Notes notes) {
     if (changes_nothing(row, value)) return;
     const bool is_switch = row.type == KeyType::kSwitch;
     const std::string what = core::concat(path, is_switch ? "" : " = " + show(value));
@@ -147,25 +149,25 @@ class Walk {
   }
 
   // What --precision asks for.
-  bool asks_for_the_same(const KeyRow& row, const Value& value) const {
+  bool asks_for_the_same(const KeyRow& row, const JsonTree& value) const {
     const std::string_view block = row.path.substr(0, row.path.find('.'));
     return precision_ && precision_ == dtype_named(row.type == KeyType::kBool ? block : value.text);
   }
 
-  void overrides(const Value& value, const std::string& what) {
+  void overrides(const JsonTree& value, const std::string& what) {
     if (!precision_) return;
     findings_.notes.push_back(core::concat("--precision ", core::name_of(*precision_),
                                            " overrides ", what, " (line ", value.line, ")"));
   }
 
-  void judge_precision(const KeyRow& row, const Value& value, const std::string& what) {
+  void judge_precision(const KeyRow& row, const JsonTree& value, const std::string& what) {
     if (precision_ == core::DType::kF32) return overrides(value, what);
     findings_.refuse(value.line, what,
                      std::string(row.why) + "; change it, or give --precision fp32");
   }
 
   // DeepSpeed refuses an unknown key in a block that it models, and drops it elsewhere.
-  void unknown(const std::string& key, const Value& value, const std::string& path) {
+  void unknown(const std::string& key, const JsonTree& value, const std::string& path) {
     const KeyRow* parent = path.empty() ? nullptr : find_key(path);
     const bool modelled = parent != nullptr && parent->type == KeyType::kBlock;
     const bool with_type = path.ends_with(".params");  // check_params does it
@@ -199,7 +201,7 @@ void check_deprecated(const Settings& settings, Findings& findings) {
   for (const DeprecatedKey& key : deprecated_keys()) {
     const std::string old_path(key.old_path);
     const std::string new_path(key.new_path);
-    const Value* old_value = settings.get(old_path);
+    const JsonTree* old_value = settings.get(old_path);
     if (old_value == nullptr) continue;
     // Two names of a block that is off under both are no conflict.
     const bool both_off = old_value->is_object() && !settings.flag(old_path + ".enabled", false) &&
@@ -214,46 +216,46 @@ void check_deprecated(const Settings& settings, Findings& findings) {
 
 }  // namespace
 
-const Value* Settings::raw(const std::string& path) const { return find_path(root_, path); }
+const JsonTree* Settings::raw(const std::string& path) const { return find_path(root_, path); }
 
-const Value* Settings::get(const std::string& path) const {
-  const Value* value = raw(path);
-  const bool nothing = value == nullptr || value->kind == Value::Kind::kNull || is_auto(*value);
+const JsonTree* Settings::get(const std::string& path) const {
+  const JsonTree* value = raw(path);
+  const bool nothing = value == nullptr || value->kind == JsonKind::kNull || is_auto(*value);
   return nothing ? nullptr : value;
 }
 
 bool Settings::asks_auto(const std::string& path) const {
-  const Value* value = raw(path);
+  const JsonTree* value = raw(path);
   return value != nullptr && is_auto(*value);
 }
 
 std::string Settings::where(const std::string& path) const {
-  const Value* value = raw(path);
+  const JsonTree* value = raw(path);
   return value == nullptr ? name_ : core::concat(name_, ":", value->line);
 }
 
 int Settings::line(const std::string& path) const {
-  const Value* value = raw(path);
+  const JsonTree* value = raw(path);
   return value == nullptr ? 0 : static_cast<int>(value->line);
 }
 
 bool Settings::flag(const std::string& path, bool otherwise) const {
-  const Value* value = get(path);
+  const JsonTree* value = get(path);
   return value == nullptr ? otherwise : to_bool(*value).value_or(otherwise);
 }
 
 double Settings::number(const std::string& path, double otherwise) const {
-  const Value* value = get(path);
+  const JsonTree* value = get(path);
   return value == nullptr ? otherwise : to_number(sole(*value)).value_or(otherwise);
 }
 
 std::int64_t Settings::integer(const std::string& path, std::int64_t otherwise) const {
-  const Value* value = get(path);
+  const JsonTree* value = get(path);
   return value == nullptr ? otherwise : to_int(*value).value_or(otherwise);
 }
 
 std::string Settings::text(const std::string& path, const std::string& otherwise) const {
-  const Value* value = get(path);
+  const JsonTree* value = get(path);
   return value == nullptr ? otherwise : value->text;
 }
 
@@ -284,8 +286,8 @@ void Findings::collect(const std::string& name, const std::function<void()>& rea
   }
 }
 
-void check_settings(Value& root, const std::string& name, PrecisionFlag precision, Unknown unknown,
-                    Findings& findings) {
+void check_settings(JsonTree& root, const std::string& name, PrecisionFlag precision,
+                    Unknown unknown, Findings& findings) {
   Walk walk(name, precision, unknown, findings);
   walk.block(root, "", Notes::kShown);
   findings.collect(name, [&] { check_deprecated(Settings(root, name), findings); });

@@ -20,12 +20,12 @@ using PrecisionFlag = std::optional<core::DType>;
 // Lifetime: not longer than the value and the name.
 class Settings {
  public:
-  Settings(const Value& root, const std::string& name) : root_(root), name_(name) {}
+  Settings(const JsonTree& root, const std::string& name) : root_(root), name_(name) {}
 
   // Null when absent, null in the file, or "auto".
-  const Value* get(const std::string& path) const;
+  const JsonTree* get(const std::string& path) const;
   // Whatever is there, or null.
-  const Value* raw(const std::string& path) const;
+  const JsonTree* raw(const std::string& path) const;
   bool asks_auto(const std::string& path) const;
   int line(const std::string& path) const;  // 0 when the path is absent
   // "llama.json:12"; the name alone when the path is absent.
@@ -37,7 +37,7 @@ class Settings {
   std::string text(const std::string& path, const std::string& otherwise) const;
 
  private:
-  const Value& root_;
+  const JsonTree& root_;
   const std::string& name_;
 };
 
@@ -71,8 +71,8 @@ enum class Unknown : std::uint8_t { kRefused, kNoted };
 // Problems are an unknown key inside a modelled block or near a known one, a name with a dot in it,
 // a wrong type, what cannot be honoured, and an old key beside its new one. A value of the wrong
 // type is null from then on.
-void check_settings(Value& root, const std::string& name, PrecisionFlag precision, Unknown unknown,
-                    Findings& findings);
+void check_settings(JsonTree& root, const std::string& name, PrecisionFlag precision,
+                    Unknown unknown, Findings& findings);
 
 // Throws UserError (10) with every problem, one per line in the order of the file, if there is one.
 void throw_problems(const Findings& findings, const std::string& name);

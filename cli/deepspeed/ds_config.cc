@@ -23,13 +23,13 @@ void apply_batch(const Settings& settings, engine::BatchTriad& batch) {
                         {"train_micro_batch_size_per_gpu", &batch.micro_batch},
                         {"gradient_accumulation_steps", &batch.accumulation}};
   for (const Part& part : parts) {
-    if (const Value* value = settings.get(part.key)) *part.target = to_int(*value);
+    if (const JsonTree* value = settings.get(part.key)) *part.target = to_int(*value);
   }
 }
 
 // FMEngine's "lora": {"r": 8, "lora_alpha": 16, "lora_dropout": 0.05}; {} is off.
 void apply_lora(const Settings& settings, engine::TrainOptions& options) {
-  const Value* const block = settings.get("lora");
+  const JsonTree* const block = settings.get("lora");
   if (block == nullptr || block->members.empty()) return;
   engine::LoraOptions& lora = options.lora;
   lora.r = settings.integer("lora.r", 8);  // peft's default
@@ -53,9 +53,9 @@ void note_offload(const Settings& settings, Findings& findings) {
 }
 
 void apply_zero(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
-  const Value* block = settings.get("zero_optimization");
+  const JsonTree* block = settings.get("zero_optimization");
   if (block == nullptr) return;
-  if (block->kind == Value::Kind::kBool) {
+  if (block->kind == JsonKind::kBool) {
     options.zero_stage = block->boolean ? 1 : 0;
     findings.notes.push_back(
         core::concat("\"zero_optimization\" as true or false is deprecated, use {\"stage\": ",
@@ -126,8 +126,8 @@ void apply_groups(const TrainerArguments& trainer, bool of_trainer, engine::Trai
 }
 
 // What was probably written for `type`: " instead of "typ"", or "".
-std::string mistyped(const Value& block) {
-  for (const Value::Member& member : block.members) {
+std::string mistyped(const JsonTree& block) {
+  for (const JsonTree::Member& member : block.members) {
     const bool near = !core::nearest(member.key, std::vector<std::string>{"type"}).empty();
     if (near && member.key != "type") return " instead of \"" + member.key + "\"";
   }
@@ -145,11 +145,11 @@ std::string block_type(const Settings& settings, const std::string& block,
     return resolved;
   }
   std::string type = settings.text(path, "");
-  const Value* value = settings.get(block);
+  const JsonTree* value = settings.get(block);
   if (!type.empty() || value == nullptr) return type;
   const bool holds =
       std::any_of(value->members.begin(), value->members.end(),
-                  [](const Value::Member& each) { return each.value.kind != Value::Kind::kNull; });
+                  [](const JsonTree::Member& each) { return each.value.kind != JsonKind::kNull; });
   FM_USER_CHECK(!holds, path, " is required; write \"type\": \"", resolved, "\"", mistyped(*value),
                 ", or remove the block (", settings.where(block), ")");
   return "";
@@ -165,7 +165,7 @@ double checked_number(const Settings& settings, const std::string& path, double 
 
 void check_params(const Settings& settings, const std::string& block, const std::string& type,
                   std::span<const std::string> known) {
-  const Value* params = settings.get(block);
+  const JsonTree* params = settings.get(block);
   if (params == nullptr) return;
   for (const auto& [key, value] : params->members) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
@@ -179,7 +179,7 @@ void check_params(const Settings& settings, const std::string& block, const std:
 std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigFlags& how,
                                          const TrainerArguments& trainer,
                                          engine::TrainOptions& options) {
-  Value root = parse_hjson(config.text, config.name);
+  JsonTree root = parse_hjson(config.text, config.name);
   FM_USER_CHECK(root.is_object(),
                 "a DeepSpeed configuration must be one object {...}; correct it (", config.name,
                 ")");

@@ -82,7 +82,7 @@ double checked_eps(const Settings& settings, double otherwise, const char* words
 }
 
 void apply_betas(const Settings& settings, engine::OptimizerOptions& optimizer) {
-  const Value* betas = settings.get(param("betas"));
+  const JsonTree* betas = settings.get(param("betas"));
   if (betas == nullptr) return;
   const std::string where = settings.where(param("betas")) + ": " + show(*betas);
   FM_USER_CHECK(betas->items.size() == 2,

@@ -162,7 +162,7 @@ bool apply_scheduler(const Settings& settings, Findings& findings, engine::Train
     std::visit(ReadParam{settings, param(each.name), scheduler}, each.value);
   }
   // null, as Python's None: the optimizer's.
-  const Value* const highest = settings.raw(param("warmup_max_lr"));
+  const JsonTree* const highest = settings.raw(param("warmup_max_lr"));
   if (highest != nullptr && !scheduler.warmup_max_lr) {
     scheduler.warmup_max_lr = options.optimizer.lr;
   }

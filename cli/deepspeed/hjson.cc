@@ -11,7 +11,6 @@
 namespace fm::cli {
 namespace {
 
-constexpr int kMaxDepth = 64;
 constexpr std::string_view kPunctuators = "{}[],:";
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
@@ -47,10 +46,10 @@ class Parser {
   Parser(std::string_view text, const std::string& name)
       : text_(core::without_byte_order_mark(text)), name_(name) {}
 
-  Value root() {
+  JsonTree root() {
     skip_blank();
     const bool written = peek() == '{' || peek() == '[';
-    Value value = written ? parse_value(0) : parse_members(0, Braces::kLeftOut);
+    JsonTree value = written ? parse_value(0) : parse_members(0, Braces::kLeftOut);
     skip_blank();
     require(at_ >= text_.size(), "the file must end after its object; remove the rest");
     return value;
@@ -97,8 +96,9 @@ class Parser {
     while (at_ < end + 2) advance();
   }
 
-  Value parse_value(int depth) {
-    require(depth < kMaxDepth, "objects and lists may be nested 64 deep; flatten the file");
+  JsonTree parse_value(std::size_t depth) {
+    require(depth < core::kMostTreeDepth,
+            "objects and lists may be nested 64 deep; flatten the file");
     skip_blank();
     require(!ended(), "a value is missing at the end; write it");
     switch (peek()) {
@@ -111,14 +111,14 @@ class Parser {
     }
   }
 
-  Value parse_object(int depth) {
+  JsonTree parse_object(std::size_t depth) {
     advance();
     return parse_members(depth, Braces::kWritten);
   }
 
-  Value parse_members(int depth, Braces braces) {
-    Value object;
-    object.kind = Value::Kind::kObject;
+  JsonTree parse_members(std::size_t depth, Braces braces) {
+    JsonTree object;
+    object.kind = JsonKind::kObject;
     object.line = line_;
     while (true) {
       skip_blank();
@@ -135,13 +135,13 @@ class Parser {
     return object;
   }
 
-  void parse_member(Value& object, int depth) {
+  void parse_member(JsonTree& object, std::size_t depth) {
     const int key_line = line_;
     std::string key = parse_key();
     skip_blank();
     require(peek() == ':', core::concat("a colon must follow the key '", key, "'; add it"));
     advance();
-    Value value = parse_value(depth + 1);
+    JsonTree value = parse_value(depth + 1);
     value.line = key_line;
     object.members.push_back({std::move(key), std::move(value)});
     skip_blank();
@@ -165,9 +165,9 @@ class Parser {
     return std::string(key);
   }
 
-  Value parse_array(int depth) {
-    Value array;
-    array.kind = Value::Kind::kArray;
+  JsonTree parse_array(std::size_t depth) {
+    JsonTree array;
+    array.kind = JsonKind::kArray;
     array.line = line_;
     advance();
     while (true) {
@@ -184,9 +184,9 @@ class Parser {
     }
   }
 
-  Value parse_text() {
-    Value value;
-    value.kind = Value::Kind::kString;
+  JsonTree parse_text() {
+    JsonTree value;
+    value.kind = JsonKind::kString;
     value.line = line_;
     value.text = starts("'''") ? parse_multiline() : parse_quoted();
     return value;
@@ -276,7 +276,7 @@ class Parser {
 
   // "true, false, null, number or string": a keyword or number ends at punctuation; all else runs
   // to the end of the line, commas included, as hjson has it.
-  Value parse_tfnns() {
+  JsonTree parse_tfnns() {
     require(kPunctuators.find(peek()) == std::string_view::npos,
             core::concat("a value is required where '", peek(), "' stands; write or quote it",
                          swallowed_));
@@ -288,7 +288,7 @@ class Parser {
                         starts("//") || starts("/*");
       if (line_end || (!ended() && mark)) {
         const std::string_view token = trim(text_.substr(begin, at_ - begin));
-        std::optional<Value> value = keyword_or_number(token);
+        std::optional<JsonTree> value = keyword_or_number(token);
         if (!value && line_end) value = unquoted(token, line);
         if (value) {
           value->line = line;
@@ -299,10 +299,10 @@ class Parser {
     }
   }
 
-  Value unquoted(std::string_view token, int line) {
+  JsonTree unquoted(std::string_view token, int line) {
     constexpr std::size_t kMost = 60;
-    Value value;
-    value.kind = Value::Kind::kString;
+    JsonTree value;
+    value.kind = JsonKind::kString;
     value.text = std::string(token);
     if (token.find_first_of("}]") != std::string_view::npos) {
       swallowed_ = core::concat(" (the text without quotes on line ", line,
@@ -312,34 +312,34 @@ class Parser {
     return value;
   }
 
-  static std::optional<Value> keyword_or_number(std::string_view token) {
-    Value value;
+  static std::optional<JsonTree> keyword_or_number(std::string_view token) {
+    JsonTree value;
     if (token == "null") return value;
     if (token == "true" || token == "false") {
-      value.kind = Value::Kind::kBool;
+      value.kind = JsonKind::kBool;
       value.boolean = token == "true";
       return value;
     }
     const std::optional<double> number = parse_number(token);
     if (!number) return std::nullopt;
-    value.kind = Value::Kind::kNumber;
+    value.kind = JsonKind::kNumber;
     value.number = *number;
     value.text = std::string(token);
     return value;
   }
 
-  void refuse_duplicates(const Value& object) const {
+  void refuse_duplicates(const JsonTree& object) const {
     std::vector<std::string> duplicates;
     std::vector<std::string> lines;
     for (std::size_t i = 0; i < object.members.size(); ++i) {
       const auto& [key, value] = object.members[i];
-      const Value* first = object.find(key);
-      if (first == &value) continue;
+      const auto first = std::ranges::find(object.members, key, &JsonTree::Member::key);
+      if (&first->value == &value) continue;
       const std::string quoted = "'" + key + "'";
       if (std::find(duplicates.begin(), duplicates.end(), quoted) == duplicates.end()) {
         duplicates.push_back(quoted);
       }
-      lines.push_back(core::concat(name_, ":", value.line, ", first on line ", first->line));
+      lines.push_back(core::concat(name_, ":", value.line, ", first on line ", first->value.line));
     }
     FM_USER_CHECK(duplicates.empty(), "Duplicate keys in DeepSpeed config: [",
                   core::join(duplicates, ", "), "]; keep one of each (", core::join(lines, "; "),
@@ -367,28 +367,21 @@ std::optional<double> parse_number(std::string_view token) {
   return number;
 }
 
-const Value* Value::find(std::string_view key) const {
-  for (const auto& [name, value] : members) {
-    if (name == key) return &value;
-  }
-  return nullptr;
-}
-
-std::string show(const Value& value) {
+std::string show(const JsonTree& value) {
   switch (value.kind) {
-    case Value::Kind::kNull: return "null";
-    case Value::Kind::kBool: return value.boolean ? "true" : "false";
-    case Value::Kind::kNumber: return value.text;
-    case Value::Kind::kString: return "\"" + value.text + "\"";
-    case Value::Kind::kObject: return "{...}";
-    case Value::Kind::kArray: break;
+    case JsonKind::kNull: return "null";
+    case JsonKind::kBool: return value.boolean ? "true" : "false";
+    case JsonKind::kNumber: return value.text;
+    case JsonKind::kString: return "\"" + value.text + "\"";
+    case JsonKind::kObject: return "{...}";
+    case JsonKind::kArray: break;
   }
   std::vector<std::string> items;
-  for (const Value& item : value.items) items.push_back(show(item));
+  for (const JsonTree& item : value.items) items.push_back(show(item));
   return "[" + core::join(items, ", ") + "]";
 }
 
-Value parse_hjson(std::string_view text, const std::string& name) {
+JsonTree parse_hjson(std::string_view text, const std::string& name) {
   return Parser(text, name).root();
 }
 

@@ -22,39 +22,40 @@ constexpr double kEpsilon = 1e-8;
 constexpr double kClipping = 1.0;
 constexpr std::int64_t kRows = 8;
 
-Value of_kind(Value::Kind kind) {
-  Value value;
+JsonTree of_kind(JsonKind kind) {
+  JsonTree value;
   value.kind = kind;
   return value;
 }
-Value number_value(double number) {
-  Value value = of_kind(Value::Kind::kNumber);
+JsonTree number_value(double number) {
+  JsonTree value = of_kind(JsonKind::kNumber);
   value.number = number;
   char text[32];  // the shortest that is read back as the same
   value.text = std::string(text, std::to_chars(text, std::end(text), number).ptr);
   return value;
 }
-Value bool_value(bool on) {
-  Value value = of_kind(Value::Kind::kBool);
+JsonTree bool_value(bool on) {
+  JsonTree value = of_kind(JsonKind::kBool);
   value.boolean = on;
   return value;
 }
-Value text_value(const std::string& text) {
-  Value value = of_kind(Value::Kind::kString);
+JsonTree text_value(const std::string& text) {
+  JsonTree value = of_kind(JsonKind::kString);
   value.text = text;
   return value;
 }
 
-bool is_nothing(const Value* value) {
-  if (value == nullptr || value->kind == Value::Kind::kNull || is_auto(*value)) return true;
-  return value->is_object() && std::ranges::all_of(value->members, [](const Value::Member& each) {
-           return each.value.kind == Value::Kind::kNull;
+bool is_nothing(const JsonTree* value) {
+  if (value == nullptr || value->kind == JsonKind::kNull || is_auto(*value)) return true;
+  return value->is_object() &&
+         std::ranges::all_of(value->members, [](const JsonTree::Member& each) {
+           return each.value.kind == JsonKind::kNull;
          });
 }
 
 class Filling {
  public:
-  Filling(Value& root, Findings& findings) : root_(root), findings_(findings) {}
+  Filling(JsonTree& root, Findings& findings) : root_(root), findings_(findings) {}
 
   // "auto" becomes the flag's value or the Trainer's default; a value that is there must be the
   // flag's; where nothing is, a given flag is added.
@@ -66,14 +67,14 @@ class Filling {
   void boolean(const std::string& path, const char* flag, std::optional<bool> given) {
     fill(path, flag, given ? std::optional(bool_value(*given)) : std::nullopt, bool_value(false));
   }
-  void fill(const std::string& path, const char* flag, const std::optional<Value>& given,
-            const Value& otherwise) {
-    const Value* const at = find(path);
+  void fill(const std::string& path, const char* flag, const std::optional<JsonTree>& given,
+            const JsonTree& otherwise) {
+    const JsonTree* const at = find(path);
     if (at != nullptr && is_auto(*at)) {
       say(path, given ? *given : otherwise, given ? flag : nullptr);
       put(path, given ? *given : otherwise, at->line,
           given ? concat("--", flag) : std::string("Trainer's default"));
-    } else if (at == nullptr || at->kind == Value::Kind::kNull) {
+    } else if (at == nullptr || at->kind == JsonKind::kNull) {
       if (given) put(path, *given, 0, concat("--", flag));
     } else if (given && !same(*at, *given)) {
       findings_.refuse(at->line, concat(path, " = ", show(*at)),
@@ -82,12 +83,12 @@ class Filling {
     }
   }
 
-  void put(const std::string& path, Value value, int line, std::string from = {}) {
+  void put(const std::string& path, JsonTree value, int line, std::string from = {}) {
     if (!from.empty()) findings_.origins[path] = std::move(from);
-    Value* at = &root_;
+    JsonTree* at = &root_;
     for (const std::string& key : core::split(path, '.')) {
       if (!at->is_object()) become_object(*at);
-      const auto member = std::ranges::find(at->members, key, &Value::Member::key);
+      const auto member = std::ranges::find(at->members, key, &JsonTree::Member::key);
       if (member == at->members.end()) {
         const int line_of_block = at->line;
         at->members.push_back({key, {}});
@@ -101,7 +102,7 @@ class Filling {
     *at = std::move(value);
   }
 
-  const Value* find(const std::string& path) const { return find_path(root_, path); }
+  const JsonTree* find(const std::string& path) const { return find_path(root_, path); }
 
   bool finish() {
     if (!filled_.empty()) {
@@ -112,33 +113,34 @@ class Filling {
   }
 
  private:
-  static void become_object(Value& value) {
+  static void become_object(JsonTree& value) {
     const int line = value.line;
-    value = of_kind(Value::Kind::kObject);
+    value = of_kind(JsonKind::kObject);
     value.line = line;
   }
 
-  static bool same(const Value& in_file, const Value& given) {
-    if (given.kind == Value::Kind::kBool) return to_bool(in_file) == given.boolean;
-    if (given.kind == Value::Kind::kNumber) return to_number(sole(in_file)) == given.number;
+  static bool same(const JsonTree& in_file, const JsonTree& given) {
+    if (given.kind == JsonKind::kBool) return to_bool(in_file) == given.boolean;
+    if (given.kind == JsonKind::kNumber) return to_number(sole(in_file)) == given.number;
     if (given.items.size() != in_file.items.size()) return false;
-    return std::equal(given.items.begin(), given.items.end(), in_file.items.begin(),
-                      [](const Value& a, const Value& b) { return to_number(a) == to_number(b); });
+    return std::equal(
+        given.items.begin(), given.items.end(), in_file.items.begin(),
+        [](const JsonTree& a, const JsonTree& b) { return to_number(a) == to_number(b); });
   }
 
-  void say(const std::string& path, const Value& value, const char* flag) {
+  void say(const std::string& path, const JsonTree& value, const char* flag) {
     if (path.ends_with("total_num_steps")) return;  // as long as the run, in any case
     filled_.push_back(
         concat(path, " ", show(value), flag == nullptr ? "" : concat(" (--", flag, ")")));
   }
 
-  Value& root_;
+  JsonTree& root_;
   Findings& findings_;
   std::vector<std::string> filled_;
 };
 
 void fill_optimizer(const TrainerArguments& trainer, Filling& filling, Findings& findings) {
-  Value betas = of_kind(Value::Kind::kArray);
+  JsonTree betas = of_kind(JsonKind::kArray);
   betas.items = {number_value(trainer.adam_beta1.value_or(kBeta1)),
                  number_value(trainer.adam_beta2.value_or(kBeta2))};
   if (is_nothing(filling.find("optimizer"))) {
@@ -150,7 +152,7 @@ void fill_optimizer(const TrainerArguments& trainer, Filling& filling, Findings&
     findings.notes.emplace_back(
         "no optimizer in the configuration: AdamW with the Trainer's values");
   }
-  const Value* const type = filling.find("optimizer.type");
+  const JsonTree* const type = filling.find("optimizer.type");
   const bool adam = type != nullptr && core::lower(type->text).starts_with("adam");
   const bool beta_given = trainer.adam_beta1 || trainer.adam_beta2;
   const auto here = [&](const char* key) {
@@ -176,7 +178,7 @@ void fill_optimizer(const TrainerArguments& trainer, Filling& filling, Findings&
 void fill_scheduler(const TrainerArguments& trainer, std::int64_t train_steps, Filling& filling,
                     Findings& findings) {
   if (is_nothing(filling.find("scheduler"))) return;
-  const Value* const type = filling.find("scheduler.type");
+  const JsonTree* const type = filling.find("scheduler.type");
   const bool warms_up = type == nullptr || is_auto(*type) || type->text.starts_with("Warmup");
   const auto steps =
       static_cast<double>(std::max<std::int64_t>(1, trainer.warmup_steps(train_steps)));
@@ -186,9 +188,9 @@ void fill_scheduler(const TrainerArguments& trainer, std::int64_t train_steps, F
   } else if (trainer.warmup) {
     findings.notes.push_back(concat("--warmup_steps has no effect on the schedule ", show(*type)));
   }
-  const Value* const lr = filling.find("optimizer.params.lr");
+  const JsonTree* const lr = filling.find("optimizer.params.lr");
   const double base = lr == nullptr ? kRate : to_number(*lr).value_or(kRate);
-  const Value* const highest = filling.find("scheduler.params.warmup_max_lr");
+  const JsonTree* const highest = filling.find("scheduler.params.warmup_max_lr");
   filling.number("scheduler.params.warmup_max_lr", "learning_rate",
                  highest == nullptr ? std::nullopt : trainer.learning_rate, base);
   filling.number("scheduler.params.warmup_min_lr", "", std::nullopt, 0.0);
@@ -229,7 +231,7 @@ bool TrainerArguments::any() const {
 }
 
 TrainersShare fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps,
-                                Value& root, Findings& findings) {
+                                JsonTree& root, Findings& findings) {
   Filling filling(root, findings);
   const bool own_optimizer = !is_nothing(filling.find("optimizer"));
   fill_batch(trainer, filling);

@@ -35,7 +35,7 @@ struct TrainersShare {
 // Replaces "auto" in `root`, adds an optimizer where there is none and what flags give. A flag and
 // a value that disagree are a refusal that shows both.
 TrainersShare fill_from_trainer(const TrainerArguments& trainer, std::int64_t train_steps,
-                                Value& root, Findings& findings);
+                                JsonTree& root, Findings& findings);
 
 // The Trainer's own schedule: --lr_scheduler_type (linear), --warmup_steps, --lr_scheduler_kwargs.
 // Throws UserError (10).

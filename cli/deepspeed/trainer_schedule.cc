@@ -11,7 +11,7 @@ namespace {
 
 // A number, true or a word of --lr_scheduler_kwargs becomes the row's parameter.
 struct TakeParam {
-  const Value& value;
+  const JsonTree& value;
   optim::SchedulerOptions& scheduler;
 
   bool operator()(double optim::SchedulerOptions::*at) const {
@@ -46,14 +46,14 @@ struct TakeParam {
 
 void apply_kwargs(const std::string& text, optim::SchedulerOptions& scheduler) {
   constexpr const char* kFlag = "--lr_scheduler_kwargs";
-  const Value root = parse_hjson(text, kFlag);
+  const JsonTree root = parse_hjson(text, kFlag);
   FM_USER_CHECK(root.is_object(), kFlag, " must be an object, as {\"num_cycles\": 2} (", text, ")");
   std::vector<std::string> known;
   for (const optim::SchedulerParam& param : scheduler.rule->params) {
     const std::string_view name = param.name;
     if (name != "warmup_steps" && name != "total_num_steps") known.emplace_back(name);
   }
-  for (const Value::Member& member : root.members) {
+  for (const JsonTree::Member& member : root.members) {
     const auto param = std::ranges::find_if(
         scheduler.rule->params,
         [&](const optim::SchedulerParam& each) { return member.key == each.name; });

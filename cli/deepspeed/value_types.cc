@@ -40,7 +40,7 @@ bool contains(std::string_view choices, const std::string& word) {
 
 bool is_share(std::optional<double> number) { return number && *number >= 0.0 && *number <= 1.0; }
 
-bool fits(const KeyRow& row, const Value& value) {
+bool fits(const KeyRow& row, const JsonTree& value) {
   switch (row.type) {
     case KeyType::kBool: return to_bool(value).has_value();
     case KeyType::kInt: return to_int(value).has_value();
@@ -49,14 +49,14 @@ bool fits(const KeyRow& row, const Value& value) {
     case KeyType::kShare: return is_share(to_number(value));
     case KeyType::kRate: return to_number(sole(value)).has_value();
     case KeyType::kText:
-      return value.kind == Value::Kind::kString &&
+      return value.kind == JsonKind::kString &&
              (row.choices.empty() || contains(row.choices, core::lower(value.text)));
-    case KeyType::kList: return value.kind == Value::Kind::kArray;
+    case KeyType::kList: return value.kind == JsonKind::kArray;
     case KeyType::kTexts:
-      if (value.kind == Value::Kind::kString) return row.choices.empty();
-      return value.kind == Value::Kind::kArray &&
-             std::ranges::all_of(value.items, [&](const Value& item) {
-               return item.kind == Value::Kind::kString &&
+      if (value.kind == JsonKind::kString) return row.choices.empty();
+      return value.kind == JsonKind::kArray &&
+             std::ranges::all_of(value.items, [&](const JsonTree& item) {
+               return item.kind == JsonKind::kString &&
                       (row.choices.empty() || contains(row.choices, item.text));
              });
     case KeyType::kAny: return true;
@@ -92,7 +92,7 @@ std::string wanted(const KeyRow& row) {
 }
 
 // What keeps a number from being one of whole numbers.
-std::string flaw(const KeyRow& row, const Value& value) {
+std::string flaw(const KeyRow& row, const JsonTree& value) {
   const std::optional<double> number = to_number(value);
   if (!number || (row.type != KeyType::kInt && row.type != KeyType::kCount)) return "";
   if (*number != std::trunc(*number)) return ", which has a fractional part";
@@ -113,54 +113,54 @@ std::optional<bool> parse_bool(std::string_view word) {
   return std::nullopt;
 }
 
-std::optional<bool> to_bool(const Value& value) {
-  if (value.kind == Value::Kind::kBool) return value.boolean;
-  if (value.kind == Value::Kind::kString) return parse_bool(value.text);
-  if (value.kind != Value::Kind::kNumber) return std::nullopt;
+std::optional<bool> to_bool(const JsonTree& value) {
+  if (value.kind == JsonKind::kBool) return value.boolean;
+  if (value.kind == JsonKind::kString) return parse_bool(value.text);
+  if (value.kind != JsonKind::kNumber) return std::nullopt;
   if (value.number == 1) return true;
   if (value.number == 0) return false;
   return std::nullopt;
 }
 
-std::optional<std::int64_t> to_int(const Value& value) {
-  if (value.kind == Value::Kind::kBool) return value.boolean ? 1 : 0;
-  if (value.kind != Value::Kind::kNumber && value.kind != Value::Kind::kString) return std::nullopt;
+std::optional<std::int64_t> to_int(const JsonTree& value) {
+  if (value.kind == JsonKind::kBool) return value.boolean ? 1 : 0;
+  if (value.kind != JsonKind::kNumber && value.kind != JsonKind::kString) return std::nullopt;
   return parse_int(value.text);
 }
 
-std::optional<double> to_number(const Value& value) {
-  if (value.kind == Value::Kind::kBool) return value.boolean ? 1.0 : 0.0;
-  if (value.kind == Value::Kind::kNumber) return value.number;
-  if (value.kind == Value::Kind::kString) return parse_number(value.text);
+std::optional<double> to_number(const JsonTree& value) {
+  if (value.kind == JsonKind::kBool) return value.boolean ? 1.0 : 0.0;
+  if (value.kind == JsonKind::kNumber) return value.number;
+  if (value.kind == JsonKind::kString) return parse_number(value.text);
   return std::nullopt;
 }
 
-const Value* find_path(const Value& root, const std::string& path) {
-  const Value* at = &root;
+const JsonTree* find_path(const JsonTree& root, const std::string& path) {
+  const JsonTree* at = &root;
   for (const std::string& key : core::split(path, '.')) {
-    at = at->find(key);
+    at = at->member(key);
     if (at == nullptr) return nullptr;
   }
   return at;
 }
 
-const Value& sole(const Value& value) {
+const JsonTree& sole(const JsonTree& value) {
   return value.items.size() == 1 ? value.items.front() : value;
 }
 
-bool is_auto(const Value& value) {
-  return value.kind == Value::Kind::kString && value.text == "auto";
+bool is_auto(const JsonTree& value) {
+  return value.kind == JsonKind::kString && value.text == "auto";
 }
 
-void check_type(const KeyRow& row, const std::string& path, const Value& value,
+void check_type(const KeyRow& row, const std::string& path, const JsonTree& value,
                 const std::string& where) {
   FM_USER_CHECK(fits(row, value), path, " must be ", wanted(row), "; correct it (", where, ": ",
                 show(value), flaw(row, value), ")");
 }
 
-bool is_plain(const KeyRow& row, const Value& value) {
+bool is_plain(const KeyRow& row, const JsonTree& value) {
   for (const std::string& plain : core::split(row.plain, '|')) {
-    if (plain == "null" && value.kind == Value::Kind::kNull) return true;
+    if (plain == "null" && value.kind == JsonKind::kNull) return true;
     switch (row.type) {
       case KeyType::kBool:
         if (parse_bool(plain) && to_bool(value) == parse_bool(plain)) return true;
@@ -182,7 +182,7 @@ bool is_plain(const KeyRow& row, const Value& value) {
         if (plain == "[]" && value.items.empty()) return true;
         break;
       case KeyType::kAny:
-        if (value.kind == Value::Kind::kString && value.text == plain) return true;
+        if (value.kind == JsonKind::kString && value.text == plain) return true;
         break;
       case KeyType::kSwitch:
       case KeyType::kBlock:

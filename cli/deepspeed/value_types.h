@@ -10,26 +10,26 @@
 
 namespace fm::cli {
 
-std::optional<bool> to_bool(const Value& value);
-std::optional<std::int64_t> to_int(const Value& value);
-std::optional<double> to_number(const Value& value);
+std::optional<bool> to_bool(const JsonTree& value);
+std::optional<std::int64_t> to_int(const JsonTree& value);
+std::optional<double> to_number(const JsonTree& value);
 
 // The value at "zero_optimization.stage" below `root`, or null.
-const Value* find_path(const Value& root, const std::string& path);
+const JsonTree* find_path(const JsonTree& root, const std::string& path);
 
 // The item of a list of one; any other value itself.
-const Value& sole(const Value& value);
+const JsonTree& sole(const JsonTree& value);
 
 // The text "auto": whoever wrote it wants the trainer to decide.
-bool is_auto(const Value& value);
+bool is_auto(const JsonTree& value);
 
 // Throws UserError (10) when the value of the key `path` does not have the type of its row. `where`
 // is "file:line".
-void check_type(const KeyRow& row, const std::string& path, const Value& value,
+void check_type(const KeyRow& row, const std::string& path, const JsonTree& value,
                 const std::string& where);
 
 // The value is one of row.plain, compared by type; text in any case.
-bool is_plain(const KeyRow& row, const Value& value);
+bool is_plain(const KeyRow& row, const JsonTree& value);
 
 // fp32, float32, float, fp16, float16, half, bf16, bfloat16, in any case.
 std::optional<core::DType> dtype_named(std::string_view word);

@@ -16,20 +16,20 @@ namespace fm::cli {
 namespace {
 
 // One line of JSON with sorted nothing: what was read, for comparison with a picture.
-std::string picture(const Value& value) {
-  if (value.kind == Value::Kind::kArray) {
+std::string picture(const JsonTree& value) {
+  if (value.kind == JsonKind::kArray) {
     std::string out = "[";
-    for (const Value& item : value.items) out += (out.size() > 1 ? " " : "") + picture(item);
+    for (const JsonTree& item : value.items) out += (out.size() > 1 ? " " : "") + picture(item);
     return out + "]";
   }
-  if (value.kind == Value::Kind::kObject) {
+  if (value.kind == JsonKind::kObject) {
     std::string out = "{";
     for (const auto& [key, member] : value.members) {
       out += (out.size() > 1 ? " " : "") + key + ":" + picture(member);
     }
     return out + "}";
   }
-  return value.kind == Value::Kind::kString ? "<" + value.text + ">" : show(value);
+  return value.kind == JsonKind::kString ? "<" + value.text + ">" : show(value);
 }
 
 std::string read(std::string_view text) { return picture(parse_hjson(text, "t.json")); }
@@ -98,10 +98,10 @@ TEST(Hjson, MultilineTextLosesItsIndentation) {
 TEST(Hjson, SingleQuotesAndByteOrderMark) { EXPECT_EQ(read("\xEF\xBB\xBF{'a': 'b'}"), "{a:<b>}"); }
 
 TEST(Hjson, EveryValueKnowsTheLineOfItsKey) {
-  const Value root = parse_hjson("{\n\"a\": 1,\n\"b\":\n {\n\"c\": 2}}", "t.json");
-  EXPECT_EQ(root.find("a")->line, 2);
-  EXPECT_EQ(root.find("b")->line, 3);
-  EXPECT_EQ(root.find("b")->find("c")->line, 5);
+  const JsonTree root = parse_hjson("{\n\"a\": 1,\n\"b\":\n {\n\"c\": 2}}", "t.json");
+  EXPECT_EQ(root.member("a")->line, 2);
+  EXPECT_EQ(root.member("b")->line, 3);
+  EXPECT_EQ(root.member("b")->member("c")->line, 5);
 }
 
 TEST(Hjson, DuplicateKeysAreRefusedAtEveryLevelWithBothLines) {

@@ -7,7 +7,7 @@ namespace fm::cli {
 namespace {
 
 std::optional<std::int64_t> int_of(const std::string& number) {
-  return to_int(*parse_hjson("{a: " + number + "\n}", "t.json").find("a"));
+  return to_int(*parse_hjson("{a: " + number + "\n}", "t.json").member("a"));
 }
 
 TEST(ToInt, TakesWholeNumbersHoweverTheyAreWritten) {
