@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kKeys[] = {"lr-decay-style", "lr_decay_style", "warmup", "min_lr"};
 
-void ignore(const Settings& settings, const char* why, Findings& findings) {
+void ignore(const JsonView& settings, const char* why, Findings& findings) {
   Finding ignored{.why = why, .what = {}};
   for (const char* key : kKeys) {
     if (settings.get(key) != nullptr) ignored.what.emplace_back(key);
@@ -21,7 +21,7 @@ void ignore(const Settings& settings, const char* why, Findings& findings) {
 }
 
 // "auto" is not a number here: it is left to nobody.
-double share(const Settings& settings, const char* key) {
+double share(const JsonView& settings, const char* key) {
   const JsonTree* const value = settings.get(key);
   if (value == nullptr) return 0.0;
   const double number = to_number(*value).value_or(-1.0);
@@ -33,7 +33,7 @@ double share(const Settings& settings, const char* key) {
 
 }  // namespace
 
-bool apply_decay_style(const Settings& settings, const TrainerArguments& trainer,
+bool apply_decay_style(const JsonView& settings, const TrainerArguments& trainer,
                        Findings& findings, engine::TrainOptions& options) {
   if (settings.get("scheduler.type") != nullptr) {
     ignore(settings, "the scheduler block decides, as in FMEngine", findings);

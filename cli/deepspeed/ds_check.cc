@@ -197,7 +197,7 @@ class Walk {
   Findings& findings_;
 };
 
-void check_deprecated(const Settings& settings, Findings& findings) {
+void check_deprecated(const JsonView& settings, Findings& findings) {
   for (const DeprecatedKey& key : deprecated_keys()) {
     const std::string old_path(key.old_path);
     const std::string new_path(key.new_path);
@@ -216,45 +216,45 @@ void check_deprecated(const Settings& settings, Findings& findings) {
 
 }  // namespace
 
-const JsonTree* Settings::raw(const std::string& path) const { return find_path(root_, path); }
+const JsonTree* JsonView::raw(const std::string& path) const { return find_path(root_, path); }
 
-const JsonTree* Settings::get(const std::string& path) const {
+const JsonTree* JsonView::get(const std::string& path) const {
   const JsonTree* value = raw(path);
   const bool nothing = value == nullptr || value->kind == JsonKind::kNull || is_auto(*value);
   return nothing ? nullptr : value;
 }
 
-bool Settings::asks_auto(const std::string& path) const {
+bool JsonView::asks_auto(const std::string& path) const {
   const JsonTree* value = raw(path);
   return value != nullptr && is_auto(*value);
 }
 
-std::string Settings::where(const std::string& path) const {
+std::string JsonView::where(const std::string& path) const {
   const JsonTree* value = raw(path);
   return value == nullptr ? name_ : core::concat(name_, ":", value->line);
 }
 
-int Settings::line(const std::string& path) const {
+int JsonView::line(const std::string& path) const {
   const JsonTree* value = raw(path);
   return value == nullptr ? 0 : static_cast<int>(value->line);
 }
 
-bool Settings::flag(const std::string& path, bool otherwise) const {
+bool JsonView::flag(const std::string& path, bool otherwise) const {
   const JsonTree* value = get(path);
   return value == nullptr ? otherwise : to_bool(*value).value_or(otherwise);
 }
 
-double Settings::number(const std::string& path, double otherwise) const {
+double JsonView::number(const std::string& path, double otherwise) const {
   const JsonTree* value = get(path);
   return value == nullptr ? otherwise : to_number(sole(*value)).value_or(otherwise);
 }
 
-std::int64_t Settings::integer(const std::string& path, std::int64_t otherwise) const {
+std::int64_t JsonView::integer(const std::string& path, std::int64_t otherwise) const {
   const JsonTree* value = get(path);
   return value == nullptr ? otherwise : to_int(*value).value_or(otherwise);
 }
 
-std::string Settings::text(const std::string& path, const std::string& otherwise) const {
+std::string JsonView::text(const std::string& path, const std::string& otherwise) const {
   const JsonTree* value = get(path);
   return value == nullptr ? otherwise : value->text;
 }
@@ -290,7 +290,7 @@ void check_settings(JsonTree& root, const std::string& name, PrecisionFlag preci
                     Unknown unknown, Findings& findings) {
   Walk walk(name, precision, unknown, findings);
   walk.block(root, "", Notes::kShown);
-  findings.collect(name, [&] { check_deprecated(Settings(root, name), findings); });
+  findings.collect(name, [&] { check_deprecated(JsonView(root, name), findings); });
 }
 
 void throw_problems(const Findings& findings, const std::string& name) {

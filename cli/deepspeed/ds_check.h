@@ -18,9 +18,9 @@ using PrecisionFlag = std::optional<core::DType>;
 // What a reader of the JSON asks about it; paths are "zero_optimization.stage".
 //
 // Lifetime: not longer than the value and the name.
-class Settings {
+class JsonView {
  public:
-  Settings(const JsonTree& root, const std::string& name) : root_(root), name_(name) {}
+  JsonView(const JsonTree& root, const std::string& name) : root_(root), name_(name) {}
 
   // Null when absent, null in the file, or "auto".
   const JsonTree* get(const std::string& path) const;

@@ -14,7 +14,7 @@ namespace fm::cli {
 namespace {
 
 // Given numbers are passed on as they are: the engine resolves the triad once it knows dp_size.
-void apply_batch(const Settings& settings, engine::BatchTriad& batch) {
+void apply_batch(const JsonView& settings, engine::BatchTriad& batch) {
   struct Part {
     const char* key;
     std::optional<std::int64_t>* target;
@@ -28,7 +28,7 @@ void apply_batch(const Settings& settings, engine::BatchTriad& batch) {
 }
 
 // FMEngine's "lora": {"r": 8, "lora_alpha": 16, "lora_dropout": 0.05}; {} is off.
-void apply_lora(const Settings& settings, engine::TrainOptions& options) {
+void apply_lora(const JsonView& settings, engine::TrainOptions& options) {
   const JsonTree* const block = settings.get("lora");
   if (block == nullptr || block->members.empty()) return;
   engine::LoraOptions& lora = options.lora;
@@ -39,7 +39,7 @@ void apply_lora(const Settings& settings, engine::TrainOptions& options) {
 }
 
 // On CPUs the states are in host memory already.
-void note_offload(const Settings& settings, Findings& findings) {
+void note_offload(const JsonView& settings, Findings& findings) {
   for (const std::string block : {"offload_optimizer", "offload_param"}) {
     const std::string device = "zero_optimization." + block + ".device";
     const std::string old = block == "offload_param" ? "zero_optimization.cpu_offload_param"
@@ -52,7 +52,7 @@ void note_offload(const Settings& settings, Findings& findings) {
   }
 }
 
-void apply_zero(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
+void apply_zero(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
   const JsonTree* block = settings.get("zero_optimization");
   if (block == nullptr) return;
   if (block->kind == JsonKind::kBool) {
@@ -70,7 +70,7 @@ void apply_zero(const Settings& settings, Findings& findings, engine::TrainOptio
   options.zero_stage = static_cast<int>(zero_stage);
 }
 
-void apply_overlap(const Settings& settings, engine::TrainOptions& options) {
+void apply_overlap(const JsonView& settings, engine::TrainOptions& options) {
   options.overlap = settings.flag("zero_optimization.overlap_comm", true);
   for (const std::string path : {"zero_optimization.prefetch_bucket_size",
                                  "zero_optimization.stage3_prefetch_bucket_size"}) {
@@ -78,7 +78,7 @@ void apply_overlap(const Settings& settings, engine::TrainOptions& options) {
   }
 }
 
-void apply_tensor_parallel(const Settings& settings, engine::TrainOptions& options) {
+void apply_tensor_parallel(const JsonView& settings, engine::TrainOptions& options) {
   for (const std::string path : {"tensor_parallel.autotp_size", "tensor_parallel.tp.tp_size"}) {
     const std::int64_t size = settings.integer(path, 0);
     if (settings.get(path) == nullptr || size == 0 || size == 1) continue;
@@ -93,7 +93,7 @@ void apply_tensor_parallel(const Settings& settings, engine::TrainOptions& optio
   }
 }
 
-void apply_clipping(const Settings& settings, engine::TrainOptions& options) {
+void apply_clipping(const JsonView& settings, engine::TrainOptions& options) {
   const std::string path = "gradient_clipping";
   options.gradient_clipping = settings.number(path, 1.0);
   FM_USER_CHECK(options.gradient_clipping >= 0,
@@ -101,12 +101,12 @@ void apply_clipping(const Settings& settings, engine::TrainOptions& options) {
                 ": ", options.gradient_clipping, ")");
 }
 
-void apply_sum_order(const Settings& settings, engine::TrainOptions& options) {
+void apply_sum_order(const JsonView& settings, engine::TrainOptions& options) {
   const bool canonical = core::lower(settings.text("communication_order", "fast")) == "canonical";
   options.sum_order = canonical ? core::SumOrder::kCanonical : core::SumOrder::kFast;
 }
 
-void apply_sequence(const Settings& settings, engine::TrainOptions& options) {
+void apply_sequence(const JsonView& settings, engine::TrainOptions& options) {
   const std::string path = "sequence_parallel_size";
   const std::int64_t ranks = settings.integer(path, options.sequence_parallel_size);
   const int flag = options.sequence_parallel_size;
@@ -136,7 +136,7 @@ std::string mistyped(const JsonTree& block) {
 
 }  // namespace
 
-std::string block_type(const Settings& settings, const std::string& block,
+std::string block_type(const JsonView& settings, const std::string& block,
                        const std::string& resolved, Findings& findings) {
   const std::string path = block + ".type";
   if (settings.asks_auto(path)) {
@@ -155,7 +155,7 @@ std::string block_type(const Settings& settings, const std::string& block,
   return "";
 }
 
-double checked_number(const Settings& settings, const std::string& path, double otherwise) {
+double checked_number(const JsonView& settings, const std::string& path, double otherwise) {
   const double value = settings.number(path, otherwise);
   const bool fits = value >= 0 && value <= std::numeric_limits<float>::max();
   FM_USER_CHECK(fits, path, " must not be negative and must be finite in fp32; correct it (",
@@ -163,7 +163,7 @@ double checked_number(const Settings& settings, const std::string& path, double 
   return value;
 }
 
-void check_params(const Settings& settings, const std::string& block, const std::string& type,
+void check_params(const JsonView& settings, const std::string& block, const std::string& type,
                   std::span<const std::string> known) {
   const JsonTree* params = settings.get(block);
   if (params == nullptr) return;
@@ -185,7 +185,7 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
                 ")");
   Findings findings;
   const TrainersShare trainers = fill_from_trainer(trainer, options.train_steps, root, findings);
-  const Settings settings(root, config.name);
+  const JsonView settings(root, config.name);
   check_settings(root, config.name, how.precision, how.unknown, findings);
   const auto read = [&](const std::function<void()>& part) { findings.collect(config.name, part); };
   read([&] { apply_batch(settings, options.batch); });

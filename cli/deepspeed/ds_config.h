@@ -26,26 +26,26 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
 
 // Parts, in files of their own (ds_precision.cc, ds_pipeline.cc). They add refusals to `findings`
 // and notes to it.
-void apply_precision(const Settings& settings, PrecisionFlag flag, Findings& findings,
+void apply_precision(const JsonView& settings, PrecisionFlag flag, Findings& findings,
                      engine::TrainOptions& options);
-void apply_recompute(const Settings& settings, Findings& findings, engine::TrainOptions& options);
+void apply_recompute(const JsonView& settings, Findings& findings, engine::TrainOptions& options);
 // After the ZeRO stage and the order of sums.
-void apply_pipeline(const Settings& settings, Findings& findings, engine::TrainOptions& options);
-void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options);
+void apply_pipeline(const JsonView& settings, Findings& findings, engine::TrainOptions& options);
+void apply_optimizer(const JsonView& settings, Findings& findings, engine::TrainOptions& options);
 // False: there is none.
-bool apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options);
+bool apply_scheduler(const JsonView& settings, Findings& findings, engine::TrainOptions& options);
 
 // The type that `block` (optimizer, scheduler) names; "" when there is no block or it is empty.
 // "auto" is `resolved`, with a note. Throws UserError (10) for a block with content and no type:
 // DeepSpeed would drop the content.
-std::string block_type(const Settings& settings, const std::string& block,
+std::string block_type(const JsonView& settings, const std::string& block,
                        const std::string& resolved, Findings& findings);
 
 // A number that must be at least 0 and finite in fp32; UserError (10) otherwise.
-double checked_number(const Settings& settings, const std::string& path, double otherwise);
+double checked_number(const JsonView& settings, const std::string& path, double otherwise);
 
 // Throws UserError (10) when `block` (optimizer.params) holds a name that `type` does not take.
-void check_params(const Settings& settings, const std::string& block, const std::string& type,
+void check_params(const JsonView& settings, const std::string& block, const std::string& type,
                   std::span<const std::string> known);
 
 }  // namespace fm::cli

@@ -13,7 +13,7 @@ using core::concat;
 using engine::TrainOptions;
 using Words = std::vector<std::string>;
 
-std::string job_folder(const Settings& settings, const std::string& block) {
+std::string job_folder(const JsonView& settings, const std::string& block) {
   return inside(settings.text(block + ".output_path", ""),
                 settings.text(block + ".job_name", "DeepSpeedJobName"));
 }
@@ -26,7 +26,7 @@ std::string import_folder(TrainOptions& options) {
   return options.monitors.tensorboard.front();
 }
 
-void apply_services(const Settings& settings, Findings& findings, TrainOptions& options) {
+void apply_services(const JsonView& settings, Findings& findings, TrainOptions& options) {
   if (settings.flag("wandb.enabled", false)) {
     findings.notes.push_back(
         concat("wandb.enabled: ",
@@ -40,7 +40,7 @@ void apply_services(const Settings& settings, Findings& findings, TrainOptions& 
   }
 }
 
-void apply_profile(const Settings& settings, engine::MonitorOptions& monitors) {
+void apply_profile(const JsonView& settings, engine::MonitorOptions& monitors) {
   if (!settings.flag("flops_profiler.enabled", false)) return;
   const std::string path = "flops_profiler.profile_step";
   monitors.profile_step = settings.integer(path, 1);
@@ -50,7 +50,7 @@ void apply_profile(const Settings& settings, engine::MonitorOptions& monitors) {
   monitors.wall_clock = true;  // as in DeepSpeed
 }
 
-void apply_rhythm(const Settings& settings, const TrainerArguments& trainer, Findings& findings,
+void apply_rhythm(const JsonView& settings, const TrainerArguments& trainer, Findings& findings,
                   TrainOptions& options) {
   const std::string path = "steps_per_print";
   if (settings.get(path) == nullptr) return;
@@ -95,7 +95,7 @@ std::string not_sent(const std::string& service, const std::string& folder) {
                 " has the same curves as TensorBoard's event files");
 }
 
-void apply_monitors(const Settings& settings, const TrainerArguments& trainer, Findings& findings,
+void apply_monitors(const JsonView& settings, const TrainerArguments& trainer, Findings& findings,
                     TrainOptions& options) {
   engine::MonitorOptions& monitors = options.monitors;
   if (settings.flag("tensorboard.enabled", false)) {

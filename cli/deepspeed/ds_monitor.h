@@ -21,7 +21,7 @@ std::string not_sent(const std::string& service, const std::string& folder);
 
 // The blocks tensorboard, csv_monitor, wandb, comet and flops_profiler, steps_per_print and the
 // breakdowns. Throws UserError (10) for numbers out of range.
-void apply_monitors(const Settings& settings, const TrainerArguments& trainer, Findings& findings,
+void apply_monitors(const JsonView& settings, const TrainerArguments& trainer, Findings& findings,
                     engine::TrainOptions& options);
 
 }  // namespace fm::cli

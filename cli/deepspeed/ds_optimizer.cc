@@ -67,12 +67,12 @@ const std::vector<std::string> kTorchTypes = {"ASGD",  "Adadelta",  "Adafactor",
 
 std::string param(const char* name) { return std::string("optimizer.params.") + name; }
 
-double checked_param(const Settings& settings, const char* name, double otherwise) {
+double checked_param(const JsonView& settings, const char* name, double otherwise) {
   return checked_number(settings, param(name), otherwise);
 }
 
 // `words`: the default as people write it.
-double checked_eps(const Settings& settings, double otherwise, const char* words) {
+double checked_eps(const JsonView& settings, double otherwise, const char* words) {
   const double eps = checked_param(settings, "eps", otherwise);
   FM_USER_CHECK(eps > 0,
                 "optimizer.params.eps must be above 0, or a weight whose gradient is 0 becomes "
@@ -81,7 +81,7 @@ double checked_eps(const Settings& settings, double otherwise, const char* words
   return eps;
 }
 
-void apply_betas(const Settings& settings, engine::OptimizerOptions& optimizer) {
+void apply_betas(const JsonView& settings, engine::OptimizerOptions& optimizer) {
   const JsonTree* betas = settings.get(param("betas"));
   if (betas == nullptr) return;
   const std::string where = settings.where(param("betas")) + ": " + show(*betas);
@@ -96,7 +96,7 @@ void apply_betas(const Settings& settings, engine::OptimizerOptions& optimizer) 
   optimizer.betas = {beta1, beta2};
 }
 
-void apply_adam(const Settings& settings, const std::string& type, Findings& findings,
+void apply_adam(const JsonView& settings, const std::string& type, Findings& findings,
                 engine::TrainOptions& options) {
   engine::OptimizerOptions& optimizer = options.optimizer;
   const bool torch = settings.flag(param("torch_adam"), false);
@@ -122,14 +122,14 @@ void apply_adam(const Settings& settings, const std::string& type, Findings& fin
 }
 
 // DeepSpeed asks for a word before ZeRO runs with what it does not list.
-void check_tested(const Settings& settings, const char* type, int zero_stage) {
+void check_tested(const JsonView& settings, const char* type, int zero_stage) {
   FM_USER_CHECK(zero_stage == 0 || settings.flag("zero_allow_untested_optimizer", false),
                 "You are using an untested ZeRO Optimizer. Please add "
                 "<\"zero_allow_untested_optimizer\": true> in the configuration (",
                 settings.where("optimizer.type"), ": ", type, " with ZeRO ", zero_stage, ")");
 }
 
-void apply_sgd(const Settings& settings, const std::string& type, Findings&,
+void apply_sgd(const JsonView& settings, const std::string& type, Findings&,
                engine::TrainOptions& options) {
   engine::OptimizerOptions& optimizer = options.optimizer;
   const int zero_stage = options.zero_stage;
@@ -148,7 +148,7 @@ void apply_sgd(const Settings& settings, const std::string& type, Findings&,
                 ", dampening ", optimizer.dampening, ")");
 }
 
-void apply_lion(const Settings& settings, const std::string& type, Findings&,
+void apply_lion(const JsonView& settings, const std::string& type, Findings&,
                 engine::TrainOptions& options) {
   engine::OptimizerOptions& optimizer = options.optimizer;
   check_params(settings, "optimizer.params", type, kLionParams);
@@ -158,7 +158,7 @@ void apply_lion(const Settings& settings, const std::string& type, Findings&,
   apply_betas(settings, optimizer);
 }
 
-void apply_adagrad(const Settings& settings, const std::string& type, Findings&,
+void apply_adagrad(const JsonView& settings, const std::string& type, Findings&,
                    engine::TrainOptions& options) {
   engine::OptimizerOptions& optimizer = options.optimizer;
   check_params(settings, "optimizer.params", type, kAdagradParams);
@@ -173,7 +173,7 @@ void apply_adagrad(const Settings& settings, const std::string& type, Findings&,
   optimizer.eps = checked_eps(settings, 1e-10, "1e-10");
 }
 
-void apply_lamb(const Settings& settings, const std::string& type, Findings&,
+void apply_lamb(const JsonView& settings, const std::string& type, Findings&,
                 engine::TrainOptions& options) {
   engine::OptimizerOptions& optimizer = options.optimizer;
   check_params(settings, "optimizer.params", type, kLambParams);
@@ -193,7 +193,7 @@ void apply_lamb(const Settings& settings, const std::string& type, Findings&,
 }
 
 // One rate for hidden matrices and one for the rest, which a schedule of DeepSpeed makes equal.
-void apply_muon(const Settings& settings, const std::string& type, Findings& findings,
+void apply_muon(const JsonView& settings, const std::string& type, Findings& findings,
                 engine::TrainOptions& options) {
   engine::OptimizerOptions& optimizer = options.optimizer;
   check_params(settings, "optimizer.params", type, kMuonParams);
@@ -227,7 +227,7 @@ enum class Spelling : std::uint8_t { kAnyCase, kExact };
 struct Type {
   const char* name;
   Spelling spelling;
-  void (*apply)(const Settings&, const std::string& type, Findings&, engine::TrainOptions&);
+  void (*apply)(const JsonView&, const std::string& type, Findings&, engine::TrainOptions&);
 
   bool is(const std::string& type) const {
     return spelling == Spelling::kExact ? type == name : core::lower(type) == core::lower(name);
@@ -243,7 +243,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-void refuse_type(const Settings& settings, const std::string& type, Findings& findings) {
+void refuse_type(const JsonView& settings, const std::string& type, Findings& findings) {
   const bool known = contains(kDeepSpeedTypes, core::lower(type)) || contains(kTorchTypes, type);
   std::vector<std::string> here;
   for (const Type& one : kTypes) here.emplace_back(one.name);
@@ -263,7 +263,7 @@ void refuse_type(const Settings& settings, const std::string& type, Findings& fi
 
 }  // namespace
 
-void apply_optimizer(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
+void apply_optimizer(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
   const std::string type = block_type(settings, "optimizer", "AdamW", findings);
   const Type* const found =
       std::ranges::find_if(kTypes, [&](const Type& one) { return one.is(type); });

@@ -13,7 +13,7 @@ constexpr const char* kSegments = "activation_checkpointing.number_checkpoints";
 constexpr const char* kEveryMicro = "pipeline.reduce_every_micro";
 constexpr const char* kRegather = "pipeline.regather";
 
-std::int64_t counted(const Settings& settings, const std::string& path, std::int64_t least) {
+std::int64_t counted(const JsonView& settings, const std::string& path, std::int64_t least) {
   const std::int64_t value = settings.integer(path, least);
   FM_USER_CHECK(value >= least && value <= kMostBlocks, path, " must be at least ", least,
                 " and at most ", kMostBlocks, "; correct it (", settings.where(path), ": ", value,
@@ -23,7 +23,7 @@ std::int64_t counted(const Settings& settings, const std::string& path, std::int
 
 }  // namespace
 
-void apply_recompute(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
+void apply_recompute(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
   const bool block = settings.get("activation_checkpointing") != nullptr;
   const std::int64_t interval = counted(settings, kInterval, 0);
   options.recompute = block || interval > 0;
@@ -44,7 +44,7 @@ void apply_recompute(const Settings& settings, Findings& findings, engine::Train
   }
 }
 
-void apply_pipeline(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
+void apply_pipeline(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
   if (settings.get(kEveryMicro) != nullptr) {
     const bool every = settings.flag(kEveryMicro, true);
     const bool canonical = options.sum_order == core::SumOrder::kCanonical;

@@ -15,12 +15,12 @@ using core::DType;
 constexpr std::string_view kOtherwise = "; change it, or give --precision fp32";
 
 // `path = "value"`, as the walk over the keys says it.
-std::string said(const Settings& settings, const std::string& path) {
+std::string said(const JsonView& settings, const std::string& path) {
   return core::concat(path, " = ", show(*settings.get(path)));
 }
 
 // What the blocks say; nothing where none speaks, and FMEngine's "precision" decides.
-std::optional<DType> from_blocks(const Settings& settings, Findings& findings) {
+std::optional<DType> from_blocks(const JsonView& settings, Findings& findings) {
   const std::string block = settings.get("bfloat16") != nullptr ? "bfloat16" : "bf16";
   const std::string bf16 = block + ".enabled";
   const std::string fp16 = "fp16.enabled";
@@ -36,7 +36,7 @@ std::optional<DType> from_blocks(const Settings& settings, Findings& findings) {
   return DType::kF16;
 }
 
-DType element_of(const Settings& settings, Findings& findings) {
+DType element_of(const JsonView& settings, Findings& findings) {
   const std::string path = "precision";
   const std::optional<DType> named = dtype_named(settings.text(path, ""));
   const std::optional<DType> blocks = from_blocks(settings, findings);
@@ -48,7 +48,7 @@ DType element_of(const Settings& settings, Findings& findings) {
   return blocks.value_or(named.value_or(DType::kF32));
 }
 
-std::int64_t positive(const Settings& settings, const std::string& path, std::int64_t otherwise) {
+std::int64_t positive(const JsonView& settings, const std::string& path, std::int64_t otherwise) {
   const std::int64_t value = settings.integer(path, otherwise);
   FM_USER_CHECK(value > 0, path, " must be greater than 0; correct it (", settings.where(path),
                 ": ", value, ")");
@@ -56,7 +56,7 @@ std::int64_t positive(const Settings& settings, const std::string& path, std::in
 }
 
 // DeepSpeed's scaler of ZeRO 0 halves at once, and stays at the least scale.
-optim::LossScaleOptions loss_scale_of(const Settings& settings, int zero_stage) {
+optim::LossScaleOptions loss_scale_of(const JsonView& settings, int zero_stage) {
   optim::LossScaleOptions out;
   out.fixed = checked_number(settings, "fp16.loss_scale", 0.0);
   if (out.fixed > 0.0) return out;
@@ -75,7 +75,7 @@ optim::LossScaleOptions loss_scale_of(const Settings& settings, int zero_stage) 
 
 }  // namespace
 
-void apply_precision(const Settings& settings, PrecisionFlag flag, Findings& findings,
+void apply_precision(const JsonView& settings, PrecisionFlag flag, Findings& findings,
                      engine::TrainOptions& options) {
   options.element = flag ? *flag : element_of(settings, findings);
   const std::string param = "data_types.param_dtype";

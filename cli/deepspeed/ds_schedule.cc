@@ -52,7 +52,7 @@ void set_activation_limit(double limit, const std::string& where, engine::TrainO
   options.activation_limit = limit;
 }
 
-void apply_schedule(const Settings& settings, engine::TrainOptions& options) {
+void apply_schedule(const JsonView& settings, engine::TrainOptions& options) {
   const std::string schedule = "pipeline.schedule";
   if (settings.get(schedule) != nullptr) {
     choose_schedule(settings.text(schedule, ""), schedule, options);

@@ -9,7 +9,7 @@
 namespace fm::cli {
 
 // Fills options from the block. Throws UserError.
-void apply_schedule(const Settings& settings, engine::TrainOptions& options);
+void apply_schedule(const JsonView& settings, engine::TrainOptions& options);
 
 // A name of the table, "auto", or a FILE.csv. `where`: of messages. Throws UserError.
 void choose_schedule(const std::string& words, const std::string& where,

@@ -31,7 +31,7 @@ std::string param(const std::string& name) { return "scheduler.params." + name; 
 
 // Reads one parameter of the row into its place.
 struct ReadParam {
-  const Settings& settings;
+  const JsonView& settings;
   const std::string path;
   SchedulerOptions& scheduler;
 
@@ -64,7 +64,7 @@ struct ReadParam {
   void operator()(optim::Shape SchedulerOptions::*) const {}  // the Trainer's alone
 };
 
-void check_warmup(const Settings& settings, Findings& findings, const SchedulerOptions& scheduler) {
+void check_warmup(const JsonView& settings, Findings& findings, const SchedulerOptions& scheduler) {
   const std::string steps = param("warmup_num_steps");
   FM_USER_CHECK(
       scheduler.warmup_num_steps > 0,
@@ -78,7 +78,7 @@ void check_warmup(const Settings& settings, Findings& findings, const SchedulerO
   }
 }
 
-void check_total(const Settings& settings, Findings& findings, const SchedulerOptions& scheduler) {
+void check_total(const JsonView& settings, Findings& findings, const SchedulerOptions& scheduler) {
   const std::string path = param("total_num_steps");
   FM_USER_CHECK(scheduler.total_num_steps > 0, scheduler.rule->name, " requires ", path,
                 " > 0; write it, or \"auto\" for --train_steps (", settings.where(path), ")");
@@ -90,12 +90,12 @@ void check_total(const Settings& settings, Findings& findings, const SchedulerOp
 }
 
 // DeepSpeed requires these whole and above 0.
-void check_above_zero(const Settings& settings, const char* name, std::int64_t value) {
+void check_above_zero(const JsonView& settings, const char* name, std::int64_t value) {
   FM_USER_CHECK(value > 0, param(name), " must be a whole number > 0; correct it (",
                 settings.where(param(name)), ": ", value, ")");
 }
 
-void check_one_cycle(const Settings& settings, Findings& findings,
+void check_one_cycle(const JsonView& settings, Findings& findings,
                      const engine::TrainOptions& options) {
   const SchedulerOptions& at = options.scheduler;
   for (const char* name : {"cycle_min_lr", "cycle_max_lr"}) {
@@ -119,7 +119,7 @@ void check_one_cycle(const Settings& settings, Findings& findings,
   }
 }
 
-void check(const Settings& settings, Findings& findings, const engine::TrainOptions& options) {
+void check(const JsonView& settings, Findings& findings, const engine::TrainOptions& options) {
   const SchedulerOptions& at = options.scheduler;
   if (at.rule == &optim::kOneCycle) return check_one_cycle(settings, findings, options);
   if (at.rule == &optim::kLrRangeTest) {
@@ -129,7 +129,7 @@ void check(const Settings& settings, Findings& findings, const engine::TrainOpti
   if (at.rule != &optim::kWarmupLr) check_total(settings, findings, at);
 }
 
-void refuse_type(const Settings& settings, const std::string& type, Findings& findings) {
+void refuse_type(const JsonView& settings, const std::string& type, Findings& findings) {
   std::vector<std::string> names;
   for (const optim::SchedulerRow* each : optim::deepspeed_schedules()) {
     names.emplace_back(each->name);
@@ -144,7 +144,7 @@ void refuse_type(const Settings& settings, const std::string& type, Findings& fi
 
 }  // namespace
 
-bool apply_scheduler(const Settings& settings, Findings& findings, engine::TrainOptions& options) {
+bool apply_scheduler(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
   const std::string type = block_type(settings, "scheduler", "WarmupLR", findings);
   if (type.empty()) return false;
   const auto all = optim::deepspeed_schedules();

@@ -45,7 +45,7 @@ void apply_trainer_schedule(const TrainerArguments& trainer, Findings& findings,
 // FMEngine's lr-decay-style, warmup and min_lr where the JSON has no scheduler and no flag says
 // more: the Trainer's schedule of that form. False where they do not decide, which is noted. Throws
 // UserError (10).
-bool apply_decay_style(const Settings& settings, const TrainerArguments& trainer,
+bool apply_decay_style(const JsonView& settings, const TrainerArguments& trainer,
                        Findings& findings, engine::TrainOptions& options);
 
 }  // namespace fm::cli
