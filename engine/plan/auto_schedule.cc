@@ -35,7 +35,7 @@ TrainOptions with_schedule(const TrainOptions& options, const model::Model& mode
     tried.schedule = &row;
     try {
       const RunPlan plan = make_run_plan(tried, model, world);
-      const Candidate candidate{&row, fits(plan), simulate_plan(tried, plan).makespan,
+      const Candidate candidate{&row, fits(plan), simulate_plan(plan).makespan,
                                 std::ranges::max(plan.kept_micros())};
       if (!best || candidate.better_than(*best)) best = candidate;
     } catch (const core::UserError& error) {

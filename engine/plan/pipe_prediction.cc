@@ -71,7 +71,7 @@ std::string json_of(const TrainOptions& options, const Predicted& predicted) {
 
 std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
   return json_of(options, {plan.schedule, plan.rules.micros, plan.mesh.data, plan.units(),
-                           simulate_plan(options, plan).timeline});
+                           simulate_plan(plan).timeline});
 }
 
 std::string pipe_prediction(const TrainOptions& options, const ScheduleStudy& study) {

@@ -110,4 +110,78 @@ std::vector<pipeline::PhaseCosts> phase_costs(const TrainOptions& options,
   return out;
 }
 
+namespace {
+
+using pipeline::Op;
+
+double given_time(Op op, const pipeline::PhaseCosts& times) {
+  struct Row {
+    Op op;
+    double time;
+  };
+  const Row rows[] = {
+      {Op::kForward, times.forward},     {Op::kRecompute, times.forward},
+      {Op::kLoss, times.whole()},        {Op::kBackward, times.input + times.weight},
+      {Op::kBackwardInput, times.input}, {Op::kBackwardWeight, times.weight}};
+  for (const Row& row : rows) {
+    if (row.op == op) return row.time;
+  }
+  return 0.0;
+}
+
+double measured_time(const UnitTimes& times, const pipeline::Placement& units, Op op, int unit) {
+  if (unit == units.head()) return times.head;
+  const UnitTimes::Phases& own = unit == 0 ? times.embedding : times.block;
+  return given_time(op, {own.forward, own.input, own.weight});
+}
+
+pipeline::InstructionTime instruction_times(const TrainOptions& options,
+                                            const PlacedUnits& placed) {
+  std::vector<double> flops;  // of one forward, by unit
+  std::vector<double> of_rank(static_cast<std::size_t>(placed.units.pipe_ranks()), 0.0);
+  for (int unit = 0; unit < placed.units.unit_count(); ++unit) {
+    flops.push_back(placed.needs.footprints[static_cast<std::size_t>(unit)].forward_flops);
+    of_rank[static_cast<std::size_t>(placed.units.owner_of(unit))] += flops.back();
+  }
+  return [units = placed.units, flops = std::move(flops), of_rank = std::move(of_rank),
+          given = options.plan_times,
+          measured = options.unit_times](const pipeline::Instruction& at, int rank) {
+    const double forwards = pipeline::row_of(at.op).forwards;
+    if (forwards == 0.0) return 0.0;
+    const int unit = units.unit_of(at);
+    if (measured) return measured_time(*measured, units, at.op, unit);
+    const double own = flops[static_cast<std::size_t>(unit)];
+    if (!given || own == 0.0) return forwards * own;
+    return given_time(at.op, *given) * own / of_rank[static_cast<std::size_t>(rank)];
+  };
+}
+
+double message_time(const TrainOptions& options) {
+  if (options.unit_times) return options.unit_times->message;
+  return options.plan_times ? options.plan_times->comm : 0.0;
+}
+
+}  // namespace
+
+std::vector<double> kept_micros(const RunSchedule& schedule, const pipeline::Placement& units) {
+  const int last = units.head() - 1;  // of the units that keep anything
+  const int first = units.has_backward(last) ? units.chunk_of(units.first_backward)
+                                             : static_cast<int>(units.chunks().size());
+  return pipeline::peak_activations(schedule.scheduled, schedule.pipe, first);
+}
+
+RunSchedule schedule_run(const TrainOptions& options, const model::Model& model,
+                         const RunShape& run, const PlacedUnits& placed) {
+  pipeline::PipeShape pipe = pipe_shape_of(options, run.micros());
+  pipe.costs = phase_costs(options, placed.units, placed.deciding,
+                           core::bytes_of(placed.needs.hidden, model.element));
+  RunSchedule out{.schedule = schedule_name(options),
+                  .pipe = pipe,
+                  .scheduled = scheduled_programs(options, pipe),
+                  .times = instruction_times(options, placed),
+                  .message_time = message_time(options)};
+  check_activation_limit(options, kept_micros(out, placed.units));
+  return out;
+}
+
 }  // namespace fm::engine

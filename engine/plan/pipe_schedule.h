@@ -1,4 +1,5 @@
-// The schedule that a run's options choose, and what it goes by.
+// The schedule that a run's options choose, and what it goes by: the third stage of a plan
+// (engine/plan/run_plan.h).
 #pragma once
 
 #include <span>
@@ -7,10 +8,30 @@
 
 #include "core/types.h"
 #include "engine/options.h"
+#include "engine/plan/placed_units.h"
+#include "engine/plan/run_shape.h"
 #include "pipeline/account.h"
+#include "pipeline/passes.h"
 #include "pipeline/placement.h"
 
 namespace fm::engine {
+
+struct RunSchedule {
+  std::string schedule;                      // its name
+  pipeline::PipeShape pipe;                  // what it was made for
+  std::vector<pipeline::Program> scheduled;  // its order of chunks, by pipe rank
+  // In floating-point operations of the model (moving bytes costs nothing), in microseconds of
+  // options.unit_times, or in the unit of options.plan_times, whose times of a rank its units share
+  // by their operations.
+  pipeline::InstructionTime times;
+  double message_time = 0.0;  // between pipe ranks
+};
+// Throws UserError as pipeline::make_programs does, and for a limit of activations that is passed.
+RunSchedule schedule_run(const TrainOptions& options, const model::Model& model,
+                         const RunShape& run, const PlacedUnits& placed);
+
+// By pipe rank: pipeline::peak_activations of the chunks that have a backward.
+std::vector<double> kept_micros(const RunSchedule& schedule, const pipeline::Placement& units);
 
 // Of messages: "zb-v", or the file of the user's own.
 std::string schedule_name(const TrainOptions& options);

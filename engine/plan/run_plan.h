@@ -1,18 +1,18 @@
-// Everything about a run that follows from options, model and number of ranks alone: mesh, batch,
-// programs of every pipe rank (checked), and what they need. Pure; needs no weights and no ranks.
+// Everything about a run that follows from options, model and ranks alone: mesh, batch, programs of
+// every pipe rank (checked), and what they need. Pure; needs no weights and no ranks.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "core/mesh.h"
 #include "engine/options.h"
-#include "engine/plan/batch_triad.h"
+#include "engine/plan/pipe_schedule.h"
+#include "engine/plan/placed_units.h"
+#include "engine/plan/run_programs.h"
+#include "engine/plan/run_shape.h"
 #include "model/unit.h"
 #include "pipeline/account.h"
-#include "pipeline/validate.h"
 #include "zero/layout.h"
 
 namespace fm::engine {
@@ -25,37 +25,18 @@ struct MemoryForecast {  // bytes of one rank, owned for the whole run
   }
 };
 
-// Of a unit and a micro-batch: what a rank sends to those that compute the unit with it, as
-// tensor-parallel ranks or with other tokens of its rows (model::UnitSizes).
-struct PeerBytes {
-  core::Bytes forward, output, input, weight;
-};
-
+// The values of the stages of make_run_plan, side by side.
+//
 // Lifetime: the model that it was made of outlives it.
-struct RunPlan {
-  core::Mesh mesh;
-  ResolvedBatch batch;
-  core::BatchShape shape;                           // of one micro-batch on a rank
-  pipeline::ProgramRules rules;                     // units, micros, shard plan
-  zero::LayoutInput state;                          // what every rank's layout follows from
-  std::vector<pipeline::UnitFootprint> footprints;  // by unit
-  std::vector<PeerBytes> to_peers;                  // by unit
-  core::Elements hidden;                            // B x T x D: one hidden state on a rank
-  core::Elements rope;                              // cosines and sines of a row's positions
-  std::string schedule;                             // its name
-  pipeline::PipeShape pipe;                         // what the schedule was made for
-  std::vector<pipeline::Program> scheduled;         // its order of chunks, by pipe rank
-  std::vector<pipeline::Program> train, eval;       // by pipe rank
-  // Of a step that the one behind it validates (pipeline/post_validation.h); empty: no step is.
-  std::vector<pipeline::Program> ahead;
-  bool overlap = false;  // of messages between hosts with what units compute
+struct RunPlan : RunShape, UnitNeeds, RunSchedule, RunPrograms {
+  zero::LayoutInput state;  // what every rank's layout follows from
 
   const pipeline::Placement& units() const { return rules.units; }
   // The larger of both programs' needs, pool by pool: what a rank allocates.
   pipeline::PoolSizes pools(int pipe_rank) const;
   zero::Layout layout(int pipe_rank, int dp_rank) const;
   // By pipe rank: pipeline::peak_activations of the chunks that have a backward.
-  std::vector<double> kept_micros() const;
+  std::vector<double> kept_micros() const { return engine::kept_micros(*this, units()); }
   MemoryForecast memory(int pipe_rank) const;
   // That a rank sends in one step, by picture of the instruction ("g", "R", "p", "sa" ...); those
   // of computing ones are of ranks that compute together.
@@ -69,14 +50,6 @@ struct RunPlan {
   }
   std::int64_t tokens_per_step() const { return batch.train_batch * shape.row(); }
 };
-
-// The ranks of a run, and whether the data ranks of every pipe rank run on one host, where they
-// have their parameters in memory that they share.
-struct WorldShape {
-  int ranks = 1;
-  core::ParamSharing sharing = core::ParamSharing::kPrivate;
-};
-WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world);
 
 // Throws UserError for sizes that do not fit together.
 RunPlan make_run_plan(const TrainOptions& options, const model::Model& model,

@@ -75,10 +75,9 @@ ScheduleStudy study_of(const TrainOptions& options, int micros) {
 }  // namespace
 
 ScheduleAccount account_of(const TrainOptions& options, const RunPlan& plan) {
-  ScheduleAccount out =
-      timed(plan.schedule, plan.pipe, simulate_plan(options, plan), plan.kept_micros());
+  ScheduleAccount out = timed(plan.schedule, plan.pipe, simulate_plan(plan), plan.kept_micros());
   out.time_unit = options.unit_times ? "us" : options.plan_times ? "given" : "FLOPs";
-  out.step_ahead = time_of_step_ahead(options, plan);
+  out.step_ahead = time_of_step_ahead(plan);
   out.instructions = counted(plan.train);
   for (int rank = 0; rank < plan.mesh.pipe; ++rank) {
     for (const auto& [picture, bytes] : plan.wire_bytes(rank)) {

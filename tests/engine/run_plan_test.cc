@@ -75,7 +75,7 @@ TEST_F(Plans, MeasuredTimesDecideCutCostsAndMakespan) {
   };
   expect(0, 4, 4, 4);
   expect(1, 1, 10, 1);
-  EXPECT_EQ(simulate_plan(options_, measured).makespan, 50.0);
+  EXPECT_EQ(simulate_plan(measured).makespan, 50.0);
   options_.recompute = true;
   EXPECT_EQ(plan(2).pipe.costs_of(0).input, 8.0);
 }

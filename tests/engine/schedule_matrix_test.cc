@@ -170,7 +170,7 @@ TEST(AutoSchedule, TakesTheFastestThatFits) {
     return with_schedule(options, opened.model, {4}, fits);
   };
   const auto makespan = [&](const TrainOptions& of) {
-    return simulate_plan(of, make_run_plan(of, opened.model, {4})).makespan;
+    return simulate_plan(make_run_plan(of, opened.model, {4})).makespan;
   };
   const TrainOptions best = chosen([](const RunPlan&) { return true; });
   TrainOptions each = options;

@@ -1,0 +1,144 @@
+#include "engine/plan/run_programs.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "offload/insert_offload.h"
+#include "pipeline/passes.h"
+#include "pipeline/post_validation.h"
+#include "pipeline/schedules.h"
+#include "zero/insert_prefetch.h"
+#include "zero/insert_zero.h"
+
+namespace fm::engine {
+namespace {
+
+using pipeline::Program;
+
+std::vector<Program> expanded(const std::vector<Program>& scheduled,
+                              const pipeline::Placement& units) {
+  std::vector<Program> programs;
+  for (std::size_t rank = 0; rank < scheduled.size(); ++rank) {
+    programs.push_back(pipeline::expand_units(scheduled[rank], units, static_cast<int>(rank)));
+  }
+  return programs;
+}
+
+std::vector<Program> evaluation_of(const pipeline::PipeShape& shape) {
+  std::vector<Program> programs;
+  for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
+    programs.push_back(pipeline::forward_only(shape, rank));
+  }
+  return programs;
+}
+
+// The order lets both ends of the tied matrix write one gradient: its slot is empty again before
+// the next loss.
+bool writes_tied_in_turn(const Program& program) {
+  bool waits = false;
+  for (const pipeline::Instruction& at : program) {
+    if (!pipeline::row_of(at.op).writes_gradient) continue;
+    if (at.op == pipeline::Op::kLoss) {
+      if (waits) return false;
+      waits = true;
+    }
+    if (at.unit == 0) waits = false;
+  }
+  return true;
+}
+
+// How far ahead of their use weights are gathered; a window of 0: not at all.
+struct Prefetch {
+  std::vector<core::Elements> of_unit;
+  core::Elements window;
+};
+
+Prefetch prefetch_of(const TrainOptions& options, const model::Model& model, bool overlap) {
+  Prefetch out;
+  for (int unit = 0; unit < model.unit_count(); ++unit) {
+    const core::ParamTable* const frozen = model.frozen_table(unit);
+    out.of_unit.push_back(model.table(unit).elements() +
+                          (frozen != nullptr ? frozen->elements() : core::Elements(0)));
+  }
+  for (const core::ParamTable* tied :
+       {model.head->tied_params(), model.head->frozen_tied_params()}) {
+    if (tied != nullptr) out.of_unit.back() += tied->elements();
+  }
+  if (!overlap) return out;
+  const core::Elements largest = std::ranges::max(out.of_unit);
+  out.window = core::Elements(options.prefetch_elements.value_or(largest.count()));
+  return out;
+}
+
+// `own`: name of the user's own schedule.
+void check_programs(const std::vector<Program>& programs, const pipeline::ProgramRules& rules,
+                    const std::string& own) {
+  const auto refusal = pipeline::validate(programs, rules);
+  const std::string why = refusal ? pipeline::describe(*refusal, programs) : "";
+  FM_USER_CHECK(!refusal || !rules.plan.reduce_every_micro || own.empty(),
+                "a schedule of your own must write the gradients of a layer in the order of "
+                "micro-batches under ZeRO 2 and 3 and in the canonical order; change the file or "
+                "the JSON (",
+                own, ": ", why, ")");
+  FM_CHECK(!refusal, "the program built for this run is refused: ", why);
+}
+
+// Messages, recomputation, ZeRO, prefetch and offload, in this order; then the proof.
+std::vector<Program> finished_programs(std::vector<Program> programs,
+                                       const pipeline::ProgramRules& rules,
+                                       const pipeline::InstructionTime& times,
+                                       const Prefetch& prefetch, const std::string& own) {
+  if (rules.validates) programs = pipeline::insert_validation(programs, rules.units);
+  programs = pipeline::insert_p2p(programs, rules.units, times);
+  for (int rank = 0; rank < rules.units.pipe_ranks(); ++rank) {
+    Program& program = programs[static_cast<std::size_t>(rank)];
+    if (rules.recompute) program = pipeline::insert_recompute(program, rules.units);
+    program = zero::insert_zero(program, rules.plan, rules.units, rank);
+    program = zero::insert_prefetch(program, rules.units, prefetch.of_unit, prefetch.window);
+    program = offload::insert_offload(program, core::Tier::kDevice);
+  }
+  check_programs(programs, rules, own);
+  return programs;
+}
+
+// `first`: the expanded program of pipe rank 0.
+pipeline::ProgramRules training_rules(const TrainOptions& options, const RunShape& run,
+                                      pipeline::Placement units, const Program& first) {
+  units.one_tied_gradient = units.tied && run.mesh.pipe == 1 &&
+                            options.sum_order == core::SumOrder::kFast &&
+                            writes_tied_in_turn(first);
+  return {.units = std::move(units),
+          .micros = run.micros(),
+          .plan = run.sharding,
+          .recompute = options.recompute,
+          .validates = options.post_validation && run.mesh.pipe > 1};
+}
+
+pipeline::ProgramRules evaluation_rules(const pipeline::ProgramRules& training) {
+  return {.units = training.units.evaluating(), .micros = training.micros, .plan = training.plan};
+}
+
+}  // namespace
+
+RunPrograms build_programs(const TrainOptions& options, const model::Model& model,
+                           const RunShape& run, const pipeline::Placement& placed,
+                           const RunSchedule& schedule) {
+  const std::string own = options.own_schedule ? options.own_schedule->name : "";
+  const Prefetch prefetch = prefetch_of(options, model, run.overlap);
+  std::vector<Program> units = expanded(schedule.scheduled, placed);
+  pipeline::ProgramRules rules = training_rules(options, run, placed, units.front());
+  std::vector<Program> train =
+      finished_programs(std::move(units), rules, schedule.times, prefetch, own);
+  std::vector<Program> ahead;
+  if (rules.validates) {
+    ahead = pipeline::with_norm_in_parts(train);
+    check_programs(ahead, rules, own);
+  }
+  const pipeline::ProgramRules evaluating = evaluation_rules(rules);
+  std::vector<Program> eval =
+      finished_programs(expanded(evaluation_of(schedule.pipe), evaluating.units), evaluating,
+                        schedule.times, prefetch, own);
+  return {std::move(rules), std::move(train), std::move(eval), std::move(ahead)};
+}
+
+}  // namespace fm::engine

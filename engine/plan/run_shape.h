@@ -1,0 +1,36 @@
+// How many ranks a run has on each axis, what each of them reads of a step, and how ZeRO cuts its
+// state: the first stage of a plan (engine/plan/run_plan.h).
+#pragma once
+
+#include "comm/communicator.h"
+#include "core/mesh.h"
+#include "core/shard_plan.h"
+#include "core/types.h"
+#include "engine/options.h"
+#include "engine/plan/batch_triad.h"
+#include "model/unit.h"
+
+namespace fm::engine {
+
+// The ranks of a run, and whether the data ranks of every pipe rank run on one host, where they
+// have their parameters in memory that they share.
+struct WorldShape {
+  int ranks = 1;
+  core::ParamSharing sharing = core::ParamSharing::kPrivate;
+};
+WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world);
+
+struct RunShape {
+  core::Mesh mesh;
+  ResolvedBatch batch;
+  core::BatchShape shape;    // of one micro-batch on a rank
+  core::ShardPlan sharding;  // ZeRO
+  bool overlap = false;      // of messages between hosts with what units compute
+
+  int micros() const { return static_cast<int>(batch.accumulation); }
+};
+
+// Throws UserError for sizes that do not fit together.
+RunShape shape_run(const TrainOptions& options, const model::Model& model, const WorldShape& world);
+
+}  // namespace fm::engine
