@@ -22,6 +22,8 @@
 
 namespace fm::engine {
 
+inline constexpr double kGradientClipping = 1.0;  // where nothing is said; 0: off
+
 enum class LossReduction : std::uint8_t { kToken, kMeanOfMeans };
 
 // How sequence ranks share attention (engine/plan/sequence_layout.h). kAuto: Ulysses where there
@@ -74,8 +76,7 @@ struct LoraOptions {
   }
 };
 
-// What the parts of a model take, measured in an earlier run, in
-// microseconds.
+// What the parts of a model take, measured in an earlier run, in microseconds.
 struct UnitTimes {
   struct Phases {
     double forward = 0.0;
@@ -166,7 +167,7 @@ struct TrainOptions {
   // optimization
   OptimizerOptions optimizer;
   SchedulerOptions scheduler;
-  double gradient_clipping = 1.0;  // 0: off
+  double gradient_clipping = kGradientClipping;  // 0: off
   core::NoDecay no_decay;
   LossReduction loss_reduction = LossReduction::kToken;
   int max_consecutive_skips = 10;

@@ -28,7 +28,7 @@ std::set<std::string> everything_below_cli() {
 
 const Limits kLimits = {
     .function_lines = 70,
-    .source_lines = 400,
+    .source_lines = 600,
     .header_lines = 200,
     .columns = 100,
     .may_include =

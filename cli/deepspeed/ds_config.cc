@@ -95,7 +95,7 @@ void apply_tensor_parallel(const JsonView& settings, engine::TrainOptions& optio
 
 void apply_clipping(const JsonView& settings, engine::TrainOptions& options) {
   const std::string path = "gradient_clipping";
-  options.gradient_clipping = settings.number(path, 1.0);
+  options.gradient_clipping = settings.number(path, engine::kGradientClipping);
   FM_USER_CHECK(options.gradient_clipping >= 0,
                 "gradient_clipping must not be negative; 0 turns it off (", settings.where(path),
                 ": ", options.gradient_clipping, ")");

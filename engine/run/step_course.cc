@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/check.h"
 
@@ -14,9 +15,8 @@ bool looks_for_scale(const TrainOptions& options, const ProgressState& progress,
   return progress.loss_scale && options.loss_scale->fixed == 0.0 && std::isfinite(result.loss);
 }
 
-}  // namespace
-
-StepRequest next_request(const TrainOptions& options, const ProgressState& progress) {
+// Of the step after those that `progress` counts, which waits for its norm.
+StepRequest request_of(const TrainOptions& options, const ProgressState& progress) {
   StepRequest request{.step = progress.step + 1, .seed = options.seed};
   const optim::Rates rates =
       optim::rates(options.scheduler, options.optimizer.lr, progress.applied);
@@ -29,6 +29,8 @@ StepRequest next_request(const TrainOptions& options, const ProgressState& progr
   request.apply = options.dump_gradients.empty();
   return request;
 }
+
+}  // namespace
 
 void advance(const TrainOptions& options, const StepResult& result, std::int64_t samples,
              const RunSaves& saves, ProgressState& progress) {
@@ -64,7 +66,7 @@ StepLine line_of(const TimedStep& step, const TrainOptions& options, const RunPl
   line.phases = step.phases;
   line.mem_peak = step.mem_peak;
   line.minor_faults = step.minor_faults;
-  if (step.request.ends_ahead) line.redone = result.redone;
+  if (step.request.speculative) line.redone = result.redone;
   line.flops = plan.flops_per_step();
   line.skipped = result.skipped;
   line.samples = progress.samples;
@@ -83,13 +85,29 @@ std::string untrained_text(const data::SampleSource& rows, const ProgressState& 
                       "counts (", names, samples > kNamed ? "; ..." : "", ")");
 }
 
-void AheadSteps::see(const StepResult& result) {
-  asked_ = result.asked;
+StepRequest SpeculativeSteps::next_request(const ProgressState& progress) const {
+  StepRequest request = request_of(options_, progress);
+  request.speculative = may_speculate(request.step);
+  request.stop_requested = [from = signals_] { return from != nullptr && from->waits(); };
+  return request;
+}
+
+std::optional<TimedStep> SpeculativeSteps::take_validated(StepRuntime& runtime,
+                                                          const data::BatchStream& rows) {
+  std::optional<TimedStep> last = std::exchange(last_, std::nullopt);
+  if (!last) return std::nullopt;
+  last->result =
+      runtime.validate_step(rows, {.step = last->request.step + 1, .seed = options_.seed});
+  return last;
+}
+
+void SpeculativeSteps::see(const StepResult& result) {
+  stop_requested_ = result.stop_requested;
   unclipped_ = result.skipped || result.clipped ? 0 : unclipped_ + 1;
 }
 
-bool AheadSteps::may_end_ahead(std::int64_t step) const {
-  if (!possible_ || asked_ || unclipped_ < options_.unclipped_before_ahead) return false;
+bool SpeculativeSteps::may_speculate(std::int64_t step) const {
+  if (!possible_ || stop_requested_ || unclipped_ < options_.unclipped_before_ahead) return false;
   const auto due = [&](std::int64_t rhythm) { return rhythm > 0 && step % rhythm == 0; };
   const bool saves = options_.saves && due(options_.save_steps);
   const bool evaluates = evaluates_ && due(options_.eval_steps);

@@ -1,4 +1,4 @@
-// What a step is made with, what it leaves of the run's progress, and which steps end ahead.
+// What a step is made with, what it leaves of the run's progress, and which steps are speculative.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include "engine/options.h"
 #include "engine/plan/run_plan.h"
 #include "engine/run/run_saves.h"
+#include "engine/run/signals.h"
 #include "engine/shown/step_line.h"
 #include "engine/state/progress_state.h"
 #include "engine/step/step_runtime.h"
@@ -15,14 +16,11 @@
 
 namespace fm::engine {
 
-// The step behind those that `progress` counts.
-StepRequest next_request(const TrainOptions& options, const ProgressState& progress);
-
 // Counts a step of so many samples. Throws MachineError (23) when fp16 has no smaller loss scale.
 void advance(const TrainOptions& options, const StepResult& result, std::int64_t samples,
              const RunSaves& saves, ProgressState& progress);
 
-// A step and what it took; a step that ended ahead gets its result later.
+// A step and what it took; the result of a speculative step comes later.
 struct TimedStep {
   StepRequest request;
   StepResult result;
@@ -40,28 +38,43 @@ StepLine line_of(const TimedStep& step, const TrainOptions& options, const RunPl
 std::string untrained_text(const data::SampleSource& rows, const ProgressState& progress,
                            std::int64_t samples);
 
-// Steps end ahead (pipeline/post_validation.h) when so many before them were neither clipped nor
-// skipped, and nobody has to look at the weights behind them: a save, an evaluation, the end, a
-// signal.
+// Which steps are speculative (pipeline/post_validation.h), and the last one while its result is in
+// flight. A step is speculative if so many before it were neither clipped nor skipped, and nobody
+// has to look at the weights after it: a save, an evaluation, the end, a signal.
 //
-// Invariant: the answer is the same on all ranks.
+// Invariant: the answers are the same on all ranks.
 // Thread:    the rank's thread.
-// Lifetime:  options and plan outlive it.
-class AheadSteps {
+// Lifetime:  options and plan outlive it, and signals, which may be null.
+class SpeculativeSteps {
  public:
-  AheadSteps(const TrainOptions& options, const RunPlan& plan, bool evaluates)
-      : options_(options), possible_(!plan.ahead.empty()), evaluates_(evaluates) {}
+  SpeculativeSteps(const TrainOptions& options, const RunPlan& plan, const SignalInbox* signals,
+                   bool evaluates)
+      : options_(options),
+        signals_(signals),
+        possible_(!plan.ahead.empty()),
+        evaluates_(evaluates) {}
 
-  // Every step, in their order, when its result is known.
+  // What the step after those that `progress` counts is asked for.
+  StepRequest next_request(const ProgressState& progress) const;
+  // Steps that have run and that no progress counts yet: 0 or 1.
+  int in_flight() const { return last_ ? 1 : 0; }
+  // A speculative step has run.
+  void hold(const TimedStep& step) { last_ = step; }
+  // The step in flight with its final result, if there is one. `rows`: of the step after it.
+  std::optional<TimedStep> take_validated(StepRuntime& runtime, const data::BatchStream& rows);
+  // Every step, in their order, when its result is final.
   void see(const StepResult& result);
-  bool may_end_ahead(std::int64_t step) const;
 
  private:
+  bool may_speculate(std::int64_t step) const;
+
   const TrainOptions& options_;
+  const SignalInbox* signals_;
   bool possible_;
   bool evaluates_;
-  bool asked_ = false;
-  int unclipped_ = 0;  // steps in a row
+  bool stop_requested_ = false;
+  int unclipped_ = 0;              // steps in a row
+  std::optional<TimedStep> last_;  // whose result is in flight
 };
 
 }  // namespace fm::engine

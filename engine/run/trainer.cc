@@ -46,8 +46,8 @@ constexpr core::TraceForm kLoadStep = {"load_step", core::TraceKind::kPart};
 
 // One training run of one rank.
 //
-// Invariant: progress_ describes the weights in state_ at every step boundary, but behind a step
-//            that ended ahead: the next one's beginning settles that.
+// Invariant: progress_ describes the weights in state_ at every step boundary where no step is in
+//            flight; the next step concludes that one.
 // Thread:    the rank's thread; everything collective over the world.
 // Lifetime:  options, world and context outlive it.
 class Trainer {
@@ -70,7 +70,7 @@ class Trainer {
         log_(options, context, world.rank() == 0),
         monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
         saves_(options, state_, log_),
-        ahead_(options, plan_, rows_.evaluation != nullptr) {
+        speculative_(options, plan_, context.signals, rows_.evaluation != nullptr) {
     check_samples(plan_.batch, rows_.training->samples_per_epoch(), options.allow_repeat);
     if (rows_.evaluation)
       evaluation_.emplace(std::move(rows_.evaluation), state_, runtime_, options);
@@ -97,7 +97,7 @@ class Trainer {
       step();
       if (trace_ != nullptr && trace_->complete()) write_trace();
       if (!options_.dump_gradients.empty()) return finish_dump();
-      if (unvalidated_) continue;
+      if (speculative_.in_flight() > 0) continue;
       const SignalInbox::Requests asked = agree_on_signals();
       const bool last = progress_.step == options_.train_steps || stops_early();
       const bool best = options_.load_best_model && progress_.best.step == progress_.step;
@@ -194,11 +194,11 @@ class Trainer {
     done.phases.fill(1e3 * done.seconds);
     done.mem_peak = machine::peak_memory();
     done.minor_faults = usage_so_far().ru_minflt - before.ru_minflt;
-    if (!done.request.ends_ahead) return conclude(done);
-    unvalidated_ = done;
+    if (done.request.speculative) return speculative_.hold(done);
+    conclude(done);
   }
 
-  std::int64_t next_step() const { return progress_.step + (unvalidated_ ? 2 : 1); }
+  std::int64_t next_step() const { return progress_.step + speculative_.in_flight() + 1; }
 
   void load_rows(std::int64_t first_sample) {
     if (!has_data()) return;
@@ -207,15 +207,15 @@ class Trainer {
     stream_.load_step(first_sample);
   }
 
-  // The step's result is known: counts and shows it.
+  // The step's result is final: counts and shows it.
   void conclude(const TimedStep& done) {
     const StepResult& result = done.result;
     if (result.skipped) {
-      if (done.request.ends_ahead) load_rows(progress_.samples);
+      if (done.request.speculative) load_rows(progress_.samples);  // the stream has the next step's
       explain_skip({runtime_, stream_, state_, progress_, log_}, done.request, result);
     }
     advance(options_, result, plan_.batch.train_batch, saves_, progress_);
-    ahead_.see(result);
+    speculative_.see(result);
     saves_.after_step(progress_);
     const StepLine line = evaluated_line_of(done);
     log_.step(line);
@@ -235,24 +235,20 @@ class Trainer {
         progress_.step, ")");
   }
 
-  // Concludes the step before, too, if that one ended ahead.
+  // Concludes the step before, too, where that one is in flight.
   void compute(TimedStep& step) {
     ++steps_begun_;
     const core::Recording recording(trace_ == nullptr ? nullptr
                                                       : trace_->recorder_of(steps_begun_));
     const core::TraceScope scope(kStep, {next_step()});
-    const std::int64_t first = progress_.samples + (unvalidated_ ? plan_.batch.train_batch : 0);
+    const std::int64_t first =
+        progress_.samples + speculative_.in_flight() * plan_.batch.train_batch;
     load_rows(first);
-    if (unvalidated_) {
-      TimedStep last = *std::exchange(unvalidated_, std::nullopt);
-      last.result =
-          runtime_.validate_step(stream_, {.step = last.request.step + 1, .seed = options_.seed});
-      conclude(last);
-      if (last.result.skipped) load_rows(first);  // to explain it took other rows
+    if (const auto last = speculative_.take_validated(runtime_, stream_)) {
+      conclude(*last);
+      if (last->result.skipped) load_rows(first);  // to explain it took other rows
     }
-    step.request = next_request(options_, progress_);
-    step.request.ends_ahead = ahead_.may_end_ahead(step.request.step);
-    step.request.asks = [to = context_.signals] { return to != nullptr && to->waits(); };
+    step.request = speculative_.next_request(progress_);
     step.result = runtime_.train_step(stream_, step.request);
   }
 
@@ -347,8 +343,7 @@ class Trainer {
   RunLog log_;
   RunMonitors monitors_;
   RunSaves saves_;
-  AheadSteps ahead_;
-  std::optional<TimedStep> unvalidated_;  // the last step, which ended ahead
+  SpeculativeSteps speculative_;
   std::optional<Evaluation> evaluation_;
   ProgressState progress_;
   std::string frozen_weights_;    // fingerprint

@@ -25,7 +25,7 @@ class RunTotals {
  private:
   std::int64_t steps_ = 0;
   std::int64_t skipped_ = 0;
-  std::int64_t ahead_ = 0, redone_ = 0;  // steps that ended ahead; of these
+  std::int64_t ahead_ = 0, redone_ = 0;  // speculative steps; of these
   std::int64_t tokens_ = 0;
   double seconds_ = 0.0;
   double first_seconds_ = 0.0;

@@ -24,7 +24,7 @@ struct StepLine {
   double step_time_s = 0.0;
   double flops = 0.0;
   bool skipped = false;
-  std::optional<bool> redone;        // of a step that ended ahead: its update was undone
+  std::optional<bool> redone;        // of a speculative step: its update was undone
   std::optional<double> loss_scale;  // that the step was made with
   core::Bytes mem_peak;
   std::int64_t minor_faults = 0;  // pages that this process touched for the first time in the step

@@ -36,7 +36,8 @@ struct RankState {
   std::unique_ptr<comm::Communicator> dp;  // all that ZeRO cuts units for
   std::unique_ptr<comm::Communicator> pipe;
   std::unique_ptr<comm::Communicator> tensor, ulysses, ring;  // null: one rank alone
-  // The data ranks again, for numbers of the host: they never wait for weights and gradients.
+  // The data ranks again, for what must not wait for weights and gradients that overlap: counts,
+  // losses, norms; and, while the optimizer moves whole matrices, their directions.
   std::unique_ptr<comm::Communicator> numbers;
   pipeline::PoolSizes pools;
   zero::Layout layout;

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 
 #include "core/check.h"
+#include "core/element.h"
 #include "core/fault.h"
+#include "core/finite.h"
 #include "core/tree.h"
 
 namespace fm::engine {
@@ -18,14 +22,14 @@ StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock)
     : state_(state),
       clock_(clock),
       exchange_(state, clock),
-      numbers_(state.plan.ahead.empty() ? 0 : state.norm.numbers().size()),
+      ahead_(state, clock),
       slot_loss_(static_cast<std::size_t>(state.plan.rules.micros)),
       all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {}
 
 StepResult StepRuntime::train_step(const data::BatchStream& stream, const StepRequest& request) {
-  FM_CHECK(!ahead_, "the last step is not validated");
+  FM_CHECK(!ahead_.result_in_flight(), "the last step is not validated");
   forward_only_ = false;
-  return run_program(request.ends_ahead ? state_.plan.ahead : state_.plan.train, stream, request);
+  return run_program(request.speculative ? state_.plan.ahead : state_.plan.train, stream, request);
 }
 
 StepResult StepRuntime::evaluate_step(const data::BatchStream& stream) {
@@ -36,7 +40,7 @@ StepResult StepRuntime::evaluate_step(const data::BatchStream& stream) {
 std::optional<NonFinite> StepRuntime::locate_non_finite(const data::BatchStream& stream,
                                                         const StepRequest& request) {
   StepRequest again = request;
-  again.apply = again.ends_ahead = false;
+  again.apply = again.speculative = false;
   if (state_.model.element == DType::kF16) return found_;
   watching_ = true;
   train_step(stream, again);
@@ -51,12 +55,11 @@ StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pip
   result_ = {};
   state_.grads.begin_step();
   found_.reset();
-  holds_ = false;
   std::fill(slot_loss_.begin(), slot_loss_.end(), 0.0);
   const std::span program(by_pipe_rank[static_cast<std::size_t>(state_.at.pipe_rank)]);
-  pipeline::execute(program.subspan(std::exchange(begun_, 0)), *this);
+  pipeline::execute(program.subspan(ahead_.begin_step()), *this);
   end_of_program();
-  if (request.ends_ahead) ahead_ = Ahead{request_, result_, !holds_ && !result_.skipped};
+  ahead_.end_step(request_, result_);
   return result_;
 }
 
@@ -80,8 +83,8 @@ void StepRuntime::run(const pipeline::Instruction& at) {
     case Op::kReduceTied: return reduce_tied();
     case Op::kNorm: return norm();
     case Op::kNormPart: return norm_part();
-    case Op::kRecvNorm: return recv_norm();
-    case Op::kSendNorm: return send_norm();
+    case Op::kRecvNorm: return ahead_.receive_norm(request_, result_);
+    case Op::kSendNorm: return ahead_.send_norm(request_);
     case Op::kValidate: return validate();
     case Op::kUpdate: return update(at.unit);
     case Op::kPublish: return publish(at.unit);
@@ -127,9 +130,9 @@ model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
           state_.peers()};
 }
 
-void* StepRuntime::whole_weights(int unit, int group, Elements behind) {
-  if (group < 0) return nullptr;
-  if (void* whole = state_.params.whole(group)) return whole;
+void* StepRuntime::whole_weights(int unit, int flat_param, Elements behind) {
+  if (flat_param < 0) return nullptr;
+  if (void* whole = state_.params.whole(flat_param)) return whole;
   return core::element_at(gathered_.at(unit).slot, behind, state_.model.element);
 }
 
@@ -179,9 +182,9 @@ void StepRuntime::gather(int unit) {
   Gathered& gathered = gathered_[unit];
   gathered.slot = state_.gather_slots.lend();
   const int own = state_.own_flat_param(unit);
-  const auto gather_behind = [&](int group, Elements behind) {
-    if (group < 0) return comm::Pending();
-    return state_.params.gather(group,
+  const auto gather_behind = [&](int flat_param, Elements behind) {
+    if (flat_param < 0) return comm::Pending();
+    return state_.params.gather(flat_param,
                                 core::element_at(gathered.slot, behind, state_.model.element));
   };
   gathered.own = gather_behind(own, Elements(0));
@@ -288,6 +291,24 @@ void StepRuntime::recompute(int micro, int unit) {
   if (output != nullptr) inputs_[{micro, unit + 1}] = Hidden{output, {}};
 }
 
+// Looks for the first gradient that is not finite, in the order they are written; in fp16 always,
+// and for what fp16 does not hold.
+void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
+  const float limit = limit_of_own();
+  const float least = limit > 0.0F ? limit : std::numeric_limits<float>::infinity();
+  if ((!watching_ && limit == 0.0F) || found_) return;
+  const auto look = [&](const core::ParamTable& table, const float* base) {
+    for (const core::ParamEntry& entry : table.entries()) {
+      if (found_) return;
+      const std::span values(base + entry.offset.count(),
+                             static_cast<std::size_t>(entry.numel.count()));
+      if (core::any_reaches(values, least)) found_ = NonFinite{micro, unit, entry.name};
+    }
+  };
+  if (written.tied != nullptr) look(*state_.model.head->tied_params(), written.tied);
+  look(state_.model.table(unit), written.own);
+}
+
 model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
   model::Gradients out;
   if (!state_.model.trains(unit)) return out;
@@ -297,7 +318,7 @@ model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
   const int tied = state_.tied_flat_param(unit);
   if (tied < 0 || state_.layout.is_frozen(tied)) return out;
   const auto at_tied = state_.grads.destination(state_.work, tied, micro);
-  FM_CHECK(at_tied.assign == assign, "both groups of the head are written alike");
+  FM_CHECK(at_tied.assign == assign, "both flat parameters of the head are written alike");
   out.tied = at_tied.whole;
   return out;
 }
@@ -327,37 +348,111 @@ void StepRuntime::reduce_tied() {
   state_.tied.run(state_.grads);
 }
 
+// The end of a step: the loss, the norm, and what follows from both.
+
+// Of the head's pipe rank: sum and count. Slot s = k * dp + r; fp64 tree over slots.
+std::array<double, 2> StepRuntime::own_loss() {
+  const int dp_size = state_.plan.mesh.shards();
+  const int micros = state_.plan.rules.micros;
+  if (forward_only_) count();
+  wait_for_count();
+  state_.numbers
+      ->all_gather({slot_loss_.data(), Elements(micros), DType::kF64},
+                   {all_losses_.data(), Elements(std::int64_t{micros} * dp_size), DType::kF64})
+      .wait();
+  std::vector<double> by_slot(all_losses_.size());
+  for (int k = 0; k < micros; ++k) {
+    for (int r = 0; r < dp_size; ++r) {
+      by_slot[static_cast<std::size_t>(k * dp_size + r)] =
+          all_losses_[static_cast<std::size_t>(r * micros + k)];
+    }
+  }
+  return {core::tree_sum(std::span(by_slot)), static_cast<double>(divisor_)};
+}
+
+// The same on all pipe ranks.
+StepSums StepRuntime::exchange_loss() {
+  std::array<double, 2> loss = {0.0, 0.0};
+  if (units().has_head(state_.at.pipe_rank)) loss = own_loss();
+  state_.pipe->broadcast({loss.data(), Elements(2), DType::kF64}, units().owner_of(units().head()))
+      .wait();
+  return {.loss_sum = loss[0], .valid = loss[1]};
+}
+
+void StepRuntime::norm() {
+  const TraceRange range(clock_, Phase::kReduce);
+  state_.grads.settle(state_.work);
+  // Before the update, so that a non-finite loss skips the step everywhere.
+  StepSums all = exchange_loss();
+  all.squared = state_.norm.squared(state_.grads);
+  all.overflows = overflows() ? 1.0 : 0.0;  // collective
+  request_.scalars.grad_scale = finalize_step(request_, all, result_);
+}
+
+void StepRuntime::report() {
+  if (forward_only_) finalize_step(request_, exchange_loss(), result_);
+}
+
+// Gradients are fp32, DeepSpeed's are fp16. What would have overflowed there is an overflow here,
+// so that the loss scale goes the same way (runtime/zero/stage_1_and_2.py, stage3.py,
+// fp16/fused_optimizer.py): a rank's own gradient, of one micro-batch or summed where the plan adds
+// micro-batches up, before it is divided by the number of ranks; then the mean over the ranks,
+// without ZeRO their sum. Ours are divided from the first on.
+float StepRuntime::limit_of_own() const {
+  if (state_.model.element != DType::kF16) return 0.0F;
+  return core::kF16Overflow / static_cast<float>(state_.plan.mesh.shards());
+}
+
+// Only in fp16.
+bool StepRuntime::own_overflow() {
+  if (state_.model.element != DType::kF16) return false;
+  const bool no_zero = state_.layout.plan.optimizer == core::Home::kEveryRank;
+  return found_ || state_.grads.any_reaches(no_zero ? limit_of_own() : core::kF16Overflow);
+}
+
+// Collective in fp16.
+bool StepRuntime::overflows() {
+  if (state_.model.element != DType::kF16) return false;
+  std::int64_t any = own_overflow() ? 1 : 0;
+  state_.numbers->all_reduce({&any, Elements(1), DType::kI64}).wait();
+  state_.pipe->all_reduce({&any, Elements(1), DType::kI64}).wait();
+  if (state_.tensor != nullptr) {
+    state_.tensor->all_reduce({&any, Elements(1), DType::kI64}).wait();
+  }
+  return any > 0;
+}
+
 bool StepRuntime::changes(int unit) const {
-  return !result_.skipped && !holds_ && request_.apply && state_.model.trains(unit);
+  return !result_.skipped && !ahead_.defers_update() && request_.apply && state_.model.trains(unit);
 }
 
 void StepRuntime::update(int unit) {
   if (!changes(unit)) return;
   const TraceRange range(clock_, Phase::kOptimizer);
-  for (const int group : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
-    if (group < 0) continue;
-    if (request_.ends_ahead && state_.layout.undoes) {
-      state_.optimizer.set_aside(state_.work, group, state_.params, state_.grads);
+  for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
+    if (flat_param < 0) continue;
+    if (request_.speculative && state_.layout.undoes) {
+      state_.optimizer.set_aside(state_.work, flat_param, state_.params, state_.grads);
     }
-    state_.optimizer.update(state_.work, group, request_.scalars, state_.params, state_.grads);
+    state_.optimizer.update(state_.work, flat_param, request_.scalars, state_.params, state_.grads);
   }
 }
 
 void StepRuntime::publish(int unit) {
   if (!changes(unit)) return;
-  publish_group(state_.own_flat_param(unit));
+  publish_flat_param(state_.own_flat_param(unit));
   const int tied = state_.tied_end(unit);
-  if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_group(tied);
+  if (tied >= 0 && state_.layout.at(tied).alias < 0) publish_flat_param(tied);
 }
 
-void StepRuntime::publish_group(int group) {
+void StepRuntime::publish_flat_param(int flat_param) {
   const TraceRange range(clock_, Phase::kGather);
-  publications_[group] = state_.params.publish(group);
-  if (!state_.plan.overlap) wait_for_publication(group);
+  publications_[flat_param] = state_.params.publish(flat_param);
+  if (!state_.plan.overlap) wait_for_publication(flat_param);
 }
 
-void StepRuntime::wait_for_publication(int group) {
-  const auto at = publications_.find(group);
+void StepRuntime::wait_for_publication(int flat_param) {
+  const auto at = publications_.find(flat_param);
   if (at == publications_.end()) return;
   at->second.wait();
   publications_.erase(at);
@@ -365,7 +460,79 @@ void StepRuntime::wait_for_publication(int group) {
 
 void StepRuntime::settle() {
   while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
-  for (comm::Pending* each : {&handed_[0], &handed_[1], &telling_}) each->wait();
+  ahead_.settle();
+}
+
+// Speculative steps (engine/step/step_ahead.h).
+
+void StepRuntime::norm_part() {
+  const TraceRange range(clock_, Phase::kReduce);
+  state_.grads.settle(state_.work);
+  StepSums own;
+  if (units().has_head(state_.at.pipe_rank)) {
+    const auto [sum, valid] = own_loss();
+    own.loss_sum = sum;
+    own.valid = valid;
+  }
+  own.overflows = own_overflow() ? 1.0 : 0.0;
+  own.stop_requests = request_.stop_requested && request_.stop_requested() ? 1.0 : 0.0;
+  ahead_.take_part(own);
+}
+
+StepResult StepRuntime::validate_step(const data::BatchStream& next, const StepRequest& request) {
+  forward_only_ = false;
+  stream_ = &next;
+  request_ = request;
+  pipeline::execute(ahead_.beginning_of_next(), *this);
+  return ahead_.take_result();
+}
+
+void StepRuntime::validate() {
+  const StepAhead::Step* const wrong = ahead_.validate();
+  if (wrong == nullptr) return;
+  const TraceRange range(clock_, Phase::kPipe);
+  discard_forwards();
+  redo_update(*wrong);
+}
+
+// Every message that was begun has its other end before the validation, too, and arrives.
+void StepRuntime::discard_forwards() {
+  for (auto& [at, hidden] : inputs_) {
+    exchange_.wait_for(hidden);
+    state_.hidden.take_back(hidden.data);
+  }
+  inputs_.clear();
+  exchange_.settle();
+  for (const auto& [at, kept] : kept_) state_.kept.take_back(kept);
+  kept_.clear();
+  for (auto& [unit, gathered] : gathered_) {
+    for (comm::Pending* each : {&gathered.own, &gathered.frozen, &gathered.tied}) each->wait();
+    state_.gather_slots.take_back(gathered.slot);
+  }
+  gathered_.clear();
+  counting_.wait();
+  while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
+}
+
+// The last pipe rank, which knew all sums, has updated by them.
+void StepRuntime::redo_update(const StepAhead::Step& step) {
+  if (state_.at.pipe_rank + 1 == state_.plan.mesh.pipe) return;
+  if (state_.plan.rules.plan.params == core::Home::kOncePerHost) {
+    state_.dp->barrier().wait();  // nobody reads what changes now
+  }
+  const bool publishes = state_.plan.rules.plan.publishes();
+  for (const int unit : units().units_of(state_.at.pipe_rank)) {
+    if (!state_.model.trains(unit)) continue;
+    for (const int flat_param : {state_.own_flat_param(unit), state_.tied_end(unit)}) {
+      if (flat_param < 0) continue;
+      if (step.updated) state_.optimizer.undo(state_.work, flat_param, state_.params, state_.grads);
+      if (!step.result.skipped) {
+        state_.optimizer.update(state_.work, flat_param, step.request.scalars, state_.params,
+                                state_.grads);
+      }
+      if (publishes && state_.layout.at(flat_param).alias < 0) publish_flat_param(flat_param);
+    }
+  }
 }
 
 }  // namespace fm::engine

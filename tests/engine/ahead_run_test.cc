@@ -30,7 +30,7 @@ class AheadRun : public TrainerCase {
 
 using Rows = std::vector<nlohmann::json>;
 
-// Rows of metrics.jsonl without what is measured, and what became of the steps that ended ahead.
+// Rows of metrics.jsonl without what is measured, and what became of speculative steps.
 struct Written {
   Rows rows;
   std::string ahead;  // a letter per step: - met, k kept, r redone

@@ -110,7 +110,7 @@ std::optional<StepResult> SmallSteps::validate(const StepRequest& request) {
 std::optional<StepResult> SmallSteps::run_ahead(int step) {
   StepRequest request = request_of(options_, step);
   const std::optional<StepResult> before = validate(request);
-  request.ends_ahead = ahead_ = true;
+  request.speculative = ahead_ = true;
   runtime_.train_step(stream_, request);
   return before;
 }
@@ -123,7 +123,7 @@ std::array<StepResult, 2> SmallSteps::run_behind(int step) {
 
 namespace {
 
-// All steps; every one but the last ends ahead, where the options ask for it.
+// All steps; every one but the last is speculative, where the options ask for it.
 std::vector<StepResult> run_all(SmallSteps& steps, const TrainOptions& options, int count) {
   std::vector<StepResult> results;
   if (!options.post_validation || options.pipe_parallel_size == 1 || count == 1) {
