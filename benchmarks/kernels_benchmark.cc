@@ -124,7 +124,7 @@ class AttentionRun {
       }
       shape_.starts_BT = starts_.data();
     }
-    const fm::model::AttentionScratch scratch = attention_scratch<float>(shape_);
+    const fm::model::AttentionScratch scratch = attention_scratch<float>(shape_, 1);
     memory_.resize(
         static_cast<std::size_t>(std::max(scratch.forward, scratch.backward).count() / 4) + 16);
   }

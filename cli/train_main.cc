@@ -112,7 +112,9 @@ int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
   if (command.micros > 0) return print_study(command);
   const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host;
   const fm::engine::WorldShape world{
-      ranks, shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate};
+      .ranks = ranks,
+      .sharing = shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate,
+      .threads = fm::kernels::kernel_threads()};
   const fm::engine::PlanHost host{
       .memory = command.host_memory
                     ? std::vector<fm::machine::MemoryLimit>{{"host", "--host_memory",

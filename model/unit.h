@@ -77,7 +77,7 @@ struct UnitSizes {
   core::Bytes input = {};
   core::Bytes kept = {};
   core::Bytes parked = {};
-  core::Bytes scratch = {};  // Work::arena, for any one call with kernel_threads()
+  core::Bytes scratch = {};  // Work::arena, for any one call with Work::threads
   // To sequence peers, in a call of forward and of backward_input.
   core::Bytes sent_forward = {};
   core::Bytes sent_backward = {};
@@ -96,7 +96,7 @@ class Unit {
   virtual const core::ParamTable& params() const = 0;
   // What is not; null: everything is trained.
   virtual const core::ParamTable* frozen_params() const { return nullptr; }
-  virtual UnitSizes sizes(core::BatchShape shape) const = 0;
+  virtual UnitSizes sizes(core::BatchShape shape, int threads) const = 0;  // of a call's Work
   // Floating-point operations of one forward (multiply-adds count two); backward is twice that.
   virtual double forward_flops(core::BatchShape shape) const = 0;
 
@@ -115,9 +115,9 @@ class Unit {
   // Decoding, which a family may lack: no backward follows.
   // Elements that a position takes in a cache.
   virtual std::int64_t cache_width() const { return 0; }
-  // Of a call of `decode` with so many tokens in all, in sequences of at most `positions`.
-  virtual UnitSizes decode_sizes(std::int64_t tokens, std::int64_t /*positions*/) const {
-    return sizes({.batch = 1, .seq_len = tokens});
+  // Of a call of `decode` with so many tokens in all, in sequences of at most `most` positions.
+  virtual UnitSizes decode_sizes(std::int64_t tokens, std::int64_t /*most*/, int threads) const {
+    return sizes({.batch = 1, .seq_len = tokens}, threads);
   }
   // As forward, of the new tokens of all sequences; call.input.shape is one row of them.
   virtual void decode(const UnitCall& /*call*/, std::span<const CachedSequence> /*sequences*/,
@@ -191,9 +191,9 @@ struct Model {
     const bool tied_matrix = unit == head_unit() && head->tied_params() != nullptr;
     return tied_matrix || !table(unit).entries().empty();
   }
-  UnitSizes sizes(int unit, core::BatchShape shape) const {
+  UnitSizes sizes(int unit, core::BatchShape shape, int threads) const {
     return unit == head_unit() ? head->sizes(shape)
-                               : units[static_cast<std::size_t>(unit)]->sizes(shape);
+                               : units[static_cast<std::size_t>(unit)]->sizes(shape, threads);
   }
 };
 

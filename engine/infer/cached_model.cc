@@ -29,7 +29,8 @@ CachedModel::CachedModel(const model::OpenedModel& opened, const std::filesystem
                          const LoraOptions& lora)
     : model_(opened.model),
       max_positions_(opened.facts.max_positions),
-      rope_switch_(opened.facts.rope_switch) {
+      rope_switch_(opened.facts.rope_switch),
+      threads_(kernels::kernel_threads()) {
   load(folder, opened, lora);
 }
 
@@ -80,7 +81,7 @@ void CachedModel::make_room(std::int64_t tokens, std::int64_t positions) {
   positions_ = std::max(positions, positions_);
   model::UnitSizes most = model_.head->sizes({.batch = 1, .seq_len = tokens_});
   for (const auto& unit : model_.units) {
-    const model::UnitSizes sizes = unit->decode_sizes(tokens_, positions_);
+    const model::UnitSizes sizes = unit->decode_sizes(tokens_, positions_, threads_);
     most.kept = std::max(most.kept, sizes.kept);
     most.scratch = std::max(most.scratch, sizes.scratch);
   }
@@ -126,7 +127,7 @@ const std::byte* CachedModel::read(std::span<Sequence* const> sequences) {
   make_room(std::ssize(ids_), positions);
   const model::UnitInput input{.shape = {.batch = 1, .seq_len = std::ssize(ids_)},
                                .tokens_BT = ids_.data()};
-  core::Work work{core::Arena(scratch_.span()), kernels::kernel_threads()};
+  core::Work work{core::Arena(scratch_.span()), threads_};
   for (std::size_t unit = 0; unit < model_.units.size(); ++unit) {
     const core::Arena::Scope scope(work.arena);
     const model::Saved saved{.input_BTD = unit == 0 ? nullptr : hidden_[unit % 2].data(),
@@ -153,7 +154,7 @@ std::span<const float> CachedModel::next_logits(std::span<Sequence* const> seque
     std::copy_n(hidden_ND + bytes_of((row - 1) * model_.hidden), bytes_of(model_.hidden),
                 last_.data() + bytes_of(static_cast<std::int64_t>(count++) * model_.hidden));
   }
-  core::Work work{core::Arena(scratch_.span()), kernels::kernel_threads()};
+  core::Work work{core::Arena(scratch_.span()), threads_};
   model_.head->logits(head_weights(), std::ssize(sequences), last_.data(), logits_.data(), work);
   FM_DATA_CHECK(std::isfinite(logits_[0]),
                 "the weights must give finite logits; use another checkpoint");
@@ -166,7 +167,7 @@ double CachedModel::log_probability(Sequence& sequence) {
   std::vector<std::int32_t> labels(sequence.ids.begin() + 1, sequence.ids.end());
   const model::UnitInput input{.shape = {.batch = 1, .seq_len = std::ssize(labels)},
                                .labels_BT = labels.data()};
-  core::Work work{core::Arena(scratch_.span()), kernels::kernel_threads()};
+  core::Work work{core::Arena(scratch_.span()), threads_};
   return -model_.head->evaluate({head_weights(), input, {}, work}, hidden_ND);
 }
 

@@ -24,7 +24,7 @@ struct Sequence {
 };
 
 // Invariant: buffers are large enough for every call that has been made.
-// Thread:    one thread; products use kernels::kernel_threads().
+// Thread:    one thread; calls compute with as many as kernels::kernel_threads() said at first.
 // Lifetime:  the opened model outlives it; it outlives the caches that it reserved.
 class CachedModel {
  public:
@@ -67,6 +67,7 @@ class CachedModel {
   const model::Model& model_;
   std::int64_t max_positions_;
   std::int64_t rope_switch_;
+  int threads_;
   std::vector<core::Buffer> weights_;  // per unit
   std::int64_t tokens_ = 0;            // that the buffers below are for
   std::int64_t positions_ = 0;

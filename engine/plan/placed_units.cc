@@ -12,27 +12,28 @@ namespace {
 using Footprints = std::vector<pipeline::UnitFootprint>;
 
 // Bytes of this part; FLOPs of the one that decides.
-Footprints footprints_of(const model::Model& model, core::BatchShape shape) {
+Footprints footprints_of(const model::Model& model, const RunShape& run) {
   const model::Model& deciding = model.deciding();
   Footprints out;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
-    const model::UnitSizes sizes = model.sizes(unit, shape);
+    const model::UnitSizes sizes = model.sizes(unit, run.shape, run.threads);
     const bool head = unit == model.head_unit();
     pipeline::UnitFootprint at;
     at.kept = sizes.kept;
     at.parked = sizes.parked;
     at.scratch = sizes.scratch;
-    at.forward_flops = head ? deciding.head->forward_flops(shape)
-                            : deciding.units[static_cast<std::size_t>(unit)]->forward_flops(shape);
+    at.forward_flops =
+        head ? deciding.head->forward_flops(run.shape)
+             : deciding.units[static_cast<std::size_t>(unit)]->forward_flops(run.shape);
     out.push_back(at);
   }
   return out;
 }
 
-std::vector<PeerBytes> bytes_to_peers(const model::Model& model, core::BatchShape shape) {
+std::vector<PeerBytes> bytes_to_peers(const model::Model& model, const RunShape& run) {
   std::vector<PeerBytes> out;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
-    const model::UnitSizes sizes = model.sizes(unit, shape);
+    const model::UnitSizes sizes = model.sizes(unit, run.shape, run.threads);
     const auto& tensor = sizes.to_tensor_peers;
     out.push_back({sizes.sent_forward + tensor.forward, tensor.output,
                    sizes.sent_backward + tensor.input, tensor.weight});
@@ -89,14 +90,14 @@ PlacedUnits place_units(const TrainOptions& options, const model::Model& model,
                         const RunShape& run) {
   const model::Model& deciding = model.deciding();
   const pipeline::PipeShape pipe = pipe_shape_of(options, run.micros());
-  Footprints of_deciding = footprints_of(deciding, run.shape);
+  Footprints of_deciding = footprints_of(deciding, run);
   pipeline::Placement units =
       pipeline::split_units(options.partition, unit_weights(options, deciding, of_deciding), pipe,
                             model.head->tied_params() != nullptr);
   units.segment_blocks = segment_blocks(options, model.unit_count() - 2);
   units.first_backward = deciding.first_trained();
-  UnitNeeds needs{.footprints = footprints_of(model, run.shape),
-                  .to_peers = bytes_to_peers(model, run.shape),
+  UnitNeeds needs{.footprints = footprints_of(model, run),
+                  .to_peers = bytes_to_peers(model, run),
                   .hidden = core::Elements(own_tokens(options, run.shape) * model.hidden),
                   .rope = core::Elements(model.rotary * run.shape.row())};
   return {std::move(units), std::move(needs), std::move(of_deciding)};

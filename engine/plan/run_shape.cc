@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "engine/plan/sequence_layout.h"
+#include "kernels/gemm/gemm.h"
 
 namespace fm::engine {
 namespace {
@@ -64,7 +65,9 @@ WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world
   for (int rank = 0; rank < world.size(); ++rank) {
     shared = shared && world.may_share(mesh.shard_group(rank));
   }
-  return {world.size(), shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate};
+  return {.ranks = world.size(),
+          .sharing = shared ? core::ParamSharing::kOneHost : core::ParamSharing::kPrivate,
+          .threads = kernels::kernel_threads()};
 }
 
 RunShape shape_run(const TrainOptions& options, const model::Model& model,
@@ -86,7 +89,8 @@ RunShape shape_run(const TrainOptions& options, const model::Model& model,
           .batch = batch,
           .shape = {batch.micro_batch, options.max_seq_len / split.ranks(), split},
           .sharding = sharding,
-          .overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate};
+          .overlap = options.overlap && !alone && world.sharing == core::ParamSharing::kPrivate,
+          .threads = world.threads};
 }
 
 }  // namespace fm::engine

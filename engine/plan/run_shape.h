@@ -12,12 +12,14 @@
 
 namespace fm::engine {
 
-// The ranks of a run, and whether the data ranks of every pipe rank run on one host, where they
-// have their parameters in memory that they share.
+// The ranks of a run, whether the data ranks of every pipe rank run on one host, where they have
+// their parameters in memory that they share, and how many threads each rank computes with.
 struct WorldShape {
   int ranks = 1;
   core::ParamSharing sharing = core::ParamSharing::kPrivate;
+  int threads = 1;
 };
+// `threads`: those of this process.
 WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world);
 
 struct RunShape {
@@ -26,6 +28,7 @@ struct RunShape {
   core::BatchShape shape;    // of one micro-batch on a rank
   core::ShardPlan sharding;  // ZeRO
   bool overlap = false;      // of messages between hosts with what units compute
+  int threads = 1;           // of a rank: of its core::Work, for which scratch is made
 
   int micros() const { return static_cast<int>(batch.accumulation); }
 };

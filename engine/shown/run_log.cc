@@ -133,7 +133,7 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
   };
   row("  disk       ",
       text_of(disk_need(options, run.opened.model, done), free_on_disk(options.output_dir)));
-  const int cores = run.plan->mesh.size() * kernels::kernel_threads();
+  const int cores = run.plan->mesh.size() * run.plan->threads;
   const double rate = measure_core_gflops(options.element);
   row("  time       ",
       estimate_text(step_seconds(run.plan->flops_per_step(), cores, rate),

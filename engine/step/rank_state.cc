@@ -1,7 +1,5 @@
 #include "engine/step/rank_state.h"
 
-#include "kernels/gemm/gemm.h"
-
 namespace fm::engine {
 namespace {
 
@@ -69,7 +67,7 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       kept(ledger, core::Account::kActivations, pools.kept, pools.peaks.kept),
       parked(ledger, core::Account::kActivations, pools.parked, pools.peaks.parked),
       scratch(ledger, core::Account::kScratch, pools.arena),
-      work{core::Arena(scratch.span()), kernels::kernel_threads()} {}
+      work{core::Arena(scratch.span()), plan.threads} {}
 
 data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options) {
   return {.shape = state.plan.shape,

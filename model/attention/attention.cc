@@ -184,9 +184,9 @@ void for_every_group(const AttentionShape& shape, std::int64_t each, core::Work&
 }  // namespace
 
 template <>
-AttentionScratch attention_scratch<float>(const AttentionShape& shape) {
+AttentionScratch attention_scratch<float>(const AttentionShape& shape, int threads) {
   const kernels::HeadGroup group = group_of(shape);
-  const std::int64_t workers = workers_of(shape, kernels::kernel_threads());
+  const std::int64_t workers = workers_of(shape, threads);
   const auto all_of = [&](std::int64_t each) {
     return core::Arena::aligned<float>(each) * workers;
   };
@@ -235,9 +235,9 @@ void attention_backward<float>(const AttentionShape& shape, const AttentionBackw
 }
 
 template <class T>
-AttentionScratch attention_scratch(const AttentionShape& shape) {
+AttentionScratch attention_scratch(const AttentionShape& shape, int threads) {
   const kernels::HeadGroup group = group_of(shape);
-  const std::int64_t workers = workers_of(shape, kernels::kernel_threads());
+  const std::int64_t workers = workers_of(shape, threads);
   return {.forward = core::Arena::aligned<float>(narrow_forward_each(group)) * workers,
           .backward = core::Arena::aligned<float>(narrow_backward_each(group)) * workers};
 }
@@ -297,8 +297,8 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward<T>&
   for_every_group(shape, narrow_backward_each(group), work, run);
 }
 
-template AttentionScratch attention_scratch<core::Bf16>(const AttentionShape&);
-template AttentionScratch attention_scratch<core::F16>(const AttentionShape&);
+template AttentionScratch attention_scratch<core::Bf16>(const AttentionShape&, int);
+template AttentionScratch attention_scratch<core::F16>(const AttentionShape&, int);
 template void attention_forward(const AttentionShape&, const AttentionForward<core::Bf16>&,
                                 core::Work&);
 template void attention_forward(const AttentionShape&, const AttentionForward<core::F16>&,

@@ -67,14 +67,14 @@ template <class T>
 void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
                         core::Work& work);
 
-// Scratch that a call takes, with the calling thread's kernels::kernel_threads(): per
-// computing thread the keys and values of one head for forward, a constant for backward.
+// Scratch that a call takes whose Work has so many threads: per computing thread the keys and
+// values of one head for forward, a constant for backward.
 struct AttentionScratch {
   core::Bytes forward;
   core::Bytes backward;
 };
 template <class T>
-AttentionScratch attention_scratch(const AttentionShape& shape);
+AttentionScratch attention_scratch(const AttentionShape& shape, int threads);
 
 // "own" or "own (AMX)".
 std::string attention_library();

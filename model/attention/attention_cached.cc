@@ -7,7 +7,6 @@
 #include "core/element.h"
 #include "core/trace.h"
 #include "kernels/attention/cached.h"
-#include "kernels/gemm/gemm.h"
 
 namespace fm::model {
 namespace {
@@ -33,8 +32,8 @@ std::int64_t scratch_each(const CachedShape& shape, std::int64_t positions) {
 
 }  // namespace
 
-core::Bytes cached_scratch(const CachedShape& shape, std::int64_t positions) {
-  return core::Arena::aligned<float>(scratch_each(shape, positions) * kernels::kernel_threads());
+core::Bytes cached_scratch(const CachedShape& shape, std::int64_t positions, int threads) {
+  return core::Arena::aligned<float>(scratch_each(shape, positions) * threads);
 }
 
 template <class T>

@@ -19,7 +19,7 @@ template <class T>  // element: float, core::Bf16 or core::F16
 void attention_cached(const CachedShape& shape, const CachedSequence& sequence, const T* q_THd,
                       T* out_THd, core::Work& work);
 
-// For sequences of at most so many positions, with kernels::kernel_threads().
-core::Bytes cached_scratch(const CachedShape& shape, std::int64_t positions);
+// For sequences of at most so many positions, and a Work of so many threads.
+core::Bytes cached_scratch(const CachedShape& shape, std::int64_t positions, int threads);
 
 }  // namespace fm::model

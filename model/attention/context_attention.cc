@@ -55,8 +55,9 @@ std::int64_t elements_of(const AttentionShape& on_rank, std::int64_t heads) {
 }
 
 template <class T>
-AttentionScratch scratch_on_rank(const AttentionShape& shape) {
-  return split_of(shape).ring > 1 ? ring_scratch<T>(shape) : attention_scratch<T>(shape);
+AttentionScratch scratch_on_rank(const AttentionShape& shape, int threads) {
+  return split_of(shape).ring > 1 ? ring_scratch<T>(shape, threads)
+                                  : attention_scratch<T>(shape, threads);
 }
 
 template <class T>
@@ -104,14 +105,14 @@ AttentionKept attention_kept(const AttentionShape& shape) {
 }
 
 template <class T>
-AttentionScratch context_scratch(const AttentionShape& shape) {
-  if (split_of(shape).ulysses == 1) return scratch_on_rank<T>(shape);
+AttentionScratch context_scratch(const AttentionShape& shape, int threads) {
+  if (split_of(shape).ulysses == 1) return scratch_on_rank<T>(shape, threads);
   const MostElements most(shape);
   const int ranks = split_of(shape).ulysses;
   AttentionScratch inner{};
   const DealtHeads dealt = dealt_heads(shape);
   for (int rank = 0; rank < ranks; ++rank) {
-    const AttentionScratch each = scratch_on_rank<T>(shape_on_rank(shape, dealt, rank));
+    const AttentionScratch each = scratch_on_rank<T>(shape_on_rank(shape, dealt, rank), threads);
     inner.forward = std::max(inner.forward, each.forward);
     inner.backward = std::max(inner.backward, each.backward);
   }
@@ -198,9 +199,9 @@ void context_backward(const AttentionShape& shape, const AttentionBackward<T>& a
   exchange.to_tokens<T>(k, dealt.kv, on_rank.dv, at.dv);
 }
 
-template AttentionScratch context_scratch<float>(const AttentionShape&);
-template AttentionScratch context_scratch<core::Bf16>(const AttentionShape&);
-template AttentionScratch context_scratch<core::F16>(const AttentionShape&);
+template AttentionScratch context_scratch<float>(const AttentionShape&, int);
+template AttentionScratch context_scratch<core::Bf16>(const AttentionShape&, int);
+template AttentionScratch context_scratch<core::F16>(const AttentionShape&, int);
 template AttentionSent attention_sent<float>(const AttentionShape&);
 template AttentionSent attention_sent<core::Bf16>(const AttentionShape&);
 template AttentionSent attention_sent<core::F16>(const AttentionShape&);

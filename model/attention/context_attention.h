@@ -18,7 +18,7 @@ struct AttentionKept {
 AttentionKept attention_kept(const AttentionShape& shape);
 
 template <class T>
-AttentionScratch context_scratch(const AttentionShape& shape);
+AttentionScratch context_scratch(const AttentionShape& shape, int threads);
 
 // What a rank sends in a call, padding included.
 struct AttentionSent {

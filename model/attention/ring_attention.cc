@@ -95,14 +95,14 @@ AttentionShape shape_of(const AttentionShape& shape, const Chunks& chunks, const
 }
 
 // Of any pair.
-AttentionScratch scratch_of_pairs(const AttentionShape& shape) {
+AttentionScratch scratch_of_pairs(const AttentionShape& shape, int threads) {
   const int ring = shape.batch.split.ring;
   const core::TokenRuns runs = core::runs_of_group(shape.batch.row(), ring, 0);
   const Chunks chunks{runs, runs};
-  const AttentionScratch own =
-      attention_scratch<float>(shape_of(shape, chunks, {.query = 1, .key = 1, .own = true}));
+  const AttentionScratch own = attention_scratch<float>(
+      shape_of(shape, chunks, {.query = 1, .key = 1, .own = true}), threads);
   const AttentionScratch other =
-      attention_scratch<float>(shape_of(shape, chunks, {.query = 1, .key = 0}));
+      attention_scratch<float>(shape_of(shape, chunks, {.query = 1, .key = 0}), threads);
   return {.forward = std::max(own.forward, other.forward),
           .backward = std::max(own.backward, other.backward)};
 }
@@ -226,9 +226,9 @@ void go_round(const AttentionShape& shape, comm::Communicator& ring, Travelling<
 }  // namespace
 
 template <class T>
-AttentionScratch ring_scratch(const AttentionShape& shape) {
+AttentionScratch ring_scratch(const AttentionShape& shape, int threads) {
   const Sizes sizes(shape);
-  const AttentionScratch pairs = scratch_of_pairs(shape);
+  const AttentionScratch pairs = scratch_of_pairs(shape, threads);
   const core::Bytes travelling = Travelling<T>::scratch(2 * sizes.k());
   const core::Bytes q = core::Arena::aligned<float>(sizes.q_of_chunk());
   const core::Bytes k = core::Arena::aligned<float>(sizes.k_of_chunk());
@@ -325,9 +325,9 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
   }
 }
 
-template AttentionScratch ring_scratch<float>(const AttentionShape&);
-template AttentionScratch ring_scratch<core::Bf16>(const AttentionShape&);
-template AttentionScratch ring_scratch<core::F16>(const AttentionShape&);
+template AttentionScratch ring_scratch<float>(const AttentionShape&, int);
+template AttentionScratch ring_scratch<core::Bf16>(const AttentionShape&, int);
+template AttentionScratch ring_scratch<core::F16>(const AttentionShape&, int);
 template void ring_forward(const AttentionShape&, const AttentionForward<float>&,
                            comm::Communicator&, core::Work&);
 template void ring_forward(const AttentionShape&, const AttentionForward<core::Bf16>&,

@@ -22,6 +22,6 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
                    comm::Communicator& ring, core::Work& work);
 
 template <class T>
-AttentionScratch ring_scratch(const AttentionShape& shape);
+AttentionScratch ring_scratch(const AttentionShape& shape, int threads);
 
 }  // namespace fm::model

@@ -63,16 +63,16 @@ SplitRows Block<T>::split_k_rows(const Pass& pass) const {
 }
 
 template <class T>
-UnitSizes Block<T>::sizes(core::BatchShape shape) const {
+UnitSizes Block<T>::sizes(core::BatchShape shape, int threads) const {
   using core::Arena;
   const std::int64_t N = shape.tokens();
   const std::int64_t Q = config_.q_width();
   const std::int64_t K = config_.kv_width();
   const core::Bytes normed = Arena::aligned<T>(N * config_.hidden);
   const core::Bytes dnormed = Arena::aligned<float>(N * config_.hidden);
-  AttentionScratch attention = context_scratch<T>(attention_of({.shape = shape}));
+  AttentionScratch attention = context_scratch<T>(attention_of({.shape = shape}), threads);
   const AttentionScratch in_training =
-      context_scratch<T>(attention_of({.shape = shape, .dropout = StepDropout{}}));
+      context_scratch<T>(attention_of({.shape = shape, .dropout = StepDropout{}}), threads);
   attention.forward = std::max(attention.forward, in_training.forward);
   attention.backward = std::max(attention.backward, in_training.backward);
   core::Bytes forward = std::max(attention.forward, Arena::aligned<T>(N * config_.ffn));

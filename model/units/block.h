@@ -31,7 +31,7 @@ class Block final : public Unit {
 
   const core::ParamTable& params() const override { return tables_.own; }
   const core::ParamTable* frozen_params() const override { return tables_.frozen_or_null(); }
-  UnitSizes sizes(core::BatchShape shape) const override;
+  UnitSizes sizes(core::BatchShape shape, int threads) const override;
   // Attention counts every score, as PaLM, torchtitan and llm-foundry do (no causal halving).
   double forward_flops(core::BatchShape shape) const override;
   void forward(const UnitCall& call, void* output_BTD) const override;
@@ -39,7 +39,7 @@ class Block final : public Unit {
   void backward_weight(const UnitCall& call, const Gradients& gradients,
                        Write write) const override;
   std::int64_t cache_width() const override { return 2 * config_.kv_width(); }
-  UnitSizes decode_sizes(std::int64_t tokens, std::int64_t positions) const override;
+  UnitSizes decode_sizes(std::int64_t tokens, std::int64_t positions, int threads) const override;
   void decode(const UnitCall& call, std::span<const CachedSequence> sequences,
               void* output_ND) const override;
 

@@ -16,9 +16,9 @@ CachedShape Block<T>::cached_shape() const {
 }
 
 template <class T>
-UnitSizes Block<T>::decode_sizes(std::int64_t tokens, std::int64_t positions) const {
-  UnitSizes all = sizes({.batch = 1, .seq_len = tokens});
-  all.scratch += cached_scratch(cached_shape(), positions);
+UnitSizes Block<T>::decode_sizes(std::int64_t tokens, std::int64_t positions, int threads) const {
+  UnitSizes all = sizes({.batch = 1, .seq_len = tokens}, threads);
+  all.scratch += cached_scratch(cached_shape(), positions, threads);
   return all;
 }
 
@@ -66,9 +66,9 @@ void Block<T>::attend_cached(const Pass& pass) const {
 template CachedShape Block<float>::cached_shape() const;
 template CachedShape Block<core::Bf16>::cached_shape() const;
 template CachedShape Block<core::F16>::cached_shape() const;
-template UnitSizes Block<float>::decode_sizes(std::int64_t, std::int64_t) const;
-template UnitSizes Block<core::Bf16>::decode_sizes(std::int64_t, std::int64_t) const;
-template UnitSizes Block<core::F16>::decode_sizes(std::int64_t, std::int64_t) const;
+template UnitSizes Block<float>::decode_sizes(std::int64_t, std::int64_t, int) const;
+template UnitSizes Block<core::Bf16>::decode_sizes(std::int64_t, std::int64_t, int) const;
+template UnitSizes Block<core::F16>::decode_sizes(std::int64_t, std::int64_t, int) const;
 template void Block<float>::attend_cached(const Pass&) const;
 template void Block<core::Bf16>::attend_cached(const Pass&) const;
 template void Block<core::F16>::attend_cached(const Pass&) const;

@@ -45,7 +45,7 @@ EmbeddingUnit<T>::EmbeddingUnit(const DecoderConfig& config, const ModelChoices&
       positions_at_(place_of(tables_, config.names.base + config.names.positions + ".weight")) {}
 
 template <class T>
-UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape) const {
+UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape, int /*threads*/) const {
   const std::int64_t values = shape.tokens() * hidden_;
   core::Bytes scratch;
   if (positions_ > 0) scratch = core::Arena::aligned<float>(shape.row() * hidden_);

@@ -16,7 +16,7 @@ class EmbeddingUnit final : public Unit {
   const UnitTables& tables() const { return tables_; }
   const core::ParamTable& params() const override { return tables_.own; }
   const core::ParamTable* frozen_params() const override { return tables_.frozen_or_null(); }
-  UnitSizes sizes(core::BatchShape shape) const override;
+  UnitSizes sizes(core::BatchShape shape, int threads) const override;
   double forward_flops(core::BatchShape) const override { return 0.0; }
   void forward(const UnitCall& call, void* output_BTD) const override;
   void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const override;

@@ -18,14 +18,13 @@ namespace {
 float* f32(void* numbers) { return static_cast<float*>(numbers); }
 const float* f32(const void* numbers) { return static_cast<const float*>(numbers); }
 
+constexpr core::Bytes kSome(64);
+constexpr model::UnitSizes kSizes{kSome, kSome, kSome, kSome};
+
 template <class Interface>  // Unit or LossUnit
 struct Scalar : Interface {
   explicit Scalar(std::vector<core::ParamEntry> entries) : table(std::move(entries), {}) {}
   const core::ParamTable& params() const override { return table; }
-  model::UnitSizes sizes(core::BatchShape /*shape*/) const override {
-    const core::Bytes some(64);
-    return {some, some, some, some};
-  }
   double forward_flops(core::BatchShape /*shape*/) const override { return 2.0; }
 
   core::ParamTable table;
@@ -33,9 +32,16 @@ struct Scalar : Interface {
 
 constexpr model::LinearShape kOne{1, 1, 1};
 
-struct Linear final : Scalar<model::Unit> {
+struct ScalarUnit : Scalar<model::Unit> {
+  using Scalar::Scalar;
+  model::UnitSizes sizes(core::BatchShape /*shape*/, int /*threads*/) const override {
+    return kSizes;
+  }
+};
+
+struct Linear final : ScalarUnit {
   explicit Linear(const std::string& name)
-      : Scalar({{name, {1, 1}, core::ParamKind::kMatrix, {}, {}}}) {}
+      : ScalarUnit({{name, {1, 1}, core::ParamKind::kMatrix, {}, {}}}) {}
   void forward(const model::UnitCall& call, void* y) const override {
     const float* const x = f32(call.saved.input_BTD);
     if (y != nullptr) model::linear(call.work, kOne, x, f32(call.weights.own), f32(y));
@@ -53,8 +59,8 @@ struct Linear final : Scalar<model::Unit> {
 };
 
 // x = 1, whatever the token.
-struct Input final : Scalar<model::Unit> {
-  Input() : Scalar({}) {}
+struct Input final : ScalarUnit {
+  Input() : ScalarUnit({}) {}
   void forward(const model::UnitCall& /*call*/, void* y) const override { f32(y)[0] = 1.0F; }
   void backward_input(const model::UnitCall& /*call*/, void* /*dy*/, void* /*dx*/) const override {}
   void backward_weight(const model::UnitCall& /*call*/, const model::Gradients& /*out*/,
@@ -63,6 +69,7 @@ struct Input final : Scalar<model::Unit> {
 
 struct SquaredError final : Scalar<model::LossUnit> {
   SquaredError() : Scalar({}) {}
+  model::UnitSizes sizes(core::BatchShape /*shape*/) const override { return kSizes; }
   double loss(const model::UnitCall& /*call*/, void* x, double scale,
               const model::Gradients& /*out*/, model::Write /*write*/) const override {
     const double error = f32(x)[0];

@@ -3,10 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "comm/meet/world.h"
 #include "engine/plan/plan_simulation.h"
 #include "engine/plan/run_model.h"
 #include "engine/plan/schedule_account.h"
 #include "engine/plan/zero_prices.h"
+#include "engine/step/rank_state.h"
+#include "kernels/attention/attention.h"
+#include "kernels/gemm/gemm.h"
 #include "small_run.h"
 
 namespace fm::engine {
@@ -203,6 +209,41 @@ TEST_F(Plans, WhatIsReducedAndGatheredOnceIsSentOnce) {
   EXPECT_EQ(prices[1].sent, once * 4);  // reduces three times, gathers once
   EXPECT_GT(prices[3].memory, prices[0].memory);
   EXPECT_TRUE(zero_prices(options_, opened_.model, {1}).empty());
+}
+
+// Two rows of two key/value heads are four pieces of work; a thread that computes one has scratch
+// of its own, whatever this process has. A head of 64 in rows of 64 takes more than all else here.
+TEST_F(Plans, ScratchIsForTheThreadsOfTheWorld) {
+  options_.model_config = testing::TempDir() + "/fm_run_plan/wide_heads.json";
+  std::ofstream(options_.model_config) << R"({"model_type": "llama", "hidden_size": 32,
+    "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 64,
+    "intermediate_size": 8, "vocab_size": 64, "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-6, "tie_word_embeddings": false})";
+  options_.max_seq_len = 64;
+  opened_ = open_run_model(options_);
+  const Bytes each = core::Arena::aligned<float>(kernels::attention_backward_scratch(
+      {.seq_len = 64, .heads = 1, .head_dim = 64, .q_stride = 128, .k_stride = 128}));
+  const int here = kernels::kernel_threads();
+  const auto scratch = [&](int threads) {
+    return make_run_plan(options_, opened_.model, {.threads = threads}).memory(0).scratch;
+  };
+  for (const int others : {1, 3}) {
+    kernels::set_kernel_threads(others);
+    EXPECT_EQ(scratch(4) - scratch(1), each * 3);
+    EXPECT_EQ(scratch(2) - scratch(1), each);
+    EXPECT_EQ(scratch(9), scratch(4));
+  }
+  kernels::set_kernel_threads(here);
+}
+
+TEST_F(Plans, ARankComputesWithTheThreadsThatItsScratchIsFor) {
+  opened_ = open_run_model(options_);
+  comm::run_ranks(1, [&](comm::Communicator& world) {
+    const RunPlan made = make_run_plan(options_, opened_.model, {.threads = 3});
+    core::Ledger ledger;
+    const RankState state(options_, made, opened_.model, world, ledger);
+    EXPECT_EQ(state.work.threads, 3);
+  });
 }
 
 // Five blocks in segments of two: 1 2 | 3 4 | 5. Three inputs and the head's stay; while the last

@@ -17,7 +17,7 @@ struct Toy : Interface {
   Toy(const std::string& name, std::int64_t count)
       : rows(count), table({{name, {rows, kD}, core::ParamKind::kMatrix, {}, {}}}, {}) {}
   const core::ParamTable& params() const override { return table; }
-  UnitSizes sizes(core::BatchShape shape) const override {
+  UnitSizes sizes_of(core::BatchShape shape) const {
     const core::Bytes hidden(4 * kD * shape.tokens());
     return {hidden, core::Bytes(64), hidden, core::Arena::aligned<float>(shape.tokens() * rows)};
   }
@@ -30,6 +30,9 @@ struct Toy : Interface {
 
 struct Block : Toy<Unit> {  // y = x W^T
   using Toy::Toy;
+  UnitSizes sizes(core::BatchShape shape, int /*threads*/) const override {
+    return sizes_of(shape);
+  }
   void forward(const UnitCall& call, void* y) const override {
     const float* x = f32(call.saved.input_BTD);
     if (y != nullptr) linear(call.work, of(call.input.shape), x, f32(call.weights.own), f32(y));
@@ -59,6 +62,7 @@ struct Embedding final : Block {
 
 struct Head final : Toy<LossUnit> {
   using Toy::Toy;
+  UnitSizes sizes(core::BatchShape shape) const override { return sizes_of(shape); }
   double loss(const UnitCall& call, void* x, double scale, const Gradients& out,
               Write write) const override {
     const LinearShape shape = of(call.input.shape);

@@ -55,7 +55,9 @@ struct Problem {
     if (library == Library::kTorch)
       return torch_attention().forward(shape, at, kernels::kernel_threads());
     std::vector<std::byte> memory(
-        static_cast<std::size_t>(attention_scratch<float>(shape).forward.count()), kUnset);
+        static_cast<std::size_t>(
+            attention_scratch<float>(shape, kernels::kernel_threads()).forward.count()),
+        kUnset);
     core::Work work{core::Arena(memory), kernels::kernel_threads()};
     attention_forward<float>(shape, at, work);
   }
@@ -66,7 +68,9 @@ struct Problem {
     if (library == Library::kTorch)
       return torch_attention().backward(shape, at, kernels::kernel_threads());
     std::vector<std::byte> memory(
-        static_cast<std::size_t>(attention_scratch<float>(shape).backward.count()), kUnset);
+        static_cast<std::size_t>(
+            attention_scratch<float>(shape, kernels::kernel_threads()).backward.count()),
+        kUnset);
     core::Work work{core::Arena(memory), kernels::kernel_threads()};
     attention_backward<float>(shape, at, work);
   }
@@ -157,7 +161,7 @@ TEST(Attention, InBf16IsTheRoundedFp32Attention) {
     const auto expected_out = widened(out);
     std::ranges::fill(out, core::Bf16{0xFFFF});
     Floats logsumexp(wide.logsumexp.size(), NAN);
-    const AttentionScratch sizes = attention_scratch<core::Bf16>(shape);
+    const AttentionScratch sizes = attention_scratch<core::Bf16>(shape, kernels::kernel_threads());
     std::vector<std::byte> memory(
         static_cast<std::size_t>(std::max(sizes.forward, sizes.backward).count()), kUnset);
     core::Work work{core::Arena(memory), kernels::kernel_threads()};

@@ -111,7 +111,7 @@ void run(const AttentionShape& whole, const Inputs<T>& inputs, const core::Seque
   k.resize(static_cast<std::size_t>(kept.k));
   v.resize(static_cast<std::size_t>(kept.k));
   Values<float> logsumexp(static_cast<std::size_t>(kept.logsumexp));
-  const AttentionScratch scratch = context_scratch<T>(shape);
+  const AttentionScratch scratch = context_scratch<T>(shape, kernels::kernel_threads());
   std::vector<std::byte> memory;
   core::Work forward = work_in(memory, scratch.forward);
   context_forward<T>(shape, {q.data(), k.data(), v.data(), own.out.data(), logsumexp.data()}, peers,

@@ -8,7 +8,6 @@
 
 #include "core/buffer.h"
 #include "core/element.h"
-#include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/elements.h"
 #include "model/families/family.h"
 #include "tests/model/family_jsons.h"
@@ -117,13 +116,12 @@ class SmallModel {
   // Logits behind every id.
   template <class Step>
   std::vector<Floats> run(const Ids& ids, const Step& step) {
-    kernels::set_kernel_threads(2);  // those of every Work here, for which memory is asked
     const std::int64_t tokens = std::ssize(ids);
     const UnitInput input{.shape = {.batch = 1, .seq_len = tokens}, .tokens_BT = ids.data()};
     core::Buffer hidden[2] = {bytes(tokens * model().hidden), bytes(tokens * model().hidden)};
     for (std::size_t i = 0; i < model().units.size(); ++i) {
       const Unit& unit = *model().units[i];
-      const UnitSizes sizes = unit.decode_sizes(tokens, kCapacity);
+      const UnitSizes sizes = unit.decode_sizes(tokens, kCapacity, 2);
       const core::Buffer kept(ledger_, core::Account::kScratch, sizes.kept);
       const core::Buffer scratch(ledger_, core::Account::kScratch, sizes.scratch);
       core::Work work{core::Arena(scratch.span()), 2};

@@ -27,7 +27,7 @@ DecoderConfig tied_config() {
 struct Call {
   explicit Call(int unit, const DecoderConfig& config = odd_config())
       : run(config, kShape), number(unit), output(run.hidden()) {
-    const UnitSizes sizes = run.model().sizes(unit, kShape);
+    const UnitSizes sizes = run.model().sizes(unit, kShape, work.threads);
     parked = run.memory(sizes.parked.count());
     scratch = run.memory(sizes.scratch.count());
     work.arena = core::Arena(scratch.span());
@@ -92,7 +92,8 @@ TEST(BlockSeams, NewTokensFitTheirCacheAndTheCall) {
   Call at(1);
   const std::int64_t width = at.unit().cache_width();
   core::Buffer cache = at.run.memory(8 * width);
-  core::Buffer scratch = at.run.memory(at.unit().decode_sizes(4, 8).scratch.count());
+  core::Buffer scratch =
+      at.run.memory(at.unit().decode_sizes(4, 8, at.work.threads).scratch.count());
   at.work.arena = core::Arena(scratch.span());
   const auto decode = [&](const CachedSequence& sequence) {
     at.unit().decode(at.call(), {&sequence, 1}, at.output.data());

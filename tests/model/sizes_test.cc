@@ -29,7 +29,7 @@ TEST(Sizes, BlockKeepsAndParksWhatItsFormulaSays) {
   for (const std::int64_t head_dim : {16, 24, 64}) {
     const std::int64_t q = 6 * head_dim;
     const std::int64_t kv = 2 * head_dim;
-    const UnitSizes sizes = model_with(head_dim).sizes(1, kShape);
+    const UnitSizes sizes = model_with(head_dim).sizes(1, kShape, 1);
     EXPECT_EQ(sizes.input, f32(N * D));
     // Both rstd, logsumexp per head, q, k, v, attended, x_mid, gate, up.
     const std::int64_t kept = N * (2 + 6 + q + 2 * kv + q + D + 2 * F);
@@ -48,15 +48,15 @@ TEST(Sizes, InBf16EverythingHalvesButWhatIsFp32) {
     EXPECT_GE(got.count(), bytes);
     EXPECT_LE(got.count(), bytes + arrays * 63);
   };
-  const UnitSizes block = model.sizes(1, kShape);
+  const UnitSizes block = model.sizes(1, kShape, 1);
   near(block.input, 2 * N * D, 0);
   // fp32: both rstd and logsumexp; the gradients of both norms.
   near(block.kept, 4 * N * (2 + 6) + 2 * N * (2 * 96 + 2 * 32 + D + 2 * F), 10);
   near(block.parked, 2 * (N * (2 * D + 2 * F + 96 + 2 * 32) + 2 * D) + 4 * 2 * D, 11);
-  near(model.sizes(0, kShape).parked, 2 * N * D, 0);
+  near(model.sizes(0, kShape, 1).parked, 2 * N * D, 0);
   // Logits, the gradient of the normed rows, of the norm, and rstd are fp32; the logits' gradient
   // lies beside them in bf16.
-  near(model.sizes(3, kShape).scratch, 4 * N * (V + D + 1) + 4 * D + 2 * N * (V + D), 6);
+  near(model.sizes(3, kShape, 1).scratch, 4 * N * (V + D + 1) + 4 * D + 2 * N * (V + D), 6);
 }
 
 // Attention over 13 keys computes with 16, in arrays of d rounded to 16: forward packs keys and
@@ -68,19 +68,18 @@ TEST(Sizes, BlockScratchIsTheWiderOfTheMlpAndTheHeads) {
   const auto forward = [](std::int64_t d) { return 2 * 16 * d + 16 * (2 * d + 16 + 16 + 1); };
   const auto backward = [](std::int64_t d) { return 5 * 16 * d + 16 * (3 * d + 2 * 16 + 2 + 3); };
 
-  kernels::set_kernel_threads(1);
   const std::int64_t mlp = rounded(N * D) + rounded(N * F);  // a normed input and a product
-  EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, f32(mlp));
+  EXPECT_EQ(model_with(16).sizes(1, kShape, 1).scratch, f32(mlp));
   EXPECT_GT(mlp, N * D + forward(16));
   EXPECT_GT(mlp, N * 6 * 16 + backward(16));
-  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, f32(N * 6 * 64 + backward(64)));
-  kernels::set_kernel_threads(3);  // each takes one of the 2 x 2 key/value heads at a time
-  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, f32(N * 6 * 64 + 3 * backward(64)));
-  kernels::set_kernel_threads(1);
+  EXPECT_EQ(model_with(64).sizes(1, kShape, 1).scratch, f32(N * 6 * 64 + backward(64)));
+  // Each thread takes one of the 2 x 2 key/value heads at a time.
+  EXPECT_EQ(model_with(64).sizes(1, kShape, 3).scratch, f32(N * 6 * 64 + 3 * backward(64)));
+  EXPECT_EQ(model_with(64).sizes(1, kShape, 9).scratch, f32(N * 6 * 64 + 4 * backward(64)));
   DecoderConfig config = odd_config();
   config.ffn = 8;
   config.heads = 2;
-  EXPECT_EQ(make_decoder(config, {}).sizes(1, kShape).scratch, f32(N * D + forward(16)));
+  EXPECT_EQ(make_decoder(config, {}).sizes(1, kShape, 1).scratch, f32(N * D + forward(16)));
 }
 
 // On AMX 13 keys are one strip of 32, and so is every 32 of a head: 32 x 32 numbers take 1024
@@ -97,16 +96,14 @@ TEST(Sizes, BlockScratchOnAmxHoldsStripsOf32) {
     const std::int64_t job = 2 * 2 * (2 * 1024 + 3 * 1536);
     return keys + 2 * queries + 2 * job + heads * 32;
   };
-  kernels::set_kernel_threads(1);
-  EXPECT_EQ(model_with(16).sizes(1, kShape).scratch, f32(N * 6 * 16 + backward(16, 3)));
-  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, f32(N * 6 * 64 + backward(64, 3)));
-  kernels::set_kernel_threads(3);  // each takes one of the 2 x 2 key/value heads at a time
-  EXPECT_EQ(model_with(64).sizes(1, kShape).scratch, f32(N * 6 * 64 + 3 * backward(64, 3)));
-  kernels::set_kernel_threads(1);
+  EXPECT_EQ(model_with(16).sizes(1, kShape, 1).scratch, f32(N * 6 * 16 + backward(16, 3)));
+  EXPECT_EQ(model_with(64).sizes(1, kShape, 1).scratch, f32(N * 6 * 64 + backward(64, 3)));
+  // Each thread takes one of the 2 x 2 key/value heads at a time.
+  EXPECT_EQ(model_with(64).sizes(1, kShape, 3).scratch, f32(N * 6 * 64 + 3 * backward(64, 3)));
 }
 
 TEST(Sizes, EmbeddingParksItsGradient) {
-  const UnitSizes sizes = model_with(16).sizes(0, kShape);
+  const UnitSizes sizes = model_with(16).sizes(0, kShape, 1);
   EXPECT_EQ(sizes.input, f32(0));
   EXPECT_EQ(sizes.kept, f32(0));
   EXPECT_EQ(sizes.parked, f32(N * D));
@@ -114,7 +111,7 @@ TEST(Sizes, EmbeddingParksItsGradient) {
 }
 
 TEST(Sizes, HeadNeedsOneChunk) {
-  const UnitSizes sizes = model_with(16).sizes(3, kShape);
+  const UnitSizes sizes = model_with(16).sizes(3, kShape, 1);
   EXPECT_EQ(sizes.input, f32(N * D));
   EXPECT_EQ(sizes.kept, f32(0));
   EXPECT_EQ(sizes.parked, f32(0));

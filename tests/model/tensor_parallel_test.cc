@@ -96,7 +96,7 @@ double sent_by(const comm::VerbCounts& counts, int ranks) {
 void expect_announced(const Model& model, const comm::VerbCounts& counts, int ranks) {
   double announced = 0.0;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
-    const UnitSizes::ToTensorPeers to = model.sizes(unit, kShape).to_tensor_peers;
+    const UnitSizes::ToTensorPeers to = model.sizes(unit, kShape, 1).to_tensor_peers;
     announced += static_cast<double>((to.forward + to.output + to.input + to.weight).count());
   }
   const double sent = sent_by(counts, ranks);
@@ -169,7 +169,7 @@ TEST_P(TensorParallel, ABlockWithoutAnOutputSendsWhatItAnnounces) {
         const auto counted = comm::traced(tensor, &counts);
         part.join(*counted);
         part.forward(1, nullptr);
-        const core::Bytes announced = part.model().sizes(1, kShape).to_tensor_peers.forward;
+        const core::Bytes announced = part.model().sizes(1, kShape, 1).to_tensor_peers.forward;
         EXPECT_NEAR(static_cast<double>(announced.count()), sent_by(counts, 2), 1.0)
             << adapted << split_tokens;
       });

@@ -5,7 +5,6 @@
 #include <limits>
 #include <random>
 
-#include "core/check.h"
 #include "core/element.h"
 #include "kernels/gemm/gemm.h"
 
@@ -25,7 +24,7 @@ DecoderConfig odd_config() {
 }
 
 UnitRun::UnitRun(const DecoderConfig& config, core::BatchShape shape, const ModelChoices& choices)
-    : model_(make_decoder(config, choices)) {
+    : model_(make_decoder(config, choices)), threads_(kernels::kernel_threads()) {
   std::mt19937 bits(11);
   std::normal_distribution<float> normal;
   const auto vocab = static_cast<std::uint32_t>(config.vocab);
@@ -37,7 +36,7 @@ UnitRun::UnitRun(const DecoderConfig& config, core::BatchShape shape, const Mode
   core::Bytes most_scratch;
   for (int unit = 0; unit < model_.unit_count(); ++unit) {
     const core::ParamTable& table = model_.table(unit);
-    const UnitSizes sizes = model_.sizes(unit, shape);
+    const UnitSizes sizes = model_.sizes(unit, shape, threads_);
     most_scratch = std::max(most_scratch, sizes.scratch);
     PerUnit& own = units_.emplace_back();
     own.weights = bytes(core::bytes_of(table.elements(), choices.element));
@@ -100,10 +99,9 @@ UnitCall UnitRun::call(int unit, core::Work& work) {
 }
 
 core::Work UnitRun::work(int unit) {
-  const core::Bytes announced = model_.sizes(unit, input_.shape).scratch;
-  FM_CHECK(announced <= scratch_.bytes(), "this thread's kernels take more threads");
+  const core::Bytes announced = model_.sizes(unit, input_.shape, threads_).scratch;
   const auto memory = scratch_.span().first(static_cast<std::size_t>(announced.count()));
-  return {core::Arena(memory), kernels::kernel_threads()};
+  return {core::Arena(memory), threads_};
 }
 
 void UnitRun::forward(int unit, void* output) {

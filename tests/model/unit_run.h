@@ -78,6 +78,7 @@ class UnitRun {
 
   core::Ledger ledger_;
   Model model_;
+  const int threads_;  // of every call: those of the thread that made this
   std::vector<std::int32_t> token_ids_;
   std::vector<std::int32_t> label_ids_;
   UnitInput input_;

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <thread>
 
-#include "kernels/gemm/gemm.h"
 #include "model/attention/rope_frequencies.h"
 #include "model/families/families.h"
 #include "model/units/head.h"
@@ -353,11 +352,8 @@ TEST(Model, ThreadsThatTrainAtOnceGetTheSameBits) {
     runs.push_back(std::make_unique<UnitRun>(odd_config(), core::BatchShape{2, 65}));
   }
   std::vector<std::thread> threads;
-  // The work space was made for as many kernel threads as this thread has; a new one has others.
-  const int kernel_threads = kernels::kernel_threads();
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
-      kernels::set_kernel_threads(kernel_threads);
       const auto at = static_cast<std::size_t>(i);
       losses[at] = runs[at]->forward_and_backward(0.01);
     });
