@@ -1,6 +1,5 @@
 #include "pipeline/instruction.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <sstream>
@@ -71,6 +70,10 @@ constexpr OpRow computing(Op op, std::string_view picture, const char* name, dou
   row.moves = moves;
   return row;
 }
+constexpr OpRow discardable(OpRow row) {
+  row.discardable = true;
+  return row;
+}
 constexpr OpRow forward_row() {
   OpRow row = computing(Op::kForward, "F", "forward", 1.0, kRead, kForwardMoves);
   row.makes_output = true;
@@ -106,15 +109,16 @@ constexpr OpRow reduce_row() {
 }
 
 constexpr std::array<OpRow, kOpCount> kRows = {{
-    of_step(Op::kCount, "K", "count"),
-    of_micro(Op::kLoad, "L", "load"),
-    message(of_micro(Op::kSendAct, "sa", "send_act"), kOwner, Op::kRecvAct, kLeaves),
-    message(of_micro(Op::kRecvAct, "ra", "recv_act"), kOwnerBefore, Op::kSendAct, kArrives),
+    discardable(of_step(Op::kCount, "K", "count")),
+    discardable(of_micro(Op::kLoad, "L", "load")),
+    discardable(message(of_micro(Op::kSendAct, "sa", "send_act"), kOwner, Op::kRecvAct, kLeaves)),
+    discardable(
+        message(of_micro(Op::kRecvAct, "ra", "recv_act"), kOwnerBefore, Op::kSendAct, kArrives)),
     message(of_micro(Op::kSendGrad, "sg", "send_grad"), kOwner, Op::kRecvGrad, kLeaves),
     message(of_micro(Op::kRecvGrad, "rg", "recv_grad"), kOwnerBehind, Op::kSendGrad, kArrives),
-    of_unit(Op::kGather, "g", "gather"),
-    of_unit(Op::kRelease, "r", "release"),
-    forward_row(),
+    discardable(of_unit(Op::kGather, "g", "gather")),
+    discardable(of_unit(Op::kRelease, "r", "release")),
+    discardable(forward_row()),
     loss_row(),
     backward_row(),
     input_row(),
@@ -180,12 +184,6 @@ Instruction read_word(std::string_view word) {
 }  // namespace
 
 const OpRow& row_of(Op op) { return kRows[static_cast<std::size_t>(op)]; }
-
-bool can_be_discarded(Op op) {
-  constexpr Op kOps[] = {Op::kCount,   Op::kLoad,   Op::kSendAct, Op::kRecvAct,
-                         Op::kForward, Op::kGather, Op::kRelease};
-  return std::ranges::find(kOps, op) != std::end(kOps);
-}
 
 std::string print(const Instruction& instruction) {
   std::string out(row_of(instruction.op).picture);

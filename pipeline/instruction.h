@@ -117,15 +117,15 @@ struct OpRow {
   bool makes_output = false;          // from the unit's input
   bool makes_input_gradient = false;  // from the output's gradient
   bool writes_gradient = false;       // of the unit's parameters
+  // Nothing is lost when what it did is thrown away: it writes neither gradients nor weights, and
+  // sends none.
+  bool discardable = false;
   Meets meets = Meets::kNobody;
   Op partner = op;                         // what the others come to
   std::span<const BufferMove> moves = {};  // in this order
 };
 const OpRow& row_of(Op op);
-
-// Whether nothing is lost when what it did is thrown away: it writes neither gradients nor weights,
-// and sends none.
-bool can_be_discarded(Op op);
+inline bool can_be_discarded(Op op) { return row_of(op).discardable; }
 
 std::string print(const Instruction& instruction);
 std::string print(const Program& program);  // every instruction followed by one space
