@@ -190,6 +190,6 @@ int main() {
   const auto world =
       fm::comm::connect(fm::comm::detect_launch(fm::comm::process_environment()), {});
   fm::run(*world);
-  fm::comm::farewell();
+  fm::comm::shut_down();
   return 0;
 }

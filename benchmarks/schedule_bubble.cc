@@ -227,6 +227,6 @@ int main(int count, char** words) {
   const auto world =
       fm::comm::connect(fm::comm::detect_launch(fm::comm::process_environment()), {});
   fm::run(*world, count > 1 ? std::atoi(words[1]) : 8, count > 2 ? words[2] : "");
-  fm::comm::farewell();
+  fm::comm::shut_down();
   return 0;
 }

@@ -81,7 +81,7 @@ int Ending::follow(const comm::PeerLoss& loss) {
 int Ending::fail(int exit_code, const std::string& message, Said said) {
   const std::string who = world_rank_ > 0 ? core::concat("rank ", world_rank_, ": ") : "";
   announce(program_ + ": " + who + message, message, said);
-  if (farewell_) farewell_(exit_code, message);
+  if (shut_down_) shut_down_(exit_code, message);
   return exit_code;
 }
 

@@ -15,10 +15,10 @@ namespace fm::cli {
 // The JSON of TORCHELASTIC_ERROR_FILE: valid whatever bytes the message holds.
 std::string error_file_json(const std::string& message, long long epoch_seconds);
 
-// Before the ranks have met, nobody hears of the others' errors, so every rank prints its own.
+// Before the ranks have met, no rank learns of the errors of others, so every rank prints its own.
 // After that errors of the user (core::UserError: exit codes 10, 11, and 25 where the plan does not
-// fit the memory) are printed once: by the rank that speaks, whether it met them itself or another
-// rank told it. Errors of a machine are printed by everybody.
+// fit the memory) are printed once: by the rank that speaks, whether the error is its own or
+// another rank reported it. Every rank prints errors of a machine.
 //
 // Invariant: a process announces one failure, the first: one line at most, one error file.
 // Thread:    run() belongs to the main thread; follow() may be called by any thread.
@@ -27,21 +27,21 @@ class Ending {
  public:
   explicit Ending(std::string program) : program_(std::move(program)) {}
 
-  // Ranks above 0 say who they are in front of what they print.
+  // Ranks above 0 print their rank in front of their messages.
   void set_world_rank(int world_rank) { world_rank_ = world_rank; }
   // Whether this rank speaks for errors of the user, once the ranks have met.
   void set_speaks(bool speaks) { speaks_ = speaks; }
   // Called with (exit code, message) when this rank stops because of an error.
-  void set_farewell(std::function<void(int, const std::string&)> farewell) {
-    farewell_ = std::move(farewell);
+  void set_shut_down(std::function<void(int, const std::string&)> shut_down) {
+    shut_down_ = std::move(shut_down);
   }
 
   // Runs `body` and turns what it throws into an exit code: core::Error its own, std::bad_alloc
   // 25, anything else 1.
   int run(const std::function<int()>& body);
 
-  // Another rank ended before its time: says so and returns the exit code for this process, which
-  // the caller ends at once.
+  // Another rank was lost: prints it and returns the exit code for this process, which the caller
+  // ends at once.
   int follow(const comm::PeerLoss& loss);
 
  private:
@@ -55,7 +55,7 @@ class Ending {
   std::atomic<bool> speaks_{true};
   std::mutex mutex_;  // one announcement is whole before the process may end
   bool announced_ = false;
-  std::function<void(int, const std::string&)> farewell_;
+  std::function<void(int, const std::string&)> shut_down_;
 };
 
 }  // namespace fm::cli

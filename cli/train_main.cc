@@ -199,14 +199,14 @@ int train(const std::vector<std::string>& words, Command command,
   });
   Ending& ending = process.ending;
   print_warnings(launch);
-  ending.set_farewell(fm::comm::farewell_with_error);
+  ending.set_shut_down(fm::comm::shut_down_with_error);
   const std::unique_ptr<fm::comm::Communicator> world = fm::comm::connect(
       launch, {.timeout_ms = command.options.timeout_ms,
                .rendezvous_ms = std::min(kRendezvousMs, command.options.timeout_ms),
                .shared_memory = command.options.shared_memory,
                .host_cpus = process.cores.host_cpus,
                .job = name_of_job(command.options.output_dir),
-               .on_met = [&] { ending.set_speaks(launch.world_rank == 0); },
+               .on_connected = [&] { ending.set_speaks(launch.world_rank == 0); },
                .on_peer_lost =
                    [&ending](const fm::comm::PeerLoss& loss) { std::_Exit(ending.follow(loss)); }});
   process.signals->begin_run();
@@ -225,7 +225,7 @@ int train(const std::vector<std::string>& words, Command command,
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   if (launch.world_rank == 0) add_folder_notes(command, opened.facts);
   const int code = fm::engine::train(command.options, opened, *world, context);
-  fm::comm::farewell();
+  fm::comm::shut_down();
   return code;
 }
 

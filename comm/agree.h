@@ -1,5 +1,5 @@
-// How ranks decide together: every rank leaves with the same answer, so that none waits for a
-// peer that gave up. Built from the verbs of Communicator only. All are collective.
+// Collective decisions: every rank gets the same answer, so no rank waits for a peer that gave up.
+// Built from the verbs of Communicator only. All functions but attempt() are collective.
 #pragma once
 
 #include <exception>
@@ -11,7 +11,7 @@
 
 namespace fm::comm {
 
-// Runs `body`; what went wrong, or "". Defects of ours are not swallowed.
+// Runs `body` and returns the message of its error, or "". A BugError is not caught.
 template <class Body>
 std::string attempt(const Body& body) {
   try {

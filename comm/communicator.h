@@ -1,5 +1,5 @@
-// What ranks say to each other: eight verbs over (pointer, elements, dtype), all mandatory in
-// every backend. Every verb posts and returns a Pending.
+// Communication between ranks: eight verbs over (pointer, elements, dtype), all mandatory in every
+// backend. Every verb posts its operation and returns a Pending.
 #pragma once
 
 #include <cstdint>
@@ -47,28 +47,29 @@ inline Span span_of(std::span<float> floats) {
 //            its communicator.
 class Pending {
  public:
-  class Work {
+  class Task {
    public:
-    virtual ~Work() = default;
+    virtual ~Task() = default;
     virtual void wait() = 0;  // throws MachineError naming the peer when its limit passes
   };
 
   Pending() = default;  // already done
-  explicit Pending(std::unique_ptr<Work> work) : work_(std::move(work)) {}
+  explicit Pending(std::unique_ptr<Task> work) : work_(std::move(work)) {}
   Pending(Pending&&) noexcept = default;
   Pending& operator=(Pending&&) noexcept = default;
 
   bool done() const { return work_ == nullptr; }
   void wait() {
     if (work_ == nullptr) return;
-    const std::unique_ptr<Work> work = std::move(work_);
+    const std::unique_ptr<Task> work = std::move(work_);
     if (form_ == nullptr) return work->wait();
     const core::TraceScope scope(*form_, values_);
     const std::int64_t before = spent_ns_ == nullptr ? 0 : core::trace_now();
     work->wait();
     if (spent_ns_ != nullptr) *spent_ns_ += core::trace_now() - before;
   }
-  // wait() is an event of a trace; of static storage. Its time is added to `spent_ns` (or null).
+  // Makes wait() an event of the trace. `form` has static storage. The time of the wait is added to
+  // `spent_ns`, which may be null.
   void show_as(const core::TraceForm& form, const core::TraceValues& values,
                std::int64_t* spent_ns) {
     form_ = &form;
@@ -77,19 +78,19 @@ class Pending {
   }
 
  private:
-  std::unique_ptr<Work> work_;
+  std::unique_ptr<Task> work_;
   const core::TraceForm* form_ = nullptr;
   core::TraceValues values_{};
   std::int64_t* spent_ns_ = nullptr;
 };
 
-// Sees a sum while it is still in the cache: elements [first, first + count) of it are final. Parts
-// come in order and are whole blocks of 1,024 elements, but for the last.
+// Is called with parts of a sum while they are still in the cache: elements [first, first + count)
+// are final. Parts are in order, and all but the last are whole blocks of 1,024 elements.
 class SumVisitor {
  public:
   virtual ~SumVisitor() = default;
   virtual void visit(core::Elements first, core::Elements count) = 0;
-  // Called instead where the addition took the sums of squares of the blocks on its way
+  // Called instead where the addition has also computed the sums of squares of the blocks
   // (kernels/pointwise/sums.h).
   virtual void visit(core::Elements first, core::Elements count,
                      std::span<const double> /*squares*/) {
@@ -111,11 +112,11 @@ class Communicator {
   virtual int size() const = 0;
   virtual std::string describe() const = 0;  // "tcp, 2 ranks"
 
-  // receive: size x send.elements, rank order. `send` may be its own place inside `receive`.
+  // receive: size x send.elements, in rank order. `send` may be this rank's part of `receive`.
   virtual Pending all_gather(ConstSpan send, Span receive) = 0;
   // send: size x receive.elements; receive = tree over ranks of the rank-th part (fp32, fp64,
-  // int64). `receive` may be its own place inside `send`.
-  // `visitor` (may be null) sees the sum before wait() returns, and must live until then.
+  // int64). `receive` may be this rank's part of `send`.
+  // `visitor` (may be null) is called before wait() returns, and must live until then.
   virtual Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) = 0;
   Pending reduce_scatter(ConstSpan send, Span receive) {
     return reduce_scatter_to(send, receive, nullptr);
@@ -128,12 +129,13 @@ class Communicator {
   virtual Pending receive(Span values, int peer) = 0;
   virtual Pending barrier() = 0;
 
-  // This rank's memory that the verbs move with the fewest copies: shared with the other ranks
-  // where they run on one host, null (the heap) elsewhere. Buffers die before the communicator.
+  // A source of memory that the verbs move with the fewest copies: shared with the other ranks
+  // where they run on one host, null (the heap) elsewhere. Its buffers must be released before the
+  // communicator is destroyed.
   virtual core::MemorySource* memory() { return nullptr; }
-  // Memory that is the same for all members: allocate() is collective and gives every member the
-  // same bytes. Null where ranks share none. Who writes when is the members' agreement; a verb
-  // stands between a write and another member's read.
+  // A source of memory that all members map: allocate() is collective and gives every member the
+  // same bytes. Null where the ranks share no memory. The members agree who writes when; a verb
+  // must separate a write from another member's read.
   virtual core::MemorySource* common_memory() { return nullptr; }
 
   // Whether a group of these members has a common_memory(): the same answer for every rank.
@@ -143,17 +145,15 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(std::span<const int> members) = 0;
 };
 
-// A world of one: every verb is a copy or nothing, so nobody else needs a branch.
-
-// Sending to or receiving from oneself is a BugError, as in every backend.
+// A world of one rank: every verb is a copy or does nothing, so callers need no branch for one
+// rank. Sending to or receiving from oneself is a BugError, as in every backend.
 std::unique_ptr<Communicator> make_solo();
 
-// A communicator whose verbs are events of a trace.
-
-// Every verb is one event named after it, with the bytes of its whole buffer (the larger of the
-// two), the ranks of the group and the peer or root: the wait, or, when posting does all the work,
-// the posting. A posting that leaves something to wait for is an event "post". Groups split off
-// are traced too. `inner` outlives it. `counts`: what counts every verb, or null.
+// A communicator whose verbs are events of the trace. Every verb is one event that has its name,
+// the bytes of its whole buffer (the larger of the two), the ranks of the group and the peer or
+// root. The event spans the wait, or the posting where posting does all the work; a posting that
+// leaves something to wait for is an event "post". Groups that are split off are traced too.
+// `inner` must outlive it. `counts`: counts every verb; may be null.
 std::unique_ptr<Communicator> traced(Communicator& inner, VerbCounts* counts = nullptr);
 
 }  // namespace fm::comm

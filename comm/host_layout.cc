@@ -8,7 +8,7 @@
 namespace fm::comm {
 namespace {
 
-// Nodes carry numbers >= 0, results of additions -1, -2 ... until all nodes are known.
+// Nodes have numbers >= 0; results of additions have -1, -2 ... until all nodes are known.
 int number_of_result(std::size_t addition) { return -1 - static_cast<int>(addition); }
 
 }  // namespace
@@ -17,12 +17,12 @@ HostLayout::HostLayout(std::span<const int> host_of) {
   FM_CHECK(!host_of.empty(), "a layout of no ranks");
   std::map<int, int> numbers;
   for (const int name : host_of) {
-    const auto [at, is_new] = numbers.try_emplace(name, hosts());
+    const auto [entry, is_new] = numbers.try_emplace(name, hosts());
     if (is_new) members_.emplace_back();
-    auto& members = members_[static_cast<std::size_t>(at->second)];
+    auto& members = members_[static_cast<std::size_t>(entry->second)];
     place_of_.push_back(static_cast<int>(members.size()));
     members.push_back(ranks());
-    host_of_.push_back(at->second);
+    host_of_.push_back(entry->second);
   }
   nodes_of_.resize(members_.size());
   grow(0, ranks());
@@ -35,8 +35,8 @@ HostLayout::HostLayout(std::span<const int> host_of) {
   }
 }
 
-// Pairing neighbours level by level, a leftover passing up, builds a tree whose left branch is the
-// largest power of two below the count.
+// Pairing neighbours level by level, where a leftover moves up unpaired, builds a tree whose left
+// branch has the largest power of two below the count.
 int HostLayout::grow(int first, int count) {
   const auto begin = host_of_.begin() + first;
   const int host = *begin;

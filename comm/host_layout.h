@@ -1,4 +1,4 @@
-// How the members of a group lie over hosts, and which parts of the one tree of sums (core/tree.h)
+// Which host runs which members of a group, and which parts of the summation tree (core/tree.h)
 // each host can add by itself. Arithmetic only.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace fm::comm {
 
-// A node of the tree: the sum of ranks [first, first + count), all of one host, as large as the
-// tree has it.
+// The largest node of the tree whose ranks [first, first + count) all run on one host; its value is
+// their sum.
 struct HostNode {
   int first = 0;
   int count = 1;
@@ -38,10 +38,11 @@ class HostLayout {
   // Position in members() of its host.
   int place_of(int rank) const { return place_of_[static_cast<std::size_t>(rank)]; }
 
-  // The member of `host` that sends and receives there what belongs to `rank` of another host. The
-  // same place where hosts have equally many ranks, so that every rank carries its own share.
+  // The member of `host` that sends and receives on behalf of `rank`, which runs on another host.
+  // It has the same position on its host where hosts have equally many ranks, so every rank carries
+  // its own share.
   int proxy(int host, int rank) const;
-  // Ranks of other hosts whose proxy `rank` is, ascending.
+  // The ranks of other hosts of which `rank` is the proxy, ascending.
   std::vector<int> clients(int rank) const;
 
   const std::vector<HostNode>& nodes() const { return nodes_; }

@@ -1,4 +1,4 @@
-// Who is who: the processes of a world, for messages and addresses, and which of them was lost.
+// The processes of a world, for messages and addresses, and the report of a lost one.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ using Roster = std::vector<Member>;  // by world rank
 Member this_process(int world_rank);
 std::string name_of(const Member& member);  // "rank 1 (host node7, pid 4711)"
 
-// What the watch reports when another rank ended before its time.
+// The watch's report of a lost rank.
 struct PeerLoss {
-  int world_rank = 0;   // which one
-  int exit_code = 20;   // that this process should return: the other's own code, or 20
-  std::string message;  // one complete line for stderr, without its end
+  int world_rank = 0;   // the lost rank
+  int exit_code = 20;   // for this process to return: the lost rank's own code, or 20
+  std::string message;  // one complete line for stderr, without the newline
 };
 
-// Called once, on the watch's own thread. This process must follow the lost rank; usually the
+// Called once, on the thread of the watch. This process must end like the lost rank; usually the
 // call does not return.
 using OnPeerLost = std::function<void(const PeerLoss&)>;
 

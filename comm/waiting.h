@@ -1,4 +1,4 @@
-// What a wait is made of: a limit, and a bell that ends it.
+// The parts of a wait: a clock, a limit, and a bell that ends it.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace fm::comm {
 
-// What limits are measured by: the system's clock, or one that a test moves by hand. A wait sleeps
-// moments of the system's time, and looks at the clock between them.
+// The clock that limits are measured by: the system's, or one that a test moves by hand. A wait
+// sleeps for short system times and reads this clock in between.
 class Clock {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -34,7 +34,7 @@ class Deadline {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end_ - clock_->now()).count();
     return static_cast<int>(std::clamp<std::int64_t>(left, 0, cap));
   }
-  // Another one by the same clock.
+  // A new deadline by the same clock.
   Deadline from_now(int limit_ms) const { return Deadline(limit_ms, *clock_); }
 
  private:
@@ -43,13 +43,14 @@ class Deadline {
   Clock::Time end_;
 };
 
-// How peers in shared memory wake a rank that sleeps.
+// Wakes a rank that sleeps while it waits for peers in shared memory.
 //
-// listen() says that this rank is about to sleep: from then on every change of a peer rings. What
-// changed before is found by looking once more between listen() and sleep(), so no ring is missed.
+// listen() announces that this rank is about to sleep: from then on every change by a peer rings.
+// The rank must check for earlier changes once more between listen() and sleep(), so no ring is
+// missed.
 //
 // Thread:   the rank's thread.
-// Lifetime: outlived by the memory it lies in.
+// Lifetime: the shared memory that it lies in outlives it.
 class Bell {
  public:
   virtual ~Bell() = default;

@@ -24,7 +24,7 @@ Levels::Levels(std::unique_ptr<PeerCommunicator> wire, ShmMeeting hosts, HostLay
 }
 
 Chain::Part Levels::within_host(std::function<ShmCall()> call) {
-  // Counted here, because chains that overlap get to their parts in any order.
+  // Counted when posted, because overlapping chains reach their parts in any order.
   return [this, sequence = within_++, call = std::move(call)] {
     return std::make_unique<ShmCollective>(wire_->progress(), inside_, sequence, call());
   };
@@ -63,7 +63,7 @@ class SumMove {
   void finish() const { sum_above_nodes(levels_.layout(), nodes_, sum_.out, sum_.visitor); }
 
  private:
-  // A rank of another host, and this host's nodes for its part.
+  // A rank of another host, and the nodes of this host for its part.
   struct Client {
     int rank = 0;
     std::byte* nodes = nullptr;
@@ -71,15 +71,15 @@ class SumMove {
   std::int64_t nodes_on(int host) const {
     return static_cast<std::int64_t>(levels_.layout().nodes_of(host).size());
   }
-  bool everybody() const { return sum_.cut.whose == Cut::Whose::kEverybody; }
+  bool everybody() const { return sum_.cut.whose == RankSplit::Whose::kEverybody; }
   void add_nodes(std::span<std::byte* const> rows) const;
 
   Levels& levels_;
   Sum sum_;
-  Part own_;
+  ValueRange own_;
   std::optional<Lease> staging_;
-  std::vector<std::byte*> nodes_;    // values of all nodes for the own part
-  std::vector<std::byte*> of_host_;  // where a host's nodes begin
+  std::vector<std::byte*> nodes_;    // the values of all nodes for this rank's part
+  std::vector<std::byte*> of_host_;  // the first node of each host
   std::vector<Client> clients_;
 };
 
@@ -148,10 +148,10 @@ void append_sum(Levels& levels, const Sum& sum, Parts& parts) {
   });
 }
 
-Gather::Gather(Levels& levels, const Message& shape, const std::vector<Piece>& pieces)
+Gather::Gather(Levels& levels, const Message& shape, const std::vector<SharedPiece>& pieces)
     : levels_(levels), shape_(shape) {
   std::vector<core::Bytes> used(levels.mates().size());
-  for (const Piece& piece : pieces) {
+  for (const SharedPiece& piece : pieces) {
     const int holder = levels.is_near(piece.owner)
                            ? piece.owner
                            : levels.layout().proxy(levels.host(), piece.owner);

@@ -1,5 +1,5 @@
-// A group whose members run on several hosts: what a chain of operations needs to move values
-// within a host and between hosts, and the communicator above it.
+// A group whose members run on several hosts: the operations within a host and between hosts that
+// chains consist of, and the communicator above them.
 #pragma once
 
 #include <functional>
@@ -33,9 +33,9 @@ class Lease {
   std::byte* data_;
 };
 
-// Invariant: hosts() has this rank's memory; inside() are the members that run on this host.
+// Invariant: hosts() has the memory of this rank; inside() are the members that run on this host.
 // Thread:    the rank's thread.
-// Lifetime:  outlives the chains it made parts for.
+// Lifetime:  outlives the chains that use its parts.
 class Levels {
  public:
   // Collective over `wire`.
@@ -56,9 +56,9 @@ class Levels {
   // Memory that the ranks of this host can read.
   const std::shared_ptr<StagingPool>& shared() const { return shared_; }
 
-  // A part of a chain: one collective of the ranks of this host. Made when the verb is posted.
+  // A part of a chain: one collective of the ranks of this host. Called when the verb is posted.
   Chain::Part within_host(std::function<ShmCall()> call);
-  // A part of a chain: messages that `post` posts.
+  // A part of a chain: the messages that `post` posts.
   Chain::Part between_hosts(std::function<void(Operation&)> post) const;
   void send(Operation& operation, int peer, const Message& shape, ConstSpan values) const;
   void receive(Operation& operation, int peer, const Message& shape, Span values) const;
@@ -69,24 +69,25 @@ class Levels {
   HostLayout layout_;
   std::vector<int> clients_;
   std::shared_ptr<ShmGroup> inside_;
-  std::uint64_t within_ = 0;  // collectives within the host so far
+  std::uint64_t within_ = 0;  // number of collectives within the host so far
   std::shared_ptr<StagingPool> staging_ = std::make_shared<StagingPool>();
   std::shared_ptr<StagingPool> shared_;
 };
 
-// Places of ranks of the world among those of their host.
+// The host ranks of world ranks: their positions among the ranks of their host.
 std::vector<int> host_ranks_of(const ShmMeeting& hosts, std::span<const int> world_ranks);
 
 // The eight verbs between ranks of several hosts: shared memory within a host, messages between
 // hosts, and the bits of every other backend.
 //
-// A host adds what the one tree of sums (core/tree.h) lets it add alone, and sends those nodes; who
-// needs a sum adds the nodes along the rest of the tree. Ranks of a host that are neighbours in
-// the group, 2^k of them from a multiple of 2^k on, are one node; others are a few, and ranks dealt
-// out in turn are one each, which costs what messages alone would cost.
-// Every rank sends and receives the part of its own place, so all of a host's network cards work.
+// A host adds those nodes of the summation tree (core/tree.h) whose ranks all run on it, and sends
+// the nodes; a rank that needs a sum adds them along the rest of the tree. 2^k neighbouring ranks
+// of a host, from a multiple of 2^k on, are one node; other layouts have more nodes, and where
+// ranks are distributed over hosts in turn every rank is a node, which costs as much as messages
+// alone. Every rank sends and receives its own part, so all network cards of a host work.
 //
-// h hosts, n nodes per host, N bytes of payload; what a rank sends to other hosts, and receives:
+// Bytes that a rank sends to other hosts, and receives, for h hosts, n nodes per host and N bytes
+// of payload:
 //   all_gather      (h-1) x N
 //   reduce_scatter  (h-1) x n x N
 //   all_reduce      (h-1) x (n+1) / p x N; small values (h-1) x n x N, in one phase
@@ -95,51 +96,51 @@ std::vector<int> host_ranks_of(const ShmMeeting& hosts, std::span<const int> wor
 //   send, receive   N, when the peer is on another host
 
 struct HostOptions {
-  std::string label = {};  // ranks with different ones count as of several hosts
-  int cpus = 0;            // that the ranks of this host may use; 0: all that are online
+  std::string label = {};  // ranks with different labels count as ranks of different hosts
+  int cpus = 0;            // CPUs that the ranks of this host may use; 0: all that are online
 };
 
-// Collective: finds out which ranks share a host. Where none does, or they cannot share memory:
-// `wire` itself, which says why in describe().
+// Collective: finds out which ranks share a host. Returns `wire` itself where no two ranks do, or
+// where they cannot share memory; describe() then has the reason.
 std::unique_ptr<Communicator> share_memory(std::unique_ptr<PeerCommunicator> wire,
                                            const HostOptions& options);
 
-// The two moves that the verbs between hosts are made of: a sum of everybody's values, and pieces
-// that come to everybody.
+// The two moves from which the verbs between hosts are composed: a sum of the values of all ranks,
+// and a gather of pieces to all ranks.
 using Parts = std::vector<Chain::Part>;
 
 // Every rank gets the sum of its part of the values. Each host adds its nodes, and sends them to
-// those who need them.
+// the ranks that need them.
 struct Sum {
   Message shape;
   ConstSpan values = {};
-  Cut cut;
+  RankSplit cut;
   Span out = {};  // this rank's part
   SumVisitor* visitor = nullptr;
 };
 void append_sum(Levels& levels, const Sum& sum, Parts& parts);
 
 // A piece goes from its owner to one rank of every other host, which shares it there.
-struct Piece {
+struct SharedPiece {
   int owner = 0;
-  Span place;  // where it ends up here
+  Span place;  // its destination on this rank
 };
 
 // Invariant: every rank of the group lists the same owners in the same order.
 // Lifetime:  as long as the chain it was appended to.
 class Gather {
  public:
-  Gather(Levels& levels, const Message& shape, const std::vector<Piece>& pieces);
+  Gather(Levels& levels, const Message& shape, const std::vector<SharedPiece>& pieces);
 
-  // Where this rank's own piece must lie when the first part of the gather begins.
+  // The memory in which this rank's own piece must be when the first part of the gather begins.
   Span own() const;
   static void append(const std::shared_ptr<Gather>& gather, Parts& parts);
 
  private:
   struct Held {
-    Piece piece;
-    int holder = 0;      // the rank of this host that has it first
-    core::Bytes offset;  // in what the holder shares
+    SharedPiece piece;
+    int holder = 0;      // the rank of this host that receives it
+    core::Bytes offset;  // in the shared memory of the holder
   };
   Span here(const Held& held) const;
   void exchange(Operation& operation) const;
@@ -148,8 +149,8 @@ class Gather {
   Levels& levels_;
   Message shape_;
   std::vector<Held> held_;
-  core::Bytes own_;      // what this rank shares
-  core::Bytes longest_;  // what any rank of this host shares, at most
+  core::Bytes own_;      // bytes that this rank shares
+  core::Bytes longest_;  // the most bytes that any rank of this host shares
   std::optional<Lease> shared_;
 };
 

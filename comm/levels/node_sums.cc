@@ -10,22 +10,22 @@
 namespace fm::comm {
 namespace {
 
-constexpr core::Elements kBlock(4096);  // whole blocks of the norm, which stay in the cache
+constexpr core::Elements kBlock(4096);  // a whole number of the norm's blocks; fits the cache
 
-// Blocks of a sum are one event of a trace together.
+// All blocks of a sum are one event of the trace.
 constexpr core::TraceForm kSumOfNodes = {
     "tree_add+visit", core::TraceKind::kKernel, {"elements", "bytes", "rows"}};
 
 }  // namespace
 
-Part Cut::part(int rank) const {
+ValueRange RankSplit::part(int rank) const {
   if (whose == Whose::kEverybody) return {core::Bytes(0), whole, dtype};
   const core::Elements first = std::min(each * rank, whole);
   return {core::bytes_of(first, dtype), std::min(each, whole - first), dtype};
 }
 
 void sum_nodes_of_host(const HostLayout& layout, int host, std::span<std::byte* const> rows,
-                       const Part& part, std::byte* out) {
+                       const ValueRange& part, std::byte* out) {
   for (const int index : layout.nodes_of(host)) {
     const HostNode& node = layout.nodes()[static_cast<std::size_t>(index)];
     std::vector<const void*> members;

@@ -1,5 +1,5 @@
-// Which part of a verb's values belongs to which rank, and sums of parts over the nodes of a host
-// layout.
+// Which part of the values of a verb belongs to which rank, and sums of parts over the nodes of a
+// host layout.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace fm::comm {
 
-// A stretch of a verb's values.
-struct Part {
+// A contiguous range of the values of a verb.
+struct ValueRange {
   core::Bytes offset;
   core::Elements elements;
   core::DType dtype = core::DType::kF32;
@@ -22,22 +22,22 @@ struct Part {
   }
 };
 
-// Values cut over ranks: rank r has elements [r * each, (r + 1) * each), the last ones fewer.
-// kEverybody: every rank has all of them.
-struct Cut {
+// How values are split over ranks: rank r has elements [r * each, (r + 1) * each), the last ranks
+// fewer. kEverybody: every rank has all of them.
+struct RankSplit {
   enum class Whose : std::uint8_t { kOneEach, kEverybody };
   core::DType dtype = core::DType::kF32;
   core::Elements whole = core::Elements(0);
   core::Elements each = core::Elements(0);
   Whose whose = Whose::kOneEach;
 
-  Part part(int rank) const;
+  ValueRange part(int rank) const;
 };
 
-// rows: what the members of a host contributed, by place. out: `part` of every node of the host,
-// one after the other.
+// rows: the contributions of the members of a host, by their position on it. out: `part` of every
+// node of the host, one after the other.
 void sum_nodes_of_host(const HostLayout& layout, int host, std::span<std::byte* const> rows,
-                       const Part& part, std::byte* out);
+                       const ValueRange& part, std::byte* out);
 
 // out = the sum of the nodes' values (by number) along the layout's additions. `visitor` may be
 // null. No value may overlap `out`.

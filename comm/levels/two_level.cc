@@ -9,10 +9,10 @@
 namespace fm::comm {
 namespace {
 
-constexpr core::Bytes kSmall = kShmInline;  // below, one phase to everyone beats two phases
+constexpr core::Bytes kSmall = kShmInline;  // up to here one phase to all is faster than two phases
 
-// Collective over `wire`. Shared memory alone when all members run on one host, `wire` itself when
-// every member has a host to itself, otherwise the two levels.
+// Collective over `wire`. Returns shared memory alone when all members run on one host, `wire` when
+// every member runs on a host of its own, otherwise the two levels.
 std::unique_ptr<Communicator> make_levels(std::unique_ptr<PeerCommunicator> wire,
                                           const ShmMeeting& hosts);
 
@@ -58,15 +58,16 @@ class TwoLevelCommunicator : public Communicator {
         std::make_unique<ShmMessage>(levels_.wire().progress(), levels_.inside(), parcel));
   }
   Message collective(Verb verb) { return levels_.wire().collective(verb); }
-  std::vector<Piece> pieces_of(const Cut& cut, const Span& values) const;
+  std::vector<SharedPiece> pieces_of(const RankSplit& cut, const Span& values) const;
 
   Levels levels_;
-  std::vector<std::uint64_t> sent_;  // messages within the host so far, by place of the peer
+  std::vector<std::uint64_t> sent_;  // number of messages within the host so far, by peer
   std::vector<std::uint64_t> received_;
 };
 
-std::vector<Piece> TwoLevelCommunicator::pieces_of(const Cut& cut, const Span& values) const {
-  std::vector<Piece> pieces;
+std::vector<SharedPiece> TwoLevelCommunicator::pieces_of(const RankSplit& cut,
+                                                         const Span& values) const {
+  std::vector<SharedPiece> pieces;
   for (int owner = 0; owner < size(); ++owner) {
     pieces.push_back({.owner = owner, .place = cut.part(owner).of(values.data)});
   }
@@ -76,7 +77,7 @@ std::vector<Piece> TwoLevelCommunicator::pieces_of(const Cut& cut, const Span& v
 Pending TwoLevelCommunicator::all_gather(ConstSpan send, Span receive) {
   check_parts(receive.elements, send.elements, size(), "all_gather");
   check_dtypes(send.dtype, receive.dtype, "all_gather");
-  const Cut cut = {.dtype = send.dtype, .whole = receive.elements, .each = send.elements};
+  const RankSplit cut = {.dtype = send.dtype, .whole = receive.elements, .each = send.elements};
   const auto gather =
       std::make_shared<Gather>(levels_, collective(Verb::kAllGather), pieces_of(cut, receive));
   copy_bytes(send.data, gather->own().data, send.bytes());
@@ -101,10 +102,11 @@ Pending TwoLevelCommunicator::reduce_scatter_to(ConstSpan send, Span receive, Su
 
 Pending TwoLevelCommunicator::all_reduce(Span values) {
   const bool small = values.bytes() <= kSmall;
-  const Cut cut = {.dtype = values.dtype,
-                   .whole = values.elements,
-                   .each = core::Elements(core::ceil_div(values.elements.count(), size())),
-                   .whose = small ? Cut::Whose::kEverybody : Cut::Whose::kOneEach};
+  const RankSplit cut = {
+      .dtype = values.dtype,
+      .whole = values.elements,
+      .each = core::Elements(core::ceil_div(values.elements.count(), size())),
+      .whose = small ? RankSplit::Whose::kEverybody : RankSplit::Whose::kOneEach};
   Sum sum = {.shape = collective(Verb::kAllReduce), .values = values, .cut = cut, .out = values};
   Parts parts;
   if (small) {
@@ -123,7 +125,7 @@ Pending TwoLevelCommunicator::all_reduce(Span values) {
 Pending TwoLevelCommunicator::barrier() {
   Parts parts;
   append_sum(levels_,
-             {.shape = collective(Verb::kBarrier), .cut = {.whose = Cut::Whose::kEverybody}},
+             {.shape = collective(Verb::kBarrier), .cut = {.whose = RankSplit::Whose::kEverybody}},
              parts);
   return post(std::move(parts));
 }
@@ -133,7 +135,8 @@ Pending TwoLevelCommunicator::all_to_all(ConstSpan send, Span receive) {
            receive.elements.count());
   check_parts(send.elements, send.elements / size(), size(), "all_to_all");
   check_dtypes(send.dtype, receive.dtype, "all_to_all");
-  const Cut cut = {.dtype = send.dtype, .whole = send.elements, .each = send.elements / size()};
+  const RankSplit cut = {
+      .dtype = send.dtype, .whole = send.elements, .each = send.elements / size()};
   const core::Bytes row = cut.part(0).bytes();
   const auto from = [cut, data = const_cast<void*>(send.data)](int peer) {  // only read
     return cut.part(peer).of(data);
@@ -172,21 +175,21 @@ Pending TwoLevelCommunicator::all_to_all(ConstSpan send, Span receive) {
   return post(std::move(parts));
 }
 
-// The root's host has the values first; each of its ranks sends a part of them to the others.
+// The root first shares the values with its host; each rank of it sends a part to the other hosts.
 Pending TwoLevelCommunicator::broadcast(Span values, int root) {
   check_root(root, size());
   const std::vector<int>& senders = levels_.layout().members(levels_.layout().host_of(root));
   const auto count = static_cast<std::int64_t>(senders.size());
-  const Cut cut = {.dtype = values.dtype,
-                   .whole = values.elements,
-                   .each = core::Elements(core::ceil_div(values.elements.count(), count))};
+  const RankSplit cut = {.dtype = values.dtype,
+                         .whole = values.elements,
+                         .each = core::Elements(core::ceil_div(values.elements.count(), count))};
   const auto part_of = [this, cut, values](int sender) {
     return cut.part(levels_.place_of(sender)).of(values.data);
   };
   const Message shape = collective(Verb::kBroadcast);
   Parts parts;
   if (!levels_.is_near(root)) {
-    std::vector<Piece> pieces;
+    std::vector<SharedPiece> pieces;
     for (const int sender : senders) pieces.push_back({sender, part_of(sender)});
     Gather::append(std::make_shared<Gather>(levels_, shape, pieces), parts);
     return post(std::move(parts));

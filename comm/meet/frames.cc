@@ -32,7 +32,7 @@ bool read_number(const std::string& word, Number low, Number high, Number& value
   return parsed.ec == std::errc() && parsed.ptr == end && value >= low && value <= high;
 }
 
-// Nothing forbids a host name with a space.
+// A host name may contain a space.
 std::string as_word(std::string name) {
   std::ranges::replace_if(
       name, [](char c) { return !is_printable(c) || c == ' '; }, '?');
@@ -43,16 +43,16 @@ bool is_word(const std::string& word) {
   return !word.empty() && std::ranges::all_of(word, is_printable);
 }
 
-std::string line_of(const Introduction& who) {
+std::string line_of(const PeerInfo& who) {
   return core::concat(who.member.world_rank, " ", who.world_size, " ", as_word(who.member.host),
                       " ", who.member.pid, " ", who.endpoint.address, " ", who.endpoint.port);
 }
 
-std::optional<Introduction> from_line(std::string_view line) {
+std::optional<PeerInfo> from_line(std::string_view line) {
   constexpr int kMostRanks = 1'000'000;
   if (line.size() > kLongestLine) return std::nullopt;
   const std::vector<std::string> words = core::split(line, ' ');
-  Introduction who;
+  PeerInfo who;
   const bool whole = words.size() == 6 && read_number(words[1], 1, kMostRanks, who.world_size) &&
                      read_number(words[0], 0, kMostRanks, who.member.world_rank) &&
                      is_word(words[2]) &&
@@ -79,18 +79,18 @@ std::string encode(const Frame& frame) {
   return bytes + frame.text;
 }
 
-Reading decode(std::string_view bytes, std::size_t longest, Frame& frame) {
+FrameStatus decode(std::string_view bytes, std::size_t longest, Frame& frame) {
   Header header;
   const std::string_view magic(reinterpret_cast<const char*>(&kMagic), sizeof kMagic);
-  if (!bytes.starts_with(magic.substr(0, bytes.size()))) return Reading::kWrong;
-  if (bytes.size() < sizeof header) return Reading::kMore;
+  if (!bytes.starts_with(magic.substr(0, bytes.size()))) return FrameStatus::kInvalid;
+  if (bytes.size() < sizeof header) return FrameStatus::kIncomplete;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (!is_kind(header.kind) || header.length > longest) return Reading::kWrong;
+  if (!is_kind(header.kind) || header.length > longest) return FrameStatus::kInvalid;
   const std::string_view text = bytes.substr(sizeof header);
-  if (text.size() < header.length) return Reading::kMore;
-  if (text.size() > header.length) return Reading::kWrong;
+  if (text.size() < header.length) return FrameStatus::kIncomplete;
+  if (text.size() > header.length) return FrameStatus::kInvalid;
   frame = {static_cast<FrameKind>(header.kind), header.exit_code, std::string(text)};
-  return Reading::kWhole;
+  return FrameStatus::kComplete;
 }
 
 std::size_t announced_length(std::string_view header) {
@@ -100,40 +100,38 @@ std::size_t announced_length(std::string_view header) {
   return read.length;
 }
 
-std::string text_of(const Introduction& introduction) {
-  return line_of(introduction) + "\n" + introduction.job;
-}
+std::string text_of(const PeerInfo& peer_info) { return line_of(peer_info) + "\n" + peer_info.job; }
 
-std::optional<Introduction> introduction_of(std::string_view text) {
+std::optional<PeerInfo> peer_info_of(std::string_view text) {
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
-  std::optional<Introduction> who = from_line(text.substr(0, end));
+  std::optional<PeerInfo> who = from_line(text.substr(0, end));
   if (who) who->job = text.substr(end + 1);
   return who;
 }
 
-std::string text_of(const Attendance& attendance) {
-  std::string text = hex_of(attendance.token) + "\n";
-  for (const Introduction& rank : attendance.ranks) text += line_of(rank) + "\n";
+std::string text_of(const JobRoster& job_roster) {
+  std::string text = hex_of(job_roster.token) + "\n";
+  for (const PeerInfo& rank : job_roster.ranks) text += line_of(rank) + "\n";
   return text;
 }
 
-std::optional<Attendance> attendance_of(std::string_view text, int world_size) {
+std::optional<JobRoster> job_roster_of(std::string_view text, int world_size) {
   const std::vector<std::string> lines = core::split(text, '\n');
-  // The last line ends too.
+  // The last line ends with a newline too.
   if (lines.size() != static_cast<std::size_t>(world_size) + 2 || !lines.back().empty()) {
     return std::nullopt;
   }
-  Attendance attendance;
+  JobRoster job_roster;
   if (!is_token(lines[0])) return std::nullopt;
-  attendance.token = token_of(lines[0]);
+  job_roster.token = token_of(lines[0]);
   for (int rank = 0; rank < world_size; ++rank) {
     auto who = from_line(lines[static_cast<std::size_t>(rank) + 1]);
     const bool right = who && who->member.world_rank == rank && who->world_size == world_size;
     if (!right) return std::nullopt;
-    attendance.ranks.push_back(std::move(*who));
+    job_roster.ranks.push_back(std::move(*who));
   }
-  return attendance;
+  return job_roster;
 }
 
 std::string printable(std::string_view text, std::size_t longest) {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "comm/meet/door.h"
+#include "comm/meet/accept_queue.h"
 #include "core/check.h"
 
 namespace fm::comm {
@@ -15,7 +15,7 @@ namespace {
 
 using core::ExitCode;
 constexpr std::uint64_t kMagic = 0x656e69676e656d66U;  // "fmengine"
-constexpr int kGreetMs = 5'000;
+constexpr int kAnswerMs = 5'000;
 
 struct WireHello {
   std::uint64_t magic = kMagic;
@@ -25,19 +25,19 @@ struct WireHello {
 };
 static_assert(sizeof(WireHello) == 32);
 
-// Takes the same time wherever the difference is.
+// Takes the same time wherever the tokens differ.
 bool equal(const Token& a, const Token& b) {
   unsigned difference = 0;
   for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
   return difference == 0;
 }
 
-bool greet(const Socket& socket) {
-  return send_fully(socket, std::as_bytes(std::span(&kMagic, 1)), Deadline(kGreetMs));
+bool send_answer(const Socket& socket) {
+  return send_fully(socket, std::as_bytes(std::span(&kMagic, 1)), Deadline(kAnswerMs));
 }
 
-std::optional<Socket> knock(const Endpoint& endpoint, const Hello& hello,
-                            const Deadline& deadline) {
+std::optional<Socket> try_once(const Endpoint& endpoint, const Hello& hello,
+                               const Deadline& deadline) {
   Socket socket = connect_once(endpoint, deadline.from_now(deadline.left_ms(3'000)));
   if (!socket.open()) return std::nullopt;
   const WireHello wire{.token = hello.token,
@@ -89,24 +89,24 @@ Token token_of(const std::string& text) {
   return token;
 }
 
-Arrivals accept_all(const Socket& listener, const Token& token, std::set<Visitor> expected,
+Arrivals accept_all(const Socket& listener, const Token& token, std::set<PeerKey> expected,
                     const Deadline& deadline) {
   Arrivals arrivals;
-  const auto judge = [&](Socket& visitor, std::string_view said) {
+  const auto take = [&](Socket& socket, std::string_view received) {
     WireHello hello;
-    if (said.size() < sizeof(hello)) return Verdict::kMore;
-    std::memcpy(&hello, said.data(), sizeof(hello));
-    const Visitor who{static_cast<Purpose>(hello.purpose), hello.world_rank};
-    const bool known = hello.magic == kMagic && equal(hello.token, token) && expected.contains(who);
-    if (!known || !greet(visitor)) return Verdict::kStranger;
-    arrivals.sockets[who] = std::move(visitor);
-    expected.erase(who);
-    return Verdict::kKnown;
+    if (received.size() < sizeof(hello)) return HelloStatus::kIncomplete;
+    std::memcpy(&hello, received.data(), sizeof(hello));
+    const PeerKey key{static_cast<Purpose>(hello.purpose), hello.world_rank};
+    const bool known = hello.magic == kMagic && equal(hello.token, token) && expected.contains(key);
+    if (!known || !send_answer(socket)) return HelloStatus::kUnknown;
+    arrivals.sockets[key] = std::move(socket);
+    expected.erase(key);
+    return HelloStatus::kHandled;
   };
-  Door door(listener, sizeof(WireHello), judge);
-  std::vector<pollfd> nobody_else;
-  while (!expected.empty() && !deadline.passed()) door.attend(nobody_else, deadline);
-  arrivals.refused = door.refused();
+  AcceptQueue queue(listener, sizeof(WireHello), take);
+  std::vector<pollfd> no_others;
+  while (!expected.empty() && !deadline.passed()) queue.poll_once(no_others, deadline);
+  arrivals.refused = queue.refused();
   return arrivals;
 }
 
@@ -114,7 +114,7 @@ Socket dial(const std::vector<Endpoint>& endpoints, const Hello& hello,
             const std::string& peer_name, const Deadline& deadline) {
   while (true) {
     for (const Endpoint& endpoint : endpoints) {
-      if (auto socket = knock(endpoint, hello, deadline)) return std::move(*socket);
+      if (auto socket = try_once(endpoint, hello, deadline)) return std::move(*socket);
     }
     FM_MACHINE_CHECK(!deadline.passed() && !endpoints.empty(), ExitCode::kRendezvousFailed,
                      "every rank must be reachable from the others; check firewalls and the "

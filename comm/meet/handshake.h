@@ -1,4 +1,4 @@
-// The door of every connection: who comes, what for, and the token of the job.
+// The handshake of a connection of the mesh: world rank, purpose, and the token of the job.
 //
 //   hello  = magic:u64 "fmengine"  token:u8[16]  world_rank:i32  purpose:u32     (32 bytes)
 //   answer = magic:u64                            (accepted; a refusal closes the connection)
@@ -32,16 +32,16 @@ struct Hello {
   Purpose purpose = Purpose::kData;
 };
 
-using Visitor = std::pair<Purpose, int>;  // what for, world rank
+using PeerKey = std::pair<Purpose, int>;  // purpose, world rank
 
 struct Arrivals {
-  std::map<Visitor, Socket> sockets;
-  int refused = 0;  // strangers: wrong token, unexpected rank, no hello in time
+  std::map<PeerKey, Socket> sockets;
+  int refused = 0;  // unknown peers: wrong token, unexpected rank, no hello in time
 };
 
-// Accepts until all of `expected` have come or the deadline passed; the caller looks who is
-// missing. A stranger never blocks the others.
-Arrivals accept_all(const Socket& listener, const Token& token, std::set<Visitor> expected,
+// Accepts until all of `expected` have connected or the deadline passed; the caller compares. An
+// unknown peer never blocks the others.
+Arrivals accept_all(const Socket& listener, const Token& token, std::set<PeerKey> expected,
                     const Deadline& deadline);
 
 // Tries the endpoints in turn until one of them accepts. Throws MachineError (14) naming

@@ -46,7 +46,7 @@ LaunchInfo from_variables(const Environment& environment) {
   launch.world_rank = number_in(environment, "RANK");
   launch.world_size = number_in(environment, "WORLD_SIZE");
   launch.local_rank = number_or(environment, {"LOCAL_RANK"}, 0);
-  // torchrun says LOCAL_WORLD_SIZE, the DeepSpeed launcher LOCAL_SIZE.
+  // torchrun sets LOCAL_WORLD_SIZE, the DeepSpeed launcher LOCAL_SIZE.
   launch.local_size =
       number_or(environment, {"LOCAL_WORLD_SIZE", "LOCAL_SIZE"}, launch.local_rank + 1);
   check_ranks(launch, "RANK", "WORLD_SIZE");
@@ -72,7 +72,7 @@ LaunchInfo from_variables(const Environment& environment) {
   return launch;
 }
 
-// Whether a variable speaks of several processes.
+// Whether a variable holds a number of several processes.
 bool many(const Environment& environment, const char* name) {
   return !environment(name).value_or("").empty() && number_in(environment, name) > 1;
 }
@@ -105,7 +105,7 @@ LaunchInfo from_openmpi(const Environment& environment) {
   return launch;
 }
 
-// Running one world per process is the silent alternative to these refusals.
+// Without these refusals every process would silently be a world of its own.
 void refuse_what_looks_like_many(const Environment& environment) {
   const auto text = [&environment](const char* name) {
     return environment(name).value_or("unset");
@@ -146,8 +146,8 @@ Environment process_environment() {
 LaunchInfo detect_launch(const Environment& environment) {
   const auto set = [&environment](const char* name) { return environment(name).has_value(); };
   if (set("TORCHELASTIC_RUN_ID")) return from_variables(environment);
-  // Before RANK and the like: a left-over RANK may agree on one rank by accident, and then the
-  // ranks of one job would part ways.
+  // Before RANK and the like: a leftover RANK may be right on one rank by accident, and the ranks
+  // of one job would then choose differently.
   if (set("OMPI_COMM_WORLD_SIZE")) return from_openmpi(environment);
   if (set("RANK") && set("WORLD_SIZE") && set("MASTER_ADDR") && set("MASTER_PORT")) {
     return from_variables(environment);

@@ -20,15 +20,15 @@ namespace {
 
 using core::ExitCode;
 
-struct Card {  // what every rank tells the others; plain bytes for MPI
+struct Card {  // exchanged between all ranks; plain bytes for MPI
   std::array<char, 256> host{};
   std::int64_t pid = 0;
 };
 
-// MPI's blocking calls know no limit, and a peer that is stopped would be waited for for ever.
+// A limit for MPI's blocking calls, which have none and would wait for a stopped peer for ever.
 //
 // Thread:    main.
-// Lifetime:  the meeting.
+// Lifetime:  the rendezvous.
 class MeetingLimit {
  public:
   MeetingLimit(int world_rank, const JoinOptions& options)
@@ -36,7 +36,7 @@ class MeetingLimit {
 
   const Deadline& deadline() const { return deadline_; }
 
-  // While the result lives, the calling thread is in `call`.
+  // The calling thread is in `call` as long as the result lives.
   Watchdog guard(const char* call) const {
     return Watchdog(deadline_, [this, call] {
       options_.on_late(core::concat(
@@ -73,7 +73,7 @@ bool one_host(const Roster& roster) {
                              [&](const Member& member) { return member.host == roster[0].host; });
 }
 
-// Rank 0's invitation, by MPI_Bcast: "token port address address ...".
+// Rank 0 broadcasts by MPI_Bcast how to reach its watch: "token port address address ...".
 std::string broadcast_text(const std::string& text, const MeetingLimit& limit) {
   std::array<char, 4096> block{};
   text.copy(block.data(), block.size() - 1);
@@ -90,7 +90,7 @@ void host_watch(MpiWorld& world, const MeetingLimit& limit) {
   std::vector<std::string> words{hex_of(token), std::to_string(port_of(listener))};
   for (std::string& address : own_addresses()) words.push_back(std::move(address));
   broadcast_text(core::join(words, " "), limit);
-  std::set<Visitor> expected;
+  std::set<PeerKey> expected;
   for (const Member& member : world.roster) {
     if (member.world_rank > 0) expected.insert({Purpose::kWatch, member.world_rank});
   }
@@ -98,10 +98,10 @@ void host_watch(MpiWorld& world, const MeetingLimit& limit) {
   world.watch.resize(world.roster.size());
   world.refused = arrivals.refused;
   std::vector<std::string> missing;
-  for (const Visitor& visitor : expected) {
-    const auto rank = static_cast<std::size_t>(visitor.second);
-    if (arrivals.sockets.contains(visitor)) {
-      world.watch[rank] = std::move(arrivals.sockets.at(visitor));
+  for (const PeerKey& key : expected) {
+    const auto rank = static_cast<std::size_t>(key.second);
+    if (arrivals.sockets.contains(key)) {
+      world.watch[rank] = std::move(arrivals.sockets.at(key));
     } else {
       missing.push_back(name_of(world.roster[rank]));
     }
@@ -143,8 +143,9 @@ void init_mpi(const MeetingLimit& limit) {
 
 MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options) {
   const MeetingLimit limit(world_rank, options);
-  // Asking every fabric takes OpenMPI 0.2 s; on one host none is needed, nor is its tcp part, which
-  // listens on all interfaces and waits for whoever greets it. What a user chose stands.
+  // Probing every fabric takes OpenMPI 0.2 s; on one host none is needed, nor is its tcp component,
+  // which listens on all interfaces and waits for anyone who connects. A user's choice has
+  // priority.
   if (options.one_host) {
     setenv("OMPI_MCA_pml", "ob1", 0);
     setenv("OMPI_MCA_btl", "self,vader", 0);

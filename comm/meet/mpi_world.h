@@ -15,25 +15,25 @@ namespace fm::comm {
 
 struct MpiWorld {
   std::unique_ptr<Fabric> fabric;
-  std::shared_ptr<const CallMark> calls;  // the fabric's into MPI, which know no limit
+  std::shared_ptr<const CallMark> calls;  // marks the fabric's calls into MPI, which have no limit
   Roster roster;
   std::vector<Socket> watch;  // rank 0: by world rank; others: [0] only
-  int refused = 0;            // strangers at the door of the watch
+  int refused = 0;            // connections of unknown peers to the watch
 };
 
 struct JoinOptions {
-  int rendezvous_ms = 120'000;  // limit of the meeting, MPI_Init included
-  bool one_host = false;  // all ranks run on this host: no fabric is looked for, no port opened
-  // Told, on a thread of its own, that MPI does not return: one complete line for stderr. The
-  // process must end: what waits inside of MPI cannot be called back.
+  int rendezvous_ms = 120'000;  // limit of the rendezvous, MPI_Init included
+  bool one_host = false;        // all ranks run on this host: no fabric is probed, no port opened
+  // Called on a thread of its own with one complete line for stderr when MPI does not return. The
+  // process must end: a thread that waits inside MPI cannot be interrupted.
   std::function<void(const std::string& line)> on_late;
 };
 
-// MPI_Init (SERIALIZED), once per process. Throws UserError when MPI counts other ranks than the
-// launcher, MachineError (14) when a rank cannot reach rank 0's watch.
+// MPI_Init (SERIALIZED), once per process. Throws UserError when MPI and the launcher disagree
+// about the ranks, MachineError (14) when a rank cannot reach rank 0's watch.
 MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options);
 
-// MPI_Finalize: every rank comes here, all transfers are done, no verb is posted afterwards.
+// MPI_Finalize: every rank calls it after all transfers are done, and posts no verb afterwards.
 // `on_late` as in JoinOptions.
 void leave_mpi(int world_rank, int limit_ms,
                const std::function<void(const std::string& line)>& on_late);

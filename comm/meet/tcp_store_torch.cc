@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
-#include "comm/meet/meeting.h"
+#include "comm/meet/rendezvous.h"
 #include "core/check.h"
 
 C10_DECLARE_int(caffe2_log_level);
@@ -14,9 +14,9 @@ C10_DECLARE_int(caffe2_log_level);
 namespace fm::comm {
 namespace {
 
-constexpr int kFatalOnly = 3;  // what fails is thrown, and main says it in one line
+constexpr int kFatalOnly = 3;  // errors are thrown, and main prints them in one line
 
-// Runs `call`; what c10d throws becomes one line without its stack trace.
+// Runs `call`; an exception of c10d becomes one line without its stack trace.
 template <class Call>
 auto translated(const StoreOptions& options, const Call& call) {
   try {
@@ -34,7 +34,7 @@ auto translated(const StoreOptions& options, const Call& call) {
   }
 }
 
-class TorchStore : public MeetingStore {
+class TorchStore : public RendezvousStore {
  public:
   explicit TorchStore(const StoreOptions& options) : options_(options) {
     FLAGS_caffe2_log_level = kFatalOnly;
@@ -52,7 +52,7 @@ class TorchStore : public MeetingStore {
     });
   }
 
-  // Asks again and again: c10d's own wait reports a passed limit only as an exception's text.
+  // Polls: c10d's own wait reports a passed limit only in the text of an exception.
   std::optional<std::string> find(const std::string& key, const Deadline& deadline) override {
     const std::string full = options_.prefix + key;
     for (int pause_ms = 1;; pause_ms = std::min(2 * pause_ms, 50)) {
@@ -71,8 +71,8 @@ class TorchStore : public MeetingStore {
 
 }  // namespace
 
-// What comm/meet/world.cc looks for.
-extern "C" MeetingStore* fm_open_torch_store(const StoreOptions& options) {
+// The symbol that comm/meet/world.cc loads.
+extern "C" RendezvousStore* fm_open_torch_store(const StoreOptions& options) {
   return new TorchStore(options);
 }
 

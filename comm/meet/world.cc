@@ -9,8 +9,8 @@
 
 #include "comm/communicator.h"
 #include "comm/levels/levels.h"
-#include "comm/meet/meeting.h"
 #include "comm/meet/mpi_world.h"
+#include "comm/meet/rendezvous.h"
 #include "comm/meet/watch.h"
 #include "comm/verbs/peer_communicator.h"
 #include "comm/verbs/progress.h"
@@ -23,15 +23,15 @@ namespace {
 
 using core::ExitCode;
 
-// A process is member of at most one world, as MPI_Init allows only one: what connect() began and
-// a farewell ends, while the communicator in between may already be gone by an exception.
+// A process is a member of at most one world, as MPI_Init allows only one. The membership begins in
+// connect() and ends in shut_down(); an exception may destroy the communicator in between.
 //
-// Invariant: watch is set between connect() and a farewell, in worlds of several ranks.
+// Invariant: watch is set between connect() and shut_down(), in worlds of several ranks.
 // Thread:    main.
 // Lifetime:  the process.
 struct Membership {
   std::unique_ptr<Watch> watch;
-  std::function<void()> leave;  // what the launcher's library wants at the end
+  std::function<void()> leave;  // finalizes the launcher's library
 };
 
 Membership& membership() {
@@ -47,7 +47,7 @@ void begin_watch(const LaunchInfo& launch, const ConnectOptions& options, const 
                                                             .calls = std::move(calls),
                                                             .on_peer_lost = options.on_peer_lost},
                                                std::move(sockets));
-  if (options.on_met) options.on_met();
+  if (options.on_connected) options.on_connected();
 }
 
 std::unique_ptr<PeerCommunicator> world_over(std::unique_ptr<Fabric> fabric,
@@ -60,30 +60,30 @@ std::unique_ptr<PeerCommunicator> world_over(std::unique_ptr<Fabric> fabric,
   return std::make_unique<PeerCommunicator>(std::move(progress), std::move(world));
 }
 
-void warn_of_strangers(int refused) {
+void warn_of_unknown_peers(int refused) {
   if (refused == 0) return;
   std::fprintf(stderr, "fmengine: refused %d connections without the token of this job\n", refused);
 }
 
 std::unique_ptr<PeerCommunicator> connect_mpi(const LaunchInfo& launch,
                                               const ConnectOptions& options) {
-  const auto give_up_with = [rank = launch.world_rank, tell = options.on_peer_lost](ExitCode code) {
+  const auto fail_with = [rank = launch.world_rank, report = options.on_peer_lost](ExitCode code) {
     return [=](const std::string& line) {
-      tell({.world_rank = rank, .exit_code = static_cast<int>(code), .message = line});
+      report({.world_rank = rank, .exit_code = static_cast<int>(code), .message = line});
     };
   };
   MpiWorld mpi = join_mpi(launch.world_rank, launch.world_size,
                           {.rendezvous_ms = options.rendezvous_ms,
                            .one_host = launch.local_size == launch.world_size,
-                           .on_late = give_up_with(ExitCode::kRendezvousFailed)});
+                           .on_late = fail_with(ExitCode::kRendezvousFailed)});
   membership().leave = [rank = launch.world_rank, limit_ms = options.timeout_ms,
-                        late = give_up_with(ExitCode::kHang)] { leave_mpi(rank, limit_ms, late); };
-  warn_of_strangers(mpi.refused);
+                        late = fail_with(ExitCode::kHang)] { leave_mpi(rank, limit_ms, late); };
+  warn_of_unknown_peers(mpi.refused);
   begin_watch(launch, options, mpi.roster, std::move(mpi.watch), std::move(mpi.calls));
   return world_over(std::move(mpi.fabric), launch, options);
 }
 
-// What all ranks of this job know and no other job has.
+// The name of the job: all ranks of this job compute the same, and no other job does.
 std::string job_of(const LaunchInfo& launch, const ConnectOptions& options) {
   constexpr std::size_t kLongest = 6'000;
   std::string job =
@@ -97,21 +97,21 @@ std::string job_of(const LaunchInfo& launch, const ConnectOptions& options) {
 
 void print_line(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 
-Meeting meet(const LaunchInfo& launch, const Introduction& own, const Deadline& deadline) {
+Rendezvous meet(const LaunchInfo& launch, const PeerInfo& own, const Deadline& deadline) {
   if (!launch.agent_store) {
-    return meet_at({launch.master_addr, launch.master_port}, own, print_line, deadline);
+    return rendezvous_at({launch.master_addr, launch.master_port}, own, print_line, deadline);
   }
   const auto store = open_torch_store(
       {.host = launch.master_addr,
        .port = launch.master_port,
        .prefix = core::concat("fmengine/", launch.run_id, "/", launch.restart_count, "/"),
        .timeout_ms = deadline.left_ms()});
-  return meet_by(*store, own, print_line, deadline);
+  return rendezvous_by_store(*store, own, print_line, deadline);
 }
 
 std::unique_ptr<PeerCommunicator> connect_tcp(const LaunchInfo& launch,
                                               const ConnectOptions& options) {
-  constexpr int kSlackMs = 1'000;  // every wait of ours ends before
+  constexpr int kSlackMs = 1'000;  // our own waits end before
   const Deadline deadline(options.rendezvous_ms);
   const auto give_up = [&] {
     options.on_peer_lost(
@@ -125,23 +125,23 @@ std::unique_ptr<PeerCommunicator> connect_tcp(const LaunchInfo& launch,
   const Watchdog guard(Deadline(options.rendezvous_ms + kSlackMs), give_up);
   const std::string address = address_towards(launch.master_addr, launch.master_port, deadline);
   const Socket listener = listen_on(address);
-  const Introduction own{.member = this_process(launch.world_rank),
-                         .world_size = launch.world_size,
-                         .endpoint = {address, port_of(listener)},
-                         .job = job_of(launch, options)};
-  Meeting meeting = meet(launch, own, deadline);
-  const Roster roster = roster_of(meeting.attendance);
-  // From now on the watch tells who ends, while the mesh is built too.
-  begin_watch(launch, options, roster, std::move(meeting.lines));
-  Mesh mesh = build_mesh(launch.world_rank, meeting.attendance, listener, deadline);
-  warn_of_strangers(meeting.refused + mesh.refused);
+  const PeerInfo own{.member = this_process(launch.world_rank),
+                     .world_size = launch.world_size,
+                     .endpoint = {address, port_of(listener)},
+                     .job = job_of(launch, options)};
+  Rendezvous rendezvous = meet(launch, own, deadline);
+  const Roster roster = roster_of(rendezvous.job_roster);
+  // From now on the watch reports lost ranks, also while the mesh is built.
+  begin_watch(launch, options, roster, std::move(rendezvous.connections));
+  Mesh mesh = build_mesh(launch.world_rank, rendezvous.job_roster, listener, deadline);
+  warn_of_unknown_peers(rendezvous.refused + mesh.refused);
   return world_over(
       make_tcp_fabric({.world_rank = launch.world_rank, .roster = roster}, std::move(mesh.data)),
       launch, options);
 }
 
-// Connections that cannot be opened would look like a firewall. MPI, a checkpoint and what else a
-// rank opens are 36 files; the rest is for the other ranks: data by tcp, and rank 0's watch.
+// Too few file descriptors would look like a firewall. A rank opens 36 files for MPI, checkpoints
+// and everything else; the rest are connections to other ranks: data by tcp, and rank 0's watch.
 void check_open_files(const LaunchInfo& launch) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -153,7 +153,7 @@ void check_open_files(const LaunchInfo& launch) {
                    launch.world_size, " ranks)");
 }
 
-// Ranks that share memory would wait for words of those that do not.
+// Ranks that share memory would wait for ranks that do not.
 void check_same_choice(bool shared_memory, Communicator& wire) {
   const std::int64_t mine = shared_memory ? 1 : 0;
   std::vector<std::int64_t> all(static_cast<std::size_t>(wire.size()));
@@ -189,26 +189,26 @@ std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOpt
   return share_memory(std::move(wire), {.label = launch.host_label, .cpus = options.host_cpus});
 }
 
-void farewell() {
+void shut_down() {
   Membership& member = membership();
-  if (member.watch != nullptr) member.watch->farewell();
+  if (member.watch != nullptr) member.watch->shut_down();
   member.watch.reset();
   if (const auto leave = std::exchange(member.leave, nullptr)) leave();
 }
 
-void farewell_with_error(int exit_code, const std::string& message) noexcept {
+void shut_down_with_error(int exit_code, const std::string& message) noexcept {
   Membership& member = membership();
   if (member.watch == nullptr) return;
-  member.watch->farewell_with_error(exit_code, message);
+  member.watch->shut_down_with_error(exit_code, message);
   member.watch.reset();
 }
 
 // LibTorch takes 0.15 s to load, and only ranks that torchrun starts use it.
-std::unique_ptr<MeetingStore> open_torch_store(const StoreOptions& options) {
-  using Open = MeetingStore* (*)(const StoreOptions&);
+std::unique_ptr<RendezvousStore> open_torch_store(const StoreOptions& options) {
+  using Open = RendezvousStore* (*)(const StoreOptions&);
   static const auto kOpen =
       reinterpret_cast<Open>(core::late_symbol("libfm_torch_store.so", "fm_open_torch_store"));
-  return std::unique_ptr<MeetingStore>(kOpen(options));
+  return std::unique_ptr<RendezvousStore>(kOpen(options));
 }
 
 }  // namespace fm::comm

@@ -1,4 +1,4 @@
-// How ranks were started, and how they become one communicator.
+// Detects how ranks were started, and connects them to one communicator.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct LaunchInfo {
   Launcher launcher = Launcher::kAlone;
   int world_rank = 0;
   int world_size = 1;
-  int local_rank = 0;  // 0 of 1 when the launcher does not tell
+  int local_rank = 0;  // 0 of 1 when the launcher does not provide it
   int local_size = 1;
   std::string master_addr;
   int master_port = 0;
@@ -28,9 +28,9 @@ struct LaunchInfo {
   bool agent_store = false;   // TORCHELASTIC_USE_AGENT_STORE is exactly "True"
   std::string restart_count;  // TORCHELASTIC_RESTART_COUNT, "0" when absent
   std::string run_id;         // TORCHELASTIC_RUN_ID, "" when absent
-  std::string job_id;         // FME_JOB_ID, by which ranks started by hand know their job
-  std::string host_label;     // FME_HOST: ranks with another one share no memory with this rank
-  std::string decision;       // one line for the banner: what was detected and why
+  std::string job_id;         // FME_JOB_ID, which identifies the job of ranks started by hand
+  std::string host_label;     // FME_HOST: ranks with another label share no memory with this rank
+  std::string decision;       // one line for the banner: what was detected, and why
   std::vector<std::string> warnings;
 };
 
@@ -38,58 +38,60 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 Environment process_environment();
 
 // Detection order: torchrun-style variables, OpenMPI, alone. Under mpirun, RANK and WORLD_SIZE
-// without TORCHELASTIC_* are left-overs of the shell: OpenMPI counts.
-// Throws UserError for values that are no numbers or contradict each other, and for launchers that
-// are not supported yet (one world per process would be the silent alternative).
+// without TORCHELASTIC_* are leftovers of the shell and are ignored.
+// Throws UserError for values that are not numbers or contradict each other, and for launchers that
+// are not supported yet (otherwise every process would silently be a world of its own).
 LaunchInfo detect_launch(const Environment& environment);
 
 // The world rank that detect_launch finds, 0 where it finds an error. Never throws UserError.
 int rank_if_known(const Environment& environment);
 
-// Prints the message on stderr and ends the process at once with the loss's exit code: nothing
-// that this process still holds is worth more than stopping together.
+// Prints the message on stderr and ends the process at once with the exit code of the loss: that
+// all ranks stop together matters more than anything that this process still holds.
 void print_and_exit(const PeerLoss& loss);
 
 struct ConnectOptions {
-  int timeout_ms = 600'000;     // limit of one wait for a peer, and of the farewell
-  int rendezvous_ms = 120'000;  // limit of the meeting
+  int timeout_ms = 600'000;     // limit of one wait for a peer, and of shut_down()
+  int rendezvous_ms = 120'000;  // limit of the rendezvous
   bool shared_memory = true;    // between ranks of one host, where the system allows it
-  int host_cpus = 0;            // that the ranks of this host may use; 0: all that are online
-  std::string job = {};         // what a job's ranks have in common, e.g. "--output_dir=/a/b"
-  std::function<void()> on_met = nullptr;  // from here on farewell_with_error() reaches the others
+  int host_cpus = 0;            // CPUs that the ranks of this host may use; 0: all that are online
+  std::string job = {};         // equal for all ranks of a job, e.g. "--output_dir=/a/b"
+  // Called as soon as shut_down_with_error() reaches the other ranks.
+  std::function<void()> on_connected = nullptr;
   OnPeerLost on_peer_lost = print_and_exit;
   const Clock* clock = &kSystemClock;  // of timeout_ms of a wait for a peer
 };
 
-// Joins the world: by MPI, or by comm/meet/meeting.h at MASTER_ADDR and MASTER_PORT; once per
-// process. Throws MachineError (14) naming who is missing, or 20 naming who ended meanwhile. Also
-// starts the watch: when another rank's process ends without farewell(), on_peer_lost is told which
-// one (rank, host, pid), with exit code 20; when it said farewell_with_error(), with its code and
-// words. A library that does not return from the meeting is told there too, with exit code 14.
+// Joins the world: by MPI, or by comm/meet/rendezvous.h at MASTER_ADDR and MASTER_PORT; once per
+// process. Throws MachineError (14) naming the missing ranks, or 20 naming a rank that ended
+// meanwhile. Also starts the watch, which calls on_peer_lost: when the process of another rank ends
+// without shut_down(), with that rank (rank, host, pid) and exit code 20; when a rank called
+// shut_down_with_error(), with its code and message; when a library does not return from the
+// rendezvous, with exit code 14.
 std::unique_ptr<Communicator> connect(const LaunchInfo& launch, const ConnectOptions& options);
 
-// A clean end, called by every rank after its last operation; never by a destructor. Waits until
-// every rank came here. Throws MachineError 21 naming who did not, before timeout_ms.
-// Without a world of several ranks it does nothing.
-void farewell();
+// The shutdown handshake: every rank calls it after its last operation; never a destructor. Waits
+// until every rank has called it. Throws MachineError (21) naming the ranks that did not within
+// timeout_ms. Does nothing in a world of one rank.
+void shut_down();
 
-// This rank stops because of an error: the others print `message` (the first line of what main
-// prints) with this rank's name and return the same exit code. Never throws, takes 2 s at most;
-// main returns `exit_code` right after it. Does nothing when connect() was not reached.
-void farewell_with_error(int exit_code, const std::string& message) noexcept;
+// Shuts down because of an error of this rank: the others print `message` (the first line that main
+// prints) with the name of this rank and return the same exit code. Never throws, takes 2 s at
+// most; main returns `exit_code` right after it. Does nothing before connect().
+void shut_down_with_error(int exit_code, const std::string& message) noexcept;
 
 // Ranks as threads of one process, for tests.
 enum class Between : std::uint8_t { kMessages, kSharedMemory };
-inline constexpr int kThreadsMs = 60'000;  // ends what hangs; no test comes near it
+inline constexpr int kThreadsMs = 60'000;  // ends a hanging test; no other test comes near it
 
-// Runs `body` once per rank. Rethrows the first failure after aborting the others' waits;
-// fails when a wait takes longer than `timeout_ms` by the clock.
+// Runs `body` once per rank. Rethrows the first failure after aborting the waits of the other
+// ranks; fails when a wait takes longer than `timeout_ms` by the clock.
 void run_ranks(int size, const std::function<void(Communicator&)>& body,
                int timeout_ms = kThreadsMs, Between between = Between::kMessages,
                const Clock& clock = kSystemClock);
 
-// The same with shared memory between the ranks of a host, and messages between hosts. host_of: by
-// rank, any numbers.
+// The same with shared memory between the ranks of a host, and messages between hosts. host_of: a
+// number per rank; ranks with the same number are on the same host.
 void run_ranks_on_hosts(const std::vector<int>& host_of,
                         const std::function<void(Communicator&)>& body, int timeout_ms = kThreadsMs,
                         const Clock& clock = kSystemClock);

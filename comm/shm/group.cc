@@ -31,13 +31,13 @@ ShmGroup::ShmGroup(std::shared_ptr<ShmHost> host, Communicator& wire, std::vecto
   for (std::size_t peer = 0; peer < members_.size(); ++peer) {
     new (channels + peer * sizeof(ChannelWords)) ChannelWords;
   }
-  const Place mine = host_->place_of(own);
-  std::vector<Place> places(members_.size());
-  const core::Elements bytes(sizeof(Place));
+  const SharedAddress mine = host_->place_of(own);
+  std::vector<SharedAddress> places(members_.size());
+  const core::Elements bytes(sizeof(SharedAddress));
   wire.all_gather({&mine, bytes, core::DType::kU8},
                   {places.data(), bytes * size(), core::DType::kU8})
       .wait();
-  for (const Place& place : places) blocks_.push_back(host_->at(place));
+  for (const SharedAddress& place : places) blocks_.push_back(host_->at(place));
 }
 
 MemberWords& ShmGroup::words(int member) const {
@@ -85,8 +85,8 @@ bool ShmGroup::may_post(std::uint64_t sequence) {
 
 namespace {
 
-// Memory that is the same for all members: member 0's, found by the others. It is given back with
-// the region, because nobody knows here when the last member has read it.
+// Memory of member 0 that all members map. It is released with the region, because it is unknown
+// when the last member has read it.
 //
 // Thread:   the rank's thread; allocate() is collective.
 // Lifetime: as long as the group.
@@ -95,7 +95,7 @@ class OneMemory : public core::MemorySource {
   explicit OneMemory(Communicator& members, ShmHost& host) : members_(members), host_(host) {}
 
   void* allocate(core::Bytes bytes) override {
-    Place place;
+    SharedAddress place;
     if (members_.rank() == 0) place = host_.place_of(host_.own().allocate(bytes));
     members_.broadcast({&place, core::Elements(sizeof(place)), core::DType::kU8}, 0).wait();
     if (place.region < 0) return nullptr;
@@ -196,7 +196,7 @@ class ShmCommunicator : public Communicator {
   std::shared_ptr<ShmGroup> group_;
   std::unique_ptr<PeerCommunicator> wire_;
   std::uint64_t collectives_ = 0;
-  std::vector<std::uint64_t> sent_;  // messages so far, per peer
+  std::vector<std::uint64_t> sent_;  // number of messages so far, per peer
   std::vector<std::uint64_t> received_;
   OneMemory common_;
 };

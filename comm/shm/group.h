@@ -1,4 +1,5 @@
-// A group of ranks that share memory: the words they write for each other, and its communicator.
+// A group of ranks that share memory: the words through which they synchronise, and the
+// communicator.
 #pragma once
 
 #include <atomic>
@@ -16,17 +17,18 @@
 
 namespace fm::comm {
 
-// What ranks of a host write for each other, one set per member and group, in the member's region.
+// The words are written by one member and read by the others: one set per member and group, in the
+// member's region.
 inline constexpr std::uint64_t kShmRing = 8;    // operations that may be posted and not yet done
 inline constexpr core::Bytes kShmInline(4096);  // payloads up to here travel in the words
 
-// A member's part of an operation. `from`: its contribution, unless it is in the words.
+// A member's announcement of an operation. `from`: its contribution, unless it is in the words.
 struct Posting {
   Verb verb = Verb::kBarrier;
   core::DType dtype = core::DType::kF32;
   std::int32_t root = 0;
   core::Bytes bytes;  // of the contribution
-  Place from;
+  SharedAddress from;
 };
 
 // Collectives. Operation n of the group uses entry n % kShmRing; the entry is free again when every
@@ -36,18 +38,18 @@ struct Posting {
 // Thread:    readers follow `ticket` and `done` with acquire.
 struct MemberWords {
   struct Entry {
-    // Operation n is posted when this is n + 1. In one cache line with what it announces, and apart
-    // from the others, because neighbouring lines are fetched in pairs.
+    // Operation n is posted when this is n + 1. In one cache line with the posting, and 128 bytes
+    // from the next entry, because CPUs fetch neighbouring lines in pairs.
     alignas(128) std::atomic<std::uint64_t> ticket = 0;
     Posting posting;
     alignas(64) std::byte payload[kShmInline.count()];
   };
-  alignas(128) std::atomic<std::uint64_t> done = 0;  // operations whose inputs were read
+  alignas(128) std::atomic<std::uint64_t> done = 0;  // operations whose inputs this member has read
   Entry entries[kShmRing];
 };
 
-// Messages. The owner sends by `sent` and `postings` of its channel to a peer, and counts in
-// `taken` what it has received from that peer.
+// Messages. The owner sends with `sent` and `postings` of its channel to a peer, and counts in
+// `taken` the messages that it has received from that peer.
 struct ChannelWords {
   static constexpr std::uint64_t kRing = 4;
   alignas(128) std::atomic<std::uint64_t> sent = 0;
@@ -55,15 +57,15 @@ struct ChannelWords {
   alignas(128) std::atomic<std::uint64_t> taken = 0;
 };
 
-// Members of one group of ranks that share memory, and the words they write for each other.
+// The members of one group of ranks that share memory, and their words.
 //
-// Invariant: words(m) is member m's block as this process sees it.
+// Invariant: words(m) is the address of member m's block in this process.
 // Thread:    the rank's thread.
 // Lifetime:  shared by the communicator and its operations.
 class ShmGroup {
  public:
   // Collective over `wire`, whose members are `members` (host ranks, in rank order): exchanges the
-  // places of the words.
+  // addresses of the words.
   ShmGroup(std::shared_ptr<ShmHost> host, Communicator& wire, std::vector<int> members,
            Group group);
 
@@ -75,7 +77,7 @@ class ShmGroup {
   const std::shared_ptr<ShmHost>& shared_host() const { return host_; }
 
   MemberWords& words(int member) const;
-  // What `owner` writes about its messages with `peer`.
+  // The words that `owner` writes about its messages with `peer`.
   ChannelWords& channel(int owner, int peer) const;
   void ring_all() const;
   void ring(int member) const { host_->ring(members_[static_cast<std::size_t>(member)]); }
@@ -85,8 +87,8 @@ class ShmGroup {
   // First member that has not posted operation `sequence`, or is not done with it; -1 for none.
   int first_not_posted(std::uint64_t sequence) const;
   int first_not_done(std::uint64_t sequence) const;
-  // Whether the entry of operation `sequence` is this rank's to write: it posts in order, and
-  // everybody has read what the entry held.
+  // Whether this rank may write the entry of operation `sequence`: it posts in order, and all
+  // members have read the entry's previous operation.
   bool may_post(std::uint64_t sequence);
   void count_post() { ++posted_; }
   int world_rank(int member) const { return group_.world_ranks[static_cast<std::size_t>(member)]; }
@@ -95,27 +97,28 @@ class ShmGroup {
   std::shared_ptr<ShmHost> host_;
   std::vector<int> members_;
   Group group_;
-  // Words of each member. They are never given back: a slower peer may still read what this rank
+  // The words of each member. They are never released: a slower peer may still read what this rank
   // wrote about its last operation.
   std::vector<std::byte*> blocks_;
-  std::uint64_t posted_ = 0;    // operations of this rank
-  std::uint64_t all_done_ = 0;  // operations that everybody is known to be done with
+  std::uint64_t posted_ = 0;    // number of operations of this rank
+  std::uint64_t all_done_ = 0;  // number of operations that all members are known to be done with
 };
 
-// The eight verbs between ranks of one host: contributions are read where they lie.
+// The eight verbs between ranks of one host: contributions are read in place.
 //
-// p ranks, N bytes of payload; what a rank reads and writes when its buffers come from memory():
+// Bytes that a rank reads and writes when its buffers come from memory(), for p ranks and N bytes
+// of payload:
 //   all_gather      reads and writes (p-1) x N
 //   reduce_scatter  reads p x N, writes N
-//   all_reduce      reads N, writes N: every rank sums its part and writes it to all, in one pass
+//   all_reduce      reads N, writes N: every rank sums its part and writes it to all ranks
 //   all_to_all      reads and writes (p-1) x N
 //   broadcast       reads and writes N
 //   send, receive   the receiver copies N
-// Contributions of 4,096 bytes at most travel in the words that announce them, in one round; others
-// take a second round, that says that they were read. Private memory is copied first.
+// Contributions of at most 4,096 bytes travel in the words, in one round; larger ones take a second
+// round, in which members announce that they have read them. Private memory is copied first.
 //
 // Collective over `wire`, whose members all run on this host; host_ranks: theirs, in rank order.
-// `wire` serves what is set up.
+// `wire` is used for setup only.
 std::unique_ptr<Communicator> make_shm_communicator(std::unique_ptr<PeerCommunicator> wire,
                                                     std::shared_ptr<ShmHost> host,
                                                     std::vector<int> host_ranks);

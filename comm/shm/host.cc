@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kAddressSpace = std::int64_t{1} << 46;  // for all regions of a process
 
-// What a rank tells about where it runs. All of it is compared.
+// Where a rank runs. Ranks share memory if all of it is equal.
 struct Address {
   char kernel[40] = {};         // /proc/sys/kernel/random/boot_id
   std::uint64_t processes = 0;  // namespaces, by inode
@@ -35,11 +35,11 @@ struct Address {
 };
 static_assert(std::has_unique_object_representations_v<Address>);
 
-// What it tells about its memory.
+// How the other ranks map the memory of a rank.
 struct Card {
   std::int64_t length = 0;
   const std::shared_ptr<ShmRegion>* region =
-      nullptr;  // valid in process `pid` only, in the meeting
+      nullptr;  // valid in process `pid` only, during the exchange
   std::int32_t pid = 0;
   std::int32_t file = -1;
 };
@@ -76,7 +76,7 @@ HostLayout find_hosts(Communicator& world, const std::string& label) {
   std::vector<int> host_of;
   for (const Address& address : addresses) {
     const auto same = [&](const Address& other) { return other.same_host(address); };
-    // A rank that knows nothing about its kernel is alone.
+    // A rank that cannot identify its kernel shares with no other rank.
     const auto first = std::ranges::find_if(addresses, same);
     const auto self = addresses.begin() + static_cast<std::ptrdiff_t>(host_of.size());
     host_of.push_back(
@@ -90,7 +90,7 @@ core::Bytes region_length(int ranks) {
   return core::Bytes(std::min(memory, kAddressSpace / ranks) / 4096 * 4096);
 }
 
-// Without a base where the system refuses.
+// The base is null where the system refuses.
 ShmHost::Seat seat_of(const Card& card) {
   if (card.pid == getpid()) return {(*card.region)->data(), *card.region};
   const std::string path = core::concat("/proc/", card.pid, "/fd/", card.file);
@@ -111,8 +111,9 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen, int limit_
   syscall(SYS_futex, &word, FUTEX_WAIT, seen, &limit, nullptr, 0);
 }
 
-// A fence in every process of this host that has registered, so that those who ring need none: they
-// ring a thousand times for each sleep. False where the kernel has no such call.
+// Registers for membarrier, by which a sleeper issues a fence in all registered processes. Ranks
+// that ring then need no fence: they ring a thousand times per sleep. False where the kernel lacks
+// it.
 bool join_fences() {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
@@ -149,7 +150,7 @@ BellWords& ShmHost::bell_of(int host_rank) const {
   return *std::launder(reinterpret_cast<BellWords*>(base));
 }
 
-Place ShmHost::place_of(const void* data) const {
+SharedAddress ShmHost::place_of(const void* data) const {
   const auto length = static_cast<std::uintptr_t>(own_->length().count());
   for (std::size_t rank = 0; rank < seats_.size(); ++rank) {
     const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(data) -
@@ -162,16 +163,16 @@ Place ShmHost::place_of(const void* data) const {
   return {};
 }
 
-Place ShmHost::place_of_joined(const void* data) const {
+SharedAddress ShmHost::place_of_joined(const void* data) const {
   const core::JoinedParts* const parts = own_->parts_at(data);
   if (parts == nullptr) return place_of(data);
-  Place place = place_of(parts->others);
+  SharedAddress place = place_of(parts->others);
   place.without = parts->place;
   return place;
 }
 
-// The fence, or that of the sleeper, pairs with Bell::listen(): either this rank sees that the
-// other listens, or the other sees the change when it looks once more.
+// This fence, or the sleeper's, pairs with Bell::listen(): either this rank sees that the other
+// listens, or the other sees the change when it checks once more.
 void ShmHost::ring(int host_rank) const {
   if (fence_ == Fence::kSleeper) {
     std::atomic_signal_fence(std::memory_order_seq_cst);

@@ -1,4 +1,4 @@
-// The ranks of one host and the memory they share: one region per rank, mapped by all.
+// The ranks of one host and the memory that they share: one region per rank, mapped by all.
 #pragma once
 
 #include <atomic>
@@ -15,33 +15,34 @@
 
 namespace fm::comm {
 
-// An address that every rank of the host understands.
-struct Place {
+// An address that is valid on every rank of the host.
+struct SharedAddress {
   std::int32_t region = -1;  // host rank that allocated it; -1: memory of one process only
-  // Joined memory: this part is not there, and those behind it lie one part nearer. -1: all are.
+  // Joined memory: the part that is missing; the parts after it lie one part earlier. -1: none is.
   std::int32_t without = -1;
   std::int64_t offset = 0;  // bytes
 };
 
-// Every wait for a peer in shared memory sleeps on its own word here.
+// The futex word on which a rank sleeps while it waits for a peer in shared memory.
 struct BellWords {
   alignas(128) std::atomic<std::uint32_t> rings = 0;
   alignas(128) std::atomic<std::uint32_t> listening = 0;
 };
 
-// Invariant: seats_[r] is where this process sees the region of host rank r, the r-th of the ranks
-//            of the world that run here.
+// Invariant: seats_[r] is the mapping of the region of host rank r, the r-th of the ranks of the
+//            world that run on this host.
 // Thread:    the rank's thread.
 // Lifetime:  outlives every buffer and communicator in it.
 class ShmHost {
  public:
-  // Where the region of a host rank is: mapped here, or (ranks of this very process) its owner's.
+  // The mapping of the region of a host rank: this process's own, or, for ranks that are threads of
+  // this process, the owner's.
   struct Seat {
     std::byte* base = nullptr;
-    std::shared_ptr<const void> keeps;  // what must live for `base` to be valid
+    std::shared_ptr<const void> keeps;  // keeps `base` valid
   };
-  // Who makes sure that a sleeper and a change cannot miss each other: the one who goes to sleep,
-  // for all (membarrier), or everybody at each change.
+  // Which side issues the memory fence between a rank that goes to sleep and a change by a peer:
+  // the sleeper on behalf of all (membarrier), or every rank at each change.
   enum class Fence : std::uint8_t { kSleeper, kEverybody };
   ShmHost(std::shared_ptr<ShmRegion> own, int host_rank, std::vector<Seat> seats, Fence fence);
 
@@ -49,18 +50,18 @@ class ShmHost {
   int size() const { return static_cast<int>(seats_.size()); }
   core::MemorySource& own() { return *own_; }
 
-  Place place_of(const void* data) const;
-  // Of a whole range that this rank has joined; what place_of() says of any other.
-  Place place_of_joined(const void* data) const;
-  // Null for a place that is not shared.
-  std::byte* at(Place place) const {
+  SharedAddress place_of(const void* data) const;
+  // The address of a whole range that this rank has joined; otherwise the same as place_of().
+  SharedAddress place_of_joined(const void* data) const;
+  // Null for an address that is not shared.
+  std::byte* at(SharedAddress place) const {
     if (place.region < 0) return nullptr;
     return seats_[static_cast<std::size_t>(place.region)].base + place.offset;
   }
 
-  // Wakes a rank that sleeps. After the change it should see.
+  // Wakes a rank that sleeps. Call it after the change that the rank waits for.
   void ring(int host_rank) const;
-  // cpus: that the ranks of this host may use; 0: all that are online.
+  // cpus: CPUs that the ranks of this host may use; 0: all that are online.
   std::unique_ptr<Bell> make_bell(int cpus);
 
  private:
@@ -74,12 +75,12 @@ class ShmHost {
 
 struct ShmMeeting {
   std::shared_ptr<ShmHost> host;             // of this rank; null when ranks cannot share memory
-  std::string reason;                        // then: why, the same words on every rank
+  std::string reason;                        // why they cannot; the same text on every rank
   std::shared_ptr<const HostLayout> layout;  // of the world's ranks
 };
 
-// Collective over `world`: finds who runs on one host (one kernel, one process and one network
-// namespace, the same `label`), and maps the memory of the ranks of this host.
+// Collective over `world`: finds the ranks that run on one host (the same kernel, process and
+// network namespaces, and `label`), and maps the memory of the ranks of this host.
 ShmMeeting meet_on_hosts(Communicator& world, const std::string& label);
 
 }  // namespace fm::comm

@@ -11,8 +11,8 @@ ShmStaging::~ShmStaging() {
   if (data_ != nullptr) host_.own().release(data_, bytes_);
 }
 
-Place ShmStaging::publish(const ConstSpan& values) {
-  const Place place = host_.place_of(values.data);
+SharedAddress ShmStaging::publish(const ConstSpan& values) {
+  const SharedAddress place = host_.place_of(values.data);
   if (place.region >= 0 || values.bytes() == core::Bytes(0)) return place;
   bytes_ = values.bytes();
   data_ = host_.own().allocate(bytes_);
@@ -50,11 +50,11 @@ std::optional<Message> ShmCollective::missing() const {
   return message(member >= 0 ? member : group_->rank());
 }
 
-// Whom this operation waits for, -1 when nobody is late any more.
+// The member that this operation waits for; -1 when no member is late.
 int ShmCollective::late_member() const {
-  if (phase_ == Phase::kWorked) return group_->first_not_done(sequence_);
-  // One that is queued waits for the operation whose entry it will use.
-  const bool queued = phase_ == Phase::kQueued && sequence_ >= kShmRing;
+  if (phase_ == CollectivePhase::kWorked) return group_->first_not_done(sequence_);
+  // A queued operation waits for the previous operation of its entry.
+  const bool queued = phase_ == CollectivePhase::kQueued && sequence_ >= kShmRing;
   const std::uint64_t sequence = queued ? sequence_ - kShmRing : sequence_;
   const int not_posted = group_->first_not_posted(sequence);
   return not_posted < 0 && queued ? group_->first_not_done(sequence) : not_posted;
@@ -96,8 +96,8 @@ void ShmCollective::check_member(int member) const {
   throw_disagreement({sequence_, words(call_.root), words(theirs.root), peer_name(there.peer)});
 }
 
-// A member's contribution, so that this rank's part of it is where it should be.
-std::byte* ShmCollective::row_of(int member, Place from) const {
+// The address of a member's contribution at which this rank's part has its offset.
+std::byte* ShmCollective::row_of(int member, SharedAddress from) const {
   std::byte* const row = group_->host().at(from);
   if (from.without < 0) return row;
   if (member == group_->rank())
@@ -133,31 +133,31 @@ void ShmCollective::end() {
   if (in_place && staging_.data() != nullptr) {
     copy_bytes(staging_.data(), call_.receive.data, call_.receive.bytes());
   }
-  phase_ = Phase::kFinished;
+  phase_ = CollectivePhase::kFinished;
 }
 
 bool ShmCollective::advance() {
   MemberWords& mine = group_->words(group_->rank());
   switch (phase_) {
-    case Phase::kQueued:
+    case CollectivePhase::kQueued:
       if (!group_->may_post(sequence_)) return false;
       post();
-      phase_ = Phase::kPosted;
+      phase_ = CollectivePhase::kPosted;
       return true;
-    case Phase::kPosted:
+    case CollectivePhase::kPosted:
       if (mine.done.load(std::memory_order_relaxed) != sequence_) return false;
       if (group_->first_not_posted(sequence_) >= 0) return false;
       work();
       mine.done.store(sequence_ + 1, std::memory_order_release);
       group_->ring_all();
-      phase_ = Phase::kWorked;
-      if (inlined()) end();  // what peers still read lies in the words
+      phase_ = CollectivePhase::kWorked;
+      if (inlined()) end();  // peers still read from the words alone
       return true;
-    case Phase::kWorked:
+    case CollectivePhase::kWorked:
       if (group_->first_not_done(sequence_) >= 0) return false;
       end();
       return true;
-    case Phase::kFinished: break;
+    case CollectivePhase::kFinished: break;
   }
   return false;
 }
@@ -190,9 +190,9 @@ bool ShmMessage::advance_send() {
   ChannelWords& mine = group_->channel(group_->rank(), parcel_.peer);
   const std::uint64_t taken =
       group_->channel(parcel_.peer, group_->rank()).taken.load(std::memory_order_acquire);
-  if (phase_ == Phase::kPosted) {
+  if (phase_ == MessagePhase::kPosted) {
     if (taken <= parcel_.sequence) return false;
-    phase_ = Phase::kFinished;
+    phase_ = MessagePhase::kFinished;
     return true;
   }
   if (mine.sent.load(std::memory_order_relaxed) != parcel_.sequence) return false;
@@ -204,7 +204,7 @@ bool ShmMessage::advance_send() {
                                                            .from = staging_.publish(parcel_.send)};
   mine.sent.store(parcel_.sequence + 1, std::memory_order_release);
   group_->ring(parcel_.peer);
-  phase_ = Phase::kPosted;
+  phase_ = MessagePhase::kPosted;
   return true;
 }
 
@@ -225,7 +225,7 @@ bool ShmMessage::advance_receive() {
   }
   mine.taken.store(parcel_.sequence + 1, std::memory_order_release);
   group_->ring(parcel_.peer);
-  phase_ = Phase::kFinished;
+  phase_ = MessagePhase::kFinished;
   return true;
 }
 

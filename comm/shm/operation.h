@@ -1,4 +1,4 @@
-// Posted verbs between ranks that share memory, and what a rank does in them.
+// Posted verbs between ranks that share memory, and the computation of a rank in them.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,6 @@
 
 namespace fm::comm {
 
-// What a rank does in a collective once it can read every member's contribution: plain loops over
-// memory.
 inline void copy_bytes(const void* from, void* to, core::Bytes bytes) {
   if (from == to || bytes == core::Bytes(0)) return;
   std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
@@ -32,17 +30,18 @@ struct ShmWork {
   SumVisitor* visitor = nullptr;     // reduce_scatter
 };
 
-// Reads all of `rows`; all_gather, reduce_scatter, all_to_all, broadcast: writes `receive`.
-// all_reduce of small values: likewise.
+// The work of a rank in a collective as soon as it can read every member's contribution: reads all
+// of `rows` and writes `receive`. For all_gather, reduce_scatter, all_to_all, broadcast, and
+// all_reduce of small values.
 void shm_work(const ShmWork& work);
 
-// all_reduce in one pass: the sum of this rank's part is written into every member's row.
+// all_reduce in one pass: writes the sum of this rank's part into every member's row.
 void shm_all_reduce_in_place(const ShmWork& work);
 
-// Posted verbs between ranks that share memory. An operation announces where its contribution lies,
-// waits until its peers have announced theirs, reads them where they lie, and says so.
+// The arguments of a posted verb. An operation announces the address of its contribution, waits
+// until its peers have announced theirs, reads them in place, and announces that it has read them.
 struct ShmCall {
-  // Instead of the verb's own work; contributions may differ in length then.
+  // Replaces the verb's own work; contributions may then differ in length.
   using Work = std::function<void(std::span<std::byte* const> rows)>;
 
   Verb verb = Verb::kBarrier;
@@ -51,13 +50,14 @@ struct ShmCall {
   int root = 0;
   SumVisitor* visitor = nullptr;  // reduce_scatter
   Work work = nullptr;
-  core::Bytes longest = core::Bytes(0);  // with `work`: the longest contribution, alike everywhere
+  // With `work`: the longest contribution, the same value on every member.
+  core::Bytes longest = core::Bytes(0);
 
-  // What all members must agree about.
+  // The size that all members must agree on.
   core::Bytes bytes() const { return work == nullptr ? send.bytes() : longest; }
 };
 
-// Memory of one process, copied to where peers can read it. Empty when that was not needed.
+// A copy of private memory that peers can read. Empty where no copy was needed.
 class ShmStaging {
  public:
   explicit ShmStaging(ShmHost& host) : host_(host) {}
@@ -65,8 +65,8 @@ class ShmStaging {
   ShmStaging(const ShmStaging&) = delete;
   ShmStaging& operator=(const ShmStaging&) = delete;
 
-  // A place that peers understand; `values` are copied first when they are private.
-  Place publish(const ConstSpan& values);
+  // The address of `values` for peers; private values are copied first.
+  SharedAddress publish(const ConstSpan& values);
   const void* data() const { return data_; }
 
  private:
@@ -75,24 +75,24 @@ class ShmStaging {
   core::Bytes bytes_;
 };
 
-// One collective of a group. Operations of a group are worked on in the order they were posted.
+// One collective of a group. The operations of a group are executed in posting order.
 class ShmCollective final : public Posted {
  public:
   ShmCollective(std::shared_ptr<Progress> progress, std::shared_ptr<ShmGroup> group,
                 std::uint64_t sequence, ShmCall call);
 
   bool advance() override;
-  bool finished() const override { return phase_ == Phase::kFinished; }
+  bool finished() const override { return phase_ == CollectivePhase::kFinished; }
   std::optional<Message> missing() const override;
 
  private:
-  enum class Phase : std::uint8_t { kQueued, kPosted, kWorked, kFinished };
+  enum class CollectivePhase : std::uint8_t { kQueued, kPosted, kWorked, kFinished };
 
   bool inlined() const;
   Message message(int member) const;
   int late_member() const;
   void post();
-  std::byte* row_of(int member, Place from) const;
+  std::byte* row_of(int member, SharedAddress from) const;
   void work();
   void check_member(int member) const;
   void end();
@@ -101,7 +101,7 @@ class ShmCollective final : public Posted {
   std::uint64_t sequence_;
   ShmCall call_;
   ShmStaging staging_;
-  Phase phase_ = Phase::kQueued;
+  CollectivePhase phase_ = CollectivePhase::kQueued;
 };
 
 // One message to, or from, a peer of the group.
@@ -120,11 +120,11 @@ class ShmMessage final : public Posted {
              const ShmParcel& parcel);
 
   bool advance() override;
-  bool finished() const override { return phase_ == Phase::kFinished; }
+  bool finished() const override { return phase_ == MessagePhase::kFinished; }
   std::optional<Message> missing() const override { return message(); }
 
  private:
-  enum class Phase : std::uint8_t { kQueued, kPosted, kFinished };
+  enum class MessagePhase : std::uint8_t { kQueued, kPosted, kFinished };
 
   bool advance_send();
   bool advance_receive();
@@ -133,7 +133,7 @@ class ShmMessage final : public Posted {
   std::shared_ptr<ShmGroup> group_;
   ShmParcel parcel_;
   ShmStaging staging_;
-  Phase phase_ = Phase::kQueued;
+  MessagePhase phase_ = MessagePhase::kQueued;
 };
 
 }  // namespace fm::comm

@@ -13,14 +13,14 @@ namespace fm::comm {
 namespace {
 
 constexpr std::int64_t kPage = 4096;
-constexpr std::int64_t kGiveBack = 1 << 20;  // free blocks from this size on leave memory
+constexpr std::int64_t kGiveBack = 1 << 20;  // free blocks of this size or more release their pages
 constexpr int kPopulateWrite = 23;           // MADV_POPULATE_WRITE, Linux 5.14
 
 std::int64_t whole_pages(core::Bytes bytes) {
   return core::round_up(bytes, core::Bytes(kPage)).count();
 }
 
-// One range of addresses over pieces of a region's file.
+// One range of addresses that maps pieces of a region's file.
 class JoinedPieces : public core::JoinedMemory {
  public:
   using Known = std::map<const void*, core::JoinedParts>;
@@ -87,7 +87,7 @@ bool make_present(void* data, core::Bytes bytes) {
   const auto size = static_cast<std::size_t>(whole_pages(bytes));
   if (madvise(data, size, kPopulateWrite) == 0) return true;
   if (errno != EINVAL) return false;
-  // An older kernel: touch. Reading is enough for pages of a memfd, and a peer may be writing.
+  // Older kernels: touch every page. Reading suffices for a memfd, and a peer may be writing.
   const volatile std::byte* const pages = static_cast<std::byte*>(data);
   for (std::size_t at = 0; at < size; at += kPage) static_cast<void>(pages[at]);
   return true;
@@ -127,7 +127,7 @@ void* ShmRegion::allocate(core::Bytes bytes) {
 void ShmRegion::release(void* data, core::Bytes bytes) noexcept {
   const std::int64_t size = whole_pages(bytes);
   auto* const block = static_cast<std::byte*>(data);
-  // What is given back reads as zero when it is made present again.
+  // Released pages read as zero when they are mapped again.
   if (size >= kGiveBack) {
     fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, block - this->data(), size);
   }

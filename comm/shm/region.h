@@ -30,11 +30,11 @@ class Mapping {
   core::Bytes bytes_;
 };
 
-// A memfd, sparse and as long as could ever be needed: only pages that are allocated take memory,
-// and all of it is gone when the last process that maps it has ended, whatever ended it.
+// A sparse memfd, longer than any run needs: only allocated pages take memory, and all of it is
+// freed when the last process that maps it has ended, whatever ended it.
 //
 // Invariant: blocks are whole pages and never overlap.
-// Thread:    allocated by the owning rank's thread; contents are the ranks' agreement.
+// Thread:    the owning rank's thread allocates; the ranks agree who accesses the contents.
 // Lifetime:  outlives its blocks.
 class ShmRegion : public core::MemorySource {
  public:
@@ -44,7 +44,7 @@ class ShmRegion : public core::MemorySource {
   void* allocate(core::Bytes bytes) override;
   void release(void* data, core::Bytes bytes) noexcept override;
   std::unique_ptr<core::JoinedMemory> join(const core::JoinedParts& parts) override;
-  // What lies behind the address of joined memory; null for any other address.
+  // The parts of the joined memory at this address; null for any other address.
   const core::JoinedParts* parts_at(const void* joined) const;
 
   int file() const { return file_; }
@@ -54,15 +54,15 @@ class ShmRegion : public core::MemorySource {
  private:
   int file_ = -1;
   std::unique_ptr<Mapping> mapping_;
-  std::int64_t used_ = 0;                                 // bytes from the start, pages
+  std::int64_t used_ = 0;                                 // bytes from the start; whole pages
   std::map<std::int64_t, std::vector<std::byte*>> free_;  // by size
-  // By address; shared with what is joined, which may die after the region.
+  // By address; shared with the joined memory, which may be destroyed after the region.
   std::shared_ptr<std::map<const void*, core::JoinedParts>> joined_ =
       std::make_shared<std::map<const void*, core::JoinedParts>>();
 };
 
-// Makes the pages present for this process, so that a step meets no page fault. False when memory
-// is short.
+// Maps the pages into this process, so that a step causes no page fault. False when memory is
+// short.
 bool make_present(void* data, core::Bytes bytes);
 
 }  // namespace fm::comm

@@ -9,7 +9,7 @@
 namespace fm::comm {
 namespace {
 
-constexpr core::Bytes kSmall(4096);  // below, one phase to everyone beats two phases
+constexpr core::Bytes kSmall(4096);  // up to here one phase to all ranks is faster than two phases
 
 std::byte* at(void* data, core::Bytes offset) {
   return static_cast<std::byte*>(data) + offset.count();
@@ -23,7 +23,7 @@ void copy_unless_in_place(const void* from, void* to, core::Bytes bytes) {
   std::memcpy(to, from, static_cast<std::size_t>(bytes.count()));
 }
 
-// Rows of a sum in rank order: own row where it lies, the others in staging.
+// The rows of a sum in rank order: the own row in place, the others in staging.
 std::vector<const void*> rows_of(const void* own, int rank, int size, std::byte* staging,
                                  core::Bytes row) {
   std::vector<const void*> rows;
@@ -33,7 +33,8 @@ std::vector<const void*> rows_of(const void* own, int rank, int size, std::byte*
   return rows;
 }
 
-// Part j of `values`, cut into equal parts (rounded up): the last ones may be short or empty.
+// Part `part` of `values`, which are split into equal parts (rounded up): the last ones may be
+// shorter or empty.
 Span part_of(const Span& values, int part, int parts) {
   const std::int64_t per_part = core::ceil_div(values.elements.count(), parts);
   const std::int64_t first = std::min(per_part * part, values.elements.count());
@@ -187,10 +188,10 @@ Pending PeerCommunicator::broadcast(Span values, int root) {
   check_root(root, size());
   auto operation = begin();
   const Message shape = collective(Verb::kBroadcast);
-  // Place in the binomial tree; the parent has the lowest set bit cleared.
+  // The index in the binomial tree; the parent's has the lowest set bit cleared.
   const int place = (rank() - root + size()) % size();
   const auto rank_at = [this, root](int tree_place) { return (tree_place + root) % size(); };
-  int reach = 1;  // children sit at place + 1, 2, 4 ... below reach
+  int reach = 1;  // children are at place + 1, 2, 4 ... below reach
   while (reach < size() && (place & reach) == 0) reach *= 2;
   const Operation::Step to_children = [this, shape, values, place, reach,
                                        rank_at](Operation& self) {
@@ -231,7 +232,7 @@ Pending PeerCommunicator::barrier() {
   return Pending(std::move(operation));
 }
 
-// A backend may wait in open_group without a limit, so nobody goes there before all have come.
+// A backend may wait in open_group without a limit, so all members meet here first.
 void PeerCommunicator::meet(const Group& child) {
   auto operation = begin();
   Message shape{.group = group_.id, .sequence = child.id, .verb = Verb::kSplit};

@@ -1,13 +1,14 @@
 // The eight verbs over point-to-point messages: one implementation for threads, MPI and tcp.
 //
-// p ranks, N bytes of payload; every rank sends and receives, in one phase unless said otherwise:
-//   all_gather      (p-1) x N        each to each
-//   reduce_scatter  (p-1) x N        each to each into staging, then the tree in rank order
-//   all_reduce      2 (p-1)/p x N    reduce_scatter + all_gather, two phases; small values go
-//                   (p-1) x N        to everyone and are added everywhere, in one phase
-//   all_to_all      (p-1) x N        each to each
+// Bytes that every rank sends and receives, for p ranks and N bytes of payload; one phase unless
+// noted:
+//   all_gather      (p-1) x N        every rank to every other
+//   reduce_scatter  (p-1) x N        every rank to every other into staging, then the tree in order
+//   all_reduce      2 (p-1)/p x N    reduce_scatter + all_gather, two phases
+//                   (p-1) x N        small values: sent to all and added by all, one phase
+//   all_to_all      (p-1) x N        every rank to every other
 //   broadcast       N per child      binomial tree, ceil(log2 p) levels
-//   barrier, split  0                an empty message, each to each
+//   barrier, split  0                an empty message, every rank to every other
 #pragma once
 
 #include <map>
@@ -26,11 +27,11 @@ namespace fm::comm {
 struct Group {
   std::uint64_t id = 0;
   std::vector<int> world_ranks = {};  // of the members, in rank order
-  int rank = 0;                       // own place in world_ranks
+  int rank = 0;                       // this rank's index in world_ranks
 };
 
-// Id of a group from what all its members know: the parent, the members, and how often the same
-// split was made before.
+// The id of a group, computed from values that all its members know: the parent, the members, and
+// how often the same split was made before.
 std::uint64_t group_id(std::uint64_t parent, std::span<const int> world_ranks, int repetition);
 
 class PeerCommunicator : public Communicator {
@@ -55,14 +56,15 @@ class PeerCommunicator : public Communicator {
   }
   std::unique_ptr<PeerCommunicator> split_peers(std::span<const int> members);
 
-  // The address of the group's next collective, for who builds one of own messages: all members do.
+  // The address of the group's next collective, for callers that build a collective of their own
+  // messages. All members must call it.
   Message collective(Verb verb);
-  // The same message, to or from a member, with the type and bytes of what travels.
+  // The same address to or from a member, with the type and bytes of `values`.
   Message message_to(int peer, Message shape, ConstSpan values) const;
 
   const std::shared_ptr<Progress>& progress() const { return progress_; }
   const Group& group() const { return group_; }
-  // Ends describe().
+  // Appended to describe().
   void set_note(std::string note) { note_ = std::move(note); }
 
  private:
@@ -79,12 +81,12 @@ class PeerCommunicator : public Communicator {
   std::string note_;
   std::shared_ptr<StagingPool> staging_ = std::make_shared<StagingPool>();
   std::uint64_t collectives_ = 0;
-  std::vector<std::uint64_t> sent_;  // messages so far, per peer
+  std::vector<std::uint64_t> sent_;  // number of messages so far, per peer
   std::vector<std::uint64_t> received_;
   std::map<std::vector<int>, int> splits_;  // how often each list of members was split off
 };
 
-// What every backend asks of the arguments of a verb; a BugError names the values.
+// The argument checks of all backends; a BugError names the values.
 inline void check_parts(core::Elements whole, core::Elements part, int size,
                         std::string_view verb) {
   FM_CHECK(whole == part * size, verb, " needs ", size, " equal parts, whole ", whole.count(),

@@ -10,12 +10,13 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 constexpr auto kLookEvery = std::chrono::seconds(1);
-constexpr std::chrono::milliseconds kHearsay(1'000);  // who knows better who is late speaks first
-constexpr int kNapMs = 100;                    // longest sleep between two looks at the limit
-constexpr std::chrono::seconds kSuspended(1);  // a nap that takes so much longer was none
+// Gives the rank that waits for the late peer directly the time to report first.
+constexpr std::chrono::milliseconds kReportDelay(1'000);
+constexpr int kNapMs = 100;                    // longest sleep between two checks of the limit
+constexpr std::chrono::seconds kSuspended(1);  // a nap this much longer means a suspended process
 
-constexpr int kNapBesideMemoryMs = 1;                  // while peers may also come by shared memory
-constexpr auto kSpin = std::chrono::microseconds(50);  // a peer in step comes sooner
+constexpr int kNapBesideMemoryMs = 1;  // while peers may also arrive by shared memory
+constexpr auto kSpin = std::chrono::microseconds(50);  // a peer that is in step arrives sooner
 
 }  // namespace
 
@@ -37,11 +38,11 @@ std::unique_ptr<std::byte, StagingPool::Free> StagingPool::make(core::Bytes byte
 
 std::byte* StagingPool::take(core::Bytes bytes) {
   auto free_block = blocks_.end();
-  for (auto at = blocks_.begin(); at != blocks_.end(); ++at) {
-    if (at->lent) continue;
-    if (free_block == blocks_.end() || at->bytes() > free_block->bytes()) free_block = at;
+  for (auto block = blocks_.begin(); block != blocks_.end(); ++block) {
+    if (block->lent) continue;
+    if (free_block == blocks_.end() || block->bytes() > free_block->bytes()) free_block = block;
   }
-  if (free_block == blocks_.end()) free_block = blocks_.insert(blocks_.end(), Block{});
+  if (free_block == blocks_.end()) free_block = blocks_.insert(blocks_.end(), StagingBlock{});
   if (free_block->bytes() < bytes) {
     free_block->data.reset();
     free_block->data = make(bytes);
@@ -51,7 +52,7 @@ std::byte* StagingPool::take(core::Bytes bytes) {
 }
 
 void StagingPool::give_back(const std::byte* data) noexcept {
-  for (Block& block : blocks_) {
+  for (StagingBlock& block : blocks_) {
     if (block.data.get() == data) block.lent = false;
   }
 }
@@ -71,7 +72,7 @@ std::string Posted::peer_name(int world_rank) const {
 
 bool Progress::advance_all() {
   bool moved = false;
-  // What an operation posts or ends while it advances stands behind it, so indices stay valid.
+  // Operations that are posted during an advance are appended, so indices stay valid.
   for (std::size_t i = 0; i < running_.size(); ++i) moved = running_[i]->advance() || moved;
   std::erase_if(running_, [](const Posted* operation) { return operation->finished(); });
   return moved;
@@ -89,31 +90,31 @@ void Progress::throw_hang(const Posted& operation) const {
                    missing->bytes.count(), " bytes)"));
 }
 
-// Sleeps until something may have moved. Nobody sleeps on the fabric alone while a peer could ring,
-// and nobody on the bell alone while a message could come.
+// Sleeps until something may have moved. A rank never sleeps on the fabric alone while a peer could
+// ring the bell, nor on the bell alone while a message could arrive.
 void Progress::nap(int limit_ms) {
   bool fabric = bell_ == nullptr;
   bool memory = false;
-  for (const Posted* at : running_) {
-    fabric = fabric || at->by() == Posted::By::kFabric;
-    memory = memory || at->by() == Posted::By::kMemory;
+  for (const Posted* operation : running_) {
+    fabric = fabric || operation->by() == Posted::By::kFabric;
+    memory = memory || operation->by() == Posted::By::kMemory;
   }
   if (fabric) return fabric_->progress(memory ? std::min(limit_ms, kNapBesideMemoryMs) : limit_ms);
   bell_->listen();
-  if (!advance_all()) bell_->sleep(limit_ms);  // what came before listening was seen here
+  if (!advance_all()) bell_->sleep(limit_ms);  // sees what arrived before listen()
   bell_->stop_listening();
-  fabric_->progress(0);  // a world that is being torn down says so here
+  fabric_->progress(0);  // throws where the world is being torn down
 }
 
 void Progress::look_around() const {
-  for (const Posted* at : running_) {
-    if (at->by() != Posted::By::kFabric) continue;
-    if (const auto missing = at->missing()) fabric_->look_into(*missing);
+  for (const Posted* operation : running_) {
+    if (operation->by() != Posted::By::kFabric) continue;
+    if (const auto missing = operation->missing()) fabric_->look_into(*missing);
   }
 }
 
 void Progress::wait(Posted& operation) {
-  // A peer in step is there before the clock could be read twice.
+  // A peer that is in step arrives before the clock could be read twice.
   constexpr int kFirstLooks = 100;
   for (int look = 0; look < kFirstLooks; ++look) {
     const bool moved = advance_all();
@@ -139,11 +140,11 @@ void Progress::wait(Posted& operation) {
       if (now < spin_until) continue;
     }
     const auto now = clock_.now();
-    const auto limit = deadline + operation.hearsay() * kHearsay;
+    const auto limit = deadline + operation.reports_before() * kReportDelay;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - now).count();
     if (left <= 0) throw_hang(operation);
     nap(static_cast<int>(std::min<std::int64_t>(left, kNapMs)));
-    // A job that was suspended has not waited: its peers were not running either.
+    // Time in which the job was suspended does not count: its peers did not run either.
     const auto away = clock_.now() - now - std::chrono::milliseconds(kNapMs);
     if (away > kSuspended) deadline += away;
     if (now < next_look) continue;
@@ -153,7 +154,7 @@ void Progress::wait(Posted& operation) {
 }
 
 Operation::~Operation() {
-  transfers_.clear();  // withdraws before the staging memory goes to somebody else
+  transfers_.clear();  // withdraws before another operation takes the staging memory
   if (pool_ != nullptr) pool_->give_back(staging_);
 }
 

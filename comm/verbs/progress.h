@@ -1,5 +1,5 @@
-// Posted operations of one rank and the one loop that moves them: any wait advances all of them,
-// so the order in which a rank waits never decides whether its peers get on.
+// The posted operations of one rank and the one loop that advances them: any wait advances all of
+// them, so the order in which a rank waits never blocks its peers.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace fm::comm {
 
-// Memory that received parts wait in until they are added.
+// Memory for received parts until they are added.
 //
 // Invariant: a block is lent to one operation at a time; blocks grow and are never given back.
 // Thread:    one thread per rank.
@@ -34,7 +34,7 @@ class StagingPool {
     core::Bytes bytes;
     void operator()(std::byte* data) const noexcept;
   };
-  struct Block {
+  struct StagingBlock {
     std::unique_ptr<std::byte, Free> data;
     bool lent = false;
     core::Bytes bytes() const {
@@ -44,7 +44,7 @@ class StagingPool {
   std::unique_ptr<std::byte, Free> make(core::Bytes bytes) const;
 
   core::MemorySource* source_;
-  std::vector<Block> blocks_;
+  std::vector<StagingBlock> blocks_;
 };
 
 class Progress;
@@ -53,10 +53,10 @@ class Progress;
 //
 // Thread:    the thread that posted it.
 // Lifetime:  waited for before it dies, unless an error is in flight.
-class Posted : public Pending::Work {
+class Posted : public Pending::Task {
  public:
-  // What moves an operation: messages of the fabric, memory that ranks share, or other operations
-  // that it posts.
+  // What advances an operation: messages of the fabric, memory that ranks share, or other
+  // operations that it posts.
   enum class By : std::uint8_t { kFabric, kMemory, kParts };
 
   Posted(std::shared_ptr<Progress> progress, By by);
@@ -68,8 +68,9 @@ class Posted : public Pending::Work {
   virtual bool finished() const = 0;
   virtual std::optional<Message> missing() const = 0;  // the first message that is not done
   By by() const { return by_; }
-  // How many waits of its own the peer of missing() may be in, where it will name another one.
-  virtual int hearsay() const { return 0; }
+  // How many waits of the peer of missing() may have to reach their limit first: the peer may wait
+  // for another rank, which its own report would name.
+  virtual int reports_before() const { return 0; }
   void wait() override;
 
  protected:
@@ -91,7 +92,8 @@ class Progress {
   Fabric& fabric() { return *fabric_; }
   const Fabric& fabric() const { return *fabric_; }
 
-  // From now on peers in shared memory ring `bell`. Once, before the first operation by memory.
+  // From now on peers in shared memory ring `bell`. Called once, before the first operation by
+  // memory.
   void listen(std::unique_ptr<Bell> bell) { bell_ = std::move(bell); }
 
   void start(Posted* operation) { running_.push_back(operation); }
@@ -138,11 +140,11 @@ class Operation : public Posted {
   std::byte* staging_ = nullptr;
 };
 
-// Posted operations that follow each other: what one verb does within a host, then between hosts.
-
+// Posted operations that follow each other: e.g. a verb moves within a host, then between hosts.
+//
 // Invariant: at most one part is under way; the next one is made when it has finished.
 // Thread:    the thread that posted it.
-// Lifetime:  as Posted. What a part needs lives in its function.
+// Lifetime:  as Posted. A part's function owns the memory that the part uses.
 class Chain final : public Posted {
  public:
   using Part = std::function<std::unique_ptr<Posted>()>;  // null: nothing to wait for
@@ -158,7 +160,9 @@ class Chain final : public Posted {
     return running_ == nullptr ? std::nullopt : running_->missing();
   }
   // The peer of a later part may still be in an earlier one.
-  int hearsay() const override { return running_ == nullptr ? 0 : static_cast<int>(next_) - 1; }
+  int reports_before() const override {
+    return running_ == nullptr ? 0 : static_cast<int>(next_) - 1;
+  }
 
  private:
   std::vector<Part> parts_;

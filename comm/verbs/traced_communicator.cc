@@ -21,9 +21,9 @@ constexpr TraceForm kReceive = verb_form("receive", "peer");
 constexpr TraceForm kBarrier = verb_form("barrier");
 constexpr TraceForm kPost = {"post", core::TraceKind::kPart};
 
-// Invariant: adds events, changes nothing else.
-// Thread:    as the one inside.
-// Lifetime:  of `inner`; owns it where split() made it.
+// Invariant: adds events and changes nothing else.
+// Thread:    as of `inner`.
+// Lifetime:  not longer than `inner`, which it owns where split() made it.
 class TracedCommunicator : public Communicator {
  public:
   TracedCommunicator(Communicator& inner, VerbCounts* counts) : inner_(inner), counts_(counts) {}
@@ -80,12 +80,12 @@ class TracedCommunicator : public Communicator {
     core::TraceEvent* const event = recorder == nullptr ? nullptr : recorder->begin(kPost, values);
     const std::int64_t before = core::trace_now();
     Pending pending = post();
-    // The name follows from what posting left to do.
+    // The name of the event depends on whether posting left something to do.
     if (event != nullptr && pending.done()) event->form = &form;
     if (recorder != nullptr) recorder->end(event);
     std::int64_t* spent_ns = nullptr;
     if (counts_ != nullptr) {
-      VerbCounts::Row& row = counts_->at({form.name, bytes.count(), size()});
+      VerbCounts::Total& row = counts_->at({form.name, bytes.count(), size()});
       ++row.count;
       row.ns += core::trace_now() - before;
       spent_ns = &row.ns;

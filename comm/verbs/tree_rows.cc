@@ -17,9 +17,9 @@ void add(const T* a, const T* b, T* out, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
 }
 
-// One block. `nodes` holds the leaves and is used up. Sums of a level go to slots [0, pairs) of
-// `count` elements: slot i was read by pair i / 2 already, and a leftover's slot lies beyond all
-// later pairs.
+// Adds one block. `nodes` holds the leaves and is overwritten. The sums of a level go to slots
+// [0, pairs) of `count` elements: pair i / 2 has read slot i already, and the slot of a leftover
+// lies beyond all later pairs.
 template <class T>
 void tree_block(std::vector<const T*>& nodes, std::vector<T>& slots, T* out, std::size_t count) {
   std::size_t live = nodes.size();
@@ -43,7 +43,7 @@ void tree_block(std::vector<const T*>& nodes, std::vector<T>& slots, T* out, std
 template <class T>
 void tree_rows_of(std::span<const void* const> rows, T* out, std::size_t elements) {
   std::vector<const T*> nodes(rows.size());
-  // The sum of two rows needs none, and most sums are of a few numbers.
+  // A sum of two rows needs no slots, and most sums have few elements.
   std::vector<T> slots(rows.size() > 2 ? rows.size() / 2 * std::min(kBlock, elements) : 0);
   for (std::size_t begin = 0; begin < elements; begin += kBlock) {
     for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -1,4 +1,4 @@
-// Rows that ranks contributed, one pointer each, and their sum by the tree of core/tree.h.
+// The sum of the rows that ranks contributed (one pointer each) by the tree of core/tree.h.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace fm::comm {
 
-// A vector whose memory lies on the stack for up to 64 ranks, on the heap beyond: small collectives
-// take less time than a few allocations.
+// A vector that is on the stack for up to 64 ranks and on the heap beyond: a small collective takes
+// less time than a few allocations.
 template <class T>
 class RowList {
  public:

@@ -12,11 +12,12 @@
 namespace fm::comm {
 namespace {
 
-constexpr core::Bytes kLarge(64 * 1024);  // what is smaller leaves at once, or is waited for
-// Between two turns: sockets hold what comes meanwhile, and a turn takes some microseconds.
+constexpr core::Bytes kLarge(64 * 1024);  // smaller messages leave at once, or are waited for
+// The pause between two calls of advance(), which takes some microseconds; sockets buffer
+// meanwhile.
 constexpr auto kNap = std::chrono::microseconds(300);
 
-// Invariant: the inner fabric and its transfers are touched by the holder of mutex_ only.
+// Invariant: only the holder of mutex_ touches the inner fabric and its transfers.
 // Thread:    the rank's thread, and one of its own.
 // Lifetime:  outlives its transfers.
 class BackgroundFabric : public Fabric {
@@ -53,7 +54,7 @@ class BackgroundFabric : public Fabric {
 
  private:
   class Guarded;
-  class Waiting {  // while it lives, the rank moves everything itself
+  class Waiting {  // while it lives, the rank's own thread advances everything
    public:
     explicit Waiting(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
     ~Waiting() { flag_ = false; }
@@ -65,7 +66,7 @@ class BackgroundFabric : public Fabric {
   };
 
   std::unique_ptr<Transfer> guard(std::unique_ptr<Transfer> inner);
-  void rethrow() {  // holds mutex_
+  void rethrow() {  // the caller holds mutex_
     if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
   }
   void run();
@@ -83,7 +84,7 @@ class BackgroundFabric : public Fabric {
 
 class BackgroundFabric::Guarded : public Transfer {
  public:
-  // The fabric's mutex is held.
+  // The caller holds the fabric's mutex.
   Guarded(BackgroundFabric& fabric, std::unique_ptr<Transfer> inner)
       : Transfer(inner->message()),
         fabric_(fabric),
@@ -148,7 +149,7 @@ void BackgroundFabric::run() {
 
 void BackgroundFabric::take_turn() {
   try {
-    inner_->turn();
+    inner_->advance();
   } catch (...) {
     error_ = std::current_exception();
   }

@@ -35,9 +35,10 @@ void throw_disagreement(const Disagreement& about) {
 void check_agreement(const Message& here, const Message& there, const std::string& peer_name) {
   const bool same_type = here.dtype == there.dtype;
   if (here.verb == there.verb && here.bytes == there.bytes && same_type) return;
-  const auto words = [same_type](const Message& at) {
-    const std::string size = core::concat(name_of(at.verb), " of ", at.bytes.count(), " bytes");
-    return same_type ? size : core::concat(size, " of ", name_of(at.dtype));
+  const auto words = [same_type](const Message& message) {
+    const std::string size =
+        core::concat(name_of(message.verb), " of ", message.bytes.count(), " bytes");
+    return same_type ? size : core::concat(size, " of ", name_of(message.dtype));
   };
   throw_disagreement({here.sequence, words(here), words(there), peer_name});
 }

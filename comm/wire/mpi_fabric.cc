@@ -18,7 +18,7 @@ using core::ExitCode;
 constexpr std::int64_t kPiece = std::int64_t{1} << 30;  // MPI counts in int
 constexpr int kLooksBeforeSleep = 2'000;                // a message in shared memory takes 1 us
 constexpr auto kNap = std::chrono::microseconds(50);
-constexpr int kNapsPerLength = 200;  // then they are one kNap longer: a long wait costs little
+constexpr int kNapsPerLength = 200;  // then naps become one kNap longer: a long wait is cheap
 constexpr int kLongest = 20;
 
 void check_mpi(int code, const std::string& what) {
@@ -39,7 +39,7 @@ void check_mpi(int code, const std::string& what) {
 }
 
 // Messages of a group arrive in posting order, so they share tag 0. Collectives have tags of their
-// own, which also keep different verbs and types apart. MPI guarantees tags up to 32,767.
+// own, which also separate different verbs and types. MPI guarantees tags up to 32,767.
 int tag_of(const Message& message) {
   if (message.verb == Verb::kMessage) return 0;
   const auto slot = static_cast<int>((message.sequence * 2 + message.phase) % 500);
@@ -48,7 +48,7 @@ int tag_of(const Message& message) {
 }
 
 struct OpenGroup {
-  MPI_Comm comm = MPI_COMM_NULL;  // given back by MPI_Finalize: freeing it would wait for peers
+  MPI_Comm comm = MPI_COMM_NULL;  // freed by MPI_Finalize: MPI_Comm_free would wait for peers
   std::vector<int> world_ranks;
   int rank_of(int world_rank) const {
     return static_cast<int>(std::ranges::find(world_ranks, world_rank) - world_ranks.begin());
@@ -81,7 +81,7 @@ class MpiTransfer : public Transfer {
     for (Piece& piece : pieces_) {
       if (piece.request == MPI_REQUEST_NULL) continue;
       if (direction_ == Direction::kReceive) MPI_Cancel(&piece.request);
-      MPI_Request_free(&piece.request);  // what began goes on: see Transfer
+      MPI_Request_free(&piece.request);  // a message that has begun continues: see Transfer
     }
   }
 
@@ -92,7 +92,7 @@ class MpiTransfer : public Transfer {
       int finished = 0;
       const int code =
           calls_.run("MPI_Test", [&] { return MPI_Test(&piece.request, &finished, &status); });
-      // First, because a message that is too long is an error to MPI, which names no size.
+      // Checked first: a message that is too long is an error of MPI too, but MPI names no size.
       if (finished != 0 && direction_ == Direction::kReceive) check_size(status, piece);
       check_mpi(code, what());
       if (finished == 0) return false;
@@ -136,7 +136,7 @@ class MpiTransfer : public Transfer {
 
   Direction direction_;
   CallMark& calls_;
-  mutable std::vector<Piece> pieces_;  // asking MPI whether a request is done changes it
+  mutable std::vector<Piece> pieces_;  // MPI_Test changes the request
   mutable std::size_t next_ = 0;
 };
 
@@ -159,10 +159,10 @@ class MpiFabric : public Fabric {
     return post(data, message, MpiTransfer::Direction::kReceive);
   }
 
-  // Operation::advance() asks MPI; here a rank only steps aside for others of its core. With no
-  // message under way nobody asks, but MPI may still hold some that it said were sent.
+  // Operation::advance() calls MPI_Test; here a rank only yields its core to others. With no
+  // message under way nothing calls MPI, but MPI may still hold messages that it reported as sent.
   void progress(int limit_ms) override {
-    if (limit_ms == 0) turn();
+    if (limit_ms == 0) advance();
     looks_ = std::min(looks_ + 1, kLooksBeforeSleep + kNapsPerLength * kLongest);
     if (looks_ < kLooksBeforeSleep || limit_ms == 0) {
       sched_yield();
@@ -172,7 +172,7 @@ class MpiFabric : public Fabric {
     }
   }
 
-  void turn() override {
+  void advance() override {
     int there = 0;
     calls_->run("MPI_Iprobe", [&] {
       return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, groups_.at(0).comm, &there, MPI_STATUS_IGNORE);
@@ -186,7 +186,7 @@ class MpiFabric : public Fabric {
   }
 
  private:
-  // Throws when `other` has come from the peer of `missing`.
+  // Throws when message `other` has arrived from the peer of `missing`.
   void look_for(Message other, const Message& missing);
   std::unique_ptr<Transfer> post(void* data, const Message& message,
                                  MpiTransfer::Direction direction) {
@@ -210,7 +210,7 @@ void MpiFabric::open_group(std::uint64_t group, std::span<const int> world_ranks
   MPI_Group members = MPI_GROUP_NULL;
   MPI_Comm_group(world.comm, &world_group);
   MPI_Group_incl(world_group, static_cast<int>(world_ranks.size()), world_ranks.data(), &members);
-  // split() met all members just before. The tag keeps groups apart that are made at the same time.
+  // split() has just met all members. The tag separates groups that are made at the same time.
   const int tag = static_cast<int>(group % 32'000);
   const int code = calls_->run("MPI_Comm_create_group", [&] {
     return MPI_Comm_create_group(world.comm, members, tag, &child.comm);
@@ -222,7 +222,8 @@ void MpiFabric::open_group(std::uint64_t group, std::span<const int> world_ranks
   groups_[group] = std::move(child);
 }
 
-// MPI keeps the same operation under another verb or type apart, so it would wait for ever.
+// To MPI the same operation with another verb or type is another message, so it would wait for
+// ever.
 void MpiFabric::look_into(const Message& missing) {
   if (missing.verb == Verb::kMessage) return;
   Message other = missing;

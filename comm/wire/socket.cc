@@ -48,14 +48,14 @@ std::string text_of(const sockaddr* address) {
 }
 
 void set(const Socket& socket, int level, int option, int value) {
-  setsockopt(socket.fd(), level, option, &value, sizeof value);  // a refusal costs speed only
+  setsockopt(socket.fd(), level, option, &value, sizeof value);  // a failure only costs speed
 }
 
-// A host that vanished without a FIN is noticed by keep-alive (idle) or the user timeout (busy).
+// Keep-alive (idle) or the user timeout (busy) detects a host that vanished without a FIN.
 void prepare(const Socket& socket) {
   fcntl(socket.fd(), F_SETFL, fcntl(socket.fd(), F_GETFL) | O_NONBLOCK);
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 1 << 20);  // what waits here cannot be overtaken
+  set(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 1 << 20);  // bytes in here cannot be overtaken
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 5);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 2);
@@ -82,19 +82,19 @@ Socket new_socket(int family) {
   return socket;
 }
 
-// Listens where `at` says; the reason when it cannot.
-int try_to_listen(const Socket& socket, const addrinfo& at) {
+// Listens at `at`; returns 0, or errno.
+int try_to_listen(const Socket& socket, const addrinfo& address) {
   if (!socket.open()) return errno;
-  // Connections of a job that has ended linger on its port for a minute. A port that somebody
-  // listens on is taken all the same.
+  // Connections of a job that has ended linger on its port for a minute. A port at which another
+  // process listens stays taken.
   set(socket, SOL_SOCKET, SO_REUSEADDR, 1);
-  const bool listening =
-      bind(socket.fd(), at.ai_addr, at.ai_addrlen) == 0 && listen(socket.fd(), SOMAXCONN) == 0;
+  const bool listening = bind(socket.fd(), address.ai_addr, address.ai_addrlen) == 0 &&
+                         listen(socket.fd(), SOMAXCONN) == 0;
   return listening ? 0 : errno;
 }
 
-// Two ends of one socket: connecting to a free port of this host, the kernel may choose that very
-// port for the own end.
+// True when a socket is connected to itself: when connecting to a free port of this host, the
+// kernel may choose that very port for the own end.
 bool is_own_echo(const Socket& socket) {
   sockaddr_storage own{};
   sockaddr_storage peer{};
@@ -151,9 +151,10 @@ Listener listen_at(const std::string& host, int port, const Deadline& deadline) 
                      "which may be another job, or choose another port for all ranks (",
                      host, ":", port, ": ", std::strerror(error), ")");
   };
-  for (const addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
-    Listener listener{.socket = new_socket(at->ai_family), .address = text_of(at->ai_addr)};
-    const int error = try_to_listen(listener.socket, *at);
+  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
+    Listener listener{.socket = new_socket(address->ai_family),
+                      .address = text_of(address->ai_addr)};
+    const int error = try_to_listen(listener.socket, *address);
     if (error == EADDRNOTAVAIL || error == EAFNOSUPPORT) continue;
     refuse(error);
     return listener;
@@ -178,12 +179,12 @@ int port_of(const Socket& socket) {
 std::string address_towards(const std::string& host, int port, const Deadline& deadline) {
   while (true) {  // names of pods appear late
     const AddressList found = resolve(host, port, 0);
-    for (const addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
-      // Connecting a datagram socket sends nothing; it only chooses the route.
-      const Socket probe(::socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
+      // Connecting a datagram socket sends nothing; it only selects the route.
+      const Socket probe(::socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
       sockaddr_storage own{};
       socklen_t length = sizeof own;
-      if (probe.open() && ::connect(probe.fd(), at->ai_addr, at->ai_addrlen) == 0 &&
+      if (probe.open() && ::connect(probe.fd(), address->ai_addr, address->ai_addrlen) == 0 &&
           getsockname(probe.fd(), reinterpret_cast<sockaddr*>(&own), &length) == 0) {
         return text_of(reinterpret_cast<const sockaddr*>(&own));
       }
@@ -199,8 +200,8 @@ std::string address_towards(const std::string& host, int port, const Deadline& d
 std::vector<Endpoint> endpoints_of(const std::string& host, int port) {
   std::vector<Endpoint> endpoints;
   const AddressList found = resolve(host, port, 0);
-  for (const addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
-    endpoints.push_back({text_of(at->ai_addr), port});
+  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
+    endpoints.push_back({text_of(address->ai_addr), port});
   }
   return endpoints;
 }
@@ -210,11 +211,11 @@ std::vector<std::string> own_addresses() {
   if (getifaddrs(&raw) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(raw, &freeifaddrs);
   std::vector<std::string> addresses;
-  for (const ifaddrs* at = all.get(); at != nullptr; at = at->ifa_next) {
-    if (at->ifa_addr == nullptr) continue;
-    const int family = at->ifa_addr->sa_family;
+  for (const ifaddrs* device = all.get(); device != nullptr; device = device->ifa_next) {
+    if (device->ifa_addr == nullptr) continue;
+    const int family = device->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    const std::string address = text_of(at->ifa_addr);
+    const std::string address = text_of(device->ifa_addr);
     if (!is_loopback(address) && !address.starts_with("fe80:")) addresses.push_back(address);
   }
   return addresses;

@@ -34,9 +34,9 @@ struct Endpoint {
 
 // Listens on a free port of one address of this host. Throws MachineError (14).
 Socket listen_on(const std::string& address);
-// Listens on `port` of the address of this host that `host` names; where it names none (that of a
-// service in front of this host, say), on all addresses. Throws MachineError (14) when the port is
-// taken, or when the name does not resolve before the deadline.
+// Listens on `port` of the address of this host that `host` names; on all addresses where `host` is
+// no address of this host (e.g. that of a service in front of it). Throws MachineError (14) when
+// the port is taken, or when the name does not resolve before the deadline.
 struct Listener {
   Socket socket;
   std::string address;      // numeric
@@ -44,21 +44,21 @@ struct Listener {
 };
 Listener listen_at(const std::string& host, int port, const Deadline& deadline);
 int port_of(const Socket& socket);
-// Own address on the way to `host`, e.g. the one that peers of a multi-host job can reach.
-// Throws MachineError (14) when the name does not resolve before the deadline.
+// The own address on the route to `host`, which peers of a multi-host job can reach. Throws
+// MachineError (14) when the name does not resolve before the deadline.
 std::string address_towards(const std::string& host, int port, const Deadline& deadline);
-// The addresses of `host` in the order in which they shall be tried; none when the name does not
-// resolve now. May take as long as the name servers.
+// The addresses of `host` in the order in which to try them; empty when the name does not resolve
+// now. May take as long as the name servers take.
 std::vector<Endpoint> endpoints_of(const std::string& host, int port);
-// Addresses of this host that others may reach (no loopback, no link-local).
+// Addresses of this host that other hosts may reach (no loopback, no link-local).
 std::vector<std::string> own_addresses();
 bool is_loopback(const std::string& address);
 
-// One attempt to connect; a closed Socket when it failed or the deadline passed. The socket is
-// non-blocking, without delay (TCP_NODELAY), and notices a silent host in about 15 s. Throws
+// One attempt to connect; returns a closed Socket when it failed or the deadline passed. The socket
+// is non-blocking, sends at once (TCP_NODELAY), and detects a silent host in about 15 s. Throws
 // MachineError (14) when the process may open no more files.
 Socket connect_once(const Endpoint& to, const Deadline& deadline);
-// Next connection that waits at the listener, prepared alike; closed when there is none.
+// The next connection that waits at the listener, with the same options; closed when there is none.
 Socket accept_one(const Socket& listener);
 
 // All bytes or nothing: false when the peer closed, or the deadline passed.

@@ -14,9 +14,9 @@
 namespace fm::comm {
 namespace {
 
-constexpr std::size_t kSmall = std::size_t{32} << 10;    // of a message that overtakes
-constexpr std::size_t kPiece = std::size_t{1} << 20;     // of a large one
-constexpr std::size_t kReadTurn = std::size_t{4} << 20;  // then the other peers get their turn
+constexpr std::size_t kSmall = std::size_t{32} << 10;    // messages up to this size overtake
+constexpr std::size_t kPiece = std::size_t{1} << 20;     // of a large message
+constexpr std::size_t kReadTurn = std::size_t{4} << 20;  // read at once, before the other peers
 
 bool transient() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
@@ -43,21 +43,21 @@ TcpTransfer::~TcpTransfer() {
 void TcpConnection::post_send(TcpTransfer& transfer) {
   const bool idle = !sending();
   (size_of(transfer.message()) <= kSmall ? small_ : large_).push_back({&transfer});
-  if (idle) write_some();  // often the kernel takes it at once
+  if (idle) write_some();  // the kernel often takes it at once
 }
 
 void TcpConnection::post_receive(TcpTransfer& transfer) {
   if (!claim_early(transfer)) receives_.push_back(&transfer);
 }
 
-// A message that came, or is coming, before its receive.
+// Takes a message that arrived, or began to arrive, before its receive was posted.
 bool TcpConnection::claim_early(TcpTransfer& transfer) {
   const Message& wanted = transfer.message();
-  for (auto at = early_.begin(); at != early_.end(); ++at) {
-    if (!same_slot(wanted, at->message)) continue;
-    check_agreement(wanted, at->message, peer_name_);
-    if (size_of(wanted) > 0) std::memcpy(transfer.data(), at->place, size_of(wanted));
-    early_.erase(at);
+  for (auto early = early_.begin(); early != early_.end(); ++early) {
+    if (!same_slot(wanted, early->message)) continue;
+    check_agreement(wanted, early->message, peer_name_);
+    if (size_of(wanted) > 0) std::memcpy(transfer.data(), early->place, size_of(wanted));
+    early_.erase(early);
     transfer.finish();
     return true;
   }
@@ -77,13 +77,13 @@ bool TcpConnection::claim_partial(TcpTransfer& transfer, Incoming& partial) {
 
 void TcpConnection::withdraw(TcpTransfer& transfer) noexcept {
   std::erase(receives_, &transfer);
-  // The rest of the message has no place to go.
+  // The rest of the message has no destination any more.
   if (incoming_.filling == &transfer || interrupted_.filling == &transfer) socket_.close();
   for (std::deque<Outgoing>* queue : {&small_, &large_}) {
     const auto queued = std::ranges::find(*queue, &transfer, &Outgoing::transfer);
     if (queued == queue->end()) continue;
     const bool begun = queued == queue->begin() && writing_ == queue;
-    if (begun || queued->sent > 0) socket_.close();  // half a message left
+    if (begun || queued->sent > 0) socket_.close();  // part of the message is sent
     if (begun) writing_ = nullptr;
     queue->erase(queued);
   }
@@ -140,7 +140,7 @@ bool TcpConnection::write_some() {
   return moved;
 }
 
-// Reads up to `count` bytes in all; true when something came.
+// Reads until `taken` is `count` at most; true when bytes arrived.
 bool TcpConnection::take(std::byte* into, std::size_t count, std::size_t& taken) {
   const ssize_t got = recv(socket_.fd(), into + taken, count - taken, 0);
   if (got > 0) taken += static_cast<std::size_t>(got);
@@ -171,7 +171,7 @@ bool TcpConnection::read_some() {
 }
 
 void TcpConnection::open_frame() {
-  Socket until_sound = std::move(socket_);  // a frame that is refused ends the connection
+  Socket until_sound = std::move(socket_);  // an invalid frame closes the connection
   const Message message = message_of(in_header_, peer_);
   const bool goes_on = in_header_.begin > 0;
   const bool sound =

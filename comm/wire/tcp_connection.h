@@ -45,11 +45,12 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 48);
 
-// Small messages overtake large ones between two pieces of those: host numbers need not wait for
-// weights and gradients.
+// Small messages overtake large ones between two pieces, so host numbers need not wait for weights
+// and gradients.
 //
-// Invariant: a frame leaves whole; large messages leave one after the other in posting order, small
-//            ones too; a transfer is known here until it is done or withdrawn.
+// Invariant: a frame is sent completely before the next one; large messages are sent one after the
+//            other in posting order, and so are small ones; a transfer is registered here until it
+//            is done or withdrawn.
 // Thread:    one thread per rank.
 // Lifetime:  outlives its transfers.
 class TcpConnection {
@@ -69,20 +70,22 @@ class TcpConnection {
   void post_send(TcpTransfer& transfer);
   void post_receive(TcpTransfer& transfer);
   void withdraw(TcpTransfer& transfer) noexcept;
-  bool write_some();  // both: true when bytes moved; an end of the stream makes it lost()
-  bool read_some();   // throws MachineError (22) when the peer runs another program
+  // True when bytes moved; at the end of the stream the connection becomes lost().
+  bool write_some();
+  // The same. Throws MachineError (22) when the peer runs another program.
+  bool read_some();
 
  private:
   struct Outgoing {
     TcpTransfer* transfer = nullptr;
-    std::size_t sent = 0;  // bytes in frames that left whole
+    std::size_t sent = 0;  // bytes in frames that are sent completely
   };
   struct Incoming {
     Message message;
-    std::byte* place = nullptr;          // where the payload goes
-    TcpTransfer* filling = nullptr;      // whose memory that is, or null: `early`
-    std::unique_ptr<std::byte[]> early;  // it arrived before its receive
-    std::size_t done = 0;                // payload bytes that came
+    std::byte* place = nullptr;          // destination of the payload
+    TcpTransfer* filling = nullptr;      // the owner of that memory; null: it is `early`
+    std::unique_ptr<std::byte[]> early;  // for a message that arrived before its receive
+    std::size_t done = 0;                // payload bytes received
   };
   std::deque<Outgoing>& next_queue() { return small_.empty() ? large_ : small_; }
   void begin_frame();
@@ -99,17 +102,18 @@ class TcpConnection {
   std::string peer_name_;
 
   std::deque<Outgoing> small_, large_;
-  std::deque<Outgoing>* writing_ = nullptr;  // whose first message has a frame half out
+  std::deque<Outgoing>* writing_ =
+      nullptr;  // the queue whose first message has a frame partly sent
   FrameHeader out_header_;
-  std::size_t out_done_ = 0;  // bytes of that frame that left, header included
+  std::size_t out_done_ = 0;  // bytes of that frame that are sent, header included
 
   FrameHeader in_header_;
   std::size_t in_header_done_ = 0;
-  std::size_t in_piece_done_ = 0;       // payload bytes of the frame that came
-  Incoming incoming_;                   // the message of the frame
-  Incoming interrupted_;                // a large one between two of its frames
+  std::size_t in_piece_done_ = 0;       // payload bytes of the current frame that have arrived
+  Incoming incoming_;                   // the message of the current frame
+  Incoming interrupted_;                // a large message between two of its frames
   std::vector<TcpTransfer*> receives_;  // posted, no frame yet
-  std::list<Incoming> early_;           // whole
+  std::list<Incoming> early_;           // complete messages without a receive
 };
 
 }  // namespace fm::comm

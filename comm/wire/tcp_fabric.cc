@@ -12,7 +12,7 @@
 namespace fm::comm {
 namespace {
 
-constexpr int kLooksBeforeSleep = 20;  // a wake-up costs more than a few looks
+constexpr int kLooksBeforeSleep = 20;  // a wake-up costs more than a few polls
 
 class TcpFabric : public Fabric {
  public:
@@ -48,7 +48,7 @@ class TcpFabric : public Fabric {
     }
     move(limit_ms);
   }
-  void turn() override { move(0); }
+  void advance() override { move(0); }
 
   void open_group(std::uint64_t, std::span<const int>) override {}
   std::string name() const override { return "tcp"; }

@@ -78,7 +78,7 @@ ThreadHub::ThreadHub(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) mailboxes_.push_back(std::make_unique<Mailbox>());
 }
 
-// From finish() on the owner may destroy the transfer, so that is the last touch.
+// After finish() the owner may destroy the transfer, so finish() is the last access.
 void ThreadHub::complete(ThreadTransfer& transfer) {
   Mailbox& owner = mailbox(transfer.world_rank());
   std::erase(owner.waiting, &transfer);

@@ -1,4 +1,4 @@
-// Limits for calls of libraries that have none: for many short ones, and for a single one.
+// Limits for library calls that have none: for many short calls, and for a single call.
 #pragma once
 
 #include <signal.h>
@@ -16,7 +16,8 @@
 
 namespace fm::comm {
 
-// Which call a thread is in. A mark is three plain stores: calls of 100 ns can afford it.
+// Marks the call that a thread is in. A mark is three plain stores, cheap enough for calls of 100
+// ns.
 //
 // Invariant: the count is odd while a call runs; calls do not nest.
 // Thread:    run() belongs to one thread at a time, the rest to any.
@@ -45,18 +46,18 @@ class CallMark {
   std::atomic<const char*> name_ = nullptr;
 };
 
-// Looks at a mark ten times within the limit. It counts looks, not time: a process that was
-// suspended has not waited.
+// Checks a mark ten times within the limit. It counts checks, not time, because the time in which
+// a process was suspended must not count.
 //
 // Thread:    any one.
 class CallLimit {
  public:
-  // Without a mark nothing is ever late.
+  // Without a mark no call is ever late.
   CallLimit(std::shared_ptr<const CallMark> mark, int limit_ms, const Clock& clock = kSystemClock);
 
-  // Until the next look is due, for poll(): -1 where there is no mark.
+  // Milliseconds until the next check is due, for poll(): -1 where there is no mark.
   int left_ms() const { return mark_ == nullptr ? -1 : next_look_.left_ms(); }
-  // Looks when it is due: the call that has run since before the limit, else null.
+  // Checks if a check is due; returns the call that has exceeded the limit, else null.
   const char* late();
   int limit_ms() const { return limit_ms_; }
 
@@ -71,8 +72,9 @@ class CallLimit {
 // A limit for one call.
 //
 // Invariant: on_late is called at most once, and never after the destructor has returned.
-// Thread:    on_late runs on one of its own, with all signals blocked; usually it does not return.
-// Lifetime:  the guarded call; what on_late refers to outlives it.
+// Thread:    on_late runs on a thread of its own with all signals blocked; usually it does not
+//            return.
+// Lifetime:  that of the guarded call; everything that on_late refers to outlives it.
 class Watchdog {
  public:
   Watchdog(const Deadline& deadline, std::function<void()> on_late);
@@ -91,7 +93,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-// Starts `body` on a thread with all signals blocked: signals are for the main thread.
+// Starts `body` on a thread with all signals blocked: only the main thread handles signals.
 template <class Body>
 std::thread start_quiet_thread(Body body) {
   sigset_t all;

@@ -94,12 +94,12 @@ TEST(Ending, RanksAboveZeroSayWhoTheyAre) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "prog: wrong flag\n");
 }
 
-// Who they hear it from is added where they print it.
+// The other ranks add the name of the failed rank when they print it.
 TEST(Ending, TheOthersAreToldTheErrorAlone) {
   Ending ending("prog");
   ending.set_world_rank(3);
   std::string told;
-  ending.set_farewell(
+  ending.set_shut_down(
       [&](int code, const std::string& line) { told = std::to_string(code) + " " + line; });
   ::testing::internal::CaptureStderr();
   ending.run([]() -> int { FM_DATA_CHECK(false, "no file"); });

@@ -4,13 +4,13 @@
 #include <thread>
 #include <utility>
 
-#include "comm/meet/meeting.h"
+#include "comm/meet/rendezvous.h"
 #include "comm/verbs/peer_communicator.h"
 #include "comm/wire/fabrics.h"
 
 namespace fm::comm {
 
-Introduction rank_of(int world_rank, int world_size, const std::string& job) {
+PeerInfo rank_of(int world_rank, int world_size, const std::string& job) {
   return {.member = this_process(world_rank),
           .world_size = world_size,
           .endpoint = {"127.0.0.1", 1},
@@ -18,22 +18,22 @@ Introduction rank_of(int world_rank, int world_size, const std::string& job) {
 }
 
 void run_with_mesh(int ranks, const std::function<void(int rank, LocalMesh mesh)>& body) {
-  const Socket door = listen_on("127.0.0.1");
-  const Endpoint place{"127.0.0.1", port_of(door)};
+  const Socket rank0 = listen_on("127.0.0.1");
+  const Endpoint place{"127.0.0.1", port_of(rank0)};
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   const auto build = [&](int rank) {
     const Deadline deadline(kWatchdogMs);
     const Socket listener = listen_on("127.0.0.1");
-    Introduction own = rank_of(rank, ranks);
+    PeerInfo own = rank_of(rank, ranks);
     own.endpoint.port = port_of(listener);
-    Meeting meeting = rank == 0
-                          ? host_meeting({.own = own, .place = "here", .say = {}}, door, deadline)
-                          : join_meeting(
-                                own, [&] { return std::vector{place}; }, deadline);
-    Mesh mesh = build_mesh(rank, meeting.attendance, listener, deadline);
-    return LocalMesh{.roster = roster_of(meeting.attendance),
+    Rendezvous rendezvous =
+        rank == 0 ? serve_rendezvous({.own = own, .address = "here", .warn = {}}, rank0, deadline)
+                  : join_rendezvous(
+                        own, [&] { return std::vector{place}; }, deadline);
+    Mesh mesh = build_mesh(rank, rendezvous.job_roster, listener, deadline);
+    return LocalMesh{.roster = roster_of(rendezvous.job_roster),
                      .data = std::move(mesh.data),
-                     .watch = std::move(meeting.lines)};
+                     .watch = std::move(rendezvous.connections)};
   };
   const auto run_one = [&](int rank) {
     try {

@@ -6,13 +6,13 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "comm/meet/meeting.h"
+#include "comm/meet/rendezvous.h"
 #include "tests/comm/clock.h"
 
 namespace fm::comm {
 
 // What a rank says of itself; its endpoint is not listened at.
-Introduction rank_of(int world_rank, int world_size, const std::string& job = "job");
+PeerInfo rank_of(int world_rank, int world_size, const std::string& job = "job");
 
 struct LocalMesh {
   Roster roster;

@@ -8,13 +8,13 @@
 #include "core/check.h"
 #include "tests/comm/clock.h"
 #include "tests/comm/process_job.h"
-#include "tests/comm/strangers.h"
+#include "tests/comm/unknown_peers.h"
 
 namespace fm::comm {
 namespace {
 
 // OpenMPI tells which of its layers it looks at: "cm" asks every fabric.
-TEST(Meeting, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {
+TEST(Rendezvous, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {
   const auto looked_at = [](const char* layer, std::vector<std::string> variables) {
     variables.emplace_back("OMPI_MCA_pml_base_verbose=10");
     ProcessJob job(Starter::kMpirun, 2, {"cases", "memory"}, {.variables = variables});
@@ -26,7 +26,7 @@ TEST(Meeting, RanksOfOneHostLookForNoFabricUnlessTheUserSaysSo) {
   EXPECT_TRUE(looked_at("cm", {"OMPI_MCA_pml=^ucx"}));
 }
 
-TEST(Meeting, AnMpiInitThatDoesNotReturnEndsAtItsLimit) {
+TEST(Rendezvous, AnMpiInitThatDoesNotReturnEndsAtItsLimit) {
   ProcessJob job(Starter::kMpirun, 2, {"late", "1"});
   ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
@@ -35,7 +35,7 @@ TEST(Meeting, AnMpiInitThatDoesNotReturnEndsAtItsLimit) {
   EXPECT_EQ(occurrences(job.output(), "rank 0 waited 1500 ms"), 1) << job.output();
 }
 
-TEST(Strangers, FindNoPortOfRanksOfOneHostUnderMpirunUnlessTheUserSaysSo) {
+TEST(UnknownPeers, FindNoPortOfRanksOfOneHostUnderMpirunUnlessTheUserSaysSo) {
   const auto ports = [](const std::vector<std::string>& variables) {
     ProcessJob job(Starter::kMpirun, 2, {"idle"}, {.variables = variables});
     return listening_ports(job.rank_pid(0)).size() + listening_ports(job.rank_pid(1)).size();
@@ -45,7 +45,7 @@ TEST(Strangers, FindNoPortOfRanksOfOneHostUnderMpirunUnlessTheUserSaysSo) {
 }
 
 // As between hosts. MPI reads the rest of a greeting, on the thread that looks at the limit.
-TEST(Strangers, WhoHoldHalfAGreetingToMpiHoldNobodyPastTheLimit) {
+TEST(UnknownPeers, WhoHoldHalfAGreetingToMpiHoldNobodyPastTheLimit) {
   ProcessJob job(Starter::kMpirun, 2, {"besieged", "messages"},
                  {.variables = {"OMPI_MCA_btl=tcp,self"}});
   std::vector<std::vector<Socket>> visits;
@@ -58,7 +58,7 @@ TEST(Strangers, WhoHoldHalfAGreetingToMpiHoldNobodyPastTheLimit) {
 }
 
 // mpirun, which MPI_Finalize asks, does not answer.
-TEST(Farewell, AnMpiFinalizeThatDoesNotReturnEndsAtTheLimit) {
+TEST(Shutdown, AnMpiFinalizeThatDoesNotReturnEndsAtTheLimit) {
   ProcessJob job(Starter::kMpirun, 2, {"finalize"});
   for (const int rank : {0, 1}) job.rank_pid(rank);
   ASSERT_EQ(kill(job.started()[0], SIGSTOP), 0);

@@ -339,7 +339,7 @@ TEST_P(Ended, RanksThatPartAtDifferentTimesAreNotReportedDead) {
 INSTANTIATE_TEST_SUITE_P(All, Ended, testing::Values(Starter::kByHand, Starter::kMpirun),
                          [](const auto& starter) { return name_of(starter.param); });
 
-TEST(Meeting, TheRanksThatDoNotComeAreNamed) {
+TEST(Rendezvous, TheRanksThatDoNotComeAreNamed) {
   ProcessJob job(Starter::kByHand, 3, {"absent", "1"});
   ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();
   EXPECT_EQ(job.exit_codes()[0], 14) << job.output();
@@ -347,7 +347,7 @@ TEST(Meeting, TheRanksThatDoNotComeAreNamed) {
   EXPECT_GE(occurrences(job.output(0), "no sign of rank 1"), 1) << job.output();
 }
 
-TEST(Meeting, ARankThatEndsBeforeItIsConnectedIsNamedAtOnce) {
+TEST(Rendezvous, ARankThatEndsBeforeItIsConnectedIsNamedAtOnce) {
   ProcessJob job(Starter::kByHand, 3, {"desert", "1"});
   ASSERT_TRUE(job.wait(kWatchdogMs)) << job.output();  // the limit is far
   EXPECT_EQ(job.exit_codes(), (std::vector<int>{20, 0, 20})) << job.output();

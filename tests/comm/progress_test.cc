@@ -52,20 +52,21 @@ class SilentFabric : public Fabric {
   Naps& naps_;
 };
 
-// What a wait says that nobody ends, of an operation that another rank may know more of.
-std::string words_of_a_wait(Naps& naps, int timeout_ms, int hearsay = 0) {
+// The error of a wait that never ends, for an operation that `reports_before` other ranks may
+// report first.
+std::string words_of_a_wait(Naps& naps, int timeout_ms, int reports_before = 0) {
   class Receive : public Operation {
    public:
-    Receive(std::shared_ptr<Progress> progress, int hearsay)
-        : Operation(std::move(progress)), hearsay_(hearsay) {}
-    int hearsay() const override { return hearsay_; }
+    Receive(std::shared_ptr<Progress> progress, int reports_before)
+        : Operation(std::move(progress)), reports_before_(reports_before) {}
+    int reports_before() const override { return reports_before_; }
 
    private:
-    int hearsay_;
+    int reports_before_;
   };
   const auto progress =
       std::make_shared<Progress>(std::make_unique<SilentFabric>(naps), timeout_ms, naps.clock);
-  Receive receive(progress, hearsay);
+  Receive receive(progress, reports_before);
   receive.receive(nullptr, {.sequence = 4, .peer = 3, .bytes = core::Bytes(8)});
   try {
     receive.wait();
@@ -91,7 +92,7 @@ TEST(WaitLimit, IsReachedToTheMillisecondByNapsOfATenthOfASecond) {
       << words;
 }
 
-TEST(WaitLimit, IsASecondLaterForEachRankThatMayKnowMore) {
+TEST(WaitLimit, IsASecondLaterForEachRankThatMayReportFirst) {
   Naps naps;
   words_of_a_wait(naps, 350, 2);
   EXPECT_EQ(sum_of(naps.limits_ms), 350 + 2 * 1'000);

@@ -1,4 +1,5 @@
-// The tcp backend over real sockets, ranks as threads: meeting, strangers, collectives, losses.
+// The tcp backend over real sockets, ranks as threads: rendezvous, unknown peers, collectives,
+// losses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 #include <vector>
 
 #include "comm/meet/handshake.h"
-#include "comm/meet/meeting.h"
+#include "comm/meet/rendezvous.h"
 #include "comm/wire/fabrics.h"
 #include "tests/comm/clock.h"
 #include "tests/comm/collective_cases.h"
@@ -204,7 +205,7 @@ TEST(TcpFailures, AReceiveAbandonedHalfWayEndsTheConnection) {
 }
 
 TEST(Mesh, ALoopbackAddressOfAnotherHostIsRefusedWithAdvice) {
-  Attendance both{.token = random_token(), .ranks = {rank_of(0, 2), rank_of(1, 2)}};
+  JobRoster both{.token = random_token(), .ranks = {rank_of(0, 2), rank_of(1, 2)}};
   both.ranks[0].member = {.world_rank = 0, .host = "elsewhere", .pid = 12};
   try {
     build_mesh(1, both, listen_on("127.0.0.1"), Deadline(kWatchdogMs));
@@ -217,7 +218,7 @@ TEST(Mesh, ALoopbackAddressOfAnotherHostIsRefusedWithAdvice) {
 }
 
 TEST(Mesh, WhoDoesNotComeIsNamed) {
-  const Attendance both{.token = random_token(), .ranks = {rank_of(0, 2), rank_of(1, 2)}};
+  const JobRoster both{.token = random_token(), .ranks = {rank_of(0, 2), rank_of(1, 2)}};
   try {
     build_mesh(0, both, listen_on("127.0.0.1"), Deadline(50));
     FAIL() << "a mesh of one";
@@ -228,10 +229,10 @@ TEST(Mesh, WhoDoesNotComeIsNamed) {
   }
 }
 
-class Door : public testing::Test {
+class AcceptAll : public testing::Test {
  protected:
   Endpoint endpoint() const { return {"127.0.0.1", port_of(listener_)}; }
-  Socket stranger(const std::vector<std::byte>& says) {
+  Socket unknown_peer(const std::vector<std::byte>& says) {
     Socket socket = connect_once(endpoint(), Deadline(kWatchdogMs));
     EXPECT_TRUE(send_fully(socket, says, Deadline(kWatchdogMs)));
     return socket;
@@ -255,14 +256,14 @@ class Door : public testing::Test {
   Token token_ = random_token();
 };
 
-// Time stands still, so that nobody is sent away for his silence.
-TEST_F(Door, OnlyTheTokenAndTheExpectedRankGetIn) {
+// Time stands still, so that no connection is dropped because it sends nothing.
+TEST_F(AcceptAll, OnlyTheTokenAndTheExpectedRankGetIn) {
   const ManualClock still;
-  auto door = std::async(std::launch::async, [&] {
+  auto accepted = std::async(std::launch::async, [&] {
     return accept_all(listener_, token_, {{Purpose::kData, 1}}, Deadline(1, still));
   });
-  const Socket silent = stranger({});
-  const Socket half = stranger(std::vector<std::byte>(7, std::byte{0}));
+  const Socket silent = unknown_peer({});
+  const Socket half = unknown_peer(std::vector<std::byte>(7, std::byte{0}));
   Token wrong = token_;
   wrong[15] ^= 1U;
   for (const std::vector<std::byte>& says :
@@ -270,32 +271,33 @@ TEST_F(Door, OnlyTheTokenAndTheExpectedRankGetIn) {
         bytes_of({.token = wrong, .world_rank = 1, .purpose = Purpose::kData}),
         bytes_of({.token = token_, .world_rank = 7, .purpose = Purpose::kData}),
         bytes_of({.token = token_, .world_rank = 1, .purpose = Purpose::kWatch})}) {
-    EXPECT_TRUE(closed_by_peer(stranger(says)));
+    EXPECT_TRUE(closed_by_peer(unknown_peer(says)));
   }
   const Hello good{.token = token_, .world_rank = 1, .purpose = Purpose::kData};
-  const Socket guest = dial({endpoint()}, good, "the door", Deadline(kWatchdogMs));
-  const Arrivals arrivals = door.get();
+  const Socket joined_rank = dial({endpoint()}, good, "the listener", Deadline(kWatchdogMs));
+  const Arrivals arrivals = accepted.get();
   ASSERT_EQ(arrivals.sockets.size(), 1U);
   ASSERT_TRUE(arrivals.sockets.contains({Purpose::kData, 1}));
   EXPECT_EQ(arrivals.refused, 4);
   for (const Socket* const one : {&silent, &half}) EXPECT_TRUE(closed_by_peer(*one));
   const std::byte word{42};
   std::byte heard{};
-  EXPECT_TRUE(send_fully(guest, std::span(&word, 1), Deadline(kWatchdogMs)));
+  EXPECT_TRUE(send_fully(joined_rank, std::span(&word, 1), Deadline(kWatchdogMs)));
   EXPECT_TRUE(receive_fully(arrivals.sockets.at({Purpose::kData, 1}), std::span(&heard, 1),
                             Deadline(kWatchdogMs)));
   EXPECT_EQ(heard, word);
 }
 
-TEST_F(Door, WhoIsRefusedTriesAgainUntilTheLimit) {
+TEST_F(AcceptAll, WhoIsRefusedTriesAgainUntilTheLimit) {
   ManualClock clock;
   const ManualClock still;
-  auto door = std::async(std::launch::async, [&] {
+  auto accepted = std::async(std::launch::async, [&] {
     return accept_all(listener_, token_, {{Purpose::kData, 1}}, Deadline(1, still));
   });
   auto intruder = std::async(std::launch::async, [&] {
     const Hello hello{.token = {}, .world_rank = 1, .purpose = Purpose::kData};
-    EXPECT_THROW(dial({endpoint()}, hello, "the door", Deadline(400, clock)), core::MachineError);
+    EXPECT_THROW(dial({endpoint()}, hello, "the listener", Deadline(400, clock)),
+                 core::MachineError);
   });
   EXPECT_TRUE(clock.await_looks(20));
   clock.advance(399);
@@ -304,11 +306,11 @@ TEST_F(Door, WhoIsRefusedTriesAgainUntilTheLimit) {
   clock.advance(1);
   intruder.get();
   const Hello good{.token = token_, .world_rank = 1, .purpose = Purpose::kData};
-  const Socket guest = dial({endpoint()}, good, "the door", Deadline(kWatchdogMs));
-  EXPECT_GE(door.get().refused, 2);
+  const Socket joined_rank = dial({endpoint()}, good, "the listener", Deadline(kWatchdogMs));
+  EXPECT_GE(accepted.get().refused, 2);
 }
 
-TEST_F(Door, TheMissingOnesAreWhoeverDidNotArrive) {
+TEST_F(AcceptAll, TheMissingOnesAreWhoeverDidNotArrive) {
   const Arrivals arrivals = accept_all(listener_, token_, {{Purpose::kData, 1}}, Deadline(30));
   EXPECT_TRUE(arrivals.sockets.empty());
 }

@@ -63,7 +63,7 @@ TEST(Watch, AFarewellOfAllIsSilent) {
     Watch watch = make_watch(rank, mesh, heard.ear(rank));
     if (rank < 3) turns[rank].wait();
     if (rank > 0) turns[rank - 1].count_down();
-    watch.farewell();
+    watch.shut_down();
     ++parted;
   });
   EXPECT_EQ(parted, 4);
@@ -79,7 +79,7 @@ TEST_P(LostRank, IsNamedToEveryOtherRankOnce) {
   run_with_mesh(3, [&](int rank, LocalMesh mesh) {
     if (rank == lost) roster = mesh.roster;
     Watch watch = make_watch(rank, mesh, heard.ear(rank));
-    if (rank == lost) return;  // destroyed without a farewell
+    if (rank == lost) return;  // destroyed without shut_down()
     heard.await(rank);
   });
   for (int rank = 0; rank < 3; ++rank) {
@@ -101,7 +101,7 @@ TEST_P(LostRank, WithWordsPassesOnItsCodeAndWords) {
   Heard heard(3);
   run_with_mesh(3, [&](int rank, LocalMesh mesh) {
     Watch watch = make_watch(rank, mesh, heard.ear(rank));
-    if (rank == stopped) return watch.farewell_with_error(11, "line 3: \"text\" is missing");
+    if (rank == stopped) return watch.shut_down_with_error(11, "line 3: \"text\" is missing");
     heard.await(rank);
   });
   for (int rank = 0; rank < 3; ++rank) {
@@ -125,7 +125,7 @@ TEST(Watch, ALossDuringTheFarewellEndsTheWait) {
     if (rank == 2) return leaving.wait();
     leaving.count_down();
     try {
-      watch.farewell();
+      watch.shut_down();
       ADD_FAILURE() << "rank " << rank << " left although rank 2 was lost";
     } catch (const core::MachineError& error) {
       EXPECT_EQ(error.code(), ExitCode::kPeerLost);
@@ -134,10 +134,10 @@ TEST(Watch, ALossDuringTheFarewellEndsTheWait) {
   });
 }
 
-// What a farewell says that ends at its limit.
+// The error of a shut_down() that ends at its limit.
 std::string words_of_a_late_farewell(Watch& watch) {
   try {
-    watch.farewell();
+    watch.shut_down();
   } catch (const core::MachineError& error) {
     EXPECT_EQ(error.code(), ExitCode::kHang) << error.what();
     return error.what();
@@ -153,7 +153,7 @@ TEST(Watch, AFarewellPastItsLimitNamesWhoHasNotCome) {
     Watch watch = make_watch(rank, mesh, heard.ear(rank), rank == 0 ? 20 : kWatchdogMs);
     if (rank == 2) heard.await(rank);
     if (rank == 1) {
-      EXPECT_THROW(watch.farewell(), core::MachineError);
+      EXPECT_THROW(watch.shut_down(), core::MachineError);
     }
     const Deadline deadline(kWatchdogMs);
     while (rank == 0 && !deadline.passed()) {

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/meet/meeting.h"
+#include "comm/meet/rendezvous.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "tests/comm/collective_cases.h"
@@ -257,7 +257,7 @@ int split_late(Communicator& world, const Words&) {
   return 0;
 }
 
-// Ranks come to their farewell at different times.
+// Ranks shut down at different times.
 int part_slowly(Communicator& world, const Words&) {
   sleep_ms(300 * (world.size() - world.rank()));
   return 0;
@@ -273,7 +273,7 @@ int besieged(Communicator& world, const Words&) {
   return 0;
 }
 
-// Comes to its farewell when mpirun stands still, as its state in /proc says.
+// Shuts down after mpirun was stopped, which its state in /proc shows.
 int finalize_late(Communicator& world, const Words&) {
   const std::string path = core::concat("/proc/", getppid(), "/stat");
   int tries = 0;
@@ -287,11 +287,11 @@ int finalize_late(Communicator& world, const Words&) {
 }
 
 int desert(const LaunchInfo& launch) {
-  Introduction own;
+  PeerInfo own;
   own.member = this_process(launch.world_rank);
   own.world_size = launch.world_size;
   own.endpoint = {launch.master_addr, 1};  // where nobody listens
-  meet_at({launch.master_addr, launch.master_port}, own, {}, Deadline(kFarMs));
+  rendezvous_at({launch.master_addr, launch.master_port}, own, {}, Deadline(kFarMs));
   return 0;
 }
 
@@ -306,11 +306,11 @@ int run(const std::string& mode, const Words& words) {
   try {
     if (mode == "idly") stay_on_one_core();
     const LaunchInfo launch = detect_launch(process_environment());
-    // absent RANK: that rank never comes to the meeting.
+    // absent RANK: that rank never comes to the rendezvous.
     if (mode == "absent" && launch.world_rank == std::stoi(words.at(0))) return 0;
     // desert RANK: that rank meets the others, and ends before they are connected.
     if (mode == "desert" && launch.world_rank == std::stoi(words.at(0))) return desert(launch);
-    // late RANK: that rank never comes to the meeting, but lives.
+    // late RANK: that rank never comes to the rendezvous, but lives.
     if (mode == "late" && launch.world_rank == std::stoi(words.at(0))) stay_away();
     const std::map<std::string, int> limits_ms{{"hang", 500},       {"split", 500},
                                                {"gather", 500},     {"sum", 5'000},
@@ -325,15 +325,15 @@ int run(const std::string& mode, const Words& words) {
                                         .clock = &clock});
     sign(core::concat("pid.", world->rank()));
     const int code = modes.at(mode)(*world, words);
-    farewell();
+    shut_down();
     return code;
   } catch (const core::Error& error) {
     print_own(error);
-    farewell_with_error(static_cast<int>(error.code()), error.what());
+    shut_down_with_error(static_cast<int>(error.code()), error.what());
     return static_cast<int>(error.code());
   } catch (const std::exception& error) {
     print_own(error);
-    farewell_with_error(1, error.what());
+    shut_down_with_error(1, error.what());
     return 1;
   }
 }

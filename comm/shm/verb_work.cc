@@ -9,20 +9,20 @@
 namespace fm::comm {
 namespace {
 
-// out = the sum of what lies at `offset` of every row.
+// out = the sum over all rows of the values at `offset`.
 void sum_at(const ShmWork& work, core::Bytes offset, Span out) {
   RowList<const void*> rows(work.rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = work.rows[i] + offset.count();
   tree_sum_rows(rows, out);
 }
 
-// Elements of a sum that are handed on while they are in the cache; whole blocks of the norm.
+// Elements of a sum that go to the visitor while they are in the cache; whole blocks of the norm.
 constexpr std::int64_t kPart = 4096;
 
-// Elements of a sum of two rows whose squares are taken as it is made.
+// Elements of a sum of two rows whose squares are computed in the same pass.
 constexpr std::int64_t kSquaresPart = 16384;
 
-// Parts of a sum are one event of a trace together.
+// All parts of a sum are one event of the trace.
 constexpr core::TraceForm kSumAndVisit = {
     "tree_add+squared_norm", core::TraceKind::kKernel, {"elements", "bytes", "rows"}};
 constexpr core::TraceForm kSumAndSpread = {
@@ -33,7 +33,8 @@ core::TraceValues sum_of(const ShmWork& work, core::Elements sum, core::DType dt
   return {sum.count(), core::bytes_of(sum * (rows + 1), dtype).count(), rows};
 }
 
-// The other row's part of a sum of two that lies in the receiver's own row; else null.
+// For a sum of two rows whose result overwrites the receiver's own row: the other row's part; else
+// null.
 const float* other_row(const ShmWork& work, core::Bytes begin) {
   if (work.rows.size() != 2 || work.receive.dtype != core::DType::kF32) return nullptr;
   const std::byte* const own = work.rows[static_cast<std::size_t>(work.rank)] + begin.count();
@@ -78,7 +79,7 @@ void shm_work(const ShmWork& work) {
   const int size = static_cast<int>(work.rows.size());
   switch (work.verb) {
     case Verb::kAllGather:
-      for (int step = 1; step <= size; ++step) {  // own part last; not all at the same peer
+      for (int step = 1; step <= size; ++step) {  // own part last; ranks start at different peers
         const int member = (work.rank + step) % size;
         const void* const from =
             member == work.rank ? work.own.data : work.rows[static_cast<std::size_t>(member)];

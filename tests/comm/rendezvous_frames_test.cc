@@ -1,4 +1,4 @@
-// The wire format of the meeting: what was said is understood, and anything else refused.
+// The wire format of the rendezvous: frames survive encoding, and anything else is refused.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -8,17 +8,17 @@
 namespace fm::comm {
 namespace {
 
-Introduction somebody() {
+PeerInfo somebody() {
   return {.member = {.world_rank = 3, .host = "node7", .pid = 4711},
           .world_size = 8,
           .endpoint = {"fd00::12", 40123},
           .job = "--output_dir=/a path\nof two lines"};
 }
 
-Attendance everybody(int ranks) {
-  Attendance all{.token = random_token()};
+JobRoster everybody(int ranks) {
+  JobRoster all{.token = random_token()};
   for (int rank = 0; rank < ranks; ++rank) {
-    Introduction who = somebody();
+    PeerInfo who = somebody();
     who.job.clear();
     who.world_size = ranks;
     who.member.world_rank = rank;
@@ -28,53 +28,53 @@ Attendance everybody(int ranks) {
   return all;
 }
 
-TEST(MeetingFrames, LieAsTheGrammarSays) {
+TEST(RendezvousFrames, LieAsTheGrammarSays) {
   EXPECT_EQ(encode({FrameKind::kRefusal, 14, "no"}),
             std::string("fmemeet1\x04\x00\x0e\x00\x02\x00\x00\x00no", 18));
   EXPECT_EQ(text_of(somebody()),
             "3 8 node7 4711 fd00::12 40123\n--output_dir=/a path\nof two lines");
 }
 
-TEST(MeetingFrames, AreReadAsSoonAsTheyAreWhole) {
+TEST(RendezvousFrames, AreReadAsSoonAsTheyAreWhole) {
   const std::string bytes = encode({FrameKind::kWelcome, 0, "some text"});
   Frame frame;
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    EXPECT_EQ(decode(bytes.substr(0, length), 9, frame), Reading::kMore) << length;
+    EXPECT_EQ(decode(bytes.substr(0, length), 9, frame), FrameStatus::kIncomplete) << length;
   }
-  EXPECT_EQ(decode(bytes, 9, frame), Reading::kWhole);
+  EXPECT_EQ(decode(bytes, 9, frame), FrameStatus::kComplete);
   EXPECT_EQ(frame.kind, FrameKind::kWelcome);
   EXPECT_EQ(frame.text, "some text");
   EXPECT_EQ(announced_length(bytes), 9U);
-  EXPECT_EQ(decode(bytes + "x", 9, frame), Reading::kWrong);
-  EXPECT_EQ(decode(bytes, 8, frame), Reading::kWrong) << "longer than it may be";
-  EXPECT_EQ(decode("fmenot", 9, frame), Reading::kWrong) << "the first bytes are enough";
+  EXPECT_EQ(decode(bytes + "x", 9, frame), FrameStatus::kInvalid);
+  EXPECT_EQ(decode(bytes, 8, frame), FrameStatus::kInvalid) << "longer than it may be";
+  EXPECT_EQ(decode("fmenot", 9, frame), FrameStatus::kInvalid) << "the first bytes are enough";
 }
 
-TEST(MeetingFrames, IntroductionsAndRostersSurviveTheirText) {
-  const auto who = introduction_of(text_of(somebody()));
+TEST(RendezvousFrames, IntroductionsAndRostersSurviveTheirText) {
+  const auto who = peer_info_of(text_of(somebody()));
   ASSERT_TRUE(who.has_value());
   EXPECT_EQ(text_of(*who), text_of(somebody()));
   EXPECT_EQ(who->endpoint.port, 40123);
   EXPECT_EQ(who->job, somebody().job);
-  const Attendance all = everybody(5);
-  const auto read = attendance_of(text_of(all), 5);
+  const JobRoster all = everybody(5);
+  const auto read = job_roster_of(text_of(all), 5);
   ASSERT_TRUE(read.has_value());
   EXPECT_EQ(read->token, all.token);
   EXPECT_EQ(text_of(*read), text_of(all));
   EXPECT_LE(text_of(all).size(), longest_roster(5));
-  EXPECT_FALSE(attendance_of(text_of(all), 4).has_value());
-  EXPECT_FALSE(attendance_of(text_of(all), 6).has_value());
+  EXPECT_FALSE(job_roster_of(text_of(all), 4).has_value());
+  EXPECT_FALSE(job_roster_of(text_of(all), 6).has_value());
 }
 
-TEST(MeetingFrames, AHostMayHaveAnyName) {
-  Introduction odd = somebody();
+TEST(RendezvousFrames, AHostMayHaveAnyName) {
+  PeerInfo odd = somebody();
   odd.member.host = "my host\n";
-  EXPECT_EQ(introduction_of(text_of(odd)).value().member.host, "my?host?");
+  EXPECT_EQ(peer_info_of(text_of(odd)).value().member.host, "my?host?");
   odd.member.host = "";
-  EXPECT_EQ(introduction_of(text_of(odd)).value().member.host, "?");
+  EXPECT_EQ(peer_info_of(text_of(odd)).value().member.host, "?");
 }
 
-TEST(MeetingFrames, WhatIsNoIntroductionIsRefused) {
+TEST(RendezvousFrames, WhatIsNoIntroductionIsRefused) {
   for (const char* const text :
        {"", "\n", "3 8 node7 4711 fd00::12 40123", "3 8 node7 4711 fd00::12\n",
         "3 8 node7 4711 fd00::12 40123 1\n", "x 8 node7 4711 fd00::12 40123\n",
@@ -83,7 +83,7 @@ TEST(MeetingFrames, WhatIsNoIntroductionIsRefused) {
         "3 8 node7 0 fd00::12 40123\n", "3 8 node7 4711 fd00::12 0\n",
         "3 8 node7 4711 fd00::12 65536\n", "3 8 node7 4711x fd00::12 40123\n",
         "3 99999999999 node7 4711 fd00::12 40123\n"}) {
-    EXPECT_FALSE(introduction_of(text).has_value()) << text;
+    EXPECT_FALSE(peer_info_of(text).has_value()) << text;
   }
 }
 
@@ -96,8 +96,8 @@ std::string mutated(std::string bytes, std::mt19937& random) {
   return bytes;
 }
 
-// Whatever comes is refused, or says the same when it is said again.
-TEST(MeetingFrames, MutatedBytesAreRefusedOrMeanWhatTheySay) {
+// Any bytes are refused, or encode to the same bytes again.
+TEST(RendezvousFrames, MutatedBytesAreRefusedOrMeanWhatTheySay) {
   std::mt19937 random(11);
   const std::string texts[] = {text_of(somebody()), text_of(everybody(3))};
   for (int i = 0; i < 20'000; ++i) {
@@ -106,18 +106,18 @@ TEST(MeetingFrames, MutatedBytesAreRefusedOrMeanWhatTheySay) {
       bytes = mutated(bytes, random);
     }
     Frame frame;
-    if (decode(bytes, kLongestWords, frame) == Reading::kWhole) {
+    if (decode(bytes, kLongestFrameText, frame) == FrameStatus::kComplete) {
       EXPECT_EQ(encode(frame), bytes);
     }
     const std::string text = bytes.substr(std::min(bytes.size(), kFrameHeader));
-    if (const auto who = introduction_of(text)) {
-      EXPECT_EQ(introduction_of(text_of(*who)).value().job, who->job);
+    if (const auto who = peer_info_of(text)) {
+      EXPECT_EQ(peer_info_of(text_of(*who)).value().job, who->job);
       EXPECT_GE(who->member.world_rank, 0);
       EXPECT_GE(who->endpoint.port, 1);
       EXPECT_LE(who->endpoint.port, 65'535);
     }
-    if (const auto all = attendance_of(text, 3)) {
-      EXPECT_EQ(text_of(attendance_of(text_of(*all), 3).value()), text_of(*all));
+    if (const auto all = job_roster_of(text, 3)) {
+      EXPECT_EQ(text_of(job_roster_of(text_of(*all), 3).value()), text_of(*all));
     }
     for (const char c : printable(text)) EXPECT_TRUE(c >= 0x20 && c < 0x7F);
   }

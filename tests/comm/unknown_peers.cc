@@ -1,4 +1,4 @@
-#include "tests/comm/strangers.h"
+#include "tests/comm/unknown_peers.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Who is no rank and comes to a port of one.
+// Connections to a port of a rank by a process that is no rank.
 #pragma once
 
 #include <sys/types.h>
@@ -10,10 +10,10 @@
 
 namespace fm::comm {
 
-// TCP ports of this host at which a process listens, on any address, as the kernel tells them.
+// TCP ports of this host at which a process listens, on any address, as the kernel lists them.
 std::vector<int> listening_ports(pid_t process);
 
-// Connections to `ports` of this host, on which `word` was sent and nothing more comes.
+// Connections to `ports` of this host, on which `word` was sent and nothing follows.
 std::vector<Socket> visit(const std::vector<int>& ports, const std::string& word);
 
 }  // namespace fm::comm

@@ -1,4 +1,4 @@
-// Ranks started by hand that do not find each other: killed, ended or strange ones while they meet.
+// Ranks started by hand that cannot meet: killed or ended ones, and ranks of other jobs.
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -36,7 +36,7 @@ class SilentListener {
   int fd_;
 };
 
-class MeetingByHand : public SystemCase {
+class RendezvousByHand : public SystemCase {
  protected:
   struct Rank {
     int rank = 0;
@@ -87,7 +87,7 @@ class MeetingByHand : public SystemCase {
   std::vector<std::unique_ptr<Job>> jobs_;
 };
 
-TEST_F(MeetingByHand, AKilledRankEndsTheOthersAtOnceByName) {
+TEST_F(RendezvousByHand, AKilledRankEndsTheOthersAtOnceByName) {
   for (const int victim : {0, 1}) {
     jobs_.clear();
     start_two_of_three();
@@ -101,7 +101,7 @@ TEST_F(MeetingByHand, AKilledRankEndsTheOthersAtOnceByName) {
   }
 }
 
-TEST_F(MeetingByHand, ATermOfAllEndsAllWithTheirOwnCode) {
+TEST_F(RendezvousByHand, ATermOfAllEndsAllWithTheirOwnCode) {
   start_two_of_three();
   for (const int rank : {1, 0}) send(rank, SIGTERM);
   for (const auto& job : jobs_) {
@@ -111,7 +111,7 @@ TEST_F(MeetingByHand, ATermOfAllEndsAllWithTheirOwnCode) {
   }
 }
 
-TEST_F(MeetingByHand, TwoJobsOfOnePortDoNotMix) {
+TEST_F(RendezvousByHand, TwoJobsOfOnePortDoNotMix) {
   const auto first = start_rank({.rank = 0, .output = "first"});
   const auto there = [&] { return start_rank({.rank = 1, .output = "second"})->wait(kLimitMs); };
   Ended foreign = there();  // rank 0 may still be on its way
@@ -133,7 +133,7 @@ TEST_F(MeetingByHand, TwoJobsOfOnePortDoNotMix) {
 }
 
 // Hosts may know the folder by other names.
-TEST_F(MeetingByHand, RanksOfOneJobIdMayCallTheirFolderDifferently) {
+TEST_F(RendezvousByHand, RanksOfOneJobIdMayCallTheirFolderDifferently) {
   const std::vector<std::string> id = {"FME_JOB_ID=seven"};
   std::filesystem::create_directory(folder() / "first");
   std::filesystem::create_directory_symlink(folder() / "first", folder() / "other");
@@ -144,7 +144,7 @@ TEST_F(MeetingByHand, RanksOfOneJobIdMayCallTheirFolderDifferently) {
 }
 
 // Without a limit rank 1 would wait for an answer for ever.
-TEST_F(MeetingByHand, ASilentListenerTakesTheLimitAndNoMore) {
+TEST_F(RendezvousByHand, ASilentListenerTakesTheLimitAndNoMore) {
   const SilentListener other(port_.number());
   // Torchrun's store too: LibTorch waits for its answer without end.
   const std::vector<std::string> agent = {"TORCHELASTIC_RUN_ID=x",

@@ -10,19 +10,19 @@
 #include <map>
 #include <mutex>
 
-#include "comm/meet/meeting.h"
+#include "comm/meet/rendezvous.h"
 #include "core/check.h"
 #include "tests/comm/clock.h"
 #include "tests/comm/free_port.h"
 #include "tests/comm/local_mesh.h"
-#include "tests/comm/meeting_outcome.h"
+#include "tests/comm/rendezvous_outcome.h"
 
 namespace fm::comm {
 namespace {
 
 using core::ExitCode;
 
-TEST(MeetingPlace, IsTheAddressOfMasterAddrAlone) {
+TEST(RendezvousAddress, IsTheAddressOfMasterAddrAlone) {
   const HeldPort held;
   const int port = held.number();
   const Listener listener = listen_at("127.0.0.1", port, Deadline(kWatchdogMs));
@@ -33,7 +33,7 @@ TEST(MeetingPlace, IsTheAddressOfMasterAddrAlone) {
   EXPECT_FALSE(connect_once({"127.0.0.2", port}, Deadline(kWatchdogMs)).open());
 }
 
-TEST(MeetingPlace, IsEveryAddressWhereMasterAddrIsNoneOfThisHost) {
+TEST(RendezvousAddress, IsEveryAddressWhereMasterAddrIsNoneOfThisHost) {
   const HeldPort held;
   const int port = held.number();
   // An address of documentation.
@@ -43,18 +43,18 @@ TEST(MeetingPlace, IsEveryAddressWhereMasterAddrIsNoneOfThisHost) {
 }
 
 // A name like that of /etc/hosts on many hosts.
-TEST(MeetingPlace, OfTheLoopbackDeviceIsSaidWhereRanksAreMissing) {
+TEST(RendezvousAddress, OfTheLoopbackDeviceIsSaidWhereRanksAreMissing) {
   const HeldPort held;
   const Outcome outcome = outcome_of([&] {
-    return meet_at({"127.0.1.1", held.number()}, rank_of(0, 2), {}, Deadline(50));
+    return rendezvous_at({"127.0.1.1", held.number()}, rank_of(0, 2), {}, Deadline(50));
   });
   const std::string place = core::concat("127.0.1.1:", held.number());
   EXPECT_TRUE(has(outcome.error, " at " + place + ", where only this host reaches it, no sign of"))
       << outcome.error;
 }
 
-// Rank 0 sets SO_REUSEADDR, as the holder does; who does not, and who listens second, gets nothing.
-TEST(MeetingPlace, ThatATestHoldsGoesToRank0Alone) {
+// Rank 0 sets SO_REUSEADDR, as the holder does; a socket without it, or a second listener, fails.
+TEST(RendezvousAddress, ThatATestHoldsGoesToRank0Alone) {
   const HeldPort held;
   sockaddr_in place{};
   place.sin_family = AF_INET;
@@ -73,11 +73,11 @@ TEST(MeetingPlace, ThatATestHoldsGoesToRank0Alone) {
 }
 
 // Time stands still, so that nothing here ends at its limit.
-TEST(MeetingPlace, ThatIsTakenIsRefusedAtOnce) {
+TEST(RendezvousAddress, ThatIsTakenIsRefusedAtOnce) {
   const ManualClock still;
   const Socket other = listen_on("127.0.0.1");
   const Outcome outcome = outcome_of([&] {
-    return meet_at({"127.0.0.1", port_of(other)}, rank_of(0, 2), {}, Deadline(1, still));
+    return rendezvous_at({"127.0.0.1", port_of(other)}, rank_of(0, 2), {}, Deadline(1, still));
   });
   EXPECT_EQ(outcome.code, ExitCode::kRendezvousFailed);
   EXPECT_TRUE(has(outcome.error, core::concat("choose another port for all ranks (127.0.0.1:",
@@ -86,7 +86,7 @@ TEST(MeetingPlace, ThatIsTakenIsRefusedAtOnce) {
 }
 
 // Connections of the job before are still open at its rank 0, or linger there.
-TEST(MeetingPlace, IsFreeAgainWhenTheRanksHaveMet) {
+TEST(RendezvousAddress, IsFreeAgainWhenTheRanksHaveMet) {
   const HeldPort held;
   Listener first = listen_at("127.0.0.1", held.number(), Deadline(kWatchdogMs));
   const Socket line = connect_once({"127.0.0.1", held.number()}, Deadline(kWatchdogMs));
@@ -99,7 +99,7 @@ TEST(MeetingPlace, IsFreeAgainWhenTheRanksHaveMet) {
   EXPECT_EQ(port_of(second.socket), held.number());
 }
 
-class MemoryStore : public MeetingStore {
+class MemoryStore : public RendezvousStore {
  public:
   void set(const std::string& key, const std::string& value) override {
     const std::lock_guard lock(mutex_);
@@ -132,7 +132,8 @@ class MemoryStore : public MeetingStore {
 class ByStore : public testing::Test {
  protected:
   Outcome meet(int rank, int limit_ms) {
-    return outcome_of([&] { return meet_by(store_, rank_of(rank, 2), {}, Deadline(limit_ms)); });
+    return outcome_of(
+        [&] { return rendezvous_by_store(store_, rank_of(rank, 2), {}, Deadline(limit_ms)); });
   }
   MemoryStore store_;
 };

@@ -1,24 +1,24 @@
-// What becomes of one rank's meeting.
+// The result of the rendezvous of one rank.
 #pragma once
 
 #include <functional>
 #include <string>
 
-#include "comm/meet/meeting.h"
+#include "comm/meet/rendezvous.h"
 #include "core/check.h"
 
 namespace fm::comm {
 
 struct Outcome {
-  Meeting meeting;
+  Rendezvous rendezvous;
   std::string error;
   core::ExitCode code = core::ExitCode::kFinished;
 };
 
-inline Outcome outcome_of(const std::function<Meeting()>& meet) {
+inline Outcome outcome_of(const std::function<Rendezvous()>& meet) {
   Outcome outcome;
   try {
-    outcome.meeting = meet();
+    outcome.rendezvous = meet();
   } catch (const core::MachineError& error) {
     outcome.error = error.what();
     outcome.code = error.code();
