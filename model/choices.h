@@ -1,4 +1,4 @@
-// What a run decides of a model, beside config.json.
+// The choices that a run makes about a model, besides config.json.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,14 @@
 
 namespace fm::model {
 
-// Low-rank adapters (LoRA, arXiv 2106.09685) as peft makes them: beside the matrix W of a linear
-// layer, y = W x + scale B A dropout(x).
+// Low-rank adapters (LoRA, arXiv 2106.09685) as in peft: a linear layer with matrix W becomes
+// y = W x + scale B A dropout(x).
 struct LoraChoices {
   std::int64_t rank = 0;  // 0: no adapters
   double scale = 1.0;
   double dropout = 0.0;
-  // Linear layers of the blocks, by the last parts of their names, or kAllLinear; none: the
-  // family's usual ones.
+  // Linear layers of the blocks, by the ends of their names, or kAllLinear; empty: the family's
+  // defaults.
   std::vector<std::string> targets = {};
 };
 
@@ -26,11 +26,11 @@ inline constexpr const char* kAllLinear = "all-linear";  // peft's word
 struct ModelChoices {
   core::NoDecay no_decay = {};
   core::DType element = core::DType::kF32;  // or kBF16, kF16
-  // Whether a parameter is trained, by its name; the others are frozen. Empty: all are.
+  // Whether a parameter is trained, by its name; the others are frozen. Empty: all are trained.
   std::function<bool(const std::string&)> trains = {};
   LoraChoices lora = {};
-  core::Share share = {};  // which of the ranks that compute together the units are for
-  // Megatron's sequence parallelism: between its products each of these ranks has some tokens.
+  core::Share share = {};  // the tensor-parallel rank that the units are for
+  // Megatron's sequence parallelism: between products each of these ranks has some of the tokens.
   bool split_tokens = false;
 };
 

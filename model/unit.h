@@ -1,8 +1,8 @@
-// A model is a row of units with explicit backward. No autograd, no hooks: three functions over
-// plain memory, so that a schedule decides when each runs.
+// A model is a sequence of units with explicit backward. No autograd, no hooks: three functions
+// over plain memory, so a schedule decides when each runs.
 //
 // Shapes: B rows of T tokens, D hidden elements; hidden_BTD is [B, T, D] row-major.
-// Numbers behind a void* are of the model's element type (fp32 or bf16): weights, hidden states and
+// A void* points to elements of the model's type (fp32, bf16 or fp16): weights, hidden states and
 // their gradients. Gradients of parameters and logits are fp32.
 #pragma once
 
@@ -23,8 +23,8 @@ namespace fm::model {
 enum class Write : std::uint8_t { kAssign, kAdd };
 
 // Bases of the flat buffers that hold a unit's parameters (or their gradients).
-// `tied`: a matrix that belongs to another unit's table (the head of a tied model), else null.
-// `frozen`: parameters that are not trained, else null.
+// `tied`: the matrix of another unit's table (for the head of a tied model), else null.
+// `frozen`: the parameters that are not trained, or null.
 struct Weights {
   const void* own = nullptr;
   const void* frozen = nullptr;
@@ -34,36 +34,36 @@ struct Weights {
 struct Gradients {
   float* own = nullptr;
   float* tied = nullptr;
-  bool input = true;  // of the head: whether anybody takes the gradient of its input
+  bool input = true;  // of the head: whether the gradient of its input is needed
 };
 
 // Memory of one (micro-batch, unit), owned by the caller.
 struct Saved {
   void* input_BTD = nullptr;  // the unit's input; null for the embedding
-  void* kept = nullptr;       // what forward keeps for backward
-  void* parked = nullptr;     // what backward_input leaves for backward_weight
+  void* kept = nullptr;       // activations that forward saves for backward
+  void* parked = nullptr;     // gradients that backward_input saves for backward_weight
 };
 
-// New tokens of a sequence whose earlier ones have been read: their rows lie behind those of the
-// sequence before them. `cache`: of one unit, keys [capacity, width] and then values, as many
-// elements as Unit::cache_width() says per position; those of the new tokens are written.
+// The new tokens of a sequence whose earlier tokens are in a cache; their rows follow those of the
+// previous sequence. `cache`: of one unit, keys [capacity, width] and then values, together
+// Unit::cache_width() elements per position; those of the new tokens are written.
 struct CachedSequence {
-  std::int64_t count = 0;     // of new tokens, 1 or more
-  std::int64_t position = 0;  // of the first one: so many are in the cache
+  std::int64_t count = 0;     // number of new tokens, 1 or more
+  std::int64_t position = 0;  // of the first new token: the number of tokens in the cache
   std::int64_t capacity = 0;
   void* cache = nullptr;
 };
 
-// Ranks that compute a unit together with this one; null: nobody does.
+// The ranks that compute a unit together with this one; null: there are none.
 struct Peers {
-  comm::Communicator* tensor = nullptr;  // each has a part of every split matrix
-  // Each has a part of every row of tokens (core/sequence_part.h): ranks that exchange heads, and
-  // those of the ring of such groups.
+  comm::Communicator* tensor = nullptr;  // tensor-parallel: each has a part of every split matrix
+  // Sequence-parallel: each has a part of every row of tokens (core/sequence_part.h). The ranks
+  // that exchange heads, and the ring of such groups.
   comm::Communicator* ulysses = nullptr;
   comm::Communicator* ring = nullptr;
 };
 
-// What every call of a unit reads, and what it works with. The head saves nothing.
+// The arguments of every call of a unit. The head saves nothing.
 struct UnitCall {
   Weights weights;
   UnitInput input;
@@ -72,17 +72,17 @@ struct UnitCall {
   Peers peers = {};
 };
 
-// What the caller must provide.
+// The memory that the caller must provide, and the bytes that a call sends.
 struct UnitSizes {
   core::Bytes input = {};
   core::Bytes kept = {};
   core::Bytes parked = {};
   core::Bytes scratch = {};  // Work::arena, for any one call with Work::threads
-  // To sequence peers, in a call of forward and of backward_input.
+  // Bytes sent to sequence-parallel ranks by a call of forward and of backward_input.
   core::Bytes sent_forward = {};
   core::Bytes sent_backward = {};
-  // To tensor-parallel ranks, in a call of forward and of both halves of backward; of the head, in
-  // evaluate and what loss sends beside. `output`: in forward, for the output alone.
+  // Bytes sent to tensor-parallel ranks by a call of forward and of both halves of backward; for
+  // the head, by evaluate, and by loss in addition. `output`: by forward, for the output alone.
   struct ToTensorPeers {
     core::Bytes forward, output, input, weight;
   };
@@ -92,9 +92,9 @@ struct UnitSizes {
 class Unit {
  public:
   virtual ~Unit() = default;
-  // What is trained, which may be nothing.
+  // The trained parameters; may be empty.
   virtual const core::ParamTable& params() const = 0;
-  // What is not; null: everything is trained.
+  // The frozen parameters; null: all are trained.
   virtual const core::ParamTable* frozen_params() const { return nullptr; }
   virtual UnitSizes sizes(core::BatchShape shape, int threads) const = 0;  // of a call's Work
   // Floating-point operations of one forward (multiply-adds count two); backward is twice that.
@@ -103,23 +103,23 @@ class Unit {
   // saved.input_BTD -> output_BTD; fills saved.kept. output_BTD null (never for the embedding):
   // only fill saved.kept (recomputation), skipping what only the output needs.
   virtual void forward(const UnitCall& call, void* output_BTD) const = 0;
-  // Gradient of the input; parks the operands of W. dinput_BTD is null for the embedding, and where
-  // nothing before the unit is trained.
-  // doutput_BTD and dinput_BTD are different memory; doutput_BTD may be overwritten.
+  // The gradient of the input; fills saved.parked for backward_weight. dinput_BTD is null for the
+  // embedding, and where no earlier unit is trained. It does not overlap doutput_BTD, which may be
+  // overwritten.
   virtual void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const = 0;
-  // Writes every parameter gradient of the unit that is trained, without its weights. kAssign also
-  // zeroes nothing else: gaps of the flat buffer are never touched.
+  // Writes the gradients of all trained parameters; reads no weights. Gaps of the flat buffer are
+  // never touched, not even by kAssign.
   virtual void backward_weight(const UnitCall& call, const Gradients& gradients,
                                Write write) const = 0;
 
-  // Decoding, which a family may lack: no backward follows.
-  // Elements that a position takes in a cache.
+  // Decoding, which a family need not support. The elements of a position in the cache:
   virtual std::int64_t cache_width() const { return 0; }
-  // Of a call of `decode` with so many tokens in all, in sequences of at most `most` positions.
-  virtual UnitSizes decode_sizes(std::int64_t tokens, std::int64_t /*most*/, int threads) const {
+  // For a call of `decode` with `tokens` tokens in all, in sequences of at most `positions`.
+  virtual UnitSizes decode_sizes(std::int64_t tokens, std::int64_t /*positions*/,
+                                 int threads) const {
     return sizes({.batch = 1, .seq_len = tokens}, threads);
   }
-  // As forward, of the new tokens of all sequences; call.input.shape is one row of them.
+  // Like forward, for the new tokens of all sequences; call.input.shape is one row of them.
   virtual void decode(const UnitCall& /*call*/, std::span<const CachedSequence> /*sequences*/,
                       void* /*output_ND*/) const {
     FM_CHECK(false, "this family does not decode");
@@ -127,24 +127,25 @@ class Unit {
 };
 
 // The head: final norm, language-model matrix and cross-entropy, forward and whole backward in
-// chunks of rows; logits never exist whole. Chunk rows depend on (tokens, vocabulary) only.
+// chunks of rows, so the logits of all rows never exist at once. The number of rows of a chunk
+// depends on (tokens, vocabulary) only.
 class LossUnit {
  public:
   virtual ~LossUnit() = default;
   virtual const core::ParamTable& params() const = 0;
   virtual const core::ParamTable* frozen_params() const { return nullptr; }
-  // Table of the embedding when the head uses its matrix; the second one where that is frozen.
+  // The table of the embedding when the head uses its matrix; the second one where it is frozen.
   virtual const core::ParamTable* tied_params() const { return nullptr; }
   virtual const core::ParamTable* frozen_tied_params() const { return nullptr; }
   virtual UnitSizes sizes(core::BatchShape shape) const = 0;
   virtual double forward_flops(core::BatchShape shape) const = 0;
 
   // Returns the sum of token losses (nats), added in token order in fp64. In place: hidden_BTD
-  // becomes dhidden_BTD of (scale x that sum), unless nobody takes it. Gradients are written by the
-  // rule of `write` (kAssign: assigned by the first chunk, added to by the others).
+  // becomes dhidden_BTD of (scale x that sum), if it is needed. `write` applies to the gradients
+  // (kAssign: the first chunk assigns, the others add).
   virtual double loss(const UnitCall& call, void* hidden_BTD, double scale,
                       const Gradients& gradients, Write write) const = 0;
-  // Sum of token losses only.
+  // The sum of token losses only.
   virtual double evaluate(const UnitCall& call, const void* hidden_BTD) const = 0;
   // Logits of rows, for sampling: hidden_ND [N, D] -> logits_NV [N, V].
   virtual void logits(const Weights& weights, std::int64_t rows, const void* hidden_ND,
@@ -158,14 +159,14 @@ struct Model {
   std::int64_t hidden = 0;
   std::int64_t vocab = 0;
   std::int64_t heads = 0, kv_heads = 0;     // of attention; 0: it has none
-  std::int64_t rotary = 0;                  // elements of a head that RoPE turns, by tables
+  std::int64_t rotary = 0;                  // elements of a head that RoPE rotates
   bool tied = false;                        // the head uses the embedding's matrix
   core::DType element = core::DType::kF32;  // of weights, hidden states and their gradients
   core::Share share = {};                   // the tensor-parallel rank whose part the units are
-  // The part of the first tensor-parallel rank, where this is another's: the largest.
+  // The part of the first tensor-parallel rank, which is the largest; null where this is it.
   std::shared_ptr<const Model> first_part = nullptr;
 
-  // Whose sizes decide what tensor-parallel ranks must do alike.
+  // The model whose sizes decide where all tensor-parallel ranks must act alike.
   const Model& deciding() const { return first_part ? *first_part : *this; }
   int unit_count() const { return static_cast<int>(units.size()) + 1; }
   int head_unit() const { return static_cast<int>(units.size()); }
@@ -182,7 +183,7 @@ struct Model {
     }
     return false;
   }
-  int first_trained() const {  // it needs no gradient of its input
+  int first_trained() const {  // needs no gradient of its input
     int unit = 0;
     while (unit < head_unit() && !trains(unit)) ++unit;
     return unit;

@@ -1,4 +1,4 @@
-// One micro-batch as every unit sees it.
+// One micro-batch, the input that all units share.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace fm::model {
 
-// What dropout of a training step follows from (model/units/dropout.h).
+// The key of the dropout of a training step (model/units/dropout.h).
 struct StepDropout {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
@@ -22,11 +22,11 @@ struct UnitInput {
   core::BatchShape shape;
   const std::int32_t* tokens_BT = nullptr;  // first pipe rank only
   const std::int32_t* labels_BT = nullptr;  // last pipe rank only; -100 is not counted
-  // Where in its row the document of each token begins: attention and positions begin there. Of
-  // whole rows, [B, shape.row()]. Null: with the row.
+  // For each token, where in the row its document begins; attention and positions begin there. Of
+  // whole rows, [B, shape.row()]. Null: every row is one document.
   const std::int32_t* starts_BT = nullptr;
   std::optional<StepDropout> dropout = {};  // none: evaluation
-  core::TokenRuns runs = {};                // what the arrays hold of a row that ranks share
+  core::TokenRuns runs = {};                // the tokens of this rank, where ranks share a row
 
   std::span<const std::int32_t> tokens() const {
     return {tokens_BT, static_cast<std::size_t>(shape.tokens())};
@@ -36,16 +36,16 @@ struct UnitInput {
   }
 };
 
-// Adjacent tokens, of a document or of rows that are one document each.
+// Adjacent tokens: a run of one document, or of several rows that are one document each.
 struct DocumentRun {
-  std::int64_t first = 0;     // of the B x T tokens that the arrays hold
-  core::BatchShape shape;     // rows of it
+  std::int64_t first = 0;     // index among the B x T tokens in the arrays
+  core::BatchShape shape;     // the rows of the run
   std::int64_t position = 0;  // of the first token in its document
   std::int64_t length = 0;    // of the whole document
 };
 
-// run(DocumentRun) for every run of tokens of a document; where all rows are whole documents, once
-// for them together.
+// Calls run(DocumentRun) for every run of tokens of a document; once for all rows where every row
+// is a whole document.
 template <class Run>
 void for_every_run(const UnitInput& input, const Run& run) {
   const std::int64_t row = input.shape.row();
@@ -70,8 +70,8 @@ void for_every_run(const UnitInput& input, const Run& run) {
   }
 }
 
-// run(first of the B x T tokens that the arrays hold, their number, the first one's place among the
-// tokens of all rows of the micro-batch) for all of them.
+// Calls run(index of the first token in the arrays, number of tokens, index of the first token
+// among those of all rows of the micro-batch) for every run of tokens.
 template <class Run>
 void for_every_token_run(const UnitInput& input, const Run& run) {
   if (input.shape.split.ranks() == 1)

@@ -1,4 +1,4 @@
-// One key/value head of one batch row at a time, by whichever thread: its numbers depend on nothing
+// Each thread computes one key/value head of one batch row at a time. Its results depend on nothing
 // else, so neither the number of threads nor the batch changes a bit.
 #include "model/attention/attention.h"
 
@@ -25,13 +25,13 @@ constexpr TraceForm kForward = {
 constexpr TraceForm kBackward = {
     "attention_backward", TraceKind::kKernel, {"rows", "tokens", "heads", "flops"}};
 
-// A window that no row is longer than hides nothing.
+// A window that is at least as long as the row masks nothing.
 std::int64_t window_of(const AttentionShape& shape) {
   const std::int64_t row = shape.runs.row > 0 ? shape.runs.row : shape.batch.seq_len;
   return shape.window < row ? shape.window : 0;
 }
 
-// In any row.
+// The group of query heads of one key/value head.
 kernels::HeadGroup group_of(const AttentionShape& shape) {
   return {.seq_len = shape.batch.seq_len,
           .heads = shape.heads / shape.kv_heads,
@@ -56,7 +56,7 @@ kernels::HeadGroup group_at(const AttentionShape& shape, std::int64_t row, std::
   return group;
 }
 
-// Queries and keys that they see.
+// The number of pairs of a query and a key that it attends to.
 std::int64_t pairs_of(const AttentionShape& shape) {
   const std::int64_t batch = shape.batch.batch;
   const std::int64_t tokens = shape.batch.seq_len;
@@ -74,7 +74,7 @@ std::int64_t pairs_of(const AttentionShape& shape) {
   return pairs;
 }
 
-// `products`: of pairs by d; multiply-adds count two.
+// `products`: products per pair, each of d multiply-adds, which count two.
 core::TraceValues work_of(const AttentionShape& shape, std::int64_t products) {
   return {shape.batch.batch, shape.batch.seq_len, shape.heads,
           2 * products * shape.heads * pairs_of(shape) * shape.head_dim};
@@ -86,15 +86,15 @@ std::int64_t workers_of(const AttentionShape& shape, int threads) {
   return std::min(groups_of(shape), std::int64_t{threads});
 }
 
-// Where the group's first head begins in the row's first token.
-struct Place {
+// A group with the offsets of its first head in the first token of the row.
+struct HeadOffsets {
   kernels::HeadGroup group;
   std::int64_t q = 0;          // in q, out and their gradients
   std::int64_t k = 0;          // in k, v and their gradients
   std::int64_t logsumexp = 0;  // [B, kv_heads, group, T]
 };
 
-Place place_of(const AttentionShape& shape, std::int64_t index) {
+HeadOffsets place_of(const AttentionShape& shape, std::int64_t index) {
   const std::int64_t row = index / shape.kv_heads;
   const std::int64_t head = index % shape.kv_heads;
   const kernels::HeadGroup group = group_at(shape, row, head);
@@ -104,7 +104,8 @@ Place place_of(const AttentionShape& shape, std::int64_t index) {
           .logsumexp = index * group.heads * group.seq_len};
 }
 
-// Arrays of one group in fp32, heads side by side, in work space. Attention computes in fp32.
+// fp32 copies of the arrays of one group in the arena, heads side by side. Attention computes in
+// fp32.
 class GroupCopies {
  public:
   GroupCopies(const kernels::HeadGroup& stored, float* memory)
@@ -112,7 +113,7 @@ class GroupCopies {
     packed_.q_stride = stored.heads * stored.head_dim;
     packed_.k_stride = stored.head_dim;
   }
-  // Elements of so many arrays like q and like k.
+  // The elements of `queries` arrays like q and `keys` arrays like k.
   static std::int64_t elements(const kernels::HeadGroup& stored, int queries, int keys) {
     const GroupCopies sizes(stored, nullptr);
     return queries * rounded(sizes.rows_q()) + keys * rounded(sizes.rows_k());
@@ -164,7 +165,7 @@ std::int64_t narrow_backward_each(const kernels::HeadGroup& group) {
   return GroupCopies::elements(group, 4, 4) + kernels::attention_backward_scratch(group);
 }
 
-// run(index of the group, memory of `each` elements), on all workers.
+// Calls run(index of the group, memory of `each` elements) for every group, on all threads.
 template <class Run>
 void for_every_group(const AttentionShape& shape, std::int64_t each, core::Work& work,
                      const Run& run) {
@@ -195,41 +196,41 @@ AttentionScratch attention_scratch<float>(const AttentionShape& shape, int threa
 }
 
 template <>
-void attention_forward<float>(const AttentionShape& shape, const AttentionForward<float>& at,
+void attention_forward<float>(const AttentionShape& shape, const AttentionForward<float>& arrays,
                               core::Work& work) {
   const TraceScope scope(kForward, work_of(shape, 2));
   const kernels::HeadGroup group = group_of(shape);
   for_every_group(shape, kernels::attention_forward_scratch(group), work,
                   [&](std::int64_t index, float* memory) {
-                    const Place place = place_of(shape, index);
+                    const HeadOffsets place = place_of(shape, index);
                     kernels::attention_forward(place.group,
-                                               {.q = at.q + place.q,
-                                                .k = at.k + place.k,
-                                                .v = at.v + place.k,
-                                                .out = at.out + place.q,
-                                                .logsumexp = at.logsumexp + place.logsumexp},
+                                               {.q = arrays.q + place.q,
+                                                .k = arrays.k + place.k,
+                                                .v = arrays.v + place.k,
+                                                .out = arrays.out + place.q,
+                                                .logsumexp = arrays.logsumexp + place.logsumexp},
                                                memory);
                   });
 }
 
 template <>
-void attention_backward<float>(const AttentionShape& shape, const AttentionBackward<float>& at,
+void attention_backward<float>(const AttentionShape& shape, const AttentionBackward<float>& arrays,
                                core::Work& work) {
   const TraceScope scope(kBackward, work_of(shape, 5));
   const kernels::HeadGroup group = group_of(shape);
   for_every_group(shape, kernels::attention_backward_scratch(group), work,
                   [&](std::int64_t index, float* memory) {
-                    const Place place = place_of(shape, index);
+                    const HeadOffsets place = place_of(shape, index);
                     kernels::attention_backward(place.group,
-                                                {.q = at.q + place.q,
-                                                 .k = at.k + place.k,
-                                                 .v = at.v + place.k,
-                                                 .out = at.out + place.q,
-                                                 .logsumexp = at.logsumexp + place.logsumexp,
-                                                 .dout = at.dout + place.q,
-                                                 .dq = at.dq + place.q,
-                                                 .dk = at.dk + place.k,
-                                                 .dv = at.dv + place.k},
+                                                {.q = arrays.q + place.q,
+                                                 .k = arrays.k + place.k,
+                                                 .v = arrays.v + place.k,
+                                                 .out = arrays.out + place.q,
+                                                 .logsumexp = arrays.logsumexp + place.logsumexp,
+                                                 .dout = arrays.dout + place.q,
+                                                 .dq = arrays.dq + place.q,
+                                                 .dk = arrays.dk + place.k,
+                                                 .dv = arrays.dv + place.k},
                                                 memory);
                   });
 }
@@ -243,39 +244,39 @@ AttentionScratch attention_scratch(const AttentionShape& shape, int threads) {
 }
 
 template <class T>
-void attention_forward(const AttentionShape& shape, const AttentionForward<T>& at,
+void attention_forward(const AttentionShape& shape, const AttentionForward<T>& arrays,
                        core::Work& work) {
   const TraceScope scope(kForward, work_of(shape, 2));
   const kernels::HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
-    const Place place = place_of(shape, index);
+    const HeadOffsets place = place_of(shape, index);
     GroupCopies copies(place.group, memory);
-    const float* const q = copies.q(at.q + place.q);
-    const float* const k = copies.k(at.k + place.k);
-    const float* const v = copies.k(at.v + place.k);
+    const float* const q = copies.q(arrays.q + place.q);
+    const float* const k = copies.k(arrays.k + place.k);
+    const float* const v = copies.k(arrays.v + place.k);
     float* const out = copies.q();
     kernels::attention_forward(
         copies.group(),
-        {.q = q, .k = k, .v = v, .out = out, .logsumexp = at.logsumexp + place.logsumexp},
+        {.q = q, .k = k, .v = v, .out = out, .logsumexp = arrays.logsumexp + place.logsumexp},
         copies.rest());
-    copies.store_q(out, at.out + place.q);
+    copies.store_q(out, arrays.out + place.q);
   };
   for_every_group(shape, narrow_forward_each(group), work, run);
 }
 
 template <class T>
-void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
+void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
                         core::Work& work) {
   const TraceScope scope(kBackward, work_of(shape, 5));
   const kernels::HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
-    const Place place = place_of(shape, index);
+    const HeadOffsets place = place_of(shape, index);
     GroupCopies copies(place.group, memory);
-    const float* const q = copies.q(at.q + place.q);
-    const float* const k = copies.k(at.k + place.k);
-    const float* const v = copies.k(at.v + place.k);
-    const float* const out = copies.q(at.out + place.q);
-    const float* const dout = copies.q(at.dout + place.q);
+    const float* const q = copies.q(arrays.q + place.q);
+    const float* const k = copies.k(arrays.k + place.k);
+    const float* const v = copies.k(arrays.v + place.k);
+    const float* const out = copies.q(arrays.out + place.q);
+    const float* const dout = copies.q(arrays.dout + place.q);
     float* const dq = copies.q();
     float* const dk = copies.k();
     float* const dv = copies.k();
@@ -284,15 +285,15 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward<T>&
                                  .k = k,
                                  .v = v,
                                  .out = out,
-                                 .logsumexp = at.logsumexp + place.logsumexp,
+                                 .logsumexp = arrays.logsumexp + place.logsumexp,
                                  .dout = dout,
                                  .dq = dq,
                                  .dk = dk,
                                  .dv = dv},
                                 copies.rest());
-    copies.store_q(dq, at.dq + place.q);
-    copies.store_k(dk, at.dk + place.k);
-    copies.store_k(dv, at.dv + place.k);
+    copies.store_q(dq, arrays.dq + place.q);
+    copies.store_k(dk, arrays.dk + place.k);
+    copies.store_k(dv, arrays.dv + place.k);
   };
   for_every_group(shape, narrow_backward_each(group), work, run);
 }

@@ -1,6 +1,6 @@
 // Causal grouped-query attention, forward and backward, without materialised scores
 // (FlashAttention-2, arXiv 2307.08691). Query head h reads key/value head h / (heads / kv_heads).
-// Any number of threads may call at once, each with work of its own.
+// Any number of threads may call at once, each with a Work of its own.
 #pragma once
 
 #include <string>
@@ -11,10 +11,11 @@
 
 namespace fm::model {
 
-// Of a longer row than the arrays hold: they begin in it where `first_query` and `first_key` say.
-// `keys` are those of an earlier run of tokens, which no query precedes; 0: the queries' own.
+// The part of a longer row that the arrays hold: queries from `first_query` on, keys from
+// `first_key` on. `keys`: the number of keys where they are of an earlier run of tokens, which
+// precede all queries; 0: the keys are of the same tokens as the queries.
 struct RunsOfRow {
-  std::int64_t row = 0;  // T; 0: the arrays hold the row
+  std::int64_t row = 0;  // T; 0: the arrays hold the whole row
   std::int64_t first_query = 0;
   std::int64_t first_key = 0;
   std::int64_t keys = 0;
@@ -25,18 +26,18 @@ struct AttentionShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;  // divides heads
   std::int64_t head_dim = 0;
-  std::int64_t window = 0;  // keys that a query sees, itself the last; 0: all up to itself
-  const std::int32_t* starts_BT = nullptr;  // of documents (model/unit.h, UnitInput)
+  std::int64_t window = 0;  // keys that a query attends to, its own last; 0: all up to its own
+  const std::int32_t* starts_BT = nullptr;  // of documents (model/unit_input.h, UnitInput)
   kernels::Dropout dropout = {};            // of probabilities
-  std::int64_t first_sample = 0;            // within the step: what dropout goes by
-  // Where these are some heads of a model that has more: the first, and how many it has.
+  std::int64_t first_sample = 0;            // within the step; keys the dropout
+  // Where these are only some heads of the model: the first of them, and the number of all.
   std::int64_t first_head = 0;
-  std::int64_t all_heads = 0;  // 0: these are all
+  std::int64_t all_heads = 0;  // 0: these are all heads
   RunsOfRow runs = {};
 };
 
 // q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim], or [B, runs.keys, kv_heads,
-// head_dim]; logsumexp [B, heads, T], of scores that are not yet scaled by 1 / sqrt(head_dim)
+// head_dim]; logsumexp [B, heads, T], of scores before their scaling by 1 / sqrt(head_dim)
 // (kernels/attention/attention.h).
 template <class T>  // element: float, core::Bf16 or core::F16
 struct AttentionForward {
@@ -47,10 +48,10 @@ struct AttentionForward {
   float* logsumexp = nullptr;
 };
 template <class T>
-void attention_forward(const AttentionShape& shape, const AttentionForward<T>& at,
+void attention_forward(const AttentionShape& shape, const AttentionForward<T>& arrays,
                        core::Work& work);
 
-// Gradients have the shapes of what they belong to and are assigned.
+// Gradients have the shapes of their arrays and are assigned.
 template <class T>
 struct AttentionBackward {
   const T* q = nullptr;
@@ -64,10 +65,10 @@ struct AttentionBackward {
   T* dv = nullptr;
 };
 template <class T>
-void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
+void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
                         core::Work& work);
 
-// Scratch that a call takes whose Work has so many threads: per computing thread the keys and
+// The scratch of a call whose Work has this number of threads: per computing thread the keys and
 // values of one head for forward, a constant for backward.
 struct AttentionScratch {
   core::Bytes forward;

@@ -14,7 +14,7 @@ namespace {
 constexpr core::TraceForm kForm = {
     "attention_cached", core::TraceKind::kKernel, {"tokens", "keys", "heads"}};
 
-// Below so many multiply-adds a second thread costs more than it computes.
+// Below this number of multiply-adds a second thread costs more than it saves.
 constexpr std::int64_t kWorthThreads = 1 << 15;
 
 kernels::CachedKeys keys_of(const CachedShape& shape, std::int64_t keys) {
@@ -24,7 +24,7 @@ kernels::CachedKeys keys_of(const CachedShape& shape, std::int64_t keys) {
           .stride = shape.kv_heads * shape.head_dim};
 }
 
-// Elements of fp32, whole lines.
+// fp32 elements, a whole number of cache lines.
 std::int64_t scratch_each(const CachedShape& shape, std::int64_t positions) {
   return core::Arena::aligned<float>(keys_of(shape, positions).scratch()).count() /
          static_cast<std::int64_t>(sizeof(float));

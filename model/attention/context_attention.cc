@@ -24,7 +24,7 @@ void check_peers(const AttentionShape& shape, const Peers& peers) {
            ranks_of(peers.ring));
 }
 
-// The tokens of all ranks that exchange heads, in a ring of such groups.
+// The tokens of all ranks that exchange heads; the ring is one of such groups.
 core::BatchShape batch_of_group(core::BatchShape batch) {
   return {batch.batch, batch.seq_len * batch.split.ulysses, {.ring = batch.split.ring}};
 }
@@ -49,7 +49,7 @@ DealtHeads dealt_heads(const AttentionShape& shape) {
   return deal_heads(shape.heads, shape.kv_heads, split_of(shape).ulysses);
 }
 
-// Elements of q (or k) with all tokens of the group and some heads.
+// The elements of q (or k) with all tokens of the group and `heads` heads.
 std::int64_t elements_of(const AttentionShape& on_rank, std::int64_t heads) {
   return on_rank.batch.tokens() * heads * on_rank.head_dim;
 }
@@ -61,20 +61,20 @@ AttentionScratch scratch_on_rank(const AttentionShape& shape, int threads) {
 }
 
 template <class T>
-void forward_on_rank(const AttentionShape& shape, const AttentionForward<T>& at,
+void forward_on_rank(const AttentionShape& shape, const AttentionForward<T>& arrays,
                      comm::Communicator* ring, core::Work& work) {
-  if (split_of(shape).ring == 1) return attention_forward<T>(shape, at, work);
-  ring_forward<T>(shape, at, *ring, work);
+  if (split_of(shape).ring == 1) return attention_forward<T>(shape, arrays, work);
+  ring_forward<T>(shape, arrays, *ring, work);
 }
 
 template <class T>
-void backward_on_rank(const AttentionShape& shape, const AttentionBackward<T>& at,
+void backward_on_rank(const AttentionShape& shape, const AttentionBackward<T>& arrays,
                       comm::Communicator* ring, core::Work& work) {
-  if (split_of(shape).ring == 1) return attention_backward<T>(shape, at, work);
-  ring_backward<T>(shape, at, *ring, work);
+  if (split_of(shape).ring == 1) return attention_backward<T>(shape, arrays, work);
+  ring_backward<T>(shape, arrays, *ring, work);
 }
 
-// Of arrays like q, and like k, on the ranks that have most heads.
+// The sizes of arrays like q, and like k, on the ranks that have the most heads.
 struct MostElements {
   HeadExchange::Shape q;
   std::int64_t q_heads = 0, kv_heads = 0;
@@ -129,7 +129,7 @@ AttentionSent attention_sent(const AttentionShape& shape) {
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
   const core::SequenceSplit split = split_of(shape);
   const std::int64_t tokens = shape.batch.tokens() * shape.head_dim;  // of one head
-  std::int64_t kv_width = 2 * tokens * shape.kv_heads;  // keys and values that go round
+  std::int64_t kv_width = 2 * tokens * shape.kv_heads;                // keys and values that rotate
   AttentionSent sent;
   if (split.ulysses > 1) {
     const MostElements most(shape);
@@ -147,11 +147,12 @@ AttentionSent attention_sent(const AttentionShape& shape) {
 }
 
 template <class T>
-void context_forward(const AttentionShape& shape, const ContextForward<T>& at, const Peers& peers,
-                     core::Work& work) {
+void context_forward(const AttentionShape& shape, const ContextForward<T>& arrays,
+                     const Peers& peers, core::Work& work) {
   check_peers(shape, peers);
   if (split_of(shape).ulysses == 1) {
-    return forward_on_rank<T>(shape, {at.q, at.k, at.v, at.out, at.logsumexp}, peers.ring, work);
+    return forward_on_rank<T>(shape, {arrays.q, arrays.k, arrays.v, arrays.out, arrays.logsumexp},
+                              peers.ring, work);
   }
   const core::Arena::Scope scope(work.arena);
   const DealtHeads dealt = dealt_heads(shape);
@@ -160,19 +161,19 @@ void context_forward(const AttentionShape& shape, const ContextForward<T>& at, c
   const HeadExchange::Shape q{shape.batch.batch, shape.batch.seq_len, shape.head_dim, shape.heads};
   HeadExchange::Shape k = q;
   k.heads = shape.kv_heads;
-  exchange.to_heads<T>(q, dealt.q, at.q, at.q);
-  exchange.to_heads<T>(k, dealt.kv, at.k, at.k);
-  exchange.to_heads<T>(k, dealt.kv, at.v, at.v);
+  exchange.to_heads<T>(q, dealt.q, arrays.q, arrays.q);
+  exchange.to_heads<T>(k, dealt.kv, arrays.k, arrays.k);
+  exchange.to_heads<T>(k, dealt.kv, arrays.v, arrays.v);
   T* const out = work.arena.take<T>(elements_of(mine, mine.heads));
-  forward_on_rank<T>(mine, {at.q, at.k, at.v, out, at.logsumexp}, peers.ring, work);
-  exchange.to_tokens<T>(q, dealt.q, out, at.out);
+  forward_on_rank<T>(mine, {arrays.q, arrays.k, arrays.v, out, arrays.logsumexp}, peers.ring, work);
+  exchange.to_tokens<T>(q, dealt.q, out, arrays.out);
 }
 
 template <class T>
-void context_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
+void context_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
                       const Peers& peers, core::Work& work) {
   check_peers(shape, peers);
-  if (split_of(shape).ulysses == 1) return backward_on_rank<T>(shape, at, peers.ring, work);
+  if (split_of(shape).ulysses == 1) return backward_on_rank<T>(shape, arrays, peers.ring, work);
   const core::Arena::Scope scope(work.arena);
   const DealtHeads dealt = dealt_heads(shape);
   const HeadExchange exchange(*peers.ulysses, work);
@@ -183,20 +184,20 @@ void context_backward(const AttentionShape& shape, const AttentionBackward<T>& a
   const auto take = [&](std::int64_t heads) {
     return work.arena.template take<T>(elements_of(mine, heads));
   };
-  AttentionBackward<T> on_rank = at;
+  AttentionBackward<T> on_rank = arrays;
   T* const out = take(mine.heads);
   T* const dout = take(mine.heads);
-  exchange.to_heads<T>(q, dealt.q, at.out, out);
-  exchange.to_heads<T>(q, dealt.q, at.dout, dout);
+  exchange.to_heads<T>(q, dealt.q, arrays.out, out);
+  exchange.to_heads<T>(q, dealt.q, arrays.dout, dout);
   on_rank.out = out;
   on_rank.dout = dout;
   on_rank.dq = take(mine.heads);
   on_rank.dk = take(mine.kv_heads);
   on_rank.dv = take(mine.kv_heads);
   backward_on_rank<T>(mine, on_rank, peers.ring, work);
-  exchange.to_tokens<T>(q, dealt.q, on_rank.dq, at.dq);
-  exchange.to_tokens<T>(k, dealt.kv, on_rank.dk, at.dk);
-  exchange.to_tokens<T>(k, dealt.kv, on_rank.dv, at.dv);
+  exchange.to_tokens<T>(q, dealt.q, on_rank.dq, arrays.dq);
+  exchange.to_tokens<T>(k, dealt.kv, on_rank.dk, arrays.dk);
+  exchange.to_tokens<T>(k, dealt.kv, on_rank.dv, arrays.dv);
 }
 
 template AttentionScratch context_scratch<float>(const AttentionShape&, int);

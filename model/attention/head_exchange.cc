@@ -9,7 +9,7 @@
 namespace fm::model {
 namespace {
 
-// Key/value heads for query heads [first, end), of which `group` share one.
+// The key/value heads of query heads [first, end), of which `group` share one.
 std::vector<std::int64_t> kv_heads_for(std::int64_t first, std::int64_t end, std::int64_t group) {
   const std::int64_t first_kv = first / group;
   const std::int64_t end_kv = core::ceil_div(end, group);
@@ -23,7 +23,7 @@ std::vector<std::int64_t> kv_heads_for(std::int64_t first, std::int64_t end, std
   return heads;
 }
 
-// [rows, width] between arrays with other strides.
+// The strides of two arrays between which [rows, width] is copied.
 struct Strides {
   std::int64_t from = 0;
   std::int64_t to = 0;
@@ -79,16 +79,17 @@ void HeadExchange::to_heads(const Shape& shape, const HeadLists& lists, const T*
   const std::int64_t d = shape.head_dim;
   const std::int64_t most = most_heads(lists);
   const std::int64_t mine = own_heads(lists);
-  const std::int64_t part = shape.tokens * most * d;  // of one rank, of a row
+  const std::int64_t part = shape.tokens * most * d;  // elements of one rank and one row
   const std::int64_t row = part * group_.size();
   T* const packed = work_.arena.take<T>(shape.batch * row);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     const T* const tokens = from + b * shape.tokens * shape.heads * d;
     for (int rank = 0; rank < group_.size(); ++rank) {
-      T* at = packed + b * row + rank * part;
+      T* packed_head = packed + b * row + rank * part;
       for (const std::int64_t head : lists[static_cast<std::size_t>(rank)]) {
-        copy_heads(work_, {shape.tokens, d}, {shape.heads * d, most * d}, tokens + head * d, at);
-        at += d;
+        copy_heads(work_, {shape.tokens, d}, {shape.heads * d, most * d}, tokens + head * d,
+                   packed_head);
+        packed_head += d;
       }
     }
   }

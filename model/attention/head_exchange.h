@@ -1,5 +1,5 @@
-// Ranks that each hold some tokens of all heads and compute attention of all tokens of some heads
-// (DeepSpeed-Ulysses, arXiv 2309.14509). Arrays are [B, tokens, heads, d].
+// DeepSpeed-Ulysses (arXiv 2309.14509): every rank holds some tokens of all heads, and computes
+// attention of all tokens of some heads. Arrays are [B, tokens, heads, d].
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace fm::model {
 
 using HeadLists = std::vector<std::vector<std::int64_t>>;  // by rank
 
-// What ranks compute: adjacent query heads, as evenly as possible, the first ranks having one more
-// (7 heads on 4 ranks: 2, 2, 2, 1), and for them key and value heads, of which each serves the same
-// number of adjacent query heads. Where a rank's query heads begin or end within the group of a
-// key/value head, it has one key/value head for all of them, or one for each.
+// The heads that each rank computes: adjacent query heads, as evenly as possible, the first ranks
+// with one more (7 heads on 4 ranks: 2, 2, 2, 1), and their key and value heads, each of which
+// serves the same number of adjacent query heads. Where a rank's query heads begin or end within
+// the group of a key/value head, it has one key/value head for all of them, or one for each.
 struct DealtHeads {
   HeadLists q, kv;
 };
@@ -29,20 +29,20 @@ class HeadExchange {
  public:
   struct Shape {
     std::int64_t batch = 1;
-    std::int64_t tokens = 1;  // of a row, on each rank
+    std::int64_t tokens = 1;  // tokens of a row on each rank
     std::int64_t head_dim = 1;
     std::int64_t heads = 1;  // of the model
   };
   HeadExchange(comm::Communicator& group, core::Work& work) : group_(group), work_(work) {}
 
-  // from [B, t, heads, d] -> to [B, ranks t, the rank's heads, d]; they may be the same memory.
+  // from [B, t, heads, d] -> to [B, ranks t, this rank's heads, d]; may be the same memory.
   template <class T>  // float, core::Bf16 or core::F16
   void to_heads(const Shape& shape, const HeadLists& lists, const T* from, T* to) const;
-  // Back; what several ranks have of a head is added up in fp32, in their order.
+  // The inverse; the arrays of a head that several ranks have are summed in fp32, in rank order.
   template <class T>
   void to_tokens(const Shape& shape, const HeadLists& lists, const T* from, T* to) const;
 
-  // Work space of a call with at most so many heads on a rank.
+  // Work space of a call with at most `most` heads on a rank.
   template <class T>
   static core::Bytes scratch(const Shape& shape, int ranks, std::int64_t most) {
     const std::int64_t row = shape.tokens * ranks * most * shape.head_dim;

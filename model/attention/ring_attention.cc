@@ -18,10 +18,10 @@ namespace {
 template <class T>
 constexpr bool kIsFp32 = std::is_same_v<T, float>;
 
-// Sizes of what a rank has.
+// Sizes of the arrays of a rank.
 struct Sizes {
-  std::int64_t batch, tokens, chunk;  // tokens: of a row, two chunks
-  std::int64_t q_width, k_width;      // of a token
+  std::int64_t batch, tokens, chunk;  // tokens of a row on this rank: two chunks
+  std::int64_t q_width, k_width;      // elements of a token
   int ranks;
 
   explicit Sizes(const AttentionShape& shape)
@@ -37,40 +37,41 @@ struct Sizes {
   std::int64_t k_of_chunk() const { return chunk * k_width; }
 };
 
-// A chunk of queries of a batch row, and a chunk of keys.
-struct Pair {
+// A chunk of queries of a batch row, and a chunk of keys that they attend to.
+struct ChunkPair {
   std::int64_t row = 0;
-  int query = 0;  // 0 or 1: of the two that each rank has
+  int query = 0;  // 0 or 1: each rank has two chunks
   int key = 0;
-  bool own = false;  // the keys are of the queries' tokens
+  bool own = false;  // queries and keys of the same tokens
 };
 
 struct Chunks {
   core::TokenRuns queries, keys;
 };
 
-// Whether a query of the chunk sees a key of the other, an earlier one. The first query sees most.
-bool sees(const AttentionShape& shape, const Chunks& chunks, const Pair& at) {
-  const core::TokenRun& queries = chunks.queries[static_cast<std::size_t>(at.query)];
-  const core::TokenRun& keys = chunks.keys[static_cast<std::size_t>(at.key)];
+// Whether a query of the chunk attends to a key of the other chunk, which must be an earlier one.
+// The first query reaches back furthest.
+bool sees(const AttentionShape& shape, const Chunks& chunks, const ChunkPair& pair) {
+  const core::TokenRun& queries = chunks.queries[static_cast<std::size_t>(pair.query)];
+  const core::TokenRun& keys = chunks.keys[static_cast<std::size_t>(pair.key)];
   if (keys.first >= queries.first) return false;
   const std::int64_t row = shape.batch.row();
   std::int64_t first = 0;
-  if (shape.starts_BT != nullptr) first = shape.starts_BT[at.row * row + queries.first];
+  if (shape.starts_BT != nullptr) first = shape.starts_BT[pair.row * row + queries.first];
   if (shape.window > 0) first = std::max(first, queries.first + 1 - shape.window);
   return first < keys.end();
 }
 
-// What is computed with the keys of a rank; a query's own first.
-std::vector<Pair> pairs_of(const AttentionShape& shape, const Chunks& chunks) {
-  std::vector<Pair> pairs;
+// The pairs to compute with the keys of one rank; a query's own chunk comes first.
+std::vector<ChunkPair> pairs_of(const AttentionShape& shape, const Chunks& chunks) {
+  std::vector<ChunkPair> pairs;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {
     if (chunks.keys == chunks.queries) {
       for (const int i : {0, 1}) pairs.push_back({row, i, i, true});
     }
     for (const int query : {0, 1}) {
       for (const int key : {0, 1}) {
-        const Pair pair{row, query, key, false};
+        const ChunkPair pair{row, query, key, false};
         if (sees(shape, chunks, pair)) pairs.push_back(pair);
       }
     }
@@ -78,23 +79,23 @@ std::vector<Pair> pairs_of(const AttentionShape& shape, const Chunks& chunks) {
   return pairs;
 }
 
-AttentionShape shape_of(const AttentionShape& shape, const Chunks& chunks, const Pair& at) {
-  const core::TokenRun& queries = chunks.queries[static_cast<std::size_t>(at.query)];
-  const core::TokenRun& keys = chunks.keys[static_cast<std::size_t>(at.key)];
+AttentionShape shape_of(const AttentionShape& shape, const Chunks& chunks, const ChunkPair& pair) {
+  const core::TokenRun& queries = chunks.queries[static_cast<std::size_t>(pair.query)];
+  const core::TokenRun& keys = chunks.keys[static_cast<std::size_t>(pair.key)];
   AttentionShape out = shape;
   out.batch = {.batch = 1, .seq_len = queries.count};
-  out.first_sample = shape.first_sample + at.row;
+  out.first_sample = shape.first_sample + pair.row;
   out.runs = {.row = shape.batch.row(),
               .first_query = queries.first,
               .first_key = keys.first,
-              .keys = at.own ? 0 : keys.count};
+              .keys = pair.own ? 0 : keys.count};
   if (shape.starts_BT != nullptr) {
-    out.starts_BT = shape.starts_BT + at.row * out.runs.row + queries.first;
+    out.starts_BT = shape.starts_BT + pair.row * out.runs.row + queries.first;
   }
   return out;
 }
 
-// Of any pair.
+// Scratch that is enough for any pair.
 AttentionScratch scratch_of_pairs(const AttentionShape& shape, int threads) {
   const int ring = shape.batch.split.ring;
   const core::TokenRuns runs = core::runs_of_group(shape.batch.row(), ring, 0);
@@ -107,37 +108,37 @@ AttentionScratch scratch_of_pairs(const AttentionShape& shape, int threads) {
           .backward = std::max(own.backward, other.backward)};
 }
 
-// Where a chunk of queries, or of keys, begins in the rank's arrays.
-std::int64_t q_at(const Sizes& sizes, const Pair& at) {
-  return (2 * at.row + at.query) * sizes.q_of_chunk();
+// The offset of a chunk of queries, or of keys, in the rank's arrays.
+std::int64_t q_at(const Sizes& sizes, const ChunkPair& pair) {
+  return (2 * pair.row + pair.query) * sizes.q_of_chunk();
 }
-std::int64_t k_at(const Sizes& sizes, const Pair& at) {
-  return (2 * at.row + at.key) * sizes.k_of_chunk();
+std::int64_t k_at(const Sizes& sizes, const ChunkPair& pair) {
+  return (2 * pair.row + pair.key) * sizes.k_of_chunk();
 }
 
-// Keys and values that go round: two arrays behind each other, and room for the next rank's.
+// Keys and values that rotate around the ring: k and v in one array, double-buffered.
 template <class T>
-class Travelling {
+class RotatingKv {
  public:
-  Travelling(comm::Communicator& ring, std::int64_t elements, core::Arena& arena)
+  RotatingKv(comm::Communicator& ring, std::int64_t elements, core::Arena& arena)
       : ring_(ring),
         elements_(elements),
-        here_(arena.take<T>(elements)),
-        coming_(arena.take<T>(elements)) {}
+        current_(arena.take<T>(elements)),
+        incoming_(arena.take<T>(elements)) {}
 
-  T* here() { return here_; }
-  // What is here goes on, and what the rank before has comes.
+  T* current() { return current_; }
+  // Posts the send to the next rank and the receive from the previous one.
   void post() {
     const core::Elements count(elements_);
     const int ranks = ring_.size();
     receiving_ =
-        ring_.receive({coming_, count, core::kDTypeOf<T>}, (ring_.rank() + ranks - 1) % ranks);
-    sending_ = ring_.send({here_, count, core::kDTypeOf<T>}, (ring_.rank() + 1) % ranks);
+        ring_.receive({incoming_, count, core::kDTypeOf<T>}, (ring_.rank() + ranks - 1) % ranks);
+    sending_ = ring_.send({current_, count, core::kDTypeOf<T>}, (ring_.rank() + 1) % ranks);
   }
   void wait() {
     sending_.wait();
     receiving_.wait();
-    std::swap(here_, coming_);
+    std::swap(current_, incoming_);
   }
   static core::Bytes scratch(std::int64_t elements) {
     return core::Arena::aligned<T>(elements) * 2;
@@ -146,11 +147,11 @@ class Travelling {
  private:
   comm::Communicator& ring_;
   std::int64_t elements_;
-  T *here_, *coming_;
+  T *current_, *incoming_;
   comm::Pending sending_, receiving_;
 };
 
-// The array in fp32: itself, or a copy in `memory`.
+// The array in fp32: itself, or a converted copy in `memory`.
 template <class T>
 const float* wide(std::int64_t count, const T* from, float* memory) {
   if constexpr (kIsFp32<T>) {
@@ -161,7 +162,7 @@ const float* wide(std::int64_t count, const T* from, float* memory) {
   }
 }
 
-// Memory of an array in fp32 beside one of T; none where T is fp32.
+// Memory for the fp32 copy of an array of T; null where T is fp32.
 template <class T>
 float* take_wide(core::Arena& arena, std::int64_t count) {
   if constexpr (kIsFp32<T>) return nullptr;
@@ -172,15 +173,16 @@ core::Bytes wide_bytes(std::int64_t count) {
   return kIsFp32<T> ? core::Bytes(0) : core::Arena::aligned<float>(count);
 }
 
-// What queries [chunk, heads, d] saw before, with their logarithms of sums [heads, chunk], takes in
-// what they saw now. Both have a weight, as out + (now - out) * weight would keep the rounding of
-// a large `out` that weighs nothing.
-struct Seen {
-  float* out = nullptr;
-  float* logsumexp = nullptr;
+// The attention output of a chunk of queries over some of its keys.
+struct PartialSoftmax {
+  float* out = nullptr;        // [chunk, heads, d]
+  float* logsumexp = nullptr;  // [heads, chunk]
 };
-void merge(const AttentionShape& shape, std::int64_t chunk, const Seen& now, const Seen& all,
-           int threads) {
+// Merges two partial softmax results by their logsumexp, in place of `all`. Each is multiplied by a
+// weight of its own: out + (now - out) * weight would keep the rounding of a large `out` of weight
+// 0.
+void merge(const AttentionShape& shape, std::int64_t chunk, const PartialSoftmax& now,
+           const PartialSoftmax& all, int threads) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t t = 0; t < chunk; ++t) {
@@ -208,10 +210,11 @@ void copy_both(const core::Work& work, std::int64_t count, const T* k, const T* 
   kernels::copy(work, count, v, to + count);
 }
 
-// run(chunks of the step) for every rank's keys, the own first; `kv` has them.
+// Calls run(chunks) once per rank of the ring, its own keys first; kv.current() holds the keys and
+// values of that rank.
 template <class T, class Run>
-void go_round(const AttentionShape& shape, comm::Communicator& ring, Travelling<T>& kv,
-              const Run& run) {
+void for_each_ring_step(const AttentionShape& shape, comm::Communicator& ring, RotatingKv<T>& kv,
+                        const Run& run) {
   const int ranks = ring.size();
   const core::TokenRuns mine = core::runs_of_group(shape.batch.row(), ranks, ring.rank());
   for (int step = 0; step < ranks; ++step) {
@@ -229,36 +232,37 @@ template <class T>
 AttentionScratch ring_scratch(const AttentionShape& shape, int threads) {
   const Sizes sizes(shape);
   const AttentionScratch pairs = scratch_of_pairs(shape, threads);
-  const core::Bytes travelling = Travelling<T>::scratch(2 * sizes.k());
+  const core::Bytes rotating = RotatingKv<T>::scratch(2 * sizes.k());
   const core::Bytes q = core::Arena::aligned<float>(sizes.q_of_chunk());
   const core::Bytes k = core::Arena::aligned<float>(sizes.k_of_chunk());
-  return {.forward = travelling + q + core::Arena::aligned<float>(sizes.chunk * shape.heads) +
+  return {.forward = rotating + q + core::Arena::aligned<float>(sizes.chunk * shape.heads) +
                      wide_bytes<T>(sizes.q()) * 2 + wide_bytes<T>(2 * sizes.k()) + pairs.forward,
-          .backward = travelling + Travelling<float>::scratch(2 * sizes.k()) + q + k * 2 +
+          .backward = rotating + RotatingKv<float>::scratch(2 * sizes.k()) + q + k * 2 +
                       wide_bytes<T>(sizes.q()) * 4 + wide_bytes<T>(2 * sizes.k()) + pairs.backward};
 }
 
 template <class T>
-void ring_forward(const AttentionShape& shape, const AttentionForward<T>& at,
+void ring_forward(const AttentionShape& shape, const AttentionForward<T>& arrays,
                   comm::Communicator& ring, core::Work& work) {
   const core::Arena::Scope scope(work.arena);
   const Sizes sizes(shape);
-  Travelling<T> kv(ring, 2 * sizes.k(), work.arena);
-  copy_both(work, sizes.k(), at.k, at.v, kv.here());
+  RotatingKv<T> kv(ring, 2 * sizes.k(), work.arena);
+  copy_both(work, sizes.k(), arrays.k, arrays.v, kv.current());
   float* const q_memory = take_wide<T>(work.arena, sizes.q());
   float* const kv_memory = take_wide<T>(work.arena, 2 * sizes.k());
   float* const out_memory = take_wide<T>(work.arena, sizes.q());
-  const Seen now{work.arena.take<float>(sizes.q_of_chunk()),
-                 work.arena.take<float>(sizes.chunk * shape.heads)};
-  const float* const q = wide(sizes.q(), at.q, q_memory);
+  const PartialSoftmax now{work.arena.take<float>(sizes.q_of_chunk()),
+                           work.arena.take<float>(sizes.chunk * shape.heads)};
+  const float* const q = wide(sizes.q(), arrays.q, q_memory);
   float* out = out_memory;
-  if constexpr (kIsFp32<T>) out = at.out;
-  go_round(shape, ring, kv, [&](const Chunks& chunks) {
-    const float* const k = wide(2 * sizes.k(), kv.here(), kv_memory);
-    for (const Pair& pair : pairs_of(shape, chunks)) {
-      const Seen all{out + q_at(sizes, pair),
-                     at.logsumexp + (2 * pair.row + pair.query) * sizes.chunk * shape.heads};
-      const Seen& to = pair.own ? all : now;
+  if constexpr (kIsFp32<T>) out = arrays.out;
+  for_each_ring_step(shape, ring, kv, [&](const Chunks& chunks) {
+    const float* const k = wide(2 * sizes.k(), kv.current(), kv_memory);
+    for (const ChunkPair& pair : pairs_of(shape, chunks)) {
+      const PartialSoftmax all{
+          out + q_at(sizes, pair),
+          arrays.logsumexp + (2 * pair.row + pair.query) * sizes.chunk * shape.heads};
+      const PartialSoftmax& to = pair.own ? all : now;
       const float* const keys = k + k_at(sizes, pair);
       attention_forward<float>(
           shape_of(shape, chunks, pair),
@@ -266,42 +270,42 @@ void ring_forward(const AttentionShape& shape, const AttentionForward<T>& at,
       if (!pair.own) merge(shape, sizes.chunk, now, all, work.threads);
     }
   });
-  if constexpr (!kIsFp32<T>) kernels::cast(sizes.q(), out, at.out);
+  if constexpr (!kIsFp32<T>) kernels::cast(sizes.q(), out, arrays.out);
 }
 
 template <class T>
-void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
+void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
                    comm::Communicator& ring, core::Work& work) {
   const core::Arena::Scope scope(work.arena);
   const Sizes sizes(shape);
-  Travelling<T> kv(ring, 2 * sizes.k(), work.arena);
-  Travelling<float> dkv(ring, 2 * sizes.k(), work.arena);
-  copy_both(work, sizes.k(), at.k, at.v, kv.here());
+  RotatingKv<T> kv(ring, 2 * sizes.k(), work.arena);
+  RotatingKv<float> dkv(ring, 2 * sizes.k(), work.arena);
+  copy_both(work, sizes.k(), arrays.k, arrays.v, kv.current());
   float* const kv_memory = take_wide<T>(work.arena, 2 * sizes.k());
   const auto wide_q = [&](const T* from) {
     return wide(sizes.q(), from, take_wide<T>(work.arena, sizes.q()));
   };
-  const float* const q = wide_q(at.q);
-  const float* const attended = wide_q(at.out);
-  const float* const dout = wide_q(at.dout);
+  const float* const q = wide_q(arrays.q);
+  const float* const attended = wide_q(arrays.out);
+  const float* const dout = wide_q(arrays.dout);
   float* dq = take_wide<T>(work.arena, sizes.q());
-  if constexpr (kIsFp32<T>) dq = at.dq;
+  if constexpr (kIsFp32<T>) dq = arrays.dq;
   float* const dq_now = work.arena.take<float>(sizes.q_of_chunk());
   float* const dk_now = work.arena.take<float>(sizes.k_of_chunk());
   float* const dv_now = work.arena.take<float>(sizes.k_of_chunk());
-  go_round(shape, ring, kv, [&](const Chunks& chunks) {
-    const float* const k = wide(2 * sizes.k(), kv.here(), kv_memory);
-    for (const Pair& pair : pairs_of(shape, chunks)) {
+  for_each_ring_step(shape, ring, kv, [&](const Chunks& chunks) {
+    const float* const k = wide(2 * sizes.k(), kv.current(), kv_memory);
+    for (const ChunkPair& pair : pairs_of(shape, chunks)) {
       const std::int64_t from = q_at(sizes, pair);
       const float* const keys = k + k_at(sizes, pair);
-      float* const dk = dkv.here() + k_at(sizes, pair);
+      float* const dk = dkv.current() + k_at(sizes, pair);
       attention_backward<float>(
           shape_of(shape, chunks, pair),
           {.q = q + from,
            .k = keys,
            .v = keys + sizes.k(),
            .out = attended + from,
-           .logsumexp = at.logsumexp + (2 * pair.row + pair.query) * sizes.chunk * shape.heads,
+           .logsumexp = arrays.logsumexp + (2 * pair.row + pair.query) * sizes.chunk * shape.heads,
            .dout = dout + from,
            .dq = pair.own ? dq + from : dq_now,
            .dk = pair.own ? dk : dk_now,
@@ -312,16 +316,16 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
       kernels::add(sizes.k_of_chunk(), dk_now, dk);
       kernels::add(sizes.k_of_chunk(), dv_now, dk + sizes.k());
     }
-    dkv.post();  // in the end to whom they belong
+    dkv.post();  // after the last step they are back at their own rank
     dkv.wait();
   });
   if constexpr (kIsFp32<T>) {
-    kernels::copy(work, sizes.k(), dkv.here(), at.dk);
-    kernels::copy(work, sizes.k(), dkv.here() + sizes.k(), at.dv);
+    kernels::copy(work, sizes.k(), dkv.current(), arrays.dk);
+    kernels::copy(work, sizes.k(), dkv.current() + sizes.k(), arrays.dv);
   } else {
-    kernels::cast(sizes.q(), dq, at.dq);
-    kernels::cast(sizes.k(), dkv.here(), at.dk);
-    kernels::cast(sizes.k(), dkv.here() + sizes.k(), at.dv);
+    kernels::cast(sizes.q(), dq, arrays.dq);
+    kernels::cast(sizes.k(), dkv.current(), arrays.dk);
+    kernels::cast(sizes.k(), dkv.current() + sizes.k(), arrays.dv);
   }
 }
 

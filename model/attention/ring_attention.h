@@ -1,9 +1,8 @@
-// Attention of rows whose tokens lie zig-zag on the ranks of a ring (core/sequence_part.h; Ring
-// Attention, arXiv 2310.01889). Keys and values go round the ring while each rank computes with
-// what it has; what its queries saw so far and what they see now are merged by their logarithms of
-// sums, in fp32. In backward the gradients of keys and values go round in fp32, one step behind
-// them. Windows and documents hide what they hide in a whole row; a step that sees nothing is not
-// computed.
+// Ring Attention (arXiv 2310.01889) of rows whose tokens are split zig-zag over the ranks of a ring
+// (core/sequence_part.h). Keys and values rotate around the ring while each rank computes with the
+// ones that it has; partial results are merged by their logsumexp, in fp32. In backward the
+// gradients of keys and values rotate in fp32, one step after them. Windows and documents mask the
+// same pairs as in a whole row; a step in which all pairs are masked is not computed.
 #pragma once
 
 #include "comm/communicator.h"
@@ -11,14 +10,14 @@
 
 namespace fm::model {
 
-// As attention_forward and attention_backward of the rank's tokens, both chunks one behind the
-// other: shape.batch.split.ring ranks, shape.starts_BT of whole rows. logsumexp is
+// Like attention_forward and attention_backward for the rank's tokens, one chunk after the other:
+// shape.batch.split.ring ranks, shape.starts_BT of whole rows. logsumexp is
 // [B, 2, heads, T / 2]. Collective over the ring.
 template <class T>  // element: float, core::Bf16 or core::F16
-void ring_forward(const AttentionShape& shape, const AttentionForward<T>& at,
+void ring_forward(const AttentionShape& shape, const AttentionForward<T>& arrays,
                   comm::Communicator& ring, core::Work& work);
 template <class T>
-void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& at,
+void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
                    comm::Communicator& ring, core::Work& work);
 
 template <class T>

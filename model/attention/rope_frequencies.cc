@@ -9,7 +9,7 @@
 namespace fm::model {
 namespace {
 
-// Long waves are stretched by `factor`, short ones kept, those between blended.
+// Stretches long wavelengths by `factor`, keeps short ones, and blends in between.
 void stretch_llama3(const RopeConfig& config, std::vector<float>& inv_freq) {
   const auto original = static_cast<double>(config.original_max_position_embeddings);
   const auto longest = static_cast<float>(original / config.low_freq_factor);
@@ -29,8 +29,8 @@ void stretch_llama3(const RopeConfig& config, std::vector<float>& inv_freq) {
   }
 }
 
-// Frequencies that turn often in a trained row are kept, slow ones stretched, those between blended
-// (arXiv 2309.00071).
+// Keeps frequencies with many rotations in a trained row, stretches slow ones, and blends in
+// between (arXiv 2309.00071).
 void stretch_yarn(const RopeConfig& config, std::int64_t dim, std::vector<float>& powers) {
   const auto original = static_cast<double>(config.original_max_position_embeddings);
   const auto place_of = [&](double turns) {
@@ -114,7 +114,7 @@ kernels::RopeTable RopeTables::get(std::int64_t positions) {
   }
   if (tables.empty() || tables.back()->positions < positions) {
     auto table = std::make_unique<Table>();
-    // At least doubled, so that a generation that grows token by token makes few tables.
+    // At least doubled, so a generation that grows token by token computes few tables.
     table->positions = std::max(positions, tables.empty() ? 0 : 2 * tables.back()->positions);
     const auto elements = inv_freq.size() * static_cast<std::size_t>(table->positions);
     table->cos.resize(elements);

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A value in a message.
+// A value for messages.
 std::string shown(const Json& value) {
   if (value.is_structured()) return value.is_object() ? "an object" : "an array";
   return value.dump();

@@ -1,5 +1,5 @@
-// Reads values of a Hugging Face config.json, for every family alike. A wrong one is a UserError
-// (10) that names the file, the key and what is required.
+// Reads values of a Hugging Face config.json, for every family. An invalid value is a UserError
+// (10) that names the file, the key and the requirement.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class ConfigReader {
   explicit ConfigReader(const std::filesystem::path& config_json);
 
   bool has(const char* key) const;
-  bool is_null(const char* key) const;  // there, and null
+  bool is_null(const char* key) const;  // present, and null
   bool empty() const;
-  // "FILE, key rope_scaling.factor", with which a message begins.
+  // "FILE, key rope_scaling.factor", the beginning of a message.
   std::string where(const char* key) const;
 
   // A size is a whole number from 1 to 2^31 - 1.
@@ -36,13 +36,12 @@ class ConfigReader {
   std::vector<std::string> texts_or_none(const char* key) const;
   ConfigReader inner(const char* key) const;
 
-  // Keys of this object with their values, for messages, that no call above has named. Those that
-  // are null are absent.
+  // The keys of this object, with their values for messages, that no call above has read. Null keys
+  // are left out.
   std::vector<std::pair<std::string, std::string>> not_asked_for() const;
 
-  // Of the whole file: its text as it was read, but for the architecture of what is trained where
-  // it names another (that of the part without the head). Programs that serve a folder choose by
-  // it what to load.
+  // The text of the whole file with this architecture, where the file names another one (that of
+  // the model without its head). Inference programs choose by it what to load.
   std::string text_with_architecture(const std::string& architecture) const;
 
  private:

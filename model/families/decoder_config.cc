@@ -14,7 +14,7 @@ struct ActivationName {
   const char* name;
   Activation activation;
 };
-// By the names of transformers/activations.py.
+// The names of transformers/activations.py.
 constexpr ActivationName kActivations[] = {{"silu", Activation::kSilu},
                                            {"swish", Activation::kSilu},
                                            {"gelu", Activation::kGelu},
@@ -23,69 +23,70 @@ constexpr ActivationName kActivations[] = {{"silu", Activation::kSilu},
                                            {"gelu_fast", Activation::kGeluTanh},
                                            {"relu", Activation::kRelu}};
 
-std::int64_t read_kv_heads(const ConfigReader& at, const SizeKeys& keys, std::int64_t heads) {
+std::int64_t read_kv_heads(const ConfigReader& reader, const SizeKeys& keys, std::int64_t heads) {
   if (keys.kv_heads == nullptr) return heads;
-  const bool follows = keys.absent_kv_heads == 0 || at.is_null(keys.kv_heads);
-  const std::int64_t count = at.size_or(keys.kv_heads, follows ? heads : keys.absent_kv_heads);
-  FM_USER_CHECK(heads % count == 0, at.where(keys.kv_heads), ": must divide ", keys.heads, " (",
+  const bool follows = keys.absent_kv_heads == 0 || reader.is_null(keys.kv_heads);
+  const std::int64_t count = reader.size_or(keys.kv_heads, follows ? heads : keys.absent_kv_heads);
+  FM_USER_CHECK(heads % count == 0, reader.where(keys.kv_heads), ": must divide ", keys.heads, " (",
                 keys.kv_heads, "=", count, ", ", keys.heads, "=", heads, ")");
   return count;
 }
 
 }  // namespace
 
-void read_sizes(const ConfigReader& at, const SizeKeys& keys, DecoderConfig& config) {
-  FM_USER_CHECK(!at.has("quantization_config"), at.where("quantization_config"),
+void read_sizes(const ConfigReader& reader, const SizeKeys& keys, DecoderConfig& config) {
+  FM_USER_CHECK(!reader.has("quantization_config"), reader.where("quantization_config"),
                 ": quantized weights are not supported; use the unquantized model");
   FM_USER_CHECK(
-      !at.has("per_layer_config"), at.where("per_layer_config"),
+      !reader.has("per_layer_config"), reader.where("per_layer_config"),
       ": layers of unlike shape are not supported; choose a model whose layers are alike");
-  config.vocab = at.size("vocab_size");
-  config.hidden = at.size(keys.hidden);
-  config.ffn = config.ffn == 0 ? at.size_or(keys.ffn, 4 * config.hidden) : at.size(keys.ffn);
-  config.layers = at.size(keys.layers);
-  config.heads = at.size(keys.heads);
-  config.kv_heads = read_kv_heads(at, keys, config.heads);
-  config.max_positions = at.size_or(keys.positions, config.max_positions);
+  config.vocab = reader.size("vocab_size");
+  config.hidden = reader.size(keys.hidden);
+  config.ffn =
+      config.ffn == 0 ? reader.size_or(keys.ffn, 4 * config.hidden) : reader.size(keys.ffn);
+  config.layers = reader.size(keys.layers);
+  config.heads = reader.size(keys.heads);
+  config.kv_heads = read_kv_heads(reader, keys, config.heads);
+  config.max_positions = reader.size_or(keys.positions, config.max_positions);
 }
 
-void read_head_dim(const ConfigReader& at, std::int64_t absent, DecoderConfig& config) {
-  const bool follows = absent == 0 && !at.has("head_dim");
-  FM_USER_CHECK(!follows || config.hidden % config.heads == 0, at.where("num_attention_heads"),
+void read_head_dim(const ConfigReader& reader, std::int64_t absent, DecoderConfig& config) {
+  const bool follows = absent == 0 && !reader.has("head_dim");
+  FM_USER_CHECK(!follows || config.hidden % config.heads == 0, reader.where("num_attention_heads"),
                 ": must divide hidden_size (num_attention_heads=", config.heads,
                 ", hidden_size=", config.hidden, ")");
-  config.head_dim = at.size_or("head_dim", absent > 0 ? absent : config.hidden / config.heads);
-  FM_USER_CHECK(config.head_dim % 2 == 0, at.where("head_dim"),
+  config.head_dim = reader.size_or("head_dim", absent > 0 ? absent : config.hidden / config.heads);
+  FM_USER_CHECK(config.head_dim % 2 == 0, reader.where("head_dim"),
                 ": must be even for rotary embedding (head_dim=", config.head_dim,
                 ", hidden_size=", config.hidden, ", num_attention_heads=", config.heads, ")");
 }
 
-Activation read_activation(const ConfigReader& at, const char* key, const char* absent) {
-  const std::string name = at.text_or(key, absent);
+Activation read_activation(const ConfigReader& reader, const char* key, const char* absent) {
+  const std::string name = reader.text_or(key, absent);
   std::vector<std::string> known;
   for (const ActivationName& row : kActivations) {
     if (name == row.name) return row.activation;
     known.push_back(core::concat('"', row.name, '"'));
   }
-  FM_USER_CHECK(false, at.where(key), ": supported are ", core::join(known, ", "), " (value \"",
+  FM_USER_CHECK(false, reader.where(key), ": supported are ", core::join(known, ", "), " (value \"",
                 name, "\")");
 }
 
-std::int64_t read_pad_id(const ConfigReader& at, std::int64_t vocab, std::int64_t absent) {
+std::int64_t read_pad_id(const ConfigReader& reader, std::int64_t vocab, std::int64_t absent) {
   const std::int64_t none = -1 - vocab;
-  const std::int64_t id = at.whole_or("pad_token_id", absent < 0 ? none : absent);
+  const std::int64_t id = reader.whole_or("pad_token_id", absent < 0 ? none : absent);
   if (id == none) return -1;
-  FM_USER_CHECK(id >= -vocab && id < vocab, at.where("pad_token_id"),
+  FM_USER_CHECK(id >= -vocab && id < vocab, reader.where("pad_token_id"),
                 ": must be an id of the vocabulary, or null (pad_token_id=", id,
                 ", vocab_size=", vocab, ")");
   return id < 0 ? id + vocab : id;
 }
 
-DropoutConfig read_dropout(const ConfigReader& at, const DropoutKeys& keys) {
+DropoutConfig read_dropout(const ConfigReader& reader, const DropoutKeys& keys) {
   const auto read = [&](const char* key) {
     if (key == nullptr) return 0.0;
-    const double dropout = at.number_or(key, keys.absent);
-    FM_USER_CHECK(dropout >= 0.0 && dropout < 1.0, at.where(key),
+    const double dropout = reader.number_or(key, keys.absent);
+    FM_USER_CHECK(dropout >= 0.0 && dropout < 1.0, reader.where(key),
                   ": must be at least 0 and below 1; correct it (value ", dropout, ")");
     return dropout;
   };
@@ -98,17 +99,17 @@ void slide_all(std::int64_t window, DecoderConfig& config) {
   if (window > 0) config.windows.assign(static_cast<std::size_t>(config.layers), window);
 }
 
-void read_windows(const ConfigReader& at, std::int64_t window, std::int64_t from_layer,
+void read_windows(const ConfigReader& reader, std::int64_t window, std::int64_t from_layer,
                   DecoderConfig& config) {
-  const std::vector<std::string> types = at.texts_or_none("layer_types");
-  FM_USER_CHECK(types.empty() || std::ssize(types) == config.layers, at.where("layer_types"),
+  const std::vector<std::string> types = reader.texts_or_none("layer_types");
+  FM_USER_CHECK(types.empty() || std::ssize(types) == config.layers, reader.where("layer_types"),
                 ": must have one entry per layer (it has ", types.size(), ", the model ",
                 config.layers, " layers)");
   for (const std::string& type : types) {
-    FM_USER_CHECK(type == "full_attention" || type == "sliding_attention", at.where("layer_types"),
-                  ": supported are \"full_attention\" and \"sliding_attention\" (value \"", type,
-                  "\")");
-    FM_USER_CHECK(window > 0 || type == "full_attention", at.where("layer_types"),
+    FM_USER_CHECK(
+        type == "full_attention" || type == "sliding_attention", reader.where("layer_types"),
+        ": supported are \"full_attention\" and \"sliding_attention\" (value \"", type, "\")");
+    FM_USER_CHECK(window > 0 || type == "full_attention", reader.where("layer_types"),
                   ": \"sliding_attention\" needs a sliding_window; name it");
   }
   if (window == 0) return;
@@ -120,10 +121,10 @@ void read_windows(const ConfigReader& at, std::int64_t window, std::int64_t from
   }
 }
 
-void check_total(const ConfigReader& at, const SizeKeys& keys, const DecoderConfig& config) {
+void check_total(const ConfigReader& reader, const SizeKeys& keys, const DecoderConfig& config) {
   constexpr std::int64_t kMostLayers = 10'000;
   constexpr double kMostParameters = 1e15;
-  FM_USER_CHECK(config.layers <= kMostLayers, at.where(keys.layers), ": at most ", kMostLayers,
+  FM_USER_CHECK(config.layers <= kMostLayers, reader.where(keys.layers), ": at most ", kMostLayers,
                 " are supported; correct it (value ", config.layers, ")");
   const auto hidden = static_cast<double>(config.hidden);
   const double attention = 2.0 * static_cast<double>(config.heads + config.kv_heads) *
@@ -131,7 +132,7 @@ void check_total(const ConfigReader& at, const SizeKeys& keys, const DecoderConf
   const double block = hidden * (attention + 3.0 * static_cast<double>(config.ffn));
   const double parameters =
       static_cast<double>(config.layers) * block + 2.0 * hidden * static_cast<double>(config.vocab);
-  FM_USER_CHECK(parameters <= kMostParameters, at.where(keys.hidden), ": a model of at most ",
+  FM_USER_CHECK(parameters <= kMostParameters, reader.where(keys.hidden), ": a model of at most ",
                 core::human_count(kMostParameters),
                 " parameters is supported; correct the sizes (they give ",
                 core::human_count(parameters), ")");
@@ -139,7 +140,7 @@ void check_total(const ConfigReader& at, const SizeKeys& keys, const DecoderConf
 
 namespace {
 
-// What differs from a Llama without biases, so that its checkpoints of older builds resume.
+// Only values that differ from a Llama without biases, so that checkpoints of older builds resume.
 void add_block(const DecoderConfig& config, nlohmann::json& values) {
   const BlockConfig& block = config.block;
   const BlockConfig plain;

@@ -1,5 +1,5 @@
-// What decides a decoder, whatever its family: a family's file fills it from config.json, the
-// common units read it (model/units/block.h, model/units/embedding_unit.h, model/units/head.h).
+// The configuration of a decoder of any family: the family's source fills it from config.json, the
+// units read it (model/units/block.h, model/units/embedding_unit.h, model/units/head.h).
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace fm::model {
 
-// RMSNorm, RMSNorm times 1 + weight, or LayerNorm with bias.
+// RMSNorm, RMSNorm that multiplies by 1 + weight, or LayerNorm with bias.
 enum class NormKind : std::uint8_t { kRms, kRmsOnePlus, kLayer };
-// Of what attention and MLP read, or of what they give to the residual.
+// Pre-norm: of the inputs of attention and MLP. Post-norm: of their outputs, before the residual.
 enum class NormPlace : std::uint8_t { kBefore, kAfter };
-// The MLP behind attention, or both of the block's input, with a norm each or one for both.
+// The MLP after attention; or both on the block's input, with a norm each or one norm for both.
 enum class Residual : std::uint8_t { kSequential, kParallel, kParallelOneNorm };
-// A norm of queries and keys before they turn: of each head, or of all heads together.
+// A norm of queries and keys before RoPE: of each head, or of all heads together.
 enum class QkNorm : std::uint8_t { kNone, kPerHead, kAllHeads };
 // How a matrix is stored: as torch.nn.Linear, or transposed (Conv1D of transformers).
 enum class MatrixForm : std::uint8_t { kOutIn, kInOut };
-// Queries, keys and values have a matrix each, or one: behind each other, or per head.
+// Queries, keys and values have a matrix each, or share one: stacked, or interleaved per head.
 enum class QkvMatrix : std::uint8_t { kThree, kStacked, kPerHead };
 
 struct BlockConfig {
@@ -35,23 +35,22 @@ struct BlockConfig {
   QkvMatrix qkv = QkvMatrix::kThree;
   MatrixForm form = MatrixForm::kOutIn;
   bool qkv_bias = false;
-  bool out_bias = false;  // of attention's output
+  bool out_bias = false;  // of the attention output
   bool mlp_bias = false;
   bool gated = true;             // y = down(act(gate x) * up x), else down(act(up x))
-  bool gate_up_stacked = false;  // one matrix for both, behind each other
+  bool gate_up_stacked = false;  // one matrix for both, stacked
   kernels::Activation activation = kernels::Activation::kSilu;
 };
 
-// Of modules in files: a parameter is MODULE.weight or MODULE.bias. Those of a block stand behind
-// base + layers + number; a matrix for several has the name of the first.
+// Module names in files: a parameter is MODULE.weight or MODULE.bias. Those of a block are prefixed
+// by base + layers + number; a shared matrix has the name of its first part.
 struct ModuleNames {
-  std::string base = "model.";  // what transformers leaves out where the part without the head was
-                                // saved
+  std::string base = "model.";  // transformers omits it in files of a model without its head
   std::string embedding = "embed_tokens";
   std::string positions = {};  // learned ones; empty: none
   std::string layers = "layers";
   std::string final_norm = "norm";
-  std::string head = "lm_head";  // not behind base
+  std::string head = "lm_head";  // without base
   std::string norm1 = "input_layernorm";
   std::string q = "self_attn.q_proj";
   std::string k = "self_attn.k_proj";
@@ -65,15 +64,15 @@ struct ModuleNames {
   std::string down = "mlp.down_proj";
 };
 
-// Probabilities of dropout while a model trains.
+// Probabilities of dropout during training.
 struct DropoutConfig {
   double embedding = 0.0;
-  double attention = 0.0;  // of attention's probabilities
-  double residual = 0.0;   // of what attention and the MLP add to the residual
+  double attention = 0.0;  // of the attention probabilities
+  double residual = 0.0;   // of the outputs of attention and MLP
 };
 
 struct DecoderConfig {
-  std::string family = "Llama";                   // for people
+  std::string family = "Llama";                   // for display
   std::string architecture = "LlamaForCausalLM";  // of config.json
   std::int64_t vocab = 32000;
   std::int64_t hidden = 4096;
@@ -85,20 +84,20 @@ struct DecoderConfig {
   std::int64_t max_positions = 2048;
   double norm_eps = 1e-6;
   double initializer_range = 0.02;
-  double residual_initializer_range = 0.0;  // of what is added to the residual; 0: the same
+  double residual_initializer_range = 0.0;  // of the last layers before a residual; 0: the same
   bool tied = false;
   bool head_bias = false;
   double embedding_scale = 1.0;
-  std::int64_t pad_id = -1;  // as an input it teaches its row of the embedding nothing; -1: none
+  std::int64_t pad_id = -1;  // its row of the embedding gets no gradient; -1: none
   RopeConfig rope;
   BlockConfig block;
   DropoutConfig dropout;
-  // Keys that a query sees, per layer; 0: all. Empty: all layers see all.
+  // The sliding window per layer, in keys; 0: all keys. Empty: all layers attend to all keys.
   std::vector<std::int64_t> windows = {};
   ModuleNames names;
-  // Layers that get adapters where nobody says which: peft's constants.py. None: it has no word.
+  // The default targets of adapters, from peft's constants.py. Empty: peft has none.
   std::vector<std::string> lora_targets = {"q_proj", "v_proj"};
-  // Tensors that older files have under another name, and endings of those that follow from the
+  // Other names of tensors in older files, and suffixes of tensors that follow from the
   // configuration (model::TensorNames).
   std::vector<std::pair<std::string, std::string>> other_names = {};
   std::vector<std::string> derived_suffixes = {".rotary_emb.inv_freq"};
@@ -107,9 +106,9 @@ struct DecoderConfig {
   std::int64_t kv_width() const { return kv_heads * head_dim; }
 };
 
-// What families share. Each throws UserError (10) that names the key and what is supported.
+// Readers that families share. Each throws UserError (10) that names the key and what is supported.
 
-// Of a family's keys, by the names of config.json.
+// The names of a family's keys in config.json.
 struct SizeKeys {
   const char* hidden = "hidden_size";
   const char* ffn = "intermediate_size";
@@ -117,32 +116,33 @@ struct SizeKeys {
   const char* heads = "num_attention_heads";
   const char* positions = "max_position_embeddings";
   const char* kv_heads = "num_key_value_heads";  // null: as many as heads
-  std::int64_t absent_kv_heads = 0;              // where the file does not say; 0: the same
+  std::int64_t absent_kv_heads = 0;              // the default; 0: as many as heads
 };
-// The sizes but head_dim. Refuses quantized weights, too.
-void read_sizes(const ConfigReader& at, const SizeKeys& keys, DecoderConfig& config);
-// `absent`: of the family; 0: hidden / heads, which must then be whole.
-void read_head_dim(const ConfigReader& at, std::int64_t absent, DecoderConfig& config);
-kernels::Activation read_activation(const ConfigReader& at, const char* key, const char* absent);
+// Reads all sizes but head_dim. Also refuses quantized weights.
+void read_sizes(const ConfigReader& reader, const SizeKeys& keys, DecoderConfig& config);
+// `absent`: the family's default; 0: hidden / heads, which must then be a whole number.
+void read_head_dim(const ConfigReader& reader, std::int64_t absent, DecoderConfig& config);
+kernels::Activation read_activation(const ConfigReader& reader, const char* key,
+                                    const char* absent);
 // torch.nn.Embedding counts a negative padding_idx from the end.
-std::int64_t read_pad_id(const ConfigReader& at, std::int64_t vocab, std::int64_t absent);
-// Of a family's keys; null: it has none. `absent`: the family's default.
+std::int64_t read_pad_id(const ConfigReader& reader, std::int64_t vocab, std::int64_t absent);
+// The names of a family's keys; null: it has none. `absent`: the family's default.
 struct DropoutKeys {
   const char* attention = "attention_dropout";
   const char* embedding = nullptr;
   const char* residual = nullptr;
   double absent = 0.0;
 };
-DropoutConfig read_dropout(const ConfigReader& at, const DropoutKeys& keys);
-// All layers see `window` keys; 0: all keys.
+DropoutConfig read_dropout(const ConfigReader& reader, const DropoutKeys& keys);
+// Gives all layers a window of `window` keys; 0: all keys.
 void slide_all(std::int64_t window, DecoderConfig& config);
-// `from_layer`: the first with a window where layer_types does not say which.
-void read_windows(const ConfigReader& at, std::int64_t window, std::int64_t from_layer,
+// `from_layer`: the first layer with a window, where layer_types is absent.
+void read_windows(const ConfigReader& reader, std::int64_t window, std::int64_t from_layer,
                   DecoderConfig& config);
-// Far beyond all models, and near enough that sizes of them can be multiplied and counted.
-void check_total(const ConfigReader& at, const SizeKeys& keys, const DecoderConfig& config);
+// Refuses sizes far beyond all models, so that products of sizes cannot overflow.
+void check_total(const ConfigReader& reader, const SizeKeys& keys, const DecoderConfig& config);
 
-// A JSON object by the names of config.json: what decides the function.
+// A JSON object of the values that define the function, by the names of config.json.
 std::string identity_of(const DecoderConfig& config);
 
 }  // namespace fm::model

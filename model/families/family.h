@@ -1,5 +1,5 @@
-// A model as a run knows it, whatever its family. A family is a file that turns config.json into
-// such a value, and a row of the table in family.cc; nothing else names it.
+// A model of any family, as a run sees it. A family is a source that turns config.json into a
+// DecoderConfig, and a row of the table in family.cc; nothing else names it.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@
 
 namespace fm::model {
 
-// How tensors in files may be named. A parameter table has the names of the whole model.
+// Alternative names of tensors in files. A parameter table has the names of the whole model.
 struct TensorNames {
-  // What transformers leaves out where the part without the head was saved.
+  // The prefix that transformers omits in files of a model without its head.
   std::string base_prefix = {};
-  // A stored tensor and the parameter it may stand in for; where both are stored they are alike.
+  // A stored tensor and the parameter that it can replace; where both are stored they are equal.
   std::vector<std::pair<std::string, std::string>> copies = {};
-  // Endings of stored tensors that follow from config.json, and are not read.
+  // Suffixes of stored tensors that follow from config.json; these are not read.
   std::vector<std::string> derived_suffixes = {};
 };
 
 struct ModelFacts {
-  std::string family;       // for people: "Llama"
-  std::string sizes;        // for people: "hidden 64, layers 2, ..."
-  std::string identity;     // JSON object: what decides the function, by the names of config.json
+  std::string family;       // for display: "Llama"
+  std::string sizes;        // for display: "hidden 64, layers 2, ..."
+  std::string identity;     // JSON object of the values that define the function (identity_of)
   std::string config_json;  // the text of config.json for an export
   std::int64_t max_positions = 0;  // the longest row in tokens
-  // Rows of more tokens turn by other frequencies (longrope), so that what a cache holds of a
-  // shorter one is void; 0: there is no such length.
+  // Longer rows have other RoPE frequencies (longrope), which invalidates the cache of a shorter
+  // one; 0: there is no such length.
   std::int64_t rope_switch = 0;
   TensorNames names = {};
-  // Keys of config.json, with their values, that nobody reads (model/families/known_keys.h).
+  // Keys of config.json, with their values, that are not read (model/families/known_keys.h).
   std::vector<std::string> unknown_keys = {};
   std::vector<std::string> lora_targets = {};  // none without adapters
   bool transposed = false;                     // matrices are [in, out] in files
@@ -44,7 +44,7 @@ struct ModelFacts {
 struct OpenedModel {
   Model model;
   ModelFacts facts;
-  // The same model by other choices.
+  // Makes the same model with other choices.
   std::function<Model(const ModelChoices&)> make;
   // Random initial values of elements [first, first + out.size()) of a parameter, a function of
   // (seed, parameter name, element) alone.

@@ -32,26 +32,27 @@ constexpr SizeKeys kKeys{.hidden = "n_embd",
                          .positions = "n_positions",
                          .kv_heads = nullptr};
 
-void refuse_other_attention(const ConfigReader& at) {
-  FM_USER_CHECK(at.flag_or("scale_attn_weights", true), at.where("scale_attn_weights"),
+void refuse_other_attention(const ConfigReader& reader) {
+  FM_USER_CHECK(reader.flag_or("scale_attn_weights", true), reader.where("scale_attn_weights"),
                 ": supported is true (value false)");
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"}) {
-    FM_USER_CHECK(!at.flag_or(key, false), at.where(key), ": supported is false (value true)");
+    FM_USER_CHECK(!reader.flag_or(key, false), reader.where(key),
+                  ": supported is false (value true)");
   }
 }
 
 }  // namespace
 
-DecoderConfig read_gpt2_config(const ConfigReader& at) {
+DecoderConfig read_gpt2_config(const ConfigReader& reader) {
   DecoderConfig config;
   config.family = "GPT-2";
   config.architecture = "GPT2LMHeadModel";
   config.max_positions = 1024;
-  config.dropout = read_dropout(at, {.attention = "attn_pdrop",
-                                     .embedding = "embd_pdrop",
-                                     .residual = "resid_pdrop",
-                                     .absent = 0.1});
-  refuse_other_attention(at);
+  config.dropout = read_dropout(reader, {.attention = "attn_pdrop",
+                                         .embedding = "embd_pdrop",
+                                         .residual = "resid_pdrop",
+                                         .absent = 0.1});
+  refuse_other_attention(reader);
   BlockConfig& block = config.block;
   block.norm = NormKind::kLayer;
   block.qkv = QkvMatrix::kStacked;
@@ -60,18 +61,18 @@ DecoderConfig read_gpt2_config(const ConfigReader& at) {
   block.out_bias = true;
   block.mlp_bias = true;
   block.gated = false;
-  block.activation = read_activation(at, "activation_function", "gelu_new");
+  block.activation = read_activation(reader, "activation_function", "gelu_new");
   config.names = names_of_modules();
   config.derived_suffixes = {".attn.bias", ".attn.masked_bias"};
   config.ffn = 0;  // four times as wide
-  read_sizes(at, kKeys, config);
-  read_head_dim(at, 0, config);
-  check_total(at, kKeys, config);
-  config.norm_eps = at.positive_or("layer_norm_epsilon", 1e-5);
-  config.initializer_range = at.positive_or("initializer_range", config.initializer_range);
+  read_sizes(reader, kKeys, config);
+  read_head_dim(reader, 0, config);
+  check_total(reader, kKeys, config);
+  config.norm_eps = reader.positive_or("layer_norm_epsilon", 1e-5);
+  config.initializer_range = reader.positive_or("initializer_range", config.initializer_range);
   config.residual_initializer_range =
       config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.layers));
-  config.tied = at.flag_or("tie_word_embeddings", true);
+  config.tied = reader.flag_or("tie_word_embeddings", true);
   config.rope.type = RopeConfig::Type::kNone;
   config.lora_targets = {"c_attn"};
   return config;

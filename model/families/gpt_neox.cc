@@ -1,5 +1,5 @@
-// GPT-NeoX (Pythia): LayerNorm, biases, one matrix for the query, key and value of each head, of
-// which a part turns, and a plain MLP beside attention. transformers,
+// GPT-NeoX (Pythia): LayerNorm, biases, one matrix for the query, key and value of each head, RoPE
+// on a part of each head, and a plain MLP parallel to attention. transformers,
 // models/gpt_neox/modeling_gpt_neox.py.
 #include "model/families/families.h"
 
@@ -21,32 +21,33 @@ ModuleNames names_of_modules() {
 
 }  // namespace
 
-DecoderConfig read_gpt_neox_config(const ConfigReader& at) {
+DecoderConfig read_gpt_neox_config(const ConfigReader& reader) {
   DecoderConfig config;
   config.family = "GPT-NeoX";
   config.architecture = "GPTNeoXForCausalLM";
-  config.dropout = read_dropout(at, {.embedding = "hidden_dropout", .residual = "hidden_dropout"});
+  config.dropout =
+      read_dropout(reader, {.embedding = "hidden_dropout", .residual = "hidden_dropout"});
   BlockConfig& block = config.block;
   block.norm = NormKind::kLayer;
   block.residual =
-      at.flag_or("use_parallel_residual", true) ? Residual::kParallel : Residual::kSequential;
+      reader.flag_or("use_parallel_residual", true) ? Residual::kParallel : Residual::kSequential;
   block.qkv = QkvMatrix::kPerHead;
-  block.qkv_bias = at.flag_or("attention_bias", true);
+  block.qkv_bias = reader.flag_or("attention_bias", true);
   block.out_bias = block.qkv_bias;
   block.mlp_bias = true;
   block.gated = false;
-  block.activation = read_activation(at, "hidden_act", "gelu");
+  block.activation = read_activation(reader, "hidden_act", "gelu");
   config.names = names_of_modules();
   config.other_names = {{"lm_head.weight", "embed_out.weight"}};
   config.derived_suffixes = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"};
-  read_sizes(at, {.kv_heads = nullptr}, config);
-  read_head_dim(at, 0, config);
-  check_total(at, {}, config);
-  config.norm_eps = at.positive_or("layer_norm_eps", 1e-5);
-  config.initializer_range = at.positive_or("initializer_range", config.initializer_range);
-  config.tied = at.flag_or("tie_word_embeddings", false);
+  read_sizes(reader, {.kv_heads = nullptr}, config);
+  read_head_dim(reader, 0, config);
+  check_total(reader, {}, config);
+  config.norm_eps = reader.positive_or("layer_norm_eps", 1e-5);
+  config.initializer_range = reader.positive_or("initializer_range", config.initializer_range);
+  config.tied = reader.flag_or("tie_word_embeddings", false);
   config.rope =
-      read_rope(at, config.head_dim, config.max_positions,
+      read_rope(reader, config.head_dim, config.max_positions,
                 {.theta_key = "rotary_emb_base", .share_key = "rotary_pct", .share = 0.25});
   config.lora_targets = {"query_key_value"};
   return config;

@@ -1,5 +1,6 @@
-// GPT-J: one LayerNorm for attention and the plain MLP beside it, neighbours of a part of each head
-// that turn, and a head with a bias. transformers, models/gptj/modeling_gptj.py.
+// GPT-J: one LayerNorm for attention and the plain MLP parallel to it, RoPE on neighbouring pairs
+// of a part of each head, and an output head with a bias. transformers,
+// models/gptj/modeling_gptj.py.
 #include "core/check.h"
 #include "model/families/families.h"
 
@@ -31,32 +32,32 @@ constexpr SizeKeys kKeys{.hidden = "n_embd",
 
 }  // namespace
 
-DecoderConfig read_gptj_config(const ConfigReader& at) {
+DecoderConfig read_gptj_config(const ConfigReader& reader) {
   DecoderConfig config;
   config.family = "GPT-J";
   config.architecture = "GPTJForCausalLM";
   config.dropout = read_dropout(
-      at, {.attention = "attn_pdrop", .embedding = "embd_pdrop", .residual = "resid_pdrop"});
+      reader, {.attention = "attn_pdrop", .embedding = "embd_pdrop", .residual = "resid_pdrop"});
   BlockConfig& block = config.block;
   block.norm = NormKind::kLayer;
   block.residual = Residual::kParallelOneNorm;
   block.mlp_bias = true;
   block.gated = false;
-  block.activation = read_activation(at, "activation_function", "gelu_new");
+  block.activation = read_activation(reader, "activation_function", "gelu_new");
   config.names = names_of_modules();
   config.head_bias = true;
   config.derived_suffixes = {".attn.bias", ".attn.masked_bias", ".attn.embed_positions"};
   config.ffn = 0;  // four times as wide
-  read_sizes(at, kKeys, config);
-  read_head_dim(at, 0, config);
-  check_total(at, kKeys, config);
-  config.norm_eps = at.positive_or("layer_norm_epsilon", 1e-5);
-  config.initializer_range = at.positive_or("initializer_range", config.initializer_range);
-  config.tied = at.flag_or("tie_word_embeddings", false);
+  read_sizes(reader, kKeys, config);
+  read_head_dim(reader, 0, config);
+  check_total(reader, kKeys, config);
+  config.norm_eps = reader.positive_or("layer_norm_epsilon", 1e-5);
+  config.initializer_range = reader.positive_or("initializer_range", config.initializer_range);
+  config.tied = reader.flag_or("tie_word_embeddings", false);
   config.rope.pairs = RopeConfig::Pairs::kNeighbours;
-  config.rope.rotary_dim = at.size_or("rotary_dim", 64);
+  config.rope.rotary_dim = reader.size_or("rotary_dim", 64);
   FM_USER_CHECK(config.rope.rotary_dim % 2 == 0 && config.rope.rotary_dim <= config.head_dim,
-                at.where("rotary_dim"),
+                reader.where("rotary_dim"),
                 ": an even number up to n_embd / n_head is required (value ",
                 config.rope.rotary_dim, ", n_embd / n_head = ", config.head_dim, ")");
   return config;

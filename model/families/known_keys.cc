@@ -12,7 +12,7 @@ namespace {
 
 using Keys = std::span<const std::string_view>;
 
-// Of every class; of generation, which transformers takes out; and of earlier versions' files.
+// Keys of every class; of generation, which transformers moves elsewhere; and of earlier versions.
 constexpr std::string_view kEverywhere[] = {
     "_attn_implementation_autoset",
     "_attn_implementation_internal",
@@ -93,7 +93,7 @@ constexpr std::string_view kEverywhere[] = {
     "vocab_size",
 };
 
-// Of the families with grouped queries.
+// Keys of the families with grouped queries.
 constexpr std::string_view kUsual[] = {
     "attention_dropout",   "hidden_act",           "hidden_size",
     "initializer_range",   "intermediate_size",    "max_position_embeddings",
@@ -120,7 +120,8 @@ constexpr std::string_view kNeox[] = {"attention_bias",       "attention_dropout
                                       "rope_parameters",      "rope_scaling",
                                       "rotary_emb_base",      "rotary_pct",
                                       "use_parallel_residual"};
-// Those of other families are their names for n_embd, n_layer, n_head and n_positions.
+// Keys of the GPT families; those of other families are aliases of n_embd, n_layer, n_head and
+// n_positions.
 constexpr std::string_view kGpt[] = {"activation_function",
                                      "attn_pdrop",
                                      "embd_pdrop",
@@ -146,23 +147,23 @@ constexpr std::string_view kGpt2[] = {"reorder_and_upcast_attn",
                                       "summary_type",
                                       "summary_use_proj"};
 
-struct Family {
+struct FamilyKeys {
   std::string_view model_type;
   Keys shared;
   Keys own;
 };
-constexpr Family kFamilies[] = {{"llama", kUsual, kLlama}, {"mistral", kUsual, kMistral},
-                                {"qwen2", kUsual, kQwen2}, {"qwen3", kUsual, kQwen3},
-                                {"phi3", kUsual, kPhi3},   {"gemma", kUsual, kGemma},
-                                {"olmo2", kUsual, kOlmo2}, {"gpt_neox", {}, kNeox},
-                                {"gptj", kGpt, kGptj},     {"gpt2", kGpt, kGpt2}};
+constexpr FamilyKeys kFamilies[] = {{"llama", kUsual, kLlama}, {"mistral", kUsual, kMistral},
+                                    {"qwen2", kUsual, kQwen2}, {"qwen3", kUsual, kQwen3},
+                                    {"phi3", kUsual, kPhi3},   {"gemma", kUsual, kGemma},
+                                    {"olmo2", kUsual, kOlmo2}, {"gpt_neox", {}, kNeox},
+                                    {"gptj", kGpt, kGptj},     {"gpt2", kGpt, kGpt2}};
 
 bool has(Keys keys, std::string_view key) { return std::ranges::find(keys, key) != keys.end(); }
 
 }  // namespace
 
 bool is_known_key(std::string_view model_type, std::string_view key) {
-  const auto* family = std::ranges::find(kFamilies, model_type, &Family::model_type);
+  const auto* family = std::ranges::find(kFamilies, model_type, &FamilyKeys::model_type);
   if (family == std::end(kFamilies)) return false;
   return has(kEverywhere, key) || has(family->shared, key) || has(family->own, key);
 }

@@ -19,78 +19,79 @@ constexpr TypeName kTypes[] = {{"default", Type::kDefault}, {"llama3", Type::kLl
                                {"linear", Type::kLinear},   {"dynamic", Type::kDefault},
                                {"yarn", Type::kYarn},       {"longrope", Type::kLongrope}};
 
-Type read_type(const ConfigReader& at, const RopeDefaults& defaults) {
-  // Files before transformers 4.43 say "type"; where both stand, "rope_type" rules.
-  const char* key = at.has("rope_type") || !at.has("type") ? "rope_type" : "type";
-  const std::string name = at.text_or(key, "default");
+Type read_type(const ConfigReader& reader, const RopeDefaults& defaults) {
+  // Files before transformers 4.43 have "type"; where both are present, "rope_type" counts.
+  const char* key = reader.has("rope_type") || !reader.has("type") ? "rope_type" : "type";
+  const std::string name = reader.text_or(key, "default");
   if (defaults.yarn_is_longrope && (name == "yarn" || name == "su")) return Type::kLongrope;
   std::vector<std::string> known;
   for (const TypeName& row : kTypes) {
     if (name == row.name) return row.type;
     known.push_back(core::concat('"', row.name, '"'));
   }
-  FM_USER_CHECK(false, at.where(key), ": supported are ", core::join(known, ", "), " (value \"",
+  FM_USER_CHECK(false, reader.where(key), ": supported are ", core::join(known, ", "), " (value \"",
                 name, "\")");
 }
 
-void read_llama3(const ConfigReader& at, RopeConfig& rope) {
-  rope.factor = at.positive("factor");
-  rope.low_freq_factor = at.positive("low_freq_factor");
-  rope.high_freq_factor = at.positive("high_freq_factor");
-  FM_USER_CHECK(rope.high_freq_factor > rope.low_freq_factor, at.where("high_freq_factor"),
+void read_llama3(const ConfigReader& reader, RopeConfig& rope) {
+  rope.factor = reader.positive("factor");
+  rope.low_freq_factor = reader.positive("low_freq_factor");
+  rope.high_freq_factor = reader.positive("high_freq_factor");
+  FM_USER_CHECK(rope.high_freq_factor > rope.low_freq_factor, reader.where("high_freq_factor"),
                 ": must be above low_freq_factor (high_freq_factor=", rope.high_freq_factor,
                 ", low_freq_factor=", rope.low_freq_factor, ")");
 }
 
-double stretch_of(const ConfigReader& at, const RopeConfig& rope, std::int64_t max_positions) {
-  return at.positive_or("factor", static_cast<double>(max_positions) /
-                                      static_cast<double>(rope.original_max_position_embeddings));
+double stretch_of(const ConfigReader& reader, const RopeConfig& rope, std::int64_t max_positions) {
+  return reader.positive_or("factor",
+                            static_cast<double>(max_positions) /
+                                static_cast<double>(rope.original_max_position_embeddings));
 }
 
-void read_yarn(const ConfigReader& at, std::int64_t max_positions, RopeConfig& rope) {
-  rope.factor = stretch_of(at, rope, max_positions);
+void read_yarn(const ConfigReader& reader, std::int64_t max_positions, RopeConfig& rope) {
+  rope.factor = stretch_of(reader, rope, max_positions);
   const auto scale = [&](double mscale) {
     return rope.factor <= 1.0 ? 1.0 : 0.1 * mscale * std::log(rope.factor) + 1.0;
   };
-  const double mscale = at.number_or("mscale", 0.0);
-  const double all_dims = at.number_or("mscale_all_dim", 0.0);
+  const double mscale = reader.number_or("mscale", 0.0);
+  const double all_dims = reader.number_or("mscale_all_dim", 0.0);
   const bool both = mscale != 0.0 && all_dims != 0.0;
   rope.attention_factor =
-      at.positive_or("attention_factor", both ? scale(mscale) / scale(all_dims) : scale(1.0));
-  rope.beta_fast = at.positive_or("beta_fast", rope.beta_fast);
-  rope.beta_slow = at.positive_or("beta_slow", rope.beta_slow);
-  rope.truncate = at.flag_or("truncate", true);
+      reader.positive_or("attention_factor", both ? scale(mscale) / scale(all_dims) : scale(1.0));
+  rope.beta_fast = reader.positive_or("beta_fast", rope.beta_fast);
+  rope.beta_slow = reader.positive_or("beta_slow", rope.beta_slow);
+  rope.truncate = reader.flag_or("truncate", true);
 }
 
-std::vector<double> read_factors(const ConfigReader& at, const char* key, std::int64_t count) {
-  std::vector<double> factors = at.numbers(key);
-  FM_USER_CHECK(std::ssize(factors) == count, at.where(key), ": must have ", count,
+std::vector<double> read_factors(const ConfigReader& reader, const char* key, std::int64_t count) {
+  std::vector<double> factors = reader.numbers(key);
+  FM_USER_CHECK(std::ssize(factors) == count, reader.where(key), ": must have ", count,
                 " numbers, one per frequency (it has ", factors.size(), ")");
   for (const double factor : factors) {
-    FM_USER_CHECK(factor > 0.0, at.where(key), ": numbers above 0 are required (value ", factor,
+    FM_USER_CHECK(factor > 0.0, reader.where(key), ": numbers above 0 are required (value ", factor,
                   ")");
   }
   return factors;
 }
 
-void read_longrope(const ConfigReader& at, std::int64_t max_positions, RopeConfig& rope) {
-  rope.factor = stretch_of(at, rope, max_positions);
+void read_longrope(const ConfigReader& reader, std::int64_t max_positions, RopeConfig& rope) {
+  rope.factor = stretch_of(reader, rope, max_positions);
   const auto original = static_cast<double>(rope.original_max_position_embeddings);
   const double wanted =
       rope.factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(rope.factor) / std::log(original));
-  rope.attention_factor = at.positive_or("attention_factor", wanted);
-  rope.short_factor = read_factors(at, "short_factor", rope.rotary_dim / 2);
-  rope.long_factor = read_factors(at, "long_factor", rope.rotary_dim / 2);
+  rope.attention_factor = reader.positive_or("attention_factor", wanted);
+  rope.short_factor = read_factors(reader, "short_factor", rope.rotary_dim / 2);
+  rope.long_factor = read_factors(reader, "long_factor", rope.rotary_dim / 2);
 }
 
 constexpr const char* kShare = "partial_rotary_factor";
 
-// `parameters`: null where there is no object of them.
-std::int64_t read_rotary_dim(const ConfigReader& at, const ConfigReader* parameters,
+// `parameters`: null where the file has no such object.
+std::int64_t read_rotary_dim(const ConfigReader& reader, const ConfigReader* parameters,
                              std::int64_t head_dim, const RopeDefaults& defaults) {
   const bool partial = defaults.share_key != nullptr;
   const bool own_share = partial && parameters != nullptr && parameters->has(kShare);
-  const ConfigReader& sharing = own_share ? *parameters : at;
+  const ConfigReader& sharing = own_share ? *parameters : reader;
   const char* key = own_share || !partial ? kShare : defaults.share_key;
   const double share = partial ? sharing.positive_or(key, defaults.share) : 1.0;
   const auto turning = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
@@ -100,12 +101,12 @@ std::int64_t read_rotary_dim(const ConfigReader& at, const ConfigReader* paramet
   return turning;
 }
 
-// In the other families transformers passes over a share with the default type (dynamic up to
-// max_positions is the same), and fails with every other one.
-void check_whole_heads(const ConfigReader& at, const ConfigReader& inner, Type type,
+// In the other families transformers ignores a share with the default type (dynamic is the same up
+// to max_positions), and fails with every other type.
+void check_whole_heads(const ConfigReader& reader, const ConfigReader& inner, Type type,
                        const RopeDefaults& defaults) {
   if (defaults.share_key != nullptr || type == Type::kDefault) return;
-  const ConfigReader& sharing = inner.has(kShare) ? inner : at;
+  const ConfigReader& sharing = inner.has(kShare) ? inner : reader;
   const double share = sharing.positive_or(kShare, 1.0);
   FM_USER_CHECK(share == 1.0, sharing.where(kShare),
                 ": heads of this family turn whole; leave the key out (value ", share, ")");
@@ -113,34 +114,34 @@ void check_whole_heads(const ConfigReader& at, const ConfigReader& inner, Type t
 
 }  // namespace
 
-// transformers 5 writes rope_parameters; earlier versions rope_theta and rope_scaling. Where both
-// objects stand, rope_scaling alone rules unless it is empty (convert_rope_params_to_dict).
-RopeConfig read_rope(const ConfigReader& at, std::int64_t head_dim, std::int64_t max_positions,
+// transformers 5 writes rope_parameters, earlier versions rope_theta and rope_scaling. Where both
+// objects are present, rope_scaling alone counts unless it is empty (convert_rope_params_to_dict).
+RopeConfig read_rope(const ConfigReader& reader, std::int64_t head_dim, std::int64_t max_positions,
                      const RopeDefaults& defaults) {
-  const bool scaling_rules = at.has("rope_scaling") && !at.inner("rope_scaling").empty();
+  const bool scaling_rules = reader.has("rope_scaling") && !reader.inner("rope_scaling").empty();
   const char* key = scaling_rules ? "rope_scaling" : "rope_parameters";
-  const ConfigReader inner = at.has(key) ? at.inner(key) : at;
+  const ConfigReader inner = reader.has(key) ? reader.inner(key) : reader;
   for (const char* layer_type : {"full_attention", "sliding_attention"}) {
-    FM_USER_CHECK(!at.has(key) || !inner.has(layer_type), inner.where(layer_type),
+    FM_USER_CHECK(!reader.has(key) || !inner.has(layer_type), inner.where(layer_type),
                   ": parameters per layer type are not supported; give one set");
   }
   RopeConfig rope;
-  rope.theta = at.positive_or(defaults.theta_key, rope.theta);
-  if (at.has(key)) rope.theta = inner.positive_or("rope_theta", rope.theta);
-  rope.rotary_dim = read_rotary_dim(at, at.has(key) ? &inner : nullptr, head_dim, defaults);
-  if (!at.has(key)) return rope;
+  rope.theta = reader.positive_or(defaults.theta_key, rope.theta);
+  if (reader.has(key)) rope.theta = inner.positive_or("rope_theta", rope.theta);
+  rope.rotary_dim = read_rotary_dim(reader, reader.has(key) ? &inner : nullptr, head_dim, defaults);
+  if (!reader.has(key)) return rope;
 
   rope.type = read_type(inner, defaults);
-  check_whole_heads(at, inner, rope.type, defaults);
+  check_whole_heads(reader, inner, rope.type, defaults);
   const bool trained =
       rope.type == Type::kLlama3 || rope.type == Type::kYarn || rope.type == Type::kLongrope;
   if (trained) {
-    // Beside the object it rules over what stands in it (standardize_rope_params).
+    // A value beside the object overrides the one inside it (standardize_rope_params).
     const char* original = "original_max_position_embeddings";
     rope.original_max_position_embeddings =
         defaults.original_positions > 0
-            ? at.size_or(original, defaults.original_positions)
-            : at.size_or(original, inner.size_or(original, max_positions));
+            ? reader.size_or(original, defaults.original_positions)
+            : reader.size_or(original, inner.size_or(original, max_positions));
   }
   switch (rope.type) {
     case Type::kNone:

@@ -1,4 +1,4 @@
-// What config.json says about rotary position embedding.
+// The rotary position embedding of config.json.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct RopeConfig {
   enum class Pairs : std::uint8_t { kHalves, kNeighbours };
   Type type = Type::kDefault;
   double theta = 10000.0;
-  std::int64_t rotary_dim = 0;  // elements of a head that turn, the first; 0: all
+  std::int64_t rotary_dim = 0;  // the first elements of a head, which are rotated; 0: all
   Pairs pairs = Pairs::kHalves;
   double factor = 1.0;
   double low_freq_factor = 1.0;
@@ -27,19 +27,19 @@ struct RopeConfig {
   std::vector<double> long_factor = {};   // than original_max_position_embeddings, and of others
 };
 
-// What a family says where the file does not.
+// The defaults of a family.
 struct RopeDefaults {
   const char* theta_key = "rope_theta";
-  const char* share_key = nullptr;      // beside rope_parameters; null: all of a head turns
-  double share = 1.0;                   // of a head's elements that turn
-  std::int64_t original_positions = 0;  // that the model was trained with; 0: max_positions
+  const char* share_key = nullptr;      // beside rope_parameters; null: all elements are rotated
+  double share = 1.0;                   // of the elements of a head that are rotated
+  std::int64_t original_positions = 0;  // positions in the original training; 0: max_positions
   bool yarn_is_longrope = false;
 };
 
-// All four spellings: rope_scaling or rope_parameters, with "type" or "rope_type". UserError (10)
-// names the key and what is supported. "dynamic" changes nothing up to max_positions, and a row is
-// never longer.
-RopeConfig read_rope(const ConfigReader& at, std::int64_t head_dim, std::int64_t max_positions,
+// Reads all four spellings: rope_scaling or rope_parameters, with "type" or "rope_type". Throws
+// UserError (10) that names the key and what is supported. "dynamic" has no effect, because it
+// changes nothing up to max_positions and rows are never longer.
+RopeConfig read_rope(const ConfigReader& reader, std::int64_t head_dim, std::int64_t max_positions,
                      const RopeDefaults& defaults = {});
 
 const char* name_of(RopeConfig::Type type);

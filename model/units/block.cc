@@ -104,7 +104,7 @@ UnitSizes Block<T>::sizes(core::BatchShape shape, int threads) const {
           .to_tensor_peers = sent_to_tensor_peers(N)};
 }
 
-// What is summed over tensor-parallel ranks at once, in fp32 or, a number per row, in fp64.
+// The bytes of the largest sum over tensor-parallel ranks: fp32 rows, or one fp64 number per row.
 template <class T>
 core::Bytes Block<T>::summed_bytes(std::int64_t tokens) const {
   using core::Arena;
@@ -168,18 +168,19 @@ void Block<T>::norm_queries_and_keys(const Pass& pass) const {
 }
 
 template <class T>
-void Block<T>::turn(Turn turn, const UnitInput& input, T* q_BTHd, T* k_BTKd) const {
+void Block<T>::apply_rope(RopeDirection direction, const UnitInput& input, T* q_BTHd,
+                          T* k_BTKd) const {
   if (config_.rope.type == RopeConfig::Type::kNone) return;
-  for_every_run(input, [&](const DocumentRun& at) {
-    const kernels::RopeTable table = rope_->get(at.length).from(at.position);
-    T* const q = q_BTHd + at.first * config_.q_width();
-    T* const k = k_BTKd + at.first * config_.kv_width();
-    if (turn == Turn::kForth) {
-      kernels::rope(table, at.shape, config_.heads, q);
-      kernels::rope(table, at.shape, config_.kv_heads, k);
+  for_every_run(input, [&](const DocumentRun& run) {
+    const kernels::RopeTable table = rope_->get(run.length).from(run.position);
+    T* const q = q_BTHd + run.first * config_.q_width();
+    T* const k = k_BTKd + run.first * config_.kv_width();
+    if (direction == RopeDirection::kForward) {
+      kernels::rope(table, run.shape, config_.heads, q);
+      kernels::rope(table, run.shape, config_.kv_heads, k);
     } else {
-      kernels::rope_inverse(table, at.shape, config_.heads, q);
-      kernels::rope_inverse(table, at.shape, config_.kv_heads, k);
+      kernels::rope_inverse(table, run.shape, config_.heads, q);
+      kernels::rope_inverse(table, run.shape, config_.kv_heads, k);
     }
   });
 }
@@ -190,7 +191,7 @@ void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
   project_qkv(pass, input_BTD);
   if (config_.block.qk_norm != QkNorm::kNone) norm_queries_and_keys(pass);
   if (!pass.sequences.empty()) return attend_cached(pass);
-  turn(Turn::kForth, pass.input, kept.q_BTHd, kept.k_BTKd);
+  apply_rope(RopeDirection::kForward, pass.input, kept.q_BTHd, kept.k_BTKd);
   context_forward<T>(attention_of(pass.input),
                      {.q = kept.q_BTHd,
                       .k = kept.k_BTKd,
@@ -201,7 +202,7 @@ void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
 }
 
 template <class T>
-void Block<T>::expand(const Pass& pass, const T* input_BTD) const {
+void Block<T>::mlp_up(const Pass& pass, const T* input_BTD) const {
   if (config_.block.gated) pass.products.forward(at_.gate, input_BTD, pass.kept.gate_BTF);
   pass.products.forward(at_.up, input_BTD, pass.kept.up_BTF);
 }
@@ -219,7 +220,7 @@ void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x, T*
 }
 
 template <class T>
-void Block<T>::contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const {
+void Block<T>::mlp_down(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const {
   if (y_BTD == nullptr && at_.down.adapter.rank == 0) return;
   const core::Arena::Scope scope(pass.work.arena);
   const std::int64_t wide = pass.tokens() * config_.ffn;
@@ -262,9 +263,9 @@ void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
                 {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2,
                  pass.own_rows(normed_BTD, rows.width)});
   pass.gather(normed_BTD, rows.width);
-  expand(pass, normed_BTD);
+  mlp_up(pass, normed_BTD);
   if (y_BTD != nullptr) kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
-  contract(pass, y_BTD, Beta::kOne, normed_BTD);
+  mlp_down(pass, y_BTD, Beta::kOne, normed_BTD);
 }
 
 template <class T>
@@ -278,8 +279,8 @@ void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
                 {kept.attention_BTD, weights_of(pass.weights, at_.norm1), kept.rows1, normed_BTD});
   kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
   kernels::add_bias({1, count}, normed_BTD, kept.x_mid_BTD);
-  expand(pass, all_rows(pass, kept.x_mid_BTD, normed_BTD));
-  contract(pass, kept.mlp_BTD, Beta::kZero, nullptr);
+  mlp_up(pass, all_rows(pass, kept.x_mid_BTD, normed_BTD));
+  mlp_down(pass, kept.mlp_BTD, Beta::kZero, nullptr);
   norm_rows(norm_, rows, kept.mlp_BTD, kept.rows2);
   if (y_BTD == nullptr) return;
   norm_apply<T>(norm_, rows,
@@ -288,7 +289,7 @@ void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   kernels::add_bias({1, count}, normed_BTD, y_BTD);
 }
 
-// `normed_BTD` is norm1's of the input.
+// `normed_BTD`: norm1 of the input.
 template <class T>
 void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   const kernels::RowShape rows{pass.own.count, config_.hidden};
@@ -299,10 +300,10 @@ void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const
                    pass.own_rows(normed_BTD, rows.width)});
     pass.gather(normed_BTD, rows.width);
   }
-  expand(pass, normed_BTD);
+  mlp_up(pass, normed_BTD);
   if (y_BTD != nullptr) kernels::copy(pass.work, rows.rows * rows.width, pass.x_BTD, y_BTD);
   add_to_residual(pass, DropPlace::kAttentionOutput, pass.kept.attended_BTHd, y_BTD, normed_BTD);
-  contract(pass, y_BTD, Beta::kOne, normed_BTD);
+  mlp_down(pass, y_BTD, Beta::kOne, normed_BTD);
 }
 
 template <class T>

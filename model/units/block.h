@@ -1,12 +1,13 @@
-// One block, composed of what its configuration says. With norms before and residuals one behind
-// the other: x_mid = x + Wo attention(turn(Wq n1), turn(Wk n1), Wv n1), n1 = norm1(x);
-// y = x_mid + Wd act(n2), n2 = norm2(x_mid), where act is act(Wg n2) * Wu n2 or act(Wu n2).
-// Norms behind: x_mid = x + norm1(attention of x), y = x_mid + norm2(mlp of x_mid). Parallel:
-// y = x + attention of n1 + mlp of norm2(x), or of n1.
+// One block of a decoder, composed as its configuration says.
+//   Pre-norm, sequential residuals: n1 = norm1(x), n2 = norm2(x_mid),
+//     x_mid = x + Wo attention(rope(Wq n1), rope(Wk n1), Wv n1),
+//     y = x_mid + Wd h(n2), where h(n) is act(Wg n) * Wu n (gated) or act(Wu n).
+//   Post-norm: x_mid = x + norm1(attention(x)), y = x_mid + norm2(mlp(x_mid)).
+//   Parallel residuals: y = x + attention(n1) + mlp(norm2(x)), or mlp(n1).
 //
-// Kept by forward: the numbers of the norms' rows, q and k (turned), v, attention output and
-// logsumexp, x_mid, gate, up; q and k before their norm; what a norm behind reads. Normed inputs
-// and the product of the MLP are cheap and made again in backward.
+// Forward saves: the statistics of the norms, q and k (after rope), v, attention output and
+// logsumexp, x_mid, gate, up; q and k before a norm of their own; the input of a post-norm. Normed
+// inputs and the product of the MLP are cheap and computed again in backward.
 #pragma once
 
 #include <memory>
@@ -46,72 +47,73 @@ class Block final : public Unit {
  private:
   struct Kept;    // block_memory.h
   struct Parked;  // the same
-  struct Pass;    // the same: what the parts of one call share
+  struct Pass;    // the same: the arguments and memory of one call
 
   bool norms_before() const { return config_.block.norm_place == NormPlace::kBefore; }
   bool parallel() const { return config_.block.residual != Residual::kSequential; }
   bool has_norm2() const { return config_.block.residual != Residual::kParallelOneNorm; }
   bool per_head() const { return config_.block.qkv == QkvMatrix::kPerHead; }
   AttentionShape attention_of(const UnitInput& input) const;
-  // Whether what is added to the residual passes through dropout in this call.
+  // Whether this call applies dropout to what is added to the residual.
   bool drops_residual(const UnitInput& input) const {
     return config_.dropout.residual > 0.0 && input.dropout;
   }
   // This rank's rows of x_BTD [N, D], in place.
   void drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const;
-  enum class Turn : std::uint8_t { kForth, kBack };
-  // Rotary positions of queries and keys, in place.
-  void turn(Turn turn, const UnitInput& input, T* q_BTHd, T* k_BTKd) const;
-  // What the norm of queries, or keys, takes for a row; and as parts of the rows of all heads.
+  enum class RopeDirection : std::uint8_t { kForward, kInverse };
+  // Rotates queries and keys by their positions, in place; kInverse is the backward pass.
+  void apply_rope(RopeDirection direction, const UnitInput& input, T* q_BTHd, T* k_BTKd) const;
+  // The shape of the rows that the norm of queries, or keys, normalizes; and the same as this
+  // rank's parts of the rows of all heads.
   kernels::RowShape q_rows(std::int64_t tokens) const;
   kernels::RowShape k_rows(std::int64_t tokens) const;
   SplitRows split_q_rows(const Pass& pass) const;
   SplitRows split_k_rows(const Pass& pass) const;
-  static NormWeights<T> weights_of(const UnitWeights<T>& weights, const NormPlaceAt& at) {
-    return {weights.at(at.weight), weights.at(at.bias)};
+  static NormWeights<T> weights_of(const UnitWeights<T>& weights, const NormPlaceAt& place) {
+    return {weights.at(place.weight), weights.at(place.bias)};
   }
 
   core::Bytes summed_bytes(std::int64_t tokens) const;
   // model/units/block_sent.cc
   UnitSizes::ToTensorPeers sent_to_tensor_peers(std::int64_t tokens) const;
   void run(const Pass& pass, T* y_BTD) const;
-  // kept's queries, keys and values -> kept.attended_BTHd (model/units/block_decode.cc)
+  // kept.q, k, v -> kept.attended_BTHd, with the cache (model/units/block_decode.cc)
   void attend_cached(const Pass& pass) const;
   CachedShape cached_shape() const;
   // input_BTD -> kept.attended_BTHd
   void attend(const Pass& pass, const T* input_BTD) const;
   void project_qkv(const Pass& pass, const T* input_BTD) const;
   void norm_queries_and_keys(const Pass& pass) const;
-  // The MLP: its input -> kept.gate_BTF and kept.up_BTF; these -> y_BTD, or null: only what an
-  // adapter keeps.
-  void expand(const Pass& pass, const T* input_BTD) const;
-  void contract(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const;
-  // y_BTD += the projection of x, through dropout where that is on; it takes free_BTD. Null: only
-  // what an adapter keeps.
+  // The MLP. mlp_up: input -> kept.gate_BTF and kept.up_BTF. mlp_down: these -> y_BTD; where y_BTD
+  // is null, only what an adapter saves.
+  void mlp_up(const Pass& pass, const T* input_BTD) const;
+  void mlp_down(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) const;
+  // y_BTD += the projection of x, after dropout where that is on, for which it uses free_BTD. Where
+  // y_BTD is null, only what an adapter saves.
   void add_to_residual(const Pass& pass, DropPlace place, const T* x, T* y_BTD, T* free_BTD) const;
-  // Behind attention, by place of norms and residual.
+  // Everything after attention: pre-norm, post-norm, and parallel residuals.
   void forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const;
   void forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const;
   void forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const;
 
-  // The gradient of what attention, and the MLP, added to the residual.
+  // The gradient of what attention, or the MLP, added to the residual.
   const T* dout_of_attention(const Pass& pass) const;
   const T* dout_of_mlp(const Pass& pass) const;
   void park_norms(const Pass& pass) const;
   void clear_sums(const Pass& pass, const NormSums& sums, std::int64_t width) const;
-  void backward_norm_after(const Pass& pass, const T* dy_BTD, NormBackward<T> at) const;
+  void backward_norm_after(const Pass& pass, const T* dy_BTD, NormBackward<T> arrays) const;
   void differentiate_mlp(const Pass& pass) const;
-  // parked.dy_BTD -> parked.dgate_BTF, parked.dup_BTF, parked.dx_mid_BTD. `shared_BTD`: where one
-  // norm serves both, the gradient of its output; else null.
+  // parked.dy_BTD -> parked.dgate_BTF, parked.dup_BTF, parked.dx_mid_BTD. `shared_BTD`: the
+  // gradient of the output of norm1 where attention and MLP share it; else null.
   void backward_mlp(const Pass& pass, float* shared_BTD) const;
   void backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* dv_BTKd) const;
-  // Over the ranks that have the same key and value heads, in place.
+  // Sums over the ranks that hold the same key and value heads, in place.
   void sum_of_holders(const Pass& pass, T* dk_BTKd) const;
   bool splits_tokens() const { return choices_.split_tokens; }
   TokenPart own_tokens(std::int64_t tokens) const { return token_part(tokens, choices_); }
-  // Own rows -> those of all tokens, in `all_BTD` where tokens are split; else they are x_BTD.
+  // Gathers the rows of all tokens into `all_BTD` where tokens are split; else returns x_BTD.
   const T* all_rows(const Pass& pass, const T* x_BTD, T* all_BTD) const;
-  // Sums of a norm's gradients over the tokens of other ranks.
+  // Adds the gradients of a norm from the tokens of other ranks.
   void sum_norm(const Pass& pass, const NormSums& sums) const;
   bool has_holders() const { return parts_.kv_heads.holder.count > 1; }
   void backward_qk_norm(const Pass& pass) const;

@@ -9,8 +9,8 @@ namespace fm::model {
 template <class T>
 void Block<T>::park_norms(const Pass& pass) const {
   const Parked& parked = pass.parked;
-  const auto park = [&](const NormPlaceAt& at, T* weight_D, T* bias_D) {
-    const NormWeights<T> from = weights_of(pass.weights, at);
+  const auto park = [&](const NormPlaceAt& place, T* weight_D, T* bias_D) {
+    const NormWeights<T> from = weights_of(pass.weights, place);
     if (weight_D != nullptr) kernels::copy(pass.work, config_.hidden, from.weight, weight_D);
     if (bias_D != nullptr) kernels::copy(pass.work, config_.hidden, from.bias, bias_D);
   };
@@ -45,17 +45,18 @@ const T* Block<T>::dout_of_mlp(const Pass& pass) const {
   return as_it_is ? pass.parked.dy_BTD : pass.parked.dmlp_BTD;
 }
 
-// Through a norm behind attention or the MLP; its dy comes in the model's type.
+// The backward pass of a post-norm; its dy has the model's element type.
 template <class T>
-void Block<T>::backward_norm_after(const Pass& pass, const T* dy_BTD, NormBackward<T> at) const {
+void Block<T>::backward_norm_after(const Pass& pass, const T* dy_BTD,
+                                   NormBackward<T> arrays) const {
   const core::Arena::Scope scope(pass.work.arena);
   const kernels::RowShape rows{pass.own.count, config_.hidden};
   float* const wide_BTD = pass.work.arena.template take<float>(rows.rows * rows.width);
   convert(pass.work, rows.rows * rows.width, dy_BTD, wide_BTD);
-  clear_sums(pass, at.sums, rows.width);
-  at.dy = wide_BTD;
-  norm_backward(norm_, rows, at);
-  sum_norm(pass, at.sums);
+  clear_sums(pass, arrays.sums, rows.width);
+  arrays.dy = wide_BTD;
+  norm_backward(norm_, rows, arrays);
+  sum_norm(pass, arrays.sums);
 }
 
 template <class T>
@@ -65,7 +66,7 @@ void Block<T>::differentiate_mlp(const Pass& pass) const {
   const Parked& parked = pass.parked;
   const kernels::Activation kind = config_.block.activation;
   if (config_.block.gated) {
-    T* const dproduct_BTF = parked.dgate_BTF;  // until dgate is written there
+    T* const dproduct_BTF = parked.dgate_BTF;  // until dgate overwrites it
     pass.products.input(at_.down, dout_of_mlp(pass), dproduct_BTF);
     kernels::glu_backward<T>(kind, wide,
                              {.gate = kept.gate_BTF,
@@ -135,18 +136,18 @@ void Block<T>::backward_qk_norm(const Pass& pass) const {
   const core::Arena::Scope scope(pass.work.arena);
   float* const wide = pass.work.arena.template take<float>(pass.tokens() * config_.q_width());
   const bool split = pass.tensor != nullptr && config_.block.qk_norm == QkNorm::kAllHeads;
-  const auto backward = [&](const SplitRows& part, T* dx, NormBackward<T> at) {
+  const auto backward = [&](const SplitRows& part, T* dx, NormBackward<T> arrays) {
     const kernels::RowShape rows = part.shape;
     convert(pass.work, rows.rows * rows.width, dx, wide);
-    clear_sums(pass, at.sums, rows.width);
-    at.dy = wide;
-    at.dx = dx;
-    if (split) return split_rmsnorm_backward(part, at, pass.work);
-    norm_backward(norm_, rows, at);
+    clear_sums(pass, arrays.sums, rows.width);
+    arrays.dy = wide;
+    arrays.dx = dx;
+    if (split) return split_rmsnorm_backward(part, arrays, pass.work);
+    norm_backward(norm_, rows, arrays);
     if (pass.tensor == nullptr) return;
-    if (!part.counts) clear_sums(pass, at.sums, rows.width);
-    sum_over(pass.tensor, rows.width, at.sums.weight);
-    if (at.sums.bias != nullptr) sum_over(pass.tensor, rows.width, at.sums.bias);
+    if (!part.counts) clear_sums(pass, arrays.sums, rows.width);
+    sum_over(pass.tensor, rows.width, arrays.sums.weight);
+    if (arrays.sums.bias != nullptr) sum_over(pass.tensor, rows.width, arrays.sums.bias);
   };
   backward(split_q_rows(pass), pass.parked.dq_BTHd,
            {.x = pass.kept.raw_q_BTHd,
@@ -177,13 +178,13 @@ void Block<T>::backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* d
                        .dk = dk_BTKd,
                        .dv = dv_BTKd},
                       pass.peers, pass.work);
-  turn(Turn::kBack, pass.input, dq_BTHd, dk_BTKd);
+  apply_rope(RopeDirection::kInverse, pass.input, dq_BTHd, dk_BTKd);
   if (pass.tensor == nullptr || !has_holders()) return;
   sum_of_holders(pass, dk_BTKd);
   sum_of_holders(pass, dv_BTKd);
 }
 
-// A sum over all ranks in which every head has columns of its own.
+// Sums over all ranks, with separate columns for every head.
 template <class T>
 void Block<T>::sum_of_holders(const Pass& pass, T* dk_BTKd) const {
   const core::Arena::Scope scope(pass.work.arena);
@@ -283,13 +284,13 @@ void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* din
 
 template <class T>
 void Block<T>::write_norms(const Pass& pass) const {
-  const auto write = [&](const NormPlaceAt& at, const NormSums& sums, std::int64_t width) {
+  const auto write = [&](const NormPlaceAt& place, const NormSums& sums, std::int64_t width) {
     const Products<T>& to = pass.products;
-    if (at.weight.trained()) {
-      write_vector(pass.work, width, sums.weight, to.gradients + at.weight.offset, to.write);
+    if (place.weight.trained()) {
+      write_vector(pass.work, width, sums.weight, to.gradients + place.weight.offset, to.write);
     }
-    if (!at.bias.trained()) return;
-    write_vector(pass.work, width, sums.bias, to.gradients + at.bias.offset, to.write);
+    if (!place.bias.trained()) return;
+    write_vector(pass.work, width, sums.bias, to.gradients + place.bias.offset, to.write);
   };
   write(at_.norm1, pass.parked.norm1, config_.hidden);
   if (has_norm2()) write(at_.norm2, pass.parked.norm2, config_.hidden);

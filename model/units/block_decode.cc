@@ -1,4 +1,4 @@
-// Decoding: what attention does with a cache. The rest of a block is forward's
+// Decoding: attention with a cache. The rest of a block is the same as in forward
 // (model/units/block.cc).
 #include "core/check.h"
 #include "core/element.h"
@@ -48,7 +48,7 @@ void Block<T>::attend_cached(const Pass& pass) const {
     kernels::copy(pass.work, each.count * K, k_TKd, keys);
     kernels::copy(pass.work, each.count * K, v_TKd, keys + each.capacity * K);
     T* const out_THd = kept.attended_BTHd + row * Q;
-    if (each.position == 0 && each.count > 1) {  // nothing but a whole row, as in training
+    if (each.position == 0 && each.count > 1) {  // a whole row, as in training
       attention_forward<T>(attention_of({.shape = shape}),
                            {.q = q_THd,
                             .k = k_TKd,

@@ -1,5 +1,5 @@
-// What the parts of a block leave for each other. In the names: F the width of the MLP, H query
-// heads and K key and value heads of d elements; logsumexp, of B T H, has an order of its own
+// The memory of a block's passes. In the names: F is the width of the MLP; H query heads and K key
+// and value heads have d elements each; logsumexp, B T H numbers, has an order of its own
 // (model/attention/attention.h). Arrays that a block does not need are null.
 #pragma once
 
@@ -8,21 +8,22 @@
 
 namespace fm::model {
 
-// Of the projections that have an adapter (Products::low).
+// Products::low, for the projections that have an adapter.
 template <class T>
 using LowRows = std::array<T*, 8>;
 
 template <class T>
-LowRows<T> take_low_rows(const BlockPlaces& at, std::int64_t N, Carver& carver) {
+LowRows<T> take_low_rows(const BlockPlaces& places, std::int64_t N, Carver& carver) {
   LowRows<T> rows = {};
-  for (const Projection* each : at.all()) {
+  for (const Projection* each : places.all()) {
     const Adapter& adapter = each->adapter;
     if (adapter.rank > 0) rows[adapter.index] = carver.take<T>(N * adapter.rank);
   }
   return rows;
 }
 
-// What forward leaves for backward. backward_input leaves the MLP's product in the place of `up`.
+// The activations that forward saves for backward. backward_input overwrites `up` with the product
+// of the MLP.
 template <class T>
 struct Block<T>::Kept {
   NormRows rows1, rows2, q_rows, k_rows;
@@ -30,7 +31,7 @@ struct Block<T>::Kept {
   T *q_BTHd, *k_BTKd, *v_BTKd, *attended_BTHd, *up_BTF;
   T *x_mid_BTD = nullptr, *gate_BTF = nullptr;
   T *raw_q_BTHd = nullptr, *raw_k_BTKd = nullptr;  // before their norm
-  T *attention_BTD = nullptr, *mlp_BTD = nullptr;  // before a norm behind them
+  T *attention_BTD = nullptr, *mlp_BTD = nullptr;  // before their post-norm
   LowRows<T> low;
   core::Bytes bytes;
 
@@ -66,13 +67,13 @@ struct Block<T>::Kept {
   }
 };
 
-// What backward_input leaves for backward_weight, which is done without the block's weights.
+// The gradients that backward_input saves for backward_weight, which reads no weights.
 template <class T>
 struct Block<T>::Parked {
   T *dy_BTD, *dx_mid_BTD, *dup_BTF;
   T* dgate_BTF = nullptr;
   T *dq_BTHd = nullptr, *dk_BTKd = nullptr, *dv_BTKd = nullptr, *dqkv = nullptr;
-  T *dattention_BTD = nullptr, *dmlp_BTD = nullptr;  // before a norm or dropout behind them
+  T *dattention_BTD = nullptr, *dmlp_BTD = nullptr;  // before a post-norm or dropout
   NormSums norm1, norm2, q_norm, k_norm;
   LowRows<T> dlow;
   T *weight1_D = nullptr, *bias1_D = nullptr, *weight2_D = nullptr, *bias2_D = nullptr;
@@ -122,7 +123,7 @@ struct Block<T>::Parked {
   }
 };
 
-// What the parts of one call share.
+// The arguments and memory of one call.
 template <class T>
 struct Block<T>::Pass {
   core::Work& work;
@@ -133,9 +134,9 @@ struct Block<T>::Pass {
   Kept kept;
   Parked parked;
   comm::Communicator* tensor;
-  TokenPart own;  // of norms, residuals and what the block reads and writes
+  TokenPart own;  // this rank's tokens of norms, residuals, input and output
   Products<T> products;
-  std::span<const CachedSequence> sequences;  // where tokens are decoded
+  std::span<const CachedSequence> sequences;  // of decode()
   const Peers& peers;
 
   Pass(const Block& block, const UnitCall& call, std::span<const CachedSequence> decoded = {})
@@ -154,7 +155,7 @@ struct Block<T>::Pass {
                  .low = kept.low.data(),
                  .dlow = parked.dlow.data(),
                  .batch = &input,
-                 .rows = decoded.empty() ? Rows::kBatch : Rows::kDecoded,
+                 .rows = decoded.empty() ? RowSource::kBatch : RowSource::kDecoded,
                  .tensor = tensor,
                  .own = own},
         sequences(decoded),
@@ -168,7 +169,7 @@ struct Block<T>::Pass {
   Pass& operator=(const Pass&) = delete;
 
   std::int64_t tokens() const { return shape.tokens(); }
-  // In an array of all tokens: this rank's rows, which others get by gather().
+  // This rank's rows in an array of all tokens; gather() fills in those of the other ranks.
   T* own_rows(T* all_BTD, std::int64_t D) const { return all_BTD + own.first * D; }
   void gather(T* all_BTD, std::int64_t D) const { gather_tokens(tensor, own, D, all_BTD); }
 };

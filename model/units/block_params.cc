@@ -16,9 +16,9 @@ std::string prefix_of(const DecoderConfig& config, std::int64_t layer) {
 
 using Ranges = std::vector<core::IndexRange>;
 
-// What tensor-parallel ranks cut: the outputs of the first matrices, the inputs of the second; and
-// which of them this rank has.
-struct Cut {
+// How tensor-parallel ranks split a matrix: by outputs or by inputs, and which of them this rank
+// has.
+struct TensorSplit {
   enum class Of : std::uint8_t { kOutputs, kInputs } of;
   Ranges parts;
 };
@@ -40,8 +40,8 @@ class Declarations {
   }
 
   void matrix(const std::string& name, std::int64_t in, std::int64_t out, bool has_bias,
-              const Cut& cut) {
-    const bool by_outputs = cut.of == Cut::Of::kOutputs;
+              const TensorSplit& cut) {
+    const bool by_outputs = cut.of == TensorSplit::Of::kOutputs;
     const bool usual = config_.block.form == MatrixForm::kOutIn;
     const int outputs = usual ? 0 : 1;
     add(name + ".weight",
@@ -61,7 +61,7 @@ class Declarations {
 
   UnitTables tables(const ModelChoices& choices) { return {std::move(entries_), choices}; }
 
-  // This rank's heads and columns as parts of what is stored.
+  // This rank's heads and columns as ranges of the stored matrices.
   core::IndexRange queries(std::int64_t offset = 0) const {
     return widened(parts_.heads, config_.head_dim, offset);
   }
@@ -69,7 +69,7 @@ class Declarations {
     return widened(parts_.kv_heads, config_.head_dim, offset);
   }
   core::IndexRange columns(std::int64_t offset = 0) const { return widened(parts_.ffn, 1, offset); }
-  // Of all three of a head.
+  // Query, key and value of each head together.
   core::IndexRange heads() const { return widened(parts_.heads, 3 * config_.head_dim, 0); }
 
  private:
@@ -99,7 +99,9 @@ void declare_attention(const DecoderConfig& config, Declarations& out) {
   const std::int64_t Q = config.q_width();
   const std::int64_t K = config.kv_width();
   const std::int64_t all = Q + 2 * K;
-  const auto of_outputs = [](Ranges parts) { return Cut{Cut::Of::kOutputs, std::move(parts)}; };
+  const auto of_outputs = [](Ranges parts) {
+    return TensorSplit{TensorSplit::Of::kOutputs, std::move(parts)};
+  };
   switch (block.qkv) {
     case QkvMatrix::kThree:
       out.matrix(names.q, D, Q, block.qkv_bias, of_outputs({out.queries()}));
@@ -121,7 +123,7 @@ void declare_attention(const DecoderConfig& config, Declarations& out) {
     out.norm(names.q_norm, Q, {out.queries()});
     out.norm(names.k_norm, K, {out.keys()});
   }
-  out.matrix(names.out, Q, D, block.out_bias, {Cut::Of::kInputs, {out.queries()}});
+  out.matrix(names.out, Q, D, block.out_bias, {TensorSplit::Of::kInputs, {out.queries()}});
 }
 
 void declare_mlp(const DecoderConfig& config, Declarations& out) {
@@ -129,15 +131,15 @@ void declare_mlp(const DecoderConfig& config, Declarations& out) {
   const ModuleNames& names = config.names;
   const std::int64_t D = config.hidden;
   const std::int64_t F = config.ffn;
-  const Cut columns{Cut::Of::kOutputs, {out.columns()}};
+  const TensorSplit columns{TensorSplit::Of::kOutputs, {out.columns()}};
   if (block.gate_up_stacked) {
     out.matrix(names.gate, D, 2 * F, block.mlp_bias,
-               {Cut::Of::kOutputs, {out.columns(), out.columns(F)}});
+               {TensorSplit::Of::kOutputs, {out.columns(), out.columns(F)}});
   } else {
     if (block.gated) out.matrix(names.gate, D, F, block.mlp_bias, columns);
     out.matrix(names.up, D, F, block.mlp_bias, columns);
   }
-  out.matrix(names.down, F, D, block.mlp_bias, {Cut::Of::kInputs, {out.columns()}});
+  out.matrix(names.down, F, D, block.mlp_bias, {TensorSplit::Of::kInputs, {out.columns()}});
 }
 
 // Finds the projections in the tables.
@@ -150,7 +152,7 @@ class Finder {
   NormPlaceAt norm(const std::string& name) const {
     return {place(name + ".weight"), place(name + ".bias")};
   }
-  // Outputs [first, first + out) of a matrix of `all`.
+  // Outputs [first, first + out) of a matrix that has `all`.
   Projection part(const std::string& name, std::int64_t in, std::int64_t out, std::int64_t first,
                   std::int64_t all) const {
     const bool usual = form_ == MatrixForm::kOutIn;
@@ -216,46 +218,48 @@ BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const 
   const std::int64_t K = config.kv_width();
   const std::int64_t F = config.ffn;
   const std::int64_t all = Q + 2 * K;
-  BlockPlaces at;
-  at.norm1 = find.norm(names.norm1);
-  at.norm2 = find.norm(names.norm2);
-  at.q_norm = find.norm(names.q_norm);
-  at.k_norm = find.norm(names.k_norm);
+  BlockPlaces places;
+  places.norm1 = find.norm(names.norm1);
+  places.norm2 = find.norm(names.norm2);
+  places.q_norm = find.norm(names.q_norm);
+  places.k_norm = find.norm(names.k_norm);
   switch (block.qkv) {
     case QkvMatrix::kThree:
-      at.q = find.whole(names.q, D, Q);
-      at.k = find.whole(names.k, D, K);
-      at.v = find.whole(names.v, D, K);
+      places.q = find.whole(names.q, D, Q);
+      places.k = find.whole(names.k, D, K);
+      places.v = find.whole(names.v, D, K);
       break;
     case QkvMatrix::kStacked:
-      at.q = find.part(names.q, D, Q, 0, all);
-      at.k = find.part(names.q, D, K, Q, all);
-      at.v = find.part(names.q, D, K, Q + K, all);
+      places.q = find.part(names.q, D, Q, 0, all);
+      places.k = find.part(names.q, D, K, Q, all);
+      places.v = find.part(names.q, D, K, Q + K, all);
       break;
-    case QkvMatrix::kPerHead: at.qkv = find.whole(names.q, D, all); break;
+    case QkvMatrix::kPerHead: places.qkv = find.whole(names.q, D, all); break;
   }
-  at.out = find.whole(names.out, Q, D);
+  places.out = find.whole(names.out, Q, D);
   if (block.gate_up_stacked) {
-    at.gate = find.part(names.gate, D, F, 0, 2 * F);
-    at.up = find.part(names.gate, D, F, F, 2 * F);
+    places.gate = find.part(names.gate, D, F, 0, 2 * F);
+    places.up = find.part(names.gate, D, F, F, 2 * F);
   } else {
-    if (block.gated) at.gate = find.whole(names.gate, D, F);
-    at.up = find.whole(names.up, D, F);
+    if (block.gated) places.gate = find.whole(names.gate, D, F);
+    places.up = find.whole(names.up, D, F);
   }
-  at.down = find.whole(names.down, F, D);
+  places.down = find.whole(names.down, F, D);
   std::size_t index = 0;
-  for (Projection* each : {&at.qkv, &at.q, &at.k, &at.v, &at.out, &at.gate, &at.up, &at.down}) {
+  for (Projection* each : {&places.qkv, &places.q, &places.k, &places.v, &places.out, &places.gate,
+                           &places.up, &places.down}) {
     each->adapter.index = index++;
   }
-  if (parts.alone()) return at;
-  for (Projection* each : {&at.qkv, &at.q, &at.k, &at.v, &at.gate, &at.up}) {
+  if (parts.alone()) return places;
+  for (Projection* each :
+       {&places.qkv, &places.q, &places.k, &places.v, &places.gate, &places.up}) {
     each->split = Split::kOutputs;
   }
-  at.out.split = at.down.split = Split::kInputs;
-  at.out.inputs = {parts.heads.first * config.head_dim, parts.heads_of_all * config.head_dim};
-  at.down.inputs = {parts.ffn.first, parts.ffn_of_all};
-  at.k.counts = at.v.counts = parts.kv_heads.holder.index == 0;
-  return at;
+  places.out.split = places.down.split = Split::kInputs;
+  places.out.inputs = {parts.heads.first * config.head_dim, parts.heads_of_all * config.head_dim};
+  places.down.inputs = {parts.ffn.first, parts.ffn_of_all};
+  places.k.counts = places.v.counts = parts.kv_heads.holder.index == 0;
+  return places;
 }
 
 }  // namespace fm::model

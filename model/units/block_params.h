@@ -1,4 +1,4 @@
-// The parameters of a block: their tables, and where each part finds its own.
+// The parameters of a block: their tables, and the places of its projections and norms.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ struct NormPlaceAt {
 };
 
 struct BlockPlaces {
-  NormPlaceAt norm1, norm2, q_norm, k_norm;  // those that the block has
+  NormPlaceAt norm1, norm2, q_norm, k_norm;  // where the block has them
   Projection qkv;                            // QkvMatrix::kPerHead
   Projection q, k, v;                        // else
   Projection out;
@@ -31,7 +31,7 @@ struct BlockPlaces {
 // `config`: of the whole block.
 UnitTables block_tables(const DecoderConfig& config, std::int64_t layer,
                         const ModelChoices& choices);
-// `config`: of this rank's part of it (rank_config).
+// `config`: of this rank's part of the block (rank_config).
 BlockPlaces block_places(const DecoderConfig& config, std::int64_t layer, const UnitTables& tables,
                          const LoraChoices& lora, const TensorParts& parts);
 

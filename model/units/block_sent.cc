@@ -1,5 +1,5 @@
-// What a block sends to tensor-parallel ranks: each sum and gather of block.cc, block_backward.cc,
-// products.h and split_norm.h.
+// The bytes that a block sends to tensor-parallel ranks: by each sum and gather of block.cc,
+// block_backward.cc, products.h and split_norm.h.
 #include "model/units/block.h"
 
 namespace fm::model {
@@ -15,20 +15,20 @@ UnitSizes::ToTensorPeers Block<T>::sent_to_tensor_peers(std::int64_t tokens) con
   const int norms = has_norm2() ? 2 : 1;
   const bool split = splits_tokens();
 
-  // Products whose inputs are split. Recomputation without an output leaves out that of down, and
-  // of attention's output where both go straight into it.
+  // Row-parallel products. Recomputation without an output skips that of down, and that of
+  // attention's output where both are added to the output directly.
   TensorTraffic& of_attention = norms_before() && parallel() ? output : forward;
   TensorTraffic& of_mlp = norms_before() ? output : forward;
   of_attention.sum<float>(rows, split);
   of_mlp.sum<float>(rows, split);
-  // The gradients of what products with split outputs read.
+  // The input gradients of column-parallel products.
   input.sum<float>(norms * rows, split);
   for (const Projection* each : at_.all()) {
     const std::int64_t low = tokens * each->adapter.rank;
     if (each->split == Split::kInputs) forward.sum<float>(low);
     if (each->split == Split::kOutputs) input.sum<float>(low);
   }
-  if (split) {  // what products read, and their outputs' gradients
+  if (split) {  // gathers of the inputs of products, and of their output gradients
     forward.gather<T>(norms * rows);
     input.gather<T>(2 * rows);
     weight.gather<T>(norms * rows);
@@ -45,7 +45,7 @@ UnitSizes::ToTensorPeers Block<T>::sent_to_tensor_peers(std::int64_t tokens) con
     const std::int64_t width = q_rows(1).width + k_rows(1).width;
     input.sum<float>(at_.q_norm.bias.there() ? 2 * width : width);
   }
-  if (has_holders()) {  // gradients of keys and values that several ranks have
+  if (has_holders()) {  // gradients of keys and values that several ranks hold
     input.sum<float>(2 * tokens * parts_.kv_heads_of_all * config_.head_dim);
   }
   return {forward.sent(), output.sent(), input.sent(), weight.sent()};

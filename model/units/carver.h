@@ -1,4 +1,5 @@
-// Cuts one block of memory into arrays, each on 64 bytes. With a null base it only counts.
+// Divides one block of memory into arrays, each aligned to 64 bytes. With a null base it only
+// counts their bytes.
 #pragma once
 
 #include <cstddef>

@@ -57,7 +57,7 @@ ModelFacts facts_of(const DecoderConfig& config, const ConfigReader& file) {
   return facts;
 }
 
-// As transformers begins (PreTrainedModel._init_weights).
+// Initial values as in transformers (PreTrainedModel._init_weights).
 void init(const DecoderConfig& config, const core::ParamEntry& entry, std::uint64_t seed,
           core::Elements first, std::span<float> out) {
   if (is_adapter(entry.name)) return init_adapter(entry, seed, first, out);
@@ -72,7 +72,7 @@ void init(const DecoderConfig& config, const core::ParamEntry& entry, std::uint6
   const bool from_zero =
       entry.kind == core::ParamKind::kNorm && config.block.norm == NormKind::kRmsOnePlus;
   if (from_zero) std::ranges::fill(out, 0.0F);
-  // As torch.nn.Embedding begins with a padding_idx, which transformers gives it.
+  // As in torch.nn.Embedding with the padding_idx that transformers passes.
   if (config.pad_id >= 0 && entry.name == embedding_name(config)) {
     clear_row(config.pad_id, config.hidden, first, out);
   }

@@ -1,4 +1,4 @@
-// A decoder as a row of units: embedding, blocks, head.
+// A decoder as a sequence of units: embedding, blocks, head.
 #pragma once
 
 #include "model/families/decoder_config.h"
@@ -6,7 +6,7 @@
 
 namespace fm::model {
 
-// `file`: what `config` was read from.
+// `file`: the config.json from which `config` was read.
 OpenedModel open_decoder(const DecoderConfig& config, const ConfigReader& file,
                          const ModelChoices& choices);
 

@@ -1,5 +1,5 @@
-// Dropout of a training step. Its bits follow from the seed, the step, the sample and the place in
-// the model: neither ranks nor micro-batches nor recomputation change them.
+// Dropout of a training step. Its random bits depend on the seed, the step, the sample and the
+// place in the model only: neither ranks nor micro-batches nor recomputation change them.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@ namespace fm::model {
 
 enum class DropPlace : std::uint8_t { kEmbedding, kAttention, kAttentionOutput, kMlpOutput };
 
-// Drops with `probability` at a place that has this number; nothing where the call is none of a
+// Dropout with `probability` at the place with this number; none where the call is not part of a
 // training step.
 kernels::Dropout dropout_of(const UnitInput& input, double probability, std::uint64_t where);
-// Drops with `probability` at a place of a layer (the embedding's is 0).
+// Dropout with `probability` at a place of a layer (layer 0 for the embedding).
 kernels::Dropout dropout_at(const UnitInput& input, double probability, std::int64_t layer,
                             DropPlace place);
 
-// Tokens [first, first + count) of the micro-batch, and of their rows of `width` numbers columns
-// [first_column, first_column + columns).
+// Tokens [first, first + count) of the micro-batch, and columns [first_column, first_column +
+// columns) of their `width` numbers.
 struct DropPart {
   std::int64_t first = 0;
   std::int64_t count = 0;
@@ -36,7 +36,7 @@ void drop(const kernels::Dropout& by, const UnitInput& input, const DropPart& pa
   for_every_token_run(input, [&](std::int64_t run, std::int64_t tokens, std::int64_t place) {
     const std::int64_t end = std::min(run + tokens, part.first + part.count);
     const std::int64_t begin = std::max(run, part.first);
-    const std::int64_t at_once = columns == part.width ? end - begin : 1;  // neighbours
+    const std::int64_t at_once = columns == part.width ? end - begin : 1;  // adjacent rows
     for (std::int64_t token = begin; token < end; token += at_once) {
       const std::int64_t number = (before + place + token - run) * part.width + part.first_column;
       kernels::dropout(by, static_cast<std::uint64_t>(number), at_once * columns,

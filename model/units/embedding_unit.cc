@@ -79,7 +79,7 @@ void EmbeddingUnit<T>::look_up(const UnitCall& call, T* out_ND) const {
   if (scale_ != 1.0F) kernels::scale(call.input.shape.tokens() * hidden_, scale_, out_ND);
 }
 
-// Every row is one rank's, so that the sums are exact.
+// Every row is on exactly one rank, so the sums are exact.
 template <class T>
 void EmbeddingUnit<T>::look_up_part(const UnitCall& call, T* out_ND) const {
   FM_CHECK(call.peers.tensor != nullptr, "a part of an embedding needs the other ranks");
@@ -115,9 +115,9 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
   if (positions_ > 0) {
     check_positions(call.input.shape.row());
     const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
-    for_every_run(call.input, [&](const DocumentRun& at) {
-      kernels::add_bias({at.shape.batch, at.shape.seq_len * hidden_},
-                        positions_TD + at.position * hidden_, out_BTD + at.first * hidden_);
+    for_every_run(call.input, [&](const DocumentRun& run) {
+      kernels::add_bias({run.shape.batch, run.shape.seq_len * hidden_},
+                        positions_TD + run.position * hidden_, out_BTD + run.first * hidden_);
     });
   }
   drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, out_BTD);
@@ -163,13 +163,13 @@ void EmbeddingUnit<T>::backward_positions(const UnitCall& call, const Gradients&
   const std::int64_t used = call.input.shape.row() * hidden_;
   float* const sums_TD = call.work.arena.take<float>(used);
   kernels::clear(call.work, used, sums_TD);
-  for_every_run(call.input, [&](const DocumentRun& at) {
-    kernels::column_sums({at.shape.batch, at.shape.seq_len * hidden_},
-                         dout_BTD + at.first * hidden_, sums_TD + at.position * hidden_);
+  for_every_run(call.input, [&](const DocumentRun& run) {
+    kernels::column_sums({run.shape.batch, run.shape.seq_len * hidden_},
+                         dout_BTD + run.first * hidden_, sums_TD + run.position * hidden_);
   });
   float* const dpositions_TD = gradients.own + positions_at_.offset;
   write_vector(call.work, used, sums_TD, dpositions_TD, write);
-  if (write == Write::kAssign) {  // of positions beyond the rows
+  if (write == Write::kAssign) {  // clears the gradients of positions beyond the rows
     kernels::clear(call.work, positions_ * hidden_ - used, dpositions_TD + used);
   }
 }
@@ -184,8 +184,8 @@ void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gr
   if (write == Write::kAssign) kernels::clear(call.work, rows_.count * hidden_, dtable_VD);
   const core::Arena::Scope scope(call.work.arena);
   std::span<const std::int32_t> tokens = call.input.tokens();
-  // As transformers, which makes the table with padding_idx; runs of tokens between pads and
-  // between those of other ranks.
+  // Like transformers, which creates the table with padding_idx, skips pads; also skips rows of
+  // other ranks. The kernel runs over the tokens in between.
   const std::int64_t pad = pad_id_ < 0 ? -1 : pad_id_ - rows_.first;
   const auto is_out = [&](std::int32_t row) { return row == pad || row < 0 || row >= rows_.count; };
   if (choices_.share.count > 1) {

@@ -26,14 +26,15 @@ class EmbeddingUnit final : public Unit {
               void* output_ND) const override;
 
  private:
-  // Rows of the table, scaled; of several ranks each has some, and they are summed.
+  // The rows of the table, scaled; with tensor parallelism each rank has some rows, and the results
+  // are summed.
   void look_up(const UnitCall& call, T* out_ND) const;
   void look_up_part(const UnitCall& call, T* out_ND) const;
   void check_positions(std::int64_t row) const;  // of a row with so many tokens
   void backward_positions(const UnitCall& call, const Gradients& gradients, Write write) const;
 
   std::int64_t vocab_;
-  core::IndexRange rows_;  // of the table, this rank's
+  core::IndexRange rows_;  // this rank's rows of the table
   ModelChoices choices_;
   std::int64_t hidden_;
   std::int64_t pad_id_;

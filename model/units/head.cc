@@ -39,15 +39,15 @@ UnitTables make_tables(const DecoderConfig& config, const ModelChoices& choices)
 
 }  // namespace
 
-// Work space of a chunk of rows.
+// The work space of a chunk of rows.
 template <class T>
 struct Head<T>::Chunk {
-  LinearShape shape;  // shape.tokens: rows of the chunk at hand
+  LinearShape shape;  // shape.tokens: rows of the current chunk
   NormRows kept;
   T* normed_ND;
   float* dnormed_ND;
   float* logits_NV;  // and their gradient
-  T* dlogits_NV;     // the gradient as products read it
+  T* dlogits_NV;     // the gradient in the type that products read
   const float* bias_V = nullptr;
 
   kernels::RowShape hidden_rows() const { return {shape.tokens, shape.in}; }
@@ -117,8 +117,8 @@ const T* Head<T>::matrix_of(const Weights& weights) const {
 
 template <class T>
 NormWeights<T> Head<T>::norm_weights(const Weights& weights) const {
-  const UnitWeights<T> at(weights);
-  return {at.at(norm_at_), at.at(norm_bias_at_)};
+  const UnitWeights<T> own(weights);
+  return {own.at(norm_at_), own.at(norm_bias_at_)};
 }
 
 template <class T>
@@ -207,8 +207,9 @@ double Head<T>::cross_entropy(const UnitCall& call, const Chunk& chunk,
   return kernels::cross_entropy(chunk.logit_rows(), chunk.logits_NV, labels_N, scale, sum);
 }
 
-// With m, s a rank's maximum and sum of e^(x - m), all ranks' sum at the largest M of these is the
-// sum of s e^(m - M): one exchange of (m, s, the label's logit) for every row.
+// Cross-entropy of a split vocabulary. Each rank has a maximum m and s = sum of e^(x - m); with M
+// the largest m, the sum over the whole vocabulary is the sum of s e^(m - M). Ranks exchange (m, s,
+// the label's logit) once for every row.
 template <class T>
 double Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
                                        const std::int32_t* labels_N, double scale,
@@ -279,7 +280,7 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
   float* const dbias_V = bias_at_.trained() ? work.arena.take<float>(vocab_) : nullptr;
   if (dbias_V != nullptr) kernels::clear(work, vocab_, dbias_V);
   const bool trains_matrix = matrix_at_.trained();
-  // The norm's, too, come from the gradient of its output; parts of that are always added up.
+  // Gradients of the norm also need the gradient of its output, whose parts are always summed.
   const bool gives = gradients.input || norm_at_.trained() || norm_bias_at_.trained() || !alone();
   float* const matrix_base = tied_ ? gradients.tied : gradients.own;
   FM_CHECK(!trains_matrix || matrix_base != nullptr, "the head's matrix is trained at no address");
@@ -311,8 +312,8 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
   if (own.some()) {
     kernels::copy(work, own.count * hidden_, all_BTD + own.first * hidden_, own_BTD);
   }
-  const auto put = [&](std::int64_t count, const float* from, const ParamPlace& at) {
-    if (at.trained()) write_vector(call.work, count, from, gradients.own + at.offset, write);
+  const auto put = [&](std::int64_t count, const float* from, const ParamPlace& place) {
+    if (place.trained()) write_vector(call.work, count, from, gradients.own + place.offset, write);
   };
   put(hidden_, sums.weight, norm_at_);
   put(hidden_, sums.bias, norm_bias_at_);

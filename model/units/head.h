@@ -13,9 +13,9 @@
 
 namespace fm::model {
 
-// Rows of logits that exist at once: at most 32 MB or 128 rows, a multiple of 16. A function of the
-// sizes only, so that sums never depend on the layout of a run. With half the rows the head's
-// products are a fifth slower: its gradient is read and written once per chunk.
+// The rows of logits of one chunk: at most 32 MB or 128 rows, a multiple of 16. A function of the
+// sizes only, so sums never depend on the layout of a run. With half the rows the products of the
+// head are a fifth slower, because its gradient is read and written once per chunk.
 constexpr std::int64_t logits_chunk_rows(std::int64_t tokens, std::int64_t vocab) {
   constexpr std::int64_t kLogits = 8 * 1024 * 1024;
   const std::int64_t rows = std::max<std::int64_t>(128, kLogits / vocab / 16 * 16);
@@ -48,47 +48,47 @@ class Head final : public LossUnit {
   struct Chunk;
 
   bool alone() const { return share_.count == 1; }
-  // The same for all ranks.
+  // The same on all ranks.
   std::int64_t chunk_rows(std::int64_t tokens) const {
     return logits_chunk_rows(tokens, core::ceil_div(all_vocab_, share_.count));
   }
   const T* matrix_of(const Weights& weights) const;
   NormWeights<T> norm_weights(const Weights& weights) const;
-  // Of the head, in fp32, in work space; null where it has none.
+  // The bias of the head in fp32, in the arena; null where it has none.
   const float* take_bias(const Weights& weights, core::Work& work) const;
   Chunk take_chunk(core::BatchShape shape, core::Work& work) const;
   // hidden rows -> chunk.kept, chunk.normed
   void norm_chunk(const Weights& weights, const T* hidden_ND, const Chunk& chunk) const;
   void add_bias(const Chunk& chunk) const;
-  // The same, and chunk.logits
+  // The same as norm_chunk, and writes chunk.logits
   void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                      const Chunk& chunk) const;
   void check_labels(const UnitInput& input) const;
-  // Adds the losses of a chunk to `sum`; its logits become their gradient. Collective where several
-  // ranks have parts of them.
-  // Hidden states of all tokens, in work space where this rank has some of them.
+  // The hidden states of all tokens; in the arena where this rank has only some of them.
   T* all_hidden(const UnitCall& call, const TokenPart& own, const T* hidden_BTD) const;
+  // Returns `sum` plus the losses of a chunk; its logits become their gradient. Collective where
+  // the vocabulary is split over ranks.
   double cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
                        double scale, double sum) const;
   double cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
                                 const std::int32_t* labels_N, double scale, double sum) const;
   NormSums take_sums(core::Work& work) const;  // cleared
-  // What the gradient of a tied embedding holds beside its matrix.
+  // Clears the gradient of a tied embedding outside of its matrix.
   void clear_rest_of_tied(const core::Work& work, const Gradients& gradients) const;
 
   std::int64_t all_vocab_;
-  core::IndexRange columns_;  // of the logits, this rank's
+  core::IndexRange columns_;  // this rank's columns of the logits
   core::Share share_;
   ModelChoices choices_;
   std::int64_t vocab_;  // of this rank
   std::int64_t hidden_;
   Norm norm_;
   UnitTables tables_;
-  std::optional<core::ParamTable> tied_;  // that holds the matrix
+  std::optional<core::ParamTable> tied_;  // the embedding's table, which holds the matrix
   ParamPlace norm_at_;
   ParamPlace norm_bias_at_;
   ParamPlace bias_at_;
-  ParamPlace matrix_at_;  // of the head, or in tied_
+  ParamPlace matrix_at_;  // in the head's own tables, or in tied_
 };
 
 }  // namespace fm::model

@@ -12,8 +12,8 @@ namespace {
 
 using kernels::kNormalsPerBlock;
 
-// Normal number `element` of a stream by the libm of this machine, what kernels::normals agrees
-// with where it says anything.
+// The normal number `element` of a stream by the libm of this machine. kernels::normals gives the
+// same wherever it gives a number.
 float exact_normal(const kernels::NormalStream& stream, std::int64_t element) {
   const core::PhiloxBlock words =
       core::philox(stream.key, static_cast<std::uint64_t>(element / kNormalsPerBlock));
@@ -42,7 +42,7 @@ void init_parameter(const core::ParamEntry& entry, std::uint64_t seed, double st
   const auto at = [&](std::int64_t element) -> float& {
     return out[static_cast<std::size_t>(element - first.count())];
   };
-  // Whole Philox blocks in parts that stay in the cache, single numbers before and behind.
+  // Whole Philox blocks in parts that fit the cache, single numbers before and after them.
   constexpr std::int64_t kPart = 4096;
   std::int64_t element = first.count();
   while (element < end) {

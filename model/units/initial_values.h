@@ -1,4 +1,4 @@
-// Random weights to start from.
+// Random initial weights.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace fm::model {
 
 // Initial values of elements [first, first + out.size()) of one parameter: norms are ones,
 // biases zeros, the rest normal(0, standard_deviation) by Philox keyed by (seed, parameter name,
-// element). A slice gets the same values as the whole.
+// element). A slice gets the same values as in the whole parameter.
 void init_parameter(const core::ParamEntry& entry, std::uint64_t seed, double standard_deviation,
                     core::Elements first, std::span<float> out);
 
-// Sets the elements of row `row` of a matrix of `width` columns to 0, as far as they lie in
+// Sets those elements of row `row` of a matrix with `width` columns to 0 that are in
 // [first, first + out.size()).
 void clear_row(std::int64_t row, std::int64_t width, core::Elements first, std::span<float> out);
 

@@ -1,5 +1,5 @@
-// y = x W^T and its two gradients, in the shapes of torch.nn.Linear without bias. Operands are of
-// the element type T; sums are fp32, and so are results but where a y of type T is asked for.
+// y = x W^T and its two gradients, with the shapes of torch.nn.Linear without bias. Operands have
+// the element type T; sums are fp32, and so are results unless y has type T.
 #pragma once
 
 #include "kernels/gemm/gemm.h"
@@ -45,7 +45,7 @@ void linear_weight(const core::Work& work, const LinearShape& s, const T* dy, co
                 {dweight, s.in, beta});
 }
 
-// Writes a finished sum into a gradient by the rule of `write`.
+// Writes a finished sum into a gradient: assigns or adds, as `write` says.
 inline void write_vector(const core::Work& work, std::int64_t count, const float* sum,
                          float* gradient, Write write) {
   switch (write) {

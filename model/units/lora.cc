@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kFirst = ".lora_A.weight";
 constexpr const char* kSecond = ".lora_B.weight";
 
-// Modules of a block, without what stands before them.
+// The modules of a block, without their prefix.
 std::vector<std::string> linear_modules(const DecoderConfig& config) {
   const ModuleNames& names = config.names;
   std::vector<std::string> modules = {names.q, names.out, names.up, names.down};
@@ -28,8 +28,8 @@ std::vector<std::string> linear_modules(const DecoderConfig& config) {
   return modules;
 }
 
-// The modules that a target names in full, "model.layers.0.mlp.up_proj" or an end of that with the
-// number: peft writes "all-linear" so where a model has few matrices. Every layer must be named, as
+// The modules that targets name in full, "model.layers.0.mlp.up_proj" or a suffix with the number:
+// peft expands "all-linear" so where a model has few matrices. Every layer must be named, because
 // all layers have the same adapters here.
 class FullNames {
  public:
@@ -42,7 +42,7 @@ class FullNames {
     }
   }
 
-  // False: it is no such name.
+  // False if `target` is no such name.
   bool add(const std::string& target) {
     const std::string end = "." + target;
     bool found = false;
@@ -54,7 +54,7 @@ class FullNames {
     return found;
   }
 
-  // But those that `ends` name already.
+  // The modules that all layers have, without those that `ends` already name.
   std::vector<std::string> of_all_layers(const std::vector<std::string>& ends) const {
     std::vector<std::string> modules;
     for (const auto& [module, layers] : layers_of_) {

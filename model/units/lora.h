@@ -1,4 +1,4 @@
-// Where adapters are, by name, and how they begin.
+// Names, targets and initial values of LoRA adapters.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace fm::model {
 
-// What peft puts before the names of a model's modules.
+// The prefix that peft puts before module names.
 inline constexpr const char* kPeftPrefix = "base_model.model.";
 
 enum class LoraFactor : std::uint8_t { kA, kB };  // [rank, in] and [out, rank]
@@ -19,13 +19,14 @@ enum class LoraFactor : std::uint8_t { kA, kB };  // [rank, in] and [out, rank]
 std::string adapter_name(const std::string& module, LoraFactor factor);
 bool is_adapter(const std::string& name);
 
-// The targets, with the family's usual ones where none are given and names for kAllLinear. Throws
-// UserError (10) for a target that no linear layer of a block has.
+// The targets: the family's defaults where none are given, and all names for kAllLinear. Throws
+// UserError (10) for a target that matches no linear layer of a block.
 std::vector<std::string> targets_of(const DecoderConfig& config, const LoraChoices& lora);
-// Whether a module is one of those: its name is one of them or ends in one, behind a point.
+// Whether the name of a module is one of `names`, or ends in "." and one of them.
 bool is_one_of(const std::string& module, const std::vector<std::string>& names);
 
-// As peft begins: A uniform within 1 / sqrt(in), by Philox keyed by (seed, name, element); B zero.
+// Initial values as in peft: A uniform within 1 / sqrt(in), by Philox keyed by (seed, name,
+// element); B zero.
 void init_adapter(const core::ParamEntry& entry, std::uint64_t seed, core::Elements first,
                   std::span<float> out);
 

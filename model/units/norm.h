@@ -1,4 +1,4 @@
-// The norm of a unit: a kind, its weights wherever they are, and what forward keeps of each row.
+// The norm of a unit: its kind, its weights, and the statistics that forward saves for each row.
 #pragma once
 
 #include "kernels/pointwise/elements.h"
@@ -13,14 +13,14 @@ struct Norm {
   double eps = 0.0;
 };
 
-// [width] each; a bias only of LayerNorm.
+// [width] each; only LayerNorm has a bias.
 template <class T>
 struct NormWeights {
   const T* weight = nullptr;
   const T* bias = nullptr;
 };
 
-// Of each row; a mean only of LayerNorm.
+// One value per row; only LayerNorm has a mean.
 struct NormRows {
   float* rstd = nullptr;
   float* mean = nullptr;
@@ -31,7 +31,7 @@ struct NormRows {
   }
 };
 
-// Sums over rows: gradients of weight and bias.
+// The gradients of weight and bias: sums over rows.
 struct NormSums {
   float* weight = nullptr;
   float* bias = nullptr;
@@ -56,7 +56,7 @@ void norm_rows(const Norm& norm, kernels::RowShape shape, const T* x, const Norm
   }
 }
 
-// x -> y by the rows' numbers.
+// x -> y, with the statistics of the rows.
 template <class T>
 struct NormApply {
   const T* x = nullptr;
@@ -65,16 +65,17 @@ struct NormApply {
   T* y = nullptr;
 };
 template <class T>
-void norm_apply(const Norm& norm, kernels::RowShape shape, const NormApply<T>& at) {
+void norm_apply(const Norm& norm, kernels::RowShape shape, const NormApply<T>& arrays) {
   if (norm.kind == NormKind::kLayer) {
-    kernels::layernorm_apply<T>(shape, {.x = at.x,
-                                        .weight = at.weights.weight,
-                                        .bias = at.weights.bias,
-                                        .mean = at.kept.mean,
-                                        .rstd = at.kept.rstd,
-                                        .y = at.y});
+    kernels::layernorm_apply<T>(shape, {.x = arrays.x,
+                                        .weight = arrays.weights.weight,
+                                        .bias = arrays.weights.bias,
+                                        .mean = arrays.kept.mean,
+                                        .rstd = arrays.kept.rstd,
+                                        .y = arrays.y});
   } else {
-    kernels::rmsnorm_apply(shape, at.x, {at.weights.weight, gain_of(norm)}, at.kept.rstd, at.y);
+    kernels::rmsnorm_apply(shape, arrays.x, {arrays.weights.weight, gain_of(norm)},
+                           arrays.kept.rstd, arrays.y);
   }
 }
 
@@ -90,25 +91,25 @@ struct NormBackward {
   NormSums sums;
 };
 template <class T>
-void norm_backward(const Norm& norm, kernels::RowShape shape, const NormBackward<T>& at) {
+void norm_backward(const Norm& norm, kernels::RowShape shape, const NormBackward<T>& arrays) {
   if (norm.kind == NormKind::kLayer) {
-    kernels::layernorm_backward<T>(shape, {.x = at.x,
-                                           .weight = at.weights.weight,
-                                           .mean = at.kept.mean,
-                                           .rstd = at.kept.rstd,
-                                           .dy = at.dy,
-                                           .residual = at.residual,
-                                           .dx = at.dx,
-                                           .dweight_sum = at.sums.weight,
-                                           .dbias_sum = at.sums.bias});
+    kernels::layernorm_backward<T>(shape, {.x = arrays.x,
+                                           .weight = arrays.weights.weight,
+                                           .mean = arrays.kept.mean,
+                                           .rstd = arrays.kept.rstd,
+                                           .dy = arrays.dy,
+                                           .residual = arrays.residual,
+                                           .dx = arrays.dx,
+                                           .dweight_sum = arrays.sums.weight,
+                                           .dbias_sum = arrays.sums.bias});
   } else {
-    kernels::rmsnorm_backward<T>(shape, {.x = at.x,
-                                         .weight = at.weights.weight,
-                                         .rstd = at.kept.rstd,
-                                         .dy = at.dy,
-                                         .residual = at.residual,
-                                         .dx = at.dx,
-                                         .dweight_sum = at.sums.weight,
+    kernels::rmsnorm_backward<T>(shape, {.x = arrays.x,
+                                         .weight = arrays.weights.weight,
+                                         .rstd = arrays.kept.rstd,
+                                         .dy = arrays.dy,
+                                         .residual = arrays.residual,
+                                         .dx = arrays.dx,
+                                         .dweight_sum = arrays.sums.weight,
                                          .gain = gain_of(norm)});
   }
 }

@@ -1,4 +1,4 @@
-// The products with a linear layer of a unit, and their gradients.
+// Matrix products with the linear layers of a unit, and their gradients.
 #pragma once
 
 #include "kernels/gemm/few_rows.h"
@@ -14,29 +14,31 @@ template <class T>
 struct Products {
   core::Work& work;
   std::int64_t tokens = 0;
-  UnitWeights<T> weights;      // unless only gradients are written
+  UnitWeights<T> weights;      // null where only gradients are written
   float* gradients = nullptr;  // of the unit
   Write write = Write::kAssign;
-  // By Adapter::index: scale A dropout(x) and scale B^T dy, [tokens, rank], from forward and input.
+  // By Adapter::index, [tokens, rank]: scale A dropout(x), which forward() writes, and scale B^T
+  // dy, which input() writes.
   T* const* low = nullptr;
   T* const* dlow = nullptr;
   const UnitInput* batch = nullptr;  // for dropout
-  Rows rows = Rows::kBatch;
-  comm::Communicator* tensor = nullptr;  // the ranks of Split
-  TokenPart own = {};                    // with these: the rows of y where the inputs are split
+  RowSource rows = RowSource::kBatch;
+  comm::Communicator* tensor = nullptr;  // the tensor-parallel ranks
+  TokenPart own = {};                    // this rank's rows of y where the inputs are split
 
-  // y [tokens, out] = x [tokens, in] W^T (+ y) + bias; null: only what an adapter keeps. Collective
-  // where the inputs are split.
+  // y [tokens, out] = x [tokens, in] W^T (+ y) + bias. Where y is null, writes only `low` of an
+  // adapter. Collective where the inputs are split.
   void forward(const Projection& p, const T* x, T* y, Beta beta = Beta::kZero) const {
     if (y != nullptr) product(p, x, y, beta);
     if (p.adapter.rank > 0) adapt(p, x, y);
   }
 
-  // dx [tokens, in] = dy [tokens, out] W (+ dx). Where the outputs are split, this rank's part of
-  // that; collective, if there is an adapter.
+  // dx [tokens, in] = dy [tokens, out] W (+ dx). Where the outputs are split, this is the rank's
+  // part of the sum; collective, if there is an adapter.
   template <class X>
   void input(const Projection& p, const T* dy, X* dx, Beta beta = Beta::kZero) const {
-    FM_CHECK(p.counts || beta == Beta::kOne, "whose outputs others have only adds");
+    FM_CHECK(p.counts || beta == Beta::kOne,
+             "a rank that holds only a replica may only accumulate");
     if (p.counts) {
       const bool usual = p.form == MatrixForm::kOutIn;
       kernels::gemm(work, {tokens, p.in, p.out}, {dy, p.out},
@@ -46,8 +48,8 @@ struct Products {
     if (p.adapter.rank > 0) adapt_input(p, dy, dx);
   }
 
-  // The gradients of weight and bias, by the rule of `write`, as far as they are trained; the
-  // latter takes p.out floats.
+  // Writes the gradients of weight and bias where they are trained: assigns or adds, as `write`
+  // says. The bias takes p.out floats of work space.
   void weight(const Projection& p, const T* dy, const T* x) const {
     if (p.weight.trained()) matrix(p, dy, x);
     if (p.adapter.rank > 0) adapter(p, dy, x);
@@ -62,7 +64,7 @@ struct Products {
  private:
   using Form = kernels::Form;
 
-  // Of y.
+  // The rows of y on this rank.
   TokenPart rows_of(const Projection& p) const {
     if (tensor != nullptr && p.split == Split::kInputs) return own;
     return {.first = 0, .count = tokens, .all = tokens};
@@ -85,56 +87,57 @@ struct Products {
 
   void adapt(const Projection& p, const T* x, T* y) const {
     const core::Arena::Scope scope(work.arena);
-    const Adapter& at = p.adapter;
-    T* const low_rows = low[at.index];
+    const Adapter& lora = p.adapter;
+    T* const low_rows = low[lora.index];
     const T* const dropped_x = dropped(p, x);
     const auto multiply = [&](auto* to) {
-      kernels::gemm(work, {tokens, at.rank, p.in}, {dropped_x, p.in},
-                    {weights.at(at.a), p.in, Form::kTransposed}, {to, at.rank, Beta::kZero});
+      kernels::gemm(work, {tokens, lora.rank, p.in}, {dropped_x, p.in},
+                    {weights.at(lora.a), p.in, Form::kTransposed}, {to, lora.rank, Beta::kZero});
     };
     if (tensor != nullptr && p.split == Split::kInputs) {
-      float* const part = work.arena.template take<float>(tokens * at.rank);
+      float* const part = work.arena.template take<float>(tokens * lora.rank);
       multiply(part);
-      sum_over(tensor, tokens * at.rank, part);
-      convert(work, tokens * at.rank, part, low_rows);
+      sum_over(tensor, tokens * lora.rank, part);
+      convert(work, tokens * lora.rank, part, low_rows);
     } else {
       multiply(low_rows);
     }
-    kernels::scale(tokens * at.rank, at.scale, low_rows);
+    kernels::scale(tokens * lora.rank, lora.scale, low_rows);
     if (y == nullptr) return;
     const TokenPart of_y = rows_of(p);
-    kernels::gemm(work, {of_y.count, p.out, at.rank}, {low_rows + of_y.first * at.rank, at.rank},
-                  {weights.at(at.b), at.rank, Form::kTransposed}, {y, p.out, Beta::kOne});
+    kernels::gemm(work, {of_y.count, p.out, lora.rank},
+                  {low_rows + of_y.first * lora.rank, lora.rank},
+                  {weights.at(lora.b), lora.rank, Form::kTransposed}, {y, p.out, Beta::kOne});
   }
 
   template <class X>
   void adapt_input(const Projection& p, const T* dy, X* dx) const {
     const core::Arena::Scope scope(work.arena);
-    const Adapter& at = p.adapter;
-    T* const low_rows = dlow[at.index];
+    const Adapter& lora = p.adapter;
+    T* const low_rows = dlow[lora.index];
     const auto multiply = [&](auto* to) {
-      kernels::gemm(work, {tokens, at.rank, p.out}, {dy, p.out}, {weights.at(at.b), at.rank},
-                    {to, at.rank, Beta::kZero});
+      kernels::gemm(work, {tokens, lora.rank, p.out}, {dy, p.out}, {weights.at(lora.b), lora.rank},
+                    {to, lora.rank, Beta::kZero});
     };
-    float* part = nullptr;  // of what the ranks that have its outputs add up
+    float* part = nullptr;  // of the sum over the ranks that split the outputs
     if (tensor != nullptr && p.split == Split::kOutputs) {
-      part = work.arena.template take<float>(tokens * at.rank);
-      p.counts ? multiply(part) : kernels::clear(work, tokens * at.rank, part);
-      convert(work, tokens * at.rank, part, low_rows);
+      part = work.arena.template take<float>(tokens * lora.rank);
+      p.counts ? multiply(part) : kernels::clear(work, tokens * lora.rank, part);
+      convert(work, tokens * lora.rank, part, low_rows);
     } else {
       multiply(low_rows);
     }
-    kernels::scale(tokens * at.rank, at.scale, low_rows);
+    kernels::scale(tokens * lora.rank, lora.scale, low_rows);
     if (p.counts) add_through_a(p, low_rows, dx);
     if (part != nullptr) sum_dlow(p, part);
   }
   template <class X>
   void add_through_a(const Projection& p, const T* low_rows, X* dx) const {
-    const Adapter& at = p.adapter;
+    const Adapter& lora = p.adapter;
     const bool apart = drops(p);
     X* const to = apart ? work.arena.template take<X>(tokens * p.in) : dx;
-    kernels::gemm(work, {tokens, p.in, at.rank}, {low_rows, at.rank}, {weights.at(at.a), p.in},
-                  {to, p.in, apart ? Beta::kZero : Beta::kOne});
+    kernels::gemm(work, {tokens, p.in, lora.rank}, {low_rows, lora.rank},
+                  {weights.at(lora.a), p.in}, {to, p.in, apart ? Beta::kZero : Beta::kOne});
     if (!apart) return;
     drop_in_place(p, to);
     kernels::add_bias({1, tokens * p.in}, to, dx);
@@ -148,13 +151,13 @@ struct Products {
 
   void adapter(const Projection& p, const T* dy, const T* x) const {
     const core::Arena::Scope scope(work.arena);
-    const Adapter& at = p.adapter;
+    const Adapter& lora = p.adapter;
     const Beta beta = beta_of(write);
-    kernels::gemm(work, {p.out, at.rank, tokens}, {dy, p.out, Form::kTransposed},
-                  {low[at.index], at.rank}, {gradients + at.b.offset, at.rank, beta});
-    kernels::gemm(work, {at.rank, p.in, tokens}, {dlow[at.index], at.rank, Form::kTransposed},
+    kernels::gemm(work, {p.out, lora.rank, tokens}, {dy, p.out, Form::kTransposed},
+                  {low[lora.index], lora.rank}, {gradients + lora.b.offset, lora.rank, beta});
+    kernels::gemm(work, {lora.rank, p.in, tokens}, {dlow[lora.index], lora.rank, Form::kTransposed},
                   {dropped(p, x), p.in},
-                  {gradients + at.a.offset, p.in, at.later_part ? Beta::kOne : beta});
+                  {gradients + lora.a.offset, p.in, lora.later_part ? Beta::kOne : beta});
   }
 
   void product(const Projection& p, const T* x, T* y, Beta beta) const {
@@ -172,7 +175,7 @@ struct Products {
       } else {
         convert(work, own.count * p.out, mine, y);
       }
-    } else if (rows == Rows::kDecoded) {
+    } else if (rows == RowSource::kDecoded) {
       kernels::gemm_few_rows<T, T>(work, shape, {x, p.in}, matrix, {y, p.out, beta});
     } else {
       kernels::gemm(work, shape, {x, p.in}, matrix, {y, p.out, beta});

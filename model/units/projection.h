@@ -1,5 +1,5 @@
-// A linear layer of a unit: where its weight and bias lie in the flat buffers, and what of it other
-// ranks have.
+// A linear layer of a unit: the offsets of its weight and bias in the flat buffers, and its split
+// over tensor-parallel ranks.
 #pragma once
 
 #include "model/families/decoder_config.h"
@@ -8,23 +8,23 @@
 
 namespace fm::model {
 
-// Of a projection: y += scale B A dropout(x). Parts of one stored matrix share A, and each has its
-// rows of B.
+// The LoRA adapter of a projection: y += scale B A dropout(x). Parts of one stored matrix share A,
+// and each has its own rows of B.
 struct Adapter {
   std::int64_t rank = 0;  // 0: none
   ParamPlace a, b;
   float scale = 1.0F;
   double dropout = 0.0;
-  std::uint64_t drop_place = 0;  // of dropout_of: the parts of a matrix drop alike
-  bool later_part = false;       // another part of the same matrix writes the gradient of A before
-  std::size_t index = 0;         // of the arrays in Products
+  std::uint64_t drop_place = 0;  // for dropout_of: all parts of a matrix drop the same elements
+  bool later_part = false;       // an earlier part of the same matrix writes the gradient of A
+  std::size_t index = 0;         // into Products::low and dlow
 };
 
-// What tensor-parallel ranks cut of a matrix: a product with parts of its inputs is summed over the
-// ranks, and so is, by who asks for it, the gradient of what all parts of its outputs read.
+// How tensor-parallel ranks split a matrix. kInputs is row-parallel: the product is summed over the
+// ranks. kOutputs is column-parallel: the caller all-reduces the input gradient.
 enum class Split : std::uint8_t { kNothing, kOutputs, kInputs };
 
-// Columns [first, first + Projection::in) of `all`.
+// This rank's columns [first, first + Projection::in) of `all`.
 struct InputColumns {
   std::int64_t first = 0;
   std::int64_t all = 0;
@@ -39,13 +39,13 @@ struct Projection {
   ParamPlace bias;
   Adapter adapter;
   Split split = Split::kNothing;
-  InputColumns inputs = {};  // of Split::kInputs
-  bool counts = true;  // of ranks that have the same outputs, one adds to their input's gradient
+  InputColumns inputs = {};  // for Split::kInputs
+  bool counts = true;        // false: a replica, which adds nothing to the gradient of the input
 
   double flops(std::int64_t tokens) const { return LinearShape{tokens, in, out}.flops(); }
 };
 
-// Whose rows a product has: those of a micro-batch, or the new ones of sequences, which may be few.
-enum class Rows : std::uint8_t { kBatch, kDecoded };
+// The rows of a product: those of a micro-batch, or the new tokens of sequences, which may be few.
+enum class RowSource : std::uint8_t { kBatch, kDecoded };
 
 }  // namespace fm::model

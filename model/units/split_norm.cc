@@ -26,31 +26,34 @@ void split_rmsnorm_rstd(const SplitRows& rows, double eps, const T* x, core::Wor
 }
 
 template <class T>
-void split_rmsnorm_backward(const SplitRows& rows, const NormBackward<T>& at, core::Work& work) {
+void split_rmsnorm_backward(const SplitRows& rows, const NormBackward<T>& arrays,
+                            core::Work& work) {
   const core::Arena::Scope scope(work.arena);
   const auto [count, width] = rows.shape;
   double* const products = work.arena.take<double>(count);
   for (std::int64_t row = 0; row < count; ++row) {
-    const T* const x = at.x + row * width;
-    const float* const dy = at.dy + row * width;
-    const float rstd = at.kept.rstd[row];
+    const T* const x = arrays.x + row * width;
+    const float* const dy = arrays.dy + row * width;
+    const float rstd = arrays.kept.rstd[row];
     double sum = 0.0;
     for (std::int64_t i = 0; i < width; ++i) {
       const float step = dy[i] * (core::to_float(x[i]) * rstd);
-      at.sums.weight[i] += step;
-      sum += static_cast<double>(step) * static_cast<double>(core::to_float(at.weights.weight[i]));
+      arrays.sums.weight[i] += step;
+      sum +=
+          static_cast<double>(step) * static_cast<double>(core::to_float(arrays.weights.weight[i]));
     }
     products[row] = rows.counts ? sum : 0.0;
   }
   sum_over(rows.tensor, count, products);
   for (std::int64_t row = 0; row < count; ++row) {
-    const T* const x = at.x + row * width;
-    const float* const dy = at.dy + row * width;
-    const float rstd = at.kept.rstd[row];
+    const T* const x = arrays.x + row * width;
+    const float* const dy = arrays.dy + row * width;
+    const float rstd = arrays.kept.rstd[row];
     const auto mean = static_cast<float>(products[row] / static_cast<double>(rows.all));
     for (std::int64_t i = 0; i < width; ++i) {
-      const float g = dy[i] * core::to_float(at.weights.weight[i]);
-      at.dx[row * width + i] = core::to_element<T>(rstd * (g - core::to_float(x[i]) * rstd * mean));
+      const float g = dy[i] * core::to_float(arrays.weights.weight[i]);
+      arrays.dx[row * width + i] =
+          core::to_element<T>(rstd * (g - core::to_float(x[i]) * rstd * mean));
     }
   }
 }

@@ -1,4 +1,4 @@
-// RMSNorm of rows whose elements several tensor-parallel ranks have parts of.
+// RMSNorm of rows whose elements are split over tensor-parallel ranks.
 #pragma once
 
 #include "comm/communicator.h"
@@ -7,8 +7,8 @@
 
 namespace fm::model {
 
-// A part of rows: `shape.width` of `all` elements are here. Where several ranks have the same part,
-// the first of them `counts`.
+// A part of rows: this rank has `shape.width` of `all` elements. Where several ranks have the same
+// part, the first of them `counts`.
 struct SplitRows {
   kernels::RowShape shape;
   std::int64_t all = 0;
@@ -16,14 +16,15 @@ struct SplitRows {
   comm::Communicator* tensor = nullptr;
 };
 
-// rstd [rows] of whole rows, from their parts x [rows, width]. Collective; takes `rows` doubles.
+// Computes rstd [rows] of whole rows from their parts x [rows, width]. Collective; takes `rows`
+// doubles of the arena.
 template <class T>
 void split_rmsnorm_rstd(const SplitRows& rows, double eps, const T* x, core::Work& work,
                         float* rstd);
 
-// As kernels::rmsnorm_backward, without a residual; sums of this part of the weight. Collective;
-// takes `rows` doubles.
+// Like kernels::rmsnorm_backward without a residual, for this part of the weight. Collective; takes
+// `rows` doubles of the arena.
 template <class T>
-void split_rmsnorm_backward(const SplitRows& rows, const NormBackward<T>& at, core::Work& work);
+void split_rmsnorm_backward(const SplitRows& rows, const NormBackward<T>& arrays, core::Work& work);
 
 }  // namespace fm::model

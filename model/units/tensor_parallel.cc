@@ -6,7 +6,7 @@
 namespace fm::model {
 namespace {
 
-// Of `size` heads that several ranks may have alike.
+// A rank's part of `size` heads, of which several ranks may hold the same one.
 core::IndexRange shared_part(std::int64_t size, core::Share share) {
   if (size >= share.count) return core::even_part(size, share);
   const auto holders = static_cast<int>(share.count / size);

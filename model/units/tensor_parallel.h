@@ -1,9 +1,9 @@
-// Tensor parallelism (Megatron-LM, arXiv 1909.08053) inside the units: which heads, columns and
-// vocabulary rows one of several ranks has, and the sums over these ranks.
+// Tensor parallelism (Megatron-LM, arXiv 1909.08053) inside the units: the heads, columns and
+// vocabulary rows of a rank, and the sums over the tensor-parallel ranks.
 //
-// Queries, keys, values, gate and up are cut by their outputs, so that a rank computes heads and
-// MLP columns of its own; attention's output and down are cut by their inputs, and what the ranks
-// have of a product is summed. Gradients of what all ranks read are summed in the same way.
+// Queries, keys, values, gate and up are column-parallel, so a rank computes its own heads and MLP
+// columns; attention's output and down are row-parallel, and the partial products of the ranks are
+// summed. Gradients of inputs that all ranks read are summed in the same way.
 #pragma once
 
 #include <type_traits>
@@ -21,7 +21,8 @@
 
 namespace fm::model {
 
-// Where there are more ranks than key and value heads, neighbours have the same one (`holder`).
+// Where there are more ranks than key and value heads, neighbouring ranks hold the same head
+// (`holder`).
 struct TensorParts {
   core::Share share;
   core::IndexRange heads, kv_heads, ffn, vocab;
@@ -30,17 +31,17 @@ struct TensorParts {
   bool alone() const { return share.count == 1; }
 };
 
-// Throws UserError (10) that names what cannot be cut and which sizes can.
+// Throws UserError (10) that names a size that cannot be split and the sizes that can.
 TensorParts tensor_parts(const DecoderConfig& config, core::Share share);
 // The configuration of the blocks of one rank: its heads and columns.
 DecoderConfig rank_config(DecoderConfig config, const TensorParts& parts);
 
-// Elements of a range of heads, behind `offset` of others.
+// The elements of a range of heads, after `offset` other elements.
 inline core::IndexRange widened(core::IndexRange range, std::int64_t width, std::int64_t offset) {
   return {offset + range.first * width, range.count * width, range.holder};
 }
 
-// values [count] become their sum over the ranks; nothing where this one is alone.
+// Replaces values [count] by their sum over the ranks; does nothing where this rank is alone.
 inline void sum_over(comm::Communicator* tensor, std::int64_t count, float* values) {
   if (tensor == nullptr) return;
   tensor->all_reduce({values, core::Elements(count), core::DType::kF32}).wait();
@@ -50,12 +51,12 @@ inline void sum_over(comm::Communicator* tensor, std::int64_t count, double* val
   tensor->all_reduce({values, core::Elements(count), core::DType::kF64}).wait();
 }
 
-// What a rank sends in sums and gathers of n bytes among `ranks` ranks, at least: to sum is to
-// scatter the sums and to gather them again, and each sends (ranks - 1) / ranks n.
+// The least bytes that a rank sends in sums and gathers of n bytes among `ranks` ranks: an
+// all-reduce is a reduce-scatter and an all-gather, and each sends (ranks - 1) / ranks n.
 class TensorTraffic {
  public:
   explicit TensorTraffic(int ranks) : ranks_(ranks) {}
-  // stays_cut: every rank takes its part of the sums and no more.
+  // stays_cut: a reduce-scatter only, where every rank takes its own part of the sums.
   template <class E>
   void sum(std::int64_t elements, bool stays_cut = false) {
     halves_ += (stays_cut ? 1 : 2) * elements * static_cast<std::int64_t>(sizeof(E));
@@ -68,12 +69,12 @@ class TensorTraffic {
 
  private:
   int ranks_;
-  std::int64_t halves_ = 0;  // bytes that are scattered or gathered
+  std::int64_t halves_ = 0;  // bytes of reduce-scatters and all-gathers
 };
 
 // The tokens of a micro-batch that this rank has between products (Megatron-LM's sequence
-// parallelism, arXiv 2205.05198); all of them where that is off. A sum over the ranks then is
-// scattered, and what products read is gathered.
+// parallelism, arXiv 2205.05198); all tokens where that is off. Sums over the ranks are then
+// reduce-scattered, and the inputs of products are gathered.
 struct TokenPart {
   std::int64_t first = 0;
   std::int64_t count = 0;
@@ -95,7 +96,7 @@ inline void check_parts(const comm::Communicator* tensor, const TokenPart& part)
            " from ", part.first);
 }
 
-// rows [all, width], of which this rank wrote its own -> those of all.
+// Gathers rows [all, width] in place: every rank has written its own rows.
 template <class T>
 void gather_tokens(comm::Communicator* tensor, const TokenPart& part, std::int64_t width, T* rows) {
   if (!part.some()) return;
@@ -109,7 +110,7 @@ void gather_tokens(comm::Communicator* tensor, const TokenPart& part, std::int64
                    {rows, core::Elements(part.all * width), type})
       .wait();
 }
-// Sums of rows [all, width] over the ranks: this rank's own rows, in their place.
+// Sums rows [all, width] over the ranks, in place; returns this rank's own rows.
 inline float* sum_tokens(comm::Communicator* tensor, const TokenPart& part, std::int64_t width,
                          float* rows) {
   float* const own = rows + part.first * width;
@@ -125,7 +126,7 @@ inline float* sum_tokens(comm::Communicator* tensor, const TokenPart& part, std:
   return own;
 }
 
-// Numbers between fp32 and the type of the model.
+// Converts between fp32 and the element type of the model.
 template <class From, class To>
 void convert(const core::Work& work, std::int64_t count, const From* from, To* to) {
   if constexpr (std::is_same_v<From, To>) {

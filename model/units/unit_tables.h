@@ -1,5 +1,5 @@
-// The parameters of a unit: those that are trained and those that are frozen lie in a flat buffer
-// each, and who needs one finds it in either.
+// The parameters of a unit in two flat buffers: the trained ones and the frozen ones. Lookups
+// search both tables.
 #pragma once
 
 #include "core/check.h"
@@ -13,15 +13,15 @@ struct UnitTables {
   UnitTables() = default;
   UnitTables(std::vector<core::ParamEntry> all, const ModelChoices& choices);
 
-  core::ParamTable own;     // what is trained
-  core::ParamTable frozen;  // empty: nothing is
+  core::ParamTable own;     // trained
+  core::ParamTable frozen;  // empty: no parameter is frozen
 
   const core::ParamTable* frozen_or_null() const {
     return frozen.entries().empty() ? nullptr : &frozen;
   }
 };
 
-// Where a parameter lies.
+// The offset of a parameter.
 struct ParamPlace {
   std::int64_t offset = -1;  // in its flat buffer; -1: the unit has none
   bool frozen = false;
@@ -31,10 +31,10 @@ struct ParamPlace {
   ParamPlace behind(std::int64_t elements) const { return {offset + elements, frozen}; }
 };
 
-// Of the parameter with this whole name.
+// The place of the parameter with this full name.
 ParamPlace place_of(const UnitTables& tables, const std::string& name);
 
-// The buffers of a unit's weights, as its element type; null where nobody reads them.
+// The weight buffers of a unit, in its element type; null where they are not read.
 template <class T>
 struct UnitWeights {
   const T* own = nullptr;
