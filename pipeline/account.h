@@ -1,5 +1,5 @@
-// What follows from walking over a program: how many buffers of every pool are in use at once. The
-// runtime allocates exactly what is predicted here; owned state is the layout's (zero/layout.h).
+// Counts how many buffers of every pool a program uses at once. The runtime allocates exactly
+// these; zero/layout.h lists the owned state.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace fm::pipeline {
 
-// What one unit needs beside its parameters.
+// The memory that one unit needs besides its parameters.
 struct UnitFootprint {
   core::Bytes kept;  // per micro-batch, from forward to backward
   core::Bytes parked;
@@ -21,11 +21,11 @@ struct UnitFootprint {
 // How many buffers of each pool are in use at once.
 struct ActivationPeaks {
   int hidden = 0;  // hidden states and their gradients
-  int kept = 0;    // what blocks keep for backward
-  int parked = 0;  // what backward-inputs leave for backward-weights
+  int kept = 0;    // activations that blocks save for backward
+  int parked = 0;  // gradients that backward-input saves for backward-weight
 };
 ActivationPeaks activation_peaks(const Program& program, const Placement& units, bool recompute);
-// Units whole in a slot at once.
+// The most units that are gathered in slots at once.
 int gather_peak(const Program& program);
 
 // The pools of one rank.

@@ -17,16 +17,16 @@ constexpr int kWithWeights = 6;  // and the weight halves of phases 2 and 3
 constexpr int kChunkOf[kPhases] = {0, 1, 1, 0};
 constexpr int kFree = -1;
 
-struct Action {
+struct SlotAction {
   int phase = 0;
   int micro = 0;
-  bool weight = false;  // its weight half, where it is by itself
+  bool weight = false;  // the weight half, where it is a separate instruction
 };
 
-// The units of time of one rank.
-class Row {
+// The time slots of one rank.
+class RankSlots {
  public:
-  Row(const std::array<int, kPhases>& starts, int micros, bool whole)
+  RankSlots(const std::array<int, kPhases>& starts, int micros, bool whole)
       : micros_(micros), whole_(whole) {
     for (int phase = 0; phase < kPhases; ++phase) {
       for (int micro = 0; micro < micros; ++micro) {
@@ -42,7 +42,8 @@ class Row {
   int phases() const { return starts_[kPhases].empty() ? kPhases : kWithWeights; }
   int end(int phase, int micro) const { return start(phase, micro) + length(phase); }
 
-  // To the first free place from `earliest` on with which at most `most` chunks are kept.
+  // Moves the instruction to the first free slot from `earliest` on with which the rank keeps at
+  // most `most` chunks.
   void move_ahead(int phase, int micro, int earliest, int most) {
     const int now = start(phase, micro);
     clear(phase, now);
@@ -55,10 +56,10 @@ class Row {
     put(phase, micro, now);
   }
 
-  // With the unit of each. Weight halves that have no unit of their own take free ones.
-  std::vector<std::pair<int, Action>> actions() const {
-    std::vector<std::pair<int, Action>> out;
-    std::deque<Action> weights;
+  // All actions with their slots. Weight halves without a slot of their own take free ones.
+  std::vector<std::pair<int, SlotAction>> actions() const {
+    std::vector<std::pair<int, SlotAction>> out;
+    std::deque<SlotAction> weights;
     const auto size = static_cast<int>(units_.size());
     for (int at = 0; at < size || !weights.empty(); ++at) {
       const int here = at < size ? units_[static_cast<std::size_t>(at)] : kFree;
@@ -70,16 +71,16 @@ class Row {
       if (here == kFree || goes_on) continue;
       const int phase = here / micros_;
       const bool weight = phase >= kPhases;
-      out.emplace_back(at, Action{weight ? phase - 2 : phase, here % micros_, weight});
+      out.emplace_back(at, SlotAction{weight ? phase - 2 : phase, here % micros_, weight});
       const bool halves = !whole_ && phase >= 2 && !weight && starts_[kPhases].empty();
       if (halves) weights.push_back({phase, here % micros_, true});
     }
     return out;
   }
 
-  // Gives weight halves the units that they would take, and takes them away.
+  // Assigns to weight halves the slots that actions() would give them.
   void place_weights() {
-    const std::vector<std::pair<int, Action>> all = actions();
+    const std::vector<std::pair<int, SlotAction>> all = actions();
     for (int phase = kPhases; phase < kWithWeights; ++phase) {
       starts_[phase].resize(static_cast<std::size_t>(micros_));
     }
@@ -97,9 +98,9 @@ class Row {
   int peak() const {
     int live = 0;
     int peak = 0;
-    for (const auto& [unit, at] : actions()) {
-      if (at.phase < 2) peak = std::max(peak, ++live);
-      if (at.phase >= 2 && at.weight != whole_) --live;
+    for (const auto& [unit, action] : actions()) {
+      if (action.phase < 2) peak = std::max(peak, ++live);
+      if (action.phase >= 2 && action.weight != whole_) --live;
     }
     return peak;
   }
@@ -133,8 +134,8 @@ class Row {
   std::vector<int> units_;  // phase x micros + micro, or kFree
 };
 
-// The first unit at which what the instruction needs is there.
-int earliest(const std::vector<Row>& rows, std::size_t rank, int phase, int micro) {
+// The first slot at which the input of the instruction is available.
+int earliest(const std::vector<RankSlots>& rows, std::size_t rank, int phase, int micro) {
   if (phase >= kPhases) return rows[rank].end(phase - 2, micro);
   int unit = 0;
   const bool down = phase % 2 == 0;  // from rank 0 to the last one
@@ -145,8 +146,8 @@ int earliest(const std::vector<Row>& rows, std::size_t rank, int phase, int micr
   return unit;
 }
 
-// Those that begin in [first, last), in the order of time.
-void move_ahead(std::vector<Row>& rows, int first, int last, int micros, int most) {
+// Moves ahead the instructions that begin in [first, last), in order of time.
+void move_ahead(std::vector<RankSlots>& rows, int first, int last, int micros, int most) {
   std::vector<std::tuple<int, std::size_t, int, int>> by_time;  // start, rank, phase, micro
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
     for (int phase = 0; phase < rows[rank].phases(); ++phase) {
@@ -162,16 +163,16 @@ void move_ahead(std::vector<Row>& rows, int first, int last, int micros, int mos
   }
 }
 
-// In the warm-up weight halves keep their units until they are moved; in the cool-down they follow.
-void move_all_ahead(std::vector<Row>& rows, BuildingBlock::Moves moves, int micros) {
+// In the warm-up weight halves keep their slots until they are moved; in the cool-down they follow.
+void move_all_ahead(std::vector<RankSlots>& rows, BuildingBlock::Moves moves, int micros) {
   constexpr int kEnd = std::numeric_limits<int>::max();
   int most = 0;
-  for (const Row& row : rows) most = std::max(most, row.peak());
+  for (const RankSlots& row : rows) most = std::max(most, row.peak());
   if (moves == BuildingBlock::Moves::kAll) return move_ahead(rows, 0, kEnd, micros, most);
   const int warm = rows.front().start(kPhases - 1, 0);
-  for (Row& row : rows) row.place_weights();
+  for (RankSlots& row : rows) row.place_weights();
   move_ahead(rows, 0, warm, micros, most);
-  for (Row& row : rows) row.drop_weights();
+  for (RankSlots& row : rows) row.drop_weights();
   const int cool = rows.front().start(0, micros - 1) + 1;
   move_ahead(rows, cool, kEnd, micros, most);
 }
@@ -180,18 +181,18 @@ void move_all_ahead(std::vector<Row>& rows, BuildingBlock::Moves moves, int micr
 
 std::vector<Program> repeat_block(const BuildingBlock& block, const PipeShape& shape) {
   const bool whole = block.backward == BuildingBlock::Backward::kWhole;
-  std::vector<Row> rows;
+  std::vector<RankSlots> rows;
   for (const auto& starts : block.starts) rows.emplace_back(starts, shape.micros, whole);
   move_all_ahead(rows, block.moves, shape.micros);
   std::vector<Program> programs;
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
     Emitter emit(shape, rank);
-    for (const auto& [unit, at] : rows[static_cast<std::size_t>(rank)].actions()) {
-      const int chunk = kChunkOf[at.phase];
-      if (at.phase < 2) emit.forward(at.micro, chunk);
-      if (at.phase >= 2 && whole) emit.backward(at.micro, chunk);
-      if (at.phase >= 2 && !whole && !at.weight) emit.backward_input(at.micro, chunk);
-      if (at.weight) emit.backward_weight(at.micro, chunk);
+    for (const auto& [unit, action] : rows[static_cast<std::size_t>(rank)].actions()) {
+      const int chunk = kChunkOf[action.phase];
+      if (action.phase < 2) emit.forward(action.micro, chunk);
+      if (action.phase >= 2 && whole) emit.backward(action.micro, chunk);
+      if (action.phase >= 2 && !whole && !action.weight) emit.backward_input(action.micro, chunk);
+      if (action.weight) emit.backward_weight(action.micro, chunk);
     }
     programs.push_back(emit.finish());
   }

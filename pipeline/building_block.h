@@ -13,21 +13,21 @@
 namespace fm::pipeline {
 
 struct BuildingBlock {
-  // A backward is two instructions, whose weight half takes the next free unit; or one of two
-  // units.
+  // A backward is two instructions, of which the weight half takes the next free unit of time; or
+  // one instruction that takes two units.
   enum class Backward : std::uint8_t { kSplit, kWhole };
-  // What is moved ahead: instructions of warm-up and cool-down, or all.
+  // Which instructions are moved ahead: those of warm-up and cool-down, or all.
   enum class Moves : std::uint8_t { kEnds, kAll };
 
-  // When micro-batch 0 comes to: forward of chunk 0, of chunk 1, backward of chunk 1, of chunk 0.
-  // By pipe rank; no two coincide modulo 6.
+  // By pipe rank, the times of micro-batch 0: forward of chunk 0, forward of chunk 1, backward of
+  // chunk 1, backward of chunk 0. No two are equal modulo 6.
   std::vector<std::array<int, 4>> starts;
   Backward backward = Backward::kSplit;
   Moves moves = Moves::kEnds;
 };
 
-// Repeats the block for every micro-batch, then moves instructions to free units ahead, as long as
-// no rank keeps more than the fullest rank of the bare repetition. By pipe rank.
+// Repeats the block for every micro-batch, then moves instructions ahead to free units of time
+// while no rank keeps more than the fullest rank of the plain repetition. By pipe rank.
 std::vector<Program> repeat_block(const BuildingBlock& block, const PipeShape& shape);
 
 }  // namespace fm::pipeline

@@ -9,24 +9,24 @@ using core::TraceScope;
 constexpr core::TraceForm kInput = {"backward_input", TraceKind::kPart, {"micro", "unit"}};
 constexpr core::TraceForm kWeight = {"backward_weight", TraceKind::kPart, {"micro", "unit"}};
 
-void backward(const Instruction& at, StepHandler& handler) {
+void backward(const Instruction& instruction, StepHandler& handler) {
   {
-    const TraceScope scope(kInput, {at.micro, at.unit});
-    handler.run({Op::kBackwardInput, at.micro, at.unit});
+    const TraceScope scope(kInput, {instruction.micro, instruction.unit});
+    handler.run({Op::kBackwardInput, instruction.micro, instruction.unit});
   }
-  const TraceScope scope(kWeight, {at.micro, at.unit});
-  handler.run({Op::kBackwardWeight, at.micro, at.unit});
+  const TraceScope scope(kWeight, {instruction.micro, instruction.unit});
+  handler.run({Op::kBackwardWeight, instruction.micro, instruction.unit});
 }
 
 }  // namespace
 
 void execute(std::span<const Instruction> program, StepHandler& handler) {
-  for (const Instruction& at : program) {
-    const TraceScope scope(row_of(at.op).trace, {at.micro, at.unit});
-    if (at.op == Op::kBackward) {
-      backward(at, handler);
+  for (const Instruction& instruction : program) {
+    const TraceScope scope(row_of(instruction.op).trace, {instruction.micro, instruction.unit});
+    if (instruction.op == Op::kBackward) {
+      backward(instruction, handler);
     } else {
-      handler.run(at);
+      handler.run(instruction);
     }
   }
 }

@@ -7,12 +7,12 @@
 
 namespace fm::pipeline {
 
-// What an instruction does; answered by the engine.
+// Runs an instruction; the engine implements it.
 class StepHandler {
  public:
   virtual ~StepHandler() = default;
   // Called in program order by one thread; never with Backward.
-  virtual void run(const Instruction& at) = 0;
+  virtual void run(const Instruction& instruction) = 0;
 };
 
 // Backward runs as its two halves.

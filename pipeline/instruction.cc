@@ -16,7 +16,7 @@ using enum Pool;
 using When = BufferMove::When;
 
 constexpr BufferMove kArrives[] = {{kHidden, +1, When::kAlways}};
-constexpr BufferMove kLeaves[] = {{kHidden, -1, When::kBehindLeaving}};
+constexpr BufferMove kLeaves[] = {{kHidden, -1, When::kAfterLeaving}};
 constexpr BufferMove kForwardMoves[] = {{kHidden, +1, When::kAlways},  // the output
                                         {kKept, +1, When::kBlock},
                                         {kKept, -1, When::kPassingBlock},
@@ -30,7 +30,7 @@ constexpr BufferMove kBackwardMoves[] = {
     {kHidden, -1, When::kAlways},                               // the output's gradient
     {kHidden, -1, When::kFed},                                  // the input
     {kKept, -1, When::kBlock},    {kParked, -1, When::kAlways}};
-constexpr std::size_t kInputHalf = 3;  // of kBackwardMoves; the rest is backward-weight's
+constexpr std::size_t kInputHalf = 3;  // of kBackwardMoves; the rest belongs to backward-weight
 
 constexpr core::TraceForm traced(const char* name) {
   return {name, core::TraceKind::kInstruction, {"micro", "unit"}};
@@ -60,7 +60,7 @@ constexpr OpRow message(OpRow row, OpRow::Meets meets, Op partner,
   row.moves = moves;
   return meeting(row, meets, partner);
 }
-// Of one micro-batch and one unit, which takes `forwards` forwards of it.
+// An op of one micro-batch and one unit that takes the time of `forwards` forwards.
 constexpr OpRow computing(Op op, std::string_view picture, const char* name, double forwards,
                           OpRow::Weights weights, std::span<const BufferMove> moves) {
   OpRow row = of_micro(op, picture, name);
@@ -115,7 +115,7 @@ constexpr std::array<OpRow, kOpCount> kRows = {{
     discardable(
         message(of_micro(Op::kRecvAct, "ra", "recv_act"), kOwnerBefore, Op::kSendAct, kArrives)),
     message(of_micro(Op::kSendGrad, "sg", "send_grad"), kOwner, Op::kRecvGrad, kLeaves),
-    message(of_micro(Op::kRecvGrad, "rg", "recv_grad"), kOwnerBehind, Op::kSendGrad, kArrives),
+    message(of_micro(Op::kRecvGrad, "rg", "recv_grad"), kOwnerAfter, Op::kSendGrad, kArrives),
     discardable(of_unit(Op::kGather, "g", "gather")),
     discardable(of_unit(Op::kRelease, "r", "release")),
     discardable(forward_row()),
@@ -146,7 +146,7 @@ constexpr bool in_order() {
 }
 static_assert(in_order());
 
-// The number at the front of `text`, cut off from it; -1 when there is none.
+// Removes the number at the front of `text` and returns it; -1 when there is none.
 int take_number(std::string_view& text) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -26,7 +26,7 @@ std::vector<ChunkMicro> interleaving_table(const PipeShape& shape) {
 
 std::vector<ChunkMicro> backward_table(const PipeShape& shape) {
   std::vector<ChunkMicro> table = interleaving_table(shape);
-  for (ChunkMicro& at : table) at.chunk = shape.chunks - 1 - at.chunk;
+  for (ChunkMicro& entry : table) entry.chunk = shape.chunks - 1 - entry.chunk;
   return table;
 }
 

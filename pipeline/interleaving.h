@@ -1,5 +1,5 @@
-// The order in which interleaved schedules pass through the chunks of a rank, as Megatron's
-// schedule table (arXiv 2104.04473): micro-batches in groups, each group through every chunk.
+// The order in which interleaved schedules visit the chunks of a rank, as in Megatron's schedule
+// table (arXiv 2104.04473): micro-batches in groups, each group through every chunk.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ struct ChunkMicro {
   int micro = 0;
 };
 
-// The least size of a group that Megatron allows: at least p micro-batches in every group, the last
-// one too. Fewer micro-batches than that are one group.
+// The smallest group that Megatron allows: at least p micro-batches in every group, including the
+// last. Fewer than p micro-batches form one group.
 int group_size(const PipeShape& shape);
 
 // Entry k: the k-th forward of every rank. m x v entries.

@@ -1,4 +1,4 @@
-// The rules of the norm, in one piece or in parts, and of what validates the step before.
+// The rules of the norm, whole or in parts, and of the validation of the previous step.
 #include "core/check.h"
 #include "pipeline/rank_rules.h"
 
@@ -15,8 +15,8 @@ std::string RankRules::norm(const Instruction& /*at*/) {
   return "";
 }
 
-// In parts, rank 0 knows its own, every other waits for those before it; all but the last send on
-// what they know, and update then.
+// A norm in parts: rank 0 has its own part, every other rank waits for the previous ones; all but
+// the last send on the parts that they know, and then update.
 std::string RankRules::norm_part(const Instruction& /*at*/) {
   if (!rules_.validates) return "no step behind this one would validate it";
   if (normed_ || parted_) return "the norm is known already";

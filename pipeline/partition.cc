@@ -13,16 +13,16 @@ namespace fm::pipeline {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-using Kind = PartitionMethod::Kind;
+using Criterion = PartitionMethod::Criterion;
 
 struct Named {
   std::string_view name;
-  Kind kind;
+  Criterion kind;
 };
-constexpr Named kNames[] = {{"cost", Kind::kCost},
-                            {"best", Kind::kCost},
-                            {"uniform", Kind::kUniform},
-                            {"parameters", Kind::kParameters}};
+constexpr Named kNames[] = {{"cost", Criterion::kCost},
+                            {"best", Criterion::kCost},
+                            {"uniform", Criterion::kUniform},
+                            {"parameters", Criterion::kParameters}};
 constexpr std::string_view kType = "type:";
 
 std::vector<int> read_layers(const std::string& words) {
@@ -40,7 +40,7 @@ std::vector<int> read_layers(const std::string& words) {
   return layers;
 }
 
-// Types of units that a pattern may mean, in the words of several projects.
+// The type names of a unit that a pattern may match, as several projects call them.
 std::span<const std::string_view> types_of(int unit, int count) {
   static constexpr std::string_view kEmbedding[] = {"Embedding", "EmbeddingPipe"};
   static constexpr std::string_view kBlock[] = {"Block", "TransformerLayer",
@@ -79,13 +79,13 @@ std::vector<int> cuts_of_layers(const std::vector<int>& layers, int blocks, int 
                 layers.size(), " numbers with the sum ", sum, "; chunks=", parts,
                 ", num_hidden_layers=", blocks, ")");
   std::vector<int> cuts = {0};
-  int next = 1;  // behind the embedding
+  int next = 1;  // after the embedding
   for (const int count : layers) cuts.push_back(next += count);
   ++cuts.back();  // the head
   return cuts;
 }
 
-// The head stays with the last block.
+// The boundaries by cost, where the head stays with the last block.
 std::vector<int> cuts_by_cost(std::vector<double> costs, int parts) {
   const double head = costs.back();
   costs.pop_back();
@@ -95,7 +95,7 @@ std::vector<int> cuts_by_cost(std::vector<double> costs, int parts) {
   return cuts;
 }
 
-// The row cut into `parts` from unit `first` on, by cost under a limit of each part.
+// The best partition from unit `first` on, by cost under a limit for each part.
 struct Best {
   double cost = kInfinite;
   int cut = 0;
@@ -108,12 +108,12 @@ PartitionMethod partition_named(const std::string& words) {
   for (const Named& each : kNames) {
     if (word == each.name) return {each.kind};
   }
-  if (word.starts_with(kType)) return {Kind::kType, words.substr(kType.size())};
-  return {Kind::kLayers, "", read_layers(words)};
+  if (word.starts_with(kType)) return {Criterion::kType, words.substr(kType.size())};
+  return {Criterion::kLayers, "", read_layers(words)};
 }
 
 std::string name_of(const PartitionMethod& method) {
-  if (method.kind == Kind::kType) return std::string(kType) + method.pattern;
+  if (method.kind == Criterion::kType) return std::string(kType) + method.pattern;
   for (const Named& each : kNames) {
     if (each.kind == method.kind) return std::string(each.name);
   }
@@ -170,7 +170,7 @@ std::vector<int> partition_by_cost(std::span<const double> costs, int parts) {
   std::partial_sum(costs.begin(), costs.end(), sum.begin() + 1);
   const double slack = 1e-9 * sum.back();
   std::vector<std::vector<Best>> best;  // by parts left, by first item
-  // Parts joined by `join`; a part above `limit` counts as infinite.
+  // Combines the costs of parts by `join`; a part above `limit` costs infinity.
   const auto solve = [&](double limit, auto join, auto cost_of) {
     best.assign(static_cast<std::size_t>(parts) + 1,
                 std::vector<Best>(static_cast<std::size_t>(items) + 1));
@@ -214,13 +214,13 @@ Placement split_units(const PartitionMethod& method, const UnitWeights& units,
                 shape.pipe_ranks, ", num_hidden_layers=", blocks, ", chunks=", parts, ")");
   std::vector<int> cuts;
   switch (method.kind) {
-    case Kind::kCost: cuts = cuts_by_cost(units.costs, parts); break;
-    case Kind::kUniform: cuts = partition_uniform(count, parts); break;
-    case Kind::kParameters: cuts = partition_balanced(units.parameters, parts); break;
-    case Kind::kType:
+    case Criterion::kCost: cuts = cuts_by_cost(units.costs, parts); break;
+    case Criterion::kUniform: cuts = partition_uniform(count, parts); break;
+    case Criterion::kParameters: cuts = partition_balanced(units.parameters, parts); break;
+    case Criterion::kType:
       cuts = partition_balanced(weights_of_type(method.pattern, count), parts);
       break;
-    case Kind::kLayers: cuts = cuts_of_layers(method.layers, blocks, parts); break;
+    case Criterion::kLayers: cuts = cuts_of_layers(method.layers, blocks, parts); break;
   }
   std::vector<Chunk> chunks;
   for (int chunk = 0; chunk < parts; ++chunk) {

@@ -1,4 +1,4 @@
-// How the row of units is cut into chunks.
+// How the sequence of units is partitioned into chunks.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace fm::pipeline {
 
 // --partition_method.
 struct PartitionMethod {
-  enum class Kind : std::uint8_t {
-    kCost,        // the least time of the slowest chunk
-    kUniform,     // DeepSpeed: as many units everywhere
+  enum class Criterion : std::uint8_t {
+    kCost,        // minimizes the time of the slowest chunk
+    kUniform,     // DeepSpeed: equal numbers of units
     kParameters,  // DeepSpeed: trained parameters balanced
     kType,        // DeepSpeed: units whose type matches `pattern` balanced
     kLayers       // as many layers per chunk as `layers` says
   };
-  Kind kind = Kind::kCost;
+  Criterion kind = Criterion::kCost;
   std::string pattern = {};
   std::vector<int> layers = {};
 
@@ -30,14 +30,15 @@ struct PartitionMethod {
 PartitionMethod partition_named(const std::string& words);
 std::string name_of(const PartitionMethod& method);
 
-// Cuts 0 = c0 <= c1 <= ... = n of n items into `parts` parts, as deepspeed/runtime/utils.py makes
-// them. Balanced: the least difference between the heaviest and the lightest part; of equal ones
-// the last cut that is found. At most `parts` items: one each, then nothing.
+// The boundaries 0 = c0 <= c1 <= ... = n of `parts` parts of n items, as deepspeed/runtime/utils.py
+// computes them. Balanced: minimizes the difference between the heaviest and the lightest part; the
+// last of equal solutions. At most `parts` items: one item each, then empty parts.
 std::vector<int> partition_uniform(int items, int parts);
 std::vector<int> partition_balanced(std::span<const double> weights, int parts);
 
-// The least cost of the most expensive part, each of one item or more; then the most even ones;
-// then those whose earlier parts have more. Empty when there are fewer items than parts.
+// Minimizes the cost of the most expensive part, where each part has at least one item; among equal
+// solutions prefers the most even, then larger earlier parts. Empty when there are fewer items than
+// parts.
 std::vector<int> partition_by_cost(std::span<const double> costs, int parts);
 
 // By unit, with the embedding first and the head last.
@@ -45,8 +46,8 @@ struct UnitWeights {
   std::vector<double> costs;
   std::vector<double> parameters;  // trained
 };
-// Throws UserError for a cut that does not fit the model, or where a chunk but the first (which has
-// the embedding) has no block: a rank with the head alone would have no backward.
+// Throws UserError for a partition that does not fit the model, or where a chunk other than the
+// first (which has the embedding) has no block: a rank with the head alone would have no backward.
 Placement split_units(const PartitionMethod& method, const UnitWeights& units,
                       const PipeShape& shape, bool tied);
 

@@ -11,23 +11,24 @@ namespace fm::pipeline {
 
 Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank) {
   Program out;
-  for (const Instruction& at : scheduled) {
-    if (at.unit < 0) {
-      out.push_back(at);
+  for (const Instruction& instruction : scheduled) {
+    if (instruction.unit < 0) {
+      out.push_back(instruction);
       continue;
     }
-    const UnitRange body = units.body(pipe_rank, at.unit);
+    const UnitRange body = units.body(pipe_rank, instruction.unit);
     for (int step = 0; step < body.count(); ++step) {
-      const bool ascends = at.op == Op::kForward;
+      const bool ascends = instruction.op == Op::kForward;
       const int unit = ascends ? body.first + step : body.last - 1 - step;
-      if (ascends || units.has_backward(unit)) out.push_back({at.op, at.micro, unit});
+      if (ascends || units.has_backward(unit))
+        out.push_back({instruction.op, instruction.micro, unit});
     }
   }
   return out;
 }
 
-// Paired lowering in the order of time: the instruction that begins first is issued first, and one
-// that ends hands over what it made; both ends of a message are appended at once.
+// Paired lowering in order of time: the instruction that begins first is issued first. When an
+// instruction ends, both ends of the messages with its results are appended.
 
 namespace {
 
@@ -54,7 +55,7 @@ class Lowering {
     }
     return stuck_rank() < 0;
   }
-  // The first rank that has not come to its end, or -1.
+  // The first rank that has not reached the end of its program, or -1.
   int stuck_rank() const {
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (ranks_[rank].next < in_[rank].size()) return static_cast<int>(rank);
@@ -67,7 +68,7 @@ class Lowering {
   }
   std::vector<Program> result() {
     std::vector<Program> out;
-    for (Rank& rank : ranks_) out.push_back(std::move(rank.out));
+    for (RankProgress& rank : ranks_) out.push_back(std::move(rank.out));
     return out;
   }
 
@@ -75,21 +76,21 @@ class Lowering {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   enum class Room : std::uint8_t { kNeeded, kAnyway };
 
-  struct Rank {
+  struct RankProgress {
     std::size_t next = 0;
     Program out;
     Instruction running;
-    bool busy = false;                    // with `running`
-    double clock = 0.0;                   // when that ends
-    double due = kNever;                  // when the rank goes on: its end, or the next one's begin
-    std::map<Handover, double> received;  // and when
+    bool busy = false;                    // `running` is under way
+    double clock = 0.0;                   // when `running` ends
+    double due = kNever;                  // when the rank continues: an end, or the next begin
+    std::map<Handover, double> received;  // with the time
   };
 
-  Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+  RankProgress& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
   const Program& program_of(int rank) const { return in_[static_cast<std::size_t>(rank)]; }
 
-  // Where everybody waits, a rank that is held up for another's sake goes on; the last one first,
-  // so that the others hold back as long as they can.
+  // Where all ranks wait, a rank that is held back by is_full() continues; the last such rank
+  // first, so that the others are held back as long as possible.
   int next_rank() {
     int rank = earliest();
     for (int here = static_cast<int>(ranks_.size()) - 1; rank < 0 && here >= 0; --here) {
@@ -99,13 +100,14 @@ class Lowering {
     return rank;
   }
 
-  // The rank that goes on first, -1: none does. At one time what ends comes before what begins.
+  // The rank that continues first; -1: none does. At equal times an end precedes a begin.
   int earliest() const {
     int first = -1;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      const Rank& here = ranks_[rank];
+      const RankProgress& here = ranks_[rank];
       if (here.due == kNever) continue;
-      const Rank* const best = first < 0 ? nullptr : &ranks_[static_cast<std::size_t>(first)];
+      const RankProgress* const best =
+          first < 0 ? nullptr : &ranks_[static_cast<std::size_t>(first)];
       const bool sooner = best == nullptr || here.due < best->due ||
                           (here.due == best->due && here.busy && !best->busy);
       if (sooner) first = static_cast<int>(rank);
@@ -114,12 +116,12 @@ class Lowering {
   }
 
   void look_ahead(int rank) {
-    Rank& here = at(rank);
+    RankProgress& here = at(rank);
     here.due = here.busy ? here.clock : begin_of_next(rank);
   }
 
   double begin_of_next(int rank, Room room = Room::kNeeded) {
-    const Rank& here = at(rank);
+    const RankProgress& here = at(rank);
     if (here.next == program_of(rank).size()) return kNever;
     const Instruction& next = program_of(rank)[here.next];
     if (next.op == Op::kValidate) return begin_of_validation();
@@ -130,8 +132,8 @@ class Lowering {
     return there == here.received.end() ? kNever : std::max(here.clock, there->second);
   }
 
-  // Where no gradient comes back, nothing but this keeps a fast rank from sending every micro-batch
-  // to a slow one, which would have to keep them all.
+  // Where no gradients return, only this limit keeps a fast rank from sending every micro-batch to
+  // a slow one, which would have to keep them all.
   bool is_full(const Instruction& next) {
     for (const Handover& given : units_.given_by(next)) {
       if (is_counted(given) && waiting_at(given.unit) >= kMostLeaving) return true;
@@ -141,7 +143,7 @@ class Lowering {
   bool is_counted(const Handover& given) const {
     return !given.gradient && !units_.has_backward(given.from());
   }
-  // `next` begins to read what it was sent.
+  // `next` begins to read a received hidden state.
   void make_room(const Instruction& next, double now) {
     const std::optional<Handover> taken = units_.taken_by(next);
     if (!taken || !units_.crosses(*taken) || !is_counted(*taken)) return;
@@ -152,11 +154,11 @@ class Lowering {
   }
   int& waiting_at(int unit) { return waiting_[static_cast<std::size_t>(unit)]; }
 
-  // All ranks come to it together, so that no message passes it by.
+  // All ranks reach it together, so no message crosses it.
   double begin_of_validation() const {
     double latest = 0.0;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-      const Rank& each = ranks_[rank];
+      const RankProgress& each = ranks_[rank];
       const bool there =
           !each.busy && each.next < in_[rank].size() && in_[rank][each.next].op == Op::kValidate;
       if (!there) return kNever;
@@ -166,7 +168,7 @@ class Lowering {
   }
 
   void validate_at(double time) {
-    for (Rank& each : ranks_) {
+    for (RankProgress& each : ranks_) {
       each.out.push_back({Op::kValidate, -1, -1});
       ++each.next;
       each.clock = time;
@@ -175,7 +177,7 @@ class Lowering {
   }
 
   void begin(int rank) {
-    Rank& here = at(rank);
+    RankProgress& here = at(rank);
     if (program_of(rank)[here.next].op == Op::kValidate) return validate_at(here.due);
     here.running = program_of(rank)[here.next++];
     make_room(here.running, here.due);
@@ -202,14 +204,14 @@ class Lowering {
   const std::vector<Program>& in_;
   const Placement& units_;
   const InstructionTime& time_;
-  std::vector<Rank> ranks_;
-  std::vector<int> waiting_;  // by unit: hidden states that it has not begun to read
+  std::vector<RankProgress> ranks_;
+  std::vector<int> waiting_;  // by unit: received hidden states that it has not begun to read
 };
 
-// Every block takes as long as any other.
+// All blocks take the same time.
 InstructionTime unit_times(const Placement& units) {
-  return [&units](const Instruction& at, int) {
-    return units.is_block(at.unit) ? row_of(at.op).forwards : 0.0;
+  return [&units](const Instruction& instruction, int) {
+    return units.is_block(instruction.unit) ? row_of(instruction.op).forwards : 0.0;
   };
 }
 
@@ -234,15 +236,15 @@ std::string deadlock_of(const std::vector<Program>& expanded, const Placement& u
 
 Program insert_recompute(const Program& program, const Placement& units) {
   Program out;
-  for (const Instruction& at : program) {
-    const bool needs_kept = at.op == Op::kBackward || at.op == Op::kBackwardInput;
-    if (needs_kept && units.ends_segment(at.unit)) {
-      int first = at.unit;
+  for (const Instruction& instruction : program) {
+    const bool needs_kept = instruction.op == Op::kBackward || instruction.op == Op::kBackwardInput;
+    if (needs_kept && units.ends_segment(instruction.unit)) {
+      int first = instruction.unit;
       while (!units.starts_segment(first)) --first;
-      for (int unit = first; unit <= at.unit; ++unit)
-        out.push_back({Op::kRecompute, at.micro, unit});
+      for (int unit = first; unit <= instruction.unit; ++unit)
+        out.push_back({Op::kRecompute, instruction.micro, unit});
     }
-    out.push_back(at);
+    out.push_back(instruction);
   }
   return out;
 }

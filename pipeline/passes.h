@@ -1,4 +1,4 @@
-// The passes between a schedule and a program that runs. Each is a pure function.
+// The passes that turn a schedule into an executable program. Each is a pure function.
 #pragma once
 
 #include <functional>
@@ -10,27 +10,27 @@
 
 namespace fm::pipeline {
 
-// Of an instruction on a pipe rank, in any unit of time.
-using InstructionTime = std::function<double(const Instruction& at, int pipe_rank)>;
+// The duration of an instruction on a pipe rank, in any unit of time.
+using InstructionTime = std::function<double(const Instruction& instruction, int pipe_rank)>;
 
-// Each chunk of a rank becomes its units: forwards ascending, backwards descending, as far as they
-// have one.
+// Replaces each chunk of a rank by its units: forwards ascending, backwards descending, without the
+// units that have no backward.
 Program expand_units(const Program& scheduled, const Placement& units, int pipe_rank);
 
 // Adds sends and receives to all ranks at once by paired lowering: when a producer ends, its send
-// is appended here and the matching receive there. All lists are projections of one order of
-// matched pairs, so no cycle can appear, even when a send waits for its receive. That order is the
-// one of time, so that a receive does not stand behind what begins later. BugError when the given
-// orders deadlock by themselves.
+// is appended to its rank and the matching receive to the consumer's. All programs are projections
+// of one order of matched pairs, so no cycle can appear, even when a send waits for its receive.
+// That order follows simulated time, so a receive never comes after an instruction that begins
+// later. Throws BugError when the given orders deadlock by themselves.
 std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units,
                                 const InstructionTime& time);
-// With blocks that take equal times, and a backward twice a forward's.
+// The same, where all blocks take equal times and a backward takes twice a forward.
 std::vector<Program> insert_p2p(const std::vector<Program>& expanded, const Placement& units);
-// Where the given orders wait for each other for ever: "pipe rank 1 at F0.3"; "": nowhere.
+// The instruction at which the given orders deadlock: "pipe rank 1 at F0.3"; "" if they do not.
 std::string deadlock_of(const std::vector<Program>& expanded, const Placement& units);
 
-// Before the first backward of a segment of blocks a Recompute of each of them; after forward only
-// the input of the segment's first block is kept (Placement::segment_blocks).
+// Inserts a Recompute of each block of a segment before the first backward of the segment; after
+// forward only the input of the segment's first block is kept (Placement::segment_blocks).
 Program insert_recompute(const Program& program, const Placement& units);
 
 }  // namespace fm::pipeline

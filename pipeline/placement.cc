@@ -67,20 +67,21 @@ UnitRange Placement::body(int pipe_rank, int local) const {
   FM_CHECK(false, "pipe rank ", pipe_rank, " has fewer chunks");
 }
 
-std::optional<Handover> Placement::taken_by(const Instruction& at) const {
-  const OpRow& row = row_of(at.op);
-  const int unit = unit_of(at);
-  if (row.makes_output && unit > 0) return Handover{false, at.micro, unit};
-  if (row.makes_input_gradient && unit < head()) return Handover{true, at.micro, unit};
+std::optional<Handover> Placement::taken_by(const Instruction& instruction) const {
+  const OpRow& row = row_of(instruction.op);
+  const int unit = unit_of(instruction);
+  if (row.makes_output && unit > 0) return Handover{false, instruction.micro, unit};
+  if (row.makes_input_gradient && unit < head()) return Handover{true, instruction.micro, unit};
   return std::nullopt;
 }
 
-std::vector<Handover> Placement::given_by(const Instruction& at) const {
-  const OpRow& row = row_of(at.op);
-  const int unit = unit_of(at);
+std::vector<Handover> Placement::given_by(const Instruction& instruction) const {
+  const OpRow& row = row_of(instruction.op);
+  const int unit = unit_of(instruction);
   std::vector<Handover> out;
-  if (row.makes_output && unit < head()) out.push_back({false, at.micro, unit + 1});
-  if (row.makes_input_gradient && gives_gradient(unit)) out.push_back({true, at.micro, unit - 1});
+  if (row.makes_output && unit < head()) out.push_back({false, instruction.micro, unit + 1});
+  if (row.makes_input_gradient && gives_gradient(unit))
+    out.push_back({true, instruction.micro, unit - 1});
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Which units of the model live on which pipe rank. The row of units is cut into chunks, which are
-// dealt to the pipe ranks; everything else asks here who owns a unit.
+// Which pipe rank owns which units of the model. The sequence of units is partitioned into chunks,
+// which are assigned to the pipe ranks.
 #pragma once
 
 #include <compare>
@@ -11,15 +11,15 @@
 
 namespace fm::pipeline {
 
-// What one unit hands to a neighbour: the hidden state that `unit` reads, or the gradient of what
-// it wrote. Comes from the unit before it, or behind it; goes to the owner of `unit`.
+// A tensor that passes between neighbouring units: the hidden state that `unit` reads, from the
+// previous unit, or the gradient of its output, from the next unit. It goes to the owner of `unit`.
 struct Handover {
   bool gradient = false;
   int micro = 0;
   int unit = 0;
   auto operator<=>(const Handover&) const = default;
 
-  int from() const { return gradient ? unit + 1 : unit - 1; }  // unit
+  int from() const { return gradient ? unit + 1 : unit - 1; }  // the unit that produces it
   Instruction send() const { return {gradient ? Op::kSendGrad : Op::kSendAct, micro, unit}; }
   Instruction receive() const { return {gradient ? Op::kRecvGrad : Op::kRecvAct, micro, unit}; }
 };
@@ -32,11 +32,12 @@ struct UnitRange {
   bool contains(int unit) const { return unit >= first && unit < last; }
 };
 
-// How chunks go around the pipe ranks: 0 1 2 0 1 2 (Megatron's interleaving) or 0 1 2 2 1 0 (V).
+// The order of pipe ranks that own the chunks: 0 1 2 0 1 2 (Megatron's interleaving) or 0 1 2 2 1 0
+// (V).
 enum class ChunkOrder : std::uint8_t { kLoop, kV };
 
-// What one micro-batch costs on one pipe rank, all of its chunks together. Times in any unit,
-// memory too: what is kept from forward to backward-input, and from there to backward-weight.
+// The costs of one micro-batch on one pipe rank, summed over its chunks, in any units. Times, and
+// the memory that is kept from forward to backward-input, and from there to backward-weight.
 struct PhaseCosts {
   double forward = 1.0;
   double input = 1.0;
@@ -53,18 +54,18 @@ struct PipeShape {
   int micros = 1;
   int chunks = 1;  // per pipe rank
   ChunkOrder order = ChunkOrder::kLoop;
-  // What schedules that search go by: by pipe rank (empty: all alike), and how many micro-batches a
-  // rank may keep (unset: the schedule's own number).
+  // For schedules that search: the costs by pipe rank (empty: all equal), and how many
+  // micro-batches a rank may keep (unset: the schedule's own number).
   std::vector<PhaseCosts> costs = {};
   std::optional<double> activation_limit = {};
-  bool gradients_in_order = false;  // weight gradients must come in the order of micro-batches
-  std::vector<int> owners = {};     // pipe rank of every chunk; empty: as `order` says
+  bool gradients_in_order = false;  // weight gradients must be computed in order of micro-batches
+  std::vector<int> owners = {};     // pipe rank of every chunk; empty: given by `order`
 
   int chunk_count() const {
     return owners.empty() ? pipe_ranks * chunks : static_cast<int>(owners.size());
   }
   int chunks_on(int pipe_rank) const;
-  // The rank's `local`-th chunk, numbered along the row of units; and the owner of such a chunk.
+  // The number of the rank's `local`-th chunk in the sequence of units; and the owner of a chunk.
   int chunk_of(int pipe_rank, int local) const;
   int owner_of_chunk(int chunk) const;
   PhaseCosts costs_of(int pipe_rank) const {
@@ -79,19 +80,21 @@ struct Chunk {
 
 // Unit 0 is the embedding, the last unit is the head, between them are blocks.
 //
-// Invariant: chunks are in the order of units, without gaps; every pipe rank has at least one.
+// Invariant: chunks are in the order of units, without gaps; every pipe rank has at least one
+// chunk.
 class Placement {
  public:
   Placement() = default;
   Placement(std::vector<Chunk> chunks, int pipe_ranks);
 
   bool tied = false;  // the head uses the embedding's matrix
-  // Both ends of the tied matrix lie on one rank and write one gradient; the embedding's Reduce
+  // Both ends of the tied matrix are on one rank and write one gradient; the embedding's Reduce
   // sums it.
   bool one_tied_gradient = false;
-  // With recomputation: blocks of a chunk of which only the first one's input is kept.
+  // With recomputation: the number of blocks in a segment, of which only the input is kept.
   int segment_blocks = 1;
-  // Units before it have no backward, because nothing is trained there; an evaluation has none.
+  // Units before it have no backward, because no parameter is trained there; an evaluation has no
+  // backward at all.
   int first_backward = 0;
 
   int pipe_ranks() const { return static_cast<int>(units_of_.size()); }
@@ -99,48 +102,51 @@ class Placement {
   int head() const { return unit_count() - 1; }
   bool is_block(int unit) const { return unit > 0 && unit < head(); }
   bool has_backward(int unit) const { return unit >= first_backward; }
-  // Whether the unit before it takes the gradient of its input.
+  // Whether the previous unit takes the gradient of this unit's input.
   bool gives_gradient(int unit) const { return unit > first_backward; }
   bool evaluates() const { return first_backward == unit_count(); }
   Placement evaluating() const;
 
   const std::vector<Chunk>& chunks() const { return chunks_; }
   int chunk_of(int unit) const { return chunk_of_[static_cast<std::size_t>(unit)]; }
-  // Segments of segment_blocks blocks, from the first block of each chunk on; one begins with the
-  // first backward.
+  // Segments have segment_blocks blocks each, counted from the first block of each chunk; a segment
+  // also begins at first_backward.
   bool starts_segment(int unit) const;
   bool ends_segment(int unit) const;
-  // Units of the rank's `local`-th chunk that have Forward and Backward (the head has Loss).
+  // The units of the rank's `local`-th chunk that have Forward and Backward (the head has Loss).
   UnitRange body(int pipe_rank, int local) const;
   // Ascending.
   const std::vector<int>& units_of(int pipe_rank) const {
     return units_of_[static_cast<std::size_t>(pipe_rank)];
   }
   int owner_of(int unit) const { return owner_[static_cast<std::size_t>(unit)]; }
-  // The place of a unit among those of its owner.
+  // The index of a unit among those of its owner.
   int index_on_rank(int unit) const { return index_[static_cast<std::size_t>(unit)]; }
   bool owns(int pipe_rank, int unit) const { return owner_of(unit) == pipe_rank; }
   bool has_embedding(int pipe_rank) const { return owns(pipe_rank, 0); }
   bool has_head(int pipe_rank) const { return owns(pipe_rank, head()); }
 
-  // What an instruction needs of a neighbouring unit, and what it hands to one.
-  std::optional<Handover> taken_by(const Instruction& at) const;
-  std::vector<Handover> given_by(const Instruction& at) const;
-  // Whether it passes from one pipe rank to another.
+  // The tensor that an instruction takes from a neighbouring unit, and the tensors that it gives to
+  // neighbours.
+  std::optional<Handover> taken_by(const Instruction& instruction) const;
+  std::vector<Handover> given_by(const Instruction& instruction) const;
+  // Whether it passes between two pipe ranks.
   bool crosses(const Handover& handover) const {
     return owner_of(handover.from()) != owner_of(handover.unit);
   }
 
   // Whether an instruction reads the weights of its unit.
-  bool reads_weights(const Instruction& at) const {
-    const OpRow::Weights weights = row_of(at.op).weights;
+  bool reads_weights(const Instruction& instruction) const {
+    const OpRow::Weights weights = row_of(instruction.op).weights;
     return weights == OpRow::Weights::kRead ||
-           (weights == OpRow::Weights::kReadByBlocks && is_block(at.unit));
+           (weights == OpRow::Weights::kReadByBlocks && is_block(instruction.unit));
   }
-  // The unit an instruction works on; Loss works on the head.
-  int unit_of(const Instruction& at) const { return at.op == Op::kLoss ? head() : at.unit; }
-  // Ranks that hold an end of the tied matrix take part in ReduceTied, when each end has a
-  // gradient.
+  // The unit of an instruction; that of Loss is the head.
+  int unit_of(const Instruction& instruction) const {
+    return instruction.op == Op::kLoss ? head() : instruction.unit;
+  }
+  // Whether the rank takes part in ReduceTied: it owns an end of the tied matrix, and each end has
+  // a gradient of its own.
   bool has_tied_end(int pipe_rank) const {
     return tied && !one_tied_gradient && (has_embedding(pipe_rank) || has_head(pipe_rank));
   }
@@ -152,8 +158,8 @@ class Placement {
   std::vector<std::vector<int>> units_of_;     // by pipe rank
 };
 
-// Blocks evenly, earlier chunks take the remainder (the last one has the head's extra work).
-// UserError when there are fewer blocks than chunks.
+// Distributes blocks evenly; earlier chunks take the remainder, because the last one has the extra
+// work of the head. Throws UserError when there are fewer blocks than chunks.
 Placement split_units(int blocks, const PipeShape& shape, bool tied);
 
 }  // namespace fm::pipeline

@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kSameTime = 1e-9;
 
-// When each instruction of `expanded` begins, by pipe rank.
+// The begin of each instruction of `expanded`, by pipe rank.
 std::vector<std::vector<double>> begins_of(const std::vector<Program>& expanded,
                                            const Placement& units) {
-  const auto cost = [&](const Instruction& at, int) {
-    return units.is_block(at.unit) ? row_of(at.op).forwards : 0.0;
+  const auto cost = [&](const Instruction& instruction, int) {
+    return units.is_block(instruction.unit) ? row_of(instruction.op).forwards : 0.0;
   };
   const Simulation simulated = simulate(insert_p2p(expanded, units), units, cost);
   std::vector<std::vector<double>> begins(expanded.size());
@@ -31,7 +31,7 @@ std::vector<std::vector<double>> begins_of(const std::vector<Program>& expanded,
   return begins;
 }
 
-// How many instructions of each rank stand before V.
+// How many instructions of each rank come before V.
 class Cut {
  public:
   Cut(const std::vector<Program>& programs, const Placement& units)
@@ -41,7 +41,7 @@ class Cut {
       const auto end = std::ranges::find_if_not(programs[rank], can_be_discarded, &Instruction::op);
       return static_cast<std::size_t>(end - programs[rank].begin());
     };
-    // Ranks without a backward go no further than the first one with one.
+    // Ranks without a backward validate no later than the first rank that has one.
     std::size_t returning = 0;
     while (!units.has_backward(units.units_of(static_cast<int>(returning)).back())) ++returning;
     double latest = begins[returning][most_of(returning)];
@@ -59,7 +59,7 @@ class Cut {
     }
   }
 
-  // Nothing before V takes what is made behind one.
+  // Shortens until no instruction before V reads a result from after a V.
   std::vector<std::size_t> closed() {
     while (std::ranges::any_of(programs_, [&](const Program& each) { return shorten(each); })) {
     }
@@ -83,7 +83,7 @@ class Cut {
   const std::vector<Program>& programs_;
   const Placement& units_;
   std::vector<std::size_t> counts_;
-  std::map<Handover, std::size_t> made_at_;  // index in the program of its maker
+  std::map<Handover, std::size_t> made_at_;  // index in the program of its producer
 };
 
 }  // namespace
@@ -103,9 +103,9 @@ std::vector<Program> with_norm_in_parts(const std::vector<Program>& programs) {
   std::vector<Program> out;
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
     Program parts;
-    for (const Instruction& at : programs[rank]) {
-      if (at.op != Op::kNorm) {
-        parts.push_back(at);
+    for (const Instruction& instruction : programs[rank]) {
+      if (instruction.op != Op::kNorm) {
+        parts.push_back(instruction);
         continue;
       }
       parts.push_back({Op::kNormPart, -1, -1});

@@ -9,7 +9,7 @@ using core::concat;
 RankRules::RankRules(const ProgramRules& rules, int pipe_rank)
     : rules_(rules), units_(rules.units), rank_(pipe_rank) {}
 
-// Null: nothing to check beside operands and weights.
+// Null: nothing to check besides operands and weights.
 RankRules::Rule RankRules::rule_of(Op op) {
   struct OpRule {
     Op op;
@@ -51,33 +51,35 @@ RankRules::Rule RankRules::rule_of(Op op) {
   return kByOp[static_cast<std::size_t>(op)];
 }
 
-std::string RankRules::check(const Instruction& at) {
+std::string RankRules::check(const Instruction& instruction) {
   if (reported_) return "nothing may follow the report";
-  if (rules_.validates && !validated_ && at.op != Op::kValidate && !can_be_discarded(at.op)) {
+  if (rules_.validates && !validated_ && instruction.op != Op::kValidate &&
+      !can_be_discarded(instruction.op)) {
     return "it cannot be undone, and the last step is not validated yet";
   }
-  std::string reason = check_operands(at);
-  if (reason.empty()) reason = check_weights(at);
+  std::string reason = check_operands(instruction);
+  if (reason.empty()) reason = check_weights(instruction);
   if (!reason.empty()) return reason;
-  const Rule rule = rule_of(at.op);
-  return rule == nullptr ? "" : (this->*rule)(at);
+  const Rule rule = rule_of(instruction.op);
+  return rule == nullptr ? "" : (this->*rule)(instruction);
 }
 
-std::string RankRules::check_operands(const Instruction& at) const {
-  if (at.micro >= rules_.micros) return concat("there are only ", rules_.micros, " micro-batches");
-  if (at.unit >= units_.unit_count()) {
+std::string RankRules::check_operands(const Instruction& instruction) const {
+  if (instruction.micro >= rules_.micros)
+    return concat("there are only ", rules_.micros, " micro-batches");
+  if (instruction.unit >= units_.unit_count()) {
     return concat("there are only ", units_.unit_count(), " units");
   }
-  const bool of_others = row_of(at.op).meets == OpRow::Meets::kOwner;
-  if (at.unit >= 0 && !of_others && !units_.owns(rank_, at.unit)) {
-    return concat("unit ", at.unit, " lives on another pipe rank");
+  const bool of_others = row_of(instruction.op).meets == OpRow::Meets::kOwner;
+  if (instruction.unit >= 0 && !of_others && !units_.owns(rank_, instruction.unit)) {
+    return concat("unit ", instruction.unit, " lives on another pipe rank");
   }
   return "";
 }
 
-std::string RankRules::check_weights(const Instruction& at) {
-  if (!units_.reads_weights(at) || rules_.plan.params == core::Home::kEveryRank) return "";
-  const int unit = units_.unit_of(at);
+std::string RankRules::check_weights(const Instruction& instruction) {
+  if (!units_.reads_weights(instruction) || rules_.plan.params == core::Home::kEveryRank) return "";
+  const int unit = units_.unit_of(instruction);
   if (rules_.plan.params == core::Home::kOncePerHost) {
     return updated_.contains(unit) ? concat("owners are changing unit ", unit) : "";
   }
@@ -96,8 +98,8 @@ Instruction RankRules::backward_of(int micro, int unit) const {
   return {Op::kBackward, micro, unit};
 }
 
-std::string RankRules::check_input(const Instruction& at) const {
-  const std::optional<Handover> taken = units_.taken_by(at);
+std::string RankRules::check_input(const Instruction& instruction) const {
+  const std::optional<Handover> taken = units_.taken_by(instruction);
   if (!taken) return "";
   const char* const what = taken->gradient ? "its gradient comes " : "its input comes ";
   if (units_.crosses(*taken)) {
@@ -105,13 +107,13 @@ std::string RankRules::check_input(const Instruction& at) const {
     return here ? "" : concat(what, "with ", print(taken->receive()));
   }
   if (made_.contains(*taken)) return "";
-  const Instruction maker =
-      taken->gradient ? backward_of(at.micro, taken->from()) : forward_of(at.micro, taken->from());
+  const Instruction maker = taken->gradient ? backward_of(instruction.micro, taken->from())
+                                            : forward_of(instruction.micro, taken->from());
   return concat(what, "from ", print(maker));
 }
 
-void RankRules::give(const Instruction& at) {
-  for (const Handover& given : units_.given_by(at)) made_.insert(given);
+void RankRules::give(const Instruction& instruction) {
+  for (const Handover& given : units_.given_by(instruction)) made_.insert(given);
 }
 
 std::string RankRules::count(const Instruction& /*at*/) {
@@ -122,116 +124,127 @@ std::string RankRules::count(const Instruction& /*at*/) {
   return "";
 }
 
-std::string RankRules::load(const Instruction& at) {
+std::string RankRules::load(const Instruction& instruction) {
   if (!units_.has_embedding(rank_) && !units_.has_head(rank_)) {
     return "only the ends of the pipe load data";
   }
-  if (!loaded_.insert(at.micro).second) {
-    return concat("micro-batch ", at.micro, " is loaded already");
+  if (!loaded_.insert(instruction.micro).second) {
+    return concat("micro-batch ", instruction.micro, " is loaded already");
   }
   return "";
 }
 
-std::string RankRules::forward(const Instruction& at) {
-  if (at.unit == units_.head()) return "the head has no forward; Loss runs it";
-  if (at.unit == 0 && !loaded_.contains(at.micro)) {
-    return concat("micro-batch ", at.micro, " is not loaded");
+std::string RankRules::forward(const Instruction& instruction) {
+  if (instruction.unit == units_.head()) return "the head has no forward; Loss runs it";
+  if (instruction.unit == 0 && !loaded_.contains(instruction.micro)) {
+    return concat("micro-batch ", instruction.micro, " is not loaded");
   }
-  std::string reason = check_input(at);
+  std::string reason = check_input(instruction);
   if (!reason.empty()) return reason;
-  if (!forward_.insert({at.micro, at.unit}).second) return "this forward has run already";
-  give(at);
+  if (!forward_.insert({instruction.micro, instruction.unit}).second)
+    return "this forward has run already";
+  give(instruction);
   return "";
 }
 
-std::string RankRules::loss(const Instruction& at) {
+std::string RankRules::loss(const Instruction& instruction) {
   if (!units_.has_head(rank_)) return "the head lives on another pipe rank";
   if (!counted_ && !units_.evaluates()) return "the loss divisor is not counted";
-  if (!loaded_.contains(at.micro)) {
-    return concat("labels of micro-batch ", at.micro, " are not loaded");
+  if (!loaded_.contains(instruction.micro)) {
+    return concat("labels of micro-batch ", instruction.micro, " are not loaded");
   }
-  std::string reason = check_input(at);
+  std::string reason = check_input(instruction);
   if (!reason.empty()) return reason;
-  const MicroUnit here{at.micro, units_.head()};
+  const MicroUnit here{instruction.micro, units_.head()};
   if (!forward_.insert(here).second) return "this loss has run already";
   if (units_.evaluates()) return "";
   input_.insert(here);
   weight_.insert(here);
-  give(at);
-  reason = take_tied_slot(at.micro);
-  return reason.empty() ? take_gradient_slot(at.micro, units_.head()) : reason;
+  give(instruction);
+  reason = take_tied_slot(instruction.micro);
+  return reason.empty() ? take_gradient_slot(instruction.micro, units_.head()) : reason;
 }
 
-std::string RankRules::backward(const Instruction& at) {
-  const std::string reason = backward_input(at);
-  return reason.empty() ? backward_weight(at) : reason;
+std::string RankRules::backward(const Instruction& instruction) {
+  const std::string reason = backward_input(instruction);
+  return reason.empty() ? backward_weight(instruction) : reason;
 }
 
-std::string RankRules::backward_input(const Instruction& at) {
-  const MicroUnit here{at.micro, at.unit};
+std::string RankRules::backward_input(const Instruction& instruction) {
+  const MicroUnit here{instruction.micro, instruction.unit};
   if (units_.evaluates()) return "evaluation has no backward";
-  if (at.unit == units_.head()) return "the head has no backward; Loss runs it";
-  if (!units_.has_backward(at.unit)) return "nothing is trained in this unit or before it";
+  if (instruction.unit == units_.head()) return "the head has no backward; Loss runs it";
+  if (!units_.has_backward(instruction.unit)) return "nothing is trained in this unit or before it";
   if (!forward_.contains(here)) return "its forward has not run";
   if (input_.contains(here)) return "this backward has run already";
-  std::string reason = check_input(at);
+  std::string reason = check_input(instruction);
   if (!reason.empty()) return reason;
-  if (rules_.recompute && units_.is_block(at.unit) && !recomputed_.contains(here)) {
-    return concat("it needs ", print({Op::kRecompute, at.micro, at.unit}), " first");
+  if (rules_.recompute && units_.is_block(instruction.unit) && !recomputed_.contains(here)) {
+    return concat("it needs ", print({Op::kRecompute, instruction.micro, instruction.unit}),
+                  " first");
   }
   input_.insert(here);
-  give(at);
+  give(instruction);
   return "";
 }
 
-std::string RankRules::backward_weight(const Instruction& at) {
-  if (!input_.contains({at.micro, at.unit})) return "its backward-input has not run";
-  if (!weight_.insert({at.micro, at.unit}).second) return "this weight gradient is written already";
-  return take_gradient_slot(at.micro, at.unit);
+std::string RankRules::backward_weight(const Instruction& instruction) {
+  if (!input_.contains({instruction.micro, instruction.unit}))
+    return "its backward-input has not run";
+  if (!weight_.insert({instruction.micro, instruction.unit}).second)
+    return "this weight gradient is written already";
+  return take_gradient_slot(instruction.micro, instruction.unit);
 }
 
-std::string RankRules::recompute(const Instruction& at) {
-  if (!rules_.recompute || !units_.is_block(at.unit) || !units_.has_backward(at.unit)) {
+std::string RankRules::recompute(const Instruction& instruction) {
+  if (!rules_.recompute || !units_.is_block(instruction.unit) ||
+      !units_.has_backward(instruction.unit)) {
     return "this plan does not recompute the unit";
   }
-  if (!forward_.contains({at.micro, at.unit})) return "its forward has not run";
-  if (!units_.starts_segment(at.unit) && !recomputed_.contains({at.micro, at.unit - 1})) {
-    return concat("it needs ", print({Op::kRecompute, at.micro, at.unit - 1}), " first");
+  if (!forward_.contains({instruction.micro, instruction.unit})) return "its forward has not run";
+  if (!units_.starts_segment(instruction.unit) &&
+      !recomputed_.contains({instruction.micro, instruction.unit - 1})) {
+    return concat("it needs ", print({Op::kRecompute, instruction.micro, instruction.unit - 1}),
+                  " first");
   }
-  if (!recomputed_.insert({at.micro, at.unit}).second) return "this recomputation has run already";
+  if (!recomputed_.insert({instruction.micro, instruction.unit}).second)
+    return "this recomputation has run already";
   return "";
 }
 
-std::string RankRules::send(const Instruction& at) {
-  const Handover sent{at.op == Op::kSendGrad, at.micro, at.unit};
+std::string RankRules::send(const Instruction& instruction) {
+  const Handover sent{instruction.op == Op::kSendGrad, instruction.micro, instruction.unit};
   const bool exists = sent.from() >= 0 && sent.from() < units_.unit_count();
   if (!exists || !units_.crosses(sent)) return "there is no pipe rank to send to";
   if (!units_.owns(rank_, sent.from())) {
     return concat("unit ", sent.from(), " lives on another pipe rank");
   }
   if (!made_.contains(sent)) return "what it sends is not computed yet";
-  if (!messages_.insert(at).second) return "this was sent already";
+  if (!messages_.insert(instruction).second) return "this was sent already";
   return "";
 }
 
-std::string RankRules::receive(const Instruction& at) {
-  const Handover received{at.op == Op::kRecvGrad, at.micro, at.unit};
+std::string RankRules::receive(const Instruction& instruction) {
+  const Handover received{instruction.op == Op::kRecvGrad, instruction.micro, instruction.unit};
   const bool exists = received.from() >= 0 && received.from() < units_.unit_count();
   if (!exists || !units_.crosses(received)) return "there is no pipe rank to receive from";
-  if (!messages_.insert(at).second) return "this was received already";
+  if (!messages_.insert(instruction).second) return "this was received already";
   return "";
 }
 
-std::string RankRules::gather(const Instruction& at) {
+std::string RankRules::gather(const Instruction& instruction) {
   if (rules_.plan.params != core::Home::kOneSliceEach) return "every rank sees the weights whole";
-  if (!gathered_.insert(at.unit).second) return concat("unit ", at.unit, " is gathered already");
-  unused_.insert(at.unit);
+  if (!gathered_.insert(instruction.unit).second)
+    return concat("unit ", instruction.unit, " is gathered already");
+  unused_.insert(instruction.unit);
   return "";
 }
 
-std::string RankRules::release(const Instruction& at) {
-  if (gathered_.erase(at.unit) == 0) return concat("unit ", at.unit, " is not gathered");
-  if (unused_.contains(at.unit)) return concat("nothing read the gathered unit ", at.unit);
+std::string RankRules::release(const Instruction& instruction) {
+  if (gathered_.erase(instruction.unit) == 0)
+    return concat("unit ", instruction.unit, " is not gathered");
+  if (unused_.contains(instruction.unit))
+    return concat("nothing read the gathered unit ", instruction.unit);
   return "";
 }
 
@@ -257,24 +270,25 @@ std::string RankRules::take_tied_slot(int micro) {
   return "";
 }
 
-std::string RankRules::reduce(const Instruction& at) {
+std::string RankRules::reduce(const Instruction& instruction) {
   const bool every_micro = rules_.plan.reduce_every_micro;
-  if (every_micro != (at.micro >= 0)) {
+  if (every_micro != (instruction.micro >= 0)) {
     return every_micro ? "this plan reduces every micro-batch" : "this plan reduces once per step";
   }
-  const MicroUnit here{at.micro, at.unit};
+  const MicroUnit here{instruction.micro, instruction.unit};
   if (reduced_.contains(here)) return "this gradient is reduced already";
   if (every_micro && gradient_slot_ != here) return "its gradient is not there";
-  if (every_micro && at.micro > 0 && !reduced_.contains({at.micro - 1, at.unit})) {
+  if (every_micro && instruction.micro > 0 &&
+      !reduced_.contains({instruction.micro - 1, instruction.unit})) {
     return "gradients are added in the order of micro-batches";
   }
   for (int micro = 0; !every_micro && micro < rules_.micros; ++micro) {
-    if (!weight_.contains({micro, at.unit})) {
+    if (!weight_.contains({micro, instruction.unit})) {
       return concat("the gradient of micro-batch ", micro, " is missing");
     }
   }
   gradient_slot_ = {-1, -1};
-  if (at.unit == 0) tied_micro_ = -1;
+  if (instruction.unit == 0) tied_micro_ = -1;
   reduced_.insert(here);
   return "";
 }
@@ -294,16 +308,19 @@ std::string RankRules::reduce_tied(const Instruction& /*at*/) {
   return "";
 }
 
-std::string RankRules::update(const Instruction& at) {
+std::string RankRules::update(const Instruction& instruction) {
   if (!normed_) return "the clipping factor needs the norm";
-  if (!updated_.insert(at.unit).second) return concat("unit ", at.unit, " is updated already");
+  if (!updated_.insert(instruction.unit).second)
+    return concat("unit ", instruction.unit, " is updated already");
   return "";
 }
 
-std::string RankRules::publish(const Instruction& at) {
+std::string RankRules::publish(const Instruction& instruction) {
   if (!rules_.plan.publishes()) return "this plan publishes nothing";
-  if (!updated_.contains(at.unit)) return concat("unit ", at.unit, " is not updated");
-  if (!published_.insert(at.unit).second) return concat("unit ", at.unit, " is published already");
+  if (!updated_.contains(instruction.unit))
+    return concat("unit ", instruction.unit, " is not updated");
+  if (!published_.insert(instruction.unit).second)
+    return concat("unit ", instruction.unit, " is published already");
   return "";
 }
 

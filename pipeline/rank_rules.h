@@ -11,52 +11,52 @@
 
 namespace fm::pipeline {
 
-// Invariant: after a sequence of accepted instructions the state says exactly what has happened.
+// Invariant: the state describes exactly the effects of the accepted instructions.
 // Thread:    one.
 // Lifetime:  the rules outlive it.
 class RankRules {
  public:
   RankRules(const ProgramRules& rules, int pipe_rank);
 
-  // "" when the instruction may come next, else the reason why not.
-  std::string check(const Instruction& at);
+  // "" when the instruction may be next, else the reason why not.
+  std::string check(const Instruction& instruction);
   // "" when the program may end here.
   std::string check_end() const;
 
  private:
   using MicroUnit = std::pair<int, int>;
-  using Rule = std::string (RankRules::*)(const Instruction& at);
+  using Rule = std::string (RankRules::*)(const Instruction& instruction);
 
   static Rule rule_of(Op op);
-  std::string check_operands(const Instruction& at) const;
-  std::string check_weights(const Instruction& at);
-  std::string count(const Instruction& at);
-  std::string load(const Instruction& at);
-  std::string forward(const Instruction& at);
-  std::string loss(const Instruction& at);
-  std::string backward(const Instruction& at);
-  std::string backward_input(const Instruction& at);
-  std::string backward_weight(const Instruction& at);
-  std::string recompute(const Instruction& at);
-  std::string send(const Instruction& at);
-  std::string receive(const Instruction& at);
-  std::string gather(const Instruction& at);
-  std::string release(const Instruction& at);
-  std::string reduce(const Instruction& at);
-  std::string reduce_tied(const Instruction& at);
-  std::string norm(const Instruction& at);
-  std::string norm_part(const Instruction& at);
-  std::string receive_norm(const Instruction& at);
-  std::string send_norm(const Instruction& at);
-  std::string validate(const Instruction& at);
-  std::string update(const Instruction& at);
-  std::string publish(const Instruction& at);
-  std::string offload(const Instruction& at);
-  std::string report(const Instruction& at);
+  std::string check_operands(const Instruction& instruction) const;
+  std::string check_weights(const Instruction& instruction);
+  std::string count(const Instruction& instruction);
+  std::string load(const Instruction& instruction);
+  std::string forward(const Instruction& instruction);
+  std::string loss(const Instruction& instruction);
+  std::string backward(const Instruction& instruction);
+  std::string backward_input(const Instruction& instruction);
+  std::string backward_weight(const Instruction& instruction);
+  std::string recompute(const Instruction& instruction);
+  std::string send(const Instruction& instruction);
+  std::string receive(const Instruction& instruction);
+  std::string gather(const Instruction& instruction);
+  std::string release(const Instruction& instruction);
+  std::string reduce(const Instruction& instruction);
+  std::string reduce_tied(const Instruction& instruction);
+  std::string norm(const Instruction& instruction);
+  std::string norm_part(const Instruction& instruction);
+  std::string receive_norm(const Instruction& instruction);
+  std::string send_norm(const Instruction& instruction);
+  std::string validate(const Instruction& instruction);
+  std::string update(const Instruction& instruction);
+  std::string publish(const Instruction& instruction);
+  std::string offload(const Instruction& instruction);
+  std::string report(const Instruction& instruction);
 
-  // "" when what `at` takes from a neighbouring unit is at hand.
-  std::string check_input(const Instruction& at) const;
-  void give(const Instruction& at);
+  // "" when the tensor that `at` takes from a neighbouring unit is available.
+  std::string check_input(const Instruction& instruction) const;
+  void give(const Instruction& instruction);
   std::string take_gradient_slot(int micro, int unit);
   std::string take_tied_slot(int micro);
   std::string incomplete_compute() const;
@@ -75,20 +75,20 @@ class RankRules {
   bool counted_ = false;
   bool tied_ = false;
   bool parted_ = false;    // this rank's part of the norm is known
-  bool received_ = false;  // and that of the ranks before
+  bool received_ = false;  // and so is that of the previous ranks
   bool normed_ = false;
   bool validated_ = false;
   bool reported_ = false;
   std::set<int> loaded_;            // by micro
   std::set<Instruction> messages_;  // sent and received
   std::set<Handover> made_;         // by instructions of this rank
-  // Of the head all three are done by its Loss.
+  // Loss does all three for the head.
   std::set<MicroUnit> forward_, input_, weight_;
   std::set<MicroUnit> recomputed_, reduced_;
   std::set<int> gathered_, unused_;    // by unit; unused_: gathered and not read yet
   std::set<int> updated_, published_;  // by unit
-  MicroUnit gradient_slot_{-1, -1};    // whole gradient that waits for its Reduce
-  int tied_micro_ = -1;                // whose tied gradient waits for the embedding's Reduce
+  MicroUnit gradient_slot_{-1, -1};    // the complete gradient that waits for its Reduce
+  int tied_micro_ = -1;                // the micro-batch whose tied gradient waits for a Reduce
 };
 
 }  // namespace fm::pipeline

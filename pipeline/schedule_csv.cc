@@ -17,14 +17,14 @@ namespace {
 constexpr int kMostNumber = 1'000'000;
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 
-struct Type {
+struct ActionType {
   std::string_view word;
   Op op;
   bool computes;
   bool has_micro;
 };
-// Longer words first where one begins with another.
-constexpr Type kTypes[] = {
+// A word comes before those that it begins with.
+constexpr ActionType kTypes[] = {
     {"SEND_F", Op::kSendAct, false, true},      {"RECV_F", Op::kRecvAct, false, true},
     {"SEND_B", Op::kSendGrad, false, true},     {"RECV_B", Op::kRecvGrad, false, true},
     {"UNSHARD", Op::kGather, false, false},     {"RESHARD", Op::kRelease, false, false},
@@ -32,8 +32,8 @@ constexpr Type kTypes[] = {
     {"B", Op::kBackward, true, true},           {"I", Op::kBackwardInput, true, true},
     {"W", Op::kBackwardWeight, true, true}};
 
-// Where a cell stands, for messages.
-struct Place {
+// The position of a cell, for messages.
+struct CellPosition {
   const std::string& file;
   int row = 0;  // both from 1
   int cell = 0;
@@ -46,14 +46,14 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// A cell as spreadsheets write it, in quotes.
+// Removes the quotes in which spreadsheets write a cell.
 std::string_view unquoted(std::string_view text) {
   text = trimmed(text);
   const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
   return quoted ? trimmed(text.substr(1, text.size() - 2)) : text;
 }
 
-// The number at the front, cut off; nothing when there is none.
+// Removes the number at the front and returns it; nothing when there is none.
 std::optional<int> take_number(std::string_view& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -62,11 +62,11 @@ std::optional<int> take_number(std::string_view& text) {
   return value;
 }
 
-// unit: the stage.
+// Instruction::unit is the stage.
 std::optional<Instruction> read_action(std::string_view text) {
   const std::optional<int> chunk = take_number(text);
-  const auto* const type =
-      std::ranges::find_if(kTypes, [&](const Type& each) { return text.starts_with(each.word); });
+  const auto* const type = std::ranges::find_if(
+      kTypes, [&](const ActionType& each) { return text.starts_with(each.word); });
   if (!chunk || type == std::end(kTypes)) return std::nullopt;
   text.remove_prefix(type->word.size());
   const std::optional<int> micro = text.empty() ? std::nullopt : take_number(text);
@@ -74,13 +74,13 @@ std::optional<Instruction> read_action(std::string_view text) {
   return Instruction{type->op, micro.value_or(-1), *chunk};
 }
 
-// What the rows of a file say: computing actions, and how many cells place gathers and reductions.
-struct Rows {
+// The rows of a file: computing actions, and how many cells are gathers and reductions.
+struct CsvRows {
   std::vector<Program> computing;
   int shard_cells = 0;
 };
 
-void read_cell(std::string_view cell, const Place& place, Rows& rows) {
+void read_cell(std::string_view cell, const CellPosition& place, CsvRows& rows) {
   std::string_view text = unquoted(cell);
   if (text.empty()) return;
   const std::size_t close = text.find(')');
@@ -97,18 +97,18 @@ void read_cell(std::string_view cell, const Place& place, Rows& rows) {
                   place.file, ", row ", place.row, ", cell ", place.cell, ": ",
                   std::string(text.substr(0, 80)), ")");
     const auto* const type =
-        std::ranges::find_if(kTypes, [&](const Type& each) { return each.op == action->op; });
+        std::ranges::find_if(kTypes, [&](const ActionType& each) { return each.op == action->op; });
     if (type->computes) rows.computing.back().push_back(*action);
     if (!type->has_micro) ++rows.shard_cells;
   }
 }
 
-Rows read_rows(std::string_view text, const std::string& name) {
+CsvRows read_rows(std::string_view text, const std::string& name) {
   std::vector<std::string> lines = core::split(core::without_byte_order_mark(text), '\n');
   while (!lines.empty() && trimmed(lines.back()).empty()) lines.pop_back();
-  Rows rows;
+  CsvRows rows;
   for (const std::string& line : lines) {
-    Place place{name, static_cast<int>(rows.computing.size()) + 1, 0};
+    CellPosition place{name, static_cast<int>(rows.computing.size()) + 1, 0};
     rows.computing.emplace_back();
     for (const std::string& cell : core::split(line, ',')) {
       ++place.cell;
@@ -128,13 +128,14 @@ PipeShape shape_of_rows(const std::vector<Program>& rows, const std::string& nam
   std::map<int, int> owners;
   int micros = 0;
   for (std::size_t rank = 0; rank < rows.size(); ++rank) {
-    for (const Instruction& at : rows[rank]) {
-      micros = std::max(micros, at.micro + 1);
-      const auto owner = owners.try_emplace(at.unit, static_cast<int>(rank)).first->second;
+    for (const Instruction& instruction : rows[rank]) {
+      micros = std::max(micros, instruction.micro + 1);
+      const auto owner = owners.try_emplace(instruction.unit, static_cast<int>(rank)).first->second;
       FM_DATA_CHECK(owner == static_cast<int>(rank),
                     "a stage must be on one pipe rank; correct "
                     "the rows (",
-                    name, ": stage ", at.unit, " is in rows ", owner + 1, " and ", rank + 1, ")");
+                    name, ": stage ", instruction.unit, " is in rows ", owner + 1, " and ",
+                    rank + 1, ")");
     }
   }
   PipeShape shape{.pipe_ranks = static_cast<int>(rows.size()), .micros = micros};
@@ -151,10 +152,12 @@ PipeShape shape_of_rows(const std::vector<Program>& rows, const std::string& nam
   return shape;
 }
 
-// Each micro-batch once forward through each stage, then once backward, whole or in its halves.
+// Requires each micro-batch once forward through each stage, then once backward, whole or in
+// halves.
 void check_row(const Program& row, int rank, const PipeShape& shape, const std::string& name) {
   std::map<std::pair<int, int>, std::string> done;  // by (stage, micro)
-  for (const Instruction& at : row) done[{at.unit, at.micro}] += row_of(at.op).picture;
+  for (const Instruction& instruction : row)
+    done[{instruction.unit, instruction.micro}] += row_of(instruction.op).picture;
   for (int chunk = 0; chunk < shape.chunk_count(); ++chunk) {
     if (shape.owner_of_chunk(chunk) != rank) continue;
     for (int micro = 0; micro < shape.micros; ++micro) {
@@ -174,32 +177,32 @@ Program emitted(const Program& row, int rank, const PipeShape& shape) {
     local[shape.chunk_of(rank, chunk)] = chunk;
   }
   Emitter emit(shape, rank);
-  for (const Instruction& at : row) {
-    const int chunk = local.at(at.unit);
-    if (at.op == Op::kForward) emit.forward(at.micro, chunk);
-    if (at.op == Op::kBackward) emit.backward(at.micro, chunk);
-    if (at.op == Op::kBackwardInput) emit.backward_input(at.micro, chunk);
-    if (at.op == Op::kBackwardWeight) emit.backward_weight(at.micro, chunk);
+  for (const Instruction& instruction : row) {
+    const int chunk = local.at(instruction.unit);
+    if (instruction.op == Op::kForward) emit.forward(instruction.micro, chunk);
+    if (instruction.op == Op::kBackward) emit.backward(instruction.micro, chunk);
+    if (instruction.op == Op::kBackwardInput) emit.backward_input(instruction.micro, chunk);
+    if (instruction.op == Op::kBackwardWeight) emit.backward_weight(instruction.micro, chunk);
   }
   return emit.finish();
 }
 
-// "" for what is no cell.
-std::string cell_of(const Instruction& at, const std::vector<int>& chunk_of_unit) {
-  const auto* const type =
-      std::ranges::find_if(kTypes, [&](const Type& each) { return each.op == at.op; });
-  if (type == std::end(kTypes) || at.unit < 0) return "";
-  int unit = at.unit;
-  if (at.op == Op::kSendAct) --unit;   // named by the unit that reads it
-  if (at.op == Op::kSendGrad) ++unit;  // named by the unit that wrote its output
+// "" for an instruction that has no cell.
+std::string cell_of(const Instruction& instruction, const std::vector<int>& chunk_of_unit) {
+  const auto* const type = std::ranges::find_if(
+      kTypes, [&](const ActionType& each) { return each.op == instruction.op; });
+  if (type == std::end(kTypes) || instruction.unit < 0) return "";
+  int unit = instruction.unit;
+  if (instruction.op == Op::kSendAct) --unit;   // named by the unit that reads it
+  if (instruction.op == Op::kSendGrad) ++unit;  // named by the unit that wrote its output
   const int chunk = chunk_of_unit[static_cast<std::size_t>(unit)];
-  return core::concat(chunk, type->word, at.micro);
+  return core::concat(chunk, type->word, instruction.micro);
 }
 
 }  // namespace
 
 OwnSchedule read_schedule_csv(std::string_view text, const std::string& name) {
-  const Rows rows = read_rows(text, name);
+  const CsvRows rows = read_rows(text, name);
   OwnSchedule own{name, shape_of_rows(rows.computing, name), {}, rows.shard_cells};
   for (int rank = 0; rank < own.shape.pipe_ranks; ++rank) {
     const Program& row = rows.computing[static_cast<std::size_t>(rank)];
@@ -224,11 +227,12 @@ std::string write_schedule_csv(const std::vector<Program>& scheduled, const Pipe
   std::string out;
   for (const Program& program : studied.lowered) {
     std::vector<std::string> cells;
-    for (const Instruction& at : program) {
-      const bool message = row_of(at.op).meets != OpRow::Meets::kNobody;
+    for (const Instruction& instruction : program) {
+      const bool message = row_of(instruction.op).meets != OpRow::Meets::kNobody;
       if (message && form == CsvForm::kComputeOnly) continue;
-      if (!message && !studied.units.is_block(at.unit)) continue;
-      if (std::string cell = cell_of(at, chunk_of_unit); !cell.empty()) cells.push_back(cell);
+      if (!message && !studied.units.is_block(instruction.unit)) continue;
+      if (std::string cell = cell_of(instruction, chunk_of_unit); !cell.empty())
+        cells.push_back(cell);
     }
     out += core::join(cells, ",") + "\n";
   }

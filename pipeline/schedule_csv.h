@@ -1,5 +1,5 @@
-// Schedules as files of torch.distributed.pipelining exchange them: one row per pipe rank, one cell
-// per action, an empty cell is idle.
+// Schedules in the CSV format of torch.distributed.pipelining: one row per pipe rank, one cell per
+// action; an empty cell is idle.
 //
 //   cell    = [ action | "(" action { ";" action } ")OVERLAP_F_B" ]
 //   action  = stage type [ micro ]                  2F0, 1I3, 0UNSHARD
@@ -7,8 +7,8 @@
 //           | "SEND_F" | "RECV_F" | "SEND_B" | "RECV_B"
 //           | "UNSHARD" | "RESHARD" | "REDUCE_GRAD"  without a micro-batch
 //
-// A stage is a chunk, numbered along the row of units. A message is named by the stage that sends
-// or receives it.
+// A stage is a chunk, numbered in the order of units. A message is named by the stage that sends or
+// receives it.
 #pragma once
 
 #include <string>
@@ -20,17 +20,17 @@
 
 namespace fm::pipeline {
 
-// A schedule of the user's own. shape.owners says who has which stage.
+// A schedule of the user's own. shape.owners has the owner of every stage.
 struct OwnSchedule {
   std::string name;
   PipeShape shape;
   std::vector<Program> programs;  // by pipe rank, as make_programs returns them
-  int shard_cells = 0;            // UNSHARD, RESHARD and REDUCE_GRAD, which were left out
+  int shard_cells = 0;  // number of UNSHARD, RESHARD and REDUCE_GRAD cells, which are ignored
 };
 
-// `name`: of the file. Computing actions alone decide: messages, gathers and reductions are derived
-// from them as for any schedule (shard_cells counts those of the file). Throws UserError (11) that
-// names row and cell, or the stage and micro-batch that is missing, done twice, or done too early.
+// `name`: of the file. Only computing actions count: messages, gathers and reductions are derived
+// from them as for any schedule. Throws UserError (11) that names row and cell, or the stage and
+// micro-batch that is missing, duplicated, or too early.
 OwnSchedule read_schedule_csv(std::string_view text, const std::string& name);
 
 enum class CsvForm : std::uint8_t { kComputeOnly, kWithMessages };

@@ -44,9 +44,9 @@ std::string deadlock_of(const std::vector<Program>& scheduled, const PipeShape& 
 
 Simulation simulate_schedule(const std::vector<Program>& scheduled, const PipeShape& shape) {
   const StudiedPrograms studied = lower_for_study(scheduled, shape);
-  const auto cost = [&](const Instruction& at, int rank) {
-    if (!studied.units.is_block(at.unit)) return 0.0;
-    return time_of(at.op, shape.costs_of(rank)) / shape.chunks_on(rank);
+  const auto cost = [&](const Instruction& instruction, int rank) {
+    if (!studied.units.is_block(instruction.unit)) return 0.0;
+    return time_of(instruction.op, shape.costs_of(rank)) / shape.chunks_on(rank);
   };
   return simulate(studied.lowered, studied.units, cost, shape.costs_of(0).comm);
 }
@@ -57,10 +57,11 @@ std::vector<double> peak_activations(const std::vector<Program>& scheduled, cons
   for (std::size_t rank = 0; rank < scheduled.size(); ++rank) {
     int live = 0;
     int peak = 0;
-    for (const Instruction& at : scheduled[rank]) {
-      if (at.unit < 0 || shape.chunk_of(static_cast<int>(rank), at.unit) < first) continue;
-      if (at.op == Op::kForward) peak = std::max(peak, ++live);
-      if (at.op == Op::kBackward || at.op == Op::kBackwardWeight) --live;
+    for (const Instruction& instruction : scheduled[rank]) {
+      if (instruction.unit < 0 || shape.chunk_of(static_cast<int>(rank), instruction.unit) < first)
+        continue;
+      if (instruction.op == Op::kForward) peak = std::max(peak, ++live);
+      if (instruction.op == Op::kBackward || instruction.op == Op::kBackwardWeight) --live;
     }
     peaks.push_back(static_cast<double>(peak) / shape.chunks_on(static_cast<int>(rank)));
   }

@@ -1,5 +1,6 @@
-// A schedule by itself: how long its step takes and what it keeps, without a model. Every chunk is
-// one block that costs its share of the rank's costs; the embedding and the head cost nothing.
+// Studies a schedule without a model: the time of its step and the memory that it keeps. Every
+// chunk is one block that has its share of the rank's costs; the embedding and the head cost
+// nothing.
 #pragma once
 
 #include <string>
@@ -17,15 +18,14 @@ struct StudiedPrograms {
   std::vector<Program> lowered;  // by pipe rank
 };
 StudiedPrograms lower_for_study(const std::vector<Program>& scheduled, const PipeShape& shape);
-// Where `scheduled` waits for ever, in words; "": nowhere.
+// Describes where `scheduled` deadlocks; "" if it does not.
 std::string deadlock_of(const std::vector<Program>& scheduled, const PipeShape& shape);
 
-// By shape.costs.
+// Simulates with shape.costs.
 Simulation simulate_schedule(const std::vector<Program>& scheduled, const PipeShape& shape);
 
-// Most micro-batches that each rank keeps at once: a chunk counts its share of the rank's chunks,
-// from its Forward to its Backward or backward-weight. Chunks before `first` keep nothing. By pipe
-// rank.
+// By pipe rank, the most micro-batches that it keeps at once, from Forward to Backward or
+// backward-weight; each chunk counts as its share of the rank. Chunks before `first` keep nothing.
 std::vector<double> peak_activations(const std::vector<Program>& scheduled, const PipeShape& shape,
                                      int first = 0);
 

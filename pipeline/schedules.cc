@@ -60,7 +60,7 @@ constexpr std::array kSchedules = {
     under(v_shaped(linear("dualpipe-v", dualpipe_v)), kTwiceTheRanks),
 };
 
-// In small letters, without what joins words.
+// In small letters, without hyphens and the like.
 std::string bare(std::string_view words) {
   std::string out = core::lower(words);
   std::erase_if(out, [](char each) { return each == '-' || each == '_'; });

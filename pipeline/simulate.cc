@@ -47,28 +47,29 @@ class Simulator {
     const std::size_t length = programs_[here].size();
     if (next_[here] == length * static_cast<std::size_t>(steps_)) return false;
     const auto step = static_cast<int>(next_[here] / length);
-    const Instruction& at = programs_[here][next_[here] % length];
-    const std::optional<Handover> taken = units_.taken_by(at);
+    const Instruction& instruction = programs_[here][next_[here] % length];
+    const std::optional<Handover> taken = units_.taken_by(instruction);
     if (taken && units_.crosses(*taken)) {
       const auto sent = sent_.find({step, taken->send()});
       if (sent == sent_.end()) return false;
       clock_[here] = std::max(clock_[here], sent->second + comm_);
     }
-    if (!meets_others(at.op, step, rank)) return false;
-    if (at.op == Op::kSendAct || at.op == Op::kSendGrad) sent_[{step, at}] = clock_[here];
-    const double spent = cost(at, rank);
+    if (!meets_others(instruction.op, step, rank)) return false;
+    if (instruction.op == Op::kSendAct || instruction.op == Op::kSendGrad)
+      sent_[{step, instruction}] = clock_[here];
+    const double spent = cost(instruction, rank);
     if (spent > 0.0) {
       if (busy_[here] == 0.0) first_[here] = clock_[here];
       last_[here] = clock_[here] + spent;
     }
-    timeline_[here].push_back({at, clock_[here], clock_[here] + spent});
+    timeline_[here].push_back({instruction, clock_[here], clock_[here] + spent});
     clock_[here] += spent;
     busy_[here] += spent;
     ++next_[here];
     return true;
   }
 
-  // Between steps. False: somebody it waits for is not there yet.
+  // Synchronisation between ranks. False: a rank that it waits for has not arrived yet.
   bool meets_others(Op op, int step, int rank) {
     if (steps_ == 1) return true;
     const double& clock = clock_[static_cast<std::size_t>(rank)];
@@ -84,7 +85,7 @@ class Simulator {
     if (op == Op::kRecvNorm && !wait_for(rank, {step, Op::kSendNorm, rank - 1})) return false;
     const bool told = op == Op::kValidate && step > 0 && rank + 1 < units_.pipe_ranks();
     if (told && !wait_for(rank, {step, op, rank + 1})) return false;
-    reached_[{step, op, rank}] = clock;  // it has happened
+    reached_[{step, op, rank}] = clock;
     return true;
   }
 

@@ -11,8 +11,8 @@ namespace {
 constexpr VSearchWay kWays[] = {{false, false}, {false, true}, {true, false}, {true, true}};
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// A micro-batch goes through four phases on every rank: forward of chunk 0 and 1, backward-input of
-// chunk 1 and 0. Ranks take turns, always the one whose next instruction begins first.
+// A micro-batch has four phases on every rank: forward of chunks 0 and 1, backward-input of chunks
+// 1 and 0. The search always continues with the rank whose next instruction begins first.
 class VSearch {
  public:
   VSearch(const PipeShape& shape, double limit, const VSearchWay& way)
@@ -73,7 +73,7 @@ class VSearch {
     return before.size() <= micro ? kNever : std::max(when, before[micro]);
   }
 
-  // A forward of chunk 0 leaves room for one of chunk 1, which lets backwards go on.
+  // A forward of chunk 0 must leave room for one of chunk 1, without which no backward can follow.
   bool has_room(int rank, int phase) {
     return phase >= 2 || at(rank).live + (phase == 0 ? 2 : 1) <= most_;
   }

@@ -1,4 +1,5 @@
-// A greedy order of a V with split backward, for given times and a limit of memory.
+// A greedy search for the order of a V schedule with split backward, for given times and a memory
+// limit.
 #pragma once
 
 #include <span>
@@ -11,8 +12,8 @@ namespace fm::pipeline {
 
 // How a rank chooses between instructions that can begin at the same time.
 struct VSearchWay {
-  bool forwards_first = false;         // of chunk 1, before backward-inputs
-  bool weights_in_small_gaps = false;  // also where that delays what comes next
+  bool forwards_first = false;         // forwards of chunk 1 before backward-inputs
+  bool weights_in_small_gaps = false;  // also where that delays the next instruction
 };
 std::span<const VSearchWay> all_v_search_ways();
 

@@ -19,8 +19,8 @@ std::optional<Refusal> validate_rank(const Program& program, const ProgramRules&
   return Refusal{rank, static_cast<int>(program.size()), reason};
 }
 
-// All ranks in lockstep where they meet: pairs of send and receive, the two ends of the tied
-// matrix, and the collectives of the whole pipe.
+// Runs all ranks in lockstep at the instructions where they meet: pairs of send and receive, the
+// two ends of the tied matrix, and the collectives of the whole pipe.
 class Rendezvous {
  public:
   Rendezvous(const std::vector<Program>& programs, const Placement& units)
@@ -45,20 +45,20 @@ class Rendezvous {
   }
 
   bool holds(int rank, const Instruction& wanted) const {
-    const Instruction* at = head(rank);
-    return at != nullptr && *at == wanted;
+    const Instruction* instruction = head(rank);
+    return instruction != nullptr && *instruction == wanted;
   }
 
-  // Ranks that must stand at `partner` for the instruction to happen; empty: nobody.
-  std::vector<int> partners(int rank, const Instruction& at, Instruction& partner) const {
-    const OpRow& form = row_of(at.op);
-    partner = at;
+  // The ranks that must be at `partner` for the instruction to happen; empty: none.
+  std::vector<int> partners(int rank, const Instruction& instruction, Instruction& partner) const {
+    const OpRow& form = row_of(instruction.op);
+    partner = instruction;
     partner.op = form.partner;
     switch (form.meets) {
       case OpRow::Meets::kNobody: return {};
-      case OpRow::Meets::kOwner: return {units_.owner_of(at.unit)};
-      case OpRow::Meets::kOwnerBefore: return {units_.owner_of(at.unit - 1)};
-      case OpRow::Meets::kOwnerBehind: return {units_.owner_of(at.unit + 1)};
+      case OpRow::Meets::kOwner: return {units_.owner_of(instruction.unit)};
+      case OpRow::Meets::kOwnerBefore: return {units_.owner_of(instruction.unit - 1)};
+      case OpRow::Meets::kOwnerAfter: return {units_.owner_of(instruction.unit + 1)};
       case OpRow::Meets::kTiedEnds: return {units_.owner_of(0), units_.owner_of(units_.head())};
       case OpRow::Meets::kRankBefore: return {rank - 1};
       case OpRow::Meets::kRankBehind: return {rank + 1};
@@ -75,9 +75,9 @@ class Rendezvous {
 
   bool advance(int rank) {
     bool moved = false;
-    while (const Instruction* at = head(rank)) {
+    while (const Instruction* instruction = head(rank)) {
       Instruction partner;
-      std::vector<int> others = partners(rank, *at, partner);
+      std::vector<int> others = partners(rank, *instruction, partner);
       std::erase(others, rank);
       const bool met = std::all_of(others.begin(), others.end(),
                                    [&](int other) { return holds(other, partner); });
@@ -95,9 +95,10 @@ class Rendezvous {
     std::string reason = "waits for ever";
     for (const int other : partners(rank, *head(rank), partner)) {
       if (other == rank || holds(other, partner)) continue;
-      const Instruction* at = head(other);
-      reason = core::concat("waits for ", print(partner), " of pipe rank ", other, ", which ",
-                            at == nullptr ? "has ended" : "waits in " + print(*at));
+      const Instruction* instruction = head(other);
+      reason =
+          core::concat("waits for ", print(partner), " of pipe rank ", other, ", which ",
+                       instruction == nullptr ? "has ended" : "waits in " + print(*instruction));
     }
     return {rank, index, reason};
   }

@@ -17,7 +17,7 @@ struct ProgramRules {
   int micros = 1;
   core::ShardPlan plan;
   bool recompute = false;
-  bool validates = false;  // a step decides about the update of the one before
+  bool validates = false;  // a step validates the update of the previous one
 };
 
 struct Refusal {
@@ -26,12 +26,13 @@ struct Refusal {
   std::string reason;
 };
 
-// Checks, per rank: every micro-batch passes every unit forward, and every unit that has a backward
-// so, exactly once and in order; weights are gathered before and released after use; a gradient is
-// reduced exactly once, after it is complete and before its memory is used again; norm after all
-// reductions, update after norm, publish after update, report last; with `validates`, nothing that
-// cannot be undone before the validation, and no message across it. Across ranks: every send meets
-// its receive, no wait in a circle. Returns the first offence, or nothing.
+// Checks, per rank: every micro-batch passes forward through every unit, and backward through every
+// unit that has a backward, exactly once and in order; weights are gathered before and released
+// after use; a gradient is reduced exactly once, after it is complete and before its memory is
+// reused; norm after all reductions, update after norm, publish after update, report last; with
+// `validates`, nothing before the validation that cannot be undone, and no message across it.
+// Across ranks: every send matches a receive, and waits form no cycle. Returns the first violation,
+// or nothing.
 std::optional<Refusal> validate(const std::vector<Program>& programs, const ProgramRules& rules);
 
 // One line: "pipe rank 1, instruction 7 (F0.3): weights of unit 3 are not gathered".

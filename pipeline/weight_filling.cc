@@ -8,7 +8,7 @@ namespace fm::pipeline {
 
 WeightFilling::WeightFilling(const PipeShape& shape, double limit, Way way)
     : micros_(shape.micros), way_(way), ranks_(static_cast<std::size_t>(shape.pipe_ranks)) {
-  constexpr double kSlack = 1e-9;  // sums of the same numbers in another order
+  constexpr double kSlack = 1e-9;  // rounding of sums in different orders
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
     at(rank).costs = shape.costs_of(rank);
     const double each = std::max(at(rank).costs.held, at(rank).costs.parked);
@@ -62,7 +62,8 @@ bool WeightFilling::make_room(int rank, Phase phase) {
   return true;
 }
 
-// What is too short for a weight half is filled where it would be the longest idle time.
+// A gap that is shorter than a weight half is filled only if leaving it would make this the most
+// idle rank.
 void WeightFilling::fill_gap(int rank, double until) {
   Rank& here = at(rank);
   while (has_weight(here) && here.clock + here.costs.weight <= until) place(rank, Phase::kWeight);
@@ -100,8 +101,8 @@ int WeightFilling::warmup_forwards(int rank, double first_gradient) const {
   return count;
 }
 
-// The first micro-batch passes down; every rank adds forwards until its gradient comes back, more
-// than the rank behind it.
+// The first micro-batch passes through all ranks; every rank adds forwards until its gradient comes
+// back, fewer than the rank before it while it has forwards left.
 void WeightFilling::warm_up() {
   for (int rank = 0; rank <= last(); ++rank) place(rank, Phase::kForward);
   std::vector<int> more(ranks_.size(), 0);
@@ -116,7 +117,7 @@ void WeightFilling::warm_up() {
   for (int rank = 0; rank <= last(); ++rank) {
     int& count = more[static_cast<std::size_t>(rank)];
     const int before = rank > 0 ? more[static_cast<std::size_t>(rank - 1)] : micros_;
-    // As many as the rank before it only where that has no more to send.
+    // As many as the previous rank only where it has no forwards left.
     while (count > before || (count == before && count > 0 && forwards_left(at(rank), count))) {
       --count;
     }
@@ -154,7 +155,7 @@ bool WeightFilling::turn() {
     const bool comes =
         rank == 0 || done(at(rank - 1), Phase::kForward) > done(at(rank), Phase::kForward);
     if (!wanted[static_cast<std::size_t>(rank)] || !comes) continue;
-    place_with_weights(rank, Phase::kForward);  // left out where it has no room
+    place_with_weights(rank, Phase::kForward);  // skipped where memory does not suffice
   }
   for (int rank = last(); rank >= 0; --rank) {
     if (!place_with_weights(rank, Phase::kInput)) return false;

@@ -1,5 +1,5 @@
-// One try of the search of ZB-1p and ZB-2p (arXiv 2401.10241): decides for all pipe ranks together,
-// one micro-batch after the other, and keeps every rank's clock and memory meanwhile.
+// One attempt of the search of ZB-1p and ZB-2p (arXiv 2401.10241): decides for all pipe ranks
+// together, one micro-batch after the other, and tracks the clock and memory of every rank.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ class WeightFilling {
   enum class Phase : std::uint8_t { kForward, kInput, kWeight };
   struct Way {
     bool bubble_before_first_input = false;  // a warm-up forward may end after the first gradient
-    bool prefer_inputs = false;              // a rank may leave out a forward that nobody waits for
-    bool always_fill = false;                // a weight half goes into every gap, however small
+    bool prefer_inputs = false;              // a rank may skip a forward that no rank waits for
+    bool always_fill = false;                // put a weight half into every gap, however small
   };
 
-  // limit: micro-batches that a rank may keep, in units of its larger need.
+  // limit: how many micro-batches a rank may keep, each counted as the larger of held and parked.
   WeightFilling(const PipeShape& shape, double limit, Way way);
 
   // False when the memory does not suffice.
@@ -51,7 +51,8 @@ class WeightFilling {
     return done(rank, Phase::kForward) + planned < micros_;
   }
 
-  // When what the rank's next instruction of this phase takes from a neighbour is there.
+  // The time at which the input from a neighbour for the rank's next instruction of this phase
+  // arrives.
   double arrival(int rank, Phase phase) const;
   double most_idle() const;
   void place(int rank, Phase phase);

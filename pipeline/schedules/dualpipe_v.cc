@@ -1,6 +1,6 @@
 // DualPipeV (deepseek-ai/DualPipe, DeepSeek-V3 report, arXiv 2412.19437): the eight steps of
-// DualPipe with both directions folded into a V. Forward and backward that DualPipe overlaps run
-// one after the other here. Needs m >= 2p; keeps (p + 1/2) M.
+// DualPipe with both directions folded into a V. A forward and a backward that DualPipe overlaps
+// run one after the other here. Needs m >= 2p; keeps (p + 1/2) M.
 #include <deque>
 
 #include "pipeline/schedules.h"
@@ -8,7 +8,7 @@
 namespace fm::pipeline {
 namespace {
 
-// Weight halves wait in one queue, first in first out.
+// Weight halves wait in one queue, first in, first out.
 class Turns {
  public:
   Turns(const PipeShape& shape, int pipe_rank) : emit_(shape, pipe_rank) {}

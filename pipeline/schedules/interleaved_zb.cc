@@ -1,5 +1,5 @@
 // Interleaved 1F1B with split backward (ScheduleInterleavedZeroBubble of PyTorch): rank r warms up
-// with (p-1-r) + (v-1)N entries of the table; weight halves come r inputs late.
+// with (p-1-r) + (v-1)N entries of the table; weight halves are delayed by r inputs.
 // Bubble (p-1)(F+I-W)/v; keeps p M.
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// 1F1B-V (arXiv 2405.15362, appendix): a V whose backwards stay whole. Keeps 2p/3 + 1 M, rounded
-// down, with a bubble of less than three quarters of 1F1B's.
+// 1F1B-V (arXiv 2405.15362, appendix): a V with whole backwards. Keeps 2p/3 + 1 M, rounded down,
+// with less than three quarters of the bubble of 1F1B.
 #include "pipeline/building_block.h"
 #include "pipeline/schedules.h"
 
@@ -18,7 +18,7 @@ std::vector<Program> one_f_one_b_v(const PipeShape& shape) {
   std::size_t backwards = (2 * ranks + 1) % 3;  // so that groups of three end where they must
   const auto take_two = [&](int& start) {
     start = clock;
-    clock += ++backwards % 3 == 0 ? 5 : 2;  // three units idle behind every third backward
+    clock += ++backwards % 3 == 0 ? 5 : 2;  // three idle units after every third backward
   };
   for (std::size_t rank = 0; rank < ranks; ++rank) take_two(block.starts[rank][2]);
   for (std::size_t rank = ranks; rank-- > 0;) take_two(block.starts[rank][3]);

@@ -7,7 +7,7 @@ namespace fm::pipeline {
 
 std::vector<Program> v_min(const PipeShape& shape) {
   const int ranks = shape.pipe_ranks;
-  const int apart = ranks % 3 == 0 ? 2 : 0;  // or units of time would be taken twice
+  const int apart = ranks % 3 == 0 ? 2 : 0;  // else two instructions would have one unit of time
   BuildingBlock block;
   for (int rank = 0; rank < ranks; ++rank) {
     block.starts.push_back(

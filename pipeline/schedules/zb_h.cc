@@ -1,5 +1,5 @@
 // ZB-H1 and ZB-H2 (Zero Bubble Pipeline Parallelism, ICLR 2024, arXiv 2401.10241): weight halves
-// run later and fill what 1F1B leaves idle. ZB-H1: bubble (p-1)(F+I-W), keeps about p M. ZB-H2
+// run later and fill the idle times of 1F1B. ZB-H1: bubble (p-1)(F+I-W), keeps about p M. ZB-H2
 // warms up twice as long: (p-1)(F+I-2W) from first to last instruction of a rank, (2p-1) M.
 #include <algorithm>
 
@@ -8,8 +8,8 @@
 namespace fm::pipeline {
 namespace {
 
-// Rank r warms up with `depth` forwards per rank behind it; weight halves come `depth` x r inputs
-// late.
+// Rank r warms up with `depth` forwards per rank after it; weight halves are delayed by `depth` x r
+// inputs.
 Program delayed_weights(const PipeShape& shape, int pipe_rank, int depth) {
   Emitter emit(shape, pipe_rank);
   const int warmup = std::min(depth * (shape.pipe_ranks - 1 - pipe_rank), shape.micros);

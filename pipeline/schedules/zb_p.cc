@@ -1,7 +1,7 @@
-// ZB-1p and ZB-2p (arXiv 2401.10241, section 3.1): a search for where the two halves of backward
-// go, by the times of each rank and under a limit of memory: p M, and 2p M. Micro-batches go
-// through in turns, forwards down the pipe and inputs' gradients up; weight halves fill what would
-// be idle, and make room. The best of eight ways to decide is kept.
+// ZB-1p and ZB-2p (arXiv 2401.10241, section 3.1): a search for the places of the two halves of
+// backward, by the times of each rank and under a memory limit: p M, and 2p M. Micro-batches are
+// placed in turn, forwards down the pipe and backward-inputs up; weight halves fill idle times and
+// free memory. The best result of eight ways to decide is used.
 #include "core/check.h"
 #include "pipeline/schedules.h"
 #include "pipeline/weight_filling.h"

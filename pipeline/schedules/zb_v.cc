@@ -1,6 +1,6 @@
-// ZB-V by hand (arXiv 2405.15362; ScheduleZBVZeroBubble of PyTorch): two chunks per rank in a V, so
-// that the loss is where the tokens are. No bubble from first to last instruction of a rank where
-// F = I = W and m >= 2p - 1; keeps p M on every rank.
+// Handcrafted ZB-V (arXiv 2405.15362; ScheduleZBVZeroBubble of PyTorch): two chunks per rank in a
+// V, so the loss is on the rank of the tokens. No bubble from first to last instruction of a rank
+// where F = I = W and m >= 2p - 1; keeps p M on every rank.
 #include <algorithm>
 
 #include "pipeline/schedules.h"
@@ -8,8 +8,8 @@
 namespace fm::pipeline {
 namespace {
 
-// Counts micro-batches per chunk; those that the step does not have are left out, so that fewer
-// than 2p - 1 are a longer schedule with gaps.
+// Counts micro-batches per chunk; those that the step does not have are skipped, so fewer than
+// 2p - 1 micro-batches give the full schedule with gaps.
 class Turns {
  public:
   Turns(const PipeShape& shape, int pipe_rank)

@@ -1,6 +1,6 @@
-// ZB-V by search (arXiv 2405.15362, "V-ZB"): as zb-v, for times that are not alike and under a
-// limit of memory, p M. Every rank takes what can begin first; weight halves fill the gaps. The
-// best of some ways to decide and of zb-v itself is kept, by the longest stage and then by the
+// ZB-V by search (arXiv 2405.15362, "V-ZB"): like zb-v, for unequal times and under a memory limit,
+// p M. Every rank takes the instruction that can begin first; weight halves fill the gaps. The best
+// of several ways to decide and of zb-v itself is used, by the longest stage and then by the
 // makespan.
 #include <algorithm>
 
