@@ -119,41 +119,44 @@ Rates one_cycle(const S& options, double /*base_lr*/, std::int64_t applied) {
               options.cycle_max_mom * (1.0 + options.decay_mom_rate * intervals));
 }
 
-std::string warmup_words(const char* name, const S& at, double first, double last) {
-  return concat(name, at.warmup_type == WarmupType::kLog ? " (log) " : " (linear) ", first, " -> ",
-                last, " over ", warmup_steps(at), " steps");
+std::string warmup_words(const char* name, const S& options, double first, double last) {
+  return concat(name, options.warmup_type == WarmupType::kLog ? " (log) " : " (linear) ", first,
+                " -> ", last, " over ", warmup_steps(options), " steps");
 }
 
-std::string end_words(const S& at, double lr) {
-  return concat(" -> ", lr, " at step ", at.total_num_steps);
+std::string end_words(const S& options, double lr) {
+  return concat(" -> ", lr, " at step ", options.total_num_steps);
 }
 
-std::string describe_warmup(const S& at, double base_lr) {
-  return warmup_words("WarmupLR", at, at.warmup_min_lr, at.warmup_max_lr.value_or(base_lr));
+std::string describe_warmup(const S& options, double base_lr) {
+  return warmup_words("WarmupLR", options, options.warmup_min_lr,
+                      options.warmup_max_lr.value_or(base_lr));
 }
 
-std::string describe_decay(const S& at, double /*base_lr*/) {
-  const double highest = at.warmup_max_lr.value_or(kDecayMaxLr);
-  return warmup_words("WarmupDecayLR", at, at.warmup_min_lr, highest) +
-         end_words(at, at.warmup_min_lr);
+std::string describe_decay(const S& options, double /*base_lr*/) {
+  const double highest = options.warmup_max_lr.value_or(kDecayMaxLr);
+  return warmup_words("WarmupDecayLR", options, options.warmup_min_lr, highest) +
+         end_words(options, options.warmup_min_lr);
 }
 
-std::string describe_cosine(const S& at, double base_lr) {
-  return warmup_words("WarmupCosineLR", at, at.warmup_min_ratio * base_lr, base_lr) +
-         end_words(at, at.cos_min_ratio * base_lr);
+std::string describe_cosine(const S& options, double base_lr) {
+  return warmup_words("WarmupCosineLR", options, options.warmup_min_ratio * base_lr, base_lr) +
+         end_words(options, options.cos_min_ratio * base_lr);
 }
 
-std::string describe_range_test(const S& at, double /*base_lr*/) {
-  return concat("LRRangeTest from ", at.lr_range_test_min_lr, ", x ", at.lr_range_test_step_rate,
-                " more every ", at.lr_range_test_step_size, " steps",
-                at.lr_range_test_staircase ? " (staircase)" : "");
+std::string describe_range_test(const S& options, double /*base_lr*/) {
+  return concat("LRRangeTest from ", options.lr_range_test_min_lr, ", x ",
+                options.lr_range_test_step_rate, " more every ", options.lr_range_test_step_size,
+                " steps", options.lr_range_test_staircase ? " (staircase)" : "");
 }
 
-std::string describe_one_cycle(const S& at, double /*base_lr*/) {
-  return concat(
-      "OneCycle ", at.cycle_min_lr, " -> ", at.cycle_max_lr, " over ", at.cycle_first_step_size,
-      " steps -> ", at.cycle_min_lr, " over ", second_part(at), " steps",
-      at.cycle_momentum ? concat(", beta1 ", at.cycle_max_mom, " -> ", at.cycle_min_mom) : "");
+std::string describe_one_cycle(const S& options, double /*base_lr*/) {
+  return concat("OneCycle ", options.cycle_min_lr, " -> ", options.cycle_max_lr, " over ",
+                options.cycle_first_step_size, " steps -> ", options.cycle_min_lr, " over ",
+                second_part(options), " steps",
+                options.cycle_momentum
+                    ? concat(", beta1 ", options.cycle_max_mom, " -> ", options.cycle_min_mom)
+                    : "");
 }
 
 constexpr SchedulerParam kMinLr = {"warmup_min_lr", &S::warmup_min_lr};

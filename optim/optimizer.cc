@@ -47,10 +47,10 @@ void update_adamw(const OptimizerOptions& options, const UpdateScalars& scalars,
                  {slice.param, slice.grad, slice.moment[0], slice.moment[1], slice.count.count()});
 }
 
-std::string describe_adamw(const OptimizerOptions& at) {
-  return concat(at.decoupled ? "AdamW (decoupled decay)" : "Adam (L2 decay)", ", lr ", at.lr,
-                ", betas ", at.betas[0], " ", at.betas[1], ", eps ", at.eps,
-                at.bias_correction ? "" : ", no bias correction");
+std::string describe_adamw(const OptimizerOptions& options) {
+  return concat(options.decoupled ? "AdamW (decoupled decay)" : "Adam (L2 decay)", ", lr ",
+                options.lr, ", betas ", options.betas[0], " ", options.betas[1], ", eps ",
+                options.eps, options.bias_correction ? "" : ", no bias correction");
 }
 
 constexpr OptimizerParam kAdamWParams[] = {{"betas", &OptimizerOptions::betas},
@@ -72,10 +72,10 @@ void update_sgd(const OptimizerOptions& options, const UpdateScalars& scalars,
   kernels::sgd(step, {slice.param, slice.grad, slice.moment[0], slice.count.count()});
 }
 
-std::string describe_sgd(const OptimizerOptions& at) {
-  return concat("SGD, lr ", at.lr, ", momentum ", at.momentum,
-                at.dampening == 0.0 ? "" : concat(", dampening ", at.dampening),
-                at.nesterov ? ", Nesterov" : "");
+std::string describe_sgd(const OptimizerOptions& options) {
+  return concat("SGD, lr ", options.lr, ", momentum ", options.momentum,
+                options.dampening == 0.0 ? "" : concat(", dampening ", options.dampening),
+                options.nesterov ? ", Nesterov" : "");
 }
 
 constexpr OptimizerParam kSgdParams[] = {{"momentum", &OptimizerOptions::momentum},
@@ -193,10 +193,10 @@ constexpr OptimizerParam kMuonParams[] = {{"momentum", &OptimizerOptions::moment
                                           {"adam_w_mode", &OptimizerOptions::decoupled},
                                           {"adam_rate", &OptimizerOptions::adam_rate}};
 
-std::string describe_muon(const OptimizerOptions& at) {
-  return concat("Muon for hidden matrices, lr ", at.lr, ", momentum ", at.momentum,
-                "; AdamW for the rest, lr ", at.lr * at.adam_rate, ", betas ", at.betas[0], " ",
-                at.betas[1], ", eps ", at.eps);
+std::string describe_muon(const OptimizerOptions& options) {
+  return concat("Muon for hidden matrices, lr ", options.lr, ", momentum ", options.momentum,
+                "; AdamW for the rest, lr ", options.lr * options.adam_rate, ", betas ",
+                options.betas[0], " ", options.betas[1], ", eps ", options.eps);
 }
 
 std::string text_of(double value) { return concat(value); }
@@ -216,8 +216,9 @@ constexpr OptimizerRow kAdamW = {.name = "AdamW",
                                  .describe = describe_adamw};
 
 constexpr OptimizerRow kSgd = {.name = "SGD",
-                               .moments = [](const OptimizerOptions& at) -> Moments {
-                                 return at.momentum == 0.0 ? Moments{} : Moments{"momentum_buffer"};
+                               .moments = [](const OptimizerOptions& options) -> Moments {
+                                 return options.momentum == 0.0 ? Moments{}
+                                                                : Moments{"momentum_buffer"};
                                },
                                .params = kSgdParams,
                                .update = update_sgd,
@@ -274,7 +275,7 @@ std::string describe(const OptimizerOptions& options) {
   std::string text = concat(rule.name, ", lr ", options.lr);
   for (const OptimizerParam& param : rule.params) {
     text += concat(", ", param.name, " ",
-                   std::visit([&](auto at) { return text_of(options.*at); }, param.value));
+                   std::visit([&](auto field) { return text_of(options.*field); }, param.value));
   }
   return text;
 }

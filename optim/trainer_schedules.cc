@@ -19,68 +19,70 @@ double ratio(std::int64_t part, std::int64_t whole) {
 }
 
 // Share of what follows the warm-up.
-double progress(const S& at, std::int64_t step) {
-  return ratio(step - at.warmup_steps, at.total_num_steps - at.warmup_steps);
+double progress(const S& options, std::int64_t step) {
+  return ratio(step - options.warmup_steps, options.total_num_steps - options.warmup_steps);
 }
 
 using Factor = double(const S&, double base_lr, std::int64_t step);
 
 // All but one rise in a straight line first.
 template <Factor* kFactor>
-Rates risen(const S& at, double base_lr, std::int64_t step) {
-  if (step < at.warmup_steps) return {base_lr * ratio(step, at.warmup_steps)};
-  return {base_lr * kFactor(at, base_lr, step)};
+Rates risen(const S& options, double base_lr, std::int64_t step) {
+  if (step < options.warmup_steps) return {base_lr * ratio(step, options.warmup_steps)};
+  return {base_lr * kFactor(options, base_lr, step)};
 }
 
 double flat(const S&, double, std::int64_t) { return 1.0; }
 
-double linear(const S& at, double, std::int64_t step) {
-  const std::int64_t span = at.total_num_steps - at.warmup_steps;
-  return std::max(0.0, ratio(at.total_num_steps - step, span));
+double linear(const S& options, double, std::int64_t step) {
+  const std::int64_t span = options.total_num_steps - options.warmup_steps;
+  return std::max(0.0, ratio(options.total_num_steps - step, span));
 }
 
 double wave(double cycles, double done) { return 0.5 * (1.0 + std::cos(pi * cycles * 2.0 * done)); }
 
-double cosine(const S& at, double, std::int64_t step) {
-  return std::max(0.0, wave(at.num_cycles.value_or(0.5), progress(at, step)));
+double cosine(const S& options, double, std::int64_t step) {
+  return std::max(0.0, wave(options.num_cycles.value_or(0.5), progress(options, step)));
 }
 
-double restarts(const S& at, double, std::int64_t step) {
-  const double done = progress(at, step);
+double restarts(const S& options, double, std::int64_t step) {
+  const double done = progress(options, step);
   if (done >= 1.0) return 0.0;
-  const double in_cycle = std::fmod(at.num_cycles.value_or(1.0) * done, 1.0);
+  const double in_cycle = std::fmod(options.num_cycles.value_or(1.0) * done, 1.0);
   return std::max(0.0, 0.5 * (1.0 + std::cos(pi * in_cycle)));
 }
 
-double cosine_above(const S& at, double base_lr, std::int64_t step) {
-  const double least = at.min_lr ? *at.min_lr / base_lr : at.min_lr_rate.value_or(0.0);
-  const double factor = wave(at.num_cycles.value_or(0.5), progress(at, step));
+double cosine_above(const S& options, double base_lr, std::int64_t step) {
+  const double least =
+      options.min_lr ? *options.min_lr / base_lr : options.min_lr_rate.value_or(0.0);
+  const double factor = wave(options.num_cycles.value_or(0.5), progress(options, step));
   return std::max(0.0, factor * (1.0 - least) + least);
 }
 
-double polynomial(const S& at, double base_lr, std::int64_t step) {
-  if (step > at.total_num_steps) return at.lr_end / base_lr;
-  const auto span = static_cast<double>(at.total_num_steps - at.warmup_steps);
-  const double done = static_cast<double>(step - at.warmup_steps);
+double polynomial(const S& options, double base_lr, std::int64_t step) {
+  if (step > options.total_num_steps) return options.lr_end / base_lr;
+  const auto span = static_cast<double>(options.total_num_steps - options.warmup_steps);
+  const double done = static_cast<double>(step - options.warmup_steps);
   const double left = span == 0.0 ? 0.0 : 1.0 - done / span;  // torch would divide by zero
-  return ((base_lr - at.lr_end) * std::pow(left, at.power) + at.lr_end) / base_lr;
+  return ((base_lr - options.lr_end) * std::pow(left, options.power) + options.lr_end) / base_lr;
 }
 
 constexpr std::int64_t kTimescale = 10'000;
 
-double inverse_sqrt(const S& at, double, std::int64_t step) {
+double inverse_sqrt(const S& options, double, std::int64_t step) {
   const std::int64_t scale =
-      at.timescale.value_or(at.warmup_steps > 0 ? at.warmup_steps : kTimescale);
-  const auto shifted = static_cast<double>(step + scale - at.warmup_steps);
+      options.timescale.value_or(options.warmup_steps > 0 ? options.warmup_steps : kTimescale);
+  const auto shifted = static_cast<double>(step + scale - options.warmup_steps);
   return 1.0 / std::sqrt(shifted / static_cast<double>(scale));
 }
 
-std::int64_t stable_steps(const S& at) {
-  return at.num_stable_steps.value_or(at.total_num_steps - at.warmup_steps - at.num_decay_steps);
+std::int64_t stable_steps(const S& options) {
+  return options.num_stable_steps.value_or(options.total_num_steps - options.warmup_steps -
+                                           options.num_decay_steps);
 }
 
-double rise_of(const S& at, double done) {
-  switch (at.rise) {
+double rise_of(const S& options, double done) {
+  switch (options.rise) {
     case Shape::kLinear: return done;
     case Shape::kCosine: return 0.5 * (1.0 - std::cos(pi * done));
     case Shape::kOneMinusSqrt: break;
@@ -88,35 +90,37 @@ double rise_of(const S& at, double done) {
   return 1.0 - std::sqrt(1.0 - done);
 }
 
-double fall_of(const S& at, double done) {
-  switch (at.fall) {
+double fall_of(const S& options, double done) {
+  switch (options.fall) {
     case Shape::kLinear: return 1.0 - done;
-    case Shape::kCosine: return wave(at.num_cycles.value_or(0.5), done);
+    case Shape::kCosine: return wave(options.num_cycles.value_or(0.5), done);
     case Shape::kOneMinusSqrt: break;
   }
   return 1.0 - std::sqrt(done);
 }
 
-Rates stable_decay(const S& at, double base_lr, std::int64_t step) {
+Rates stable_decay(const S& options, double base_lr, std::int64_t step) {
   const auto above = [&](double factor) {
-    return Rates{base_lr * std::max(0.0, factor * (1.0 - at.min_lr_ratio) + at.min_lr_ratio)};
+    return Rates{base_lr *
+                 std::max(0.0, factor * (1.0 - options.min_lr_ratio) + options.min_lr_ratio)};
   };
-  if (step < at.warmup_steps) return above(rise_of(at, ratio(step, at.warmup_steps)));
-  const std::int64_t falls = at.warmup_steps + stable_steps(at);
+  if (step < options.warmup_steps)
+    return above(rise_of(options, ratio(step, options.warmup_steps)));
+  const std::int64_t falls = options.warmup_steps + stable_steps(options);
   if (step < falls) return {base_lr};
-  if (step < falls + at.num_decay_steps) {
-    return above(fall_of(at, ratio(step - falls, at.num_decay_steps)));
+  if (step < falls + options.num_decay_steps) {
+    return above(fall_of(options, ratio(step - falls, options.num_decay_steps)));
   }
-  return {base_lr * at.min_lr_ratio};
+  return {base_lr * options.min_lr_ratio};
 }
 
 std::string describe_constant(const S&, double) { return "constant lr"; }
 
 // "linear to step 300 after 20 warm-up steps"
-std::string describe_trainers(const S& at, double /*base_lr*/) {
-  const bool ends = at.rule != &kConstantWithWarmup && at.rule != &kInverseSqrt;
-  return concat(at.rule->name, ends ? concat(" to step ", at.total_num_steps) : "", " after ",
-                at.warmup_steps, " warm-up steps");
+std::string describe_trainers(const S& options, double /*base_lr*/) {
+  const bool ends = options.rule != &kConstantWithWarmup && options.rule != &kInverseSqrt;
+  return concat(options.rule->name, ends ? concat(" to step ", options.total_num_steps) : "",
+                " after ", options.warmup_steps, " warm-up steps");
 }
 
 constexpr SchedulerParam kWarmup = {"warmup_steps", &S::warmup_steps};
