@@ -96,7 +96,7 @@ std::vector<FileSpec> split_as_in(const nlohmann::json& weight_map, const Export
 
 // Collective: rank 0 looks at the source.
 std::vector<FileSpec> split_files(const ExportRequest& request, comm::Communicator& world) {
-  if (request.kind == ExportRequest::Kind::kAdapter) {
+  if (request.kind == ExportRequest::Content::kAdapter) {
     return {{.file = "adapter_model.safetensors", .tensors = request.tensors}};
   }
   std::string map = "null";
@@ -269,7 +269,7 @@ class Exporter {
     if (files_.size() > 1) {
       core::write_new_file(temporary_ / kWeightsIndex, index_json(files_, request_.dtype));
     }
-    if (request_.kind == ExportRequest::Kind::kAdapter) {
+    if (request_.kind == ExportRequest::Content::kAdapter) {
       core::write_new_file(temporary_ / "adapter_config.json", request_.config_json);
     } else {
       core::write_new_file(temporary_ / "config.json",

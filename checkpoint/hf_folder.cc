@@ -102,12 +102,12 @@ namespace {
 namespace fs = std::filesystem;
 
 // How the weights of a folder may lie there; the first that it has is read, as in transformers.
-struct Form {
+struct WeightFiles {
   const char* single;
   const char* index;  // of several files
   TensorFile::Parse parse;
 };
-constexpr Form kForms[] = {
+constexpr WeightFiles kWeightFiles[] = {
     {kWeightsFile, kWeightsIndex, parse_safetensors},
     {"pytorch_model.bin", "pytorch_model.bin.index.json", parse_torch_file},
 };
@@ -127,14 +127,14 @@ nlohmann::json parse_json_file(const fs::path& path) {
 }  // namespace
 
 struct HfFolder::Files {
-  struct Place {
+  struct TensorLocation {
     std::size_t file;
     std::string stored;  // the tensor's name in it
   };
 
   std::vector<TensorFile> files;
   std::vector<std::string> names;  // in order of the files
-  std::unordered_map<std::string, Place> where;
+  std::unordered_map<std::string, TensorLocation> where;
 
   void open_single(const fs::path& path, TensorFile::Parse parse) {
     files.emplace_back(path.string(), parse);
@@ -172,7 +172,7 @@ struct HfFolder::Files {
 HfFolder::HfFolder(const fs::path& folder) : files_(std::make_unique<Files>()) {
   FM_DATA_CHECK(fs::is_directory(folder), "a Hugging Face folder is required; check the path (",
                 folder.string(), ")");
-  for (const Form& form : kForms) {
+  for (const WeightFiles& form : kWeightFiles) {
     if (fs::exists(folder / form.single)) {
       files_->open_single(folder / form.single, form.parse);
       return;
@@ -184,8 +184,8 @@ HfFolder::HfFolder(const fs::path& folder) : files_(std::make_unique<Files>()) {
   }
   const std::string foreign = foreign_folder(folder);
   FM_DATA_CHECK(foreign.empty(), foreign);
-  FM_DATA_CHECK(false, "a Hugging Face folder must hold ", kForms[0].single, " or ",
-                kForms[0].index, "; save the model with safetensors (", folder.string(), ")");
+  FM_DATA_CHECK(false, "a Hugging Face folder must hold ", kWeightFiles[0].single, " or ",
+                kWeightFiles[0].index, "; save the model with safetensors (", folder.string(), ")");
 }
 
 HfFolder::~HfFolder() = default;

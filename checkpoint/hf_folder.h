@@ -57,8 +57,8 @@ bool has_byte_tokenizer(const std::filesystem::path& folder);
 struct ExportRequest {
   // A model: config.json and model*.safetensors; an adapter of one, for peft: adapter_config.json
   // and adapter_model.safetensors.
-  enum class Kind : std::uint8_t { kModel, kAdapter };
-  Kind kind = Kind::kModel;
+  enum class Content : std::uint8_t { kModel, kAdapter };
+  Content kind = Content::kModel;
   std::filesystem::path folder;               // made if missing; temporary name, then renamed
   std::string config_json;                    // its text; the dtype of a model's will be `dtype`
   std::vector<TensorSpec> tensors = {};       // all tensors in model order, tied ones once

@@ -99,7 +99,7 @@ namespace {
 
 constexpr std::int64_t kAnyStep = std::numeric_limits<std::int64_t>::max();
 
-struct Member {
+struct LineageMember {
   Lineage lineage;
   std::int64_t step = 0;
   bool named_by_latest = false;
@@ -119,8 +119,8 @@ std::optional<Manifest> manifest_in(const fs::path& folder) {
   return manifest;
 }
 
-std::vector<Member> members_of(const fs::path& output_dir, const std::string& latest) {
-  std::vector<Member> members;
+std::vector<LineageMember> members_of(const fs::path& output_dir, const std::string& latest) {
+  std::vector<LineageMember> members;
   const auto add = [&](const fs::path& folder) {
     const std::optional<Manifest> manifest = manifest_in(folder);
     if (!manifest) return;
@@ -149,7 +149,7 @@ std::optional<Lineage> lineage_of(const fs::path& checkpoint) {
 Lineage new_run(const fs::path& output_dir) {
   Lineage lineage = {
       .run = core::random_tag() + core::random_tag(), .parent_run = {}, .parent_tag = {}};
-  for (const Member& member : members_of(output_dir, "")) {
+  for (const LineageMember& member : members_of(output_dir, "")) {
     lineage.number = std::max(lineage.number, member.lineage.number);
   }
   ++lineage.number;
@@ -158,9 +158,9 @@ Lineage new_run(const fs::path& output_dir) {
 
 RunLine::RunLine(const fs::path& output_dir) {
   const std::string latest = latest_tag(output_dir);
-  const std::vector<Member> members = members_of(output_dir, latest);
-  const auto top =
-      std::max_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
+  const std::vector<LineageMember> members = members_of(output_dir, latest);
+  const auto top = std::max_element(
+      members.begin(), members.end(), [](const LineageMember& a, const LineageMember& b) {
         return std::tuple(a.lineage.number, a.named_by_latest, a.step) <
                std::tuple(b.lineage.number, b.named_by_latest, b.step);
       });
@@ -169,7 +169,7 @@ RunLine::RunLine(const fs::path& output_dir) {
   std::int64_t last_step = last_step_of(output_dir, latest);
   const auto known = [this](const std::string& run) {  // a circle of parents ends here
     return std::any_of(parts_.begin(), parts_.end(),
-                       [&](const Part& part) { return part.run == run; });
+                       [&](const RunPart& part) { return part.run == run; });
   };
   while (!known(at.run)) {
     parts_.push_back({at.run, last_step});
@@ -177,16 +177,16 @@ RunLine::RunLine(const fs::path& output_dir) {
     if (!branch) return;
     last_step = std::min(last_step, *branch);
     const std::string parent = at.parent_run;
-    const auto of_parent = std::find_if(members.begin(), members.end(), [&](const Member& member) {
-      return member.lineage.run == parent;
-    });
+    const auto of_parent =
+        std::find_if(members.begin(), members.end(),
+                     [&](const LineageMember& member) { return member.lineage.run == parent; });
     if (of_parent == members.end()) return;
     at = of_parent->lineage;
   }
 }
 
 bool RunLine::holds(const Lineage& lineage, std::int64_t step) const {
-  return std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
+  return std::any_of(parts_.begin(), parts_.end(), [&](const RunPart& part) {
     return part.run == lineage.run && step <= part.last_step;
   });
 }

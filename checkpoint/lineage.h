@@ -72,11 +72,11 @@ class RunLine {
   bool holds(const Lineage& lineage, std::int64_t step) const;
 
  private:
-  struct Part {
+  struct RunPart {
     std::string run;
     std::int64_t last_step = 0;
   };
-  std::vector<Part> parts_;
+  std::vector<RunPart> parts_;
 };
 
 }  // namespace fm::checkpoint

@@ -11,7 +11,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers of pickles are little-endian");
 
-using Kind = PickleValue::Kind;
+using PickleKind = PickleValue::PickleKind;
 using Index = std::uint32_t;
 
 constexpr std::string_view kOrderedDict = "collections OrderedDict";
@@ -64,14 +64,14 @@ class Machine {
     stack_.push_back(static_cast<Index>(out_.values.size()));
     out_.values.push_back(std::move(value));
   }
-  void push_number(std::int64_t value) { push({.kind = Kind::kNumber, .number = value}); }
+  void push_number(std::int64_t value) { push({.kind = PickleKind::kNumber, .number = value}); }
   Index pop() {
     require(stack_.size() > floor(), "a pickle must not take more than it put");
     const Index top = stack_.back();
     stack_.pop_back();
     return top;
   }
-  PickleValue& top(Kind kind, std::string_view what) {
+  PickleValue& top(PickleKind kind, std::string_view what) {
     require(stack_.size() > floor() && out_.values[stack_.back()].kind == kind, what);
     return out_.values[stack_.back()];
   }
@@ -90,7 +90,7 @@ class Machine {
     return items;
   }
   void push_sequence(std::vector<Index> items) {
-    push({.kind = Kind::kSequence, .items = std::move(items)});
+    push({.kind = PickleKind::kSequence, .items = std::move(items)});
   }
 
   bool makes_simple(unsigned char op) {
@@ -126,7 +126,7 @@ class Machine {
     switch (op) {
       case ')':
       case ']': push_sequence({}); return true;
-      case '}': push({.kind = Kind::kMap}); return true;
+      case '}': push({.kind = PickleKind::kMap}); return true;
       case 't': push_sequence(above_mark()); return true;
       case 0x85: push_sequence(last(1)); return true;
       case 0x86: push_sequence(last(2)); return true;
@@ -135,7 +135,7 @@ class Machine {
       case 'e': append(above_mark()); return true;
       case 's': set(last(2)); return true;
       case 'u': set(above_mark()); return true;
-      case 'Q': push({.kind = Kind::kForeign, .items = last(1)}); return true;
+      case 'Q': push({.kind = PickleKind::kForeign, .items = last(1)}); return true;
       case 'R':
       case 0x81: call(); return true;
       default: return false;  // another kind of opcode
@@ -158,7 +158,7 @@ class Machine {
     }
   }
 
-  void push_text(std::string_view text) { push({.kind = Kind::kText, .text = text}); }
+  void push_text(std::string_view text) { push({.kind = PickleKind::kText, .text = text}); }
   void push_long(std::string_view bytes) {
     if (bytes.size() > sizeof(std::int64_t)) {
       push({});
@@ -170,7 +170,8 @@ class Machine {
     push_number(bytes.empty() ? 0 : static_cast<std::int64_t>(value << unused) >> unused);
   }
   void push_name(std::string_view module, std::string_view name) {
-    push({.kind = Kind::kGlobal, .text = out_.names.emplace_back(core::concat(module, " ", name))});
+    push({.kind = PickleKind::kGlobal,
+          .text = out_.names.emplace_back(core::concat(module, " ", name))});
   }
   void push_lines() {
     const std::string_view module = line();
@@ -180,26 +181,27 @@ class Machine {
     const std::vector<Index> parts = last(2);
     const PickleValue& module = out_.values[parts[0]];
     const PickleValue& name = out_.values[parts[1]];
-    require(module.kind == Kind::kText && name.kind == Kind::kText, "a class must have a name");
+    require(module.kind == PickleKind::kText && name.kind == PickleKind::kText,
+            "a class must have a name");
     push_name(module.text, name.text);
   }
   void append(const std::vector<Index>& items) {
-    std::vector<Index>& list = top(Kind::kSequence, "only a list has elements").items;
+    std::vector<Index>& list = top(PickleKind::kSequence, "only a list has elements").items;
     list.insert(list.end(), items.begin(), items.end());
   }
   void set(const std::vector<Index>& items) {
     require(items.size() % 2 == 0, "every key of a dictionary must have a value");
-    std::vector<Index>& map = top(Kind::kMap, "only a dictionary has items").items;
+    std::vector<Index>& map = top(PickleKind::kMap, "only a dictionary has items").items;
     map.insert(map.end(), items.begin(), items.end());
   }
   void call() {
     std::vector<Index> parts = last(2);
     const PickleValue& arguments = out_.values[parts[1]];
-    require(arguments.kind == Kind::kSequence, "a call must have arguments");
+    require(arguments.kind == PickleKind::kSequence, "a call must have arguments");
     if (out_.values[parts[0]].text == kOrderedDict && arguments.items.empty()) {
-      push({.kind = Kind::kMap});
+      push({.kind = PickleKind::kMap});
     } else {
-      push({.kind = Kind::kCall, .items = std::move(parts)});
+      push({.kind = PickleKind::kCall, .items = std::move(parts)});
     }
   }
   Index keep_top() const {

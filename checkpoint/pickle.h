@@ -12,7 +12,7 @@
 namespace fm::checkpoint {
 
 struct PickleValue {
-  enum class Kind : std::uint8_t {
+  enum class PickleKind : std::uint8_t {
     kOther,     // None, a number with a point, one of more than 64 bits
     kNumber,    // a whole number, or a truth value as 0 or 1
     kText,      // text or bytes
@@ -22,7 +22,7 @@ struct PickleValue {
     kForeign,   // what lies outside of the pickle (a persistent id); items: its name
     kCall,      // items: what is called, and its arguments, a sequence
   };
-  Kind kind = Kind::kOther;
+  PickleKind kind = PickleKind::kOther;
   std::int64_t number = 0;
   std::string_view text = {};
   std::vector<std::uint32_t> items = {};  // indices of values

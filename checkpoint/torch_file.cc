@@ -12,7 +12,7 @@
 namespace fm::checkpoint {
 namespace {
 
-using Kind = PickleValue::Kind;
+using PickleKind = PickleValue::PickleKind;
 
 constexpr std::size_t kMostPickle = 16'000'000;  // tensors of published models need 150 bytes each
 constexpr std::string_view kPickle = "/data.pkl";
@@ -55,13 +55,13 @@ class TorchFile {
 
   SafetensorsHeader header() const {
     const PickleValue& root = pickle_[pickle_.root];
-    FM_DATA_CHECK(root.kind == Kind::kMap, name_,
+    FM_DATA_CHECK(root.kind == PickleKind::kMap, name_,
                   ": a dictionary of names and tensors is required; save model.state_dict()");
     SafetensorsHeader header;
     std::set<std::string_view> names;
     for (std::size_t i = 0; i < root.items.size(); i += 2) {
       const PickleValue& name = pickle_[root.items[i]];
-      FM_DATA_CHECK(name.kind == Kind::kText, name_,
+      FM_DATA_CHECK(name.kind == PickleKind::kText, name_,
                     ": keys must be names of tensors; save model.state_dict()");
       FM_DATA_CHECK(names.insert(name.text).second, name_, ": tensor ", name.text,
                     " must be there once; get the file again");
@@ -90,21 +90,22 @@ class TorchFile {
   // The arguments of a call of `global`, at least `count`; null when it is none.
   const std::vector<std::uint32_t>* call_of(const PickleValue& value, std::string_view global,
                                             std::size_t count) const {
-    if (value.kind != Kind::kCall) return nullptr;
+    if (value.kind != PickleKind::kCall) return nullptr;
     const PickleValue& called = pickle_[value.items[0]];
     const PickleValue& arguments = pickle_[value.items[1]];
-    const bool right = called.kind == Kind::kGlobal && called.text == global;
+    const bool right = called.kind == PickleKind::kGlobal && called.text == global;
     return right && arguments.items.size() >= count ? &arguments.items : nullptr;
   }
 
   // A whole number that is not negative.
   std::int64_t size(const PickleValue& value, std::string_view tensor) const {
-    FM_DATA_CHECK(value.kind == Kind::kNumber && value.number >= 0, name_, ": tensor ", tensor,
+    FM_DATA_CHECK(value.kind == PickleKind::kNumber && value.number >= 0, name_, ": tensor ",
+                  tensor,
                   " must have whole numbers as its shape, strides and offset; get the file again");
     return value.number;
   }
   std::vector<std::int64_t> sizes(const PickleValue& value, std::string_view tensor) const {
-    FM_DATA_CHECK(value.kind == Kind::kSequence, name_, ": tensor ", tensor,
+    FM_DATA_CHECK(value.kind == PickleKind::kSequence, name_, ": tensor ", tensor,
                   " must have a shape and strides; get the file again");
     std::vector<std::int64_t> all;
     for (const std::uint32_t item : value.items) all.push_back(size(pickle_[item], tensor));
@@ -130,9 +131,9 @@ class TorchFile {
 
   // Of the persistent id ("storage", class, record, device, numbers).
   Storage storage(const PickleValue& value, std::string_view tensor) const {
-    const bool foreign = value.kind == Kind::kForeign;
+    const bool foreign = value.kind == PickleKind::kForeign;
     const PickleValue& id = foreign ? pickle_[value.items[0]] : value;
-    const bool right = foreign && id.kind == Kind::kSequence && id.items.size() >= 3 &&
+    const bool right = foreign && id.kind == PickleKind::kSequence && id.items.size() >= 3 &&
                        pickle_[id.items[0]].text == "storage";
     FM_DATA_CHECK(right, name_, ": tensor ", tensor,
                   " must name its numbers; get the file again, or save it as safetensors");

@@ -81,17 +81,17 @@ Directory directory_of(const Archive& archive) {
   return {archive.number<std::uint32_t>(end + 16), archive.number<std::uint16_t>(end + 10)};
 }
 
-struct Entry {
+struct ZipEntry {
   std::uint64_t bytes = 0;
   std::uint64_t local = 0;  // where its local header stands
 };
 
 // Sizes and places beyond 32 bits are in an extra field, in this order, only those that need it.
-Entry entry_at(const Archive& archive, std::uint64_t at) {
+ZipEntry entry_at(const Archive& archive, std::uint64_t at) {
   const auto stored = archive.number<std::uint32_t>(at + 20);
   const auto whole = archive.number<std::uint32_t>(at + 24);
   const auto local = archive.number<std::uint32_t>(at + 42);
-  Entry entry{stored, local};
+  ZipEntry entry{stored, local};
   std::uint64_t field = at + kEntryBytes + archive.number<std::uint16_t>(at + 28);
   const std::uint64_t end = field + archive.number<std::uint16_t>(at + 30);
   while (field + 4 <= end && archive.number<std::uint16_t>(field) != kWideField) {
@@ -145,7 +145,7 @@ std::vector<ZipRecord> zip_records(std::span<const std::byte> file, const std::s
     archive.require(!encrypted && archive.number<std::uint16_t>(at + 10) == 0,
                     "records must be stored without compression and encryption, as torch.save does",
                     at);
-    const Entry entry = entry_at(archive, at);
+    const ZipEntry entry = entry_at(archive, at);
     archive.part(entry.local, kLocalBytes);
     archive.require(archive.is(kLocal, entry.local), "a record of the ZIP archive is required",
                     entry.local);

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/dispatch.h"
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
 #include "cli/standard_output.h"
+#include "cli/subcommand.h"
 #include "core/check.h"
 
 namespace {

@@ -10,10 +10,8 @@
 
 namespace fm::core {
 
-// Where buffers get their bytes from when it is not the heap: memory that ranks of one host share.
-
-// Equal parts behind each other, one of them somewhere else: `others` [parts - 1] and `own` become
-// one range of addresses in which `own` is part `place`. Whole pages, of one source.
+// Equal parts that become one range of addresses: `others` [parts - 1 parts in a row], and `own`,
+// which becomes part `place`. All are whole pages of one source.
 struct JoinedParts {
   void* others = nullptr;
   void* own = nullptr;
@@ -22,13 +20,16 @@ struct JoinedParts {
   int place = 0;
 };
 
-// A second address of memory, for as long as it lives; not longer than the memory.
+// A second mapping of memory, until it is destroyed, which must happen before the memory is
+// released.
 class JoinedMemory {
  public:
   virtual ~JoinedMemory() = default;
   virtual void* data() const = 0;
 };
 
+// Where buffers are allocated if not on the heap, e.g. in memory that ranks of one host share.
+//
 // Thread:   one thread per rank.
 // Lifetime: outlives what it allocated.
 class MemorySource {

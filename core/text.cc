@@ -26,14 +26,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 // One digit after the point, so what rounds to 1000.0 of a unit is 1.0 of the next one.
 constexpr double kRoundsUp = 0.99995;
 
-struct Unit {
+struct Magnitude {
   double size;
   const char* name;
 };
 
 // `units` from the largest to 1e3; "" below 1,000.
-std::string scaled(double value, std::span<const Unit> units) {
-  for (const Unit& unit : units) {
+std::string scaled(double value, std::span<const Magnitude> units) {
+  for (const Magnitude& unit : units) {
     if (value < (unit.size > 1e3 ? kRoundsUp * unit.size : unit.size)) continue;
     char text[64];
     std::snprintf(text, sizeof(text), "%.1f %s", value / unit.size, unit.name);
@@ -42,8 +42,8 @@ std::string scaled(double value, std::span<const Unit> units) {
   return "";
 }
 
-constexpr Unit kByteUnits[] = {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
-constexpr Unit kCountUnits[] = {{1e9, "B"}, {1e6, "M"}, {1e3, "k"}};
+constexpr Magnitude kByteUnits[] = {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
+constexpr Magnitude kCountUnits[] = {{1e9, "B"}, {1e6, "M"}, {1e3, "k"}};
 
 }  // namespace
 

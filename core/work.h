@@ -1,5 +1,5 @@
-// What a call computes with: memory to work in, and threads. The queue of a device will be its
-// third member: whoever multiplies, clears or copies tensors already takes a Work.
+// The resources of a call: memory to work in, and threads. Products, attention, clears and copies
+// take a Work; the queue of a device would be its third member.
 //
 // Thread:   one thread; a call may use `threads` of its own.
 // Lifetime: as the arena's.

@@ -1,6 +1,7 @@
 # The laws of style as tests: tidy is quick and own code, clang_format and clang_tidy are Debian's.
 fm_test(tidy_test SOURCES tidy_test.cc tidy/laws_test.cc tidy/laws.cc tidy/text_laws.cc
-                          tidy/documents_test.cc tidy/documents.cc tidy/source.cc tidy/scopes.cc LABELS tidy)
+                          tidy/documents_test.cc tidy/documents.cc tidy/source.cc tidy/scopes.cc
+                          tidy/type_names.cc LABELS tidy)
 target_compile_definitions(tidy_test PRIVATE FM_SOURCE_ROOT="${PROJECT_SOURCE_DIR}")
 
 add_test(NAME clang_format COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_format.sh)

@@ -9,6 +9,7 @@
 
 #include "tests/tidy/documents.h"
 #include "tests/tidy/laws.h"
+#include "tests/tidy/type_names.h"
 
 namespace fm::tidy {
 
@@ -82,8 +83,8 @@ const Limits kLimits = {
     // The fault registry; the one world of a process (MPI_Init allows only one); who records a
     // thread's trace, which kernels at the bottom must know; what a thread's rendering may still
     // cost, which every operation on values counts; what the handler of a signal may read.
-    .may_have_state = {"core/fault.cc", "comm/meet/world.cc", "core/trace.h", "text/jinja/work.h",
-                       "core/files/cut_guard.cc"},
+    .may_have_state = {"core/fault.cc", "comm/meet/world.cc", "core/trace.h",
+                       "text/jinja/work_limit.h", "core/files/cut_guard.cc"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "engine", "kernels", "machine",
@@ -171,6 +172,44 @@ TEST(Tidy, EverySourceObeysTheLaws) {
     }
   }
   EXPECT_GT(seen, 30) << "the walk must find the sources below " << kRoot;
+}
+
+std::string listed(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += "\n  " + name;
+  return text;
+}
+
+// A name stands for two things at most, so that a reader who searches for it finds what is meant.
+// Tests and benchmarks may use the names again.
+TEST(Tidy, ATypeNameIsDeclaredForAtMostTwoThings) {
+  Things things;
+  for (const auto& [folder, unused] : kLimits.may_include) {
+    if (folder.find('/') != folder.npos) continue;
+    for (const std::string& path : files_below(folder)) {
+      if (!is_source(path)) continue;
+      const Source source(path, read_text(kRoot / path));
+      for (const TypeDefinition& type : types_in(source)) things[type.name].insert(type.full_name);
+    }
+  }
+  EXPECT_GT(things.size(), 300U);
+  for (const auto& [name, meanings] : shared_names(things, 2)) {
+    ADD_FAILURE() << "a type name is declared for at most two things: " << name << listed(meanings);
+  }
+}
+
+TEST(Tidy, AHeaderNameIsThatOfAtMostTwoHeaders) {
+  Things headers;
+  for (const auto& [folder, unused] : kLimits.may_include) {
+    if (folder.find('/') != folder.npos) continue;
+    for (const std::string& path : files_below(folder)) {
+      if (path.ends_with(".h")) headers[fs::path(path).filename()].insert(path);
+    }
+  }
+  EXPECT_GT(headers.size(), 100U);
+  for (const auto& [name, paths] : shared_names(headers, 2)) {
+    ADD_FAILURE() << "a header's name is that of at most two headers: " << name << listed(paths);
+  }
 }
 
 TEST(Tidy, EverySourceIsInTheBuild) {

@@ -224,7 +224,7 @@ void apply_muon(const JsonView& settings, const std::string& type, Findings& fin
 // DeepSpeed's own types are known in any case, classes of torch.optim in theirs.
 enum class Spelling : std::uint8_t { kAnyCase, kExact };
 
-struct Type {
+struct OptimizerType {
   const char* name;
   Spelling spelling;
   void (*apply)(const JsonView&, const std::string& type, Findings&, engine::TrainOptions&);
@@ -233,7 +233,7 @@ struct Type {
     return spelling == Spelling::kExact ? type == name : core::lower(type) == core::lower(name);
   }
 };
-constexpr Type kTypes[] = {
+constexpr OptimizerType kTypes[] = {
     {"Adam", Spelling::kAnyCase, apply_adam}, {"AdamW", Spelling::kAnyCase, apply_adam},
     {"Lion", Spelling::kAnyCase, apply_lion}, {"Adagrad", Spelling::kAnyCase, apply_adagrad},
     {"Lamb", Spelling::kAnyCase, apply_lamb}, {"Muon", Spelling::kAnyCase, apply_muon},
@@ -246,7 +246,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 void refuse_type(const JsonView& settings, const std::string& type, Findings& findings) {
   const bool known = contains(kDeepSpeedTypes, core::lower(type)) || contains(kTorchTypes, type);
   std::vector<std::string> here;
-  for (const Type& one : kTypes) here.emplace_back(one.name);
+  for (const OptimizerType& one : kTypes) here.emplace_back(one.name);
   const std::string near = core::nearest(type, here);
   const std::string advice = near.empty() || known ? "" : ", did you mean \"" + near + "\"?";
   const std::string last = here.back();
@@ -265,8 +265,8 @@ void refuse_type(const JsonView& settings, const std::string& type, Findings& fi
 
 void apply_optimizer(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
   const std::string type = block_type(settings, "optimizer", "AdamW", findings);
-  const Type* const found =
-      std::ranges::find_if(kTypes, [&](const Type& one) { return one.is(type); });
+  const OptimizerType* const found =
+      std::ranges::find_if(kTypes, [&](const OptimizerType& one) { return one.is(type); });
   if (found == std::end(kTypes)) {
     refuse_type(settings, type, findings);
   } else {

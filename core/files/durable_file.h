@@ -49,18 +49,18 @@ void make_folders(const std::filesystem::path& folder);
 using FlaggedRename = int (*)(const char* from, const char* to, unsigned flags);
 int flagged_rename(const char* from, const char* to, unsigned flags);
 
-// Gives `from` the name `to`, atomically, and fsyncs the parent. When `to` exists the two change
-// places: the old folder then has the name `from`, and the answer is true. (File systems that
-// cannot exchange names, NFS among them: the old one steps aside first, so a crash between leaves
-// it only as .bad-<name>-<8 hex>, which nobody deletes.)
+// Renames `from` to `to`, atomically, and fsyncs the parent. When `to` exists the two exchange
+// their names: the old folder is then called `from`, and the function returns true. (On file
+// systems that cannot exchange names, such as NFS, the old folder is renamed first; a crash in
+// between leaves it as .bad-<name>-<8 hex>, which no run deletes.)
 bool publish_folder(const std::filesystem::path& from, const std::filesystem::path& to,
                     FlaggedRename rename = flagged_rename);
 
-// Renames a folder to .bad-<name>-<8 hex> beside it, where no run looks for it and nobody deletes
-// it. Returns the new path.
+// Renames a folder to .bad-<name>-<8 hex> beside it, a name that no run reads or deletes. Returns
+// the new path.
 std::filesystem::path put_aside(const std::filesystem::path& folder);
 
-// Takes a folder out of sight by renaming it to .trash-<name>-<8 hex> beside it, then deletes it.
+// Renames a folder to .trash-<name>-<8 hex> beside it, so that no run finds it, then deletes it.
 // Never follows a symbolic link.
 void discard_folder(const std::filesystem::path& folder);
 

@@ -46,7 +46,7 @@ void RunMonitors::step(const StepLine& line, std::int64_t skipped) {
   const MonitorOptions& options = run_.options.monitors;
   if (!places_.empty()) {
     const std::vector<monitor::Event> events = events_of(line, options.wall_clock);
-    for (Place& place : places_) check(place, place.monitor->write(events), line.step);
+    for (Output& place : places_) check(place, place.monitor->write(events), line.step);
   }
   if (!prometheus_.path.empty()) {
     const std::string text =
@@ -64,7 +64,7 @@ void RunMonitors::step(const StepLine& line, std::int64_t skipped) {
   if (line.step == options.profile_step) print_profile(line);
 }
 
-void RunMonitors::check(Place& place, const std::string& problem, std::int64_t step) {
+void RunMonitors::check(Output& place, const std::string& problem, std::int64_t step) {
   if (problem.empty() || std::exchange(place.lacks_some, true)) return;
   log_.warn(core::concat(place.path, " lacks values from step ", step,
                          " on, training continues; make it writable, or name another place (",

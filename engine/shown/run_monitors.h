@@ -30,13 +30,13 @@ class RunMonitors {
   void step(const StepLine& line, std::int64_t skipped);
 
  private:
-  struct Place {
+  struct Output {
     std::string path;
     std::unique_ptr<monitor::Monitor> monitor;
     bool lacks_some = false;  // and that was said
   };
 
-  void check(Place& place, const std::string& problem, std::int64_t step);
+  void check(Output& place, const std::string& problem, std::int64_t step);
   std::vector<monitor::Metric> metrics_of(const StepLine& line, std::int64_t skipped);
   void print_profile(const StepLine& line);
 
@@ -44,8 +44,8 @@ class RunMonitors {
   RunLog& log_;
   bool speaks_;
   bool writes_;
-  std::vector<Place> places_;
-  Place prometheus_;
+  std::vector<Output> places_;
+  Output prometheus_;
   std::optional<double> eval_loss_;  // of the last evaluation of this start
 };
 

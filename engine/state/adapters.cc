@@ -276,7 +276,7 @@ std::string adapter_config(const TrainOptions& options, const model::ModelFacts&
 void export_adapter(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,
                     const ExportTarget& target) {
   checkpoint::ExportRequest request;
-  request.kind = checkpoint::ExportRequest::Kind::kAdapter;
+  request.kind = checkpoint::ExportRequest::Content::kAdapter;
   request.folder = target.adapter;
   request.config_json = adapter_config(options, facts);
   put_tokenizer(target.about, request);

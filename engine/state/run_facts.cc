@@ -35,9 +35,9 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-// An enumerator as its flag says it; `words` in the order of the enumeration.
+// The name of an enumerator on the command line; `words` in the order of the enumeration.
 template <class Enumeration>
-const char* said(Enumeration value, std::initializer_list<const char*> words) {
+const char* enum_name(Enumeration value, std::initializer_list<const char*> words) {
   const auto at = static_cast<std::size_t>(value);
   FM_CHECK(at < words.size(), "an enumerator without a word");
   return words.begin()[at];
@@ -122,13 +122,14 @@ Facts model_facts(const KnownRun& run) {
 // Ranks may read their data from different paths: the fingerprint tells whether it is the same.
 Facts data_facts(const KnownRun& run) {
   const TrainOptions& o = run.options;
-  return {fact("data", run.data.training, kRanksAgree, "data", run.data.description),
-          fact("evaluation data", run.data.evaluation, kRanksAgree),
-          fact("--eval_data_path or --split given", o.evaluates(), kRanksAgree),
-          fact("--packing", said(o.packing, {"concat", "one_document", "best_fit"}), kRanksAgree),
-          fact("--document_attention", o.document_attention, kRanksAgree | kResumeSays),
-          fact("--max_seq_len", o.max_seq_len, kRanksAgree),
-          fact("--allow_repeat", o.allow_repeat, kRanksAgree)};
+  return {
+      fact("data", run.data.training, kRanksAgree, "data", run.data.description),
+      fact("evaluation data", run.data.evaluation, kRanksAgree),
+      fact("--eval_data_path or --split given", o.evaluates(), kRanksAgree),
+      fact("--packing", enum_name(o.packing, {"concat", "one_document", "best_fit"}), kRanksAgree),
+      fact("--document_attention", o.document_attention, kRanksAgree | kResumeSays),
+      fact("--max_seq_len", o.max_seq_len, kRanksAgree),
+      fact("--allow_repeat", o.allow_repeat, kRanksAgree)};
 }
 
 // An own schedule is what its rows say, whatever its file is called.
@@ -158,13 +159,13 @@ Json times_json(const TrainOptions& o) {
 Facts layout_facts(const KnownRun& run) {
   const TrainOptions& o = run.options;
   const RunPlan* const plan = run.plan;
-  const char* const order = said(o.sum_order, {"fast", "canonical"});
+  const char* const order = enum_name(o.sum_order, {"fast", "canonical"});
   const bool shared = plan != nullptr && plan->rules.plan.params == core::Home::kOncePerHost;
   const bool narrow = o.element != core::DType::kF32;
   Facts facts = {
       fact("--pipe_parallel_size", o.pipe_parallel_size, kRanksAgree, "ranks", ranks_words(run)),
       fact("sequence_parallel_size", o.sequence_parallel_size, kRanksAgree),
-      fact("--sequence_parallel", said(o.sequence_method, {"auto", "ulysses", "ring", "usp"}),
+      fact("--sequence_parallel", enum_name(o.sequence_method, {"auto", "ulysses", "ring", "usp"}),
            kRanksAgree),
       fact("--ulysses_degree", o.ulysses_degree, kRanksAgree),
       fact("--schedule", schedule_json(o), kRanksAgree),
@@ -182,7 +183,7 @@ Facts layout_facts(const KnownRun& run) {
       fact("activation_checkpointing.number_checkpoints", or_null(o.checkpoint_segments),
            kRanksAgree),
       fact("pipeline.reduce_every_micro", o.reductions == core::Reductions::kOfStage, kRanksAgree),
-      fact("pipeline.regather", said(o.regather, {"micro", "phase"}), kRanksAgree),
+      fact("pipeline.regather", enum_name(o.regather, {"micro", "phase"}), kRanksAgree),
       only_shown("ZeRO", shared ? "parameters once per host" : ""),
       fact("zero_optimization.overlap_comm", o.overlap, kRanksAgree),
       fact("zero_optimization.stage3_prefetch_bucket_size", or_null(o.prefetch_elements),
@@ -208,8 +209,8 @@ Json json_of(double value) { return value; }
 Json json_of(bool value) { return value; }
 Json json_of(std::int64_t value) { return value; }
 Json json_of(const optim::OptimizerParam::Numbers& value) { return value; }
-Json json_of(optim::WarmupType value) { return said(value, {"log", "linear"}); }
-Json json_of(optim::Shape value) { return said(value, {"linear", "cosine", "1-sqrt"}); }
+Json json_of(optim::WarmupType value) { return enum_name(value, {"log", "linear"}); }
+Json json_of(optim::Shape value) { return enum_name(value, {"linear", "cosine", "1-sqrt"}); }
 template <class T>
 Json json_of(const std::optional<T>& value) {
   return or_null(value);
@@ -234,14 +235,15 @@ Facts optimization_facts(const KnownRun& run) {
   const TrainOptions& o = run.options;
   constexpr Uses kUses = kRanksAgree | kResumeSays;
   const OptimizerOptions& numbers = o.optimizer;
-  Facts facts = {// A resume asks for the rule by itself, because moments are named after it.
-                 fact("optimizer", numbers.rule->name, kRanksAgree, "optimizer",
-                      optimizer_text(o, run.opened)),
-                 fact("lr", numbers.lr, kUses),
-                 fact("weight_decay", numbers.weight_decay, kUses),
-                 fact("gradient_clipping", o.gradient_clipping, kUses),
-                 fact("loss_reduction", said(o.loss_reduction, {"token", "mean_of_means"}), kUses),
-                 fact("no_decay", {o.no_decay.norm, o.no_decay.bias, o.no_decay.embedding}, kUses)};
+  Facts facts = {
+      // A resume asks for the rule by itself, because moments are named after it.
+      fact("optimizer", numbers.rule->name, kRanksAgree, "optimizer",
+           optimizer_text(o, run.opened)),
+      fact("lr", numbers.lr, kUses),
+      fact("weight_decay", numbers.weight_decay, kUses),
+      fact("gradient_clipping", o.gradient_clipping, kUses),
+      fact("loss_reduction", enum_name(o.loss_reduction, {"token", "mean_of_means"}), kUses),
+      fact("no_decay", {o.no_decay.norm, o.no_decay.bias, o.no_decay.embedding}, kUses)};
   append_params(facts, *numbers.rule, numbers);
   return facts;
 }
@@ -254,7 +256,7 @@ Facts course_facts(const TrainOptions& o) {
           fact("--keep_last", o.keep_last, kRanksAgree),
           fact("--eval_steps", o.eval_steps, kRanksAgree),
           fact("--eval_batches", o.eval_batches, kRanksAgree),
-          fact("--resume", said(o.resume, {"auto", "must", "never", "a path"}), kRanksAgree),
+          fact("--resume", enum_name(o.resume, {"auto", "must", "never", "a path"}), kRanksAgree),
           fact("--dry_run", o.dry_run, kRanksAgree),
           fact("--dump_gradients given", !o.dump_gradients.empty(), kRanksAgree),
           fact("--trace given", !o.trace.empty(), kRanksAgree),

@@ -13,7 +13,7 @@ namespace fm::kernels::amx::backward {
 namespace {
 
 // The sum over keys of dprob * prob, which is dout . out (FlashAttention-2, section 3.1).
-void all_dots(const HeadGroup& group, const GroupBackward& at, const Work& work) {
+void all_dots(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work) {
   for (std::int64_t t = 0; t < group.seq_len; ++t) {
     for (std::int64_t head = 0; head < group.heads; ++head) {
       const float* out = at.out + t * group.q_stride + head * group.head_dim;
@@ -26,7 +26,8 @@ void all_dots(const HeadGroup& group, const GroupBackward& at, const Work& work)
 
 // Every strip of `count` vectors with the terms of a head, from token `first` on.
 template <Side kWanted>
-void pack_vectors(const HeadGroup& group, Source<float> source, const Span& span, std::byte* to) {
+void pack_vectors(const HeadGroup& group, Source<float> source, const TokenRange& span,
+                  std::byte* to) {
   source.adjacent_terms = true;
   const std::int64_t dims = strips_of(group.head_dim);
   for (std::int64_t i = 0; i < span.count; i += kStrip) {
@@ -37,8 +38,8 @@ void pack_vectors(const HeadGroup& group, Source<float> source, const Span& span
 
 // Every strip of the head as vectors, with `count` tokens as terms; `steps` from strip to strip.
 template <Side kWanted>
-void pack_terms(const HeadGroup& group, Source<float> source, const Span& span, std::int64_t steps,
-                std::byte* to) {
+void pack_terms(const HeadGroup& group, Source<float> source, const TokenRange& span,
+                std::int64_t steps, std::byte* to) {
   source.adjacent_terms = false;
   for (std::int64_t dim = 0; dim < group.head_dim; dim += kStrip) {
     pack_strip<kWanted>(source, {dim, span.first}, {group.head_dim - dim, span.count},
@@ -46,8 +47,8 @@ void pack_terms(const HeadGroup& group, Source<float> source, const Span& span, 
   }
 }
 
-void load_keys(const HeadGroup& group, const GroupBackward& at, const Work& work,
-               const Span& keys) {
+void load_keys(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work,
+               const TokenRange& keys) {
   pack_vectors<Side::kRight>(group, {at.k, group.k_stride, true}, keys, work.k_right);
   pack_vectors<Side::kRight>(group, {at.v, group.k_stride, true}, keys, work.v_right);
   pack_terms<Side::kRight>(group, {at.k, group.k_stride, false}, keys, work.block_strips,
@@ -63,7 +64,8 @@ struct KeySums {
   float* to;  // [T, dim]
 };
 
-void store_keys(const HeadGroup& group, const Work& work, const Span& keys, const KeySums& at) {
+void store_keys(const HeadGroup& group, const BackwardBuffers& work, const TokenRange& keys,
+                const KeySums& at) {
   Rows rows;
   for (std::int64_t key = 0; key < keys.count; key += kSide) {
     const std::int64_t count = std::min(kSide, keys.count - key);
@@ -83,9 +85,9 @@ void store_keys(const HeadGroup& group, const Work& work, const Span& keys, cons
 
 // run(place in Queries::dq, place in dq, lanes) for every 16 elements of the block.
 template <class Run>
-void every_vector(const HeadGroup& group, const GroupBackward& at, const Work& work, const Job& job,
-                  const Run& run) {
-  const Span& span = job.span;
+void every_vector(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work,
+                  const Job& job, const Run& run) {
+  const TokenRange& span = job.span;
   float* dq = at.dq + span.first * group.q_stride + span.head * group.head_dim;
   for (std::int64_t r = 0; r < span.count; ++r) {
     for (std::int64_t dim = 0; dim < group.head_dim; dim += kSide) {
@@ -98,9 +100,9 @@ void every_vector(const HeadGroup& group, const GroupBackward& at, const Work& w
 
 // dq begins at zero, with the first block of keys that a query of the block sees, or with what
 // earlier keys gave.
-void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& work,
+void load_queries(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work,
                   const Job& job) {
-  const Span& span = job.span;
+  const TokenRange& span = job.span;
   const Queries& to = *job.queries;
   const Source<float> q{at.q + span.head * group.head_dim, group.q_stride, true};
   const Source<float> dout{at.dout + span.head * group.head_dim, group.q_stride, true};
@@ -124,7 +126,7 @@ void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& w
 }
 
 // dq ends scaled: after the keys among which the queries are.
-void store_queries(const HeadGroup& group, const GroupBackward& at, const Work& work,
+void store_queries(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work,
                    const Job& job) {
   const bool last_keys = job.ahead + job.strips <= job.keys;
   const Vector factor = splat(last_keys ? work.scale : 1.0F);
@@ -139,13 +141,13 @@ void store_queries(const HeadGroup& group, const GroupBackward& at, const Work& 
 }
 
 // Probabilities and gradients of scores of a query at `from` of a square; 0 for unseen keys.
-struct Pair {
+struct ScoreGradient {
   Vector prob;
   Vector dscore;
 };
-[[gnu::always_inline]] inline Pair differentiate(const Work& work, const Job& job,
-                                                 std::int64_t from, std::int64_t query,
-                                                 __mmask16 seen) {
+[[gnu::always_inline]] inline ScoreGradient differentiate(const BackwardBuffers& work,
+                                                          const Job& job, std::int64_t from,
+                                                          std::int64_t query, __mmask16 seen) {
   const Vector factor = splat(work.scale * kLog2E);
   const Vector shift = splat(job.queries->logsumexp[query]);
   const Vector dprob = load(job.squares->dprobs + from) - splat(job.queries->dots[query]);
@@ -155,14 +157,15 @@ struct Pair {
 }
 
 // Of a strip of keys, how many come before the first that query `row` of the job sees.
-std::int64_t hidden_keys(const Work& work, const Job& job, std::int64_t key, std::int64_t row) {
+std::int64_t hidden_keys(const BackwardBuffers& work, const Job& job, std::int64_t key,
+                         std::int64_t row) {
   if (!job.hides_keys) return 0;
   return padded_first_key_of(work.group, job.span.first + row) - job.first_key() - key * kStrip;
 }
 
 // Queries `row` and `row` + 16 of a strip, and a strip of keys.
-void differentiate_rows(const Work& work, const Job& job, std::int64_t strip, std::int64_t key,
-                        std::int64_t row) {
+void differentiate_rows(const BackwardBuffers& work, const Job& job, std::int64_t strip,
+                        std::int64_t key, std::int64_t row) {
   const Squares& at = *job.squares;
   const std::int64_t corner = strip * kKeyStrips + key;
   const std::int64_t query = strip * kStrip + row;
@@ -172,8 +175,8 @@ void differentiate_rows(const Work& work, const Job& job, std::int64_t strip, st
   const std::int64_t hidden_below = hidden_keys(work, job, key, query + kSide);
   const std::int64_t right = (key * kQueryStrips + strip) * kStepBytes + row * kRowBytes;
   const std::int64_t left = corner * kStepBytes + row * kRowBytes;
-  Pair upper[2];
-  Pair lower[2];
+  ScoreGradient upper[2];
+  ScoreGradient lower[2];
   for (const std::int64_t half : {0, 1}) {
     const std::int64_t column = half * kSide;
     upper[half] = differentiate(work, job, from + column, query,
@@ -188,7 +191,7 @@ void differentiate_rows(const Work& work, const Job& job, std::int64_t strip, st
 }
 
 template <class Other>
-void multiply_scores(const Work& work, const Job& job, Other& meanwhile) {
+void multiply_scores(const BackwardBuffers& work, const Job& job, Other& meanwhile) {
   for (std::int64_t strip = 0; strip < job.strips; ++strip) {
     const std::int64_t left = strip * work.dims * kStepBytes;
     for (std::int64_t key = 0; key < job.seen(strip); ++key) {
@@ -203,7 +206,7 @@ void multiply_scores(const Work& work, const Job& job, Other& meanwhile) {
 }
 
 template <class Other>
-void multiply_gradients(const Work& work, const Job& job, Other& meanwhile) {
+void multiply_gradients(const BackwardBuffers& work, const Job& job, Other& meanwhile) {
   const Squares& at = *job.squares;
   for (std::int64_t dim = 0; dim < work.dims; ++dim) {
     for (std::int64_t key = 0; key < job.keys; ++key) {
@@ -228,7 +231,7 @@ void multiply_gradients(const Work& work, const Job& job, Other& meanwhile) {
 
 // The portions of a job: a strip of queries, a strip of keys that it sees, one of 16 rows.
 struct Portions {
-  const Work& work;
+  const BackwardBuffers& work;
   const Job& job;
   std::int64_t strip = 0;
   std::int64_t key = 0;
@@ -246,7 +249,8 @@ struct Portions {
   }
 };
 
-void meet(const HeadGroup& group, const GroupBackward& at, const Work& work, const Span& keys) {
+void meet(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work,
+          const TokenRange& keys) {
   Jobs jobs(group, work, keys);
   Idle nothing;
   std::optional<Job> before;
@@ -271,12 +275,12 @@ void meet(const HeadGroup& group, const GroupBackward& at, const Work& work, con
 }
 
 void attend(const HeadGroup& group, const GroupBackward& at, float* scratch) {
-  const Work work(group, scratch);
+  const BackwardBuffers work(group, scratch);
   const Tiles tiles;
   all_dots(group, at, work);
   const std::int64_t block = work.block_strips * kStrip;
   for (std::int64_t key = 0; key < group.seq_len; key += block) {
-    const Span keys{0, key, std::min(block, group.seq_len - key)};
+    const TokenRange keys{0, key, std::min(block, group.seq_len - key)};
     load_keys(group, at, work, keys);
     meet(group, at, work, keys);
     store_keys(group, work, keys, {work.dk, work.scale, at.dk});
@@ -290,7 +294,7 @@ void attend(const HeadGroup& group, const GroupBackward& at, float* scratch) {
 namespace fm::kernels {
 
 std::int64_t amx_attention_backward_scratch(const HeadGroup& group) {
-  return amx::backward::Work(group, nullptr).scratch;
+  return amx::backward::BackwardBuffers(group, nullptr).scratch;
 }
 
 void amx_attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {

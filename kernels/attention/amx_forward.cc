@@ -33,7 +33,7 @@ struct Square {
   std::byte* probs;  // left factor, a step per strip of keys
 };
 
-struct Work {
+struct ForwardBuffers {
   HeadGroup group;
   std::int64_t dims;     // strips of a head
   std::int64_t strips;   // of keys
@@ -44,7 +44,7 @@ struct Work {
   Square squares[2];     // jobs take turns
   std::int64_t scratch;  // elements
 
-  Work(const HeadGroup& of, float* memory)
+  ForwardBuffers(const HeadGroup& of, float* memory)
       : group(of),
         dims(strips_of(group.head_dim)),
         strips(strips_of(group.seq_len)),
@@ -61,7 +61,8 @@ struct Work {
   }
 };
 
-void pack_keys_and_values(const HeadGroup& group, const GroupForward& at, const Work& work) {
+void pack_keys_and_values(const HeadGroup& group, const GroupForward& at,
+                          const ForwardBuffers& work) {
   const Source<float> k{at.k, group.k_stride, true};
   const Source<float> v{at.v, group.k_stride, false};
   for (std::int64_t strip = 0; strip < work.strips; ++strip) {
@@ -81,14 +82,14 @@ void pack_keys_and_values(const HeadGroup& group, const GroupForward& at, const 
 }
 
 // Queries of one head.
-struct Span {
+struct QueryRange {
   std::int64_t head;
   std::int64_t first;
   std::int64_t count;
 };
 
 struct Job {
-  Span span;  // the block of queries
+  QueryRange span;  // the block of queries
   const Queries* queries;
   const Square* square;
   std::int64_t strip;      // of the block of queries
@@ -105,12 +106,12 @@ struct Job {
 // on, strips of queries.
 class Jobs {
  public:
-  Jobs(const HeadGroup& group, const Work& work) : group_(group), work_(work) {}
+  Jobs(const HeadGroup& group, const ForwardBuffers& work) : group_(group), work_(work) {}
 
   std::optional<Job> next() {
     if (head_ == group_.heads) return std::nullopt;
     constexpr std::int64_t kKeys = kKeyStrips * kStrip;
-    const Span span{head_, first_, std::min(kQueries, group_.seq_len - first_)};
+    const QueryRange span{head_, first_, std::min(kQueries, group_.seq_len - first_)};
     const std::int64_t begin = first_key_of(group_, first_) / kKeys;
     const std::int64_t key_blocks = (first_ + span.count + kKeys - 1) / kKeys - begin;
     // One strip alone would meet the next block of keys before the last is summed: it gets company.
@@ -147,7 +148,7 @@ class Jobs {
   }
 
   const HeadGroup& group_;
-  const Work& work_;
+  const ForwardBuffers& work_;
   std::int64_t head_ = 0;
   std::int64_t first_ = 0;
   std::int64_t job_ = 0;    // of the block
@@ -160,7 +161,7 @@ void rescale(float* values, Vector factor) {
 }
 
 // Scores of keys before the first that a query sees become minus infinity.
-void hide_keys(const Work& work, const Job& job, std::int64_t row) {
+void hide_keys(const ForwardBuffers& work, const Job& job, std::int64_t row) {
   const std::int64_t query = job.span.first + job.strip * kStrip + row;
   std::int64_t hidden = padded_first_key_of(work.group, query) - job.key_strip * kStrip;
   float* scores = job.square->scores + row * kStrip;
@@ -173,7 +174,7 @@ void hide_keys(const Work& work, const Job& job, std::int64_t row) {
 
 // The scores of a query that it sees, and its largest so far; what was summed relative to an older
 // one is rescaled.
-void begin_row(const Work& work, const Job& job, std::int64_t row) {
+void begin_row(const ForwardBuffers& work, const Job& job, std::int64_t row) {
   float* scores = job.square->scores + row * kStrip;
   const std::int64_t query = job.strip * kStrip + row;
   if (job.diagonal) {
@@ -202,7 +203,7 @@ void begin_row(const Work& work, const Job& job, std::int64_t row) {
 }
 
 // Scores of a query for a strip of keys become probabilities relative to the largest score.
-void soften(const Work& work, const Job& job, std::int64_t row, std::int64_t strip) {
+void soften(const ForwardBuffers& work, const Job& job, std::int64_t row, std::int64_t strip) {
   const float* scores = job.square->scores + strip * kCornerFloats + row * kStrip;
   const std::int64_t query = job.strip * kStrip + row;
   const Vector shift = splat(job.queries->shift[query]);
@@ -215,7 +216,7 @@ void soften(const Work& work, const Job& job, std::int64_t row, std::int64_t str
 }
 
 template <class Other>
-void multiply_scores(const Work& work, const Job& job, Other& meanwhile) {
+void multiply_scores(const ForwardBuffers& work, const Job& job, Other& meanwhile) {
   for (std::int64_t i = 0; i < job.seen; ++i) {
     multiply_corner<Beta::kZero>(job.queries->parts + job.strip * work.dims * kStepBytes,
                                  work.k_parts + (job.key_strip + i) * work.dims * kStepBytes,
@@ -224,7 +225,7 @@ void multiply_scores(const Work& work, const Job& job, Other& meanwhile) {
 }
 
 template <class Other>
-void multiply_values(const Work& work, const Job& job, Other& meanwhile) {
+void multiply_values(const ForwardBuffers& work, const Job& job, Other& meanwhile) {
   for (std::int64_t dim = 0; dim < work.dims; ++dim) {
     multiply_corner<Beta::kOne>(
         job.square->probs,
@@ -233,9 +234,9 @@ void multiply_values(const Work& work, const Job& job, Other& meanwhile) {
   }
 }
 
-void load_queries(const HeadGroup& group, const GroupForward& at, const Work& work,
+void load_queries(const HeadGroup& group, const GroupForward& at, const ForwardBuffers& work,
                   const Job& job) {
-  const Span& span = job.span;
+  const QueryRange& span = job.span;
   const Queries& queries = *job.queries;
   const Source<float> q{at.q + span.head * group.head_dim, group.q_stride, true};
   for (const std::int64_t strip : {0, 1}) {
@@ -248,9 +249,9 @@ void load_queries(const HeadGroup& group, const GroupForward& at, const Work& wo
   std::fill_n(queries.shift, kQueries, kNoScore);
 }
 
-void store_queries(const HeadGroup& group, const GroupForward& at, const Work& work,
+void store_queries(const HeadGroup& group, const GroupForward& at, const ForwardBuffers& work,
                    const Job& job) {
-  const Span& span = job.span;
+  const QueryRange& span = job.span;
   const Queries& queries = *job.queries;
   float* out = at.out + span.first * group.q_stride + span.head * group.head_dim;
   float* logsumexp = at.logsumexp + span.head * group.seq_len + span.first;
@@ -274,7 +275,7 @@ void store_queries(const HeadGroup& group, const GroupForward& at, const Work& w
 
 // The portions of a job: for each row the largest score, then the strips of keys.
 struct Portions {
-  const Work& work;
+  const ForwardBuffers& work;
   const Job& job;
   std::int64_t row = 0;
   std::int64_t strip = -1;
@@ -291,7 +292,7 @@ struct Portions {
   }
 };
 
-void attend(const HeadGroup& group, const GroupForward& at, const Work& work) {
+void attend(const HeadGroup& group, const GroupForward& at, const ForwardBuffers& work) {
   Jobs jobs(group, work);
   Idle nothing;
   std::optional<Job> before;
@@ -320,11 +321,11 @@ void attend(const HeadGroup& group, const GroupForward& at, const Work& work) {
 namespace fm::kernels {
 
 std::int64_t amx_attention_forward_scratch(const HeadGroup& group) {
-  return amx::Work(group, nullptr).scratch;
+  return amx::ForwardBuffers(group, nullptr).scratch;
 }
 
 void amx_attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
-  const amx::Work work(group, scratch);
+  const amx::ForwardBuffers work(group, scratch);
   const amx::Tiles tiles;
   amx::pack_keys_and_values(group, at, work);
   amx::attend(group, at, work);

@@ -34,7 +34,7 @@ struct Queries {
   float* dots;            // [queries]: dout times out
 };
 
-struct Work {
+struct BackwardBuffers {
   HeadGroup group;
   std::int64_t dims;          // strips of a head
   std::int64_t block_strips;  // of keys
@@ -50,7 +50,7 @@ struct Work {
   std::int64_t padded;        // T
   std::int64_t scratch;       // elements
 
-  Work(const HeadGroup& at, float* memory)
+  BackwardBuffers(const HeadGroup& at, float* memory)
       : group(at),
         dims(strips_of(group.head_dim)),
         block_strips(std::min(kBlockStrips, strips_of(group.seq_len))),
@@ -76,7 +76,7 @@ struct Work {
 };
 
 // Tokens of one head.
-struct Span {
+struct TokenRange {
   std::int64_t head;
   std::int64_t first;
   std::int64_t count;
@@ -84,7 +84,7 @@ struct Span {
 
 // Two strips of keys and the strips of queries that see some of them.
 struct Job {
-  Span span;  // the block of queries
+  TokenRange span;  // the block of queries
   const Queries* queries;
   const Squares* squares;
   std::int64_t strips;  // of queries
@@ -116,7 +116,7 @@ struct Job {
 // something that a query sees.
 class Jobs {
  public:
-  Jobs(const HeadGroup& group, const Work& work, const Span& keys)
+  Jobs(const HeadGroup& group, const BackwardBuffers& work, const TokenRange& keys)
       : group_(group),
         work_(work),
         keys_(keys),
@@ -126,7 +126,7 @@ class Jobs {
 
   std::optional<Job> next() {
     if (head_ == group_.heads) return std::nullopt;
-    const Span span{head_, first_, std::min(kQueries, group_.seq_len - first_)};
+    const TokenRange span{head_, first_, std::min(kQueries, group_.seq_len - first_)};
     const std::int64_t strips = strips_of(span.count);
     const std::int64_t ahead = (first_ - keys_.first) / kStrip;
     const std::int64_t seen = std::min(strips_of(keys_.count), ahead + strips);
@@ -162,8 +162,8 @@ class Jobs {
   }
 
   const HeadGroup& group_;
-  const Work& work_;
-  const Span keys_;
+  const BackwardBuffers& work_;
+  const TokenRange keys_;
   const std::int64_t end_;  // queries from here on see none of the keys
   std::int64_t head_ = 0;
   std::int64_t first_ = 0;

@@ -96,10 +96,10 @@ struct Idle {
 };
 
 // corner = or += the product of two strips.
-template <Beta kBeta, class Work>
+template <Beta kBeta, class BackwardBuffers>
 [[gnu::always_inline]] inline void multiply_corner(const std::byte* left, const std::byte* right,
                                                    std::int64_t steps, float* corner,
-                                                   Work& meanwhile) {
+                                                   BackwardBuffers& meanwhile) {
   if constexpr (kBeta == Beta::kOne) {
     load_corner(corner, kStrip);
   } else {

@@ -15,7 +15,7 @@ namespace {
 constexpr float kLog2E = 1.44269504088896341F;
 
 // One block of keys with its gradients, one block of queries with theirs, and the two together.
-struct Work {
+struct BackwardBuffers {
   HeadGroup group;
   std::int64_t dim, keys, queries;
   float scale;       // of a score
@@ -33,7 +33,7 @@ struct Work {
   float* dots;       // [queries]: dout times out of the block
   float* all_dots;   // [heads, T padded]
 
-  Work(const HeadGroup& at, float* scratch)
+  BackwardBuffers(const HeadGroup& at, float* scratch)
       : group(at),
         dim(up_to_16(group.head_dim)),
         keys(std::min(kBackwardKeys, up_to_16(key_count_of(group)))),
@@ -53,12 +53,14 @@ struct Work {
 };
 
 // The sum over keys of dprob * prob, which is dout . out (FlashAttention-2, section 3.1).
-void all_dots(const HeadGroup& group, const GroupBackward& at, const Work& work) {
+void all_dots(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work) {
   const std::int64_t padded = up_to_16(group.seq_len);
   const std::int64_t width = group.heads * group.head_dim;
   for (std::int64_t t = 0; t < group.seq_len; ++t) {
-    ask_for_row(Rows<const float>{at.out, group.q_stride, group.seq_len, width}, t + kRowsAhead);
-    ask_for_row(Rows<const float>{at.dout, group.q_stride, group.seq_len, width}, t + kRowsAhead);
+    ask_for_row(StridedRows<const float>{at.out, group.q_stride, group.seq_len, width},
+                t + kRowsAhead);
+    ask_for_row(StridedRows<const float>{at.dout, group.q_stride, group.seq_len, width},
+                t + kRowsAhead);
     for (std::int64_t head = 0; head < group.heads; ++head) {
       const float* out = at.out + t * group.q_stride + head * group.head_dim;
       const float* dout = at.dout + t * group.q_stride + head * group.head_dim;
@@ -69,17 +71,19 @@ void all_dots(const HeadGroup& group, const GroupBackward& at, const Work& work)
 }
 
 // A block of queries: where it begins, how many there are.
-struct Span {
+struct QueryBlock {
   std::int64_t head = 0;
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
 
-void load_keys(const HeadGroup& group, const GroupBackward& at, const Work& work,
+void load_keys(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work,
                std::int64_t first) {
   const std::int64_t count = std::min(work.keys, key_count_of(group) - first);
-  const Rows<const float> k{at.k + first * group.k_stride, group.k_stride, count, group.head_dim};
-  const Rows<const float> v{at.v + first * group.k_stride, group.k_stride, count, group.head_dim};
+  const StridedRows<const float> k{at.k + first * group.k_stride, group.k_stride, count,
+                                   group.head_dim};
+  const StridedRows<const float> v{at.v + first * group.k_stride, group.k_stride, count,
+                                   group.head_dim};
   pack_transposed(k, {work.k_columns, work.dim, work.keys});
   pack_transposed(v, {work.v_columns, work.dim, work.keys});
   pack(k, work.scale, {work.k_rows, work.keys, work.dim});
@@ -87,7 +91,7 @@ void load_keys(const HeadGroup& group, const GroupBackward& at, const Work& work
   std::fill_n(work.dv, work.keys * work.dim, 0.0F);
 }
 
-void store_keys(const HeadGroup& group, const GroupBackward& at, const Work& work,
+void store_keys(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work,
                 std::int64_t first) {
   const std::int64_t count = std::min(work.keys, key_count_of(group) - first);
   const std::int64_t to = first * group.k_stride;
@@ -97,11 +101,11 @@ void store_keys(const HeadGroup& group, const GroupBackward& at, const Work& wor
 }
 
 // Queries beyond the last are zero, and so is what they add to dk and dv.
-void load_queries(const HeadGroup& group, const GroupBackward& at, const Work& work,
-                  const Span& span) {
+void load_queries(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work,
+                  const QueryBlock& span) {
   const std::int64_t from = span.first * group.q_stride + span.head * group.head_dim;
   const auto rows = [&](const float* base) {
-    return Rows<const float>{base + from, group.q_stride, span.count, group.head_dim};
+    return StridedRows<const float>{base + from, group.q_stride, span.count, group.head_dim};
   };
   pack(rows(at.q), 1.0F, {work.q_rows, work.queries, work.dim});
   pack(rows(at.dout), 1.0F, {work.dout_rows, work.queries, work.dim});
@@ -120,7 +124,8 @@ struct Seen {
 };
 
 // Probabilities from scores, and the gradient of the scores from that of the probabilities.
-void differentiate(const Work& work, std::int64_t row, std::int64_t width, const Seen& seen) {
+void differentiate(const BackwardBuffers& work, std::int64_t row, std::int64_t width,
+                   const Seen& seen) {
   float* probs = work.probs + row * work.keys;
   float* dscores = work.dscores + row * work.keys;
   hide_from(probs, seen.end, width);
@@ -138,7 +143,7 @@ void differentiate(const Work& work, std::int64_t row, std::int64_t width, const
 // What eight and eight products of a block of queries and the block of keys give. The first query
 // stands `ahead` keys behind the first key; `from`: the queries before it stand before these keys.
 // Where keys are of an earlier run, all queries stand behind the block.
-struct Pair {
+struct BlockPair {
   std::int64_t query = 0;  // of the group, at `from`
   std::int64_t from = 0;
   std::int64_t queries = 0;  // from there on, a multiple of kTileRows
@@ -148,22 +153,22 @@ struct Pair {
   std::int64_t head = 0;
   Target<float> dq;  // of the block's queries
   // The next block's rows, of no width when there is none.
-  Rows<const float> next_q, next_dout, next_dq;
+  StridedRows<const float> next_q, next_dout, next_dq;
 };
 
 // They come from far while the products of this block keep the nearest cache. Inlined because GCC
 // drops calls of functions that only prefetch.
-[[gnu::always_inline]] inline void ask_for_next(const Pair& pair, std::int64_t row) {
+[[gnu::always_inline]] inline void ask_for_next(const BlockPair& pair, std::int64_t row) {
   ask_for_row<false, kSecondCache>(pair.next_q, row);
   ask_for_row<false, kSecondCache>(pair.next_dout, row);
   ask_for_row<true, kSecondCache>(pair.next_dq, row);
 }
 
-void attend(const Work& work, const Pair& pair) {
+void attend(const BackwardBuffers& work, const BlockPair& pair) {
   const std::int64_t row = pair.from * work.dim;
   const std::int64_t square = pair.from * work.keys;
   const GemmShape scores{pair.queries, pair.keys, work.dim};
-  const Band columns{Band::Part::kSeenColumns, pair.ahead};
+  const Band columns{Band::Region::kSeenColumns, pair.ahead};
   FM_SIMD::tile_product(scores, {work.q_rows + row, work.dim}, {work.k_columns, work.keys},
                         {work.probs + square, work.keys, Beta::kZero}, columns);
   FM_SIMD::tile_product(scores, {work.dout_rows + row, work.dim}, {work.v_columns, work.keys},
@@ -189,20 +194,20 @@ void attend(const Work& work, const Pair& pair) {
   FM_SIMD::tile_product({pair.queries, work.dim, pair.keys}, {work.dscores + square, work.keys},
                         {work.k_rows, work.dim},
                         {pair.dq.data + pair.from * pair.dq.stride, pair.dq.stride, pair.dq.beta},
-                        {Band::Part::kSeenDepth, pair.ahead});
+                        {Band::Region::kSeenDepth, pair.ahead});
   const GemmShape gathered{pair.keys, work.dim, pair.queries};
-  const Band seeing{Band::Part::kSeeingDepth, pair.ahead};
+  const Band seeing{Band::Region::kSeeingDepth, pair.ahead};
   FM_SIMD::tile_product(gathered, {work.probs + square, 1, work.keys},
                         {work.dout_rows + row, work.dim}, {work.dv, work.dim, Beta::kOne}, seeing);
   FM_SIMD::tile_product(gathered, {work.dscores + square, 1, work.keys},
                         {work.q_rows + row, work.dim}, {work.dk, work.dim, Beta::kOne}, seeing);
 }
 
-void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& work, const Span& span,
-                std::int64_t first_key) {
+void block_pair(const HeadGroup& group, const GroupBackward& at, const BackwardBuffers& work,
+                const QueryBlock& span, std::int64_t first_key) {
   load_queries(group, at, work, span);
   const std::int64_t to = span.first * group.q_stride + span.head * group.head_dim;
-  const Rows<float> dq{at.dq + to, group.q_stride, span.count, group.head_dim};
+  const StridedRows<float> dq{at.dq + to, group.q_stride, span.count, group.head_dim};
   // The first keys that the block's first query sees, which every other passes, too.
   const bool earlier = group.keys > 0;  // then dq begins at zero
   const bool begins =
@@ -219,7 +224,8 @@ void block_pair(const HeadGroup& group, const GroupBackward& at, const Work& wor
   const std::int64_t next = to + work.queries * group.q_stride;
   const std::int64_t left = std::max(group.seq_len - span.first - work.queries, std::int64_t{0});
   const auto next_rows = [&](const float* base) {
-    return Rows<const float>{base + next, group.q_stride, left, left > 0 ? group.head_dim : 0};
+    return StridedRows<const float>{base + next, group.q_stride, left,
+                                    left > 0 ? group.head_dim : 0};
   };
   attend(work, {.query = span.first + from,
                 .from = from,
@@ -245,7 +251,7 @@ void clear_queries(const HeadGroup& group, float* dq) {
 }  // namespace
 
 void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
-  const Work work(group, scratch);
+  const BackwardBuffers work(group, scratch);
   all_dots(group, at, work);
   if (group.keys > 0) clear_queries(group, at.dq);
   for (std::int64_t key = 0; key < key_count_of(group); key += work.keys) {

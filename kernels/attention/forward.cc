@@ -19,7 +19,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int kLaneVectors = static_cast<int>(kLanes) / kVectorFloats;
 
 // Keys and values of the row, packed once; queries, sums and the online softmax of one block.
-struct Work {
+struct ForwardBuffers {
   HeadGroup group;
   std::int64_t dim, keys, queries, key_blocks;
   float scale;      // of a score, times log2(e): probabilities are powers of 2
@@ -31,7 +31,7 @@ struct Work {
   float* shift;     // [queries]: the largest score so far
   float* scores;    // [queries, keys]
 
-  Work(const HeadGroup& at, float* scratch)
+  ForwardBuffers(const HeadGroup& at, float* scratch)
       : group(at),
         dim(up_to_16(group.head_dim)),
         keys(std::min(kForwardKeys, up_to_16(key_count_of(group)))),
@@ -53,7 +53,8 @@ struct Work {
   }
 };
 
-void pack_keys_and_values(const HeadGroup& group, const GroupForward& at, const Work& work) {
+void pack_keys_and_values(const HeadGroup& group, const GroupForward& at,
+                          const ForwardBuffers& work) {
   for (std::int64_t block = 0; block < work.key_blocks; ++block) {
     const std::int64_t first = block * work.keys;
     const std::int64_t count = std::min(work.keys, key_count_of(group) - first);
@@ -80,7 +81,7 @@ void rescale(float* values, std::int64_t count, Vector factor) {
 
 // What is summed of a query relative to its largest score so far, `largest` being the largest of
 // this block: that of all from here on.
-void raise_shift(const Work& work, std::int64_t row, Vector largest) {
+void raise_shift(const ForwardBuffers& work, std::int64_t row, Vector largest) {
   const float before = work.shift[row];
   if (!(largest[0] > before)) return;
   work.shift[row] = largest[0];
@@ -92,7 +93,7 @@ void raise_shift(const Work& work, std::int64_t row, Vector largest) {
 
 // Scores of a query become probabilities relative to its largest score so far. There may be none
 // yet: all are hidden, and become 0.
-void soften(const Work& work, std::int64_t row, std::int64_t width) {
+void soften(const ForwardBuffers& work, std::int64_t row, std::int64_t width) {
   float* scores = work.scores + row * work.keys;
   float* lanes = work.lanes + row * kLanes;
   const Vector scale = splat(work.scale);
@@ -112,7 +113,7 @@ void soften(const Work& work, std::int64_t row, std::int64_t width) {
 
 // Where queries stand that pass a block of keys: they begin with query `query` of the group, which
 // is `ahead` keys behind `first_key`; beyond the block where its keys are of an earlier run.
-struct Place {
+struct QueryPosition {
   std::int64_t query = 0;
   std::int64_t ahead = 0;
   std::int64_t first_key = 0;
@@ -120,7 +121,8 @@ struct Place {
 
 // The same of kTileRows queries, which begin with `row` of the block. Each step of all of them, so
 // that none waits for a query's own chain.
-void soften_tile(const Work& work, std::int64_t row, std::int64_t width, const Place& at) {
+void soften_tile(const ForwardBuffers& work, std::int64_t row, std::int64_t width,
+                 const QueryPosition& at) {
   Vector largest[kTileRows];
   for (std::int64_t r = 0; r < kTileRows; ++r) {
     float* scores = work.scores + (row + r) * work.keys;
@@ -133,14 +135,14 @@ void soften_tile(const Work& work, std::int64_t row, std::int64_t width, const P
 }
 
 // A block of queries of a head: where it begins, how many there are, up to a multiple of kTileRows.
-struct Span {
+struct QueryBlock {
   std::int64_t head = 0;
   std::int64_t first = 0;
   std::int64_t rows = 0;
 };
 
 // Against the block of keys that begins at `first_key`.
-void attend(const Work& work, const Span& span, std::int64_t first_key) {
+void attend(const ForwardBuffers& work, const QueryBlock& span, std::int64_t first_key) {
   const std::int64_t first_query = span.first;
   const bool earlier = work.group.keys > 0;
   const std::int64_t unseeing = std::max(first_key - first_query, std::int64_t{0});
@@ -151,7 +153,7 @@ void attend(const Work& work, const Span& span, std::int64_t first_key) {
   float* scores = work.scores + from * work.keys;
   FM_SIMD::tile_product({count, keys, work.dim}, {work.q_rows + from * work.dim, work.dim},
                         {work.k_blocks + first_key * work.dim, work.keys},
-                        {scores, work.keys, Beta::kZero}, {Band::Part::kSeenColumns, ahead});
+                        {scores, work.keys, Beta::kZero}, {Band::Region::kSeenColumns, ahead});
   for (std::int64_t r = 0; r < count; r += kTileRows) {
     const std::int64_t width = std::min(keys, up_to_16(ahead + r + kTileRows));
     soften_tile(work, from + r, width, {first_query + from + r, ahead + r, first_key});
@@ -165,10 +167,10 @@ void attend(const Work& work, const Span& span, std::int64_t first_key) {
   }
   FM_SIMD::tile_product(
       {count, work.dim, keys}, {scores, work.keys}, {work.v_rows + first_key * work.dim, work.dim},
-      {work.sums + from * work.dim, work.dim, Beta::kOne}, {Band::Part::kSeenDepth, ahead});
+      {work.sums + from * work.dim, work.dim, Beta::kOne}, {Band::Region::kSeenDepth, ahead});
 }
 
-void finish(const HeadGroup& group, const Work& work, std::int64_t count, float* out,
+void finish(const HeadGroup& group, const ForwardBuffers& work, std::int64_t count, float* out,
             float* logsumexp) {
   for (std::int64_t r = 0; r < count; ++r) {
     const float* lanes = work.lanes + r * kLanes;
@@ -186,7 +188,7 @@ void finish(const HeadGroup& group, const Work& work, std::int64_t count, float*
 }  // namespace
 
 void attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
-  const Work work(group, scratch);
+  const ForwardBuffers work(group, scratch);
   pack_keys_and_values(group, at, work);
   for (std::int64_t head = 0; head < group.heads; ++head) {
     for (std::int64_t first = 0; first < group.seq_len; first += work.queries) {

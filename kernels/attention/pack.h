@@ -34,7 +34,7 @@ template <int Step, int... Lane>
 
 // `count` rows of `width` elements, `stride` apart in a larger array.
 template <class Float>
-struct Rows {
+struct StridedRows {
   Float* data = nullptr;
   std::int64_t stride = 0;
   std::int64_t count = 0;
@@ -42,7 +42,7 @@ struct Rows {
 };
 
 // A packed block: `rows` x `columns`, side by side, zero beyond what it holds.
-struct Block {
+struct PackedBlock {
   float* data = nullptr;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -54,7 +54,7 @@ enum Cache : std::uint8_t { kSecondCache = 2, kFirstCache = 3 };
 // The rows lie far apart, where no CPU looks ahead by itself; a row that does not exist may be
 // asked for.
 template <bool kWrite = false, Cache kWhere = kFirstCache, class Float>
-[[gnu::always_inline]] inline void ask_for_row(const Rows<Float>& rows, std::int64_t row) {
+[[gnu::always_inline]] inline void ask_for_row(const StridedRows<Float>& rows, std::int64_t row) {
   constexpr std::int64_t kLine = 16;
   const Float* const first = rows.data + row * rows.stride;
   for (std::int64_t i = 0; i < rows.width; i += kLine) {
@@ -63,8 +63,8 @@ template <bool kWrite = false, Cache kWhere = kFirstCache, class Float>
 }
 inline constexpr std::int64_t kRowsAhead = 8;
 
-[[gnu::always_inline]] inline void pack(const Rows<const float>& from, float factor,
-                                        const Block& to) {
+[[gnu::always_inline]] inline void pack(const StridedRows<const float>& from, float factor,
+                                        const PackedBlock& to) {
   for (std::int64_t i = 0; i < from.count; ++i) {
     ask_for_row(from, i + kRowsAhead);
     const float* row = from.data + i * from.stride;
@@ -75,7 +75,8 @@ inline constexpr std::int64_t kRowsAhead = 8;
   std::fill(to.data + from.count * to.columns, to.data + to.rows * to.columns, 0.0F);
 }
 
-[[gnu::always_inline]] inline void unpack(const Block& from, float factor, const Rows<float>& to) {
+[[gnu::always_inline]] inline void unpack(const PackedBlock& from, float factor,
+                                          const StridedRows<float>& to) {
   for (std::int64_t i = 0; i < to.count; ++i) {
     ask_for_row<true>(to, i + kRowsAhead);
     const float* packed = from.data + i * from.columns;
@@ -85,7 +86,8 @@ inline constexpr std::int64_t kRowsAhead = 8;
 }
 
 // to [width, count] = from [count, width] transposed.
-[[gnu::always_inline]] inline void pack_transposed(const Rows<const float>& from, const Block& to) {
+[[gnu::always_inline]] inline void pack_transposed(const StridedRows<const float>& from,
+                                                   const PackedBlock& to) {
   std::int64_t row = 0;
   for (; row + kVectorFloats <= from.count; row += kVectorFloats) {
     for (int i = 0; i < kVectorFloats; ++i) ask_for_row(from, row + kVectorFloats + i);

@@ -56,18 +56,18 @@ using StripFunction = decltype(&strip<1>);
 constexpr StripFunction kStrips[] = {strip<1>, strip<2>, strip<3>, strip<4>};
 
 // The terms and columns of the eight rows from `row` on.
-struct Extent {
+struct TileExtent {
   std::int64_t begin, depth, columns;
 };
 
-Extent extent_of(const GemmShape& shape, const Band& band, std::int64_t row) {
+TileExtent extent_of(const GemmShape& shape, const Band& band, std::int64_t row) {
   const std::int64_t seen = band.ahead + row + kTileRows;
-  switch (band.part) {
-    case Band::Part::kAll: break;
-    case Band::Part::kSeenColumns:
+  switch (band.region) {
+    case Band::Region::kAll: break;
+    case Band::Region::kSeenColumns:
       return {0, shape.k, std::min(shape.n, (seen + 15) / kTileColumns * kTileColumns)};
-    case Band::Part::kSeenDepth: return {0, std::min(shape.k, seen), shape.n};
-    case Band::Part::kSeeingDepth: {
+    case Band::Region::kSeenDepth: return {0, std::min(shape.k, seen), shape.n};
+    case Band::Region::kSeeingDepth: {
       const std::int64_t begin = std::clamp(row - band.ahead, std::int64_t{0}, shape.k);
       return {begin, shape.k - begin, shape.n};
     }
@@ -84,7 +84,7 @@ void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
   for (std::int64_t column = 0; column < shape.n; column += panel) {
     panel = panel_vectors((shape.n - column) / kVectorFloats, kMostVectors) * kVectorFloats;
     for (std::int64_t row = 0; row < shape.m; row += kTileRows) {
-      const Extent at = extent_of(shape, band, row);
+      const TileExtent at = extent_of(shape, band, row);
       const std::int64_t vectors = std::min(panel, at.columns - column) / kVectorFloats;
       if (vectors <= 0) continue;
       kStrips[vectors - 1](at.depth, {a.data + row * a.row + at.begin * a.column, a.row, a.column},

@@ -20,13 +20,13 @@ struct Strided {
 
 // What is left out, for each kTileRows rows from row i on. Query i sees the keys 0 .. ahead + i.
 struct Band {
-  enum class Part : std::uint8_t {
+  enum class Region : std::uint8_t {
     kAll,
     kSeenColumns,  // rows are queries, columns keys: columns below ahead + i + 8, rounded up to 16
     kSeenDepth,    // rows are queries, the depth keys: terms below ahead + i + 8
     kSeeingDepth,  // rows are keys, the depth queries: terms from i - ahead on
   };
-  Part part = Part::kAll;
+  Region region = Region::kAll;
   std::int64_t ahead = 0;  // a multiple of kTileRows, 0 or more
 };
 

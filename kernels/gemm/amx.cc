@@ -38,7 +38,7 @@ constexpr std::int64_t kProductsOf = kPartsOf<T> == 1 ? 1 : 6;  // of parts, a s
 
 // Lines that will be needed, asked for while tiles multiply.
 template <class T, class C>
-struct Ahead {
+struct RowPrefetch {
   const T* next;             // 32 elements of each row: the strip that flows next
   std::int64_t next_stride;  // elements
   const C* c;                // 32 elements of each of 32 rows: what the products are added to
@@ -69,7 +69,8 @@ std::int64_t rows_a_step(std::int64_t steps) { return (kStrip + steps - 1) / ste
 // to [32, 32] = a strip of the left factor times one of the right. meanwhile(i) is called after
 // product i of every step.
 template <class T, class C, class Meanwhile>
-void multiply_strips(Strips strips, float* to, Ahead<T, C> ahead, const Meanwhile& meanwhile) {
+void multiply_strips(Strips strips, float* to, RowPrefetch<T, C> ahead,
+                     const Meanwhile& meanwhile) {
   zero_corner();
   const std::int64_t c_rows = rows_a_step(strips.steps);
   const auto beside = [&](int product) {
@@ -176,7 +177,7 @@ class Product {
     const std::int64_t widest = kHeldElements<T> / deepest / kStrip * kStrip;
     for (std::int64_t vector = 0; vector < held_vectors_; vector += widest) {
       for (std::int64_t term = 0; term < depth_; term += kDepth<T>) {
-        const Block block{
+        const PackedPart block{
             {vector, term},
             {std::min(widest, held_vectors_ - vector), std::min(kDepth<T>, depth_ - term)},
             packed};
@@ -194,8 +195,8 @@ class Product {
   }
 
  private:
-  struct Block {
-    Place place;
+  struct PackedPart {
+    OperandOffset place;
     Extent extent;
     const std::byte* packed;
   };
@@ -207,7 +208,7 @@ class Product {
   };
 
   // This thread's strips flow past the block.
-  void pass(const Block& block, Flow& flow) const {
+  void pass(const PackedPart& block, Flow& flow) const {
     const std::int64_t strips = (flowing_vectors_ + kStrip - 1) / kStrip;
     const std::int64_t threads = omp_get_num_threads();
     const std::int64_t thread = omp_get_thread_num();
@@ -225,12 +226,12 @@ class Product {
     flow.waiting.write(kStrip);
   }
 
-  Extent extent_at(const Block& block, std::int64_t at) const {
+  Extent extent_at(const PackedPart& block, std::int64_t at) const {
     return {std::min(kStrip, flowing_vectors_ - at), block.extent.terms};
   }
 
   // The strip at `at` with every strip of the block.
-  void multiply_strip(const Block& block, std::int64_t at, const std::byte* strip,
+  void multiply_strip(const PackedPart& block, std::int64_t at, const std::byte* strip,
                       Flow& flow) const {
     const Extent extent = extent_at(block, at);
     const std::int64_t steps = steps_of(extent.terms);
@@ -256,7 +257,8 @@ class Product {
 
   // Every step of a product asks for two pairs of lines: rows of 32 vectors, or, where terms are
   // adjacent, 64 terms of a vector.
-  Ahead<T, C> ahead_of(Place next, std::int64_t steps_before, const Target<C>& c) const {
+  RowPrefetch<T, C> ahead_of(OperandOffset next, std::int64_t steps_before,
+                             const Target<C>& c) const {
     const std::int64_t pairs = 2 * steps_before;
     const bool adjacent = flowing_.adjacent_terms;
     const std::int64_t in_vector = std::min(kDepth<T>, depth_ - next.term) / kStrip;
@@ -270,12 +272,12 @@ class Product {
             .c_stride = c.stride};
   }
 
-  struct Part {
+  struct OutputPart {
     Extent extent;
     Target<C> c;
   };
-  static void multiply_into(const Strips& strips, const Part& part, const Ahead<T, C>& ahead,
-                            std::int64_t portions, Flow& flow) {
+  static void multiply_into(const Strips& strips, const OutputPart& part,
+                            const RowPrefetch<T, C>& ahead, std::int64_t portions, Flow& flow) {
     const Extent whole{std::min(part.extent.vectors, kStrip), std::min(part.extent.terms, kStrip)};
     const std::int64_t rows = rows_a_step(strips.steps);
     const auto meanwhile = [&](int product) {

@@ -48,7 +48,7 @@ template <Side kWanted>
 class StripPacker {
  public:
   // A strip that is not whole is packed at once.
-  void start(const Source<float>& source, Place place, Extent extent, std::byte* to) {
+  void start(const Source<float>& source, OperandOffset place, Extent extent, std::byte* to) {
     if (extent.vectors < kStrip || extent.terms % kStep != 0) {
       pack_strip<kWanted>(source, place, extent, to);
       return;
@@ -88,7 +88,7 @@ class StripPacker {
   }
 
   Source<float> source_{};
-  Place place_{};
+  OperandOffset place_{};
   std::byte* to_ = nullptr;
   std::int64_t tiles_ = 0;  // of the strip
   std::int64_t tile_ = 0;   // packed
@@ -106,7 +106,7 @@ class FlowingStrips {
   static constexpr std::int64_t kReadAhead = 2;  // strips from the taken one to one not yet read
 
   // The strip after the one that was taken.
-  void announce(const Source<T>& source, Place place, Extent extent) {
+  void announce(const Source<T>& source, OperandOffset place, Extent extent) {
     packer_.start(source, place, extent, strips_[turn_]);
   }
   // What was announced, packed; valid until the next take().
@@ -132,7 +132,7 @@ class FlowingStrips<kWanted, core::Bf16, kBytes> {
  public:
   static constexpr std::int64_t kReadAhead = 1;
 
-  void announce(const Source<core::Bf16>& source, Place place, Extent extent) {
+  void announce(const Source<core::Bf16>& source, OperandOffset place, Extent extent) {
     source_ = source;
     place_ = place;
     extent_ = extent;
@@ -146,7 +146,7 @@ class FlowingStrips<kWanted, core::Bf16, kBytes> {
 
  private:
   Source<core::Bf16> source_{};
-  Place place_{};
+  OperandOffset place_{};
   Extent extent_{};
   alignas(64) std::byte strip_[kBytes];
 };

@@ -26,7 +26,7 @@ void pack_step(const Source<T>& source, const T* from, Extent extent, std::byte*
 
 // Every step of one strip.
 template <Side kWanted, class T>
-void pack_strip(const Source<T>& source, Place place, Extent extent, std::byte* to) {
+void pack_strip(const Source<T>& source, OperandOffset place, Extent extent, std::byte* to) {
   for (std::int64_t term = 0; term < extent.terms; term += kStep, to += kStepBytesOf<T>) {
     pack_step<kWanted>(source, source.at(place.vector, place.term + term),
                        {extent.vectors, extent.terms - term}, to);
@@ -36,7 +36,7 @@ void pack_strip(const Source<T>& source, Place place, Extent extent, std::byte* 
 // Piece i of a held block, in an order that reads memory along its rows: a strip where terms are
 // adjacent, else a step of all strips.
 template <Side kWanted, class T>
-void pack_piece(const Source<T>& source, Place place, Extent extent, std::int64_t i,
+void pack_piece(const Source<T>& source, OperandOffset place, Extent extent, std::int64_t i,
                 std::byte* to) {
   const std::int64_t strip_bytes = steps_of(extent.terms) * kStepBytesOf<T>;
   if (source.adjacent_terms) {

@@ -39,7 +39,7 @@ struct Target {
 
 // C [m, n] = op(A) [m, k] op(B) [k, n] + beta C on the threads of `work`. Any thread may call; C
 // overlaps neither operand.
-// An element of a narrow C is read and rounded once.
+// An element of a bf16 or fp16 C is read once and rounded once.
 void gemm(const core::Work& work, const GemmShape& shape, const Operand<float>& a,
           const Operand<float>& b, const Target<float>& c);
 void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
@@ -54,33 +54,32 @@ void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::F1
 // Library, version and instruction set of products of this type for the banner, e.g. "oneDNN 2.6.3
 // (avx512_core)". UserError (10) when FME_GEMM names what does not run here.
 std::string gemm_library(core::DType element);
-// Whether products of this type take no longer than those of fp32: bf16 where the CPU multiplies
-// it itself (AMX, AVX512_BF16), and what packed panels convert on the way.
+// Whether products of this type take no longer than those of fp32: bf16 where the CPU has
+// instructions for it (AMX, AVX512_BF16), and types that packed panels convert while packing.
 bool gemm_is_fast(core::DType element);
 
-// Threads that this thread's work has: OpenMP's default (OMP_NUM_THREADS, else all cores) until
-// set. A product sets those of its work.
+// The number of threads for the calls of this thread: OpenMP's default (OMP_NUM_THREADS, else all
+// cores) until set. A product uses the threads of its Work.
 void set_kernel_threads(int threads);
 int kernel_threads();
 
-// What multiplies matrices, follows from CPUID alone.
-
+// The library that multiplies matrices.
 enum class GemmKind : std::uint8_t {
   kOneDnn,
   kPacked,  // kernels/gemm/libraries.h
-  kMixed,   // kOneDnn for A B with both as they lie, and for bf16; kPacked for the rest of fp32
+  kMixed,   // kOneDnn for untransposed A B, and for bf16; kPacked for the rest of fp32
   kAmx,     // Intel's AMX tiles
 };
 
-// AMX where the CPU has it; our packed panels where AVX2 is the widest that the kernels use, and
-// for A B^T and A^T B in fp32 where it is AVX-512 of AMD; else oneDNN, which comes near the peak of
-// AVX-512. The environment variable FME_GEMM overrides it with amx, packed, mixed or onednn.
-// Decided at the first call. UserError (10) when FME_GEMM names what does not run here.
+// Chosen by CPUID alone: AMX where the CPU has it; our packed panels where AVX2 is the widest set
+// that the kernels use, and for A B^T and A^T B in fp32 on AMD's AVX-512; else oneDNN, which comes
+// near the peak of AVX-512. The environment variable FME_GEMM overrides it with amx, packed, mixed
+// or onednn. Decided at the first call. UserError (10) when FME_GEMM names what does not run here.
 GemmKind chosen_gemm();
-// The rule behind it: `wanted` is "" for the fastest.
+// The rule of chosen_gemm(): `wanted` is the value of FME_GEMM, "" for the fastest.
 GemmKind choose_gemm(std::string_view wanted);
 
-// AMX is what chosen_gemm() says: products and attention run on its tiles.
+// Whether chosen_gemm() is kAmx: products and attention then run on AMX tiles.
 bool amx_chosen();
 
 }  // namespace fm::kernels

@@ -188,7 +188,7 @@ class Product {
     std::int64_t term;
   };
 
-  struct Block {
+  struct OutputBlock {
     Corner at;
     Extent a;
     Extent b;
@@ -201,7 +201,7 @@ class Product {
     return {std::min(kBlockColumns, shape_.n - at.column), std::min(kTerms, shape_.k - at.term)};
   }
 
-  void ask_for_next_rows(const Block& block) {
+  void ask_for_next_rows(const OutputBlock& block) {
     const Corner next = following(block.at);
     if (next.column < shape_.n) next_.a = ask_for(a_, {next.row, next.term}, a_extent(next));
   }
@@ -217,7 +217,7 @@ class Product {
   }
 
   // A panel of B is packed when the first rows need it, one of A when the first columns do.
-  void compute(const Block& block) {
+  void compute(const OutputBlock& block) {
     ask_for_next_rows(block);
     const bool by_rows = in_place_ || a_.adjacent_terms;
     if (!by_rows) pack_rows({block.at.row, block.at.term}, block.a);
@@ -233,12 +233,12 @@ class Product {
   }
 
   // Whether a panel of A need not be packed.
-  bool in_place(const Block& block, std::int64_t row) const {
+  bool in_place(const OutputBlock& block, std::int64_t row) const {
     return in_place_ && block.a.vectors - row >= kRows;
   }
 
   // The tile at a row and a column of its block.
-  void compute_tile(const Block& block, std::int64_t row, std::int64_t column) {
+  void compute_tile(const OutputBlock& block, std::int64_t row, std::int64_t column) {
     Target<float> c = c_;
     c.data += (block.at.row + row) * c.stride + block.at.column + column;
     if (block.at.term > 0) c.beta = Beta::kOne;
@@ -258,8 +258,8 @@ class Product {
     });
   }
 
-  // The panel of B at a column of its block; the one after it is asked for from here on.
-  void pack_columns(const Block& block, std::int64_t column) {
+  // Packs the panel of B at a column of its block; the one after it is prefetched from here on.
+  void pack_columns(const OutputBlock& block, std::int64_t column) {
     const Corner& at = block.at;
     const Extent rest{block.b.vectors - column, block.b.terms};
     const std::int64_t columns = panel_columns(rest.vectors);
@@ -275,13 +275,13 @@ class Product {
   }
 
   // The panel of A at a row of its block.
-  void pack_row(const Block& block, std::int64_t row) {
+  void pack_row(const OutputBlock& block, std::int64_t row) {
     pack_panel<kRows>(a_, {block.at.row + row, block.at.term},
                       {block.a.vectors - row, block.a.terms}, packed_a_ + row * block.a.terms);
   }
 
   // A block of A whose rows are adjacent: a few terms of all panels, in the order of memory.
-  void pack_rows(Place place, Extent extent) {
+  void pack_rows(OperandOffset place, Extent extent) {
     constexpr std::int64_t kTogether = 8;
     for (std::int64_t term = 0; term < extent.terms; term += kTogether) {
       const std::int64_t terms = std::min(kTogether, extent.terms - term);

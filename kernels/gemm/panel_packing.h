@@ -132,7 +132,7 @@ inline constexpr bool kTurnsLines = kVectorFloats == 16 && std::is_same_v<T, flo
 // The terms of one number after the other: what is left of a panel, with zeros for the vectors that
 // are missing.
 template <std::int64_t kWidth, class T>
-void pack_singly(const Source<T>& source, Place place, Extent extent, float* to) {
+void pack_singly(const Source<T>& source, OperandOffset place, Extent extent, float* to) {
   for (std::int64_t term = 0; term < extent.terms; ++term) {
     for (std::int64_t i = 0; i < kWidth; ++i) {
       const bool there = i < extent.vectors;
@@ -166,7 +166,7 @@ void turn_panel(const T* from, std::int64_t stride, std::int64_t terms, float* t
 
 // A panel: kWidth numbers of every term, zeros for vectors beyond the extent.
 template <std::int64_t kWidth, class T>
-void pack_panel(const Source<T>& source, Place place, Extent extent, float* to) {
+void pack_panel(const Source<T>& source, OperandOffset place, Extent extent, float* to) {
   if (extent.vectors < kWidth) return pack_singly<kWidth>(source, place, extent, to);
   const T* const from = source.at(place.vector, place.term);
   if (!source.adjacent_terms) {

@@ -42,7 +42,7 @@ class Ahead {
 template <class T>
 using BlockAhead = Ahead<T, Purpose::kRead, 64 / sizeof(T)>;
 template <class T>
-BlockAhead<T> ask_for(const Source<T>& source, Place place, Extent extent) {
+BlockAhead<T> ask_for(const Source<T>& source, OperandOffset place, Extent extent) {
   const std::int64_t runs = source.adjacent_terms ? extent.vectors : extent.terms;
   const std::int64_t run = source.adjacent_terms ? extent.terms : extent.vectors;
   constexpr std::int64_t kLine = 64 / sizeof(T);

@@ -5,7 +5,7 @@
 
 namespace fm::kernels {
 
-struct Place {
+struct OperandOffset {
   std::int64_t vector;
   std::int64_t term;
 };

@@ -12,13 +12,13 @@ using core::to_float;
 
 namespace {
 
-enum class Direction : std::uint8_t { kForward, kInverse };
+enum class RopeDirection : std::uint8_t { kForward, kInverse };
 
-template <Direction kDirection, RopePairs kPairs, class T>
+template <RopeDirection kDirection, RopePairs kPairs, class T>
 void rotate_head(std::int64_t half, const float* cos, const float* sin, T* x) {
   constexpr bool kHalves = kPairs == RopePairs::kHalves;
   for (std::int64_t i = 0; i < half; ++i) {
-    const float angle_sin = kDirection == Direction::kForward ? sin[i] : -sin[i];
+    const float angle_sin = kDirection == RopeDirection::kForward ? sin[i] : -sin[i];
     T& at_first = x[kHalves ? i : 2 * i];
     T& at_second = x[kHalves ? i + half : 2 * i + 1];
     const float first = to_float(at_first);
@@ -28,7 +28,7 @@ void rotate_head(std::int64_t half, const float* cos, const float* sin, T* x) {
   }
 }
 
-template <Direction kDirection, RopePairs kPairs, class T>
+template <RopeDirection kDirection, RopePairs kPairs, class T>
 void rotate_all(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
   const std::int64_t half = table.half_dim;
   for (std::int64_t token = 0; token < shape.tokens(); ++token) {
@@ -42,7 +42,7 @@ void rotate_all(const RopeTable& table, core::BatchShape shape, std::int64_t hea
   }
 }
 
-template <Direction kDirection, class T>
+template <RopeDirection kDirection, class T>
 void rotate(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
   switch (table.pairs) {
     case RopePairs::kHalves:
@@ -68,12 +68,12 @@ void rope_table(std::span<const float> inv_freq, std::int64_t positions, float* 
 
 template <class T>
 void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
-  rotate<Direction::kForward>(table, shape, heads, x);
+  rotate<RopeDirection::kForward>(table, shape, heads, x);
 }
 
 template <class T>
 void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x) {
-  rotate<Direction::kInverse>(table, shape, heads, x);
+  rotate<RopeDirection::kInverse>(table, shape, heads, x);
 }
 
 template decltype(kernels::rope<float>) rope;

@@ -17,8 +17,8 @@ void refuse() { FM_CHECK(false, "work was given to AMX, which is not here"); }
 
 }  // namespace
 
-std::span<const Candidate> candidates() {
-  static constexpr Candidate kCandidates[] = {{&baseline::kVariant, [] { return true; }}};
+std::span<const VariantCandidate> candidates() {
+  static constexpr VariantCandidate kCandidates[] = {{&baseline::kVariant, [] { return true; }}};
   return kCandidates;
 }
 

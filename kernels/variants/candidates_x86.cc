@@ -37,8 +37,8 @@ bool has_avx512() {
 
 }  // namespace
 
-std::span<const Candidate> candidates() {
-  static constexpr Candidate kCandidates[] = {
+std::span<const VariantCandidate> candidates() {
+  static constexpr VariantCandidate kCandidates[] = {
       {&baseline::kVariant, always}, {&avx2::kVariant, has_avx2}, {&avx512::kVariant, has_avx512}};
   return kCandidates;
 }

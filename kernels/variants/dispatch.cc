@@ -40,7 +40,7 @@ constexpr TraceForm kSquaredNorm = of_elements("squared_norm");
 constexpr TraceForm kTileProduct = {"tile_product", TraceKind::kKernel, {"m", "n", "k"}};
 constexpr TraceForm kTreeAdd = {"tree_add", TraceKind::kKernel, {"elements", "bytes", "rows"}};
 
-// The stream of jobs on AMX tiles knows no dropout and no keys of an earlier run.
+// The AMX path supports neither dropout nor ring attention (keys of other tokens).
 bool on_amx(const HeadGroup& group) {
   return group.dropout.dropped == 0 && group.keys == 0 && amx_chosen();
 }

@@ -83,12 +83,12 @@ struct Variant {
   decltype(&kernels::tree_add_to_both) tree_add_to_both = nullptr;
 };
 
-struct Candidate {
+struct VariantCandidate {
   const Variant* variant = nullptr;
   bool (*runs_here)() = nullptr;
 };
 // All that this build holds, the widest last.
-std::span<const Candidate> candidates();
+std::span<const VariantCandidate> candidates();
 
 // The widest that this CPU runs, or the one that the environment variable FME_SIMD names. Decided
 // at the first call. UserError (10) when FME_SIMD names none that runs here.

@@ -15,11 +15,11 @@ constexpr double kNarrowest = 1e-9;    // of the size of the values; below, digi
 constexpr double kRoom = 0.06;         // beside the values, of their span
 constexpr double kDecadesOfFives = 3;  // up to so many, 2 and 5 times a power of ten are ticks too
 
-struct Unit {
+struct Magnitude {
   double size;
   const char* name;
 };
-constexpr std::array<Unit, 4> kUnits = {{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}};
+constexpr std::array<Magnitude, 4> kUnits = {{{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}};
 
 double nice_step(double rough) {
   const double power = std::pow(10, std::floor(std::log10(rough)));
@@ -54,7 +54,7 @@ std::string tick_text(double value, double step, double size) {
     const double unit = std::pow(10, power);
     return with_unit(value / unit, step / unit, formatted("e%.0f", power));
   }
-  for (const Unit& unit : kUnits) {
+  for (const Magnitude& unit : kUnits) {
     if (size < 1e4 || std::abs(value) < unit.size * (1 - 1e-9)) continue;
     return with_unit(value / unit.size, step / unit.size, unit.name);
   }

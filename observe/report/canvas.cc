@@ -75,9 +75,9 @@ std::string Canvas::svg(std::string_view label) const {
                 escaped(label), "\">", grid_, body_, "</svg>");
 }
 
-std::string legend(std::span<const Key> keys) {
+std::string legend(std::span<const LegendKey> keys) {
   std::string out;
-  for (const Key& key : keys) {
+  for (const LegendKey& key : keys) {
     out += concat("<li><i class=\"", key.look, "\"></i>", escaped(key.words), "</li>");
   }
   return "<ul class=\"legend\">" + out + "</ul>";

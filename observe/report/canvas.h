@@ -12,7 +12,7 @@
 namespace fm::report {
 
 // A key of the legend: the class of its swatch and its words.
-struct Key {
+struct LegendKey {
   std::string look;  // "line s0", "faint s0", "dot f0", "mark", "area f0"
   std::string words;
 };
@@ -52,7 +52,7 @@ class Canvas {
 };
 
 std::string place_text(double value);
-std::string legend(std::span<const Key> keys);
+std::string legend(std::span<const LegendKey> keys);
 
 struct Caption {
   std::string id;

@@ -94,7 +94,7 @@ std::string draw(const Chart& chart) {
   const Axis y = value_axis(chart, all);
   Canvas canvas(step_axis(chart.first_step, chart.last_step, chart.wide), y, width,
                 chart.wide ? 310 : 250);
-  std::vector<Key> keys;
+  std::vector<LegendKey> keys;
   for (const Drawn& one : all) {
     keys.push_back({look_of(*one.series), one.series->name});
     if (one.series->look == Look::kPoints) {
@@ -174,7 +174,7 @@ std::string draw(const Shares& shares) {
   }
   Canvas canvas(step_axis(shares.first_step - 1, shares.last_step, true), y, kWhole, 260);
   std::vector<double> lower(bars.ends.size() - 1, 0.0);
-  std::vector<Key> keys;
+  std::vector<LegendKey> keys;
   double whole = 0;
   for (const std::vector<float>& values : shares.values) {
     for (const float value : values) whole += value;

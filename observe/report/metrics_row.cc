@@ -51,7 +51,7 @@ bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 // JSON without escapes, letters beyond ASCII and arrays. What is not plain is refused, not judged.
 class PlainJson {
  public:
-  enum class Kind : std::uint8_t { kNothing, kNumber, kText };
+  enum class ValueType : std::uint8_t { kNothing, kNumber, kText };
 
   explicit PlainJson(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
 
@@ -74,13 +74,13 @@ class PlainJson {
     return take('}');
   }
   // null is NaN, true is 1.
-  Kind value(double& number) {
+  ValueType value(double& number) {
     skip_space();
     std::string_view unused;
-    if (at_ != end_ && *at_ == '"') return text(unused) ? Kind::kText : Kind::kNothing;
+    if (at_ != end_ && *at_ == '"') return text(unused) ? ValueType::kText : ValueType::kNothing;
     const bool known = word("true", 1, number) || word("false", 0, number) ||
                        word("null", kNone, number) || digits(number);
-    return known ? Kind::kNumber : Kind::kNothing;
+    return known ? ValueType::kNumber : ValueType::kNothing;
   }
 
  private:
@@ -150,7 +150,7 @@ bool RowReader::read_plain(std::string_view line, Row& row) {
   std::size_t expected = 0;
   const auto on_phase = [&](std::string_view name) {
     double ms = 0;
-    if (plain.value(ms) != PlainJson::Kind::kNumber) return false;
+    if (plain.value(ms) != PlainJson::ValueType::kNumber) return false;
     row.phase_ms[phase_at(name)] = ms_of(ms);
     return true;
   };
@@ -160,12 +160,12 @@ bool RowReader::read_plain(std::string_view line, Row& row) {
       return plain.object(on_phase);
     }
     double number = 0;
-    const PlainJson::Kind kind = plain.value(number);
+    const PlainJson::ValueType kind = plain.value(number);
     const std::size_t at = field_at(name, expected);
-    if (at == kFieldCount) return kind != PlainJson::Kind::kNothing;
+    if (at == kFieldCount) return kind != PlainJson::ValueType::kNothing;
     row.values[at] = number;
     expected = at + 1;
-    return kind == PlainJson::Kind::kNumber;
+    return kind == PlainJson::ValueType::kNumber;
   };
   return plain.object(on_field) && plain.ended() && has_step(row);
 }

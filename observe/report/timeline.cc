@@ -107,7 +107,7 @@ std::string time_axis(double length_ms, double y) {
                       "\">ms</text>");
 }
 
-std::vector<Key> keys_of(const Timeline& timeline) {
+std::vector<LegendKey> keys_of(const Timeline& timeline) {
   std::vector<double> spent(timeline.kinds.size(), 0.0);
   for (const auto& [rank, events] : timeline.ranks) {
     for (const TimelineEvent& event : events) spent[event.kind] += event.end_us - event.begin_us;
@@ -117,7 +117,7 @@ std::vector<Key> keys_of(const Timeline& timeline) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return spent[a] > spent[b]; });
-  std::vector<Key> keys;
+  std::vector<LegendKey> keys;
   for (const std::size_t kind : order) {
     const double percent = 100 * spent[kind] / whole;
     if (percent < 0.05) continue;

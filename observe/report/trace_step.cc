@@ -21,15 +21,15 @@ using nlohmann::json;
 constexpr double kMostMicroseconds = 1e15;  // beyond, a trace is damaged; of ranks and steps, too
 constexpr double kAtOnce = 0.02;            // of an instruction: what begins so early, begins it
 
-struct Range {
+struct TimeRange {
   double begin = 0;
   double end = 0;
 };
 
-struct Rank {
-  std::map<std::int64_t, Range> steps;
+struct RankTrace {
+  std::map<std::int64_t, TimeRange> steps;
   std::vector<TraceInstruction> instructions, parts;  // times as in the file
-  std::vector<Range> collectives;
+  std::vector<TimeRange> collectives;
 };
 
 std::optional<double> number_in(const json& object, const char* name) {
@@ -50,7 +50,7 @@ std::optional<double> argument_of(const json& event, const char* name) {
   return number_in(*arguments, name);
 }
 
-void take(const json& event, std::map<std::int64_t, Rank>& ranks) {
+void take(const json& event, std::map<std::int64_t, RankTrace>& ranks) {
   const std::string category = text_in(event, "cat");
   const bool part = category == "part";
   const bool instruction = category == "instruction";
@@ -59,8 +59,8 @@ void take(const json& event, std::map<std::int64_t, Rank>& ranks) {
   const auto spent = number_in(event, "dur");
   const auto rank = number_in(event, "pid");
   if (!begin || !spent || !rank || *spent < 0) return;
-  Rank& of = ranks[static_cast<std::int64_t>(*rank)];
-  const Range time{*begin, *begin + *spent};
+  RankTrace& of = ranks[static_cast<std::int64_t>(*rank)];
+  const TimeRange time{*begin, *begin + *spent};
   const auto whole = [&](const char* name) {
     return static_cast<std::int64_t>(argument_of(event, name).value_or(-1));
   };
@@ -80,7 +80,7 @@ void take(const json& event, std::map<std::int64_t, Rank>& ranks) {
 }
 
 struct Trace {
-  std::map<std::int64_t, Rank> ranks;
+  std::map<std::int64_t, RankTrace> ranks;
   std::string prediction;
 };
 
@@ -111,7 +111,7 @@ Trace read_trace(const std::string& path) {
   return trace;
 }
 
-std::optional<std::int64_t> last_shared_step(const std::map<std::int64_t, Rank>& ranks) {
+std::optional<std::int64_t> last_shared_step(const std::map<std::int64_t, RankTrace>& ranks) {
   std::map<std::int64_t, std::size_t> count;
   for (const auto& [rank, of] : ranks) {
     for (const auto& [step, time] : of.steps) ++count[step];
@@ -124,7 +124,8 @@ std::optional<std::int64_t> last_shared_step(const std::map<std::int64_t, Rank>&
 }
 
 // Messages that an instruction begins with are its wait. Both lists by their begin.
-void find_waits(std::vector<TraceInstruction>& instructions, const std::vector<Range>& messages) {
+void find_waits(std::vector<TraceInstruction>& instructions,
+                const std::vector<TimeRange>& messages) {
   auto next = messages.begin();
   for (TraceInstruction& one : instructions) {
     while (next != messages.end() && next->begin < one.begin_us) ++next;
@@ -138,7 +139,8 @@ void find_waits(std::vector<TraceInstruction>& instructions, const std::vector<R
 
 // `messages` by their begin.
 std::vector<TraceInstruction> within(std::vector<TraceInstruction>& instructions,
-                                     const std::vector<Range>& messages, Range whole, double zero) {
+                                     const std::vector<TimeRange>& messages, TimeRange whole,
+                                     double zero) {
   std::vector<TraceInstruction> out;
   for (TraceInstruction& one : instructions) {
     if (one.begin_us < whole.begin || one.end_us > whole.end) continue;
@@ -167,9 +169,9 @@ TraceStep read_trace_step(const std::string& path) {
   double zero = HUGE_VAL;
   for (const auto& [rank, of] : trace.ranks) zero = std::min(zero, of.steps.at(*step).begin);
   for (auto& [rank, of] : trace.ranks) {
-    const Range whole = of.steps.at(*step);
+    const TimeRange whole = of.steps.at(*step);
     out.length_us = std::max(out.length_us, whole.end - zero);
-    std::ranges::sort(of.collectives, {}, &Range::begin);
+    std::ranges::sort(of.collectives, {}, &TimeRange::begin);
     out.ranks[rank] = within(of.instructions, of.collectives, whole, zero);
     out.parts[rank] = within(of.parts, of.collectives, whole, zero);
   }

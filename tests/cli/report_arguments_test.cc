@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "cli/dispatch.h"
+#include "cli/subcommand.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {

@@ -71,7 +71,7 @@ void expect_definition(const RandomProduct<T>& p, const Variant& variant) {
 
 template <class T>
 void expect_definition_in_all_forms(const GemmShape& shape) {
-  for (const Candidate& candidate : candidates()) {
+  for (const VariantCandidate& candidate : candidates()) {
     if (!candidate.runs_here()) continue;
     for (const Form a : kForms) {
       for (const Form b : kForms) {
@@ -125,7 +125,7 @@ void multiply_guarded(const RandomProduct<T>& p, Form a_form, Form b_form) {
   Guarded<T> a(p.random_a());
   Guarded<T> b(p.random_b());
   Guarded<float> c(Floats(static_cast<std::size_t>(p.shape.m * p.shape.n)));
-  for (const Candidate& candidate : candidates()) {
+  for (const VariantCandidate& candidate : candidates()) {
     if (!candidate.runs_here()) continue;
     kernels_of<T>(*candidate.variant)
         .packed_product(p.shape, {a.data(), p.a_width(), a_form}, {b.data(), p.b_width(), b_form},

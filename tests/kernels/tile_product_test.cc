@@ -25,11 +25,11 @@ struct Terms {
 Terms terms_of(const Case& c, std::int64_t i, std::int64_t j) {
   const std::int64_t first = i / 8 * 8;  // bands go by eight rows
   const std::int64_t seen = c.band.ahead + first + 8;
-  switch (c.band.part) {
-    case Band::Part::kAll: break;
-    case Band::Part::kSeenColumns: return {0, j / 16 * 16 < seen ? c.shape.k : 0};
-    case Band::Part::kSeenDepth: return {0, std::min(c.shape.k, seen)};
-    case Band::Part::kSeeingDepth:
+  switch (c.band.region) {
+    case Band::Region::kAll: break;
+    case Band::Region::kSeenColumns: return {0, j / 16 * 16 < seen ? c.shape.k : 0};
+    case Band::Region::kSeenDepth: return {0, std::min(c.shape.k, seen)};
+    case Band::Region::kSeeingDepth:
       return {std::max(first - c.band.ahead, std::int64_t{0}), c.shape.k};
   }
   return {0, c.shape.k};
@@ -73,9 +73,9 @@ TEST(TileProduct, EveryElementIsOneChain) {
 TEST(TileProduct, BandsLeaveOutWhatIsNotSeen) {
   for (const Beta beta : {Beta::kZero, Beta::kOne}) {
     for (const std::int64_t ahead : {0, 8, 16, 72, 200}) {
-      expect_chains({{64, 128, 20}, {nullptr, 20, 1}, {Band::Part::kSeenColumns, ahead}}, beta);
-      expect_chains({{64, 80, 128}, {nullptr, 128, 1}, {Band::Part::kSeenDepth, ahead}}, beta);
-      expect_chains({{128, 32, 64}, {nullptr, 1, 128}, {Band::Part::kSeeingDepth, ahead}}, beta);
+      expect_chains({{64, 128, 20}, {nullptr, 20, 1}, {Band::Region::kSeenColumns, ahead}}, beta);
+      expect_chains({{64, 80, 128}, {nullptr, 128, 1}, {Band::Region::kSeenDepth, ahead}}, beta);
+      expect_chains({{128, 32, 64}, {nullptr, 1, 128}, {Band::Region::kSeeingDepth, ahead}}, beta);
     }
   }
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/tidy/type_names.h"
+
 namespace fm::tidy {
 
 namespace {
@@ -219,6 +221,48 @@ TEST(TidyLaws, FamiliesAreNotNamedWhereAllAreServed) {
       "const char* c = \"llama\";  // of llama\n";
   EXPECT_EQ(broken_lines(no_family, "zero/a.cc", text), "2 3 1 ");
   EXPECT_EQ(broken_lines(no_family, "core/a.cc", text), "");
+}
+
+// "Name=full name ..." of all types that a source defines.
+std::string types_of(const std::string& text) {
+  std::string types;
+  for (const TypeDefinition& type : types_in(Source("zero/a.cc", text))) {
+    types += type.name + "=" + type.full_name + " ";
+  }
+  return types;
+}
+
+TEST(TidyLaws, TypesAreKnownByTheirFullNames) {
+  EXPECT_EQ(types_of("namespace fm::zero {\n"
+                     "struct Later;\n"
+                     "class Watch final : public Base<struct Other> {\n"
+                     " public:\n"
+                     "  enum class Kind : int { kOne };\n"
+                     "  Kind kind_ = {};\n"
+                     "};\n"
+                     "namespace {\n"
+                     "struct alignas(64) Line {};\n"
+                     "}\n"
+                     "template <class T>\n"
+                     "struct Block<T>::Kept {};\n"
+                     "template <>\n"
+                     "struct Hash<Line> { struct Inner {}; };\n"
+                     "struct Status status{};\n"
+                     "struct Line line_of(Watch& watch) {\n"
+                     "  struct Row {};\n"
+                     "  return {};\n"
+                     "}\n"
+                     "}\n"),
+            "Watch=fm::zero::Watch Kind=fm::zero::Watch::Kind Line=fm::zero::(zero/a.cc)::Line "
+            "Kept=fm::zero::Block::Kept Inner=fm::zero::Inner ");
+}
+
+TEST(TidyLaws, ANameOfThreeThingsIsFound) {
+  const Things two = {{"Frame", {"fm::comm::Frame", "fm::chat::Frame"}}};
+  EXPECT_TRUE(shared_names(two, 2).empty());
+  Things three = two;
+  three["Frame"].insert("fm::comm::Watch::Frame");
+  EXPECT_EQ(shared_names(three, 2), three);
 }
 
 TEST(TidyLaws, PlacesAreNotNamed) {

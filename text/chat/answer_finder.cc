@@ -89,12 +89,12 @@ std::optional<jinja::Span> AnswerFinder::between(const Texts& texts, const std::
                                                  bool last) const {
   // What stands before the answer, and what a template writes at the end of a conversation.
   const std::size_t history = common_start(texts.closed, texts.prompt, prefixes_.tokens());
-  const std::string farewell = texts.closed.substr(history);
+  const std::string ending = texts.closed.substr(history);
   const std::size_t begin = common_start(texts.prompt, text, prefixes_.tokens());
   if (begin < history) return std::nullopt;
   if (last) return jinja::Span{begin, text.size()};
   const std::size_t end = common_start(texts.answered, text, prefixes_.tokens());
-  if (end < begin || texts.answered.substr(end) != farewell) return std::nullopt;
+  if (end < begin || texts.answered.substr(end) != ending) return std::nullopt;
   return jinja::Span{begin, end};
 }
 
@@ -105,8 +105,9 @@ std::optional<jinja::Span> AnswerFinder::find_one(std::size_t index, const std::
   try {
     // Templates look at the first message, so there must be one.
     if (index > 0)
-      texts = Texts{prefixes_.text(index, Ending::kClosed), prefixes_.text(index, Ending::kPrompt),
-                    last ? "" : prefixes_.text(index + 1, Ending::kClosed)};
+      texts = Texts{prefixes_.text(index, RenderMode::kClosed),
+                    prefixes_.text(index, RenderMode::kPrompt),
+                    last ? "" : prefixes_.text(index + 1, RenderMode::kClosed)};
   } catch (const core::UserError&) {
     texts.reset();  // the template takes the whole only
   }
@@ -123,18 +124,19 @@ const AnswerFinder::Frame& AnswerFinder::frame() {
   frame_.emplace();
   try {
     const jinja::Values question = {message_of("user", "x")};
-    const std::string closed = prefixes_.render(question, Ending::kClosed).text;
-    const std::string prompt = prefixes_.render(question, Ending::kPrompt).text;
+    const std::string closed = prefixes_.render(question, RenderMode::kClosed).text;
+    const std::string prompt = prefixes_.render(question, RenderMode::kPrompt).text;
     const std::size_t history = common_start(closed, prompt, prefixes_.tokens());
-    frame_->farewell = closed.substr(history);
+    frame_->ending = closed.substr(history);
     frame_->header = prompt.substr(history);
     const std::string probe = kProbes[0];
     const std::string answered =
-        prefixes_.render({question[0], message_of("assistant", kProbes[0])}, Ending::kClosed).text;
+        prefixes_.render({question[0], message_of("assistant", kProbes[0])}, RenderMode::kClosed)
+            .text;
     const std::size_t at = answered.find(probe);
-    if (at == std::string::npos || !answered.ends_with(frame_->farewell)) return *frame_;
+    if (at == std::string::npos || !answered.ends_with(frame_->ending)) return *frame_;
     const std::size_t behind = at + probe.size();
-    frame_->closing = answered.substr(behind, answered.size() - frame_->farewell.size() - behind);
+    frame_->closing = answered.substr(behind, answered.size() - frame_->ending.size() - behind);
   } catch (const core::UserError&) {
     // Then the answer's content alone is known.
   }
@@ -151,7 +153,7 @@ std::optional<jinja::Span> AnswerFinder::by_probes(std::size_t index, const std:
   for (const char* const probe : kProbes) {
     jinja::Values changed = window(prefixes_.messages(), 0, 0, messages);
     changed[index] = message_of("assistant", probe);
-    const std::string other = prefixes_.render(std::move(changed), Ending::kClosed).text;
+    const std::string other = prefixes_.render(std::move(changed), RenderMode::kClosed).text;
     begin = std::min(begin, common_start(text, other, prefixes_.tokens()));
     behind = std::min(behind, common_end(text, other, text.size() - begin, prefixes_.tokens()));
   }
@@ -164,13 +166,13 @@ std::optional<jinja::Span> AnswerFinder::by_probes(std::size_t index, const std:
   if (index + 1 == messages) return jinja::Span{begin, text.size()};
   std::optional<std::string> answered;
   try {
-    answered = prefixes_.text(index + 1, Ending::kClosed);
+    answered = prefixes_.text(index + 1, RenderMode::kClosed);
   } catch (const core::UserError&) {
     if (text.compare(end, around.closing.size(), around.closing) == 0) end += around.closing.size();
     return jinja::Span{begin, std::max(begin, end)};
   }
   end = common_start(*answered, text, prefixes_.tokens());
-  if (end < begin || answered->substr(end) != around.farewell) return std::nullopt;
+  if (end < begin || answered->substr(end) != around.ending) return std::nullopt;
   return jinja::Span{begin, end};
 }
 
@@ -182,12 +184,12 @@ std::optional<AnswerFinder::Spans> AnswerFinder::by_stretches(std::span<const st
   const jinja::Values& messages = prefixes_.messages();
   const std::optional<Seams> seams = find_seams(messages);
   if (!seams) return std::nullopt;
-  const auto render = [&](std::size_t from, std::size_t to, Ending ending) {
-    return prefixes_.render(window(messages, seams->head, from, to), ending).text;
+  const auto render = [&](std::size_t from, std::size_t to, RenderMode mode) {
+    return prefixes_.render(window(messages, seams->head, from, to), mode).text;
   };
   const auto history = [&](std::size_t from, std::size_t to, std::string& closed) {
-    closed = render(from, to, Ending::kClosed);
-    return common_start(closed, render(from, to, Ending::kPrompt), prefixes_.tokens());
+    closed = render(from, to, RenderMode::kClosed);
+    return common_start(closed, render(from, to, RenderMode::kPrompt), prefixes_.tokens());
   };
   const std::size_t slack = slack_of(prefixes_.tokens());
   std::string closed;
@@ -208,9 +210,9 @@ std::optional<AnswerFinder::Spans> AnswerFinder::by_stretches(std::span<const st
         found.emplace_back(by_probes(0, text, messages.size()));
         continue;
       }
-      const Texts texts = {render(from, index, Ending::kClosed),
-                           render(from, index, Ending::kPrompt),
-                           last ? "" : render(from, index + 1, Ending::kClosed)};
+      const Texts texts = {render(from, index, RenderMode::kClosed),
+                           render(from, index, RenderMode::kPrompt),
+                           last ? "" : render(from, index + 1, RenderMode::kClosed)};
       std::optional<jinja::Span> span = between(texts, own, last);
       const std::size_t shift = anchor - before.size();  // modulo 2^64: `before` may be longer
       if (span) {
@@ -237,7 +239,7 @@ std::optional<AnswerFinder::Spans> AnswerFinder::by_stretches(std::span<const st
 
 // How much of the whole text a text begins with, but for what decides where a token ends.
 std::size_t AnswerFinder::shared_with_whole(const std::string& text) {
-  const std::string whole = prefixes_.text(prefixes_.messages().size(), Ending::kClosed);
+  const std::string whole = prefixes_.text(prefixes_.messages().size(), RenderMode::kClosed);
   const auto pair = std::mismatch(text.begin(), text.end(), whole.begin(), whole.end());
   const auto shared = static_cast<std::size_t>(pair.first - text.begin());
   return shared - std::min(shared, slack_of(prefixes_.tokens()));

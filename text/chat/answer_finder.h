@@ -33,7 +33,7 @@ class AnswerFinder {
   using Spans = std::vector<std::optional<jinja::Span>>;
   // What a template writes around an answer: before it, behind it, and at the end of the whole.
   struct Frame {
-    std::string header, closing, farewell;
+    std::string header, closing, ending;
   };
   // A text of some of the messages, of which the last one is an answer or comes before one.
   struct Texts {

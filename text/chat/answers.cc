@@ -54,7 +54,7 @@ std::vector<Sample> grow(Prefixes& prefixes, const Conversation& conversation) {
   std::size_t messages = conversation.messages.size();
   std::size_t bytes = 0;
   do {
-    Sample sample{prefixes.text(messages, Ending::kClosed), {}, false};
+    Sample sample{prefixes.text(messages, RenderMode::kClosed), {}, false};
     bytes += sample.text.size();
     if (bytes > jinja::kMostTextBytes)
       jinja::fail(
@@ -83,17 +83,17 @@ std::vector<Sample> grow(Prefixes& prefixes, const Conversation& conversation) {
     waiting = std::move(later);
     if (!waiting.empty()) messages = waiting.back() + 1;
   } while (!waiting.empty());
-  if (samples.empty()) samples.push_back({prefixes.text(messages, Ending::kClosed), {}, false});
+  if (samples.empty()) samples.push_back({prefixes.text(messages, RenderMode::kClosed), {}, false});
   return samples;
 }
 
 // By the template's own {% generation %}.
 Sample marked(Prefixes& prefixes, const Conversation& conversation) {
   const std::size_t messages = conversation.messages.size();
-  jinja::Rendered rendered = prefixes.render(conversation.messages, Ending::kClosed);
+  jinja::Rendered rendered = prefixes.render(conversation.messages, RenderMode::kClosed);
   // Answers of a prompt are not trained.
   if (conversation.prompt > 0) {
-    const std::string prompt = prefixes.text(conversation.prompt, Ending::kPrompt);
+    const std::string prompt = prefixes.text(conversation.prompt, RenderMode::kPrompt);
     const std::size_t first = common_start(prompt, rendered.text, prefixes.tokens());
     for (jinja::Span& span : rendered.generation) span.begin = std::max(span.begin, first);
   }
@@ -117,8 +117,8 @@ Sample marked(Prefixes& prefixes, const Conversation& conversation) {
 
 std::string render(const Conversation& conversation, const ChatFormat& format,
                    bool generation_prompt, std::time_t now) {
-  const Ending ending = generation_prompt ? Ending::kPrompt : Ending::kClosed;
-  return Prefixes(conversation, format, now).render(conversation.messages, ending).text;
+  const RenderMode mode = generation_prompt ? RenderMode::kPrompt : RenderMode::kClosed;
+  return Prefixes(conversation, format, now).render(conversation.messages, mode).text;
 }
 
 std::vector<Sample> samples_of(const Conversation& conversation, const ChatFormat& format,

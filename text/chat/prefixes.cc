@@ -60,7 +60,7 @@ const jinja::Template& Prefixes::used() const {
   return tools ? *format_.with_tools : format_.plain;
 }
 
-jinja::Rendered Prefixes::render(jinja::Values messages, Ending ending) {
+jinja::Rendered Prefixes::render(jinja::Values messages, RenderMode mode) {
   if (rendered_ > kMostRendered)
     jinja::fail(
         "the template writes the beginning of a long conversation in another way than the whole, ",
@@ -72,28 +72,28 @@ jinja::Rendered Prefixes::render(jinja::Values messages, Ending ending) {
   jinja::set_entry(variables, "messages", jinja::make_list(std::move(messages)));
   jinja::set_entry(variables, "tools", conversation_.tools);
   jinja::set_entry(variables, "documents", jinja::None{});
-  jinja::set_entry(variables, "add_generation_prompt", ending == Ending::kPrompt);
+  jinja::set_entry(variables, "add_generation_prompt", mode == RenderMode::kPrompt);
   jinja::Rendered rendered = used().render(variables, now_);
   rendered_ += rendered.text.size();
   return rendered;
 }
 
-std::string Prefixes::render_first(std::size_t messages, Ending ending) {
+std::string Prefixes::render_first(std::size_t messages, RenderMode mode) {
   const auto begin = conversation_.messages.begin();
-  return render({begin, begin + static_cast<std::ptrdiff_t>(messages)}, ending).text;
+  return render({begin, begin + static_cast<std::ptrdiff_t>(messages)}, mode).text;
 }
 
-std::string Prefixes::text(std::size_t messages, Ending ending) {
-  if (!whole_) whole_ = render_first(conversation_.messages.size(), Ending::kClosed);
-  if (messages == conversation_.messages.size() && ending == Ending::kClosed) return *whole_;
-  const auto found = kept_.find({messages, ending});
+std::string Prefixes::text(std::size_t messages, RenderMode mode) {
+  if (!whole_) whole_ = render_first(conversation_.messages.size(), RenderMode::kClosed);
+  if (messages == conversation_.messages.size() && mode == RenderMode::kClosed) return *whole_;
+  const auto found = kept_.find({messages, mode});
   if (found != kept_.end()) return whole_->substr(0, found->second.shared) + found->second.rest;
-  std::string text = render_first(messages, ending);
+  std::string text = render_first(messages, mode);
   const auto pair = std::mismatch(text.begin(), text.end(), whole_->begin(), whole_->end());
   const auto shared = static_cast<std::size_t>(pair.first - text.begin());
   if (kept_bytes_ + text.size() - shared <= jinja::kMostTextBytes) {
     kept_bytes_ += text.size() - shared;
-    kept_[{messages, ending}] = {shared, text.substr(shared)};
+    kept_[{messages, mode}] = {shared, text.substr(shared)};
   }
   return text;
 }

@@ -16,7 +16,7 @@
 namespace fm::chat {
 
 // Of a text: closed, or with the header of an answer (add_generation_prompt).
-enum class Ending : std::uint8_t { kClosed, kPrompt };
+enum class RenderMode : std::uint8_t { kClosed, kPrompt };
 
 // Above what a conversation needs whose parts are the beginning of its text.
 inline constexpr std::size_t kMostRendered = 1'000'000'000;
@@ -36,22 +36,22 @@ class Prefixes {
 
   // These throw UserError (11) where the template refuses the messages, and Failure where all
   // texts together are longer than kMostRendered.
-  jinja::Rendered render(jinja::Values messages, Ending ending);
-  std::string text(std::size_t messages, Ending ending);
+  jinja::Rendered render(jinja::Values messages, RenderMode mode);
+  std::string text(std::size_t messages, RenderMode mode);
 
  private:
   struct Kept {
     std::size_t shared;  // bytes of the whole text
     std::string rest;
   };
-  std::string render_first(std::size_t messages, Ending ending);
+  std::string render_first(std::size_t messages, RenderMode mode);
 
   const Conversation& conversation_;
   const ChatFormat& format_;
   std::time_t now_;
   std::size_t rendered_ = 0;  // bytes of all texts
   std::optional<std::string> whole_;
-  std::map<std::pair<std::size_t, Ending>, Kept> kept_;
+  std::map<std::pair<std::size_t, RenderMode>, Kept> kept_;
   std::size_t kept_bytes_ = 0;
 };
 

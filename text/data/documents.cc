@@ -77,7 +77,7 @@ void TokenStore::read(std::int64_t first, std::span<std::int32_t> ids) const {
 namespace {
 
 // What sets one kind of JSONL apart from the other.
-struct Kind {
+struct LineFormat {
   LineReader read_line;
   std::int64_t vocab = 0;  // of what is stored
   std::int32_t filler = 0;
@@ -89,7 +89,8 @@ struct Kind {
 
 class StoredDocuments : public TokenStream {
  public:
-  StoredDocuments(const std::string& path, core::Ledger* ledger, const Kind& kind, BadLines& bad)
+  StoredDocuments(const std::string& path, core::Ledger* ledger, const LineFormat& kind,
+                  BadLines& bad)
       : path_(path),
         ledger_(ledger == nullptr ? own_ledger_ : *ledger),
         filler_(kind.filler),
@@ -182,23 +183,23 @@ StreamPtr open_text(const std::string& path, const SourceOptions& options, BadLi
                 ": JSONL is read with the byte tokenizer, whose ids reach ", core::kByteVocab - 1,
                 "; use a model with a larger vocab_size or --data_format tokens_i32 (vocab_size=",
                 options.vocab, ")");
-  const Kind kind{.read_line = text_reader(options.text_field),
-                  .vocab = core::kByteVocab,
-                  .filler = core::kPadId,
-                  .tokens = "byte tokens",
-                  .name = "jsonl",
-                  .options = core::concat(" field=", options.text_field, " tokenizer=bytes"),
-                  .advice = "look at the file, or name its field with --text_field"};
+  const LineFormat kind{.read_line = text_reader(options.text_field),
+                        .vocab = core::kByteVocab,
+                        .filler = core::kPadId,
+                        .tokens = "byte tokens",
+                        .name = "jsonl",
+                        .options = core::concat(" field=", options.text_field, " tokenizer=bytes"),
+                        .advice = "look at the file, or name its field with --text_field"};
   return std::make_shared<StoredDocuments>(path, options.ledger, kind, bad);
 }
 
 StreamPtr open_ids(const std::string& path, const SourceOptions& options, BadLines& bad) {
-  const Kind kind{.read_line = ids_reader(options.vocab),
-                  .vocab = options.vocab,
-                  .tokens = "tokens (input_ids)",
-                  .name = "jsonl_ids",
-                  .options = "",
-                  .advice = "look at its input_ids"};
+  const LineFormat kind{.read_line = ids_reader(options.vocab),
+                        .vocab = options.vocab,
+                        .tokens = "tokens (input_ids)",
+                        .name = "jsonl_ids",
+                        .options = "",
+                        .advice = "look at its input_ids"};
   return std::make_shared<StoredDocuments>(path, options.ledger, kind, bad);
 }
 

@@ -5,8 +5,8 @@
 #include "text/data/formats/mds.h"
 #include "text/data/formats/megatron.h"
 #include "text/data/formats/token_files.h"
+#include "text/data/id_rows.h"
 #include "text/data/mixture.h"
-#include "text/data/rows.h"
 #include "text/data/sample_source.h"
 
 namespace fm::data {

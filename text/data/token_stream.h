@@ -1,5 +1,5 @@
 // Ids of documents that lie behind each other: what every format of data becomes before rows are
-// made of it (text/data/rows.h).
+// made of it (text/data/id_rows.h).
 #pragma once
 
 #include <cstdint>

@@ -4,23 +4,23 @@
 #include <string>
 #include <vector>
 
-#include "text/jinja/token_stream.h"
+#include "text/jinja/token_cursor.h"
 #include "text/jinja/tree.h"
 
 namespace fm::jinja {
 
 // What a list of expressions without brackets ends with, besides the end of the tag.
-enum class Ending : std::uint8_t { kTag, kRecursive };
+enum class TupleEnd : std::uint8_t { kTag, kRecursive };
 
 class ExpressionParser {
  public:
-  explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
+  explicit ExpressionParser(TokenCursor& tokens) : tokens_(tokens) {}
 
   // One with `if`, or one without: a list in front of a loop's condition.
   ExpressionPtr expression();
   ExpressionPtr expression_without_if() { return either(); }
   // One, or several with commas: a tuple.
-  ExpressionPtr tuple(bool with_if, Ending ending = Ending::kTag);
+  ExpressionPtr tuple(bool with_if, TupleEnd ending = TupleEnd::kTag);
   // name|filter|filter of what a body has written; `with_first` where no '|' stands before it.
   ExpressionPtr filter_chain(bool with_first);
 
@@ -56,7 +56,7 @@ class ExpressionParser {
   ExpressionPtr test(ExpressionPtr node);
   void arguments(Node& node);
   bool read_comparison(Comparison& op);
-  bool ends_tuple(Ending ending) const;
+  bool ends_tuple(TupleEnd ending) const;
 
   // Counts how deep calls of the parser are, for kMostNesting.
   class Nested {
@@ -70,7 +70,7 @@ class ExpressionParser {
     ExpressionParser& parser_;
   };
 
-  TokenStream& tokens_;
+  TokenCursor& tokens_;
   int nesting_ = 0;
 };
 

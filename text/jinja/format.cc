@@ -19,7 +19,7 @@ void append(std::string& out, std::string_view text) {
   if (out.size() > kMostTextBytes) fail("text has at most ", kMostTextBytes, " bytes");
 }
 
-struct Form {
+struct FormatSpec {
   std::string key;  // of %(key)s
   bool has_key = false;
   std::string flags;
@@ -40,8 +40,8 @@ std::size_t read_number(const std::string& text, std::size_t& at) {
 }
 
 // Reads what follows '%' at `at`, which moves behind it.
-Form read_form(const std::string& text, std::size_t& at) {
-  Form form;
+FormatSpec read_form(const std::string& text, std::size_t& at) {
+  FormatSpec form;
   if (at < text.size() && text[at] == '(') {
     const std::size_t end = text.find(')', at);
     if (end == std::string::npos)
@@ -64,7 +64,7 @@ Form read_form(const std::string& text, std::size_t& at) {
 
 // By printf; `length` is "ll" for integers.
 template <class Number>
-std::string print(const Form& form, const char* length, char kind, Number number) {
+std::string print(const FormatSpec& form, const char* length, char kind, Number number) {
   std::string pattern = "%" + form.flags;
   if (form.width > 0) pattern += std::to_string(form.width);
   if (form.precision >= 0) pattern += "." + std::to_string(form.precision);
@@ -76,7 +76,7 @@ std::string print(const Form& form, const char* length, char kind, Number number
   return out;
 }
 
-std::string padded(const Form& form, const std::string& text) {
+std::string padded(const FormatSpec& form, const std::string& text) {
   std::u32string points = decode(text);
   if (form.precision >= 0 && points.size() > static_cast<std::size_t>(form.precision))
     points.resize(static_cast<std::size_t>(form.precision));
@@ -91,7 +91,7 @@ double real_number(const Value& value) {
   return static_cast<double>(need_whole(value));
 }
 
-std::string whole_form(const Form& form, const Value& value) {
+std::string whole_form(const FormatSpec& form, const Value& value) {
   const double* real = value.get<double>();
   if (real != nullptr && std::abs(*real) < 9e18 && form.kind != 'x' && form.kind != 'X' &&
       form.kind != 'o')
@@ -108,7 +108,7 @@ std::string whole_form(const Form& form, const Value& value) {
   return print(form, "ll", form.kind, whole);
 }
 
-std::string apply_form(const Form& form, const Value& value) {
+std::string apply_form(const FormatSpec& form, const Value& value) {
   switch (form.kind) {
     case 's': return padded(form, to_text(value));
     case 'r': return padded(form, to_repr(value));
@@ -148,7 +148,7 @@ std::string percent_format(const std::string& text, const Value& values) {
       out += text[at++];
       continue;
     }
-    const Form form = read_form(text, ++at);
+    const FormatSpec form = read_form(text, ++at);
     if (form.kind == '%') {
       out += '%';
     } else if (form.has_key) {

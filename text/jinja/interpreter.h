@@ -10,7 +10,7 @@
 
 #include "text/jinja/tree.h"
 #include "text/jinja/value.h"
-#include "text/jinja/work.h"
+#include "text/jinja/work_limit.h"
 
 namespace fm::jinja {
 

@@ -43,12 +43,12 @@ ExpressionPtr ExpressionParser::text() {
   return node;
 }
 
-bool ExpressionParser::ends_tuple(Ending ending) const {
+bool ExpressionParser::ends_tuple(TupleEnd ending) const {
   return tokens_.at(TokenKind::kOutputEnd) || tokens_.at(TokenKind::kBlockEnd) ||
-         tokens_.at_symbol(")") || (ending == Ending::kRecursive && tokens_.at_name("recursive"));
+         tokens_.at_symbol(")") || (ending == TupleEnd::kRecursive && tokens_.at_name("recursive"));
 }
 
-ExpressionPtr ExpressionParser::tuple(bool with_if, Ending ending) {
+ExpressionPtr ExpressionParser::tuple(bool with_if, TupleEnd ending) {
   Node node = make(ExpressionKind::kTuple, tokens_.line());
   bool has_comma = false;
   while (!ends_tuple(ending)) {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "text/jinja/expression_parser.h"
-#include "text/jinja/token_stream.h"
+#include "text/jinja/token_cursor.h"
 
 namespace fm::jinja {
 namespace {
@@ -128,7 +128,7 @@ class Parser {
     statement.kind = StatementKind::kFor;
     statement.target = read_target(Attributes::kRefused, "in");
     if (!tokens_.take_name("in")) tokens_.refuse("\"in\" is required in a loop; add it");
-    statement.value = expressions_.tuple(false, Ending::kRecursive);
+    statement.value = expressions_.tuple(false, TupleEnd::kRecursive);
     if (tokens_.take_name("if")) statement.condition = expressions_.expression();
     if (tokens_.at_name("recursive"))
       tokens_.refuse("recursive loops are not supported; use a macro");
@@ -241,7 +241,7 @@ class Parser {
     return name;
   }
 
-  TokenStream tokens_;
+  TokenCursor tokens_;
   ExpressionParser expressions_;
   int blocks_ = 0;
   int loops_ = 0;

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "text/jinja/work.h"
+#include "text/jinja/work_limit.h"
 
 namespace fm::jinja {
 

@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kCompareBytes = 4;  // of two values of any kind
 
 // Adds a part to what is in its whole.
-void add_extent(Extent& whole, const Value& part) {
-  const Extent* extent = nullptr;
+void add_extent(ValueSize& whole, const Value& part) {
+  const ValueSize* extent = nullptr;
   if (const Sequence* sequence = part.sequence()) extent = &sequence->extent;
   if (const Dict* dict = part.dict()) extent = &dict->extent;
   count_value(part);
@@ -148,13 +148,13 @@ std::int64_t Loop::length() const {
 }
 
 Value make_sequence(SequenceKind kind, Values items) {
-  Extent extent;
+  ValueSize extent;
   for (const Value& item : items) add_extent(extent, item);
   return SequencePtr(std::make_shared<Sequence>(Sequence{kind, std::move(items), extent}));
 }
 
 Value make_dict(Entries entries) {
-  Extent extent;
+  ValueSize extent;
   for (const auto& [key, value] : entries) add_extent(extent, value);
   return DictPtr(std::make_shared<Dict>(Dict{std::move(entries), extent}));
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "text/jinja/work.h"
+#include "text/jinja/work_limit.h"
 
 namespace fm::jinja {
 
@@ -109,7 +109,7 @@ enum class SequenceKind : std::uint8_t {
 };
 
 // How much is in a value, so that nothing grows without end.
-struct Extent {
+struct ValueSize {
   int depth = 1;
   std::size_t items = 1;  // on all levels
 };
@@ -117,14 +117,14 @@ struct Extent {
 struct Sequence {
   SequenceKind kind;
   Values items;
-  Extent extent;
+  ValueSize extent;
   mutable std::size_t next = 0;  // of an iterator: what has been read
 };
 
 // In order of insertion; keys are text.
 struct Dict {
   Entries entries;
-  Extent extent;
+  ValueSize extent;
   const Value* find(std::string_view key) const;
 };
 

@@ -30,7 +30,7 @@ class TokenSpans {
                                                std::span<const tokenizer::TokenId> ids) const;
 
  private:
-  enum class Kind : std::uint8_t { kBytes, kPieces };
+  enum class TextUnit : std::uint8_t { kBytes, kPieces };
   std::optional<std::vector<jinja::Span>> find(std::string_view text,
                                                std::span<const tokenizer::TokenId> ids,
                                                const std::vector<std::string>& texts) const;

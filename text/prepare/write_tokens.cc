@@ -26,14 +26,14 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kRound{2};  // between two lines of progress
 
 // What a layout makes of documents: files of a folder, which then get their names.
-class Layout {
+class OutputLayout {
  public:
-  virtual ~Layout() = default;
+  virtual ~OutputLayout() = default;
   virtual void add(const TokenizedLines& lines) = 0;
   virtual PartCounts finish() = 0;
 };
 
-class FlatLayout final : public Layout {
+class FlatLayout final : public OutputLayout {
  public:
   FlatLayout(const fs::path& prefix, std::int32_t eos) : file_(prefix), eos_(eos) {}
 
@@ -61,7 +61,7 @@ class FlatLayout final : public Layout {
   PartCounts counts_;
 };
 
-class MegatronLayout final : public Layout {
+class MegatronLayout final : public OutputLayout {
  public:
   MegatronLayout(const fs::path& prefix, std::int64_t vocab) : writer_(prefix, vocab) {}
 
@@ -132,7 +132,7 @@ void check_new(const fs::path& path) {
 }
 
 void add_file(const std::string& path, const WriteOptions& options, const ReadLine& read_line,
-              data::BadLines& bad, Layout& layout) {
+              data::BadLines& bad, OutputLayout& layout) {
   const Clock::time_point begin = Clock::now();
   FileTokenizer tokenizer({.path = path}, read_line, options.threads);
   const auto add = [&](const TokenizedLines& lines) {
@@ -166,7 +166,7 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
   core::sweep_drafts(out.parent_path(), out.filename().string());
   const core::DraftFolder draft(out.parent_path(), out.filename().string());
   const fs::path made = draft.path() / "tokens";
-  std::unique_ptr<Layout> layout;
+  std::unique_ptr<OutputLayout> layout;
   if (flat) {
     layout = std::make_unique<FlatLayout>(made, recipe.eos);
   } else {

@@ -28,7 +28,7 @@ void merge_short(const MergeTable& table, MergeSpace& space) {
 }
 
 // For a heap whose top has the smallest rank, of equal ones the smallest place.
-bool comes_later(const MergeSpace::Candidate& a, const MergeSpace::Candidate& b) {
+bool comes_later(const MergeSpace::MergeCandidate& a, const MergeSpace::MergeCandidate& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.at > b.at;
 }
 
@@ -41,7 +41,7 @@ class LongMerge {
     link(ids);
     while (!queue_.empty()) {
       std::pop_heap(queue_.begin(), queue_.end(), comes_later);
-      const MergeSpace::Candidate top = queue_.back();
+      const MergeSpace::MergeCandidate top = queue_.back();
       queue_.pop_back();
       apply(top);
     }
@@ -75,7 +75,7 @@ class LongMerge {
     if (into_heap) std::push_heap(queue_.begin(), queue_.end(), comes_later);
   }
 
-  void apply(const MergeSpace::Candidate& top) {
+  void apply(const MergeSpace::MergeCandidate& top) {
     MergeSpace::Linked& left = at(top.at);
     if (left.id != top.left || left.behind < 0) return;  // merged since
     MergeSpace::Linked& right = at(left.behind);
@@ -90,7 +90,7 @@ class LongMerge {
 
   const MergeTable& table_;
   std::vector<MergeSpace::Linked>& linked_;
-  std::vector<MergeSpace::Candidate>& queue_;
+  std::vector<MergeSpace::MergeCandidate>& queue_;
 };
 
 }  // namespace

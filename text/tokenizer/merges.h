@@ -62,7 +62,7 @@ struct MergeSpace {
     std::int32_t before = -1;
     std::int32_t behind = -1;
   };
-  struct Candidate {
+  struct MergeCandidate {
     std::uint32_t rank = 0;
     std::int32_t at = 0;  // the left symbol
     TokenId left = kNoToken;
@@ -72,7 +72,7 @@ struct MergeSpace {
   std::vector<TokenId> ids;               // the word; in the end its tokens
   std::vector<MergeTable::Merge> merges;  // of ids[i] with ids[i + 1]
   std::vector<Linked> linked;
-  std::vector<Candidate> queue;
+  std::vector<MergeCandidate> queue;
 };
 
 // Merges space.ids until no pair merges: always the pair of the smallest rank, of several the

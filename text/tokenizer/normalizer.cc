@@ -43,15 +43,17 @@ void read_sequence(const JsonTree& settings, Steps& steps) {
   for (const JsonTree& part : settings.at("normalizers").array()) read_step(part, steps);
 }
 
-NormalizeStep put_in_form(Form form) {
+NormalizeStep put_in_form(UnicodeForm form) {
   return [&made = normal_form(form)](Normalizing& at) {
     if (made.apply(at.text, at.scratch)) at.text.swap(at.scratch);
   };
 }
 
 void read_form(const JsonTree& settings, Steps& steps) {
-  constexpr std::pair<std::string_view, Form> kForms[] = {
-      {"NFC", Form::kNfc}, {"NFD", Form::kNfd}, {"NFKC", Form::kNfkc}, {"NFKD", Form::kNfkd}};
+  constexpr std::pair<std::string_view, UnicodeForm> kForms[] = {{"NFC", UnicodeForm::kNfc},
+                                                                 {"NFD", UnicodeForm::kNfd},
+                                                                 {"NFKC", UnicodeForm::kNfkc},
+                                                                 {"NFKD", UnicodeForm::kNfkd}};
   for (const auto& [name, form] : kForms) {
     if (name != settings.at("type").string()) continue;
     steps.push_back(put_in_form(form));
@@ -214,18 +216,18 @@ void read_bert(const JsonTree& settings, Steps& steps) {
     steps.push_back(each_character(append_spaced));
   }
   if (settings.flag_or("strip_accents", lowers)) {
-    steps.push_back(put_in_form(Form::kNfd));
+    steps.push_back(put_in_form(UnicodeForm::kNfd));
     steps.push_back(keep_characters([](char32_t value) { return !is_nonspacing_mark(value); }));
   }
   if (lowers) read_lowercase(settings, steps);
 }
 
-struct Kind {
+struct NormalizerType {
   std::string_view type;
   void (*read)(const JsonTree& settings, Steps& steps);
 };
 
-constexpr Kind kKinds[] = {
+constexpr NormalizerType kTypes[] = {
     {"Sequence", read_sequence},
     {"NFC", read_form},
     {"NFD", read_form},
@@ -244,7 +246,7 @@ constexpr Kind kKinds[] = {
 
 void read_step(const JsonTree& settings, Steps& steps) {
   const std::string type = settings.at("type").string();
-  for (const Kind& kind : kKinds) {
+  for (const NormalizerType& kind : kTypes) {
     if (kind.type == type) return kind.read(settings, steps);
   }
   settings.refuse(core::concat("normalizer \"", type, "\" is not supported"));

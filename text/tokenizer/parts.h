@@ -9,10 +9,10 @@
 
 #include "text/tokenizer/added_tokens.h"
 #include "text/tokenizer/bpe.h"
-#include "text/tokenizer/decoder.h"
 #include "text/tokenizer/normalizer.h"
 #include "text/tokenizer/pieces.h"
 #include "text/tokenizer/post_processor.h"
+#include "text/tokenizer/token_decoder.h"
 #include "text/tokenizer/tokenizer.h"
 #include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocabulary.h"

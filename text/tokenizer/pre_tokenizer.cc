@@ -47,8 +47,8 @@ void add_parts(Pieces& pieces, const Piece& piece, Keeps keeps) {
   }
 }
 
-// Joins parts as the folds of the wheel do: `joins(part, before)` tells whether a part belongs to
-// the one that was read before it.
+// Joins parts as the `tokenizers` library folds matches: `joins(part, before)` tells whether a part
+// belongs to the part before it.
 template <class Joins>
 void join_parts(std::vector<Match>& parts, Joins joins) {
   std::vector<Match> joined;
@@ -142,7 +142,8 @@ std::size_t scan_words(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Every piece in the characters of its bytes; `settings` null: neither prefix nor split.
+// Writes every piece in the characters that stand for its bytes, after the prefix and the split
+// that `settings` ask for.
 void read_byte_level(const JsonTree& settings, bool maps, std::vector<SplitStep>& steps) {
   if (settings.flag_or("add_prefix_space", true)) {
     steps.push_back([](Pieces& pieces) {
@@ -241,12 +242,12 @@ void read_mapped_byte_level(const JsonTree& settings, std::vector<SplitStep>& st
   read_byte_level(settings, true, steps);
 }
 
-struct Kind {
+struct PreTokenizerType {
   std::string_view type;
   void (*read)(const JsonTree& settings, std::vector<SplitStep>& steps);
 };
 
-constexpr Kind kKinds[] = {
+constexpr PreTokenizerType kTypes[] = {
     {"Sequence", read_sequence},
     {"Split", read_split},
     {"ByteLevel", read_mapped_byte_level},
@@ -261,7 +262,7 @@ constexpr Kind kKinds[] = {
 
 void read_step(const JsonTree& settings, std::vector<SplitStep>& steps) {
   const std::string type = settings.at("type").string();
-  for (const Kind& kind : kKinds) {
+  for (const PreTokenizerType& kind : kTypes) {
     if (kind.type == type) return kind.read(settings, steps);
   }
   settings.refuse(core::concat("pre-tokenizer \"", type, "\" is not supported"));

@@ -4,7 +4,7 @@ namespace fm::tokenizer {
 namespace {
 
 // Texts [begin, end) of the sorted list share the path to `node`, which is `depth` bytes long.
-struct Range {
+struct TrieRange {
   std::uint32_t node;
   std::size_t begin;
   std::size_t end;
@@ -17,9 +17,9 @@ TextTrie::TextTrie(std::vector<std::pair<std::string, std::int32_t>> texts) {
   std::stable_sort(texts.begin(), texts.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   nodes_.emplace_back();
-  std::vector<Range> open = {{0, 0, texts.size(), 0}};
+  std::vector<TrieRange> open = {{0, 0, texts.size(), 0}};
   for (std::size_t next = 0; next < open.size(); ++next) {  // breadth first: siblings side by side
-    const Range range = open[next];
+    const TrieRange range = open[next];
     std::size_t at = range.begin;
     for (; at < range.end && texts[at].first.size() == range.depth; ++at) {
       if (range.depth > 0) nodes_[range.node].value = texts[at].second;

@@ -9,7 +9,7 @@
 #include "tests/text/data/scratch_folder.h"
 #include "tests/text/data/small_streams.h"
 #include "text/data/batch_stream.h"
-#include "text/data/rows.h"
+#include "text/data/id_rows.h"
 
 namespace fm::data {
 namespace {

@@ -51,25 +51,27 @@ TEST(CharClasses, KnowLettersOfUnicode16) {
   EXPECT_EQ(classes[0x180E] & kSpace, 0);  // nor is MONGOLIAN VOWEL SEPARATOR
 }
 
-std::string in_form(Form form, std::string_view text) {
+std::string in_form(UnicodeForm form, std::string_view text) {
   std::string made;
   return normal_form(form).apply(text, made) ? made : std::string(text);
 }
 
 // Rows of Unicode's NormalizationTest.txt.
 TEST(NormalForms, EqualPublishedRows) {
-  EXPECT_EQ(in_form(Form::kNfc, "\u1E0A\u0323"), "\u1E0C\u0307");
-  EXPECT_EQ(in_form(Form::kNfd, "\u1E0A\u0323"), "D\u0323\u0307");
-  EXPECT_EQ(in_form(Form::kNfc, "\u1112\u1161\u11AB"), "\uD55C");
-  EXPECT_EQ(in_form(Form::kNfd, "\uD55C"), "\u1112\u1161\u11AB");
-  EXPECT_EQ(in_form(Form::kNfkc, "\uFB01\u00A0\u2460"), "fi 1");
-  EXPECT_EQ(in_form(Form::kNfkd, "\uFB01\u00C5"), "fiA\u030A");
-  EXPECT_EQ(in_form(Form::kNfc, "a\u0315\u0300\u05AE\u0300\u0062"), "\u00E0\u05AE\u0300\u0315b");
-  EXPECT_EQ(in_form(Form::kNfc, "plain text"), "plain text");
+  EXPECT_EQ(in_form(UnicodeForm::kNfc, "\u1E0A\u0323"), "\u1E0C\u0307");
+  EXPECT_EQ(in_form(UnicodeForm::kNfd, "\u1E0A\u0323"), "D\u0323\u0307");
+  EXPECT_EQ(in_form(UnicodeForm::kNfc, "\u1112\u1161\u11AB"), "\uD55C");
+  EXPECT_EQ(in_form(UnicodeForm::kNfd, "\uD55C"), "\u1112\u1161\u11AB");
+  EXPECT_EQ(in_form(UnicodeForm::kNfkc, "\uFB01\u00A0\u2460"), "fi 1");
+  EXPECT_EQ(in_form(UnicodeForm::kNfkd, "\uFB01\u00C5"), "fiA\u030A");
+  EXPECT_EQ(in_form(UnicodeForm::kNfc, "a\u0315\u0300\u05AE\u0300\u0062"),
+            "\u00E0\u05AE\u0300\u0315b");
+  EXPECT_EQ(in_form(UnicodeForm::kNfc, "plain text"), "plain text");
 }
 
 TEST(NormalForms, CharactersSinceUnicode9AreLeftAlone) {
-  EXPECT_EQ(in_form(Form::kNfkc, "\u32FF"), "\u32FF");  // SQUARE ERA NAME REIWA, of Unicode 12.1
+  EXPECT_EQ(in_form(UnicodeForm::kNfkc, "\u32FF"),
+            "\u32FF");  // SQUARE ERA NAME REIWA, of Unicode 12.1
 }
 
 TEST(Graphemes, KeepMarksWithTheirLetter) {

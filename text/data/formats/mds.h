@@ -6,7 +6,7 @@
 
 #include "text/data/sample_source.h"
 #include "text/data/token_stream.h"
-#include "text/data/unused_fields.h"
+#include "text/data/unused_field_counts.h"
 
 namespace fm::data {
 

@@ -11,12 +11,12 @@
 namespace fm::tokenizer {
 namespace {
 
-int options_of(Form form) {
+int options_of(UnicodeForm form) {
   switch (form) {
-    case Form::kNfc: return UTF8PROC_STABLE | UTF8PROC_COMPOSE;
-    case Form::kNfd: return UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
-    case Form::kNfkc: return UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT;
-    case Form::kNfkd: return UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT;
+    case UnicodeForm::kNfc: return UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    case UnicodeForm::kNfd: return UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
+    case UnicodeForm::kNfkc: return UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT;
+    case UnicodeForm::kNfkd: return UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT;
   }
   return 0;
 }
@@ -46,7 +46,7 @@ void append_form(std::string& made, std::string_view text, int options) {
 
 }  // namespace
 
-NormalForm::NormalForm(Form form)
+NormalForm::NormalForm(UnicodeForm form)
     : options_(options_of(form)), inert_(kCodePoints, true), unknown_(kCodePoints, false) {
   for (const NewRange& range : forms_since_unicode_9()) {
     std::fill(unknown_.begin() + range.first, unknown_.begin() + range.last + 1, true);
@@ -105,23 +105,23 @@ bool NormalForm::apply(std::string_view text, std::string& made) const {
   return changed;
 }
 
-const NormalForm& normal_form(Form form) {
+const NormalForm& normal_form(UnicodeForm form) {
   switch (form) {
-    case Form::kNfc: {
-      static const NormalForm nfc(Form::kNfc);
+    case UnicodeForm::kNfc: {
+      static const NormalForm nfc(UnicodeForm::kNfc);
       return nfc;
     }
-    case Form::kNfd: {
-      static const NormalForm nfd(Form::kNfd);
+    case UnicodeForm::kNfd: {
+      static const NormalForm nfd(UnicodeForm::kNfd);
       return nfd;
     }
-    case Form::kNfkc: {
-      static const NormalForm nfkc(Form::kNfkc);
+    case UnicodeForm::kNfkc: {
+      static const NormalForm nfkc(UnicodeForm::kNfkc);
       return nfkc;
     }
-    case Form::kNfkd: break;
+    case UnicodeForm::kNfkd: break;
   }
-  static const NormalForm nfkd(Form::kNfkd);
+  static const NormalForm nfkd(UnicodeForm::kNfkd);
   return nfkd;
 }
 

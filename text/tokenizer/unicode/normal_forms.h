@@ -9,12 +9,12 @@
 
 namespace fm::tokenizer {
 
-enum class Form : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
+enum class UnicodeForm : std::uint8_t { kNfc, kNfd, kNfkc, kNfkd };
 
 // Thread: any, after it was made.
 class NormalForm {
  public:
-  explicit NormalForm(Form form);
+  explicit NormalForm(UnicodeForm form);
   // `text`, valid UTF-8, in this form. False: it is so already, and `made` is untouched.
   bool apply(std::string_view text, std::string& made) const;
 
@@ -27,7 +27,7 @@ class NormalForm {
 };
 
 // The one of a form, made when it is first asked for.
-const NormalForm& normal_form(Form form);
+const NormalForm& normal_form(UnicodeForm form);
 
 // Lower case as Rust's str::to_lowercase of single characters.
 void append_lower(std::string& text, char32_t value);

@@ -1,4 +1,4 @@
-#include "text/data/unused_fields.h"
+#include "text/data/unused_field_counts.h"
 
 #include "core/check.h"
 #include "core/text.h"

@@ -1,4 +1,4 @@
-#include "text/jinja/work.h"
+#include "text/jinja/work_limit.h"
 
 #include "text/jinja/value.h"
 

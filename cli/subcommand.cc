@@ -1,4 +1,4 @@
-#include "cli/dispatch.h"
+#include "cli/subcommand.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -9,9 +9,9 @@
 
 namespace fm::jinja {
 
-class TokenStream {
+class TokenCursor {
  public:
-  TokenStream(std::vector<Token> tokens, const std::string& file)
+  TokenCursor(std::vector<Token> tokens, const std::string& file)
       : tokens_(std::move(tokens)), file_(file) {}
 
   const Token& current() const { return tokens_[at_]; }

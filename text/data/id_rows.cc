@@ -1,4 +1,4 @@
-#include "text/data/rows.h"
+#include "text/data/id_rows.h"
 
 #include <algorithm>
 #include <array>
@@ -13,9 +13,9 @@
 namespace fm::data {
 namespace {
 
-class Rows : public SampleSource {
+class IdRows : public SampleSource {
  public:
-  Rows(StreamPtr stream, const SourceOptions& options, const std::string& notes)
+  IdRows(StreamPtr stream, const SourceOptions& options, const std::string& notes)
       : stream_(std::move(stream)),
         options_(options),
         notes_(notes),
@@ -242,7 +242,7 @@ class Rows : public SampleSource {
 
 std::unique_ptr<SampleSource> make_rows(StreamPtr stream, const SourceOptions& options,
                                         const std::string& notes) {
-  return std::make_unique<Rows>(std::move(stream), options, notes);
+  return std::make_unique<IdRows>(std::move(stream), options, notes);
 }
 
 }  // namespace fm::data

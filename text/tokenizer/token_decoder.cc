@@ -1,4 +1,4 @@
-#include "text/tokenizer/decoder.h"
+#include "text/tokenizer/token_decoder.h"
 
 #include <cctype>
 #include <utility>
@@ -152,12 +152,12 @@ void read_word_piece(const JsonTree& settings, Steps& steps) {
   });
 }
 
-struct Kind {
+struct DecoderType {
   std::string_view type;
   void (*read)(const JsonTree& settings, Steps& steps);
 };
 
-constexpr Kind kKinds[] = {
+constexpr DecoderType kTypes[] = {
     {"Sequence", read_sequence},
     {"ByteLevel", read_byte_level},
     {"Replace", read_replace},
@@ -171,7 +171,7 @@ constexpr Kind kKinds[] = {
 
 void read_step(const JsonTree& settings, Steps& steps) {
   const std::string type = settings.at("type").string();
-  for (const Kind& kind : kKinds) {
+  for (const DecoderType& kind : kTypes) {
     if (kind.type == type) return kind.read(settings, steps);
   }
   settings.refuse(core::concat("decoder \"", type, "\" is not supported"));

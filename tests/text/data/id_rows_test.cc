@@ -1,5 +1,5 @@
 // Rows of whole documents: what stands where.
-#include "text/data/rows.h"
+#include "text/data/id_rows.h"
 
 #include <gtest/gtest.h>
 
