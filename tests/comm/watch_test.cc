@@ -135,7 +135,7 @@ TEST(Watch, ALossDuringTheFarewellEndsTheWait) {
 }
 
 // The error of a shut_down() that ends at its limit.
-std::string words_of_a_late_farewell(Watch& watch) {
+std::string words_of_a_late_shutdown(Watch& watch) {
   try {
     watch.shut_down();
   } catch (const core::MachineError& error) {
@@ -157,7 +157,7 @@ TEST(Watch, AFarewellPastItsLimitNamesWhoHasNotCome) {
     }
     const Deadline deadline(kWatchdogMs);
     while (rank == 0 && !deadline.passed()) {
-      words = words_of_a_late_farewell(watch);
+      words = words_of_a_late_shutdown(watch);
       if (words.find("rank 1") == std::string::npos) return;
     }
   });
