@@ -13,11 +13,13 @@
 #include "benchmarks/read_memory.h"
 #include "kernels/dropout.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/pointwise/adagrad.h"
-#include "kernels/pointwise/adamw.h"
+#include "kernels/pointwise/cross_entropy.h"
 #include "kernels/pointwise/elements.h"
-#include "kernels/pointwise/lion.h"
+#include "kernels/pointwise/optimizers.h"
+#include "kernels/pointwise/rmsnorm.h"
+#include "kernels/pointwise/rope.h"
 #include "kernels/pointwise/sums.h"
+#include "kernels/pointwise/swiglu.h"
 
 namespace {
 

@@ -22,7 +22,7 @@
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
 #include "pipeline/schedule_study.h"
-#include "pipeline/schedules.h"
+#include "pipeline/schedules/schedules.h"
 
 namespace fm {
 namespace {

@@ -1,10 +1,11 @@
+#include "checkpoint/find_checkpoint.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/train_checkpoint.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/durable_file.h"

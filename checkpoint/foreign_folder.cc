@@ -6,7 +6,6 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/files/files.h"
-#include "core/files/lfs_pointer.h"
 
 namespace fm::checkpoint {
 namespace {

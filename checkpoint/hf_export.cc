@@ -1,3 +1,5 @@
+#include "checkpoint/hf_export.h"
+
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -6,7 +8,7 @@
 #include <set>
 
 #include "checkpoint/hf_folder.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_plan.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/element.h"

@@ -5,7 +5,8 @@
 #include <unordered_map>
 
 #include "checkpoint/foreign_folder.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
 #include "checkpoint/torch_file.h"
 #include "core/check.h"
 #include "core/files/files.h"

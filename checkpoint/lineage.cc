@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "checkpoint/manifest.h"
-#include "checkpoint/train_checkpoint.h"
+#include "checkpoint/save_checkpoint.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/durable_file.h"

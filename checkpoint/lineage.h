@@ -79,4 +79,8 @@ class RunLine {
   std::vector<RunPart> parts_;
 };
 
+// `latest` names this step, also where a start that was killed before it was written anew left
+// another one there. Returns what went wrong, or "".
+std::string name_latest(const std::filesystem::path& output_dir, std::int64_t step);
+
 }  // namespace fm::checkpoint

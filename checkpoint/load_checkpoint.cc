@@ -1,3 +1,5 @@
+#include "checkpoint/load_checkpoint.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,9 +10,11 @@
 #include <optional>
 #include <utility>
 
+#include "checkpoint/find_checkpoint.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/train_checkpoint.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
+#include "checkpoint/safetensors_plan.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/crc32c.h"

@@ -1,3 +1,5 @@
+#include "checkpoint/output_lock.h"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,13 +14,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "checkpoint/train_checkpoint.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/draft_folder.h"
 #include "core/files/durable_file.h"
 #include "core/files/files.h"
-#include "core/host_name.h"
+#include "core/process.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -1,10 +1,12 @@
+#include "checkpoint/safetensors_file.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <optional>
 
-#include "checkpoint/safetensors.h"
-#include "checkpoint/zip_records.h"
+#include "checkpoint/safetensors_parse.h"
+#include "checkpoint/torch_file.h"
 #include "core/check.h"
 #include "core/finite.h"
 #include "core/text.h"

@@ -1,11 +1,12 @@
+#include "checkpoint/safetensors_parse.h"
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
 #include <set>
 
-#include "checkpoint/safetensors.h"
 #include "core/check.h"
-#include "core/files/lfs_pointer.h"
+#include "core/files/files.h"
 #include "core/json_tree.h"
 
 namespace fm::checkpoint {

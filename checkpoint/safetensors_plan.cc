@@ -1,9 +1,12 @@
+#include "checkpoint/safetensors_plan.h"
+
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
 #include "core/check.h"
 #include "core/files/durable_file.h"
 

@@ -1,3 +1,5 @@
+#include "checkpoint/save_checkpoint.h"
+
 #include <fcntl.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -12,8 +14,7 @@
 
 #include "checkpoint/lineage.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/train_checkpoint.h"
+#include "checkpoint/safetensors_plan.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/crc32c.h"

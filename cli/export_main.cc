@@ -5,9 +5,9 @@
 
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
-#include "cli/flags/export_arguments.h"
+#include "cli/flags/program_arguments.h"
 #include "cli/interruption.h"
-#include "cli/standard_output.h"
+#include "cli/outputs.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
-#include "cli/standard_output.h"
+#include "cli/outputs.h"
 #include "cli/subcommand.h"
 #include "core/check.h"
 

@@ -11,8 +11,8 @@
 
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
-#include "cli/flags/generate_arguments.h"
-#include "cli/standard_output.h"
+#include "cli/flags/program_arguments.h"
+#include "cli/outputs.h"
 #include "core/check.h"
 #include "kernels/gemm/gemm.h"
 #include "machine/cores.h"

@@ -7,7 +7,7 @@
 #include "kernels/gemm/gemm.h"
 #include "kernels/variants/variant.h"
 #include "machine/cores.h"
-#include "machine/texts.h"
+#include "machine/limits.h"
 #include "model/attention/attention.h"
 
 namespace fm::cli {

@@ -8,9 +8,8 @@
 
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
-#include "cli/flags/report_arguments.h"
-#include "cli/output_file.h"
-#include "cli/standard_output.h"
+#include "cli/flags/program_arguments.h"
+#include "cli/outputs.h"
 #include "observe/report/metrics.h"
 #include "observe/report/page.h"
 #include "observe/report/summary.h"

@@ -7,9 +7,9 @@
 
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
-#include "cli/flags/tokenize_arguments.h"
+#include "cli/flags/program_arguments.h"
 #include "cli/interruption.h"
-#include "cli/standard_output.h"
+#include "cli/outputs.h"
 #include "machine/cores.h"
 #include "text/prepare/text_recipe.h"
 

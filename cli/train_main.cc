@@ -13,9 +13,8 @@
 
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
-#include "cli/output_file.h"
+#include "cli/outputs.h"
 #include "cli/report.h"
-#include "cli/standard_output.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "engine/plan/run_model.h"

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "core/check.h"
-#include "core/host_name.h"
+#include "core/process.h"
 
 namespace fm::comm {
 

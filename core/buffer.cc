@@ -1,5 +1,7 @@
 #include "core/buffer.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -7,7 +9,6 @@
 #include "core/check.h"
 
 namespace fm::core {
-
 namespace {
 
 constexpr std::size_t kAlignment = 64;
@@ -18,6 +19,9 @@ void* from_heap(Bytes bytes) {
   if (data != nullptr) std::memset(data, 0, size);
   return data;
 }
+
+constexpr std::size_t kCacheLine = 64;
+constexpr std::size_t kPage = std::size_t{2} << 20;
 
 }  // namespace
 
@@ -60,6 +64,23 @@ void Buffer::release() noexcept {
 
 Buffer make_f32(Ledger& ledger, Account account, Elements elements, MemorySource* source) {
   return Buffer(ledger, account, bytes_of(elements, DType::kF32), source);
+}
+
+void* HugePages::allocate(Bytes bytes) {
+  const auto count = static_cast<std::size_t>(bytes.count());
+  const std::size_t unit = count < kPage ? kCacheLine : kPage;
+  void* const data = std::aligned_alloc(unit, (count + unit - 1) / unit * unit);
+  if (data == nullptr) return nullptr;
+  // Whole pages only: the last one would be paid for in whole. Where it is refused, small ones do.
+  if (count >= kPage) static_cast<void>(::madvise(data, count / kPage * kPage, MADV_HUGEPAGE));
+  std::memset(data, 0, count);
+  return data;
+}
+
+void HugePages::release(void* data, Bytes) noexcept { std::free(data); }
+
+std::unique_ptr<JoinedMemory> HugePages::join(const JoinedParts&) {
+  FM_CHECK(false, "huge pages have one address");
 }
 
 }  // namespace fm::core

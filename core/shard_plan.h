@@ -9,6 +9,9 @@
 
 namespace fm::core {
 
+// Where bytes sleep between steps.
+enum class Tier : std::uint8_t { kDevice, kHost, kNvme };
+
 inline constexpr Elements kBlock(1024);  // slices are whole blocks; sums of squares are per block
 
 // A flat buffer of `elements` cut into `owners` equal slices of whole blocks, at least one; the

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <string>
 
 namespace fm::core {
 namespace {
@@ -44,6 +46,44 @@ std::string scaled(double value, std::span<const Magnitude> units) {
 
 constexpr Magnitude kByteUnits[] = {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}};
 constexpr Magnitude kCountUnits[] = {{1e9, "B"}, {1e6, "M"}, {1e3, "k"}};
+
+// The first of the nearest, where no more than `most` letters differ in any case.
+std::string closest(std::string_view word, std::span<const std::string> candidates,
+                    std::size_t most) {
+  std::string best;
+  std::size_t best_distance = most + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(lower(word), lower(candidate));
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+// As from_chars reads it: without "+", and without the "_" that Python takes between two digits.
+std::string plain_digits(std::string_view word) {
+  const auto is_digit = [&](std::size_t at) {
+    return at < word.size() && word[at] >= '0' && word[at] <= '9';
+  };
+  std::string plain;
+  for (std::size_t at = 0; at < word.size(); ++at) {
+    const bool sign =
+        at == 0 && word[at] == '+' && (is_digit(1) || word.substr(1).starts_with('.'));
+    const bool between = word[at] == '_' && at > 0 && is_digit(at - 1) && is_digit(at + 1);
+    if (!sign && !between) plain += word[at];
+  }
+  return plain;
+}
+
+template <class T>
+std::optional<T> read(const std::string& plain) {
+  T value = 0;
+  const char* const end = plain.data() + plain.size();
+  const auto [stop, error] = std::from_chars(plain.data(), end, value);
+  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
+}
 
 }  // namespace
 
@@ -137,31 +177,24 @@ std::string grouped(std::string digits) {
   return digits;
 }
 
-namespace {
-
-// The first of the nearest, where no more than `most` letters differ in any case.
-std::string closest(std::string_view word, std::span<const std::string> candidates,
-                    std::size_t most) {
-  std::string best;
-  std::size_t best_distance = most + 1;
-  for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(lower(word), lower(candidate));
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = candidate;
-    }
-  }
-  return best;
-}
-
-}  // namespace
-
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   return closest(word, candidates, std::max<std::size_t>(1, word.size() / 3));
 }
 
 std::string misspelt(std::string_view word, std::span<const std::string> candidates) {
   return closest(word, candidates, std::min<std::size_t>(2, word.size() / 5));
+}
+
+std::optional<double> number_of(std::string_view word) {
+  const std::string plain = plain_digits(word);
+  const std::size_t first = plain.starts_with('-') ? 1 : 0;
+  const std::size_t digit = first + (plain.substr(first).starts_with('.') ? 1 : 0);
+  if (digit >= plain.size() || plain[digit] < '0' || plain[digit] > '9') return std::nullopt;
+  return read<double>(plain);
+}
+
+std::optional<std::int64_t> integer_of(std::string_view word) {
+  return read<std::int64_t>(plain_digits(word));
 }
 
 }  // namespace fm::core

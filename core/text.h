@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/check.h"
 #include "core/types.h"
 
 namespace fm::core {
@@ -47,5 +49,19 @@ inline constexpr std::int32_t kBosId = 256;
 inline constexpr std::int32_t kEosId = 257;
 inline constexpr std::int32_t kPadId = 258;
 inline constexpr std::int32_t kByteVocab = 259;  // smallest vocabulary that holds them all
+
+// Numbers with what they count.
+
+// "1 row", "2 rows"
+template <class Count>
+std::string counted(Count count, std::string_view noun) {
+  return concat(count, ' ', noun, count == Count{1} ? "" : "s");
+}
+
+// Numbers on a command line, as Python and C read them: "0.", ".5", "+0.1", "1.e-2", "007", and
+// "1_000" as Python alone. Not "nan", "inf", hexadecimal ones, or those beyond the type.
+
+std::optional<double> number_of(std::string_view word);
+std::optional<std::int64_t> integer_of(std::string_view word);
 
 }  // namespace fm::core

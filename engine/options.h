@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/train_checkpoint.h"
+#include "checkpoint/find_checkpoint.h"
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "optim/loss_scaler.h"
@@ -17,7 +17,7 @@
 #include "optim/optimizer.h"
 #include "pipeline/partition.h"
 #include "pipeline/schedule_csv.h"
-#include "pipeline/schedules.h"
+#include "pipeline/schedules/schedules.h"
 #include "text/data/sample_source.h"
 
 namespace fm::engine {

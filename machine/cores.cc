@@ -15,7 +15,6 @@
 #include "core/text.h"
 #include "core/types.h"
 #include "machine/limits.h"
-#include "machine/texts.h"
 
 namespace fm::machine {
 namespace {

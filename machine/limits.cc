@@ -17,8 +17,9 @@
 #include <string_view>
 
 #include "core/check.h"
-#include "core/host_name.h"
+#include "core/process.h"
 #include "core/text.h"
+#include "core/types.h"
 
 namespace fm::machine {
 namespace {
@@ -82,20 +83,6 @@ void add_groups(std::vector<ControlGroup>& groups, const Hierarchy& hierarchy,
   for (const fs::path& name : below) groups.push_back({hierarchy.version_2, folder /= name});
 }
 
-}  // namespace
-
-std::vector<ControlGroup> control_groups(const std::string& controller, const fs::path& root) {
-  std::vector<ControlGroup> groups;
-  std::ifstream mounts(root / "proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    const std::optional<Hierarchy> hierarchy = hierarchy_of(line, controller);
-    if (hierarchy) add_groups(groups, *hierarchy, root);
-  }
-  return groups;
-}
-
-namespace {
-
 std::optional<double> ratio(double quota, double period) {
   if (!(quota > 0.0) || !(period > 0.0)) return std::nullopt;
   return quota / period;
@@ -124,18 +111,6 @@ std::optional<double> least(std::optional<double> a, std::optional<double> b) {
   if (!a || !b) return a ? a : b;
   return std::min(*a, *b);
 }
-
-}  // namespace
-
-std::optional<double> cpu_quota(const fs::path& root) {
-  std::optional<double> quota;
-  for (const ControlGroup& group : control_groups("cpu", root)) {
-    quota = least(quota, limit_of(group));
-  }
-  return quota;
-}
-
-namespace {
 
 // The number behind a word at the beginning of a line: "MemAvailable:   23618520 kB".
 std::optional<std::int64_t> number_behind(const fs::path& path, std::string_view key) {
@@ -181,7 +156,59 @@ std::string machine_id(const fs::path& root) {
   return boot.empty() ? "" : core::concat(core::host_name(), ' ', boot);
 }
 
+// A value of /proc/self/status, "VmHWM:"; nothing where it is not there.
+std::optional<core::Bytes> own_status(std::string_view key) {
+  std::array<char, 4096> text{};
+  const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+  const ssize_t size = file < 0 ? 0 : ::read(file, text.data(), text.size());
+  if (file >= 0) ::close(file);
+  const std::string_view status(text.data(), static_cast<std::size_t>(size < 0 ? 0 : size));
+  const std::size_t line = status.find(key);
+  const std::size_t digits =
+      line == std::string_view::npos ? line : status.find_first_of("0123456789", line);
+  if (digits == std::string_view::npos) return std::nullopt;
+  std::int64_t kilobytes = 0;
+  std::from_chars(status.data() + digits, status.data() + status.size(), kilobytes);
+  return core::Bytes(kilobytes * 1024);
+}
+
+// The text after "key<spaces>:" of the first line that starts with `key`.
+std::string field(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(':');
+    if (!line.starts_with(key) || colon == std::string::npos) continue;
+    const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+// "MemTotal:       24567890 kB": kB means 1,024 bytes there.
+core::Bytes memory_field(const std::string& meminfo, const std::string& key) {
+  const std::string value = field(meminfo, key);
+  return core::Bytes(value.empty() ? 0 : std::atoll(value.c_str()) * 1024);
+}
+
 }  // namespace
+
+std::vector<ControlGroup> control_groups(const std::string& controller, const fs::path& root) {
+  std::vector<ControlGroup> groups;
+  std::ifstream mounts(root / "proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    const std::optional<Hierarchy> hierarchy = hierarchy_of(line, controller);
+    if (hierarchy) add_groups(groups, *hierarchy, root);
+  }
+  return groups;
+}
+
+std::optional<double> cpu_quota(const fs::path& root) {
+  std::optional<double> quota;
+  for (const ControlGroup& group : control_groups("cpu", root)) {
+    quota = least(quota, limit_of(group));
+  }
+  return quota;
+}
 
 std::vector<MemoryLimit> memory_limits(const fs::path& root) {
   constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;  // version 1 says 2^63 less a page
@@ -213,26 +240,6 @@ std::vector<MemoryLimit> memory_limits(const fs::path& root) {
   return limits;
 }
 
-namespace {
-
-// A value of /proc/self/status, "VmHWM:"; nothing where it is not there.
-std::optional<core::Bytes> own_status(std::string_view key) {
-  std::array<char, 4096> text{};
-  const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  const ssize_t size = file < 0 ? 0 : ::read(file, text.data(), text.size());
-  if (file >= 0) ::close(file);
-  const std::string_view status(text.data(), static_cast<std::size_t>(size < 0 ? 0 : size));
-  const std::size_t line = status.find(key);
-  const std::size_t digits =
-      line == std::string_view::npos ? line : status.find_first_of("0123456789", line);
-  if (digits == std::string_view::npos) return std::nullopt;
-  std::int64_t kilobytes = 0;
-  std::from_chars(status.data() + digits, status.data() + status.size(), kilobytes);
-  return core::Bytes(kilobytes * 1024);
-}
-
-}  // namespace
-
 core::Bytes peak_memory() {
   if (const std::optional<core::Bytes> peak = own_status("VmHWM:")) return *peak;
   rusage usage{};
@@ -241,5 +248,39 @@ core::Bytes peak_memory() {
 }
 
 core::Bytes resident_memory() { return own_status("VmRSS:").value_or(core::Bytes(0)); }
+
+std::string cpu_model(const std::string& cpuinfo) {
+  const std::string model = field(cpuinfo, "model name");
+  return model.empty() ? "unknown" : model;
+}
+
+std::string instruction_sets(const std::string& cpuinfo) {
+  const std::vector<std::string> flags = core::split(field(cpuinfo, "flags"), ' ');
+  std::vector<std::string> found;
+  for (const char* wanted :
+       {"sse4_2", "avx", "f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16",
+        "avx512_fp16", "avx_vnni", "amx_tile", "amx_bf16", "amx_int8"}) {
+    if (std::find(flags.begin(), flags.end(), wanted) != flags.end()) found.emplace_back(wanted);
+  }
+  return found.empty() ? "none that matter" : core::join(found, " ");
+}
+
+std::string memory_line(const std::string& meminfo) {
+  return core::human(memory_field(meminfo, "MemTotal")) + ", " +
+         core::human(memory_field(meminfo, "MemAvailable")) + " available";
+}
+
+std::string ranges(const std::vector<int>& sorted_numbers) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < sorted_numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < sorted_numbers.size() && sorted_numbers[end] == sorted_numbers[end - 1] + 1) ++end;
+    const std::string first = std::to_string(sorted_numbers[i]);
+    const bool alone = end == i + 1;
+    parts.push_back(alone ? first : first + "-" + std::to_string(sorted_numbers[end - 1]));
+    i = end;
+  }
+  return core::join(parts, ",");
+}
 
 }  // namespace fm::machine

@@ -107,8 +107,7 @@ class Unit {
   // embedding, and where no earlier unit is trained. It does not overlap doutput_BTD, which may be
   // overwritten.
   virtual void backward_input(const UnitCall& call, void* doutput_BTD, void* dinput_BTD) const = 0;
-  // Writes the gradients of all trained parameters; reads no weights. Gaps of the flat buffer are
-  // never touched, not even by kAssign.
+  // Writes the gradients of all trained parameters, never gaps between them; reads no weights.
   virtual void backward_weight(const UnitCall& call, const Gradients& gradients,
                                Write write) const = 0;
 

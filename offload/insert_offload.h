@@ -2,7 +2,7 @@
 // with their own stores.
 #pragma once
 
-#include "core/tier.h"
+#include "core/shard_plan.h"
 #include "pipeline/instruction.h"
 
 namespace fm::offload {

@@ -4,18 +4,14 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "kernels/pointwise/adagrad.h"
-#include "kernels/pointwise/adamw.h"
-#include "kernels/pointwise/lamb.h"
-#include "kernels/pointwise/lion.h"
-#include "kernels/pointwise/sgd.h"
+#include "kernels/pointwise/optimizers.h"
 #include "optim/newton_schulz.h"
 
 namespace fm::optim {
 namespace {
 
-using core::concat;
 using Moments = std::vector<std::string>;
+using core::concat;
 
 // A rule reads as many moments as its row names, and whoever calls it provides them.
 void check_moments(const UpdateSlice& slice, int needed) {
@@ -278,6 +274,14 @@ std::string describe(const OptimizerOptions& options) {
                    std::visit([&](auto field) { return text_of(options.*field); }, param.value));
   }
   return text;
+}
+
+std::string describe(const OptimizerOptions& optimizer, const SchedulerOptions& scheduler,
+                     double clipping) {
+  using core::concat;
+  return concat(describe(optimizer), ", weight decay ", optimizer.weight_decay, ", ",
+                describe(scheduler, optimizer.lr), ", ",
+                clipping > 0.0 ? concat("clipping ", clipping) : "no clipping");
 }
 
 }  // namespace fm::optim

@@ -13,6 +13,7 @@
 #include "core/param_table.h"
 #include "core/types.h"
 #include "core/work.h"
+#include "optim/lr_schedule.h"
 
 namespace fm::optim {
 
@@ -111,5 +112,12 @@ std::vector<std::string> moments_of(const OptimizerOptions& options);
 std::string describe(const OptimizerOptions& options);
 void update(const OptimizerOptions& options, const UpdateScalars& scalars,
             const UpdateSlice& slice);
+
+// The update rule in one line, for the start banner and the plan.
+
+// "AdamW (decoupled decay), lr 0.0003, betas 0.9 0.999, eps 1e-08, weight decay 0.1, WarmupLR (log)
+// 0 -> 0.0003 over 20 steps, clipping 1". `clipping` 0 means none.
+std::string describe(const OptimizerOptions& optimizer, const SchedulerOptions& scheduler,
+                     double clipping);
 
 }  // namespace fm::optim

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "core/check.h"
-#include "pipeline/schedules.h"
+#include "pipeline/emitter.h"
 
 namespace fm::pipeline {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "pipeline/emitter.h"
 #include "pipeline/passes.h"
 #include "pipeline/schedule_study.h"
-#include "pipeline/schedules.h"
 
 namespace fm::pipeline {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "pipeline/schedules.h"
+#include "pipeline/emitter.h"
 
 namespace fm::pipeline {
 namespace {

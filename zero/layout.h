@@ -10,7 +10,6 @@
 #include "core/ledger.h"
 #include "core/param_table.h"
 #include "core/shard_plan.h"
-#include "core/tier.h"
 #include "optim/optimizer.h"
 #include "pipeline/placement.h"
 

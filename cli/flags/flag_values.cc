@@ -1,9 +1,11 @@
 #include "cli/flags/flag_values.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cxxopts.hpp>
 
-#include "core/number_word.h"
+#include "cli/deepspeed/value_types.h"
+#include "core/text.h"
 
 namespace fm::cli {
 namespace {
@@ -15,10 +17,19 @@ cxxopts::Options make_options(const Program& program) {
   for (const FlagRow& flag : program.flags) {
     const std::shared_ptr<cxxopts::Value> value = cxxopts::value<std::string>();
     if (*flag.otherwise != '\0') value->default_value(flag.otherwise);
-    options.add_options(flag.group)(flag.name, flag.help, value);
+    const std::string more = flag.more_help == nullptr ? "" : flag.more_help();
+    options.add_options(flag.group)(flag.name, flag.help + more, value);
   }
   options.add_options("Other")("help", "this text")("version", "version of fmengine");
   return options;
+}
+
+// Whether `word` is the value of the flag before it.
+bool is_value(const std::string& word, const std::string& before, std::span<const FlagRow> flags) {
+  if (!before.starts_with("--") || before.find('=') != before.npos) return false;
+  const auto row = std::find_if(flags.begin(), flags.end(),
+                                [&](const FlagRow& each) { return before.substr(2) == each.name; });
+  return row != flags.end() && (row->kind != FlagKind::kBool || parse_bool(word));
 }
 
 }  // namespace
@@ -86,6 +97,16 @@ double FlagValues::number(const std::string& name, double least) const {
   FM_USER_CHECK(value && *value >= least, "--", name, " must be a number, at least ", least,
                 "; correct it (", text(name), ")");
   return *value;
+}
+
+SplitWords split_words(std::span<const std::string> words, std::span<const FlagRow> flags) {
+  SplitWords out;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const bool flag =
+        words[at].starts_with("-") || (at > 0 && is_value(words[at], words[at - 1], flags));
+    (flag ? out.flagged : out.plain).push_back(words[at]);
+  }
+  return out;
 }
 
 }  // namespace fm::cli

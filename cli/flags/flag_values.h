@@ -66,4 +66,12 @@ class FlagValues {
   std::set<std::string> given_;
 };
 
+// Words of a command line that are no flags.
+
+struct SplitWords {
+  std::vector<std::string> flagged;  // flags and their values
+  std::vector<std::string> plain;
+};
+SplitWords split_words(std::span<const std::string> words, std::span<const FlagRow> flags);
+
 }  // namespace fm::cli

@@ -4,6 +4,8 @@
 #include <type_traits>
 
 #include "cli/flags/flag_values.h"
+#include "core/text.h"
+#include "pipeline/schedules/schedules.h"
 
 namespace fm::cli {
 namespace {
@@ -40,6 +42,12 @@ constexpr const char* kTrainer = "Hugging Face's Trainer (where the JSON says \"
 constexpr const char* kLayout = "Layout and numbers";
 constexpr const char* kOutput = "Output and resume";
 constexpr const char* kLook = "Diagnosis";
+
+std::string schedule_names() {
+  std::vector<std::string> names;
+  for (const pipeline::ScheduleRow& row : pipeline::all_schedules()) names.emplace_back(row.name);
+  return core::join(names, ", ");
+}
 
 constexpr FlagRow kRows[] = {
     {"init_ckpt", kText, "llama-7B-init-test-ckpt", kModel,
@@ -143,9 +151,8 @@ constexpr FlagRow kRows[] = {
     {"ulysses_degree", kInt, "0", kLayout,
      "with usp: ranks that exchange heads; 0: the smallest divisor of sequence ranks above 1",
      into<&O::ulysses_degree>},
-    {"schedule", kText, "1f1b", kLayout,
-     "pipeline schedule: 1f1b, gpipe, interleaved-1f1b, looped-bfs, zb-h1, zb-h2, zb-1p, zb-2p, "
-     "interleaved-zb, zb-v, zb-v-auto, v-half, v-min, 1f1b-v, dualpipe-v, auto, or FILE.csv"},
+    {"schedule", kText, "1f1b", kLayout, "pipeline schedule: auto, FILE.csv, ", nullptr,
+     schedule_names},
     {"virtual_stages", kInt, "0", kLayout,
      "model chunks per pipe rank; 0: 2 where the schedule has several, else 1",
      into<&O::virtual_stages>},

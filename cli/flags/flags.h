@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "engine/options.h"
 
@@ -20,6 +21,7 @@ struct FlagRow {
   const char* help;
   // Takes the flag's value into the options, or refuses it. Null: whoever parses the line does.
   void (*read)(const FlagValues&, const char* name, engine::TrainOptions&) = nullptr;
+  std::string (*more_help)() = nullptr;  // what a table has to add to `help`
 };
 
 // The group of flags that are parsed for FMEngine's sake and change nothing.

@@ -16,7 +16,7 @@
 #include "comm/verbs/progress.h"
 #include "comm/wire/fabrics.h"
 #include "comm/wire/watchdog.h"
-#include "core/late_library.h"
+#include "core/process.h"
 
 namespace fm::comm {
 namespace {

@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "core/check.h"
-#include "core/files/lfs_pointer.h"
 #include "core/text.h"
 
 namespace fm::core {

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "core/buffer.h"
-#include "core/huge_pages.h"
 #include "engine/options.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::engine {
 

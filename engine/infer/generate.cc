@@ -17,7 +17,7 @@
 #include "engine/infer/model_text.h"
 #include "engine/infer/score_texts.h"
 #include "engine/shown/folder_notes.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 #include "text/jinja/json_text.h"
 
 namespace fm::engine {

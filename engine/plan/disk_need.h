@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/options.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::engine {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "engine/options.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::engine {
 

@@ -6,7 +6,7 @@
 #include "offload/insert_offload.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
-#include "pipeline/schedules.h"
+#include "pipeline/schedules/schedules.h"
 #include "zero/insert_prefetch.h"
 #include "zero/insert_zero.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "core/counted.h"
+#include "core/text.h"
 #include "engine/plan/run_model.h"
 #include "engine/run/run_text.h"
 

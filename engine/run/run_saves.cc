@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/find_checkpoint.h"
 #include "checkpoint/lineage.h"
 #include "comm/agree.h"
 #include "core/check.h"

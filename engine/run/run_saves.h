@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "checkpoint/train_checkpoint.h"
+#include "checkpoint/output_lock.h"
 #include "engine/shown/run_log.h"
 #include "engine/state/persistence.h"
 

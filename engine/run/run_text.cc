@@ -7,12 +7,11 @@
 
 #include "comm/agree.h"
 #include "core/check.h"
-#include "core/host_name.h"
+#include "core/process.h"
 #include "core/text.h"
 #include "engine/plan/run_model.h"
 #include "kernels/gemm/gemm.h"
 #include "text/prepare/line_batches.h"
-#include "text/prepare/plain_recipes.h"
 #include "text/prepare/text_recipe.h"
 
 namespace fm::engine {

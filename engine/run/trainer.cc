@@ -24,7 +24,6 @@
 #include "engine/state/persistence.h"
 #include "engine/state/run_facts.h"
 #include "engine/state/run_identity.h"
-#include "engine/state/same_start.h"
 #include "engine/step/evaluation.h"
 #include "engine/step/step_runtime.h"
 #include "engine/step/tensors.h"

@@ -5,7 +5,7 @@
 #include "engine/options.h"
 #include "engine/run/signals.h"
 #include "engine/shown/run_context.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::engine {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/options.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::engine {
 

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "core/counted.h"
 #include "core/text.h"
 #include "engine/plan/disk_need.h"
 #include "engine/plan/memory_fit.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/state/arithmetic.h"
+#include "engine/state/run_identity.h"
 #include "machine/limits.h"
 
 namespace fm::engine {

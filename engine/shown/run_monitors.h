@@ -9,7 +9,6 @@
 #include "engine/shown/run_log.h"
 #include "engine/state/run_facts.h"
 #include "observe/monitor/monitor.h"
-#include "observe/monitor/prometheus.h"
 
 namespace fm::engine {
 

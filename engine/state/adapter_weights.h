@@ -6,10 +6,10 @@
 #include <span>
 #include <string>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
 #include "core/param_table.h"
 #include "engine/options.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::engine {
 

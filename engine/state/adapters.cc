@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "checkpoint/hf_folder.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/hf_export.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
 #include "checkpoint/torch_file.h"
 #include "comm/agree.h"
 #include "core/check.h"

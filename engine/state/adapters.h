@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
 #include "core/tensor_slice.h"
 #include "engine/options.h"
 #include "engine/step/rank_state.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::engine {
 

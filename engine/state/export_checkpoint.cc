@@ -8,9 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/find_checkpoint.h"
+#include "checkpoint/hf_export.h"
 #include "checkpoint/hf_folder.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/train_checkpoint.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/files/files.h"

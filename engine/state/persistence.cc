@@ -5,7 +5,11 @@
 #include <cstdio>
 #include <map>
 
+#include "checkpoint/find_checkpoint.h"
+#include "checkpoint/hf_export.h"
 #include "checkpoint/hf_folder.h"
+#include "checkpoint/load_checkpoint.h"
+#include "checkpoint/save_checkpoint.h"
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/files/output_file.h"

@@ -5,7 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/hf_folder.h"
+#include "checkpoint/find_checkpoint.h"
+#include "checkpoint/hf_export.h"
 #include "engine/plan/run_model.h"
 #include "engine/state/progress_state.h"
 #include "engine/step/rank_state.h"

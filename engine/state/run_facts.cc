@@ -9,7 +9,7 @@
 #include "engine/plan/run_model.h"
 #include "engine/plan/sequence_layout.h"
 #include "kernels/gemm/gemm.h"
-#include "optim/describe.h"
+#include "optim/optimizer.h"
 
 namespace fm::engine {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "engine/options.h"
 #include "engine/plan/run_plan.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::engine {
 

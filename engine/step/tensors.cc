@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <set>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_plan.h"
 #include "core/check.h"
 #include "core/files/durable_file.h"
 #include "core/files/output_file.h"

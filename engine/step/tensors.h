@@ -9,7 +9,7 @@
 #include "checkpoint/tensor_files.h"
 #include "core/tensor_slice.h"
 #include "engine/step/rank_state.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::engine {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/swiglu.h"
 
 namespace fm::kernels {
 

@@ -1,8 +1,9 @@
+#include "kernels/pointwise/cross_entropy.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/float_math.h"
-#include "kernels/pointwise/elements.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels::FM_SIMD {

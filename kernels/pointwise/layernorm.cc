@@ -1,7 +1,8 @@
+#include "kernels/pointwise/layernorm.h"
+
 #include <cmath>
 
 #include "core/element.h"
-#include "kernels/pointwise/norms.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels::FM_SIMD {

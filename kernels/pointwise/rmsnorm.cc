@@ -1,7 +1,8 @@
+#include "kernels/pointwise/rmsnorm.h"
+
 #include <cmath>
 
 #include "core/element.h"
-#include "kernels/pointwise/elements.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels::FM_SIMD {

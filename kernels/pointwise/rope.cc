@@ -1,7 +1,8 @@
+#include "kernels/pointwise/rope.h"
+
 #include <cmath>
 
 #include "core/element.h"
-#include "kernels/pointwise/elements.h"
 
 namespace fm::kernels::FM_SIMD {
 

@@ -1,9 +1,10 @@
+#include "kernels/pointwise/swiglu.h"
+
 #include <algorithm>
 
 #include "core/element.h"
 #include "kernels/float_math.h"
 #include "kernels/narrow_rows.h"
-#include "kernels/pointwise/elements.h"
 
 namespace fm::kernels::FM_SIMD {
 

@@ -13,16 +13,16 @@
 #include "kernels/gemm/few_rows.h"
 #include "kernels/gemm/libraries.h"
 #include "kernels/pointwise/activations.h"
-#include "kernels/pointwise/adagrad.h"
-#include "kernels/pointwise/adamw.h"
 #include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/cross_entropy.h"
 #include "kernels/pointwise/elements.h"
-#include "kernels/pointwise/lamb.h"
-#include "kernels/pointwise/lion.h"
+#include "kernels/pointwise/layernorm.h"
 #include "kernels/pointwise/normals.h"
-#include "kernels/pointwise/norms.h"
-#include "kernels/pointwise/sgd.h"
+#include "kernels/pointwise/optimizers.h"
+#include "kernels/pointwise/rmsnorm.h"
+#include "kernels/pointwise/rope.h"
 #include "kernels/pointwise/sums.h"
+#include "kernels/pointwise/swiglu.h"
 
 namespace fm::kernels {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/rope.h"
 #include "model/families/rope_config.h"
 
 namespace fm::model {

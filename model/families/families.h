@@ -1,24 +1,13 @@
-// The families, one source each: they turn config.json into a DecoderConfig. Keys and defaults are
-// those of transformers, src/transformers/models/*/configuration_*.py. Each throws UserError (10)
-// naming the key and what is supported.
+// The table of families: config.json becomes the values of a decoder. A family is a header, which
+// families.cc alone includes, and a row there. Keys and defaults: transformers,
+// src/transformers/models/*/configuration_*.py.
 #pragma once
 
 #include "model/families/decoder_config.h"
 
 namespace fm::model {
 
-// Calls the reader of the file's model_type.
+// By the model_type of the file. Throws UserError (10) naming the key and what is supported.
 DecoderConfig read_config(const ConfigReader& file);
-
-DecoderConfig read_llama_config(const ConfigReader& reader);
-DecoderConfig read_mistral_config(const ConfigReader& reader);
-DecoderConfig read_qwen2_config(const ConfigReader& reader);
-DecoderConfig read_qwen3_config(const ConfigReader& reader);
-DecoderConfig read_phi3_config(const ConfigReader& reader);
-DecoderConfig read_gemma_config(const ConfigReader& reader);
-DecoderConfig read_olmo2_config(const ConfigReader& reader);
-DecoderConfig read_gpt_neox_config(const ConfigReader& reader);
-DecoderConfig read_gptj_config(const ConfigReader& reader);
-DecoderConfig read_gpt2_config(const ConfigReader& reader);
 
 }  // namespace fm::model

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/families/decoder_config.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::model {
 

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "kernels/gemm/few_rows.h"
 #include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/cross_entropy.h"
 #include "kernels/pointwise/elements.h"
 #include "model/units/linear.h"
 

@@ -1,8 +1,8 @@
 // The norm of a unit: its kind, its weights, and the statistics that forward saves for each row.
 #pragma once
 
-#include "kernels/pointwise/elements.h"
-#include "kernels/pointwise/norms.h"
+#include "kernels/pointwise/layernorm.h"
+#include "kernels/pointwise/rmsnorm.h"
 #include "model/families/decoder_config.h"
 #include "model/units/carver.h"
 

@@ -9,8 +9,8 @@
 
 #include "core/check.h"
 #include "core/crc32c.h"
-#include "core/host_name.h"
-#include "observe/monitor/text_files.h"
+#include "core/process.h"
+#include "observe/monitor/monitor.h"
 
 namespace fm::monitor {
 namespace {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "observe/report/html.h"
 #include "observe/report/numbers.h"
 
 namespace fm::report {

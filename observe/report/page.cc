@@ -8,7 +8,6 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "observe/report/chart.h"
-#include "observe/report/html.h"
 #include "observe/report/numbers.h"
 #include "observe/report/pipe_picture.h"
 #include "observe/report/series.h"

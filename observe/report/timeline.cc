@@ -7,7 +7,6 @@
 
 #include "core/check.h"
 #include "observe/report/canvas.h"
-#include "observe/report/html.h"
 #include "observe/report/numbers.h"
 
 namespace fm::report {

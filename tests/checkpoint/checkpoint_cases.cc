@@ -4,6 +4,7 @@
 #include <limits>
 #include <mutex>
 
+#include "checkpoint/load_checkpoint.h"
 #include "comm/meet/world.h"
 #include "core/text.h"
 

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/train_checkpoint.h"
+#include "checkpoint/find_checkpoint.h"
+#include "checkpoint/save_checkpoint.h"
 
 namespace fm::testing {
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "checkpoint/output_lock.h"
 #include "core/fault.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/text/data/scratch_folder.h"

@@ -1,8 +1,11 @@
+#include "checkpoint/find_checkpoint.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <random>
 
+#include "checkpoint/load_checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "comm/meet/world.h"
 #include "tests/checkpoint/checkpoint_cases.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
 
 namespace fm::checkpoint {
 namespace {

@@ -1,3 +1,5 @@
+#include "checkpoint/hf_export.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -7,7 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/hf_folder.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
 #include "comm/meet/world.h"
 #include "core/fault.h"
 #include "core/files/draft_folder.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_plan.h"
 #include "tests/checkpoint/safetensors_bytes.h"
 #include "tests/text/data/scratch_folder.h"
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/find_checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/checkpoint/damage.h"

@@ -6,8 +6,10 @@
 #include <numeric>
 #include <random>
 
+#include "checkpoint/hf_export.h"
 #include "checkpoint/hf_folder.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_plan.h"
 #include "comm/communicator.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/checkpoint/safetensors_bytes.h"

@@ -1,10 +1,11 @@
+#include "checkpoint/output_lock.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "checkpoint/train_checkpoint.h"
 #include "core/check.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/text/data/scratch_folder.h"

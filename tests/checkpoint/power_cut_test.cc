@@ -14,6 +14,7 @@
 #include <mutex>
 #include <set>
 
+#include "checkpoint/output_lock.h"
 #include "core/text.h"
 #include "tests/checkpoint/checkpoint_cases.h"
 #include "tests/text/data/scratch_folder.h"

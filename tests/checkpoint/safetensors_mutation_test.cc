@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_parse.h"
 #include "core/check.h"
 #include "tests/checkpoint/mutated.h"
 #include "tests/checkpoint/safetensors_bytes.h"

@@ -1,10 +1,11 @@
-#include "checkpoint/safetensors.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <span>
 
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
+#include "checkpoint/safetensors_plan.h"
 #include "core/check.h"
 #include "tests/checkpoint/safetensors_bytes.h"
 #include "tests/text/data/scratch_folder.h"

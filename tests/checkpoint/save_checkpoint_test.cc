@@ -1,5 +1,9 @@
+#include "checkpoint/save_checkpoint.h"
+
 #include <gtest/gtest.h>
 
+#include "checkpoint/find_checkpoint.h"
+#include "checkpoint/load_checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "comm/meet/world.h"
 #include "core/crc32c.h"

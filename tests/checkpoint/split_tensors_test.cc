@@ -4,8 +4,11 @@
 
 #include <limits>
 
+#include "checkpoint/find_checkpoint.h"
+#include "checkpoint/hf_export.h"
 #include "checkpoint/hf_folder.h"
-#include "checkpoint/train_checkpoint.h"
+#include "checkpoint/load_checkpoint.h"
+#include "checkpoint/save_checkpoint.h"
 #include "comm/meet/world.h"
 #include "tests/text/data/scratch_folder.h"
 

@@ -6,7 +6,8 @@
 #include <random>
 
 #include "checkpoint/hf_folder.h"
-#include "checkpoint/zip_records.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
 #include "core/check.h"
 #include "tests/checkpoint/mutated.h"
 #include "tests/checkpoint/torch_file_bytes.h"

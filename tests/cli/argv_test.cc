@@ -4,7 +4,7 @@
 #include "cli/flags/arguments.h"
 #include "cli/flags/flags.h"
 #include "cli/flags/foreign_flags.h"
-#include "cli/flags/generate_arguments.h"
+#include "cli/flags/program_arguments.h"
 #include "core/text.h"
 #include "tests/cli/train_words.h"
 

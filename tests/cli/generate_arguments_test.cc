@@ -1,5 +1,4 @@
-#include "cli/flags/generate_arguments.h"
-
+#include "cli/flags/program_arguments.h"
 #include "tests/cli/expect_refusal.h"
 #include "tests/text/data/scratch_folder.h"
 

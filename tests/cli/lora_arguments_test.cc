@@ -1,6 +1,4 @@
 // Adapters by flags, by FMEngine's block and from a PEFT folder.
-#include "cli/flags/lora_arguments.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -8,6 +6,7 @@
 #include <random>
 
 #include "cli/flags/arguments.h"
+#include "cli/flags/train_flags.h"
 #include "cli/peft_folder.h"
 #include "tests/cli/expect_refusal.h"
 #include "tests/cli/read_ds.h"

@@ -1,8 +1,7 @@
 // The words of fmengine-report and of fmengine.
-#include "cli/flags/report_arguments.h"
-
 #include <vector>
 
+#include "cli/flags/program_arguments.h"
 #include "cli/subcommand.h"
 #include "tests/cli/expect_refusal.h"
 

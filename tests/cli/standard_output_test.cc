@@ -1,6 +1,4 @@
 // What is printed is there, or the program says that it is not.
-#include "cli/standard_output.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include "cli/outputs.h"
 #include "core/check.h"
 
 namespace fm::cli {

@@ -1,8 +1,7 @@
 // The words of fmengine-tokenize.
-#include "cli/flags/tokenize_arguments.h"
-
 #include <vector>
 
+#include "cli/flags/program_arguments.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {

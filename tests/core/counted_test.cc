@@ -1,8 +1,8 @@
-#include "core/counted.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
+
+#include "core/text.h"
 
 namespace fm::core {
 namespace {

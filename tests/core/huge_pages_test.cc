@@ -1,7 +1,5 @@
 // What is asked of the system, whatever it does with it: madvise() of this program is answered
 // here.
-#include "core/huge_pages.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -12,6 +10,8 @@
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "core/buffer.h"
 
 namespace fm::core {
 namespace {

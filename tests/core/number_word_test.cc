@@ -1,6 +1,6 @@
-#include "core/number_word.h"
-
 #include <gtest/gtest.h>
+
+#include "core/text.h"
 
 namespace fm::core {
 namespace {

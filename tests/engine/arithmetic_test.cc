@@ -1,8 +1,7 @@
 // All ranks compute alike, or the difference is named.
-#include "engine/state/arithmetic.h"
-
 #include <gtest/gtest.h>
 
+#include "engine/state/run_identity.h"
 #include "kernels/gemm/gemm.h"
 #include "small_run.h"
 #include "trainer_case.h"

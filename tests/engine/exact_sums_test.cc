@@ -25,7 +25,9 @@
 #include <string_view>
 #include <utility>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
+#include "checkpoint/safetensors_plan.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/find_checkpoint.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_parse.h"
 #include "engine/state/adapter_weights.h"
 #include "engine/state/adapters.h"
 #include "engine/state/export_checkpoint.h"

@@ -10,7 +10,6 @@
 #include "core/text.h"
 #include "engine/plan/run_model.h"
 #include "engine/state/run_identity.h"
-#include "engine/state/same_start.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

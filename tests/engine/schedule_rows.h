@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/schedules.h"
+#include "pipeline/schedules/schedules.h"
 
 namespace fm::engine {
 

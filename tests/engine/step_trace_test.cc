@@ -5,7 +5,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "engine/shown/trace_file.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

@@ -1,5 +1,6 @@
 #include "toy_family.h"
 
+#include "kernels/pointwise/cross_entropy.h"
 #include "kernels/pointwise/elements.h"
 #include "model/units/initial_values.h"
 #include "model/units/linear.h"

@@ -1,7 +1,7 @@
 // A model family that the product does not know: embedding, linear blocks, head; fp32, untied.
 #pragma once
 
-#include "model/families/family.h"
+#include "model/opened_model.h"
 
 namespace fm::model {
 

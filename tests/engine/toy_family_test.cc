@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
 #include "trainer_case.h"
 
 namespace fm::engine {

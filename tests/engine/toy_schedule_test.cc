@@ -1,6 +1,7 @@
 // A schedule needs no change of the product: a function and a row, handed in from here.
 #include <gtest/gtest.h>
 
+#include "pipeline/emitter.h"
 #include "small_run.h"
 
 namespace fm::engine {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
+#include "checkpoint/safetensors_file.h"
 #include "core/fault.h"
 #include "trainer_case.h"
 

@@ -1,8 +1,9 @@
+#include "kernels/pointwise/cross_entropy.h"
+
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "kernels/pointwise/elements.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

@@ -1,6 +1,7 @@
+#include "kernels/pointwise/layernorm.h"
+
 #include <gtest/gtest.h>
 
-#include "kernels/pointwise/norms.h"
 #include "tests/kernels/narrow_values.h"
 
 namespace fm::kernels {

@@ -5,6 +5,9 @@
 #include <complex>
 
 #include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/rmsnorm.h"
+#include "kernels/pointwise/rope.h"
+#include "kernels/pointwise/swiglu.h"
 #include "tests/kernels/narrow_values.h"
 
 namespace fm::kernels {

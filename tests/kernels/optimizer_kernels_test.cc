@@ -1,10 +1,7 @@
 // Expected values: torch 2.11 in fp64, three steps of the named optimizer with the gradients below.
 #include <gtest/gtest.h>
 
-#include "kernels/pointwise/adagrad.h"
-#include "kernels/pointwise/adamw.h"
-#include "kernels/pointwise/lion.h"
-#include "kernels/pointwise/sgd.h"
+#include "kernels/pointwise/optimizers.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

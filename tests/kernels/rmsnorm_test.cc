@@ -1,6 +1,7 @@
+#include "kernels/pointwise/rmsnorm.h"
+
 #include <gtest/gtest.h>
 
-#include "kernels/pointwise/elements.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

@@ -1,8 +1,9 @@
+#include "kernels/pointwise/rope.h"
+
 #include <gtest/gtest.h>
 
 #include <complex>
 
-#include "kernels/pointwise/elements.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

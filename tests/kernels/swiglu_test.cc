@@ -1,9 +1,10 @@
+#include "kernels/pointwise/swiglu.h"
+
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "kernels/float_math.h"
-#include "kernels/pointwise/elements.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

@@ -1,7 +1,7 @@
 // Text of /proc into lines.
-#include "machine/texts.h"
-
 #include <gtest/gtest.h>
+
+#include "machine/limits.h"
 
 namespace fm::machine {
 namespace {

@@ -9,7 +9,7 @@
 #include "core/buffer.h"
 #include "core/element.h"
 #include "kernels/pointwise/elements.h"
-#include "model/families/family.h"
+#include "model/opened_model.h"
 #include "tests/model/family_jsons.h"
 
 namespace fm::model {

@@ -1,5 +1,3 @@
-#include "model/families/family.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <regex>
 
 #include "core/check.h"
+#include "model/opened_model.h"
 #include "tests/model/family_jsons.h"
 
 namespace fm::model {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "model/families/families.h"
+#include "model/families/llama.h"
 
 namespace fm::model {
 namespace {

@@ -2,7 +2,7 @@
 // program that links LibTorch takes 0.15 s longer to start.
 #pragma once
 
-#include "core/late_library.h"
+#include "core/process.h"
 #include "model/attention/attention.h"
 
 namespace fm::model {

@@ -1,7 +1,7 @@
 // The line that says what the optimizer will do.
-#include "optim/describe.h"
-
 #include <gtest/gtest.h>
+
+#include "optim/optimizer.h"
 
 namespace fm::optim {
 namespace {

@@ -6,7 +6,8 @@
 #include "core/shard_plan.h"
 #include "pipeline/passes.h"
 #include "pipeline/post_validation.h"
-#include "pipeline/schedules.h"
+#include "pipeline/schedules/linear.h"
+#include "pipeline/schedules/schedules.h"
 #include "pipeline/validate.h"
 #include "zero/insert_zero.h"
 

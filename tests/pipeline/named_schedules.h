@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "pipeline/schedules.h"
+#include "pipeline/schedules/schedules.h"
 
 namespace fm::pipeline {
 

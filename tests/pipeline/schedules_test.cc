@@ -1,10 +1,12 @@
 // Orders and properties of GPipe and 1F1B: arXiv 1811.06965 (GPipe), 1806.03377 and 2006.09503
 // (1F1B), and deepspeed/runtime/pipe/schedule.py as an independent generator.
-#include "pipeline/schedules.h"
+#include "pipeline/schedules/schedules.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "pipeline/schedules/linear.h"
 
 namespace fm::pipeline {
 namespace {

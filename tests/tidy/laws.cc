@@ -104,10 +104,16 @@ namespace {
 using Matrix = std::map<std::string, std::set<std::string>>;
 
 // Whether the file of `source` may include `file` of another folder, or of its own.
-bool may_include(const Source& source, std::string_view file, const Matrix& matrix) {
+bool may_include(const Source& source, std::string_view file, const Limits& limits) {
+  const Matrix& matrix = limits.may_include;
   const std::string folder(file.substr(0, file.find('/')));
-  if (folder != source.folder()) return matrix.at(source.folder()).contains(folder);
   const std::string wing = wing_of(file);
+  if (folder != source.folder()) {
+    const auto face = limits.faces.find(folder);
+    const bool shown =
+        wing == folder || face == limits.faces.end() || face->second.contains(std::string(file));
+    return shown && matrix.at(source.folder()).contains(folder);
+  }
   return wing == source.wing() || wing == folder || matrix.at(source.wing()).contains(wing);
 }
 
@@ -148,7 +154,7 @@ Findings include_matrix(const Source& source, const Limits& limits) {
     if (!limits.may_include.contains(name)) return {{1, name + " is not in the include matrix"}};
   }
   for (const Include& include : source.includes) {
-    if (!include.quoted || may_include(source, include.file, limits.may_include)) continue;
+    if (!include.quoted || may_include(source, include.file, limits)) continue;
     found.push_back({include.line, source.wing() + " may not include " + quote(include.file)});
   }
   return found;
@@ -321,7 +327,7 @@ Findings no_family(const Source& source, const Limits& limits) {
     const std::vector<std::string> words = words_of(name);
     for (const std::string& family : limits.families) {
       if (std::find(words.begin(), words.end(), family) == words.end()) continue;
-      found.push_back({line, quote(name) + " belongs to a family: see model/families/family.h"});
+      found.push_back({line, quote(name) + " belongs to a family: see model/opened_model.h"});
     }
   };
   for (const Token& token : source.tokens) check(token.text, token.line);

@@ -19,6 +19,9 @@ struct Limits {
   // folder -> folders; a folder with wings has a row "folder/wing" -> wings of it for each. All
   // wings may include what lies at the top of their folder, which includes none of them.
   std::map<std::string, std::set<std::string>> may_include;
+  // The headers in wings of a folder that other folders may include, beside those at its top. A
+  // folder without a row keeps none to itself.
+  std::map<std::string, std::set<std::string>> faces = {};
   std::set<std::string> halls = {};           // folders whose wings have a namespace of their own
   std::set<std::string> may_name_torch;       // sources, besides tests and benchmarks
   std::set<std::string> may_have_state;       // sources with a mutable global, and why there

@@ -18,6 +18,8 @@ Limits small_limits() {
                           {"zero", {"core", "comm"}},
                           {"zero/low", {}},
                           {"zero/high", {"zero/low"}}},
+          .faces = {{"comm", {"comm/any/face.h"}}},
+          .halls = {"hall"},
           .may_name_torch = {"zero/device.cc"},
           .may_have_state = {"zero/registry.cc"},
           .may_end_process = {"zero/registry.cc"},
@@ -56,11 +58,12 @@ TEST(TidyLaws, WingsFollowTheMatrixToo) {
       "#include \"zero/top.h\"\n"
       "#include \"zero/low/a.h\"\n"
       "#include \"zero/high/a.h\"\n"
-      "#include \"comm/any/wing.h\"\n"
-      "#include \"model/unit.h\"\n";
-  EXPECT_EQ(broken_lines(include_matrix, "zero/low/b.cc", text), "3 5 ");
-  EXPECT_EQ(broken_lines(include_matrix, "zero/high/b.cc", text), "5 ");
-  EXPECT_EQ(broken_lines(include_matrix, "zero/b.cc", text), "2 3 5 ");
+      "#include \"comm/any/face.h\"\n"
+      "#include \"model/unit.h\"\n"
+      "#include \"comm/any/inner.h\"\n";
+  EXPECT_EQ(broken_lines(include_matrix, "zero/low/b.cc", text), "3 5 6 ");
+  EXPECT_EQ(broken_lines(include_matrix, "zero/high/b.cc", text), "5 6 ");
+  EXPECT_EQ(broken_lines(include_matrix, "zero/b.cc", text), "2 3 5 6 ");
   EXPECT_EQ(broken_lines(include_matrix, "zero/unknown/b.cc", text), "1 ");
   EXPECT_EQ(Source("zero/low/b.cc", "").wing(), "zero/low");
 }
@@ -161,6 +164,8 @@ TEST(TidyLaws, AFolderHasOneNamespace) {
   EXPECT_EQ(broken_lines(one_namespace, "zero/a.cc", good + "namespace std {\n}\n"), "5 ");
   EXPECT_EQ(broken_lines(one_namespace, "zero/a.cc", "int x();\n"), "1 ");
   EXPECT_EQ(broken_lines(one_namespace, "zero/a.cc", "int main() { return 0; }\n"), "");
+  EXPECT_EQ(broken_lines(one_namespace, "hall/zero/a.cc", good), "");
+  EXPECT_EQ(broken_lines(one_namespace, "hall/one/a.cc", good), "1 1 ");
 }
 
 TEST(TidyLaws, NothingGlobalChanges) {
@@ -278,6 +283,11 @@ TEST(TidyLaws, UnbuiltSourcesAreFound) {
   // A file of a wing is listed with its wing; its name alone is another file.
   EXPECT_EQ(not_built({"c.cc", "wing/c.cc"}, "SOURCES wing/c.cc"),
             std::vector<std::string>{"c.cc"});
+  // A folder may be built whole.
+  EXPECT_EQ(not_built({"c.cc", "wing/c.cc"}, "lib(x FOLDERS wing LINKS y)"),
+            std::vector<std::string>{"c.cc"});
+  EXPECT_EQ(not_built({"c.cc", "y/c.cc"}, "lib(x FOLDERS . LINKS y)"),
+            std::vector<std::string>{"y/c.cc"});
 }
 
 }  // namespace

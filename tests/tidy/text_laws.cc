@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <set>
+#include <sstream>
 
 #include "tests/tidy/laws.h"
 
@@ -40,6 +42,26 @@ bool names(const std::string& cmake_lists, const std::string& file) {
   return false;
 }
 
+// What follows FOLDERS in a call of CMake: all sources of these folders are built.
+std::set<std::string> whole_folders(const std::string& cmake_lists) {
+  std::set<std::string> folders;
+  std::istringstream words(cmake_lists);
+  bool listed = false;
+  for (std::string word; words >> word;) {
+    const bool last = word.ends_with(')');
+    if (last) word.pop_back();
+    if (word == "FOLDERS") {
+      listed = true;
+    } else if (listed && std::isupper(static_cast<unsigned char>(word[0])) == 0) {
+      folders.insert(word);
+    } else {
+      listed = false;
+    }
+    listed = listed && !last;
+  }
+  return folders;
+}
+
 }  // namespace
 
 Findings all_laws(const Source& source, const Limits& limits) {
@@ -71,11 +93,14 @@ Findings no_places(const std::string& text) {
 
 std::vector<std::string> not_built(const std::vector<std::string>& files,
                                    const std::string& cmake_lists) {
+  const std::set<std::string> folders = whole_folders(cmake_lists);
   std::vector<std::string> absent;
-  std::copy_if(
-      files.begin(), files.end(), std::back_inserter(absent), [&](const std::string& file) {
-        return (file.ends_with(".cc") || file.ends_with(".cu")) && !names(cmake_lists, file);
-      });
+  for (const std::string& file : files) {
+    const std::size_t end = file.rfind('/');
+    if (folders.contains(end == file.npos ? "." : file.substr(0, end))) continue;
+    const bool source = file.ends_with(".cc") || file.ends_with(".cu");
+    if (source && !names(cmake_lists, file)) absent.push_back(file);
+  }
   return absent;
 }
 

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "core/check.h"
-#include "core/number_word.h"
 #include "core/text.h"
 #include "text/data/documents.h"
 #include "text/data/formats/megatron.h"

@@ -6,7 +6,6 @@
 
 #include "core/buffer.h"
 #include "core/check.h"
-#include "core/counted.h"
 #include "core/text.h"
 #include "text/data/array_lines.h"
 #include "text/data/text_pieces.h"

@@ -13,7 +13,7 @@
 
 namespace fm::data {
 
-// Little-endian. kAuto: of a flat file, what its bytes say (text/data/formats/token_types.h).
+// Little-endian. kAuto: of a flat file, what its bytes say (text/data/formats/token_files.h).
 enum class TokenType : std::uint8_t {
   kAuto,
   kU8,

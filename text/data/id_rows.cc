@@ -4,7 +4,6 @@
 #include <array>
 
 #include "core/check.h"
-#include "core/counted.h"
 #include "core/text.h"
 #include "core/types.h"
 #include "text/data/packing.h"

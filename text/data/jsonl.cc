@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "core/check.h"
-#include "core/counted.h"
+#include "core/text.h"
 #include "text/data/array_lines.h"
 #include "text/data/documents.h"
 #include "text/data/text_pieces.h"

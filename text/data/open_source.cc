@@ -1,5 +1,5 @@
 #include "core/check.h"
-#include "core/counted.h"
+#include "core/text.h"
 #include "text/data/data_paths.h"
 #include "text/data/documents.h"
 #include "text/data/formats/mds.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "core/counted.h"
 #include "core/crc32c.h"
 #include "core/text.h"
 

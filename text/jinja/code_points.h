@@ -1,6 +1,7 @@
 // Text by code points, as Python counts it; in and out is UTF-8.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,5 +31,11 @@ enum class Side : std::uint8_t { kLeft, kRight, kBoth };
 std::string_view strip(std::string_view text, Side side);
 // str.strip(chars).
 std::string strip(std::string_view text, std::string_view characters, Side side);
+
+// Searches in texts whose time is linear whatever the texts are.
+
+// As std::string_view::find and rfind; std's compare each place of `text` with all of `part`.
+std::size_t find_text(std::string_view text, std::string_view part, std::size_t from = 0);
+std::size_t rfind_text(std::string_view text, std::string_view part);
 
 }  // namespace fm::jinja

@@ -7,7 +7,6 @@
 #include "text/jinja/arguments.h"
 #include "text/jinja/code_points.h"
 #include "text/jinja/format.h"
-#include "text/jinja/search.h"
 
 namespace fm::jinja {
 namespace {

@@ -40,4 +40,10 @@ class Template {
   bool has_generation_;
 };
 
+// From tokens to a tree.
+
+// Throws UserError (11) "FILE:LINE: ..." for what is no template and for what this subset has not:
+// filters and tests that it does not know, include, import, extends, block, *arguments, ...
+Body parse_template(std::string_view source, const std::string& file);
+
 }  // namespace fm::jinja

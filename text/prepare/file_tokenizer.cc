@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/counted.h"
+#include "core/text.h"
 
 namespace fm::prepare {
 namespace {

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "core/counted.h"
 #include "core/files/durable_file.h"
 #include "core/files/files.h"
 #include "core/text.h"

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/crc32c.h"
 #include "core/files/files.h"
+#include "core/text.h"
 #include "text/chat/answers.h"
 #include "text/chat/unused_fields.h"
 #include "text/jinja/json_text.h"
@@ -217,10 +218,6 @@ class LineTokenizer {
   std::string eos_token_;
 };
 
-}  // namespace
-
-namespace {
-
 // Of the files that chat::read_chat_format reads; changes when one of them does.
 std::string template_identity(const std::filesystem::path& folder,
                               const std::filesystem::path& template_file) {
@@ -237,6 +234,14 @@ std::string template_identity(const std::filesystem::path& folder,
     crc = core::crc32c(core::read_small_file(file, core::kMostListing).text, crc);
   }
   return std::to_string(crc);
+}
+
+ReadLine one_document(data::LineReader read) {
+  return [read = std::move(read)](std::string_view line, std::vector<data::Document>& documents) {
+    documents.resize(1);
+    documents.front() = {};
+    return read(line, documents.front());
+  };
 }
 
 }  // namespace
@@ -276,6 +281,22 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
     return reader->read(line, documents);
   };
   return recipe;
+}
+
+Recipe id_recipe(std::int64_t vocab) {
+  return {.read_line = one_document(data::ids_reader(vocab)),
+          .words = core::concat("input_ids, vocab_size ", vocab),
+          .tokens = "tokens (input_ids)",
+          .vocab = vocab};
+}
+
+Recipe byte_recipe(const std::string& field) {
+  return {.read_line = one_document(data::text_reader(field)),
+          .words = core::concat("bytes, field ", field),
+          .tokens = "byte tokens",
+          .vocab = core::kByteVocab,
+          .filler = core::kPadId,
+          .eos = core::kEosId};
 }
 
 }  // namespace fm::prepare

@@ -2,6 +2,7 @@
 // model folder.
 #pragma once
 
+#include <cstdint>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -39,5 +40,13 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
 // template instead of the folder's, or "". Throws UserError (11) naming the file that is wrong.
 Recipe read_recipe(const std::filesystem::path& tokenizer,
                    const std::filesystem::path& template_file, TextOptions options);
+
+// JSONL that needs no tokenizer of a folder, in the words of prepare_text.
+
+// {"input_ids": [...], "labels": [...], "attention_mask": [...]}, see data::ids_reader.
+Recipe id_recipe(std::int64_t vocab);
+
+// The bytes of the text in `field`, see data::text_reader.
+Recipe byte_recipe(const std::string& field);
 
 }  // namespace fm::prepare

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "core/check.h"
-#include "core/counted.h"
 #include "core/fault.h"
 #include "core/files/draft_folder.h"
 #include "core/files/durable_file.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "observe/monitor/monitor.h"
-#include "observe/monitor/text_files.h"
 #include "tests/text/data/scratch_folder.h"
 
 namespace fm::monitor {

@@ -1,11 +1,11 @@
 // The text format of Prometheus (prometheus.io, "Exposition formats").
-#include "observe/monitor/prometheus.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include "observe/monitor/monitor.h"
 
 namespace fm::monitor {
 namespace {

@@ -1,6 +1,6 @@
-#include "observe/report/html.h"
-
 #include <gtest/gtest.h>
+
+#include "observe/report/numbers.h"
 
 namespace fm::report {
 namespace {

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "observe/report/metrics_row.h"
+#include "observe/report/metrics.h"
 #include "observe/report/page.h"
 
 namespace fm::report {

@@ -1,12 +1,11 @@
 // Times of units from a trace, by hand.
-#include "observe/report/unit_times.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "core/check.h"
+#include "observe/report/trace_step.h"
 
 namespace fm::report {
 namespace {

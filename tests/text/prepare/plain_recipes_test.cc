@@ -1,6 +1,4 @@
 // Tokenized JSONL and bytes through the cache: the ids and labels that the lines name.
-#include "text/prepare/plain_recipes.h"
-
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -8,6 +6,7 @@
 #include "comm/meet/world.h"
 #include "tests/text/prepare/scratch.h"
 #include "text/data/documents.h"
+#include "text/prepare/text_recipe.h"
 
 namespace fm::prepare {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "core/buffer.h"
 #include "core/check.h"
-#include "core/counted.h"
 #include "core/crc32c.h"
 #include "core/files/mapped_file.h"
 #include "core/text.h"

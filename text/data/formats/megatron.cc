@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/check.h"
-#include "core/counted.h"
 #include "core/crc32c.h"
 #include "core/text.h"
 #include "text/data/id_array.h"

@@ -1,0 +1,33 @@
+// One run at a time writes to an output directory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace fm::checkpoint {
+
+// Exclusive use of an output directory by one run, held by rank 0 until destroyed.
+// Throws MachineError (13) that prints the holder.
+class OutputLock {
+ public:
+  explicit OutputLock(const std::filesystem::path& output_dir);
+  OutputLock(OutputLock&&) noexcept;
+  OutputLock& operator=(OutputLock&&) = delete;
+  ~OutputLock();
+
+  // Makes and locks the file again where it was deleted or replaced, with its folder if need be:
+  // what was done, for a person to read, or "". Throws as the constructor does.
+  std::string renew();
+  // Where the folder has left its file system, because that was unmounted or another was mounted
+  // over it: that nothing may be written there, for a person to read. Else "".
+  std::string moved() const;
+
+ private:
+  std::filesystem::path output_dir_;
+  std::uint64_t device_ = 0;  // of the folder
+  std::string holder_;        // what the file says
+  int fd_ = -1;
+};
+
+}  // namespace fm::checkpoint

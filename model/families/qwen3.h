@@ -1,0 +1,34 @@
+// Qwen 3: heads with a width of their own, norms of queries and keys, and biases only where
+// config.json has them. transformers, models/qwen3/modeling_qwen3.py.
+#pragma once
+
+#include "model/families/decoder_config.h"
+
+namespace fm::model {
+
+inline DecoderConfig read_qwen3_config(const ConfigReader& reader) {
+  DecoderConfig config;
+  config.family = "Qwen3";
+  config.architecture = "Qwen3ForCausalLM";
+  config.max_positions = 32768;
+  config.dropout = read_dropout(reader, {});
+  config.block.activation = read_activation(reader, "hidden_act", "silu");
+  config.block.qk_norm = QkNorm::kPerHead;
+  config.block.qkv_bias = reader.flag_or("attention_bias", false);
+  config.block.out_bias = config.block.qkv_bias;
+  read_sizes(reader, {.absent_kv_heads = 32}, config);
+  read_head_dim(reader, 128, config);
+  check_total(reader, {}, config);
+  config.norm_eps = reader.positive_or("rms_norm_eps", 1e-6);
+  config.initializer_range = reader.positive_or("initializer_range", config.initializer_range);
+  config.tied = reader.flag_or("tie_word_embeddings", false);
+  config.pad_id = read_pad_id(reader, config.vocab, -1);
+  config.rope = read_rope(reader, config.head_dim, config.max_positions);
+  const bool slides =
+      reader.flag_or("use_sliding_window", false) && !reader.is_null("sliding_window");
+  read_windows(reader, slides ? reader.size_or("sliding_window", 4096) : 0,
+               reader.whole_or("max_window_layers", 28), config);
+  return config;
+}
+
+}  // namespace fm::model

@@ -1,0 +1,60 @@
+// A model as a run knows it, whatever its family. A family is a file that turns config.json into
+// such a value (model/families/families.h); nothing else names it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/choices.h"
+#include "model/unit.h"
+
+namespace fm::model {
+
+// Alternative names of tensors in files. A parameter table has the names of the whole model.
+struct TensorNames {
+  // The prefix that transformers omits in files of a model without its head.
+  std::string base_prefix = {};
+  // A stored tensor and the parameter that it can replace; where both are stored they are equal.
+  std::vector<std::pair<std::string, std::string>> copies = {};
+  // Suffixes of stored tensors that follow from config.json; these are not read.
+  std::vector<std::string> derived_suffixes = {};
+};
+
+struct ModelFacts {
+  std::string family;       // for display: "Llama"
+  std::string sizes;        // for display: "hidden 64, layers 2, ..."
+  std::string identity;     // JSON object of the values that define the function (identity_of)
+  std::string config_json;  // the text of config.json for an export
+  std::int64_t max_positions = 0;  // the longest row in tokens
+  // Longer rows have other RoPE frequencies (longrope), which invalidates the cache of a shorter
+  // one; 0: there is no such length.
+  std::int64_t rope_switch = 0;
+  TensorNames names = {};
+  // Keys of config.json, with their values, that are not read (model/families/known_keys.h).
+  std::vector<std::string> unknown_keys = {};
+  std::vector<std::string> lora_targets = {};  // none without adapters
+  bool transposed = false;                     // matrices are [in, out] in files
+};
+
+struct OpenedModel {
+  Model model;
+  ModelFacts facts;
+  // Makes the same model with other choices.
+  std::function<Model(const ModelChoices&)> make;
+  // Random initial values of elements [first, first + out.size()) of a parameter, a function of
+  // (seed, parameter name, element) alone.
+  std::function<void(const core::ParamEntry&, std::uint64_t seed, core::Elements first,
+                     std::span<float> out)>
+      init;
+};
+
+// Opens config.json by its model_type. Throws UserError: 10 with the key and what is supported, 11
+// when the file is missing or not a JSON object.
+OpenedModel open_model(const std::filesystem::path& config_json, const ModelChoices& choices);
+
+}  // namespace fm::model
