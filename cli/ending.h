@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "comm/roster.h"
+#include "comm/host_layout.h"
 
 namespace fm::cli {
 

@@ -1,6 +1,7 @@
 #include "cli/deepspeed/ds_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "cli/deepspeed/ds_monitor.h"
@@ -12,6 +13,8 @@
 
 namespace fm::cli {
 namespace {
+
+using core::DType;
 
 // Given numbers are passed on as they are: the engine resolves the triad once it knows dp_size.
 void apply_batch(const JsonView& settings, engine::BatchTriad& batch) {
@@ -134,6 +137,82 @@ std::string mistyped(const JsonTree& block) {
   return "";
 }
 
+constexpr std::string_view kOtherwise = "; change it, or give --precision fp32";
+
+// `path = "value"`, as the walk over the keys says it.
+std::string said(const JsonView& settings, const std::string& path) {
+  return core::concat(path, " = ", show(*settings.get(path)));
+}
+
+// What the blocks say; nothing where none speaks, and FMEngine's "precision" decides.
+std::optional<DType> from_blocks(const JsonView& settings, Findings& findings) {
+  const std::string block = settings.get("bfloat16") != nullptr ? "bfloat16" : "bf16";
+  const std::string bf16 = block + ".enabled";
+  const std::string fp16 = "fp16.enabled";
+  if (settings.get(bf16) == nullptr && settings.get(fp16) == nullptr) return std::nullopt;
+  const bool narrow = settings.flag(bf16, false);
+  if (!settings.flag(fp16, false)) return narrow ? DType::kBF16 : DType::kF32;
+  if (narrow) {
+    // The one that the file says, where the other is a flag's.
+    const std::string named = findings.origins.contains(bf16) ? fp16 : bf16;
+    findings.refuse(settings.line(named), said(settings, named),
+                    "bfloat16 and fp16 modes cannot be simultaneously enabled");
+  }
+  return DType::kF16;
+}
+
+DType element_of(const JsonView& settings, Findings& findings) {
+  const std::string path = "precision";
+  const std::optional<DType> named = dtype_named(settings.text(path, ""));
+  const std::optional<DType> blocks = from_blocks(settings, findings);
+  if (named && blocks && *named != *blocks) {
+    findings.refuse(settings.line(path), said(settings, path),
+                    core::concat("must agree with the blocks \"bf16\" and \"fp16\", which say ",
+                                 core::name_of(*blocks), kOtherwise));
+  }
+  return blocks.value_or(named.value_or(DType::kF32));
+}
+
+std::int64_t positive(const JsonView& settings, const std::string& path, std::int64_t otherwise) {
+  const std::int64_t value = settings.integer(path, otherwise);
+  FM_USER_CHECK(value > 0, path, " must be greater than 0; correct it (", settings.where(path),
+                ": ", value, ")");
+  return value;
+}
+
+// DeepSpeed's scaler of ZeRO 0 halves at once, and stays at the least scale.
+optim::LossScaleOptions loss_scale_of(const JsonView& settings, int zero_stage) {
+  optim::LossScaleOptions out;
+  out.fixed = checked_number(settings, "fp16.loss_scale", 0.0);
+  if (out.fixed > 0.0) return out;
+  const std::string power = "fp16.initial_scale_power";
+  const std::int64_t exponent = settings.integer(power, 16);
+  FM_USER_CHECK(exponent >= 0 && exponent <= 64, power, " must lie in [0, 64]; correct it (",
+                settings.where(power), ": ", exponent, ")");
+  out.first = std::ldexp(1.0, static_cast<int>(exponent));
+  out.window = positive(settings, "fp16.loss_scale_window", 1000);
+  out.least = static_cast<double>(positive(settings, "fp16.min_loss_scale", 1));
+  out.hysteresis = zero_stage == 0 ? 1 : positive(settings, "fp16.hysteresis", 2);
+  out.refills_when_clean = settings.flag("fp16.consecutive_hysteresis", false);
+  out.ends_at_least = zero_stage > 0;
+  return out;
+}
+
+constexpr std::int64_t kMostBlocks = 1'000'000;
+
+constexpr const char* kInterval = "pipeline.activation_checkpoint_interval";
+constexpr const char* kSegments = "activation_checkpointing.number_checkpoints";
+constexpr const char* kEveryMicro = "pipeline.reduce_every_micro";
+constexpr const char* kRegather = "pipeline.regather";
+
+std::int64_t counted(const JsonView& settings, const std::string& path, std::int64_t least) {
+  const std::int64_t value = settings.integer(path, least);
+  FM_USER_CHECK(value >= least && value <= kMostBlocks, path, " must be at least ", least,
+                " and at most ", kMostBlocks, "; correct it (", settings.where(path), ": ", value,
+                ")");
+  return value;
+}
+
 }  // namespace
 
 std::string block_type(const JsonView& settings, const std::string& block,
@@ -215,6 +294,67 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   const std::vector<std::string> notes = to_notes(findings);
   options.notes.insert(options.notes.end(), notes.begin(), notes.end());
   return config_values(root, config.name, findings);
+}
+
+void apply_precision(const JsonView& settings, PrecisionFlag flag, Findings& findings,
+                     engine::TrainOptions& options) {
+  options.element = flag ? *flag : element_of(settings, findings);
+  const std::string param = "data_types.param_dtype";
+  if (!flag && settings.get(param) != nullptr &&
+      dtype_named(settings.text(param, "")) != options.element) {
+    findings.refuse(settings.line(param), said(settings, param),
+                    core::concat("conflicts with the enabled precision mode, ",
+                                 core::name_of(options.element), kOtherwise));
+  }
+  if (options.element == DType::kF16) {
+    options.loss_scale = loss_scale_of(settings, options.zero_stage);
+  }
+}
+
+void apply_recompute(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
+  const bool block = settings.get("activation_checkpointing") != nullptr;
+  const std::int64_t interval = counted(settings, kInterval, 0);
+  options.recompute = block || interval > 0;
+  if (interval > 0) options.checkpoint_interval = static_cast<int>(interval);
+  if (!block) return;
+  findings.notes.push_back(
+      core::concat("recomputation is on because \"activation_checkpointing\" is there, whatever it "
+                   "holds; remove "
+                   "the block to turn it off (",
+                   settings.where("activation_checkpointing"), ")"));
+  if (settings.get(kSegments) == nullptr) return;
+  const std::int64_t segments = counted(settings, kSegments, 1);
+  if (interval == 0) {
+    options.checkpoint_segments = static_cast<int>(segments);
+  } else {
+    findings.notes.push_back(core::concat(kSegments, " has no effect beside ", kInterval, " (",
+                                          settings.where(kSegments), ")"));
+  }
+}
+
+void apply_pipeline(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
+  if (settings.get(kEveryMicro) != nullptr) {
+    const bool every = settings.flag(kEveryMicro, true);
+    const bool canonical = options.sum_order == core::SumOrder::kCanonical;
+    FM_USER_CHECK(!every || canonical || options.zero_stage >= 2, kEveryMicro,
+                  " needs ZeRO 2 or 3 or the canonical order, because ZeRO 0 and 1 keep gradients "
+                  "whole; remove it (",
+                  settings.where(kEveryMicro), ": zero_optimization.stage ", options.zero_stage,
+                  ")");
+    if (!every && options.zero_stage >= 2) options.reductions = core::Reductions::kOncePerStep;
+    if (!every && canonical) {
+      findings.notes.push_back(core::concat(kEveryMicro,
+                                            " false keeps gradients whole, but the canonical order "
+                                            "sums them over ranks for every micro-batch (",
+                                            settings.where(kEveryMicro), ")"));
+    }
+  }
+  if (settings.get(kRegather) == nullptr) return;
+  FM_USER_CHECK(options.zero_stage == 3, kRegather,
+                " needs ZeRO 3, because the other stages gather nothing; remove it (",
+                settings.where(kRegather), ": zero_optimization.stage ", options.zero_stage, ")");
+  const bool by_phase = core::lower(settings.text(kRegather, "micro")) == "phase";
+  options.regather = by_phase ? core::Regather::kPhase : core::Regather::kMicro;
 }
 
 }  // namespace fm::cli

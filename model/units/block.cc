@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/check.h"
 #include "core/element.h"
 #include "kernels/pointwise/activations.h"
 #include "model/units/block_memory.h"
@@ -343,5 +344,126 @@ void Block<T>::decode(const UnitCall& call, std::span<const CachedSequence> sequ
 template class Block<float>;
 template class Block<core::Bf16>;
 template class Block<core::F16>;
+
+// Decoding: attention with a cache. The rest of a block is the same as in forward
+// (model/units/block.cc).
+template <class T>
+CachedShape Block<T>::cached_shape() const {
+  return {.heads = config_.heads,
+          .kv_heads = config_.kv_heads,
+          .head_dim = config_.head_dim,
+          .window = window_};
+}
+
+template <class T>
+UnitSizes Block<T>::decode_sizes(std::int64_t tokens, std::int64_t positions, int threads) const {
+  UnitSizes all = sizes({.batch = 1, .seq_len = tokens}, threads);
+  all.scratch += cached_scratch(cached_shape(), positions, threads);
+  return all;
+}
+
+template <class T>
+void Block<T>::attend_cached(const Pass& pass) const {
+  const Kept& kept = pass.kept;
+  const std::int64_t Q = config_.q_width();
+  const std::int64_t K = config_.kv_width();
+  std::int64_t row = 0;
+  for (const CachedSequence& each : pass.sequences) {
+    FM_CHECK(each.cache != nullptr && each.position + each.count <= each.capacity, each.count,
+             " tokens behind ", each.position, " do not fit a cache of ", each.capacity);
+    FM_CHECK(each.count > 0 && row + each.count <= pass.tokens(), "sequences with ",
+             row + each.count, " tokens share a call of ", pass.tokens());
+    T* const q_THd = kept.q_BTHd + row * Q;
+    T* const k_TKd = kept.k_BTKd + row * K;
+    const T* const v_TKd = kept.v_BTKd + row * K;
+    const core::BatchShape shape{.batch = 1, .seq_len = each.count};
+    if (config_.rope.type != RopeConfig::Type::kNone) {
+      kernels::RopeTable table = rope_->get(each.position + each.count);
+      table.cos += each.position * table.half_dim;
+      table.sin += each.position * table.half_dim;
+      kernels::rope(table, shape, config_.heads, q_THd);
+      kernels::rope(table, shape, config_.kv_heads, k_TKd);
+    }
+    T* const keys = static_cast<T*>(each.cache) + each.position * K;
+    kernels::copy(pass.work, each.count * K, k_TKd, keys);
+    kernels::copy(pass.work, each.count * K, v_TKd, keys + each.capacity * K);
+    T* const out_THd = kept.attended_BTHd + row * Q;
+    if (each.position == 0 && each.count > 1) {  // a whole row, as in training
+      attention_forward<T>(attention_of({.shape = shape}),
+                           {.q = q_THd,
+                            .k = k_TKd,
+                            .v = v_TKd,
+                            .out = out_THd,
+                            .logsumexp = kept.logsumexp + row * config_.heads},
+                           pass.work);
+    } else {
+      attention_cached<T>(cached_shape(), each, q_THd, out_THd, pass.work);
+    }
+    row += each.count;
+  }
+}
+
+template CachedShape Block<float>::cached_shape() const;
+template CachedShape Block<core::Bf16>::cached_shape() const;
+template CachedShape Block<core::F16>::cached_shape() const;
+template UnitSizes Block<float>::decode_sizes(std::int64_t, std::int64_t, int) const;
+template UnitSizes Block<core::Bf16>::decode_sizes(std::int64_t, std::int64_t, int) const;
+template UnitSizes Block<core::F16>::decode_sizes(std::int64_t, std::int64_t, int) const;
+template void Block<float>::attend_cached(const Pass&) const;
+template void Block<core::Bf16>::attend_cached(const Pass&) const;
+template void Block<core::F16>::attend_cached(const Pass&) const;
+
+// The bytes that a block sends to tensor-parallel ranks: by each sum and gather of block.cc,
+// block_backward.cc, products.h and split_norm.h.
+template <class T>
+UnitSizes::ToTensorPeers Block<T>::sent_to_tensor_peers(std::int64_t tokens) const {
+  const auto traffic = [this] { return TensorTraffic(parts_.share.count); };
+  TensorTraffic forward = traffic();
+  TensorTraffic output = traffic();
+  TensorTraffic input = traffic();
+  TensorTraffic weight = traffic();
+  const std::int64_t rows = tokens * config_.hidden;
+  const int norms = has_norm2() ? 2 : 1;
+  const bool split = splits_tokens();
+
+  // Row-parallel products. Recomputation without an output skips that of down, and that of
+  // attention's output where both are added to the output directly.
+  TensorTraffic& of_attention = norms_before() && parallel() ? output : forward;
+  TensorTraffic& of_mlp = norms_before() ? output : forward;
+  of_attention.sum<float>(rows, split);
+  of_mlp.sum<float>(rows, split);
+  // The input gradients of column-parallel products.
+  input.sum<float>(norms * rows, split);
+  for (const Projection* each : at_.all()) {
+    const std::int64_t low = tokens * each->adapter.rank;
+    if (each->split == Split::kInputs) forward.sum<float>(low);
+    if (each->split == Split::kOutputs) input.sum<float>(low);
+  }
+  if (split) {  // gathers of the inputs of products, and of their output gradients
+    forward.gather<T>(norms * rows);
+    input.gather<T>(2 * rows);
+    weight.gather<T>(norms * rows);
+    for (const NormPlaceAt* norm : {&at_.norm1, &at_.norm2}) {
+      if (norm->weight.there()) input.sum<float>(config_.hidden);
+      if (norm->bias.there()) input.sum<float>(config_.hidden);
+    }
+  }
+  if (config_.block.qk_norm == QkNorm::kAllHeads) {
+    forward.sum<double>(2 * tokens);
+    input.sum<double>(2 * tokens);
+  }
+  if (config_.block.qk_norm == QkNorm::kPerHead) {
+    const std::int64_t width = q_rows(1).width + k_rows(1).width;
+    input.sum<float>(at_.q_norm.bias.there() ? 2 * width : width);
+  }
+  if (has_holders()) {  // gradients of keys and values that several ranks hold
+    input.sum<float>(2 * tokens * parts_.kv_heads_of_all * config_.head_dim);
+  }
+  return {forward.sent(), output.sent(), input.sent(), weight.sent()};
+}
+
+template UnitSizes::ToTensorPeers Block<float>::sent_to_tensor_peers(std::int64_t) const;
+template UnitSizes::ToTensorPeers Block<core::Bf16>::sent_to_tensor_peers(std::int64_t) const;
+template UnitSizes::ToTensorPeers Block<core::F16>::sent_to_tensor_peers(std::int64_t) const;
 
 }  // namespace fm::model

@@ -74,10 +74,10 @@ class Block final : public Unit {
   }
 
   core::Bytes summed_bytes(std::int64_t tokens) const;
-  // model/units/block_sent.cc
+  // model/units/block.cc
   UnitSizes::ToTensorPeers sent_to_tensor_peers(std::int64_t tokens) const;
   void run(const Pass& pass, T* y_BTD) const;
-  // kept.q, k, v -> kept.attended_BTHd, with the cache (model/units/block_decode.cc)
+  // kept.q, k, v -> kept.attended_BTHd, with the cache (model/units/block.cc)
   void attend_cached(const Pass& pass) const;
   CachedShape cached_shape() const;
   // input_BTD -> kept.attended_BTHd

@@ -29,7 +29,7 @@ class Canvas {
   double y_of(double value) const;
   int columns() const { return static_cast<int>(right() - left()); }
 
-  // `look`: classes of observe/report/style.cc.
+  // `look`: classes of observe/report/page.cc.
   void line(std::span<const Point> points, std::string_view look);
   void dot(const Point& point, double radius, std::string_view look, const std::string& hint);
   void skipped(double x);

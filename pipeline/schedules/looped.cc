@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "pipeline/emitter.h"
-#include "pipeline/interleaving.h"
+#include "pipeline/placement.h"
 
 namespace fm::pipeline {
 

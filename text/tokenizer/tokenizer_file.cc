@@ -1,10 +1,15 @@
 #include "text/tokenizer/tokenizer_file.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "core/check.h"
+#include "core/text.h"
+#include "text/tokenizer/open_tokenizer.h"
+#include "text/tokenizer/pre_tokenizer.h"
 
 namespace fm::tokenizer {
 namespace {
@@ -150,6 +155,101 @@ class FileBuilder final : public core::JsonTreeBuilder {
   std::optional<double> score_;
 };
 
+void put_bpe(TokenizerParts& parts, const JsonTree& model, const TokenizerFile& file) {
+  for (const auto& [token, id] : file.lists.ids) parts.vocabulary->put(token, id, model.where);
+  const auto bpe =
+      std::make_shared<Bpe>(*parts.vocabulary, read_bpe_options(model), file.lists, model.where);
+  PreTokenizer pre_tokenizer =
+      read_pre_tokenizer(file.root.find("pre_tokenizer"), bpe->may_read_bytes());
+  if (pre_tokenizer.byte_level) bpe->read_bytes();
+  parts.pre_tokenizer = std::move(pre_tokenizer.steps);
+  parts.model = [bpe](std::string_view piece, Workspace& space, std::vector<TokenId>& ids) {
+    bpe->encode(piece, space.words, ids);
+  };
+}
+
+void put_unigram(TokenizerParts& parts, const JsonTree& model, const TokenizerFile& file) {
+  const auto& pieces = file.lists.scores;
+  for (std::size_t id = 0; id < pieces.size(); ++id) {
+    parts.vocabulary->put(pieces[id].first, static_cast<std::int64_t>(id), model.where);
+  }
+  const JsonTree* unk = model.find("unk_id");
+  const std::int64_t unk_id = unk == nullptr ? kNoToken : unk->whole();
+  FM_DATA_CHECK(unk_id >= kNoToken && unk_id < kMostIds, model.where,
+                ": unk_id must be an id of the vocabulary; correct the file (", unk_id, ")");
+  const auto unigram = std::make_shared<const Unigram>(
+      pieces, static_cast<TokenId>(unk_id), model.flag_or("byte_fallback", false), model.where);
+  parts.pre_tokenizer = read_pre_tokenizer(file.root.find("pre_tokenizer"), false).steps;
+  parts.model = [unigram](std::string_view piece, Workspace& space, std::vector<TokenId>& ids) {
+    unigram->encode(piece, space.unigram, ids);
+  };
+}
+
+void require_one_of(const JsonTree& value, std::initializer_list<std::string_view> names) {
+  if (std::find(names.begin(), names.end(), value.string()) != names.end()) return;
+  value.refuse(core::concat("one of ",
+                            core::join(std::vector<std::string>(names.begin(), names.end()), ", "),
+                            " is required; correct the file (", value.string(), ")"));
+}
+
+// What has no effect here must still be what the wheel takes.
+void check_limits(const JsonTree& root) {
+  constexpr double kMostId = 4294967295;
+  constexpr double kMostSize = 9007199254740992;  // 2^53
+  if (const JsonTree* truncation = root.find("truncation")) {
+    truncation->at("max_length").count(kMostSize);
+    truncation->at("stride").count(kMostSize);
+    require_one_of(truncation->at("strategy"), {"LongestFirst", "OnlyFirst", "OnlySecond"});
+    if (const JsonTree* side = truncation->find("direction")) {
+      require_one_of(*side, {"Left", "Right"});
+    }
+  }
+  if (const JsonTree* padding = root.find("padding")) {
+    const JsonTree& strategy = padding->at("strategy");
+    if (strategy.kind == JsonKind::kObject) {
+      strategy.at("Fixed").count(kMostSize);
+    } else {
+      require_one_of(strategy, {"BatchLongest"});
+    }
+    require_one_of(padding->at("direction"), {"Left", "Right"});
+    for (const char* key : {"pad_id", "pad_type_id"}) padding->at(key).count(kMostId);
+    if (const JsonTree* multiple = padding->find("pad_to_multiple_of")) multiple->count(kMostSize);
+    padding->at("pad_token").string();
+  }
+}
+
+// What transformers puts around such a vocabulary, by tokenizer_class.
+constexpr std::string_view kGpt2 = R"({
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+  "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE"}})";
+constexpr std::string_view kGpt2WithPrefix = R"({
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true},
+  "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE"}})";
+constexpr std::string_view kQwen2 =
+    R"({
+  "normalizer": {"type": "NFC"},
+  "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+    {"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex": ")"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|)"
+    R"( ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+    {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]},
+  "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE"}})";
+
+std::string_view components_of(const JsonTree* config) {
+  if (config == nullptr) return kGpt2;
+  std::string name = config->string_or("tokenizer_class", "GPT2Tokenizer");
+  if (name.ends_with("Fast")) name.resize(name.size() - 4);
+  if (name == "Qwen2Tokenizer") return kQwen2;
+  constexpr std::string_view kLikeGpt2[] = {"GPT2Tokenizer", "GPTNeoXTokenizer", "CodeGenTokenizer",
+                                            "PreTrainedTokenizer"};
+  for (const std::string_view known : kLikeGpt2) {
+    if (known == name) return config->flag_or("add_prefix_space", false) ? kGpt2WithPrefix : kGpt2;
+  }
+  config->refuse(core::concat("tokenizer_class \"", name,
+                              "\" is not supported with vocab.json and ",
+                              "merges.txt; save the folder with a tokenizer.json"));
+}
+
 }  // namespace
 
 TokenizerFile read_tokenizer_file(std::string_view text, const std::string& file_name) {
@@ -162,6 +262,60 @@ std::vector<std::pair<std::string, std::int64_t>> read_vocab_json(const std::str
                                                                   const std::string& file_name) {
   // The same lists as in a tokenizer.json, whose reader checks them.
   return read_tokenizer_file("{\"model\":{\"vocab\":" + text + "}}", file_name).lists.ids;
+}
+
+void put_components(TokenizerParts& parts, const TokenizerFile& file) {
+  const JsonTree& model = file.root.at("model");
+  const std::string type = model.string_or("type", file.lists.scores.empty() ? "BPE" : "Unigram");
+  parts.vocabulary->reserve(file.lists.ids.size() + file.lists.scores.size());
+  if (type == "BPE") {
+    put_bpe(parts, model, file);
+  } else if (type == "Unigram") {
+    put_unigram(parts, model, file);
+  } else {
+    model.refuse(core::concat("model \"", type, "\" is not supported; BPE and Unigram are"));
+  }
+  parts.normalizer = read_normalizer(file.root.find("normalizer"));
+  parts.post_processor = read_post_processor(file.root.find("post_processor"));
+  parts.decoder = read_decoder(file.root.find("decoder"));
+}
+
+Parts read_tokenizer_json(const std::string& path, const std::string& text) {
+  auto parts = std::make_unique<TokenizerParts>();
+  parts->where = path;
+  const TokenizerFile file = read_tokenizer_file(text, path);
+  const std::string version = file.root.string_or("version", "1.0");
+  FM_DATA_CHECK(version == "1.0", path, ": version 1.0 is required; save it again with a current ",
+                "tokenizers package (", version, ")");
+  check_limits(file.root);
+  put_components(*parts, file);
+  std::vector<AddedToken> added;
+  if (const JsonTree* tokens = file.root.find("added_tokens")) {
+    for (const JsonTree& token : tokens->array()) added.push_back(read_listed_token(token));
+  }
+  parts->added.add(added, *parts->vocabulary);
+  return parts;
+}
+
+Parts read_vocab_and_merges(const std::string& where, const VocabAndMerges& texts,
+                            const JsonTree* config) {
+  auto parts = std::make_unique<TokenizerParts>();
+  parts->where = where;
+  TokenizerFile file = read_tokenizer_file(components_of(config), where + "/vocab.json");
+  file.lists.ids = read_vocab_json(texts.vocab, where + "/vocab.json");
+  std::size_t number = 0;
+  for (std::string_view line : core::split(texts.merges, '\n')) {
+    ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.starts_with("#version") || line.empty()) continue;
+    const std::size_t space = line.find(' ');
+    FM_DATA_CHECK(space != line.npos && line.find(' ', space + 1) == line.npos, where,
+                  "/merges.txt:", number, ": two tokens with one space are required; correct it (",
+                  line, ")");
+    file.lists.merges.emplace_back(line.substr(0, space), line.substr(space + 1));
+  }
+  put_components(*parts, file);
+  return parts;
 }
 
 }  // namespace fm::tokenizer
