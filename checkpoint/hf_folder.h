@@ -1,4 +1,5 @@
-// Hugging Face model folders: config.json, model.safetensors or sharded with an index.
+// Hugging Face model folders: config.json, weights in one file or several with an index, and
+// tokenizer files, those of the byte tokenizer among them.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,5 @@
-// Signals in a program that makes something which appears whole: what is begun goes first.
+// Signals in a program whose output appears whole or not at all: what is unfinished is removed
+// before the program ends.
 #pragma once
 
 #include <csignal>

@@ -69,7 +69,7 @@ function(fm_library name)
   fm_optimize_little(${name})
 endfunction()
 
-# fm_late_library(name USED_BY a library SOURCES a.cc LINKS libraries): loaded by core/late_library
+# fm_late_library(name USED_BY a library SOURCES a.cc LINKS libraries): loaded by core/process.h
 # when it is needed. It shares no object with the program, only the layout of what is passed.
 set(FM_LATE_FOLDER ${PROJECT_BINARY_DIR}/late)
 set(CMAKE_BUILD_RPATH ${FM_LATE_FOLDER})

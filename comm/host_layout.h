@@ -1,5 +1,5 @@
 // Which host runs which members of a group, and which parts of the summation tree (core/tree.h)
-// each host can add by itself. Arithmetic only.
+// each host can add by itself. The roster of a world's processes, and the report of a lost one.
 #pragma once
 
 #include <cstdint>

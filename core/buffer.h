@@ -79,7 +79,7 @@ class Buffer {
 // fp32 buffer of `elements`.
 Buffer make_f32(Ledger& ledger, Account account, Elements elements, MemorySource* source = nullptr);
 
-// Memory for what is read from end to end, over and over.
+// Huge pages, for memory that is read from end to end, over and over.
 
 // Of this process alone, in pages of 2 MiB where the system has some (transparent huge pages,
 // Linux' "madvise"): a processor looks up fewer addresses.
@@ -90,7 +90,7 @@ class HugePages : public MemorySource {
  public:
   void* allocate(Bytes bytes) override;
   void release(void* data, Bytes bytes) noexcept override;
-  // It has one address: throws InternalError.
+  // It has one address: throws BugError.
   std::unique_ptr<JoinedMemory> join(const JoinedParts& parts) override;
 };
 

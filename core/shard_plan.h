@@ -1,4 +1,4 @@
-// Who owns which slice of a flat buffer: arithmetic only.
+// Who owns which slice of a flat buffer, what each ZeRO stage shards, and tiers: arithmetic only.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Small text tools for messages.
+// Text tools for messages and words; the ids of the byte vocabulary.
 #pragma once
 
 #include <cstdint>

@@ -383,7 +383,6 @@ std::string RankRules::incomplete_boundary() const {
 }
 
 // The rules of the norm, whole or in parts, and of the validation of the previous step.
-using core::concat;
 
 std::string RankRules::norm(const Instruction& /*at*/) {
   if (units_.evaluates()) return "evaluation has no gradients";

@@ -90,7 +90,7 @@ const Limits kLimits = {
             {"observe",
              {"observe/monitor/monitor.h", "observe/report/metrics.h", "observe/report/page.h",
               "observe/report/pipe_picture.h", "observe/report/summary.h",
-              "observe/report/trace_step.h", "observe/report/trace_step.h"}},
+              "observe/report/trace_step.h"}},
             {"text",
              {"text/chat/answers.h", "text/chat/conversation.h", "text/chat/model_folder.h",
               "text/data/array_lines.h", "text/data/batch_stream.h", "text/data/data_paths.h",

@@ -1,4 +1,4 @@
-// Gathers are posted before the units in front of theirs compute, so that weights travel meanwhile.
+// Moves gathers ahead, so that a unit's weights travel while the units before it compute.
 #pragma once
 
 #include <vector>

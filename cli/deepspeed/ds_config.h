@@ -24,8 +24,8 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
                                          const TrainerArguments& trainer,
                                          engine::TrainOptions& options);
 
-// Parts, in files of their own (ds_precision.cc, ds_pipeline.cc). They add refusals to `findings`
-// and notes to it.
+// Parts; ds_optimizer.cc and ds_scheduler.cc have those of their names. They add refusals and
+// notes to `findings`.
 void apply_precision(const JsonView& settings, PrecisionFlag flag, Findings& findings,
                      engine::TrainOptions& options);
 void apply_recompute(const JsonView& settings, Findings& findings, engine::TrainOptions& options);

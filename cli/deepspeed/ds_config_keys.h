@@ -1,6 +1,6 @@
 // The one table of every key that DeepSpeed 0.19's JSON knows (and the few that FMEngine and we
 // add), each with what fmengine does about it. Source: deepspeed/runtime/config.py and the files
-// it reads. Rows live in ds_keys_*.cc. What cannot have an effect inside a block is a row of names.
+// it reads. What cannot have an effect inside a block is a row of names.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ enum class Verdict : std::uint8_t {
   kIgnored,    // because `why`; noted when the value is not `plain`
   kRefused,    // because `why`; only when the value is not `plain`
   kPrecision,  // as kRefused, but --precision fp32 overrides it by name
-  kElement,    // judged together (ds_precision.cc), but --precision fp32 overrides it by name
+  kElement,    // judged together (apply_precision), but --precision fp32 overrides it by name
 };
 
 struct KeyRow {

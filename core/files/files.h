@@ -1,4 +1,5 @@
-// Files that are read whole: at once, or piece by piece; and whether a name still leads to one.
+// Files that are read whole: at once, or piece by piece; and whether a name still leads to one;
+// pointers of Git LFS.
 #pragma once
 
 #include <sys/stat.h>

@@ -1,8 +1,7 @@
 // A whole file, read-only in memory.
 //
-// Invariant: bytes() is the file that was opened; as it was then, unless somebody writes to it.
-// Where
-//            somebody cuts it, zeros are read.
+// Invariant: bytes() is the file as it was opened, unless somebody writes to it; zeros where it
+//            was cut.
 // Thread:    any.
 // Lifetime:  spans die with the object; move-only.
 #pragma once

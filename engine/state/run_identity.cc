@@ -131,8 +131,6 @@ std::string check_same_arithmetic(const Arithmetic& mine, comm::Communicator& wo
       ")");
 }
 
-using Json = nlohmann::json;
-
 void check_same_start(const std::vector<Fact>& facts, comm::Communicator& world) {
   const std::vector<std::string> all = comm::gather_texts(world, values_for(kRanksAgree, facts));
   const auto other =

@@ -1,4 +1,4 @@
-// What stands behind kernels/attention/attention.h.
+// Internal to attention: its blocks, its scratch and its functions for AMX.
 #pragma once
 
 #include <algorithm>

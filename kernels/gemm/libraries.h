@@ -1,4 +1,4 @@
-// What stands behind kernels/gemm/gemm.h.
+// Internal to products: the functions that gemm.cc chooses among.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // Activations of an MLP, plain: y = act(x), and gated: y = act(gate) * up (arXiv 2002.05202).
-// T is float, core::Bf16 or core::F16 as in elements.h, which has SwiGLU.
+// T as in elements.h. SwiGLU is in swiglu.h.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
-// Kernels over a model's elements, rows of activations above all. T is float, core::Bf16
-// or core::F16: sums and products are fp32 for all, and what is stored is rounded once
-// (core/element.h).
+// Casts between element types, and the embedding of tokens. T is float, core::Bf16 or core::F16:
+// sums and products are fp32 for all, and what is stored is rounded once (core/element.h).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // LayerNorm (arXiv 1607.06450) over rows of D: y = w * (x - mean) * rstd + b, with mean the row's
-// and rstd = 1 / sqrt(mean((x - mean)^2) + eps). RMSNorm is in elements.h. T as there.
+// and rstd = 1 / sqrt(mean((x - mean)^2) + eps). RMSNorm is in rmsnorm.h. T as in
+// elements.h.
 #pragma once
 
 #include "kernels/rows.h"

@@ -1,4 +1,4 @@
-// The configuration of a decoder of any family: the family's source fills it from config.json, the
+// The configuration of a decoder of any family: the family's header fills it from config.json, the
 // units read it (model/units/block.h, model/units/embedding_unit.h, model/units/head.h).
 #pragma once
 

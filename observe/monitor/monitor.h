@@ -1,4 +1,4 @@
-// Where the numbers of a run go, for programs that draw curves: DeepSpeed's monitors.
+// Where the numbers of a run go, for programs that draw curves: TensorBoard, CSV, Prometheus.
 #pragma once
 
 #include <cstdint>

@@ -78,7 +78,6 @@ StreamPtr open_ids(const std::string& path, const SourceOptions& options, BadLin
 // Invariant: chunks are full but the last; ids are appended once and never change.
 // Thread:    built by one thread, then read by any.
 // Lifetime:  the ledger outlives it.
-
 class TokenStore {
  public:
   // Ids will be in [0, vocab). Memory is charged to the ledger's account kData.

@@ -1,4 +1,4 @@
-// Samples of several sources by weight.
+// Samples of several sources by weight, and the order of rows in an epoch.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,6 @@ std::unique_ptr<SampleSource> make_mixture(std::vector<std::unique_ptr<SampleSou
 // A balanced Feistel network (Luby and Rackoff, SIAM J. Comput. 17, 1988) over the smallest
 // 2^(2k) >= size with Philox as round function; values outside are walked on (Black and Rogaway,
 // "Ciphers with arbitrary finite domains", CT-RSA 2002). Costs about a microsecond per value.
-
 class Permutation {
  public:
   // Depends on (size, seed, epoch) and on nothing else. size >= 1.

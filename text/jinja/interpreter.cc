@@ -290,7 +290,8 @@ Value Interpreter::call_with_body(const Statement& statement, Scope& scope) {
   return call(*statement.value, scope, &body);
 }
 
-// The interpreter's half that computes expressions.
+// Expressions.
+
 Value Interpreter::evaluate(const Expression& expression, Scope& scope) {
   const Nested nested(*this);
   count_step(expression.line);
