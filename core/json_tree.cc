@@ -4,7 +4,6 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <utility>
 
 #include "core/check.h"
@@ -125,10 +124,9 @@ std::optional<JsonProblem> read_json(std::string_view text, JsonVisitor& visitor
 }
 
 const JsonTree* JsonTree::member(std::string_view key) const {
-  for (const auto& [name, value] : members | std::views::reverse) {
-    if (name == key) return &value;
-  }
-  return nullptr;
+  const auto last = std::find_if(members.rbegin(), members.rend(),
+                                 [&](const Member& member) { return member.key == key; });
+  return last == members.rend() ? nullptr : &last->value;
 }
 
 const JsonTree& JsonTree::as(JsonKind required) const {
