@@ -19,16 +19,6 @@ constexpr DeprecatedKey kDeprecated[] = {
     {"bfloat16", "bf16"},
 };
 
-std::vector<KeyRow> join_parts() {
-  std::vector<KeyRow> rows;
-  for (const std::span<const KeyRow> part :
-       {top_level_keys(), optimizer_keys(), precision_keys(), zero_keys(), monitor_keys(),
-        runtime_keys(), tuning_keys()}) {
-    rows.insert(rows.end(), part.begin(), part.end());
-  }
-  return rows;
-}
-
 struct SplitPath {
   std::string_view parent;  // "" at the top level
   std::string_view name;
@@ -514,6 +504,18 @@ constexpr KeyRow kTuning[] = {
      kAny, "", kIgnored, kCurriculumOff, ""},
 };
 
+std::vector<KeyRow> join_parts() {
+  std::vector<KeyRow> rows;
+  for (const std::span<const KeyRow> part :
+       {std::span<const KeyRow>(kTopRows), std::span<const KeyRow>(kOptimizerRows),
+        std::span<const KeyRow>(kPrecisionRows), std::span<const KeyRow>(kZeroRows),
+        std::span<const KeyRow>(kMonitors), std::span<const KeyRow>(kRuntime),
+        std::span<const KeyRow>(kTuning)}) {
+    rows.insert(rows.end(), part.begin(), part.end());
+  }
+  return rows;
+}
+
 }  // namespace
 
 const std::vector<KeyRow>& ds_config_keys() {
@@ -564,17 +566,5 @@ std::string path_of_flag(std::string_view name) {
   }
   return found;
 }
-
-std::span<const KeyRow> top_level_keys() { return kTopRows; }
-
-std::span<const KeyRow> precision_keys() { return kPrecisionRows; }
-
-std::span<const KeyRow> zero_keys() { return kZeroRows; }
-
-std::span<const KeyRow> optimizer_keys() { return kOptimizerRows; }
-
-std::span<const KeyRow> runtime_keys() { return kRuntime; }
-std::span<const KeyRow> monitor_keys() { return kMonitors; }
-std::span<const KeyRow> tuning_keys() { return kTuning; }
 
 }  // namespace fm::cli

@@ -69,13 +69,4 @@ std::optional<std::string> block_of(std::string_view name);
 // "" when there is none.
 std::string path_of_flag(std::string_view name);
 
-// The parts of the table.
-std::span<const KeyRow> top_level_keys();
-std::span<const KeyRow> optimizer_keys();  // optimizer, scheduler
-std::span<const KeyRow> precision_keys();  // fp16, bf16, data_types, ...
-std::span<const KeyRow> zero_keys();
-std::span<const KeyRow> monitor_keys();  // monitors, profilers, timers
-std::span<const KeyRow> runtime_keys();  // activation_checkpointing, pipeline, aio, checkpoint
-std::span<const KeyRow> tuning_keys();   // elasticity, autotuning, data_efficiency, curriculum
-
 }  // namespace fm::cli

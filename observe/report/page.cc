@@ -321,6 +321,9 @@ figure.wide svg{min-width:0}
 h2{break-after:avoid}}
 )";
 
+// For screens (light, dark) and paper.
+std::string style() { return std::string(kColourSheet) + kPageSheet + kPictureSheet; }
+
 }  // namespace
 
 std::string page(const Metrics& metrics, const TraceStep* trace, const PageWords& words) {
@@ -341,7 +344,5 @@ std::string page(const Metrics& metrics, const TraceStep* trace, const PageWords
       " from metrics.jsonl. Lines are thinned to what the pixels can show; the least and the "
       "greatest values stay.</footer>\n</main></body></html>\n");
 }
-
-std::string style() { return std::string(kColourSheet) + kPageSheet + kPictureSheet; }
 
 }  // namespace fm::report

@@ -17,7 +17,4 @@ struct PageWords {
 // `trace` may be null.
 std::string page(const Metrics& metrics, const TraceStep* trace, const PageWords& words);
 
-// The page's style sheet, for screens (light, dark) and paper.
-std::string style();
-
 }  // namespace fm::report
