@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "comm/host_layout.h"
+#include "comm/roster.h"
 
 namespace fm::cli {
 

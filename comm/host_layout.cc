@@ -1,12 +1,9 @@
 #include "comm/host_layout.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 
 #include "core/check.h"
-#include "core/process.h"
 
 namespace fm::comm {
 namespace {
@@ -70,15 +67,6 @@ std::vector<int> HostLayout::clients(int rank) const {
     }
   }
   return found;
-}
-
-Member this_process(int world_rank) {
-  return {.world_rank = world_rank, .host = core::host_name(), .pid = getpid()};
-}
-
-std::string name_of(const Member& member) {
-  return core::concat("rank ", member.world_rank, " (host ", member.host, ", pid ", member.pid,
-                      ")");
 }
 
 }  // namespace fm::comm

@@ -213,6 +213,67 @@ std::int64_t counted(const JsonView& settings, const std::string& path, std::int
   return value;
 }
 
+void apply_precision(const JsonView& settings, PrecisionFlag flag, Findings& findings,
+                     engine::TrainOptions& options) {
+  options.element = flag ? *flag : element_of(settings, findings);
+  const std::string param = "data_types.param_dtype";
+  if (!flag && settings.get(param) != nullptr &&
+      dtype_named(settings.text(param, "")) != options.element) {
+    findings.refuse(settings.line(param), said(settings, param),
+                    core::concat("conflicts with the enabled precision mode, ",
+                                 core::name_of(options.element), kOtherwise));
+  }
+  if (options.element == DType::kF16) {
+    options.loss_scale = loss_scale_of(settings, options.zero_stage);
+  }
+}
+
+void apply_recompute(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
+  const bool block = settings.get("activation_checkpointing") != nullptr;
+  const std::int64_t interval = counted(settings, kInterval, 0);
+  options.recompute = block || interval > 0;
+  if (interval > 0) options.checkpoint_interval = static_cast<int>(interval);
+  if (!block) return;
+  findings.notes.push_back(
+      core::concat("recomputation is on because \"activation_checkpointing\" is there, whatever it "
+                   "holds; remove "
+                   "the block to turn it off (",
+                   settings.where("activation_checkpointing"), ")"));
+  if (settings.get(kSegments) == nullptr) return;
+  const std::int64_t segments = counted(settings, kSegments, 1);
+  if (interval == 0) {
+    options.checkpoint_segments = static_cast<int>(segments);
+  } else {
+    findings.notes.push_back(core::concat(kSegments, " has no effect beside ", kInterval, " (",
+                                          settings.where(kSegments), ")"));
+  }
+}
+
+void apply_pipeline(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
+  if (settings.get(kEveryMicro) != nullptr) {
+    const bool every = settings.flag(kEveryMicro, true);
+    const bool canonical = options.sum_order == core::SumOrder::kCanonical;
+    FM_USER_CHECK(!every || canonical || options.zero_stage >= 2, kEveryMicro,
+                  " needs ZeRO 2 or 3 or the canonical order, because ZeRO 0 and 1 keep gradients "
+                  "whole; remove it (",
+                  settings.where(kEveryMicro), ": zero_optimization.stage ", options.zero_stage,
+                  ")");
+    if (!every && options.zero_stage >= 2) options.reductions = core::Reductions::kOncePerStep;
+    if (!every && canonical) {
+      findings.notes.push_back(core::concat(kEveryMicro,
+                                            " false keeps gradients whole, but the canonical order "
+                                            "sums them over ranks for every micro-batch (",
+                                            settings.where(kEveryMicro), ")"));
+    }
+  }
+  if (settings.get(kRegather) == nullptr) return;
+  FM_USER_CHECK(options.zero_stage == 3, kRegather,
+                " needs ZeRO 3, because the other stages gather nothing; remove it (",
+                settings.where(kRegather), ": zero_optimization.stage ", options.zero_stage, ")");
+  const bool by_phase = core::lower(settings.text(kRegather, "micro")) == "phase";
+  options.regather = by_phase ? core::Regather::kPhase : core::Regather::kMicro;
+}
+
 }  // namespace
 
 std::string block_type(const JsonView& settings, const std::string& block,
@@ -294,67 +355,6 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
   const std::vector<std::string> notes = to_notes(findings);
   options.notes.insert(options.notes.end(), notes.begin(), notes.end());
   return config_values(root, config.name, findings);
-}
-
-void apply_precision(const JsonView& settings, PrecisionFlag flag, Findings& findings,
-                     engine::TrainOptions& options) {
-  options.element = flag ? *flag : element_of(settings, findings);
-  const std::string param = "data_types.param_dtype";
-  if (!flag && settings.get(param) != nullptr &&
-      dtype_named(settings.text(param, "")) != options.element) {
-    findings.refuse(settings.line(param), said(settings, param),
-                    core::concat("conflicts with the enabled precision mode, ",
-                                 core::name_of(options.element), kOtherwise));
-  }
-  if (options.element == DType::kF16) {
-    options.loss_scale = loss_scale_of(settings, options.zero_stage);
-  }
-}
-
-void apply_recompute(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
-  const bool block = settings.get("activation_checkpointing") != nullptr;
-  const std::int64_t interval = counted(settings, kInterval, 0);
-  options.recompute = block || interval > 0;
-  if (interval > 0) options.checkpoint_interval = static_cast<int>(interval);
-  if (!block) return;
-  findings.notes.push_back(
-      core::concat("recomputation is on because \"activation_checkpointing\" is there, whatever it "
-                   "holds; remove "
-                   "the block to turn it off (",
-                   settings.where("activation_checkpointing"), ")"));
-  if (settings.get(kSegments) == nullptr) return;
-  const std::int64_t segments = counted(settings, kSegments, 1);
-  if (interval == 0) {
-    options.checkpoint_segments = static_cast<int>(segments);
-  } else {
-    findings.notes.push_back(core::concat(kSegments, " has no effect beside ", kInterval, " (",
-                                          settings.where(kSegments), ")"));
-  }
-}
-
-void apply_pipeline(const JsonView& settings, Findings& findings, engine::TrainOptions& options) {
-  if (settings.get(kEveryMicro) != nullptr) {
-    const bool every = settings.flag(kEveryMicro, true);
-    const bool canonical = options.sum_order == core::SumOrder::kCanonical;
-    FM_USER_CHECK(!every || canonical || options.zero_stage >= 2, kEveryMicro,
-                  " needs ZeRO 2 or 3 or the canonical order, because ZeRO 0 and 1 keep gradients "
-                  "whole; remove it (",
-                  settings.where(kEveryMicro), ": zero_optimization.stage ", options.zero_stage,
-                  ")");
-    if (!every && options.zero_stage >= 2) options.reductions = core::Reductions::kOncePerStep;
-    if (!every && canonical) {
-      findings.notes.push_back(core::concat(kEveryMicro,
-                                            " false keeps gradients whole, but the canonical order "
-                                            "sums them over ranks for every micro-batch (",
-                                            settings.where(kEveryMicro), ")"));
-    }
-  }
-  if (settings.get(kRegather) == nullptr) return;
-  FM_USER_CHECK(options.zero_stage == 3, kRegather,
-                " needs ZeRO 3, because the other stages gather nothing; remove it (",
-                settings.where(kRegather), ": zero_optimization.stage ", options.zero_stage, ")");
-  const bool by_phase = core::lower(settings.text(kRegather, "micro")) == "phase";
-  options.regather = by_phase ? core::Regather::kPhase : core::Regather::kMicro;
 }
 
 }  // namespace fm::cli

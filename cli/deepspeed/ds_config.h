@@ -24,13 +24,8 @@ std::vector<ConfigValue> apply_ds_config(const ConfigText& config, const ConfigF
                                          const TrainerArguments& trainer,
                                          engine::TrainOptions& options);
 
-// Parts; ds_optimizer.cc and ds_scheduler.cc have those of their names. They add refusals and
-// notes to `findings`.
-void apply_precision(const JsonView& settings, PrecisionFlag flag, Findings& findings,
-                     engine::TrainOptions& options);
-void apply_recompute(const JsonView& settings, Findings& findings, engine::TrainOptions& options);
-// After the ZeRO stage and the order of sums.
-void apply_pipeline(const JsonView& settings, Findings& findings, engine::TrainOptions& options);
+// Blocks with sources of their own (ds_optimizer.cc, ds_scheduler.cc). They add refusals and notes
+// to `findings`.
 void apply_optimizer(const JsonView& settings, Findings& findings, engine::TrainOptions& options);
 // False: there is none.
 bool apply_scheduler(const JsonView& settings, Findings& findings, engine::TrainOptions& options);

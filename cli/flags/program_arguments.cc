@@ -12,6 +12,8 @@
 namespace fm::cli {
 namespace {
 
+// fmengine-export.
+
 constexpr FlagRow kExportRows[] = {
     {"dtype", FlagKind::kText, "fp32", "Flags",
      "of the weights: fp32, bf16, fp16, or as_init (as config.json or the first weights say)"},
@@ -28,6 +30,8 @@ Program export_program() {
           .flags = kExportRows};
 }
 
+// fmengine-report.
+
 constexpr FlagRow kReportRows[] = {
     {"out", FlagKind::kText, "", "Flags", "file of the page; else OUT/report.html"},
     {"trace", FlagKind::kText, "", "Flags", "file of fmengine-train --trace, for a timeline"},
@@ -40,6 +44,8 @@ Program report_program() {
           .usage = "OUT [flags]",
           .flags = kReportRows};
 }
+
+// fmengine-tokenize.
 
 constexpr FlagRow kTokenizeRows[] = {
     {"tokenizer", FlagKind::kText, "", "Flags",
@@ -66,6 +72,8 @@ Program tokenize_program() {
           .usage = "--tokenizer FOLDER --data_path FILES --out PATH [flags]",
           .flags = kTokenizeRows};
 }
+
+// fmengine-generate.
 
 constexpr auto kBool = FlagKind::kBool;
 constexpr auto kInt = FlagKind::kInt;

@@ -45,8 +45,8 @@ data::Split read_split(const FlagValues& flags) {
   return {.training = shares[0] / sum, .evaluation = shares[1] / sum};
 }
 
-constexpr const char* kFlags[] = {"lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora",
-                                  "modules_to_save"};
+constexpr const char* kLoraFlags[] = {"lora_alpha", "lora_dropout", "lora_target_modules",
+                                      "use_rslora", "modules_to_save"};
 
 // "q_proj v_proj" or "q_proj,v_proj".
 std::vector<std::string> names_of(const FlagValues& flags, const char* flag) {
@@ -57,7 +57,7 @@ std::vector<std::string> names_of(const FlagValues& flags, const char* flag) {
   return names;
 }
 
-engine::LoraOptions read_flags(const FlagValues& flags) {
+engine::LoraOptions lora_of_flags(const FlagValues& flags) {
   engine::LoraOptions lora;
   lora.r = flags.integer("lora_r", 1, kMostLoraRank);
   lora.alpha = flags.number("lora_alpha", 0.0);
@@ -171,8 +171,8 @@ void read_lora(const FlagValues& flags, engine::TrainOptions& options) {
                 "adapters are what one of these says: --lora_r, the block \"lora\" of the JSON, or "
                 "the PEFT folder to start from; leave out the others");
   if (!adapter.empty()) options.lora = read_adapter(adapter);
-  if (by_flags) options.lora = read_flags(flags);
-  for (const char* flag : kFlags) {
+  if (by_flags) options.lora = lora_of_flags(flags);
+  for (const char* flag : kLoraFlags) {
     FM_USER_CHECK(by_flags || !flags.given(flag), "--", flag,
                   " belongs to --lora_r; give that, too, or leave it out");
   }

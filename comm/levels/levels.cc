@@ -105,6 +105,23 @@ constexpr core::Bytes kSmall = kShmInline;  // up to here one phase to all is fa
 std::unique_ptr<Communicator> make_levels(std::unique_ptr<PeerCommunicator> wire,
                                           const ShmMeeting& hosts);
 
+// The eight verbs between ranks of several hosts: shared memory within a host, messages between
+// hosts, and the bits of every other backend.
+//
+// A host adds those nodes of the summation tree (core/tree.h) whose ranks all run on it, and sends
+// the nodes; a rank that needs a sum adds them along the rest of the tree. 2^k neighbouring ranks
+// of a host, from a multiple of 2^k on, are one node; other layouts have more nodes, and where
+// ranks are distributed over hosts in turn every rank is a node, which costs as much as messages
+// alone. Every rank sends and receives its own part, so all network cards of a host work.
+//
+// Bytes that a rank sends to other hosts, and receives, for h hosts, n nodes per host and N bytes
+// of payload:
+//   all_gather      (h-1) x N
+//   reduce_scatter  (h-1) x n x N
+//   all_reduce      (h-1) x (n+1) / p x N; small values (h-1) x n x N, in one phase
+//   all_to_all      N per rank of another host
+//   broadcast       (h-1) / (ranks of the root's host) x N, sent by its ranks only
+//   send, receive   N, when the peer is on another host
 class TwoLevelCommunicator : public Communicator {
  public:
   TwoLevelCommunicator(std::unique_ptr<PeerCommunicator> wire, const ShmMeeting& hosts,

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/host_layout.h"
 #include "comm/meet/handshake.h"
+#include "comm/roster.h"
 
 namespace fm::comm {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/host_layout.h"
+#include "comm/roster.h"
 #include "comm/wire/fabric.h"
 #include "comm/wire/socket.h"
 #include "comm/wire/watchdog.h"

@@ -26,6 +26,8 @@ std::string text_of(const Endpoint& endpoint) {
               : core::concat(endpoint.address, ":", endpoint.port);
 }
 
+// Ranks above 0.
+
 // Where both started together, the limit of rank 0 shall pass first: it knows which ranks are
 // missing.
 constexpr int kAfterRank0Ms = 500;
@@ -104,6 +106,8 @@ Rank0Connection find_rank0(const PeerInfo& own, const FindEndpoints& find,
     std::this_thread::sleep_for(std::chrono::milliseconds(deadline.left_ms(pause_ms)));
   }
 }
+
+// Rank 0.
 
 constexpr int kSendMs = 5'000;
 // A SIGTERM that is sent to all ranks of a host reaches this one within this time, and explains
@@ -296,6 +300,46 @@ void RendezvousServer::fail(ExitCode code, const std::string& why) {
 
 }  // namespace
 
+Rendezvous join_rendezvous(const PeerInfo& own, const FindEndpoints& find,
+                           const Deadline& deadline) {
+  Rank0Connection found = find_rank0(own, find, deadline);
+  const Deadline last = deadline.from_now(deadline.left_ms() + kAfterRank0Ms);
+  Frame frame;
+  const FrameStatus reading =
+      read_frame(found.connection, longest_roster(own.world_size), last, frame);
+  FM_MACHINE_CHECK(reading != FrameStatus::kIncomplete || !last.passed(),
+                   ExitCode::kRendezvousFailed,
+                   "all ranks must meet within the limit; look at the output of rank 0, which says "
+                   "who is missing (rank ",
+                   own.member.world_rank, " waited ", deadline.limit_ms(), " ms with ",
+                   name_of(found.rank0.member), ")");
+  FM_MACHINE_CHECK(reading != FrameStatus::kIncomplete, ExitCode::kPeerLost,
+                   "all ranks must stay until all have met; look at the output of the one that "
+                   "ended, and start them again (",
+                   name_of(found.rank0.member), " ended while the ranks met)");
+  if (reading == FrameStatus::kComplete && frame.kind == FrameKind::kRefusal) throw_refusal(frame);
+  const bool is_roster = reading == FrameStatus::kComplete && frame.kind == FrameKind::kRoster;
+  auto job_roster = is_roster ? job_roster_of(frame.text, own.world_size) : std::nullopt;
+  FM_MACHINE_CHECK(
+      job_roster.has_value(), ExitCode::kRendezvousFailed,
+      "rank 0 must send the roster of all ranks; start all ranks with the same build (",
+      name_of(found.rank0.member), " sent ", frame.text.size(), " other bytes)");
+  Rendezvous rendezvous{.job_roster = std::move(*job_roster)};
+  rendezvous.connections.push_back(std::move(found.connection));
+  return rendezvous;
+}
+
+Roster roster_of(const JobRoster& job_roster) {
+  Roster roster;
+  for (const PeerInfo& rank : job_roster.ranks) roster.push_back(rank.member);
+  return roster;
+}
+
+Rendezvous serve_rendezvous(const ServerOptions& options, const Socket& listener,
+                            const Deadline& deadline) {
+  return RendezvousServer(options, listener).wait_for_all(deadline);
+}
+
 Rendezvous rendezvous_at(const Endpoint& master, const PeerInfo& own, const Warn& warn,
                          const Deadline& deadline) {
   if (own.member.world_rank > 0) {
@@ -387,46 +431,6 @@ Mesh build_mesh(int world_rank, const JobRoster& job_roster, const Socket& liste
                    core::join(missing, ", "), ")");
   mesh.refused = arrivals.refused;
   return mesh;
-}
-
-Rendezvous join_rendezvous(const PeerInfo& own, const FindEndpoints& find,
-                           const Deadline& deadline) {
-  Rank0Connection found = find_rank0(own, find, deadline);
-  const Deadline last = deadline.from_now(deadline.left_ms() + kAfterRank0Ms);
-  Frame frame;
-  const FrameStatus reading =
-      read_frame(found.connection, longest_roster(own.world_size), last, frame);
-  FM_MACHINE_CHECK(reading != FrameStatus::kIncomplete || !last.passed(),
-                   ExitCode::kRendezvousFailed,
-                   "all ranks must meet within the limit; look at the output of rank 0, which says "
-                   "who is missing (rank ",
-                   own.member.world_rank, " waited ", deadline.limit_ms(), " ms with ",
-                   name_of(found.rank0.member), ")");
-  FM_MACHINE_CHECK(reading != FrameStatus::kIncomplete, ExitCode::kPeerLost,
-                   "all ranks must stay until all have met; look at the output of the one that "
-                   "ended, and start them again (",
-                   name_of(found.rank0.member), " ended while the ranks met)");
-  if (reading == FrameStatus::kComplete && frame.kind == FrameKind::kRefusal) throw_refusal(frame);
-  const bool is_roster = reading == FrameStatus::kComplete && frame.kind == FrameKind::kRoster;
-  auto job_roster = is_roster ? job_roster_of(frame.text, own.world_size) : std::nullopt;
-  FM_MACHINE_CHECK(
-      job_roster.has_value(), ExitCode::kRendezvousFailed,
-      "rank 0 must send the roster of all ranks; start all ranks with the same build (",
-      name_of(found.rank0.member), " sent ", frame.text.size(), " other bytes)");
-  Rendezvous rendezvous{.job_roster = std::move(*job_roster)};
-  rendezvous.connections.push_back(std::move(found.connection));
-  return rendezvous;
-}
-
-Roster roster_of(const JobRoster& job_roster) {
-  Roster roster;
-  for (const PeerInfo& rank : job_roster.ranks) roster.push_back(rank.member);
-  return roster;
-}
-
-Rendezvous serve_rendezvous(const ServerOptions& options, const Socket& listener,
-                            const Deadline& deadline) {
-  return RendezvousServer(options, listener).wait_for_all(deadline);
 }
 
 }  // namespace fm::comm

@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "comm/host_layout.h"
+#include "comm/roster.h"
 #include "comm/wire/socket.h"
 #include "comm/wire/watchdog.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/host_layout.h"
+#include "comm/roster.h"
 #include "comm/waiting.h"
 
 namespace fm::comm {

@@ -18,7 +18,8 @@ void sum_at(const ShmWork& work, core::Bytes offset, Span out) {
   tree_sum_rows(rows, out);
 }
 
-// Elements of a sum that go to the visitor while they are in the cache; whole blocks of the norm.
+// Elements that are summed at a time and used while they are in the cache; whole blocks of the
+// norm.
 constexpr std::int64_t kPart = 4096;
 
 // Elements of a sum of two rows whose squares are computed in the same pass.
@@ -74,6 +75,67 @@ void reduce_scatter(const ShmWork& work) {
 }
 
 }  // namespace
+
+void shm_work(const ShmWork& work) {
+  auto* const out = static_cast<std::byte*>(work.receive.data);
+  const core::Bytes whole = work.receive.bytes();
+  const int size = static_cast<int>(work.rows.size());
+  switch (work.verb) {
+    case Verb::kAllGather:
+      for (int step = 1; step <= size; ++step) {  // own part last; ranks start at different peers
+        const int member = (work.rank + step) % size;
+        const void* const from =
+            member == work.rank ? work.own.data : work.rows[static_cast<std::size_t>(member)];
+        copy_bytes(from, out + (work.own.bytes() * member).count(), work.own.bytes());
+      }
+      return;
+    case Verb::kReduceScatter: return reduce_scatter(work);
+    case Verb::kAllReduce: return sum_at(work, core::Bytes(0), work.receive);
+    case Verb::kAllToAll: {
+      const core::Bytes part = whole / size;
+      for (int step = 0; step < size; ++step) {
+        const int member = (work.rank + step) % size;
+        copy_bytes(work.rows[static_cast<std::size_t>(member)] + (part * work.rank).count(),
+                   out + (part * member).count(), part);
+      }
+      return;
+    }
+    case Verb::kBroadcast:
+      if (work.rank != work.root)
+        copy_bytes(work.rows[static_cast<std::size_t>(work.root)], out, whole);
+      return;
+    case Verb::kBarrier: return;
+    case Verb::kMessage:
+    case Verb::kSplit: break;
+  }
+  FM_CHECK(false, name_of(work.verb), " is no collective");
+}
+
+void shm_all_reduce_in_place(const ShmWork& work) {
+  const auto size = static_cast<std::int64_t>(work.rows.size());
+  const core::DType dtype = work.own.dtype;
+  const std::int64_t count = work.own.elements.count();
+  const std::int64_t part = core::ceil_div(count, size);
+  const std::int64_t first = std::min(part * work.rank, count);
+  const std::int64_t last = std::min(first + part, count);
+  const core::TraceScope scope(kSumAndSpread, sum_of(work, core::Elements(last - first), dtype));
+  if (size == 2 && dtype == core::DType::kF32) {
+    const auto row = [&](std::size_t member) {
+      return reinterpret_cast<float*>(work.rows[member]) + first;
+    };
+    kernels::tree_add_to_both(last - first, row(0), row(1));
+    return;
+  }
+  for (std::int64_t at = first; at < last; at += kPart) {
+    const core::Elements here(std::min(kPart, last - at));
+    const core::Bytes offset = core::bytes_of(core::Elements(at), dtype);
+    std::byte* const sum = work.rows[static_cast<std::size_t>(work.rank)] + offset.count();
+    sum_at(work, offset, {sum, here, dtype});
+    for (std::byte* const row : work.rows) {
+      copy_bytes(sum, row + offset.count(), core::bytes_of(here, dtype));
+    }
+  }
+}
 
 ShmStaging::~ShmStaging() {
   if (data_ != nullptr) host_.own().release(data_, bytes_);
@@ -295,67 +357,6 @@ bool ShmMessage::advance_receive() {
   group_->ring(parcel_.peer);
   phase_ = MessagePhase::kFinished;
   return true;
-}
-
-void shm_work(const ShmWork& work) {
-  auto* const out = static_cast<std::byte*>(work.receive.data);
-  const core::Bytes whole = work.receive.bytes();
-  const int size = static_cast<int>(work.rows.size());
-  switch (work.verb) {
-    case Verb::kAllGather:
-      for (int step = 1; step <= size; ++step) {  // own part last; ranks start at different peers
-        const int member = (work.rank + step) % size;
-        const void* const from =
-            member == work.rank ? work.own.data : work.rows[static_cast<std::size_t>(member)];
-        copy_bytes(from, out + (work.own.bytes() * member).count(), work.own.bytes());
-      }
-      return;
-    case Verb::kReduceScatter: return reduce_scatter(work);
-    case Verb::kAllReduce: return sum_at(work, core::Bytes(0), work.receive);
-    case Verb::kAllToAll: {
-      const core::Bytes part = whole / size;
-      for (int step = 0; step < size; ++step) {
-        const int member = (work.rank + step) % size;
-        copy_bytes(work.rows[static_cast<std::size_t>(member)] + (part * work.rank).count(),
-                   out + (part * member).count(), part);
-      }
-      return;
-    }
-    case Verb::kBroadcast:
-      if (work.rank != work.root)
-        copy_bytes(work.rows[static_cast<std::size_t>(work.root)], out, whole);
-      return;
-    case Verb::kBarrier: return;
-    case Verb::kMessage:
-    case Verb::kSplit: break;
-  }
-  FM_CHECK(false, name_of(work.verb), " is no collective");
-}
-
-void shm_all_reduce_in_place(const ShmWork& work) {
-  const auto size = static_cast<std::int64_t>(work.rows.size());
-  const core::DType dtype = work.own.dtype;
-  const std::int64_t count = work.own.elements.count();
-  const std::int64_t part = core::ceil_div(count, size);
-  const std::int64_t first = std::min(part * work.rank, count);
-  const std::int64_t last = std::min(first + part, count);
-  const core::TraceScope scope(kSumAndSpread, sum_of(work, core::Elements(last - first), dtype));
-  if (size == 2 && dtype == core::DType::kF32) {
-    const auto row = [&](std::size_t member) {
-      return reinterpret_cast<float*>(work.rows[member]) + first;
-    };
-    kernels::tree_add_to_both(last - first, row(0), row(1));
-    return;
-  }
-  for (std::int64_t at = first; at < last; at += kPart) {
-    const core::Elements here(std::min(kPart, last - at));
-    const core::Bytes offset = core::bytes_of(core::Elements(at), dtype);
-    std::byte* const sum = work.rows[static_cast<std::size_t>(work.rank)] + offset.count();
-    sum_at(work, offset, {sum, here, dtype});
-    for (std::byte* const row : work.rows) {
-      copy_bytes(sum, row + offset.count(), core::bytes_of(here, dtype));
-    }
-  }
 }
 
 }  // namespace fm::comm

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
-#include "engine/plan/pipe_prediction.h"
+#include "engine/plan/plan_simulation.h"
 
 namespace fm::engine {
 namespace {

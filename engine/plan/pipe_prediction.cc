@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/plan/plan_simulation.h"
+
 namespace fm::engine {
 namespace {
 
@@ -65,11 +67,6 @@ std::string json_of(const TrainOptions& options, const Predicted& predicted) {
   return json.dump();
 }
 
-pipeline::Simulation simulated(const RunPlan& plan, const std::vector<pipeline::Program>& programs,
-                               int steps) {
-  return pipeline::simulate(programs, plan.units(), plan.times, plan.message_time, steps);
-}
-
 }  // namespace
 
 std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
@@ -80,15 +77,6 @@ std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan) {
 std::string pipe_prediction(const TrainOptions& options, const ScheduleStudy& study) {
   return json_of(options, {study.account.schedule, study.account.shape.micros, 1, study.units,
                            study.timeline});
-}
-
-pipeline::Simulation simulate_plan(const RunPlan& plan) { return simulated(plan, plan.train, 1); }
-
-double time_of_step_ahead(const RunPlan& plan) {
-  if (plan.ahead.empty()) return 0.0;
-  constexpr int kSteps = 5;
-  const auto makespan = [&](int steps) { return simulated(plan, plan.ahead, steps).makespan; };
-  return (makespan(kSteps) - makespan(1)) / (kSteps - 1);
 }
 
 }  // namespace fm::engine

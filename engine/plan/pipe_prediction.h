@@ -7,7 +7,6 @@
 #include "engine/options.h"
 #include "engine/plan/run_plan.h"
 #include "engine/plan/schedule_account.h"
-#include "pipeline/simulate.h"
 
 namespace fm::engine {
 
@@ -18,12 +17,5 @@ namespace fm::engine {
 std::string pipe_prediction(const TrainOptions& options, const RunPlan& plan);
 // Of a schedule alone (study_schedule).
 std::string pipe_prediction(const TrainOptions& options, const ScheduleStudy& study);
-
-// A plan in time: what every pipe rank does when, and what it keeps meanwhile.
-
-// By the plan's times.
-pipeline::Simulation simulate_plan(const RunPlan& plan);
-// Of a step between others that end before their norm is known, too; 0 where none does.
-double time_of_step_ahead(const RunPlan& plan);
 
 }  // namespace fm::engine

@@ -4,8 +4,8 @@
 
 #include "core/check.h"
 #include "core/text.h"
-#include "engine/plan/pipe_prediction.h"
 #include "engine/plan/pipe_schedule.h"
+#include "engine/plan/plan_simulation.h"
 #include "pipeline/schedule_study.h"
 #include "zero/insert_zero.h"
 

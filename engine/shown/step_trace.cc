@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/host_layout.h"
+#include "comm/roster.h"
 #include "core/check.h"
 #include "core/process.h"
 #include "core/text.h"

@@ -41,6 +41,7 @@ class Csv : public Monitor {
   std::filesystem::path folder_;
 };
 
+// A label's text and a value, in Prometheus' form.
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char letter : text) {

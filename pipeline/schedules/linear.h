@@ -1,5 +1,4 @@
-// Schedules of one chunk per pipe rank, in the order of the ranks. Notation:
-// pipeline/schedules/schedules.h.
+// Schedules of one chunk per pipe rank, in the order of the ranks. Notation: schedules.h.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,4 @@
-// Schedules of several chunks per pipe rank, dealt in a loop. Notation:
-// pipeline/schedules/schedules.h.
+// Schedules of several chunks per pipe rank, dealt in a loop. Notation: schedules.h.
 #pragma once
 
 #include <vector>

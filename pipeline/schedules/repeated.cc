@@ -1,7 +1,6 @@
 #include "pipeline/schedules/repeated.h"
 
 #include "pipeline/building_block.h"
-#include "pipeline/emitter.h"
 
 namespace fm::pipeline {
 

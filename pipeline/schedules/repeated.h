@@ -1,5 +1,5 @@
 // Schedules that repeat one building block (pipeline/building_block.h), two chunks in a V.
-// Notation: pipeline/schedules/schedules.h.
+// Notation: schedules.h.
 #pragma once
 
 #include <vector>

@@ -20,13 +20,13 @@ constexpr ScheduleRow::Constraint kTwiceTheRanks = {
     [](const PipeShape& shape) { return shape.micros >= 2 * shape.pipe_ranks; },
     "needs at least 2 x pipe ranks micro-batches"};
 
-constexpr ScheduleRow linear(std::string_view name, Schedule make) {
+constexpr ScheduleRow per_rank(std::string_view name, Schedule make) {
   return {.name = name, .make = make};
 }
-constexpr ScheduleRow searched(std::string_view name, JointSchedule make_all) {
+constexpr ScheduleRow joint(std::string_view name, JointSchedule make_all) {
   return {.name = name, .make_all = make_all};
 }
-constexpr ScheduleRow searched_under_limit(std::string_view name, JointSchedule make_all) {
+constexpr ScheduleRow joint_under_limit(std::string_view name, JointSchedule make_all) {
   return {.name = name, .make_all = make_all, .searches_under_limit = true};
 }
 constexpr ScheduleRow looped(std::string_view name, Schedule make) {
@@ -49,21 +49,21 @@ constexpr ScheduleRow also(ScheduleRow row, std::string_view name) {
 }
 
 constexpr std::array kSchedules = {
-    linear("1f1b", one_f_one_b),
-    also(linear("gpipe", gpipe), "afab"),
+    per_rank("1f1b", one_f_one_b),
+    also(per_rank("gpipe", gpipe), "afab"),
     looped("interleaved-1f1b", interleaved_1f1b),
     looped("looped-bfs", looped_bfs),
-    linear("zb-h1", zb_h1),
-    linear("zb-h2", zb_h2),
-    searched_under_limit("zb-1p", zb_1p),
-    searched_under_limit("zb-2p", zb_2p),
+    per_rank("zb-h1", zb_h1),
+    per_rank("zb-h2", zb_h2),
+    joint_under_limit("zb-1p", zb_1p),
+    joint_under_limit("zb-2p", zb_2p),
     also(looped("interleaved-zb", interleaved_zb), "interleavedzerobubble"),
-    also(v_shaped(linear("zb-v", zb_v)), "zbvzerobubble"),
-    v_shaped(searched_under_limit("zb-v-auto", zb_v_auto)),
-    v_shaped(searched("v-half", v_half)),
-    v_shaped(searched("v-min", v_min)),
-    v_shaped(searched("1f1b-v", one_f_one_b_v)),
-    under(v_shaped(linear("dualpipe-v", dualpipe_v)), kTwiceTheRanks),
+    also(v_shaped(per_rank("zb-v", zb_v)), "zbvzerobubble"),
+    v_shaped(joint_under_limit("zb-v-auto", zb_v_auto)),
+    v_shaped(joint("v-half", v_half)),
+    v_shaped(joint("v-min", v_min)),
+    v_shaped(joint("1f1b-v", one_f_one_b_v)),
+    under(v_shaped(per_rank("dualpipe-v", dualpipe_v)), kTwiceTheRanks),
 };
 
 // In small letters, without hyphens and the like.

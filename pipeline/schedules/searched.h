@@ -1,5 +1,5 @@
 // Schedules that are searched for by the times of each rank and under a limit of memory. Notation:
-// pipeline/schedules/schedules.h.
+// schedules.h.
 #pragma once
 
 #include <vector>

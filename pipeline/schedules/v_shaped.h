@@ -1,5 +1,4 @@
-// Schedules of two chunks per pipe rank in a V, written by hand. Notation:
-// pipeline/schedules/schedules.h.
+// Schedules of two chunks per pipe rank in a V, written by hand. Notation: schedules.h.
 #pragma once
 
 #include <vector>

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "comm/meet/world.h"
-#include "engine/plan/pipe_prediction.h"
+#include "engine/plan/plan_simulation.h"
 #include "engine/plan/run_model.h"
 #include "engine/plan/schedule_account.h"
 #include "engine/plan/zero_prices.h"

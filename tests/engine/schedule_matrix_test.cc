@@ -7,7 +7,7 @@
 
 #include "comm/meet/world.h"
 #include "engine/plan/auto_schedule.h"
-#include "engine/plan/pipe_prediction.h"
+#include "engine/plan/plan_simulation.h"
 #include "engine/plan/schedule_account.h"
 #include "engine/state/persistence.h"
 #include "pipeline/schedule_study.h"

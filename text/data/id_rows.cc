@@ -6,8 +6,8 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "core/types.h"
-#include "text/data/mixture.h"
 #include "text/data/packing.h"
+#include "text/data/permutation.h"
 
 namespace fm::data {
 namespace {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "text/jinja/filters.h"
+#include "text/jinja/tests.h"
 
 namespace fm::jinja {
 namespace {
@@ -190,7 +191,8 @@ ExpressionPtr ExpressionParser::unary(bool with_filters) {
   return with_filters ? filters(std::move(value)) : std::move(value);
 }
 
-// The operands of expressions: values, and what stands behind one.
+// Operands: values, and what stands behind one.
+
 ExpressionPtr ExpressionParser::primary() {
   if (tokens_.at(TokenKind::kName)) return named_or_constant();
   if (tokens_.at(TokenKind::kString)) return text();

@@ -1,9 +1,11 @@
 #include "text/jinja/filters.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <span>
 
 #include "core/text.h"
 #include "text/jinja/code_points.h"
@@ -11,22 +13,34 @@
 #include "text/jinja/json_text.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operators.h"
+#include "text/jinja/tests.h"
 
 namespace fm::jinja {
 namespace {
 
+// A filter that takes its arguments by name.
+struct FilterRow {
+  std::string_view name;
+  std::array<std::string_view, 4> parameters;  // "" behind the last one
+  Value (*call)(const Value& value, const Bound& arguments);
+};
+
+// value.a.0.b of "a.0.b", by item_of; other values than text are one item's index.
+Value path_of(const Value& value, const Value& path) {
+  if (path.text() == nullptr) return item_of(value, path);
+  Value found = value;
+  for (const Value& part : split_text(*path.text(), ".", -1)) {
+    const std::string& name = *part.text();
+    const bool is_number = !name.empty() && name.size() < 10 &&
+                           name.find_first_not_of("0123456789") == std::string::npos;
+    found = item_of(found, is_number ? Value(std::int64_t{std::stoi(name)}) : part);
+  }
+  return found;
+}
+
 // Filters that take whatever another filter or test takes.
 constexpr std::string_view kOpenFilters[] = {"format",     "map",    "reject",
                                              "rejectattr", "select", "selectattr"};
-
-const FilterRow* find_row(std::string_view name) {
-  for (const auto rows : {text_filters(), list_filters()}) {
-    for (const FilterRow& row : rows) {
-      if (row.name == name) return &row;
-    }
-  }
-  return nullptr;
-}
 
 bool is_open(std::string_view name) {
   return std::find(std::begin(kOpenFilters), std::end(kOpenFilters), name) !=
@@ -464,13 +478,24 @@ constexpr FilterRow kTextFilters[] = {
     {"upper", {}, map_case<upper>},
 };
 
+constexpr std::span<const FilterRow> kFilterTables[] = {kTextFilters, kListFilters};
+
+const FilterRow* find_row(std::string_view name) {
+  for (const auto rows : kFilterTables) {
+    for (const FilterRow& row : rows) {
+      if (row.name == name) return &row;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 bool is_filter(std::string_view name) { return is_open(name) || find_row(name) != nullptr; }
 
 std::string filter_names() {
   std::vector<std::string> names(std::begin(kOpenFilters), std::end(kOpenFilters));
-  for (const auto rows : {text_filters(), list_filters()}) {
+  for (const auto rows : kFilterTables) {
     for (const FilterRow& row : rows) names.emplace_back(row.name);
   }
   std::sort(names.begin(), names.end());
@@ -489,21 +514,5 @@ Value call_filter(std::string_view name, const Value& value, const Arguments& ar
   count_value(result);
   return result;
 }
-
-std::span<const FilterRow> list_filters() { return kListFilters; }
-
-Value path_of(const Value& value, const Value& path) {
-  if (path.text() == nullptr) return item_of(value, path);
-  Value found = value;
-  for (const Value& part : split_text(*path.text(), ".", -1)) {
-    const std::string& name = *part.text();
-    const bool is_number = !name.empty() && name.size() < 10 &&
-                           name.find_first_not_of("0123456789") == std::string::npos;
-    found = item_of(found, is_number ? Value(std::int64_t{std::stoi(name)}) : part);
-  }
-  return found;
-}
-
-std::span<const FilterRow> text_filters() { return kTextFilters; }
 
 }  // namespace fm::jinja

@@ -7,6 +7,7 @@
 #include "text/jinja/arguments.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/format.h"
+#include "text/jinja/tests.h"
 
 namespace fm::jinja {
 

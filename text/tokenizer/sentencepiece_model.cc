@@ -190,7 +190,7 @@ bool is_found_in_text(PieceType type) {
   return type == PieceType::kNormal || type == PieceType::kUserDefined;
 }
 
-// Its rules, and what becomes of white space.
+// The rules of the model, and what becomes of white space.
 class SpaceNormalizer {
  public:
   explicit SpaceNormalizer(const SentencePieceModel& model)

@@ -218,7 +218,7 @@ void check_limits(const JsonTree& root) {
   }
 }
 
-// What transformers puts around such a vocabulary, by tokenizer_class.
+// What transformers puts around a vocab.json with merges.txt, by tokenizer_class.
 constexpr std::string_view kGpt2 = R"({
   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
   "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE"}})";

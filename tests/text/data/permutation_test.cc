@@ -1,10 +1,10 @@
+#include "text/data/permutation.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <vector>
-
-#include "text/data/mixture.h"
 
 namespace fm::data {
 namespace {
