@@ -151,7 +151,7 @@ struct Following {
 };
 Following programs_of_steps(const std::vector<pipeline::Program>& scheduled,
                             const pipeline::PipeShape& shape) {
-  Following out{pipeline::split_units(shape.chunk_count(), shape, false), {}, {}};
+  Following out{pipeline::split_evenly(shape.chunk_count(), shape, false), {}, {}};
   std::vector<pipeline::Program> expanded;
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
     expanded.push_back(

@@ -13,8 +13,8 @@
 
 #include "cli/ending.h"
 #include "cli/flags/arguments.h"
+#include "cli/machine_report.h"
 #include "cli/outputs.h"
-#include "cli/report.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "engine/plan/run_model.h"

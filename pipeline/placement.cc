@@ -85,7 +85,7 @@ std::vector<Handover> Placement::given_by(const Instruction& instruction) const 
   return out;
 }
 
-Placement split_units(int blocks, const PipeShape& shape, bool tied) {
+Placement split_evenly(int blocks, const PipeShape& shape, bool tied) {
   const int count = shape.chunk_count();
   FM_USER_CHECK(shape.pipe_ranks >= 1 && blocks >= count,
                 "every pipe rank needs at least one transformer block for each of its chunks; use "

@@ -160,7 +160,7 @@ class Placement {
 
 // Distributes blocks evenly; earlier chunks take the remainder, because the last one has the extra
 // work of the head. Throws UserError when there are fewer blocks than chunks.
-Placement split_units(int blocks, const PipeShape& shape, bool tied);
+Placement split_evenly(int blocks, const PipeShape& shape, bool tied);
 
 // The order in which interleaved schedules visit the chunks of a rank, as in Megatron's schedule
 // table (arXiv 2104.04473): micro-batches in groups, each group through every chunk.

@@ -22,7 +22,7 @@ double time_of(Op op, const PhaseCosts& costs) {
 }
 
 StudiedPrograms expand_for_study(const std::vector<Program>& scheduled, const PipeShape& shape) {
-  StudiedPrograms out{split_units(shape.chunk_count(), shape, false), {}};
+  StudiedPrograms out{split_evenly(shape.chunk_count(), shape, false), {}};
   for (int rank = 0; rank < shape.pipe_ranks; ++rank) {
     out.lowered.push_back(expand_units(scheduled[static_cast<std::size_t>(rank)], out.units, rank));
   }

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "cli/deepspeed/ds_monitor.h"
-#include "cli/deepspeed/ds_schedule.h"
+#include "cli/deepspeed/ds_pipeline.h"
 #include "cli/deepspeed/value_types.h"
 #include "cli/peft_folder.h"
 #include "core/check.h"

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "cli/deepspeed/ds_monitor.h"
-#include "cli/deepspeed/ds_schedule.h"
+#include "cli/deepspeed/ds_pipeline.h"
 #include "cli/flags/flag_values.h"
 #include "cli/peft_folder.h"
 #include "core/check.h"

@@ -32,7 +32,7 @@ struct BuildShape {
 
 // One chunk per pipe rank.
 inline Placement split(int blocks, int pipe_ranks, bool tied = false) {
-  return split_units(blocks, {.pipe_ranks = pipe_ranks}, tied);
+  return split_evenly(blocks, {.pipe_ranks = pipe_ranks}, tied);
 }
 
 inline PipeShape pipe_shape(const BuildShape& shape) {
@@ -43,7 +43,7 @@ inline PipeShape pipe_shape(const BuildShape& shape) {
 }
 
 inline Placement placement_of(const BuildShape& shape) {
-  Placement units = split_units(shape.blocks, pipe_shape(shape), shape.tied);
+  Placement units = split_evenly(shape.blocks, pipe_shape(shape), shape.tied);
   units.one_tied_gradient = shape.one_tied_gradient;
   units.first_backward = shape.first_backward;
   return shape.schedule == forward_only ? units.evaluating() : units;

@@ -106,7 +106,7 @@ TEST(InsertP2p, AFrozenRankSendsTwoAhead) {
 
 // Rank 1 does not read micro-batch 1 before chunk 3 of rank 0 has had micro-batch 0, behind F3.1.
 TEST(InsertP2p, ARankThatIsTwoAheadGoesOnWhereAllWouldWait) {
-  Placement units = split_units(4, {.pipe_ranks = 2, .chunks = 2, .order = ChunkOrder::kV}, false);
+  Placement units = split_evenly(4, {.pipe_ranks = 2, .chunks = 2, .order = ChunkOrder::kV}, false);
   units.first_backward = 2;  // rank 0: 0 1 | 4 5; rank 1: 2 3
   const std::vector<Program> scheduled = {
       parse(
@@ -186,7 +186,7 @@ TEST(InsertP2p, SendsFollowTheirProducerAndReceivesComeBeforeTheirConsumer) {
 // Units 0 1 | 2 and 3 | 4 5 on pipe ranks 0 1 1 0: the V turns on rank 1 without a message.
 TEST(InsertP2p, ARankHandsOverToItself) {
   const PipeShape shape{.pipe_ranks = 2, .chunks = 2, .order = ChunkOrder::kV};
-  const Placement units = split_units(4, shape, false);
+  const Placement units = split_evenly(4, shape, false);
   const auto programs = insert_p2p({expand_units(parse("L0 F0.0 F0.1 X0 B0.1 B0.0 O"), units, 0),
                                     expand_units(parse("F0.0 F0.1 B0.1 B0.0 O"), units, 1)},
                                    units);

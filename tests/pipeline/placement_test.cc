@@ -67,11 +67,11 @@ TEST(Placement, OnlyTheEndsOfATiedRowHoldTheTiedMatrix) {
 }
 
 TEST(Placement, ChunksGoAroundThePipeRanksInALoopOrInAV) {
-  const Placement loop = split_units(8, {.pipe_ranks = 2, .chunks = 2}, false);
+  const Placement loop = split_evenly(8, {.pipe_ranks = 2, .chunks = 2}, false);
   EXPECT_EQ(ranges_of(loop), "0-3 3-5 5-7 7-10 ");
   EXPECT_EQ(owners_of(loop), "0 1 0 1 ");
   const PipeShape v{.pipe_ranks = 3, .chunks = 2, .order = ChunkOrder::kV};
-  EXPECT_EQ(owners_of(split_units(6, v, false)), "0 1 2 2 1 0 ");
+  EXPECT_EQ(owners_of(split_evenly(6, v, false)), "0 1 2 2 1 0 ");
   for (int rank = 0; rank < 3; ++rank) {
     for (int local = 0; local < 2; ++local) {
       EXPECT_EQ(v.owner_of_chunk(v.chunk_of(rank, local)), rank);
@@ -81,7 +81,7 @@ TEST(Placement, ChunksGoAroundThePipeRanksInALoopOrInAV) {
 
 TEST(Placement, AUnitHasItsPlaceAmongThoseOfItsOwner) {
   const Placement units =
-      split_units(4, {.pipe_ranks = 2, .chunks = 2}, true);  // 0 1 | 2 | 3 | 4 5
+      split_evenly(4, {.pipe_ranks = 2, .chunks = 2}, true);  // 0 1 | 2 | 3 | 4 5
   EXPECT_EQ(units.units_of(0), (std::vector<int>{0, 1, 3}));
   EXPECT_EQ(units.units_of(1), (std::vector<int>{2, 4, 5}));
   EXPECT_EQ(units.index_on_rank(3), 2);
@@ -93,7 +93,7 @@ TEST(Placement, AUnitHasItsPlaceAmongThoseOfItsOwner) {
 
 TEST(Placement, InAVTheFirstPipeRankHoldsBothEnds) {
   const PipeShape v{.pipe_ranks = 2, .chunks = 2, .order = ChunkOrder::kV};
-  const Placement units = split_units(4, v, true);
+  const Placement units = split_evenly(4, v, true);
   EXPECT_TRUE(units.both_ends_on_one_rank());
   EXPECT_TRUE(units.has_tied_end(0));
   EXPECT_FALSE(units.has_tied_end(1));
@@ -101,7 +101,7 @@ TEST(Placement, InAVTheFirstPipeRankHoldsBothEnds) {
 
 TEST(Placement, NeighboursOnOneRankHandOverWithoutAMessage) {
   const PipeShape v{.pipe_ranks = 2, .chunks = 2, .order = ChunkOrder::kV};
-  const Placement units = split_units(4, v, false);  // 0 1 | 2, 3 | 4 5 on ranks 0 1 1 0
+  const Placement units = split_evenly(4, v, false);  // 0 1 | 2, 3 | 4 5 on ranks 0 1 1 0
   EXPECT_TRUE(units.crosses({false, 0, 2}));
   EXPECT_FALSE(units.crosses({false, 0, 3}));
   EXPECT_FALSE(units.crosses({true, 0, 2}));
@@ -109,7 +109,7 @@ TEST(Placement, NeighboursOnOneRankHandOverWithoutAMessage) {
 }
 
 TEST(ExpandUnits, EveryChunkBecomesItsUnits) {
-  const Placement units = split_units(8, {.pipe_ranks = 2, .chunks = 2}, false);
+  const Placement units = split_evenly(8, {.pipe_ranks = 2, .chunks = 2}, false);
   EXPECT_EQ(print(expand_units(parse("F0.0 F0.1 X0 B0.1 B0.0"), units, 1)),
             "F0.3 F0.4 F0.7 F0.8 X0 B0.8 B0.7 B0.4 B0.3 ");
 }

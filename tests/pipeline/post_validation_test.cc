@@ -27,7 +27,7 @@ Built built_with_validation(std::string_view schedule, int pipe_ranks, int micro
   Named made = named(schedule, pipe_ranks, micros, chunks);
   made.shape.gradients_in_order = true;
   made.programs = make_programs(row_named(schedule), made.shape);
-  Built out{split_units(made.shape.chunk_count(), made.shape, tied), {}, {}, {}};
+  Built out{split_evenly(made.shape.chunk_count(), made.shape, tied), {}, {}, {}};
   out.units.first_backward = first_backward;
   std::vector<Program> programs;
   for (int rank = 0; rank < pipe_ranks; ++rank) {

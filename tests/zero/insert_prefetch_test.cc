@@ -12,7 +12,7 @@ using core::Elements;
 
 // Embedding 0 and blocks 1 and 2 of 10 elements each, head 3 of 20.
 std::string with_window(const std::string& program, std::int64_t window) {
-  const pipeline::Placement units = pipeline::split_units(2, {}, false);
+  const pipeline::Placement units = pipeline::split_evenly(2, {}, false);
   const std::vector<Elements> sizes = {Elements(10), Elements(10), Elements(10), Elements(20)};
   return print(insert_prefetch(pipeline::parse(program), units, sizes, Elements(window)));
 }

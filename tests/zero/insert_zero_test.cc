@@ -10,7 +10,7 @@ namespace {
 using core::SumOrder;
 using pipeline::parse;
 using pipeline::Placement;
-using pipeline::split_units;
+using pipeline::split_evenly;
 
 std::string with_zero(const std::string& program, int zero_stage, const Placement& units,
                       int pipe_rank = 0, SumOrder order = SumOrder::kFast) {
@@ -18,7 +18,7 @@ std::string with_zero(const std::string& program, int zero_stage, const Placemen
 }
 
 // Embedding 0, block 1, head 2; two micros.
-const Placement kAlone = split_units(1, {.pipe_ranks = 1}, false);
+const Placement kAlone = split_evenly(1, {.pipe_ranks = 1}, false);
 constexpr const char* kTwoMicros = "L0 F0.0 F0.1 X0 B0.1 B0.0 L1 F1.0 F1.1 X1 B1.1 B1.0 O";
 
 constexpr const char* kEveryMicro =
@@ -63,12 +63,12 @@ TEST(InsertZero, CanonicalOrderChangesNothingUnderStage2And3) {
 }
 
 TEST(InsertZero, ATiedMatrixIsAddedUpBeforeTheNorm) {
-  EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 B0.1 B0.0 O", 0, split_units(1, {.pipe_ranks = 1}, true)),
+  EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 B0.1 B0.0 O", 0, split_evenly(1, {.pipe_ranks = 1}, true)),
             "K L0 F0.0 F0.1 X0 R.2 B0.1 R.1 B0.0 R.0 Rt N u.0 u.1 u.2 O ");
 }
 
 TEST(InsertZero, OnlyTheEndsOfAPipeTakePartInATiedSumAndOnlyTheLastCounts) {
-  const Placement units = split_units(3, {.pipe_ranks = 3}, true);  // 0 1 | 2 | 3, head 4
+  const Placement units = split_evenly(3, {.pipe_ranks = 3}, true);  // 0 1 | 2 | 3, head 4
   EXPECT_EQ(with_zero("L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 B0.0 O", 1, units, 0),
             "L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 R.1 B0.0 R.0 Rt N u.0 p.0 u.1 p.1 O ");
   EXPECT_EQ(with_zero("ra0.2 F0.2 sa0.3 rg0.2 B0.2 sg0.1 O", 1, units, 1),
@@ -78,7 +78,7 @@ TEST(InsertZero, OnlyTheEndsOfAPipeTakePartInATiedSumAndOnlyTheLastCounts) {
 }
 
 TEST(InsertZero, Stage3OverTwoPipeRanks) {
-  const Placement units = split_units(2, {.pipe_ranks = 2}, false);  // 0 1 | 2, head 3
+  const Placement units = split_evenly(2, {.pipe_ranks = 2}, false);  // 0 1 | 2, head 3
   EXPECT_EQ(with_zero("L0 F0.0 F0.1 sa0.2 rg0.1 B0.1 B0.0 O", 3, units, 0),
             "L0 g.0 F0.0 r.0 g.1 F0.1 r.1 sa0.2 rg0.1 g.1 B0.1 r.1 R0.1 B0.0 R0.0 N u.0 u.1 O ");
   EXPECT_EQ(with_zero("L0 ra0.2 F0.2 X0 B0.2 sg0.1 O", 3, units, 1),
@@ -94,7 +94,7 @@ TEST(InsertZero, RecomputationAndBackwardShareOneGather) {
 }
 
 TEST(InsertZero, NeighbouringUsesOfAUnitShareOneGather) {
-  const Placement units = split_units(3, {.pipe_ranks = 3}, false).evaluating();
+  const Placement units = split_evenly(3, {.pipe_ranks = 3}, false).evaluating();
   EXPECT_EQ(with_zero("ra0.2 ra1.2 F0.2 F1.2 sa0.3 O", 3, units, 1),
             "ra0.2 ra1.2 g.2 F0.2 F1.2 r.2 sa0.3 O ");
 }
@@ -119,7 +119,7 @@ TEST(InsertZero, UnitsWithoutBackwardAreGatheredForForwardAloneAndNeverUpdated) 
   units.first_backward = 2;
   EXPECT_EQ(with_zero("L0 F0.0 F0.1 X0 O", 3, units),
             "K L0 g.0 F0.0 r.0 g.1 F0.1 r.1 g.2 X0 r.2 R0.2 N u.2 O ");
-  Placement pipe = split_units(2, {.pipe_ranks = 2}, false);  // 0 1 | 2, head 3
+  Placement pipe = split_evenly(2, {.pipe_ranks = 2}, false);  // 0 1 | 2, head 3
   pipe.first_backward = 2;
   EXPECT_EQ(with_zero("L0 F0.0 F0.1 sa0.2 O", 1, pipe, 0), "L0 F0.0 F0.1 sa0.2 N O ");
   EXPECT_EQ(with_zero("L0 ra0.2 F0.2 X0 B0.2 O", 1, pipe, 1),
@@ -143,7 +143,7 @@ TEST(InsertZero, APhaseGathersEachUnitOnce) {
 // Looped, two pipe ranks and two chunks: blocks 1 and 3 on pipe rank 0. Its phases are the forwards
 // of chunk 0, all of chunk 1, and the backwards of chunk 0.
 TEST(InsertZero, AnotherChunkEndsAPhase) {
-  const Placement units = split_units(4, {.pipe_ranks = 2, .chunks = 2}, false);
+  const Placement units = split_evenly(4, {.pipe_ranks = 2, .chunks = 2}, false);
   EXPECT_EQ(by_phase("L0 F0.0 F0.1 L1 F1.0 F1.1 F0.3 F1.3 B1.3 B0.3 B1.1 B1.0 B0.1 B0.0 O", units),
             "L0 g.0 F0.0 g.1 F0.1 L1 F1.0 r.0 F1.1 r.1 g.3 F0.3 F1.3 B1.3 B0.3 r.3 R.3 g.1 B1.1 "
             "B1.0 B0.1 r.1 R.1 B0.0 R.0 N u.0 u.1 u.3 O ");

@@ -244,7 +244,7 @@ TEST(NormSeams, TensorsAreSquaredByWholeBlocks) {
 }
 
 TEST(PassSeams, PassesAreOfThePlacementAtHand) {
-  const pipeline::Placement units = pipeline::split_units(1, {}, false);
+  const pipeline::Placement units = pipeline::split_evenly(1, {}, false);
   const std::vector<Elements> of_two(2);
   EXPECT_THROW(insert_prefetch({}, units, of_two, Elements(0)), BugError);
   EXPECT_THROW(insert_zero({}, core::plan_of(2, core::SumOrder::kFast), units, 1), BugError);

@@ -1,4 +1,4 @@
-#include "cli/report.h"
+#include "cli/machine_report.h"
 
 #include <mpi.h>
 

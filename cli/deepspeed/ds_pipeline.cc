@@ -1,4 +1,4 @@
-#include "cli/deepspeed/ds_schedule.h"
+#include "cli/deepspeed/ds_pipeline.h"
 
 #include <cmath>
 
