@@ -116,6 +116,44 @@ const Limits kLimits = {
                          "mpi.h"},
 };
 
+// Sources that are declared in a header of another name, and why.
+const std::map<std::string, std::string> kBehindAnotherHeader = {
+    // A block of the JSON each.
+    {"cli/deepspeed/ds_optimizer.cc", "cli/deepspeed/ds_config.h"},
+    {"cli/deepspeed/ds_scheduler.cc", "cli/deepspeed/ds_config.h"},
+    {"cli/deepspeed/config_text.cc", "cli/deepspeed/hjson.h"},
+    {"cli/deepspeed/decay_style.cc", "cli/deepspeed/trainer_arguments.h"},
+    // One way each to be a world, of what the header offers.
+    {"comm/meet/launch.cc", "comm/meet/world.h"},
+    {"comm/meet/thread_world.cc", "comm/meet/world.h"},
+    {"comm/meet/tcp_store_torch.cc", "comm/meet/rendezvous.h"},
+    {"comm/wire/mpi_fabric.cc", "comm/wire/fabrics.h"},
+    // Alternatives among which a table chooses; most are compiled once per instruction set.
+    {"kernels/attention/forward.cc", "kernels/attention/paths.h"},
+    {"kernels/attention/backward.cc", "kernels/attention/paths.h"},
+    {"kernels/attention/amx_forward.cc", "kernels/attention/paths.h"},
+    {"kernels/attention/amx_backward.cc", "kernels/attention/paths.h"},
+    {"kernels/gemm/amx.cc", "kernels/gemm/libraries.h"},
+    {"kernels/gemm/converted.cc", "kernels/gemm/libraries.h"},
+    {"kernels/gemm/onednn.cc", "kernels/gemm/libraries.h"},
+    {"kernels/gemm/packed.cc", "kernels/gemm/libraries.h"},
+    {"kernels/gemm/packed_product.cc", "kernels/gemm/libraries.h"},
+    {"kernels/gemm/plain.cc", "kernels/gemm/libraries.h"},
+    {"kernels/gemm/few_rows_tile.cc", "kernels/gemm/few_rows.h"},
+    {"kernels/variants/candidates_baseline.cc", "kernels/variants/variant.h"},
+    {"kernels/variants/candidates_x86.cc", "kernels/variants/variant.h"},
+    {"kernels/variants/variant_table.cc", "kernels/variants/variant.h"},
+    {"kernels/variants/dispatch_elements.cc", "kernels/variants/dispatch.h"},
+    // More than 600 lines together.
+    {"model/units/block_backward.cc", "model/units/block.h"},
+    // A table of its own: the schedules of Hugging Face's Trainer.
+    {"optim/trainer_schedules.cc", "optim/lr_schedule.h"},
+    // Parts that know a format, behind what opens any.
+    {"text/data/jsonl.cc", "text/data/documents.h"},
+    {"text/data/jsonl_fields.cc", "text/data/documents.h"},
+    {"text/data/open_source.cc", "text/data/sample_source.h"},
+};
+
 const DocumentLimits kDocumentLimits = {.columns = 100, .paragraph_words = 90};
 // First folders of paths that a build or a run makes.
 const std::set<std::string> kMade = {"build", "output", "demo"};
@@ -229,6 +267,17 @@ TEST(Tidy, AHeaderNameIsThatOfAtMostTwoHeaders) {
   EXPECT_GT(headers.size(), 100U);
   for (const auto& [name, paths] : shared_names(headers, 2)) {
     ADD_FAILURE() << "a header's name is that of at most two headers: " << name << listed(paths);
+  }
+}
+
+TEST(Tidy, ASourceHasItsHeader) {
+  std::set<std::string> files;
+  for (const auto& [folder, unused] : kLimits.may_include) {
+    for (const std::string& path : files_below(folder)) files.insert(path);
+  }
+  EXPECT_GT(files.size(), 500U);
+  for (const std::string& broken : without_header(files, kBehindAnotherHeader)) {
+    ADD_FAILURE() << broken;
   }
 }
 

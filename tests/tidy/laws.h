@@ -64,4 +64,10 @@ Findings no_places(const std::string& text);
 std::vector<std::string> not_built(const std::vector<std::string>& files,
                                    const std::string& cmake_lists);
 
+// What breaks the law that a source a/b.cc has its header a/b.h, of `files`. `behind` has a row for
+// every source that is declared elsewhere (source -> header); a row that is no longer needed breaks
+// the law, too.
+std::vector<std::string> without_header(const std::set<std::string>& files,
+                                        const std::map<std::string, std::string>& behind);
+
 }  // namespace fm::tidy

@@ -290,6 +290,16 @@ TEST(TidyLaws, UnbuiltSourcesAreFound) {
             std::vector<std::string>{"y/c.cc"});
 }
 
+TEST(TidyLaws, SourcesWithoutTheirHeaderAreFound) {
+  const std::set<std::string> files = {"a/b.cc", "a/b.h", "a/b_twin.cc", "a/train_main.cc"};
+  EXPECT_EQ(without_header(files, {}), std::vector<std::string>{"a/b_twin.cc has no header"});
+  EXPECT_TRUE(without_header(files, {{"a/b_twin.cc", "a/b.h"}}).empty());
+  EXPECT_EQ(without_header(files, {{"a/b_twin.cc", "a/b.h"}, {"a/b.cc", "a/c.h"}}),
+            (std::vector<std::string>{"a/b.cc has a header again", "a/c.h is gone"}));
+  EXPECT_EQ(without_header(files, {{"a/b_twin.cc", "a/b.h"}, {"a/d.cc", "a/b.h"}}),
+            std::vector<std::string>{"a/d.cc is gone"});
+}
+
 }  // namespace
 
 }  // namespace fm::tidy

@@ -104,4 +104,22 @@ std::vector<std::string> not_built(const std::vector<std::string>& files,
   return absent;
 }
 
+std::vector<std::string> without_header(const std::set<std::string>& files,
+                                        const std::map<std::string, std::string>& behind) {
+  const auto has_own = [&](const std::string& source) {
+    return files.contains(source.substr(0, source.rfind('.')) + ".h");
+  };
+  std::vector<std::string> broken;
+  for (const std::string& file : files) {
+    if (!file.ends_with(".cc") || file.ends_with("main.cc") || has_own(file)) continue;
+    if (!behind.contains(file)) broken.push_back(file + " has no header");
+  }
+  for (const auto& [source, header] : behind) {
+    if (!files.contains(source)) broken.push_back(source + " is gone");
+    if (has_own(source)) broken.push_back(source + " has a header again");
+    if (!files.contains(header)) broken.push_back(header + " is gone");
+  }
+  return broken;
+}
+
 }  // namespace fm::tidy
