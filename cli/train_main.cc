@@ -189,6 +189,27 @@ Command count_epochs(const std::vector<std::string>& words, const Command& comma
                                            command.options, vocab, ranks, host, std::move(stop)));
 }
 
+std::unique_ptr<fm::comm::Communicator> meet(const Command& command,
+                                             const fm::comm::LaunchInfo& launch, Process& process) {
+  try {
+    return fm::comm::connect(
+        launch, {.timeout_ms = command.options.timeout_ms,
+                 .rendezvous_ms = std::min(kRendezvousMs, command.options.timeout_ms),
+                 .shared_memory = command.options.shared_memory,
+                 .host_cpus = process.cores.host_cpus,
+                 .job = name_of_job(command.options.output_dir),
+                 .on_connected = [&] { process.ending.set_speaks(launch.world_rank == 0); },
+                 .on_peer_lost =
+                     [&process](const fm::comm::PeerLoss& loss) {
+                       process.signals->end_if_asked();
+                       std::_Exit(process.ending.follow(loss));
+                     }});
+  } catch (const fm::core::Error&) {
+    process.signals->end_if_asked();
+    throw;
+  }
+}
+
 int train(const std::vector<std::string>& words, Command command,
           const fm::comm::LaunchInfo& launch, Process& process) {
   // Before any other thread: they inherit what is blocked.
@@ -199,15 +220,7 @@ int train(const std::vector<std::string>& words, Command command,
   Ending& ending = process.ending;
   print_warnings(launch);
   ending.set_shut_down(fm::comm::shut_down_with_error);
-  const std::unique_ptr<fm::comm::Communicator> world = fm::comm::connect(
-      launch, {.timeout_ms = command.options.timeout_ms,
-               .rendezvous_ms = std::min(kRendezvousMs, command.options.timeout_ms),
-               .shared_memory = command.options.shared_memory,
-               .host_cpus = process.cores.host_cpus,
-               .job = name_of_job(command.options.output_dir),
-               .on_connected = [&] { ending.set_speaks(launch.world_rank == 0); },
-               .on_peer_lost =
-                   [&ending](const fm::comm::PeerLoss& loss) { std::_Exit(ending.follow(loss)); }});
+  const std::unique_ptr<fm::comm::Communicator> world = meet(command, launch, process);
   process.signals->begin_run();
   fm::machine::check_stacks(fm::machine::stacks_here());
   const fm::engine::RunContext context{

@@ -54,11 +54,19 @@ void SignalInbox::listen() {
     pollfd waits[] = {{signals_, POLLIN, 0}, {end_, POLLIN, 0}};
     if (poll(waits, std::size(waits), -1) < 0) continue;
     if (waits[1].revents != 0) return;
-    signalfd_siginfo info{};
-    if (::read(signals_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) continue;
-    if (info.ssi_signo == SIGUSR1) save_ = true;
-    if (info.ssi_signo == SIGUSR1) continue;
-    stop({Clock::now(), info.ssi_signo, info.ssi_pid});
+    take();
+  }
+}
+
+void SignalInbox::take() {
+  const std::lock_guard lock(taking_);
+  signalfd_siginfo info{};
+  while (::read(signals_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+    if (info.ssi_signo == SIGUSR1) {
+      save_ = true;
+    } else {
+      stop({Clock::now(), info.ssi_signo, info.ssi_pid});
+    }
   }
 }
 

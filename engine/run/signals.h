@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -35,6 +36,12 @@ class SignalInbox {
     bool terminate = false;  // SIGTERM or SIGINT: save, then exit 75
   };
   void begin_run() { running_ = true; }
+  // Before begin_run(): ends the process if SIGTERM or SIGINT has been sent by now. Who is about to
+  // end for another reason asks first: where all ranks are stopped at once, one may learn that
+  // another has ended before its own signal is read.
+  void end_if_asked() {
+    if (!running_) take();
+  }
   // Whether something has arrived that read() would tell.
   bool waits() const { return save_ || terminate_; }
   // What has arrived since the last time; never waits.
@@ -51,6 +58,7 @@ class SignalInbox {
   };
 
   void listen();
+  void take();  // what has been sent by now
   void stop(const Stop& now);
 
   EndProcess end_process_;
@@ -59,7 +67,8 @@ class SignalInbox {
   std::atomic<bool> running_ = false;
   std::atomic<bool> save_ = false;
   std::atomic<bool> terminate_ = false;
-  std::optional<Stop> first_stop_;  // of the listener
+  std::mutex taking_;
+  std::optional<Stop> first_stop_;  // guarded by taking_
   std::thread listener_;
 };
 
