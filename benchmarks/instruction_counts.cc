@@ -72,7 +72,8 @@ void starting_kernels(const fm::kernels::Variant& run, Buffers& at) {
 
 // `type` follows the names.
 template <class T>
-void element_kernels(const fm::kernels::ElementKernels<T>& run, const std::string& type) {
+void element_kernels(const fm::kernels::ElementTable<T, fm::kernels::WithoutWork>& run,
+                     const std::string& type) {
   const auto done = [&](const char* name) { counted((name + type).c_str(), kCount); };
   const RowShape rows{kRows, kWidth};
   const std::vector<T> a = random_elements<T>(kCount);
@@ -110,13 +111,14 @@ void element_kernels(const fm::kernels::ElementKernels<T>& run, const std::strin
   run.embedding(tokens, a.data(), kWidth, c.data());
   done("embedding");
   Floats dtable = random_values(50 * kWidth);
-  run.embedding_backward(tokens, c.data(), kWidth, dtable.data());
+  run.embedding_backward(tokens, {0, kVocab}, c.data(), kWidth, dtable.data());
   done("embedding_backward");
 }
 
 // What blocks other than a Llama's call.
 template <class T>
-void block_kernels(const fm::kernels::ElementKernels<T>& run, const std::string& type) {
+void block_kernels(const fm::kernels::ElementTable<T, fm::kernels::WithoutWork>& run,
+                   const std::string& type) {
   using fm::kernels::Activation;
   const auto done = [&](const char* name) { counted((name + type).c_str(), kCount); };
   const RowShape rows{kRows, kWidth};
@@ -183,21 +185,21 @@ void attention_kernels(const fm::kernels::Variant& run, Buffers& at) {
   std::size_t space = memory.size() * sizeof(float);
   auto* scratch = static_cast<float*>(
       std::align(64, static_cast<std::size_t>(elements) * sizeof(float), base, space));
-  run.attention_forward(group, {at.a.data(), k.data(), v.data(), out.data(), logsumexp.data()},
-                        scratch);
-  counted("attention_forward", kScores);
-  run.attention_backward(group,
-                         {.q = at.a.data(),
-                          .k = k.data(),
-                          .v = v.data(),
-                          .out = out.data(),
-                          .logsumexp = logsumexp.data(),
-                          .dout = at.b.data(),
-                          .dq = at.d.data(),
-                          .dk = dk.data(),
-                          .dv = dv.data()},
-                         scratch);
-  counted("attention_backward", kScores);
+  run.group_attention_forward(
+      group, {at.a.data(), k.data(), v.data(), out.data(), logsumexp.data()}, scratch);
+  counted("group_attention_forward", kScores);
+  run.group_attention_backward(group,
+                               {.q = at.a.data(),
+                                .k = k.data(),
+                                .v = v.data(),
+                                .out = out.data(),
+                                .logsumexp = logsumexp.data(),
+                                .dout = at.b.data(),
+                                .dq = at.d.data(),
+                                .dk = dk.data(),
+                                .dv = dv.data()},
+                               scratch);
+  counted("group_attention_backward", kScores);
 }
 
 void vocabulary_kernels(const fm::kernels::Variant& run) {
@@ -205,9 +207,10 @@ void vocabulary_kernels(const fm::kernels::Variant& run) {
   const RowShape shape{kFew, kVocab};
   Floats logits = random_values(kFew * kVocab);
   const std::vector<std::int32_t> labels = {1, 31999, 7, 16000};
-  double sum = run.cross_entropy_loss(shape, logits.data(), labels.data(), 0.0);
+  double sum = 0.0;
+  run.cross_entropy_loss(shape, logits.data(), labels.data(), &sum);
   counted("cross_entropy_loss", kFew * kVocab);
-  sum = run.cross_entropy(shape, logits.data(), labels.data(), 0.25, sum);
+  run.cross_entropy(shape, logits.data(), labels.data(), 0.25, &sum);
   counted("cross_entropy", kFew * kVocab);
   if (!(sum > 0.0)) std::puts("the loss must be positive");
 }

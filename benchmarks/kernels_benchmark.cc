@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "benchmarks/random_elements.h"
+#include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
-#include "model/attention/attention.h"
+#include "kernels/threads.h"
 #include "tests/model/torch_attention.h"
 
 namespace {
@@ -124,24 +125,24 @@ class AttentionRun {
       }
       shape_.starts_BT = starts_.data();
     }
-    const fm::model::AttentionScratch scratch = attention_scratch<float>(shape_, 1);
+    const fm::kernels::AttentionScratch scratch = fm::kernels::attention_scratch<float>(shape_, 1);
     memory_.resize(
         static_cast<std::size_t>(std::max(scratch.forward, scratch.backward).count() / 4) + 16);
   }
   void forward() {
-    const fm::model::AttentionForward<float> at{q_.data(), k_.data(), k_.data(), out_.data(),
-                                                logsumexp_.data()};
+    const fm::kernels::AttentionForward<float> at{q_.data(), k_.data(), k_.data(), out_.data(),
+                                                  logsumexp_.data()};
     if (by_torch_) return fm::model::torch_attention().forward(shape_, at, 1);
     fm::core::Work here = work();
-    attention_forward<float>(shape_, at, here);
+    fm::kernels::attention_forward<float>(here, shape_, at);
   }
   void backward() {
-    const fm::model::AttentionBackward<float> at{q_.data(),   k_.data(),         k_.data(),
-                                                 out_.data(), logsumexp_.data(), q_.data(),
-                                                 dq_.data(),  dk_.data(),        dv_.data()};
+    const fm::kernels::AttentionBackward<float> at{q_.data(),   k_.data(),         k_.data(),
+                                                   out_.data(), logsumexp_.data(), q_.data(),
+                                                   dq_.data(),  dk_.data(),        dv_.data()};
     if (by_torch_) return fm::model::torch_attention().backward(shape_, at, 1);
     fm::core::Work here = work();
-    attention_backward<float>(shape_, at, here);
+    fm::kernels::attention_backward<float>(here, shape_, at);
   }
   // Really executed with causal skipping: half of each product.
   double flops_of(int products) const {
@@ -157,7 +158,7 @@ class AttentionRun {
                 std::as_writable_bytes(std::span(memory_)).subspan((64 - address % 64) % 64))};
   }
 
-  fm::model::AttentionShape shape_;
+  fm::kernels::AttentionShape shape_;
   bool by_torch_;
   Floats q_, k_, out_, logsumexp_, dq_, dk_, dv_, memory_;
   std::vector<std::int32_t> starts_;

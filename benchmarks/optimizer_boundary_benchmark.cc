@@ -135,7 +135,7 @@ class Boundary {
   }
 
   void update(double clip) {
-    const double norm = std::sqrt(norm_.squared(grads_));
+    const double norm = std::sqrt(norm_.squared({}, grads_));
     FM_CHECK(std::isfinite(norm), "norm ", norm);
     const auto scale = static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
     const optim::UpdateScalars scalars = {.lr = 1e-4, .step = ++steps_, .grad_scale = scale};

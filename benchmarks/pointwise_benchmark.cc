@@ -12,7 +12,6 @@
 #include "benchmarks/random_elements.h"
 #include "benchmarks/read_memory.h"
 #include "kernels/dropout.h"
-#include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/cross_entropy.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/optimizers.h"
@@ -20,6 +19,7 @@
 #include "kernels/pointwise/rope.h"
 #include "kernels/pointwise/sums.h"
 #include "kernels/pointwise/swiglu.h"
+#include "kernels/threads.h"
 
 namespace {
 
@@ -61,8 +61,9 @@ void rmsnorm_forward(State& state) {
   std::vector<T> y(x.size());
   Floats rstd(kRows);
   run(state, count, 2 * count * std::int64_t{sizeof(T)}, [&] {
-    fm::kernels::rmsnorm_rstd(shape, x.data(), 1e-5, rstd.data());
-    fm::kernels::rmsnorm_apply(shape, x.data(), {weight.data()}, rstd.data(), y.data());
+    fm::kernels::rmsnorm_rstd(fm::core::Work(), shape, x.data(), 1e-5, rstd.data());
+    fm::kernels::rmsnorm_apply(fm::core::Work(), shape, x.data(), {weight.data()}, rstd.data(),
+                               y.data());
   });
 }
 BENCHMARK(rmsnorm_forward<float>)->Arg(512)->Arg(2048);
@@ -80,13 +81,14 @@ void rmsnorm_backward(State& state) {
   std::vector<T> dx(x.size());
   Floats dweight(weight.size());
   run(state, count, count * std::int64_t{3 * sizeof(T) + sizeof(float)}, [&] {
-    fm::kernels::rmsnorm_backward<T>(shape, {.x = x.data(),
-                                             .weight = weight.data(),
-                                             .rstd = rstd.data(),
-                                             .dy = dy.data(),
-                                             .residual = x.data(),
-                                             .dx = dx.data(),
-                                             .dweight_sum = dweight.data()});
+    fm::kernels::rmsnorm_backward<T>(fm::core::Work(), shape,
+                                     {.x = x.data(),
+                                      .weight = weight.data(),
+                                      .rstd = rstd.data(),
+                                      .dy = dy.data(),
+                                      .residual = x.data(),
+                                      .dx = dx.data(),
+                                      .dweight_sum = dweight.data()});
   });
 }
 BENCHMARK(rmsnorm_backward<float>)->Arg(512)->Arg(2048);
@@ -102,7 +104,7 @@ void turn_in_place(State& state, Turn* turn) {
   const std::int64_t count = kRows * heads * head_dim;
   auto x = random_elements<T>(count);
   run(state, count, count * std::int64_t{sizeof(T)}, [&] {
-    turn(table, {1, kRows}, heads, x.data());
+    turn(fm::core::Work(), table, {1, kRows}, heads, x.data());
   });
 }
 template <class T>
@@ -122,8 +124,9 @@ template <class T>
 void dropout_in_place(State& state) {
   const std::int64_t count = kRows * state.range(0);
   auto x = random_elements<T>(count);
-  run(state, count, count * std::int64_t{sizeof(T)},
-      [&] { fm::kernels::dropout<T>({.key = 3, .dropped = 1U << 29}, 0, count, x.data()); });
+  run(state, count, count * std::int64_t{sizeof(T)}, [&] {
+    fm::kernels::dropout<T>(fm::core::Work(), {.key = 3, .dropped = 1U << 29}, 0, count, x.data());
+  });
 }
 BENCHMARK(dropout_in_place<float>)->Arg(512);
 BENCHMARK(dropout_in_place<Bf16>)->Arg(512);
@@ -135,7 +138,7 @@ void swiglu_forward(State& state) {
   const auto up = random_elements<T>(count);
   std::vector<T> y(gate.size());
   run(state, count, 3 * count * std::int64_t{sizeof(T)},
-      [&] { fm::kernels::swiglu(count, gate.data(), up.data(), y.data()); });
+      [&] { fm::kernels::swiglu(fm::core::Work(), count, gate.data(), up.data(), y.data()); });
 }
 BENCHMARK(swiglu_forward<float>)->Arg(1376);
 BENCHMARK(swiglu_forward<Bf16>)->Arg(1376);
@@ -151,7 +154,8 @@ void swiglu_backward(State& state) {
   std::vector<T> y(gate.size());
   run(state, count, 6 * count * std::int64_t{sizeof(T)}, [&] {
     fm::kernels::swiglu_backward<T>(
-        count, {gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), y.data()});
+        fm::core::Work(), count,
+        {gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), y.data()});
   });
 }
 BENCHMARK(swiglu_backward<float>)->Arg(1376);
@@ -164,8 +168,9 @@ void cross_entropy_in_place(State& state) {
   Floats logits = random_values(count);
   const std::vector<std::int32_t> labels(128, 7);
   run(state, count, 4 * count, [&] {
-    benchmark::DoNotOptimize(
-        fm::kernels::cross_entropy(shape, logits.data(), labels.data(), 1.0, 0.0));
+    double sum = 0.0;
+    fm::kernels::cross_entropy(fm::core::Work(), shape, logits.data(), labels.data(), 1.0, &sum);
+    benchmark::DoNotOptimize(sum);
   });
 }
 BENCHMARK(cross_entropy_in_place)->Arg(259)->Arg(32000);
@@ -177,8 +182,9 @@ void cross_entropy_loss(State& state) {
   const Floats logits = random_values(count);
   const std::vector<std::int32_t> labels(128, 7);
   run(state, count, 4 * count, [&] {
-    benchmark::DoNotOptimize(
-        fm::kernels::cross_entropy_loss(shape, logits.data(), labels.data(), 0.0));
+    double sum = 0.0;
+    fm::kernels::cross_entropy_loss(fm::core::Work(), shape, logits.data(), labels.data(), &sum);
+    benchmark::DoNotOptimize(sum);
   });
 }
 BENCHMARK(cross_entropy_loss)->Arg(259)->Arg(32000);
@@ -190,8 +196,10 @@ void embedding_backward(State& state) {
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * 61);
   const auto dout = random_elements<T>(kRows * width);
   Floats table(static_cast<std::size_t>(32000 * width));
-  run(state, kRows * width, kRows * width * std::int64_t{sizeof(T) + sizeof(float)},
-      [&] { fm::kernels::embedding_backward<T>(tokens, dout.data(), width, table.data()); });
+  run(state, kRows * width, kRows * width * std::int64_t{sizeof(T) + sizeof(float)}, [&] {
+    fm::kernels::embedding_backward<T>(fm::core::Work(), tokens, {0, 32000}, dout.data(), width,
+                                       table.data());
+  });
 }
 BENCHMARK(embedding_backward<float>)->Arg(512);
 BENCHMARK(embedding_backward<Bf16>)->Arg(512);
@@ -202,7 +210,7 @@ void cast(State& state) {
   const auto from = random_elements<From>(count);
   std::vector<To> to(from.size());
   run(state, count, count * std::int64_t{sizeof(From) + sizeof(To)},
-      [&] { fm::kernels::cast(count, from.data(), to.data()); });
+      [&] { fm::kernels::cast(fm::core::Work(), count, from.data(), to.data()); });
 }
 BENCHMARK(cast<float, Bf16>)->Arg(kInCache)->Arg(kInMemory);
 BENCHMARK(cast<Bf16, float>)->Arg(kInCache)->Arg(kInMemory);
@@ -216,7 +224,8 @@ void adamw_update(State& state) {
   const fm::kernels::AdamwStep step{
       .lr = 1e-5, .weight_decay = 0.1, .correction1 = 0.1, .correction2 = 0.001};
   run(state, count, 16 * count, [&] {
-    fm::kernels::adamw(step, {param.data(), grad.data(), first.data(), second.data(), count});
+    fm::kernels::adamw(fm::core::Work(), step,
+                       {param.data(), grad.data(), first.data(), second.data(), count});
   });
 }
 BENCHMARK(adamw_update)->Arg(kInCache)->Arg(kInMemory);
@@ -228,8 +237,10 @@ void lion_and_adagrad(State& state) {
   Floats moment(param.size());
   Floats sum(param.size());
   run(state, count, 24 * count, [&] {
-    fm::kernels::lion({.lr = 1e-5}, {param.data(), grad.data(), moment.data(), count});
-    fm::kernels::adagrad({.lr = 1e-5}, {param.data(), grad.data(), sum.data(), count});
+    fm::kernels::lion(fm::core::Work(), {.lr = 1e-5},
+                      {param.data(), grad.data(), moment.data(), count});
+    fm::kernels::adagrad(fm::core::Work(), {.lr = 1e-5},
+                         {param.data(), grad.data(), sum.data(), count});
   });
 }
 BENCHMARK(lion_and_adagrad)->Arg(kInCache)->Arg(kInMemory);
@@ -238,7 +249,8 @@ void squared_norm(State& state) {
   const std::int64_t count = state.range(0);
   const Floats values = random_values(count);
   std::vector<double> blocks(static_cast<std::size_t>(fm::kernels::norm_blocks(count)));
-  run(state, count, 4 * count, [&] { fm::kernels::squared_norm(values, blocks); });
+  run(state, count, 4 * count,
+      [&] { fm::kernels::squared_norm(fm::core::Work(), values, blocks); });
 }
 BENCHMARK(squared_norm)->Arg(kInCache)->Arg(kInMemory);
 
@@ -247,7 +259,8 @@ void add(State& state) {
   const std::int64_t count = state.range(0);
   const Floats from(static_cast<std::size_t>(count));
   Floats into = random_values(count);
-  run(state, count, 8 * count, [&] { fm::kernels::add(count, from.data(), into.data()); });
+  run(state, count, 8 * count,
+      [&] { fm::kernels::add(fm::core::Work(), count, from.data(), into.data()); });
 }
 BENCHMARK(add)->Arg(kInCache)->Arg(kInMemory);
 
@@ -258,7 +271,7 @@ void add_squares(State& state) {
   Floats into = random_values(count);
   std::vector<double> blocks(static_cast<std::size_t>(fm::kernels::norm_blocks(count)));
   run(state, count, 8 * count,
-      [&] { fm::kernels::add_squares(count, from.data(), into.data(), blocks); });
+      [&] { fm::kernels::add_squares(fm::core::Work(), count, from.data(), into.data(), blocks); });
 }
 BENCHMARK(add_squares)->Arg(kInCache)->Arg(kInMemory);
 
@@ -270,7 +283,7 @@ void tree_add(State& state) {
   for (const Floats& row : values) pointers.push_back(row.data());
   Floats out(static_cast<std::size_t>(count));
   run(state, count, 4 * count * (rows + 1),
-      [&] { fm::kernels::tree_add(pointers, count, out.data()); });
+      [&] { fm::kernels::tree_add(fm::core::Work(), pointers, count, out.data()); });
 }
 BENCHMARK(tree_add)->ArgsProduct({{2, 4, 8}, {kInCache, kInMemory}});
 
@@ -279,7 +292,8 @@ void tree_add_to_both(State& state) {
   const std::int64_t count = state.range(0);
   Floats a(static_cast<std::size_t>(count));
   Floats b(a.size());
-  run(state, count, 8 * count, [&] { fm::kernels::tree_add_to_both(count, a.data(), b.data()); });
+  run(state, count, 8 * count,
+      [&] { fm::kernels::tree_add_to_both(fm::core::Work(), count, a.data(), b.data()); });
 }
 BENCHMARK(tree_add_to_both)->Arg(kInCache)->Arg(kInMemory);
 

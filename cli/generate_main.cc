@@ -14,7 +14,7 @@
 #include "cli/flags/program_arguments.h"
 #include "cli/outputs.h"
 #include "core/check.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 #include "machine/cores.h"
 #include "machine/stacks.h"
 

@@ -4,11 +4,11 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/variants/variant.h"
 #include "machine/cores.h"
 #include "machine/limits.h"
-#include "model/attention/attention.h"
 
 namespace fm::cli {
 namespace {
@@ -45,7 +45,7 @@ std::vector<std::string> report_lines(const std::string& threads) {
           "GEMM       " + kernels::gemm_library(core::DType::kF32) + " (FME_GEMM sets it)",
           "GEMM bf16  " + kernels::gemm_library(core::DType::kBF16),
           "GEMM fp16  " + kernels::gemm_library(core::DType::kF16),
-          "attention  " + model::attention_library() + " (FME_GEMM sets it)",
+          "attention  " + kernels::attention_library() + " (FME_GEMM sets it)",
           "threads    " + threads + " (--threads N sets it)",
           "affinity   " + affinity(),
           "RAM        " + machine::memory_line(machine::content_of("/proc/meminfo")),

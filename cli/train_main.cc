@@ -23,7 +23,7 @@
 #include "engine/run/trainer.h"
 #include "engine/shown/folder_notes.h"
 #include "engine/shown/plan.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 #include "machine/cores.h"
 #include "machine/limits.h"
 #include "machine/stacks.h"

@@ -1,17 +1,20 @@
-// The resources of a call: memory to work in, and threads. Products, attention, clears and copies
-// take a Work; the queue of a device would be its third member.
+// The resources of a call: memory to work in, threads, and where it runs. Every kernel takes a Work
+// first.
 //
 // Thread:   one thread; a call may use `threads` of its own.
-// Lifetime: as the arena's.
+// Lifetime: as the arena's and the queue's.
 #pragma once
 
 #include "core/arena.h"
 
 namespace fm::core {
 
+class Queue;
+
 struct Work {
   Arena arena;
   int threads = 1;
+  Queue* queue = nullptr;  // null: this CPU, before the call returns
 };
 
 }  // namespace fm::core

@@ -2,6 +2,7 @@
 
 #include "core/element.h"
 #include "kernels/dropout_words.h"
+#include "kernels/without_work.h"
 
 namespace fm::kernels::FM_SIMD {
 
@@ -24,8 +25,8 @@ void dropout(const Dropout& by, std::uint64_t first, std::int64_t count, T* x) {
   }
 }
 
-template decltype(kernels::dropout<float>) dropout;
-template decltype(kernels::dropout<Bf16>) dropout;
-template decltype(kernels::dropout<F16>) dropout;
+template WithoutWork<decltype(kernels::dropout<float>)> dropout;
+template WithoutWork<decltype(kernels::dropout<Bf16>)> dropout;
+template WithoutWork<decltype(kernels::dropout<F16>)> dropout;
 
 }  // namespace fm::kernels::FM_SIMD

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "core/work.h"
+
 namespace fm::kernels {
 
 // Number e is word e / 16 % 4 of the Philox block (core/philox.h) 16 (e / 64) + e % 16; it stays
@@ -18,6 +20,7 @@ inline constexpr std::int64_t kDropoutGroup = 64;
 
 // In place: x [count] are the numbers from `first` on.
 template <class T>
-void dropout(const Dropout& by, std::uint64_t first, std::int64_t count, T* x);
+void dropout(const core::Work& work, const Dropout& by, std::uint64_t first, std::int64_t count,
+             T* x);
 
 }  // namespace fm::kernels

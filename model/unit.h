@@ -16,6 +16,7 @@
 #include "core/param_table.h"
 #include "core/types.h"
 #include "core/work.h"
+#include "kernels/attention/attention_cached.h"
 #include "model/unit_input.h"
 
 namespace fm::model {
@@ -44,15 +45,7 @@ struct Saved {
   void* parked = nullptr;     // gradients that backward_input saves for backward_weight
 };
 
-// The new tokens of a sequence whose earlier tokens are in a cache; their rows follow those of the
-// previous sequence. `cache`: of one unit, keys [capacity, width] and then values, together
-// Unit::cache_width() elements per position; those of the new tokens are written.
-struct CachedSequence {
-  std::int64_t count = 0;     // number of new tokens, 1 or more
-  std::int64_t position = 0;  // of the first new token: the number of tokens in the cache
-  std::int64_t capacity = 0;
-  void* cache = nullptr;
-};
+using kernels::CachedSequence;
 
 // The ranks that compute a unit together with this one; null: there are none.
 struct Peers {
@@ -139,13 +132,13 @@ class LossUnit {
   virtual UnitSizes sizes(core::BatchShape shape) const = 0;
   virtual double forward_flops(core::BatchShape shape) const = 0;
 
-  // Returns the sum of token losses (nats), added in token order in fp64. In place: hidden_BTD
-  // becomes dhidden_BTD of (scale x that sum), if it is needed. `write` applies to the gradients
-  // (kAssign: the first chunk assigns, the others add).
-  virtual double loss(const UnitCall& call, void* hidden_BTD, double scale,
-                      const Gradients& gradients, Write write) const = 0;
-  // The sum of token losses only.
-  virtual double evaluate(const UnitCall& call, const void* hidden_BTD) const = 0;
+  // Adds the token losses (nats) to `sum`, one number where the work is, in token order in fp64. In
+  // place: hidden_BTD becomes dhidden_BTD of (scale x what is added), if it is needed. `write`
+  // applies to the gradients (kAssign: the first chunk assigns, the others add).
+  virtual void loss(const UnitCall& call, void* hidden_BTD, double scale,
+                    const Gradients& gradients, Write write, double* sum) const = 0;
+  // Adds the token losses only.
+  virtual void evaluate(const UnitCall& call, const void* hidden_BTD, double* sum) const = 0;
   // Logits of rows, for sampling: hidden_ND [N, D] -> logits_NV [N, V].
   virtual void logits(const Weights& weights, std::int64_t rows, const void* hidden_ND,
                       float* logits_NV, core::Work& work) const = 0;

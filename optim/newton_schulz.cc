@@ -1,14 +1,12 @@
 #include "optim/newton_schulz.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
-#include <vector>
 
 #include "core/check.h"
-#include "core/tree.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/moves.h"
+#include "kernels/pointwise/muon.h"
 #include "kernels/pointwise/sums.h"
 
 namespace fm::optim {
@@ -17,15 +15,7 @@ namespace {
 using kernels::Form;
 
 constexpr int kIterations = 5;
-constexpr float kA = 3.4445F, kB = -4.7750F, kC = 2.0315F;
-
-void divide_by_norm(std::span<float> all) {
-  std::vector<double> blocks(static_cast<std::size_t>(kernels::norm_blocks(std::ssize(all))));
-  kernels::squared_norm(all, blocks);
-  const auto factor =
-      static_cast<float>(1.0 / (std::sqrt(core::tree_sum(std::span(blocks))) + 1e-7));
-  for (float& value : all) value *= factor;
-}
+constexpr kernels::Quintic kQuintic = {.a = 3.4445F, .b = -4.7750F, .c = 2.0315F};
 
 }  // namespace
 
@@ -47,16 +37,15 @@ void newton_schulz(core::Work& work, std::int64_t rows, std::int64_t cols, std::
   float* const factor = squared + side * side;
   float* x = matrix.data();
   float* next = room.data();
-  divide_by_norm(matrix);
+  // The room is free before the first product; it holds more numbers than the norm has blocks.
+  const auto blocks = static_cast<std::size_t>(kernels::norm_blocks(rows * cols));
+  kernels::divide_by_norm(work, matrix, {reinterpret_cast<double*>(room.data()), blocks});
   for (int i = 0; i < kIterations; ++i) {
     const kernels::Operand<float> as_is{x, cols}, transposed{x, cols, Form::kTransposed};
     kernels::gemm(work, {side, side, std::max(rows, cols)}, wide ? as_is : transposed,
                   wide ? transposed : as_is, {squared, side});
     kernels::gemm(work, {side, side, side}, {squared, side}, {squared, side}, {factor, side});
-    for (std::int64_t at = 0; at < side * side; ++at) {
-      factor[at] = kB * squared[at] + kC * factor[at];
-    }
-    for (std::int64_t at = 0; at < side; ++at) factor[at * (side + 1)] += kA;
+    kernels::quintic_factor(work, kQuintic, side, squared, factor);
     const kernels::Operand<float> of_side{factor, side};
     kernels::gemm(work, {rows, cols, side}, wide ? of_side : as_is, wide ? as_is : of_side,
                   {next, cols});

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "kernels/pointwise/muon.h"
 #include "kernels/pointwise/optimizers.h"
 #include "optim/newton_schulz.h"
 
@@ -25,8 +26,8 @@ double correction(const OptimizerOptions& options, double beta, std::int64_t ste
   return options.bias_correction ? 1.0 - std::pow(beta, static_cast<double>(step)) : 1.0;
 }
 
-void update_adamw(const OptimizerOptions& options, const UpdateScalars& scalars,
-                  const UpdateSlice& slice) {
+void update_adamw(const core::Work& work, const OptimizerOptions& options,
+                  const UpdateScalars& scalars, const UpdateSlice& slice) {
   check_moments(slice, 2);
   const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
   kernels::AdamwStep step;
@@ -39,7 +40,7 @@ void update_adamw(const OptimizerOptions& options, const UpdateScalars& scalars,
   step.correction1 = correction(options, beta1, scalars.step);
   step.correction2 = correction(options, beta2, scalars.step);
   step.grad_scale = scalars.grad_scale;
-  kernels::adamw(step,
+  kernels::adamw(work, step,
                  {slice.param, slice.grad, slice.moment[0], slice.moment[1], slice.count.count()});
 }
 
@@ -54,8 +55,8 @@ constexpr OptimizerParam kAdamWParams[] = {{"betas", &OptimizerOptions::betas},
                                            {"adam_w_mode", &OptimizerOptions::decoupled},
                                            {"bias_correction", &OptimizerOptions::bias_correction}};
 
-void update_sgd(const OptimizerOptions& options, const UpdateScalars& scalars,
-                const UpdateSlice& slice) {
+void update_sgd(const core::Work& work, const OptimizerOptions& options,
+                const UpdateScalars& scalars, const UpdateSlice& slice) {
   check_moments(slice, options.momentum == 0.0 ? 0 : 1);
   kernels::SgdStep step;
   step.lr = scalars.lr;
@@ -65,7 +66,7 @@ void update_sgd(const OptimizerOptions& options, const UpdateScalars& scalars,
   step.lookahead = options.nesterov ? kernels::Lookahead::kNesterov : kernels::Lookahead::kPlain;
   step.first = scalars.step == 1;
   step.grad_scale = scalars.grad_scale;
-  kernels::sgd(step, {slice.param, slice.grad, slice.moment[0], slice.count.count()});
+  kernels::sgd(work, step, {slice.param, slice.grad, slice.moment[0], slice.count.count()});
 }
 
 std::string describe_sgd(const OptimizerOptions& options) {
@@ -78,11 +79,12 @@ constexpr OptimizerParam kSgdParams[] = {{"momentum", &OptimizerOptions::momentu
                                          {"dampening", &OptimizerOptions::dampening},
                                          {"nesterov", &OptimizerOptions::nesterov}};
 
-void update_lion(const OptimizerOptions& options, const UpdateScalars& scalars,
-                 const UpdateSlice& slice) {
+void update_lion(const core::Work& work, const OptimizerOptions& options,
+                 const UpdateScalars& scalars, const UpdateSlice& slice) {
   check_moments(slice, 1);
   const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
-  kernels::lion({.lr = scalars.lr,
+  kernels::lion(work,
+                {.lr = scalars.lr,
                  .beta1 = beta1,
                  .beta2 = beta2,
                  .weight_decay = slice.decay ? options.weight_decay : 0.0,
@@ -92,11 +94,12 @@ void update_lion(const OptimizerOptions& options, const UpdateScalars& scalars,
 
 constexpr OptimizerParam kLionParams[] = {{"betas", &OptimizerOptions::betas}};
 
-void update_adagrad(const OptimizerOptions& options, const UpdateScalars& scalars,
-                    const UpdateSlice& slice) {
+void update_adagrad(const core::Work& work, const OptimizerOptions& options,
+                    const UpdateScalars& scalars, const UpdateSlice& slice) {
   check_moments(slice, 1);
   const auto before = static_cast<double>(scalars.step - 1);
-  kernels::adagrad({.lr = scalars.lr / (1.0 + before * options.lr_decay),
+  kernels::adagrad(work,
+                   {.lr = scalars.lr / (1.0 + before * options.lr_decay),
                     .eps = options.eps,
                     .weight_decay = slice.decay ? options.weight_decay : 0.0,
                     .grad_scale = scalars.grad_scale},
@@ -106,11 +109,12 @@ void update_adagrad(const OptimizerOptions& options, const UpdateScalars& scalar
 constexpr OptimizerParam kAdagradParams[] = {{"eps", &OptimizerOptions::eps},
                                              {"lr_decay", &OptimizerOptions::lr_decay}};
 
-void update_lamb(const OptimizerOptions& options, const UpdateScalars& scalars,
-                 const UpdateSlice& slice) {
+void update_lamb(const core::Work& work, const OptimizerOptions& options,
+                 const UpdateScalars& scalars, const UpdateSlice& slice) {
   check_moments(slice, 2);
   const auto [beta1, beta2] = scalars.betas.value_or(options.betas);
   kernels::lamb_direction(
+      work,
       {.beta1 = beta1,
        .beta2 = beta2,
        .eps = options.eps,
@@ -139,37 +143,32 @@ constexpr OptimizerParam kLambParams[] = {{"betas", &OptimizerOptions::betas},
                                           {"max_coeff", &OptimizerOptions::max_coeff},
                                           {"min_coeff", &OptimizerOptions::min_coeff}};
 
-void update_beside_muon(const OptimizerOptions& options, const UpdateScalars& scalars,
-                        const UpdateSlice& slice) {
+void update_beside_muon(const core::Work& work, const OptimizerOptions& options,
+                        const UpdateScalars& scalars, const UpdateSlice& slice) {
   UpdateScalars own = scalars;
   own.lr *= options.adam_rate;
-  update_adamw(options, own, slice);
+  update_adamw(work, options, own, slice);
 }
 
-// Nesterov's momentum: m = b m + (1 - b) g; the direction begins with (1 - b) g + b m.
-void begin_muon(const OptimizerOptions& options, const UpdateScalars& scalars,
-                const UpdateSlice& slice) {
+void begin_muon(const core::Work& work, const OptimizerOptions& options,
+                const UpdateScalars& scalars, const UpdateSlice& slice) {
   check_moments(slice, 1);
-  const auto keep = static_cast<float>(options.momentum);
-  const auto take = static_cast<float>(1.0 - options.momentum);
-  for (std::int64_t i = 0; i < slice.count.count(); ++i) {
-    const float grad = slice.grad[i] * scalars.grad_scale;
-    float& momentum = slice.moment[0][i];
-    momentum = keep * momentum + take * grad;
-    slice.grad[i] = take * grad + keep * momentum;
-  }
+  kernels::muon_begin(work,
+                      {.keep = static_cast<float>(options.momentum),
+                       .take = static_cast<float>(1.0 - options.momentum),
+                       .grad_scale = scalars.grad_scale},
+                      slice.count.count(), slice.grad, slice.moment[0]);
 }
 
-void move_by_muon(const OptimizerOptions& options, const UpdateScalars& scalars,
-                  const core::ParamEntry& matrix, const UpdateSlice& slice) {
+void move_by_muon(const core::Work& work, const OptimizerOptions& options,
+                  const UpdateScalars& scalars, const core::ParamEntry& matrix,
+                  const UpdateSlice& slice) {
   FM_CHECK(matrix.shape.size() == 2, matrix.name, " has ", matrix.shape.size(), " dims, not 2");
   const double tall = static_cast<double>(matrix.shape[0]) / static_cast<double>(matrix.shape[1]);
   const auto rate = static_cast<float>(scalars.lr * std::sqrt(std::max(1.0, tall)));
   const auto keep =
       static_cast<float>(1.0 - (slice.decay ? scalars.lr * options.weight_decay : 0.0));
-  for (std::int64_t i = 0; i < slice.count.count(); ++i) {
-    slice.param[i] = keep * slice.param[i] - rate * slice.grad[i];
-  }
+  kernels::muon_move(work, keep, rate, slice.count.count(), slice.grad, slice.param);
 }
 
 // The embedding and the head are left to AdamW, as in DeepSpeed.
@@ -257,12 +256,12 @@ std::vector<std::string> moments_of(const OptimizerOptions& options) {
   return names;
 }
 
-void update(const OptimizerOptions& options, const UpdateScalars& scalars,
+void update(const core::Work& work, const OptimizerOptions& options, const UpdateScalars& scalars,
             const UpdateSlice& slice) {
   FM_CHECK(scalars.step >= 1, "updates are counted from 1, not from ", scalars.step);
   FM_CHECK(slice.param != nullptr && slice.grad != nullptr && slice.count.count() >= 0,
            "an update of ", slice.count.count(), " elements needs parameters and a gradient");
-  options.rule->update(options, scalars, slice);
+  options.rule->update(work, options, scalars, slice);
 }
 
 std::string describe(const OptimizerOptions& options) {

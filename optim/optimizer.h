@@ -49,21 +49,23 @@ struct OptimizerParam {
 struct TensorRule {
   double (*rate)(const OptimizerOptions&, const UpdateScalars&, double param_norm,
                  double direction_norm) = nullptr;
-  void (*move)(float rate, std::int64_t count, const float* direction, float* param) = nullptr;
+  void (*move)(const core::Work&, float rate, std::int64_t count, const float* direction,
+               float* param) = nullptr;
 };
 
 // A rule that moves hidden matrices along a direction that follows from all of one.
 struct MatrixRule {
   bool (*moves)(const core::ParamEntry&) = nullptr;  // the others are moved by the row's `update`
   // Pure per element: over the gradient it writes what `finish` begins with; moves nothing.
-  void (*begin)(const OptimizerOptions&, const UpdateScalars&, const UpdateSlice&) = nullptr;
+  void (*begin)(const core::Work&, const OptimizerOptions&, const UpdateScalars&,
+                const UpdateSlice&) = nullptr;
   // A whole direction [rows, cols] in place, in `room` numbers of memory.
   core::Elements (*room)(std::int64_t rows, std::int64_t cols) = nullptr;
   void (*finish)(core::Work&, std::int64_t rows, std::int64_t cols, std::span<float> direction,
                  std::span<float> room) = nullptr;
   // Any part of the matrix; slice.grad is the finished direction.
-  void (*move)(const OptimizerOptions&, const UpdateScalars&, const core::ParamEntry&,
-               const UpdateSlice&) = nullptr;
+  void (*move)(const core::Work&, const OptimizerOptions&, const UpdateScalars&,
+               const core::ParamEntry&, const UpdateSlice&) = nullptr;
 };
 
 // A rule as a run chooses it. A new one is a row in optimizer.cc and, where vectors pay, a kernel.
@@ -75,7 +77,8 @@ struct OptimizerRow {
   std::span<const OptimizerParam> params = {};  // beside lr and weight_decay
   // Pure per element: any cut of a tensor into slices gives the same bits. With `by_tensor` it
   // writes the direction and moves nothing.
-  void (*update)(const OptimizerOptions&, const UpdateScalars&, const UpdateSlice&) = nullptr;
+  void (*update)(const core::Work&, const OptimizerOptions&, const UpdateScalars&,
+                 const UpdateSlice&) = nullptr;
   const TensorRule* by_tensor = nullptr;  // null: `update` moves the parameters
   const MatrixRule* by_matrix = nullptr;
   // For people, without weight decay. Null: the name, lr and every parameter.
@@ -110,7 +113,7 @@ struct OptimizerOptions {
 // What the rule's row says of these options.
 std::vector<std::string> moments_of(const OptimizerOptions& options);
 std::string describe(const OptimizerOptions& options);
-void update(const OptimizerOptions& options, const UpdateScalars& scalars,
+void update(const core::Work& work, const OptimizerOptions& options, const UpdateScalars& scalars,
             const UpdateSlice& slice);
 
 // The update rule in one line, for the start banner and the plan.

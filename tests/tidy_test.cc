@@ -86,7 +86,7 @@ const Limits kLimits = {
               "engine/run/run_data.h", "engine/run/run_text.h", "engine/run/trainer.h",
               "engine/shown/folder_notes.h", "engine/shown/plan.h",
               "engine/state/export_checkpoint.h"}},
-            {"model", {"model/attention/attention.h", "model/units/lora.h"}},
+            {"model", {"kernels/attention/attention.h", "model/units/lora.h"}},
             {"observe",
              {"observe/monitor/monitor.h", "observe/report/metrics.h", "observe/report/page.h",
               "observe/report/pipe_picture.h", "observe/report/summary.h",
@@ -112,6 +112,15 @@ const Limits kLimits = {
                        "text/jinja", "text/prepare", "zero"},
     .families = {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj",
                  "gpt2"},
+    .declare_kernels = {"kernels/attention/attention.h", "kernels/attention/attention_cached.h",
+                        "kernels/attention/partial_softmax.h", "kernels/dropout.h",
+                        "kernels/gemm/gemm.h", "kernels/pointwise/activations.h",
+                        "kernels/pointwise/biases.h", "kernels/pointwise/cross_entropy.h",
+                        "kernels/pointwise/elements.h", "kernels/pointwise/layernorm.h",
+                        "kernels/pointwise/moves.h", "kernels/pointwise/muon.h",
+                        "kernels/pointwise/optimizers.h", "kernels/pointwise/rmsnorm.h",
+                        "kernels/pointwise/rope.h", "kernels/pointwise/split_norm.h",
+                        "kernels/pointwise/sums.h", "kernels/pointwise/swiglu.h"},
     .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
                          "mpi.h"},
 };
@@ -144,6 +153,7 @@ const std::map<std::string, std::string> kBehindAnotherHeader = {
     {"kernels/variants/candidates_x86.cc", "kernels/variants/variant.h"},
     {"kernels/variants/variant_table.cc", "kernels/variants/variant.h"},
     {"kernels/variants/dispatch_elements.cc", "kernels/variants/dispatch.h"},
+    {"kernels/variants/dispatch_products.cc", "kernels/variants/dispatch.h"},
     // More than 600 lines together.
     {"model/units/block_backward.cc", "model/units/block.h"},
     // A table of its own: the schedules of Hugging Face's Trainer.

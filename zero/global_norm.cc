@@ -42,22 +42,22 @@ GlobalNorm::GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Commu
   all_.resize(static_cast<std::size_t>(count));
 }
 
-double GlobalNorm::squared(GradStore& grads) {
+double GlobalNorm::squared(const core::Work& work, GradStore& grads) {
   double* at = all_.data();
   for (const Part& part : parts_) {
-    if (part.pipe_rank == pipe_.rank()) gather(grads, part, at);
+    if (part.pipe_rank == pipe_.rank()) gather(work, grads, part, at);
     pipe_.broadcast({at, Elements(part.count), DType::kF64}, part.pipe_rank).wait();
     at += part.count;
   }
   return sum();
 }
 
-double GlobalNorm::take_own(GradStore& grads) {
+double GlobalNorm::take_own(const core::Work& work, GradStore& grads) {
   double own = 0.0;
   double* at = all_.data();
   for (const Part& part : parts_) {
     if (part.pipe_rank == pipe_.rank()) {
-      gather(grads, part, at);
+      gather(work, grads, part, at);
       own = std::accumulate(at, at + part.count, own);
     }
     at += part.count;
@@ -87,36 +87,38 @@ double GlobalNorm::sum() {
   return sum;
 }
 
-void GlobalNorm::gather(GradStore& grads, const Part& part, double* out) {
+void GlobalNorm::gather(const core::Work& work, GradStore& grads, const Part& part, double* out) {
   for (int flat_param = 0; flat_param < layout_.trained; ++flat_param) {
     const FlatParam& at = layout_.at(flat_param);
     if (at.tied_end || at.unit < part.first || at.unit >= part.last) continue;
     if (layout_.order == core::SumOrder::kCanonical) {
-      gather_canonical(grads, flat_param, out);
+      gather_canonical(work, grads, flat_param, out);
     } else {
-      gather_fast(grads, flat_param, out);
+      gather_fast(work, grads, flat_param, out);
     }
     out += numbers_of(at.map, layout_.order);
   }
 }
 
-void GlobalNorm::gather_fast(GradStore& grads, int flat_param, double* out) {
+void GlobalNorm::gather_fast(const core::Work& work, GradStore& grads, int flat_param,
+                             double* out) {
   const auto add = [](std::span<const double> blocks) {
     return std::accumulate(blocks.begin(), blocks.end(), 0.0);
   };
   const bool repeats = !repeats_[static_cast<std::size_t>(flat_param)].empty();
-  const double sum = repeats ? add(blocks_of(grads, flat_param)) : grads.squared(flat_param);
+  const double sum =
+      repeats ? add(blocks_of(work, grads, flat_param)) : grads.squared(work, flat_param);
   dp_.all_gather({&sum, Elements(1), DType::kF64}, {out, Elements(layout_.dp_size), DType::kF64})
       .wait();
 }
 
-std::span<double> GlobalNorm::blocks_of(GradStore& grads, int flat_param) {
+std::span<double> GlobalNorm::blocks_of(const core::Work& work, GradStore& grads, int flat_param) {
   const core::ShardMap& map = layout_.at(flat_param).map;
   const Elements first = layout_.at(flat_param).owned.first;
   const std::span<const float> values = grads.slice(flat_param);
   const std::span blocks =
       std::span(blocks_).first(static_cast<std::size_t>(map.slice() / core::kBlock));
-  kernels::squared_norm(values, blocks);
+  kernels::squared_norm(work, values, blocks);
   const std::int64_t size = core::kBlock.count();
   for (std::size_t block = 0; block < blocks.size(); ++block) {
     const Elements begin = first + core::kBlock * static_cast<std::int64_t>(block);
@@ -131,14 +133,15 @@ std::span<double> GlobalNorm::blocks_of(GradStore& grads, int flat_param) {
       }
       std::fill_n(counted.begin() + (from - begin).count(), (to - from).count(), 0.0F);
     }
-    if (!counted.empty()) kernels::squared_norm(counted, blocks.subspan(block, 1));
+    if (!counted.empty()) kernels::squared_norm(work, counted, blocks.subspan(block, 1));
   }
   return blocks;
 }
 
-void GlobalNorm::gather_canonical(GradStore& grads, int flat_param, double* out) {
+void GlobalNorm::gather_canonical(const core::Work& work, GradStore& grads, int flat_param,
+                                  double* out) {
   const core::ShardMap& map = layout_.at(flat_param).map;
-  const std::int64_t blocks = std::ssize(blocks_of(grads, flat_param));
+  const std::int64_t blocks = std::ssize(blocks_of(work, grads, flat_param));
   dp_.all_gather({blocks_.data(), Elements(blocks), DType::kF64},
                  {gathered_.data(), Elements(blocks * layout_.dp_size), DType::kF64})
       .wait();

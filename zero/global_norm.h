@@ -34,13 +34,13 @@ class GlobalNorm {
   // How many numbers a flat parameter contributes.
   static std::int64_t numbers_of(const core::ShardMap& map, core::SumOrder order);
 
-  double squared(GradStore& grads);
+  double squared(const core::Work& work, GradStore& grads);
 
   // The same in parts, for pipe ranks that hand numbers on instead of meeting. Collective over the
   // data and tensor-parallel ranks of a pipe rank.
   // This pipe rank's numbers into numbers(); returns their sum, alike on all of its ranks: it says
   // how large the norm is at least, up to rounding.
-  double take_own(GradStore& grads);
+  double take_own(const core::Work& work, GradStore& grads);
   // Every unit's numbers, in order; those of other pipe ranks as they wrote them.
   std::span<double> numbers() { return all_; }
   // Those of the pipe ranks before this one, out of a copy of numbers() that came from there.
@@ -49,11 +49,11 @@ class GlobalNorm {
   double sum();
 
  private:
-  void gather(GradStore& grads, const Part& part, double* out);
+  void gather(const core::Work& work, GradStore& grads, const Part& part, double* out);
   // Sums of squares of the blocks of this rank's slice, without what it is not the first holder of.
-  std::span<double> blocks_of(GradStore& grads, int flat_param);
-  void gather_fast(GradStore& grads, int flat_param, double* out);
-  void gather_canonical(GradStore& grads, int flat_param, double* out);
+  std::span<double> blocks_of(const core::Work& work, GradStore& grads, int flat_param);
+  void gather_fast(const core::Work& work, GradStore& grads, int flat_param, double* out);
+  void gather_canonical(const core::Work& work, GradStore& grads, int flat_param, double* out);
 
   const Layout& layout_;
   comm::Communicator& dp_;

@@ -28,7 +28,7 @@ constexpr core::TraceForm kAddAndSquares = {
 // Adds squares of a sum as its parts become final (zero/global_norm.h, order "fast").
 class SquareSum : public SumOfSquares {
  public:
-  explicit SquareSum(const float* sum) : sum_(sum) {}
+  SquareSum(const core::Work& work, const float* sum) : work_(work), sum_(sum) {}
 
   void visit(Elements first, Elements count) override {
     const core::TraceScope scope(kSquares, {count.count(), 4 * count.count()});
@@ -36,7 +36,7 @@ class SquareSum : public SumOfSquares {
       const std::int64_t here = std::min(kPart, count.count() - at);
       double blocks[kPart / kernels::kNormBlock];
       const auto used = static_cast<std::size_t>(kernels::norm_blocks(here));
-      kernels::squared_norm({sum_ + (first.count() + at), static_cast<std::size_t>(here)},
+      kernels::squared_norm(work_, {sum_ + (first.count() + at), static_cast<std::size_t>(here)},
                             std::span(blocks).first(used));
       for (std::size_t block = 0; block < used; ++block) total_ += blocks[block];
     }
@@ -46,6 +46,7 @@ class SquareSum : public SumOfSquares {
   }
 
  private:
+  const core::Work& work_;
   const float* sum_;
 };
 
@@ -53,7 +54,8 @@ class SquareSum : public SumOfSquares {
 // final, with the squares of the result.
 class Addition : public SumOfSquares {
  public:
-  Addition(const float* arrived, float* sum) : arrived_(arrived), sum_(sum) {}
+  Addition(const core::Work& work, const float* arrived, float* sum)
+      : work_(work), arrived_(arrived), sum_(sum) {}
 
   void visit(Elements first, Elements count) override {
     const core::TraceScope scope(kAddAndSquares, {count.count(), 12 * count.count()});
@@ -63,12 +65,13 @@ class Addition : public SumOfSquares {
       double blocks[kPart / kernels::kNormBlock];
       const auto squares =
           std::span(blocks).first(static_cast<std::size_t>(kernels::norm_blocks(here)));
-      kernels::add_squares(here, arrived_ + at, sum_ + at, squares);
+      kernels::add_squares(work_, here, arrived_ + at, sum_ + at, squares);
       for (const double block : squares) total_ += block;
     }
   }
 
  private:
+  const core::Work& work_;
   const float* arrived_;
   float* sum_;
 };
@@ -194,20 +197,20 @@ void GradStore::changed(int flat_param) {
   squares_[static_cast<std::size_t>(flat_param)].reset();
 }
 
-double GradStore::squared(int flat_param) {
+double GradStore::squared(const core::Work& work, int flat_param) {
   FM_CHECK(under_way_.empty(), "sums are read while ", under_way_.size(), " are under way");
   std::optional<double>& square = squares_[static_cast<std::size_t>(flat_param)];
   if (!square) {
-    SquareSum sum(slice(flat_param).data());
+    SquareSum sum(work, slice(flat_param).data());
     sum.visit(Elements(0), layout_.at(flat_param).map.slice());
     square = sum.total();
   }
   return *square;
 }
 
-bool GradStore::any_reaches(float limit) {
+bool GradStore::any_reaches(const core::Work& work, float limit) {
   for (int flat_param = 0; flat_param < layout_.trained; ++flat_param) {
-    if (squared(flat_param) < double{limit} * limit) continue;
+    if (squared(work, flat_param) < double{limit} * limit) continue;
     if (core::any_reaches(slice(flat_param), limit)) return true;
   }
   return false;
@@ -233,7 +236,8 @@ void GradStore::reduce(const core::Work& work, int flat_param, int micro) {
            " is reduced before its gradient is written");
   // Its earlier micro-batches are added first.
   finish_up_to(work, &Reduction::flat_param, flat_param);
-  under_way_.push_back(each ? reduce_micro(flat_param, micro) : reduce_once(flat_param));
+  under_way_.push_back(each ? reduce_micro(work, flat_param, micro)
+                            : reduce_once(work, flat_param));
   if (!waits_later_) settle(work);
 }
 
@@ -260,7 +264,7 @@ void GradStore::finish(const core::Work& work, Reduction& reduction) {
   squares_[static_cast<std::size_t>(reduction.flat_param)] = reduction.sum->total();
 }
 
-GradStore::Reduction GradStore::reduce_micro(int flat_param, int micro) {
+GradStore::Reduction GradStore::reduce_micro(const core::Work& work, int flat_param, int micro) {
   written_[static_cast<std::size_t>(flat_param)] = false;
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
   float* const whole = slot(flat_param, micro).whole;
@@ -277,15 +281,15 @@ GradStore::Reduction GradStore::reduce_micro(int flat_param, int micro) {
   const bool in_place = layout_.at(flat_param).slot.own_part_in_place;
   float* const into = in_place ? whole + layout_.at(flat_param).owned.first.count() : out.arrived;
   if (!canonical && micro == 0) {  // it arrives where it is kept
-    out.sum = std::make_unique<SquareSum>(into);
+    out.sum = std::make_unique<SquareSum>(work, into);
   } else if (!canonical) {
-    out.sum = std::make_unique<Addition>(into, kept(flat_param).data());
+    out.sum = std::make_unique<Addition>(work, into, kept(flat_param).data());
   }
   out.pending = reduce_scatter(flat_param, whole, into, out.sum.get());
   return out;
 }
 
-GradStore::Reduction GradStore::reduce_once(int flat_param) {
+GradStore::Reduction GradStore::reduce_once(const core::Work& work, int flat_param) {
   const core::ShardMap& map = layout_.at(flat_param).map;
   const comm::Span all = {kept(flat_param).data(), map.padded(), DType::kF32};
   Reduction out{.flat_param = flat_param};
@@ -293,7 +297,7 @@ GradStore::Reduction GradStore::reduce_once(int flat_param) {
     out.pending = dp_.all_reduce(all);
   } else {
     float* const own = slice(flat_param).data();
-    out.sum = std::make_unique<SquareSum>(own);
+    out.sum = std::make_unique<SquareSum>(work, own);
     out.pending = reduce_scatter(flat_param, kept(flat_param).data(), own, out.sum.get());
   }
   return out;
@@ -319,7 +323,7 @@ void GradStore::carry(const core::Work& work, int flat_param, int micro, float* 
   const std::int64_t count = layout_.at(flat_param).grads.count.count();
   int free_level = 0;
   for (; ((micro >> free_level) & 1) != 0; ++free_level) {
-    kernels::add(count, level(flat_param, free_level), arrived);
+    kernels::add(work, count, level(flat_param, free_level), arrived);
   }
   if (arrived != level(flat_param, free_level)) {
     kernels::copy(work, count, arrived, level(flat_param, free_level));
@@ -335,7 +339,7 @@ void GradStore::fold(const core::Work& work, int flat_param) {
   const float* const smallest = level(flat_param, std::countr_zero(occupied));
   if (smallest != sum) kernels::copy(work, count, smallest, sum);
   for (unsigned left = occupied & (occupied - 1); left != 0; left &= left - 1) {
-    kernels::add(count, level(flat_param, std::countr_zero(left)), sum);
+    kernels::add(work, count, level(flat_param, std::countr_zero(left)), sum);
   }
 }
 

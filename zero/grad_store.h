@@ -67,9 +67,9 @@ class GradStore {
 
   // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
   // order. The slice is read only when the sum was not seen while the slice was summed.
-  double squared(int flat_param);
+  double squared(const core::Work& work, int flat_param);
   // Whether an element of this rank's finished slices reaches `limit` > 0 or -limit, or is NaN.
-  bool any_reaches(float limit);
+  bool any_reaches(const core::Work& work, float limit);
   // The slice was changed after its reduction.
   void changed(int flat_param);
 
@@ -105,8 +105,8 @@ class GradStore {
   void take_slot(const core::Work& work, int flat_param);
   // Where the sum of one micro-batch arrives.
   float* arrival(int flat_param, int slot, int micro);
-  Reduction reduce_once(int flat_param);
-  Reduction reduce_micro(int flat_param, int micro);
+  Reduction reduce_once(const core::Work& work, int flat_param);
+  Reduction reduce_micro(const core::Work& work, int flat_param, int micro);
   comm::Pending reduce_scatter(int flat_param, const float* whole, float* into,
                                comm::SumVisitor* visitor);
   void finish(const core::Work& work, Reduction& reduction);

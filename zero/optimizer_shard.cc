@@ -19,13 +19,14 @@ namespace {
 constexpr Elements kPart(64 * 1024);
 
 // Part of the master becomes the same part of the parameters.
-void round(core::DType element, void* params, const float* master, Elements first, Elements count) {
+void round(const core::Work& work, core::DType element, void* params, const float* master,
+           Elements first, Elements count) {
   const float* const from = master + first.count();
   void* const to = core::element_at(params, first, element);
   if (element == core::DType::kF16) {
-    kernels::cast(count.count(), from, static_cast<core::F16*>(to));
+    kernels::cast(work, count.count(), from, static_cast<core::F16*>(to));
   } else {
-    kernels::cast(count.count(), from, static_cast<core::Bf16*>(to));
+    kernels::cast(work, count.count(), from, static_cast<core::Bf16*>(to));
   }
 }
 
@@ -81,10 +82,10 @@ void* OptimizerShard::updated(int flat_param, ParamStore& params) const {
                                                     : params.slice(flat_param);
 }
 
-void OptimizerShard::round_master(int flat_param, ParamStore& params) {
+void OptimizerShard::round_master(const core::Work& work, int flat_param, ParamStore& params) {
   FM_CHECK(layout_.has_master(flat_param), "flat parameter ", flat_param,
            " has no master to round");
-  round(layout_.element, updated(flat_param, params), master(flat_param), Elements(0),
+  round(work, layout_.element, updated(flat_param, params), master(flat_param), Elements(0),
         layout_.at(flat_param).optimizer.count);
 }
 
@@ -146,7 +147,7 @@ void OptimizerShard::undo(core::Work& work, int flat_param, ParamStore& params, 
     kernels::copy(work, count.count(), before, values);
     before += count.count();
   }
-  if (layout_.has_master()) round_master(flat_param, params);
+  if (layout_.has_master()) round_master(work, flat_param, params);
 }
 
 void OptimizerShard::update(core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
@@ -157,8 +158,8 @@ void OptimizerShard::update(core::Work& work, int flat_param, const optim::Updat
     update_entries(work, flat_param, scalars, at);
     return;
   }
-  update_parts(flat_param, scalars, at);
-  if (options_.rule->by_tensor != nullptr) move_tensors(flat_param, scalars, at);
+  update_parts(work, flat_param, scalars, at);
+  if (options_.rule->by_tensor != nullptr) move_tensors(work, flat_param, scalars, at);
 }
 
 optim::UpdateSlice OptimizerShard::slice_of(int flat_param, const Owned& at, Elements begin,
@@ -175,19 +176,20 @@ optim::UpdateSlice OptimizerShard::slice_of(int flat_param, const Owned& at, Ele
   return slice;
 }
 
-void OptimizerShard::round_moved(const Owned& at, Elements begin, Elements end) {
+void OptimizerShard::round_moved(const core::Work& work, const Owned& at, Elements begin,
+                                 Elements end) {
   if (!layout_.has_master()) return;
-  round(layout_.element, at.values, at.param, begin - at.first, end - begin);
+  round(work, layout_.element, at.values, at.param, begin - at.first, end - begin);
 }
 
-void OptimizerShard::update_parts(int flat_param, const optim::UpdateScalars& scalars,
-                                  const Owned& at) {
+void OptimizerShard::update_parts(const core::Work& work, int flat_param,
+                                  const optim::UpdateScalars& scalars, const Owned& at) {
   const bool moves = options_.rule->by_tensor == nullptr;
   const auto run = [&](Elements begin, Elements end) {
     for (Elements until = end; until > begin;) {
       const Elements from = std::max(begin, until - kPart);
-      optim::update(options_, scalars, slice_of(flat_param, at, from, until));
-      if (moves) round_moved(at, from, until);
+      optim::update(work, options_, scalars, slice_of(flat_param, at, from, until));
+      if (moves) round_moved(work, at, from, until);
       until = from;
     }
   };
@@ -219,12 +221,12 @@ void OptimizerShard::update_entries(core::Work& work, int flat_param,
     }
   };
   for_own(false, [&](const core::ParamEntry&, Elements begin, Elements end) {
-    optim::update(options_, scalars, slice_of(flat_param, at, begin, end));
-    round_moved(at, begin, end);
+    optim::update(work, options_, scalars, slice_of(flat_param, at, begin, end));
+    round_moved(work, at, begin, end);
   });
   if (std::ranges::none_of(entries, rule.moves)) return;
   for_own(true, [&](const core::ParamEntry&, Elements begin, Elements end) {
-    rule.begin(options_, scalars, slice_of(flat_param, at, begin, end));
+    rule.begin(work, options_, scalars, slice_of(flat_param, at, begin, end));
   });
   float* const directions = all_directions(flat_param, at);
   // A matrix that two ranks share is finished by both.
@@ -238,20 +240,20 @@ void OptimizerShard::update_entries(core::Work& work, int flat_param,
     rule.finish(work, rows, cols, direction, matrix_room_.front().floats());
     optim::UpdateSlice slice = slice_of(flat_param, at, begin, end);
     slice.grad = directions + begin.count();
-    rule.move(options_, scalars, entry, slice);
-    round_moved(at, begin, end);
+    rule.move(work, options_, scalars, entry, slice);
+    round_moved(work, at, begin, end);
   });
 }
 
-void OptimizerShard::move_tensors(int flat_param, const optim::UpdateScalars& scalars,
-                                  const Owned& at) {
+void OptimizerShard::move_tensors(const core::Work& work, int flat_param,
+                                  const optim::UpdateScalars& scalars, const Owned& at) {
   const core::ParamTable& table = *layout_.at(flat_param).table;
   const optim::TensorRule& rule = *options_.rule->by_tensor;
   NormRanks others = others_;
   if (layout_.plan.optimizer == Home::kEveryRank) others.data = nullptr;
   const auto norms = [&](const float* values) {
     const auto count = static_cast<std::size_t>((at.last - at.first).count());
-    return tensor_norms(table, at.first, {values, count}, others);
+    return tensor_norms(work, table, at.first, {values, count}, others);
   };
   const std::vector<double> params = norms(at.param);
   const std::vector<double> directions = norms(at.grad);
@@ -262,8 +264,9 @@ void OptimizerShard::move_tensors(int flat_param, const optim::UpdateScalars& sc
     if (begin >= end) continue;
     const std::int64_t index = (begin - at.first).count();
     const double rate = rule.rate(options_, scalars, params[i], directions[i]);
-    rule.move(static_cast<float>(rate), (end - begin).count(), at.grad + index, at.param + index);
-    round_moved(at, begin, end);
+    rule.move(work, static_cast<float>(rate), (end - begin).count(), at.grad + index,
+              at.param + index);
+    round_moved(work, at, begin, end);
   }
 }
 

@@ -37,7 +37,7 @@ class OptimizerShard {
   // fp32.
   float* master(int flat_param);
   // The rounded master becomes this rank's part of the parameters.
-  void round_master(int flat_param, ParamStore& params);
+  void round_master(const core::Work& work, int flat_param, ParamStore& params);
 
   // Moment `index` of this rank's slice, and of everything it keeps.
   float* slice(int flat_param, int index);
@@ -62,13 +62,16 @@ class OptimizerShard {
   // Numbers [begin, end) of the flat parameter, all of them decayed or none.
   optim::UpdateSlice slice_of(int flat_param, const Owned& at, core::Elements begin,
                               core::Elements end);
-  void round_moved(const Owned& at, core::Elements begin, core::Elements end);
-  void update_parts(int flat_param, const optim::UpdateScalars& scalars, const Owned& at);
+  void round_moved(const core::Work& work, const Owned& at, core::Elements begin,
+                   core::Elements end);
+  void update_parts(const core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
+                    const Owned& at);
   void update_entries(core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
                       const Owned& at);
   // Of the whole flat parameter, this rank's part of which lies over its gradients.
   float* all_directions(int flat_param, const Owned& at);
-  void move_tensors(int flat_param, const optim::UpdateScalars& scalars, const Owned& at);
+  void move_tensors(const core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
+                    const Owned& at);
 
   // The parameters that this rank updates.
   void* updated(int flat_param, ParamStore& params) const;

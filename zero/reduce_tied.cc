@@ -11,7 +11,7 @@ using core::Home;
 TiedReduction::TiedReduction(const Layout& layout, core::Ledger& ledger, comm::Communicator& pipe)
     : layout_(layout), pipe_(pipe), other_(reserve(layout, Role::kOtherEnd, ledger, nullptr)) {}
 
-void TiedReduction::run(GradStore& grads) {
+void TiedReduction::run(const core::Work& work, GradStore& grads) {
   const TiedEnds& tied = layout_.tied;
   for (const int flat_param : {tied.head, tied.embedding}) {
     if (flat_param >= 0) grads.changed(flat_param);
@@ -29,13 +29,13 @@ void TiedReduction::run(GradStore& grads) {
            "both ends of a tied matrix have gradients of one size: ", mine.size(), " and ",
            other.size(), " elements");
   if (tied.peer < 0) {
-    kernels::add(std::ssize(mine), mine.data(), other.data());
+    kernels::add(work, std::ssize(mine), mine.data(), other.data());
     return;
   }
   comm::Pending sent = pipe_.send({mine.data(), tied.exchanged, DType::kF32}, tied.peer);
   pipe_.receive({other.data(), tied.exchanged, DType::kF32}, tied.peer).wait();
   sent.wait();
-  kernels::add(std::ssize(mine), other.data(), mine.data());  // head + embedding, either way
+  kernels::add(work, std::ssize(mine), other.data(), mine.data());  // head + embedding, either way
 }
 
 }  // namespace fm::zero

@@ -16,7 +16,7 @@ class TiedReduction {
  public:
   TiedReduction(const Layout& layout, core::Ledger& ledger, comm::Communicator& pipe);
 
-  void run(GradStore& grads);
+  void run(const core::Work& work, GradStore& grads);
 
  private:
   const Layout& layout_;

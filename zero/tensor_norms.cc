@@ -26,35 +26,38 @@ Blocks blocks_of(std::int64_t begin, std::int64_t end) {
 }
 
 // Numbers [begin, end) of the flat parameter, which are at `values`, into the sums of their blocks.
-void add_squares(std::int64_t begin, std::int64_t end, const float* values, double* sums) {
+void add_squares(const core::Work& work, std::int64_t begin, std::int64_t end, const float* values,
+                 double* sums) {
   const std::int64_t head = std::min(end, (begin / kBlock + 1) * kBlock) - begin;
-  kernels::squared_norm({values, static_cast<std::size_t>(head)}, {sums, 1});
+  kernels::squared_norm(work, {values, static_cast<std::size_t>(head)}, {sums, 1});
   if (begin + head == end) return;
   const std::span rest(values + head, static_cast<std::size_t>(end - begin - head));
   kernels::squared_norm(
-      rest, {sums + 1, static_cast<std::size_t>(kernels::norm_blocks(std::ssize(rest)))});
+      work, rest, {sums + 1, static_cast<std::size_t>(kernels::norm_blocks(std::ssize(rest)))});
 }
 
 // The same without `repeats`, in ascending order.
-void add_squares(std::int64_t begin, std::int64_t end, const float* values,
+void add_squares(const core::Work& work, std::int64_t begin, std::int64_t end, const float* values,
                  std::span<const core::FlatRange> repeats, double* sums) {
   const auto lies_outside = [&](const core::FlatRange& repeat) {
     return end <= repeat.first.count() || (repeat.first + repeat.count).count() <= begin;
   };
-  if (std::ranges::all_of(repeats, lies_outside)) return add_squares(begin, end, values, sums);
+  if (std::ranges::all_of(repeats, lies_outside))
+    return add_squares(work, begin, end, values, sums);
   std::vector<float> counted(values, values + (end - begin));
   for (const core::FlatRange& repeat : repeats) {
     const std::int64_t from = std::max(begin, repeat.first.count());
     const std::int64_t to = std::min(end, (repeat.first + repeat.count).count());
     if (from < to) std::fill_n(counted.begin() + (from - begin), to - from, 0.0F);
   }
-  add_squares(begin, end, counted.data(), sums);
+  add_squares(work, begin, end, counted.data(), sums);
 }
 
 }  // namespace
 
-std::vector<double> tensor_norms(const core::ParamTable& table, Elements first,
-                                 std::span<const float> values, const NormRanks& ranks) {
+std::vector<double> tensor_norms(const core::Work& work, const core::ParamTable& table,
+                                 Elements first, std::span<const float> values,
+                                 const NormRanks& ranks) {
   const Elements last = first + Elements(std::ssize(values));
   const auto cuts_a_block = [](Elements at) { return at.count() % kBlock != 0; };
   FM_CHECK(!cuts_a_block(first) && (!cuts_a_block(last) || last >= table.elements()),
@@ -77,7 +80,7 @@ std::vector<double> tensor_norms(const core::ParamTable& table, Elements first,
     const std::int64_t begin = std::max(entry.offset, first).count();
     const std::int64_t end = std::min(entry.offset + entry.numel, last).count();
     if (begin < end) {
-      add_squares(begin, end, values.data() + (begin - first.count()), repeats,
+      add_squares(work, begin, end, values.data() + (begin - first.count()), repeats,
                   at + (begin / kBlock - blocks[i].first));
     }
     at += blocks[i].count;

@@ -6,6 +6,7 @@
 
 #include "comm/communicator.h"
 #include "core/param_table.h"
+#include "core/work.h"
 
 namespace fm::zero {
 
@@ -21,7 +22,8 @@ struct NormRanks {
 // core/tree.h: any number of data ranks gives the same bits. Sums of tensor-parallel ranks are
 // added in their order; what several of them have alike counts at the first. Collective over
 // `ranks`.
-std::vector<double> tensor_norms(const core::ParamTable& table, core::Elements first,
-                                 std::span<const float> values, const NormRanks& ranks);
+std::vector<double> tensor_norms(const core::Work& work, const core::ParamTable& table,
+                                 core::Elements first, std::span<const float> values,
+                                 const NormRanks& ranks);
 
 }  // namespace fm::zero

@@ -53,7 +53,7 @@ void add_and_visit(const ShmWork& work, const float* other) {
     double blocks[kSquaresPart / kernels::kNormBlock];
     const auto squares =
         std::span(blocks).first(static_cast<std::size_t>(kernels::norm_blocks(here)));
-    kernels::add_squares(here, other + at, sum + at, squares);
+    kernels::add_squares(core::Work(), here, other + at, sum + at, squares);
     work.visitor->visit(core::Elements(at), core::Elements(here), squares);
   }
 }
@@ -123,7 +123,7 @@ void shm_all_reduce_in_place(const ShmWork& work) {
     const auto row = [&](std::size_t member) {
       return reinterpret_cast<float*>(work.rows[member]) + first;
     };
-    kernels::tree_add_to_both(last - first, row(0), row(1));
+    kernels::tree_add_to_both(core::Work(), last - first, row(0), row(1));
     return;
   }
   for (std::int64_t at = first; at < last; at += kPart) {

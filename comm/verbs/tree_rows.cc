@@ -56,7 +56,7 @@ void tree_rows_of(std::span<const void* const> rows, T* out, std::size_t element
 void tree_floats(std::span<const void* const> rows, float* out, std::int64_t elements) {
   RowList<const float*> floats(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) floats[i] = static_cast<const float*>(rows[i]);
-  kernels::tree_add(floats, elements, out);
+  kernels::tree_add(core::Work(), floats, elements, out);
 }
 
 }  // namespace

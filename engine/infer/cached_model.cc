@@ -8,8 +8,8 @@
 #include "core/tensor_slice.h"
 #include "engine/state/adapter_weights.h"
 #include "engine/step/tensors.h"
-#include "kernels/gemm/gemm.h"
 #include "kernels/pointwise/elements.h"
+#include "kernels/threads.h"
 
 namespace fm::engine {
 namespace {
@@ -17,9 +17,9 @@ namespace {
 // `wide` are numbers of fp32.
 void narrow(core::DType element, core::Elements count, const float* wide, void* to) {
   if (element == core::DType::kBF16) {
-    kernels::cast(count.count(), wide, static_cast<core::Bf16*>(to));
+    kernels::cast(core::Work(), count.count(), wide, static_cast<core::Bf16*>(to));
   } else {
-    kernels::cast(count.count(), wide, static_cast<core::F16*>(to));
+    kernels::cast(core::Work(), count.count(), wide, static_cast<core::F16*>(to));
   }
 }
 
@@ -168,7 +168,9 @@ double CachedModel::log_probability(Sequence& sequence) {
   const model::UnitInput input{.shape = {.batch = 1, .seq_len = std::ssize(labels)},
                                .labels_BT = labels.data()};
   core::Work work{core::Arena(scratch_.span()), threads_};
-  return -model_.head->evaluate({head_weights(), input, {}, work}, hidden_ND);
+  double sum = 0.0;
+  model_.head->evaluate({head_weights(), input, {}, work}, hidden_ND, &sum);
+  return -sum;
 }
 
 }  // namespace fm::engine

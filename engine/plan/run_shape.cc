@@ -4,7 +4,7 @@
 
 #include "core/check.h"
 #include "engine/plan/sequence_layout.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 
 namespace fm::engine {
 namespace {

@@ -9,6 +9,7 @@
 #include "core/element.h"
 #include "core/text.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 
 namespace fm::engine {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/process.h"
 #include "core/text.h"
 #include "engine/plan/run_model.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 #include "text/prepare/line_batches.h"
 #include "text/prepare/text_recipe.h"
 

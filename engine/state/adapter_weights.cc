@@ -9,6 +9,7 @@
 #include "engine/state/adapters.h"
 #include "engine/step/tensors.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 #include "model/units/lora.h"
 
 namespace fm::engine {

@@ -7,8 +7,9 @@
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "kernels/attention/attention.h"
 #include "kernels/gemm/gemm.h"
-#include "model/attention/attention.h"
+#include "kernels/threads.h"
 
 namespace fm::engine {
 namespace {
@@ -102,7 +103,7 @@ Arithmetic arithmetic_here(core::DType element) {
   const bool fp32 = element == core::DType::kF32;
   const std::string compute = fp32 ? "" : core::concat(core::name_of(element), " compute, ");
   const std::string products = compute + kernels::gemm_library(element);
-  return {.libraries = core::concat(products, ", attention ", model::attention_library()),
+  return {.libraries = core::concat(products, ", attention ", kernels::attention_library()),
           .threads = kernels::kernel_threads()};
 }
 

@@ -43,7 +43,7 @@ void StepAhead::end_step(const StepRequest& request, const StepResult& result) {
 void StepAhead::take_part(const StepSums& own) {
   for (comm::Pending* each : {&sums_leave_, &norm_leaves_}) each->wait();
   sums_ = own;
-  sums_.squared = state_.norm.take_own(state_.grads);
+  sums_.squared = state_.norm.take_own(state_.work, state_.grads);
   std::int64_t any[2] = {own.overflows > 0.0 ? 1 : 0, own.stop_requests > 0.0 ? 1 : 0};
   // Not for fp16 alone: behind it all data ranks have read the weights that this rank may write.
   state_.numbers->all_reduce({any, Elements(2), DType::kI64}).wait();

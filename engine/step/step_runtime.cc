@@ -233,9 +233,9 @@ void StepRuntime::loss(int micro) {
   const TraceRange range(clock_, Phase::kLoss);
   void* const hidden = input.data;
   const core::Arena::Scope scratch(state_.work.arena);
-  double& sum = slot_loss_[static_cast<std::size_t>(micro)];
+  double* const sum = &slot_loss_[static_cast<std::size_t>(micro)];
   if (forward_only_) {
-    sum = state_.model.head->evaluate(call_of(micro, head), hidden);
+    state_.model.head->evaluate(call_of(micro, head), hidden, sum);
     state_.hidden.take_back(hidden);
     return;
   }
@@ -243,9 +243,8 @@ void StepRuntime::loss(int micro) {
   const double weight = weight_of_token(micro);
   model::Gradients gradients = destinations(micro, head, assign);
   gradients.input = units().gives_gradient(head);
-  sum = state_.model.head->loss(call_of(micro, head), hidden, weight * request_.loss_scale,
-                                gradients, assign ? model::Write::kAssign : model::Write::kAdd);
-  if (request_.loss_reduction == LossReduction::kMeanOfMeans) sum *= weight;
+  state_.model.head->loss(call_of(micro, head), hidden, weight * request_.loss_scale, gradients,
+                          assign ? model::Write::kAssign : model::Write::kAdd, sum);
   scan(micro, head, gradients);
   if (!gradients.input) return state_.hidden.take_back(hidden);
   gradients_[{micro, head - 1}] = Hidden{hidden, {}};
@@ -345,7 +344,7 @@ void StepRuntime::reduce(int micro, int unit) {
 void StepRuntime::reduce_tied() {
   const TraceRange range(clock_, Phase::kReduce);
   state_.grads.settle(state_.work);
-  state_.tied.run(state_.grads);
+  state_.tied.run(state_.work, state_.grads);
 }
 
 // The end of a step: the loss, the norm, and what follows from both.
@@ -356,6 +355,9 @@ std::array<double, 2> StepRuntime::own_loss() {
   const int micros = state_.plan.rules.micros;
   if (forward_only_) count();
   wait_for_count();
+  if (!forward_only_ && request_.loss_reduction == LossReduction::kMeanOfMeans) {
+    for (int k = 0; k < micros; ++k) slot_loss_[static_cast<std::size_t>(k)] *= weight_of_token(k);
+  }
   state_.numbers
       ->all_gather({slot_loss_.data(), Elements(micros), DType::kF64},
                    {all_losses_.data(), Elements(std::int64_t{micros} * dp_size), DType::kF64})
@@ -384,7 +386,7 @@ void StepRuntime::norm() {
   state_.grads.settle(state_.work);
   // Before the update, so that a non-finite loss skips the step everywhere.
   StepSums all = exchange_loss();
-  all.squared = state_.norm.squared(state_.grads);
+  all.squared = state_.norm.squared(state_.work, state_.grads);
   all.overflows = overflows() ? 1.0 : 0.0;  // collective
   request_.scalars.grad_scale = finalize_step(request_, all, result_);
 }
@@ -407,7 +409,8 @@ float StepRuntime::limit_of_own() const {
 bool StepRuntime::own_overflow() {
   if (state_.model.element != DType::kF16) return false;
   const bool no_zero = state_.layout.plan.optimizer == core::Home::kEveryRank;
-  return found_ || state_.grads.any_reaches(no_zero ? limit_of_own() : core::kF16Overflow);
+  return found_ ||
+         state_.grads.any_reaches(state_.work, no_zero ? limit_of_own() : core::kF16Overflow);
 }
 
 // Collective in fp16.

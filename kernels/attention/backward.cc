@@ -250,7 +250,7 @@ void clear_queries(const HeadGroup& group, float* dq) {
 
 }  // namespace
 
-void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
+void group_attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
   const BackwardBuffers work(group, scratch);
   all_dots(group, at, work);
   if (group.keys > 0) clear_queries(group, at.dq);

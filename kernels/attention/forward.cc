@@ -187,7 +187,7 @@ void finish(const HeadGroup& group, const ForwardBuffers& work, std::int64_t cou
 
 }  // namespace
 
-void attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
+void group_attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
   const ForwardBuffers work(group, scratch);
   pack_keys_and_values(group, at, work);
   for (std::int64_t head = 0; head < group.heads; ++head) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/attention/attention.h"
+#include "kernels/attention/head_group.h"
 
 namespace fm::kernels {
 

@@ -15,6 +15,7 @@
 #include "kernels/gemm/amx_strips.h"
 #include "kernels/gemm/amx_tiles.h"
 #include "kernels/gemm/libraries.h"
+#include "kernels/threads.h"
 
 namespace fm::kernels::amx {
 namespace {

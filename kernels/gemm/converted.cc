@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "kernels/cast_block.h"
 #include "kernels/gemm/libraries.h"
-#include "kernels/pointwise/elements.h"
 
 namespace fm::kernels {
 namespace {

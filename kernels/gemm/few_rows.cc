@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "core/trace.h"
-#include "kernels/pointwise/elements.h"
+#include "kernels/cast_block.h"
 
 namespace fm::kernels {
 namespace {

@@ -1,19 +1,15 @@
 // Which library multiplies: follows from CPUID and the shape alone (kernels/gemm/gemm.h).
 #include "kernels/gemm/gemm.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/trace.h"
 #include "kernels/cpu.h"
 #include "kernels/gemm/libraries.h"
+#include "kernels/threads.h"
 
 namespace fm::kernels {
 namespace {
-
-constexpr core::TraceForm kGemm = {"gemm", core::TraceKind::kKernel, {"m", "n", "k", "flops"}};
 
 // Below this side the packing of a product costs more than AMX or our panels gain.
 constexpr std::int64_t kOwnSide = 32;
@@ -42,37 +38,14 @@ Gemm<T>* narrow_product(const GemmShape& shape) {
   return converted_gemm<T>;
 }
 
-core::TraceValues values_of(const GemmShape& shape) {
-  return {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k};
-}
-
-template <class T>
-void narrow_gemm(const core::Work& work, const GemmShape& shape, const Operand<T>& a,
-                 const Operand<T>& b, const Target<float>& c) {
-  const core::TraceScope scope(kGemm, values_of(shape));
-  set_kernel_threads(work.threads);
-  narrow_product<T>(shape)(shape, a, b, c);
-}
-
-template <class T>
-void narrow_gemm(const core::Work& work, const GemmShape& shape, const Operand<T>& a,
-                 const Operand<T>& b, const Target<T>& c) {
-  const core::TraceScope scope(kGemm, values_of(shape));
-  set_kernel_threads(work.threads);
-  if constexpr (std::is_same_v<T, core::Bf16>) {
-    if (kind_of(shape) == GemmKind::kAmx) return amx_gemm(shape, a, b, c);
-  }
-  rounded_gemm(shape, a, b, c, narrow_product<T>(shape));
-}
-
 // "packed panels (avx2)"
 std::string packed_name() { return core::concat("packed panels (", variant_name(), ')'); }
 
 }  // namespace
 
-void gemm(const core::Work& work, const GemmShape& shape, const Operand<float>& a,
-          const Operand<float>& b, const Target<float>& c) {
-  const core::TraceScope scope(kGemm, values_of(shape));
+template <>
+void gemm_here(const core::Work& work, const GemmShape& shape, const Operand<float>& a,
+               const Operand<float>& b, const Target<float>& c) {
   set_kernel_threads(work.threads);
   switch (kind_of(shape, a.form, b.form)) {
     case GemmKind::kAmx: return amx_gemm(shape, a, b, c);
@@ -82,22 +55,27 @@ void gemm(const core::Work& work, const GemmShape& shape, const Operand<float>& 
   }
 }
 
-void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
-          const Operand<core::Bf16>& b, const Target<float>& c) {
-  narrow_gemm(work, shape, a, b, c);
+template <class T, class C>
+void gemm_here(const core::Work& work, const GemmShape& shape, const Operand<T>& a,
+               const Operand<T>& b, const Target<C>& c) {
+  set_kernel_threads(work.threads);
+  if constexpr (std::is_same_v<C, float>) {
+    narrow_product<T>(shape)(shape, a, b, c);
+  } else {
+    if constexpr (std::is_same_v<T, core::Bf16>) {
+      if (kind_of(shape) == GemmKind::kAmx) return amx_gemm(shape, a, b, c);
+    }
+    rounded_gemm(shape, a, b, c, narrow_product<T>(shape));
+  }
 }
-void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::Bf16>& a,
-          const Operand<core::Bf16>& b, const Target<core::Bf16>& c) {
-  narrow_gemm(work, shape, a, b, c);
-}
-void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::F16>& a,
-          const Operand<core::F16>& b, const Target<float>& c) {
-  narrow_gemm(work, shape, a, b, c);
-}
-void gemm(const core::Work& work, const GemmShape& shape, const Operand<core::F16>& a,
-          const Operand<core::F16>& b, const Target<core::F16>& c) {
-  narrow_gemm(work, shape, a, b, c);
-}
+template void gemm_here(const core::Work&, const GemmShape&, const Operand<core::Bf16>&,
+                        const Operand<core::Bf16>&, const Target<float>&);
+template void gemm_here(const core::Work&, const GemmShape&, const Operand<core::Bf16>&,
+                        const Operand<core::Bf16>&, const Target<core::Bf16>&);
+template void gemm_here(const core::Work&, const GemmShape&, const Operand<core::F16>&,
+                        const Operand<core::F16>&, const Target<float>&);
+template void gemm_here(const core::Work&, const GemmShape&, const Operand<core::F16>&,
+                        const Operand<core::F16>&, const Target<core::F16>&);
 
 std::string gemm_library(core::DType element) {
   const bool fp32 = element == core::DType::kF32;
@@ -122,8 +100,5 @@ bool gemm_is_fast(core::DType element) {
   if (element == core::DType::kF32 || kind == GemmKind::kPacked) return true;
   return element == core::DType::kBF16 && (kind == GemmKind::kAmx || onednn_has_bf16());
 }
-
-void set_kernel_threads(int threads) { omp_set_num_threads(threads); }
-int kernel_threads() { return omp_get_max_threads(); }
 
 }  // namespace fm::kernels

@@ -58,11 +58,6 @@ std::string gemm_library(core::DType element);
 // instructions for it (AMX, AVX512_BF16), and types that packed panels convert while packing.
 bool gemm_is_fast(core::DType element);
 
-// The number of threads for the calls of this thread: OpenMP's default (OMP_NUM_THREADS, else all
-// cores) until set. A product uses the threads of its Work.
-void set_kernel_threads(int threads);
-int kernel_threads();
-
 // The library that multiplies matrices.
 enum class GemmKind : std::uint8_t {
   kOneDnn,

@@ -81,4 +81,9 @@ template <class T>
 void packed_product(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
                     const Target<float>& c);
 
+// gemm() on this CPU.
+template <class T, class C>
+void gemm_here(const core::Work& work, const GemmShape& shape, const Operand<T>& a,
+               const Operand<T>& b, const Target<C>& c);
+
 }  // namespace fm::kernels

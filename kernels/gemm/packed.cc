@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/gemm/libraries.h"
+#include "kernels/threads.h"
 
 namespace fm::kernels {
 namespace {

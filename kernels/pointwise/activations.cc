@@ -5,6 +5,7 @@
 #include "core/element.h"
 #include "kernels/float_math.h"
 #include "kernels/narrow_rows.h"
+#include "kernels/without_work.h"
 
 namespace fm::kernels::FM_SIMD {
 
@@ -195,17 +196,17 @@ void glu_backward(Activation kind, std::int64_t count, const SwigluBackward<T>& 
   choose(kind, [&](auto kernels) { kernels.glu_backward(count, at); });
 }
 
-template decltype(kernels::activate<float>) activate;
-template decltype(kernels::activate<Bf16>) activate;
-template decltype(kernels::activate<F16>) activate;
-template decltype(kernels::activate_backward<float>) activate_backward;
-template decltype(kernels::activate_backward<Bf16>) activate_backward;
-template decltype(kernels::activate_backward<F16>) activate_backward;
-template decltype(kernels::glu<float>) glu;
-template decltype(kernels::glu<Bf16>) glu;
-template decltype(kernels::glu<F16>) glu;
-template decltype(kernels::glu_backward<float>) glu_backward;
-template decltype(kernels::glu_backward<Bf16>) glu_backward;
-template decltype(kernels::glu_backward<F16>) glu_backward;
+template WithoutWork<decltype(kernels::activate<float>)> activate;
+template WithoutWork<decltype(kernels::activate<Bf16>)> activate;
+template WithoutWork<decltype(kernels::activate<F16>)> activate;
+template WithoutWork<decltype(kernels::activate_backward<float>)> activate_backward;
+template WithoutWork<decltype(kernels::activate_backward<Bf16>)> activate_backward;
+template WithoutWork<decltype(kernels::activate_backward<F16>)> activate_backward;
+template WithoutWork<decltype(kernels::glu<float>)> glu;
+template WithoutWork<decltype(kernels::glu<Bf16>)> glu;
+template WithoutWork<decltype(kernels::glu<F16>)> glu;
+template WithoutWork<decltype(kernels::glu_backward<float>)> glu_backward;
+template WithoutWork<decltype(kernels::glu_backward<Bf16>)> glu_backward;
+template WithoutWork<decltype(kernels::glu_backward<F16>)> glu_backward;
 
 }  // namespace fm::kernels::FM_SIMD

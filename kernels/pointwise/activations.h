@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/work.h"
 #include "kernels/pointwise/swiglu.h"
 
 namespace fm::kernels {
@@ -14,7 +15,7 @@ enum class Activation : std::uint8_t { kSilu, kGelu, kGeluTanh, kRelu };
 
 // y [count] overlaps no input.
 template <class T>
-void activate(Activation kind, std::int64_t count, const T* x, T* y);
+void activate(const core::Work& work, Activation kind, std::int64_t count, const T* x, T* y);
 
 template <class T>
 struct ActivateBackward {
@@ -25,14 +26,17 @@ struct ActivateBackward {
 };
 // dx = dy * act'(x).
 template <class T>
-void activate_backward(Activation kind, std::int64_t count, const ActivateBackward<T>& at);
+void activate_backward(const core::Work& work, Activation kind, std::int64_t count,
+                       const ActivateBackward<T>& at);
 
 // y [count] overlaps neither input. kSilu is SwiGLU.
 template <class T>
-void glu(Activation kind, std::int64_t count, const T* gate, const T* up, T* y);
+void glu(const core::Work& work, Activation kind, std::int64_t count, const T* gate, const T* up,
+         T* y);
 
 // dup = dy * act(gate); dgate = dy * up * act'(gate).
 template <class T>
-void glu_backward(Activation kind, std::int64_t count, const SwigluBackward<T>& at);
+void glu_backward(const core::Work& work, Activation kind, std::int64_t count,
+                  const SwigluBackward<T>& at);
 
 }  // namespace fm::kernels

@@ -1,6 +1,7 @@
 #include "kernels/pointwise/biases.h"
 
 #include "core/element.h"
+#include "kernels/without_work.h"
 
 namespace fm::kernels::FM_SIMD {
 
@@ -38,17 +39,17 @@ void scale(std::int64_t count, float factor, T* x) {
   for (std::int64_t i = 0; i < count; ++i) x[i] = to_element<T>(to_float(x[i]) * factor);
 }
 
-template decltype(kernels::add_bias<float>) add_bias;
-template decltype(kernels::add_bias<Bf16>) add_bias;
-template decltype(kernels::add_bias<F16>) add_bias;
-template decltype(kernels::column_sums<float>) column_sums;
-template decltype(kernels::column_sums<Bf16>) column_sums;
-template decltype(kernels::column_sums<F16>) column_sums;
-template decltype(kernels::add_residual<float>) add_residual;
-template decltype(kernels::add_residual<Bf16>) add_residual;
-template decltype(kernels::add_residual<F16>) add_residual;
-template decltype(kernels::scale<float>) scale;
-template decltype(kernels::scale<Bf16>) scale;
-template decltype(kernels::scale<F16>) scale;
+template WithoutWork<decltype(kernels::add_bias<float>)> add_bias;
+template WithoutWork<decltype(kernels::add_bias<Bf16>)> add_bias;
+template WithoutWork<decltype(kernels::add_bias<F16>)> add_bias;
+template WithoutWork<decltype(kernels::column_sums<float>)> column_sums;
+template WithoutWork<decltype(kernels::column_sums<Bf16>)> column_sums;
+template WithoutWork<decltype(kernels::column_sums<F16>)> column_sums;
+template WithoutWork<decltype(kernels::add_residual<float>)> add_residual;
+template WithoutWork<decltype(kernels::add_residual<Bf16>)> add_residual;
+template WithoutWork<decltype(kernels::add_residual<F16>)> add_residual;
+template WithoutWork<decltype(kernels::scale<float>)> scale;
+template WithoutWork<decltype(kernels::scale<Bf16>)> scale;
+template WithoutWork<decltype(kernels::scale<F16>)> scale;
 
 }  // namespace fm::kernels::FM_SIMD

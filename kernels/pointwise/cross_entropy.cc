@@ -53,8 +53,8 @@ double token_loss(double exp_total, float max, float label_logit) {
 
 }  // namespace
 
-double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
-                     double sum) {
+void cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
+                   double* sum) {
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     float* row = logits + r * shape.width;
     if (labels[r] == kIgnoredLabel) {
@@ -64,23 +64,21 @@ double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, 
     const float max = row_max(row, shape.width);
     const float label_logit = row[labels[r]];
     const double total = exp_sum_in_place(row, shape.width, max);
-    sum += token_loss(total, max, label_logit);
+    *sum += token_loss(total, max, label_logit);
     const auto factor = static_cast<float>(scale / total);
     for (std::int64_t i = 0; i < shape.width; ++i) row[i] *= factor;
     row[labels[r]] -= static_cast<float>(scale);
   }
-  return sum;
 }
 
-double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t* labels,
-                          double sum) {
+void cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t* labels,
+                        double* sum) {
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     if (labels[r] == kIgnoredLabel) continue;
     const float* row = logits + r * shape.width;
     const float max = row_max(row, shape.width);
-    sum += token_loss(exp_sum(row, shape.width, max), max, row[labels[r]]);
+    *sum += token_loss(exp_sum(row, shape.width, max), max, row[labels[r]]);
   }
-  return sum;
 }
 
 void exponentials(RowShape shape, float* logits, double* max, double* sum) {
@@ -89,6 +87,45 @@ void exponentials(RowShape shape, float* logits, double* max, double* sum) {
     const float most = row_max(row, shape.width);
     max[r] = static_cast<double>(most);
     sum[r] = exp_sum_in_place(row, shape.width, most);
+  }
+}
+
+void label_logits(RowShape shape, const float* logits, const std::int32_t* labels,
+                  std::int64_t first, double* numbers) {
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const std::int64_t column = labels[row] - first;
+    const bool here = labels[row] != kIgnoredLabel && column >= 0 && column < shape.width;
+    numbers[row] = here ? static_cast<double>(logits[row * shape.width + column]) : 0.0;
+  }
+}
+
+void cross_entropy_of_parts(RowShape shape, float* logits, const std::int32_t* labels,
+                            const VocabParts& parts, double scale, double* sum) {
+  const std::int64_t apart = 3 * shape.rows;
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    float* const here = logits + row * shape.width;
+    if (labels[row] == kIgnoredLabel) {
+      std::fill_n(here, shape.width, 0.0F);
+      continue;
+    }
+    double most = parts.numbers[row];
+    for (int rank = 1; rank < parts.ranks; ++rank) {
+      const double other = parts.numbers[apart * rank + row];
+      if (most < other) most = other;
+    }
+    double total = 0.0;
+    double label_logit = 0.0;
+    for (int rank = 0; rank < parts.ranks; ++rank) {
+      const double* const of_rank = parts.numbers + apart * rank + row;
+      total += of_rank[shape.rows] * std::exp(of_rank[0] - most);
+      label_logit += of_rank[2 * shape.rows];
+    }
+    *sum += std::log(total) + (most - label_logit);
+    const double mine = parts.numbers[apart * parts.rank + row];
+    const auto factor = static_cast<float>(scale * std::exp(mine - most) / total);
+    for (std::int64_t i = 0; i < shape.width; ++i) here[i] *= factor;
+    const std::int64_t column = labels[row] - parts.first;
+    if (column >= 0 && column < shape.width) here[column] -= static_cast<float>(scale);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/work.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels {
@@ -10,17 +11,35 @@ namespace fm::kernels {
 inline constexpr std::int32_t kIgnoredLabel = -100;
 
 // logits [rows, vocab], labels [rows] in [0, vocab) or -100. Adds the rows' losses (nats) to `sum`
-// in row order in fp64 and returns the new sum, so that chunks chain. Each row becomes
-// (softmax - onehot) * scale; a row with label -100 adds no loss and becomes zero.
-double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
-                     double sum);
+// in row order in fp64, so that chunks chain. Each row becomes (softmax - onehot) * scale; a row
+// with label -100 adds no loss and becomes zero.
+void cross_entropy(const core::Work& work, RowShape shape, float* logits,
+                   const std::int32_t* labels, double scale, double* sum);
 
 // The same sum, bit for bit, without the gradient.
-double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t* labels,
-                          double sum);
+void cross_entropy_loss(const core::Work& work, RowShape shape, const float* logits,
+                        const std::int32_t* labels, double* sum);
 
 // For rows whose logits several ranks have parts of: logits [rows, width] become e^(x - max) of
 // their row here, and max, sum [rows] are that maximum and their sum.
-void exponentials(RowShape shape, float* logits, double* max, double* sum);
+void exponentials(const core::Work& work, RowShape shape, float* logits, double* max, double* sum);
+
+// The columns of a vocabulary that a rank has begin at `first`. numbers [rows]: the logit of each
+// row's label where that is here, else 0.
+void label_logits(const core::Work& work, RowShape shape, const float* logits,
+                  const std::int32_t* labels, std::int64_t first, double* numbers);
+
+// What ranks exchange of such rows: [ranks, 3, rows], the maximum, the sum and the label's logit.
+struct VocabParts {
+  std::int64_t first = 0;  // of this rank's columns
+  int rank = 0;
+  int ranks = 1;
+  const double* numbers = nullptr;
+};
+// As cross_entropy, of logits that `exponentials` has left. With M the largest maximum m, the sum
+// over the whole vocabulary is the sum of s e^(m - M).
+void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logits,
+                            const std::int32_t* labels, const VocabParts& parts, double scale,
+                            double* sum);
 
 }  // namespace fm::kernels

@@ -4,6 +4,7 @@
 
 #include "core/element.h"
 #include "kernels/rows.h"
+#include "kernels/without_work.h"
 
 namespace fm::kernels::FM_SIMD {
 
@@ -78,14 +79,14 @@ void layernorm_backward(RowShape shape, const LayernormBackward<T>& at) {
   }
 }
 
-template decltype(kernels::layernorm_statistics<float>) layernorm_statistics;
-template decltype(kernels::layernorm_statistics<Bf16>) layernorm_statistics;
-template decltype(kernels::layernorm_statistics<F16>) layernorm_statistics;
-template decltype(kernels::layernorm_apply<float>) layernorm_apply;
-template decltype(kernels::layernorm_apply<Bf16>) layernorm_apply;
-template decltype(kernels::layernorm_apply<F16>) layernorm_apply;
-template decltype(kernels::layernorm_backward<float>) layernorm_backward;
-template decltype(kernels::layernorm_backward<Bf16>) layernorm_backward;
-template decltype(kernels::layernorm_backward<F16>) layernorm_backward;
+template WithoutWork<decltype(kernels::layernorm_statistics<float>)> layernorm_statistics;
+template WithoutWork<decltype(kernels::layernorm_statistics<Bf16>)> layernorm_statistics;
+template WithoutWork<decltype(kernels::layernorm_statistics<F16>)> layernorm_statistics;
+template WithoutWork<decltype(kernels::layernorm_apply<float>)> layernorm_apply;
+template WithoutWork<decltype(kernels::layernorm_apply<Bf16>)> layernorm_apply;
+template WithoutWork<decltype(kernels::layernorm_apply<F16>)> layernorm_apply;
+template WithoutWork<decltype(kernels::layernorm_backward<float>)> layernorm_backward;
+template WithoutWork<decltype(kernels::layernorm_backward<Bf16>)> layernorm_backward;
+template WithoutWork<decltype(kernels::layernorm_backward<F16>)> layernorm_backward;
 
 }  // namespace fm::kernels::FM_SIMD

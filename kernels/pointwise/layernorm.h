@@ -3,13 +3,15 @@
 // elements.h.
 #pragma once
 
+#include "core/work.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels {
 
 // mean, rstd [rows] of x [rows, width].
 template <class T>
-void layernorm_statistics(RowShape shape, const T* x, double eps, float* mean, float* rstd);
+void layernorm_statistics(const core::Work& work, RowShape shape, const T* x, double eps,
+                          float* mean, float* rstd);
 
 template <class T>
 struct LayernormApply {
@@ -21,7 +23,7 @@ struct LayernormApply {
   T* y = nullptr;  // overlaps no input
 };
 template <class T>
-void layernorm_apply(RowShape shape, const LayernormApply<T>& at);
+void layernorm_apply(const core::Work& work, RowShape shape, const LayernormApply<T>& at);
 
 template <class T>
 struct LayernormBackward {
@@ -39,6 +41,6 @@ struct LayernormBackward {
 // With n = (x - mean) * rstd and g = dy * w:
 // dx = rstd * (g - mean(g) - n * mean(g * n)) + residual; dweight_sum += dy * n; dbias_sum += dy.
 template <class T>
-void layernorm_backward(RowShape shape, const LayernormBackward<T>& at);
+void layernorm_backward(const core::Work& work, RowShape shape, const LayernormBackward<T>& at);
 
 }  // namespace fm::kernels

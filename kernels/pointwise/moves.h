@@ -1,6 +1,7 @@
-// Tensors that are cleared or copied. A backend of another device replaces moves.cc.
+// Tensors that are cleared or copied.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/work.h"
@@ -26,12 +27,17 @@ struct SpacedRows {
   std::int64_t stride = 0;
 };
 
+// `shape.width` bytes of every row; strides are bytes, too. The two do not overlap.
+void copy_spaced_bytes(const core::Work& work, RowShape shape, SpacedRows<const std::byte> from,
+                       SpacedRows<std::byte> to);
+
 // The two do not overlap.
 template <class T>
 void copy_rows(const core::Work& work, RowShape shape, SpacedRows<const T> from, SpacedRows<T> to) {
-  for (std::int64_t row = 0; row < shape.rows; ++row) {
-    copy(work, shape.width, from.data + row * from.stride, to.data + row * to.stride);
-  }
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(T));
+  copy_spaced_bytes(work, {shape.rows, shape.width * kSize},
+                    {reinterpret_cast<const std::byte*>(from.data), from.stride * kSize},
+                    {reinterpret_cast<std::byte*>(to.data), to.stride * kSize});
 }
 
 }  // namespace fm::kernels

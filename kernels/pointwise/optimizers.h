@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "core/work.h"
+
 namespace fm::kernels {
 
 // SGD as torch.optim.SGD: d = grad * grad_scale + weight_decay p;
@@ -30,7 +32,7 @@ struct SgdSlice {
 };
 
 // Pure per element.
-void sgd(const SgdStep& step, const SgdSlice& slice);
+void sgd(const core::Work& work, const SgdStep& step, const SgdSlice& slice);
 
 // Adagrad as torch.optim.Adagrad: g = grad * grad_scale + weight_decay p;
 //   sum += g^2;  p -= lr g / (sqrt(sum) + eps)
@@ -51,7 +53,7 @@ struct AdagradSlice {
 };
 
 // Pure per element.
-void adagrad(const AdagradStep& step, const AdagradSlice& slice);
+void adagrad(const core::Work& work, const AdagradStep& step, const AdagradSlice& slice);
 
 // Adam and AdamW (arXiv 1412.6980, 1711.05101) in fp32, in the form of DeepSpeed's CPU Adam
 // (csrc/includes/cpu_adam.h), one division and one root per element; the coefficients are computed
@@ -83,7 +85,7 @@ struct AdamwSlice {
 };
 
 // Pure per element: any cut into slices gives the same bits. Infinities and NaN propagate.
-void adamw(const AdamwStep& step, const AdamwSlice& slice);
+void adamw(const core::Work& work, const AdamwStep& step, const AdamwSlice& slice);
 
 // LAMB (arXiv 1904.00962), as DeepSpeed's fused_lamb_cuda_kernel.cu has it: g = grad * grad_scale;
 //   m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  u = m / (sqrt(v) + eps) + weight_decay p
@@ -107,10 +109,11 @@ struct LambSlice {
 };
 
 // Pure per element.
-void lamb_direction(const LambStep& step, const LambSlice& slice);
+void lamb_direction(const core::Work& work, const LambStep& step, const LambSlice& slice);
 
 // p -= rate * u, `count` elements.
-void lamb_move(float rate, std::int64_t count, const float* direction, float* param);
+void lamb_move(const core::Work& work, float rate, std::int64_t count, const float* direction,
+               float* param);
 
 // Lion (arXiv 2302.06675): g = grad * grad_scale;
 //   p -= lr weight_decay p;  p -= lr sign(b1 m + (1 - b1) g);  m = b2 m + (1 - b2) g
@@ -133,6 +136,6 @@ struct LionSlice {
 };
 
 // Pure per element.
-void lion(const LionStep& step, const LionSlice& slice);
+void lion(const core::Work& work, const LionStep& step, const LionSlice& slice);
 
 }  // namespace fm::kernels

@@ -4,6 +4,7 @@
 
 #include "core/element.h"
 #include "kernels/rows.h"
+#include "kernels/without_work.h"
 
 namespace fm::kernels::FM_SIMD {
 
@@ -95,14 +96,14 @@ void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at) {
   }
 }
 
-template decltype(kernels::rmsnorm_rstd<float>) rmsnorm_rstd;
-template decltype(kernels::rmsnorm_rstd<Bf16>) rmsnorm_rstd;
-template decltype(kernels::rmsnorm_rstd<F16>) rmsnorm_rstd;
-template decltype(kernels::rmsnorm_apply<float>) rmsnorm_apply;
-template decltype(kernels::rmsnorm_apply<Bf16>) rmsnorm_apply;
-template decltype(kernels::rmsnorm_apply<F16>) rmsnorm_apply;
-template decltype(kernels::rmsnorm_backward<float>) rmsnorm_backward;
-template decltype(kernels::rmsnorm_backward<Bf16>) rmsnorm_backward;
-template decltype(kernels::rmsnorm_backward<F16>) rmsnorm_backward;
+template WithoutWork<decltype(kernels::rmsnorm_rstd<float>)> rmsnorm_rstd;
+template WithoutWork<decltype(kernels::rmsnorm_rstd<Bf16>)> rmsnorm_rstd;
+template WithoutWork<decltype(kernels::rmsnorm_rstd<F16>)> rmsnorm_rstd;
+template WithoutWork<decltype(kernels::rmsnorm_apply<float>)> rmsnorm_apply;
+template WithoutWork<decltype(kernels::rmsnorm_apply<Bf16>)> rmsnorm_apply;
+template WithoutWork<decltype(kernels::rmsnorm_apply<F16>)> rmsnorm_apply;
+template WithoutWork<decltype(kernels::rmsnorm_backward<float>)> rmsnorm_backward;
+template WithoutWork<decltype(kernels::rmsnorm_backward<Bf16>)> rmsnorm_backward;
+template WithoutWork<decltype(kernels::rmsnorm_backward<F16>)> rmsnorm_backward;
 
 }  // namespace fm::kernels::FM_SIMD

@@ -4,13 +4,14 @@
 
 #include <cstdint>
 
+#include "core/work.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels {
 
 // rstd [rows] of x [rows, width].
 template <class T>
-void rmsnorm_rstd(RowShape shape, const T* x, double eps, float* rstd);
+void rmsnorm_rstd(const core::Work& work, RowShape shape, const T* x, double eps, float* rstd);
 
 // What a norm multiplies by: its weight w, or 1 + w.
 enum class NormGain : std::uint8_t { kWeight, kOnePlusWeight };
@@ -22,7 +23,8 @@ struct NormWeight {
 
 // y [rows, width] from x, weight [width] and rstd [rows]; y overlaps no input.
 template <class T>
-void rmsnorm_apply(RowShape shape, const T* x, NormWeight<T> weight, const float* rstd, T* y);
+void rmsnorm_apply(const core::Work& work, RowShape shape, const T* x, NormWeight<T> weight,
+                   const float* rstd, T* y);
 
 template <class T>
 struct RmsnormBackward {
@@ -39,6 +41,6 @@ struct RmsnormBackward {
 // With n = x * rstd and g = dy * w:
 // dx = rstd * (g - n * mean(g * n)) + residual; dweight_sum += sum over rows of dy * n.
 template <class T>
-void rmsnorm_backward(RowShape shape, const RmsnormBackward<T>& at);
+void rmsnorm_backward(const core::Work& work, RowShape shape, const RmsnormBackward<T>& at);
 
 }  // namespace fm::kernels

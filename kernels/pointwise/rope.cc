@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/element.h"
+#include "kernels/without_work.h"
 
 namespace fm::kernels::FM_SIMD {
 
@@ -77,11 +78,11 @@ void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t h
   rotate<RopeDirection::kInverse>(table, shape, heads, x);
 }
 
-template decltype(kernels::rope<float>) rope;
-template decltype(kernels::rope<Bf16>) rope;
-template decltype(kernels::rope<F16>) rope;
-template decltype(kernels::rope_inverse<float>) rope_inverse;
-template decltype(kernels::rope_inverse<Bf16>) rope_inverse;
-template decltype(kernels::rope_inverse<F16>) rope_inverse;
+template WithoutWork<decltype(kernels::rope<float>)> rope;
+template WithoutWork<decltype(kernels::rope<Bf16>)> rope;
+template WithoutWork<decltype(kernels::rope<F16>)> rope;
+template WithoutWork<decltype(kernels::rope_inverse<float>)> rope_inverse;
+template WithoutWork<decltype(kernels::rope_inverse<Bf16>)> rope_inverse;
+template WithoutWork<decltype(kernels::rope_inverse<F16>)> rope_inverse;
 
 }  // namespace fm::kernels::FM_SIMD

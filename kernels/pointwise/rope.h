@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/types.h"
+#include "core/work.h"
 
 namespace fm::kernels {
 
@@ -15,7 +16,8 @@ enum class RopePairs : std::uint8_t { kHalves, kNeighbours };
 
 // cos and sin are [positions, inv_freq.size()]. As transformers does: the angle is rounded to
 // fp32 (inv_freq x position), then its cosine and sine are taken; here in fp64, rounded once.
-void rope_table(std::span<const float> inv_freq, std::int64_t positions, float* cos, float* sin);
+void rope_table(const core::Work& work, std::span<const float> inv_freq, std::int64_t positions,
+                float* cos, float* sin);
 
 struct RopeTable {
   const float* cos = nullptr;  // [>= T, half_dim]
@@ -32,9 +34,11 @@ struct RopeTable {
 
 // In place over x [B, T, heads, head_dim].
 template <class T>
-void rope(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
+void rope(const core::Work& work, const RopeTable& table, core::BatchShape shape,
+          std::int64_t heads, T* x);
 // The transpose of `rope` (by the negative angle): what backward needs.
 template <class T>
-void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t heads, T* x);
+void rope_inverse(const core::Work& work, const RopeTable& table, core::BatchShape shape,
+                  std::int64_t heads, T* x);
 
 }  // namespace fm::kernels

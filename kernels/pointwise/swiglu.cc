@@ -5,6 +5,7 @@
 #include "core/element.h"
 #include "kernels/float_math.h"
 #include "kernels/narrow_rows.h"
+#include "kernels/without_work.h"
 
 namespace fm::kernels::FM_SIMD {
 
@@ -91,11 +92,11 @@ void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at) {
   backward(count, at);
 }
 
-template decltype(kernels::swiglu<float>) swiglu;
-template decltype(kernels::swiglu<Bf16>) swiglu;
-template decltype(kernels::swiglu<F16>) swiglu;
-template decltype(kernels::swiglu_backward<float>) swiglu_backward;
-template decltype(kernels::swiglu_backward<Bf16>) swiglu_backward;
-template decltype(kernels::swiglu_backward<F16>) swiglu_backward;
+template WithoutWork<decltype(kernels::swiglu<float>)> swiglu;
+template WithoutWork<decltype(kernels::swiglu<Bf16>)> swiglu;
+template WithoutWork<decltype(kernels::swiglu<F16>)> swiglu;
+template WithoutWork<decltype(kernels::swiglu_backward<float>)> swiglu_backward;
+template WithoutWork<decltype(kernels::swiglu_backward<Bf16>)> swiglu_backward;
+template WithoutWork<decltype(kernels::swiglu_backward<F16>)> swiglu_backward;
 
 }  // namespace fm::kernels::FM_SIMD

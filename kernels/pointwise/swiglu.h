@@ -4,11 +4,13 @@
 
 #include <cstdint>
 
+#include "core/work.h"
+
 namespace fm::kernels {
 
 // y [count] overlaps neither input.
 template <class T>
-void swiglu(std::int64_t count, const T* gate, const T* up, T* y);
+void swiglu(const core::Work& work, std::int64_t count, const T* gate, const T* up, T* y);
 
 template <class T>
 struct SwigluBackward {
@@ -22,6 +24,6 @@ struct SwigluBackward {
 
 // dup = dy * silu(gate); dgate = dy * up * s * (1 + gate * (1 - s)) with s = sigmoid(gate).
 template <class T>
-void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at);
+void swiglu_backward(const core::Work& work, std::int64_t count, const SwigluBackward<T>& at);
 
 }  // namespace fm::kernels

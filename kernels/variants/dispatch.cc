@@ -4,9 +4,11 @@
 #include "kernels/variants/dispatch.h"
 
 #include <cstdlib>
+#include <cstring>
 
 #include "core/check.h"
 #include "kernels/attention/paths.h"
+#include "kernels/cast_block.h"
 #include "kernels/cpu.h"
 #include "kernels/gemm/gemm.h"
 
@@ -16,10 +18,12 @@ namespace {
 using core::TraceForm;
 using core::TraceKind;
 using core::TraceScope;
-using dispatch::chosen_kernels;
+using dispatch::DeviceElements;
 using dispatch::elements;
+using dispatch::launch;
 using dispatch::of_elements;
 using dispatch::of_rows;
+using dispatch::of_type;
 using dispatch::rows;
 
 constexpr TraceForm kAdd = of_elements("add");
@@ -29,6 +33,14 @@ constexpr TraceForm kAdamw = of_elements("adamw");
 constexpr TraceForm kCast = of_rows("cast");
 constexpr TraceForm kCrossEntropy = of_rows("cross_entropy");
 constexpr TraceForm kCrossEntropyLoss = of_rows("cross_entropy_loss");
+constexpr TraceForm kCrossEntropyOfParts = of_rows("cross_entropy_of_parts");
+constexpr TraceForm kLabelLogits = of_rows("label_logits");
+constexpr TraceForm kSplitSquares = of_rows("split_squares");
+constexpr TraceForm kSplitRstd = of_rows("split_rstd");
+constexpr TraceForm kMuonBegin = of_elements("muon_begin");
+constexpr TraceForm kMuonMove = of_elements("muon_move");
+constexpr TraceForm kDivideByNorm = of_elements("divide_by_norm");
+constexpr TraceForm kQuinticFactor = of_elements("quintic_factor");
 constexpr TraceForm kExponentials = of_rows("exponentials");
 constexpr TraceForm kLambDirection = of_elements("lamb_direction");
 constexpr TraceForm kLambMove = of_elements("lamb_move");
@@ -102,40 +114,67 @@ GemmKind chosen_gemm() {
 
 bool amx_chosen() { return chosen_gemm() == GemmKind::kAmx; }
 
-void add(std::int64_t count, const float* from, float* into) {
+// libc moves memory, with the instructions that it finds.
+void clear(const core::Work& work, std::int64_t count, float* out) {
+  if (count == 0) return;
+  if (work.queue != nullptr)
+    return dispatch::need(dispatch::kernels_of(work).clear)(work, count, out);
+  std::memset(out, 0, static_cast<std::size_t>(count) * sizeof(float));
+}
+
+void copy_bytes(const core::Work& work, std::int64_t bytes, const void* from, void* to) {
+  if (bytes == 0) return;
+  if (work.queue != nullptr)
+    return dispatch::need(dispatch::kernels_of(work).copy_bytes)(work, bytes, from, to);
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+void copy_spaced_bytes(const core::Work& work, RowShape shape, SpacedRows<const std::byte> from,
+                       SpacedRows<std::byte> to) {
+  if (work.queue != nullptr)
+    return dispatch::need(dispatch::kernels_of(work).copy_spaced_bytes)(work, shape, from, to);
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    std::memcpy(to.data + row * to.stride, from.data + row * from.stride,
+                static_cast<std::size_t>(shape.width));
+  }
+}
+
+void add(const core::Work& work, std::int64_t count, const float* from, float* into) {
   const TraceScope scope(kAdd, elements(count, 3));
-  chosen_variant().add(count, from, into);
+  launch(work, &DeviceKernels::add, &CpuKernels::add, count, from, into);
 }
 
-void add_squares(std::int64_t count, const float* from, float* into, std::span<double> blocks) {
+void add_squares(const core::Work& work, std::int64_t count, const float* from, float* into,
+                 std::span<double> blocks) {
   const TraceScope scope(kAddSquares, elements(count, 3));
-  chosen_variant().add_squares(count, from, into, blocks);
+  launch(work, &DeviceKernels::add_squares, &CpuKernels::add_squares, count, from, into, blocks);
 }
 
-void adagrad(const AdagradStep& step, const AdagradSlice& slice) {
+void adagrad(const core::Work& work, const AdagradStep& step, const AdagradSlice& slice) {
   const TraceScope scope(kAdagrad, elements(slice.count, 5));
-  chosen_variant().adagrad(step, slice);
+  launch(work, &DeviceKernels::adagrad, &CpuKernels::adagrad, step, slice);
 }
 
-void adamw(const AdamwStep& step, const AdamwSlice& slice) {
+void adamw(const core::Work& work, const AdamwStep& step, const AdamwSlice& slice) {
   const TraceScope scope(kAdamw, elements(slice.count, 7));
-  chosen_variant().adamw(step, slice);
+  launch(work, &DeviceKernels::adamw, &CpuKernels::adamw, step, slice);
 }
 
-void attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
-  (on_amx(group) ? amx_attention_forward : chosen_variant().attention_forward)(group, at, scratch);
+void group_attention_forward(const HeadGroup& group, const GroupForward& at, float* scratch) {
+  (on_amx(group) ? amx_attention_forward : chosen_variant().group_attention_forward)(group, at,
+                                                                                     scratch);
 }
 
-void attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
-  (on_amx(group) ? amx_attention_backward : chosen_variant().attention_backward)(group, at,
-                                                                                 scratch);
+void group_attention_backward(const HeadGroup& group, const GroupBackward& at, float* scratch) {
+  (on_amx(group) ? amx_attention_backward : chosen_variant().group_attention_backward)(group, at,
+                                                                                       scratch);
 }
 
-std::int64_t attention_forward_scratch(const HeadGroup& group) {
+std::int64_t group_attention_forward_scratch(const HeadGroup& group) {
   return on_amx(group) ? amx_attention_forward_scratch(group) : variant_forward_scratch(group);
 }
 
-std::int64_t attention_backward_scratch(const HeadGroup& group) {
+std::int64_t group_attention_backward_scratch(const HeadGroup& group) {
   return on_amx(group) ? amx_attention_backward_scratch(group) : variant_backward_scratch(group);
 }
 
@@ -143,9 +182,9 @@ template <class From, class To>
 void cast_block(RowShape shape, const From* from, std::int64_t from_stride, To* to,
                 std::int64_t to_stride) {
   if constexpr (std::is_same_v<To, float>) {
-    chosen_kernels<From>().widen(shape, from, from_stride, to, to_stride);
+    of_type<From>(chosen_variant()).widen(shape, from, from_stride, to, to_stride);
   } else {
-    chosen_kernels<To>().narrow(shape, from, from_stride, to, to_stride);
+    of_type<To>(chosen_variant()).narrow(shape, from, from_stride, to, to_stride);
   }
 }
 template void cast_block(RowShape, const float*, std::int64_t, core::Bf16*, std::int64_t);
@@ -154,31 +193,95 @@ template void cast_block(RowShape, const core::Bf16*, std::int64_t, float*, std:
 template void cast_block(RowShape, const core::F16*, std::int64_t, float*, std::int64_t);
 
 template <class From, class To>
-void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* to,
-               std::int64_t to_stride) {
+void cast_rows(const core::Work& work, RowShape shape, const From* from, std::int64_t from_stride,
+               To* to, std::int64_t to_stride) {
   const TraceScope scope(kCast, rows(shape, sizeof(From) + sizeof(To)));
-  cast_block(shape, from, from_stride, to, to_stride);
+  if constexpr (std::is_same_v<To, float>) {
+    launch(work, &DeviceElements<From>::widen, &CpuElements<From>::widen, shape, from, from_stride,
+           to, to_stride);
+  } else {
+    launch(work, &DeviceElements<To>::narrow, &CpuElements<To>::narrow, shape, from, from_stride,
+           to, to_stride);
+  }
 }
-template void cast_rows(RowShape, const float*, std::int64_t, core::Bf16*, std::int64_t);
-template void cast_rows(RowShape, const float*, std::int64_t, core::F16*, std::int64_t);
-template void cast_rows(RowShape, const core::Bf16*, std::int64_t, float*, std::int64_t);
-template void cast_rows(RowShape, const core::F16*, std::int64_t, float*, std::int64_t);
+template void cast_rows(const core::Work&, RowShape, const float*, std::int64_t, core::Bf16*,
+                        std::int64_t);
+template void cast_rows(const core::Work&, RowShape, const float*, std::int64_t, core::F16*,
+                        std::int64_t);
+template void cast_rows(const core::Work&, RowShape, const core::Bf16*, std::int64_t, float*,
+                        std::int64_t);
+template void cast_rows(const core::Work&, RowShape, const core::F16*, std::int64_t, float*,
+                        std::int64_t);
 
-double cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
-                     double sum) {
+void cross_entropy(const core::Work& work, RowShape shape, float* logits,
+                   const std::int32_t* labels, double scale, double* sum) {
   const TraceScope scope(kCrossEntropy, rows(shape.rows, shape.width, 2));
-  return chosen_variant().cross_entropy(shape, logits, labels, scale, sum);
+  launch(work, &DeviceKernels::cross_entropy, &CpuKernels::cross_entropy, shape, logits, labels,
+         scale, sum);
 }
 
-double cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t* labels,
-                          double sum) {
+void cross_entropy_loss(const core::Work& work, RowShape shape, const float* logits,
+                        const std::int32_t* labels, double* sum) {
   const TraceScope scope(kCrossEntropyLoss, rows(shape.rows, shape.width, 1));
-  return chosen_variant().cross_entropy_loss(shape, logits, labels, sum);
+  launch(work, &DeviceKernels::cross_entropy_loss, &CpuKernels::cross_entropy_loss, shape, logits,
+         labels, sum);
 }
 
-void exponentials(RowShape shape, float* logits, double* max, double* sum) {
+void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logits,
+                            const std::int32_t* labels, const VocabParts& parts, double scale,
+                            double* sum) {
+  const TraceScope scope(kCrossEntropyOfParts, rows(shape.rows, shape.width, 2));
+  launch(work, &DeviceKernels::cross_entropy_of_parts, &CpuKernels::cross_entropy_of_parts, shape,
+         logits, labels, parts, scale, sum);
+}
+
+void label_logits(const core::Work& work, RowShape shape, const float* logits,
+                  const std::int32_t* labels, std::int64_t first, double* numbers) {
+  const TraceScope scope(kLabelLogits, rows(shape.rows, 1, 1));
+  launch(work, &DeviceKernels::label_logits, &CpuKernels::label_logits, shape, logits, labels,
+         first, numbers);
+}
+
+void split_squares(const core::Work& work, const SplitShape& shape, const float* rstd,
+                   double* squares) {
+  const TraceScope scope(kSplitSquares, rows<double>(shape.rows, 1, 1));
+  launch(work, &DeviceKernels::split_squares, &CpuKernels::split_squares, shape, rstd, squares);
+}
+
+void split_rstd(const core::Work& work, const SplitShape& shape, double eps, const double* squares,
+                float* rstd) {
+  const TraceScope scope(kSplitRstd, rows<double>(shape.rows, 1, 1));
+  launch(work, &DeviceKernels::split_rstd, &CpuKernels::split_rstd, shape, eps, squares, rstd);
+}
+
+void muon_begin(const core::Work& work, const MuonStep& step, std::int64_t count, float* grad,
+                float* momentum) {
+  const TraceScope scope(kMuonBegin, elements(count, 4));
+  launch(work, &DeviceKernels::muon_begin, &CpuKernels::muon_begin, step, count, grad, momentum);
+}
+
+void muon_move(const core::Work& work, float keep, float rate, std::int64_t count,
+               const float* direction, float* param) {
+  const TraceScope scope(kMuonMove, elements(count, 3));
+  launch(work, &DeviceKernels::muon_move, &CpuKernels::muon_move, keep, rate, count, direction,
+         param);
+}
+
+void divide_by_norm(const core::Work& work, std::span<float> values, std::span<double> blocks) {
+  const TraceScope scope(kDivideByNorm, elements(std::ssize(values), 3));
+  launch(work, &DeviceKernels::divide_by_norm, &CpuKernels::divide_by_norm, values, blocks);
+}
+
+void quintic_factor(const core::Work& work, const Quintic& by, std::int64_t side,
+                    const float* squared, float* factor) {
+  const TraceScope scope(kQuinticFactor, elements(side * side, 3));
+  launch(work, &DeviceKernels::quintic_factor, &CpuKernels::quintic_factor, by, side, squared,
+         factor);
+}
+
+void exponentials(const core::Work& work, RowShape shape, float* logits, double* max, double* sum) {
   const TraceScope scope(kExponentials, rows(shape.rows, shape.width, 2));
-  chosen_variant().exponentials(shape, logits, max, sum);
+  launch(work, &DeviceKernels::exponentials, &CpuKernels::exponentials, shape, logits, max, sum);
 }
 
 std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,
@@ -190,7 +293,7 @@ std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std:
 template <class T>
 void packed_product(const GemmShape& shape, const Operand<T>& a, const Operand<T>& b,
                     const Target<float>& c) {
-  chosen_kernels<T>().packed_product(shape, a, b, c);
+  of_type<T>(chosen_variant().parts).packed_product(shape, a, b, c);
 }
 template void packed_product(const GemmShape&, const Operand<float>&, const Operand<float>&,
                              const Target<float>&);
@@ -199,34 +302,36 @@ template void packed_product(const GemmShape&, const Operand<core::Bf16>&,
 template void packed_product(const GemmShape&, const Operand<core::F16>&, const Operand<core::F16>&,
                              const Target<float>&);
 
-void rope_table(std::span<const float> inv_freq, std::int64_t positions, float* cos, float* sin) {
+void rope_table(const core::Work& work, std::span<const float> inv_freq, std::int64_t positions,
+                float* cos, float* sin) {
   const TraceScope scope(kRopeTable, rows(positions, std::ssize(inv_freq), 2));
-  chosen_variant().rope_table(inv_freq, positions, cos, sin);
+  launch(work, &DeviceKernels::rope_table, &CpuKernels::rope_table, inv_freq, positions, cos, sin);
 }
 
-void lamb_direction(const LambStep& step, const LambSlice& slice) {
+void lamb_direction(const core::Work& work, const LambStep& step, const LambSlice& slice) {
   const TraceScope scope(kLambDirection, elements(slice.count, 7));
-  chosen_variant().lamb_direction(step, slice);
+  launch(work, &DeviceKernels::lamb_direction, &CpuKernels::lamb_direction, step, slice);
 }
 
-void lamb_move(float rate, std::int64_t count, const float* direction, float* param) {
+void lamb_move(const core::Work& work, float rate, std::int64_t count, const float* direction,
+               float* param) {
   const TraceScope scope(kLambMove, elements(count, 3));
-  chosen_variant().lamb_move(rate, count, direction, param);
+  launch(work, &DeviceKernels::lamb_move, &CpuKernels::lamb_move, rate, count, direction, param);
 }
 
-void lion(const LionStep& step, const LionSlice& slice) {
+void lion(const core::Work& work, const LionStep& step, const LionSlice& slice) {
   const TraceScope scope(kLion, elements(slice.count, 5));
-  chosen_variant().lion(step, slice);
+  launch(work, &DeviceKernels::lion, &CpuKernels::lion, step, slice);
 }
 
-void sgd(const SgdStep& step, const SgdSlice& slice) {
+void sgd(const core::Work& work, const SgdStep& step, const SgdSlice& slice) {
   const TraceScope scope(kSgd, elements(slice.count, slice.momentum == nullptr ? 3 : 5));
-  chosen_variant().sgd(step, slice);
+  launch(work, &DeviceKernels::sgd, &CpuKernels::sgd, step, slice);
 }
 
-void squared_norm(std::span<const float> values, std::span<double> blocks) {
+void squared_norm(const core::Work& work, std::span<const float> values, std::span<double> blocks) {
   const TraceScope scope(kSquaredNorm, elements(std::ssize(values), 1));
-  chosen_variant().squared_norm(values, blocks);
+  launch(work, &DeviceKernels::squared_norm, &CpuKernels::squared_norm, values, blocks);
 }
 
 void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
@@ -235,14 +340,15 @@ void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
   chosen_variant().tile_product(shape, a, b, c, band);
 }
 
-void tree_add(std::span<const float* const> rows, std::int64_t count, float* out) {
+void tree_add(const core::Work& work, std::span<const float* const> rows, std::int64_t count,
+              float* out) {
   const TraceScope scope(kTreeAdd, {count, 4 * count * (std::ssize(rows) + 1), std::ssize(rows)});
   FM_CHECK(!rows.empty(), "a sum needs at least one row");
-  chosen_variant().tree_add(rows, count, out);
+  launch(work, &DeviceKernels::tree_add, &CpuKernels::tree_add, rows, count, out);
 }
-void tree_add_to_both(std::int64_t count, float* a, float* b) {
+void tree_add_to_both(const core::Work& work, std::int64_t count, float* a, float* b) {
   const TraceScope scope(kTreeAdd, {count, 4 * count * 4, 2});
-  chosen_variant().tree_add_to_both(count, a, b);
+  launch(work, &DeviceKernels::tree_add_to_both, &CpuKernels::tree_add_to_both, count, a, b);
 }
 
 }  // namespace fm::kernels

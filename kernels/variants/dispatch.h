@@ -4,6 +4,8 @@
 
 #include <type_traits>
 
+#include "core/check.h"
+#include "core/queue.h"
 #include "core/trace.h"
 #include "kernels/variants/variant.h"
 
@@ -31,14 +33,43 @@ core::TraceValues rows(std::int64_t count, std::int64_t width, std::int64_t pass
 }
 
 template <class T>
-const ElementKernels<T>& chosen_kernels() {
+using DeviceElements = ElementTable<T, WithWork>;
+
+template <class T, class Three>
+const auto& of_type(const Three& table) {
   if constexpr (std::is_same_v<T, float>) {
-    return chosen_variant().fp32;
+    return table.fp32;
   } else if constexpr (std::is_same_v<T, core::Bf16>) {
-    return chosen_variant().bf16;
+    return table.bf16;
   } else {
-    return chosen_variant().fp16;
+    return table.fp16;
   }
+}
+
+// Of the device of a Work that has a queue.
+inline const DeviceKernels& kernels_of(const core::Work& work) {
+  return static_cast<const DeviceKernels&>(work.queue->kernels());
+}
+
+// A device's kernel, which must be there.
+template <class Kernel>
+Kernel* need(Kernel* kernel) {
+  FM_CHECK(kernel != nullptr, "this device has no such kernel");
+  return kernel;
+}
+
+// Runs a kernel where the work is: on its queue, or here and now by this CPU's variant.
+template <class Kernel, class Here, class... Arguments>
+void launch(const core::Work& work, Kernel* KernelTable<WithWork>::*on_queue,
+            Here* CpuKernels::*here, const Arguments&... arguments) {
+  if (work.queue == nullptr) return (chosen_variant().*here)(arguments...);
+  need(kernels_of(work).*on_queue)(work, arguments...);
+}
+template <class T, class Kernel, class Here, class... Arguments>
+void launch(const core::Work& work, Kernel* ElementTable<T, WithWork>::*on_queue,
+            Here* ElementTable<T, WithoutWork>::*here, const Arguments&... arguments) {
+  if (work.queue == nullptr) return (of_type<T>(chosen_variant()).*here)(arguments...);
+  need(of_type<T>(kernels_of(work)).*on_queue)(work, arguments...);
 }
 
 }  // namespace fm::kernels::dispatch

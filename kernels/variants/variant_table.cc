@@ -24,8 +24,11 @@ void dropout(const Dropout& by, std::uint64_t first, std::int64_t count, T* x);
 template <class T>
 void embedding(std::span<const std::int32_t> tokens, const T* table, std::int64_t width, T* out);
 template <class T>
-void embedding_backward(std::span<const std::int32_t> tokens, const T* dout, std::int64_t width,
-                        float* dtable);
+void embedding_backward(std::span<const std::int32_t> tokens, const TableRows& rows, const T* dout,
+                        std::int64_t width, float* dtable);
+template <class T>
+void embedding_part(std::span<const std::int32_t> tokens, const TableRows& rows, const T* table,
+                    std::int64_t width, float* out);
 template <class T>
 void few_rows_tile(const FewRowsTile<T>& at);
 template <class T>
@@ -54,6 +57,10 @@ void rope_inverse(const RopeTable& table, core::BatchShape shape, std::int64_t h
 template <class T>
 void scale(std::int64_t count, float factor, T* x);
 template <class T>
+void split_input(const SplitShape& shape, const SplitNormBackward<T>& at, const double* products);
+template <class T>
+void split_products(const SplitShape& shape, const SplitNormBackward<T>& at, double* products);
+template <class T>
 void swiglu(std::int64_t count, const T* gate, const T* up, T* y);
 template <class T>
 void swiglu_backward(std::int64_t count, const SwigluBackward<T>& at);
@@ -62,76 +69,100 @@ void cast_rows(RowShape shape, const From* from, std::int64_t from_stride, To* t
                std::int64_t to_stride);
 
 template <class T>
-constexpr ElementKernels<T> kElementKernels = {.activate = activate<T>,
-                                               .activate_backward = activate_backward<T>,
-                                               .add_bias = add_bias<T>,
-                                               .add_residual = add_residual<T>,
-                                               .attend_cached = attend_cached<T>,
-                                               .column_sums = column_sums<T>,
-                                               .dropout = dropout<T>,
-                                               .embedding = embedding<T>,
-                                               .embedding_backward = embedding_backward<T>,
-                                               .few_rows_tile = few_rows_tile<T>,
-                                               .glu = glu<T>,
-                                               .glu_backward = glu_backward<T>,
-                                               .layernorm_statistics = layernorm_statistics<T>,
-                                               .layernorm_apply = layernorm_apply<T>,
-                                               .layernorm_backward = layernorm_backward<T>,
-                                               .packed_product = packed_product<T>,
-                                               .rmsnorm_rstd = rmsnorm_rstd<T>,
-                                               .rmsnorm_apply = rmsnorm_apply<T>,
-                                               .rmsnorm_backward = rmsnorm_backward<T>,
-                                               .rope = rope<T>,
-                                               .rope_inverse = rope_inverse<T>,
-                                               .scale = scale<T>,
-                                               .swiglu = swiglu<T>,
-                                               .swiglu_backward = swiglu_backward<T>,
-                                               .widen = cast_rows<T, float>,
-                                               .narrow = cast_rows<float, T>};
+constexpr ElementTable<T, WithoutWork> kElements = {.activate = activate<T>,
+                                                    .activate_backward = activate_backward<T>,
+                                                    .add_bias = add_bias<T>,
+                                                    .add_residual = add_residual<T>,
+                                                    .column_sums = column_sums<T>,
+                                                    .dropout = dropout<T>,
+                                                    .embedding = embedding<T>,
+                                                    .embedding_backward = embedding_backward<T>,
+                                                    .embedding_part = embedding_part<T>,
+                                                    .glu = glu<T>,
+                                                    .glu_backward = glu_backward<T>,
+                                                    .layernorm_statistics = layernorm_statistics<T>,
+                                                    .layernorm_apply = layernorm_apply<T>,
+                                                    .layernorm_backward = layernorm_backward<T>,
+                                                    .rmsnorm_rstd = rmsnorm_rstd<T>,
+                                                    .rmsnorm_apply = rmsnorm_apply<T>,
+                                                    .rmsnorm_backward = rmsnorm_backward<T>,
+                                                    .rope = rope<T>,
+                                                    .rope_inverse = rope_inverse<T>,
+                                                    .scale = scale<T>,
+                                                    .split_input = split_input<T>,
+                                                    .split_products = split_products<T>,
+                                                    .swiglu = swiglu<T>,
+                                                    .swiglu_backward = swiglu_backward<T>,
+                                                    .widen = cast_rows<T, float>,
+                                                    .narrow = cast_rows<float, T>};
 
-extern decltype(kernels::add) add;
-extern decltype(kernels::add_squares) add_squares;
-extern decltype(kernels::adamw) adamw;
-extern decltype(kernels::attention_forward) attention_forward;
-extern decltype(kernels::attention_backward) attention_backward;
-extern decltype(kernels::cross_entropy) cross_entropy;
-extern decltype(kernels::cross_entropy_loss) cross_entropy_loss;
-extern decltype(kernels::exponentials) exponentials;
+template <class T>
+constexpr ElementParts<T> kParts = {.attend_cached = attend_cached<T>,
+                                    .few_rows_tile = few_rows_tile<T>,
+                                    .packed_product = packed_product<T>};
+
+extern WithoutWork<decltype(kernels::add)> add;
+extern WithoutWork<decltype(kernels::add_squares)> add_squares;
+extern WithoutWork<decltype(kernels::adamw)> adamw;
+extern decltype(kernels::group_attention_forward) group_attention_forward;
+extern decltype(kernels::group_attention_backward) group_attention_backward;
+extern WithoutWork<decltype(kernels::cross_entropy)> cross_entropy;
+extern WithoutWork<decltype(kernels::cross_entropy_loss)> cross_entropy_loss;
+extern WithoutWork<decltype(kernels::cross_entropy_of_parts)> cross_entropy_of_parts;
+extern WithoutWork<decltype(kernels::label_logits)> label_logits;
+extern WithoutWork<decltype(kernels::split_squares)> split_squares;
+extern WithoutWork<decltype(kernels::split_rstd)> split_rstd;
+extern WithoutWork<decltype(kernels::muon_begin)> muon_begin;
+extern WithoutWork<decltype(kernels::muon_move)> muon_move;
+extern WithoutWork<decltype(kernels::divide_by_norm)> divide_by_norm;
+extern WithoutWork<decltype(kernels::quintic_factor)> quintic_factor;
+extern WithoutWork<decltype(kernels::exponentials)> exponentials;
 extern decltype(kernels::normals) normals;
-extern decltype(kernels::rope_table) rope_table;
-extern decltype(kernels::adagrad) adagrad;
-extern decltype(kernels::lamb_direction) lamb_direction;
-extern decltype(kernels::lamb_move) lamb_move;
-extern decltype(kernels::lion) lion;
-extern decltype(kernels::sgd) sgd;
-extern decltype(kernels::squared_norm) squared_norm;
+extern WithoutWork<decltype(kernels::rope_table)> rope_table;
+extern WithoutWork<decltype(kernels::adagrad)> adagrad;
+extern WithoutWork<decltype(kernels::lamb_direction)> lamb_direction;
+extern WithoutWork<decltype(kernels::lamb_move)> lamb_move;
+extern WithoutWork<decltype(kernels::lion)> lion;
+extern WithoutWork<decltype(kernels::sgd)> sgd;
+extern WithoutWork<decltype(kernels::squared_norm)> squared_norm;
 extern decltype(kernels::tile_product) tile_product;
-extern decltype(kernels::tree_add) tree_add;
-extern decltype(kernels::tree_add_to_both) tree_add_to_both;
+extern WithoutWork<decltype(kernels::tree_add)> tree_add;
+extern WithoutWork<decltype(kernels::tree_add_to_both)> tree_add_to_both;
+
+constexpr CpuKernels kKernels = {.fp32 = kElements<float>,
+                                 .bf16 = kElements<core::Bf16>,
+                                 .fp16 = kElements<core::F16>,
+                                 .add = add,
+                                 .add_squares = add_squares,
+                                 .adamw = adamw,
+                                 .cross_entropy = cross_entropy,
+                                 .cross_entropy_loss = cross_entropy_loss,
+                                 .cross_entropy_of_parts = cross_entropy_of_parts,
+                                 .label_logits = label_logits,
+                                 .split_squares = split_squares,
+                                 .split_rstd = split_rstd,
+                                 .muon_begin = muon_begin,
+                                 .muon_move = muon_move,
+                                 .divide_by_norm = divide_by_norm,
+                                 .quintic_factor = quintic_factor,
+                                 .exponentials = exponentials,
+                                 .rope_table = rope_table,
+                                 .adagrad = adagrad,
+                                 .lamb_direction = lamb_direction,
+                                 .lamb_move = lamb_move,
+                                 .lion = lion,
+                                 .sgd = sgd,
+                                 .squared_norm = squared_norm,
+                                 .tree_add = tree_add,
+                                 .tree_add_to_both = tree_add_to_both};
 
 extern const Variant kVariant;
-constinit const Variant kVariant = {.name = FM_NAME(FM_SIMD),
-                                    .fp32 = kElementKernels<float>,
-                                    .bf16 = kElementKernels<core::Bf16>,
-                                    .fp16 = kElementKernels<core::F16>,
-                                    .add = add,
-                                    .add_squares = add_squares,
-                                    .adamw = adamw,
-                                    .attention_forward = attention_forward,
-                                    .attention_backward = attention_backward,
-                                    .cross_entropy = cross_entropy,
-                                    .cross_entropy_loss = cross_entropy_loss,
-                                    .exponentials = exponentials,
-                                    .normals = normals,
-                                    .rope_table = rope_table,
-                                    .adagrad = adagrad,
-                                    .lamb_direction = lamb_direction,
-                                    .lamb_move = lamb_move,
-                                    .lion = lion,
-                                    .sgd = sgd,
-                                    .squared_norm = squared_norm,
-                                    .tile_product = tile_product,
-                                    .tree_add = tree_add,
-                                    .tree_add_to_both = tree_add_to_both};
+constinit const Variant kVariant = {kKernels,
+                                    FM_NAME(FM_SIMD),
+                                    {kParts<float>, kParts<core::Bf16>, kParts<core::F16>},
+                                    group_attention_forward,
+                                    group_attention_backward,
+                                    normals,
+                                    tile_product};
 
 }  // namespace fm::kernels::FM_SIMD

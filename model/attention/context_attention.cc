@@ -57,20 +57,20 @@ std::int64_t elements_of(const AttentionShape& on_rank, std::int64_t heads) {
 template <class T>
 AttentionScratch scratch_on_rank(const AttentionShape& shape, int threads) {
   return split_of(shape).ring > 1 ? ring_scratch<T>(shape, threads)
-                                  : attention_scratch<T>(shape, threads);
+                                  : kernels::attention_scratch<T>(shape, threads);
 }
 
 template <class T>
 void forward_on_rank(const AttentionShape& shape, const AttentionForward<T>& arrays,
                      comm::Communicator* ring, core::Work& work) {
-  if (split_of(shape).ring == 1) return attention_forward<T>(shape, arrays, work);
+  if (split_of(shape).ring == 1) return kernels::attention_forward<T>(work, shape, arrays);
   ring_forward<T>(shape, arrays, *ring, work);
 }
 
 template <class T>
 void backward_on_rank(const AttentionShape& shape, const AttentionBackward<T>& arrays,
                       comm::Communicator* ring, core::Work& work) {
-  if (split_of(shape).ring == 1) return attention_backward<T>(shape, arrays, work);
+  if (split_of(shape).ring == 1) return kernels::attention_backward<T>(work, shape, arrays);
   ring_backward<T>(shape, arrays, *ring, work);
 }
 

@@ -1,12 +1,16 @@
 // Attention of rows whose tokens are split over ranks (core/sequence_part.h): ranks exchange tokens
 // for heads (model/attention/head_exchange.h), keys and values rotate around a ring
-// (model/attention/ring_attention.h), or both; with one rank, model/attention/attention.h.
+// (model/attention/ring_attention.h), or both; with one rank, kernels/attention/attention.h.
 #pragma once
 
-#include "model/attention/attention.h"
+#include "kernels/attention/attention.h"
 #include "model/unit.h"
 
 namespace fm::model {
+
+using kernels::AttentionBackward;
+using kernels::AttentionScratch;
+using kernels::AttentionShape;
 
 // Elements of the arrays that forward saves for backward: q, each of k and v, logsumexp.
 struct AttentionKept {

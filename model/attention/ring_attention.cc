@@ -8,6 +8,7 @@
 
 #include "core/element.h"
 #include "core/sequence_part.h"
+#include "kernels/attention/partial_softmax.h"
 #include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/moves.h"
 #include "kernels/pointwise/sums.h"
@@ -100,10 +101,10 @@ AttentionScratch scratch_of_pairs(const AttentionShape& shape, int threads) {
   const int ring = shape.batch.split.ring;
   const core::TokenRuns runs = core::runs_of_group(shape.batch.row(), ring, 0);
   const Chunks chunks{runs, runs};
-  const AttentionScratch own = attention_scratch<float>(
+  const AttentionScratch own = kernels::attention_scratch<float>(
       shape_of(shape, chunks, {.query = 1, .key = 1, .own = true}), threads);
   const AttentionScratch other =
-      attention_scratch<float>(shape_of(shape, chunks, {.query = 1, .key = 0}), threads);
+      kernels::attention_scratch<float>(shape_of(shape, chunks, {.query = 1, .key = 0}), threads);
   return {.forward = std::max(own.forward, other.forward),
           .backward = std::max(own.backward, other.backward)};
 }
@@ -153,11 +154,11 @@ class RotatingKv {
 
 // The array in fp32: itself, or a converted copy in `memory`.
 template <class T>
-const float* wide(std::int64_t count, const T* from, float* memory) {
+const float* wide(const core::Work& work, std::int64_t count, const T* from, float* memory) {
   if constexpr (kIsFp32<T>) {
     return from;
   } else {
-    kernels::cast(count, from, memory);
+    kernels::cast(work, count, from, memory);
     return memory;
   }
 }
@@ -171,37 +172,6 @@ float* take_wide(core::Arena& arena, std::int64_t count) {
 template <class T>
 core::Bytes wide_bytes(std::int64_t count) {
   return kIsFp32<T> ? core::Bytes(0) : core::Arena::aligned<float>(count);
-}
-
-// The attention output of a chunk of queries over some of its keys.
-struct PartialSoftmax {
-  float* out = nullptr;        // [chunk, heads, d]
-  float* logsumexp = nullptr;  // [heads, chunk]
-};
-// Merges two partial softmax results by their logsumexp, in place of `all`. Each is multiplied by a
-// weight of its own: out + (now - out) * weight would keep the rounding of a large `out` of weight
-// 0.
-void merge(const AttentionShape& shape, std::int64_t chunk, const PartialSoftmax& now,
-           const PartialSoftmax& all, int threads) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
-#pragma omp parallel for num_threads(threads) schedule(static)
-  for (std::int64_t t = 0; t < chunk; ++t) {
-    for (std::int64_t head = 0; head < shape.heads; ++head) {
-      float& before = all.logsumexp[head * chunk + t];
-      const float other = now.logsumexp[head * chunk + t];
-      if (other == -std::numeric_limits<float>::infinity()) continue;
-      const double ahead = (static_cast<double>(other) - before) * scale;
-      const auto of_now = static_cast<float>(1.0 / (1.0 + std::exp(-ahead)));
-      const auto of_all = static_cast<float>(1.0 / (1.0 + std::exp(ahead)));
-      const std::int64_t at = (t * shape.heads + head) * shape.head_dim;
-      for (std::int64_t i = at; i < at + shape.head_dim; ++i) {
-        all.out[i] = all.out[i] * of_all + now.out[i] * of_now;
-      }
-      const double larger = std::max(ahead, 0.0);
-      before =
-          static_cast<float>(before + (larger + std::log1p(std::exp(-std::abs(ahead)))) / scale);
-    }
-  }
 }
 
 template <class T>
@@ -251,26 +221,27 @@ void ring_forward(const AttentionShape& shape, const AttentionForward<T>& arrays
   float* const q_memory = take_wide<T>(work.arena, sizes.q());
   float* const kv_memory = take_wide<T>(work.arena, 2 * sizes.k());
   float* const out_memory = take_wide<T>(work.arena, sizes.q());
-  const PartialSoftmax now{work.arena.take<float>(sizes.q_of_chunk()),
-                           work.arena.take<float>(sizes.chunk * shape.heads)};
-  const float* const q = wide(sizes.q(), arrays.q, q_memory);
+  const kernels::PartialSoftmax now{work.arena.take<float>(sizes.q_of_chunk()),
+                                    work.arena.take<float>(sizes.chunk * shape.heads)};
+  const float* const q = wide(work, sizes.q(), arrays.q, q_memory);
   float* out = out_memory;
   if constexpr (kIsFp32<T>) out = arrays.out;
   for_each_ring_step(shape, ring, kv, [&](const Chunks& chunks) {
-    const float* const k = wide(2 * sizes.k(), kv.current(), kv_memory);
+    const float* const k = wide(work, 2 * sizes.k(), kv.current(), kv_memory);
     for (const ChunkPair& pair : pairs_of(shape, chunks)) {
-      const PartialSoftmax all{
+      const kernels::PartialSoftmax all{
           out + q_at(sizes, pair),
           arrays.logsumexp + (2 * pair.row + pair.query) * sizes.chunk * shape.heads};
-      const PartialSoftmax& to = pair.own ? all : now;
+      const kernels::PartialSoftmax& to = pair.own ? all : now;
       const float* const keys = k + k_at(sizes, pair);
-      attention_forward<float>(
-          shape_of(shape, chunks, pair),
-          {q + q_at(sizes, pair), keys, keys + sizes.k(), to.out, to.logsumexp}, work);
-      if (!pair.own) merge(shape, sizes.chunk, now, all, work.threads);
+      kernels::attention_forward<float>(
+          work, shape_of(shape, chunks, pair),
+          {q + q_at(sizes, pair), keys, keys + sizes.k(), to.out, to.logsumexp});
+      if (!pair.own)
+        kernels::merge_partial_softmax(work, {sizes.chunk, shape.heads, shape.head_dim}, now, all);
     }
   });
-  if constexpr (!kIsFp32<T>) kernels::cast(sizes.q(), out, arrays.out);
+  if constexpr (!kIsFp32<T>) kernels::cast(work, sizes.q(), out, arrays.out);
 }
 
 template <class T>
@@ -283,7 +254,7 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arra
   copy_both(work, sizes.k(), arrays.k, arrays.v, kv.current());
   float* const kv_memory = take_wide<T>(work.arena, 2 * sizes.k());
   const auto wide_q = [&](const T* from) {
-    return wide(sizes.q(), from, take_wide<T>(work.arena, sizes.q()));
+    return wide(work, sizes.q(), from, take_wide<T>(work.arena, sizes.q()));
   };
   const float* const q = wide_q(arrays.q);
   const float* const attended = wide_q(arrays.out);
@@ -294,13 +265,13 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arra
   float* const dk_now = work.arena.take<float>(sizes.k_of_chunk());
   float* const dv_now = work.arena.take<float>(sizes.k_of_chunk());
   for_each_ring_step(shape, ring, kv, [&](const Chunks& chunks) {
-    const float* const k = wide(2 * sizes.k(), kv.current(), kv_memory);
+    const float* const k = wide(work, 2 * sizes.k(), kv.current(), kv_memory);
     for (const ChunkPair& pair : pairs_of(shape, chunks)) {
       const std::int64_t from = q_at(sizes, pair);
       const float* const keys = k + k_at(sizes, pair);
       float* const dk = dkv.current() + k_at(sizes, pair);
-      attention_backward<float>(
-          shape_of(shape, chunks, pair),
+      kernels::attention_backward<float>(
+          work, shape_of(shape, chunks, pair),
           {.q = q + from,
            .k = keys,
            .v = keys + sizes.k(),
@@ -309,12 +280,11 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arra
            .dout = dout + from,
            .dq = pair.own ? dq + from : dq_now,
            .dk = pair.own ? dk : dk_now,
-           .dv = pair.own ? dk + sizes.k() : dv_now},
-          work);
+           .dv = pair.own ? dk + sizes.k() : dv_now});
       if (pair.own) continue;
-      kernels::add(sizes.q_of_chunk(), dq_now, dq + from);
-      kernels::add(sizes.k_of_chunk(), dk_now, dk);
-      kernels::add(sizes.k_of_chunk(), dv_now, dk + sizes.k());
+      kernels::add(work, sizes.q_of_chunk(), dq_now, dq + from);
+      kernels::add(work, sizes.k_of_chunk(), dk_now, dk);
+      kernels::add(work, sizes.k_of_chunk(), dv_now, dk + sizes.k());
     }
     dkv.post();  // after the last step they are back at their own rank
     dkv.wait();
@@ -323,9 +293,9 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arra
     kernels::copy(work, sizes.k(), dkv.current(), arrays.dk);
     kernels::copy(work, sizes.k(), dkv.current() + sizes.k(), arrays.dv);
   } else {
-    kernels::cast(sizes.q(), dq, arrays.dq);
-    kernels::cast(sizes.k(), dkv.current(), arrays.dk);
-    kernels::cast(sizes.k(), dkv.current() + sizes.k(), arrays.dv);
+    kernels::cast(work, sizes.q(), dq, arrays.dq);
+    kernels::cast(work, sizes.k(), dkv.current(), arrays.dk);
+    kernels::cast(work, sizes.k(), dkv.current() + sizes.k(), arrays.dv);
   }
 }
 

@@ -6,9 +6,14 @@
 #pragma once
 
 #include "comm/communicator.h"
-#include "model/attention/attention.h"
+#include "kernels/attention/attention.h"
 
 namespace fm::model {
+
+using kernels::AttentionBackward;
+using kernels::AttentionForward;
+using kernels::AttentionScratch;
+using kernels::AttentionShape;
 
 // Like attention_forward and attention_backward for the rank's tokens, one chunk after the other:
 // shape.batch.split.ring ranks, shape.starts_BT of whole rows. logsumexp is

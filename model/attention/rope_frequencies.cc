@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "core/check.h"
+#include "kernels/pointwise/biases.h"
 
 namespace fm::model {
 namespace {
@@ -119,10 +120,12 @@ kernels::RopeTable RopeTables::get(std::int64_t positions) {
     const auto elements = inv_freq.size() * static_cast<std::size_t>(table->positions);
     table->cos.resize(elements);
     table->sin.resize(elements);
-    kernels::rope_table(inv_freq, table->positions, table->cos.data(), table->sin.data());
+    kernels::rope_table(core::Work(), inv_freq, table->positions, table->cos.data(),
+                        table->sin.data());
     if (config_.attention_factor != 1.0) {
-      for (float& value : table->cos) value *= static_cast<float>(config_.attention_factor);
-      for (float& value : table->sin) value *= static_cast<float>(config_.attention_factor);
+      const auto factor = static_cast<float>(config_.attention_factor);
+      kernels::scale(core::Work(), std::ssize(table->cos), factor, table->cos.data());
+      kernels::scale(core::Work(), std::ssize(table->sin), factor, table->sin.data());
     }
     tables.push_back(std::move(table));
   }

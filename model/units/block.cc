@@ -159,29 +159,29 @@ void Block<T>::norm_queries_and_keys(const Pass& pass) const {
     split_rmsnorm_rstd(split_q_rows(pass), norm_.eps, kept.raw_q_BTHd, pass.work, kept.q_rows.rstd);
     split_rmsnorm_rstd(split_k_rows(pass), norm_.eps, kept.raw_k_BTKd, pass.work, kept.k_rows.rstd);
   } else {
-    norm_rows(norm_, queries, kept.raw_q_BTHd, kept.q_rows);
-    norm_rows(norm_, keys, kept.raw_k_BTKd, kept.k_rows);
+    norm_rows(pass.work, norm_, queries, kept.raw_q_BTHd, kept.q_rows);
+    norm_rows(pass.work, norm_, keys, kept.raw_k_BTKd, kept.k_rows);
   }
-  norm_apply<T>(norm_, queries,
+  norm_apply<T>(pass.work, norm_, queries,
                 {kept.raw_q_BTHd, weights_of(pass.weights, at_.q_norm), kept.q_rows, kept.q_BTHd});
-  norm_apply<T>(norm_, keys,
+  norm_apply<T>(pass.work, norm_, keys,
                 {kept.raw_k_BTKd, weights_of(pass.weights, at_.k_norm), kept.k_rows, kept.k_BTKd});
 }
 
 template <class T>
-void Block<T>::apply_rope(RopeDirection direction, const UnitInput& input, T* q_BTHd,
-                          T* k_BTKd) const {
+void Block<T>::apply_rope(const core::Work& work, RopeDirection direction, const UnitInput& input,
+                          T* q_BTHd, T* k_BTKd) const {
   if (config_.rope.type == RopeConfig::Type::kNone) return;
   for_every_run(input, [&](const DocumentRun& run) {
     const kernels::RopeTable table = rope_->get(run.length).from(run.position);
     T* const q = q_BTHd + run.first * config_.q_width();
     T* const k = k_BTKd + run.first * config_.kv_width();
     if (direction == RopeDirection::kForward) {
-      kernels::rope(table, run.shape, config_.heads, q);
-      kernels::rope(table, run.shape, config_.kv_heads, k);
+      kernels::rope(work, table, run.shape, config_.heads, q);
+      kernels::rope(work, table, run.shape, config_.kv_heads, k);
     } else {
-      kernels::rope_inverse(table, run.shape, config_.heads, q);
-      kernels::rope_inverse(table, run.shape, config_.kv_heads, k);
+      kernels::rope_inverse(work, table, run.shape, config_.heads, q);
+      kernels::rope_inverse(work, table, run.shape, config_.kv_heads, k);
     }
   });
 }
@@ -192,7 +192,7 @@ void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
   project_qkv(pass, input_BTD);
   if (config_.block.qk_norm != QkNorm::kNone) norm_queries_and_keys(pass);
   if (!pass.sequences.empty()) return attend_cached(pass);
-  apply_rope(RopeDirection::kForward, pass.input, kept.q_BTHd, kept.k_BTKd);
+  apply_rope(pass.work, RopeDirection::kForward, pass.input, kept.q_BTHd, kept.k_BTKd);
   context_forward<T>(attention_of(pass.input),
                      {.q = kept.q_BTHd,
                       .k = kept.k_BTKd,
@@ -217,7 +217,7 @@ void Block<T>::add_to_residual(const Pass& pass, DropPlace place, const T* x, T*
   }
   pass.products.forward(projection, x, free_BTD);
   drop_residual(pass, place, free_BTD);
-  kernels::add_bias({1, pass.own.count * config_.hidden}, free_BTD, y_BTD);
+  kernels::add_bias(pass.work, {1, pass.own.count * config_.hidden}, free_BTD, y_BTD);
 }
 
 template <class T>
@@ -228,9 +228,9 @@ void Block<T>::mlp_down(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) cons
   T* const product_BTF = pass.work.arena.template take<T>(wide);
   const kernels::Activation kind = config_.block.activation;
   if (config_.block.gated) {
-    kernels::glu(kind, wide, pass.kept.gate_BTF, pass.kept.up_BTF, product_BTF);
+    kernels::glu(pass.work, kind, wide, pass.kept.gate_BTF, pass.kept.up_BTF, product_BTF);
   } else {
-    kernels::activate(kind, wide, pass.kept.up_BTF, product_BTF);
+    kernels::activate(pass.work, kind, wide, pass.kept.up_BTF, product_BTF);
   }
   if (beta == Beta::kZero) return pass.products.forward(at_.down, product_BTF, y_BTD);
   add_to_residual(pass, DropPlace::kMlpOutput, product_BTF, y_BTD, free_BTD);
@@ -239,7 +239,7 @@ void Block<T>::mlp_down(const Pass& pass, T* y_BTD, Beta beta, T* free_BTD) cons
 template <class T>
 void Block<T>::drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const {
   const kernels::Dropout by = dropout_at(pass.input, config_.dropout.residual, layer_, place);
-  drop(by, pass.input, DropPart{pass.own.first, pass.own.count, config_.hidden}, x_BTD);
+  drop(pass.work, by, pass.input, DropPart{pass.own.first, pass.own.count, config_.hidden}, x_BTD);
 }
 
 template <class T>
@@ -259,8 +259,8 @@ void Block<T>::forward_before(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
   add_to_residual(pass, DropPlace::kAttentionOutput, kept.attended_BTHd, kept.x_mid_BTD,
                   normed_BTD);
-  norm_rows(norm_, rows, kept.x_mid_BTD, kept.rows2);
-  norm_apply<T>(norm_, rows,
+  norm_rows(pass.work, norm_, rows, kept.x_mid_BTD, kept.rows2);
+  norm_apply<T>(pass.work, norm_, rows,
                 {kept.x_mid_BTD, weights_of(pass.weights, at_.norm2), kept.rows2,
                  pass.own_rows(normed_BTD, rows.width)});
   pass.gather(normed_BTD, rows.width);
@@ -275,19 +275,19 @@ void Block<T>::forward_after(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   const std::int64_t count = rows.rows * rows.width;
   const Kept& kept = pass.kept;
   pass.products.forward(at_.out, kept.attended_BTHd, kept.attention_BTD);
-  norm_rows(norm_, rows, kept.attention_BTD, kept.rows1);
-  norm_apply<T>(norm_, rows,
+  norm_rows(pass.work, norm_, rows, kept.attention_BTD, kept.rows1);
+  norm_apply<T>(pass.work, norm_, rows,
                 {kept.attention_BTD, weights_of(pass.weights, at_.norm1), kept.rows1, normed_BTD});
   kernels::copy(pass.work, count, pass.x_BTD, kept.x_mid_BTD);
-  kernels::add_bias({1, count}, normed_BTD, kept.x_mid_BTD);
+  kernels::add_bias(pass.work, {1, count}, normed_BTD, kept.x_mid_BTD);
   mlp_up(pass, all_rows(pass, kept.x_mid_BTD, normed_BTD));
   mlp_down(pass, kept.mlp_BTD, Beta::kZero, nullptr);
-  norm_rows(norm_, rows, kept.mlp_BTD, kept.rows2);
+  norm_rows(pass.work, norm_, rows, kept.mlp_BTD, kept.rows2);
   if (y_BTD == nullptr) return;
-  norm_apply<T>(norm_, rows,
+  norm_apply<T>(pass.work, norm_, rows,
                 {kept.mlp_BTD, weights_of(pass.weights, at_.norm2), kept.rows2, normed_BTD});
   kernels::copy(pass.work, count, kept.x_mid_BTD, y_BTD);
-  kernels::add_bias({1, count}, normed_BTD, y_BTD);
+  kernels::add_bias(pass.work, {1, count}, normed_BTD, y_BTD);
 }
 
 // `normed_BTD`: norm1 of the input.
@@ -295,8 +295,8 @@ template <class T>
 void Block<T>::forward_parallel(const Pass& pass, T* normed_BTD, T* y_BTD) const {
   const kernels::RowShape rows{pass.own.count, config_.hidden};
   if (has_norm2()) {
-    norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows2);
-    norm_apply<T>(norm_, rows,
+    norm_rows(pass.work, norm_, rows, pass.x_BTD, pass.kept.rows2);
+    norm_apply<T>(pass.work, norm_, rows,
                   {pass.x_BTD, weights_of(pass.weights, at_.norm2), pass.kept.rows2,
                    pass.own_rows(normed_BTD, rows.width)});
     pass.gather(normed_BTD, rows.width);
@@ -317,8 +317,8 @@ void Block<T>::run(const Pass& pass, T* y_BTD) const {
     forward_after(pass, normed_BTD, y_BTD);
     return;
   }
-  norm_rows(norm_, rows, pass.x_BTD, pass.kept.rows1);
-  norm_apply<T>(norm_, rows,
+  norm_rows(pass.work, norm_, rows, pass.x_BTD, pass.kept.rows1);
+  norm_apply<T>(pass.work, norm_, rows,
                 {pass.x_BTD, weights_of(pass.weights, at_.norm1), pass.kept.rows1,
                  pass.own_rows(normed_BTD, rows.width)});
   pass.gather(normed_BTD, rows.width);
@@ -348,7 +348,7 @@ template class Block<core::F16>;
 // Decoding: attention with a cache. The rest of a block is the same as in forward
 // (model/units/block.cc).
 template <class T>
-CachedShape Block<T>::cached_shape() const {
+kernels::CachedShape Block<T>::cached_shape() const {
   return {.heads = config_.heads,
           .kv_heads = config_.kv_heads,
           .head_dim = config_.head_dim,
@@ -358,7 +358,7 @@ CachedShape Block<T>::cached_shape() const {
 template <class T>
 UnitSizes Block<T>::decode_sizes(std::int64_t tokens, std::int64_t positions, int threads) const {
   UnitSizes all = sizes({.batch = 1, .seq_len = tokens}, threads);
-  all.scratch += cached_scratch(cached_shape(), positions, threads);
+  all.scratch += kernels::cached_scratch(cached_shape(), positions, threads);
   return all;
 }
 
@@ -381,31 +381,30 @@ void Block<T>::attend_cached(const Pass& pass) const {
       kernels::RopeTable table = rope_->get(each.position + each.count);
       table.cos += each.position * table.half_dim;
       table.sin += each.position * table.half_dim;
-      kernels::rope(table, shape, config_.heads, q_THd);
-      kernels::rope(table, shape, config_.kv_heads, k_TKd);
+      kernels::rope(pass.work, table, shape, config_.heads, q_THd);
+      kernels::rope(pass.work, table, shape, config_.kv_heads, k_TKd);
     }
     T* const keys = static_cast<T*>(each.cache) + each.position * K;
     kernels::copy(pass.work, each.count * K, k_TKd, keys);
     kernels::copy(pass.work, each.count * K, v_TKd, keys + each.capacity * K);
     T* const out_THd = kept.attended_BTHd + row * Q;
     if (each.position == 0 && each.count > 1) {  // a whole row, as in training
-      attention_forward<T>(attention_of({.shape = shape}),
-                           {.q = q_THd,
-                            .k = k_TKd,
-                            .v = v_TKd,
-                            .out = out_THd,
-                            .logsumexp = kept.logsumexp + row * config_.heads},
-                           pass.work);
+      kernels::attention_forward<T>(pass.work, attention_of({.shape = shape}),
+                                    {.q = q_THd,
+                                     .k = k_TKd,
+                                     .v = v_TKd,
+                                     .out = out_THd,
+                                     .logsumexp = kept.logsumexp + row * config_.heads});
     } else {
-      attention_cached<T>(cached_shape(), each, q_THd, out_THd, pass.work);
+      kernels::attention_cached<T>(pass.work, cached_shape(), each, q_THd, out_THd);
     }
     row += each.count;
   }
 }
 
-template CachedShape Block<float>::cached_shape() const;
-template CachedShape Block<core::Bf16>::cached_shape() const;
-template CachedShape Block<core::F16>::cached_shape() const;
+template kernels::CachedShape Block<float>::cached_shape() const;
+template kernels::CachedShape Block<core::Bf16>::cached_shape() const;
+template kernels::CachedShape Block<core::F16>::cached_shape() const;
 template UnitSizes Block<float>::decode_sizes(std::int64_t, std::int64_t, int) const;
 template UnitSizes Block<core::Bf16>::decode_sizes(std::int64_t, std::int64_t, int) const;
 template UnitSizes Block<core::F16>::decode_sizes(std::int64_t, std::int64_t, int) const;

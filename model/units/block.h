@@ -12,8 +12,8 @@
 
 #include <memory>
 
-#include "model/attention/attention.h"
-#include "model/attention/attention_cached.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/attention_cached.h"
 #include "model/attention/context_attention.h"
 #include "model/attention/rope_frequencies.h"
 #include "model/unit.h"
@@ -62,7 +62,8 @@ class Block final : public Unit {
   void drop_residual(const Pass& pass, DropPlace place, T* x_BTD) const;
   enum class RopeDirection : std::uint8_t { kForward, kInverse };
   // Rotates queries and keys by their positions, in place; kInverse is the backward pass.
-  void apply_rope(RopeDirection direction, const UnitInput& input, T* q_BTHd, T* k_BTKd) const;
+  void apply_rope(const core::Work& work, RopeDirection direction, const UnitInput& input,
+                  T* q_BTHd, T* k_BTKd) const;
   // The shape of the rows that the norm of queries, or keys, normalizes; and the same as this
   // rank's parts of the rows of all heads.
   kernels::RowShape q_rows(std::int64_t tokens) const;
@@ -79,7 +80,7 @@ class Block final : public Unit {
   void run(const Pass& pass, T* y_BTD) const;
   // kept.q, k, v -> kept.attended_BTHd, with the cache (model/units/block.cc)
   void attend_cached(const Pass& pass) const;
-  CachedShape cached_shape() const;
+  kernels::CachedShape cached_shape() const;
   // input_BTD -> kept.attended_BTHd
   void attend(const Pass& pass, const T* input_BTD) const;
   void project_qkv(const Pass& pass, const T* input_BTD) const;

@@ -55,7 +55,7 @@ void Block<T>::backward_norm_after(const Pass& pass, const T* dy_BTD,
   convert(pass.work, rows.rows * rows.width, dy_BTD, wide_BTD);
   clear_sums(pass, arrays.sums, rows.width);
   arrays.dy = wide_BTD;
-  norm_backward(norm_, rows, arrays);
+  norm_backward(pass.work, norm_, rows, arrays);
   sum_norm(pass, arrays.sums);
 }
 
@@ -68,7 +68,7 @@ void Block<T>::differentiate_mlp(const Pass& pass) const {
   if (config_.block.gated) {
     T* const dproduct_BTF = parked.dgate_BTF;  // until dgate overwrites it
     pass.products.input(at_.down, dout_of_mlp(pass), dproduct_BTF);
-    kernels::glu_backward<T>(kind, wide,
+    kernels::glu_backward<T>(pass.work, kind, wide,
                              {.gate = kept.gate_BTF,
                               .up = kept.up_BTF,
                               .dy = dproduct_BTF,
@@ -79,7 +79,8 @@ void Block<T>::differentiate_mlp(const Pass& pass) const {
     T* const dproduct_BTF = parked.dup_BTF;
     pass.products.input(at_.down, dout_of_mlp(pass), dproduct_BTF);
     kernels::activate_backward<T>(
-        kind, wide, {.x = kept.up_BTF, .dy = dproduct_BTF, .dx = parked.dup_BTF, .y = kept.up_BTF});
+        pass.work, kind, wide,
+        {.x = kept.up_BTF, .dy = dproduct_BTF, .dx = parked.dup_BTF, .y = kept.up_BTF});
   }
 }
 
@@ -116,11 +117,11 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
   if (!has_norm2()) return;
   const float* const own_BTD = sum_tokens(pass.tensor, pass.own, rows.width, dnormed_BTD);
   if (!norms_before()) {
-    kernels::add_residual(count, own_BTD, parked.dy_BTD, parked.dx_mid_BTD);
+    kernels::add_residual(pass.work, count, own_BTD, parked.dy_BTD, parked.dx_mid_BTD);
     return;
   }
   clear_sums(pass, parked.norm2, rows.width);
-  norm_backward<T>(norm_, rows,
+  norm_backward<T>(pass.work, norm_, rows,
                    {.x = parallel() ? pass.x_BTD : kept.x_mid_BTD,
                     .weights = weights_of(pass.weights, at_.norm2),
                     .kept = kept.rows2,
@@ -143,7 +144,7 @@ void Block<T>::backward_qk_norm(const Pass& pass) const {
     arrays.dy = wide;
     arrays.dx = dx;
     if (split) return split_rmsnorm_backward(part, arrays, pass.work);
-    norm_backward(norm_, rows, arrays);
+    norm_backward(pass.work, norm_, rows, arrays);
     if (pass.tensor == nullptr) return;
     if (!part.counts) clear_sums(pass, arrays.sums, rows.width);
     sum_over(pass.tensor, rows.width, arrays.sums.weight);
@@ -178,7 +179,7 @@ void Block<T>::backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* d
                        .dk = dk_BTKd,
                        .dv = dv_BTKd},
                       pass.peers, pass.work);
-  apply_rope(RopeDirection::kInverse, pass.input, dq_BTHd, dk_BTKd);
+  apply_rope(pass.work, RopeDirection::kInverse, pass.input, dq_BTHd, dk_BTKd);
   if (pass.tensor == nullptr || !has_holders()) return;
   sum_of_holders(pass, dk_BTKd);
   sum_of_holders(pass, dv_BTKd);
@@ -267,11 +268,11 @@ void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* din
   const float* const own_BTD = sum_tokens(pass.tensor, pass.own, rows.width, dnormed_BTD);
   T* const dx_BTD = static_cast<T*>(dinput_BTD != nullptr ? dinput_BTD : doutput_BTD);
   if (!norms_before()) {
-    kernels::add_residual(count, own_BTD, parked.dx_mid_BTD, dx_BTD);
+    kernels::add_residual(pass.work, count, own_BTD, parked.dx_mid_BTD, dx_BTD);
     return;
   }
   clear_sums(pass, parked.norm1, rows.width);
-  norm_backward<T>(norm_, rows,
+  norm_backward<T>(pass.work, norm_, rows,
                    {.x = pass.x_BTD,
                     .weights = weights_of(pass.weights, at_.norm1),
                     .kept = pass.kept.rows1,
@@ -321,7 +322,7 @@ void Block<T>::backward_weight(const UnitCall& call, const Gradients& gradients,
                            kept.rows2,
                            own_BTD};
   const auto norm_all = [&](const NormApply<T>& norm) {
-    norm_apply(norm_, rows, norm);
+    norm_apply(pass.work, norm_, rows, norm);
     pass.gather(normed_BTD, rows.width);
   };
 

@@ -1,6 +1,6 @@
 // The memory of a block's passes. In the names: F is the width of the MLP; H query heads and K key
 // and value heads have d elements each; logsumexp, B T H numbers, has an order of its own
-// (model/attention/attention.h). Arrays that a block does not need are null.
+// (kernels/attention/attention.h). Arrays that a block does not need are null.
 #pragma once
 
 #include "model/units/block.h"

@@ -29,7 +29,8 @@ struct DropPart {
 };
 // In place over x [count, columns].
 template <class T>
-void drop(const kernels::Dropout& by, const UnitInput& input, const DropPart& part, T* x) {
+void drop(const core::Work& work, const kernels::Dropout& by, const UnitInput& input,
+          const DropPart& part, T* x) {
   if (by.dropped == 0) return;
   const std::int64_t before = input.dropout ? input.dropout->first_sample * input.shape.row() : 0;
   const std::int64_t columns = part.columns > 0 ? part.columns : part.width;
@@ -39,7 +40,7 @@ void drop(const kernels::Dropout& by, const UnitInput& input, const DropPart& pa
     const std::int64_t at_once = columns == part.width ? end - begin : 1;  // adjacent rows
     for (std::int64_t token = begin; token < end; token += at_once) {
       const std::int64_t number = (before + place + token - run) * part.width + part.first_column;
-      kernels::dropout(by, static_cast<std::uint64_t>(number), at_once * columns,
+      kernels::dropout(work, by, static_cast<std::uint64_t>(number), at_once * columns,
                        x + (token - part.first) * columns);
     }
   });
@@ -47,8 +48,9 @@ void drop(const kernels::Dropout& by, const UnitInput& input, const DropPart& pa
 
 // In place over x [B, T, width].
 template <class T>
-void drop(const kernels::Dropout& by, const UnitInput& input, std::int64_t width, T* x) {
-  drop(by, input, DropPart{0, input.shape.tokens(), width}, x);
+void drop(const core::Work& work, const kernels::Dropout& by, const UnitInput& input,
+          std::int64_t width, T* x) {
+  drop(work, by, input, DropPart{0, input.shape.tokens(), width}, x);
 }
 
 }  // namespace fm::model

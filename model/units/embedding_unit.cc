@@ -49,9 +49,7 @@ UnitSizes EmbeddingUnit<T>::sizes(core::BatchShape shape, int /*threads*/) const
   const std::int64_t values = shape.tokens() * hidden_;
   core::Bytes scratch;
   if (positions_ > 0) scratch = core::Arena::aligned<float>(shape.row() * hidden_);
-  const core::Bytes ids = core::Arena::aligned<std::int32_t>(shape.tokens());
-  if (choices_.share.count > 1)
-    scratch = std::max(scratch + ids, core::Arena::aligned<float>(values));
+  if (choices_.share.count > 1) scratch = std::max(scratch, core::Arena::aligned<float>(values));
   TensorTraffic forward(choices_.share.count);
   TensorTraffic input(choices_.share.count);
   forward.sum<float>(values);
@@ -72,11 +70,12 @@ void EmbeddingUnit<T>::look_up(const UnitCall& call, T* out_ND) const {
   }
   if (choices_.share.count == 1) {
     const UnitWeights<T> weights(call.weights);
-    kernels::embedding(call.input.tokens(), weights.at(table_at_), hidden_, out_ND);
+    kernels::embedding(call.work, call.input.tokens(), weights.at(table_at_), hidden_, out_ND);
   } else {
     look_up_part(call, out_ND);
   }
-  if (scale_ != 1.0F) kernels::scale(call.input.shape.tokens() * hidden_, scale_, out_ND);
+  if (scale_ != 1.0F)
+    kernels::scale(call.work, call.input.shape.tokens() * hidden_, scale_, out_ND);
 }
 
 // Every row is on exactly one rank, so the sums are exact.
@@ -88,13 +87,7 @@ void EmbeddingUnit<T>::look_up_part(const UnitCall& call, T* out_ND) const {
   const std::int64_t count = std::ssize(tokens) * hidden_;
   const T* const table = UnitWeights<T>(call.weights).at(table_at_);
   float* const sums_ND = call.work.arena.take<float>(count);
-  kernels::clear(call.work, count, sums_ND);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const std::int64_t row = tokens[i] - rows_.first;
-    if (row < 0 || row >= rows_.count) continue;
-    convert(call.work, hidden_, table + row * hidden_,
-            sums_ND + static_cast<std::int64_t>(i) * hidden_);
-  }
+  kernels::embedding_part(call.work, tokens, rows(), table, hidden_, sums_ND);
   sum_over(call.peers.tensor, count, sums_ND);
   convert(call.work, count, sums_ND, out_ND);
 }
@@ -116,11 +109,12 @@ void EmbeddingUnit<T>::forward(const UnitCall& call, void* output_BTD) const {
     check_positions(call.input.shape.row());
     const T* const positions_TD = UnitWeights<T>(call.weights).at(positions_at_);
     for_every_run(call.input, [&](const DocumentRun& run) {
-      kernels::add_bias({run.shape.batch, run.shape.seq_len * hidden_},
+      kernels::add_bias(call.work, {run.shape.batch, run.shape.seq_len * hidden_},
                         positions_TD + run.position * hidden_, out_BTD + run.first * hidden_);
     });
   }
-  drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, out_BTD);
+  drop(call.work, dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_,
+       out_BTD);
   if (!own.some()) return;
   kernels::copy(call.work, own.count * hidden_, out_BTD + own.first * hidden_,
                 static_cast<T*>(output_BTD));
@@ -136,7 +130,7 @@ void EmbeddingUnit<T>::decode(const UnitCall& call, std::span<const CachedSequen
   for (const CachedSequence& each : sequences) {
     check_positions(each.position + each.count);
     const std::int64_t values = each.count * hidden_;
-    kernels::add_bias({1, values}, positions_TD + each.position * hidden_, out_ND);
+    kernels::add_bias(call.work, {1, values}, positions_TD + each.position * hidden_, out_ND);
     out_ND += values;
   }
 }
@@ -151,8 +145,9 @@ void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, v
   kernels::copy(call.work, own.count * hidden_, static_cast<const T*>(doutput_BTD),
                 parked_BTD + own.first * hidden_);
   gather_tokens(call.peers.tensor, own, hidden_, parked_BTD);
-  drop(dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_, parked_BTD);
-  if (scale_ != 1.0F) kernels::scale(count, scale_, parked_BTD);
+  drop(call.work, dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_,
+       parked_BTD);
+  if (scale_ != 1.0F) kernels::scale(call.work, count, scale_, parked_BTD);
 }
 
 template <class T>
@@ -164,7 +159,7 @@ void EmbeddingUnit<T>::backward_positions(const UnitCall& call, const Gradients&
   float* const sums_TD = call.work.arena.take<float>(used);
   kernels::clear(call.work, used, sums_TD);
   for_every_run(call.input, [&](const DocumentRun& run) {
-    kernels::column_sums({run.shape.batch, run.shape.seq_len * hidden_},
+    kernels::column_sums(call.work, {run.shape.batch, run.shape.seq_len * hidden_},
                          dout_BTD + run.first * hidden_, sums_TD + run.position * hidden_);
   });
   float* const dpositions_TD = gradients.own + positions_at_.offset;
@@ -182,25 +177,9 @@ void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gr
   const T* const parked_BTD = static_cast<const T*>(call.saved.parked);
   float* dtable_VD = gradients.own + table_at_.offset;
   if (write == Write::kAssign) kernels::clear(call.work, rows_.count * hidden_, dtable_VD);
-  const core::Arena::Scope scope(call.work.arena);
-  std::span<const std::int32_t> tokens = call.input.tokens();
-  // Like transformers, which creates the table with padding_idx, skips pads; also skips rows of
-  // other ranks. The kernel runs over the tokens in between.
-  const std::int64_t pad = pad_id_ < 0 ? -1 : pad_id_ - rows_.first;
-  const auto is_out = [&](std::int32_t row) { return row == pad || row < 0 || row >= rows_.count; };
-  if (choices_.share.count > 1) {
-    const std::span rows(call.work.arena.take<std::int32_t>(std::ssize(tokens)), tokens.size());
-    std::ranges::transform(tokens, rows.begin(), [this](std::int32_t token) {
-      return token - static_cast<std::int32_t>(rows_.first);
-    });
-    tokens = rows;
-  }
-  for (auto from = tokens.begin(); from != tokens.end();) {
-    const auto out = std::find_if(from, tokens.end(), is_out);
-    const T* dout_BTD = parked_BTD + (from - tokens.begin()) * hidden_;
-    if (out != from) kernels::embedding_backward({from, out}, dout_BTD, hidden_, dtable_VD);
-    from = std::find_if_not(out, tokens.end(), is_out);
-  }
+  // Like transformers, which creates the table with padding_idx, skips pads.
+  kernels::embedding_backward(call.work, call.input.tokens(), rows(), parked_BTD, hidden_,
+                              dtable_VD);
 }
 
 template class EmbeddingUnit<float>;

@@ -1,6 +1,7 @@
 // Unit 0: tokens to hidden states, scaled or with learned positions where the family has them.
 #pragma once
 
+#include "kernels/pointwise/elements.h"
 #include "model/families/decoder_config.h"
 #include "model/unit.h"
 #include "model/units/tensor_parallel.h"
@@ -30,6 +31,7 @@ class EmbeddingUnit final : public Unit {
   // are summed.
   void look_up(const UnitCall& call, T* out_ND) const;
   void look_up_part(const UnitCall& call, T* out_ND) const;
+  kernels::TableRows rows() const { return {rows_.first, rows_.count, pad_id_}; }
   void check_positions(std::int64_t row) const;  // of a row with so many tokens
   void backward_positions(const UnitCall& call, const Gradients& gradients, Write write) const;
 

@@ -52,9 +52,9 @@ struct Head<T>::Chunk {
   const float* bias_V = nullptr;
 
   kernels::RowShape hidden_rows() const { return {shape.tokens, shape.in}; }
-  void round_dlogits() const {
+  void round_dlogits(const core::Work& work) const {
     if constexpr (!kIsFp32<T>) {
-      kernels::cast(shape.tokens * shape.out, logits_NV, dlogits_NV);
+      kernels::cast(work, shape.tokens * shape.out, logits_NV, dlogits_NV);
     }
   }
 
@@ -130,7 +130,7 @@ const float* Head<T>::take_bias(const Weights& weights, core::Work& work) const 
     return stored;
   } else {
     float* const wide = work.arena.take<float>(vocab_);
-    kernels::cast(vocab_, stored, wide);
+    kernels::cast(work, vocab_, stored, wide);
     return wide;
   }
 }
@@ -154,23 +154,25 @@ typename Head<T>::Chunk Head<T>::take_chunk(core::BatchShape shape, core::Work& 
 }
 
 template <class T>
-void Head<T>::norm_chunk(const Weights& weights, const T* hidden_ND, const Chunk& chunk) const {
+void Head<T>::norm_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
+                         const Chunk& chunk) const {
   const kernels::RowShape rows = chunk.hidden_rows();
-  norm_rows(norm_, rows, hidden_ND, chunk.kept);
-  norm_apply<T>(norm_, rows, {hidden_ND, norm_weights(weights), chunk.kept, chunk.normed_ND});
+  norm_rows(work, norm_, rows, hidden_ND, chunk.kept);
+  norm_apply<T>(work, norm_, rows, {hidden_ND, norm_weights(weights), chunk.kept, chunk.normed_ND});
 }
 
 template <class T>
-void Head<T>::add_bias(const Chunk& chunk) const {
-  if (chunk.bias_V != nullptr) kernels::add_bias(chunk.logit_rows(), chunk.bias_V, chunk.logits_NV);
+void Head<T>::add_bias(const core::Work& work, const Chunk& chunk) const {
+  if (chunk.bias_V != nullptr)
+    kernels::add_bias(work, chunk.logit_rows(), chunk.bias_V, chunk.logits_NV);
 }
 
 template <class T>
 void Head<T>::forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                             const Chunk& chunk) const {
-  norm_chunk(weights, hidden_ND, chunk);
+  norm_chunk(work, weights, hidden_ND, chunk);
   linear(work, chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
-  add_bias(chunk);
+  add_bias(work, chunk);
 }
 
 template <class T>
@@ -202,59 +204,32 @@ void Head<T>::clear_rest_of_tied(const core::Work& work, const Gradients& gradie
 }
 
 template <class T>
-double Head<T>::cross_entropy(const UnitCall& call, const Chunk& chunk,
-                              const std::int32_t* labels_N, double scale, double sum) const {
+void Head<T>::cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
+                            double scale, double* sum) const {
   if (!alone()) return cross_entropy_of_parts(call, chunk, labels_N, scale, sum);
-  return kernels::cross_entropy(chunk.logit_rows(), chunk.logits_NV, labels_N, scale, sum);
+  kernels::cross_entropy(call.work, chunk.logit_rows(), chunk.logits_NV, labels_N, scale, sum);
 }
 
-// Cross-entropy of a split vocabulary. Each rank has a maximum m and s = sum of e^(x - m); with M
-// the largest m, the sum over the whole vocabulary is the sum of s e^(m - M). Ranks exchange (m, s,
-// the label's logit) once for every row.
+// Cross-entropy of a split vocabulary: ranks exchange three numbers once for every row.
 template <class T>
-double Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
-                                       const std::int32_t* labels_N, double scale,
-                                       double sum) const {
+void Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
+                                     const std::int32_t* labels_N, double scale,
+                                     double* sum) const {
   FM_CHECK(call.peers.tensor != nullptr, "a part of the head needs the other ranks");
   const core::Arena::Scope scope(call.work.arena);
-  const auto [rows, width] = chunk.logit_rows();
+  const kernels::RowShape shape = chunk.logit_rows();
+  const std::int64_t rows = shape.rows;
   double* const mine = call.work.arena.take<double>(3 * rows);
   double* const all = call.work.arena.take<double>(3 * rows * share_.count);
-  double* const label_logits = mine + 2 * rows;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t column = labels_N[row] - columns_.first;
-    const bool here = labels_N[row] != kernels::kIgnoredLabel && column >= 0 && column < width;
-    label_logits[row] = here ? static_cast<double>(chunk.logits_NV[row * width + column]) : 0.0;
-  }
-  kernels::exponentials(chunk.logit_rows(), chunk.logits_NV, mine, mine + rows);
+  kernels::label_logits(call.work, shape, chunk.logits_NV, labels_N, columns_.first,
+                        mine + 2 * rows);
+  kernels::exponentials(call.work, shape, chunk.logits_NV, mine, mine + rows);
   call.peers.tensor
       ->all_gather({mine, core::Elements(3 * rows), core::DType::kF64},
                    {all, core::Elements(3 * rows * share_.count), core::DType::kF64})
       .wait();
-  for (std::int64_t row = 0; row < rows; ++row) {
-    float* const logits_V = chunk.logits_NV + row * width;
-    if (labels_N[row] == kernels::kIgnoredLabel) {
-      std::fill_n(logits_V, width, 0.0F);
-      continue;
-    }
-    double most = all[row];
-    for (int rank = 1; rank < share_.count; ++rank) {
-      most = std::max(most, all[3 * rows * rank + row]);
-    }
-    double total = 0.0;
-    double label_logit = 0.0;
-    for (int rank = 0; rank < share_.count; ++rank) {
-      const double* const of_rank = all + 3 * rows * rank + row;
-      total += of_rank[rows] * std::exp(of_rank[0] - most);
-      label_logit += of_rank[2 * rows];
-    }
-    sum += std::log(total) + (most - label_logit);
-    const auto factor = static_cast<float>(scale * std::exp(mine[row] - most) / total);
-    for (std::int64_t i = 0; i < width; ++i) logits_V[i] *= factor;
-    const std::int64_t column = labels_N[row] - columns_.first;
-    if (column >= 0 && column < width) logits_V[column] -= static_cast<float>(scale);
-  }
-  return sum;
+  const kernels::VocabParts parts{columns_.first, call.peers.tensor->rank(), share_.count, all};
+  kernels::cross_entropy_of_parts(call.work, shape, chunk.logits_NV, labels_N, parts, scale, sum);
 }
 
 template <class T>
@@ -266,8 +241,8 @@ T* Head<T>::all_hidden(const UnitCall& call, const TokenPart& own, const T* hidd
 }
 
 template <class T>
-double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
-                     const Gradients& gradients, Write write) const {
+void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const Gradients& gradients,
+                   Write write, double* sum) const {
   const auto& [weights, input, saved, work, peers] = call;
   check_labels(input);
   const core::Arena::Scope scope(work.arena);
@@ -286,14 +261,14 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
   float* const matrix_base = tied_ ? gradients.tied : gradients.own;
   FM_CHECK(!trains_matrix || matrix_base != nullptr, "the head's matrix is trained at no address");
   if (tied_ && trains_matrix && write == Write::kAssign) clear_rest_of_tied(work, gradients);
-  double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
     T* hidden_ND = all_BTD + row * hidden_;
     forward_chunk(work, weights, hidden_ND, chunk);
-    sum = cross_entropy(call, chunk, input.labels_BT + row, scale, sum);
-    if (dbias_V != nullptr) kernels::column_sums(chunk.logit_rows(), chunk.logits_NV, dbias_V);
-    chunk.round_dlogits();
+    cross_entropy(call, chunk, input.labels_BT + row, scale, sum);
+    if (dbias_V != nullptr)
+      kernels::column_sums(work, chunk.logit_rows(), chunk.logits_NV, dbias_V);
+    chunk.round_dlogits(work);
     if (trains_matrix) {
       linear_weight(work, chunk.shape, chunk.dlogits_NV, chunk.normed_ND,
                     matrix_base + matrix_at_.offset, row == 0 ? beta_of(write) : Beta::kOne);
@@ -301,7 +276,7 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
     if (!gives) continue;
     linear_input(work, chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
     sum_over(peers.tensor, chunk.shape.tokens * hidden_, chunk.dnormed_ND);
-    norm_backward<T>(norm_, chunk.hidden_rows(),
+    norm_backward<T>(work, norm_, chunk.hidden_rows(),
                      {.x = hidden_ND,
                       .weights = norm_weights(weights),
                       .kept = chunk.kept,
@@ -319,11 +294,10 @@ double Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale,
   put(hidden_, sums.weight, norm_at_);
   put(hidden_, sums.bias, norm_bias_at_);
   put(vocab_, dbias_V, bias_at_);
-  return sum;
 }
 
 template <class T>
-double Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
+void Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD, double* sum) const {
   const auto& [weights, input, saved, work, peers] = call;
   check_labels(input);
   const core::Arena::Scope scope(work.arena);
@@ -333,15 +307,16 @@ double Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD) const {
   Chunk chunk = take_chunk(input.shape, work);
   chunk.bias_V = take_bias(weights, work);
   const std::int64_t step = chunk.shape.tokens;
-  double sum = 0.0;
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
     forward_chunk(work, weights, all_BTD + row * hidden_, chunk);
     const std::int32_t* const labels_N = input.labels_BT + row;
-    sum = alone() ? kernels::cross_entropy_loss(chunk.logit_rows(), chunk.logits_NV, labels_N, sum)
-                  : cross_entropy_of_parts(call, chunk, labels_N, 0.0, sum);
+    if (alone()) {
+      kernels::cross_entropy_loss(work, chunk.logit_rows(), chunk.logits_NV, labels_N, sum);
+    } else {
+      cross_entropy_of_parts(call, chunk, labels_N, 0.0, sum);
+    }
   }
-  return sum;
 }
 
 template <class T>
@@ -355,11 +330,11 @@ void Head<T>::logits(const Weights& weights, std::int64_t rows, const void* hidd
   for (std::int64_t row = 0; row < rows; row += step) {
     chunk.shape.tokens = std::min(step, rows - row);
     chunk.logits_NV = logits_NV + row * vocab_;
-    norm_chunk(weights, static_cast<const T*>(hidden_ND) + row * hidden_, chunk);
+    norm_chunk(work, weights, static_cast<const T*>(hidden_ND) + row * hidden_, chunk);
     kernels::gemm_few_rows<T, float>(
         work, {chunk.shape.tokens, vocab_, hidden_}, {chunk.normed_ND, hidden_},
         {matrix_of(weights), hidden_, kernels::Form::kTransposed}, {chunk.logits_NV, vocab_});
-    add_bias(chunk);
+    add_bias(work, chunk);
   }
 }
 

@@ -38,9 +38,9 @@ class Head final : public LossUnit {
   }
   UnitSizes sizes(core::BatchShape shape) const override;
   double forward_flops(core::BatchShape shape) const override;
-  double loss(const UnitCall& call, void* hidden_BTD, double scale, const Gradients& gradients,
-              Write write) const override;
-  double evaluate(const UnitCall& call, const void* hidden_BTD) const override;
+  void loss(const UnitCall& call, void* hidden_BTD, double scale, const Gradients& gradients,
+            Write write, double* sum) const override;
+  void evaluate(const UnitCall& call, const void* hidden_BTD, double* sum) const override;
   void logits(const Weights& weights, std::int64_t rows, const void* hidden_ND, float* logits_NV,
               core::Work& work) const override;
 
@@ -58,20 +58,21 @@ class Head final : public LossUnit {
   const float* take_bias(const Weights& weights, core::Work& work) const;
   Chunk take_chunk(core::BatchShape shape, core::Work& work) const;
   // hidden rows -> chunk.kept, chunk.normed
-  void norm_chunk(const Weights& weights, const T* hidden_ND, const Chunk& chunk) const;
-  void add_bias(const Chunk& chunk) const;
+  void norm_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
+                  const Chunk& chunk) const;
+  void add_bias(const core::Work& work, const Chunk& chunk) const;
   // The same as norm_chunk, and writes chunk.logits
   void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                      const Chunk& chunk) const;
   void check_labels(const UnitInput& input) const;
   // The hidden states of all tokens; in the arena where this rank has only some of them.
   T* all_hidden(const UnitCall& call, const TokenPart& own, const T* hidden_BTD) const;
-  // Returns `sum` plus the losses of a chunk; its logits become their gradient. Collective where
-  // the vocabulary is split over ranks.
-  double cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
-                       double scale, double sum) const;
-  double cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
-                                const std::int32_t* labels_N, double scale, double sum) const;
+  // Adds the losses of a chunk to `sum`; its logits become their gradient. Collective where the
+  // vocabulary is split over ranks.
+  void cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
+                     double scale, double* sum) const;
+  void cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
+                              const std::int32_t* labels_N, double scale, double* sum) const;
   NormSums take_sums(core::Work& work) const;  // cleared
   // Clears the gradient of a tied embedding outside of its matrix.
   void clear_rest_of_tied(const core::Work& work, const Gradients& gradients) const;

@@ -50,7 +50,7 @@ inline void write_vector(const core::Work& work, std::int64_t count, const float
                          float* gradient, Write write) {
   switch (write) {
     case Write::kAssign: kernels::copy(work, count, sum, gradient); break;
-    case Write::kAdd: kernels::add(count, sum, gradient); break;
+    case Write::kAdd: kernels::add(work, count, sum, gradient); break;
   }
 }
 

@@ -48,11 +48,12 @@ inline kernels::NormGain gain_of(const Norm& norm) {
 }
 
 template <class T>
-void norm_rows(const Norm& norm, kernels::RowShape shape, const T* x, const NormRows& kept) {
+void norm_rows(const core::Work& work, const Norm& norm, kernels::RowShape shape, const T* x,
+               const NormRows& kept) {
   if (norm.kind == NormKind::kLayer) {
-    kernels::layernorm_statistics(shape, x, norm.eps, kept.mean, kept.rstd);
+    kernels::layernorm_statistics(work, shape, x, norm.eps, kept.mean, kept.rstd);
   } else {
-    kernels::rmsnorm_rstd(shape, x, norm.eps, kept.rstd);
+    kernels::rmsnorm_rstd(work, shape, x, norm.eps, kept.rstd);
   }
 }
 
@@ -65,16 +66,18 @@ struct NormApply {
   T* y = nullptr;
 };
 template <class T>
-void norm_apply(const Norm& norm, kernels::RowShape shape, const NormApply<T>& arrays) {
+void norm_apply(const core::Work& work, const Norm& norm, kernels::RowShape shape,
+                const NormApply<T>& arrays) {
   if (norm.kind == NormKind::kLayer) {
-    kernels::layernorm_apply<T>(shape, {.x = arrays.x,
-                                        .weight = arrays.weights.weight,
-                                        .bias = arrays.weights.bias,
-                                        .mean = arrays.kept.mean,
-                                        .rstd = arrays.kept.rstd,
-                                        .y = arrays.y});
+    kernels::layernorm_apply<T>(work, shape,
+                                {.x = arrays.x,
+                                 .weight = arrays.weights.weight,
+                                 .bias = arrays.weights.bias,
+                                 .mean = arrays.kept.mean,
+                                 .rstd = arrays.kept.rstd,
+                                 .y = arrays.y});
   } else {
-    kernels::rmsnorm_apply(shape, arrays.x, {arrays.weights.weight, gain_of(norm)},
+    kernels::rmsnorm_apply(work, shape, arrays.x, {arrays.weights.weight, gain_of(norm)},
                            arrays.kept.rstd, arrays.y);
   }
 }
@@ -91,26 +94,29 @@ struct NormBackward {
   NormSums sums;
 };
 template <class T>
-void norm_backward(const Norm& norm, kernels::RowShape shape, const NormBackward<T>& arrays) {
+void norm_backward(const core::Work& work, const Norm& norm, kernels::RowShape shape,
+                   const NormBackward<T>& arrays) {
   if (norm.kind == NormKind::kLayer) {
-    kernels::layernorm_backward<T>(shape, {.x = arrays.x,
-                                           .weight = arrays.weights.weight,
-                                           .mean = arrays.kept.mean,
-                                           .rstd = arrays.kept.rstd,
-                                           .dy = arrays.dy,
-                                           .residual = arrays.residual,
-                                           .dx = arrays.dx,
-                                           .dweight_sum = arrays.sums.weight,
-                                           .dbias_sum = arrays.sums.bias});
+    kernels::layernorm_backward<T>(work, shape,
+                                   {.x = arrays.x,
+                                    .weight = arrays.weights.weight,
+                                    .mean = arrays.kept.mean,
+                                    .rstd = arrays.kept.rstd,
+                                    .dy = arrays.dy,
+                                    .residual = arrays.residual,
+                                    .dx = arrays.dx,
+                                    .dweight_sum = arrays.sums.weight,
+                                    .dbias_sum = arrays.sums.bias});
   } else {
-    kernels::rmsnorm_backward<T>(shape, {.x = arrays.x,
-                                         .weight = arrays.weights.weight,
-                                         .rstd = arrays.kept.rstd,
-                                         .dy = arrays.dy,
-                                         .residual = arrays.residual,
-                                         .dx = arrays.dx,
-                                         .dweight_sum = arrays.sums.weight,
-                                         .gain = gain_of(norm)});
+    kernels::rmsnorm_backward<T>(work, shape,
+                                 {.x = arrays.x,
+                                  .weight = arrays.weights.weight,
+                                  .rstd = arrays.kept.rstd,
+                                  .dy = arrays.dy,
+                                  .residual = arrays.residual,
+                                  .dx = arrays.dx,
+                                  .dweight_sum = arrays.sums.weight,
+                                  .gain = gain_of(norm)});
   }
 }
 

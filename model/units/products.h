@@ -57,7 +57,7 @@ struct Products {
     const core::Arena::Scope scope(work.arena);
     float* const sums = work.arena.template take<float>(p.out);
     kernels::clear(work, p.out, sums);
-    kernels::column_sums({tokens, p.out}, dy, sums);
+    kernels::column_sums(work, {tokens, p.out}, dy, sums);
     write_vector(work, p.out, sums, gradients + p.bias.offset, write);
   }
 
@@ -73,8 +73,8 @@ struct Products {
   template <class X>
   void drop_in_place(const Projection& p, X* x) const {
     const kernels::Dropout by = dropout_of(*batch, p.adapter.dropout, p.adapter.drop_place);
-    if (p.split != Split::kInputs) return drop(by, *batch, p.in, x);
-    drop(by, *batch, DropPart{0, tokens, p.inputs.all, p.inputs.first, p.in}, x);
+    if (p.split != Split::kInputs) return drop(work, by, *batch, p.in, x);
+    drop(work, by, *batch, DropPart{0, tokens, p.inputs.all, p.inputs.first, p.in}, x);
   }
   // x, or a copy of it in work space.
   const T* dropped(const Projection& p, const T* x) const {
@@ -102,7 +102,7 @@ struct Products {
     } else {
       multiply(low_rows);
     }
-    kernels::scale(tokens * lora.rank, lora.scale, low_rows);
+    kernels::scale(work, tokens * lora.rank, lora.scale, low_rows);
     if (y == nullptr) return;
     const TokenPart of_y = rows_of(p);
     kernels::gemm(work, {of_y.count, p.out, lora.rank},
@@ -127,7 +127,7 @@ struct Products {
     } else {
       multiply(low_rows);
     }
-    kernels::scale(tokens * lora.rank, lora.scale, low_rows);
+    kernels::scale(work, tokens * lora.rank, lora.scale, low_rows);
     if (p.counts) add_through_a(p, low_rows, dx);
     if (part != nullptr) sum_dlow(p, part);
   }
@@ -140,13 +140,13 @@ struct Products {
                   {weights.at(lora.a), p.in}, {to, p.in, apart ? Beta::kZero : Beta::kOne});
     if (!apart) return;
     drop_in_place(p, to);
-    kernels::add_bias({1, tokens * p.in}, to, dx);
+    kernels::add_bias(work, {1, tokens * p.in}, to, dx);
   }
   void sum_dlow(const Projection& p, float* part) const {
     const std::int64_t count = tokens * p.adapter.rank;
     sum_over(tensor, count, part);
     convert(work, count, part, dlow[p.adapter.index]);
-    kernels::scale(count, p.adapter.scale, dlow[p.adapter.index]);
+    kernels::scale(work, count, p.adapter.scale, dlow[p.adapter.index]);
   }
 
   void adapter(const Projection& p, const T* dy, const T* x) const {
@@ -171,7 +171,7 @@ struct Products {
       kernels::gemm(work, shape, {x, p.in}, matrix, {sum, p.out, Beta::kZero});
       const float* const mine = sum_tokens(tensor, own, p.out, sum);
       if (beta == Beta::kOne) {
-        kernels::add_residual(own.count * p.out, mine, y, y);
+        kernels::add_residual(work, own.count * p.out, mine, y, y);
       } else {
         convert(work, own.count * p.out, mine, y);
       }
@@ -180,7 +180,7 @@ struct Products {
     } else {
       kernels::gemm(work, shape, {x, p.in}, matrix, {y, p.out, beta});
     }
-    if (p.bias.there()) kernels::add_bias({rows_of(p).count, p.out}, weights.at(p.bias), y);
+    if (p.bias.there()) kernels::add_bias(work, {rows_of(p).count, p.out}, weights.at(p.bias), y);
   }
 
   void matrix(const Projection& p, const T* dy, const T* x) const {

@@ -132,7 +132,7 @@ void convert(const core::Work& work, std::int64_t count, const From* from, To* t
   if constexpr (std::is_same_v<From, To>) {
     kernels::copy(work, count, from, to);
   } else {
-    kernels::cast(count, from, to);
+    kernels::cast(work, count, from, to);
   }
 }
 

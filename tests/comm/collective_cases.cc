@@ -294,7 +294,8 @@ class Witness : public SumVisitor {
   void visit(Elements first, Elements count, std::span<const double> squares) override {
     visit(first, count);
     std::vector<double> wanted(static_cast<std::size_t>(kernels::norm_blocks(count.count())));
-    kernels::squared_norm(std::span(copy_).last(static_cast<std::size_t>(count.count())), wanted);
+    kernels::squared_norm(core::Work(),
+                          std::span(copy_).last(static_cast<std::size_t>(count.count())), wanted);
     right_ = right_ && std::ranges::equal(squares, wanted);
   }
   const std::vector<float>& copy() const { return copy_; }

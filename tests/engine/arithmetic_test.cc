@@ -3,6 +3,7 @@
 
 #include "engine/state/run_identity.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 #include "small_run.h"
 #include "trainer_case.h"
 

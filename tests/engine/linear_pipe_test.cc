@@ -70,13 +70,14 @@ struct Input final : ScalarUnit {
 struct SquaredError final : Scalar<model::LossUnit> {
   SquaredError() : Scalar({}) {}
   model::UnitSizes sizes(core::BatchShape /*shape*/) const override { return kSizes; }
-  double loss(const model::UnitCall& /*call*/, void* x, double scale,
-              const model::Gradients& /*out*/, model::Write /*write*/) const override {
+  void loss(const model::UnitCall& /*call*/, void* x, double scale, const model::Gradients& /*out*/,
+            model::Write /*write*/, double* sum) const override {
     const double error = f32(x)[0];
     f32(x)[0] = static_cast<float>(2.0 * error * scale);
-    return error * error;
+    *sum += error * error;
   }
-  double evaluate(const model::UnitCall& /*call*/, const void* /*x*/) const override { return 0.0; }
+  void evaluate(const model::UnitCall& /*call*/, const void* /*x*/,
+                double* /*sum*/) const override {}
   void logits(const model::Weights& /*weights*/, std::int64_t /*rows*/, const void* /*x*/,
               float* /*logits*/, core::Work& /*work*/) const override {}
 };

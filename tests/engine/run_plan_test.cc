@@ -11,8 +11,8 @@
 #include "engine/plan/schedule_account.h"
 #include "engine/plan/zero_prices.h"
 #include "engine/step/rank_state.h"
-#include "kernels/attention/attention.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/attention/head_group.h"
+#include "kernels/threads.h"
 #include "small_run.h"
 
 namespace fm::engine {
@@ -221,7 +221,7 @@ TEST_F(Plans, ScratchIsForTheThreadsOfTheWorld) {
     "rms_norm_eps": 1e-6, "tie_word_embeddings": false})";
   options_.max_seq_len = 64;
   opened_ = open_run_model(options_);
-  const Bytes each = core::Arena::aligned<float>(kernels::attention_backward_scratch(
+  const Bytes each = core::Arena::aligned<float>(kernels::group_attention_backward_scratch(
       {.seq_len = 64, .heads = 1, .head_dim = 64, .q_stride = 128, .k_stride = 128}));
   const int here = kernels::kernel_threads();
   const auto scratch = [&](int threads) {

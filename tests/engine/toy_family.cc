@@ -53,29 +53,29 @@ struct Block : Toy<Unit> {  // y = x W^T
 struct Embedding final : Block {
   using Block::Block;
   void forward(const UnitCall& call, void* y) const override {
-    kernels::embedding(call.input.tokens(), f32(call.weights.own), kD, f32(y));
+    kernels::embedding(call.work, call.input.tokens(), f32(call.weights.own), kD, f32(y));
   }
   void backward_weight(const UnitCall& call, const Gradients& out, Write write) const override {
     if (write == Write::kAssign) std::fill_n(out.own, rows * kD, 0.0F);
-    kernels::embedding_backward(call.input.tokens(), f32(call.saved.parked), kD, out.own);
+    kernels::embedding_backward(call.work, call.input.tokens(), {0, rows}, f32(call.saved.parked),
+                                kD, out.own);
   }
 };
 
 struct Head final : Toy<LossUnit> {
   using Toy::Toy;
   UnitSizes sizes(core::BatchShape shape) const override { return sizes_of(shape); }
-  double loss(const UnitCall& call, void* x, double scale, const Gradients& out,
-              Write write) const override {
+  void loss(const UnitCall& call, void* x, double scale, const Gradients& out, Write write,
+            double* sum) const override {
     const LinearShape shape = of(call.input.shape);
     const kernels::RowShape chunk{shape.tokens, rows};
     float* y = call.work.arena.take<float>(shape.tokens * rows);
     linear(call.work, shape, f32(x), f32(call.weights.own), y);
-    const double sum = kernels::cross_entropy(chunk, y, call.input.labels_BT, scale, 0.0);
+    kernels::cross_entropy(call.work, chunk, y, call.input.labels_BT, scale, sum);
     linear_weight(call.work, shape, y, f32(x), out.own, beta_of(write));
     linear_input(call.work, shape, y, f32(call.weights.own), f32(x));
-    return sum;
   }
-  double evaluate(const UnitCall&, const void*) const override { return 0.0; }
+  void evaluate(const UnitCall&, const void*, double*) const override {}
   void logits(const Weights&, std::int64_t, const void*, float*, core::Work&) const override {}
 };
 

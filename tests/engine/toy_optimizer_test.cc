@@ -17,7 +17,8 @@ using optim::UpdateSlice;
 // Sign-SGD (arXiv 1802.04434) with 0, 1 or 2 moments: of the gradient, of an average of it, of the
 // difference between a fast and a slow average.
 template <int kMoments>
-void update_sign(const OptimizerOptions& at, const UpdateScalars& scalars, const UpdateSlice& s) {
+void update_sign(const core::Work&, const OptimizerOptions& at, const UpdateScalars& scalars,
+                 const UpdateSlice& s) {
   const auto lr = static_cast<float>(scalars.lr);
   const auto decay = static_cast<float>(s.decay ? at.weight_decay : 0.0);
   for (std::int64_t i = 0; i < s.count.count(); ++i) {

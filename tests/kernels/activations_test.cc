@@ -49,11 +49,11 @@ Doubles times(const Doubles& a, const Floats& b) {
 
 TEST_P(Activations, PlainAndItsBackward) {
   Floats y(x_.size());
-  activate(GetParam(), kCount, x_.data(), y.data());
+  activate(core::Work(), GetParam(), kCount, x_.data(), y.data());
   EXPECT_LT(difference(of(exact), y), 3e-7);
   Floats in_place = x_;
   Floats dx = dy_;
-  activate_backward<float>(GetParam(), kCount,
+  activate_backward<float>(core::Work(), GetParam(), kCount,
                            {in_place.data(), dx.data(), dx.data(), in_place.data()});
   EXPECT_LT(difference(times(of(slope), dy_), dx), 1e-6);
   EXPECT_EQ(in_place, y);
@@ -61,12 +61,12 @@ TEST_P(Activations, PlainAndItsBackward) {
 
 TEST_P(Activations, GatedAndItsBackward) {
   Floats y(x_.size());
-  glu(GetParam(), kCount, x_.data(), up_.data(), y.data());
+  glu(core::Work(), GetParam(), kCount, x_.data(), up_.data(), y.data());
   EXPECT_LT(difference(times(of(exact), up_), y), 3e-7);
   Floats up = up_;
   Floats dgate = dy_;
   Floats dup(x_.size());
-  glu_backward<float>(GetParam(), kCount,
+  glu_backward<float>(core::Work(), GetParam(), kCount,
                       {x_.data(), up.data(), dgate.data(), dgate.data(), dup.data(), up.data()});
   EXPECT_LT(difference(times(of(exact), dy_), dup), 3e-7);
   EXPECT_LT(difference(times(times(of(slope), up_), dy_), dgate), 1e-6);
@@ -76,11 +76,11 @@ TEST_P(Activations, GatedAndItsBackward) {
 TEST_P(Activations, FarEndsAreZeroAndTheNumberItself) {
   const Floats x = {-1000.0F, 1000.0F};
   Floats y(2);
-  activate(GetParam(), 2, x.data(), y.data());
+  activate(core::Work(), GetParam(), 2, x.data(), y.data());
   EXPECT_EQ(y, (Floats{0.0F, 1000.0F}));
   const Floats dy = {1.0F, 1.0F};
   Floats dx(2);
-  activate_backward<float>(GetParam(), 2, {x.data(), dy.data(), dx.data(), y.data()});
+  activate_backward<float>(core::Work(), GetParam(), 2, {x.data(), dy.data(), dx.data(), y.data()});
   EXPECT_EQ(dx, (Floats{0.0F, 1.0F}));
 }
 

@@ -1,8 +1,6 @@
 // Attention of one group of heads against loops in fp64: by fused multiply-adds, and on AMX tiles
 // where this CPU has them. Work space and arrays end where they must, so that a sanitizer sees one
 // element too far; AMX, which no sanitizer build has, meets marks behind its work space.
-#include "kernels/attention/attention.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "kernels/attention/head_group.h"
 #include "kernels/attention/paths.h"
 #include "kernels/cpu.h"
 #include "kernels/gemm/gemm.h"
@@ -104,18 +103,18 @@ struct Problem {
 
 struct Attention {
   const char* name;
-  decltype(&attention_forward) forward;
-  decltype(&attention_backward) backward;
-  decltype(&attention_forward_scratch) forward_scratch;
-  decltype(&attention_backward_scratch) backward_scratch;
+  decltype(&group_attention_forward) forward;
+  decltype(&group_attention_backward) backward;
+  decltype(&group_attention_forward_scratch) forward_scratch;
+  decltype(&group_attention_backward_scratch) backward_scratch;
 };
 
 constexpr Attention kAmx = {"AMX", amx_attention_forward, amx_attention_backward,
                             amx_attention_forward_scratch, amx_attention_backward_scratch};
 
 Attention fused() {
-  return {"fused multiply-adds", chosen_variant().attention_forward,
-          chosen_variant().attention_backward,
+  return {"fused multiply-adds", chosen_variant().group_attention_forward,
+          chosen_variant().group_attention_backward,
           [](const HeadGroup& group) { return variant_forward_scratch(group); },
           [](const HeadGroup& group) { return variant_backward_scratch(group); }};
 }
@@ -345,12 +344,12 @@ TEST(AttentionKernel, WorkSpaceGrowsWithTheSequenceNotItsSquare) {
 TEST(AttentionKernel, TheAnnouncedWorkSpaceIsThatOfWhatComputes) {
   const HeadGroup group{300, 2, 40, 80, 40};
   const Attention chosen = amx_chosen() ? kAmx : fused();
-  EXPECT_EQ(attention_forward_scratch(group), chosen.forward_scratch(group));
-  EXPECT_EQ(attention_backward_scratch(group), chosen.backward_scratch(group));
+  EXPECT_EQ(group_attention_forward_scratch(group), chosen.forward_scratch(group));
+  EXPECT_EQ(group_attention_backward_scratch(group), chosen.backward_scratch(group));
   const Problem at(group);
   const Results expected = compute(chosen, at);
-  const Results got = compute({"what computes", attention_forward, attention_backward,
-                               attention_forward_scratch, attention_backward_scratch},
+  const Results got = compute({"what computes", group_attention_forward, group_attention_backward,
+                               group_attention_forward_scratch, group_attention_backward_scratch},
                               at);
   EXPECT_EQ(got.out, expected.out);
   EXPECT_EQ(got.dq, expected.dq);

@@ -30,9 +30,9 @@ TYPED_TEST(Biases, AreAddedToEveryRowAndSummedOverAll) {
   const Narrows<T> bias = whole<T>(21, -4);
   Narrows<T> y = whole<T>(63, 1);
   const Floats before = to_floats(y);
-  add_bias(shape, bias.data(), y.data());
+  add_bias(core::Work(), shape, bias.data(), y.data());
   Floats sums(21, 100.0F);
-  column_sums(shape, y.data(), sums.data());
+  column_sums(core::Work(), shape, y.data(), sums.data());
   for (std::size_t i = 0; i < 21; ++i) {
     float sum = 100.0F;
     for (std::size_t row = 0; row < 3; ++row) {
@@ -49,9 +49,9 @@ TYPED_TEST(Biases, ResidualsAreAddedAndNumbersScaledWithOneRounding) {
   const Floats x = random_values(103, 1);
   const Narrows<T> residual = narrowed<T>(random_values(103, 2));
   Narrows<T> y(103);
-  add_residual(103, x.data(), residual.data(), y.data());
+  add_residual(core::Work(), 103, x.data(), residual.data(), y.data());
   Narrows<T> scaled = residual;
-  scale(103, 9.797959F, scaled.data());
+  scale(core::Work(), 103, 9.797959F, scaled.data());
   for (std::size_t i = 0; i < 103; ++i) {
     const float r = core::to_float(residual[i]);
     EXPECT_EQ(core::to_float(y[i]), core::to_float(core::to_element<T>(x[i] + r)));

@@ -8,7 +8,7 @@ namespace {
 class BlockVariants : public Variants {};
 
 template <class T>
-const ElementKernels<T>& of(const Variant& variant) {
+const CpuElements<T>& of(const Variant& variant) {
   if constexpr (std::is_same_v<T, float>) {
     return variant.fp32;
   } else if constexpr (std::is_same_v<T, core::Bf16>) {
@@ -25,8 +25,6 @@ void for_types(const Body& body) {
   body(core::Bf16{});
   body(core::F16{});
 }
-
-void append(Floats& out, const Floats& more) { out.insert(out.end(), more.begin(), more.end()); }
 
 TEST_P(BlockVariants, LayernormAndItsBackward) {
   for_types([&]<class T>(T) {
@@ -93,7 +91,7 @@ TEST_P(BlockVariants, Activations) {
         Narrows<T> a(x.size());
         Narrows<T> b(x.size());
         Narrows<T> c(x.size());
-        const ElementKernels<T>& kernels = of<T>(variant);
+        const CpuElements<T>& kernels = of<T>(variant);
         kernels.activate(kind, size(), x.data(), a.data());
         Floats out = to_floats(a);
         kernels.activate_backward(kind, size(), {x.data(), dy.data(), a.data(), b.data()});

@@ -10,13 +10,13 @@ namespace {
 class DecodeKernels : public Variants {};
 
 template <class T>
-const ElementKernels<T>& of(const Variant& variant) {
+const ElementParts<T>& of(const Variant& variant) {
   if constexpr (std::is_same_v<T, float>) {
-    return variant.fp32;
+    return variant.parts.fp32;
   } else if constexpr (std::is_same_v<T, core::Bf16>) {
-    return variant.bf16;
+    return variant.parts.bf16;
   } else {
-    return variant.fp16;
+    return variant.parts.fp16;
   }
 }
 

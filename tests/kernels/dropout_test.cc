@@ -19,7 +19,7 @@ TEST(Dropout, DropsTheNumbersThatPhiloxSays) {
     for (const std::int64_t count : {0, 1, 5, 63, 64, 65, 1000}) {
       const Floats before = values(count, 3, false);
       Floats x = before;
-      dropout(kTenth, first, count, x.data());
+      dropout(core::Work(), kTenth, first, count, x.data());
       for (std::int64_t i = 0; i < count; ++i) {
         const auto at = static_cast<std::size_t>(i);
         const bool stays = stays_in(kTenth, first + static_cast<std::uint64_t>(i));
@@ -33,10 +33,10 @@ TEST(Dropout, HasTheRateAndKeepsTheMean) {
   constexpr std::int64_t kCount = 1 << 20;
   Floats x(kCount, 1.0F);
   Floats other(kCount, 1.0F);
-  dropout(kTenth, std::uint64_t{1} << 40, kCount, x.data());
+  dropout(core::Work(), kTenth, std::uint64_t{1} << 40, kCount, x.data());
   Dropout next = kTenth;
   ++next.key;
-  dropout(next, std::uint64_t{1} << 40, kCount, other.data());
+  dropout(core::Work(), next, std::uint64_t{1} << 40, kCount, other.data());
   double sum = 0.0;
   std::int64_t zeros = 0;
   std::int64_t both = 0;

@@ -7,6 +7,7 @@
 #include "kernels/cpu.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/libraries.h"
+#include "kernels/threads.h"
 #include "tests/kernels/gemm_product.h"
 #include "tests/kernels/narrow_values.h"
 

@@ -9,6 +9,7 @@
 #include "kernels/cpu.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/libraries.h"
+#include "kernels/threads.h"
 #include "kernels/variants/variant.h"
 #include "tests/kernels/gemm_product.h"
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "kernels/gemm/libraries.h"
+#include "kernels/threads.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {

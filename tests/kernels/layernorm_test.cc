@@ -59,8 +59,8 @@ TEST_P(Layernorm, ForwardEqualsTheFormulaInDouble) {
   Floats mean(kRows);
   Floats rstd(kRows);
   Floats y(c.x.size());
-  layernorm_statistics(c.shape(), c.x.data(), kEps, mean.data(), rstd.data());
-  layernorm_apply<float>(c.shape(),
+  layernorm_statistics(core::Work(), c.shape(), c.x.data(), kEps, mean.data(), rstd.data());
+  layernorm_apply<float>(core::Work(), c.shape(),
                          {c.x.data(), c.w.data(), c.b.data(), mean.data(), rstd.data(), y.data()});
   Doubles expected;
   for (std::size_t row = 0; row < kRows; ++row) {
@@ -76,7 +76,7 @@ TEST_P(Layernorm, BackwardEqualsFiniteDifferencesAndAddsToItsSums) {
   const Case c = make_case(GetParam());
   Floats mean(kRows);
   Floats rstd(kRows);
-  layernorm_statistics(c.shape(), c.x.data(), kEps, mean.data(), rstd.data());
+  layernorm_statistics(core::Work(), c.shape(), c.x.data(), kEps, mean.data(), rstd.data());
   Floats dx(c.x.size());
   Floats dw(c.width, 0.5F);
   Floats db(c.width, 0.25F);
@@ -89,7 +89,7 @@ TEST_P(Layernorm, BackwardEqualsFiniteDifferencesAndAddsToItsSums) {
                               .dx = dx.data(),
                               .dweight_sum = dw.data(),
                               .dbias_sum = db.data()};
-  layernorm_backward(c.shape(), at);
+  layernorm_backward(core::Work(), c.shape(), at);
   Doubles expected_dx;
   Doubles expected_dw(c.width, 0.5);
   Doubles expected_db(c.width, 0.25);
@@ -117,7 +117,7 @@ TEST_P(Layernorm, BackwardEqualsFiniteDifferencesAndAddsToItsSums) {
   Floats in_place = c.x;
   at.x = in_place.data();
   at.dx = in_place.data();
-  layernorm_backward(c.shape(), at);
+  layernorm_backward(core::Work(), c.shape(), at);
   EXPECT_EQ(in_place, dx);
 }
 

@@ -30,9 +30,9 @@ TYPED_TEST(NarrowKernels, CastRoundsRowsAndLeavesTheGaps) {
   const Floats from = random_values(5 * 40, 1);
   const T kept = core::to_element<T>(7.0F);
   Narrows<T> narrow(5 * 50, kept);
-  cast_rows(RowShape{5, 33}, from.data(), 40, narrow.data(), 50);
+  cast_rows(core::Work(), RowShape{5, 33}, from.data(), 40, narrow.data(), 50);
   Floats wide(5 * 35, 7.0F);
-  cast_rows(RowShape{5, 33}, narrow.data(), 50, wide.data(), 35);
+  cast_rows(core::Work(), RowShape{5, 33}, narrow.data(), 50, wide.data(), 35);
   for (std::size_t row = 0; row < 5; ++row) {
     for (std::size_t i = 0; i < 50; ++i) {
       const T expected = i < 33 ? core::to_element<T>(from[row * 40 + i]) : kept;
@@ -47,9 +47,9 @@ TYPED_TEST(NarrowKernels, CastOfOneRow) {
   using T = TypeParam;
   const Floats from = random_values(1003, 2);
   Narrows<T> narrow(1003);
-  cast(1003, from.data(), narrow.data());
+  cast(core::Work(), 1003, from.data(), narrow.data());
   Floats wide(1003);
-  cast(1003, narrow.data(), wide.data());
+  cast(core::Work(), 1003, narrow.data(), wide.data());
   EXPECT_EQ(wide, to_floats(narrowed<T>(from)));
 }
 
@@ -58,11 +58,11 @@ TYPED_TEST(NarrowKernels, EmbeddingCopiesRowsAndAddsGradientsInFp32) {
   const std::vector<std::int32_t> tokens = {2, 0, 2};
   const Narrows<T> table = narrowed<T>({0, 1, 10, 11, 20, 21});
   Narrows<T> out(6);
-  embedding(tokens, table.data(), 2, out.data());
+  embedding(core::Work(), tokens, table.data(), 2, out.data());
   EXPECT_EQ(to_floats(out), (Floats{20, 21, 0, 1, 20, 21}));
   Floats dtable = {100, 100, 100, 100, 1025, 1026};  // bf16 holds neither 1025 nor 1026
   const Narrows<T> dout = narrowed<T>({1, 2, 3, 4, 5, 6});
-  embedding_backward(tokens, dout.data(), 2, dtable.data());
+  embedding_backward(core::Work(), tokens, {0, 9}, dout.data(), 2, dtable.data());
   EXPECT_EQ(dtable, (Floats{103, 104, 100, 100, 1031, 1034}));
 }
 
@@ -74,7 +74,7 @@ struct Norm {
   Floats dy = random_values(5 * 250, 3);
   Narrows<T> residual = random_narrows<T>(5 * 250, 4);
   Floats rstd = Floats(5);
-  Norm() { rmsnorm_rstd(shape, x.data(), kEps, rstd.data()); }
+  Norm() { rmsnorm_rstd(core::Work(), shape, x.data(), kEps, rstd.data()); }
 
   double exact_rstd(std::size_t row) const {
     double squares = 0.0;
@@ -98,7 +98,7 @@ TYPED_TEST(NarrowKernels, RmsnormForwardEqualsTheFormulaInDouble) {
   }
   EXPECT_LT(difference(rstd, at.rstd), 3e-7);
   Narrows<T> y(at.x.size());
-  rmsnorm_apply(at.shape, at.x.data(), {at.w.data()}, at.rstd.data(), y.data());
+  rmsnorm_apply(core::Work(), at.shape, at.x.data(), {at.w.data()}, at.rstd.data(), y.data());
   EXPECT_LT(beyond_rounding(expected, y), kFp32);
 }
 
@@ -129,14 +129,14 @@ TYPED_TEST(NarrowKernels, RmsnormBackwardEqualsTheFormulaInDouble) {
                          .dy = at.dy.data(),
                          .dx = got.data(),
                          .dweight_sum = got_dweight.data()};
-  rmsnorm_backward(at.shape, run);
+  rmsnorm_backward(core::Work(), at.shape, run);
   EXPECT_LT(beyond_rounding(dx, got), kFp32);
   EXPECT_LT(difference(dweight, got_dweight), kFp32);
 
   for (std::size_t i = 0; i < dx.size(); ++i) dx[i] += residual[i];
   run.x = at.x.data();
   run.residual = at.residual.data();
-  rmsnorm_backward(at.shape, run);
+  rmsnorm_backward(core::Work(), at.shape, run);
   EXPECT_LT(beyond_rounding(dx, got), kFp32);
 }
 
@@ -146,7 +146,7 @@ TYPED_TEST(NarrowKernels, RopeTurnsPairsOfHalvesAndBack) {
   const Floats inv_freq = {1.0F, 0.5F, 0.1F, 0.03F, 0.001F};
   Floats cos(35);
   Floats sin(35);
-  rope_table(inv_freq, 7, cos.data(), sin.data());
+  rope_table(core::Work(), inv_freq, 7, cos.data(), sin.data());
   const RopeTable table{cos.data(), sin.data(), 5, 10};
   const Narrows<T> x = random_narrows<T>(2 * 7 * 3 * 10, 5);
   const Doubles from = doubles(x);
@@ -164,9 +164,9 @@ TYPED_TEST(NarrowKernels, RopeTurnsPairsOfHalvesAndBack) {
     }
     Narrows<T> turned = x;
     if (sign > 0) {
-      rope(table, kShape, 3, turned.data());
+      rope(core::Work(), table, kShape, 3, turned.data());
     } else {
-      rope_inverse(table, kShape, 3, turned.data());
+      rope_inverse(core::Work(), table, kShape, 3, turned.data());
     }
     EXPECT_LT(beyond_rounding(expected, turned), kFp32);
   }
@@ -190,12 +190,13 @@ TYPED_TEST(NarrowKernels, SwigluForwardAndBackwardEqualTheFormulasInDouble) {
     dgate.push_back(d * u * (s + g * s * (1.0 - s)));
   }
   Narrows<T> got(1003);
-  swiglu(1003, gate.data(), up.data(), got.data());
+  swiglu(core::Work(), 1003, gate.data(), up.data(), got.data());
   EXPECT_LT(beyond_rounding(y, got), kFp32);
   Narrows<T> in_place = dy;  // dgate may be dy
   Narrows<T> again(1003);
   swiglu_backward<T>(
-      1003, {gate.data(), up.data(), in_place.data(), in_place.data(), got.data(), again.data()});
+      core::Work(), 1003,
+      {gate.data(), up.data(), in_place.data(), in_place.data(), got.data(), again.data()});
   EXPECT_LT(beyond_rounding(y, again), kFp32);
   EXPECT_LT(beyond_rounding(dup, got), kFp32);
   EXPECT_LT(beyond_rounding(dgate, in_place), kFp32);

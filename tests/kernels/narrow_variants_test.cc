@@ -7,7 +7,7 @@ namespace {
 class NarrowVariants : public Variants {};
 
 template <class T>
-const ElementKernels<T>& of(const Variant& variant) {
+const CpuElements<T>& of(const Variant& variant) {
   if constexpr (std::is_same_v<T, core::Bf16>) {
     return variant.bf16;
   } else {
@@ -43,7 +43,7 @@ TEST_P(NarrowVariants, EmbeddingAndItsBackward) {
       Narrows<T> out(static_cast<std::size_t>(4 * size()));
       of<T>(variant).embedding(tokens, table.data(), size(), out.data());
       Floats dtable = values(3 * size(), 2);
-      of<T>(variant).embedding_backward(tokens, out.data(), size(), dtable.data());
+      of<T>(variant).embedding_backward(tokens, {0, 4}, out.data(), size(), dtable.data());
       return dtable;
     });
   });

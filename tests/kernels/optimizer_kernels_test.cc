@@ -31,7 +31,8 @@ State after_adamw(WeightDecay mode, float grad_scale) {
                          .correction1 = 1.0 - std::pow(0.9, step),
                          .correction2 = 1.0 - std::pow(0.98, step),
                          .grad_scale = grad_scale};
-    adamw(rule, {state.param.data(), gradient.data(), state.first.data(), state.second.data(), 4});
+    adamw(core::Work(), rule,
+          {state.param.data(), gradient.data(), state.first.data(), state.second.data(), 4});
   }
   return state;
 }
@@ -40,7 +41,7 @@ State after_sgd(SgdStep rule) {
   State state;
   rule.first = true;
   for (const Floats& gradient : kGradients) {
-    sgd(rule, {state.param.data(), gradient.data(), state.first.data(), 4});
+    sgd(core::Work(), rule, {state.param.data(), gradient.data(), state.first.data(), 4});
     rule.first = false;
   }
   return state;
@@ -108,10 +109,11 @@ TEST(Adamw, AnyCutGivesTheSameBits) {
   Floats whole = random_values(301, 2);
   Floats parts = whole;
   Floats m_whole(301), v_whole(301), m_parts(301), v_parts(301);
-  adamw(rule, {whole.data(), grad.data(), m_whole.data(), v_whole.data(), 301});
+  adamw(core::Work(), rule, {whole.data(), grad.data(), m_whole.data(), v_whole.data(), 301});
   for (std::int64_t from = 0; from < 301; from += 43) {
-    adamw(rule, {parts.data() + from, grad.data() + from, m_parts.data() + from,
-                 v_parts.data() + from, 43});
+    adamw(core::Work(), rule,
+          {parts.data() + from, grad.data() + from, m_parts.data() + from, v_parts.data() + from,
+           43});
   }
   EXPECT_EQ(whole, parts);
   EXPECT_EQ(v_whole, v_parts);
@@ -122,7 +124,7 @@ TEST(Adamw, InfinityPropagates) {
   Floats m = {0.0F};
   Floats v = {0.0F};
   const Floats grad = {INFINITY};
-  adamw({.lr = 0.1}, {param.data(), grad.data(), m.data(), v.data(), 1});
+  adamw(core::Work(), {.lr = 0.1}, {param.data(), grad.data(), m.data(), v.data(), 1});
   EXPECT_TRUE(std::isnan(param[0]));
 }
 
@@ -131,7 +133,7 @@ TEST(Adagrad, EqualsTorch) {
   double step = 0.0;
   for (const Floats& gradient : kGradients) {
     const AdagradStep rule{.lr = 0.1 / (1.0 + step * 0.25), .weight_decay = 0.01};
-    adagrad(rule, {state.param.data(), gradient.data(), state.first.data(), 4});
+    adagrad(core::Work(), rule, {state.param.data(), gradient.data(), state.first.data(), 4});
     step += 1.0;
   }
   EXPECT_LT(
@@ -149,7 +151,7 @@ TEST(Lion, EqualsThePaper) {
   State state;
   const LionStep rule{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1};
   for (const Floats& gradient : kGradients) {
-    lion(rule, {state.param.data(), gradient.data(), state.first.data(), 4});
+    lion(core::Work(), rule, {state.param.data(), gradient.data(), state.first.data(), 4});
   }
   EXPECT_LT(
       difference({0.48851148949999995, -1.25626373875, 1.9840359879999998, -0.03296101902299888},
@@ -165,7 +167,7 @@ TEST(Lion, AWeightWithoutAGradientStaysWhereItIs) {
   Floats param = {0.75F};
   Floats first = {0.0F};
   const Floats grad = {0.0F};
-  lion({.lr = 0.5}, {param.data(), grad.data(), first.data(), 1});
+  lion(core::Work(), {.lr = 0.5}, {param.data(), grad.data(), first.data(), 1});
   EXPECT_EQ(param[0], 0.75F);
 }
 
@@ -223,7 +225,7 @@ TEST(Sgd, GradientScaleIsFoldedIntoNesterov) {
 TEST(Sgd, PlainNeedsNoMomentumBuffer) {
   Floats param = kStart;
   for (const Floats& gradient : kGradients) {
-    sgd({.lr = 0.1, .weight_decay = 0.01, .grad_scale = 0.5F},
+    sgd(core::Work(), {.lr = 0.1, .weight_decay = 0.01, .grad_scale = 0.5F},
         {param.data(), gradient.data(), nullptr, 4});
   }
   EXPECT_LT(
@@ -236,7 +238,7 @@ TEST(Sgd, FirstStepIgnoresWhatTheBufferHeld) {
   Floats param = {1.0F};
   Floats momentum = {NAN};
   const Floats grad = {2.0F};
-  sgd({.lr = 0.5, .momentum = 0.9, .dampening = 0.5, .first = true},
+  sgd(core::Work(), {.lr = 0.5, .momentum = 0.9, .dampening = 0.5, .first = true},
       {param.data(), grad.data(), momentum.data(), 1});
   EXPECT_EQ(param[0], 0.0F);
   EXPECT_EQ(momentum[0], 2.0F);

@@ -35,11 +35,11 @@ float defined(const Operand<T>& a, const Operand<T>& b, Spot at, std::int64_t de
 }
 
 template <class T>
-const ElementKernels<T>& kernels_of(const Variant& variant) {
+const ElementParts<T>& kernels_of(const Variant& variant) {
   if constexpr (std::is_same_v<T, float>) {
-    return variant.fp32;
+    return variant.parts.fp32;
   } else {
-    return variant.bf16;
+    return variant.parts.bf16;
   }
 }
 

@@ -66,8 +66,8 @@ TEST_P(Rmsnorm, ForwardEqualsTheFormulaInDouble) {
   }
   Floats rstd(c.rows());
   Floats y(c.x.size());
-  rmsnorm_rstd(c.shape, c.x.data(), kEps, rstd.data());
-  rmsnorm_apply(c.shape, c.x.data(), {c.w.data()}, rstd.data(), y.data());
+  rmsnorm_rstd(core::Work(), c.shape, c.x.data(), kEps, rstd.data());
+  rmsnorm_apply(core::Work(), c.shape, c.x.data(), {c.w.data()}, rstd.data(), y.data());
   EXPECT_LT(difference(expected, y), 3e-7);
 }
 
@@ -82,7 +82,7 @@ TEST_P(Rmsnorm, BackwardEqualsFiniteDifferences) {
     }
   }
   Floats rstd(c.rows());
-  rmsnorm_rstd(c.shape, c.x.data(), kEps, rstd.data());
+  rmsnorm_rstd(core::Work(), c.shape, c.x.data(), kEps, rstd.data());
   Floats dx(c.x.size());
   Floats dw(c.width(), 0.5F);
   RmsnormBackward<float> at{.x = c.x.data(),
@@ -92,7 +92,7 @@ TEST_P(Rmsnorm, BackwardEqualsFiniteDifferences) {
                             .residual = nullptr,
                             .dx = dx.data(),
                             .dweight_sum = dw.data()};
-  rmsnorm_backward(c.shape, at);
+  rmsnorm_backward(core::Work(), c.shape, at);
   EXPECT_LT(difference(expected_dx, dx), 2e-6);
   EXPECT_LT(difference(expected_dw, dw), 2e-6);
 
@@ -102,7 +102,7 @@ TEST_P(Rmsnorm, BackwardEqualsFiniteDifferences) {
   at.dx = with_residual.data();
   Floats dw_again(c.width(), 0.5F);
   at.dweight_sum = dw_again.data();
-  rmsnorm_backward(c.shape, at);
+  rmsnorm_backward(core::Work(), c.shape, at);
   for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = c.residual[i] + dx[i];
   EXPECT_EQ(with_residual, dx);
   EXPECT_EQ(dw_again, dw);
@@ -117,8 +117,8 @@ TEST(RmsnormRows, ARowDoesNotDependOnItsNeighbours) {
   const Case c = make_case({4, 50});
   Floats whole(4);
   Floats alone(1);
-  rmsnorm_rstd(c.shape, c.x.data(), kEps, whole.data());
-  rmsnorm_rstd({1, 50}, c.x.data() + 150, kEps, alone.data());
+  rmsnorm_rstd(core::Work(), c.shape, c.x.data(), kEps, whole.data());
+  rmsnorm_rstd(core::Work(), {1, 50}, c.x.data() + 150, kEps, alone.data());
   EXPECT_EQ(whole[3], alone[0]);
 }
 

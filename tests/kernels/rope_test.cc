@@ -17,7 +17,7 @@ const Floats kInvFreq = {1.0F, 0.5F, 0.1F, 0.03F, 0.001F};
 struct Tables {
   Floats cos = Floats(35);
   Floats sin = Floats(35);
-  Tables() { rope_table(kInvFreq, kShape.seq_len, cos.data(), sin.data()); }
+  Tables() { rope_table(core::Work(), kInvFreq, kShape.seq_len, cos.data(), sin.data()); }
   RopeTable view() const { return {cos.data(), sin.data(), kHeadDim / 2, kHeadDim}; }
 };
 
@@ -37,7 +37,7 @@ TEST(Rope, TurnsPairsOfHalvesAsComplexNumbers) {
   }
   const Tables tables;
   Floats turned = x;
-  rope(tables.view(), kShape, kHeads, turned.data());
+  rope(core::Work(), tables.view(), kShape, kHeads, turned.data());
   EXPECT_LT(difference(expected, turned), 2e-7);
 }
 
@@ -61,9 +61,9 @@ TEST(Rope, TurnsNeighboursInTheFirstPartOfAHead) {
   table.head_dim = kWide;
   table.pairs = RopePairs::kNeighbours;
   Floats turned = x;
-  rope(table, kShape, kHeads, turned.data());
+  rope(core::Work(), table, kShape, kHeads, turned.data());
   EXPECT_LT(difference(expected, turned), 2e-7);
-  rope_inverse(table, kShape, kHeads, turned.data());
+  rope_inverse(core::Work(), table, kShape, kHeads, turned.data());
   EXPECT_LT(difference(to_double(x), turned), 3e-7);
 }
 
@@ -71,9 +71,9 @@ TEST(Rope, InverseUndoes) {
   const Tables tables;
   const Floats x = random_values(kShape.tokens() * kHeads * kHeadDim, 6);
   Floats there_and_back = x;
-  rope(tables.view(), kShape, kHeads, there_and_back.data());
+  rope(core::Work(), tables.view(), kShape, kHeads, there_and_back.data());
   EXPECT_GT(difference(to_double(x), there_and_back), 0.1);
-  rope_inverse(tables.view(), kShape, kHeads, there_and_back.data());
+  rope_inverse(core::Work(), tables.view(), kShape, kHeads, there_and_back.data());
   EXPECT_LT(difference(to_double(x), there_and_back), 3e-7);
 }
 
@@ -81,7 +81,7 @@ TEST(Rope, AngleIsRoundedToSinglePrecisionBeforeTheCosine) {
   Floats cos(2001);
   Floats sin(2001);
   const Floats third = {1.0F / 3.0F};
-  rope_table(third, 2001, cos.data(), sin.data());
+  rope_table(core::Work(), third, 2001, cos.data(), sin.data());
   const float angle = (1.0F / 3.0F) * 2000.0F;
   EXPECT_EQ(cos[2000], static_cast<float>(std::cos(static_cast<double>(angle))));
   EXPECT_EQ(sin[2000], static_cast<float>(std::sin(static_cast<double>(angle))));

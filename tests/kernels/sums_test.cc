@@ -15,7 +15,7 @@ namespace {
 TEST(SquaredNorm, AddsBlocksOf1024AndTheRest) {
   Floats ones(2500, 2.0F);
   Doubles blocks(static_cast<std::size_t>(norm_blocks(2500)));
-  squared_norm(ones, blocks);
+  squared_norm(core::Work(), ones, blocks);
   EXPECT_EQ(blocks, (Doubles{4096.0, 4096.0, 4.0 * 452.0}));
 }
 
@@ -35,7 +35,7 @@ TEST(SquaredNorm, UsesSixteenLanesAndATree) {
     expected.push_back(lanes[0]);
   }
   Doubles blocks(2);
-  squared_norm(values, blocks);
+  squared_norm(core::Work(), values, blocks);
   EXPECT_EQ(blocks, expected);
 }
 
@@ -43,9 +43,9 @@ TEST(SquaredNorm, PaddingWithZerosChangesNoBit) {
   Floats values = random_values(777, 4);
   Doubles bare(1);
   Doubles padded(1);
-  squared_norm(values, bare);
+  squared_norm(core::Work(), values, bare);
   values.resize(1024, 0.0F);
-  squared_norm(values, padded);
+  squared_norm(core::Work(), values, padded);
   EXPECT_EQ(bare, padded);
 }
 
@@ -69,7 +69,7 @@ TEST(TreeAdd, EqualsTheTreeOfCoreForAnyNumberOfRows) {
       variant->tree_add(pointers, 600, apart.data());
       ASSERT_EQ(apart, expected) << rows << " rows, " << variant->name;
     }
-    tree_add(pointers, 600, data[rows / 2].data());  // out may be a row
+    tree_add(core::Work(), pointers, 600, data[rows / 2].data());  // out may be a row
     ASSERT_EQ(data[rows / 2], expected) << rows << " rows";
   }
 }
@@ -80,8 +80,8 @@ TEST(TreeAdd, ToBothRowsIsTheSumOfTwoRows) {
     Floats b = random_values(count, 2, 1e3F);
     Floats sum(a.size());
     const std::vector<const float*> rows = {a.data(), b.data()};
-    tree_add(rows, count, sum.data());
-    tree_add_to_both(count, a.data(), b.data());
+    tree_add(core::Work(), rows, count, sum.data());
+    tree_add_to_both(core::Work(), count, a.data(), b.data());
     EXPECT_EQ(a, sum) << count;
     EXPECT_EQ(b, sum) << count;
   }
@@ -115,13 +115,13 @@ TEST(TreeAdd, LongSumsOfTwoRowsAreTheirElementsWhereverTheyLie) {
 
 TEST(TreeAdd, RefusesNoRows) {
   Floats out(1);
-  EXPECT_THROW(tree_add({}, 1, out.data()), core::BugError);
+  EXPECT_THROW(tree_add(core::Work(), {}, 1, out.data()), core::BugError);
 }
 
 TEST(Add, AddsInPlace) {
   Floats into = {1, 2, 3};
   const Floats from = {10, 20, 30};
-  add(2, from.data(), into.data());
+  add(core::Work(), 2, from.data(), into.data());
   EXPECT_EQ(into, (Floats{11, 22, 3}));
 }
 
@@ -130,11 +130,11 @@ TEST(AddSquares, IsTheSumAndTheSquaredNormOfIt) {
     const Floats from = random_values(count, 1, 1e3F);
     Floats expected = random_values(count, 2, 1e3F);
     Floats into = expected;
-    add(count, from.data(), expected.data());
+    add(core::Work(), count, from.data(), expected.data());
     Doubles squares(static_cast<std::size_t>(norm_blocks(count)));
-    squared_norm(expected, squares);
+    squared_norm(core::Work(), expected, squares);
     Doubles blocks(squares.size());
-    add_squares(count, from.data(), into.data(), blocks);
+    add_squares(core::Work(), count, from.data(), into.data(), blocks);
     EXPECT_EQ(into, expected) << count;
     EXPECT_EQ(blocks, squares) << count;
   }

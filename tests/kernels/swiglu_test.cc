@@ -39,7 +39,7 @@ TEST(Swiglu, ForwardEqualsTheFormulaInDouble) {
     expected.push_back(silu(static_cast<double>(gate[i])) * static_cast<double>(up[i]));
   }
   Floats y(gate.size());
-  swiglu(1003, gate.data(), up.data(), y.data());
+  swiglu(core::Work(), 1003, gate.data(), up.data(), y.data());
   EXPECT_LT(difference(expected, y), 3e-7);
 }
 
@@ -61,17 +61,19 @@ TEST(Swiglu, BackwardEqualsFiniteDifferences) {
   Floats got_dup(gate.size());
   Floats y(gate.size());
   swiglu_backward<float>(
-      517, {gate.data(), up.data(), dy.data(), got_dgate.data(), got_dup.data(), y.data()});
+      core::Work(), 517,
+      {gate.data(), up.data(), dy.data(), got_dgate.data(), got_dup.data(), y.data()});
   EXPECT_LT(difference(dgate, got_dgate), 5e-7);
   EXPECT_LT(difference(dup, got_dup), 5e-7);
 
   Floats in_place = dy;
   Floats again = up;
-  swiglu_backward<float>(517, {gate.data(), again.data(), in_place.data(), in_place.data(),
-                               got_dup.data(), again.data()});
+  swiglu_backward<float>(
+      core::Work(), 517,
+      {gate.data(), again.data(), in_place.data(), in_place.data(), got_dup.data(), again.data()});
   EXPECT_EQ(in_place, got_dgate);
   EXPECT_EQ(again, y);
-  swiglu(517, gate.data(), up.data(), again.data());
+  swiglu(core::Work(), 517, gate.data(), up.data(), again.data());
   EXPECT_EQ(again, y);
 }
 
@@ -79,7 +81,7 @@ TEST(Swiglu, LargeNegativeGateGivesZeroNotNan) {
   const Floats gate = {-1000.0F, 1000.0F};
   const Floats up = {2.0F, 2.0F};
   Floats y(2);
-  swiglu(2, gate.data(), up.data(), y.data());
+  swiglu(core::Work(), 2, gate.data(), up.data(), y.data());
   EXPECT_EQ(y, (Floats{0.0F, 2000.0F}));
 }
 

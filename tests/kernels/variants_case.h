@@ -36,6 +36,10 @@ inline Floats positive(std::int64_t count, unsigned seed) {
   return out;
 }
 
+inline void append(Floats& out, const Floats& more) {
+  out.insert(out.end(), more.begin(), more.end());
+}
+
 // NaN is NaN: which one is the processor's affair.
 template <class T>
 void expect_same_bits(const std::vector<T>& got, const std::vector<T>& expected) {

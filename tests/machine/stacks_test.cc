@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "core/check.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 
 namespace fm::machine {
 namespace {

@@ -1,6 +1,6 @@
 // Both attentions against autograd in fp64, and what only ours promises: the same bits whatever the
 // threads and the batch, and a future that changes nothing.
-#include "model/attention/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/element.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 #include "tests/model/decoder_twin.h"
 #include "tests/model/torch_attention.h"
 
@@ -36,11 +36,12 @@ constexpr std::byte kUnset{0xFF};
 
 // Inputs, outputs, and exactly the work space that was announced.
 struct Problem {
-  AttentionShape shape;
+  kernels::AttentionShape shape;
   Library library;
   Floats q, k, v, dout, out, logsumexp, dq, dk, dv;
 
-  explicit Problem(const AttentionShape& at, Library by = Library::kOwn) : shape(at), library(by) {
+  explicit Problem(const kernels::AttentionShape& at, Library by = Library::kOwn)
+      : shape(at), library(by) {
     const std::int64_t tokens = at.batch.tokens();
     q = random_values(tokens * at.heads * at.head_dim, 1);
     k = random_values(tokens * at.kv_heads * at.head_dim, 2);
@@ -51,28 +52,29 @@ struct Problem {
     logsumexp.resize(static_cast<std::size_t>(tokens * at.heads));
   }
   void forward() {
-    const AttentionForward<float> at{q.data(), k.data(), v.data(), out.data(), logsumexp.data()};
+    const kernels::AttentionForward<float> at{q.data(), k.data(), v.data(), out.data(),
+                                              logsumexp.data()};
     if (library == Library::kTorch)
       return torch_attention().forward(shape, at, kernels::kernel_threads());
     std::vector<std::byte> memory(
         static_cast<std::size_t>(
-            attention_scratch<float>(shape, kernels::kernel_threads()).forward.count()),
+            kernels::attention_scratch<float>(shape, kernels::kernel_threads()).forward.count()),
         kUnset);
     core::Work work{core::Arena(memory), kernels::kernel_threads()};
-    attention_forward<float>(shape, at, work);
+    kernels::attention_forward<float>(work, shape, at);
   }
   void backward() {
-    const AttentionBackward<float> at{q.data(),   k.data(),         v.data(),
-                                      out.data(), logsumexp.data(), dout.data(),
-                                      dq.data(),  dk.data(),        dv.data()};
+    const kernels::AttentionBackward<float> at{q.data(),   k.data(),         v.data(),
+                                               out.data(), logsumexp.data(), dout.data(),
+                                               dq.data(),  dk.data(),        dv.data()};
     if (library == Library::kTorch)
       return torch_attention().backward(shape, at, kernels::kernel_threads());
     std::vector<std::byte> memory(
         static_cast<std::size_t>(
-            attention_scratch<float>(shape, kernels::kernel_threads()).backward.count()),
+            kernels::attention_scratch<float>(shape, kernels::kernel_threads()).backward.count()),
         kUnset);
     core::Work work{core::Arena(memory), kernels::kernel_threads()};
-    attention_backward<float>(shape, at, work);
+    kernels::attention_backward<float>(work, shape, at);
   }
   void both() {
     forward();
@@ -115,12 +117,12 @@ void expect_autograd(Problem& at) {
 
 // Lengths on both sides of the blocks of 64 queries and 128 keys, and of the rows of 8 and 16.
 TEST(Attention, EqualsAutogradInDouble) {
-  const AttentionShape shapes[] = {{{1, 1}, 2, 1, 16},   {{2, 7}, 4, 4, 16},  {{2, 11}, 6, 2, 10},
-                                   {{1, 64}, 2, 2, 64},  {{2, 65}, 4, 1, 64}, {{1, 129}, 4, 2, 80},
-                                   {{2, 130}, 2, 1, 32}, {{1, 200}, 3, 3, 8}, {{1, 257}, 2, 1, 128},
-                                   {{1, 300}, 4, 1, 16}};
+  const kernels::AttentionShape shapes[] = {
+      {{1, 1}, 2, 1, 16},    {{2, 7}, 4, 4, 16},   {{2, 11}, 6, 2, 10},  {{1, 64}, 2, 2, 64},
+      {{2, 65}, 4, 1, 64},   {{1, 129}, 4, 2, 80}, {{2, 130}, 2, 1, 32}, {{1, 200}, 3, 3, 8},
+      {{1, 257}, 2, 1, 128}, {{1, 300}, 4, 1, 16}};
   for (const Library library : kLibraries) {
-    for (const AttentionShape& shape : shapes) {
+    for (const kernels::AttentionShape& shape : shapes) {
       SCOPED_TRACE(testing::Message()
                    << (library == Library::kOwn ? "own" : "torch") << " B " << shape.batch.batch
                    << " T " << shape.batch.seq_len << " heads " << shape.heads << " of "
@@ -144,8 +146,8 @@ Floats widened(const std::vector<core::Bf16>& from) {
 
 // The numbers of fp32 attention on the same inputs, each rounded once.
 TEST(Attention, InBf16IsTheRoundedFp32Attention) {
-  for (const AttentionShape& shape :
-       {AttentionShape{{1, 1}, 2, 1, 16}, {{2, 65}, 4, 2, 10}, {{1, 300}, 6, 2, 64}}) {
+  for (const kernels::AttentionShape& shape :
+       {kernels::AttentionShape{{1, 1}, 2, 1, 16}, {{2, 65}, 4, 2, 10}, {{1, 300}, 6, 2, 64}}) {
     SCOPED_TRACE(testing::Message() << "T " << shape.batch.seq_len << " d " << shape.head_dim);
     Problem wide(shape);
     const auto q = rounded(wide.q);
@@ -161,12 +163,13 @@ TEST(Attention, InBf16IsTheRoundedFp32Attention) {
     const auto expected_out = widened(out);
     std::ranges::fill(out, core::Bf16{0xFFFF});
     Floats logsumexp(wide.logsumexp.size(), NAN);
-    const AttentionScratch sizes = attention_scratch<core::Bf16>(shape, kernels::kernel_threads());
+    const kernels::AttentionScratch sizes =
+        kernels::attention_scratch<core::Bf16>(shape, kernels::kernel_threads());
     std::vector<std::byte> memory(
         static_cast<std::size_t>(std::max(sizes.forward, sizes.backward).count()), kUnset);
     core::Work work{core::Arena(memory), kernels::kernel_threads()};
-    attention_forward<core::Bf16>(
-        shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()}, work);
+    kernels::attention_forward<core::Bf16>(
+        work, shape, {q.data(), k.data(), v.data(), out.data(), logsumexp.data()});
     EXPECT_EQ(widened(out), expected_out);
     EXPECT_EQ(logsumexp, wide.logsumexp);
 
@@ -175,10 +178,10 @@ TEST(Attention, InBf16IsTheRoundedFp32Attention) {
     auto dq = rounded(Floats(q.size(), NAN));
     auto dk = rounded(Floats(k.size(), NAN));
     auto dv = dk;
-    attention_backward<core::Bf16>(shape,
-                                   {q.data(), k.data(), v.data(), out.data(), logsumexp.data(),
-                                    dout.data(), dq.data(), dk.data(), dv.data()},
-                                   work);
+    kernels::attention_backward<core::Bf16>(
+        work, shape,
+        {q.data(), k.data(), v.data(), out.data(), logsumexp.data(), dout.data(), dq.data(),
+         dk.data(), dv.data()});
     EXPECT_EQ(widened(dq), widened(rounded(wide.dq)));
     EXPECT_EQ(widened(dk), widened(rounded(wide.dk)));
     EXPECT_EQ(widened(dv), widened(rounded(wide.dv)));

@@ -14,7 +14,7 @@
 #include "comm/meet/world.h"
 #include "core/element.h"
 #include "core/sequence_part.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 #include "model/attention/head_exchange.h"
 
 namespace fm::model {
@@ -54,7 +54,7 @@ struct Inputs {
 };
 
 template <class T>
-Inputs<T> random_inputs(const AttentionShape& shape) {
+Inputs<T> random_inputs(const kernels::AttentionShape& shape) {
   const std::int64_t q = shape.batch.tokens() * shape.heads * shape.head_dim;
   const std::int64_t k = shape.batch.tokens() * shape.kv_heads * shape.head_dim;
   return {random_values<T>(q, 1), random_values<T>(k, 2), random_values<T>(k, 3),
@@ -95,9 +95,10 @@ Values<T> part_of(const Part& part, std::int64_t width, Values<T> whole) {
 
 // Forward and backward of the part of `whole` (batch: B x T) that `part` says.
 template <class T>
-void run(const AttentionShape& whole, const Inputs<T>& inputs, const core::SequenceSplit& split,
-         const Part& part, const Peers& peers, Results<T>& results, std::mutex& mutex) {
-  AttentionShape shape = whole;
+void run(const kernels::AttentionShape& whole, const Inputs<T>& inputs,
+         const core::SequenceSplit& split, const Part& part, const Peers& peers,
+         Results<T>& results, std::mutex& mutex) {
+  kernels::AttentionShape shape = whole;
   shape.batch = {whole.batch.batch, part.count, split};
   const std::int64_t q_width = whole.heads * whole.head_dim;
   const std::int64_t k_width = whole.kv_heads * whole.head_dim;
@@ -111,7 +112,7 @@ void run(const AttentionShape& whole, const Inputs<T>& inputs, const core::Seque
   k.resize(static_cast<std::size_t>(kept.k));
   v.resize(static_cast<std::size_t>(kept.k));
   Values<float> logsumexp(static_cast<std::size_t>(kept.logsumexp));
-  const AttentionScratch scratch = context_scratch<T>(shape, kernels::kernel_threads());
+  const kernels::AttentionScratch scratch = context_scratch<T>(shape, kernels::kernel_threads());
   std::vector<std::byte> memory;
   core::Work forward = work_in(memory, scratch.forward);
   context_forward<T>(shape, {q.data(), k.data(), v.data(), own.out.data(), logsumexp.data()}, peers,
@@ -129,7 +130,7 @@ void run(const AttentionShape& whole, const Inputs<T>& inputs, const core::Seque
 }
 
 template <class T>
-Results<T> attend(const AttentionShape& shape, const Inputs<T>& inputs,
+Results<T> attend(const kernels::AttentionShape& shape, const Inputs<T>& inputs,
                   const core::SequenceSplit& split) {
   Results<T> results{inputs.q, inputs.q, inputs.k, inputs.k};
   std::mutex mutex;
@@ -155,7 +156,7 @@ Results<T> attend(const AttentionShape& shape, const Inputs<T>& inputs,
 }
 
 template <class T>
-Results<T> attend(const AttentionShape& shape, const core::SequenceSplit& split) {
+Results<T> attend(const kernels::AttentionShape& shape, const core::SequenceSplit& split) {
   return attend(shape, random_inputs<T>(shape), split);
 }
 
@@ -226,7 +227,7 @@ TEST(UlyssesAttention, HasTheBitsOfOneRank) {
     SCOPED_TRACE(testing::Message()
                  << at.heads << " heads, " << at.kv_heads << " kv, " << at.ranks);
     const std::vector<std::int32_t> starts = documents(72);
-    AttentionShape shape{{2, 72}, at.heads, at.kv_heads, 16};
+    kernels::AttentionShape shape{{2, 72}, at.heads, at.kv_heads, 16};
     for (const std::int64_t window : {0, 11}) {
       for (const bool apart : {false, true}) {
         shape.window = window;
@@ -248,7 +249,7 @@ TEST(UlyssesAttention, HasTheBitsOfOneRank) {
 }
 
 TEST(UlyssesAttention, HasTheBitsOfOneRankInBf16) {
-  const AttentionShape shape{{1, 40}, 4, 4, 16};
+  const kernels::AttentionShape shape{{1, 40}, 4, 4, 16};
   const auto whole = attend<core::Bf16>(shape, {});
   const auto parts = attend<core::Bf16>(shape, {.ulysses = 4});
   EXPECT_TRUE(same_bits(whole.out, parts.out));
@@ -276,7 +277,7 @@ TEST(RingAttention, IsThatOfOneRank) {
     SCOPED_TRACE(testing::Message() << "T " << at.row << ", window " << at.window << ", ring "
                                     << at.split.ring << " x " << at.split.ulysses);
     const std::vector<std::int32_t> starts = documents(at.row);
-    AttentionShape shape{{2, at.row}, at.heads, at.kv_heads, 16};
+    kernels::AttentionShape shape{{2, at.row}, at.heads, at.kv_heads, 16};
     shape.window = at.window;
     shape.starts_BT = at.apart ? starts.data() : nullptr;
     shape.dropout = at.drops ? kDrop : kernels::Dropout{};
@@ -286,14 +287,14 @@ TEST(RingAttention, IsThatOfOneRank) {
 }
 
 TEST(RingAttention, MergesNarrowTypesInFp32) {
-  const AttentionShape shape{{1, 320}, 4, 2, 16};
+  const kernels::AttentionShape shape{{1, 320}, 4, 2, 16};
   expect_near(attend<core::Bf16>(shape, {}), attend<core::Bf16>(shape, {.ring = 4}), 0.005);
 }
 
 // Scores of 0 and a window of two: the mean of a token's values and of those before it. A window of
 // one: the token's own values, and the gradient of values is that of the output.
 TEST(RingAttention, IsExactWhereProbabilitiesAreHalvesAndOnes) {
-  AttentionShape shape{{1, 48}, 2, 2, 16};
+  kernels::AttentionShape shape{{1, 48}, 2, 2, 16};
   Inputs<float> inputs = random_inputs<float>(shape);
   std::ranges::fill(inputs.q, 0.0F);
   for (float& value : inputs.v) value = std::round(8.0F * value) + 0.0F;  // no -0

@@ -108,7 +108,7 @@ class SmallModel {
     if (model().element == core::DType::kF32) {
       std::ranges::copy(wide, weights_.back().f32());
     } else {
-      kernels::cast(std::ssize(wide), wide.data(),
+      kernels::cast(core::Work(), std::ssize(wide), wide.data(),
                     static_cast<core::Bf16*>(weights_.back().data()));
     }
   }

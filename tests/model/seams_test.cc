@@ -43,7 +43,8 @@ struct Call {
   void backward_input() { unit().backward_input(call(), run.input_of(2), output.data()); }
   void backward_weight() { unit().backward_weight(call(), gradients, Write::kAssign); }
   void loss() {
-    run.model().head->loss(call(), run.input_of(number), 1.0, gradients, Write::kAssign);
+    double sum = 0.0;
+    run.model().head->loss(call(), run.input_of(number), 1.0, gradients, Write::kAssign, &sum);
   }
 
   UnitRun run;
@@ -137,10 +138,10 @@ TEST(HeadSeams, TheHeadReadsLabelsAndItsMatrixAndWritesItsGradient) {
 
 TEST(PeerSeams, RowsAreSplitForTheRanksAtHand) {
   core::Work work;
-  const AttentionShape shape{.batch = {.batch = 1, .seq_len = 4, .split = {.ulysses = 2}},
-                             .heads = 2,
-                             .kv_heads = 2,
-                             .head_dim = 16};
+  const kernels::AttentionShape shape{.batch = {.batch = 1, .seq_len = 4, .split = {.ulysses = 2}},
+                                      .heads = 2,
+                                      .kv_heads = 2,
+                                      .head_dim = 16};
   EXPECT_THROW(context_forward<float>(shape, {}, {}, work), BugError);
   EXPECT_THROW(context_backward<float>(shape, {}, {}, work), BugError);
   const auto solo = comm::make_solo();

@@ -20,7 +20,7 @@ void agree_on_threads(int threads) {
 // the query heads of its group, so that keys and values are shared through a stride of 0.
 class RowViews {
  public:
-  RowViews(const AttentionShape& shape, std::int64_t row)
+  RowViews(const kernels::AttentionShape& shape, std::int64_t row)
       : row_(row),
         seq_len_(shape.batch.seq_len),
         kv_heads_(shape.kv_heads),
@@ -63,7 +63,8 @@ class RowViews {
   std::int64_t head_dim_;
 };
 
-void forward(const AttentionShape& shape, const AttentionForward<float>& at, int threads) {
+void forward(const kernels::AttentionShape& shape, const kernels::AttentionForward<float>& at,
+             int threads) {
   agree_on_threads(threads);
   const c10::InferenceMode no_autograd;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {
@@ -75,7 +76,8 @@ void forward(const AttentionShape& shape, const AttentionForward<float>& at, int
   }
 }
 
-void backward(const AttentionShape& shape, const AttentionBackward<float>& at, int threads) {
+void backward(const kernels::AttentionShape& shape, const kernels::AttentionBackward<float>& at,
+              int threads) {
   agree_on_threads(threads);
   const c10::InferenceMode no_autograd;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {

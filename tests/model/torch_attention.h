@@ -3,16 +3,16 @@
 #pragma once
 
 #include "core/process.h"
-#include "model/attention/attention.h"
+#include "kernels/attention/attention.h"
 
 namespace fm::model {
 
 // Both allocate what they need. logsumexp has an order that only `backward` knows.
 struct TorchAttention {
-  void (*forward)(const AttentionShape& shape, const AttentionForward<float>& at,
+  void (*forward)(const kernels::AttentionShape& shape, const kernels::AttentionForward<float>& at,
                   int threads) = nullptr;
-  void (*backward)(const AttentionShape& shape, const AttentionBackward<float>& at,
-                   int threads) = nullptr;
+  void (*backward)(const kernels::AttentionShape& shape,
+                   const kernels::AttentionBackward<float>& at, int threads) = nullptr;
 };
 
 // Loads it at the first call.

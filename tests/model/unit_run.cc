@@ -6,7 +6,7 @@
 #include <random>
 
 #include "core/element.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/threads.h"
 
 namespace fm::model {
 
@@ -113,13 +113,17 @@ double UnitRun::loss(double scale, Write write) {
   const int head = model_.head_unit();
   core::Work here = work(head);
   const Gradients gradients_of_head{gradients(head), model_.tied ? tied_gradients() : nullptr};
-  return model_.head->loss(call(head, here), input_of(head), scale, gradients_of_head, write);
+  double sum = 0.0;
+  model_.head->loss(call(head, here), input_of(head), scale, gradients_of_head, write, &sum);
+  return sum;
 }
 
 double UnitRun::evaluate() {
   const int head = model_.head_unit();
   core::Work here = work(head);
-  return model_.head->evaluate(call(head, here), input_of(head));
+  double sum = 0.0;
+  model_.head->evaluate(call(head, here), input_of(head), &sum);
+  return sum;
 }
 
 void UnitRun::logits(const void* hidden_D, float* logits_V) {

@@ -135,7 +135,7 @@ TEST(LrSchedule, BetasOfTheScheduleCountInsteadOfTheOptimizers) {
         .param = param.data(), .grad = grad.data(), .moment = {}, .count = core::Elements(2)};
     slice.moment[0] = first.data();
     slice.moment[1] = second.data();
-    update({.rule = &rule, .betas = betas}, scalars, slice);
+    update({}, {.rule = &rule, .betas = betas}, scalars, slice);
     return std::array{param, first, second};
   };
   for (const OptimizerRow* rule : {&kAdamW, &kLion}) {

@@ -21,26 +21,26 @@ TEST(OptimizerSeams, ARuleGetsTheMomentsThatItNames) {
     const OptimizerOptions options{.rule = rule, .momentum = 0.9};
     const auto named = moments_of(options).size();
     UpdateSlice slice{&numbers[0], &numbers[1], {}, Elements(1)};
-    EXPECT_THROW(update(options, {}, slice), BugError) << rule->name;
+    EXPECT_THROW(update({}, options, {}, slice), BugError) << rule->name;
     for (std::size_t at = 0; at < named; ++at) slice.moment[at] = &numbers[2 + at];
-    EXPECT_NO_THROW(update(options, {}, slice)) << rule->name;
+    EXPECT_NO_THROW(update({}, options, {}, slice)) << rule->name;
     slice.moment[named - 1] = nullptr;
-    EXPECT_THROW(update(options, {}, slice), BugError) << rule->name;
+    EXPECT_THROW(update({}, options, {}, slice), BugError) << rule->name;
   }
 }
 
 TEST(OptimizerSeams, AnUpdateHasParametersAGradientAndANumber) {
   float number = 0.0F;
   const OptimizerOptions plain{.rule = &kSgd};
-  EXPECT_NO_THROW(update(plain, {}, {&number, &number, {}, Elements(1)}));
-  EXPECT_THROW(update(plain, {}, {nullptr, &number, {}, Elements(1)}), BugError);
-  EXPECT_THROW(update(plain, {}, {&number, nullptr, {}, Elements(1)}), BugError);
-  EXPECT_THROW(update(plain, {.step = 0}, {&number, &number, {}, Elements(1)}), BugError);
+  EXPECT_NO_THROW(update({}, plain, {}, {&number, &number, {}, Elements(1)}));
+  EXPECT_THROW(update({}, plain, {}, {nullptr, &number, {}, Elements(1)}), BugError);
+  EXPECT_THROW(update({}, plain, {}, {&number, nullptr, {}, Elements(1)}), BugError);
+  EXPECT_THROW(update({}, plain, {.step = 0}, {&number, &number, {}, Elements(1)}), BugError);
 }
 
 TEST(OptimizerSeams, AMatrixHasTwoDims) {
   const core::ParamEntry vector{.name = "v", .shape = {4}};
-  EXPECT_THROW(kMuon.by_matrix->move({}, {}, vector, {}), BugError);
+  EXPECT_THROW(kMuon.by_matrix->move({}, {}, {}, vector, {}), BugError);
 }
 
 TEST(NewtonSchulzSeams, AMatrixAndItsRoomHaveTheirSizes) {

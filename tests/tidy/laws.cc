@@ -319,6 +319,19 @@ Findings only_main_ends(const Source& source, const Limits& limits) {
   return found;
 }
 
+Findings kernels_take_work(const Source& source, const Limits& limits) {
+  Findings found;
+  if (!limits.declare_kernels.contains(source.path)) return found;
+  const std::vector<Token>& tokens = source.tokens;
+  for (std::size_t i = 0; i + 6 < tokens.size(); ++i) {
+    if (!tokens[i].is("void") || !tokens[i + 2].is("(")) continue;
+    const std::size_t type = tokens[i + 3].is("const") ? i + 4 : i + 3;
+    if (tokens[type].is("core") && tokens[type + 2].is("Work")) continue;
+    found.push_back({tokens[i].line, quote(tokens[i + 1].text) + " takes a core::Work first"});
+  }
+  return found;
+}
+
 Findings no_family(const Source& source, const Limits& limits) {
   Findings found;
   const auto& without = limits.know_no_family;

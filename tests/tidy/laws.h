@@ -22,13 +22,14 @@ struct Limits {
   // The headers in wings of a folder that other folders may include, beside those at its top. A
   // folder without a row keeps none to itself.
   std::map<std::string, std::set<std::string>> faces = {};
-  std::set<std::string> halls = {};           // folders whose wings have a namespace of their own
-  std::set<std::string> may_name_torch;       // sources, besides tests and benchmarks
-  std::set<std::string> may_have_state;       // sources with a mutable global, and why there
-  std::set<std::string> may_end_process;      // sources besides those with main
-  std::set<std::string> know_no_family;       // folders and wings
-  std::vector<std::string> families;          // words of names that belong to one model family
-  std::vector<std::string> library_prefixes;  // of <...> that no header may include
+  std::set<std::string> halls = {};            // folders whose wings have a namespace of their own
+  std::set<std::string> may_name_torch;        // sources, besides tests and benchmarks
+  std::set<std::string> may_have_state;        // sources with a mutable global, and why there
+  std::set<std::string> may_end_process;       // sources besides those with main
+  std::set<std::string> know_no_family;        // folders and wings
+  std::vector<std::string> families;           // words of names that belong to one model family
+  std::set<std::string> declare_kernels = {};  // headers of public kernels
+  std::vector<std::string> library_prefixes;   // of <...> that no header may include
 };
 
 struct Finding {
@@ -53,6 +54,9 @@ Findings only_main_ends(const Source& source, const Limits& limits);
 // No name and no include of a model family where all are served alike.
 Findings no_family(const Source& source, const Limits& limits);
 Findings no_directives_in_bodies(const Source& source, const Limits& limits);
+
+// What a header of kernels declares takes a core::Work first, unless it returns a value.
+Findings kernels_take_work(const Source& source, const Limits& limits);
 
 // Every law above applied to `source`.
 Findings all_laws(const Source& source, const Limits& limits);

@@ -25,6 +25,7 @@ Limits small_limits() {
           .may_end_process = {"zero/registry.cc"},
           .know_no_family = {"zero"},
           .families = {"llama"},
+          .declare_kernels = {"zero/add.h"},
           .library_prefixes = {"nlohmann/", "mpi.h"}};
 }
 
@@ -268,6 +269,18 @@ TEST(TidyLaws, ANameOfThreeThingsIsFound) {
   Things three = two;
   three["Frame"].insert("fm::comm::Watch::Frame");
   EXPECT_EQ(shared_names(three, 2), three);
+}
+
+TEST(TidyLaws, KernelsTakeAWorkFirst) {
+  const std::string text =
+      "void add(const core::Work& work, int count);\n"
+      "void multiply(core::Work& work);\n"
+      "void clear(int count, const core::Work& work);\n"
+      "int blocks(int count);\n"
+      "inline void fill(float* out) {}\n"
+      "struct Row { void (*run)(int); };\n";
+  EXPECT_EQ(broken_lines(kernels_take_work, "zero/add.h", text), "3 5 ");
+  EXPECT_EQ(broken_lines(kernels_take_work, "zero/other.h", text), "");
 }
 
 TEST(TidyLaws, PlacesAreNotNamed) {

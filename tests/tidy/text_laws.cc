@@ -66,9 +66,10 @@ std::set<std::string> whole_folders(const std::string& cmake_lists) {
 
 Findings all_laws(const Source& source, const Limits& limits) {
   constexpr std::array kLaws = {
-      include_matrix,  torch_free,     libraries_stay_in_sources, lengths,
-      telling_names,   one_namespace,  no_default_label,          no_mutable_globals,
-      qualified_stage, only_main_ends, no_directives_in_bodies,   no_family};
+      include_matrix,   torch_free,     libraries_stay_in_sources, lengths,
+      telling_names,    one_namespace,  no_default_label,          no_mutable_globals,
+      qualified_stage,  only_main_ends, no_directives_in_bodies,   no_family,
+      kernels_take_work};
   Findings found;
   for (const auto law : kLaws) {
     const Findings more = law(source, limits);

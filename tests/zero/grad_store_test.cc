@@ -254,7 +254,7 @@ TEST(GlobalNorm, IsTheEuclideanNormOnEveryRankInEveryLayout) {
         const auto pipe = dp.split(std::vector<int>{dp.rank()});
         GlobalNorm norm(layout, dp, *pipe,
                         {{0, 0, 1, GlobalNorm::numbers_of(layout.at(0).map, order)}});
-        EXPECT_NEAR(norm.squared(store), squares, 1e-12 * squares);
+        EXPECT_NEAR(norm.squared({}, store), squares, 1e-12 * squares);
       });
     }
   }

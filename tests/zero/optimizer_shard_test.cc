@@ -36,7 +36,7 @@ TEST(OptimizerShard, PartsTogetherAreOneUpdateOfTheWhole) {
   }
   for (const bool decay : {true, false}) {
     const std::int64_t at = decay ? 0 : boundary;
-    optim::update(options, scalars,
+    optim::update({}, options, scalars,
                   {.param = param.data() + at,
                    .grad = grad.data() + at,
                    .moment = {moments.data() + at, moments.data() + all + at},
@@ -189,7 +189,7 @@ TEST(OptimizerShard, TheRoundedMasterBecomesThisRanksParameters) {
       const std::int64_t first = layout.at(0).optimizer.first.count();
       const std::int64_t count = layout.at(0).optimizer.count.count();
       for (std::int64_t i = 0; i < count; ++i) shard.master(0)[i] = master_of(first + i);
-      shard.round_master(0, params);
+      shard.round_master({}, 0, params);
       std::vector<core::Bf16> slot(static_cast<std::size_t>(layout.at(0).map.padded().count()));
       if (layout.plan.publishes()) params.publish(0).wait();
       if (params.whole(0) == nullptr) params.gather(0, slot.data()).wait();

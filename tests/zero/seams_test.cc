@@ -133,9 +133,9 @@ TEST(GradStoreSeams, SumsAreReadWhenNothingIsUnderWay) {
   Stores at(Wanted{}, true);
   at.write(0);
   at.grads.reduce(at.work, 0, 0);
-  EXPECT_THROW(at.grads.squared(0), BugError);
+  EXPECT_THROW(at.grads.squared({}, 0), BugError);
   at.grads.settle(at.work);
-  EXPECT_EQ(at.grads.squared(0), 0.0);
+  EXPECT_EQ(at.grads.squared({}, 0), 0.0);
   EXPECT_THROW(at.grads.slice(1), BugError);
 }
 
@@ -189,7 +189,7 @@ TEST(OptimizerSeams, AMomentIsOneOfTheRules) {
 TEST(OptimizerSeams, NothingIsRoundedOrUndoneThatTheLayoutDoesNotKeep) {
   Stores at(Wanted{});
   OptimizerShard shard(at.layout, at.ledger, {});
-  EXPECT_THROW(shard.round_master(0, at.params), BugError);
+  EXPECT_THROW(shard.round_master({}, 0, at.params), BugError);
   EXPECT_THROW(shard.set_aside(at.work, 0, at.params, at.grads), BugError);
   EXPECT_THROW(shard.undo(at.work, 0, at.params, at.grads), BugError);
 }
@@ -222,7 +222,7 @@ TEST(OptimizerSeams, AMatrixThatMovesAsAWholeIsHereAsAWhole) {
 TEST(TiedSeams, GradientsAreAddedWhereATiedMatrixEnds) {
   Stores at(Wanted{});
   TiedReduction tied(at.layout, at.ledger, *at.dp);
-  EXPECT_THROW(tied.run(at.grads), BugError);
+  EXPECT_THROW(tied.run({}, at.grads), BugError);
 }
 
 TEST(NormSeams, PartsListTheNumbersOfTheirRank) {
@@ -237,10 +237,11 @@ TEST(NormSeams, PartsListTheNumbersOfTheirRank) {
 TEST(NormSeams, TensorsAreSquaredByWholeBlocks) {
   const std::vector<float> values(5120);
   const std::span all(values);
-  EXPECT_THROW(tensor_norms(table(), Elements(10), all, {}), BugError);
-  EXPECT_THROW(tensor_norms(table(), Elements(0), all.first(100), {}), BugError);
-  EXPECT_THROW(tensor_norms(table(), Elements(0), all.first(1024), {}), BugError);  // a part, alone
-  EXPECT_EQ(tensor_norms(table(), Elements(0), all, {}), std::vector<double>{0.0});
+  EXPECT_THROW(tensor_norms({}, table(), Elements(10), all, {}), BugError);
+  EXPECT_THROW(tensor_norms({}, table(), Elements(0), all.first(100), {}), BugError);
+  EXPECT_THROW(tensor_norms({}, table(), Elements(0), all.first(1024), {}),
+               BugError);  // a part, alone
+  EXPECT_EQ(tensor_norms({}, table(), Elements(0), all, {}), std::vector<double>{0.0});
 }
 
 TEST(PassSeams, PassesAreOfThePlacementAtHand) {

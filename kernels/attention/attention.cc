@@ -1,6 +1,6 @@
 // Each thread computes one key/value head of one batch row at a time. Its results depend on nothing
 // else, so neither the number of threads nor the batch changes a bit.
-#include "model/attention/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <omp.h>
 
@@ -9,11 +9,12 @@
 
 #include "core/element.h"
 #include "core/trace.h"
-#include "kernels/attention/attention.h"
+#include "kernels/attention/head_group.h"
+#include "kernels/attention/here.h"
+#include "kernels/cast_block.h"
 #include "kernels/gemm/gemm.h"
-#include "kernels/pointwise/elements.h"
 
-namespace fm::model {
+namespace fm::kernels {
 namespace {
 
 using core::TraceForm;
@@ -32,7 +33,7 @@ std::int64_t window_of(const AttentionShape& shape) {
 }
 
 // The group of query heads of one key/value head.
-kernels::HeadGroup group_of(const AttentionShape& shape) {
+HeadGroup group_of(const AttentionShape& shape) {
   return {.seq_len = shape.batch.seq_len,
           .heads = shape.heads / shape.kv_heads,
           .head_dim = shape.head_dim,
@@ -46,12 +47,12 @@ kernels::HeadGroup group_of(const AttentionShape& shape) {
           .keys = shape.runs.keys};
 }
 
-kernels::HeadGroup group_at(const AttentionShape& shape, std::int64_t row, std::int64_t kv_head) {
-  kernels::HeadGroup group = group_of(shape);
+HeadGroup group_at(const AttentionShape& shape, std::int64_t row, std::int64_t kv_head) {
+  HeadGroup group = group_of(shape);
   const std::int64_t all_heads = shape.all_heads > 0 ? shape.all_heads : shape.heads;
   const std::int64_t heads =
       (shape.first_sample + row) * all_heads + shape.first_head + kv_head * group.heads;
-  group.first_probability = kernels::probability_of(group, heads, -group.first_query);
+  group.first_probability = probability_of(group, heads, -group.first_query);
   if (shape.starts_BT != nullptr) group.starts = shape.starts_BT + row * group.seq_len;
   return group;
 }
@@ -65,10 +66,10 @@ std::int64_t pairs_of(const AttentionShape& shape) {
     return batch * (tokens * (tokens + 1) - hidden * (hidden + 1)) / 2;
   std::int64_t pairs = 0;
   for (std::int64_t row = 0; row < batch; ++row) {
-    const kernels::HeadGroup group = group_at(shape, row, 0);
+    const HeadGroup group = group_at(shape, row, 0);
     for (std::int64_t t = 0; t < tokens; ++t) {
       const std::int64_t end = group.keys > 0 ? group.keys : t + 1;
-      pairs += std::max(end - kernels::first_key_of(group, t), std::int64_t{0});
+      pairs += std::max(end - first_key_of(group, t), std::int64_t{0});
     }
   }
   return pairs;
@@ -88,7 +89,7 @@ std::int64_t workers_of(const AttentionShape& shape, int threads) {
 
 // A group with the offsets of its first head in the first token of the row.
 struct HeadOffsets {
-  kernels::HeadGroup group;
+  HeadGroup group;
   std::int64_t q = 0;          // in q, out and their gradients
   std::int64_t k = 0;          // in k, v and their gradients
   std::int64_t logsumexp = 0;  // [B, kv_heads, group, T]
@@ -97,10 +98,10 @@ struct HeadOffsets {
 HeadOffsets place_of(const AttentionShape& shape, std::int64_t index) {
   const std::int64_t row = index / shape.kv_heads;
   const std::int64_t head = index % shape.kv_heads;
-  const kernels::HeadGroup group = group_at(shape, row, head);
+  const HeadGroup group = group_at(shape, row, head);
   return {.group = group,
           .q = row * group.seq_len * group.q_stride + head * group.heads * group.head_dim,
-          .k = row * kernels::key_count_of(group) * group.k_stride + head * group.head_dim,
+          .k = row * key_count_of(group) * group.k_stride + head * group.head_dim,
           .logsumexp = index * group.heads * group.seq_len};
 }
 
@@ -108,18 +109,18 @@ HeadOffsets place_of(const AttentionShape& shape, std::int64_t index) {
 // fp32.
 class GroupCopies {
  public:
-  GroupCopies(const kernels::HeadGroup& stored, float* memory)
+  GroupCopies(const HeadGroup& stored, float* memory)
       : stored_(stored), packed_(stored), free_(memory) {
     packed_.q_stride = stored.heads * stored.head_dim;
     packed_.k_stride = stored.head_dim;
   }
   // The elements of `queries` arrays like q and `keys` arrays like k.
-  static std::int64_t elements(const kernels::HeadGroup& stored, int queries, int keys) {
+  static std::int64_t elements(const HeadGroup& stored, int queries, int keys) {
     const GroupCopies sizes(stored, nullptr);
     return queries * rounded(sizes.rows_q()) + keys * rounded(sizes.rows_k());
   }
 
-  const kernels::HeadGroup& group() const { return packed_; }
+  const HeadGroup& group() const { return packed_; }
   float* q() { return take(rows_q()); }
   float* k() { return take(rows_k()); }
   template <class T>
@@ -133,36 +134,36 @@ class GroupCopies {
   float* rest() { return free_; }
   template <class T>
   void store_q(const float* from, T* to) const {
-    kernels::cast_rows(rows_q(), from, packed_.q_stride, to, stored_.q_stride);
+    cast_block(rows_q(), from, packed_.q_stride, to, stored_.q_stride);
   }
   template <class T>
   void store_k(const float* from, T* to) const {
-    kernels::cast_rows(rows_k(), from, packed_.k_stride, to, stored_.k_stride);
+    cast_block(rows_k(), from, packed_.k_stride, to, stored_.k_stride);
   }
 
  private:
-  static std::int64_t rounded(kernels::RowShape rows) {
+  static std::int64_t rounded(RowShape rows) {
     return core::Arena::aligned<float>(rows.rows * rows.width) / core::size_of(core::DType::kF32);
   }
-  kernels::RowShape rows_q() const { return {packed_.seq_len, packed_.q_stride}; }
-  kernels::RowShape rows_k() const { return {kernels::key_count_of(packed_), packed_.k_stride}; }
-  float* take(kernels::RowShape rows) { return std::exchange(free_, free_ + rounded(rows)); }
+  RowShape rows_q() const { return {packed_.seq_len, packed_.q_stride}; }
+  RowShape rows_k() const { return {key_count_of(packed_), packed_.k_stride}; }
+  float* take(RowShape rows) { return std::exchange(free_, free_ + rounded(rows)); }
   template <class T>
-  const float* copy(kernels::RowShape rows, const T* from, std::int64_t stride) {
+  const float* copy(RowShape rows, const T* from, std::int64_t stride) {
     float* const to = take(rows);
-    kernels::cast_rows(rows, from, stride, to, rows.width);
+    cast_block(rows, from, stride, to, rows.width);
     return to;
   }
 
-  kernels::HeadGroup stored_, packed_;
+  HeadGroup stored_, packed_;
   float* free_;
 };
 
-std::int64_t narrow_forward_each(const kernels::HeadGroup& group) {
-  return GroupCopies::elements(group, 2, 2) + kernels::attention_forward_scratch(group);
+std::int64_t narrow_forward_each(const HeadGroup& group) {
+  return GroupCopies::elements(group, 2, 2) + group_attention_forward_scratch(group);
 }
-std::int64_t narrow_backward_each(const kernels::HeadGroup& group) {
-  return GroupCopies::elements(group, 4, 4) + kernels::attention_backward_scratch(group);
+std::int64_t narrow_backward_each(const HeadGroup& group) {
+  return GroupCopies::elements(group, 4, 4) + group_attention_backward_scratch(group);
 }
 
 // Calls run(index of the group, memory of `each` elements) for every group, on all threads.
@@ -186,68 +187,68 @@ void for_every_group(const AttentionShape& shape, std::int64_t each, core::Work&
 
 template <>
 AttentionScratch attention_scratch<float>(const AttentionShape& shape, int threads) {
-  const kernels::HeadGroup group = group_of(shape);
+  const HeadGroup group = group_of(shape);
   const std::int64_t workers = workers_of(shape, threads);
   const auto all_of = [&](std::int64_t each) {
     return core::Arena::aligned<float>(each) * workers;
   };
-  return {.forward = all_of(kernels::attention_forward_scratch(group)),
-          .backward = all_of(kernels::attention_backward_scratch(group))};
+  return {.forward = all_of(group_attention_forward_scratch(group)),
+          .backward = all_of(group_attention_backward_scratch(group))};
 }
 
 template <>
-void attention_forward<float>(const AttentionShape& shape, const AttentionForward<float>& arrays,
-                              core::Work& work) {
+void attention_forward_here<float>(core::Work& work, const AttentionShape& shape,
+                                   const AttentionForward<float>& arrays) {
   const TraceScope scope(kForward, work_of(shape, 2));
-  const kernels::HeadGroup group = group_of(shape);
-  for_every_group(shape, kernels::attention_forward_scratch(group), work,
+  const HeadGroup group = group_of(shape);
+  for_every_group(shape, group_attention_forward_scratch(group), work,
                   [&](std::int64_t index, float* memory) {
                     const HeadOffsets place = place_of(shape, index);
-                    kernels::attention_forward(place.group,
-                                               {.q = arrays.q + place.q,
-                                                .k = arrays.k + place.k,
-                                                .v = arrays.v + place.k,
-                                                .out = arrays.out + place.q,
-                                                .logsumexp = arrays.logsumexp + place.logsumexp},
-                                               memory);
+                    group_attention_forward(place.group,
+                                            {.q = arrays.q + place.q,
+                                             .k = arrays.k + place.k,
+                                             .v = arrays.v + place.k,
+                                             .out = arrays.out + place.q,
+                                             .logsumexp = arrays.logsumexp + place.logsumexp},
+                                            memory);
                   });
 }
 
 template <>
-void attention_backward<float>(const AttentionShape& shape, const AttentionBackward<float>& arrays,
-                               core::Work& work) {
+void attention_backward_here<float>(core::Work& work, const AttentionShape& shape,
+                                    const AttentionBackward<float>& arrays) {
   const TraceScope scope(kBackward, work_of(shape, 5));
-  const kernels::HeadGroup group = group_of(shape);
-  for_every_group(shape, kernels::attention_backward_scratch(group), work,
+  const HeadGroup group = group_of(shape);
+  for_every_group(shape, group_attention_backward_scratch(group), work,
                   [&](std::int64_t index, float* memory) {
                     const HeadOffsets place = place_of(shape, index);
-                    kernels::attention_backward(place.group,
-                                                {.q = arrays.q + place.q,
-                                                 .k = arrays.k + place.k,
-                                                 .v = arrays.v + place.k,
-                                                 .out = arrays.out + place.q,
-                                                 .logsumexp = arrays.logsumexp + place.logsumexp,
-                                                 .dout = arrays.dout + place.q,
-                                                 .dq = arrays.dq + place.q,
-                                                 .dk = arrays.dk + place.k,
-                                                 .dv = arrays.dv + place.k},
-                                                memory);
+                    group_attention_backward(place.group,
+                                             {.q = arrays.q + place.q,
+                                              .k = arrays.k + place.k,
+                                              .v = arrays.v + place.k,
+                                              .out = arrays.out + place.q,
+                                              .logsumexp = arrays.logsumexp + place.logsumexp,
+                                              .dout = arrays.dout + place.q,
+                                              .dq = arrays.dq + place.q,
+                                              .dk = arrays.dk + place.k,
+                                              .dv = arrays.dv + place.k},
+                                             memory);
                   });
 }
 
 template <class T>
 AttentionScratch attention_scratch(const AttentionShape& shape, int threads) {
-  const kernels::HeadGroup group = group_of(shape);
+  const HeadGroup group = group_of(shape);
   const std::int64_t workers = workers_of(shape, threads);
   return {.forward = core::Arena::aligned<float>(narrow_forward_each(group)) * workers,
           .backward = core::Arena::aligned<float>(narrow_backward_each(group)) * workers};
 }
 
 template <class T>
-void attention_forward(const AttentionShape& shape, const AttentionForward<T>& arrays,
-                       core::Work& work) {
+void attention_forward_here(core::Work& work, const AttentionShape& shape,
+                            const AttentionForward<T>& arrays) {
   const TraceScope scope(kForward, work_of(shape, 2));
-  const kernels::HeadGroup group = group_of(shape);
+  const HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
     const HeadOffsets place = place_of(shape, index);
     GroupCopies copies(place.group, memory);
@@ -255,7 +256,7 @@ void attention_forward(const AttentionShape& shape, const AttentionForward<T>& a
     const float* const k = copies.k(arrays.k + place.k);
     const float* const v = copies.k(arrays.v + place.k);
     float* const out = copies.q();
-    kernels::attention_forward(
+    group_attention_forward(
         copies.group(),
         {.q = q, .k = k, .v = v, .out = out, .logsumexp = arrays.logsumexp + place.logsumexp},
         copies.rest());
@@ -265,10 +266,10 @@ void attention_forward(const AttentionShape& shape, const AttentionForward<T>& a
 }
 
 template <class T>
-void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
-                        core::Work& work) {
+void attention_backward_here(core::Work& work, const AttentionShape& shape,
+                             const AttentionBackward<T>& arrays) {
   const TraceScope scope(kBackward, work_of(shape, 5));
-  const kernels::HeadGroup group = group_of(shape);
+  const HeadGroup group = group_of(shape);
   const auto run = [&](std::int64_t index, float* memory) {
     const HeadOffsets place = place_of(shape, index);
     GroupCopies copies(place.group, memory);
@@ -280,17 +281,17 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward<T>&
     float* const dq = copies.q();
     float* const dk = copies.k();
     float* const dv = copies.k();
-    kernels::attention_backward(copies.group(),
-                                {.q = q,
-                                 .k = k,
-                                 .v = v,
-                                 .out = out,
-                                 .logsumexp = arrays.logsumexp + place.logsumexp,
-                                 .dout = dout,
-                                 .dq = dq,
-                                 .dk = dk,
-                                 .dv = dv},
-                                copies.rest());
+    group_attention_backward(copies.group(),
+                             {.q = q,
+                              .k = k,
+                              .v = v,
+                              .out = out,
+                              .logsumexp = arrays.logsumexp + place.logsumexp,
+                              .dout = dout,
+                              .dq = dq,
+                              .dk = dk,
+                              .dv = dv},
+                             copies.rest());
     copies.store_q(dq, arrays.dq + place.q);
     copies.store_k(dk, arrays.dk + place.k);
     copies.store_k(dv, arrays.dv + place.k);
@@ -300,15 +301,15 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward<T>&
 
 template AttentionScratch attention_scratch<core::Bf16>(const AttentionShape&, int);
 template AttentionScratch attention_scratch<core::F16>(const AttentionShape&, int);
-template void attention_forward(const AttentionShape&, const AttentionForward<core::Bf16>&,
-                                core::Work&);
-template void attention_forward(const AttentionShape&, const AttentionForward<core::F16>&,
-                                core::Work&);
-template void attention_backward(const AttentionShape&, const AttentionBackward<core::Bf16>&,
-                                 core::Work&);
-template void attention_backward(const AttentionShape&, const AttentionBackward<core::F16>&,
-                                 core::Work&);
+template void attention_forward_here(core::Work&, const AttentionShape&,
+                                     const AttentionForward<core::Bf16>&);
+template void attention_forward_here(core::Work&, const AttentionShape&,
+                                     const AttentionForward<core::F16>&);
+template void attention_backward_here(core::Work&, const AttentionShape&,
+                                      const AttentionBackward<core::Bf16>&);
+template void attention_backward_here(core::Work&, const AttentionShape&,
+                                      const AttentionBackward<core::F16>&);
 
-std::string attention_library() { return kernels::amx_chosen() ? "own (AMX)" : "own"; }
+std::string attention_library() { return amx_chosen() ? "own (AMX)" : "own"; }
 
-}  // namespace fm::model
+}  // namespace fm::kernels

@@ -1,4 +1,4 @@
-#include "model/attention/attention_cached.h"
+#include "kernels/attention/attention_cached.h"
 
 #include <omp.h>
 
@@ -7,8 +7,9 @@
 #include "core/element.h"
 #include "core/trace.h"
 #include "kernels/attention/cached.h"
+#include "kernels/attention/here.h"
 
-namespace fm::model {
+namespace fm::kernels {
 namespace {
 
 constexpr core::TraceForm kForm = {
@@ -17,7 +18,7 @@ constexpr core::TraceForm kForm = {
 // Below this number of multiply-adds a second thread costs more than it saves.
 constexpr std::int64_t kWorthThreads = 1 << 15;
 
-kernels::CachedKeys keys_of(const CachedShape& shape, std::int64_t keys) {
+CachedKeys keys_of(const CachedShape& shape, std::int64_t keys) {
   return {.keys = keys,
           .heads = shape.heads / shape.kv_heads,
           .head_dim = shape.head_dim,
@@ -37,8 +38,8 @@ core::Bytes cached_scratch(const CachedShape& shape, std::int64_t positions, int
 }
 
 template <class T>
-void attention_cached(const CachedShape& shape, const CachedSequence& sequence, const T* q_THd,
-                      T* out_THd, core::Work& work) {
+void attention_cached_here(core::Work& work, const CachedShape& shape,
+                           const CachedSequence& sequence, const T* q_THd, T* out_THd) {
   const std::int64_t positions = sequence.position + sequence.count;
   const core::TraceScope trace(kForm, {sequence.count, positions, shape.heads});
   const core::Arena::Scope scope(work.arena);
@@ -56,20 +57,20 @@ void attention_cached(const CachedShape& shape, const CachedSequence& sequence, 
     const std::int64_t first =
         shape.window > 0 ? std::max(seen - shape.window, std::int64_t{0}) : 0;
     const T* const k = keys + first * width + task % shape.kv_heads * shape.head_dim;
-    kernels::attend_cached<T>(keys_of(shape, seen - first),
-                              {.q = q_THd + task * group,
-                               .k = k,
-                               .v = k + sequence.capacity * width,
-                               .out = out_THd + task * group},
-                              scratch + omp_get_thread_num() * apart);
+    attend_cached<T>(keys_of(shape, seen - first),
+                     {.q = q_THd + task * group,
+                      .k = k,
+                      .v = k + sequence.capacity * width,
+                      .out = out_THd + task * group},
+                     scratch + omp_get_thread_num() * apart);
   }
 }
 
-template void attention_cached(const CachedShape&, const CachedSequence&, const float*, float*,
-                               core::Work&);
-template void attention_cached(const CachedShape&, const CachedSequence&, const core::Bf16*,
-                               core::Bf16*, core::Work&);
-template void attention_cached(const CachedShape&, const CachedSequence&, const core::F16*,
-                               core::F16*, core::Work&);
+template void attention_cached_here(core::Work&, const CachedShape&, const CachedSequence&,
+                                    const float*, float*);
+template void attention_cached_here(core::Work&, const CachedShape&, const CachedSequence&,
+                                    const core::Bf16*, core::Bf16*);
+template void attention_cached_here(core::Work&, const CachedShape&, const CachedSequence&,
+                                    const core::F16*, core::F16*);
 
-}  // namespace fm::model
+}  // namespace fm::kernels
