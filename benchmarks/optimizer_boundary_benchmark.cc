@@ -20,6 +20,7 @@
 
 #include "benchmarks/read_memory.h"
 #include "comm/meet/world.h"
+#include "comm/words.h"
 #include "core/check.h"
 #include "zero/global_norm.h"
 #include "zero/optimizer_shard.h"
@@ -75,17 +76,24 @@ double read_rate(const std::vector<float>& memory) {
   return -slowest(-median(rates));
 }
 
+std::vector<int> all_of(const comm::Communicator& dp) {
+  std::vector<int> all(static_cast<std::size_t>(dp.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 // The state of one rank, for units of the given sizes.
 class Boundary {
  public:
   Boundary(const std::vector<std::int64_t>& units, comm::Communicator& dp)
       : tables_(make_tables(units)),
         layout_(make_layout(tables_, dp)),
+        data_(dp.split(all_of(dp))),
         pipe_(dp.split(std::vector<int>{dp.rank()})),
         params_(layout_, ledger_, dp),
         grads_(layout_, ledger_, dp),
         optimizer_(layout_, ledger_, {.weight_decay = 0.1}),
-        norm_(layout_, dp, *pipe_, {{0, 0, layout_.count(), layout_.count() * dp.size()}}) {}
+        norm_(layout_, data_, pipe_, {{0, 0, layout_.count(), layout_.count() * dp.size()}}) {}
 
   struct Seconds {
     double reduction = 0.0;
@@ -149,7 +157,7 @@ class Boundary {
   core::Ledger ledger_;
   std::vector<core::ParamTable> tables_;
   zero::Layout layout_;
-  std::unique_ptr<comm::Communicator> pipe_;
+  comm::Words data_, pipe_;
   zero::ParamStore params_;
   zero::GradStore grads_;
   zero::OptimizerShard optimizer_;

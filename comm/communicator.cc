@@ -15,6 +15,7 @@ class Solo : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::string describe() const override { return "solo, 1 rank"; }
+  Sums sums() const override { return Sums::kFixedTree; }
 
   Pending all_gather(ConstSpan send, Span receive) override { return copy(send, receive); }
   Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override {
@@ -79,6 +80,7 @@ class TracedCommunicator : public Communicator {
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   std::string describe() const override { return inner_.describe(); }
+  Sums sums() const override { return inner_.sums(); }
 
   Pending all_gather(ConstSpan send, Span receive) override {
     return show(kAllGather, receive.bytes(), [&] { return inner_.all_gather(send, receive); });

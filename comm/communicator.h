@@ -98,8 +98,12 @@ class SumVisitor {
   }
 };
 
-// A group of ranks. Sums are fixed trees in rank order (core/tree.h), never in order of arrival:
-// every backend gives the same bits.
+// How a backend adds. kFixedTree: in the tree of core/tree.h over the ranks, the same bits in every
+// layout. kRepeats: in an order of its own, the same bits in every run of the same group.
+// kAnyOrder: neither.
+enum class Sums : std::uint8_t { kFixedTree, kRepeats, kAnyOrder };
+
+// A group of ranks.
 //
 // Invariant: all members post the same collectives in the same order; messages between two
 //            ranks match in order of posting.
@@ -111,17 +115,19 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::string describe() const = 0;  // "tcp, 2 ranks"
+  // What reduce_scatter and all_reduce promise. Who needs more asks before the first sum.
+  virtual Sums sums() const = 0;
 
   // receive: size x send.elements, in rank order. `send` may be this rank's part of `receive`.
   virtual Pending all_gather(ConstSpan send, Span receive) = 0;
-  // send: size x receive.elements; receive = tree over ranks of the rank-th part (fp32, fp64,
+  // send: size x receive.elements; receive = sum over ranks of the rank-th part (fp32, fp64,
   // int64). `receive` may be this rank's part of `send`.
   // `visitor` (may be null) is called before wait() returns, and must live until then.
   virtual Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) = 0;
   Pending reduce_scatter(ConstSpan send, Span receive) {
     return reduce_scatter_to(send, receive, nullptr);
   }
-  virtual Pending all_reduce(Span values) = 0;  // tree over ranks, in place
+  virtual Pending all_reduce(Span values) = 0;  // sum over ranks, in place
   // Part j of send goes to rank j; part i of receive came from rank i. Not in place.
   virtual Pending all_to_all(ConstSpan send, Span receive) = 0;
   virtual Pending broadcast(Span values, int root) = 0;

@@ -9,15 +9,14 @@
 
 namespace fm::zero {
 
-using core::DType;
 using core::Elements;
 
 std::int64_t GlobalNorm::numbers_of(const core::ShardMap& map, core::SumOrder order) {
   return order == core::SumOrder::kCanonical ? map.blocks() : map.owners;
 }
 
-GlobalNorm::GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Communicator& pipe,
-                       std::vector<Part> parts, comm::Communicator* tensor)
+GlobalNorm::GlobalNorm(const Layout& layout, comm::Words& dp, comm::Words& pipe,
+                       std::vector<Part> parts, comm::Words* tensor)
     : layout_(layout), dp_(dp), pipe_(pipe), tensor_(tensor), parts_(std::move(parts)) {
   check_ranks(layout, dp);
   Elements largest;
@@ -46,7 +45,7 @@ double GlobalNorm::squared(const core::Work& work, GradStore& grads) {
   double* at = all_.data();
   for (const Part& part : parts_) {
     if (part.pipe_rank == pipe_.rank()) gather(work, grads, part, at);
-    pipe_.broadcast({at, Elements(part.count), DType::kF64}, part.pipe_rank).wait();
+    pipe_.broadcast({at, static_cast<std::size_t>(part.count)}, part.pipe_rank).wait();
     at += part.count;
   }
   return sum();
@@ -62,7 +61,7 @@ double GlobalNorm::take_own(const core::Work& work, GradStore& grads) {
     }
     at += part.count;
   }
-  if (tensor_ != nullptr) tensor_->all_reduce({&own, Elements(1), DType::kF64}).wait();
+  if (tensor_ != nullptr) tensor_->all_reduce(std::span(&own, 1)).wait();
   return own;
 }
 
@@ -83,7 +82,7 @@ double GlobalNorm::sum() {
   double sum = layout_.order == core::SumOrder::kCanonical
                    ? core::tree_sum(std::span(all_))
                    : std::accumulate(all_.begin(), all_.end(), 0.0);
-  if (tensor_ != nullptr) tensor_->all_reduce({&sum, Elements(1), DType::kF64}).wait();
+  if (tensor_ != nullptr) tensor_->all_reduce(std::span(&sum, 1)).wait();
   return sum;
 }
 
@@ -108,8 +107,7 @@ void GlobalNorm::gather_fast(const core::Work& work, GradStore& grads, int flat_
   const bool repeats = !repeats_[static_cast<std::size_t>(flat_param)].empty();
   const double sum =
       repeats ? add(blocks_of(work, grads, flat_param)) : grads.squared(work, flat_param);
-  dp_.all_gather({&sum, Elements(1), DType::kF64}, {out, Elements(layout_.dp_size), DType::kF64})
-      .wait();
+  dp_.all_gather({&sum, 1}, {out, static_cast<std::size_t>(layout_.dp_size)}).wait();
 }
 
 std::span<double> GlobalNorm::blocks_of(const core::Work& work, GradStore& grads, int flat_param) {
@@ -141,10 +139,9 @@ std::span<double> GlobalNorm::blocks_of(const core::Work& work, GradStore& grads
 void GlobalNorm::gather_canonical(const core::Work& work, GradStore& grads, int flat_param,
                                   double* out) {
   const core::ShardMap& map = layout_.at(flat_param).map;
-  const std::int64_t blocks = std::ssize(blocks_of(work, grads, flat_param));
-  dp_.all_gather({blocks_.data(), Elements(blocks), DType::kF64},
-                 {gathered_.data(), Elements(blocks * layout_.dp_size), DType::kF64})
-      .wait();
+  const std::span<const double> blocks = blocks_of(work, grads, flat_param);
+  const std::size_t all = blocks.size() * static_cast<std::size_t>(layout_.dp_size);
+  dp_.all_gather(blocks, std::span(gathered_).first(all)).wait();
   std::copy_n(gathered_.begin(), map.blocks(), out);  // padding blocks are left out
 }
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/words.h"
 #include "zero/grad_store.h"
 
 namespace fm::zero {
@@ -16,8 +16,8 @@ namespace fm::zero {
 // once, at the embedding's place. What several tensor-parallel ranks have alike counts at the first
 // of them; the sums of these ranks are added in their order.
 //
-// Thread:   the rank's thread; collective over all communicators.
-// Lifetime: layout and communicators outlive it.
+// Thread:   the rank's thread; collective over all groups.
+// Lifetime: layout and groups outlive it.
 class GlobalNorm {
  public:
   // The numbers of neighbouring units [first, last) of one pipe rank.
@@ -28,8 +28,8 @@ class GlobalNorm {
     std::int64_t count = 0;  // sum of numbers_of its units
   };
   // parts: of all units, in their order. `tensor`: null where one rank has whole matrices.
-  GlobalNorm(const Layout& layout, comm::Communicator& dp, comm::Communicator& pipe,
-             std::vector<Part> parts, comm::Communicator* tensor = nullptr);
+  GlobalNorm(const Layout& layout, comm::Words& dp, comm::Words& pipe, std::vector<Part> parts,
+             comm::Words* tensor = nullptr);
 
   // How many numbers a flat parameter contributes.
   static std::int64_t numbers_of(const core::ShardMap& map, core::SumOrder order);
@@ -56,9 +56,9 @@ class GlobalNorm {
   void gather_canonical(const core::Work& work, GradStore& grads, int flat_param, double* out);
 
   const Layout& layout_;
-  comm::Communicator& dp_;
-  comm::Communicator& pipe_;
-  comm::Communicator* tensor_;
+  comm::Words& dp_;
+  comm::Words& pipe_;
+  comm::Words* tensor_;
   std::vector<Part> parts_;
   std::vector<std::vector<core::FlatRange>> repeats_;  // by flat parameter
   std::vector<double> all_;                            // every unit's numbers, in order

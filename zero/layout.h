@@ -142,6 +142,11 @@ struct Layout : StateRules {
              " flat parameters are here, and none is ", flat_param);
     return flat_params[static_cast<std::size_t>(flat_param)];
   }
+  // That it is cut for this rank of so many.
+  void check_ranks(int rank, int size) const {
+    FM_CHECK(dp_size == size && dp_rank == rank, "the layout of data rank ", dp_rank, " of ",
+             dp_size, " reached rank ", rank, " of ", size);
+  }
   // Only these have a gradient and optimizer state.
   void check_trained(int flat_param) const {
     FM_CHECK(flat_param >= 0 && flat_param < trained, trained,

@@ -33,7 +33,7 @@ void round(const core::Work& work, core::DType element, void* params, const floa
 }  // namespace
 
 OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
-                               const optim::OptimizerOptions& options, const NormRanks& others)
+                               const optim::OptimizerOptions& options, const UpdateRanks& others)
     : layout_(layout),
       options_(options),
       others_(others),
@@ -249,7 +249,7 @@ void OptimizerShard::move_tensors(const core::Work& work, int flat_param,
                                   const optim::UpdateScalars& scalars, const Owned& at) {
   const core::ParamTable& table = *layout_.at(flat_param).table;
   const optim::TensorRule& rule = *options_.rule->by_tensor;
-  NormRanks others = others_;
+  NormRanks others = others_.norms;
   if (layout_.plan.optimizer == Home::kEveryRank) others.data = nullptr;
   const auto norms = [&](const float* values) {
     const auto count = static_cast<std::size_t>((at.last - at.first).count());

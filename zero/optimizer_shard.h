@@ -14,6 +14,13 @@
 
 namespace fm::zero {
 
+// The other ranks, for rules that move whole tensors: who has the rest of a direction, and of a
+// norm.
+struct UpdateRanks {
+  comm::Communicator* data = nullptr;
+  NormRanks norms = {};
+};
+
 // Invariant: moments and masters of gaps and padding are zero. Parameters are the rounded master.
 // Thread:    the rank's thread.
 // Lifetime:  layout and ledger outlive it.
@@ -21,7 +28,7 @@ class OptimizerShard {
  public:
   // `others`: for rules that move whole tensors.
   OptimizerShard(const Layout& layout, core::Ledger& ledger, const optim::OptimizerOptions& options,
-                 const NormRanks& others = {});
+                 const UpdateRanks& others = {});
 
   // Updates what this rank owns of the flat parameter: everything in ZeRO 0, its slice otherwise.
   // Collective over `others` where the rule moves whole tensors or matrices.
@@ -78,7 +85,7 @@ class OptimizerShard {
 
   const Layout& layout_;
   optim::OptimizerOptions options_;
-  NormRanks others_;
+  UpdateRanks others_;
   int moments_;
   std::vector<core::Buffer> buffers_;  // by flat parameter, then by moment
   std::vector<core::Buffer> masters_;  // by flat parameter; none in fp32

@@ -15,11 +15,6 @@ core::MemorySource* source_of(const Reservation& at, comm::Communicator* dp) {
 
 }  // namespace
 
-void check_ranks(const Layout& layout, const comm::Communicator& dp) {
-  FM_CHECK(layout.dp_size == dp.size() && layout.dp_rank == dp.rank(), "the layout of data rank ",
-           layout.dp_rank, " of ", layout.dp_size, " reached rank ", dp.rank(), " of ", dp.size());
-}
-
 std::vector<core::Buffer> reserve(const Layout& layout, Role role, core::Ledger& ledger,
                                   comm::Communicator* dp) {
   std::vector<core::Buffer> out;

@@ -10,7 +10,10 @@
 namespace fm::zero {
 
 // That a store works with the data ranks that its layout is cut for.
-void check_ranks(const Layout& layout, const comm::Communicator& dp);
+template <class Ranks>
+void check_ranks(const Layout& layout, const Ranks& dp) {
+  layout.check_ranks(dp.rank(), dp.size());
+}
 
 // All of one role, in the order of the list. `dp`: the data ranks, for memory that others read;
 // null where all of it is private.

@@ -86,9 +86,9 @@ std::vector<double> tensor_norms(const core::Work& work, const core::ParamTable&
     at += blocks[i].count;
   }
   // A block belongs to one rank; the others add zeros.
-  const auto add_up = [](comm::Communicator* others, std::vector<double>& numbers) {
+  const auto add_up = [](comm::Words* others, std::vector<double>& numbers) {
     if (others == nullptr) return;
-    others->all_reduce({numbers.data(), Elements(std::ssize(numbers)), core::DType::kF64}).wait();
+    others->all_reduce(std::span(numbers)).wait();
   };
   add_up(ranks.data, sums);
   std::vector<double> norms;

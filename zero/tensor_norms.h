@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/words.h"
 #include "core/param_table.h"
 #include "core/work.h"
 
@@ -12,8 +12,8 @@ namespace fm::zero {
 
 // Who holds the rest of a flat parameter, and of its tensors; null: nobody else.
 struct NormRanks {
-  comm::Communicator* data = nullptr;
-  comm::Communicator* tensor = nullptr;
+  comm::Words* data = nullptr;
+  comm::Words* tensor = nullptr;
 };
 
 // `values`: of numbers [first, first + their count) of the flat parameter, where `first` is a

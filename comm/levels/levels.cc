@@ -136,6 +136,7 @@ class TwoLevelCommunicator : public Communicator {
     return core::concat("shared memory on each of ", levels_.layout().hosts(), " hosts beside ",
                         levels_.wire().describe());
   }
+  Sums sums() const override { return Sums::kFixedTree; }
 
   Pending all_gather(ConstSpan send, Span receive) override;
   Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override;

@@ -128,6 +128,7 @@ class ShmCommunicator : public Communicator {
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
   std::string describe() const override { return "shared memory beside " + wire_->describe(); }
+  Sums sums() const override { return Sums::kFixedTree; }
 
   Pending all_gather(ConstSpan send, Span receive) override {
     check_parts(receive.elements, send.elements, size(), "all_gather");

@@ -42,6 +42,7 @@ class PeerCommunicator : public Communicator {
   int rank() const override { return group_.rank; }
   int size() const override { return static_cast<int>(group_.world_ranks.size()); }
   std::string describe() const override;
+  Sums sums() const override { return Sums::kFixedTree; }
 
   Pending all_gather(ConstSpan send, Span receive) override;
   Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) override;

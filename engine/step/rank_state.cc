@@ -1,5 +1,7 @@
 #include "engine/step/rank_state.h"
 
+#include "core/check.h"
+
 namespace fm::engine {
 namespace {
 
@@ -19,6 +21,18 @@ std::vector<zero::GlobalNorm::Part> norm_parts(const RunPlan& plan, const model:
 std::unique_ptr<comm::Communicator> split_off(comm::Communicator& world,
                                               const std::vector<int>& members) {
   return members.size() == 1 ? nullptr : world.split(members);
+}
+
+// The ranks that add gradients, if they can add in the order that the run asks for.
+std::unique_ptr<comm::Communicator> split_to_add(comm::Communicator& world,
+                                                 const std::vector<int>& members,
+                                                 core::SumOrder order) {
+  std::unique_ptr<comm::Communicator> ranks = world.split(members);
+  FM_USER_CHECK(order != core::SumOrder::kCanonical || ranks->sums() == comm::Sums::kFixedTree,
+                "\"communication_order\": \"canonical\" needs ranks that add in a fixed tree; use "
+                "\"fast\" with these (",
+                ranks->describe(), ")");
+  return ranks;
 }
 
 // Of the sequence group, the ranks that exchange heads with this one, and those of its ring.
@@ -47,19 +61,21 @@ RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
       ledger(run_ledger),
       world(run_world),
       at(plan.mesh.position_of(world.rank())),
-      dp(world.split(plan.mesh.shard_group(world.rank()))),
+      dp(split_to_add(world, plan.mesh.shard_group(world.rank()), plan.state.rules.order)),
       pipe(world.split(plan.mesh.pipe_group(world.rank()))),
       tensor(split_off(world, plan.mesh.model_group(world.rank()))),
       ulysses(split_off(world, ulysses_group(plan, world.rank()))),
       ring(split_off(world, ring_group(plan, world.rank()))),
-      numbers(world.split(plan.mesh.shard_group(world.rank()))),
+      words{comm::Words(world.split(plan.mesh.shard_group(world.rank()))),
+            comm::Words(world.split(plan.mesh.pipe_group(world.rank()))),
+            comm::Words(world.split(plan.mesh.model_group(world.rank())))},
       pools(plan.pools(at.pipe_rank)),
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
       params(layout, ledger, *dp),
       grads(layout, ledger, *dp, plan.overlap),
-      optimizer(layout, ledger, options.optimizer, {numbers.get(), tensor.get()}),
+      optimizer(layout, ledger, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
       tied(layout, ledger, *pipe),
-      norm(layout, *numbers, *pipe, norm_parts(plan, model), tensor.get()),
+      norm(layout, words.data, words.pipe, norm_parts(plan, model), &words.tensor),
       gather_slots(ledger, core::Account::kSlots, core::bytes_of(layout.gather_slot, model.element),
                    pools.gather_slots),
       hidden(ledger, core::Account::kActivations, core::bytes_of(plan.hidden, model.element),

@@ -6,6 +6,7 @@
 
 #include "checkpoint/lineage.h"
 #include "comm/communicator.h"
+#include "comm/words.h"
 #include "core/sequence_part.h"
 #include "core/work.h"
 #include "engine/plan/run_plan.h"
@@ -36,9 +37,10 @@ struct RankState {
   std::unique_ptr<comm::Communicator> dp;  // all that ZeRO cuts units for
   std::unique_ptr<comm::Communicator> pipe;
   std::unique_ptr<comm::Communicator> tensor, ulysses, ring;  // null: one rank alone
-  // The data ranks again, for what must not wait for weights and gradients that overlap: counts,
-  // losses, norms; and, while the optimizer moves whole matrices, their directions.
-  std::unique_ptr<comm::Communicator> numbers;
+  // The same groups for counts, losses, norms and signals.
+  struct {
+    comm::Words data, pipe, tensor;
+  } words;
   pipeline::PoolSizes pools;
   zero::Layout layout;
   zero::ParamStore params;

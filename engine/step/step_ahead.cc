@@ -7,20 +7,14 @@
 
 namespace fm::engine {
 
-using core::DType;
-using core::Elements;
 using core::Phase;
 using core::TraceRange;
 
 namespace {
 
-comm::Span span_of(StepSums& sums) {
+std::span<double> span_of(StepSums& sums) {
   static_assert(sizeof(StepSums) == 6 * sizeof(double));
-  return {&sums, Elements(6), DType::kF64};
-}
-
-comm::Span span_of(std::span<double> numbers) {
-  return {numbers.data(), Elements(std::ssize(numbers)), DType::kF64};
+  return {reinterpret_cast<double*>(&sums), 6};
 }
 
 }  // namespace
@@ -46,8 +40,8 @@ void StepAhead::take_part(const StepSums& own) {
   sums_.squared = state_.norm.take_own(state_.work, state_.grads);
   std::int64_t any[2] = {own.overflows > 0.0 ? 1 : 0, own.stop_requests > 0.0 ? 1 : 0};
   // Not for fp16 alone: behind it all data ranks have read the weights that this rank may write.
-  state_.numbers->all_reduce({any, Elements(2), DType::kI64}).wait();
-  if (state_.tensor != nullptr) state_.tensor->all_reduce({any, Elements(2), DType::kI64}).wait();
+  state_.words.data.all_reduce(any).wait();
+  state_.words.tensor.all_reduce(any).wait();
   sums_.overflows = static_cast<double>(any[0]);
   sums_.stop_requests = static_cast<double>(any[1]);
 }
@@ -56,8 +50,8 @@ void StepAhead::receive_norm(StepRequest& request, StepResult& result) {
   const TraceRange range(clock_, Phase::kPipe);
   StepSums before;
   const int peer = state_.at.pipe_rank - 1;
-  comm::Pending arriving = state_.pipe->receive(span_of(before), peer);
-  state_.pipe->receive(span_of(numbers_), peer).wait();
+  comm::Pending arriving = state_.words.pipe.receive(span_of(before), peer);
+  state_.words.pipe.receive(numbers_, peer).wait();
   arriving.wait();
   state_.norm.take_before(numbers_);
   sums_.squared += before.squared;
@@ -78,8 +72,8 @@ void StepAhead::send_norm(StepRequest& request) {
   deferred_ = sums_.deferred_updates > 0.0 || so_far.skipped || so_far.clipped;
   if (deferred_) sums_.deferred_updates += 1.0;
   const int peer = state_.at.pipe_rank + 1;
-  sums_leave_ = state_.pipe->send(span_of(sums_), peer);
-  norm_leaves_ = state_.pipe->send(span_of(state_.norm.numbers()), peer);
+  sums_leave_ = state_.words.pipe.send(span_of(sums_), peer);
+  norm_leaves_ = state_.words.pipe.send(state_.norm.numbers(), peer);
 }
 
 std::span<const pipeline::Instruction> StepAhead::beginning_of_next() const {
@@ -96,10 +90,10 @@ const StepAhead::Step* StepAhead::validate() {
   const TraceRange range(clock_, Phase::kPipe);
   for (comm::Pending* each : {&sums_leave_, &norm_leaves_}) each->wait();
   const int here = state_.at.pipe_rank;
-  if (!is_last()) state_.pipe->receive(span_of(sums_), here + 1).wait();
+  if (!is_last()) state_.words.pipe.receive(span_of(sums_), here + 1).wait();
   final_leaves_.wait();
   final_ = sums_;
-  if (here > 0) final_leaves_ = state_.pipe->send(span_of(final_), here - 1);
+  if (here > 0) final_leaves_ = state_.words.pipe.send(span_of(final_), here - 1);
   StepResult& result = step_->result;
   step_->request.scalars.grad_scale = finalize_step(step_->request, final_, result);
   result.stop_requested = final_.stop_requests > 0.0;

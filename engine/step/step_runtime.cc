@@ -325,7 +325,7 @@ model::Gradients StepRuntime::destinations(int micro, int unit, bool& assign) {
 void StepRuntime::count() {
   const TraceRange range(clock_, Phase::kData);
   divisor_ = stream_->count_valid();
-  counting_ = state_.numbers->all_reduce({&divisor_, Elements(1), DType::kI64});
+  counting_ = state_.words.data.all_reduce(std::span(&divisor_, 1));
 }
 
 void StepRuntime::wait_for_count() {
@@ -358,10 +358,7 @@ std::array<double, 2> StepRuntime::own_loss() {
   if (!forward_only_ && request_.loss_reduction == LossReduction::kMeanOfMeans) {
     for (int k = 0; k < micros; ++k) slot_loss_[static_cast<std::size_t>(k)] *= weight_of_token(k);
   }
-  state_.numbers
-      ->all_gather({slot_loss_.data(), Elements(micros), DType::kF64},
-                   {all_losses_.data(), Elements(std::int64_t{micros} * dp_size), DType::kF64})
-      .wait();
+  state_.words.data.all_gather(slot_loss_, all_losses_).wait();
   std::vector<double> by_slot(all_losses_.size());
   for (int k = 0; k < micros; ++k) {
     for (int r = 0; r < dp_size; ++r) {
@@ -376,8 +373,7 @@ std::array<double, 2> StepRuntime::own_loss() {
 StepSums StepRuntime::exchange_loss() {
   std::array<double, 2> loss = {0.0, 0.0};
   if (units().has_head(state_.at.pipe_rank)) loss = own_loss();
-  state_.pipe->broadcast({loss.data(), Elements(2), DType::kF64}, units().owner_of(units().head()))
-      .wait();
+  state_.words.pipe.broadcast(loss, units().owner_of(units().head())).wait();
   return {.loss_sum = loss[0], .valid = loss[1]};
 }
 
@@ -417,10 +413,8 @@ bool StepRuntime::own_overflow() {
 bool StepRuntime::overflows() {
   if (state_.model.element != DType::kF16) return false;
   std::int64_t any = own_overflow() ? 1 : 0;
-  state_.numbers->all_reduce({&any, Elements(1), DType::kI64}).wait();
-  state_.pipe->all_reduce({&any, Elements(1), DType::kI64}).wait();
-  if (state_.tensor != nullptr) {
-    state_.tensor->all_reduce({&any, Elements(1), DType::kI64}).wait();
+  for (comm::Words* ranks : {&state_.words.data, &state_.words.pipe, &state_.words.tensor}) {
+    ranks->all_reduce(std::span(&any, 1)).wait();
   }
   return any > 0;
 }

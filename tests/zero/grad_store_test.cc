@@ -251,8 +251,9 @@ TEST(GlobalNorm, IsTheEuclideanNormOnEveryRankInEveryLayout) {
         store.begin_step();
         write_micro(store, layout, 0);
         store.reduce({}, 0, layout.plan.reduce_every_micro ? 0 : -1);
-        const auto pipe = dp.split(std::vector<int>{dp.rank()});
-        GlobalNorm norm(layout, dp, *pipe,
+        comm::Words data = words_of(dp);
+        comm::Words pipe = alone(dp);
+        GlobalNorm norm(layout, data, pipe,
                         {{0, 0, 1, GlobalNorm::numbers_of(layout.at(0).map, order)}});
         EXPECT_NEAR(norm.squared({}, store), squares, 1e-12 * squares);
       });

@@ -140,7 +140,8 @@ std::vector<float> lamb_on_ranks(const LambCase& at, int ranks) {
     const Layout layout = one_rank(input, dp);
     ParamStore params(layout, ledger, dp);
     GradStore grads(layout, ledger, dp);
-    OptimizerShard shard(layout, ledger, at.options, {.data = &dp});
+    comm::Words words = words_of(dp);
+    OptimizerShard shard(layout, ledger, at.options, {.data = &dp, .norms = {.data = &words}});
     const std::int64_t first = layout.at(0).owned.first.count();
     const std::int64_t last =
         std::min(first + layout.at(0).map.slice().count(), at.table.elements().count());

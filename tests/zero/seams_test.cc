@@ -105,7 +105,8 @@ TEST(StoreSeams, AStoreWorksWithTheRanksOfItsLayout) {
   const Layout of_two = layout_of({.dp_size = 2});
   EXPECT_THROW(ParamStore(of_two, ledger, *solo), BugError);
   EXPECT_THROW(GradStore(of_two, ledger, *solo), BugError);
-  EXPECT_THROW(GlobalNorm(of_two, *solo, *solo, {}), BugError);
+  comm::Words words(comm::make_solo());
+  EXPECT_THROW(GlobalNorm(of_two, words, words, {}), BugError);
   EXPECT_THROW(OptimizerShard(of_two, ledger, {}, {.data = solo.get()}), BugError);
 }
 
@@ -226,10 +227,10 @@ TEST(TiedSeams, GradientsAreAddedWhereATiedMatrixEnds) {
 }
 
 TEST(NormSeams, PartsListTheNumbersOfTheirRank) {
-  const auto solo = comm::make_solo();
+  comm::Words words(comm::make_solo());
   const Layout layout = layout_of({});
-  EXPECT_THROW(GlobalNorm(layout, *solo, *solo, {{0, 0, 1, 2}}), BugError);
-  GlobalNorm norm(layout, *solo, *solo, {{0, 0, 1, 1}});
+  EXPECT_THROW(GlobalNorm(layout, words, words, {{0, 0, 1, 2}}), BugError);
+  GlobalNorm norm(layout, words, words, {{0, 0, 1, 1}});
   const std::vector<double> two(2);
   EXPECT_THROW(norm.take_before(two), BugError);
 }
