@@ -45,7 +45,7 @@ void widen(const GemmShape& shape, const Operand<T>& a, std::vector<float>& wide
 template <class T, class C>
 void gemm_few_rows(const core::Work& work, const GemmShape& shape, const Operand<T>& a,
                    const Operand<T>& b, const Target<C>& c) {
-  if (shape.m > kFewRows) return gemm(work, shape, a, b, c);
+  if (shape.m > kFewRows || work.queue != nullptr) return gemm(work, shape, a, b, c);
   FM_CHECK(a.form == Form::kAsIs, "few rows lie as they are");
   const core::TraceScope scope(
       kForm, {shape.m, shape.n, shape.k, shape.n * shape.k * std::int64_t{sizeof(T)}});

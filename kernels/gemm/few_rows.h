@@ -12,7 +12,8 @@ namespace fm::kernels {
 inline constexpr std::int64_t kFewRows = 4;           // more rows are a matter of gemm()
 inline constexpr std::int64_t kFewRowsColumns = 256;  // at most, of a tile
 
-// C as gemm() makes it, which computes where there are more than kFewRows rows. A lies as it is.
+// C as gemm() makes it, which computes where there are more than kFewRows rows, and on a queue. A
+// lies as it is.
 // T is float, core::Bf16 or core::F16; C is float, or T.
 template <class T, class C>
 void gemm_few_rows(const core::Work& work, const GemmShape& shape, const Operand<T>& a,

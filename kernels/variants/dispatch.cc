@@ -1,6 +1,5 @@
-// The public kernels: each calls the variant that was chosen for this CPU, as an event of the
-// trace. Attention is one event for all its groups (model/attention/attention.cc): they run on
-// several threads.
+// The public kernels: each runs where its work is, as an event of the trace. Attention is one event
+// for all its groups (kernels/attention/attention.cc): they run on several threads.
 #include "kernels/variants/dispatch.h"
 
 #include <cstdlib>

@@ -91,7 +91,7 @@ template void add_residual(const core::Work&, std::int64_t, const float*, const 
 template void add_residual(const core::Work&, std::int64_t, const float*, const core::F16*,
                            core::F16*);
 
-// An event for all groups is model/attention/attention_cached.cc's.
+// An event for all groups is kernels/attention/attention_cached.cc's.
 template <class T>
 void attend_cached(const CachedKeys& shape, const CachedRow<T>& at, float* scratch) {
   of_type<T>(chosen_variant().parts).attend_cached(shape, at, scratch);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/check.h"
+#include "kernels/variants/table.h"
 #include "tests/kernels/random_values.h"
 
 namespace fm::kernels {
@@ -42,6 +44,25 @@ TEST(FewRows, IsTheProduct) {
       expect_product({m, 37, 2100}, form);
     }
   }
+}
+
+// A device that has no kernel yet.
+class EmptyQueue : public core::Queue {
+ public:
+  const core::QueueKernels& kernels() const override { return kernels_; }
+
+ private:
+  DeviceKernels kernels_;
+};
+
+TEST(FewRows, OnAQueueTheDeviceMultiplies) {
+  EmptyQueue queue;
+  const core::Work work{.arena = {}, .queue = &queue};
+  const float a = 2.0F;
+  float c = 1.0F;
+  EXPECT_THROW((gemm_few_rows<float, float>(work, {1, 1, 1}, {&a, 1}, {&a, 1}, {&c, 1})),
+               core::BugError);
+  EXPECT_EQ(c, 1.0F) << "this CPU has not multiplied";
 }
 
 }  // namespace
