@@ -65,7 +65,7 @@ std::vector<Verb> verbs() {
   return {
       {"all_reduce",
        [](const Case& at) {
-         at.world.all_reduce({at.send, Elements(at.whole), DType::kF32}).wait();
+         at.world.all_reduce({at.send, Elements(at.whole), DType::kF32}).finish();
        },
        [](const Case& at) {
          MPI_Allreduce(MPI_IN_PLACE, at.send, count_of(at.whole), MPI_FLOAT, MPI_SUM,
@@ -77,7 +77,7 @@ std::vector<Verb> verbs() {
          at.world
              .reduce_scatter({at.send, Elements(at.whole), DType::kF32},
                              {at.receive, Elements(at.part()), DType::kF32})
-             .wait();
+             .finish();
        },
        mpi_reduce_scatter, 4.0},
       // What ZeRO 1 to 3 do on one host: the sum lies where this rank's part was, and is looked at.
@@ -89,7 +89,7 @@ std::vector<Verb> verbs() {
                  {at.send, Elements(at.whole), DType::kF32},
                  {at.send + at.world.rank() * at.part(), Elements(at.part()), DType::kF32},
                  &onlooker)
-             .wait();
+             .finish();
        },
        mpi_reduce_scatter, 4.0},
       {"all_gather",
@@ -97,7 +97,7 @@ std::vector<Verb> verbs() {
          at.world
              .all_gather({at.send, Elements(at.part()), DType::kF32},
                          {at.receive, Elements(at.whole), DType::kF32})
-             .wait();
+             .finish();
        },
        [](const Case& at) {
          MPI_Allgather(at.send, count_of(at.part()), MPI_FLOAT, at.receive, count_of(at.part()),
@@ -106,11 +106,11 @@ std::vector<Verb> verbs() {
        8.0},
       {"broadcast",
        [](const Case& at) {
-         at.world.broadcast({at.send, Elements(at.whole), DType::kF32}, 0).wait();
+         at.world.broadcast({at.send, Elements(at.whole), DType::kF32}, 0).finish();
        },
        [](const Case& at) { MPI_Bcast(at.send, count_of(at.whole), MPI_FLOAT, 0, MPI_COMM_WORLD); },
        8.0},
-      {"barrier", [](const Case& at) { at.world.barrier().wait(); },
+      {"barrier", [](const Case& at) { at.world.barrier().finish(); },
        [](const Case&) { MPI_Barrier(MPI_COMM_WORLD); }, 0.0},
   };
 }

@@ -149,7 +149,7 @@ class Boundary {
     const optim::UpdateScalars scalars = {.lr = 1e-4, .step = ++steps_, .grad_scale = scale};
     for (int flat_param = 0; flat_param < layout_.count(); ++flat_param) {
       optimizer_.update(work_, flat_param, scalars, params_, grads_);
-      params_.publish(flat_param).wait();
+      params_.publish(flat_param).finish();
     }
   }
 

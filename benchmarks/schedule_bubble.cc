@@ -50,19 +50,19 @@ class SleepingStep : public pipeline::StepHandler {
     if (at.op == Op::kSendGrad) return send(units_.owner_of(at.unit), backward_);
     if (at.op == Op::kRecvAct) return receive(at, units_.owner_of(at.unit - 1));
     if (at.op == Op::kRecvGrad) return receive(at, units_.owner_of(at.unit + 1));
-    if (at.op == Op::kNorm) return world_.all_reduce(norm()).wait();
-    if (at.op == Op::kRecvNorm) return world_.receive(norm(), world_.rank() - 1).wait();
+    if (at.op == Op::kNorm) return world_.all_reduce(norm()).finish();
+    if (at.op == Op::kRecvNorm) return world_.receive(norm(), world_.rank() - 1).finish();
     if (at.op == Op::kSendNorm) return send_norm(world_.rank() + 1, forward_norm_);
     if (at.op == Op::kValidate) return validate();
     compute(at);
   }
   void settle() {
     for (auto* leaving : {&forward_, &backward_}) {
-      for (comm::Pending& sent : *leaving) sent.wait();
+      for (comm::Pending& sent : *leaving) sent.finish();
       leaving->clear();
     }
     for (comm::Pending* each : {&forward_norm_, &backward_norm_}) {
-      each->wait();
+      each->finish();
     }
   }
   double busy_ms() const { return busy_ms_; }
@@ -70,7 +70,7 @@ class SleepingStep : public pipeline::StepHandler {
  private:
   void send(int to, std::deque<comm::Pending>& leaving) {
     if (leaving.size() == pipeline::kMostLeaving) {
-      leaving.front().wait();
+      leaving.front().finish();
       leaving.pop_front();
     }
     leaving.push_back(
@@ -78,12 +78,12 @@ class SleepingStep : public pipeline::StepHandler {
   }
   comm::Span norm() { return {&norm_, core::Elements(1), core::DType::kF64}; }
   void send_norm(int to, comm::Pending& before) {
-    before.wait();
+    before.finish();
     before = world_.send(norm(), to);
   }
   void validate() {
     if (!std::exchange(ended_ahead_, true)) return;
-    if (world_.rank() + 1 < world_.size()) world_.receive(norm(), world_.rank() + 1).wait();
+    if (world_.rank() + 1 < world_.size()) world_.receive(norm(), world_.rank() + 1).finish();
     if (world_.rank() > 0) send_norm(world_.rank() - 1, backward_norm_);
   }
   void receive(const Instruction& at, int from) {
@@ -95,7 +95,7 @@ class SleepingStep : public pipeline::StepHandler {
   void compute(const Instruction& at) {
     if (const auto taken = units_.taken_by(at); taken && units_.crosses(*taken)) {
       const auto arriving = arriving_.find(taken->receive());
-      arriving->second.pending.wait();
+      arriving->second.pending.finish();
       arriving_.erase(arriving);
     }
     const bool takes_time = pipeline::row_of(at.op).forwards > 0.0 && units_.is_block(at.unit);
@@ -125,7 +125,7 @@ class SleepingStep : public pipeline::StepHandler {
 std::pair<double, double> measure(const pipeline::StudiedPrograms& programs,
                                   comm::Communicator& world, int chunks) {
   SleepingStep step(programs.units, world, chunks);
-  world.barrier().wait();
+  world.barrier().finish();
   const Clock::time_point start = Clock::now();
   pipeline::execute(programs.lowered[static_cast<std::size_t>(world.rank())], step);
   const double mine[2] = {ms_since(start), step.busy_ms()};
@@ -134,7 +134,7 @@ std::pair<double, double> measure(const pipeline::StudiedPrograms& programs,
   world
       .all_gather({mine, core::Elements(2), core::DType::kF64},
                   {all.data(), core::Elements(2 * world.size()), core::DType::kF64})
-      .wait();
+      .finish();
   double makespan = 0.0;
   double busy = 0.0;
   for (std::size_t rank = 0; rank < all.size(); rank += 2) {
@@ -171,13 +171,13 @@ Following programs_of_steps(const std::vector<pipeline::Program>& scheduled,
 double ms_of_steps(const std::vector<pipeline::Program>& programs, const pipeline::Placement& units,
                    comm::Communicator& world, int chunks, int steps) {
   SleepingStep step(units, world, chunks);
-  world.barrier().wait();
+  world.barrier().finish();
   const Clock::time_point start = Clock::now();
   for (int nth = 0; nth < steps; ++nth) {
     pipeline::execute(programs[static_cast<std::size_t>(world.rank())], step);
   }
   step.settle();
-  world.barrier().wait();
+  world.barrier().finish();
   return ms_since(start);
 }
 

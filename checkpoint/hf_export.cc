@@ -241,7 +241,7 @@ class Exporter {
     const std::string problem = comm::first_problem(world_, comm::attempt(body));
     if (problem.empty()) return;
     draft_.reset();
-    world_.barrier().wait();  // who throws first ends the others, maybe before they cleaned up
+    world_.barrier().finish();  // who throws first ends the others, maybe before they cleaned up
     throw core::MachineError(
         core::ExitCode::kStorageFailed,
         core::concat(

@@ -17,6 +17,7 @@
 #include "cli/outputs.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
+#include "device/fake/fake_device.h"
 #include "engine/plan/run_model.h"
 #include "engine/run/run_data.h"
 #include "engine/run/run_text.h"
@@ -223,11 +224,18 @@ int train(const std::vector<std::string>& words, Command command,
   const std::unique_ptr<fm::comm::Communicator> world = meet(command, launch, process);
   process.signals->begin_run();
   fm::machine::check_stacks(fm::machine::stacks_here());
+  std::optional<fm::device::FakeDevice> device;
+  if (command.options.device.kind == fm::engine::DeviceKind::kFake) {
+    const auto ranks = static_cast<std::uint64_t>(world->size());
+    device.emplace(command.options.device.seed * ranks + static_cast<std::uint64_t>(world->rank()));
+  }
   const fm::engine::RunContext context{
-      .launch_decision = launch.decision + "; " + world->describe(),
+      .launch_decision = launch.decision + "; " + world->describe() +
+                         (device ? ", each with a " + device->name() : ""),
       .machine = fm::cli::machine_line(process.cores.why),
       .terminal = shows_on_terminal(launch),
       .version = fm::cli::version_text(),
+      .device = device ? &*device : nullptr,
       .signals = &*process.signals,
       .memory = fm::machine::memory_limits()};
   if (command.counts_epochs) {

@@ -15,9 +15,9 @@ Span span_of(std::string& text) {
 
 std::string broadcast_text(Communicator& world, std::string text, int root) {
   auto size = static_cast<std::int64_t>(text.size());
-  world.broadcast({&size, core::Elements(1), core::DType::kI64}, root).wait();
+  world.broadcast({&size, core::Elements(1), core::DType::kI64}, root).finish();
   text.resize(static_cast<std::size_t>(size));
-  if (size > 0) world.broadcast(span_of(text), root).wait();
+  if (size > 0) world.broadcast(span_of(text), root).finish();
   return text;
 }
 
@@ -28,7 +28,7 @@ std::vector<std::int64_t> gather_numbers(Communicator& world, std::int64_t mine)
   world
       .all_gather({&mine, core::Elements(1), core::DType::kI64},
                   {all.data(), elements_of(all.size()), core::DType::kI64})
-      .wait();
+      .finish();
   return all;
 }
 
@@ -56,7 +56,7 @@ std::vector<std::string> gather_texts(Communicator& world, const std::string& mi
   world
       .all_gather({padded.data(), longest, core::DType::kU8},
                   {all.data(), longest * world.size(), core::DType::kU8})
-      .wait();
+      .finish();
   std::vector<std::string> texts;
   for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
     texts.push_back(all.substr(rank * padded.size(), static_cast<std::size_t>(lengths[rank])));

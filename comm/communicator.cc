@@ -111,7 +111,7 @@ class TracedCommunicator : public Communicator {
     return show(kBarrier, core::Bytes(0), [&] { return inner_.barrier(); });
   }
 
-  core::MemorySource* memory() override { return inner_.memory(); }
+  core::MemorySource& memory() override { return inner_.memory(); }
   core::MemorySource* common_memory() override { return inner_.common_memory(); }
   bool may_share(std::span<const int> members) const override { return inner_.may_share(members); }
 

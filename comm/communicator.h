@@ -10,8 +10,10 @@
 #include "comm/verb_counts.h"
 #include "core/buffer.h"
 #include "core/check.h"
+#include "core/queue.h"
 #include "core/trace.h"
 #include "core/types.h"
+#include "core/work.h"
 
 namespace fm::comm {
 
@@ -41,7 +43,8 @@ inline Span span_of(std::span<float> floats) {
 
 // One posted operation.
 //
-// Invariant: buffers of the operation belong to it until wait() returned.
+// Invariant: buffers of the operation belong to it until wait() or finish() returned, and in a
+//            device's memory to the work that was queued before.
 // Thread:    waited for by the thread that posted it.
 // Lifetime:  must be waited for before it dies, unless an error is in flight; not longer than
 //            its communicator.
@@ -51,6 +54,8 @@ class Pending {
    public:
     virtual ~Task() = default;
     virtual void wait() = 0;  // throws MachineError naming the peer when its limit passes
+    // After wait(): from when on the buffers may be used. Null: from now on.
+    virtual core::EventPtr landed() { return nullptr; }
   };
 
   Pending() = default;  // already done
@@ -59,17 +64,19 @@ class Pending {
   Pending& operator=(Pending&&) noexcept = default;
 
   bool done() const { return work_ == nullptr; }
-  void wait() {
-    if (work_ == nullptr) return;
-    const std::unique_ptr<Task> work = std::move(work_);
-    if (form_ == nullptr) return work->wait();
-    const core::TraceScope scope(*form_, values_);
-    const std::int64_t before = spent_ns_ == nullptr ? 0 : core::trace_now();
-    work->wait();
-    if (spent_ns_ != nullptr) *spent_ns_ += core::trace_now() - before;
+  // What is queued from now on where `work` runs may use the buffers.
+  void wait(const core::Work& work) {
+    core::EventPtr event = wait_here();
+    if (event == nullptr) return;
+    if (work.queue == nullptr) return event->finish();
+    work.queue->wait(std::move(event));
   }
-  // Makes wait() an event of the trace. `form` has static storage. The time of the wait is added to
-  // `spent_ns`, which may be null.
+  // The host may use them, or they may be given back.
+  void finish() {
+    if (const core::EventPtr event = wait_here()) event->finish();
+  }
+  // Makes the wait an event of the trace. `form` has static storage. The time of the wait is added
+  // to `spent_ns`, which may be null.
   void show_as(const core::TraceForm& form, const core::TraceValues& values,
                std::int64_t* spent_ns) {
     form_ = &form;
@@ -78,6 +85,20 @@ class Pending {
   }
 
  private:
+  core::EventPtr wait_here() {
+    if (work_ == nullptr) return nullptr;
+    const std::unique_ptr<Task> work = std::move(work_);
+    if (form_ == nullptr) {
+      work->wait();
+      return work->landed();
+    }
+    const core::TraceScope scope(*form_, values_);
+    const std::int64_t before = spent_ns_ == nullptr ? 0 : core::trace_now();
+    work->wait();
+    if (spent_ns_ != nullptr) *spent_ns_ += core::trace_now() - before;
+    return work->landed();
+  }
+
   std::unique_ptr<Task> work_;
   const core::TraceForm* form_ = nullptr;
   core::TraceValues values_{};
@@ -122,7 +143,8 @@ class Communicator {
   virtual Pending all_gather(ConstSpan send, Span receive) = 0;
   // send: size x receive.elements; receive = sum over ranks of the rank-th part (fp32, fp64,
   // int64). `receive` may be this rank's part of `send`.
-  // `visitor` (may be null) is called before wait() returns, and must live until then.
+  // `visitor` (may be null) is called before wait() returns, and must live until then; sums in a
+  // device's memory have none.
   virtual Pending reduce_scatter_to(ConstSpan send, Span receive, SumVisitor* visitor) = 0;
   Pending reduce_scatter(ConstSpan send, Span receive) {
     return reduce_scatter_to(send, receive, nullptr);
@@ -136,9 +158,9 @@ class Communicator {
   virtual Pending barrier() = 0;
 
   // A source of memory that the verbs move with the fewest copies: shared with the other ranks
-  // where they run on one host, null (the heap) elsewhere. Its buffers must be released before the
+  // where they run on one host, the heap elsewhere. Its buffers must be released before the
   // communicator is destroyed.
-  virtual core::MemorySource* memory() { return nullptr; }
+  virtual core::MemorySource& memory() { return core::heap(); }
   // A source of memory that all members map: allocate() is collective and gives every member the
   // same bytes. Null where the ranks share no memory. The members agree who writes when; a verb
   // must separate a write from another member's read.

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/check.h"
+#include "core/queue.h"
 #include "core/types.h"
 
 namespace fm::core {
@@ -16,7 +17,9 @@ namespace fm::core {
 class Arena {
  public:
   Arena() = default;  // gives nothing
-  explicit Arena(std::span<std::byte> memory) : memory_(memory) {}
+  // `queue`: of the device whose memory this is; null: of this process.
+  explicit Arena(std::span<std::byte> memory, Queue* queue = nullptr)
+      : memory_(memory), queue_(queue) {}
 
   // `count` numbers of T, 64-byte aligned where the memory is, not cleared. Asking for more than
   // the unit announced is a defect.
@@ -31,10 +34,22 @@ class Arena {
     return round_up(Bytes(count * static_cast<std::int64_t>(sizeof(T))), Bytes(64));
   }
 
+  // The same arena, over memory of the same size in this process.
+  std::byte* data() const { return memory_.data(); }
+  Arena moved_to(std::byte* memory) const {
+    Arena moved = *this;
+    moved.memory_ = {memory, memory_.size()};
+    moved.queue_ = nullptr;
+    return moved;
+  }
+
   class Scope {
    public:
     explicit Scope(Arena& arena) : arena_(arena), mark_(arena.used_) {}
-    ~Scope() { arena_.used_ = mark_; }
+    ~Scope() {
+      if (arena_.queue_ != nullptr) arena_.forget_from(mark_);
+      arena_.used_ = mark_;
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
@@ -53,8 +68,13 @@ class Arena {
     return taken;
   }
 
+  void forget_from(std::size_t mark) {
+    queue_->forget(memory_.data() + mark, Bytes(static_cast<std::int64_t>(used_ - mark)));
+  }
+
   std::span<std::byte> memory_;
   std::size_t used_ = 0;
+  Queue* queue_ = nullptr;
 };
 
 }  // namespace fm::core

@@ -13,22 +13,34 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-void* from_heap(Bytes bytes) {
-  const auto size = static_cast<std::size_t>(round_up(bytes, Bytes(kAlignment)).count());
-  void* const data = std::aligned_alloc(kAlignment, size);
-  if (data != nullptr) std::memset(data, 0, size);
-  return data;
-}
+class Heap : public MemorySource {
+ public:
+  void* allocate(Bytes bytes) override {
+    const auto size = static_cast<std::size_t>(round_up(bytes, Bytes(kAlignment)).count());
+    void* const data = std::aligned_alloc(kAlignment, size);
+    if (data != nullptr) std::memset(data, 0, size);
+    return data;
+  }
+  void release(void* data, Bytes) noexcept override { std::free(data); }
+  std::unique_ptr<JoinedMemory> join(const JoinedParts&) override {
+    FM_CHECK(false, "memory of the heap has one address");
+  }
+};
 
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kPage = std::size_t{2} << 20;
 
 }  // namespace
 
-Buffer::Buffer(Ledger& ledger, Account account, Bytes bytes, MemorySource* source, Bytes share)
-    : ledger_(&ledger), account_(account), bytes_(bytes), source_(source), share_(share) {
+MemorySource& heap() {
+  static Heap source;  // has no state
+  return source;
+}
+
+Buffer::Buffer(Ledger& ledger, Account account, Bytes bytes, MemorySource& source, Bytes share)
+    : ledger_(&ledger), account_(account), bytes_(bytes), source_(&source), share_(share) {
   if (bytes.count() == 0) return;
-  data_ = source == nullptr ? from_heap(bytes) : source->allocate(bytes);
+  data_ = source.allocate(bytes);
   FM_MACHINE_CHECK(data_ != nullptr, ExitCode::kOutOfMemory, "memory for ", name_of(account),
                    " must fit; use more ranks, a higher ZeRO stage or a smaller batch (asked ",
                    bytes.count(), " bytes)");
@@ -53,16 +65,12 @@ Buffer::~Buffer() { release(); }
 
 void Buffer::release() noexcept {
   if (data_ == nullptr) return;
-  if (source_ == nullptr) {
-    std::free(data_);
-  } else {
-    source_->release(data_, bytes_);
-  }
+  source_->release(data_, bytes_);
   ledger_->discharge(account_, share_);
   data_ = nullptr;
 }
 
-Buffer make_f32(Ledger& ledger, Account account, Elements elements, MemorySource* source) {
+Buffer make_f32(Ledger& ledger, Account account, Elements elements, MemorySource& source) {
   return Buffer(ledger, account, bytes_of(elements, DType::kF32), source);
 }
 

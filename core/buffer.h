@@ -28,7 +28,7 @@ class JoinedMemory {
   virtual void* data() const = 0;
 };
 
-// Where buffers are allocated if not on the heap, e.g. in memory that ranks of one host share.
+// Where buffers are allocated: the heap, memory that ranks of one host share, that of a device.
 //
 // Thread:   one thread per rank.
 // Lifetime: outlives what it allocated.
@@ -38,19 +38,25 @@ class MemorySource {
   // 64-byte aligned and zero-filled; null when the system refuses.
   virtual void* allocate(Bytes bytes) = 0;
   virtual void release(void* data, Bytes bytes) noexcept = 0;
+  // Whether the host may touch what it allocates.
+  virtual bool of_host() const { return true; }
   // Throws MachineError (out of memory) when the system refuses.
   virtual std::unique_ptr<JoinedMemory> join(const JoinedParts& parts) = 0;
 };
 
-// Owned memory: 64-byte aligned, zero-filled, charged to the ledger for as long as it lives.
+// The heap of this process. It has one address for each byte: join() throws BugError.
+MemorySource& heap();
+
+// Owned memory: 64-byte aligned, zero-filled, charged to the ledger for as long as it lives. What
+// lies in a device is an address, which the host does not touch.
 class Buffer {
  public:
   Buffer() = default;
-  // From the heap where there is no source. Throws MachineError (out of memory) when refused.
-  Buffer(Ledger& ledger, Account account, Bytes bytes, MemorySource* source = nullptr)
+  // Throws MachineError (out of memory) when refused.
+  Buffer(Ledger& ledger, Account account, Bytes bytes, MemorySource& source = heap())
       : Buffer(ledger, account, bytes, source, bytes) {}
   // Memory that several ranks have in common: each is charged its share.
-  Buffer(Ledger& ledger, Account account, Bytes bytes, MemorySource* source, Bytes share);
+  Buffer(Ledger& ledger, Account account, Bytes bytes, MemorySource& source, Bytes share);
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
@@ -77,7 +83,15 @@ class Buffer {
 };
 
 // fp32 buffer of `elements`.
-Buffer make_f32(Ledger& ledger, Account account, Elements elements, MemorySource* source = nullptr);
+Buffer make_f32(Ledger& ledger, Account account, Elements elements, MemorySource& source = heap());
+
+// Where a rank keeps what no other rank reads, and who counts it.
+struct RankMemory {
+  RankMemory(Ledger& book, MemorySource& from = heap())  // NOLINT(google-explicit-constructor)
+      : ledger(book), source(from) {}
+  Ledger& ledger;
+  MemorySource& source;
+};
 
 // Huge pages, for memory that is read from end to end, over and over.
 

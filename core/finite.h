@@ -16,22 +16,6 @@ inline bool is_not_finite(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent;
 }
 
-// Whether a value is `limit` > 0 or more, -limit or less, or NaN.
-inline bool any_reaches(std::span<const float> values, float limit) {
-  constexpr std::size_t kChunk = 4096;
-  const auto least = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(limit));
-  for (std::size_t begin = 0; begin < values.size(); begin += kChunk) {
-    const auto block = values.subspan(begin, std::min(kChunk, values.size() - begin));
-    std::int32_t any = 0;  // as integers, magnitudes have the order of the numbers, NaN last
-    for (const float value : block) {
-      const auto magnitude = std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU;
-      any |= static_cast<std::int32_t>(magnitude) >= least ? 1 : 0;
-    }
-    if (any != 0) return true;
-  }
-  return false;
-}
-
 // Index of the first value that is infinite or NaN.
 inline std::optional<std::size_t> first_non_finite(std::span<const float> values) {
   constexpr std::size_t kChunk = 4096;

@@ -44,6 +44,39 @@ class InNarrowMemory : public TensorSource {
   std::map<std::int64_t, std::vector<float>> fetched_;
 };
 
+// Several parts may be fetched at once.
+template <class T>
+class InDeviceMemory : public TensorSource {
+ public:
+  InDeviceMemory(Queue& queue, T* data) : queue_(queue), data_(data) {}
+  float* fetch(Elements first, Elements count) override {
+    const auto size = static_cast<std::size_t>(count.count());
+    std::vector<T> stored(size);
+    queue_.copy_out(data_ + first.count(), stored.data(), bytes_of(count, kDTypeOf<T>));
+    queue_.finish();
+    std::vector<float>& copy = fetched_[first.count()];
+    copy.resize(size);
+    std::ranges::transform(stored, copy.begin(), [](T value) { return to_float(value); });
+    return copy.data();
+  }
+  void drop(Elements first, Elements count, bool written) override {
+    const auto at = fetched_.find(first.count());
+    if (written) {
+      std::vector<T> stored(at->second.size());
+      std::ranges::transform(at->second, stored.begin(),
+                             [](float value) { return to_element<T>(value); });
+      queue_.copy_in(stored.data(), data_ + first.count(), bytes_of(count, kDTypeOf<T>));
+      queue_.finish();
+    }
+    fetched_.erase(at);
+  }
+
+ private:
+  Queue& queue_;
+  T* data_;
+  std::map<std::int64_t, std::vector<float>> fetched_;
+};
+
 // Cuts numbers [begin, end) of an entry's part of its tensor into slices.
 class EntryCutter {
  public:
@@ -118,6 +151,18 @@ std::shared_ptr<TensorSource> in_memory(void* data, DType element) {
   }
   FM_CHECK(element == DType::kF32, "no numbers of ", name_of(element));
   return in_memory(static_cast<float*>(data));
+}
+
+std::shared_ptr<TensorSource> in_memory_of(Queue* queue, void* data, DType element) {
+  if (queue == nullptr) return in_memory(data, element);
+  if (element == DType::kBF16) {
+    return std::make_shared<InDeviceMemory<Bf16>>(*queue, static_cast<Bf16*>(data));
+  }
+  if (element == DType::kF16) {
+    return std::make_shared<InDeviceMemory<F16>>(*queue, static_cast<F16*>(data));
+  }
+  FM_CHECK(element == DType::kF32, "no numbers of ", name_of(element));
+  return std::make_shared<InDeviceMemory<float>>(*queue, static_cast<float*>(data));
 }
 
 TensorSlice slice_in_memory(std::string name, std::vector<std::int64_t> shape, Elements first,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/param_table.h"
+#include "core/queue.h"
 
 namespace fm::core {
 
@@ -23,6 +24,9 @@ class TensorSource {
 std::shared_ptr<TensorSource> in_memory(float* data);
 // Numbers of a type that is narrower than a float, or not; fetched ones are copies.
 std::shared_ptr<TensorSource> in_memory(void* data, DType element);
+// The same in the memory of the queue's device, when all that was queued before is done; null: of
+// this process. The queue outlives it.
+std::shared_ptr<TensorSource> in_memory_of(Queue* queue, void* data, DType element);
 
 // Rows of equal length of one named tensor: row r is elements [first + r x stride, + columns) of
 // its row-major flattening. A contiguous run is one row; a matrix that is split by its columns has

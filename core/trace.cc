@@ -1,5 +1,7 @@
 #include "core/trace.h"
 
+#include "core/queue.h"
+
 namespace fm::core {
 
 std::string_view name_of(Phase phase) {
@@ -28,6 +30,19 @@ TraceEvent* TraceRecorder::begin(const TraceForm& form, const TraceValues& value
   TraceEvent& event = events_[count_++];
   event = {&form, trace_now(), 0, values};
   return &event;
+}
+
+TraceEvent* TraceRecorder::begin(Queue& queue, const TraceForm& form, const TraceValues& values) {
+  TraceEvent* const event = begin(form, values);
+  if (event == nullptr) return nullptr;
+  event->on_queue = true;
+  queue.tell_time(&event->begin_ns);
+  return event;
+}
+
+void TraceRecorder::end(Queue& queue, TraceEvent* event) {
+  queue.tell_time(&event->end_ns);
+  in_kernel_ = false;
 }
 
 void TraceRecorder::end(TraceEvent* event) {

@@ -14,6 +14,8 @@
 
 namespace fm::core {
 
+class Queue;
+
 // Named time ranges: where a step spends its time. Cheap enough to stay on: two clock reads.
 //
 // Invariant: ranges of one thread nest; time of an inner range is not subtracted from the outer.
@@ -89,6 +91,7 @@ struct TraceEvent {
   std::int64_t begin_ns = 0;  // of trace_now()
   std::int64_t end_ns = 0;
   TraceValues values{};
+  bool on_queue = false;  // of a device, which sets both times when it comes there
 };
 
 // The steady clock: one and the same for all processes of a host.
@@ -97,7 +100,8 @@ inline std::int64_t trace_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-// Invariant: events stand in order of their begin, an outer one before those inside. Kernels do not
+// Invariant: events stand in order of their begin, an outer one before those inside; those of a
+//            queue where they were queued. Kernels do not
 //            nest: a kernel that is part of another one is no event of its own. When the memory is
 //            full, no later event is kept, and how many is known.
 // Thread:    records what its own thread does; see Recording.
@@ -112,6 +116,9 @@ class TraceRecorder {
   // Null when the event is not kept; end() takes that too.
   TraceEvent* begin(const TraceForm& form, const TraceValues& values);
   void end(TraceEvent* event);
+  // The same of a kernel that is queued: the times are there when the queue has run it.
+  TraceEvent* begin(Queue& queue, const TraceForm& form, const TraceValues& values);
+  void end(Queue& queue, TraceEvent* event);
 
   std::span<const TraceEvent> events() const { return std::span(events_).first(count_); }
   std::int64_t dropped() const { return dropped_; }
@@ -147,15 +154,23 @@ class TraceScope {
     if (recorder_ != nullptr) [[unlikely]]
       event_ = recorder_->begin(form, values);
   }
+  // Where `queue` runs it; null: here and now.
+  TraceScope(Queue* queue, const TraceForm& form, const TraceValues& values)
+      : recorder_(TraceRecorder::current()), queue_(queue) {
+    if (recorder_ != nullptr) [[unlikely]]
+      event_ = queue == nullptr ? recorder_->begin(form, values)
+                                : recorder_->begin(*queue, form, values);
+  }
   ~TraceScope() {
     if (event_ != nullptr) [[unlikely]]
-      recorder_->end(event_);
+      queue_ == nullptr ? recorder_->end(event_) : recorder_->end(*queue_, event_);
   }
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
 
  private:
   TraceRecorder* recorder_;
+  Queue* queue_ = nullptr;
   TraceEvent* event_ = nullptr;
 };
 

@@ -12,6 +12,7 @@
 #include "checkpoint/find_checkpoint.h"
 #include "core/param_table.h"
 #include "core/shard_plan.h"
+#include "engine/device_options.h"
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
@@ -106,9 +107,8 @@ struct TrainOptions {
   data::Packing packing = data::Packing::kConcat;
   bool document_attention = false;  // attention and positions stay inside a document
   std::string text_field = "text";
-  bool text_first =
-      false;              // text_field was given: a line that has it is text, whatever else it has
-  std::string tokenizer;  // folder or file; "": that of init_ckpt, else the byte tokenizer
+  bool text_first = false;    // text_field was given: a line that has it is text
+  std::string tokenizer;      // folder or file; "": that of init_ckpt, else the byte tokenizer
   std::string chat_template;  // file; "": that of the tokenizer's folder
   std::string cache_dir;      // of tokens that were made of text; "": output_dir/tokens
   bool train_on_inputs = false;
@@ -188,7 +188,8 @@ struct TrainOptions {
   MonitorOptions monitors;
   int timeout_ms = 600'000;
   bool shared_memory = true;  // between ranks of one host
-  int ranks_per_host = 8;     // for a plan of ranks that were not started
+  DeviceOptions device;
+  int ranks_per_host = 8;  // for a plan of ranks that were not started
   std::string project_name = "fmengine";
   std::string experiment_name = "experiment";
   std::vector<std::string> notes;  // for banner and plan: what was ignored, and why

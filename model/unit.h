@@ -56,6 +56,13 @@ struct Peers {
   comm::Communicator* ring = nullptr;
 };
 
+// What decides which of them a rank asks for its rows: where documents begin, in the host's memory
+// (UnitInput::starts_BT).
+struct RowPeers {
+  Peers ranks = {};
+  const std::int32_t* starts_BT = nullptr;
+};
+
 // The arguments of every call of a unit. The head saves nothing.
 struct UnitCall {
   Weights weights;

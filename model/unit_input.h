@@ -25,11 +25,23 @@ struct UnitInput {
   // For each token, where in the row its document begins; attention and positions begin there. Of
   // whole rows, [B, shape.row()]. Null: every row is one document.
   const std::int32_t* starts_BT = nullptr;
+  // Copies of the three in the memory of a device that does the work; null on this CPU.
+  struct Copies {
+    const std::int32_t* tokens_BT = nullptr;
+    const std::int32_t* labels_BT = nullptr;
+    const std::int32_t* starts_BT = nullptr;
+  };
+  std::optional<Copies> copies = {};
   std::optional<StepDropout> dropout = {};  // none: evaluation
   core::TokenRuns runs = {};                // the tokens of this rank, where ranks share a row
 
   std::span<const std::int32_t> tokens() const {
     return {tokens_BT, static_cast<std::size_t>(shape.tokens())};
+  }
+  // The arrays that kernels read.
+  Copies of_work() const { return copies ? *copies : Copies{tokens_BT, labels_BT, starts_BT}; }
+  std::span<const std::int32_t> tokens_of_work() const {
+    return {of_work().tokens_BT, static_cast<std::size_t>(shape.tokens())};
   }
   core::TokenRuns runs_of_row() const {
     return shape.split.ranks() > 1 ? runs : core::TokenRuns{core::TokenRun{0, shape.seq_len}};

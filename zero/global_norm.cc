@@ -28,7 +28,6 @@ GlobalNorm::GlobalNorm(const Layout& layout, comm::Words& dp, comm::Words& pipe,
     if (!at.tied_end) own += numbers_of(at.map, layout.order);
   }
   const auto blocks = static_cast<std::size_t>(largest / core::kBlock);
-  blocks_.resize(blocks);
   gathered_.resize(blocks * static_cast<std::size_t>(layout.dp_size));
   std::int64_t count = 0;
   std::int64_t own_of_parts = 0;
@@ -45,7 +44,7 @@ double GlobalNorm::squared(const core::Work& work, GradStore& grads) {
   double* at = all_.data();
   for (const Part& part : parts_) {
     if (part.pipe_rank == pipe_.rank()) gather(work, grads, part, at);
-    pipe_.broadcast({at, static_cast<std::size_t>(part.count)}, part.pipe_rank).wait();
+    pipe_.broadcast({at, static_cast<std::size_t>(part.count)}, part.pipe_rank).finish();
     at += part.count;
   }
   return sum();
@@ -61,7 +60,7 @@ double GlobalNorm::take_own(const core::Work& work, GradStore& grads) {
     }
     at += part.count;
   }
-  if (tensor_ != nullptr) tensor_->all_reduce(std::span(&own, 1)).wait();
+  if (tensor_ != nullptr) tensor_->all_reduce(std::span(&own, 1)).finish();
   return own;
 }
 
@@ -82,7 +81,7 @@ double GlobalNorm::sum() {
   double sum = layout_.order == core::SumOrder::kCanonical
                    ? core::tree_sum(std::span(all_))
                    : std::accumulate(all_.begin(), all_.end(), 0.0);
-  if (tensor_ != nullptr) tensor_->all_reduce(std::span(&sum, 1)).wait();
+  if (tensor_ != nullptr) tensor_->all_reduce(std::span(&sum, 1)).finish();
   return sum;
 }
 
@@ -107,33 +106,12 @@ void GlobalNorm::gather_fast(const core::Work& work, GradStore& grads, int flat_
   const bool repeats = !repeats_[static_cast<std::size_t>(flat_param)].empty();
   const double sum =
       repeats ? add(blocks_of(work, grads, flat_param)) : grads.squared(work, flat_param);
-  dp_.all_gather({&sum, 1}, {out, static_cast<std::size_t>(layout_.dp_size)}).wait();
+  dp_.all_gather({&sum, 1}, {out, static_cast<std::size_t>(layout_.dp_size)}).finish();
 }
 
-std::span<double> GlobalNorm::blocks_of(const core::Work& work, GradStore& grads, int flat_param) {
-  const core::ShardMap& map = layout_.at(flat_param).map;
-  const Elements first = layout_.at(flat_param).owned.first;
-  const std::span<const float> values = grads.slice(flat_param);
-  const std::span blocks =
-      std::span(blocks_).first(static_cast<std::size_t>(map.slice() / core::kBlock));
-  kernels::squared_norm(work, values, blocks);
-  const std::int64_t size = core::kBlock.count();
-  for (std::size_t block = 0; block < blocks.size(); ++block) {
-    const Elements begin = first + core::kBlock * static_cast<std::int64_t>(block);
-    std::vector<float> counted;  // a copy, where some of the block do not count
-    for (const core::FlatRange& repeat : repeats_[static_cast<std::size_t>(flat_param)]) {
-      const Elements from = std::max(begin, repeat.first);
-      const Elements to = std::min(begin + core::kBlock, repeat.first + repeat.count);
-      if (from >= to) continue;
-      if (counted.empty()) {
-        const float* const at = values.data() + static_cast<std::int64_t>(block) * size;
-        counted.assign(at, at + size);
-      }
-      std::fill_n(counted.begin() + (from - begin).count(), (to - from).count(), 0.0F);
-    }
-    if (!counted.empty()) kernels::squared_norm(work, counted, blocks.subspan(block, 1));
-  }
-  return blocks;
+std::span<const double> GlobalNorm::blocks_of(const core::Work& work, GradStore& grads,
+                                              int flat_param) {
+  return grads.block_squares(work, flat_param, repeats_[static_cast<std::size_t>(flat_param)]);
 }
 
 void GlobalNorm::gather_canonical(const core::Work& work, GradStore& grads, int flat_param,
@@ -141,7 +119,7 @@ void GlobalNorm::gather_canonical(const core::Work& work, GradStore& grads, int 
   const core::ShardMap& map = layout_.at(flat_param).map;
   const std::span<const double> blocks = blocks_of(work, grads, flat_param);
   const std::size_t all = blocks.size() * static_cast<std::size_t>(layout_.dp_size);
-  dp_.all_gather(blocks, std::span(gathered_).first(all)).wait();
+  dp_.all_gather(blocks, std::span(gathered_).first(all)).finish();
   std::copy_n(gathered_.begin(), map.blocks(), out);  // padding blocks are left out
 }
 

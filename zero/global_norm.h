@@ -51,7 +51,7 @@ class GlobalNorm {
  private:
   void gather(const core::Work& work, GradStore& grads, const Part& part, double* out);
   // Sums of squares of the blocks of this rank's slice, without what it is not the first holder of.
-  std::span<double> blocks_of(const core::Work& work, GradStore& grads, int flat_param);
+  std::span<const double> blocks_of(const core::Work& work, GradStore& grads, int flat_param);
   void gather_fast(const core::Work& work, GradStore& grads, int flat_param, double* out);
   void gather_canonical(const core::Work& work, GradStore& grads, int flat_param, double* out);
 
@@ -62,7 +62,6 @@ class GlobalNorm {
   std::vector<Part> parts_;
   std::vector<std::vector<core::FlatRange>> repeats_;  // by flat parameter
   std::vector<double> all_;                            // every unit's numbers, in order
-  std::vector<double> blocks_;                         // of one slice
   std::vector<double> gathered_;
 };
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "core/check.h"
-#include "core/finite.h"
 #include "core/trace.h"
 #include "kernels/pointwise/moves.h"
 #include "kernels/pointwise/sums.h"
@@ -99,21 +99,27 @@ void clear_gaps(const core::Work& work, const FlatParam& flat_param, float* whol
   kernels::clear(work, (flat_param.map.padded() - written).count(), whole + written.count());
 }
 
-GradStore::GradStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp,
+GradStore::GradStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
                      bool waits_later)
     : layout_(layout),
       dp_(dp),
-      buffers_(reserve(layout, Role::kGrads, ledger, &dp)),
-      counters_(reserve(layout, Role::kCounter, ledger, nullptr)),
-      incoming_(reserve(layout, Role::kIncoming, ledger, &dp)),
-      tied_incoming_(reserve(layout, Role::kTiedIncoming, ledger, &dp)),
-      slot_(reserve(layout, Role::kGradientSlots, ledger, &dp)),
-      tied_slot_(reserve(layout, Role::kTiedSlot, ledger, &dp)),
+      buffers_(reserve(layout, Role::kGrads, memory, &dp)),
+      counters_(reserve(layout, Role::kCounter, memory, nullptr)),
+      incoming_(reserve(layout, Role::kIncoming, memory, &dp)),
+      tied_incoming_(reserve(layout, Role::kTiedIncoming, memory, &dp)),
+      slot_(reserve(layout, Role::kGradientSlots, memory, &dp)),
+      tied_slot_(reserve(layout, Role::kTiedSlot, memory, &dp)),
       slot_of_flat_param_(layout.flat_params.size(), 0),
       waits_later_(waits_later),
       written_(layout.flat_params.size(), false),
-      squares_(layout.flat_params.size()) {
+      squares_(layout.flat_params.size()),
+      reaches_(memory, 1) {
   check_ranks(layout, dp);
+  Elements largest;
+  for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
+    largest = std::max(largest, layout.at(flat_param).map.slice());
+  }
+  blocks_ = BlockSquares(memory, kernels::norm_blocks(largest.count()));
   if (layout.plan.reduce_every_micro) make_slots();
 }
 
@@ -137,7 +143,7 @@ GradStore::Slot GradStore::slot_at(int flat_param, float* others, float* own) {
   if (!layout_.at(flat_param).slot.own_part_in_place) return {others, nullptr};
   const core::Bytes part = core::bytes_of(layout_.at(flat_param).map.slice(), DType::kF32);
   Slot slot;
-  slot.joined = dp_.memory()->join({others, own, part, layout_.dp_size, layout_.dp_rank});
+  slot.joined = dp_.memory().join({others, own, part, layout_.dp_size, layout_.dp_rank});
   slot.whole = static_cast<float*>(slot.joined->data());
   return slot;
 }
@@ -201,17 +207,23 @@ double GradStore::squared(const core::Work& work, int flat_param) {
   FM_CHECK(under_way_.empty(), "sums are read while ", under_way_.size(), " are under way");
   std::optional<double>& square = squares_[static_cast<std::size_t>(flat_param)];
   if (!square) {
-    SquareSum sum(work, slice(flat_param).data());
-    sum.visit(Elements(0), layout_.at(flat_param).map.slice());
-    square = sum.total();
+    const std::span<const double> blocks = block_squares(work, flat_param, {});
+    square = std::accumulate(blocks.begin(), blocks.end(), 0.0);
   }
   return *square;
+}
+
+std::span<const double> GradStore::block_squares(const core::Work& work, int flat_param,
+                                                 std::span<const core::FlatRange> repeats) {
+  const Elements first = layout_.at(flat_param).owned.first;
+  return blocks_.read(work, blocks_.put(work, first, slice(flat_param), repeats));
 }
 
 bool GradStore::any_reaches(const core::Work& work, float limit) {
   for (int flat_param = 0; flat_param < layout_.trained; ++flat_param) {
     if (squared(work, flat_param) < double{limit} * limit) continue;
-    if (core::any_reaches(slice(flat_param), limit)) return true;
+    kernels::any_reaches(work, slice(flat_param), limit, reaches_.place().data());
+    if (reaches_.read(work).front() != 0) return true;
   }
   return false;
 }
@@ -256,8 +268,12 @@ void GradStore::finish_up_to(const core::Work& work, int Reduction::*place, int 
 }
 
 void GradStore::finish(const core::Work& work, Reduction& reduction) {
-  reduction.pending.wait();
+  reduction.pending.wait(work);
   const bool canonical = layout_.order == core::SumOrder::kCanonical;
+  if (reduction.adds_to != nullptr) {
+    kernels::add(work, layout_.at(reduction.flat_param).map.slice().count(), reduction.arrived,
+                 reduction.adds_to);
+  }
   if (canonical && reduction.micro >= 0)
     carry(work, reduction.flat_param, reduction.micro, reduction.arrived);
   if (reduction.sum == nullptr) return;
@@ -280,10 +296,13 @@ GradStore::Reduction GradStore::reduce_micro(const core::Work& work, int flat_pa
   out.arrived = arrival(flat_param, slot_of(flat_param), micro);
   const bool in_place = layout_.at(flat_param).slot.own_part_in_place;
   float* const into = in_place ? whole + layout_.at(flat_param).owned.first.count() : out.arrived;
-  if (!canonical && micro == 0) {  // it arrives where it is kept
-    out.sum = std::make_unique<SquareSum>(work, into);
-  } else if (!canonical) {
+  const bool adds = !canonical && micro > 0;  // else it arrives where it is kept, or is carried
+  if (work.queue != nullptr) {
+    out.adds_to = adds ? kept(flat_param).data() : nullptr;
+  } else if (adds) {
     out.sum = std::make_unique<Addition>(work, into, kept(flat_param).data());
+  } else if (!canonical) {
+    out.sum = std::make_unique<SquareSum>(work, into);
   }
   out.pending = reduce_scatter(flat_param, whole, into, out.sum.get());
   return out;
@@ -297,7 +316,7 @@ GradStore::Reduction GradStore::reduce_once(const core::Work& work, int flat_par
     out.pending = dp_.all_reduce(all);
   } else {
     float* const own = slice(flat_param).data();
-    out.sum = std::make_unique<SquareSum>(work, own);
+    if (work.queue == nullptr) out.sum = std::make_unique<SquareSum>(work, own);
     out.pending = reduce_scatter(flat_param, kept(flat_param).data(), own, out.sum.get());
   }
   return out;

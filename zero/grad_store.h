@@ -11,6 +11,7 @@
 #include "comm/communicator.h"
 #include "core/buffer.h"
 #include "core/work.h"
+#include "zero/block_squares.h"
 #include "zero/reserve.h"
 
 namespace fm::zero {
@@ -18,7 +19,8 @@ namespace fm::zero {
 // Zeroes what lies between and behind the parameters of a whole gradient [map.padded()].
 void clear_gaps(const core::Work& work, const FlatParam& flat_param, float* whole);
 
-// Sees a sum as its parts become final, and knows its squares in the end.
+// Sees a sum as its parts become final, and knows its squares in the end. Of sums in a device's
+// memory nobody sees parts.
 class SumOfSquares : public comm::SumVisitor {
  public:
   double total() const { return total_; }
@@ -44,7 +46,7 @@ class GradStore {
  public:
   // `waits_later`: reductions are under way until settle(), or until somebody needs their slot or
   // their flat parameter; otherwise reduce() waits.
-  GradStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp,
+  GradStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp,
             bool waits_later = false);
 
   // New step: nothing is written yet.
@@ -68,6 +70,9 @@ class GradStore {
   // Sum of squares of this rank's finished slice: fp64 per block of 1,024 elements, added in index
   // order. The slice is read only when the sum was not seen while the slice was summed.
   double squared(const core::Work& work, int flat_param);
+  // The squares of its blocks, in order, without those of `repeats`; until the next call.
+  std::span<const double> block_squares(const core::Work& work, int flat_param,
+                                        std::span<const core::FlatRange> repeats);
   // Whether an element of this rank's finished slices reaches `limit` > 0 or -limit, or is NaN.
   bool any_reaches(const core::Work& work, float limit);
   // The slice was changed after its reduction.
@@ -94,6 +99,7 @@ class GradStore {
     int slot = -1;  // whose gradient it reads; -1: that lies where it is kept
     float* arrived = nullptr;
     std::unique_ptr<SumOfSquares> sum = nullptr;  // null: the squares are taken later
+    float* adds_to = nullptr;                     // of a device: what arrived is added to this
     comm::Pending pending = {};
   };
 
@@ -130,6 +136,8 @@ class GradStore {
   std::deque<Reduction> under_way_;
   std::vector<bool> written_;
   std::vector<std::optional<double>> squares_;
+  BlockSquares blocks_;  // of one slice
+  core::Answers<std::int32_t> reaches_;
 };
 
 }  // namespace fm::zero

@@ -32,17 +32,17 @@ void round(const core::Work& work, core::DType element, void* params, const floa
 
 }  // namespace
 
-OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
+OptimizerShard::OptimizerShard(const Layout& layout, const core::RankMemory& memory,
                                const optim::OptimizerOptions& options, const UpdateRanks& others)
     : layout_(layout),
       options_(options),
       others_(others),
       moments_(static_cast<int>(optim::moments_of(options).size())),
-      buffers_(reserve(layout, Role::kMoment, ledger, nullptr)),
-      masters_(reserve(layout, Role::kMaster, ledger, nullptr)),
-      directions_(reserve(layout, Role::kDirections, ledger, nullptr)),
-      matrix_room_(reserve(layout, Role::kMatrixRoom, ledger, nullptr)),
-      before_(reserve(layout, Role::kBefore, ledger, nullptr)) {
+      buffers_(reserve(layout, Role::kMoment, memory, nullptr)),
+      masters_(reserve(layout, Role::kMaster, memory, nullptr)),
+      directions_(reserve(layout, Role::kDirections, memory, nullptr)),
+      matrix_room_(reserve(layout, Role::kMatrixRoom, memory, nullptr)),
+      before_(reserve(layout, Role::kBefore, memory, nullptr)) {
   FM_CHECK(layout.element == core::DType::kF32 || layout.element == core::DType::kBF16 ||
                layout.element == core::DType::kF16,
            "no parameters of ", core::name_of(layout.element));
@@ -54,6 +54,13 @@ OptimizerShard::OptimizerShard(const Layout& layout, core::Ledger& ledger,
   FM_CHECK(!cut || !whole || others.data != nullptr, options.rule->name,
            " moves whole tensors, which needs the other data ranks");
   if (others.data != nullptr) check_ranks(layout, *others.data);
+  if (options.rule->by_tensor == nullptr) return;
+  std::int64_t most = 0;
+  for (int flat_param = 0; flat_param < layout.trained; ++flat_param) {
+    const FlatParam& at = layout.at(flat_param);
+    most = std::max(most, blocks_of_tensors(*at.table, at.optimizer.count.count()));
+  }
+  squares_ = BlockSquares(memory, most);
 }
 
 float* OptimizerShard::kept(int flat_param, int index) {
@@ -61,10 +68,6 @@ float* OptimizerShard::kept(int flat_param, int index) {
   FM_CHECK(index >= 0 && index < moments_, options_.rule->name, " has ", moments_,
            " moments, and none is ", index);
   return buffers_[static_cast<std::size_t>(flat_param * moments_ + index)].f32();
-}
-
-std::shared_ptr<core::TensorSource> OptimizerShard::source(int flat_param, int index) {
-  return core::in_memory(kept(flat_param, index));
 }
 
 float* OptimizerShard::slice(int flat_param, int index) {
@@ -198,14 +201,14 @@ void OptimizerShard::update_parts(const core::Work& work, int flat_param,
   run(at.first, boundary);
 }
 
-float* OptimizerShard::all_directions(int flat_param, const Owned& at) {
+float* OptimizerShard::all_directions(const core::Work& work, int flat_param, const Owned& at) {
   if (layout_.directions.count() == 0) return at.grad;
   float* const whole = directions_.front().f32();
   const core::ShardMap& map = layout_.at(flat_param).map;
   others_.data
       ->all_gather({at.grad, map.slice(), core::DType::kF32},
                    {whole, map.padded(), core::DType::kF32})
-      .wait();
+      .wait(work);
   return whole;
 }
 
@@ -228,7 +231,7 @@ void OptimizerShard::update_entries(core::Work& work, int flat_param,
   for_own(true, [&](const core::ParamEntry&, Elements begin, Elements end) {
     rule.begin(work, options_, scalars, slice_of(flat_param, at, begin, end));
   });
-  float* const directions = all_directions(flat_param, at);
+  float* const directions = all_directions(work, flat_param, at);
   // A matrix that two ranks share is finished by both.
   for_own(true, [&](const core::ParamEntry& entry, Elements begin, Elements end) {
     const std::int64_t rows = entry.shape[0];
@@ -253,7 +256,7 @@ void OptimizerShard::move_tensors(const core::Work& work, int flat_param,
   if (layout_.plan.optimizer == Home::kEveryRank) others.data = nullptr;
   const auto norms = [&](const float* values) {
     const auto count = static_cast<std::size_t>((at.last - at.first).count());
-    return tensor_norms(work, table, at.first, {values, count}, others);
+    return tensor_norms(work, table, at.first, {values, count}, squares_, others);
   };
   const std::vector<double> params = norms(at.param);
   const std::vector<double> directions = norms(at.grad);

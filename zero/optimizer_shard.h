@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/buffer.h"
-#include "core/tensor_slice.h"
 #include "core/work.h"
 #include "optim/optimizer.h"
 #include "zero/grad_store.h"
@@ -27,8 +26,8 @@ struct UpdateRanks {
 class OptimizerShard {
  public:
   // `others`: for rules that move whole tensors.
-  OptimizerShard(const Layout& layout, core::Ledger& ledger, const optim::OptimizerOptions& options,
-                 const UpdateRanks& others = {});
+  OptimizerShard(const Layout& layout, const core::RankMemory& memory,
+                 const optim::OptimizerOptions& options, const UpdateRanks& others = {});
 
   // Updates what this rank owns of the flat parameter: everything in ZeRO 0, its slice otherwise.
   // Collective over `others` where the rule moves whole tensors or matrices.
@@ -49,8 +48,6 @@ class OptimizerShard {
   // Moment `index` of this rank's slice, and of everything it keeps.
   float* slice(int flat_param, int index);
   float* kept(int flat_param, int index);
-  // Where kept(flat_param, index) comes from, for saving and loading: it need not be in memory.
-  std::shared_ptr<core::TensorSource> source(int flat_param, int index);
   int moments() const { return moments_; }
 
  private:
@@ -76,7 +73,7 @@ class OptimizerShard {
   void update_entries(core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
                       const Owned& at);
   // Of the whole flat parameter, this rank's part of which lies over its gradients.
-  float* all_directions(int flat_param, const Owned& at);
+  float* all_directions(const core::Work& work, int flat_param, const Owned& at);
   void move_tensors(const core::Work& work, int flat_param, const optim::UpdateScalars& scalars,
                     const Owned& at);
 
@@ -91,6 +88,7 @@ class OptimizerShard {
   std::vector<core::Buffer> masters_;  // by flat parameter; none in fp32
   // One or none.
   std::vector<core::Buffer> directions_, matrix_room_;
+  BlockSquares squares_;              // of a rule that moves tensors
   std::vector<core::Buffer> before_;  // by flat parameter; none where nothing is undone
 };
 

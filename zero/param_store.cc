@@ -18,8 +18,8 @@ bool is_aligned(const void* array, core::DType element) {
 
 }  // namespace
 
-ParamStore::ParamStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp)
-    : layout_(layout), dp_(dp), buffers_(reserve(layout, Role::kParams, ledger, &dp)) {
+ParamStore::ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp)
+    : layout_(layout), dp_(dp), buffers_(reserve(layout, Role::kParams, memory, &dp)) {
   check_ranks(layout, dp);
 }
 

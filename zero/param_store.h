@@ -17,7 +17,7 @@ namespace fm::zero {
 // Lifetime:  layout, ledger and communicator outlive it.
 class ParamStore {
  public:
-  ParamStore(const Layout& layout, core::Ledger& ledger, comm::Communicator& dp);
+  ParamStore(const Layout& layout, const core::RankMemory& memory, comm::Communicator& dp);
 
   // The whole flat buffer [padded] when every rank holds or sees it; null otherwise (gather first).
   void* whole(int flat_param);

@@ -8,8 +8,9 @@ namespace fm::zero {
 using core::DType;
 using core::Home;
 
-TiedReduction::TiedReduction(const Layout& layout, core::Ledger& ledger, comm::Communicator& pipe)
-    : layout_(layout), pipe_(pipe), other_(reserve(layout, Role::kOtherEnd, ledger, nullptr)) {}
+TiedReduction::TiedReduction(const Layout& layout, const core::RankMemory& memory,
+                             comm::Communicator& pipe)
+    : layout_(layout), pipe_(pipe), other_(reserve(layout, Role::kOtherEnd, memory, nullptr)) {}
 
 void TiedReduction::run(const core::Work& work, GradStore& grads) {
   const TiedEnds& tied = layout_.tied;
@@ -33,8 +34,8 @@ void TiedReduction::run(const core::Work& work, GradStore& grads) {
     return;
   }
   comm::Pending sent = pipe_.send({mine.data(), tied.exchanged, DType::kF32}, tied.peer);
-  pipe_.receive({other.data(), tied.exchanged, DType::kF32}, tied.peer).wait();
-  sent.wait();
+  pipe_.receive({other.data(), tied.exchanged, DType::kF32}, tied.peer).wait(work);
+  sent.wait(work);
   kernels::add(work, std::ssize(mine), other.data(), mine.data());  // head + embedding, either way
 }
 

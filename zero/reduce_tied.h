@@ -14,7 +14,7 @@ namespace fm::zero {
 // Lifetime: layout and communicator outlive it.
 class TiedReduction {
  public:
-  TiedReduction(const Layout& layout, core::Ledger& ledger, comm::Communicator& pipe);
+  TiedReduction(const Layout& layout, const core::RankMemory& memory, comm::Communicator& pipe);
 
   void run(const core::Work& work, GradStore& grads);
 

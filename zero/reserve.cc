@@ -5,24 +5,25 @@
 namespace fm::zero {
 namespace {
 
-core::MemorySource* source_of(const Reservation& at, comm::Communicator* dp) {
-  if (at.where == Reservation::Where::kPrivate) return nullptr;
+core::MemorySource& source_of(const Reservation& at, const core::RankMemory& memory,
+                              comm::Communicator* dp) {
+  if (at.where == Reservation::Where::kPrivate) return memory.source;
   FM_CHECK(dp != nullptr, "memory that others read needs their communicator");
   if (at.where == Reservation::Where::kPeers) return dp->memory();
   FM_CHECK(dp->common_memory() != nullptr, "parameters of one host need shared memory");
-  return dp->common_memory();
+  return *dp->common_memory();
 }
 
 }  // namespace
 
-std::vector<core::Buffer> reserve(const Layout& layout, Role role, core::Ledger& ledger,
+std::vector<core::Buffer> reserve(const Layout& layout, Role role, const core::RankMemory& memory,
                                   comm::Communicator* dp) {
   std::vector<core::Buffer> out;
   for (const Reservation& at : layout.reservations) {
     if (at.role != role) continue;
     FM_CHECK(at.tier == core::Tier::kDevice, "no store keeps buffers in another tier yet");
-    out.emplace_back(ledger, at.account, core::bytes_of(at.count, at.element), source_of(at, dp),
-                     core::bytes_of(at.share, at.element));
+    out.emplace_back(memory.ledger, at.account, core::bytes_of(at.count, at.element),
+                     source_of(at, memory, dp), core::bytes_of(at.share, at.element));
   }
   return out;
 }

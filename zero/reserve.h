@@ -17,7 +17,7 @@ void check_ranks(const Layout& layout, const Ranks& dp) {
 
 // All of one role, in the order of the list. `dp`: the data ranks, for memory that others read;
 // null where all of it is private.
-std::vector<core::Buffer> reserve(const Layout& layout, Role role, core::Ledger& ledger,
+std::vector<core::Buffer> reserve(const Layout& layout, Role role, const core::RankMemory& memory,
                                   comm::Communicator* dp);
 
 }  // namespace fm::zero

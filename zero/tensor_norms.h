@@ -7,6 +7,7 @@
 #include "comm/words.h"
 #include "core/param_table.h"
 #include "core/work.h"
+#include "zero/block_squares.h"
 
 namespace fm::zero {
 
@@ -24,6 +25,9 @@ struct NormRanks {
 // `ranks`.
 std::vector<double> tensor_norms(const core::Work& work, const core::ParamTable& table,
                                  core::Elements first, std::span<const float> values,
-                                 const NormRanks& ranks);
+                                 BlockSquares& squares, const NormRanks& ranks);
+
+// The room that `squares` needs for `values` of any such part.
+std::int64_t blocks_of_tensors(const core::ParamTable& table, std::int64_t values);
 
 }  // namespace fm::zero

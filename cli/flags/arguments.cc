@@ -69,6 +69,9 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
   options.loss_reduction = flags.choice<engine::LossReduction>(
       "loss_reduction", {{"token", engine::LossReduction::kToken},
                          {"mean_of_means", engine::LossReduction::kMeanOfMeans}});
+  options.device.kind = flags.choice<engine::DeviceKind>(
+      "device", {{"cpu", engine::DeviceKind::kCpu}, {"fake", engine::DeviceKind::kFake}});
+  options.device.seed = static_cast<std::uint64_t>(flags.integer("device_seed", 0));
   constexpr std::int64_t kMostSeconds = std::numeric_limits<int>::max() / 1000;
   options.timeout_ms = static_cast<int>(flags.integer("timeout_s", 1, kMostSeconds) * 1000);
 }

@@ -170,6 +170,10 @@ constexpr FlagRow kRows[] = {
      "token (mean over the step's tokens) or mean_of_means (DeepSpeed's)"},
     {"threads", kInt, "0", kLayout,
      "threads per rank; 0: OMP_NUM_THREADS, else the rank's part of the host's cores"},
+    {"device", kText, "cpu", kLayout,
+     "what computes: cpu, or fake, which tries on this CPU how the engine serves a device: slowly, "
+     "with the same results"},
+    {"device_seed", kInt, "1", kLayout, "of the times at which the fake device's queues run"},
     {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank"},
     {"shm", kBool, "true", kLayout,
      "ranks of one host share memory: parameters once, sums without copies",

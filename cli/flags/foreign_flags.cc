@@ -96,7 +96,6 @@ constexpr ForeignFlag kForeign[] = {
     {"eval_batch_size", kMicroBatch},
     {"load_in_4bit", kQuantized},
     {"load_in_8bit", kQuantized},
-    {"device", kDevice},
 };
 
 constexpr std::string_view kNoWorkers = "data is read without worker processes";

@@ -149,7 +149,7 @@ class TwoLevelCommunicator : public Communicator {
   std::unique_ptr<Communicator> split(std::span<const int> members) override {
     return make_levels(levels_.wire().split_peers(members), levels_.hosts());
   }
-  core::MemorySource* memory() override { return &levels_.hosts().host->own(); }
+  core::MemorySource& memory() override { return levels_.hosts().host->own(); }
   bool may_share(std::span<const int> members) const override {
     const HostLayout& layout = levels_.layout();
     return std::ranges::all_of(

@@ -83,7 +83,8 @@ void run_ranks_on_hosts(const std::vector<int>& host_of,
     const auto rank = static_cast<std::size_t>(peers->rank());
     auto world = share_memory(std::move(peers), {.label = std::to_string(host_of[rank])});
     const bool alone = std::set(host_of.begin(), host_of.end()).size() == host_of.size();
-    FM_CHECK(world->memory() != nullptr || alone, "threads share memory: ", world->describe());
+    FM_CHECK(&world->memory() != &core::heap() || alone,
+             "threads share memory: ", world->describe());
     return world;
   };
   run_each(static_cast<int>(host_of.size()), make_world, {timeout_ms, clock}, body);

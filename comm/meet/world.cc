@@ -159,7 +159,7 @@ void check_same_choice(bool shared_memory, Communicator& wire) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(wire.size()));
   wire.all_gather({&mine, core::Elements(1), core::DType::kI64},
                   {all.data(), core::Elements(wire.size()), core::DType::kI64})
-      .wait();
+      .finish();
   const auto other = std::ranges::find_if(all, [&](std::int64_t one) { return one != all[0]; });
   const auto word = [](bool one) { return one ? "true" : "false"; };
   FM_USER_CHECK(other == all.end(),

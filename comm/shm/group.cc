@@ -36,7 +36,7 @@ ShmGroup::ShmGroup(std::shared_ptr<ShmHost> host, Communicator& wire, std::vecto
   const core::Elements bytes(sizeof(SharedAddress));
   wire.all_gather({&mine, bytes, core::DType::kU8},
                   {places.data(), bytes * size(), core::DType::kU8})
-      .wait();
+      .finish();
   for (const SharedAddress& place : places) blocks_.push_back(host_->at(place));
 }
 
@@ -97,7 +97,7 @@ class OneMemory : public core::MemorySource {
   void* allocate(core::Bytes bytes) override {
     SharedAddress place;
     if (members_.rank() == 0) place = host_.place_of(host_.own().allocate(bytes));
-    members_.broadcast({&place, core::Elements(sizeof(place)), core::DType::kU8}, 0).wait();
+    members_.broadcast({&place, core::Elements(sizeof(place)), core::DType::kU8}, 0).finish();
     if (place.region < 0) return nullptr;
     std::byte* const data = host_.at(place);
     return make_present(data, bytes) ? data : nullptr;
@@ -182,7 +182,7 @@ class ShmCommunicator : public Communicator {
                                              std::move(host_ranks));
   }
 
-  core::MemorySource* memory() override { return &group_->host().own(); }
+  core::MemorySource& memory() override { return group_->host().own(); }
   core::MemorySource* common_memory() override { return &common_; }
   bool may_share(std::span<const int>) const override { return true; }
 

@@ -67,7 +67,7 @@ std::vector<T> tell_all(Communicator& world, const T& own) {
   world
       .all_gather({&own, bytes, core::DType::kU8},
                   {all.data(), bytes * world.size(), core::DType::kU8})
-      .wait();
+      .finish();
   return all;
 }
 
@@ -214,7 +214,7 @@ ShmMeeting meet_on_hosts(Communicator& world, const std::string& label) {
     seats.push_back(seat_of(cards[static_cast<std::size_t>(mate)]));
     refused[0] += seats.back().base == nullptr ? 1 : 0;
   }
-  world.all_reduce({refused, core::Elements(2), core::DType::kI64}).wait();
+  world.all_reduce({refused, core::Elements(2), core::DType::kI64}).finish();
   if (refused[0] > 0) {
     meeting.reason = "the system does not let ranks open each other's memory";
     return meeting;

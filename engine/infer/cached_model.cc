@@ -45,7 +45,7 @@ void CachedModel::load(const std::filesystem::path& folder, const model::OpenedM
   match_tensors(opened, files, folder);
   for (int unit = 0; unit < model_.unit_count(); ++unit) {
     const core::ParamTable& table = model_.table(unit);
-    core::Buffer wide = core::make_f32(ledger_, core::Account::kParams, table.elements(), &pages_);
+    core::Buffer wide = core::make_f32(ledger_, core::Account::kParams, table.elements(), pages_);
     for (const core::TensorSlice& slice :
          core::cut_slices(table, core::Elements(0), table.elements(), core::in_memory(wide.f32()),
                           core::Elements(0))) {
@@ -60,7 +60,7 @@ void CachedModel::load(const std::filesystem::path& folder, const model::OpenedM
       continue;
     }
     const auto bytes = static_cast<std::int64_t>(bytes_of(table.elements().count()));
-    weights_.emplace_back(ledger_, core::Account::kParams, core::Bytes(bytes), &pages_);
+    weights_.emplace_back(ledger_, core::Account::kParams, core::Bytes(bytes), pages_);
     narrow(model_.element, table.elements(), wide.f32(), weights_.back().data());
   }
 }
@@ -70,7 +70,7 @@ void CachedModel::reserve(Sequence& sequence, std::int64_t positions) {
   for (const auto& unit : model_.units) width += unit->cache_width();
   sequence.cache =
       core::Buffer(ledger_, core::Account::kActivations,
-                   core::Bytes(static_cast<std::int64_t>(bytes_of(width * positions))), &pages_);
+                   core::Bytes(static_cast<std::int64_t>(bytes_of(width * positions))), pages_);
   sequence.capacity = positions;
   sequence.cached = 0;
 }

@@ -61,7 +61,7 @@ void check_length(int units, std::int64_t micros) {
 
 WorldShape shape_of(const TrainOptions& options, const comm::Communicator& world) {
   const core::Mesh mesh = make_mesh(options, world.size());
-  bool shared = true;
+  bool shared = options.device.kind == DeviceKind::kCpu;  // a device's memory is its rank's
   for (int rank = 0; rank < world.size(); ++rank) {
     shared = shared && world.may_share(mesh.shard_group(rank));
   }

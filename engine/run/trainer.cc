@@ -63,7 +63,7 @@ class Trainer {
                         asked_to_end(context.signals))),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
-        state_(options, plan_, opened.model, world, ledger_),
+        state_(options, plan_, opened.model, world, ledger_, context.device),
         stream_(*rows_.training, stream_layout(state_, options)),
         runtime_(state_, clock_),
         log_(options, context, world.rank() == 0),
@@ -252,6 +252,7 @@ class Trainer {
   }
 
   void write_trace() {
+    if (state_.work.queue != nullptr) state_.work.queue->finish();  // it knows the kernels' times
     const StepTrace::Outcome outcome = trace_->write();
     if (outcome.failed) return log_.warn(outcome.text);
     log_.say(outcome.text);
@@ -274,7 +275,7 @@ class Trainer {
     SignalInbox::Requests mine;
     if (context_.signals != nullptr) mine = context_.signals->read();
     std::int64_t asked[2] = {mine.save ? 1 : 0, mine.terminate ? 1 : 0};
-    state_.world.all_reduce({asked, core::Elements(2), core::DType::kI64}).wait();
+    state_.world.all_reduce({asked, core::Elements(2), core::DType::kI64}).finish();
     return {asked[0] > 0, asked[1] > 0};
   }
 
@@ -368,7 +369,7 @@ int train(const TrainOptions& options, const model::OpenedModel& opened, comm::C
   }
   std::optional<StepTrace> trace;
   if (!options.trace.empty()) trace.emplace(options, world);
-  world.barrier().wait();
+  world.barrier().finish();
   comm::VerbCounts counts;
   const auto watched = comm::traced(world, options.monitors.comms ? &counts : nullptr);
   const model::OpenedModel mine =

@@ -14,7 +14,7 @@ std::int64_t earliest_of(std::int64_t mine, comm::Communicator& world) {
   world
       .all_gather({&mine, core::Elements(1), core::DType::kI64},
                   {all.data(), core::Elements(world.size()), core::DType::kI64})
-      .wait();
+      .finish();
   return *std::min_element(all.begin(), all.end());
 }
 

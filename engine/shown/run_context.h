@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device.h"
 #include "engine/state/run_identity.h"
 #include "machine/limits.h"
 
@@ -17,6 +18,7 @@ struct RunContext {
   std::string machine;          // CPU and libraries, one line for the banner
   bool terminal = false;        // stdout is a terminal: a live line instead of many
   std::string version = "";
+  core::Device* device = nullptr;  // of options.device; null: this CPU
   SignalInbox* signals = nullptr;  // null: signals act as the system does
   std::vector<machine::MemoryLimit> memory =
       {};  // of this rank's host; empty: whatever is asked for

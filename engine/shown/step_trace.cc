@@ -43,7 +43,7 @@ std::vector<std::int64_t> gather(comm::Communicator& world, std::span<const std:
   world
       .all_gather({mine.data(), count, DType::kI64},
                   {all.data(), count * world.size(), DType::kI64})
-      .wait();
+      .finish();
   return all;
 }
 
@@ -130,7 +130,7 @@ std::int64_t StepTrace::find_clock_ahead() {
   }
   std::array<std::int64_t, kClockRounds> mine{};
   for (std::int64_t& time : mine) {
-    world_.barrier().wait();
+    world_.barrier().finish();
     time = core::trace_now();
   }
   const std::vector<std::int64_t> all = gather(world_, mine);
@@ -151,7 +151,7 @@ std::string StepTrace::text_of_events(std::int64_t zero_ns) const {
 void StepTrace::collect(std::span<const Summary> of_ranks, const std::string& mine) {
   if (world_.rank() > 0) {
     for (std::size_t at = 0; at < mine.size(); at += kMostAtOnce) {
-      world_.send(bytes_of(std::string_view(mine).substr(at, kMostAtOnce)), 0).wait();
+      world_.send(bytes_of(std::string_view(mine).substr(at, kMostAtOnce)), 0).finish();
     }
     return;
   }
@@ -162,7 +162,7 @@ void StepTrace::collect(std::span<const Summary> of_ranks, const std::string& mi
     auto left = static_cast<std::size_t>(of_ranks[static_cast<std::size_t>(rank)].text_bytes);
     while (left > 0) {
       piece.resize(std::min(left, kMostAtOnce));
-      world_.receive({piece.data(), Elements(std::ssize(piece)), DType::kU8}, rank).wait();
+      world_.receive({piece.data(), Elements(std::ssize(piece)), DType::kU8}, rank).finish();
       file_->add(piece);
       left -= piece.size();
     }
@@ -205,17 +205,17 @@ StepTrace::Outcome StepTrace::write() {
   std::vector<Summary> all(static_cast<std::size_t>(world_.size()));
   const Elements size(sizeof(Summary));
   world_.all_gather({&summary, size, DType::kU8}, {all.data(), size * world_.size(), DType::kU8})
-      .wait();
+      .finish();
   collect(all, mine);
   return world_.rank() == 0 ? finish(all) : Outcome{};
 }
 
 std::string json_of(const core::TraceEvent& event, int rank, std::int64_t zero_ns) {
   const std::int64_t spent = event.end_ns - event.begin_ns;
-  std::string out = core::concat(R"({"name": ")", event.form->name, R"(", "cat": ")",
-                                 category_of(event.form->kind), R"(", "ph": "X", "pid": )", rank,
-                                 R"(, "tid": 0, "ts": )", microseconds(event.begin_ns - zero_ns),
-                                 R"(, "dur": )", microseconds(spent));
+  std::string out = core::concat(
+      R"({"name": ")", event.form->name, R"(", "cat": ")", category_of(event.form->kind),
+      R"(", "ph": "X", "pid": )", rank, R"(, "tid": )", event.on_queue ? 1 : 0, R"(, "ts": )",
+      microseconds(event.begin_ns - zero_ns), R"(, "dur": )", microseconds(spent));
   std::string arguments;
   for (std::size_t at = 0; at < core::kTraceValues; ++at) {
     const char* const name = event.form->arguments[at];

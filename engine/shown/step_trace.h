@@ -70,7 +70,8 @@ class StepTrace {
 
 // {"name": "gemm", "cat": "kernel", "ph": "X", "pid": 1, "tid": 0, "ts": 12.345, "dur": 0.678,
 //  "args": {"m": 64, ..., "GFLOP/s": 123.4}}; ts counts from `zero_ns`, microseconds with all their
-// digits. "flops" and "bytes" give a rate, GFLOP/s and GB/s. Values of kNoValue are left out.
+// digits; "tid" 1 is the queue of a device. "flops" and "bytes" give a rate, GFLOP/s and GB/s.
+// Values of kNoValue are left out.
 std::string json_of(const core::TraceEvent& event, int rank, std::int64_t zero_ns);
 
 // The name of a rank in the viewer, and its place among the others: two objects with a comma.

@@ -46,12 +46,17 @@ std::vector<float> whole_of(RankState& state, int flat_param) {
   if (state.layout.has_master(flat_param)) {
     mine = state.optimizer.master(flat_param) + (at.owned.first - at.optimizer.first).count();
   }
-  std::vector<float> whole(static_cast<std::size_t>(at.map.padded().count()));
+  const core::Buffer whole =
+      core::make_f32(state.ledger, core::Account::kScratch, at.map.padded(), state.memory.source);
   state.dp
       ->all_gather({mine, at.map.slice(), DType::kF32},
                    {whole.data(), at.map.padded(), DType::kF32})
-      .wait();
-  return whole;
+      .wait(state.work);
+  const auto source = core::in_memory_of(state.work.queue, whole.data(), DType::kF32);
+  const float* const numbers = source->fetch(Elements(0), at.map.padded());
+  std::vector<float> out(numbers, numbers + at.map.padded().count());
+  source->drop(Elements(0), at.map.padded(), false);
+  return out;
 }
 
 // The adapter of one matrix, whose memory it shares with those of its unit.

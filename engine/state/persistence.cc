@@ -29,7 +29,7 @@ void publish_masters(RankState& state) {
   for (int flat_param = 0; flat_param < state.layout.trained; ++flat_param) {
     if (state.layout.at(flat_param).alias >= 0) continue;
     state.optimizer.round_master(state.work, flat_param, state.params);
-    if (state.layout.plan.publishes()) state.params.publish(flat_param).wait();
+    if (state.layout.plan.publishes()) state.params.publish(flat_param).wait(state.work);
   }
 }
 
@@ -143,7 +143,7 @@ void load(const checkpoint::FoundCheckpoint& found, const TrainOptions& options,
   }
   checkpoint::load_checkpoint(found, files, slices, state.world);
   publish_masters(state);
-  state.world.barrier().wait();  // others read what this rank has loaded
+  state.world.barrier().finish();  // others read what this rank has loaded
 }
 
 }  // namespace
@@ -176,7 +176,7 @@ void fill_state(const TrainOptions& options, const model::OpenedModel& opened, R
   }
   fill_adapters(options, opened, state);
   publish_masters(state);
-  state.world.barrier().wait();  // others read what this rank has filled
+  state.world.barrier().finish();  // others read what this rank has filled
 }
 
 std::string fingerprint_of_frozen(RankState& state) {

@@ -11,16 +11,23 @@
 
 #include "core/buffer.h"
 #include "core/check.h"
+#include "core/queue.h"
 
 namespace fm::engine {
 
 class BufferPool {
  public:
-  BufferPool(core::Ledger& ledger, core::Account account, core::Bytes each, int count,
-             core::MemorySource* source = nullptr)
-      : memory_(ledger, account, each * count, source) {
-    for (int index = count - 1; index >= 0; --index) {
-      free_.push_back(memory_.span().data() + (each * index).count());
+  struct Size {
+    core::Bytes each;
+    int count = 0;
+  };
+  // `queue`: of the device whose memory this is; null: of the host's.
+  BufferPool(const core::RankMemory& memory, core::Account account, Size size, core::Queue* queue)
+      : memory_(memory.ledger, account, size.each * size.count, memory.source),
+        each_(size.each),
+        queue_(queue) {
+    for (int index = size.count - 1; index >= 0; --index) {
+      free_.push_back(memory_.span().data() + (each_ * index).count());
     }
     fewest_free_ = free_.size();
   }
@@ -33,12 +40,18 @@ class BufferPool {
     fewest_free_ = std::min(fewest_free_, free_.size());
     return lent;
   }
-  void take_back(void* lent) { free_.push_back(lent); }
+  // Of a device's: when all that was queued before is done.
+  void take_back(void* lent) {
+    if (queue_ != nullptr) queue_->forget(lent, each_);
+    free_.push_back(lent);
+  }
   // Buffers that were never lent.
   int unused() const { return static_cast<int>(fewest_free_); }
 
  private:
   core::Buffer memory_;
+  core::Bytes each_;
+  core::Queue* queue_;
   std::vector<void*> free_;
   std::size_t fewest_free_ = 0;
 };

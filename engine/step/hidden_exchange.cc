@@ -13,7 +13,7 @@ Hidden HiddenExchange::receive_from(int pipe_rank) {
 
 void HiddenExchange::wait_for(Hidden& hidden) {
   const TraceRange range(clock_, Phase::kPipe);
-  hidden.arriving.wait();
+  hidden.arriving.wait(state_.work);
 }
 
 void HiddenExchange::send_to(int pipe_rank, void* data, Direction direction) {
@@ -39,7 +39,7 @@ void HiddenExchange::settle(Leaving& leaving) {
 void HiddenExchange::settle(Sent& sent) {
   if (sent.data == nullptr) return;
   const TraceRange range(clock_, Phase::kPipe);
-  sent.leaving.wait();
+  sent.leaving.wait(state_.work);
   state_.hidden.take_back(std::exchange(sent.data, nullptr));
 }
 

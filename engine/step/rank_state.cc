@@ -1,5 +1,6 @@
 #include "engine/step/rank_state.h"
 
+#include "comm/staged/staged.h"
 #include "core/check.h"
 
 namespace fm::engine {
@@ -18,21 +19,29 @@ std::vector<zero::GlobalNorm::Part> norm_parts(const RunPlan& plan, const model:
   return parts;
 }
 
+// Ranks that exchange tensors, which lie in the memory of the device.
+std::unique_ptr<comm::Communicator> of_tensors(std::unique_ptr<comm::Communicator> ranks,
+                                               core::Device* device) {
+  if (device == nullptr) return ranks;
+  return comm::staged(std::move(ranks), *device);
+}
+
 std::unique_ptr<comm::Communicator> split_off(comm::Communicator& world,
-                                              const std::vector<int>& members) {
-  return members.size() == 1 ? nullptr : world.split(members);
+                                              const std::vector<int>& members,
+                                              core::Device* device) {
+  return members.size() == 1 ? nullptr : of_tensors(world.split(members), device);
 }
 
 // The ranks that add gradients, if they can add in the order that the run asks for.
 std::unique_ptr<comm::Communicator> split_to_add(comm::Communicator& world,
                                                  const std::vector<int>& members,
-                                                 core::SumOrder order) {
+                                                 core::SumOrder order, core::Device* device) {
   std::unique_ptr<comm::Communicator> ranks = world.split(members);
   FM_USER_CHECK(order != core::SumOrder::kCanonical || ranks->sums() == comm::Sums::kFixedTree,
                 "\"communication_order\": \"canonical\" needs ranks that add in a fixed tree; use "
                 "\"fast\" with these (",
                 ranks->describe(), ")");
-  return ranks;
+  return of_tensors(std::move(ranks), device);
 }
 
 // Of the sequence group, the ranks that exchange heads with this one, and those of its ring.
@@ -55,35 +64,42 @@ std::vector<int> ring_group(const RunPlan& plan, int world_rank) {
 
 RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
                      const model::Model& run_model, comm::Communicator& run_world,
-                     core::Ledger& run_ledger)
+                     core::Ledger& run_ledger, core::Device* run_device)
     : plan(run_plan),
       model(run_model),
       ledger(run_ledger),
+      device(run_device),
+      memory(ledger, device == nullptr ? core::heap() : device->memory()),
       world(run_world),
       at(plan.mesh.position_of(world.rank())),
-      dp(split_to_add(world, plan.mesh.shard_group(world.rank()), plan.state.rules.order)),
-      pipe(world.split(plan.mesh.pipe_group(world.rank()))),
-      tensor(split_off(world, plan.mesh.model_group(world.rank()))),
-      ulysses(split_off(world, ulysses_group(plan, world.rank()))),
-      ring(split_off(world, ring_group(plan, world.rank()))),
+      dp(split_to_add(world, plan.mesh.shard_group(world.rank()), plan.state.rules.order, device)),
+      pipe(of_tensors(world.split(plan.mesh.pipe_group(world.rank())), device)),
+      tensor(split_off(world, plan.mesh.model_group(world.rank()), device)),
+      ulysses(split_off(world, ulysses_group(plan, world.rank()), device)),
+      ring(split_off(world, ring_group(plan, world.rank()), device)),
       words{comm::Words(world.split(plan.mesh.shard_group(world.rank()))),
             comm::Words(world.split(plan.mesh.pipe_group(world.rank()))),
             comm::Words(world.split(plan.mesh.model_group(world.rank())))},
       pools(plan.pools(at.pipe_rank)),
       layout(plan.layout(at.pipe_rank, plan.mesh.shard_of(at))),
-      params(layout, ledger, *dp),
-      grads(layout, ledger, *dp, plan.overlap),
-      optimizer(layout, ledger, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
-      tied(layout, ledger, *pipe),
+      params(layout, memory, *dp),
+      grads(layout, memory, *dp, plan.overlap),
+      optimizer(layout, memory, options.optimizer, {dp.get(), {&words.data, &words.tensor}}),
+      tied(layout, memory, *pipe),
       norm(layout, words.data, words.pipe, norm_parts(plan, model), &words.tensor),
-      gather_slots(ledger, core::Account::kSlots, core::bytes_of(layout.gather_slot, model.element),
-                   pools.gather_slots),
-      hidden(ledger, core::Account::kActivations, core::bytes_of(plan.hidden, model.element),
-             pools.peaks.hidden, pipe->memory()),
-      kept(ledger, core::Account::kActivations, pools.kept, pools.peaks.kept),
-      parked(ledger, core::Account::kActivations, pools.parked, pools.peaks.parked),
-      scratch(ledger, core::Account::kScratch, pools.arena),
-      work{core::Arena(scratch.span()), plan.threads} {}
+      work{.arena = {},
+           .threads = plan.threads,
+           .queue = device == nullptr ? nullptr : &device->compute()},
+      gather_slots(memory, core::Account::kSlots,
+                   {core::bytes_of(layout.gather_slot, model.element), pools.gather_slots},
+                   work.queue),
+      hidden({ledger, pipe->memory()}, core::Account::kActivations,
+             {core::bytes_of(plan.hidden, model.element), pools.peaks.hidden}, work.queue),
+      kept(memory, core::Account::kActivations, {pools.kept, pools.peaks.kept}, work.queue),
+      parked(memory, core::Account::kActivations, {pools.parked, pools.peaks.parked}, work.queue),
+      scratch(ledger, core::Account::kScratch, pools.arena, memory.source) {
+  work.arena = core::Arena(scratch.span(), work.queue);
+}
 
 data::BatchStream::Layout stream_layout(const RankState& state, const TrainOptions& options) {
   return {.shape = state.plan.shape,

@@ -7,6 +7,7 @@
 #include "checkpoint/lineage.h"
 #include "comm/communicator.h"
 #include "comm/words.h"
+#include "core/device.h"
 #include "core/sequence_part.h"
 #include "core/work.h"
 #include "engine/plan/run_plan.h"
@@ -22,16 +23,18 @@ namespace fm::engine {
 
 // Invariant: sizes of all pools are the plan's.
 // Thread:    the rank's thread; construction is collective over the world.
-// Lifetime:  options, plan, model, world and ledger outlive it.
+// Lifetime:  options, plan, model, world, ledger and device outlive it.
 struct RankState {
   RankState(const TrainOptions& options, const RunPlan& plan, const model::Model& model,
-            comm::Communicator& world, core::Ledger& ledger);
+            comm::Communicator& world, core::Ledger& ledger, core::Device* device = nullptr);
   RankState(const RankState&) = delete;
   RankState& operator=(const RankState&) = delete;
 
   const RunPlan& plan;
   const model::Model& model;
   core::Ledger& ledger;
+  core::Device* device;     // that computes; null: this CPU
+  core::RankMemory memory;  // of what computes
   comm::Communicator& world;
   core::Mesh::Position at;
   std::unique_ptr<comm::Communicator> dp;  // all that ZeRO cuts units for
@@ -48,12 +51,12 @@ struct RankState {
   zero::OptimizerShard optimizer;
   zero::TiedReduction tied;
   zero::GlobalNorm norm;
+  core::Work work;  // in scratch
   BufferPool gather_slots;
   BufferPool hidden;
   BufferPool kept;
   BufferPool parked;
   core::Buffer scratch;
-  core::Work work;                   // in scratch
   checkpoint::Lineage lineage = {};  // of the checkpoints of this run; rank 0's
 
   // Flat parameters of a unit on this rank: its own; that of its frozen parameters (-1: it has

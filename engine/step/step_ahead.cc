@@ -35,13 +35,13 @@ void StepAhead::end_step(const StepRequest& request, const StepResult& result) {
 }
 
 void StepAhead::take_part(const StepSums& own) {
-  for (comm::Pending* each : {&sums_leave_, &norm_leaves_}) each->wait();
+  for (comm::Pending* each : {&sums_leave_, &norm_leaves_}) each->finish();
   sums_ = own;
   sums_.squared = state_.norm.take_own(state_.work, state_.grads);
   std::int64_t any[2] = {own.overflows > 0.0 ? 1 : 0, own.stop_requests > 0.0 ? 1 : 0};
   // Not for fp16 alone: behind it all data ranks have read the weights that this rank may write.
-  state_.words.data.all_reduce(any).wait();
-  state_.words.tensor.all_reduce(any).wait();
+  state_.words.data.all_reduce(any).finish();
+  state_.words.tensor.all_reduce(any).finish();
   sums_.overflows = static_cast<double>(any[0]);
   sums_.stop_requests = static_cast<double>(any[1]);
 }
@@ -51,8 +51,8 @@ void StepAhead::receive_norm(StepRequest& request, StepResult& result) {
   StepSums before;
   const int peer = state_.at.pipe_rank - 1;
   comm::Pending arriving = state_.words.pipe.receive(span_of(before), peer);
-  state_.words.pipe.receive(numbers_, peer).wait();
-  arriving.wait();
+  state_.words.pipe.receive(numbers_, peer).finish();
+  arriving.finish();
   state_.norm.take_before(numbers_);
   sums_.squared += before.squared;
   sums_.loss_sum += before.loss_sum;
@@ -88,10 +88,10 @@ std::span<const pipeline::Instruction> StepAhead::beginning_of_next() const {
 const StepAhead::Step* StepAhead::validate() {
   if (!step_) return nullptr;
   const TraceRange range(clock_, Phase::kPipe);
-  for (comm::Pending* each : {&sums_leave_, &norm_leaves_}) each->wait();
+  for (comm::Pending* each : {&sums_leave_, &norm_leaves_}) each->finish();
   const int here = state_.at.pipe_rank;
-  if (!is_last()) state_.words.pipe.receive(span_of(sums_), here + 1).wait();
-  final_leaves_.wait();
+  if (!is_last()) state_.words.pipe.receive(span_of(sums_), here + 1).finish();
+  final_leaves_.finish();
   final_ = sums_;
   if (here > 0) final_leaves_ = state_.words.pipe.send(span_of(final_), here - 1);
   StepResult& result = step_->result;
@@ -109,7 +109,7 @@ StepResult StepAhead::take_result() {
 }
 
 void StepAhead::settle() {
-  for (comm::Pending* each : {&sums_leave_, &norm_leaves_, &final_leaves_}) each->wait();
+  for (comm::Pending* each : {&sums_leave_, &norm_leaves_, &final_leaves_}) each->finish();
 }
 
 }  // namespace fm::engine

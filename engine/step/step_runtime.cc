@@ -8,8 +8,9 @@
 #include "core/check.h"
 #include "core/element.h"
 #include "core/fault.h"
-#include "core/finite.h"
 #include "core/tree.h"
+#include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/sums.h"
 
 namespace fm::engine {
 
@@ -18,13 +19,32 @@ using core::Elements;
 using core::Phase;
 using core::TraceRange;
 
+namespace {
+
+// Of one table that is scanned at once.
+std::size_t most_entries(const model::Model& model) {
+  std::size_t most = 0;
+  const auto count = [&](const core::ParamTable* table) {
+    if (table != nullptr) most = std::max(most, table->entries().size());
+  };
+  count(model.head->tied_params());
+  for (int unit = 0; unit < model.unit_count(); ++unit) count(&model.table(unit));
+  return most;
+}
+
+}  // namespace
+
 StepRuntime::StepRuntime(RankState& state, core::PhaseClock& clock)
     : state_(state),
       clock_(clock),
       exchange_(state, clock),
       ahead_(state, clock),
-      slot_loss_(static_cast<std::size_t>(state.plan.rules.micros)),
-      all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {}
+      slot_loss_(state.memory, static_cast<std::size_t>(state.plan.rules.micros)),
+      reaches_(state.memory, most_entries(state.model)),
+      all_losses_(slot_loss_.size() * static_cast<std::size_t>(state.plan.mesh.shards())) {
+  if (state.device == nullptr) return;
+  copies_.emplace(*state.device, state.ledger, state.plan.shape, state.plan.rules.micros);
+}
 
 StepResult StepRuntime::train_step(const data::BatchStream& stream, const StepRequest& request) {
   FM_CHECK(!ahead_.result_in_flight(), "the last step is not validated");
@@ -55,7 +75,8 @@ StepResult StepRuntime::run_program(const std::vector<pipeline::Program>& by_pip
   result_ = {};
   state_.grads.begin_step();
   found_.reset();
-  std::fill(slot_loss_.begin(), slot_loss_.end(), 0.0);
+  slot_loss_.clear(state_.work);
+  if (copies_) copies_->begin();
   const std::span program(by_pipe_rank[static_cast<std::size_t>(state_.at.pipe_rank)]);
   pipeline::execute(program.subspan(ahead_.begin_step()), *this);
   end_of_program();
@@ -98,6 +119,7 @@ void StepRuntime::run(const pipeline::Instruction& at) {
 
 void StepRuntime::end_of_program() {
   exchange_.settle();
+  if (copies_) copies_->settle();
   FM_CHECK(inputs_.empty() && gradients_.empty() && kept_.empty() && parked_.empty() &&
                gathered_.empty(),
            "a step left buffers behind");
@@ -109,6 +131,11 @@ std::optional<model::StepDropout> StepRuntime::dropout_of(int micro) const {
   const std::int64_t slot = std::int64_t{micro} * state_.plan.mesh.data + state_.at.dp_rank;
   return model::StepDropout{
       .seed = request_.seed, .step = request_.step, .first_sample = slot * state_.plan.shape.batch};
+}
+
+std::optional<model::UnitInput::Copies> StepRuntime::copies_of(int micro) {
+  if (!copies_) return std::nullopt;
+  return copies_->of(micro, stream_->micro(micro));
 }
 
 model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
@@ -123,6 +150,7 @@ model::UnitCall StepRuntime::call_of(int micro, int unit, bool reads_weights) {
            .tokens_BT = batch.tokens_BT.data(),
            .labels_BT = batch.labels_BT.data(),
            .starts_BT = batch.starts_BT.empty() ? nullptr : batch.starts_BT.data(),
+           .copies = copies_of(micro),
            .dropout = dropout_of(micro),
            .runs = state_.token_runs()},
           saved,
@@ -140,9 +168,9 @@ void* StepRuntime::whole_weights(int unit, int flat_param, Elements behind) {
 void StepRuntime::wait_for_weights(int unit) {
   const TraceRange range(clock_, Phase::kGather);
   if (const auto at = gathered_.find(unit); at != gathered_.end()) {
-    at->second.own.wait();
-    at->second.frozen.wait();
-    at->second.tied.wait();
+    at->second.own.wait(state_.work);
+    at->second.frozen.wait(state_.work);
+    at->second.tied.wait(state_.work);
   }
   wait_for_publication(state_.own_flat_param(unit));
   const int tied = state_.tied_flat_param(unit);
@@ -233,7 +261,7 @@ void StepRuntime::loss(int micro) {
   const TraceRange range(clock_, Phase::kLoss);
   void* const hidden = input.data;
   const core::Arena::Scope scratch(state_.work.arena);
-  double* const sum = &slot_loss_[static_cast<std::size_t>(micro)];
+  double* const sum = &slot_loss_.place()[static_cast<std::size_t>(micro)];
   if (forward_only_) {
     state_.model.head->evaluate(call_of(micro, head), hidden, sum);
     state_.hidden.take_back(hidden);
@@ -276,7 +304,9 @@ void StepRuntime::backward_weight(int micro, int unit) {
   if (units().is_block(unit)) state_.kept.take_back(kept_.extract({micro, unit}).mapped());
   const core::FaultSite site = {"bwd.layer", state_.world.rank(), request_.step};
   const bool faulty = core::fault(site) == core::FaultEffect::kNan;
-  if (faulty && gradients.own != nullptr) gradients.own[0] = std::nanf("");
+  if (faulty && gradients.own != nullptr) {
+    kernels::scale(state_.work, 1, std::nanf(""), gradients.own);
+  }
   scan(micro, unit, gradients);
 }
 
@@ -297,12 +327,17 @@ void StepRuntime::scan(int micro, int unit, const model::Gradients& written) {
   const float least = limit > 0.0F ? limit : std::numeric_limits<float>::infinity();
   if ((!watching_ && limit == 0.0F) || found_) return;
   const auto look = [&](const core::ParamTable& table, const float* base) {
-    for (const core::ParamEntry& entry : table.entries()) {
-      if (found_) return;
-      const std::span values(base + entry.offset.count(),
-                             static_cast<std::size_t>(entry.numel.count()));
-      if (core::any_reaches(values, least)) found_ = NonFinite{micro, unit, entry.name};
+    if (found_) return;
+    const std::vector<core::ParamEntry>& entries = table.entries();
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const std::span values(base + entries[i].offset.count(),
+                             static_cast<std::size_t>(entries[i].numel.count()));
+      kernels::any_reaches(state_.work, values, least, &reaches_.place()[i]);
     }
+    const std::span reached = reaches_.read(state_.work, entries.size());
+    const auto first = std::ranges::find(reached, 1) - reached.begin();
+    if (first == std::ssize(reached)) return;
+    found_ = NonFinite{micro, unit, entries[static_cast<std::size_t>(first)].name};
   };
   if (written.tied != nullptr) look(*state_.model.head->tied_params(), written.tied);
   look(state_.model.table(unit), written.own);
@@ -330,7 +365,7 @@ void StepRuntime::count() {
 
 void StepRuntime::wait_for_count() {
   const TraceRange range(clock_, Phase::kData);
-  counting_.wait();
+  counting_.finish();
 }
 
 void StepRuntime::reduce(int micro, int unit) {
@@ -355,10 +390,11 @@ std::array<double, 2> StepRuntime::own_loss() {
   const int micros = state_.plan.rules.micros;
   if (forward_only_) count();
   wait_for_count();
+  const std::span<double> slot_loss = slot_loss_.read(state_.work);
   if (!forward_only_ && request_.loss_reduction == LossReduction::kMeanOfMeans) {
-    for (int k = 0; k < micros; ++k) slot_loss_[static_cast<std::size_t>(k)] *= weight_of_token(k);
+    for (int k = 0; k < micros; ++k) slot_loss[static_cast<std::size_t>(k)] *= weight_of_token(k);
   }
-  state_.words.data.all_gather(slot_loss_, all_losses_).wait();
+  state_.words.data.all_gather(slot_loss, all_losses_).finish();
   std::vector<double> by_slot(all_losses_.size());
   for (int k = 0; k < micros; ++k) {
     for (int r = 0; r < dp_size; ++r) {
@@ -373,7 +409,7 @@ std::array<double, 2> StepRuntime::own_loss() {
 StepSums StepRuntime::exchange_loss() {
   std::array<double, 2> loss = {0.0, 0.0};
   if (units().has_head(state_.at.pipe_rank)) loss = own_loss();
-  state_.words.pipe.broadcast(loss, units().owner_of(units().head())).wait();
+  state_.words.pipe.broadcast(loss, units().owner_of(units().head())).finish();
   return {.loss_sum = loss[0], .valid = loss[1]};
 }
 
@@ -414,7 +450,7 @@ bool StepRuntime::overflows() {
   if (state_.model.element != DType::kF16) return false;
   std::int64_t any = own_overflow() ? 1 : 0;
   for (comm::Words* ranks : {&state_.words.data, &state_.words.pipe, &state_.words.tensor}) {
-    ranks->all_reduce(std::span(&any, 1)).wait();
+    ranks->all_reduce(std::span(&any, 1)).finish();
   }
   return any > 0;
 }
@@ -451,7 +487,7 @@ void StepRuntime::publish_flat_param(int flat_param) {
 void StepRuntime::wait_for_publication(int flat_param) {
   const auto at = publications_.find(flat_param);
   if (at == publications_.end()) return;
-  at->second.wait();
+  at->second.wait(state_.work);
   publications_.erase(at);
 }
 
@@ -480,7 +516,9 @@ StepResult StepRuntime::validate_step(const data::BatchStream& next, const StepR
   forward_only_ = false;
   stream_ = &next;
   request_ = request;
+  if (copies_) copies_->begin();
   pipeline::execute(ahead_.beginning_of_next(), *this);
+  if (copies_) copies_->settle();
   return ahead_.take_result();
 }
 
@@ -503,11 +541,13 @@ void StepRuntime::discard_forwards() {
   for (const auto& [at, kept] : kept_) state_.kept.take_back(kept);
   kept_.clear();
   for (auto& [unit, gathered] : gathered_) {
-    for (comm::Pending* each : {&gathered.own, &gathered.frozen, &gathered.tied}) each->wait();
+    for (comm::Pending* each : {&gathered.own, &gathered.frozen, &gathered.tied}) {
+      each->wait(state_.work);
+    }
     state_.gather_slots.take_back(gathered.slot);
   }
   gathered_.clear();
-  counting_.wait();
+  counting_.finish();
   while (!publications_.empty()) wait_for_publication(publications_.begin()->first);
 }
 
@@ -515,7 +555,7 @@ void StepRuntime::discard_forwards() {
 void StepRuntime::redo_update(const StepAhead::Step& step) {
   if (state_.at.pipe_rank + 1 == state_.plan.mesh.pipe) return;
   if (state_.plan.rules.plan.params == core::Home::kOncePerHost) {
-    state_.dp->barrier().wait();  // nobody reads what changes now
+    state_.dp->barrier().finish();  // nobody reads what changes now
   }
   const bool publishes = state_.plan.rules.plan.publishes();
   for (const int unit : units().units_of(state_.at.pipe_rank)) {

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/answers.h"
 #include "core/trace.h"
+#include "engine/step/batch_copies.h"
 #include "engine/step/hidden_exchange.h"
 #include "engine/step/rank_state.h"
 #include "engine/step/step_ahead.h"
@@ -88,6 +90,7 @@ class StepRuntime : public pipeline::StepHandler {
 
   // `reads_weights`: false leaves them out, where no unit's weights are at hand.
   std::optional<model::StepDropout> dropout_of(int micro) const;
+  std::optional<model::UnitInput::Copies> copies_of(int micro);
   model::UnitCall call_of(int micro, int unit, bool reads_weights = true);
   model::Weights weights_of(int unit);
   model::Gradients destinations(int micro, int unit, bool& assign);
@@ -126,7 +129,9 @@ class StepRuntime : public pipeline::StepHandler {
   bool watching_ = false;
   std::optional<NonFinite> found_;  // of the last program
   std::int64_t divisor_ = 0;
-  std::vector<double> slot_loss_;          // by micro, this data rank
+  std::optional<BatchCopies> copies_;      // of a device
+  core::Answers<double> slot_loss_;        // by micro, this data rank
+  core::Answers<std::int32_t> reaches_;    // by entry of a table
   std::vector<double> all_losses_;         // gathered
   std::map<MicroUnit, Hidden> inputs_;     // of (micro, unit)
   std::map<MicroUnit, Hidden> gradients_;  // of the output of (micro, unit)

@@ -15,6 +15,7 @@ namespace {
 using checkpoint::FileSlice;
 using checkpoint::FileSpec;
 using checkpoint::TensorSpec;
+using core::DType;
 
 void append(std::vector<TensorSpec>& out, const core::ParamTable& table) {
   for (const core::ParamEntry& entry : table.entries()) out.push_back({entry.name, entry.shape});
@@ -47,13 +48,17 @@ bool takes_part(const zero::FlatParam& flat_param, Part part) {
   return part == Part::kKept ? flat_param.alias < 0 : !flat_param.tied_end;
 }
 
+std::shared_ptr<core::TensorSource> numbers_in(const RankState& state, void* data, DType element) {
+  return core::in_memory_of(state.work.queue, data, element);
+}
+
 std::vector<core::TensorSlice> weight_slices(RankState& state, int flat_param, Part part) {
   const zero::Layout& layout = state.layout;
   const bool master = layout.has_master(flat_param);
   const zero::FlatParam& at = layout.at(flat_param);
   const Run run = run_of(at, master ? at.optimizer : at.params, part);
-  const auto kept = master ? core::in_memory(state.optimizer.master(flat_param))
-                           : core::in_memory(state.params.kept(flat_param), layout.element);
+  const auto kept = master ? numbers_in(state, state.optimizer.master(flat_param), DType::kF32)
+                           : numbers_in(state, state.params.kept(flat_param), layout.element);
   return core::cut_slices(*at.table, run.first, run.count, kept, run.at, repeats_of(part));
 }
 
@@ -117,8 +122,8 @@ std::vector<core::TensorSlice> gradient_slices(RankState& state) {
     for (core::TensorSlice& slice :
          core::cut_slices(*layout.at(flat_param).table, layout.at(flat_param).owned.first,
                           layout.at(flat_param).owned.count,
-                          core::in_memory(state.grads.slice(flat_param).data()), core::Elements(0),
-                          core::Repeats::kLeaveOut)) {
+                          numbers_in(state, state.grads.slice(flat_param).data(), DType::kF32),
+                          core::Elements(0), core::Repeats::kLeaveOut)) {
       out.push_back(std::move(slice));
     }
   }
@@ -166,10 +171,11 @@ std::vector<FileSlice> checkpoint_slices(RankState& state, const optim::Optimize
     append(out, file_name("weights", file_unit(at)), weight_slices(state, flat_param, part));
     const Run moments = run_of(at, at.optimizer, part);
     for (int index = 0; index < state.optimizer.moments(); ++index) {
-      append(out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
-             core::cut_slices(*at.table, moments.first, moments.count,
-                              state.optimizer.source(flat_param, index), moments.at,
-                              repeats_of(part)));
+      append(
+          out, file_name(names[static_cast<std::size_t>(index)], file_unit(at)),
+          core::cut_slices(*at.table, moments.first, moments.count,
+                           numbers_in(state, state.optimizer.kept(flat_param, index), DType::kF32),
+                           moments.at, repeats_of(part)));
     }
   }
   return out;
@@ -186,7 +192,7 @@ void dump_gradients(const std::string& name, double loss_scale, RankState& state
     file.write_at(core::Bytes(0), std::as_bytes(std::span(plans[0].head)));
     file.sync_and_close();
   }
-  state.world.barrier().wait();
+  state.world.barrier().finish();
   std::vector<FileSlice> mine;
   append(mine, path, gradient_slices(state));
   auto file = core::WritableFile::open(path);
@@ -197,7 +203,7 @@ void dump_gradients(const std::string& name, double loss_scale, RankState& state
     file.write_at(place.begin, std::as_bytes(std::span<const float>(gradients)));
   }
   file.sync_and_close();
-  state.world.barrier().wait();
+  state.world.barrier().finish();
 }
 
 void match_tensors(const model::OpenedModel& opened, checkpoint::HfFolder& folder,

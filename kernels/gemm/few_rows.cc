@@ -48,7 +48,7 @@ void gemm_few_rows(const core::Work& work, const GemmShape& shape, const Operand
   if (shape.m > kFewRows || work.queue != nullptr) return gemm(work, shape, a, b, c);
   FM_CHECK(a.form == Form::kAsIs, "few rows lie as they are");
   const core::TraceScope scope(
-      kForm, {shape.m, shape.n, shape.k, shape.n * shape.k * std::int64_t{sizeof(T)}});
+      work.queue, kForm, {shape.m, shape.n, shape.k, shape.n * shape.k * std::int64_t{sizeof(T)}});
   std::vector<float> wide;
   const float* x = nullptr;
   std::int64_t x_stride = shape.k;

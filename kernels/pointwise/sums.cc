@@ -1,6 +1,7 @@
 #include "kernels/pointwise/sums.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "kernels/pointwise/memory_walks.h"
@@ -36,6 +37,20 @@ void squared_norm(std::span<const float> values, std::span<double> blocks) {
       return value * value;
     });
   }
+}
+
+// As integers, magnitudes have the order of the numbers, NaN last.
+void any_reaches(std::span<const float> values, float limit, std::int32_t* found) {
+  constexpr std::size_t kChunk = 4096;
+  const auto least = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(limit));
+  std::int32_t any = 0;
+  for (std::size_t begin = 0; begin < values.size() && any == 0; begin += kChunk) {
+    for (const float value : values.subspan(begin, std::min(kChunk, values.size() - begin))) {
+      const auto magnitude = std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU;
+      any |= static_cast<std::int32_t>(magnitude) >= least ? 1 : 0;
+    }
+  }
+  *found = any;
 }
 
 namespace {

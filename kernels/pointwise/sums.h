@@ -29,6 +29,10 @@ constexpr std::int64_t norm_blocks(std::int64_t count) {
 // norm_blocks(values.size()).
 void squared_norm(const core::Work& work, std::span<const float> values, std::span<double> blocks);
 
+// *found = 1 where a value is `limit` > 0 or more, -limit or less, or NaN; else 0.
+void any_reaches(const core::Work& work, std::span<const float> values, float limit,
+                 std::int32_t* found);
+
 // Elementwise sum of rows in the fixed tree of core/tree.h, never in order of arrival:
 // out[i] = tree sum over r of rows[r][i], i < count. At least one row; out may be one of the rows.
 void tree_add(const core::Work& work, std::span<const float* const> rows, std::int64_t count,

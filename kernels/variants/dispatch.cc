@@ -48,6 +48,7 @@ constexpr TraceForm kNormals = of_elements("normals");
 constexpr TraceForm kRopeTable = of_rows("rope_table");
 constexpr TraceForm kSgd = of_elements("sgd");
 constexpr TraceForm kSquaredNorm = of_elements("squared_norm");
+constexpr TraceForm kAnyReaches = of_elements("any_reaches");
 constexpr TraceForm kTileProduct = {"tile_product", TraceKind::kKernel, {"m", "n", "k"}};
 constexpr TraceForm kTreeAdd = {"tree_add", TraceKind::kKernel, {"elements", "bytes", "rows"}};
 
@@ -139,23 +140,23 @@ void copy_spaced_bytes(const core::Work& work, RowShape shape, SpacedRows<const 
 }
 
 void add(const core::Work& work, std::int64_t count, const float* from, float* into) {
-  const TraceScope scope(kAdd, elements(count, 3));
+  const TraceScope scope(work.queue, kAdd, elements(count, 3));
   launch(work, &DeviceKernels::add, &CpuKernels::add, count, from, into);
 }
 
 void add_squares(const core::Work& work, std::int64_t count, const float* from, float* into,
                  std::span<double> blocks) {
-  const TraceScope scope(kAddSquares, elements(count, 3));
+  const TraceScope scope(work.queue, kAddSquares, elements(count, 3));
   launch(work, &DeviceKernels::add_squares, &CpuKernels::add_squares, count, from, into, blocks);
 }
 
 void adagrad(const core::Work& work, const AdagradStep& step, const AdagradSlice& slice) {
-  const TraceScope scope(kAdagrad, elements(slice.count, 5));
+  const TraceScope scope(work.queue, kAdagrad, elements(slice.count, 5));
   launch(work, &DeviceKernels::adagrad, &CpuKernels::adagrad, step, slice);
 }
 
 void adamw(const core::Work& work, const AdamwStep& step, const AdamwSlice& slice) {
-  const TraceScope scope(kAdamw, elements(slice.count, 7));
+  const TraceScope scope(work.queue, kAdamw, elements(slice.count, 7));
   launch(work, &DeviceKernels::adamw, &CpuKernels::adamw, step, slice);
 }
 
@@ -194,7 +195,7 @@ template void cast_block(RowShape, const core::F16*, std::int64_t, float*, std::
 template <class From, class To>
 void cast_rows(const core::Work& work, RowShape shape, const From* from, std::int64_t from_stride,
                To* to, std::int64_t to_stride) {
-  const TraceScope scope(kCast, rows(shape, sizeof(From) + sizeof(To)));
+  const TraceScope scope(work.queue, kCast, rows(shape, sizeof(From) + sizeof(To)));
   if constexpr (std::is_same_v<To, float>) {
     launch(work, &DeviceElements<From>::widen, &CpuElements<From>::widen, shape, from, from_stride,
            to, to_stride);
@@ -214,14 +215,14 @@ template void cast_rows(const core::Work&, RowShape, const core::F16*, std::int6
 
 void cross_entropy(const core::Work& work, RowShape shape, float* logits,
                    const std::int32_t* labels, double scale, double* sum) {
-  const TraceScope scope(kCrossEntropy, rows(shape.rows, shape.width, 2));
+  const TraceScope scope(work.queue, kCrossEntropy, rows(shape.rows, shape.width, 2));
   launch(work, &DeviceKernels::cross_entropy, &CpuKernels::cross_entropy, shape, logits, labels,
          scale, sum);
 }
 
 void cross_entropy_loss(const core::Work& work, RowShape shape, const float* logits,
                         const std::int32_t* labels, double* sum) {
-  const TraceScope scope(kCrossEntropyLoss, rows(shape.rows, shape.width, 1));
+  const TraceScope scope(work.queue, kCrossEntropyLoss, rows(shape.rows, shape.width, 1));
   launch(work, &DeviceKernels::cross_entropy_loss, &CpuKernels::cross_entropy_loss, shape, logits,
          labels, sum);
 }
@@ -229,57 +230,57 @@ void cross_entropy_loss(const core::Work& work, RowShape shape, const float* log
 void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logits,
                             const std::int32_t* labels, const VocabParts& parts, double scale,
                             double* sum) {
-  const TraceScope scope(kCrossEntropyOfParts, rows(shape.rows, shape.width, 2));
+  const TraceScope scope(work.queue, kCrossEntropyOfParts, rows(shape.rows, shape.width, 2));
   launch(work, &DeviceKernels::cross_entropy_of_parts, &CpuKernels::cross_entropy_of_parts, shape,
          logits, labels, parts, scale, sum);
 }
 
 void label_logits(const core::Work& work, RowShape shape, const float* logits,
                   const std::int32_t* labels, std::int64_t first, double* numbers) {
-  const TraceScope scope(kLabelLogits, rows(shape.rows, 1, 1));
+  const TraceScope scope(work.queue, kLabelLogits, rows(shape.rows, 1, 1));
   launch(work, &DeviceKernels::label_logits, &CpuKernels::label_logits, shape, logits, labels,
          first, numbers);
 }
 
 void split_squares(const core::Work& work, const SplitShape& shape, const float* rstd,
                    double* squares) {
-  const TraceScope scope(kSplitSquares, rows<double>(shape.rows, 1, 1));
+  const TraceScope scope(work.queue, kSplitSquares, rows<double>(shape.rows, 1, 1));
   launch(work, &DeviceKernels::split_squares, &CpuKernels::split_squares, shape, rstd, squares);
 }
 
 void split_rstd(const core::Work& work, const SplitShape& shape, double eps, const double* squares,
                 float* rstd) {
-  const TraceScope scope(kSplitRstd, rows<double>(shape.rows, 1, 1));
+  const TraceScope scope(work.queue, kSplitRstd, rows<double>(shape.rows, 1, 1));
   launch(work, &DeviceKernels::split_rstd, &CpuKernels::split_rstd, shape, eps, squares, rstd);
 }
 
 void muon_begin(const core::Work& work, const MuonStep& step, std::int64_t count, float* grad,
                 float* momentum) {
-  const TraceScope scope(kMuonBegin, elements(count, 4));
+  const TraceScope scope(work.queue, kMuonBegin, elements(count, 4));
   launch(work, &DeviceKernels::muon_begin, &CpuKernels::muon_begin, step, count, grad, momentum);
 }
 
 void muon_move(const core::Work& work, float keep, float rate, std::int64_t count,
                const float* direction, float* param) {
-  const TraceScope scope(kMuonMove, elements(count, 3));
+  const TraceScope scope(work.queue, kMuonMove, elements(count, 3));
   launch(work, &DeviceKernels::muon_move, &CpuKernels::muon_move, keep, rate, count, direction,
          param);
 }
 
 void divide_by_norm(const core::Work& work, std::span<float> values, std::span<double> blocks) {
-  const TraceScope scope(kDivideByNorm, elements(std::ssize(values), 3));
+  const TraceScope scope(work.queue, kDivideByNorm, elements(std::ssize(values), 3));
   launch(work, &DeviceKernels::divide_by_norm, &CpuKernels::divide_by_norm, values, blocks);
 }
 
 void quintic_factor(const core::Work& work, const Quintic& by, std::int64_t side,
                     const float* squared, float* factor) {
-  const TraceScope scope(kQuinticFactor, elements(side * side, 3));
+  const TraceScope scope(work.queue, kQuinticFactor, elements(side * side, 3));
   launch(work, &DeviceKernels::quintic_factor, &CpuKernels::quintic_factor, by, side, squared,
          factor);
 }
 
 void exponentials(const core::Work& work, RowShape shape, float* logits, double* max, double* sum) {
-  const TraceScope scope(kExponentials, rows(shape.rows, shape.width, 2));
+  const TraceScope scope(work.queue, kExponentials, rows(shape.rows, shape.width, 2));
   launch(work, &DeviceKernels::exponentials, &CpuKernels::exponentials, shape, logits, max, sum);
 }
 
@@ -303,34 +304,41 @@ template void packed_product(const GemmShape&, const Operand<core::F16>&, const 
 
 void rope_table(const core::Work& work, std::span<const float> inv_freq, std::int64_t positions,
                 float* cos, float* sin) {
-  const TraceScope scope(kRopeTable, rows(positions, std::ssize(inv_freq), 2));
+  const TraceScope scope(work.queue, kRopeTable, rows(positions, std::ssize(inv_freq), 2));
   launch(work, &DeviceKernels::rope_table, &CpuKernels::rope_table, inv_freq, positions, cos, sin);
 }
 
 void lamb_direction(const core::Work& work, const LambStep& step, const LambSlice& slice) {
-  const TraceScope scope(kLambDirection, elements(slice.count, 7));
+  const TraceScope scope(work.queue, kLambDirection, elements(slice.count, 7));
   launch(work, &DeviceKernels::lamb_direction, &CpuKernels::lamb_direction, step, slice);
 }
 
 void lamb_move(const core::Work& work, float rate, std::int64_t count, const float* direction,
                float* param) {
-  const TraceScope scope(kLambMove, elements(count, 3));
+  const TraceScope scope(work.queue, kLambMove, elements(count, 3));
   launch(work, &DeviceKernels::lamb_move, &CpuKernels::lamb_move, rate, count, direction, param);
 }
 
 void lion(const core::Work& work, const LionStep& step, const LionSlice& slice) {
-  const TraceScope scope(kLion, elements(slice.count, 5));
+  const TraceScope scope(work.queue, kLion, elements(slice.count, 5));
   launch(work, &DeviceKernels::lion, &CpuKernels::lion, step, slice);
 }
 
 void sgd(const core::Work& work, const SgdStep& step, const SgdSlice& slice) {
-  const TraceScope scope(kSgd, elements(slice.count, slice.momentum == nullptr ? 3 : 5));
+  const TraceScope scope(work.queue, kSgd,
+                         elements(slice.count, slice.momentum == nullptr ? 3 : 5));
   launch(work, &DeviceKernels::sgd, &CpuKernels::sgd, step, slice);
 }
 
 void squared_norm(const core::Work& work, std::span<const float> values, std::span<double> blocks) {
-  const TraceScope scope(kSquaredNorm, elements(std::ssize(values), 1));
+  const TraceScope scope(work.queue, kSquaredNorm, elements(std::ssize(values), 1));
   launch(work, &DeviceKernels::squared_norm, &CpuKernels::squared_norm, values, blocks);
+}
+
+void any_reaches(const core::Work& work, std::span<const float> values, float limit,
+                 std::int32_t* found) {
+  const TraceScope scope(work.queue, kAnyReaches, elements(std::ssize(values), 1));
+  launch(work, &DeviceKernels::any_reaches, &CpuKernels::any_reaches, values, limit, found);
 }
 
 void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
@@ -341,12 +349,13 @@ void tile_product(const GemmShape& shape, const Strided& a, const Strided& b,
 
 void tree_add(const core::Work& work, std::span<const float* const> rows, std::int64_t count,
               float* out) {
-  const TraceScope scope(kTreeAdd, {count, 4 * count * (std::ssize(rows) + 1), std::ssize(rows)});
+  const TraceScope scope(work.queue, kTreeAdd,
+                         {count, 4 * count * (std::ssize(rows) + 1), std::ssize(rows)});
   FM_CHECK(!rows.empty(), "a sum needs at least one row");
   launch(work, &DeviceKernels::tree_add, &CpuKernels::tree_add, rows, count, out);
 }
 void tree_add_to_both(const core::Work& work, std::int64_t count, float* a, float* b) {
-  const TraceScope scope(kTreeAdd, {count, 4 * count * 4, 2});
+  const TraceScope scope(work.queue, kTreeAdd, {count, 4 * count * 4, 2});
   launch(work, &DeviceKernels::tree_add_to_both, &CpuKernels::tree_add_to_both, count, a, b);
 }
 

@@ -48,7 +48,7 @@ core::TraceValues all_heads(const RopeTable& table, core::BatchShape shape, std:
 
 template <class T>
 void activate(const core::Work& work, Activation kind, std::int64_t count, const T* x, T* y) {
-  const TraceScope scope(kActivate, elements<T>(count, 2));
+  const TraceScope scope(work.queue, kActivate, elements<T>(count, 2));
   launch(work, &DeviceElements<T>::activate, &CpuElements<T>::activate, kind, count, x, y);
 }
 template void activate(const core::Work&, Activation, std::int64_t, const float*, float*);
@@ -58,7 +58,7 @@ template void activate(const core::Work&, Activation, std::int64_t, const core::
 template <class T>
 void activate_backward(const core::Work& work, Activation kind, std::int64_t count,
                        const ActivateBackward<T>& at) {
-  const TraceScope scope(kActivateBackward, elements<T>(count, 4));
+  const TraceScope scope(work.queue, kActivateBackward, elements<T>(count, 4));
   launch(work, &DeviceElements<T>::activate_backward, &CpuElements<T>::activate_backward, kind,
          count, at);
 }
@@ -71,7 +71,7 @@ template void activate_backward(const core::Work&, Activation, std::int64_t,
 
 template <class T>
 void add_bias(const core::Work& work, RowShape shape, const T* bias, T* y) {
-  const TraceScope scope(kAddBias, rows(shape, 2 * sizeof(T)));
+  const TraceScope scope(work.queue, kAddBias, rows(shape, 2 * sizeof(T)));
   launch(work, &DeviceElements<T>::add_bias, &CpuElements<T>::add_bias, shape, bias, y);
 }
 template void add_bias(const core::Work&, RowShape, const float*, float*);
@@ -81,7 +81,7 @@ template void add_bias(const core::Work&, RowShape, const core::F16*, core::F16*
 template <class T>
 void add_residual(const core::Work& work, std::int64_t count, const float* x, const T* residual,
                   T* y) {
-  const TraceScope scope(kAddResidual, elements<T>(count, 3));
+  const TraceScope scope(work.queue, kAddResidual, elements<T>(count, 3));
   launch(work, &DeviceElements<T>::add_residual, &CpuElements<T>::add_residual, count, x, residual,
          y);
 }
@@ -102,7 +102,7 @@ template void attend_cached(const CachedKeys&, const CachedRow<core::F16>&, floa
 
 template <class T>
 void column_sums(const core::Work& work, RowShape shape, const T* x, float* sums) {
-  const TraceScope scope(kColumnSums, rows(shape, sizeof(T)));
+  const TraceScope scope(work.queue, kColumnSums, rows(shape, sizeof(T)));
   launch(work, &DeviceElements<T>::column_sums, &CpuElements<T>::column_sums, shape, x, sums);
 }
 template void column_sums(const core::Work&, RowShape, const float*, float*);
@@ -112,7 +112,7 @@ template void column_sums(const core::Work&, RowShape, const core::F16*, float*)
 template <class T>
 void embedding(const core::Work& work, std::span<const std::int32_t> tokens, const T* table,
                std::int64_t width, T* out) {
-  const TraceScope scope(kEmbedding, rows<T>(std::ssize(tokens), width, 2));
+  const TraceScope scope(work.queue, kEmbedding, rows<T>(std::ssize(tokens), width, 2));
   launch(work, &DeviceElements<T>::embedding, &CpuElements<T>::embedding, tokens, table, width,
          out);
 }
@@ -127,7 +127,8 @@ template <class T>
 void embedding_backward(const core::Work& work, std::span<const std::int32_t> tokens,
                         const TableRows& rows, const T* dout, std::int64_t width, float* dtable) {
   const RowShape shape{std::ssize(tokens), width};
-  const TraceScope scope(kEmbeddingBackward, dispatch::rows(shape, sizeof(T) + 2 * sizeof(float)));
+  const TraceScope scope(work.queue, kEmbeddingBackward,
+                         dispatch::rows(shape, sizeof(T) + 2 * sizeof(float)));
   launch(work, &DeviceElements<T>::embedding_backward, &CpuElements<T>::embedding_backward, tokens,
          rows, dout, width, dtable);
 }
@@ -142,7 +143,8 @@ template <class T>
 void embedding_part(const core::Work& work, std::span<const std::int32_t> tokens,
                     const TableRows& rows, const T* table, std::int64_t width, float* out) {
   const RowShape shape{std::ssize(tokens), width};
-  const TraceScope scope(kEmbeddingPart, dispatch::rows(shape, sizeof(T) + sizeof(float)));
+  const TraceScope scope(work.queue, kEmbeddingPart,
+                         dispatch::rows(shape, sizeof(T) + sizeof(float)));
   launch(work, &DeviceElements<T>::embedding_part, &CpuElements<T>::embedding_part, tokens, rows,
          table, width, out);
 }
@@ -156,7 +158,7 @@ template void embedding_part(const core::Work&, std::span<const std::int32_t>, c
 template <class T>
 void split_products(const core::Work& work, const SplitShape& shape, const SplitNormBackward<T>& at,
                     double* products) {
-  const TraceScope scope(kSplitProducts, rows<T>(shape.rows, shape.width, 3));
+  const TraceScope scope(work.queue, kSplitProducts, rows<T>(shape.rows, shape.width, 3));
   launch(work, &DeviceElements<T>::split_products, &CpuElements<T>::split_products, shape, at,
          products);
 }
@@ -170,7 +172,7 @@ template void split_products(const core::Work&, const SplitShape&,
 template <class T>
 void split_input(const core::Work& work, const SplitShape& shape, const SplitNormBackward<T>& at,
                  const double* products) {
-  const TraceScope scope(kSplitInput, rows<T>(shape.rows, shape.width, 4));
+  const TraceScope scope(work.queue, kSplitInput, rows<T>(shape.rows, shape.width, 4));
   launch(work, &DeviceElements<T>::split_input, &CpuElements<T>::split_input, shape, at, products);
 }
 template void split_input(const core::Work&, const SplitShape&, const SplitNormBackward<float>&,
@@ -193,7 +195,7 @@ template <class T>
 void glu(const core::Work& work, Activation kind, std::int64_t count, const T* gate, const T* up,
          T* y) {
   if (kind == Activation::kSilu) return swiglu(work, count, gate, up, y);
-  const TraceScope scope(kGlu, elements<T>(count, 3));
+  const TraceScope scope(work.queue, kGlu, elements<T>(count, 3));
   launch(work, &DeviceElements<T>::glu, &CpuElements<T>::glu, kind, count, gate, up, y);
 }
 template void glu(const core::Work&, Activation, std::int64_t, const float*, const float*, float*);
@@ -206,7 +208,7 @@ template <class T>
 void glu_backward(const core::Work& work, Activation kind, std::int64_t count,
                   const SwigluBackward<T>& at) {
   if (kind == Activation::kSilu) return swiglu_backward(work, count, at);
-  const TraceScope scope(kGluBackward, elements<T>(count, 5));
+  const TraceScope scope(work.queue, kGluBackward, elements<T>(count, 5));
   launch(work, &DeviceElements<T>::glu_backward, &CpuElements<T>::glu_backward, kind, count, at);
 }
 template void glu_backward(const core::Work&, Activation, std::int64_t,
@@ -219,7 +221,7 @@ template void glu_backward(const core::Work&, Activation, std::int64_t,
 template <class T>
 void layernorm_statistics(const core::Work& work, RowShape shape, const T* x, double eps,
                           float* mean, float* rstd) {
-  const TraceScope scope(kLayernormStatistics, rows(shape, sizeof(T)));
+  const TraceScope scope(work.queue, kLayernormStatistics, rows(shape, sizeof(T)));
   launch(work, &DeviceElements<T>::layernorm_statistics, &CpuElements<T>::layernorm_statistics,
          shape, x, eps, mean, rstd);
 }
@@ -232,7 +234,7 @@ template void layernorm_statistics(const core::Work&, RowShape, const core::F16*
 
 template <class T>
 void layernorm_apply(const core::Work& work, RowShape shape, const LayernormApply<T>& at) {
-  const TraceScope scope(kLayernormApply, rows(shape, 2 * sizeof(T)));
+  const TraceScope scope(work.queue, kLayernormApply, rows(shape, 2 * sizeof(T)));
   launch(work, &DeviceElements<T>::layernorm_apply, &CpuElements<T>::layernorm_apply, shape, at);
 }
 template void layernorm_apply(const core::Work&, RowShape, const LayernormApply<float>&);
@@ -242,7 +244,8 @@ template void layernorm_apply(const core::Work&, RowShape, const LayernormApply<
 template <class T>
 void layernorm_backward(const core::Work& work, RowShape shape, const LayernormBackward<T>& at) {
   const auto bytes = sizeof(float) + (at.residual == nullptr ? 2 : 3) * sizeof(T);
-  const TraceScope scope(kLayernormBackward, rows(shape, static_cast<std::int64_t>(bytes)));
+  const TraceScope scope(work.queue, kLayernormBackward,
+                         rows(shape, static_cast<std::int64_t>(bytes)));
   launch(work, &DeviceElements<T>::layernorm_backward, &CpuElements<T>::layernorm_backward, shape,
          at);
 }
@@ -252,7 +255,7 @@ template void layernorm_backward(const core::Work&, RowShape, const LayernormBac
 
 template <class T>
 void rmsnorm_rstd(const core::Work& work, RowShape shape, const T* x, double eps, float* rstd) {
-  const TraceScope scope(kRmsnormRstd, rows(shape, sizeof(T)));
+  const TraceScope scope(work.queue, kRmsnormRstd, rows(shape, sizeof(T)));
   launch(work, &DeviceElements<T>::rmsnorm_rstd, &CpuElements<T>::rmsnorm_rstd, shape, x, eps,
          rstd);
 }
@@ -263,7 +266,7 @@ template void rmsnorm_rstd(const core::Work&, RowShape, const core::F16*, double
 template <class T>
 void rmsnorm_apply(const core::Work& work, RowShape shape, const T* x, NormWeight<T> weight,
                    const float* rstd, T* y) {
-  const TraceScope scope(kRmsnormApply, rows(shape, 2 * sizeof(T)));
+  const TraceScope scope(work.queue, kRmsnormApply, rows(shape, 2 * sizeof(T)));
   launch(work, &DeviceElements<T>::rmsnorm_apply, &CpuElements<T>::rmsnorm_apply, shape, x, weight,
          rstd, y);
 }
@@ -277,7 +280,8 @@ template void rmsnorm_apply(const core::Work&, RowShape, const core::F16*, NormW
 template <class T>
 void rmsnorm_backward(const core::Work& work, RowShape shape, const RmsnormBackward<T>& at) {
   const auto bytes = sizeof(float) + (at.residual == nullptr ? 2 : 3) * sizeof(T);
-  const TraceScope scope(kRmsnormBackward, rows(shape, static_cast<std::int64_t>(bytes)));
+  const TraceScope scope(work.queue, kRmsnormBackward,
+                         rows(shape, static_cast<std::int64_t>(bytes)));
   launch(work, &DeviceElements<T>::rmsnorm_backward, &CpuElements<T>::rmsnorm_backward, shape, at);
 }
 template void rmsnorm_backward(const core::Work&, RowShape, const RmsnormBackward<float>&);
@@ -287,7 +291,7 @@ template void rmsnorm_backward(const core::Work&, RowShape, const RmsnormBackwar
 template <class T>
 void rope(const core::Work& work, const RopeTable& table, core::BatchShape shape,
           std::int64_t heads, T* x) {
-  const TraceScope scope(kRope, all_heads<T>(table, shape, heads));
+  const TraceScope scope(work.queue, kRope, all_heads<T>(table, shape, heads));
   launch(work, &DeviceElements<T>::rope, &CpuElements<T>::rope, table, shape, heads, x);
 }
 template void rope(const core::Work&, const RopeTable&, core::BatchShape, std::int64_t, float*);
@@ -298,7 +302,7 @@ template void rope(const core::Work&, const RopeTable&, core::BatchShape, std::i
 template <class T>
 void rope_inverse(const core::Work& work, const RopeTable& table, core::BatchShape shape,
                   std::int64_t heads, T* x) {
-  const TraceScope scope(kRopeInverse, all_heads<T>(table, shape, heads));
+  const TraceScope scope(work.queue, kRopeInverse, all_heads<T>(table, shape, heads));
   launch(work, &DeviceElements<T>::rope_inverse, &CpuElements<T>::rope_inverse, table, shape, heads,
          x);
 }
@@ -312,7 +316,7 @@ template void rope_inverse(const core::Work&, const RopeTable&, core::BatchShape
 template <class T>
 void dropout(const core::Work& work, const Dropout& by, std::uint64_t first, std::int64_t count,
              T* x) {
-  const TraceScope scope(kDropout, elements<T>(count, 2));
+  const TraceScope scope(work.queue, kDropout, elements<T>(count, 2));
   launch(work, &DeviceElements<T>::dropout, &CpuElements<T>::dropout, by, first, count, x);
 }
 template void dropout(const core::Work&, const Dropout&, std::uint64_t, std::int64_t, float*);
@@ -321,7 +325,7 @@ template void dropout(const core::Work&, const Dropout&, std::uint64_t, std::int
 
 template <class T>
 void scale(const core::Work& work, std::int64_t count, float factor, T* x) {
-  const TraceScope scope(kScale, elements<T>(count, 2));
+  const TraceScope scope(work.queue, kScale, elements<T>(count, 2));
   launch(work, &DeviceElements<T>::scale, &CpuElements<T>::scale, count, factor, x);
 }
 template void scale(const core::Work&, std::int64_t, float, float*);
@@ -330,7 +334,7 @@ template void scale(const core::Work&, std::int64_t, float, core::F16*);
 
 template <class T>
 void swiglu(const core::Work& work, std::int64_t count, const T* gate, const T* up, T* y) {
-  const TraceScope scope(kSwiglu, elements<T>(count, 3));
+  const TraceScope scope(work.queue, kSwiglu, elements<T>(count, 3));
   launch(work, &DeviceElements<T>::swiglu, &CpuElements<T>::swiglu, count, gate, up, y);
 }
 template void swiglu(const core::Work&, std::int64_t, const float*, const float*, float*);
@@ -341,7 +345,7 @@ template void swiglu(const core::Work&, std::int64_t, const core::F16*, const co
 
 template <class T>
 void swiglu_backward(const core::Work& work, std::int64_t count, const SwigluBackward<T>& at) {
-  const TraceScope scope(kSwigluBackward, elements<T>(count, 5));
+  const TraceScope scope(work.queue, kSwigluBackward, elements<T>(count, 5));
   launch(work, &DeviceElements<T>::swiglu_backward, &CpuElements<T>::swiglu_backward, count, at);
 }
 template void swiglu_backward(const core::Work&, std::int64_t, const SwigluBackward<float>&);

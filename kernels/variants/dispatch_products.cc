@@ -14,6 +14,16 @@ constexpr core::TraceForm kGemm = {"gemm", core::TraceKind::kKernel, {"m", "n", 
 constexpr core::TraceForm kMerge = {
     "merge_partial_softmax", core::TraceKind::kKernel, {"queries", "heads", "head_dim"}};
 
+// On a device; here attention counts the pairs of its documents, too.
+constexpr core::TraceForm kAttentionForward = {
+    "attention_forward", core::TraceKind::kKernel, {"rows", "tokens", "heads"}};
+constexpr core::TraceForm kAttentionBackward = {
+    "attention_backward", core::TraceKind::kKernel, {"rows", "tokens", "heads"}};
+
+core::TraceValues attention_values(const AttentionShape& shape) {
+  return {shape.batch.batch, shape.batch.seq_len, shape.heads};
+}
+
 template <class T>
 const DeviceProducts<T>& products_of(const core::Work& work) {
   return of_type<T>(dispatch::kernels_of(work).products);
@@ -22,7 +32,8 @@ const DeviceProducts<T>& products_of(const core::Work& work) {
 template <class T, class C>
 void multiply(const core::Work& work, const GemmShape& shape, const Operand<T>& a,
               const Operand<T>& b, const Target<C>& c) {
-  const core::TraceScope scope(kGemm, {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k});
+  const core::TraceScope scope(work.queue, kGemm,
+                               {shape.m, shape.n, shape.k, 2 * shape.m * shape.n * shape.k});
   if (work.queue == nullptr) return gemm_here(work, shape, a, b, c);
   if constexpr (std::is_same_v<C, float>) {
     need(products_of<T>(work).gemm)(work, shape, a, b, c);
@@ -58,6 +69,7 @@ template <class T>
 void attention_forward(core::Work& work, const AttentionShape& shape,
                        const AttentionForward<T>& arrays) {
   if (work.queue == nullptr) return attention_forward_here(work, shape, arrays);
+  const core::TraceScope scope(work.queue, kAttentionForward, attention_values(shape));
   need(products_of<T>(work).attention_forward)(work, shape, arrays);
 }
 template void attention_forward(core::Work&, const AttentionShape&, const AttentionForward<float>&);
@@ -70,6 +82,7 @@ template <class T>
 void attention_backward(core::Work& work, const AttentionShape& shape,
                         const AttentionBackward<T>& arrays) {
   if (work.queue == nullptr) return attention_backward_here(work, shape, arrays);
+  const core::TraceScope scope(work.queue, kAttentionBackward, attention_values(shape));
   need(products_of<T>(work).attention_backward)(work, shape, arrays);
 }
 template void attention_backward(core::Work&, const AttentionShape&,
@@ -96,7 +109,7 @@ template void attention_cached(core::Work&, const CachedShape&, const CachedSequ
 
 void merge_partial_softmax(const core::Work& work, const PartialShape& shape,
                            const PartialSoftmax& now, const PartialSoftmax& all) {
-  const core::TraceScope scope(kMerge, {shape.queries, shape.heads, shape.head_dim});
+  const core::TraceScope scope(work.queue, kMerge, {shape.queries, shape.heads, shape.head_dim});
   if (work.queue == nullptr) return merge_partial_softmax_here(work, shape, now, all);
   need(dispatch::kernels_of(work).merge_partial_softmax)(work, shape, now, all);
 }

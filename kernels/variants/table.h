@@ -84,6 +84,7 @@ struct KernelTable {
   Form<decltype(kernels::lion)>* lion = nullptr;
   Form<decltype(kernels::sgd)>* sgd = nullptr;
   Form<decltype(kernels::squared_norm)>* squared_norm = nullptr;
+  Form<decltype(kernels::any_reaches)>* any_reaches = nullptr;
   Form<decltype(kernels::tree_add)>* tree_add = nullptr;
   Form<decltype(kernels::tree_add_to_both)>* tree_add_to_both = nullptr;
 };

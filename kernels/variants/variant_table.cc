@@ -125,6 +125,7 @@ extern WithoutWork<decltype(kernels::lamb_move)> lamb_move;
 extern WithoutWork<decltype(kernels::lion)> lion;
 extern WithoutWork<decltype(kernels::sgd)> sgd;
 extern WithoutWork<decltype(kernels::squared_norm)> squared_norm;
+extern WithoutWork<decltype(kernels::any_reaches)> any_reaches;
 extern decltype(kernels::tile_product) tile_product;
 extern WithoutWork<decltype(kernels::tree_add)> tree_add;
 extern WithoutWork<decltype(kernels::tree_add_to_both)> tree_add_to_both;
@@ -153,6 +154,7 @@ constexpr CpuKernels kKernels = {.fp32 = kElements<float>,
                                  .lion = lion,
                                  .sgd = sgd,
                                  .squared_norm = squared_norm,
+                                 .any_reaches = any_reaches,
                                  .tree_add = tree_add,
                                  .tree_add_to_both = tree_add_to_both};
 

@@ -62,16 +62,16 @@ AttentionScratch scratch_on_rank(const AttentionShape& shape, int threads) {
 
 template <class T>
 void forward_on_rank(const AttentionShape& shape, const AttentionForward<T>& arrays,
-                     comm::Communicator* ring, core::Work& work) {
+                     const RowPeers& peers, core::Work& work) {
   if (split_of(shape).ring == 1) return kernels::attention_forward<T>(work, shape, arrays);
-  ring_forward<T>(shape, arrays, *ring, work);
+  ring_forward<T>(shape, arrays, peers, work);
 }
 
 template <class T>
 void backward_on_rank(const AttentionShape& shape, const AttentionBackward<T>& arrays,
-                      comm::Communicator* ring, core::Work& work) {
+                      const RowPeers& peers, core::Work& work) {
   if (split_of(shape).ring == 1) return kernels::attention_backward<T>(work, shape, arrays);
-  ring_backward<T>(shape, arrays, *ring, work);
+  ring_backward<T>(shape, arrays, peers, work);
 }
 
 // The sizes of arrays like q, and like k, on the ranks that have the most heads.
@@ -148,16 +148,16 @@ AttentionSent attention_sent(const AttentionShape& shape) {
 
 template <class T>
 void context_forward(const AttentionShape& shape, const ContextForward<T>& arrays,
-                     const Peers& peers, core::Work& work) {
-  check_peers(shape, peers);
+                     const RowPeers& peers, core::Work& work) {
+  check_peers(shape, peers.ranks);
   if (split_of(shape).ulysses == 1) {
     return forward_on_rank<T>(shape, {arrays.q, arrays.k, arrays.v, arrays.out, arrays.logsumexp},
-                              peers.ring, work);
+                              peers, work);
   }
   const core::Arena::Scope scope(work.arena);
   const DealtHeads dealt = dealt_heads(shape);
-  const HeadExchange exchange(*peers.ulysses, work);
-  const AttentionShape mine = shape_on_rank(shape, dealt, peers.ulysses->rank());
+  const HeadExchange exchange(*peers.ranks.ulysses, work);
+  const AttentionShape mine = shape_on_rank(shape, dealt, peers.ranks.ulysses->rank());
   const HeadExchange::Shape q{shape.batch.batch, shape.batch.seq_len, shape.head_dim, shape.heads};
   HeadExchange::Shape k = q;
   k.heads = shape.kv_heads;
@@ -165,19 +165,19 @@ void context_forward(const AttentionShape& shape, const ContextForward<T>& array
   exchange.to_heads<T>(k, dealt.kv, arrays.k, arrays.k);
   exchange.to_heads<T>(k, dealt.kv, arrays.v, arrays.v);
   T* const out = work.arena.take<T>(elements_of(mine, mine.heads));
-  forward_on_rank<T>(mine, {arrays.q, arrays.k, arrays.v, out, arrays.logsumexp}, peers.ring, work);
+  forward_on_rank<T>(mine, {arrays.q, arrays.k, arrays.v, out, arrays.logsumexp}, peers, work);
   exchange.to_tokens<T>(q, dealt.q, out, arrays.out);
 }
 
 template <class T>
 void context_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
-                      const Peers& peers, core::Work& work) {
-  check_peers(shape, peers);
-  if (split_of(shape).ulysses == 1) return backward_on_rank<T>(shape, arrays, peers.ring, work);
+                      const RowPeers& peers, core::Work& work) {
+  check_peers(shape, peers.ranks);
+  if (split_of(shape).ulysses == 1) return backward_on_rank<T>(shape, arrays, peers, work);
   const core::Arena::Scope scope(work.arena);
   const DealtHeads dealt = dealt_heads(shape);
-  const HeadExchange exchange(*peers.ulysses, work);
-  const AttentionShape mine = shape_on_rank(shape, dealt, peers.ulysses->rank());
+  const HeadExchange exchange(*peers.ranks.ulysses, work);
+  const AttentionShape mine = shape_on_rank(shape, dealt, peers.ranks.ulysses->rank());
   const HeadExchange::Shape q{shape.batch.batch, shape.batch.seq_len, shape.head_dim, shape.heads};
   HeadExchange::Shape k = q;
   k.heads = shape.kv_heads;
@@ -194,7 +194,7 @@ void context_backward(const AttentionShape& shape, const AttentionBackward<T>& a
   on_rank.dq = take(mine.heads);
   on_rank.dk = take(mine.kv_heads);
   on_rank.dv = take(mine.kv_heads);
-  backward_on_rank<T>(mine, on_rank, peers.ring, work);
+  backward_on_rank<T>(mine, on_rank, peers, work);
   exchange.to_tokens<T>(q, dealt.q, on_rank.dq, arrays.dq);
   exchange.to_tokens<T>(k, dealt.kv, on_rank.dk, arrays.dk);
   exchange.to_tokens<T>(k, dealt.kv, on_rank.dv, arrays.dv);
@@ -206,17 +206,17 @@ template AttentionScratch context_scratch<core::F16>(const AttentionShape&, int)
 template AttentionSent attention_sent<float>(const AttentionShape&);
 template AttentionSent attention_sent<core::Bf16>(const AttentionShape&);
 template AttentionSent attention_sent<core::F16>(const AttentionShape&);
-template void context_forward(const AttentionShape&, const ContextForward<float>&, const Peers&,
+template void context_forward(const AttentionShape&, const ContextForward<float>&, const RowPeers&,
                               core::Work&);
 template void context_forward(const AttentionShape&, const ContextForward<core::Bf16>&,
-                              const Peers&, core::Work&);
-template void context_forward(const AttentionShape&, const ContextForward<core::F16>&, const Peers&,
-                              core::Work&);
-template void context_backward(const AttentionShape&, const AttentionBackward<float>&, const Peers&,
-                               core::Work&);
+                              const RowPeers&, core::Work&);
+template void context_forward(const AttentionShape&, const ContextForward<core::F16>&,
+                              const RowPeers&, core::Work&);
+template void context_backward(const AttentionShape&, const AttentionBackward<float>&,
+                               const RowPeers&, core::Work&);
 template void context_backward(const AttentionShape&, const AttentionBackward<core::Bf16>&,
-                               const Peers&, core::Work&);
+                               const RowPeers&, core::Work&);
 template void context_backward(const AttentionShape&, const AttentionBackward<core::F16>&,
-                               const Peers&, core::Work&);
+                               const RowPeers&, core::Work&);
 
 }  // namespace fm::model

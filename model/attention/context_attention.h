@@ -44,11 +44,11 @@ struct ContextForward {
 };
 template <class T>
 void context_forward(const AttentionShape& shape, const ContextForward<T>& arrays,
-                     const Peers& peers, core::Work& work);
+                     const RowPeers& peers, core::Work& work);
 
 // q, k, v and logsumexp as context_forward wrote them; the other arrays have the rank's tokens.
 template <class T>
 void context_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
-                      const Peers& peers, core::Work& work);
+                      const RowPeers& peers, core::Work& work);
 
 }  // namespace fm::model

@@ -4,7 +4,9 @@
 
 #include "core/check.h"
 #include "core/element.h"
+#include "kernels/pointwise/elements.h"
 #include "kernels/pointwise/moves.h"
+#include "kernels/pointwise/sums.h"
 
 namespace fm::model {
 namespace {
@@ -33,6 +35,25 @@ template <class T>
 void copy_heads(const core::Work& work, kernels::RowShape shape, const Strides& strides,
                 const T* from, T* to) {
   kernels::copy_rows<T>(work, shape, {from, strides.from}, {to, strides.to});
+}
+
+template <class T>
+void widen_heads(const core::Work& work, kernels::RowShape shape, const Strides& strides,
+                 const T* from, float* to) {
+  if constexpr (std::is_same_v<T, float>) {
+    copy_heads(work, shape, strides, from, to);
+  } else {
+    kernels::cast_rows(work, shape, from, strides.from, to, strides.to);
+  }
+}
+template <class T>
+void narrow_heads(const core::Work& work, kernels::RowShape shape, const Strides& strides,
+                  const float* from, T* to) {
+  if constexpr (std::is_same_v<T, float>) {
+    copy_heads(work, shape, strides, from, to);
+  } else {
+    kernels::cast_rows(work, shape, from, strides.from, to, strides.to);
+  }
 }
 
 }  // namespace
@@ -69,7 +90,7 @@ void HeadExchange::exchange(std::int64_t elements, const T* send, T* receive) co
   group_
       .all_to_all({send, core::Elements(elements), dtype},
                   {receive, core::Elements(elements), dtype})
-      .wait();
+      .wait(work_);
 }
 
 template <class T>
@@ -124,15 +145,15 @@ void HeadExchange::unpack(const Shape& shape, const HeadLists& lists, const T* p
       copy_heads(work_, {shape.tokens, d}, {most * d, shape.heads * d}, from.front(), to);
       continue;
     }
-    for (std::int64_t t = 0; t < shape.tokens; ++t) {
-      for (std::int64_t i = 0; i < d; ++i) {
-        float sum = core::to_float(from.front()[t * most * d + i]);
-        for (std::size_t j = 1; j < from.size(); ++j) {
-          sum += core::to_float(from[j][t * most * d + i]);
-        }
-        to[t * shape.heads * d + i] = core::to_element<T>(sum);
-      }
+    const core::Arena::Scope scope(work_.arena);
+    float* const sum = work_.arena.take<float>(shape.tokens * d);
+    float* const other = work_.arena.take<float>(shape.tokens * d);
+    widen_heads(work_, {shape.tokens, d}, {most * d, d}, from.front(), sum);
+    for (std::size_t j = 1; j < from.size(); ++j) {
+      widen_heads(work_, {shape.tokens, d}, {most * d, d}, from[j], other);
+      kernels::add(work_, shape.tokens * d, other, sum);
     }
+    narrow_heads(work_, {shape.tokens, d}, {d, shape.heads * d}, sum, to);
   }
 }
 

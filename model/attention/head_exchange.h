@@ -46,7 +46,8 @@ class HeadExchange {
   template <class T>
   static core::Bytes scratch(const Shape& shape, int ranks, std::int64_t most) {
     const std::int64_t row = shape.tokens * ranks * most * shape.head_dim;
-    return core::Arena::aligned<T>(shape.batch * row) + core::Arena::aligned<T>(row);
+    return core::Arena::aligned<T>(shape.batch * row) + core::Arena::aligned<T>(row) +
+           core::Arena::aligned<float>(shape.tokens * shape.head_dim) * 2;
   }
 
  private:

@@ -52,19 +52,21 @@ struct Chunks {
 
 // Whether a query of the chunk attends to a key of the other chunk, which must be an earlier one.
 // The first query reaches back furthest.
-bool sees(const AttentionShape& shape, const Chunks& chunks, const ChunkPair& pair) {
+bool sees(const AttentionShape& shape, const RowPeers& peers, const Chunks& chunks,
+          const ChunkPair& pair) {
   const core::TokenRun& queries = chunks.queries[static_cast<std::size_t>(pair.query)];
   const core::TokenRun& keys = chunks.keys[static_cast<std::size_t>(pair.key)];
   if (keys.first >= queries.first) return false;
   const std::int64_t row = shape.batch.row();
   std::int64_t first = 0;
-  if (shape.starts_BT != nullptr) first = shape.starts_BT[pair.row * row + queries.first];
+  if (peers.starts_BT != nullptr) first = peers.starts_BT[pair.row * row + queries.first];
   if (shape.window > 0) first = std::max(first, queries.first + 1 - shape.window);
   return first < keys.end();
 }
 
 // The pairs to compute with the keys of one rank; a query's own chunk comes first.
-std::vector<ChunkPair> pairs_of(const AttentionShape& shape, const Chunks& chunks) {
+std::vector<ChunkPair> pairs_of(const AttentionShape& shape, const RowPeers& peers,
+                                const Chunks& chunks) {
   std::vector<ChunkPair> pairs;
   for (std::int64_t row = 0; row < shape.batch.batch; ++row) {
     if (chunks.keys == chunks.queries) {
@@ -73,7 +75,7 @@ std::vector<ChunkPair> pairs_of(const AttentionShape& shape, const Chunks& chunk
     for (const int query : {0, 1}) {
       for (const int key : {0, 1}) {
         const ChunkPair pair{row, query, key, false};
-        if (sees(shape, chunks, pair)) pairs.push_back(pair);
+        if (sees(shape, peers, chunks, pair)) pairs.push_back(pair);
       }
     }
   }
@@ -127,6 +129,7 @@ class RotatingKv {
         current_(arena.take<T>(elements)),
         incoming_(arena.take<T>(elements)) {}
 
+  const comm::Communicator& ring() const { return ring_; }
   T* current() { return current_; }
   // Posts the send to the next rank and the receive from the previous one.
   void post() {
@@ -136,9 +139,9 @@ class RotatingKv {
         ring_.receive({incoming_, count, core::kDTypeOf<T>}, (ring_.rank() + ranks - 1) % ranks);
     sending_ = ring_.send({current_, count, core::kDTypeOf<T>}, (ring_.rank() + 1) % ranks);
   }
-  void wait() {
-    sending_.wait();
-    receiving_.wait();
+  void wait(const core::Work& work) {
+    sending_.wait(work);
+    receiving_.wait(work);
     std::swap(current_, incoming_);
   }
   static core::Bytes scratch(std::int64_t elements) {
@@ -183,16 +186,17 @@ void copy_both(const core::Work& work, std::int64_t count, const T* k, const T* 
 // Calls run(chunks) once per rank of the ring, its own keys first; kv.current() holds the keys and
 // values of that rank.
 template <class T, class Run>
-void for_each_ring_step(const AttentionShape& shape, comm::Communicator& ring, RotatingKv<T>& kv,
+void for_each_ring_step(const core::Work& work, std::int64_t row, RotatingKv<T>& kv,
                         const Run& run) {
-  const int ranks = ring.size();
-  const core::TokenRuns mine = core::runs_of_group(shape.batch.row(), ranks, ring.rank());
+  const int ranks = kv.ring().size();
+  const int rank = kv.ring().rank();
+  const core::TokenRuns mine = core::runs_of_group(row, ranks, rank);
   for (int step = 0; step < ranks; ++step) {
-    const int source = (ring.rank() + ranks - step) % ranks;
+    const int source = (rank + ranks - step) % ranks;
     const bool more = step + 1 < ranks;
     if (more) kv.post();
-    run(Chunks{mine, core::runs_of_group(shape.batch.row(), ranks, source)});
-    if (more) kv.wait();
+    run(Chunks{mine, core::runs_of_group(row, ranks, source)});
+    if (more) kv.wait(work);
   }
 }
 
@@ -213,10 +217,10 @@ AttentionScratch ring_scratch(const AttentionShape& shape, int threads) {
 
 template <class T>
 void ring_forward(const AttentionShape& shape, const AttentionForward<T>& arrays,
-                  comm::Communicator& ring, core::Work& work) {
+                  const RowPeers& peers, core::Work& work) {
   const core::Arena::Scope scope(work.arena);
   const Sizes sizes(shape);
-  RotatingKv<T> kv(ring, 2 * sizes.k(), work.arena);
+  RotatingKv<T> kv(*peers.ranks.ring, 2 * sizes.k(), work.arena);
   copy_both(work, sizes.k(), arrays.k, arrays.v, kv.current());
   float* const q_memory = take_wide<T>(work.arena, sizes.q());
   float* const kv_memory = take_wide<T>(work.arena, 2 * sizes.k());
@@ -226,9 +230,9 @@ void ring_forward(const AttentionShape& shape, const AttentionForward<T>& arrays
   const float* const q = wide(work, sizes.q(), arrays.q, q_memory);
   float* out = out_memory;
   if constexpr (kIsFp32<T>) out = arrays.out;
-  for_each_ring_step(shape, ring, kv, [&](const Chunks& chunks) {
+  for_each_ring_step(work, shape.batch.row(), kv, [&](const Chunks& chunks) {
     const float* const k = wide(work, 2 * sizes.k(), kv.current(), kv_memory);
-    for (const ChunkPair& pair : pairs_of(shape, chunks)) {
+    for (const ChunkPair& pair : pairs_of(shape, peers, chunks)) {
       const kernels::PartialSoftmax all{
           out + q_at(sizes, pair),
           arrays.logsumexp + (2 * pair.row + pair.query) * sizes.chunk * shape.heads};
@@ -246,11 +250,11 @@ void ring_forward(const AttentionShape& shape, const AttentionForward<T>& arrays
 
 template <class T>
 void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
-                   comm::Communicator& ring, core::Work& work) {
+                   const RowPeers& peers, core::Work& work) {
   const core::Arena::Scope scope(work.arena);
   const Sizes sizes(shape);
-  RotatingKv<T> kv(ring, 2 * sizes.k(), work.arena);
-  RotatingKv<float> dkv(ring, 2 * sizes.k(), work.arena);
+  RotatingKv<T> kv(*peers.ranks.ring, 2 * sizes.k(), work.arena);
+  RotatingKv<float> dkv(*peers.ranks.ring, 2 * sizes.k(), work.arena);
   copy_both(work, sizes.k(), arrays.k, arrays.v, kv.current());
   float* const kv_memory = take_wide<T>(work.arena, 2 * sizes.k());
   const auto wide_q = [&](const T* from) {
@@ -264,9 +268,9 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arra
   float* const dq_now = work.arena.take<float>(sizes.q_of_chunk());
   float* const dk_now = work.arena.take<float>(sizes.k_of_chunk());
   float* const dv_now = work.arena.take<float>(sizes.k_of_chunk());
-  for_each_ring_step(shape, ring, kv, [&](const Chunks& chunks) {
+  for_each_ring_step(work, shape.batch.row(), kv, [&](const Chunks& chunks) {
     const float* const k = wide(work, 2 * sizes.k(), kv.current(), kv_memory);
-    for (const ChunkPair& pair : pairs_of(shape, chunks)) {
+    for (const ChunkPair& pair : pairs_of(shape, peers, chunks)) {
       const std::int64_t from = q_at(sizes, pair);
       const float* const keys = k + k_at(sizes, pair);
       float* const dk = dkv.current() + k_at(sizes, pair);
@@ -287,7 +291,7 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arra
       kernels::add(work, sizes.k_of_chunk(), dv_now, dk + sizes.k());
     }
     dkv.post();  // after the last step they are back at their own rank
-    dkv.wait();
+    dkv.wait(work);
   });
   if constexpr (kIsFp32<T>) {
     kernels::copy(work, sizes.k(), dkv.current(), arrays.dk);
@@ -302,17 +306,17 @@ void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arra
 template AttentionScratch ring_scratch<float>(const AttentionShape&, int);
 template AttentionScratch ring_scratch<core::Bf16>(const AttentionShape&, int);
 template AttentionScratch ring_scratch<core::F16>(const AttentionShape&, int);
-template void ring_forward(const AttentionShape&, const AttentionForward<float>&,
-                           comm::Communicator&, core::Work&);
+template void ring_forward(const AttentionShape&, const AttentionForward<float>&, const RowPeers&,
+                           core::Work&);
 template void ring_forward(const AttentionShape&, const AttentionForward<core::Bf16>&,
-                           comm::Communicator&, core::Work&);
+                           const RowPeers&, core::Work&);
 template void ring_forward(const AttentionShape&, const AttentionForward<core::F16>&,
-                           comm::Communicator&, core::Work&);
-template void ring_backward(const AttentionShape&, const AttentionBackward<float>&,
-                            comm::Communicator&, core::Work&);
+                           const RowPeers&, core::Work&);
+template void ring_backward(const AttentionShape&, const AttentionBackward<float>&, const RowPeers&,
+                            core::Work&);
 template void ring_backward(const AttentionShape&, const AttentionBackward<core::Bf16>&,
-                            comm::Communicator&, core::Work&);
+                            const RowPeers&, core::Work&);
 template void ring_backward(const AttentionShape&, const AttentionBackward<core::F16>&,
-                            comm::Communicator&, core::Work&);
+                            const RowPeers&, core::Work&);
 
 }  // namespace fm::model

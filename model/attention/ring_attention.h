@@ -5,8 +5,8 @@
 // same pairs as in a whole row; a step in which all pairs are masked is not computed.
 #pragma once
 
-#include "comm/communicator.h"
 #include "kernels/attention/attention.h"
+#include "model/unit.h"
 
 namespace fm::model {
 
@@ -20,10 +20,10 @@ using kernels::AttentionShape;
 // [B, 2, heads, T / 2]. Collective over the ring.
 template <class T>  // element: float, core::Bf16 or core::F16
 void ring_forward(const AttentionShape& shape, const AttentionForward<T>& arrays,
-                  comm::Communicator& ring, core::Work& work);
+                  const RowPeers& peers, core::Work& work);
 template <class T>
 void ring_backward(const AttentionShape& shape, const AttentionBackward<T>& arrays,
-                   comm::Communicator& ring, core::Work& work);
+                   const RowPeers& peers, core::Work& work);
 
 template <class T>
 AttentionScratch ring_scratch(const AttentionShape& shape, int threads);

@@ -102,36 +102,67 @@ std::int64_t RopeTables::rotary() const {
   return config_.type == RopeConfig::Type::kNone ? 0 : rotary_dim(config_, head_dim_);
 }
 
-kernels::RopeTable RopeTables::get(std::int64_t positions) {
+RopeTables::Tables& RopeTables::tables_of(const core::Work& work) {
+  if (work.queue == nullptr) return here_;
+  std::shared_ptr<void>& kept = work.queue->kept_for(owner_);
+  if (kept == nullptr) kept = std::make_shared<Tables>();
+  return *static_cast<Tables*>(kept.get());
+}
+
+std::vector<float> RopeTables::frequencies(bool is_long) const {
+  return rope_frequencies(config_, head_dim_,
+                          is_long ? config_.original_max_position_embeddings + 1 : 0);
+}
+
+std::unique_ptr<RopeTables::Table> RopeTables::make_table(const core::Work& work,
+                                                          core::RankMemory memory,
+                                                          FrequencyTables& of,
+                                                          std::int64_t positions) const {
+  const std::int64_t elements = std::ssize(of.inv_freq) * positions;
+  const auto take = [&](std::int64_t count) {
+    return core::make_f32(memory.ledger, core::Account::kScratch, core::Elements(count),
+                          memory.source);
+  };
+  std::span<const float> inv_freq(of.inv_freq);
+  if (work.queue != nullptr) {
+    if (of.inv_freq_of_work.data() == nullptr) {
+      of.inv_freq_of_work = take(std::ssize(inv_freq));
+      work.queue->copy_in(inv_freq.data(), of.inv_freq_of_work.data(), of.inv_freq_of_work.bytes());
+    }
+    inv_freq = of.inv_freq_of_work.floats();
+  }
+  auto table = std::make_unique<Table>();
+  table->positions = positions;
+  table->cos = take(elements);
+  table->sin = take(elements);
+  kernels::rope_table(work, inv_freq, positions, table->cos.f32(), table->sin.f32());
+  if (config_.attention_factor != 1.0) {
+    const auto factor = static_cast<float>(config_.attention_factor);
+    kernels::scale(work, elements, factor, table->cos.f32());
+    kernels::scale(work, elements, factor, table->sin.f32());
+  }
+  return table;
+}
+
+kernels::RopeTable RopeTables::get(const core::Work& work, std::int64_t positions) {
   FM_CHECK(positions > 0 && rotary() > 0, "a table of ", positions, " positions and ", rotary(),
            " turned elements is empty");
   const std::lock_guard lock(mutex_);
   const bool is_long = config_.type == RopeConfig::Type::kLongrope &&
                        positions > config_.original_max_position_embeddings;
-  auto& [inv_freq, tables] = is_long ? long_rows_ : short_rows_;
-  if (inv_freq.empty() && rotary() > 0) {
-    const std::int64_t row = is_long ? config_.original_max_position_embeddings + 1 : 0;
-    inv_freq = rope_frequencies(config_, head_dim_, row);
-  }
-  if (tables.empty() || tables.back()->positions < positions) {
-    auto table = std::make_unique<Table>();
+  Tables& all = tables_of(work);
+  FrequencyTables& of = is_long ? all.long_rows : all.short_rows;
+  if (of.inv_freq.empty()) of.inv_freq = frequencies(is_long);
+  if (of.tables.empty() || of.tables.back()->positions < positions) {
+    core::MemorySource& source = work.queue == nullptr ? core::heap() : work.queue->memory();
     // At least doubled, so a generation that grows token by token computes few tables.
-    table->positions = std::max(positions, tables.empty() ? 0 : 2 * tables.back()->positions);
-    const auto elements = inv_freq.size() * static_cast<std::size_t>(table->positions);
-    table->cos.resize(elements);
-    table->sin.resize(elements);
-    kernels::rope_table(core::Work(), inv_freq, table->positions, table->cos.data(),
-                        table->sin.data());
-    if (config_.attention_factor != 1.0) {
-      const auto factor = static_cast<float>(config_.attention_factor);
-      kernels::scale(core::Work(), std::ssize(table->cos), factor, table->cos.data());
-      kernels::scale(core::Work(), std::ssize(table->sin), factor, table->sin.data());
-    }
-    tables.push_back(std::move(table));
+    const std::int64_t doubled = of.tables.empty() ? 0 : 2 * of.tables.back()->positions;
+    of.tables.push_back(make_table({.arena = {}, .queue = work.queue}, {all.ledger, source}, of,
+                                   std::max(positions, doubled)));
   }
-  const Table& table = *tables.back();
+  const Table& table = *of.tables.back();
   const bool halves = config_.pairs == RopeConfig::Pairs::kHalves;
-  return {table.cos.data(), table.sin.data(), static_cast<std::int64_t>(inv_freq.size()), head_dim_,
+  return {table.cos.f32(), table.sin.f32(), std::ssize(of.inv_freq), head_dim_,
           halves ? kernels::RopePairs::kHalves : kernels::RopePairs::kNeighbours};
 }
 

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <vector>
 
+#include "core/buffer.h"
+#include "core/work.h"
 #include "kernels/pointwise/rope.h"
 #include "model/families/rope_config.h"
 
@@ -20,32 +22,42 @@ std::vector<float> rope_frequencies(const RopeConfig& config, std::int64_t head_
 //
 // Invariant: a table that get() has returned never moves or changes.
 // Thread:    any thread may call `get`.
-// Lifetime:  tables live as long as the object.
+// Lifetime:  tables live as long as the object, those of a device as long as the queue.
 class RopeTables {
  public:
   RopeTables(const RopeConfig& config, std::int64_t head_dim);
   // The number of elements of a head that are rotated, 0 for kNone. A table has a cosine and a sine
   // for each pair of them at each position.
   std::int64_t rotary() const;
-  // A table of at least `positions` positions, for rows of that many tokens; computed at the first
-  // call for a longer row. Not for kNone.
-  kernels::RopeTable get(std::int64_t positions);
+  // A table of at least `positions` positions where the work is, for rows of that many tokens;
+  // computed at the first call for a longer row. Not for kNone.
+  kernels::RopeTable get(const core::Work& work, std::int64_t positions);
 
  private:
   struct Table {
     std::int64_t positions = 0;
-    std::vector<float> cos;
-    std::vector<float> sin;
+    core::Buffer cos, sin;
   };
   struct FrequencyTables {  // of rows with the same frequencies
     std::vector<float> inv_freq;
+    core::Buffer inv_freq_of_work;  // where a device has the tables
     std::vector<std::unique_ptr<Table>> tables;
   };
+  struct Tables {  // in one memory
+    core::Ledger ledger;
+    FrequencyTables short_rows, long_rows;
+  };
+
+  Tables& tables_of(const core::Work& work);
+  std::vector<float> frequencies(bool is_long) const;
+  std::unique_ptr<Table> make_table(const core::Work& work, core::RankMemory memory,
+                                    FrequencyTables& of, std::int64_t positions) const;
 
   RopeConfig config_;
   std::int64_t head_dim_;
   std::mutex mutex_;
-  FrequencyTables short_rows_, long_rows_;
+  Tables here_;
+  std::shared_ptr<const void> owner_ = std::make_shared<char>();  // of tables on queues
 };
 
 }  // namespace fm::model

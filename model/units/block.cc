@@ -29,7 +29,7 @@ AttentionShape Block<T>::attention_of(const UnitInput& input) const {
           .kv_heads = config_.kv_heads,
           .head_dim = config_.head_dim,
           .window = window_,
-          .starts_BT = input.starts_BT,
+          .starts_BT = input.of_work().starts_BT,
           .dropout = dropout_at(input, config_.dropout.attention, layer_, DropPlace::kAttention),
           .first_sample = input.dropout ? input.dropout->first_sample : 0,
           .first_head = parts_.heads.first,
@@ -173,7 +173,7 @@ void Block<T>::apply_rope(const core::Work& work, RopeDirection direction, const
                           T* q_BTHd, T* k_BTKd) const {
   if (config_.rope.type == RopeConfig::Type::kNone) return;
   for_every_run(input, [&](const DocumentRun& run) {
-    const kernels::RopeTable table = rope_->get(run.length).from(run.position);
+    const kernels::RopeTable table = rope_->get(work, run.length).from(run.position);
     T* const q = q_BTHd + run.first * config_.q_width();
     T* const k = k_BTKd + run.first * config_.kv_width();
     if (direction == RopeDirection::kForward) {
@@ -199,7 +199,7 @@ void Block<T>::attend(const Pass& pass, const T* input_BTD) const {
                       .v = kept.v_BTKd,
                       .out = kept.attended_BTHd,
                       .logsumexp = kept.logsumexp},
-                     pass.peers, pass.work);
+                     {pass.peers, pass.input.starts_BT}, pass.work);
 }
 
 template <class T>
@@ -378,7 +378,7 @@ void Block<T>::attend_cached(const Pass& pass) const {
     const T* const v_TKd = kept.v_BTKd + row * K;
     const core::BatchShape shape{.batch = 1, .seq_len = each.count};
     if (config_.rope.type != RopeConfig::Type::kNone) {
-      kernels::RopeTable table = rope_->get(each.position + each.count);
+      kernels::RopeTable table = rope_->get(pass.work, each.position + each.count);
       table.cos += each.position * table.half_dim;
       table.sin += each.position * table.half_dim;
       kernels::rope(pass.work, table, shape, config_.heads, q_THd);

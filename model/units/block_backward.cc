@@ -27,8 +27,8 @@ void Block<T>::clear_sums(const Pass& pass, const NormSums& sums, std::int64_t w
 template <class T>
 void Block<T>::sum_norm(const Pass& pass, const NormSums& sums) const {
   if (!pass.own.some()) return;
-  sum_over(pass.tensor, config_.hidden, sums.weight);
-  if (sums.bias != nullptr) sum_over(pass.tensor, config_.hidden, sums.bias);
+  sum_over(pass.work, pass.tensor, config_.hidden, sums.weight);
+  if (sums.bias != nullptr) sum_over(pass.work, pass.tensor, config_.hidden, sums.bias);
 }
 
 template <class T>
@@ -115,7 +115,8 @@ void Block<T>::backward_mlp(const Pass& pass, float* shared_BTD) const {
     pass.products.input(at_.up, parked.dup_BTF, dnormed_BTD);
   }
   if (!has_norm2()) return;
-  const float* const own_BTD = sum_tokens(pass.tensor, pass.own, rows.width, dnormed_BTD);
+  const float* const own_BTD =
+      sum_tokens(pass.work, pass.tensor, pass.own, rows.width, dnormed_BTD);
   if (!norms_before()) {
     kernels::add_residual(pass.work, count, own_BTD, parked.dy_BTD, parked.dx_mid_BTD);
     return;
@@ -147,8 +148,8 @@ void Block<T>::backward_qk_norm(const Pass& pass) const {
     norm_backward(pass.work, norm_, rows, arrays);
     if (pass.tensor == nullptr) return;
     if (!part.counts) clear_sums(pass, arrays.sums, rows.width);
-    sum_over(pass.tensor, rows.width, arrays.sums.weight);
-    if (arrays.sums.bias != nullptr) sum_over(pass.tensor, rows.width, arrays.sums.bias);
+    sum_over(pass.work, pass.tensor, rows.width, arrays.sums.weight);
+    if (arrays.sums.bias != nullptr) sum_over(pass.work, pass.tensor, rows.width, arrays.sums.bias);
   };
   backward(split_q_rows(pass), pass.parked.dq_BTHd,
            {.x = pass.kept.raw_q_BTHd,
@@ -178,7 +179,7 @@ void Block<T>::backward_attention(const Pass& pass, T* dq_BTHd, T* dk_BTKd, T* d
                        .dq = dq_BTHd,
                        .dk = dk_BTKd,
                        .dv = dv_BTKd},
-                      pass.peers, pass.work);
+                      {pass.peers, pass.input.starts_BT}, pass.work);
   apply_rope(pass.work, RopeDirection::kInverse, pass.input, dq_BTHd, dk_BTKd);
   if (pass.tensor == nullptr || !has_holders()) return;
   sum_of_holders(pass, dk_BTKd);
@@ -198,7 +199,7 @@ void Block<T>::sum_of_holders(const Pass& pass, T* dk_BTKd) const {
   for (std::int64_t row = 0; row < rows.rows; ++row) {
     convert(pass.work, rows.width, dk_BTKd + row * rows.width, mine + row * all);
   }
-  sum_over(pass.tensor, rows.rows * all, sums);
+  sum_over(pass.work, pass.tensor, rows.rows * all, sums);
   for (std::int64_t row = 0; row < rows.rows; ++row) {
     convert(pass.work, rows.width, mine + row * all, dk_BTKd + row * rows.width);
   }
@@ -265,7 +266,8 @@ void Block<T>::backward_input(const UnitCall& call, void* doutput_BTD, void* din
     pass.products.input(at_.k, parked.dk_BTKd, dnormed_BTD, Beta::kOne);
     pass.products.input(at_.v, parked.dv_BTKd, dnormed_BTD, Beta::kOne);
   }
-  const float* const own_BTD = sum_tokens(pass.tensor, pass.own, rows.width, dnormed_BTD);
+  const float* const own_BTD =
+      sum_tokens(pass.work, pass.tensor, pass.own, rows.width, dnormed_BTD);
   T* const dx_BTD = static_cast<T*>(dinput_BTD != nullptr ? dinput_BTD : doutput_BTD);
   if (!norms_before()) {
     kernels::add_residual(pass.work, count, own_BTD, parked.dx_mid_BTD, dx_BTD);

@@ -171,7 +171,7 @@ struct Block<T>::Pass {
   std::int64_t tokens() const { return shape.tokens(); }
   // This rank's rows in an array of all tokens; gather() fills in those of the other ranks.
   T* own_rows(T* all_BTD, std::int64_t D) const { return all_BTD + own.first * D; }
-  void gather(T* all_BTD, std::int64_t D) const { gather_tokens(tensor, own, D, all_BTD); }
+  void gather(T* all_BTD, std::int64_t D) const { gather_tokens(work, tensor, own, D, all_BTD); }
 };
 
 }  // namespace fm::model

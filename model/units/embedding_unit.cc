@@ -70,7 +70,8 @@ void EmbeddingUnit<T>::look_up(const UnitCall& call, T* out_ND) const {
   }
   if (choices_.share.count == 1) {
     const UnitWeights<T> weights(call.weights);
-    kernels::embedding(call.work, call.input.tokens(), weights.at(table_at_), hidden_, out_ND);
+    kernels::embedding(call.work, call.input.tokens_of_work(), weights.at(table_at_), hidden_,
+                       out_ND);
   } else {
     look_up_part(call, out_ND);
   }
@@ -83,12 +84,12 @@ template <class T>
 void EmbeddingUnit<T>::look_up_part(const UnitCall& call, T* out_ND) const {
   FM_CHECK(call.peers.tensor != nullptr, "a part of an embedding needs the other ranks");
   const core::Arena::Scope scope(call.work.arena);
-  const std::span<const std::int32_t> tokens = call.input.tokens();
+  const std::span<const std::int32_t> tokens = call.input.tokens_of_work();
   const std::int64_t count = std::ssize(tokens) * hidden_;
   const T* const table = UnitWeights<T>(call.weights).at(table_at_);
   float* const sums_ND = call.work.arena.take<float>(count);
   kernels::embedding_part(call.work, tokens, rows(), table, hidden_, sums_ND);
-  sum_over(call.peers.tensor, count, sums_ND);
+  sum_over(call.work, call.peers.tensor, count, sums_ND);
   convert(call.work, count, sums_ND, out_ND);
 }
 
@@ -144,7 +145,7 @@ void EmbeddingUnit<T>::backward_input(const UnitCall& call, void* doutput_BTD, v
   const TokenPart own = token_part(call.input.shape.tokens(), choices_);
   kernels::copy(call.work, own.count * hidden_, static_cast<const T*>(doutput_BTD),
                 parked_BTD + own.first * hidden_);
-  gather_tokens(call.peers.tensor, own, hidden_, parked_BTD);
+  gather_tokens(call.work, call.peers.tensor, own, hidden_, parked_BTD);
   drop(call.work, dropout_at(call.input, dropout_, 0, DropPlace::kEmbedding), call.input, hidden_,
        parked_BTD);
   if (scale_ != 1.0F) kernels::scale(call.work, count, scale_, parked_BTD);
@@ -178,7 +179,7 @@ void EmbeddingUnit<T>::backward_weight(const UnitCall& call, const Gradients& gr
   float* dtable_VD = gradients.own + table_at_.offset;
   if (write == Write::kAssign) kernels::clear(call.work, rows_.count * hidden_, dtable_VD);
   // Like transformers, which creates the table with padding_idx, skips pads.
-  kernels::embedding_backward(call.work, call.input.tokens(), rows(), parked_BTD, hidden_,
+  kernels::embedding_backward(call.work, call.input.tokens_of_work(), rows(), parked_BTD, hidden_,
                               dtable_VD);
 }
 

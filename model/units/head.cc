@@ -227,7 +227,7 @@ void Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
   call.peers.tensor
       ->all_gather({mine, core::Elements(3 * rows), core::DType::kF64},
                    {all, core::Elements(3 * rows * share_.count), core::DType::kF64})
-      .wait();
+      .wait(call.work);
   const kernels::VocabParts parts{columns_.first, call.peers.tensor->rank(), share_.count, all};
   kernels::cross_entropy_of_parts(call.work, shape, chunk.logits_NV, labels_N, parts, scale, sum);
 }
@@ -236,7 +236,7 @@ template <class T>
 T* Head<T>::all_hidden(const UnitCall& call, const TokenPart& own, const T* hidden_BTD) const {
   T* const all_BTD = call.work.arena.template take<T>(own.all * hidden_);
   kernels::copy(call.work, own.count * hidden_, hidden_BTD, all_BTD + own.first * hidden_);
-  gather_tokens(call.peers.tensor, own, hidden_, all_BTD);
+  gather_tokens(call.work, call.peers.tensor, own, hidden_, all_BTD);
   return all_BTD;
 }
 
@@ -265,7 +265,7 @@ void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const G
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
     T* hidden_ND = all_BTD + row * hidden_;
     forward_chunk(work, weights, hidden_ND, chunk);
-    cross_entropy(call, chunk, input.labels_BT + row, scale, sum);
+    cross_entropy(call, chunk, input.of_work().labels_BT + row, scale, sum);
     if (dbias_V != nullptr)
       kernels::column_sums(work, chunk.logit_rows(), chunk.logits_NV, dbias_V);
     chunk.round_dlogits(work);
@@ -275,7 +275,7 @@ void Head<T>::loss(const UnitCall& call, void* hidden_BTD, double scale, const G
     }
     if (!gives) continue;
     linear_input(work, chunk.shape, chunk.dlogits_NV, matrix_of(weights), chunk.dnormed_ND);
-    sum_over(peers.tensor, chunk.shape.tokens * hidden_, chunk.dnormed_ND);
+    sum_over(work, peers.tensor, chunk.shape.tokens * hidden_, chunk.dnormed_ND);
     norm_backward<T>(work, norm_, chunk.hidden_rows(),
                      {.x = hidden_ND,
                       .weights = norm_weights(weights),
@@ -310,7 +310,7 @@ void Head<T>::evaluate(const UnitCall& call, const void* hidden_BTD, double* sum
   for (std::int64_t row = 0; row < input.shape.tokens(); row += step) {
     chunk.shape.tokens = std::min(step, input.shape.tokens() - row);
     forward_chunk(work, weights, all_BTD + row * hidden_, chunk);
-    const std::int32_t* const labels_N = input.labels_BT + row;
+    const std::int32_t* const labels_N = input.of_work().labels_BT + row;
     if (alone()) {
       kernels::cross_entropy_loss(work, chunk.logit_rows(), chunk.logits_NV, labels_N, sum);
     } else {

@@ -97,7 +97,7 @@ struct Products {
     if (tensor != nullptr && p.split == Split::kInputs) {
       float* const part = work.arena.template take<float>(tokens * lora.rank);
       multiply(part);
-      sum_over(tensor, tokens * lora.rank, part);
+      sum_over(work, tensor, tokens * lora.rank, part);
       convert(work, tokens * lora.rank, part, low_rows);
     } else {
       multiply(low_rows);
@@ -144,7 +144,7 @@ struct Products {
   }
   void sum_dlow(const Projection& p, float* part) const {
     const std::int64_t count = tokens * p.adapter.rank;
-    sum_over(tensor, count, part);
+    sum_over(work, tensor, count, part);
     convert(work, count, part, dlow[p.adapter.index]);
     kernels::scale(work, count, p.adapter.scale, dlow[p.adapter.index]);
   }
@@ -169,7 +169,7 @@ struct Products {
       const core::Arena::Scope scope(work.arena);
       float* const sum = work.arena.template take<float>(tokens * p.out);
       kernels::gemm(work, shape, {x, p.in}, matrix, {sum, p.out, Beta::kZero});
-      const float* const mine = sum_tokens(tensor, own, p.out, sum);
+      const float* const mine = sum_tokens(work, tensor, own, p.out, sum);
       if (beta == Beta::kOne) {
         kernels::add_residual(work, own.count * p.out, mine, y, y);
       } else {

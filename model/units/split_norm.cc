@@ -20,7 +20,7 @@ void split_rmsnorm_rstd(const SplitRows& rows, double eps, const T* x, core::Wor
   double* const squares = work.arena.take<double>(rows.shape.rows);
   kernels::rmsnorm_rstd(work, rows.shape, x, 0.0, rstd);  // of this part: 1 / sqrt(mean(x^2))
   kernels::split_squares(work, split_shape(rows), rstd, squares);
-  sum_over(rows.tensor, rows.shape.rows, squares);
+  sum_over(work, rows.tensor, rows.shape.rows, squares);
   kernels::split_rstd(work, split_shape(rows), eps, squares, rstd);
 }
 
@@ -36,7 +36,7 @@ void split_rmsnorm_backward(const SplitRows& rows, const NormBackward<T>& arrays
                                          .dx = arrays.dx,
                                          .dweight_sum = arrays.sums.weight};
   kernels::split_products(work, split_shape(rows), at, products);
-  sum_over(rows.tensor, rows.shape.rows, products);
+  sum_over(work, rows.tensor, rows.shape.rows, products);
   kernels::split_input(work, split_shape(rows), at, products);
 }
 

@@ -42,13 +42,15 @@ inline core::IndexRange widened(core::IndexRange range, std::int64_t width, std:
 }
 
 // Replaces values [count] by their sum over the ranks; does nothing where this rank is alone.
-inline void sum_over(comm::Communicator* tensor, std::int64_t count, float* values) {
+inline void sum_over(const core::Work& work, comm::Communicator* tensor, std::int64_t count,
+                     float* values) {
   if (tensor == nullptr) return;
-  tensor->all_reduce({values, core::Elements(count), core::DType::kF32}).wait();
+  tensor->all_reduce({values, core::Elements(count), core::DType::kF32}).wait(work);
 }
-inline void sum_over(comm::Communicator* tensor, std::int64_t count, double* values) {
+inline void sum_over(const core::Work& work, comm::Communicator* tensor, std::int64_t count,
+                     double* values) {
   if (tensor == nullptr) return;
-  tensor->all_reduce({values, core::Elements(count), core::DType::kF64}).wait();
+  tensor->all_reduce({values, core::Elements(count), core::DType::kF64}).wait(work);
 }
 
 // The least bytes that a rank sends in sums and gathers of n bytes among `ranks` ranks: an
@@ -98,7 +100,8 @@ inline void check_parts(const comm::Communicator* tensor, const TokenPart& part)
 
 // Gathers rows [all, width] in place: every rank has written its own rows.
 template <class T>
-void gather_tokens(comm::Communicator* tensor, const TokenPart& part, std::int64_t width, T* rows) {
+void gather_tokens(const core::Work& work, comm::Communicator* tensor, const TokenPart& part,
+                   std::int64_t width, T* rows) {
   if (!part.some()) return;
   check_parts(tensor, part);
   constexpr bool kWide = std::is_same_v<T, float>;
@@ -108,21 +111,21 @@ void gather_tokens(comm::Communicator* tensor, const TokenPart& part, std::int64
   tensor
       ->all_gather({rows + part.first * width, core::Elements(part.count * width), type},
                    {rows, core::Elements(part.all * width), type})
-      .wait();
+      .wait(work);
 }
 // Sums rows [all, width] over the ranks, in place; returns this rank's own rows.
-inline float* sum_tokens(comm::Communicator* tensor, const TokenPart& part, std::int64_t width,
-                         float* rows) {
+inline float* sum_tokens(const core::Work& work, comm::Communicator* tensor, const TokenPart& part,
+                         std::int64_t width, float* rows) {
   float* const own = rows + part.first * width;
   if (!part.some()) {
-    sum_over(tensor, part.all * width, rows);
+    sum_over(work, tensor, part.all * width, rows);
     return own;
   }
   check_parts(tensor, part);
   tensor
       ->reduce_scatter({rows, core::Elements(part.all * width), core::DType::kF32},
                        {own, core::Elements(part.count * width), core::DType::kF32})
-      .wait();
+      .wait(work);
   return own;
 }
 

@@ -36,6 +36,7 @@ TEST(Arguments, DefaultsOfOurOwnFlags) {
   EXPECT_FALSE(options.text_first);
   EXPECT_EQ(options.schedule->name, "1f1b");
   EXPECT_EQ(options.loss_reduction, engine::LossReduction::kToken);
+  EXPECT_EQ(options.device.kind, engine::DeviceKind::kCpu);
   EXPECT_EQ(options.keep_last, 0);
   EXPECT_EQ(options.eval_batches, 0);
 }
@@ -78,11 +79,29 @@ TEST(Arguments, ModelAndDataFlagsReachTheirOptions) {
 }
 
 TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
-  const engine::TrainOptions options =
-      parse({"--train_steps", "11", "--eval_steps", "12", "--save_steps", "13", "--log_steps", "14",
-             "--pipe_parallel_size", "2", "--schedule", "gpipe", "--no_decay", "norm,embedding",
-             "--loss_reduction", "mean_of_means", "--timeout_s", "5"})
-          .options;
+  const engine::TrainOptions options = parse({"--train_steps",
+                                              "11",
+                                              "--eval_steps",
+                                              "12",
+                                              "--save_steps",
+                                              "13",
+                                              "--log_steps",
+                                              "14",
+                                              "--pipe_parallel_size",
+                                              "2",
+                                              "--schedule",
+                                              "gpipe",
+                                              "--no_decay",
+                                              "norm,embedding",
+                                              "--loss_reduction",
+                                              "mean_of_means",
+                                              "--timeout_s",
+                                              "5",
+                                              "--device",
+                                              "fake",
+                                              "--device_seed",
+                                              "17"})
+                                           .options;
   EXPECT_EQ(options.train_steps, 11);
   EXPECT_EQ(options.eval_steps, 12);
   EXPECT_EQ(options.save_steps, 13);
@@ -94,6 +113,8 @@ TEST(Arguments, LengthAndLayoutFlagsReachTheirOptions) {
   EXPECT_TRUE(options.no_decay.embedding);
   EXPECT_EQ(options.loss_reduction, engine::LossReduction::kMeanOfMeans);
   EXPECT_EQ(options.timeout_ms, 5000);
+  EXPECT_EQ(options.device.kind, engine::DeviceKind::kFake);
+  EXPECT_EQ(options.device.seed, 17U);
 }
 
 TEST(Arguments, SequenceFlagsReachTheirOptions) {

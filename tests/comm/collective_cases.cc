@@ -103,13 +103,13 @@ void all_gather_shows_every_address(Communicator& world, std::int64_t count) {
     wanted.insert(wanted.end(), row.begin(), row.end());
   }
   std::vector<T> all(wanted.size(), static_cast<T>(-1));
-  world.all_gather(span_over(own), span_over(all)).wait();
+  world.all_gather(span_over(own), span_over(all)).finish();
   expect_equal(world, "all_gather", all, wanted);
 
   std::vector<T> in_place(wanted.size(), static_cast<T>(-1));
   const Span place{in_place.data() + world.rank() * count, Elements(count), kTypeOf<T>};
   if (count > 0) std::memcpy(place.data, own.data(), own.size() * sizeof(T));
-  world.all_gather(place, span_over(in_place)).wait();
+  world.all_gather(place, span_over(in_place)).finish();
   expect_equal(world, "all_gather in place", in_place, wanted);
 }
 
@@ -118,18 +118,18 @@ void reduce_scatter_is_the_tree(Communicator& world, std::int64_t count) {
   auto whole = random_data<T>(world.rank(), count * world.size());
   const auto wanted = tree_over_ranks<T>(world.size(), count, count * world.rank());
   std::vector<T> own(wanted.size());
-  world.reduce_scatter(span_over(whole), span_over(own)).wait();
+  world.reduce_scatter(span_over(whole), span_over(own)).finish();
   expect_equal(world, "reduce_scatter", own, wanted);
 
   const Span place{whole.data() + world.rank() * count, Elements(count), kTypeOf<T>};
-  world.reduce_scatter(span_over(whole), place).wait();
+  world.reduce_scatter(span_over(whole), place).finish();
   expect_equal(world, "reduce_scatter in place", part(whole, world.rank(), world.size()), wanted);
 }
 
 // Own parts lie apart from what peers read, and the sum is made where the own part is.
 void reduce_scatter_of_joined_memory_is_the_tree(Communicator& world) {
-  core::MemorySource* const memory = world.memory();
-  if (memory == nullptr) return;
+  if (&world.memory() == &core::heap()) return;
+  core::MemorySource& memory = world.memory();
   const Elements count(2048);  // whole pages
   const core::Bytes part_bytes = core::bytes_of(count, DType::kF32);
   core::Ledger ledger;
@@ -137,13 +137,13 @@ void reduce_scatter_of_joined_memory_is_the_tree(Communicator& world) {
       core::make_f32(ledger, core::Account::kScratch, count * (world.size() - 1), memory);
   const core::Buffer own = core::make_f32(ledger, core::Account::kScratch, count, memory);
   const auto joined =
-      memory->join({others.data(), own.data(), part_bytes, world.size(), world.rank()});
+      memory.join({others.data(), own.data(), part_bytes, world.size(), world.rank()});
   auto* const whole = static_cast<float*>(joined->data());
   for (int round = 0; round < 2; ++round) {
     const auto values = random_data<float>(world.rank(), count.count() * world.size());
     std::copy(values.begin(), values.end(), whole);
     const Span place{whole + (count * world.rank()).count(), count, DType::kF32};
-    world.reduce_scatter({whole, count * world.size(), DType::kF32}, place).wait();
+    world.reduce_scatter({whole, count * world.size(), DType::kF32}, place).finish();
     const std::vector<float> sum(own.f32(), own.f32() + count.count());
     expect_equal(
         world, "reduce_scatter of joined memory", sum,
@@ -154,7 +154,7 @@ void reduce_scatter_of_joined_memory_is_the_tree(Communicator& world) {
 template <class T>
 void all_reduce_is_the_tree(Communicator& world, std::int64_t count) {
   auto values = random_data<T>(world.rank(), count);
-  world.all_reduce(span_over(values)).wait();
+  world.all_reduce(span_over(values)).finish();
   expect_equal(world, core::concat("all_reduce of ", count), values,
                tree_over_ranks<T>(world.size(), count));
 }
@@ -168,14 +168,14 @@ void all_to_all_transposes(Communicator& world, std::int64_t count) {
     wanted.insert(wanted.end(), row.begin(), row.end());
   }
   std::vector<float> received(wanted.size());
-  world.all_to_all(span_over(send), span_over(received)).wait();
+  world.all_to_all(span_over(send), span_over(received)).finish();
   expect_equal(world, "all_to_all", received, wanted);
 }
 
 void broadcast_repeats_every_root(Communicator& world, std::int64_t count) {
   for (int root = 0; root < world.size(); ++root) {
     auto values = address_data<float>(world.rank(), count);
-    world.broadcast(span_over(values), root).wait();
+    world.broadcast(span_over(values), root).finish();
     expect_equal(world, core::concat("broadcast from ", root), values,
                  address_data<float>(root, count));
   }
@@ -195,7 +195,7 @@ void large_sends_first_do_not_deadlock(Communicator& world, std::int64_t count) 
     auto& into = received[static_cast<std::size_t>(peer)];
     if (peer != world.rank()) pending.push_back(world.receive(span_over(into), peer));
   }
-  for (Pending& one : pending) one.wait();
+  for (Pending& one : pending) one.finish();
   for (int peer = 0; peer < world.size(); ++peer) {
     if (peer == world.rank()) continue;
     expect_equal(world, core::concat("receive from ", peer),
@@ -213,9 +213,9 @@ void messages_match_in_posting_order(Communicator& world) {
     Pending one = world.send(span_over(first), 1);
     Pending both = world.all_reduce(span_over(sum));
     Pending two = world.send(span_over(second), 1);
-    two.wait();
-    both.wait();
-    one.wait();
+    two.finish();
+    both.finish();
+    one.finish();
   } else {
     Pending both = world.all_reduce(span_over(sum));
     if (world.rank() == 1) {
@@ -223,12 +223,12 @@ void messages_match_in_posting_order(Communicator& world) {
       std::vector<float> second(5);
       Pending one = world.receive(span_over(first), 0);
       Pending two = world.receive(span_over(second), 0);
-      two.wait();
-      one.wait();
+      two.finish();
+      one.finish();
       expect_equal(world, "first message", first, address_data<float>(1, 3));
       expect_equal(world, "second message", second, address_data<float>(2, 5));
     }
-    both.wait();
+    both.finish();
   }
   expect_equal(world, "collective between messages", sum, {world.size()});
 }
@@ -240,7 +240,7 @@ void waiting_order_is_free(Communicator& world) {
   std::vector<Pending> pending;
   for (int i = 0; i < 4; ++i) values.push_back(random_data<float>(world.rank(), count + i));
   for (auto& one : values) pending.push_back(world.all_reduce(span_over(one)));
-  for (std::size_t i = 0; i < 4; ++i) pending[world.rank() % 2 == 0 ? 3 - i : i].wait();
+  for (std::size_t i = 0; i < 4; ++i) pending[world.rank() % 2 == 0 ? 3 - i : i].finish();
   for (int i = 0; i < 4; ++i) {
     expect_equal(world, "all_reduce waited out of order", values[static_cast<std::size_t>(i)],
                  tree_over_ranks<float>(world.size(), count + i));
@@ -273,9 +273,9 @@ void split_groups_speak_apart(Communicator& world) {
   Pending two =
       half_first ? again->all_reduce(span_over(in_again)) : half->all_reduce(span_over(in_half));
   Pending three = world.all_reduce(span_over(in_world));
-  three.wait();
-  two.wait();
-  one.wait();
+  three.finish();
+  two.finish();
+  one.finish();
   std::int64_t sum = 0;
   for (int rank = world.rank() % 2; rank < world.size(); rank += 2) sum += rank;
   expect_equal(world, "sum of a split", in_half, {sum});
@@ -316,7 +316,7 @@ void visitors_see_the_final_sum_in_order(Communicator& world, std::int64_t count
     std::ranges::copy(random_data<float>(world.rank(), all.count()), whole.f32());
     Witness witness(own);
     const Span sum{own, Elements(count), DType::kF32};
-    world.reduce_scatter_to({whole.data(), all, DType::kF32}, sum, &witness).wait();
+    world.reduce_scatter_to({whole.data(), all, DType::kF32}, sum, &witness).finish();
     expect_equal(world, "visits are right", std::vector{witness.right() ? 1 : 0}, {1});
     expect_equal(world, "what a visitor saw", witness.copy(),
                  tree_over_ranks<float>(world.size(), count, count * world.rank()));
@@ -325,32 +325,32 @@ void visitors_see_the_final_sum_in_order(Communicator& world, std::int64_t count
 
 // Values in the communicator's own memory, which peers may read where they lie.
 void own_memory_gives_the_same(Communicator& world, std::int64_t count) {
-  core::MemorySource* const memory = world.memory();
-  if (memory == nullptr) return;
+  if (&world.memory() == &core::heap()) return;
+  core::MemorySource& memory = world.memory();
   const core::Bytes bytes = core::bytes_of(Elements(count * world.size()), DType::kF32);
-  auto* const data = static_cast<float*>(memory->allocate(bytes));
+  auto* const data = static_cast<float*>(memory.allocate(bytes));
   const std::span<float> values(data, static_cast<std::size_t>(count * world.size()));
   const auto own = random_data<float>(world.rank(), count * world.size());
   const auto wanted = tree_over_ranks<float>(world.size(), count * world.size());
 
   std::ranges::copy(own, data);
-  world.all_reduce(span_of(values)).wait();
+  world.all_reduce(span_of(values)).finish();
   expect_equal(world, "all_reduce of own memory", std::vector(values.begin(), values.end()),
                wanted);
 
   std::ranges::copy(own, data);
   const auto place = values.subspan(static_cast<std::size_t>(world.rank() * count),
                                     static_cast<std::size_t>(count));
-  world.reduce_scatter(span_of(values), span_of(place)).wait();
-  world.all_gather(span_of(place), span_of(values)).wait();
+  world.reduce_scatter(span_of(values), span_of(place)).finish();
+  world.all_gather(span_of(place), span_of(values)).finish();
   expect_equal(world, "own memory, cut and whole", std::vector(values.begin(), values.end()),
                wanted);
-  world.barrier().wait();
-  memory->release(data, bytes);
+  world.barrier().finish();
+  memory.release(data, bytes);
 }
 
 void barrier_waits_for_the_last(Communicator& world) {
-  for (int i = 0; i < 20; ++i) world.barrier().wait();
+  for (int i = 0; i < 20; ++i) world.barrier().finish();
 }
 
 }  // namespace
@@ -390,10 +390,10 @@ void throw_if_abandoned_receive_is_written(Communicator& world) {
   if (world.rank() == 0) {
     const Pending abandoned = world.receive(span_over(values), 1);
   }
-  world.barrier().wait();
+  world.barrier().finish();
   Pending unheard;
   if (world.rank() == 1) unheard = world.send(span_over(values), 0);
-  world.barrier().wait();
+  world.barrier().finish();
   const std::vector<float> untouched(4, -1.0F);
   if (world.rank() == 0) expect_equal(world, "abandoned receive", values, untouched);
 }

@@ -63,7 +63,7 @@ void post_more_than_the_rings_hold(Communicator& world) {
     pending.push_back(world.receive(span_of(received[i]), (world.rank() + size - 1) % size));
   }
   if (world.rank() % 2 == 0) std::ranges::reverse(pending);
-  for (Pending& one : pending) one.wait();
+  for (Pending& one : pending) one.finish();
   for (int i = 0; i < 20; ++i) {
     const std::vector<float>& values = sums[static_cast<std::size_t>(i)];
     const std::vector<float> wanted(values.size(),
@@ -107,17 +107,17 @@ TEST(Traced, EveryVerbIsOneEventWithTheBytesOfItsWholeBuffer) {
     core::TraceRecorder recorder(64);
     {
       const core::Recording recording(&recorder);
-      world->all_reduce(three).wait();
-      world->reduce_scatter(six, three).wait();
+      world->all_reduce(three).finish();
+      world->reduce_scatter(six, three).finish();
       world
           ->all_gather(Span{&values[static_cast<std::size_t>(3 * world->rank())], core::Elements(3),
                             core::DType::kF64},
                        six)
-          .wait();
-      alone->all_reduce(three).wait();
-      world->barrier().wait();
+          .finish();
+      alone->all_reduce(three).finish();
+      world->barrier().finish();
     }
-    world->barrier().wait();
+    world->barrier().finish();
     EXPECT_EQ(collectives_of(recorder),
               "all_reduce 24 of 2;reduce_scatter 48 of 2;all_gather 48 of 2;all_reduce 24 of 1;"
               "barrier 0 of 2;");
@@ -134,9 +134,9 @@ TEST(Traced, CountsVerbsByBytesAndGroupWithTheirTime) {
     const int own[] = {world->rank()};
     const auto alone = world->split(own);
     const std::int64_t before = core::trace_now();
-    for (int i = 0; i < 3; ++i) world->all_reduce(three).wait();
-    alone->all_reduce(three).wait();
-    world->barrier().wait();
+    for (int i = 0; i < 3; ++i) world->all_reduce(three).finish();
+    alone->all_reduce(three).finish();
+    world->barrier().finish();
     const std::int64_t whole = core::trace_now() - before;
     std::string out;
     std::int64_t spent = 0;
@@ -245,7 +245,7 @@ TEST(ThreadWorldLimits, AWaitEndsAtItsLimitAndNamesThePeerAndTheVerb) {
     Pending sum = world.reduce_scatter(span_of(values), span_of(own));
     posted.count_down();
     try {
-      sum.wait();
+      sum.finish();
     } catch (const core::MachineError&) {
       ++ended;
       throw;
@@ -261,7 +261,7 @@ TEST(ThreadWorldLimits, AWaitEndsAtItsLimitAndNamesThePeerAndTheVerb) {
 TEST(ThreadWorldLimits, DifferentSizesAreAMismatchThatNamesBoth) {
   const auto error = failure_of(2, [](Communicator& world) {
     std::vector<float> values(world.rank() == 0 ? 3 : 4);
-    world.all_reduce(span_of(values)).wait();
+    world.all_reduce(span_of(values)).finish();
   });
   EXPECT_EQ(error.code(), ExitCode::kMismatch);
   const std::string text = error.what();
@@ -272,8 +272,8 @@ TEST(ThreadWorldLimits, DifferentSizesAreAMismatchThatNamesBoth) {
 TEST(ThreadWorldLimits, DifferentVerbsAreAMismatchThatNamesBoth) {
   const auto error = failure_of(2, [](Communicator& world) {
     std::vector<float> values(2);
-    if (world.rank() == 0) world.all_reduce(span_of(values)).wait();
-    if (world.rank() == 1) world.broadcast(span_of(values), 1).wait();
+    if (world.rank() == 0) world.all_reduce(span_of(values)).finish();
+    if (world.rank() == 1) world.broadcast(span_of(values), 1).finish();
   });
   EXPECT_EQ(error.code(), ExitCode::kMismatch);
   const std::string text = error.what();
@@ -284,7 +284,7 @@ TEST(ThreadWorldLimits, DifferentVerbsAreAMismatchThatNamesBoth) {
 TEST(ThreadWorldLimits, InSharedMemoryAnotherRootIsAMismatchThatNamesBoth) {
   const auto roots = [](Communicator& world) {
     std::vector<float> values(2'000);
-    world.broadcast(span_of(values), world.rank() == 2 ? 1 : 0).wait();
+    world.broadcast(span_of(values), world.rank() == 2 ? 1 : 0).finish();
   };
   const auto error = failure_of(3, roots, Between::kSharedMemory);
   EXPECT_EQ(error.code(), ExitCode::kMismatch);
@@ -300,10 +300,12 @@ TEST(ThreadWorldLimits, AnotherTypeIsAMismatchThatNamesBoth) {
     return real ? Span{reals.data(), count, core::DType::kF64}
                 : Span{integers.data(), count, core::DType::kI64};
   };
-  const auto sum = [&](Communicator& world) { world.all_reduce(values(world.rank() == 1)).wait(); };
+  const auto sum = [&](Communicator& world) {
+    world.all_reduce(values(world.rank() == 1)).finish();
+  };
   const auto message = [&](Communicator& world) {
-    if (world.rank() == 0) world.send(values(false), 1).wait();
-    if (world.rank() == 1) world.receive(values(true), 0).wait();
+    if (world.rank() == 0) world.send(values(false), 1).finish();
+    if (world.rank() == 1) world.receive(values(true), 0).finish();
   };
   for (const Between between : {Between::kMessages, Between::kSharedMemory}) {
     for (const auto& error : {failure_of(2, sum, between), failure_of(2, message, between)}) {
@@ -328,7 +330,7 @@ TEST(ThreadWorldLimits, ACollectiveThatFindsNoRoomNamesWhomTheOldestWaitsFor) {
     std::vector<std::vector<float>> values(9, std::vector<float>(2'000));
     std::vector<Pending> pending;
     for (auto& one : values) pending.push_back(world.all_reduce(span_of(one)));
-    pending.back().wait();
+    pending.back().finish();
   };
   const auto error = failure_of(2, body, Between::kSharedMemory, 150, clock);
   EXPECT_EQ(error.code(), ExitCode::kHang);
@@ -340,7 +342,7 @@ TEST(ThreadWorldLimits, TheFirstFailureIsRethrownAndTheOthersStopWaiting) {
   const auto body = [&](Communicator& world) {
     if (world.rank() == 1) throw std::domain_error("rank 1 had enough");
     try {
-      world.barrier().wait();
+      world.barrier().finish();
     } catch (const core::MachineError& error) {
       EXPECT_EQ(error.code(), ExitCode::kPeerLost);
       ++stopped;
@@ -366,7 +368,7 @@ TEST(Split, ANonMemberIsADefect) {
 TEST(Sums, ADtypeWithoutSumIsADefect) {
   const auto body = [](Communicator& world) {
     std::vector<std::uint8_t> values(4);
-    world.all_reduce({values.data(), core::Elements(4), core::DType::kU8}).wait();
+    world.all_reduce({values.data(), core::Elements(4), core::DType::kU8}).finish();
   };
   EXPECT_THROW(run_ranks(2, body), core::BugError);
 }

@@ -41,16 +41,16 @@ TEST(TcpWorld, SmallMessagesOvertakeLargeOnes) {
       Pending first = world.send(span_of(large), 1);
       Pending second = world.send(span_of(small), 1);
       sent.count_down();
-      second.wait();
-      first.wait();
+      second.finish();
+      first.finish();
       return;
     }
     sent.wait();
     Pending first = world.receive(span_of(large), 0);
-    world.receive(span_of(small), 0).wait();
+    world.receive(span_of(small), 0).finish();
     EXPECT_EQ(small.back(), 2.0F);
     EXPECT_EQ(large.back(), 0.0F);
-    first.wait();
+    first.finish();
     EXPECT_EQ(std::ranges::count(large, 1.0F), std::ssize(large));
   });
 }
@@ -114,7 +114,7 @@ TEST(TcpFailures, AWaitEndsAtItsLimitAndNamesThePeer) {
     std::vector<float> values(4);
     if (world.rank() == 1) return ended.wait();
     try {
-      world.receive(span_of(values), 1).wait();
+      world.receive(span_of(values), 1).finish();
     } catch (...) {
       ended.count_down();
       throw;
@@ -131,7 +131,7 @@ TEST(TcpFailures, AConnectionThatEndsNamesThePeer) {
   const auto body = [](Communicator& world) {
     std::vector<float> values(4);
     if (world.rank() == 1) return;  // its sockets close
-    world.receive(span_of(values), 1).wait();
+    world.receive(span_of(values), 1).finish();
   };
   const auto error = failure_of(2, body);
   EXPECT_EQ(error.code(), ExitCode::kPeerLost);
@@ -167,8 +167,8 @@ TEST(TcpFailures, WhatArrivedBeforeTheEndIsStillDelivered) {
 TEST(TcpFailures, DifferentVerbsAreAMismatchThatNamesBoth) {
   const auto body = [](Communicator& world) {
     std::vector<float> values(2);
-    if (world.rank() == 0) world.all_reduce(span_of(values)).wait();
-    if (world.rank() == 1) world.broadcast(span_of(values), 1).wait();
+    if (world.rank() == 0) world.all_reduce(span_of(values)).finish();
+    if (world.rank() == 1) world.broadcast(span_of(values), 1).finish();
   };
   const auto error = failure_of(2, body);
   EXPECT_EQ(error.code(), ExitCode::kMismatch);
@@ -189,7 +189,7 @@ TEST(TcpFailures, AReceiveAbandonedHalfWayEndsTheConnection) {
     if (world.rank() == 1) {
       std::vector<float> values(kMany, 1.0F);
       try {
-        world.send(span_of(values), 0).wait();
+        world.send(span_of(values), 0).finish();
       } catch (const core::MachineError&) {  // rank 0 went away in the middle
       }
       return;

@@ -145,12 +145,12 @@ int run_cases(Communicator& world, const Words&) {
 // Reduces for ever; somebody kills a rank.
 int reduce_for_ever(Communicator& world, const Words&) {
   std::vector<float> values(50'000, 1.0F);
-  while (true) world.all_reduce(span_of(values)).wait();
+  while (true) world.all_reduce(span_of(values)).finish();
 }
 
 void reduce_a_hundred_times(Communicator& world) {
   std::vector<float> values(50'000, 1.0F);
-  for (int i = 0; i < 100; ++i) world.all_reduce(span_of(values)).wait();
+  for (int i = 0; i < 100; ++i) world.all_reduce(span_of(values)).finish();
 }
 
 // No message at all: only the watch can notice.
@@ -179,7 +179,7 @@ int hang(Communicator& world, const Words&) {
   std::vector<float> own(6);
   wait_without(1, world);
   if (world.rank() == 1) stay_away();
-  world.reduce_scatter(span_of(values), span_of(own)).wait();
+  world.reduce_scatter(span_of(values), span_of(own)).finish();
   return 0;
 }
 
@@ -189,7 +189,7 @@ int hang_gather(Communicator& world, const Words&) {
   std::vector<float> own(6);
   wait_without(0, world);
   if (world.rank() == 0) stay_away();
-  world.all_gather(span_of(own), span_of(all)).wait();
+  world.all_gather(span_of(own), span_of(all)).finish();
   return 0;
 }
 
@@ -198,7 +198,7 @@ int late_sum(Communicator& world, const Words&) {
   std::vector<float> values(6);
   wait_without(1, world);
   if (world.rank() == 1) await("go");
-  world.all_reduce(span_of(values)).wait();
+  world.all_reduce(span_of(values)).finish();
   return 0;
 }
 
@@ -206,11 +206,11 @@ int late_sum(Communicator& world, const Words&) {
 // whether it came.
 int wait_idly(Communicator& world, const Words&) {
   std::vector<float> values(6);
-  world.all_reduce(span_of(values)).wait();
+  world.all_reduce(span_of(values)).finish();
   const int before = look_counter().looks();
   const auto begin = std::chrono::steady_clock::now();
   if (world.rank() == 0) sleep_ms(1'000);
-  world.all_reduce(span_of(values)).wait();
+  world.all_reduce(span_of(values)).finish();
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
   print_line(core::concat("looked ", look_counter().looks() - before, " times in ",
                           static_cast<int>(spent.count()), " ms"));
@@ -220,9 +220,9 @@ int wait_idly(Communicator& world, const Words&) {
 // mismatch FLOATS: rank 1 sends so many to a receive of 300.
 int mismatch(Communicator& world, const Words& words) {
   std::vector<float> values(world.rank() == 1 ? std::stoul(words.at(0)) : 300);
-  if (world.rank() == 1) world.send(span_of(values), 0).wait();
-  if (world.rank() == 0) world.receive(span_of(values), 1).wait();
-  world.barrier().wait();
+  if (world.rank() == 1) world.send(span_of(values), 0).finish();
+  if (world.rank() == 0) world.receive(span_of(values), 1).finish();
+  world.barrier().finish();
   return 0;
 }
 
@@ -230,10 +230,10 @@ int mismatch(Communicator& world, const Words& words) {
 int other_verb(Communicator& world, const Words&) {
   std::vector<float> values(300);
   if (world.rank() == 0) {
-    world.all_reduce(span_of(values)).wait();
+    world.all_reduce(span_of(values)).finish();
   } else {
-    world.broadcast(span_of(values), 1).wait();
-    world.barrier().wait();
+    world.broadcast(span_of(values), 1).finish();
+    world.barrier().finish();
   }
   return 0;
 }
@@ -243,7 +243,7 @@ int other_type(Communicator& world, const Words&) {
   std::vector<float> reals(300);
   std::vector<std::int32_t> integers(300);
   const Span odd{integers.data(), core::Elements(300), core::DType::kI32};
-  world.all_reduce(world.rank() == 0 ? span_of(reals) : odd).wait();
+  world.all_reduce(world.rank() == 0 ? span_of(reals) : odd).finish();
   return 0;
 }
 
@@ -253,7 +253,7 @@ int split_late(Communicator& world, const Words&) {
   if (world.rank() == 1) stay_away();
   std::vector<int> members(static_cast<std::size_t>(world.size()));
   std::iota(members.begin(), members.end(), 0);
-  world.split(members)->barrier().wait();
+  world.split(members)->barrier().finish();
   return 0;
 }
 
@@ -267,7 +267,7 @@ int part_slowly(Communicator& world, const Words&) {
 int besieged(Communicator& world, const Words&) {
   std::vector<float> values(300);
   for (int i = 0; i < 6'000; ++i) {
-    world.all_reduce(span_of(values)).wait();
+    world.all_reduce(span_of(values)).finish();
     sleep_ms(10);
   }
   return 0;
@@ -282,7 +282,7 @@ int finalize_late(Communicator& world, const Words&) {
     std::ifstream file(path);
     std::getline(file, line);
   }
-  world.barrier().wait();
+  world.barrier().finish();
   return 0;
 }
 

@@ -32,21 +32,5 @@ TEST(Finite, TheFirstOneIsFoundWhereverItLies) {
   }
 }
 
-TEST(AnyReaches, CountsMagnitudesAndNan) {
-  std::vector<float> values(9000, -1.0F);
-  EXPECT_FALSE(any_reaches(values, 1.5F));
-  EXPECT_TRUE(any_reaches(values, 1.0F));
-  for (const float bad : {1.5F, -1.5F, -INFINITY, NAN}) {
-    for (const std::size_t at : {0U, 4095U, 4096U, 8999U}) {
-      values[at] = bad;
-      EXPECT_TRUE(any_reaches(values, 1.5F)) << bad << " at " << at;
-      values[at] = std::nextafter(1.5F, 0.0F);
-      EXPECT_FALSE(any_reaches(values, 1.5F)) << at;
-    }
-  }
-  EXPECT_FALSE(any_reaches({}, 1.0F));
-  EXPECT_FALSE(any_reaches(values, INFINITY));
-}
-
 }  // namespace
 }  // namespace fm::core

@@ -37,7 +37,7 @@ class HugePagesTest : public ::testing::Test {
 };
 
 TEST_F(HugePagesTest, AreAskedForAndZero) {
-  const Buffer large(ledger_, Account::kParams, Bytes(3 * kPage + 100), &pages_);
+  const Buffer large(ledger_, Account::kParams, Bytes(3 * kPage + 100), pages_);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(large.data()) % kPage, 0U);
   // The last page is not whole.
   ASSERT_EQ(advice().huge.size(), 1U);
@@ -48,13 +48,13 @@ TEST_F(HugePagesTest, AreAskedForAndZero) {
 
 TEST_F(HugePagesTest, SmallOnesDoWhereTheyAreRefused) {
   advice().refused = true;
-  const Buffer large(ledger_, Account::kParams, Bytes(kPage), &pages_);
+  const Buffer large(ledger_, Account::kParams, Bytes(kPage), pages_);
   EXPECT_EQ(advice().huge.size(), 1U);
   EXPECT_TRUE(std::ranges::all_of(large.floats(), [](float value) { return value == 0.0F; }));
 }
 
 TEST_F(HugePagesTest, SmallBuffersTakeNone) {
-  const Buffer small(ledger_, Account::kParams, Bytes(kPage - 1), &pages_);
+  const Buffer small(ledger_, Account::kParams, Bytes(kPage - 1), pages_);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(small.data()) % 64, 0U);
   EXPECT_TRUE(advice().huge.empty());
   EXPECT_EQ(ledger_.current(Account::kParams), Bytes(kPage - 1));

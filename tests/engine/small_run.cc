@@ -8,6 +8,7 @@
 
 #include "comm/meet/world.h"
 #include "core/check.h"
+#include "device/fake/fake_device.h"
 #include "engine/state/persistence.h"
 #include "engine/step/step_runtime.h"
 #include "engine/step/tensors.h"
@@ -139,7 +140,19 @@ std::vector<StepResult> run_all(SmallSteps& steps, const TrainOptions& options, 
 
 }  // namespace
 
+std::unique_ptr<core::Device> device_of(const TrainOptions& options, int rank) {
+  if (options.device.kind == DeviceKind::kCpu) return nullptr;
+  return std::make_unique<device::FakeDevice>(100 * options.device.seed +
+                                              static_cast<std::uint64_t>(rank));
+}
+
 RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::SampleSource* rows) {
+  return run_small_on([&](int rank) { return device_of(options, rank); }, options, dp_size, steps,
+                      rows);
+}
+
+RunTrace run_small_on(const MakeDevice& make, TrainOptions options, int dp_size, int steps,
+                      const data::SampleSource* rows) {
   RunTrace trace;
   std::mutex mutex;
   const int ranks = options.pipe_parallel_size * options.model_parallel_size * dp_size *
@@ -148,10 +161,11 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
       ranks,
       [&](comm::Communicator& world) {
         core::Ledger ledger;
+        const std::unique_ptr<core::Device> device = make(world.rank());
         const model::OpenedModel opened =
             part_of(open_run_model(options), options, world.rank() % options.model_parallel_size);
         const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
-        RankState state(options, plan, opened.model, world, ledger);
+        RankState state(options, plan, opened.model, world, ledger, device.get());
         fill_state(options, opened, state);
         SmallSteps trained(options, opened.model, state, rows);
         for (const StepResult& result : run_all(trained, options, steps)) {

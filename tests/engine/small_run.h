@@ -35,6 +35,9 @@ struct ThinModel {
 // The same with that model, 8 micro-batches a step and the canonical order.
 TrainOptions thin_options(const std::string& folder, bool tied, const ThinModel& model);
 
+// The device that the options ask for, of one rank; null: this CPU.
+std::unique_ptr<core::Device> device_of(const TrainOptions& options, int rank);
+
 // BugError for a name that is none.
 const pipeline::ScheduleRow& schedule_named(std::string_view name);
 
@@ -70,6 +73,10 @@ class SmallSteps {
 // when that is null.
 RunTrace run_small(TrainOptions options, int dp_size, int steps,
                    const data::SampleSource* rows = nullptr);
+// The same on devices that the test makes, by rank.
+using MakeDevice = std::function<std::unique_ptr<core::Device>(int rank)>;
+RunTrace run_small_on(const MakeDevice& make, TrainOptions options, int dp_size, int steps,
+                      const data::SampleSource* rows = nullptr);
 
 // Calls `look` on each of pipe_parallel_size ranks, behind a step that has settled.
 void after_one_step(const TrainOptions& options, const std::function<void(const RankState&)>& look);

@@ -39,7 +39,10 @@ int TrainerCase::run(const TrainOptions& options, int ranks, const RunContext& c
   comm::run_ranks(
       ranks,
       [&](comm::Communicator& world) {
-        const int mine = train(options, open_run_model(options), world, context);
+        const std::unique_ptr<core::Device> device = device_of(options, world.rank());
+        RunContext mine_alone = context;
+        if (device != nullptr) mine_alone.device = device.get();
+        const int mine = train(options, open_run_model(options), world, mine_alone);
         if (world.rank() == 0) code = mine;
       },
       60'000, options.shared_memory ? comm::Between::kSharedMemory : comm::Between::kMessages);

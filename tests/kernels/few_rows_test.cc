@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/buffer.h"
 #include "core/check.h"
 #include "kernels/variants/table.h"
 #include "tests/kernels/random_values.h"
@@ -50,6 +51,13 @@ TEST(FewRows, IsTheProduct) {
 class EmptyQueue : public core::Queue {
  public:
   const core::QueueKernels& kernels() const override { return kernels_; }
+  core::MemorySource& memory() override { return core::heap(); }
+  void copy_in(const void*, void*, core::Bytes) override {}
+  void copy_out(const void*, void*, core::Bytes) override {}
+  void forget(void*, core::Bytes) override {}
+  void tell_time(std::int64_t*) override {}
+  core::EventPtr record() override { return nullptr; }
+  void wait(core::EventPtr) override {}
 
  private:
   DeviceKernels kernels_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/buffer.h"
 #include "core/check.h"
 #include "kernels/pointwise/biases.h"
 #include "kernels/pointwise/moves.h"
@@ -24,6 +25,13 @@ class CountingQueue : public core::Queue {
     };
   }
   const core::QueueKernels& kernels() const override { return kernels_; }
+  core::MemorySource& memory() override { return core::heap(); }
+  void copy_in(const void*, void*, core::Bytes) override {}
+  void copy_out(const void*, void*, core::Bytes) override {}
+  void forget(void*, core::Bytes) override {}
+  void tell_time(std::int64_t*) override {}
+  core::EventPtr record() override { return nullptr; }
+  void wait(core::EventPtr) override {}
 
   int adds = 0;
   int scales = 0;

@@ -140,5 +140,28 @@ TEST(AddSquares, IsTheSumAndTheSquaredNormOfIt) {
   }
 }
 
+bool reaches(std::span<const float> values, float limit) {
+  std::int32_t found = 7;
+  any_reaches(core::Work(), values, limit, &found);
+  EXPECT_EQ(found, found == 0 ? 0 : 1);
+  return found != 0;
+}
+
+TEST(AnyReaches, CountsMagnitudesAndNan) {
+  std::vector<float> values(9000, -1.0F);
+  EXPECT_FALSE(reaches(values, 1.5F));
+  EXPECT_TRUE(reaches(values, 1.0F));
+  for (const float bad : {1.5F, -1.5F, -INFINITY, NAN}) {
+    for (const std::size_t at : {0U, 4095U, 4096U, 8999U}) {
+      values[at] = bad;
+      EXPECT_TRUE(reaches(values, 1.5F)) << bad << " at " << at;
+      values[at] = std::nextafter(1.5F, 0.0F);
+      EXPECT_FALSE(reaches(values, 1.5F)) << at;
+    }
+  }
+  EXPECT_FALSE(reaches({}, 1.0F));
+  EXPECT_FALSE(reaches(values, INFINITY));
+}
+
 }  // namespace
 }  // namespace fm::kernels

@@ -285,6 +285,19 @@ TEST_P(Variants, SquaredNorm) {
   }
 }
 
+TEST_P(Variants, AnyReaches) {
+  Floats input = values(size(), 1, false);
+  for (const bool bad : {false, true}) {
+    if (bad) input.back() = NAN;
+    for (const auto& [variant, runs_here] : candidates()) {
+      if (!runs_here()) continue;
+      std::int32_t found = -1;
+      variant->any_reaches(input, 1e30F, &found);
+      EXPECT_EQ(found, bad ? 1 : 0);
+    }
+  }
+}
+
 TEST_P(Variants, SwigluAndItsBackward) {
   expect_as_baseline([&](const Variant& variant) {
     const Floats gate = values(size(), 1);

@@ -115,13 +115,13 @@ void run(const kernels::AttentionShape& whole, const Inputs<T>& inputs,
   const kernels::AttentionScratch scratch = context_scratch<T>(shape, kernels::kernel_threads());
   std::vector<std::byte> memory;
   core::Work forward = work_in(memory, scratch.forward);
-  context_forward<T>(shape, {q.data(), k.data(), v.data(), own.out.data(), logsumexp.data()}, peers,
-                     forward);
+  context_forward<T>(shape, {q.data(), k.data(), v.data(), own.out.data(), logsumexp.data()},
+                     {peers, shape.starts_BT}, forward);
   core::Work backward = work_in(memory, scratch.backward);
   context_backward<T>(shape,
                       {q.data(), k.data(), v.data(), own.out.data(), logsumexp.data(), dout.data(),
                        own.dq.data(), own.dk.data(), own.dv.data()},
-                      peers, backward);
+                      {peers, shape.starts_BT}, backward);
   const std::scoped_lock lock(mutex);
   move_part(part, q_width, results.out, own.out, true);
   move_part(part, q_width, results.dq, own.dq, true);

@@ -93,19 +93,19 @@ TEST(RopeFrequencies, LongropeOfHalfAHeadEqualsTransformers) {
 
 TEST(RopeTables, LongRowsHaveTheirOwnAndBothAreScaled) {
   RopeTables tables(kLongrope, 24);
-  const kernels::RopeTable short_rows = tables.get(100);
-  const kernels::RopeTable long_rows = tables.get(200);
+  const kernels::RopeTable short_rows = tables.get(core::Work(), 100);
+  const kernels::RopeTable long_rows = tables.get(core::Work(), 200);
   EXPECT_EQ(short_rows.half_dim, 6);
   EXPECT_EQ(short_rows.head_dim, 24);
   // The second frequency at position 1, by the values above.
   EXPECT_EQ(short_rows.cos[7], static_cast<float>(std::cos(0x1.60fb88p-3)) * 1.25F);
   EXPECT_EQ(long_rows.cos[7], static_cast<float>(std::cos(0x1.b93a6ap-4)) * 1.25F);
-  EXPECT_EQ(tables.get(128).cos[7], short_rows.cos[7]);
+  EXPECT_EQ(tables.get(core::Work(), 128).cos[7], short_rows.cos[7]);
 }
 
 TEST(RopeTables, EqualTransformersAtAFarPosition) {
   RopeTables tables({.theta = 10000.0}, 24);
-  const kernels::RopeTable table = tables.get(201);
+  const kernels::RopeTable table = tables.get(core::Work(), 201);
   const Frequencies cos = {0x1.f2e154p-2F,  0x1.3bc21p-3F,  0x1.40d226p-1F,  0x1.a1e044p-2F,
                            -0x1.fae022p-1F, -0x1.9214cp-2F, -0x1.aa2266p-2F, 0x1.32c7eap-1F,
                            0x1.d13374p-1F,  0x1.f5cb4ap-1F, 0x1.fdcba2p-1F,  0x1.ff8658p-1F};
@@ -120,12 +120,12 @@ TEST(RopeTables, EqualTransformersAtAFarPosition) {
 
 TEST(RopeTables, HandedOutTablesSurviveLongerOnes) {
   RopeTables tables({}, 8);
-  const kernels::RopeTable small = tables.get(10);
+  const kernels::RopeTable small = tables.get(core::Work(), 10);
   const float before = small.cos[9 * 4];
-  const kernels::RopeTable large = tables.get(1000);
+  const kernels::RopeTable large = tables.get(core::Work(), 1000);
   EXPECT_EQ(small.cos[9 * 4], before);
   EXPECT_EQ(large.cos[9 * 4], before);
-  EXPECT_EQ(tables.get(10).cos, large.cos);
+  EXPECT_EQ(tables.get(core::Work(), 10).cos, large.cos);
 }
 
 // Every thread asks for ever longer tables, so that each call may be the one that makes one.
@@ -138,7 +138,7 @@ TEST(RopeTables, AnyThreadMayAsk) {
     threads.emplace_back([&] {
       start.arrive_and_wait();
       for (std::int64_t positions = 1; positions <= 4096; positions *= 2) {
-        const kernels::RopeTable table = tables.get(positions);
+        const kernels::RopeTable table = tables.get(core::Work(), positions);
         const std::int64_t last = positions - 1;  // the first frequency of every table is 1
         EXPECT_EQ(table.cos[last * 2], static_cast<float>(std::cos(static_cast<double>(last))));
         EXPECT_EQ(table.sin[last * 2], static_cast<float>(std::sin(static_cast<double>(last))));

@@ -154,15 +154,15 @@ TEST(PeerSeams, PartsOfTokensAreThoseOfAllRanks) {
   const auto solo = comm::make_solo();
   const TokenPart half{.first = 0, .count = 2, .all = 4};
   float rows[4] = {};
-  EXPECT_THROW(gather_tokens(solo.get(), half, 1, rows), BugError);
-  EXPECT_THROW(sum_tokens(nullptr, half, 1, rows), BugError);
+  EXPECT_THROW(gather_tokens(core::Work(), solo.get(), half, 1, rows), BugError);
+  EXPECT_THROW(sum_tokens(core::Work(), nullptr, half, 1, rows), BugError);
 }
 
 TEST(RopeSeams, ATableHasPositionsAndTurns) {
   RopeTables tables({.type = RopeConfig::Type::kDefault}, 16);
-  EXPECT_THROW(tables.get(0), BugError);
+  EXPECT_THROW(tables.get(core::Work(), 0), BugError);
   RopeTables none({.type = RopeConfig::Type::kNone}, 16);
-  EXPECT_THROW(none.get(4), BugError);
+  EXPECT_THROW(none.get(core::Work(), 4), BugError);
 }
 
 }  // namespace

@@ -57,6 +57,20 @@ TEST_F(SameLosses, UnderMpirunUnderTorchrunAndByHand) {
   EXPECT_EQ(first_difference(mpirun, train(Starter::kByHand, 2, config), kSteps), "");
 }
 
+TEST_F(SameLosses, OnTheFakeDeviceAsOnThisCpu) {
+  const auto train_with = [&](const std::string& name, const std::vector<std::string>& more) {
+    const std::filesystem::path output = folder() / name;
+    std::vector<std::string> words = words_to(output, FM_SOURCES "/configs/llama.json");
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended ended =
+        run_well({.starter = Starter::kMpirun, .ranks = 2, .words = words, .variables = {}});
+    EXPECT_EQ(occurrences(ended.out, "each with a fake device"), name == "fake" ? 1 : 0);
+    return steps_in(output);
+  };
+  const StepTexts cpu = train_with("cpu", {"--shm", "false"});
+  EXPECT_EQ(first_difference(cpu, train_with("fake", {"--device", "fake"}), kSteps), "");
+}
+
 // 64 windows are two steps of 32: every second step has seen all of them once more.
 TEST_F(SameLosses, OfLlamaJsonFallInBf16) {
   const std::filesystem::path output = folder() / "bf16";

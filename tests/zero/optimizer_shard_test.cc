@@ -192,8 +192,8 @@ TEST(OptimizerShard, TheRoundedMasterBecomesThisRanksParameters) {
       for (std::int64_t i = 0; i < count; ++i) shard.master(0)[i] = master_of(first + i);
       shard.round_master({}, 0, params);
       std::vector<core::Bf16> slot(static_cast<std::size_t>(layout.at(0).map.padded().count()));
-      if (layout.plan.publishes()) params.publish(0).wait();
-      if (params.whole(0) == nullptr) params.gather(0, slot.data()).wait();
+      if (layout.plan.publishes()) params.publish(0).finish();
+      if (params.whole(0) == nullptr) params.gather(0, slot.data()).finish();
       const auto* const whole = params.whole(0) == nullptr
                                     ? slot.data()
                                     : static_cast<const core::Bf16*>(params.whole(0));

@@ -174,7 +174,7 @@ TEST(ParamStoreSeams, WhatIsWholeIsNeitherGatheredNorPublished) {
   EXPECT_THROW(cut.params.gather(0, nullptr), BugError);
   EXPECT_THROW(cut.params.gather(0, reinterpret_cast<std::byte*>(slot.data()) + 2), BugError);
   EXPECT_THROW(cut.params.gather(1, slot.data()), BugError);
-  cut.params.gather(0, slot.data()).wait();
+  cut.params.gather(0, slot.data()).finish();
 }
 
 TEST(OptimizerSeams, AMomentIsOneOfTheRules) {
@@ -238,11 +238,15 @@ TEST(NormSeams, PartsListTheNumbersOfTheirRank) {
 TEST(NormSeams, TensorsAreSquaredByWholeBlocks) {
   const std::vector<float> values(5120);
   const std::span all(values);
-  EXPECT_THROW(tensor_norms({}, table(), Elements(10), all, {}), BugError);
-  EXPECT_THROW(tensor_norms({}, table(), Elements(0), all.first(100), {}), BugError);
-  EXPECT_THROW(tensor_norms({}, table(), Elements(0), all.first(1024), {}),
-               BugError);  // a part, alone
-  EXPECT_EQ(tensor_norms({}, table(), Elements(0), all, {}), std::vector<double>{0.0});
+  core::Ledger ledger;
+  BlockSquares squares(ledger, blocks_of_tensors(table(), std::ssize(values)));
+  const auto norms = [&](Elements first, std::span<const float> part) {
+    return tensor_norms({}, table(), first, part, squares, {});
+  };
+  EXPECT_THROW(norms(Elements(10), all), BugError);
+  EXPECT_THROW(norms(Elements(0), all.first(100)), BugError);
+  EXPECT_THROW(norms(Elements(0), all.first(1024)), BugError);  // a part, alone
+  EXPECT_EQ(norms(Elements(0), all), std::vector<double>{0.0});
 }
 
 TEST(PassSeams, PassesAreOfThePlacementAtHand) {

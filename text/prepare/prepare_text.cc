@@ -34,7 +34,7 @@ std::string identity_of(const std::string& path, const Recipe& recipe, const fs:
 
 std::int64_t sum_of(comm::Communicator& host, std::int64_t mine) {
   std::int64_t sum = mine;
-  host.all_reduce({&sum, core::Elements(1), core::DType::kI64}).wait();
+  host.all_reduce({&sum, core::Elements(1), core::DType::kI64}).finish();
   return sum;
 }
 
@@ -173,7 +173,7 @@ void make_folder(const std::string& path, const Recipe& recipe, const PrepareOpt
   } catch (const core::Error& error) {
     draft.reset();
     // Ranks that end before would end the one that still deletes.
-    if (is_everybodys(error.code())) host.barrier().wait();
+    if (is_everybodys(error.code())) host.barrier().finish();
     throw;
   }
 }

@@ -1,0 +1,25 @@
+// A device that computes beside the CPU: its memory and its queues.
+#pragma once
+
+#include <string>
+
+#include "core/buffer.h"
+#include "core/queue.h"
+
+namespace fm::core {
+
+// Thread:   one thread per rank.
+// Lifetime: outlives its memory and all Work with its queues.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string name() const = 0;  // for banner and messages, e.g. "fake device"
+  // Zero-filled in the time of compute(). The host may not touch it.
+  virtual MemorySource& memory() = 0;
+  // Kernels; host to device; device to host.
+  virtual Queue& compute() = 0;
+  virtual Queue& in() = 0;
+  virtual Queue& out() = 0;
+};
+
+}  // namespace fm::core

@@ -1,0 +1,48 @@
+#include "device/fake/fake_device.h"
+
+#include <cstring>
+
+#include "core/check.h"
+#include "device/fake/fake_kernels.h"
+#include "device/fake/queue_thread.h"
+
+namespace fm::device {
+
+FakeDevice::FakeDevice(std::uint64_t seed, core::Bytes memory)
+    : FakeDevice(
+          [seed](Name name, const TwoViews& views, core::MemorySource& source) {
+            const auto own = 3 * seed + static_cast<std::uint64_t>(name);
+            return std::make_unique<FakeQueue>(views, source, std::make_unique<QueueThread>(own));
+          },
+          memory) {}
+
+FakeDevice::FakeDevice(const MakeQueue& make, core::Bytes memory)
+    : views_(memory),
+      queues_{make(Name::kCompute, views_, memory_), make(Name::kIn, views_, memory_),
+              make(Name::kOut, views_, memory_)} {}
+
+void* FakeDevice::Memory::allocate(core::Bytes bytes) {
+  void* const data = device_.views_.allocate(bytes);
+  if (data == nullptr) return nullptr;
+  void* const seen = device_.views_.seen_by_kernels(data);
+  const auto size = static_cast<std::size_t>(bytes.count());
+  std::memset(seen, kPoison, size);
+  device_.queues_[0]->push([seen, size] { std::memset(seen, 0, size); });
+  return data;
+}
+
+void FakeDevice::Memory::release(void* data, core::Bytes) noexcept {
+  for (const auto& queue : device_.queues_) {
+    try {
+      queue->finish();
+    } catch (...) {  // who waits for the work that failed is told
+    }
+  }
+  device_.views_.release(data);
+}
+
+std::unique_ptr<core::JoinedMemory> FakeDevice::Memory::join(const core::JoinedParts&) {
+  FM_CHECK(false, "memory of the fake device has one address");
+}
+
+}  // namespace fm::device

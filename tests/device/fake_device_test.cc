@@ -1,0 +1,179 @@
+#include "device/fake/fake_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <condition_variable>
+#include <vector>
+
+#include "core/check.h"
+#include "core/work.h"
+#include "kernels/pointwise/biases.h"
+#include "kernels/pointwise/moves.h"
+#include "kernels/pointwise/optimizers.h"
+#include "kernels/pointwise/rmsnorm.h"
+#include "kernels/pointwise/sums.h"
+
+namespace fm::device {
+namespace {
+
+using Floats = std::vector<float>;
+
+constexpr core::Bytes kSize(16 << 20);
+
+core::Bytes bytes_of(const Floats& values) {
+  return core::Bytes(std::ssize(values) * std::int64_t{sizeof(float)});
+}
+
+// A number of floats in the memory of a device.
+class Array {
+ public:
+  Array(FakeDevice& device, std::int64_t count)
+      : device_(device), bytes_(count * std::int64_t{sizeof(float)}) {
+    data_ = static_cast<float*>(device.memory().allocate(bytes_));
+  }
+  Array(FakeDevice& device, const Floats& values) : Array(device, std::ssize(values)) {
+    device.compute().copy_in(values.data(), data_, bytes_);
+    device.compute().finish();
+  }
+  ~Array() { device_.memory().release(data_, bytes_); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  float* data() const { return data_; }
+  Floats read(core::Queue& queue) const {
+    Floats out(static_cast<std::size_t>(bytes_.count()) / sizeof(float));
+    queue.copy_out(data_, out.data(), bytes_);
+    queue.finish();
+    return out;
+  }
+
+ private:
+  FakeDevice& device_;
+  core::Bytes bytes_;
+  float* data_;
+};
+
+// An event that comes when the test says so.
+class Gate : public core::QueueEvent {
+ public:
+  void open() {
+    {
+      const std::lock_guard lock(mutex_);
+      open_ = true;
+    }
+    changed_.notify_all();
+  }
+  bool has_come() const override {
+    const std::lock_guard lock(mutex_);
+    return open_;
+  }
+  void finish() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return open_; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+// Kernels whose arguments are numbers, pointers and aggregates of both.
+Floats train_a_little(const core::Work& work, float* x, float* y, float* m, float* v) {
+  kernels::scale(work, 8, 0.5F, x);
+  kernels::add(work, 8, x, y);
+  float* const rstd = m + 8;
+  kernels::rmsnorm_rstd(work, {2, 4}, y, 1e-5, rstd);
+  kernels::rmsnorm_apply<float>(work, {2, 4}, y, {x}, rstd, v + 8);
+  kernels::adamw(work, {.lr = 0.1},
+                 {.param = x, .grad = v + 8, .exp_avg = m, .exp_avg_sq = v, .count = 8});
+  kernels::copy_rows<float>(work, {2, 2}, {x, 4}, {y, 4});
+  return {};
+}
+
+TEST(FakeDevice, ItsKernelsGiveTheBitsOfThisCpu) {
+  const Floats x = {1, -2, 3, -4, 5, -6, 7, -8};
+  const Floats y = {0.5F, 1, 1.5F, 2, 2.5F, 3, 3.5F, 4};
+  Floats here_x = x, here_y = y, here_m(16), here_v(16);
+  train_a_little({}, here_x.data(), here_y.data(), here_m.data(), here_v.data());
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    FakeDevice device(seed, kSize);
+    const Array there_x(device, x), there_y(device, y), m(device, 16), v(device, 16);
+    const core::Work work{.arena = {}, .queue = &device.compute()};
+    train_a_little(work, there_x.data(), there_y.data(), m.data(), v.data());
+    EXPECT_EQ(there_x.read(device.compute()), here_x);
+    EXPECT_EQ(there_y.read(device.compute()), here_y);
+    EXPECT_EQ(m.read(device.compute()), here_m);
+  }
+}
+
+TEST(FakeDevice, TheHostMayNotReadItsMemory) {
+  FakeDevice device(1, kSize);
+  const Array array(device, Floats{1.0F});
+  EXPECT_DEATH(std::exit(array.data()[0] == 1.0F ? 0 : 1), "");
+}
+
+TEST(FakeDevice, MemoryIsClearedInTheTimeOfItsQueue) {
+  FakeDevice device(2, kSize);
+  const auto gate = std::make_shared<Gate>();
+  device.compute().wait(gate);
+  const Array array(device, 2);
+  EXPECT_TRUE(std::isnan(array.read(device.out())[0])) << "compute has not come to it";
+  gate->open();
+  device.compute().finish();
+  EXPECT_EQ(array.read(device.out()), Floats(2));
+}
+
+TEST(FakeDevice, WhatIsForgottenIsNoNumberAnyMore) {
+  FakeDevice device(3, kSize);
+  const Array array(device, Floats{1.0F, 2.0F});
+  device.compute().forget(array.data(), core::Bytes(4));
+  const Floats left = array.read(device.compute());
+  EXPECT_TRUE(std::isnan(left[0]));
+  EXPECT_EQ(left[1], 2.0F);
+}
+
+// `in` is held; what compute reads is there only behind an event of it.
+TEST(FakeDevice, QueuesHaveNoOrderButByEvents) {
+  for (const bool waits : {true, false}) {
+    FakeDevice device(4, kSize);
+    const Array array(device, Floats{1.0F});
+    const Floats arriving = {5.0F};
+    const auto gate = std::make_shared<Gate>();
+    device.in().wait(gate);
+    device.in().copy_in(arriving.data(), array.data(), bytes_of(arriving));
+    const core::EventPtr arrived = device.in().record();
+    EXPECT_FALSE(arrived->has_come());
+    if (waits) device.compute().wait(arrived);
+    kernels::scale({.arena = {}, .queue = &device.compute()}, 1, 2.0F, array.data());
+    if (!waits) device.compute().finish();
+    gate->open();
+    arrived->finish();
+    device.compute().finish();
+    EXPECT_EQ(array.read(device.out())[0], waits ? 10.0F : 5.0F);
+  }
+}
+
+TEST(FakeDevice, AKernelWithMemoryOfTheHostIsADefect) {
+  FakeDevice device(5, kSize);
+  float number = 1.0F;
+  const core::Work work{.arena = {}, .queue = &device.compute()};
+  EXPECT_THROW(kernels::scale(work, 1, 2.0F, &number), core::BugError);
+  EXPECT_THROW(device.memory().join({}), core::BugError);
+}
+
+TEST(FakeDevice, AFailureIsToldToWhoWaits) {
+  FakeDevice device(6, kSize);
+  class Failing : public core::QueueEvent {
+   public:
+    bool has_come() const override { return true; }
+    void finish() override { FM_CHECK(false, "the peer is gone"); }
+  };
+  device.compute().wait(std::make_shared<Failing>());
+  EXPECT_THROW(device.compute().finish(), core::BugError);
+  EXPECT_NO_THROW(device.out().finish());
+}
+
+}  // namespace
+}  // namespace fm::device
