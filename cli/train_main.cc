@@ -110,7 +110,8 @@ int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
   if (command.micros > 0) return print_study(command);
-  const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host;
+  const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host &&
+                      command.options.device.kind == fm::engine::DeviceKind::kCpu;
   const fm::engine::WorldShape world{
       .ranks = ranks,
       .sharing = shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate,

@@ -221,7 +221,8 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
         "slice (all data ranks on one host: see --ranks_per_host)\n";
   } else if (options.zero_stage > 0 && options.shared_memory && plan.mesh.shards() > 1) {
     out +=
-        "data ranks are on several hosts: parameters are not shared between ranks (see "
+        "data ranks are on several hosts, or compute on devices: parameters are not shared "
+        "between ranks (see "
         "--ranks_per_host)\n";
   }
   out += rank_map(plan) + units_text(plan) + memory_text(plan) + wire_text(plan);

@@ -2,6 +2,7 @@
 // "On a device").
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -27,11 +28,17 @@ TrainOptions device_options(bool tied, core::DType element = core::DType::kF32) 
   return options;
 }
 
+// FM_DEVICE_SEED: other times for all of these tests.
+std::uint64_t seed_of_tests() {
+  const char* const given = std::getenv("FM_DEVICE_SEED");
+  return given == nullptr ? 1 : std::stoull(given);
+}
+
 RunTrace on_cpu(TrainOptions options, int dp_size, int steps = kSteps) {
   options.device.kind = DeviceKind::kCpu;
   return run_small(std::move(options), dp_size, steps);
 }
-RunTrace on_fake(TrainOptions options, int dp_size, std::uint64_t seed = 1) {
+RunTrace on_fake(TrainOptions options, int dp_size, std::uint64_t seed = seed_of_tests()) {
   options.device = {DeviceKind::kFake, seed};
   return run_small(std::move(options), dp_size, kSteps);
 }
@@ -187,7 +194,7 @@ TEST_P(DeviceFamilies, EqualThisCpuBitForBit) {
   options.max_seq_len = 16;
   const DocumentRows rows;
   const RunTrace expected = run_small(options, 1, kSteps, &rows);
-  options.device.kind = DeviceKind::kFake;
+  options.device = {DeviceKind::kFake, seed_of_tests()};
   EXPECT_EQ(first_difference(expected, run_small(options, 1, kSteps, &rows)), "");
 }
 
@@ -202,7 +209,7 @@ TEST(DeviceRun, DocumentsOnRanksThatShareRows) {
     options.sequence_method = method;
     options.sequence_parallel_size = 2;
     const RunTrace expected = run_small(options, 1, kSteps, &rows);
-    options.device.kind = DeviceKind::kFake;
+    options.device = {DeviceKind::kFake, seed_of_tests()};
     EXPECT_EQ(first_difference(expected, run_small(options, 1, kSteps, &rows)), "");
   }
 }
@@ -213,7 +220,7 @@ class DeviceTrainer : public TrainerCase {
   TrainOptions at(const TrainOptions& whole, const std::string& output, DeviceKind kind) const {
     TrainOptions out = whole;
     out.output_dir = (folder() / output).string();
-    out.device.kind = kind;
+    out.device = {kind, seed_of_tests()};
     return out;
   }
   static void expect_equal_files(const TrainOptions& a, const TrainOptions& b,
