@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "core/work.h"
-#include "device/fake/kernel_arguments.h"
 #include "device/fake/fake_queue.h"
+#include "device/fake/kernel_arguments.h"
 
 namespace fm::device {
 
@@ -14,38 +14,23 @@ inline core::Work work_here(const core::Work& work, const TwoViews& views) {
   return {work.arena.moved_to(views.seen_by_kernels(work.arena.data())), work.threads, nullptr};
 }
 
-// A public kernel that is queued: called later, with the arguments that it has now.
+// The arguments as they are now, for a kernel that is called later.
+template <auto kKernel, class... Arguments>
+void queue_kernel(const core::Work& work, Arguments... arguments) {
+  auto& queue = static_cast<FakeQueue&>(*work.queue);
+  (see_as_kernel(queue.views(), arguments), ...);
+  queue.push([here = work_here(work, queue.views()), arguments...]() mutable {
+    kKernel(here, arguments...);
+  });
+}
+
+// A public kernel that is queued.
 template <auto kKernel>
 struct Later;
-template <class... Parameters, void (*kKernel)(const core::Work&, Parameters...)>
+template <class W, class... Parameters, void (*kKernel)(W&, Parameters...)>
 struct Later<kKernel> {
-  static void run(const core::Work& work, Parameters... parameters) {
-    queue(work, std::decay_t<Parameters>(parameters)...);
-  }
-
- private:
-  template <class... Arguments>
-  static void queue(const core::Work& work, Arguments... arguments) {
-    auto& queue = static_cast<FakeQueue&>(*work.queue);
-    (see_as_kernel(queue.views(), arguments), ...);
-    queue.push(
-        [here = work_here(work, queue.views()), arguments...] { kKernel(here, arguments...); });
-  }
-};
-template <class... Parameters, void (*kKernel)(core::Work&, Parameters...)>
-struct Later<kKernel> {
-  static void run(core::Work& work, Parameters... parameters) {
-    queue(work, std::decay_t<Parameters>(parameters)...);
-  }
-
- private:
-  template <class... Arguments>
-  static void queue(const core::Work& work, Arguments... arguments) {
-    auto& queue = static_cast<FakeQueue&>(*work.queue);
-    (see_as_kernel(queue.views(), arguments), ...);
-    queue.push([here = work_here(work, queue.views()), arguments...]() mutable {
-      kKernel(here, arguments...);
-    });
+  static void run(W& work, Parameters... parameters) {
+    queue_kernel<kKernel>(work, std::decay_t<Parameters>(parameters)...);
   }
 };
 

@@ -37,19 +37,11 @@ void copy_heads(const core::Work& work, kernels::RowShape shape, const Strides& 
   kernels::copy_rows<T>(work, shape, {from, strides.from}, {to, strides.to});
 }
 
-template <class T>
-void widen_heads(const core::Work& work, kernels::RowShape shape, const Strides& strides,
-                 const T* from, float* to) {
-  if constexpr (std::is_same_v<T, float>) {
-    copy_heads(work, shape, strides, from, to);
-  } else {
-    kernels::cast_rows(work, shape, from, strides.from, to, strides.to);
-  }
-}
-template <class T>
-void narrow_heads(const core::Work& work, kernels::RowShape shape, const Strides& strides,
-                  const float* from, T* to) {
-  if constexpr (std::is_same_v<T, float>) {
+// Where one of the types is fp32.
+template <class From, class To>
+void convert_heads(const core::Work& work, kernels::RowShape shape, const Strides& strides,
+                   const From* from, To* to) {
+  if constexpr (std::is_same_v<From, To>) {
     copy_heads(work, shape, strides, from, to);
   } else {
     kernels::cast_rows(work, shape, from, strides.from, to, strides.to);
@@ -148,12 +140,12 @@ void HeadExchange::unpack(const Shape& shape, const HeadLists& lists, const T* p
     const core::Arena::Scope scope(work_.arena);
     float* const sum = work_.arena.take<float>(shape.tokens * d);
     float* const other = work_.arena.take<float>(shape.tokens * d);
-    widen_heads(work_, {shape.tokens, d}, {most * d, d}, from.front(), sum);
+    convert_heads(work_, {shape.tokens, d}, {most * d, d}, from.front(), sum);
     for (std::size_t j = 1; j < from.size(); ++j) {
-      widen_heads(work_, {shape.tokens, d}, {most * d, d}, from[j], other);
+      convert_heads(work_, {shape.tokens, d}, {most * d, d}, from[j], other);
       kernels::add(work_, shape.tokens * d, other, sum);
     }
-    narrow_heads(work_, {shape.tokens, d}, {d, shape.heads * d}, sum, to);
+    convert_heads(work_, {shape.tokens, d}, {d, shape.heads * d}, sum, to);
   }
 }
 

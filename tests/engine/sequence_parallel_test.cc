@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <random>
 
+#include "document_rows.h"
 #include "engine/plan/sequence_layout.h"
 #include "small_run.h"
 #include "tests/model/family_jsons.h"
@@ -89,21 +89,13 @@ TEST(SequenceParallel, CanonicalOrderKeepsItsPromiseAmongEqualSequenceRanks) {
 
 // Documents of row p begin at 0, 3 + p % 5 and 11. Of its labels those before 16 - 5 (p % 4) count,
 // so that of two ranks one may have none.
-class UnequalRows : public data::SampleSource {
+class UnequalRows : public DocumentRows {
  public:
-  std::int64_t samples_per_epoch() const override { return 1000; }
   void read(std::int64_t position, std::span<std::int32_t> tokens_T,
             std::span<std::int32_t> labels_T) const override {
-    std::mt19937 random(static_cast<std::uint32_t>(position));
-    for (std::int32_t& token : tokens_T) token = static_cast<std::int32_t>(random() % 777);
-    for (std::int32_t& label : labels_T) label = static_cast<std::int32_t>(random() % 777);
+    DocumentRows::read(position, tokens_T, labels_T);
     std::fill(labels_T.begin() + (16 - 5 * (position % 4)), labels_T.end(), data::kIgnored);
   }
-  std::vector<std::int32_t> document_starts(std::int64_t position) const override {
-    return {0, static_cast<std::int32_t>(3 + position % 5), 11};
-  }
-  std::string describe() const override { return "documents"; }
-  std::string fingerprint() const override { return "documents"; }
 };
 
 // SGD with a rate of 1: weights after one step are weights before it less the gradient.
