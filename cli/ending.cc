@@ -69,6 +69,10 @@ int Ending::run(const std::function<int()>& body) {
   }
 }
 
+int Ending::end_by(const core::MachineError& error) {
+  return fail(static_cast<int>(error.code()), error.what(), Said::kByEverybody);
+}
+
 int Ending::follow(const comm::PeerLoss& loss) {
   // Code 25 may be an error of the user, found by all, or of one rank, which has said so itself.
   const bool once = loss.exit_code == static_cast<int>(ExitCode::kConfigError) ||

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "comm/roster.h"
+#include "core/check.h"
 
 namespace fm::cli {
 
@@ -21,7 +22,7 @@ std::string error_file_json(const std::string& message, long long epoch_seconds)
 // another rank reported it. Every rank prints errors of a machine.
 //
 // Invariant: a process announces one failure, the first: one line at most, one error file.
-// Thread:    run() belongs to the main thread; follow() may be called by any thread.
+// Thread:    run() belongs to the main thread; end_by() and follow() may be called by any thread.
 // Lifetime:  outlives the communicators whose watch calls follow().
 class Ending {
  public:
@@ -40,6 +41,9 @@ class Ending {
   // 25, anything else 1.
   int run(const std::function<int()>& body);
 
+  // This rank fails on a thread of its own: prints why, tells other ranks, and returns the exit
+  // code for this process, which the caller ends at once.
+  int end_by(const core::MachineError& error);
   // Another rank was lost: prints it and returns the exit code for this process, which the caller
   // ends at once.
   int follow(const comm::PeerLoss& loss);

@@ -1,7 +1,6 @@
 #include "cli/machine_report.h"
 
-#include <mpi.h>
-
+#include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "kernels/attention/attention.h"
@@ -17,15 +16,6 @@ std::string affinity() {
   const std::vector<int> cpus = machine::allowed_cpus();
   return core::concat("CPUs ", machine::ranges(cpus), " (", cpus.size(), " of ",
                       machine::online_cpus(), ")");
-}
-
-// May be asked before MPI_Init.
-std::string mpi_version() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-  int length = 0;
-  MPI_Get_library_version(text, &length);
-  const std::string version(text, static_cast<std::size_t>(length));
-  return version.substr(0, version.find(','));
 }
 
 }  // namespace
@@ -49,7 +39,7 @@ std::vector<std::string> report_lines(const std::string& threads) {
           "threads    " + threads + " (--threads N sets it)",
           "affinity   " + affinity(),
           "RAM        " + machine::memory_line(machine::content_of("/proc/meminfo")),
-          "MPI        " + mpi_version(),
+          "MPI        " + comm::mpi_version(),
           std::string("LibTorch   ") + FM_TORCH_VERSION};
 }
 

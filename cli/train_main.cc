@@ -15,9 +15,11 @@
 #include "cli/flags/arguments.h"
 #include "cli/machine_report.h"
 #include "cli/outputs.h"
+#include "cli/run_device.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
-#include "device/fake/fake_device.h"
+#include "core/text.h"
+#include "engine/plan/device_cards.h"
 #include "engine/plan/run_model.h"
 #include "engine/run/run_data.h"
 #include "engine/run/run_text.h"
@@ -64,6 +66,7 @@ void print(const std::string& text) {
 
 int print_report(const std::string& threads) {
   for (const std::string& line : fm::cli::report_lines(threads)) print(line);
+  for (const std::string& line : fm::cli::device_report()) print(line);
   return 0;
 }
 
@@ -106,22 +109,42 @@ void add_folder_notes(Command& command, const fm::model::ModelFacts& facts) {
   }
 }
 
+// What the ranks of a plan have, by its flags and this machine.
+fm::engine::PlanHost plan_host(Command& command) {
+  using fm::engine::DeviceKind;
+  using Limits = std::vector<fm::machine::MemoryLimit>;
+  DeviceKind& kind = command.options.device.kind;
+  const fm::core::Bytes asked = command.device_memory.value_or(fm::core::Bytes(0));
+  const bool describes = command.device_memory || !command.device_card.empty();
+  FM_USER_CHECK(!describes || kind == DeviceKind::kCuda || kind == DeviceKind::kAuto,
+                "--device_memory and --device_card tell of a GPU; add --device cuda");
+  if (kind == DeviceKind::kCuda || kind == DeviceKind::kAuto) {
+    const fm::cli::PlanDevice card = fm::cli::plan_device(asked, command.device_card);
+    const bool known = card.memory.count() > 0;
+    kind = known || kind == DeviceKind::kCuda ? DeviceKind::kCuda : DeviceKind::kCpu;
+    if (kind == DeviceKind::kCuda) {
+      const fm::core::Bytes left = card.memory - fm::core::Bytes(fm::engine::kCardOverhead);
+      return {.memory = known ? Limits{{"device", "a GPU of " + fm::core::human(card.memory), left}}
+                              : Limits{},
+              .card = card.card};
+    }
+  }
+  return {.memory = command.host_memory ? Limits{{"host", "--host_memory", *command.host_memory}}
+                                        : fm::machine::memory_limits(),
+          .cores = command.host_cores};
+}
+
 int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
   if (command.micros > 0) return print_study(command);
+  const fm::engine::PlanHost host = plan_host(command);
   const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host &&
                       command.options.device.kind == fm::engine::DeviceKind::kCpu;
   const fm::engine::WorldShape world{
       .ranks = ranks,
       .sharing = shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate,
       .threads = fm::kernels::kernel_threads()};
-  const fm::engine::PlanHost host{
-      .memory = command.host_memory
-                    ? std::vector<fm::machine::MemoryLimit>{{"host", "--host_memory",
-                                                             *command.host_memory}}
-                    : fm::machine::memory_limits(),
-      .cores = command.host_cores};
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   add_folder_notes(command, opened.facts);
   if (!command.svg.empty()) {
@@ -225,23 +248,27 @@ int train(const std::vector<std::string>& words, Command command,
   const std::unique_ptr<fm::comm::Communicator> world = meet(command, launch, process);
   process.signals->begin_run();
   fm::machine::check_stacks(fm::machine::stacks_here());
-  std::optional<fm::device::FakeDevice> device;
-  if (command.options.device.kind == fm::engine::DeviceKind::kFake) {
-    const auto ranks = static_cast<std::uint64_t>(world->size());
-    device.emplace(command.options.device.seed * ranks + static_cast<std::uint64_t>(world->rank()));
-  }
+  const fm::cli::RunDevice computes =
+      fm::cli::open_run_device(command.options.device, launch, *world, command.options.timeout_ms,
+                               [&process](const fm::core::MachineError& error) {
+                                 std::_Exit(process.ending.end_by(error));
+                               });
+  const fm::engine::DeviceOptions device = command.options.device;
   const fm::engine::RunContext context{
       .launch_decision = launch.decision + "; " + world->describe() +
-                         (device ? ", each with a " + device->name() : ""),
-      .machine = fm::cli::machine_line(process.cores.why),
+                         (computes.device ? ", each with a " + computes.device->name() : ""),
+      .machine = fm::cli::machine_line(process.cores.why) +
+                 (computes.line.empty() ? "" : "; " + computes.line),
       .terminal = shows_on_terminal(launch),
       .version = fm::cli::version_text(),
-      .device = device ? &*device : nullptr,
+      .computes = {computes.device.get(), computes.link},
+      .peak_flops = computes.peak_flops,
       .signals = &*process.signals,
-      .memory = fm::machine::memory_limits()};
+      .memory = computes.memory};
   if (command.counts_epochs) {
     command = count_epochs(words, command, launch.world_size, *fm::engine::ranks_of_host(*world),
                            fm::engine::asked_to_end(&*process.signals));
+    command.options.device = device;  // "auto" is decided
   }
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   if (launch.world_rank == 0) add_folder_notes(command, opened.facts);

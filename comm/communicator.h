@@ -56,6 +56,11 @@ class Pending {
     virtual void wait() = 0;  // throws MachineError naming the peer when its limit passes
     // After wait(): from when on the buffers may be used. Null: from now on.
     virtual core::EventPtr landed() { return nullptr; }
+    // wait(), and blocks the host until the buffers may be used.
+    virtual void finish() {
+      wait();
+      if (const core::EventPtr event = landed()) event->finish();
+    }
   };
 
   Pending() = default;  // already done
@@ -66,14 +71,17 @@ class Pending {
   bool done() const { return work_ == nullptr; }
   // What is queued from now on where `work` runs may use the buffers.
   void wait(const core::Work& work) {
-    core::EventPtr event = wait_here();
-    if (event == nullptr) return;
-    if (work.queue == nullptr) return event->finish();
-    work.queue->wait(std::move(event));
+    if (work.queue == nullptr) return finish();
+    core::EventPtr event;
+    end([&event](Task& task) {
+      task.wait();
+      event = task.landed();
+    });
+    if (event != nullptr) work.queue->wait(std::move(event));
   }
   // The host may use them, or they may be given back.
   void finish() {
-    if (const core::EventPtr event = wait_here()) event->finish();
+    end([](Task& task) { task.finish(); });
   }
   // Makes the wait an event of the trace. `form` has static storage. The time of the wait is added
   // to `spent_ns`, which may be null.
@@ -85,18 +93,15 @@ class Pending {
   }
 
  private:
-  core::EventPtr wait_here() {
-    if (work_ == nullptr) return nullptr;
+  template <class Wait>
+  void end(const Wait& wait_for) {
+    if (work_ == nullptr) return;
     const std::unique_ptr<Task> work = std::move(work_);
-    if (form_ == nullptr) {
-      work->wait();
-      return work->landed();
-    }
+    if (form_ == nullptr) return wait_for(*work);
     const core::TraceScope scope(*form_, values_);
     const std::int64_t before = spent_ns_ == nullptr ? 0 : core::trace_now();
-    work->wait();
+    wait_for(*work);
     if (spent_ns_ != nullptr) *spent_ns_ += core::trace_now() - before;
-    return work->landed();
   }
 
   std::unique_ptr<Task> work_;

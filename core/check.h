@@ -22,6 +22,7 @@ enum class ExitCode : int {
   kNumericLimit = 23,      // too many skipped steps
   kOutOfMemory = 25,
   kStorageFailed = 26,
+  kDeviceFailed = 27,
   kPreempted = 75,  // SIGTERM: state saved, start again
 };
 
@@ -53,7 +54,7 @@ class BugError : public Error {  // exit code 1
   explicit BugError(const std::string& message) : Error(ExitCode::kOurFault, message) {}
 };
 
-class MachineError : public Error {  // exit codes 12 to 26: a peer, a disk, a network
+class MachineError : public Error {  // exit codes 12 to 27: a peer, a disk, a network, a GPU
  public:
   using Error::Error;
 };

@@ -1,6 +1,8 @@
 // Types of kernels with and without their first parameter, the Work.
 #pragma once
 
+#include <type_traits>
+
 #include "core/work.h"
 
 namespace fm::kernels {
@@ -12,10 +14,11 @@ struct WorkRemoved<void(const core::Work&, Parameters...)> {
   using Type = void(Parameters...);
 };
 
-// Of a public kernel's type: what runs on a queue, and what runs here at once.
+// Of a public kernel's type: what runs on a queue, and what runs here at once. nvcc hands its host
+// compiler the type of a kernel's name as a reference.
 template <class Kernel>
-using WithWork = Kernel;
+using WithWork = std::remove_reference_t<Kernel>;
 template <class Kernel>
-using WithoutWork = typename WorkRemoved<Kernel>::Type;
+using WithoutWork = typename WorkRemoved<std::remove_reference_t<Kernel>>::Type;
 
 }  // namespace fm::kernels

@@ -41,15 +41,19 @@ const Limits kLimits = {
             {"kernels/gemm", {"kernels/pointwise"}},
             {"kernels/attention", {"kernels/gemm"}},
             {"kernels/variants", {"kernels/pointwise", "kernels/gemm", "kernels/attention"}},
+            {"kernels/cuda",
+             {"kernels/pointwise", "kernels/gemm", "kernels/attention", "kernels/variants"}},
             {"comm", {"core", "kernels"}},
             {"comm/wire", {}},
             {"comm/verbs", {"comm/wire"}},
             {"comm/shm", {"comm/wire", "comm/verbs"}},
             {"comm/levels", {"comm/wire", "comm/verbs", "comm/shm"}},
             {"comm/staged", {}},
+            {"comm/nccl", {"comm/staged", "comm/wire"}},
             {"comm/meet", {"comm/wire", "comm/verbs", "comm/shm", "comm/levels"}},
             {"device", {"core", "kernels"}},
             {"device/fake", {}},
+            {"device/cuda", {}},
             {"machine", {"core", "comm"}},
             {"text", {"core", "comm"}},
             {"text/jinja", {}},
@@ -83,13 +87,15 @@ const Limits kLimits = {
         },
     .faces =
         {
-            {"comm", {"comm/meet/world.h", "comm/staged/staged.h", "comm/wire/watchdog.h"}},
+            {"comm",
+             {"comm/meet/world.h", "comm/nccl/nccl.h", "comm/staged/staged.h",
+              "comm/wire/watchdog.h"}},
             {"device", {"device/fake/fake_device.h"}},
             {"engine",
-             {"engine/infer/generate.h", "engine/plan/batch_triad.h", "engine/plan/run_model.h",
-              "engine/run/run_data.h", "engine/run/run_text.h", "engine/run/trainer.h",
-              "engine/shown/folder_notes.h", "engine/shown/plan.h",
-              "engine/state/export_checkpoint.h"}},
+             {"engine/infer/generate.h", "engine/plan/batch_triad.h", "engine/plan/device_cards.h",
+              "engine/plan/run_model.h", "engine/run/run_data.h", "engine/run/run_text.h",
+              "engine/run/trainer.h", "engine/shown/folder_notes.h", "engine/shown/plan.h",
+              "engine/state/export_checkpoint.h", "engine/step/rank_device.h"}},
             {"model", {"kernels/attention/attention.h", "model/units/lora.h"}},
             {"observe",
              {"observe/monitor/monitor.h", "observe/report/metrics.h", "observe/report/page.h",
@@ -107,9 +113,10 @@ const Limits kLimits = {
     // The heap of a process; the fault registry; the one world of a process (MPI_Init allows only
     // one); who records a thread's trace, which kernels at the bottom must know; what a thread's
     // rendering may still cost, which every operation on values counts; what the handler of a
-    // signal may read.
+    // signal may read; the card that CUDA has set for a thread.
     .may_have_state = {"core/buffer.cc", "core/fault.cc", "comm/meet/world.cc", "core/trace.h",
-                       "text/jinja/work_limit.h", "core/files/cut_guard.cc"},
+                       "text/jinja/work_limit.h", "core/files/cut_guard.cc",
+                       "device/cuda/cuda_queue.cc"},
     // The faults `exit` and `kill`; a lost peer, while main waits inside a library.
     .may_end_process = {"core/fault.cc", "comm/meet/world.cc"},
     .know_no_family = {"checkpoint", "cli", "comm", "core", "engine", "kernels", "machine",
@@ -126,8 +133,11 @@ const Limits kLimits = {
                         "kernels/pointwise/optimizers.h", "kernels/pointwise/rmsnorm.h",
                         "kernels/pointwise/rope.h", "kernels/pointwise/split_norm.h",
                         "kernels/pointwise/sums.h", "kernels/pointwise/swiglu.h"},
-    .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl",
-                         "mpi.h"},
+    .library_prefixes = {"nlohmann/", "spdlog/", "fmt/", "ATen/", "torch/", "c10/", "dnnl", "mpi.h",
+                         "cublasLt", "cuda_", "nccl"},
+    .stand_for_libraries = {"comm/nccl/nccl_library.h", "comm/wire/late_mpi.h",
+                            "device/cuda/cuda_call.h", "device/cuda/cuda_queue.h",
+                            "kernels/cuda/launch.h"},
 };
 
 // Sources that are declared in a header of another name, and why.
@@ -137,6 +147,10 @@ const std::map<std::string, std::string> kBehindAnotherHeader = {
     {"cli/deepspeed/ds_scheduler.cc", "cli/deepspeed/ds_config.h"},
     {"cli/deepspeed/config_text.cc", "cli/deepspeed/hjson.h"},
     {"cli/deepspeed/decay_style.cc", "cli/deepspeed/trainer_arguments.h"},
+    // CUDA devices and their twin.
+    {"device/cuda/open_cuda.cc", "device/cuda.h"},
+    {"device/no_cuda.cc", "device/cuda.h"},
+    {"cli/no_card_link.cc", "cli/card_link.h"},
     // One way each to be a world, of what the header offers.
     {"comm/meet/launch.cc", "comm/meet/world.h"},
     {"comm/meet/thread_world.cc", "comm/meet/world.h"},

@@ -49,6 +49,31 @@ void read_model(const FlagValues& flags, engine::TrainOptions& options) {
                 options.init_ckpt, ")");
 }
 
+engine::DeviceOptions read_device(const FlagValues& flags) {
+  using engine::DeviceKind;
+  engine::DeviceOptions device;
+  device.seed = static_cast<std::uint64_t>(flags.integer("device_seed", 0));
+  device.shared = flags.flag("share_device");
+  const std::string wanted = flags.text("device");
+  if (wanted.starts_with("cuda:")) {
+    const std::string number = wanted.substr(5);
+    const bool is_number = !number.empty() && number.size() < 4 &&
+                           number.find_first_not_of("0123456789") == std::string::npos;
+    FM_USER_CHECK(is_number,
+                  "--device cuda:N must give the number of a GPU; write cuda:0, or cuda for one "
+                  "by rank (",
+                  wanted, ")");
+    device.kind = DeviceKind::kCuda;
+    device.number = std::stoi(number);
+    return device;
+  }
+  device.kind = flags.choice<DeviceKind>("device", {{"cpu", DeviceKind::kCpu},
+                                                    {"cuda", DeviceKind::kCuda},
+                                                    {"auto", DeviceKind::kAuto},
+                                                    {"fake", DeviceKind::kFake}});
+  return device;
+}
+
 void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
   FM_USER_CHECK(
       !parse_bool(flags.text("sequence_parallel")),
@@ -69,9 +94,7 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
   options.loss_reduction = flags.choice<engine::LossReduction>(
       "loss_reduction", {{"token", engine::LossReduction::kToken},
                          {"mean_of_means", engine::LossReduction::kMeanOfMeans}});
-  options.device.kind = flags.choice<engine::DeviceKind>(
-      "device", {{"cpu", engine::DeviceKind::kCpu}, {"fake", engine::DeviceKind::kFake}});
-  options.device.seed = static_cast<std::uint64_t>(flags.integer("device_seed", 0));
+  options.device = read_device(flags);
   constexpr std::int64_t kMostSeconds = std::numeric_limits<int>::max() / 1000;
   options.timeout_ms = static_cast<int>(flags.integer("timeout_s", 1, kMostSeconds) * 1000);
 }
@@ -301,6 +324,11 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
                 "--host_memory and --host_cores belong to --plan; add --plan or remove them");
   if (flags.given("host_memory")) command.host_memory = read_bytes(flags, "host_memory");
   command.host_cores = flags.small("host_cores", 0);
+  FM_USER_CHECK((!flags.given("device_memory") && !flags.given("device_card")) ||
+                    command.action == Action::kPlan,
+                "--device_memory and --device_card belong to --plan; add --plan or remove them");
+  if (flags.given("device_memory")) command.device_memory = read_bytes(flags, "device_memory");
+  command.device_card = flags.text("device_card");
   for (const FlagRow& flag : train_flags()) {
     if (flag.read != nullptr) flag.read(flags, flag.name, command.options);
   }

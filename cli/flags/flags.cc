@@ -171,8 +171,11 @@ constexpr FlagRow kRows[] = {
     {"threads", kInt, "0", kLayout,
      "threads per rank; 0: OMP_NUM_THREADS, else the rank's part of the host's cores"},
     {"device", kText, "cpu", kLayout,
-     "what computes: cpu, or fake, which tries on this CPU how the engine serves a device: slowly, "
-     "with the same results"},
+     "what computes: cpu; cuda, a GPU of NVIDIA's for each rank, or cuda:N, that one; auto, GPUs "
+     "where every rank has one, else cpu; fake, which tries on this CPU how the engine serves a "
+     "device: slowly, with the same results"},
+    {"share_device", kBool, "false", kLayout,
+     "ranks of one host may compute on the same GPU, and talk through the host's memory: slowly"},
     {"device_seed", kInt, "1", kLayout, "of the times at which the fake device's queues run"},
     {"timeout_s", kInt, "600", kLayout, "limit of one wait for another rank"},
     {"shm", kBool, "true", kLayout,
@@ -233,6 +236,11 @@ constexpr FlagRow kRows[] = {
     {"host_memory", kText, "", kLook, "for --plan: memory of each host, as 64G; else this one's"},
     {"host_cores", kInt, "0", kLook,
      "for --plan: cores of each host, to say how long a run takes; 0: nothing is said"},
+    {"device_memory", kText, "", kLook,
+     "for --plan --device cuda: memory of each rank's GPU, as 80G; else this machine's, or that of "
+     "--device_card"},
+    {"device_card", kText, "", kLook,
+     "for --plan --device cuda: a name such as H100, to say how long a run takes"},
     {"ranks_per_host", kInt, "8", kLook, "for --plan: ranks that share one host's memory",
      into<&O::ranks_per_host, 1>},
     {"plan_times", kText, "", kLook,
@@ -269,7 +277,9 @@ constexpr FlagRow kRows[] = {
 
 constexpr VariableRow kVariables[] = {
     {"FME_SIMD", "instruction set of our kernels, not above the CPU's: baseline, avx2, avx512"},
-    {"FME_GEMM", "matrix products: amx (attention's too), packed, mixed, onednn; rounding differs"},
+    {"FME_GEMM", "matrix products: amx (attention's too), packed, mixed, onednn; tuned on GPUs"},
+    {"FME_CUDA_LIBS", "folders where NVIDIA's libraries are sought first, separated by colons"},
+    {"FME_DEVICE_CHECK", "1: waits for every kernel of a GPU, fills what is free with NaN"},
     {"FME_HOST", "a name; ranks with different names count as ranks of different hosts"},
     {"FME_JOB_ID", "a name of the job, the same for all ranks started by hand"},
     {"OMP_NUM_THREADS", "threads per rank; --threads wins"},

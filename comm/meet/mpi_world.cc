@@ -1,7 +1,5 @@
 #include "comm/meet/mpi_world.h"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,7 +8,9 @@
 #include <utility>
 
 #include "comm/meet/handshake.h"
+#include "comm/meet/world.h"
 #include "comm/wire/fabrics.h"
+#include "comm/wire/late_mpi.h"
 #include "comm/wire/watchdog.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -59,7 +59,8 @@ Roster gather_roster(int world_rank, int world_size, const MeetingLimit& limit) 
   own.host.copy(card.host.data(), card.host.size() - 1);
   std::vector<Card> cards(static_cast<std::size_t>(world_size));
   const Watchdog guard = limit.guard("MPI_Allgather");
-  MPI_Allgather(&card, sizeof card, MPI_BYTE, cards.data(), sizeof card, MPI_BYTE, MPI_COMM_WORLD);
+  mpi().Allgather(&card, sizeof card, mpi().byte, cards.data(), sizeof card, mpi().byte,
+                  mpi().world);
   Roster roster;
   for (int rank = 0; rank < world_size; ++rank) {
     const Card& one = cards[static_cast<std::size_t>(rank)];
@@ -78,7 +79,7 @@ std::string broadcast_text(const std::string& text, const MeetingLimit& limit) {
   std::array<char, 4096> block{};
   text.copy(block.data(), block.size() - 1);
   const Watchdog guard = limit.guard("MPI_Bcast of rank 0");
-  MPI_Bcast(block.data(), static_cast<int>(block.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
+  mpi().Bcast(block.data(), static_cast<int>(block.size()), mpi().byte, 0, mpi().world);
   return block.data();
 }
 
@@ -132,7 +133,7 @@ void init_mpi(const MeetingLimit& limit) {
   const Watchdog guard = limit.guard("MPI_Init");
   int provided = 0;
   FM_MACHINE_CHECK(
-      MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS &&
+      mpi().Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) == MPI_SUCCESS &&
           provided >= MPI_THREAD_SERIALIZED,
       ExitCode::kRendezvousFailed,
       "MPI_Init must grant MPI_THREAD_SERIALIZED; use an OpenMPI built with threads (granted ",
@@ -153,8 +154,8 @@ MpiWorld join_mpi(int world_rank, int world_size, const JoinOptions& options) {
   init_mpi(limit);
   int rank = 0;
   int size = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  mpi().Comm_rank(mpi().world, &rank);
+  mpi().Comm_size(mpi().world, &size);
   FM_USER_CHECK(rank == world_rank && size == world_size,
                 "MPI and its launcher must count the same ranks; start with the mpirun of the "
                 "OpenMPI that fmengine was built with (MPI: rank ",
@@ -181,7 +182,16 @@ void leave_mpi(int world_rank, int limit_ms,
         "nothing is lost, look at mpirun and who is connected to its ports (rank ",
         world_rank, " waited ", limit_ms, " ms)"));
   });
-  MPI_Finalize();
+  mpi().Finalize();
+}
+
+std::string mpi_version() {
+  if (!mpi_is_here()) return "none: mpirun cannot start ranks here, torchrun can";
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  mpi().Get_library_version(text, &length);
+  const std::string version(text, static_cast<std::size_t>(length));
+  return version.substr(0, version.find(','));
 }
 
 }  // namespace fm::comm

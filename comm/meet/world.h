@@ -96,4 +96,7 @@ void run_ranks_on_hosts(const std::vector<int>& host_of,
                         const std::function<void(Communicator&)>& body, int timeout_ms = kThreadsMs,
                         const Clock& clock = kSystemClock);
 
+// "Open MPI v4.1.4", or why there is none. May be asked before MPI_Init.
+std::string mpi_version();
+
 }  // namespace fm::comm

@@ -1,4 +1,3 @@
-#include <mpi.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "comm/wire/fabrics.h"
+#include "comm/wire/late_mpi.h"
 #include "core/check.h"
 
 namespace fm::comm {
@@ -25,9 +25,9 @@ void check_mpi(int code, const std::string& what) {
   if (code == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
-  MPI_Error_string(code, text.data(), &length);
+  mpi().Error_string(code, text.data(), &length);
   int error_class = MPI_SUCCESS;
-  MPI_Error_class(code, &error_class);
+  mpi().Error_class(code, &error_class);
   FM_MACHINE_CHECK(error_class != MPI_ERR_TRUNCATE, ExitCode::kMismatch,
                    "all ranks must post the same operations in the same order; start every rank "
                    "with the same program, flags and files (",
@@ -48,7 +48,7 @@ int tag_of(const Message& message) {
 }
 
 struct OpenGroup {
-  MPI_Comm comm = MPI_COMM_NULL;  // freed by MPI_Finalize: MPI_Comm_free would wait for peers
+  MPI_Comm comm = mpi().no_comm;  // freed by MPI_Finalize: MPI_Comm_free would wait for peers
   std::vector<int> world_ranks;
   int rank_of(int world_rank) const {
     return static_cast<int>(std::ranges::find(world_ranks, world_rank) - world_ranks.begin());
@@ -68,7 +68,7 @@ class MpiTransfer : public Transfer {
     std::int64_t begin = 0;
     do {
       const int count = static_cast<int>(std::min(kPiece, bytes - begin));
-      pieces_.push_back({.request = MPI_REQUEST_NULL, .bytes = count});
+      pieces_.push_back({.request = mpi().no_request, .bytes = count});
       post(data + begin, peer, pieces_.back(), group.comm);
       begin += count;
     } while (begin < bytes);
@@ -76,12 +76,12 @@ class MpiTransfer : public Transfer {
 
   ~MpiTransfer() override {
     int finalized = 0;
-    MPI_Finalized(&finalized);
+    mpi().Finalized(&finalized);
     if (finalized != 0) return;
     for (Piece& piece : pieces_) {
-      if (piece.request == MPI_REQUEST_NULL) continue;
-      if (direction_ == Direction::kReceive) MPI_Cancel(&piece.request);
-      MPI_Request_free(&piece.request);  // a message that has begun continues: see Transfer
+      if (piece.request == mpi().no_request) continue;
+      if (direction_ == Direction::kReceive) mpi().Cancel(&piece.request);
+      mpi().Request_free(&piece.request);  // a message that has begun continues: see Transfer
     }
   }
 
@@ -91,7 +91,7 @@ class MpiTransfer : public Transfer {
       MPI_Status status{};
       int finished = 0;
       const int code =
-          calls_.run("MPI_Test", [&] { return MPI_Test(&piece.request, &finished, &status); });
+          calls_.run("MPI_Test", [&] { return mpi().Test(&piece.request, &finished, &status); });
       // Checked first: a message that is too long is an error of MPI too, but MPI names no size.
       if (finished != 0 && direction_ == Direction::kReceive) check_size(status, piece);
       check_mpi(code, what());
@@ -114,16 +114,16 @@ class MpiTransfer : public Transfer {
         direction_ == Direction::kSend
             ? calls_.run(
                   "MPI_Isend",
-                  [&] { return MPI_Isend(data, piece.bytes, MPI_BYTE, peer, tag, comm, to); })
+                  [&] { return mpi().Isend(data, piece.bytes, mpi().byte, peer, tag, comm, to); })
             : calls_.run("MPI_Irecv", [&] {
-                return MPI_Irecv(data, piece.bytes, MPI_BYTE, peer, tag, comm, to);
+                return mpi().Irecv(data, piece.bytes, mpi().byte, peer, tag, comm, to);
               });
     check_mpi(code, what());
   }
 
   void check_size(const MPI_Status& status, const Piece& piece) const {
     int came = 0;
-    MPI_Get_count(&status, MPI_BYTE, &came);
+    mpi().Get_count(&status, mpi().byte, &came);
     Message there = message();
     there.bytes += core::Bytes(came - piece.bytes);
     check_agreement(message(), there, core::concat("rank ", message().peer));
@@ -145,8 +145,8 @@ class MpiFabric : public Fabric {
   MpiFabric(int world_rank, Roster roster, std::shared_ptr<CallMark> calls)
       : world_rank_(world_rank), roster_(std::move(roster)), calls_(std::move(calls)) {
     OpenGroup world;
-    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world.comm), "MPI_Comm_dup");
-    MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
+    check_mpi(mpi().Comm_dup(mpi().world, &world.comm), "MPI_Comm_dup");
+    mpi().Comm_set_errhandler(world.comm, mpi().errors_return);
     for (const Member& member : roster_) world.world_ranks.push_back(member.world_rank);
     groups_[0] = std::move(world);
   }
@@ -175,7 +175,8 @@ class MpiFabric : public Fabric {
   void advance() override {
     int there = 0;
     calls_->run("MPI_Iprobe", [&] {
-      return MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, groups_.at(0).comm, &there, MPI_STATUS_IGNORE);
+      return mpi().Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, groups_.at(0).comm, &there,
+                          MPI_STATUS_IGNORE);
     });
   }
   void open_group(std::uint64_t group, std::span<const int> world_ranks) override;
@@ -206,19 +207,19 @@ void MpiFabric::open_group(std::uint64_t group, std::span<const int> world_ranks
   const OpenGroup& world = groups_.at(0);
   OpenGroup child;
   child.world_ranks.assign(world_ranks.begin(), world_ranks.end());
-  MPI_Group world_group = MPI_GROUP_NULL;
-  MPI_Group members = MPI_GROUP_NULL;
-  MPI_Comm_group(world.comm, &world_group);
-  MPI_Group_incl(world_group, static_cast<int>(world_ranks.size()), world_ranks.data(), &members);
+  MPI_Group world_group = mpi().no_group;
+  MPI_Group members = mpi().no_group;
+  mpi().Comm_group(world.comm, &world_group);
+  mpi().Group_incl(world_group, static_cast<int>(world_ranks.size()), world_ranks.data(), &members);
   // split() has just met all members. The tag separates groups that are made at the same time.
   const int tag = static_cast<int>(group % 32'000);
   const int code = calls_->run("MPI_Comm_create_group", [&] {
-    return MPI_Comm_create_group(world.comm, members, tag, &child.comm);
+    return mpi().Comm_create_group(world.comm, members, tag, &child.comm);
   });
-  MPI_Group_free(&members);
-  MPI_Group_free(&world_group);
+  mpi().Group_free(&members);
+  mpi().Group_free(&world_group);
   check_mpi(code, core::concat("MPI_Comm_create_group on rank ", world_rank_));
-  MPI_Comm_set_errhandler(child.comm, MPI_ERRORS_RETURN);
+  mpi().Comm_set_errhandler(child.comm, mpi().errors_return);
   groups_[group] = std::move(child);
 }
 
@@ -244,11 +245,11 @@ void MpiFabric::look_for(Message other, const Message& missing) {
   const int peer = group.rank_of(missing.peer);
   check_mpi(
       calls_->run("MPI_Iprobe",
-                  [&] { return MPI_Iprobe(peer, tag_of(other), group.comm, &there, &status); }),
+                  [&] { return mpi().Iprobe(peer, tag_of(other), group.comm, &there, &status); }),
       "MPI_Iprobe");
   if (there == 0) return;
   int bytes = 0;
-  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  mpi().Get_count(&status, mpi().byte, &bytes);
   other.bytes = core::Bytes(bytes);
   check_agreement(missing, other, peer_name(missing.peer));
 }

@@ -2,6 +2,7 @@
 // to the same bytes of the other view.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -87,6 +88,10 @@ template <class T>
 inline constexpr bool kIsSpan = false;
 template <class T>
 inline constexpr bool kIsSpan<std::span<T>> = true;
+template <class T>
+inline constexpr bool kIsArray = false;
+template <class T, std::size_t kCount>
+inline constexpr bool kIsArray<std::array<T, kCount>> = true;
 
 template <class T>
 void see_as_kernel(const TwoViews& views, T& argument) {
@@ -94,6 +99,8 @@ void see_as_kernel(const TwoViews& views, T& argument) {
     argument = views.seen_by_kernels(argument);
   } else if constexpr (kIsSpan<T>) {
     argument = T(views.seen_by_kernels(argument.data()), argument.size());
+  } else if constexpr (kIsArray<T>) {
+    for (auto& element : argument) see_as_kernel(views, element);
   } else if constexpr (!std::is_arithmetic_v<T> && !std::is_enum_v<T>) {
     static_assert(std::is_aggregate_v<T>, "an argument of a kernel is a number or an aggregate");
     for_every_field(argument, [&](auto& field) { see_as_kernel(views, field); });

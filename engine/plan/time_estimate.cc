@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/element.h"
 #include "core/text.h"
+#include "engine/plan/device_cards.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/threads.h"
 
@@ -15,6 +16,9 @@ namespace fm::engine {
 namespace {
 
 constexpr double kShareOfProducts = 0.75;
+// Floors of products, attention and memory are 0.75 to 0.8 of the rate of products alone; nine
+// tenths of them are aimed at.
+constexpr double kShareOfCards = 0.7;
 
 template <class T>
 double measure() {
@@ -37,25 +41,41 @@ double measure() {
   return best;
 }
 
-}  // namespace
-
-double measure_core_gflops(core::DType element) {
+double core_gflops(core::DType element) {
   if (element == core::DType::kBF16) return measure<core::Bf16>();
   if (element == core::DType::kF16) return measure<core::F16>();
   return measure<float>();
 }
 
-double step_seconds(double flops, int cores, double core_gflops) {
-  return flops / (kShareOfProducts * cores * core_gflops * 1e9);
+std::string rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.0f", value);
+  return text;
 }
 
-std::string estimate_text(double seconds, std::int64_t steps, int cores, double core_gflops) {
-  char rate[32];
-  std::snprintf(rate, sizeof(rate), "%.0f", core_gflops);
+}  // namespace
+
+StepRate rate_of_cores(core::DType element, int cores) {
+  const double each = core_gflops(element);
+  return {cores, cores * each * 1e9, kShareOfProducts,
+          core::concat(cores, cores == 1 ? " core of " : " cores of ", rounded(each), " GFLOP/s")};
+}
+
+std::optional<StepRate> rate_of_cards(std::string_view card, core::DType element, int cards) {
+  const std::optional<CardRates> rates = card_rates(card);
+  if (!rates) return std::nullopt;
+  const double each = element == core::DType::kF32 ? rates->fp32_product : rates->bf16_product;
+  return StepRate{
+      cards, cards * each, kShareOfCards,
+      core::concat(cards, " x ", rates->name, " of ", rounded(each / 1e12), " TFLOP/s, of which ",
+                   rounded(100 * kShareOfCards), " % are expected")};
+}
+
+std::string estimate_text(double flops_of_step, std::int64_t steps, const StepRate& rate) {
+  const double seconds = rate.seconds(flops_of_step);
   return core::concat("about ", core::human_duration(seconds), " per step, ",
                       core::human_duration(seconds * static_cast<double>(steps)), " for ", steps,
-                      " steps (", cores, cores == 1 ? " core of " : " cores of ", rate,
-                      " GFLOP/s)");
+                      " steps (", rate.text, ")");
 }
 
 }  // namespace fm::engine

@@ -1,21 +1,30 @@
-// How long a step will take, before one was made: from what this host's products reach.
+// How long a step will take, before one was made: from what products reach.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/types.h"
 
 namespace fm::engine {
 
-// GFLOP/s of a large product of this type on one core, the best of a few: some 20 ms.
-double measure_core_gflops(core::DType element);
+// What computes a step, all of it together.
+struct StepRate {
+  int computers = 0;   // cores, or cards
+  double flops = 0.0;  // per second, of large products, of all of them
+  double share = 0.0;  // of it that a step reaches
+  std::string text;    // "2 cores of 85 GFLOP/s"
 
-// Seconds of a step of `flops` on `cores` that reach `core_gflops` each. Steps reach three quarters
-// of what products do (benchmarks/README.md, W1 and W2).
-double step_seconds(double flops, int cores, double core_gflops);
+  double seconds(double flops_of_step) const { return flops_of_step / (share * flops); }
+};
+// Measured on one core with products of this type: some 20 ms. Steps reach three quarters of what
+// products do (benchmarks/README.md, W1 and W2).
+StepRate rate_of_cores(core::DType element, int cores);
+// By the table of engine/plan/device_cards.h. Nothing for a card that is not in it.
+std::optional<StepRate> rate_of_cards(std::string_view card, core::DType element, int cards);
 
 // "about 0.42s per step, 42s for 100 steps (2 cores of 85 GFLOP/s)"
-std::string estimate_text(double seconds, std::int64_t steps, int cores, double core_gflops);
+std::string estimate_text(double flops_of_step, std::int64_t steps, const StepRate& rate);
 
 }  // namespace fm::engine

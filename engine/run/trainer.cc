@@ -63,7 +63,7 @@ class Trainer {
                         asked_to_end(context.signals))),
         epochs_{rows_.training->samples_per_epoch(), plan_.batch.train_batch,
                 steps_of_epoch(rows_.training->samples_per_epoch(), plan_.batch, plan_.mesh.data)},
-        state_(options, plan_, opened.model, world, ledger_, context.device),
+        state_(options, plan_, opened.model, world, ledger_, context.computes),
         stream_(*rows_.training, stream_layout(state_, options)),
         runtime_(state_, clock_),
         log_(options, context, world.rank() == 0),

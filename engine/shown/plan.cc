@@ -93,34 +93,34 @@ struct Fit {
   std::string text;
 };
 
+// Ranks that share one memory.
+int ranks_per_memory(const TrainOptions& options) {
+  return options.device.kind == DeviceKind::kCuda ? 1 : options.ranks_per_host;
+}
+
 Fit fit_of(const TrainOptions& options, const model::OpenedModel& opened, const RunPlan& plan,
            const WorldShape& world, const std::vector<machine::MemoryLimit>& memory) {
-  const RankLimits limits = limits_of_hosts(memory, world.ranks, options.ranks_per_host);
+  const RankLimits limits = limits_of_hosts(memory, world.ranks, ranks_per_memory(options));
   Fit fit{tightest_demand(plan, limits), ""};
   if (!fit.demand) return fit;
-  fit.text =
-      (fit.demand->fits() ? "fits this host: " : "does not fit this host: ") + fit.demand->text();
+  fit.text = (fit.demand->fits() ? "fits " : "does not fit ") +
+             std::string(options.device.kind == DeviceKind::kCuda ? "the GPU: " : "this host: ") +
+             fit.demand->text();
   if (fit.demand->fits()) return fit;
   const std::string ways = core::join(ways_to_fit(options, opened, world, limits), "; ");
   if (!ways.empty()) fit.text += "; any of these would fit: " + ways;
   return fit;
 }
 
-struct Time {
-  double seconds = 0.0;  // of a step
-  int cores = 0;         // of all hosts; 0: unknown
-  double core_gflops = 0.0;
-};
-
-// As if the cores of the hosts were like this one's.
-Time time_of(const TrainOptions& options, const RunPlan& plan, const WorldShape& world,
-             const PlanHost& host) {
-  if (host.cores == 0) return {};
-  Time time;
-  time.cores = host.cores * static_cast<int>(core::ceil_div(world.ranks, options.ranks_per_host));
-  time.core_gflops = measure_core_gflops(options.element);
-  time.seconds = step_seconds(plan.flops_per_step(), time.cores, time.core_gflops);
-  return time;
+// As if the cores of the hosts were like this one's. Nothing: it is not known.
+std::optional<StepRate> rate_of(const TrainOptions& options, const WorldShape& world,
+                                const PlanHost& host) {
+  if (options.device.kind == DeviceKind::kCuda) {
+    return rate_of_cards(host.card, options.element, world.ranks);
+  }
+  if (host.cores == 0) return std::nullopt;
+  const auto hosts = static_cast<int>(core::ceil_div(world.ranks, options.ranks_per_host));
+  return rate_of_cores(options.element, host.cores * hosts);
 }
 
 std::string wire_text(const RunPlan& plan) {
@@ -167,8 +167,8 @@ void put_schedule(nlohmann::json& json, const ScheduleAccount& account) {
 
 TrainOptions with_plan_schedule(const TrainOptions& options, const model::OpenedModel& opened,
                                 const WorldShape& world, const PlanHost& host) {
-  return with_fitting_schedule(options, opened, world,
-                               limits_of_hosts(host.memory, world.ranks, options.ranks_per_host));
+  return with_fitting_schedule(
+      options, opened, world, limits_of_hosts(host.memory, world.ranks, ranks_per_memory(options)));
 }
 
 nlohmann::json rank_json(const RunPlan& plan, int world_rank) {
@@ -211,9 +211,8 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
       !disk.empty()) {
     out += "disk " + disk + "\n";
   }
-  if (const Time time = time_of(options, plan, world, host); time.cores > 0) {
-    out += "time " +
-           estimate_text(time.seconds, options.train_steps, time.cores, time.core_gflops) + "\n";
+  if (const auto rate = rate_of(options, world, host)) {
+    out += "time " + estimate_text(plan.flops_per_step(), options.train_steps, *rate) + "\n";
   }
   if (plan.rules.plan.params == core::Home::kOncePerHost) {
     out +=
@@ -257,11 +256,13 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
                            {"available_bytes", fit.demand->limit.available.count()},
                            {"text", fit.text}};
   }
-  if (const Time time = time_of(options, plan, world, host); time.cores > 0) {
-    json["time"] = {{"seconds_per_step", time.seconds},
-                    {"seconds", time.seconds * static_cast<double>(options.train_steps)},
-                    {"cores", time.cores},
-                    {"core_gflops", time.core_gflops}};
+  if (const auto rate = rate_of(options, world, host)) {
+    const double seconds = rate->seconds(plan.flops_per_step());
+    const bool cuda = options.device.kind == DeviceKind::kCuda;
+    json["time"] = {{"seconds_per_step", seconds},
+                    {"seconds", seconds * static_cast<double>(options.train_steps)},
+                    {cuda ? "cards" : "cores", rate->computers},
+                    {cuda ? "card_gflops" : "core_gflops", rate->flops / rate->computers / 1e9}};
   }
   json["disk_bytes"] = disk_need(options, opened.model, 0).total().count();
   json["tokens_per_step"] = plan.tokens_per_step();

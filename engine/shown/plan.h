@@ -17,6 +17,8 @@ namespace fm::engine {
 struct PlanHost {
   std::vector<machine::MemoryLimit> memory = {};
   int cores = 0;  // 0: nothing is said of the time
+  // Of each rank, for options.device.kind kCuda: memory is its card's.
+  std::string card = {};  // "": not known, and nothing is said of the time
 };
 
 // `opened`: of the same options (open_run_model). Both throw UserError as training would, but for a

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/device.h"
 #include "engine/state/run_identity.h"
+#include "engine/step/rank_device.h"
 #include "machine/limits.h"
 
 namespace fm::engine {
@@ -18,7 +18,8 @@ struct RunContext {
   std::string machine;          // CPU and libraries, one line for the banner
   bool terminal = false;        // stdout is a terminal: a live line instead of many
   std::string version = "";
-  core::Device* device = nullptr;  // of options.device; null: this CPU
+  RankDevice computes = {};        // of options.device
+  double peak_flops = 0.0;         // per second, of all devices' data sheets; 0: not known
   SignalInbox* signals = nullptr;  // null: signals act as the system does
   std::vector<machine::MemoryLimit> memory =
       {};  // of this rank's host; empty: whatever is asked for

@@ -31,6 +31,15 @@ double unix_time() {
   return std::chrono::duration<double>(now).count();
 }
 
+// Of what computes the run. Nothing: a card that is not known.
+std::optional<StepRate> rate_of(const KnownRun& run, const RunContext& context) {
+  const int ranks = run.plan->mesh.size();
+  if (run.options.device.kind == DeviceKind::kCuda && context.computes.device != nullptr) {
+    return rate_of_cards(context.computes.device->name(), run.options.element, ranks);
+  }
+  return rate_of_cores(run.options.element, ranks * run.plan->threads);
+}
+
 std::string megabytes(core::Bytes bytes) {
   char text[64];
   std::snprintf(text, sizeof(text), "%.1f", static_cast<double>(bytes.count()) / 1e6);
@@ -133,11 +142,11 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
   };
   row("  disk       ",
       text_of(disk_need(options, run.opened.model, done), free_on_disk(options.output_dir)));
-  const int cores = run.plan->mesh.size() * run.plan->threads;
-  const double rate = measure_core_gflops(options.element);
-  row("  time       ",
-      estimate_text(step_seconds(run.plan->flops_per_step(), cores, rate),
-                    std::max<std::int64_t>(0, options.train_steps - done), cores, rate));
+  if (const auto rate = rate_of(run, context)) {
+    row("  time       ",
+        estimate_text(run.plan->flops_per_step(),
+                      std::max<std::int64_t>(0, options.train_steps - done), *rate));
+  }
   row("  machine    ", context.machine);
   if (context.terminal) out = wrapped(out);  // a file is searched for whole lines
   const std::vector<std::string> notes = notes_of(run);
@@ -167,6 +176,7 @@ RunLog::RunLog(const TrainOptions& options, const RunContext& context, bool spea
     : speaks_(speaks),
       terminal_(context.terminal),
       colours_(has_colours(context)),
+      peak_flops_(context.peak_flops),
       log_steps_(options.log_steps),
       log_phases_(options.log_phases),
       from_elsewhere_(options.resume == checkpoint::Resume::kPath) {
@@ -212,6 +222,7 @@ void RunLog::introduce(const KnownRun& run, const RunContext& context, std::int6
 void RunLog::step(StepLine line) {
   if (!speaks_) return;
   line.unix_time = unix_time();
+  line.peak_flops = peak_flops_;
   totals_.add(line);
   line.seconds_left = totals_.seconds_left(line);
   const std::string problem = metrics_ ? metrics_->append(json_of(line)) : "";

@@ -63,6 +63,7 @@ class RunLog {
   bool speaks_;
   bool terminal_;
   bool colours_;
+  double peak_flops_;
   std::int64_t log_steps_;
   bool log_phases_;
   std::int64_t lines_ = 0;

@@ -67,6 +67,7 @@ std::string text_of(const StepLine& line) {
                    loss_of(line) + means, format("lr %.2e", line.lr),
                    format("norm %.4g", line.grad_norm),
                    with_commas(line.tokens_per_second()) + " tokens/s",
+                   line.peak_flops > 0.0 ? format("MFU %.0f%%", 100 * line.mfu()) : "",
                    memory ? core::human(line.mem_peak) : "", left_of(line),
                    line.loss_scale ? format("scale %.6g", *line.loss_scale) : "",
                    line.skipped ? "SKIPPED" : ""});
@@ -125,6 +126,7 @@ std::string json_of(const StepLine& line) {
   out += ", \"tokens\": " + std::to_string(line.tokens);
   out += ", \"tokens_per_second\": " + number("%.6g", line.tokens_per_second());
   out += ", \"gflops\": " + number("%.6g", line.gflops());
+  if (line.peak_flops > 0.0) out += ", \"mfu\": " + number("%.4g", line.mfu());
   out += ", \"step_time\": " + number("%.6g", line.step_time_s);
   out += ", \"phases\": {";
   for (std::size_t at = 0; at < core::kPhaseCount; ++at) {

@@ -23,6 +23,7 @@ struct StepLine {
   std::int64_t tokens = 0;
   double step_time_s = 0.0;
   double flops = 0.0;
+  double peak_flops = 0.0;  // per second, of all cards' data sheets; 0: not known
   bool skipped = false;
   std::optional<bool> redone;        // of a speculative step: its update was undone
   std::optional<double> loss_scale;  // that the step was made with
@@ -39,10 +40,13 @@ struct StepLine {
 
   double tokens_per_second() const { return static_cast<double>(tokens) / step_time_s; }
   double gflops() const { return flops / step_time_s / 1e9; }
+  // Model FLOPs utilization (arXiv 2204.02311), of 1; 0: not known.
+  double mfu() const { return peak_flops > 0.0 ? flops / step_time_s / peak_flops : 0.0; }
 };
 
-// "step 12/100 12%  loss 5.4321 mean 5.5012  lr 3.00e-04  norm 1.23  1,234 tokens/s  345.0 MB
-// 38s left", at most 100 columns: memory, then the mean are left out where they have no room.
+// "step 12/100 12%  loss 5.4321 mean 5.5012  lr 3.00e-04  norm 1.23  1,234 tokens/s  MFU 51%
+// 345.0 MB  38s left", at most 100 columns: memory, then the mean are left out where they have no
+// room.
 std::string text_of(const StepLine& line);
 // "  phases: forward 29%, loss 31%, backward 36%, reduce 3%; 12.3 GFLOP/s"; what is less than half
 // a percent is left out.

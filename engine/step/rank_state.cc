@@ -19,30 +19,36 @@ std::vector<zero::GlobalNorm::Part> norm_parts(const RunPlan& plan, const model:
   return parts;
 }
 
-// Ranks that exchange tensors, which lie in the memory of the device.
-std::unique_ptr<comm::Communicator> of_tensors(std::unique_ptr<comm::Communicator> ranks,
-                                               core::Device* device) {
-  if (device == nullptr) return ranks;
-  return comm::staged(std::move(ranks), *device);
-}
+// The groups of a rank, over the world.
+struct Groups {
+  comm::Communicator& world;
+  core::Ledger& ledger;
+  const RankDevice& on;
 
-std::unique_ptr<comm::Communicator> split_off(comm::Communicator& world,
-                                              const std::vector<int>& members,
-                                              core::Device* device) {
-  return members.size() == 1 ? nullptr : of_tensors(world.split(members), device);
-}
-
-// The ranks that add gradients, if they can add in the order that the run asks for.
-std::unique_ptr<comm::Communicator> split_to_add(comm::Communicator& world,
-                                                 const std::vector<int>& members,
-                                                 core::SumOrder order, core::Device* device) {
-  std::unique_ptr<comm::Communicator> ranks = world.split(members);
-  FM_USER_CHECK(order != core::SumOrder::kCanonical || ranks->sums() == comm::Sums::kFixedTree,
-                "\"communication_order\": \"canonical\" needs ranks that add in a fixed tree; use "
-                "\"fast\" with these (",
-                ranks->describe(), ")");
-  return of_tensors(std::move(ranks), device);
-}
+  // Of ranks that exchange tensors, where these lie.
+  std::unique_ptr<comm::Communicator> of_tensors(const std::vector<int>& members,
+                                                 const comm::NcclUse& use) const {
+    std::unique_ptr<comm::Communicator> ranks = world.split(members);
+    if (on.device == nullptr) return ranks;
+    if (on.link != nullptr && ranks->size() > 1) return on.link(std::move(ranks), ledger, use);
+    return comm::staged(std::move(ranks), *on.device);
+  }
+  // The same; null for one rank alone.
+  std::unique_ptr<comm::Communicator> of_several(const std::vector<int>& members,
+                                                 const comm::NcclUse& use) const {
+    return members.size() == 1 ? nullptr : of_tensors(members, use);
+  }
+  // The ranks that add gradients, if they can add in the order that the run asks for.
+  std::unique_ptr<comm::Communicator> that_add(const std::vector<int>& members,
+                                               core::SumOrder order) const {
+    std::unique_ptr<comm::Communicator> ranks = of_tensors(members, {"dp", order});
+    FM_USER_CHECK(order != core::SumOrder::kCanonical || ranks->sums() == comm::Sums::kFixedTree,
+                  "\"communication_order\": \"canonical\" needs ranks that add in a fixed tree; "
+                  "use \"fast\" with these (",
+                  ranks->describe(), ")");
+    return ranks;
+  }
+};
 
 // Of the sequence group, the ranks that exchange heads with this one, and those of its ring.
 std::vector<int> ulysses_group(const RunPlan& plan, int world_rank) {
@@ -64,19 +70,23 @@ std::vector<int> ring_group(const RunPlan& plan, int world_rank) {
 
 RankState::RankState(const TrainOptions& options, const RunPlan& run_plan,
                      const model::Model& run_model, comm::Communicator& run_world,
-                     core::Ledger& run_ledger, core::Device* run_device)
+                     core::Ledger& run_ledger, const RankDevice& on)
     : plan(run_plan),
       model(run_model),
       ledger(run_ledger),
-      device(run_device),
+      device(on.device),
       memory(ledger, device == nullptr ? core::heap() : device->memory()),
       world(run_world),
       at(plan.mesh.position_of(world.rank())),
-      dp(split_to_add(world, plan.mesh.shard_group(world.rank()), plan.state.rules.order, device)),
-      pipe(of_tensors(world.split(plan.mesh.pipe_group(world.rank())), device)),
-      tensor(split_off(world, plan.mesh.model_group(world.rank()), device)),
-      ulysses(split_off(world, ulysses_group(plan, world.rank()), device)),
-      ring(split_off(world, ring_group(plan, world.rank()), device)),
+      dp(Groups{world, ledger, on}.that_add(plan.mesh.shard_group(world.rank()),
+                                            plan.state.rules.order)),
+      pipe(Groups{world, ledger, on}.of_tensors(
+          plan.mesh.pipe_group(world.rank()),
+          {"pipe", core::SumOrder::kFast, comm::Messages::kRing})),
+      tensor(Groups{world, ledger, on}.of_several(plan.mesh.model_group(world.rank()), {"tensor"})),
+      ulysses(Groups{world, ledger, on}.of_several(ulysses_group(plan, world.rank()), {"ulysses"})),
+      ring(Groups{world, ledger, on}.of_several(
+          ring_group(plan, world.rank()), {"ring", core::SumOrder::kFast, comm::Messages::kRing})),
       words{comm::Words(world.split(plan.mesh.shard_group(world.rank()))),
             comm::Words(world.split(plan.mesh.pipe_group(world.rank()))),
             comm::Words(world.split(plan.mesh.model_group(world.rank())))},

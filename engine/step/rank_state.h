@@ -12,6 +12,7 @@
 #include "core/work.h"
 #include "engine/plan/run_plan.h"
 #include "engine/step/buffer_pool.h"
+#include "engine/step/rank_device.h"
 #include "text/data/batch_stream.h"
 #include "zero/global_norm.h"
 #include "zero/grad_store.h"
@@ -26,7 +27,7 @@ namespace fm::engine {
 // Lifetime:  options, plan, model, world, ledger and device outlive it.
 struct RankState {
   RankState(const TrainOptions& options, const RunPlan& plan, const model::Model& model,
-            comm::Communicator& world, core::Ledger& ledger, core::Device* device = nullptr);
+            comm::Communicator& world, core::Ledger& ledger, const RankDevice& on = {});
   RankState(const RankState&) = delete;
   RankState& operator=(const RankState&) = delete;
 

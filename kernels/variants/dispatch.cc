@@ -89,7 +89,7 @@ std::string_view variant_name() { return chosen_variant().name; }
 GemmKind choose_gemm(std::string_view wanted) {
   FM_USER_CHECK(
       wanted.empty() || wanted == "amx" || wanted == "packed" || wanted == "mixed" ||
-          wanted == "onednn",
+          wanted == "onednn" || wanted == "tuned",  // that is for GPUs
       "FME_GEMM must be amx, packed, mixed or onednn, or unset for the fastest (FME_GEMM=", wanted,
       ")");
   FM_USER_CHECK(wanted != "amx" || amx_runs_here(),
@@ -131,6 +131,7 @@ void copy_bytes(const core::Work& work, std::int64_t bytes, const void* from, vo
 
 void copy_spaced_bytes(const core::Work& work, RowShape shape, SpacedRows<const std::byte> from,
                        SpacedRows<std::byte> to) {
+  if (shape.width == 0) return;
   if (work.queue != nullptr)
     return dispatch::need(dispatch::kernels_of(work).copy_spaced_bytes)(work, shape, from, to);
   for (std::int64_t row = 0; row < shape.rows; ++row) {

@@ -35,6 +35,34 @@ TEST(PlanFlags, AHostOfAPlanHasMemoryAndCores) {
   EXPECT_TRUE(holds(refusal_of([&] { parse_command(train); }), "belong to --plan"));
 }
 
+TEST(PlanFlags, ADeviceOfAPlanHasMemoryAndAName) {
+  const Words plan{"--plan", "--model_config=c", "--device", "cuda", "--device_memory",
+                   "80G",    "--device_card",    "H100"};
+  const Command command = parse_command(plan);
+  EXPECT_EQ(command.device_memory.value().count(), 80'000'000'000);
+  EXPECT_EQ(command.device_card, "H100");
+  EXPECT_EQ(command.options.device.kind, engine::DeviceKind::kCuda);
+  const Words train{"--model_config=c", "--data_path=d", "--device_memory", "80G"};
+  EXPECT_TRUE(holds(refusal_of([&] { parse_command(train); }), "belong to --plan"));
+}
+
+TEST(PlanFlags, ADeviceMayHaveANumber) {
+  const auto device = [](const char* word) {
+    return parse_command(Words{"--model_config=c", "--data_path=d", "--device", word})
+        .options.device;
+  };
+  EXPECT_EQ(device("cuda").number, -1);
+  EXPECT_EQ(device("cuda:0").number, 0);
+  EXPECT_EQ(device("cuda:11").number, 11);
+  EXPECT_EQ(device("auto").kind, engine::DeviceKind::kAuto);
+  EXPECT_EQ(device("cpu").kind, engine::DeviceKind::kCpu);
+  for (const char* wrong : {"cuda:", "cuda:x", "cuda:-1", "cuda:1000", "cuda:1 "}) {
+    EXPECT_TRUE(holds(refusal_of([&] { device(wrong); }), "--device cuda:N must give the number"))
+        << wrong;
+  }
+  EXPECT_TRUE(holds(refusal_of([&] { device("gpu"); }), "--device must be one of"));
+}
+
 TEST(PlanFlags, APictureBelongsToAPlan) {
   const Words plan{"--plan", "--model_config=c", "--svg", "plan.svg", "--trace", "t.json"};
   EXPECT_EQ(parse_command(plan).svg, "plan.svg");

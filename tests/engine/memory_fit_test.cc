@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "engine/plan/device_cards.h"
 #include "engine/shown/plan.h"
 #include "trainer_case.h"
 
@@ -249,6 +250,44 @@ TEST_F(MemoryFit, APlanSaysWhetherItFits) {
   EXPECT_FALSE(nlohmann::json::parse(
                    plan_json(options, open_run_model(options), {4, core::ParamSharing::kPrivate}))
                    .contains("host_memory"));
+}
+
+// Each rank has a GPU: memory is not added up over a host, and time follows from the card.
+TEST_F(MemoryFit, APlanForGpusCountsEachRanksMemoryAndTheCardsRate) {
+  TrainOptions options = small();
+  options.device.kind = DeviceKind::kCuda;
+  options.element = core::DType::kBF16;
+  options.train_steps = 1000;
+  const WorldShape world{4, core::ParamSharing::kPrivate};
+  const Bytes need = plan_of(options, world).memory(0).total();
+  const auto text = [&](Bytes memory) {
+    return plan_text(options, open_run_model(options), world,
+                     {.memory = limit(memory), .card = "NVIDIA H100 80GB HBM3"});
+  };
+  EXPECT_NE(text(need).find("memory fits the GPU: 1 rank needs"), std::string::npos) << text(need);
+  EXPECT_NE(text(need - Bytes(1)).find("memory does not fit the GPU: 1 rank needs"),
+            std::string::npos);
+  EXPECT_NE(text(need).find("4 x H100 of 792 TFLOP/s, of which 70 % are expected"),
+            std::string::npos);
+  const auto json = nlohmann::json::parse(
+      plan_json(options, open_run_model(options), world, {.card = "NVIDIA H100 80GB HBM3"}));
+  EXPECT_EQ(json["time"]["cards"], 4);
+  const double step = plan_of(options, world).flops_per_step() / (4 * 0.7 * 792e12);
+  EXPECT_NEAR(json["time"]["seconds_per_step"].get<double>(), step, 1e-6 * step);
+  EXPECT_FALSE(nlohmann::json::parse(
+                   plan_json(options, open_run_model(options), world, {.card = "unheard of"}))
+                   .contains("time"));
+}
+
+TEST(DeviceCards, AreFoundByAPartOfTheirNameAndByTheirMemory) {
+  EXPECT_EQ(card_rates("NVIDIA H100 80GB HBM3")->name, "H100");
+  EXPECT_EQ(card_rates("NVIDIA A100-SXM4-40GB")->name, "A100");
+  EXPECT_FALSE(card_rates("NVIDIA GeForce GTX 1080"));
+  EXPECT_EQ(card_with(Bytes(80'000'000'000))->name, "H100");
+  EXPECT_EQ(card_with(Bytes(141'000'000'000))->name, "H200");
+  EXPECT_EQ(card_with(Bytes(150'754'820'096))->name, "H200");  // what its driver says
+  EXPECT_EQ(card_with(Bytes(85'029'158'912))->name, "H100");   // the same
+  EXPECT_FALSE(card_with(Bytes(1 << 30)));
 }
 
 // Two hosts of 32 cores: flops / (64 cores x what one reaches x 3/4).

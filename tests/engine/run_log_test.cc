@@ -47,6 +47,20 @@ TEST(StepLineText, HasWhatIsLookedAtFirst) {
             "500,000 tokens/s  SKIPPED");
 }
 
+// PaLM's measure (arXiv 2204.02311): 4e14 FLOP in 0.8 s on cards of 989 TFLOP/s.
+TEST(StepLineText, HasTheModelFlopsUtilizationWhereTheCardsPeakIsKnown) {
+  StepLine line = long_line();
+  line.step = 12;
+  line.last_step = 100;
+  line.step_time_s = 0.8;
+  line.flops = 4e14;
+  EXPECT_EQ(text_of(line).find("MFU"), std::string::npos);
+  EXPECT_EQ(json_of(line).find("mfu"), std::string::npos);
+  line.peak_flops = 989e12;
+  EXPECT_NE(text_of(line).find("125,000 tokens/s  MFU 51%  12.3 GB"), std::string::npos);
+  EXPECT_NE(json_of(line).find("\"mfu\": 0.5056"), std::string::npos) << json_of(line);
+}
+
 TEST(StepLineText, WhatIsNoNumberHasNoSign) {
   StepLine line = long_line();
   line.loss = -std::nan("");

@@ -152,7 +152,7 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps, const data::Sam
 }
 
 RunTrace run_small_on(const MakeDevice& make, TrainOptions options, int dp_size, int steps,
-                      const data::SampleSource* rows) {
+                      const data::SampleSource* rows, const MakeLink& link) {
   RunTrace trace;
   std::mutex mutex;
   const int ranks = options.pipe_parallel_size * options.model_parallel_size * dp_size *
@@ -165,7 +165,9 @@ RunTrace run_small_on(const MakeDevice& make, TrainOptions options, int dp_size,
         const model::OpenedModel opened =
             part_of(open_run_model(options), options, world.rank() % options.model_parallel_size);
         const RunPlan plan = make_run_plan(options, opened.model, shape_of(options, world));
-        RankState state(options, plan, opened.model, world, ledger, device.get());
+        RankDevice on{device.get()};
+        if (link != nullptr) on.link = link(world.rank(), *device);
+        RankState state(options, plan, opened.model, world, ledger, on);
         fill_state(options, opened, state);
         SmallSteps trained(options, opened.model, state, rows);
         for (const StepResult& result : run_all(trained, options, steps)) {

@@ -75,8 +75,10 @@ RunTrace run_small(TrainOptions options, int dp_size, int steps,
                    const data::SampleSource* rows = nullptr);
 // The same on devices that the test makes, by rank.
 using MakeDevice = std::function<std::unique_ptr<core::Device>(int rank)>;
+// How a rank talks then; null: staged through the host.
+using MakeLink = std::function<TensorLink(int rank, core::Device& device)>;
 RunTrace run_small_on(const MakeDevice& make, TrainOptions options, int dp_size, int steps,
-                      const data::SampleSource* rows = nullptr);
+                      const data::SampleSource* rows = nullptr, const MakeLink& link = nullptr);
 
 // Calls `look` on each of pipe_parallel_size ranks, behind a step that has settled.
 void after_one_step(const TrainOptions& options, const std::function<void(const RankState&)>& look);

@@ -41,7 +41,7 @@ int TrainerCase::run(const TrainOptions& options, int ranks, const RunContext& c
       [&](comm::Communicator& world) {
         const std::unique_ptr<core::Device> device = device_of(options, world.rank());
         RunContext mine_alone = context;
-        if (device != nullptr) mine_alone.device = device.get();
+        if (device != nullptr) mine_alone.computes.device = device.get();
         const int mine = train(options, open_run_model(options), world, mine_alone);
         if (world.rank() == 0) code = mine;
       },

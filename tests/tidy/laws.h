@@ -30,6 +30,7 @@ struct Limits {
   std::vector<std::string> families;           // words of names that belong to one model family
   std::set<std::string> declare_kernels = {};  // headers of public kernels
   std::vector<std::string> library_prefixes;   // of <...> that no header may include
+  std::set<std::string> stand_for_libraries = {};  // headers that may
 };
 
 struct Finding {

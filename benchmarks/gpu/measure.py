@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Runs the parts of a device run in turn, each within its limit, prints a table and writes JSON.
+
+  measure.py BUNDLE OUT [SECONDS]
+
+BUNDLE: made by prepare.sh. What fails is a row of the table, and the next part runs.
+"""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import workload
+
+BUNDLE, OUT = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+LIMIT = float(sys.argv[3]) if len(sys.argv) > 3 else 480.0
+START = time.monotonic()
+ROWS, DETAILS = [], {}
+PEAKS = {"B200": 2250e12, "H200": 989e12, "H100": 989e12, "A100": 312e12}
+ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": f"{BUNDLE}/lib:" + os.environ.get("LD_LIBRARY_PATH", "")}
+
+
+def row(name, value, note=""):
+    ROWS.append((name, value, note))
+    print(f"{name:34} {value:>22}  {note}", flush=True)
+
+
+def call(name, words, limit, variables=None):
+    """The output of a program; None, and a row, where it fails or there is no time left."""
+    left = LIMIT - (time.monotonic() - START) - 5
+    if left < 10:
+        row(name, "no time left")
+        return None
+    try:
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                              timeout=min(limit, left), cwd=BUNDLE,
+                              env={**ENVIRONMENT, **(variables or {})}, check=False)
+    except (subprocess.TimeoutExpired, OSError) as error:
+        row(name, "failed", str(error)[:80])
+        return None
+    DETAILS[name] = {"code": done.returncode, "out": done.stdout[-6000:], "err": done.stderr[-3000:]}
+    if done.returncode != 0:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        row(name, f"exit code {done.returncode}", last[0][:200] if last else "")
+        return None
+    return done.stdout
+
+
+def train(name, folder, steps, limit, device="cuda", more=(), variables=None):
+    """Ours: the lines of metrics.jsonl; None where it failed."""
+    output = OUT / "work" / name.replace(" ", "_")
+    words = [BUNDLE / "bin/fmengine-train", "--deepspeed_config", folder / "deepspeed.json",
+             "--model_config", folder / "config.json", "--data_path", folder / "tokens.bin",
+             "--max_seq_len", MODEL_LENGTH[folder.name.split("-")[0]], "--train_steps", steps,
+             "--output_dir", output, "--device", device, "--resume", "never", "--seed", 7, *more]
+    if call(name, words, limit, variables) is None:
+        return None
+    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if "step" in line]
+
+
+MODEL_LENGTH = {name: model["max_seq_len"] for name, model in workload.MODELS.items()}
+
+
+def facts():
+    said = call("facts", ["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,power.limit",
+                          "--format=csv,noheader"], 20)
+    row("card, driver, clock, power", (said or "?").strip())
+    report = call("report", [BUNDLE / "bin/fmengine-train", "--report"], 30)
+    for line in (report or "").splitlines():
+        if line.startswith("GPU"):
+            print(line)
+    return said or ""
+
+
+def correctness(folders):
+    said = call("kernels", [BUNDLE / "bin/cuda_device_test", "--gtest_brief=1"], 60)
+    if said is not None:
+        row("kernels against fp64", "passed", said.strip().splitlines()[-1][:80])
+    for element, tolerance in (("fp32", 1e-4), ("bf16", 2e-2)):
+        folder = folders["tiny", element]
+        cpu = train(f"tiny cpu {element}", folder, 30, 60, device="cpu")
+        gpu = train(f"tiny gpu {element}", folder, 30, 60)
+        again = train(f"tiny again {element}", folder, 30, 60)
+        if not (cpu and gpu and again):
+            continue
+        gap = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(cpu, gpu))
+        row(f"30 steps {element}, worst gap to CPU", f"{gap:.2e}",
+            "good" if gap <= tolerance else f"MORE THAN {tolerance}")
+        same = [a["loss"] for a in gpu] == [a["loss"] for a in again]
+        row(f"30 steps {element}, twice", "same bits" if same else "DIFFERENT")
+
+
+def ours(name, folder, steps, limit, peak):
+    lines = train(name, folder, steps, limit)
+    if not lines:
+        return None
+    model = workload.MODELS[name]
+    step_time = statistics.median(line["step_time"] for line in lines[2:])
+    rate = workload.tokens_per_step(model) / step_time
+    mfu = rate * workload.flops_per_token(model) / peak if peak else 0.0
+    row(f"{name} ours", f"{rate:,.0f} tokens/s", f"MFU {100 * mfu:.1f} %, step {step_time:.3f} s, "
+        f"first {lines[0]['step_time']:.1f} s, peak {lines[-1].get('mem_peak', 0) / 1e9:.1f} GB")
+    return rate
+
+
+def peer(name, variant, folder, steps, limit):
+    said = call(f"{name} peer {variant}", [sys.executable, BUNDLE / "peer.py", name, variant, steps,
+                                           folder], limit)
+    if said is None:
+        return 0.0
+    line = json.loads(said.strip().splitlines()[-1])
+    row(f"{name} peer {variant}", f"{line['tokens_per_second']:,.0f} tokens/s",
+        f"step {line['step_s']:.3f} s, first {line['first_step_s']:.1f} s, "
+        f"allocated {line['allocated'] / 1e9:.1f} GB")
+    return line["tokens_per_second"]
+
+
+def main():
+    OUT.mkdir(parents=True, exist_ok=True)
+    said = facts()
+    peak = next((value for part, value in PEAKS.items() if part in said), 0.0)
+    folders = {}
+    for name, element, steps in (("tiny", "fp32", 30), ("tiny", "bf16", 30), ("G1", "bf16", 2),
+                                 ("G4", "bf16", 2)):
+        folders[name, element] = OUT / "work" / f"{name}-{element}"
+        workload.write_all(folders[name, element], name, steps, element)
+    correctness(folders)
+    for name, steps in (("G1", 8), ("G4", 8)):
+        folder = folders[name, "bf16"]
+        first = ours(name, folder, steps, 70, peak)
+        best = max(peer(name, variant, folder, 8, 120) for variant in ("B", "C"))
+        second = ours(name, folder, steps, 70, peak)
+        if best and (first or second):
+            row(f"{name} ours / best peer", f"{max(first or 0, second or 0) / best:.3f}")
+    (OUT / "gpu.json").write_text(json.dumps({"rows": ROWS, "details": DETAILS}, indent=1))
+    print("\n| part | value | note |\n|---|---|---|")
+    for name, value, note in ROWS:
+        print(f"| {name} | {value} | {note} |")
+
+
+if __name__ == "__main__":
+    main()

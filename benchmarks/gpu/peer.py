@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""The peer on one card: transformers' Llama, SDPA, torch.compile, fused AdamW.
+
+  peer.py MODEL VARIANT STEPS FOLDER
+
+VARIANT: A fp32 parameters with bf16 autocast; B bf16 parameters with fp32 masters and moments in
+the fused AdamW; C is B with liger's kernels. Prints one line of JSON.
+"""
+import json
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import workload
+
+
+def make_model(model, variant):
+    settings = {k: v for k, v in workload.config(model).items()
+                if k not in ("model_type", "architectures", "torch_dtype")}
+    torch.manual_seed(7)
+    made = LlamaForCausalLM(LlamaConfig(**settings, attn_implementation="sdpa", use_cache=False))
+    if variant == "C":
+        from liger_kernel.transformers import apply_liger_kernel_to_llama
+        apply_liger_kernel_to_llama(model=made)
+    made = made.to("cuda", dtype=torch.float32 if variant == "A" else torch.bfloat16)
+    return made.train()
+
+
+def main():
+    name, variant, steps, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), pathlib.Path(sys.argv[4])
+    model = workload.MODELS[name]
+    batch, length, parts = model["micro_batch"], model["max_seq_len"], model["accumulation"]
+    rows = torch.frombuffer(bytearray((folder / "tokens.bin").read_bytes()), dtype=torch.int32)
+    rows = rows.view(-1, batch, length + 1).long()
+    net = make_model(model, variant)
+    parameters = list(net.parameters())
+    masters = [p.detach().float().clone().requires_grad_() for p in parameters] if variant != "A" \
+        else parameters
+    adamw = workload.ADAMW
+    optimizer = torch.optim.AdamW(masters, lr=adamw["lr"], betas=tuple(adamw["betas"]),
+                                  eps=adamw["eps"], weight_decay=adamw["weight_decay"], fused=True)
+    step_model = torch.compile(net, dynamic=False)
+
+    def loss_of(ids, labels):
+        with torch.autocast("cuda", torch.bfloat16, enabled=variant == "A"):
+            if variant == "C":
+                return net(input_ids=ids, labels=labels, shift_labels=labels).loss
+            logits = step_model(input_ids=ids).logits
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten())
+
+    times, losses = [], []
+    for step in range(steps):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        total = 0.0
+        for part in range(parts):
+            micro = rows[(step * parts + part) % len(rows)].cuda(non_blocking=True)
+            loss = loss_of(micro[:, :-1].contiguous(), micro[:, 1:].contiguous()) / parts
+            loss.backward()
+            total += loss.detach()
+        if variant != "A":
+            for master in masters:
+                if master.grad is None:
+                    master.grad = torch.empty_like(master)
+            torch._foreach_copy_([m.grad for m in masters], [p.grad for p in parameters])
+        torch.nn.utils.clip_grad_norm_(masters, workload.CLIP, foreach=True)
+        optimizer.step()
+        if variant != "A":
+            torch._foreach_copy_([p.data for p in parameters], [m.data for m in masters])
+        for p in parameters:
+            p.grad = None
+        losses.append(float(total))
+        times.append(time.perf_counter() - start)
+    step_time = statistics.median(times[2:])
+    print(json.dumps({"peer": variant, "model": name, "first_step_s": times[0],
+                      "step_s": step_time, "losses": losses,
+                      "tokens_per_second": workload.tokens_per_step(model) / step_time,
+                      "allocated": torch.cuda.max_memory_allocated(),
+                      "reserved": torch.cuda.max_memory_reserved()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# One device run: at most 8 minutes, a table at the end, OUT/gpu.json. Needs the bundle that
+# prepare.sh made where nvcc is; on the machine with the GPU it needs python3 with torch and
+# transformers for the peer, and nothing for ours but NVIDIA's driver and cuBLASLt.
+#   benchmarks/gpu/run.sh [BUNDLE [OUT [SECONDS]]]
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+bundle=${1:-build/gpu_bundle}
+out=${2:-${OUT:-/tmp/fmengine_gpu}}
+export FME_PYTHON=${FME_PYTHON:-$(command -v python3)}
+exec python3 "$bundle/measure.py" "$bundle" "$out" "${3:-480}"

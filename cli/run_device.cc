@@ -1,0 +1,130 @@
+#include "cli/run_device.h"
+
+#include <map>
+
+#include "cli/card_link.h"
+#include "comm/agree.h"
+#include "core/check.h"
+#include "core/process.h"
+#include "core/text.h"
+#include "device/cuda.h"
+#include "device/fake/fake_device.h"
+#include "engine/plan/device_cards.h"
+
+namespace fm::cli {
+namespace {
+
+using engine::DeviceKind;
+
+// Whether every rank finds a GPU of its own.
+bool all_have_one(const comm::LaunchInfo& launch, comm::Communicator& world) {
+  const std::size_t cards = device::search_cuda().cards.size();
+  const bool mine =
+      cards > static_cast<std::size_t>(launch.local_rank) || (cards == 1 && launch.local_size == 1);
+  for (const std::int64_t has : comm::gather_numbers(world, mine ? 1 : 0)) {
+    if (has == 0) return false;
+  }
+  return true;
+}
+
+// Where the process sees one GPU, somebody has chosen it for the rank.
+int number_of(const engine::DeviceOptions& options, const comm::LaunchInfo& launch,
+              std::size_t cards) {
+  if (options.number >= 0) return options.number;
+  if (cards == 1) return 0;
+  return options.shared && cards > 0 ? launch.local_rank % static_cast<int>(cards)
+                                     : launch.local_rank;
+}
+
+std::string version_text(int version) {
+  return core::concat(version / 1000, ".", version % 1000 / 10);
+}
+
+RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo& launch,
+                    comm::Communicator& world, int limit_ms, const OnLinkEnd& on_end) {
+  const device::CudaSearch search = device::search_cuda();
+  RunDevice run;
+  run.device = device::open_cuda(number_of(options, launch, search.cards.size()));
+  const device::CudaCard card = device::card_of(*run.device);
+  const std::vector<std::string> cards =
+      comm::gather_texts(world, core::host_name() + " " + card.uuid);
+  const std::string shared = shared_cards(cards);
+  FM_USER_CHECK(shared.empty() || options.shared,
+                "every rank must have a GPU of its own; start no more ranks on a host than it has "
+                "GPUs, or allow it with --share_device (",
+                shared, ")");
+  if (world.size() > 1 && shared.empty()) {
+    const std::string self = core::concat("rank ", world.rank(), " on ", core::host_name());
+    run.link = card_link(*run.device, self, limit_ms, on_end);
+  }
+  run.line = core::concat(card.name, " (", core::human(card.memory), "), driver for CUDA ",
+                          version_text(search.answers.driver_version));
+  if (const auto rates = engine::card_rates(card.name)) {
+    run.peak_flops = rates->bf16_peak * world.size();
+  }
+  run.memory = {{core::host_name() + " " + card.uuid, "what is free on " + card.name, card.free}};
+  return run;
+}
+
+}  // namespace
+
+RunDevice open_run_device(engine::DeviceOptions& options, const comm::LaunchInfo& launch,
+                          comm::Communicator& world, int limit_ms, const OnLinkEnd& on_end) {
+  if (options.kind == DeviceKind::kAuto) {
+    options.kind = all_have_one(launch, world) ? DeviceKind::kCuda : DeviceKind::kCpu;
+  }
+  RunDevice run;
+  run.memory = machine::memory_limits();
+  if (options.kind == DeviceKind::kFake) {
+    const auto ranks = static_cast<std::uint64_t>(world.size());
+    run.device = std::make_unique<device::FakeDevice>(options.seed * ranks +
+                                                      static_cast<std::uint64_t>(world.rank()));
+    run.line = run.device->name();
+  }
+  if (options.kind == DeviceKind::kCuda) return open_card(options, launch, world, limit_ms, on_end);
+  return run;
+}
+
+PlanDevice plan_device(core::Bytes asked_memory, const std::string& asked_card) {
+  PlanDevice plan{asked_memory, asked_card};
+  if (!asked_card.empty()) {
+    const auto rates = engine::card_rates(asked_card);
+    FM_USER_CHECK(rates.has_value(),
+                  "--device_card must name a GPU that is known: ", engine::known_cards(),
+                  "; choose one, or give --device_memory alone (", asked_card, ")");
+    if (plan.memory.count() == 0) plan.memory = rates->memory;
+  } else if (asked_memory.count() > 0) {
+    if (const auto rates = engine::card_with(asked_memory)) plan.card = rates->name;
+  } else if (const device::CudaSearch search = device::search_cuda(); !search.cards.empty()) {
+    plan = {search.cards[0].memory, search.cards[0].name};
+  }
+  return plan;
+}
+
+std::vector<std::string> device_report() {
+  const device::CudaSearch search = device::search_cuda();
+  if (!search.problem.empty()) return {"GPU        none: " + search.problem};
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < search.cards.size(); ++i) {
+    const device::CudaCard& card = search.cards[i];
+    lines.push_back(core::concat(
+        "GPU        cuda:", i, " ", card.name, ", ", card.uuid, ", ", core::human(card.memory),
+        ", architecture ", card.architecture / 10, ".", card.architecture % 10,
+        device::runs_on(card.architecture) ? "" : ", which this build has no kernels for"));
+  }
+  return lines;
+}
+
+std::string shared_cards(const std::vector<std::string>& cards) {
+  std::map<std::string, std::vector<std::string>> ranks;
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    if (!cards[rank].empty()) ranks[cards[rank]].push_back(std::to_string(rank));
+  }
+  std::vector<std::string> shared;
+  for (const auto& [card, of] : ranks) {
+    if (of.size() > 1) shared.push_back(core::concat("ranks ", core::join(of, ", "), ": ", card));
+  }
+  return core::join(shared, "; ");
+}
+
+}  // namespace fm::cli

@@ -1,0 +1,45 @@
+// CUDA devices: what this machine has, and one of them for a rank. A build without CUDA has a twin
+// of it that finds none (device/no_cuda.cc).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "device/cuda_problem.h"
+
+namespace fm::device {
+
+struct CudaCard {
+  std::string name;      // "NVIDIA H100 80GB HBM3"
+  std::string uuid;      // "GPU-6c3e...": which one, whatever CUDA_VISIBLE_DEVICES calls it
+  int architecture = 0;  // 10 major + minor
+  int multiprocessors = 0;
+  core::Bytes memory;
+  core::Bytes free;  // now, beside this process's context
+};
+
+struct CudaSearch {
+  CudaAnswers answers;
+  std::vector<CudaCard> cards;  // that the process sees, in its order
+  std::string problem;          // why there is none, and what to do; "": there are some
+};
+// Never throws. Makes no context: `free` is 0.
+CudaSearch search_cuda();
+
+// Card `number` of those that the process sees, ready to compute. Throws UserError (10) where this
+// build or machine cannot, MachineError (27) where the card fails.
+std::unique_ptr<core::Device> open_cuda(int number);
+
+// Of a device that open_cuda has opened: its facts, and one more queue of it, which goes before the
+// others.
+CudaCard card_of(const core::Device& device);
+std::shared_ptr<core::Queue> new_queue(core::Device& device);
+
+// The functions of NVIDIA's NCCL by name, which is opened by the call. UserError (10) where it is
+// missing.
+std::function<void*(const char* name)> nccl_functions();
+
+}  // namespace fm::device

@@ -1,0 +1,101 @@
+#include "device/cuda/cuda_device.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include "core/check.h"
+#include "device/cuda/cuda_call.h"
+#include "device/cuda/kernel_table.h"
+
+namespace fm::device::cuda {
+namespace {
+
+// What cuBLASLt wants from architecture 9.0 on; kernels share it.
+constexpr std::int64_t kWorkspace = std::int64_t{32} << 20;
+
+bool is(const char* variable, std::string_view value) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr && text == value;
+}
+
+OpenCard make_card(int number, const CudaCard& facts) {
+  return {.number = number,
+          .name = core::concat("GPU ", number, " (", facts.name, ", ", facts.uuid, ")"),
+          .multiprocessors = facts.multiprocessors,
+          .checks = is("FME_DEVICE_CHECK", "1"),
+          .kernels = &kernel_table()};
+}
+
+// Where winners are kept: $XDG_CACHE_HOME/fmengine, else ~/.cache/fmengine; "": nowhere.
+std::filesystem::path cache_folder() {
+  if (const char* const cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != 0) {
+    return std::filesystem::path(cache) / "fmengine";
+  }
+  const char* const home = std::getenv("HOME");
+  return home == nullptr ? std::filesystem::path()
+                         : std::filesystem::path(home) / ".cache" / "fmengine";
+}
+
+// FME_GEMM=tuned compares the library's algorithms; without it no timing decides anything.
+ProductOptions product_options(const CudaCard& facts, LapClock& clock) {
+  if (!is("FME_GEMM", "tuned")) return {};
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  return {.tuning = {.clock = &clock,
+                     .folder = cache_folder(),
+                     .card = facts.name,
+                     .driver = std::to_string(driver),
+                     .warn = [](const std::string& text) {
+                       std::fprintf(stderr, "fmengine: warning: %s\n", text.c_str());
+                     }}};
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(int number, CudaCard facts)
+    : facts_(std::move(facts)), card_(make_card(number, facts_)) {
+  card_.use();
+  check(cudaMalloc(&workspace_, static_cast<std::size_t>(kWorkspace)), card_.name,
+        "its first 32 MiB");
+  products_ = std::make_unique<CardProducts>(card_.name, product_options(facts_, laps_));
+  compute_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
+  compute_->give({workspace_, core::Bytes(kWorkspace)}, *products_);
+  in_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
+  out_ = std::make_unique<CudaQueue>(card_, memory_, Priority::kNormal);
+  std::size_t free = 0;
+  std::size_t all = 0;
+  check(cudaMemGetInfo(&free, &all), card_.name, "cudaMemGetInfo");
+  facts_.free = core::Bytes(static_cast<std::int64_t>(free));
+  facts_.memory = core::Bytes(static_cast<std::int64_t>(all));
+}
+
+CudaDevice::~CudaDevice() {
+  for (const auto& queue : {compute_.get(), in_.get(), out_.get()}) queue->drop_kept();
+  cudaDeviceSynchronize();
+  cudaFree(workspace_);
+}
+
+void* CudaDevice::CardMemory::allocate(core::Bytes bytes) {
+  device_.card_.use();
+  void* data = nullptr;
+  const cudaError_t answer = cudaMalloc(&data, static_cast<std::size_t>(bytes.count()));
+  if (answer == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // told to who asked, by null
+    return nullptr;
+  }
+  check(answer, device_.card_.name, "cudaMalloc");
+  device_.compute_->clear(data, bytes);
+  return data;
+}
+
+void CudaDevice::CardMemory::release(void* data, core::Bytes) noexcept {
+  cudaFree(data);  // waits for all queues
+}
+
+std::unique_ptr<core::JoinedMemory> CudaDevice::CardMemory::join(const core::JoinedParts&) {
+  FM_CHECK(false, "memory of a GPU has one address");
+}
+
+}  // namespace fm::device::cuda

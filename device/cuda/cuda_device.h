@@ -1,0 +1,60 @@
+// One card of a machine, for one rank.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/device.h"
+#include "device/cuda.h"
+#include "device/cuda/cublaslt.h"
+#include "device/cuda/cuda_laps.h"
+#include "device/cuda/cuda_queue.h"
+
+namespace fm::device::cuda {
+
+// Thread:   as core::Device.
+// Lifetime: as core::Device.
+class CudaDevice : public core::Device {
+ public:
+  // `facts`: of the card `number`. Makes its context.
+  CudaDevice(int number, CudaCard facts);
+  ~CudaDevice() override;
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+
+  std::string name() const override { return facts_.name; }
+  core::MemorySource& memory() override { return memory_; }
+  core::Queue& compute() override { return *compute_; }
+  core::Queue& in() override { return *in_; }
+  core::Queue& out() override { return *out_; }
+
+  const CudaCard& facts() const { return facts_; }
+  std::shared_ptr<core::Queue> new_queue() {
+    return std::make_shared<CudaQueue>(card_, memory_, Priority::kHighest);
+  }
+
+ private:
+  // cudaMalloc: a run allocates before its first step, and nothing after it.
+  class CardMemory : public core::MemorySource {
+   public:
+    explicit CardMemory(CudaDevice& device) : device_(device) {}
+    bool of_host() const override { return false; }
+    void* allocate(core::Bytes bytes) override;
+    void release(void* data, core::Bytes bytes) noexcept override;
+    // It has one address: throws BugError.
+    std::unique_ptr<core::JoinedMemory> join(const core::JoinedParts& parts) override;
+
+   private:
+    CudaDevice& device_;
+  };
+
+  CudaCard facts_;
+  OpenCard card_;
+  CardMemory memory_{*this};
+  void* workspace_ = nullptr;
+  CudaLapClock laps_{card_};
+  std::unique_ptr<CardProducts> products_;
+  std::unique_ptr<CudaQueue> compute_, in_, out_;
+};
+
+}  // namespace fm::device::cuda

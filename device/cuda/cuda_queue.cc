@@ -1,0 +1,122 @@
+#include "device/cuda/cuda_queue.h"
+
+#include "core/check.h"
+#include "core/trace.h"
+#include "device/cuda/cuda_call.h"
+
+namespace fm::device::cuda {
+namespace {
+
+std::size_t size_of(core::Bytes bytes) { return static_cast<std::size_t>(bytes.count()); }
+
+// What no result survives (FME_DEVICE_CHECK=1): NaN in every type.
+constexpr int kPoison = 0xFF;
+
+void write_time(void* ns) { *static_cast<std::int64_t*>(ns) = core::trace_now(); }
+
+}  // namespace
+
+void OpenCard::use() const {
+  thread_local int used = -1;
+  if (used == number) return;
+  check(cudaSetDevice(number), name, "cudaSetDevice");
+  used = number;
+}
+
+CudaEvent::CudaEvent(const OpenCard& card) : card_(card) {
+  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), card_.name, "cudaEventCreate");
+}
+
+CudaEvent::~CudaEvent() { cudaEventDestroy(event_); }
+
+void CudaEvent::record(cudaStream_t stream, const char* during) {
+  during_ = during;
+  check(cudaEventRecord(event_, stream), card_.name, during);
+}
+
+bool CudaEvent::has_come() const {
+  const cudaError_t answer = cudaEventQuery(event_);
+  if (answer == cudaErrorNotReady) return false;
+  check(answer, card_.name, during_);
+  return true;
+}
+
+void CudaEvent::finish() { check(cudaEventSynchronize(event_), card_.name, during_); }
+
+CudaQueue::CudaQueue(const OpenCard& card, core::MemorySource& memory, Priority priority)
+    : card_(card), memory_(memory) {
+  card_.use();
+  int lowest = 0;
+  int highest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), card_.name, "its priorities");
+  check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                     priority == Priority::kHighest ? highest : lowest),
+        card_.name, "cudaStreamCreate");
+}
+
+CudaQueue::~CudaQueue() {
+  drop_kept();
+  cudaStreamDestroy(stream_);  // once what is queued is done
+}
+
+void CudaQueue::copy_in(const void* host, void* device, core::Bytes bytes) {
+  if (bytes.count() == 0) return;
+  card_.use();
+  check(cudaMemcpyAsync(device, host, size_of(bytes), cudaMemcpyHostToDevice, stream_), card_.name,
+        "a copy to the GPU");
+}
+
+void CudaQueue::copy_out(const void* device, void* host, core::Bytes bytes) {
+  if (bytes.count() == 0) return;
+  card_.use();
+  check(cudaMemcpyAsync(host, device, size_of(bytes), cudaMemcpyDeviceToHost, stream_), card_.name,
+        during_);
+}
+
+void CudaQueue::forget(void* device, core::Bytes bytes) {
+  if (!card_.checks || bytes.count() == 0) return;
+  check(cudaMemsetAsync(device, kPoison, size_of(bytes), stream_), card_.name, "cudaMemset");
+}
+
+void CudaQueue::clear(void* device, core::Bytes bytes) {
+  card_.use();
+  check(cudaMemsetAsync(device, 0, size_of(bytes), stream_), card_.name, "cudaMemset");
+}
+
+void CudaQueue::tell_time(std::int64_t* ns) {
+  check(cudaLaunchHostFunc(stream_, write_time, ns), card_.name, "cudaLaunchHostFunc");
+}
+
+core::EventPtr CudaQueue::record() {
+  card_.use();
+  auto event = std::make_shared<CudaEvent>(card_);
+  event->record(stream_, during_);
+  return event;
+}
+
+void CudaQueue::wait(core::EventPtr event) {
+  card_.use();
+  if (const auto* const other = dynamic_cast<CudaEvent*>(event.get())) {
+    check(cudaStreamWaitEvent(stream_, other->handle(), 0), card_.name, "cudaStreamWaitEvent");
+  } else {
+    event->finish();
+  }
+}
+
+void CudaQueue::check_start(const char* kernel) const {
+  during_ = kernel;
+  check(cudaGetLastError(), card_.name, kernel);
+  if (card_.checks) check(cudaStreamSynchronize(stream_), card_.name, kernel);
+}
+
+CardProducts& CudaQueue::products() const {
+  FM_CHECK(products_ != nullptr, "this queue multiplies nothing");
+  return *products_;
+}
+
+void CudaQueue::give(kernels::cuda::Workspace workspace, CardProducts& products) {
+  workspace_ = workspace;
+  products_ = &products;
+}
+
+}  // namespace fm::device::cuda

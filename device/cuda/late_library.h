@@ -1,0 +1,47 @@
+// NVIDIA's libraries, opened when a device needs them: one program starts everywhere.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace fm::device::cuda {
+
+struct LateLibraryName {
+  std::string what;                // "cuBLASLt 13", for messages
+  std::vector<std::string> files;  // "libcublasLt.so.13": the first that is there
+  std::string package;             // of PyPI: "nvidia-cublas"
+};
+
+// It is sought
+//   1. in the folders of the environment variable FME_CUDA_LIBS (separated by colons),
+//   2. where the system's loader looks,
+//   3. in the packages of NVIDIA of the Python that the environment variable FME_PYTHON names, a
+//      program or its path, or else of `python3` or `python` in PATH.
+// A file that lies in a folder of 1 or 3 is taken: that it cannot be loaded is an error.
+//
+// Thread:   any.
+// Lifetime: the library stays open as long as the process; functions outlive this object.
+class LateLibrary {
+ public:
+  // UserError (10) where there is none, or none that loads; MachineError (25) where memory is
+  // short.
+  explicit LateLibrary(LateLibraryName name);
+
+  // `function` becomes the library's one of this name. UserError (10) where it has none.
+  template <class Function>
+  void find(const char* name, Function*& function) const {
+    function = reinterpret_cast<Function*>(symbol(name));
+  }
+  void* symbol(const char* name) const;
+  const std::string& path() const { return path_; }  // of the file
+
+ private:
+  LateLibraryName name_;
+  void* library_ = nullptr;
+  std::string path_;
+};
+
+// The folders of step 3, whether they hold anything or not.
+std::vector<std::string> python_library_folders();
+
+}  // namespace fm::device::cuda

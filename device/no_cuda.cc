@@ -1,0 +1,21 @@
+// Builds without CUDA find no device.
+#include "core/check.h"
+#include "device/cuda.h"
+
+namespace fm::device {
+
+CudaSearch search_cuda() { return {{}, {}, problem_of({})}; }
+
+std::unique_ptr<core::Device> open_cuda(int) {
+  throw core::UserError(core::ExitCode::kConfigError, problem_of({}));
+}
+
+CudaCard card_of(const core::Device&) { FM_CHECK(false, "a build without CUDA opens no card"); }
+std::shared_ptr<core::Queue> new_queue(core::Device&) {
+  FM_CHECK(false, "a build without CUDA opens no card");
+}
+std::function<void*(const char*)> nccl_functions() {
+  FM_CHECK(false, "a build without CUDA opens no card");
+}
+
+}  // namespace fm::device

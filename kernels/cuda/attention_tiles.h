@@ -1,0 +1,119 @@
+// Tiles of bf16 or fp16 rows in shared memory.
+#pragma once
+
+#include "kernels/cuda/attention_numbers.h"
+
+namespace fm::kernels::cuda {
+
+inline constexpr int kOwnRows = 64;  // of a block, 16 per warp
+
+// Calls run(std::integral_constant<int, d>) for the smallest d that a kernel is made for.
+template <class Run>
+void with_padded_dim(int dim, const Run& run) {
+  if (dim <= 32) return run(std::integral_constant<int, 32>());
+  if (dim <= 64) return run(std::integral_constant<int, 64>());
+  if (dim <= 96) return run(std::integral_constant<int, 96>());
+  if (dim <= 128) return run(std::integral_constant<int, 128>());
+  if (dim <= 192) return run(std::integral_constant<int, 192>());
+  return run(std::integral_constant<int, kMostDim>());
+}
+
+// Rows lie 16 bytes further apart than they are long: the eight rows of a matrix then lie in
+// different banks. In these bytes stand the row's kept bits.
+template <class T, int kRows, int kDim>
+struct alignas(16) Tile {
+  T rows[kRows][kDim + 8];
+};
+// 8 bytes for each of two tiles.
+template <class T, int kRows, int kDim>
+__device__ __forceinline__ unsigned char* kept_of(Tile<T, kRows, kDim>& tile, int row, int turn) {
+  return reinterpret_cast<unsigned char*>(&tile.rows[row][kDim]) + 8 * turn;
+}
+
+// Rows `first` .. of the array, zero where there are none and beyond the head's width; complete
+// after async_wait and a barrier.
+template <int kRows, int kDim, class T>
+__device__ void load_tile(Tile<T, kRows, kDim>& to, const HeadRows<const T>& from, int first) {
+  if (from.wide) {
+    constexpr int kPacks = kDim / 8;
+#pragma unroll 4
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks; i += kAttentionThreads) {
+      const int row = i / kPacks;
+      const int column = i % kPacks * 8;
+      const int at = first + row;
+      T* const shared = &to.rows[row][column];
+      if (at >= 0 && at < from.count && column < from.dim) {
+        async_copy_16(shared, from.data + at * from.stride + column);
+      } else {
+        *reinterpret_cast<uint4*>(shared) = make_uint4(0U, 0U, 0U, 0U);
+      }
+    }
+    return;
+  }
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kDim; i += kAttentionThreads) {
+    const int row = i / kDim;
+    const int column = i % kDim;
+    const int at = first + row;
+    const bool exists = at >= 0 && at < from.count && column < from.dim;
+    to.rows[row][column] = exists ? from.data[at * from.stride + column] : T{};
+  }
+}
+
+// The keys of 16 queries that a warp owns, `first` the first of them: none where it does not exist.
+struct WarpKeys {
+  int begin;  // that some of them see
+  int end;
+  int all_begin;  // that all of them see
+  int all_end;
+};
+__device__ __forceinline__ WarpKeys keys_of_warp(const Positions& at, int row, int first) {
+  const Seen of_first = seen_of(at, row, first);
+  if (first >= at.queries) return {0, 0, 0, 0};
+  const int last = min(first + 15, at.queries - 1);
+  return {of_first.begin, seen_end(at, last), first_seen(at, row, last), of_first.end};
+}
+
+template <class T>
+__device__ __forceinline__ std::uint32_t narrowed_pair(float low, float high) {
+  return static_cast<std::uint32_t>(narrowed<T>(low).bits) |
+         static_cast<std::uint32_t>(narrowed<T>(high).bits) << 16;
+}
+
+// sums [16, 8 kTiles] times a factor of their row to rows `first` + `own` .. of the array, columns
+// from `column` on. They pass through the rows `own` .. of the tile, which only this warp uses.
+template <int kTiles, class T, int kRows, int kDim>
+__device__ void store_tile(const float (&sums)[kTiles][4], const float (&factors)[2],
+                           Tile<T, kRows, kDim>& tile, int own, const HeadRows<T>& to, int first,
+                           int column) {
+  const int lane = lane_of_thread();
+  __syncwarp();
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float* const pair = &sums[n][2 * half];
+      *reinterpret_cast<std::uint32_t*>(
+          &tile.rows[own + lane / 4 + 8 * half][8 * n + lane % 4 * 2]) =
+          narrowed_pair<T>(pair[0] * factors[half], pair[1] * factors[half]);
+    }
+  }
+  __syncwarp();
+  const int width = min(8 * kTiles, to.dim - column);
+  const int packs = to.wide ? 8 : 1;
+  for (int i = lane * packs; i < 16 * 8 * kTiles; i += 32 * packs) {
+    const int row = i / (8 * kTiles);
+    const int at = i % (8 * kTiles);
+    const int target_row = first + own + row;
+    if (target_row < 0 || target_row >= to.count || at >= width) continue;
+    const T* const from = &tile.rows[own + row][at];
+    T* const target = to.data + target_row * to.stride + column + at;
+    if (to.wide) {
+      *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(from);
+    } else {
+      *target = *from;
+    }
+  }
+}
+
+}  // namespace fm::kernels::cuda

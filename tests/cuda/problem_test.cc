@@ -1,0 +1,77 @@
+// What is said where a machine has no GPU that can be used.
+#include <gtest/gtest.h>
+
+#include "device/cuda_problem.h"
+
+namespace fm::device {
+namespace {
+
+CudaAnswers answers(int error) {
+  CudaAnswers answers;
+  answers.built = true;
+  answers.error = error;
+  answers.runtime_version = 13000;
+  return answers;
+}
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+TEST(CudaProblem, ThereIsNone) {
+  CudaAnswers good = answers(0);
+  good.count = 2;
+  EXPECT_EQ(problem_of(good), "");
+}
+
+TEST(CudaProblem, ABuildWithoutCuda) { expect_part(problem_of({}), "-DFM_CUDA=ON"); }
+
+TEST(CudaProblem, NoDriverAndAnOldOneAreToldApart) {
+  CudaAnswers none = answers(35);
+  expect_part(problem_of(none), "which is not installed here");
+  expect_part(problem_of(none), "--device cpu");
+  none.files = {"/dev/nvidia0"};
+  expect_part(problem_of(none), "this machine has /dev/nvidia0");
+  CudaAnswers old = answers(35);
+  old.driver_found = true;
+  old.driver_version = 12040;
+  expect_part(problem_of(old), "must be 580 or newer");
+  expect_part(problem_of(old), "it knows CUDA 12.4, this build was made with 13.0");
+}
+
+TEST(CudaProblem, NoDeviceSaysWhatTheVariableHides) {
+  expect_part(problem_of(answers(100)), "in a container that it was started with its GPUs");
+  for (const int error : {0, 100, 101}) {
+    CudaAnswers hidden = answers(error);
+    hidden.visible = "7";
+    hidden.files = {"/dev/nvidia0", "/dev/nvidia1"};
+    expect_part(problem_of(hidden),
+                "CUDA_VISIBLE_DEVICES=7; this machine has /dev/nvidia0, /dev/nvidia1");
+  }
+}
+
+TEST(CudaProblem, EveryOtherAnswerHasACure) {
+  expect_part(problem_of(answers(46)), "another one has it for itself");
+  expect_part(problem_of(answers(802)), "nvidia-fabricmanager");
+  expect_part(problem_of(answers(803)), "of one version");
+  expect_part(problem_of(answers(999)), "CUDA error 999");
+}
+
+TEST(CudaProblem, FaultsNameTheCardAndTheKernel) {
+  const auto text = [](int error) { return fault_text(error, "GPU 3 (H100)", "why", "adamw"); };
+  for (const int error : {209, 214, 222, 700, 719}) {
+    expect_part(text(error), "GPU 3 (H100), in or before adamw");
+    expect_part(text(error), "CUDA error " + std::to_string(error));
+  }
+  expect_part(text(214), "ECC");
+  expect_part(text(209), "architecture");
+  expect_part(text(700), "FME_DEVICE_CHECK=1");
+}
+
+TEST(CudaProblem, ArchitecturesOfThisBuild) {
+  EXPECT_FALSE(runs_on(75));
+  for (const int architecture : {80, 86, 89, 90, 100, 103, 120}) EXPECT_TRUE(runs_on(architecture));
+}
+
+}  // namespace
+}  // namespace fm::device

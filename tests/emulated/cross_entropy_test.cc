@@ -1,0 +1,320 @@
+// Softmax cross-entropy of CUDA devices.
+#include "kernels/pointwise/cross_entropy.h"
+
+#include <cmath>
+
+#include "tests/emulated/emulated_case.h"
+
+namespace fm::emulated {
+namespace {
+
+using kernels::Doubles;
+using kernels::Floats;
+using kernels::kIgnoredLabel;
+using kernels::random_values;
+using kernels::RowShape;
+using Labels = std::vector<std::int32_t>;
+
+const core::Work kHere;
+
+// Labels of all parts of the vocabulary; every fourth row is ignored.
+Labels some_labels(RowShape shape) {
+  Labels labels;
+  for (std::int64_t r = 0; r < shape.rows; ++r) {
+    const std::int64_t label = r % 4 == 1 ? shape.width - 1 : r * 7919 % shape.width;
+    labels.push_back(r % 4 == 2 ? kIgnoredLabel : static_cast<std::int32_t>(label));
+  }
+  return labels;
+}
+
+struct Result {
+  double sum = 0.0;
+  Doubles gradients;
+};
+
+// The formula in fp64, from the sum before.
+Result expected_of(RowShape shape, const float* logits, const Labels& labels, double scale,
+                   double before) {
+  Result result{before, {}};
+  for (std::int64_t r = 0; r < shape.rows; ++r) {
+    const float* const row = logits + r * shape.width;
+    const std::int32_t label = labels[static_cast<std::size_t>(r)];
+    const auto max = static_cast<double>(*std::max_element(row, row + shape.width));
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < shape.width; ++i) sum += std::exp(double{row[i]} - max);
+    for (std::int64_t i = 0; i < shape.width; ++i) {
+      const double softmax = std::exp(double{row[i]} - max) / sum;
+      const double gradient = scale * (softmax - (i == label ? 1.0 : 0.0));
+      result.gradients.push_back(label == kIgnoredLabel ? 0.0 : gradient);
+    }
+    if (label != kIgnoredLabel) result.sum += std::log(sum) + (max - double{row[label]});
+  }
+  return result;
+}
+
+// Root of the sum of squares of differences over that of the expected values.
+double distance(const Doubles& expected, const float* got) {
+  double apart = 0.0;
+  double all = 0.0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    apart += std::pow(expected[i] - double{got[i]}, 2.0);
+    all += expected[i] * expected[i];
+  }
+  return all == 0.0 ? apart : std::sqrt(apart / all);
+}
+
+struct Outcome {
+  Floats logits;
+  double sum = 0.0;
+};
+Outcome run_of(const RowShape& shape, const Floats& before, std::size_t off, const Labels& labels,
+               double scale) {
+  Outcome run{before, 2.5};
+  table().cross_entropy(kHere, shape, run.logits.data() + off, labels.data(), scale, &run.sum);
+  return run;
+}
+// Of all that a run leaves.
+std::vector<std::uint32_t> bits_of(const Outcome& run) {
+  std::vector<std::uint32_t> bits(run.logits.size() + 2);
+  std::memcpy(bits.data(), run.logits.data(), 4 * run.logits.size());
+  std::memcpy(bits.data() + run.logits.size(), &run.sum, sizeof(run.sum));
+  return bits;
+}
+
+constexpr RowShape kShapes[] = {{1, 1},     {5, 1},     {3, 2},     {2, 3},     {5, 7},
+                                {4, 8},     {30, 33},   {1, 64},    {6, 129},   {3, 1000},
+                                {50, 2051}, {2, 16383}, {4, 16384}, {2, 17001}, {3, 50257}};
+
+TEST(EmulatedCrossEntropy, LossAndGradientEqualTheFormulaInDouble) {
+  for (const RowShape& shape : kShapes) {
+    for (const std::size_t off : {0U, 1U, 2U}) {
+      const Labels labels = some_labels(shape);
+      const double scale = 1.0 / 3.0;
+      const auto extra = static_cast<std::int64_t>(off);
+      const Floats before = random_values(shape.rows * shape.width + extra, 7, 5.0F);
+      const Result expected = expected_of(shape, before.data() + off, labels, scale, 2.5);
+      const Outcome run = run_of(shape, before, off, labels, scale);
+      EXPECT_NEAR(run.sum, expected.sum, 1e-6 * static_cast<double>(shape.rows)) << shape.width;
+      EXPECT_LT(distance(expected.gradients, run.logits.data() + off), 1e-6) << shape.width;
+      EXPECT_TRUE(off == 0 || run.logits[off - 1] == before[off - 1]);
+      double loss_only = 2.5;
+      table().cross_entropy_loss(kHere, shape, before.data() + off, labels.data(), &loss_only);
+      EXPECT_EQ(run.sum, loss_only) << shape.width;
+    }
+  }
+}
+
+TEST(EmulatedCrossEntropy, TheOrderOfThreadsChangesNothing) {
+  for (const RowShape& shape : {RowShape{27, 33}, RowShape{3, 2051}, RowShape{4, 16501}}) {
+    const Labels labels = some_labels(shape);
+    const Floats before = random_values(shape.rows * shape.width, 8, 5.0F);
+    in_every_order([&] { return bits_of(run_of(shape, before, 0, labels, 0.25)); });
+  }
+}
+
+TEST(EmulatedCrossEntropy, EveryBarrierIsNeeded) {
+  const RowShape shape{40, 300};  // more rows than blocks
+  const Labels labels(40, 5);
+  const Floats before = random_values(shape.rows * shape.width, 8, 5.0F);
+  expect_every_barrier_needed([&] { return bits_of(run_of(shape, before, 0, labels, 0.25)); });
+  expect_every_barrier_needed([&] {
+    Floats logits = before;
+    Doubles numbers = poisoned<double>(2 * shape.rows);
+    table().exponentials(kHere, shape, logits.data(), numbers.data(), numbers.data() + shape.rows);
+    return numbers;
+  });
+}
+
+// Rows of odd widths begin at other addresses in other chunks.
+TEST(EmulatedCrossEntropy, ChunksChainToTheSameBits) {
+  for (const std::int64_t width : {33, 1003, 16401}) {
+    const RowShape shape{7, width};
+    const Labels labels = some_labels(shape);
+    const Floats before = random_values(shape.rows * width, 8, 3.0F);
+    const Outcome whole = run_of(shape, before, 0, labels, 0.25);
+    for (const std::int64_t cut : {1, 2, 3, 6}) {
+      Floats parts;
+      double sum = 2.5;
+      for (const std::int64_t first : {std::int64_t{0}, cut}) {
+        const std::int64_t rows = first == 0 ? cut : shape.rows - cut;
+        Floats part(before.begin() + first * width, before.begin() + (first + rows) * width);
+        table().cross_entropy(kHere, {rows, width}, part.data(), labels.data() + first, 0.25, &sum);
+        parts.insert(parts.end(), part.begin(), part.end());
+      }
+      EXPECT_EQ(sum, whole.sum) << width;
+      EXPECT_EQ(parts, whole.logits) << width;
+    }
+  }
+}
+
+TEST(EmulatedCrossEntropy, LossesAreAddedInTheOrderOfRows) {
+  constexpr std::int64_t kRows = 2500;  // more than are fetched at once
+  const Floats logits = random_values(kRows * 2, 9, 4.0F);
+  const Labels labels(kRows, 1);
+  double expected = 1e9;
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    double loss = 0.0;
+    table().cross_entropy_loss(kHere, {1, 2}, logits.data() + 2 * r, labels.data(), &loss);
+    expected += loss;
+  }
+  double sum = 1e9;
+  table().cross_entropy_loss(kHere, {kRows, 2}, logits.data(), labels.data(), &sum);
+  EXPECT_EQ(sum, expected);
+}
+
+TEST(EmulatedCrossEntropy, IgnoredRowIsExactlyZeroWhateverItHolds) {
+  for (const std::int64_t width : {3, 20, 1001}) {
+    Floats logits = poisoned<float>(2 * width);
+    const Labels labels = {kIgnoredLabel, kIgnoredLabel};
+    double sum = 0.5;
+    table().cross_entropy(kHere, {2, width}, logits.data(), labels.data(), 1.0, &sum);
+    EXPECT_EQ(sum, 0.5);
+    EXPECT_EQ(logits, Floats(logits.size(), 0.0F));
+  }
+}
+
+// Masked logits fill all that some threads see.
+TEST(EmulatedCrossEntropy, MinusInfinityHasNoPart) {
+  const RowShape shape{1, 5000};
+  Floats logits(5000, -INFINITY);
+  logits[3] = 1.0F;
+  logits[4000] = 2.0F;
+  const Labels labels = {3};
+  const Result expected = expected_of(shape, logits.data(), labels, 1.0, 0.0);
+  double sum = 0.0;
+  table().cross_entropy(kHere, shape, logits.data(), labels.data(), 1.0, &sum);
+  EXPECT_NEAR(sum, expected.sum, 1e-6);
+  EXPECT_LT(distance(expected.gradients, logits.data()), 1e-6);
+}
+
+TEST(EmulatedCrossEntropy, HugeLogitsStayFiniteAndWhatIsNoNumberIsSeen) {
+  Floats logits = {1e4F, -1e4F, 0.0F};
+  const Labels labels = {1};
+  double sum = 0.0;
+  table().cross_entropy(kHere, {1, 3}, logits.data(), labels.data(), 1.0, &sum);
+  EXPECT_NEAR(sum, 2e4, 1e-2);
+  EXPECT_EQ(logits, (Floats{1.0F, -1.0F, 0.0F}));
+  for (const float value : {NAN, INFINITY}) {
+    for (const std::size_t at : {0U, 1U, 2999U}) {
+      Floats poisoned_row = random_values(3000, 4);
+      poisoned_row[at] = value;
+      sum = 0.0;
+      table().cross_entropy_loss(kHere, {1, 3000}, poisoned_row.data(), labels.data(), &sum);
+      EXPECT_FALSE(std::isfinite(sum));
+      table().cross_entropy(kHere, {1, 3000}, poisoned_row.data(), labels.data(), 1.0, &sum);
+      EXPECT_FALSE(std::isfinite(sum));
+      EXPECT_TRUE(std::isnan(poisoned_row[7]));
+    }
+  }
+  Floats all(100, -INFINITY);
+  table().cross_entropy(kHere, {1, 100}, all.data(), labels.data(), 1.0, &sum);
+  EXPECT_TRUE(std::isnan(sum));
+}
+
+TEST(EmulatedCrossEntropy, NoRowsAddNothing) {
+  double sum = 0.5;
+  table().cross_entropy(kHere, {0, 5}, nullptr, nullptr, 1.0, &sum);
+  table().cross_entropy_loss(kHere, {0, 5}, nullptr, nullptr, &sum);
+  table().cross_entropy_of_parts(kHere, {0, 5}, nullptr, nullptr, {}, 1.0, &sum);
+  table().exponentials(kHere, {0, 5}, nullptr, nullptr, nullptr);
+  table().label_logits(kHere, {0, 5}, nullptr, nullptr, 0, nullptr);
+  EXPECT_EQ(sum, 0.5);
+}
+
+// Ranks have columns [first, first + width) of the vocabulary.
+struct Parts {
+  std::vector<Floats> logits;
+  Doubles numbers;  // [ranks, 3, rows]
+};
+Parts parts_of(RowShape shape, const std::vector<std::int64_t>& firsts, const Floats& whole,
+               const Labels& labels) {
+  Parts parts;
+  for (std::size_t rank = 0; rank + 1 < firsts.size(); ++rank) {
+    const RowShape part{shape.rows, firsts[rank + 1] - firsts[rank]};
+    Floats logits;
+    for (std::int64_t r = 0; r < shape.rows; ++r) {
+      const auto row = whole.begin() + r * shape.width;
+      logits.insert(logits.end(), row + firsts[rank], row + firsts[rank + 1]);
+    }
+    Doubles numbers = poisoned<double>(3 * shape.rows);
+    table().label_logits(kHere, part, logits.data(), labels.data(), firsts[rank],
+                         numbers.data() + 2 * shape.rows);
+    table().exponentials(kHere, part, logits.data(), numbers.data(), numbers.data() + shape.rows);
+    parts.logits.push_back(logits);
+    parts.numbers.insert(parts.numbers.end(), numbers.begin(), numbers.end());
+  }
+  return parts;
+}
+
+TEST(EmulatedCrossEntropy, PartsOfRanksMakeTheWhole) {
+  const RowShape shape{30, 1237};
+  const std::vector<std::int64_t> firsts = {0, 400, 403, shape.width};
+  const Labels labels = some_labels(shape);
+  const Floats whole = random_values(shape.rows * shape.width, 5, 5.0F);
+  const Result expected = expected_of(shape, whole.data(), labels, 0.25, 2.5);
+  Parts parts = parts_of(shape, firsts, whole, labels);
+  for (std::size_t rank = 0; rank < parts.logits.size(); ++rank) {
+    const std::int64_t first = firsts[rank];
+    const RowShape part{shape.rows, firsts[rank + 1] - first};
+    double sum = 2.5;
+    table().cross_entropy_of_parts(kHere, part, parts.logits[rank].data(), labels.data(),
+                                   {first, static_cast<int>(rank), 3, parts.numbers.data()}, 0.25,
+                                   &sum);
+    EXPECT_NEAR(sum, expected.sum, 3e-5);
+    Doubles gradients;
+    for (std::int64_t r = 0; r < shape.rows; ++r) {
+      const auto row = expected.gradients.begin() + r * shape.width + first;
+      gradients.insert(gradients.end(), row, row + part.width);
+    }
+    EXPECT_LT(distance(gradients, parts.logits[rank].data()), 1e-6) << rank;
+  }
+}
+
+TEST(EmulatedCrossEntropy, ExponentialsAndLabelsEqualTheFormulaInDouble) {
+  for (const RowShape& shape : kShapes) {
+    const Floats before = random_values(shape.rows * shape.width, 7, 5.0F);
+    Floats logits = before;
+    Doubles max = poisoned<double>(shape.rows);
+    Doubles sum = max;
+    Doubles numbers = max;
+    const std::int64_t first = 40;
+    Labels labels = some_labels(shape);
+    for (std::int32_t& label : labels) {
+      if (label != kIgnoredLabel) label += 40;
+    }
+    labels[0] = 39;  // of another rank
+    table().label_logits(kHere, shape, logits.data(), labels.data(), first, numbers.data());
+    table().exponentials(kHere, shape, logits.data(), max.data(), sum.data());
+    Doubles expected;
+    for (std::size_t r = 0; r < max.size(); ++r) {
+      const float* const row = before.data() + static_cast<std::int64_t>(r) * shape.width;
+      EXPECT_EQ(max[r], double{*std::max_element(row, row + shape.width)});
+      double total = 0.0;
+      for (std::int64_t i = 0; i < shape.width; ++i) {
+        expected.push_back(std::exp(double{row[i]} - max[r]));
+        total += expected.back();
+      }
+      EXPECT_LT(std::abs(sum[r] / total - 1.0), 1e-6);
+      const bool here = r > 0 && labels[r] != kIgnoredLabel;
+      EXPECT_EQ(numbers[r], here ? double{row[labels[r] - 40]} : 0.0);
+    }
+    EXPECT_LT(distance(expected, logits.data()), 1e-6);
+  }
+}
+
+TEST(EmulatedCrossEntropy, AdditionOfLossesNeedsItsBarriers) {
+  constexpr std::int64_t kRows = 2100;  // more than are fetched at once
+  const Floats whole = random_values(kRows * 2, 5, 5.0F);
+  const Labels labels(kRows, 1);
+  const Parts parts = parts_of({kRows, 2}, {0, 2}, whole, labels);
+  expect_every_barrier_needed([&] {
+    Floats logits = parts.logits[0];
+    Doubles sum = {0.0};
+    table().cross_entropy_of_parts(kHere, {kRows, 2}, logits.data(), labels.data(),
+                                   {0, 0, 1, parts.numbers.data()}, 1.0, sum.data());
+    return sum;
+  });
+}
+
+}  // namespace
+}  // namespace fm::emulated

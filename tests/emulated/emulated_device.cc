@@ -1,0 +1,96 @@
+#include "tests/emulated/emulated_device.h"
+
+#include <dlfcn.h>
+
+#include "core/check.h"
+#include "device/cuda/cublaslt.h"
+#include "device/cuda/kernel_table.h"
+#include "device/fake/fake_device.h"
+#include "device/fake/queue_thread.h"
+#include "kernels/cuda/stream.h"
+#include "tests/cuda/fake_cublaslt.h"
+#include "tests/emulated/start.h"
+
+namespace fm::emulated {
+namespace {
+
+constexpr core::Bytes kWorkspace = core::Bytes(std::int64_t{4} << 20);
+
+class EmulatedQueue : public device::FakeQueue,
+                      public kernels::cuda::Stream,
+                      public device::cuda::Multiplies {
+ public:
+  EmulatedQueue(const device::TwoViews& views, core::MemorySource& memory, std::uint64_t seed)
+      : FakeQueue(views, memory, std::make_unique<device::QueueThread>(seed)) {}
+
+  const core::QueueKernels& kernels() const override { return device::cuda::kernel_table(); }
+  void* handle() const override {
+    return const_cast<FakeQueue*>(static_cast<const FakeQueue*>(this));
+  }
+  kernels::cuda::Workspace workspace() const override {
+    if (workspace_ == nullptr) {
+      workspace_ = const_cast<EmulatedQueue*>(this)->memory().allocate(kWorkspace);
+    }
+    return {workspace_, kWorkspace};
+  }
+  int multiprocessors() const override { return kMultiprocessors; }
+  void check_start(const char*) const override {}
+  device::cuda::CardProducts& products() const override {
+    if (products_ == nullptr) {
+      products_ = std::make_unique<device::cuda::CardProducts>("an emulated GPU");
+    }
+    return *products_;
+  }
+
+ private:
+  mutable void* workspace_ = nullptr;
+  mutable std::unique_ptr<device::cuda::CardProducts> products_;
+};
+
+device::FakeQueue& queue_of(void* stream) { return *static_cast<device::FakeQueue*>(stream); }
+
+void run_on(void* stream, void (*task)(void*), void* data, void (*drop)(void*)) {
+  const std::shared_ptr<void> held(data, drop);
+  queue_of(stream).push([task, held] { task(held.get()); });
+}
+
+const void* translate(void* stream, const void* pointer) {
+  return queue_of(stream).views().seen_by_kernels(pointer);
+}
+
+// The library that Products opens is the fake one, which then asks this file.
+void connect_library() {
+  static const bool kConnected = [] {
+    const device::cuda::CardProducts opens("an emulated GPU");
+    void* const library = dlopen(FM_FAKE_LIBRARIES "/libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
+    FM_CHECK(library != nullptr, "the library of products is not open");
+    const auto run =
+        reinterpret_cast<decltype(&fme_fake_run_on)>(dlsym(library, "fme_fake_run_on"));
+    const auto find =
+        reinterpret_cast<decltype(&fme_fake_translate)>(dlsym(library, "fme_fake_translate"));
+    FM_CHECK(run != nullptr && find != nullptr, "FME_CUDA_LIBS names another library");
+    run(run_on);
+    find(translate);
+    return true;
+  }();
+  FM_CHECK(kConnected, "");
+}
+
+}  // namespace
+
+std::unique_ptr<core::Device> make_device(std::uint64_t seed) {
+  connect_library();
+  return std::make_unique<device::FakeDevice>(
+      [seed](device::FakeDevice::Name name, const device::TwoViews& views,
+             core::MemorySource& memory) -> std::unique_ptr<device::FakeQueue> {
+        const auto own = 3 * seed + static_cast<std::uint64_t>(name);
+        return std::make_unique<EmulatedQueue>(views, memory, own);
+      });
+}
+
+std::shared_ptr<core::Queue> make_queue(core::Device& device, std::uint64_t seed) {
+  const auto& first = dynamic_cast<EmulatedQueue&>(device.compute());
+  return std::make_shared<EmulatedQueue>(first.views(), device.memory(), seed);
+}
+
+}  // namespace fm::emulated

@@ -1,0 +1,183 @@
+// Rotary position embedding of CUDA devices.
+#include "kernels/pointwise/rope.h"
+
+#include <cmath>
+
+#include "tests/emulated/emulated_case.h"
+
+namespace fm::emulated {
+namespace {
+
+using kernels::Doubles;
+using kernels::Floats;
+using kernels::random_values;
+using kernels::RopePairs;
+
+const core::Work kHere;
+
+struct Size {
+  std::int64_t batch, seq_len, heads, half_dim, head_dim;
+};
+constexpr Size kSizes[] = {
+    {1, 1, 1, 1, 2},      {2, 3, 1, 3, 7},      {1, 5, 7, 4, 8},    {2, 17, 3, 8, 16},
+    {1, 40, 9, 8, 24},    {3, 2, 33, 16, 80},   {1, 9, 2, 64, 128}, {5, 1, 4, 33, 66},
+    {1, 30, 2, 300, 601}, {1, 2, 5, 512, 1024}, {2, 70, 1, 2, 4},
+};
+
+Floats frequencies(std::int64_t count) {
+  Floats values;
+  for (std::int64_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<float>(
+        std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(count))));
+  }
+  return values;
+}
+
+// The distance from |value| as a float to the next.
+double place_of(double value) {
+  const auto magnitude = static_cast<float>(std::abs(value));
+  return static_cast<double>(std::nextafter(magnitude, INFINITY)) - static_cast<double>(magnitude);
+}
+
+struct Table {
+  Floats cos, sin;
+};
+Table random_table(std::int64_t positions, std::int64_t half_dim) {
+  Table table;
+  for (const float angle : random_values(positions * half_dim, 3, 2.0F)) {
+    table.cos.push_back(std::cos(angle));
+    table.sin.push_back(std::sin(angle));
+  }
+  return table;
+}
+
+// By the formula in fp64: (a, b) becomes (a cos - b sin, b cos + a sin).
+Doubles rotated(const Size& size, RopePairs pairs, double direction, const Table& table,
+                const Floats& x) {
+  Doubles out(x.begin(), x.end());
+  const std::int64_t half = size.half_dim;
+  for (std::int64_t head = 0; head < size.batch * size.seq_len * size.heads; ++head) {
+    const std::int64_t position = head / size.heads % size.seq_len;
+    for (std::int64_t i = 0; i < half; ++i) {
+      const bool halves = pairs == RopePairs::kHalves;
+      const auto at = static_cast<std::size_t>(head * size.head_dim + (halves ? i : 2 * i));
+      const auto other = at + static_cast<std::size_t>(halves ? half : 1);
+      const auto angle = static_cast<std::size_t>(position * half + i);
+      const auto cosine = static_cast<double>(table.cos[angle]);
+      const auto sine = static_cast<double>(table.sin[angle]) * direction;
+      const auto a = static_cast<double>(x[at]);
+      const auto b = static_cast<double>(x[other]);
+      out[at] = a * cosine - b * sine;
+      out[other] = b * cosine + a * sine;
+    }
+  }
+  return out;
+}
+
+// What a result lacks beyond the one rounding to T.
+template <class T>
+double gap(const Doubles& expected, const std::vector<T>& got) {
+  if constexpr (std::is_same_v<T, float>) {
+    return kernels::difference(expected, got);
+  } else {
+    return kernels::beyond_rounding<T>(expected, got);
+  }
+}
+
+template <class T>
+class EmulatedRope : public testing::Test {};
+using AllTypes = testing::Types<float, core::Bf16, core::F16>;
+TYPED_TEST_SUITE(EmulatedRope, AllTypes);
+
+TYPED_TEST(EmulatedRope, TurnsPairsByTheFormula) {
+  using T = TypeParam;
+  for (const Size& size : kSizes) {
+    const core::BatchShape shape{size.batch, size.seq_len};
+    const Table table_TD = random_table(size.seq_len, size.half_dim);
+    for (const RopePairs pairs : {RopePairs::kHalves, RopePairs::kNeighbours}) {
+      const kernels::RopeTable by{table_TD.cos.data(), table_TD.sin.data(), size.half_dim,
+                                  size.head_dim, pairs};
+      for (const std::size_t off : {0U, 1U}) {  // aligned and not
+        const std::int64_t count = shape.tokens() * size.heads * size.head_dim;
+        const auto before = kernels::random_narrows<T>(count, 9);
+        const auto turned = [&](auto* kernel) {
+          return in_every_order([&] {
+            auto x = poisoned<T>(count + static_cast<std::int64_t>(off));
+            std::copy(before.begin(), before.end(), x.begin() + static_cast<std::ptrdiff_t>(off));
+            kernel(kHere, by, shape, size.heads, x.data() + off);
+            x.erase(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(off));
+            return x;
+          });
+        };
+        const auto& all = elements_of<T>(table());
+        const Floats x = kernels::to_floats(before);
+        EXPECT_LT(gap(rotated(size, pairs, 1.0, table_TD, x), turned(all.rope)), 1e-6)
+            << size.half_dim << " of " << size.head_dim;
+        EXPECT_LT(gap(rotated(size, pairs, -1.0, table_TD, x), turned(all.rope_inverse)), 1e-6)
+            << size.half_dim << " of " << size.head_dim;
+      }
+    }
+  }
+}
+
+TYPED_TEST(EmulatedRope, WhatIsBehindThePairsStays) {
+  using T = TypeParam;
+  const Table angles = random_table(6, 8);
+  const kernels::RopeTable by{angles.cos.data(), angles.sin.data(), 8, 24, RopePairs::kHalves};
+  const auto before = kernels::random_narrows<T>(6 * 2 * 24, 9);
+  auto x = before;
+  elements_of<T>(table()).rope(kHere, by, {1, 6}, 2, x.data());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (i % 24 < 16) continue;
+    EXPECT_EQ(0, std::memcmp(&x[i], &before[i], sizeof(T))) << i;
+  }
+}
+
+TYPED_TEST(EmulatedRope, MoreRowsThanAGridHas) {
+  using T = TypeParam;
+  const float cosine = 0.0F;
+  const float sine = 1.0F;
+  const kernels::RopeTable by{&cosine, &sine, 1, 2, RopePairs::kHalves};
+  const auto before = kernels::random_narrows<T>(2 * 65537, 9);
+  auto x = before;
+  elements_of<T>(table()).rope(kHere, by, {65537, 1}, 1, x.data());
+  for (std::size_t i = 0; i < x.size(); i += 2) {  // (a, b) becomes (-b, a)
+    ASSERT_EQ(core::to_float(x[i]), -core::to_float(before[i + 1])) << i;
+    ASSERT_EQ(core::to_float(x[i + 1]), core::to_float(before[i])) << i;
+  }
+}
+
+TYPED_TEST(EmulatedRope, NoTokensAndNoHeadsStartNothing) {
+  using T = TypeParam;
+  const kernels::RopeTable by{nullptr, nullptr, 8, 16, RopePairs::kHalves};
+  elements_of<T>(table()).rope(kHere, by, {0, 6}, 2, nullptr);
+  elements_of<T>(table()).rope(kHere, by, {1, 6}, 0, nullptr);
+  elements_of<T>(table()).rope_inverse(kHere, by, {1, 0}, 2, nullptr);
+}
+
+TEST(EmulatedRopeTable, IsWithinAPlaceOfCosineAndSine) {
+  for (const std::int64_t half_dim : {1, 3, 64}) {
+    for (const std::int64_t positions : {1, 5, 131}) {
+      const Floats inv_freq = frequencies(half_dim);
+      const auto made = [&](bool cosines) {
+        Floats cos = poisoned<float>(positions * half_dim);
+        Floats sin = cos;
+        table().rope_table(kHere, inv_freq, positions, cos.data(), sin.data());
+        return cosines ? cos : sin;
+      };
+      const Floats cos = in_every_order([&] { return made(true); });
+      const Floats sin = in_every_order([&] { return made(false); });
+      for (std::size_t i = 0; i < cos.size(); ++i) {
+        const auto position = static_cast<float>(i / inv_freq.size());
+        const auto angle = static_cast<double>(inv_freq[i % inv_freq.size()] * position);
+        EXPECT_NEAR(cos[i], std::cos(angle), place_of(std::cos(angle)));
+        EXPECT_NEAR(sin[i], std::sin(angle), place_of(std::sin(angle)));
+      }
+    }
+  }
+  table().rope_table(kHere, {}, 5, nullptr, nullptr);
+  table().rope_table(kHere, frequencies(4), 0, nullptr, nullptr);
+}
+
+}  // namespace
+}  // namespace fm::emulated
