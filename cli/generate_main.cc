@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "cli/flags/arguments.h"
 #include "cli/flags/program_arguments.h"
 #include "cli/outputs.h"
+#include "cli/run_device.h"
 #include "core/check.h"
 #include "kernels/threads.h"
 #include "machine/cores.h"
@@ -63,8 +65,10 @@ int run(const std::vector<std::string>& words) {
   }
   fm::kernels::set_kernel_threads(fm::machine::take_cores({}, std::nullopt).threads);
   fm::machine::check_stacks(fm::machine::stacks_here());
+  const std::unique_ptr<fm::core::Device> device = fm::cli::open_device(command.device);
   fm::engine::generate(command.options,
-                       {.write = fm::cli::print, .read_line = read_line, .note = note});
+                       {.write = fm::cli::print, .read_line = read_line, .note = note},
+                       device.get());
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "cli/run_device.h"
 
+#include <algorithm>
 #include <map>
 
 #include "cli/card_link.h"
@@ -83,6 +84,18 @@ RunDevice open_run_device(engine::DeviceOptions& options, const comm::LaunchInfo
   }
   if (options.kind == DeviceKind::kCuda) return open_card(options, launch, world, limit_ms, on_end);
   return run;
+}
+
+std::unique_ptr<core::Device> open_device(const engine::DeviceOptions& options) {
+  switch (options.kind) {
+    case DeviceKind::kCpu: return nullptr;
+    case DeviceKind::kFake: return std::make_unique<device::FakeDevice>(options.seed);
+    case DeviceKind::kAuto:
+      if (device::search_cuda().cards.empty()) return nullptr;
+      break;
+    case DeviceKind::kCuda: break;
+  }
+  return device::open_cuda(std::max(0, options.number));
 }
 
 PlanDevice plan_device(core::Bytes asked_memory, const std::string& asked_card) {

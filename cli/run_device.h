@@ -32,6 +32,9 @@ using OnLinkEnd = std::function<void(const core::MachineError&)>;
 RunDevice open_run_device(engine::DeviceOptions& device, const comm::LaunchInfo& launch,
                           comm::Communicator& world, int limit_ms, const OnLinkEnd& on_end);
 
+// Of a program without ranks; null: this CPU. Throws UserError (10) where this machine cannot.
+std::unique_ptr<core::Device> open_device(const engine::DeviceOptions& options);
+
 // For a plan: the GPU that --device_memory and --device_card tell of, else this machine's. Nothing
 // is opened.
 struct PlanDevice {

@@ -9,6 +9,7 @@
 #include "cli/deepspeed/ds_monitor.h"
 #include "cli/deepspeed/value_types.h"
 #include "cli/flags/argv.h"
+#include "cli/flags/device_words.h"
 #include "cli/flags/flag_values.h"
 #include "cli/flags/train_flags.h"
 #include "core/check.h"
@@ -49,31 +50,6 @@ void read_model(const FlagValues& flags, engine::TrainOptions& options) {
                 options.init_ckpt, ")");
 }
 
-engine::DeviceOptions read_device(const FlagValues& flags) {
-  using engine::DeviceKind;
-  engine::DeviceOptions device;
-  device.seed = static_cast<std::uint64_t>(flags.integer("device_seed", 0));
-  device.shared = flags.flag("share_device");
-  const std::string wanted = flags.text("device");
-  if (wanted.starts_with("cuda:")) {
-    const std::string number = wanted.substr(5);
-    const bool is_number = !number.empty() && number.size() < 4 &&
-                           number.find_first_not_of("0123456789") == std::string::npos;
-    FM_USER_CHECK(is_number,
-                  "--device cuda:N must give the number of a GPU; write cuda:0, or cuda for one "
-                  "by rank (",
-                  wanted, ")");
-    device.kind = DeviceKind::kCuda;
-    device.number = std::stoi(number);
-    return device;
-  }
-  device.kind = flags.choice<DeviceKind>("device", {{"cpu", DeviceKind::kCpu},
-                                                    {"cuda", DeviceKind::kCuda},
-                                                    {"auto", DeviceKind::kAuto},
-                                                    {"fake", DeviceKind::kFake}});
-  return device;
-}
-
 void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
   FM_USER_CHECK(
       !parse_bool(flags.text("sequence_parallel")),
@@ -95,6 +71,8 @@ void read_layout(const FlagValues& flags, engine::TrainOptions& options) {
       "loss_reduction", {{"token", engine::LossReduction::kToken},
                          {"mean_of_means", engine::LossReduction::kMeanOfMeans}});
   options.device = read_device(flags);
+  options.device.seed = static_cast<std::uint64_t>(flags.integer("device_seed", 0));
+  options.device.shared = flags.flag("share_device");
   constexpr std::int64_t kMostSeconds = std::numeric_limits<int>::max() / 1000;
   options.timeout_ms = static_cast<int>(flags.integer("timeout_s", 1, kMostSeconds) * 1000);
 }

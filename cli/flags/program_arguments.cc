@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/flags/argv.h"
+#include "cli/flags/device_words.h"
 #include "cli/flags/flag_values.h"
 #include "cli/peft_folder.h"
 #include "machine/cores.h"
@@ -90,6 +91,7 @@ constexpr FlagRow kGenerateRows[] = {
     {"tokenizer", kText, "", "Model",
      "folder of tokenizer and chat template; empty: the adapter's, else --ckpt"},
     {"dtype", kText, "fp32", "Model", "of weights and cache: fp32, bf16 or fp16"},
+    {"device", kText, "cpu", "Model", "what computes: cpu; cuda or cuda:N, a GPU; auto; fake"},
     {"prompt", kText, "", "Text", "text to continue; empty: the start of a document"},
     {"prompt_file", kText, "", "Text",
      "a prompt per line, or *.jsonl with \"prompt\" or \"messages\"; writes JSON lines"},
@@ -269,6 +271,7 @@ GenerateCommand parse_generate_command(std::span<const std::string> words) {
                      .max_new_tokens = flags.integer("max_new_tokens", 0),
                      .stops = flags.list("stop"),
                      .sampling = sampling_of(flags)};
+  command.device = read_device(flags);
   check(command.options);
   put_adapter(command.options, flags.text("adapter"));
   return command;

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "engine/device_options.h"
 #include "engine/infer/generate.h"
 #include "engine/state/export_checkpoint.h"
 #include "text/prepare/write_tokens.h"
@@ -60,6 +61,7 @@ struct GenerateCommand {
   bool help = false;
   bool version = false;
   engine::GenerateOptions options;
+  engine::DeviceOptions device;
 };
 
 // Words without the program's name. Throws UserError (10).

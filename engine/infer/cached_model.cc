@@ -4,11 +4,13 @@
 #include <cmath>
 
 #include "checkpoint/hf_folder.h"
+#include "core/answers.h"
 #include "core/check.h"
 #include "core/tensor_slice.h"
 #include "engine/state/adapter_weights.h"
 #include "engine/step/tensors.h"
 #include "kernels/pointwise/elements.h"
+#include "kernels/pointwise/moves.h"
 #include "kernels/threads.h"
 
 namespace fm::engine {
@@ -26,8 +28,11 @@ void narrow(core::DType element, core::Elements count, const float* wide, void* 
 }  // namespace
 
 CachedModel::CachedModel(const model::OpenedModel& opened, const std::filesystem::path& folder,
-                         const LoraOptions& lora)
-    : model_(opened.model),
+                         const LoraOptions& lora, core::Device* device)
+    : device_(device),
+      source_(device == nullptr ? pages_ : device->memory()),
+      space_(device == nullptr ? core::heap() : device->memory()),
+      model_(opened.model),
       max_positions_(opened.facts.max_positions),
       rope_switch_(opened.facts.rope_switch),
       threads_(kernels::kernel_threads()) {
@@ -36,6 +41,27 @@ CachedModel::CachedModel(const model::OpenedModel& opened, const std::filesystem
 
 std::size_t CachedModel::bytes_of(std::int64_t values) const {
   return static_cast<std::size_t>(values * core::size_of(model_.element).count());
+}
+
+core::Work CachedModel::work() const {
+  return {core::Arena(scratch_.span(), queue()), threads_, queue()};
+}
+
+core::Buffer CachedModel::placed(core::Buffer host) {
+  if (device_ == nullptr) return host;
+  core::Buffer there(ledger_, core::Account::kParams, host.bytes(), source_);
+  queue()->copy_in(host.data(), there.data(), host.bytes());
+  queue()->finish();
+  return there;
+}
+
+const std::int32_t* CachedModel::brought(const std::vector<std::int32_t>& ids,
+                                         const core::Buffer& there) {
+  if (device_ == nullptr) return ids.data();
+  const auto bytes = static_cast<std::int64_t>(ids.size() * sizeof(std::int32_t));
+  queue()->copy_in(ids.data(), there.data(), core::Bytes(bytes));
+  queue()->finish();
+  return static_cast<const std::int32_t*>(there.data());
 }
 
 void CachedModel::load(const std::filesystem::path& folder, const model::OpenedModel& opened,
@@ -56,12 +82,13 @@ void CachedModel::load(const std::filesystem::path& folder, const model::OpenedM
                               static_cast<std::size_t>(entry.numel.count())});
     }
     if (model_.element == core::DType::kF32) {
-      weights_.push_back(std::move(wide));
+      weights_.push_back(placed(std::move(wide)));
       continue;
     }
     const auto bytes = static_cast<std::int64_t>(bytes_of(table.elements().count()));
-    weights_.emplace_back(ledger_, core::Account::kParams, core::Bytes(bytes), pages_);
-    narrow(model_.element, table.elements(), wide.f32(), weights_.back().data());
+    core::Buffer narrowed(ledger_, core::Account::kParams, core::Bytes(bytes), pages_);
+    narrow(model_.element, table.elements(), wide.f32(), narrowed.data());
+    weights_.push_back(placed(std::move(narrowed)));
   }
 }
 
@@ -70,7 +97,7 @@ void CachedModel::reserve(Sequence& sequence, std::int64_t positions) {
   for (const auto& unit : model_.units) width += unit->cache_width();
   sequence.cache =
       core::Buffer(ledger_, core::Account::kActivations,
-                   core::Bytes(static_cast<std::int64_t>(bytes_of(width * positions))), pages_);
+                   core::Bytes(static_cast<std::int64_t>(bytes_of(width * positions))), source_);
   sequence.capacity = positions;
   sequence.cached = 0;
 }
@@ -86,11 +113,14 @@ void CachedModel::make_room(std::int64_t tokens, std::int64_t positions) {
     most.scratch = std::max(most.scratch, sizes.scratch);
   }
   const core::Bytes hidden(static_cast<std::int64_t>(bytes_of(tokens_ * model_.hidden)));
-  kept_ = core::Buffer(ledger_, core::Account::kActivations, most.kept);
-  scratch_ = core::Buffer(ledger_, core::Account::kScratch, most.scratch);
+  kept_ = core::Buffer(ledger_, core::Account::kActivations, most.kept, space_);
+  scratch_ = core::Buffer(ledger_, core::Account::kScratch, most.scratch, space_);
   for (core::Buffer& buffer : hidden_) {
-    buffer = core::Buffer(ledger_, core::Account::kActivations, hidden);
+    buffer = core::Buffer(ledger_, core::Account::kActivations, hidden, space_);
   }
+  if (device_ == nullptr) return;
+  constexpr std::int64_t kId = sizeof(std::int32_t);
+  ids_there_ = core::Buffer(ledger_, core::Account::kData, core::Bytes(tokens_ * kId), space_);
 }
 
 std::vector<model::CachedSequence> CachedModel::parts_of(
@@ -125,9 +155,10 @@ const std::byte* CachedModel::read(std::span<Sequence* const> sequences) {
     each->cached = std::ssize(each->ids);
   }
   make_room(std::ssize(ids_), positions);
-  const model::UnitInput input{.shape = {.batch = 1, .seq_len = std::ssize(ids_)},
-                               .tokens_BT = ids_.data()};
-  core::Work work{core::Arena(scratch_.span()), threads_};
+  model::UnitInput input{.shape = {.batch = 1, .seq_len = std::ssize(ids_)},
+                         .tokens_BT = ids_.data()};
+  input.copies = {.tokens_BT = brought(ids_, ids_there_)};
+  core::Work work = this->work();
   for (std::size_t unit = 0; unit < model_.units.size(); ++unit) {
     const core::Arena::Scope scope(work.arena);
     const model::Saved saved{.input_BTD = unit == 0 ? nullptr : hidden_[unit % 2].data(),
@@ -145,17 +176,29 @@ const std::byte* CachedModel::read(std::span<Sequence* const> sequences) {
 
 std::span<const float> CachedModel::next_logits(std::span<Sequence* const> sequences) {
   const std::byte* hidden_ND = read(sequences);
-  std::size_t count = 0;
-  std::int64_t row = 0;
+  const auto row_bytes = static_cast<std::int64_t>(bytes_of(model_.hidden));
+  const auto room = [&](core::Buffer& buffer, std::int64_t bytes) {
+    if (buffer.bytes().count() >= bytes) return;
+    buffer = core::Buffer(ledger_, core::Account::kActivations, core::Bytes(bytes), space_);
+  };
+  room(last_, std::ssize(sequences) * row_bytes);
   logits_.resize(sequences.size() * static_cast<std::size_t>(model_.vocab));
-  last_.resize(bytes_of(std::ssize(sequences) * model_.hidden));
+  const auto bytes = static_cast<std::int64_t>(logits_.size() * sizeof(float));
+  if (device_ != nullptr) room(logits_there_, bytes);
+  core::Work work = this->work();
+  auto* to = static_cast<std::byte*>(last_.data());
+  std::int64_t row = 0;
   for (const std::int64_t rows : counts_) {
     row += rows;
-    std::copy_n(hidden_ND + bytes_of((row - 1) * model_.hidden), bytes_of(model_.hidden),
-                last_.data() + bytes_of(static_cast<std::int64_t>(count++) * model_.hidden));
+    kernels::copy_bytes(work, row_bytes, hidden_ND + (row - 1) * row_bytes, to);
+    to += row_bytes;
   }
-  core::Work work{core::Arena(scratch_.span()), threads_};
-  model_.head->logits(head_weights(), std::ssize(sequences), last_.data(), logits_.data(), work);
+  float* const logits = device_ == nullptr ? logits_.data() : logits_there_.f32();
+  model_.head->logits(head_weights(), std::ssize(sequences), last_.data(), logits, work);
+  if (device_ != nullptr) {
+    queue()->copy_out(logits, logits_.data(), core::Bytes(bytes));
+    queue()->finish();
+  }
   FM_DATA_CHECK(std::isfinite(logits_[0]),
                 "the weights must give finite logits; use another checkpoint");
   return logits_;
@@ -164,13 +207,15 @@ std::span<const float> CachedModel::next_logits(std::span<Sequence* const> seque
 double CachedModel::log_probability(Sequence& sequence) {
   Sequence* const one = &sequence;
   const std::byte* hidden_ND = read({&one, 1});
-  std::vector<std::int32_t> labels(sequence.ids.begin() + 1, sequence.ids.end());
-  const model::UnitInput input{.shape = {.batch = 1, .seq_len = std::ssize(labels)},
-                               .labels_BT = labels.data()};
-  core::Work work{core::Arena(scratch_.span()), threads_};
-  double sum = 0.0;
-  model_.head->evaluate({head_weights(), input, {}, work}, hidden_ND, &sum);
-  return -sum;
+  const std::vector<std::int32_t> labels(sequence.ids.begin() + 1, sequence.ids.end());
+  model::UnitInput input{.shape = {.batch = 1, .seq_len = std::ssize(labels)},
+                         .labels_BT = labels.data()};
+  input.copies = {.labels_BT = brought(labels, ids_there_)};
+  core::Work work = this->work();
+  core::Answers<double> sum({ledger_, space_}, 1);
+  sum.clear(work);
+  model_.head->evaluate({head_weights(), input, {}, work}, hidden_ND, sum.place().data());
+  return -sum.read(work)[0];
 }
 
 }  // namespace fm::engine

@@ -144,7 +144,7 @@ std::string tokenizer_folder(const GenerateOptions& options) {
 
 }  // namespace
 
-void generate(const GenerateOptions& options, const Console& console) {
+void generate(const GenerateOptions& options, const Console& console, core::Device* device) {
   const std::filesystem::path folder = options.ckpt;
   FM_DATA_CHECK(std::filesystem::is_directory(folder),
                 "--ckpt must be a Hugging Face folder; check the path (", options.ckpt, ")");
@@ -157,7 +157,7 @@ void generate(const GenerateOptions& options, const Console& console) {
        {note_of_unknown_keys(opened.facts), note_of_other_tokenizer(options.tokenizer, folder)}) {
     if (!note.empty()) console.note(note);
   }
-  CachedModel model(opened, folder, options.lora);
+  CachedModel model(opened, folder, options.lora, device);
   if (!options.score.empty()) {
     std::vector<Sequence> sequences = read_sequences(model, text, options.score);
     Lines lines(options.output, console);  // a file that was there stays until all is read

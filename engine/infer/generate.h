@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/device.h"
 #include "core/types.h"
 #include "engine/infer/sampling.h"
 #include "engine/options.h"
@@ -43,6 +44,8 @@ struct Console {
 // The prompt and what follows it, streamed; or a JSON line per prompt of a file, or per text that
 // is scored; or a conversation. The same options give the same text (docs/generate.md). Throws
 // UserError: 10 for options that do not fit the model, 11 for files.
-void generate(const GenerateOptions& options, const Console& console);
+// `device`: as CachedModel has it.
+void generate(const GenerateOptions& options, const Console& console,
+              core::Device* device = nullptr);
 
 }  // namespace fm::engine

@@ -9,6 +9,7 @@
 #include "model/units/lora.h"
 #include "tests/comm/nccl/nccl_rank.h"
 #include "tests/emulated/emulated_device.h"
+#include "tests/engine/decoded_numbers.h"
 #include "tests/engine/document_rows.h"
 #include "tests/engine/trainer_case.h"
 #include "tests/model/family_jsons.h"
@@ -201,6 +202,17 @@ TEST_F(EmulatedTrainer, GoesOnOnAnotherDevice) {
     EXPECT_NEAR(one.at(step).grad_norm.value(), other.at(step).grad_norm.value(), 1e-3);
   }
   EXPECT_NEAR(one.at(6).eval_loss, other.at(6).eval_loss, 1e-5 * one.at(6).eval_loss);
+}
+
+TEST_F(EmulatedTrainer, DecodesNearThisCpu) {
+  const TrainOptions trained = options("whole", 2);
+  ASSERT_EQ(run(trained), 0);
+  const std::filesystem::path model = std::filesystem::path(trained.output_dir) / "hf";
+  const auto card = emulated::make_device(5);
+  const std::vector<double> expected = decoded_numbers(model, core::DType::kF32, nullptr);
+  const std::vector<double> got = decoded_numbers(model, core::DType::kF32, card.get());
+  ASSERT_EQ(expected.size(), got.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(expected[i], got[i], 1e-4) << i;
 }
 
 }  // namespace

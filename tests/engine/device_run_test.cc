@@ -9,6 +9,8 @@
 #include <tuple>
 
 #include "core/fault.h"
+#include "decoded_numbers.h"
+#include "device/fake/fake_device.h"
 #include "document_rows.h"
 #include "model/units/lora.h"
 #include "tests/model/family_jsons.h"
@@ -342,6 +344,18 @@ TEST_F(DeviceTrainer, GradientsAndMergedAdaptersAreWritten) {
     ASSERT_EQ(run(dump), 0);
   }
   expect_equal_files(dumps[0], dumps[1], "gradients");
+}
+
+// This CPU has products of its own for a few rows.
+TEST_F(DeviceTrainer, DecodesNearThisCpu) {
+  const TrainOptions cpu = at(options("", 2), "cpu", DeviceKind::kCpu);
+  ASSERT_EQ(run(cpu), 0);
+  const std::filesystem::path model = std::filesystem::path(cpu.output_dir) / "hf";
+  device::FakeDevice fake(seed_of_tests());
+  const std::vector<double> expected = decoded_numbers(model, core::DType::kF32, nullptr);
+  const std::vector<double> got = decoded_numbers(model, core::DType::kF32, &fake);
+  ASSERT_EQ(expected.size(), got.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(expected[i], got[i], 1e-4) << i;
 }
 
 }  // namespace

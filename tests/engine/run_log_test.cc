@@ -54,6 +54,7 @@ TEST(StepLineText, HasTheModelFlopsUtilizationWhereTheCardsPeakIsKnown) {
   line.last_step = 100;
   line.step_time_s = 0.8;
   line.flops = 4e14;
+  line.seconds_left.reset();
   EXPECT_EQ(text_of(line).find("MFU"), std::string::npos);
   EXPECT_EQ(json_of(line).find("mfu"), std::string::npos);
   line.peak_flops = 989e12;
