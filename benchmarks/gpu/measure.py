@@ -43,8 +43,9 @@ def call(name, words, limit, variables=None):
         return None
     DETAILS[name] = {"code": done.returncode, "out": done.stdout[-6000:], "err": done.stderr[-3000:]}
     if done.returncode != 0:
-        last = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        row(name, f"exit code {done.returncode}", last[0][:200] if last else "")
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines() or [""]
+        line = said[-1] if said[0].startswith("Traceback") else said[0]
+        row(name, f"exit code {done.returncode}", line[:200])
         return None
     return done.stdout
 
