@@ -37,10 +37,6 @@ int number_of(const engine::DeviceOptions& options, const comm::LaunchInfo& laun
                                      : launch.local_rank;
 }
 
-std::string version_text(int version) {
-  return core::concat(version / 1000, ".", version % 1000 / 10);
-}
-
 RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo& launch,
                     comm::Communicator& world, int limit_ms, const OnLinkEnd& on_end) {
   const device::CudaSearch search = device::search_cuda();
@@ -59,7 +55,7 @@ RunDevice open_card(const engine::DeviceOptions& options, const comm::LaunchInfo
     run.link = card_link(*run.device, self, limit_ms, on_end);
   }
   run.line = core::concat(card.name, " (", core::human(card.memory), "), driver for CUDA ",
-                          version_text(search.answers.driver_version));
+                          device::cuda_version_text(search.answers.driver_version));
   if (const auto rates = engine::card_rates(card.name)) {
     run.peak_flops = rates->bf16_peak * world.size();
   }

@@ -8,9 +8,6 @@ namespace {
 
 using core::concat;
 
-// 13000 -> "13.0".
-std::string version_text(int version) { return concat(version / 1000, ".", version % 1000 / 10); }
-
 std::string files_text(const CudaAnswers& answers) {
   return answers.files.empty() ? "this machine has no /dev/nvidia0"
                                : "this machine has " + core::join(answers.files, ", ");
@@ -30,6 +27,10 @@ std::string no_device_text(const CudaAnswers& answers) {
 }
 
 }  // namespace
+
+std::string cuda_version_text(int version) {
+  return concat(version / 1000, ".", version % 1000 / 10);
+}
 
 std::string problem_of(const CudaAnswers& answers) {
   constexpr int kBusy = 46;
@@ -52,8 +53,8 @@ std::string problem_of(const CudaAnswers& answers) {
                       files_text(answers), ")");
       }
       return concat("NVIDIA's driver must be 580 or newer; update it, or run with --device cpu ",
-                    "(it knows CUDA ", version_text(answers.driver_version),
-                    ", this build was made with ", version_text(answers.runtime_version), ")");
+                    "(it knows CUDA ", cuda_version_text(answers.driver_version),
+                    ", this build was made with ", cuda_version_text(answers.runtime_version), ")");
     case kNoDevice:
     case kBadDevice: return no_device_text(answers);
     case kBusy:
@@ -65,7 +66,7 @@ std::string problem_of(const CudaAnswers& answers) {
     case kDriverMismatch:
       return concat("the driver's kernel module and its library must be of one version; restart ",
                     "the machine or the container after an update (libcuda.so.1 knows CUDA ",
-                    version_text(answers.driver_version), ")");
+                    cuda_version_text(answers.driver_version), ")");
     default:  // there are hundreds; the number leads on
       return concat("NVIDIA's driver must start; see `nvidia-smi` and `dmesg`, or run with ",
                     "--device cpu (CUDA error ", answers.error, ")");

@@ -19,6 +19,9 @@ struct CudaAnswers {
   std::vector<std::string> files;      // /dev/nvidia0, ...: what the machine has
 };
 
+// 13000: "13.0".
+std::string cuda_version_text(int version);
+
 // Why no device can be used, with the cure; "": the answers are those of a machine that has some.
 std::string problem_of(const CudaAnswers& answers);
 

@@ -103,22 +103,6 @@ __device__ __forceinline__ void drop(float (&probs)[kTiles][4], const unsigned c
   }
 }
 
-// The tile's keys and values and, where some are dropped, which probabilities stay.
-template <class T, int kDim>
-__device__ void load_keys(const AttentionProblem& problem, const QueryTile& at,
-                          const HeadRows<const T>& k, const HeadRows<const T>& v, int first,
-                          int turn, ForwardMemory<T, kDim>& memory) {
-  load_tile(memory.k[turn], k, first);
-  load_tile(memory.v[turn], v, first);
-  async_commit();
-  if (problem.kept.dropped == 0) return;
-  const int query = static_cast<int>(threadIdx.x) / 2;
-  const std::uint64_t key = static_cast<std::uint64_t>(problem.positions.first_key + first);
-  const std::uint64_t number = first_number(problem, at.row, at.head, at.first + query) + key;
-  write_kept<ForwardMemory<T, kDim>::kKeys>(problem.kept, number, static_cast<int>(threadIdx.x) % 2,
-                                            kept_of(memory.q, query, turn));
-}
-
 // Of the thread's two queries, each sum and its logarithm; all four threads of a query have parts.
 __device__ __forceinline__ void finish(const AttentionProblem& problem, const QueryTile& at,
                                        int own, const Softmax& softmax, float power,

@@ -56,21 +56,6 @@ __device__ __forceinline__ QueryPair query_pair(const AttentionProblem& problem,
   return pair;
 }
 
-template <class T, int kDim>
-__device__ void load_keys(const AttentionProblem& problem, const QueryTile& at,
-                          const HeadRows<const T>& k, const HeadRows<const T>& v, int first,
-                          int turn, QueryMemory<T, kDim>& memory) {
-  load_tile(memory.k[turn], k, first);
-  load_tile(memory.v[turn], v, first);
-  async_commit();
-  if (problem.kept.dropped == 0) return;
-  const int query = static_cast<int>(threadIdx.x) / 2;
-  const std::uint64_t key = static_cast<std::uint64_t>(problem.positions.first_key + first);
-  const std::uint64_t number = first_number(problem, at.row, at.head, at.first + query) + key;
-  write_kept<kWalkedRows>(problem.kept, number, static_cast<int>(threadIdx.x) % 2,
-                          kept_of(memory.q, query, turn));
-}
-
 // Gradients of the scores of 16 queries and a tile of keys, from scores and gradients of
 // probabilities, in the place of scores.
 template <int kTiles>

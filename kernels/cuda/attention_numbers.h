@@ -2,25 +2,9 @@
 #pragma once
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/philox.h"
 
 namespace fm::kernels::cuda {
-
-__device__ __forceinline__ uint4 philox_words(std::uint64_t key, std::uint64_t counter) {
-  uint4 words =
-      make_uint4(static_cast<unsigned>(counter), static_cast<unsigned>(counter >> 32), 0U, 0U);
-  auto key0 = static_cast<unsigned>(key);
-  auto key1 = static_cast<unsigned>(key >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const unsigned high0 = __umulhi(0xD2511F53U, words.x);
-    const unsigned high1 = __umulhi(0xCD9E8D57U, words.z);
-    words = make_uint4(high1 ^ words.y ^ key0, 0xCD9E8D57U * words.z, high0 ^ words.w ^ key1,
-                       0xD2511F53U * words.x);
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
-  }
-  return words;
-}
 
 // The number of a query's first key in the whole row.
 __device__ __forceinline__ std::uint64_t first_number(const AttentionProblem& problem, int row,
@@ -42,9 +26,9 @@ __device__ void write_kept(const KeptNumbers& kept, std::uint64_t number, int ha
   unsigned bits[kWords] = {};
   for (int i = 0; i < 8; ++i) {
     const std::uint64_t counter = number / 64 * 16 + static_cast<unsigned>(8 * half + i);
-    const uint4 words = philox_words(kept.key, counter);
-    const unsigned word[4] = {upper ? words.z : words.x, upper ? words.w : words.y, words.z,
-                              words.w};
+    const PhiloxWords words = philox(kept.key, counter);
+    const unsigned word[4] = {upper ? words.at[2] : words.at[0], upper ? words.at[3] : words.at[1],
+                              words.at[2], words.at[3]};
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       bits[w] |= static_cast<unsigned>(word[w] >= kept.dropped) << i;

@@ -121,12 +121,12 @@ __device__ __forceinline__ void store_rows(const Sums<kDim>& sums, const float (
 // What dropout leaves of 1.
 __device__ __forceinline__ float left_of(const KeptNumbers& kept, std::uint64_t number) {
   if (kept.dropped == 0) return 1.0F;
-  const uint4 words = philox_words(kept.key, number / 64 * 16 + number % 16);
+  const PhiloxWords words = philox(kept.key, number / 64 * 16 + number % 16);
   const auto which = static_cast<int>(number / 16 % 4);
-  const unsigned word = which == 0   ? words.x
-                        : which == 1 ? words.y
-                        : which == 2 ? words.z
-                                     : words.w;
+  const unsigned word = which == 0   ? words.at[0]
+                        : which == 1 ? words.at[1]
+                        : which == 2 ? words.at[2]
+                                     : words.at[3];
   return word >= kept.dropped ? kept.scale : 0.0F;
 }
 __device__ __forceinline__ float left_of(const AttentionProblem& problem, int row, int head,

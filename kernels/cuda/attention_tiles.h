@@ -24,6 +24,10 @@ template <class T, int kRows, int kDim>
 struct alignas(16) Tile {
   T rows[kRows][kDim + 8];
 };
+template <class Rows>
+inline constexpr int kRowsOf = 0;
+template <class T, int kRows, int kDim>
+inline constexpr int kRowsOf<Tile<T, kRows, kDim>&> = kRows;
 // 8 bytes for each of two tiles.
 template <class T, int kRows, int kDim>
 __device__ __forceinline__ unsigned char* kept_of(Tile<T, kRows, kDim>& tile, int row, int turn) {
@@ -114,6 +118,23 @@ __device__ void store_tile(const float (&sums)[kTiles][4], const float (&factors
       *target = *from;
     }
   }
+}
+
+// Tile `turn` of the keys and values and, where some are dropped, which probabilities stay.
+// Memory: with tiles q, and k and v of each turn.
+template <class T, class Memory>
+__device__ void load_keys(const AttentionProblem& problem, const QueryTile& at,
+                          const HeadRows<const T>& k, const HeadRows<const T>& v, int first,
+                          int turn, Memory& memory) {
+  load_tile(memory.k[turn], k, first);
+  load_tile(memory.v[turn], v, first);
+  async_commit();
+  if (problem.kept.dropped == 0) return;
+  const int query = static_cast<int>(threadIdx.x) / 2;
+  const std::uint64_t key = static_cast<std::uint64_t>(problem.positions.first_key + first);
+  const std::uint64_t number = first_number(problem, at.row, at.head, at.first + query) + key;
+  write_kept<kRowsOf<decltype(memory.k[0])>>(
+      problem.kept, number, static_cast<int>(threadIdx.x) % 2, kept_of(memory.q, query, turn));
 }
 
 }  // namespace fm::kernels::cuda

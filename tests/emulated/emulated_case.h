@@ -8,7 +8,7 @@
 
 #include "kernels/cuda/table.h"
 #include "tests/emulated/block.h"
-#include "tests/kernels/narrow_values.h"
+#include "tests/emulated/case_values.h"
 
 namespace fm::emulated {
 
@@ -16,25 +16,6 @@ inline constexpr Order kOrders[] = {Order::kForward, Order::kBackward, Order::kB
 
 // The table of the kernels of CUDA devices, whose blocks run here.
 inline const kernels::DeviceKernels& table() { return kernels::cuda::own_kernels(); }
-template <class T>
-const auto& elements_of(const kernels::DeviceKernels& all) {
-  if constexpr (std::is_same_v<T, float>) {
-    return all.fp32;
-  } else if constexpr (std::is_same_v<T, core::Bf16>) {
-    return all.bf16;
-  } else {
-    return all.fp16;
-  }
-}
-
-// NaN, or another value that no result survives.
-template <class T>
-std::vector<T> poisoned(std::int64_t count) {
-  std::vector<T> values(static_cast<std::size_t>(count));
-  if (count > 0) std::memset(static_cast<void*>(values.data()), 0xFF, values.size() * sizeof(T));
-  return values;
-}
-
 // The result of run() under every order of threads, which must have the same bits.
 template <class Run>
 auto in_every_order(const Run& run) {

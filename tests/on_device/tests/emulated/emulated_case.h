@@ -8,32 +8,13 @@
 #include <vector>
 
 #include "kernels/variants/table.h"
-#include "tests/kernels/narrow_values.h"
+#include "tests/emulated/case_values.h"
 
 namespace fm::emulated {
 
 // The table of the card's kernels: each entry runs on its queue, whatever Work it is given, and
 // returns when it is done.
 const kernels::DeviceKernels& table();
-template <class T>
-const auto& elements_of(const kernels::DeviceKernels& all) {
-  if constexpr (std::is_same_v<T, float>) {
-    return all.fp32;
-  } else if constexpr (std::is_same_v<T, core::Bf16>) {
-    return all.bf16;
-  } else {
-    return all.fp16;
-  }
-}
-
-// NaN, or another value that no result survives.
-template <class T>
-std::vector<T> poisoned(std::int64_t count) {
-  std::vector<T> values(static_cast<std::size_t>(count));
-  if (count > 0) std::memset(static_cast<void*>(values.data()), 0xFF, values.size() * sizeof(T));
-  return values;
-}
-
 // A card has no order of threads to choose: run() again must give the same bits.
 template <class Run>
 auto in_every_order(const Run& run) {
