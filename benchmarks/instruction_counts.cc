@@ -210,7 +210,7 @@ void vocabulary_kernels(const fm::kernels::Variant& run) {
   double sum = 0.0;
   run.cross_entropy_loss(shape, logits.data(), labels.data(), &sum);
   counted("cross_entropy_loss", kFew * kVocab);
-  run.cross_entropy(shape, logits.data(), labels.data(), 0.25, &sum);
+  run.cross_entropy(shape, logits.data(), labels.data(), {0.25}, &sum);
   counted("cross_entropy", kFew * kVocab);
   if (!(sum > 0.0)) std::puts("the loss must be positive");
 }

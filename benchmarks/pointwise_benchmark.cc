@@ -169,7 +169,7 @@ void cross_entropy_in_place(State& state) {
   const std::vector<std::int32_t> labels(128, 7);
   run(state, count, 4 * count, [&] {
     double sum = 0.0;
-    fm::kernels::cross_entropy(fm::core::Work(), shape, logits.data(), labels.data(), 1.0, &sum);
+    fm::kernels::cross_entropy(fm::core::Work(), shape, logits.data(), labels.data(), {1.0}, &sum);
     benchmark::DoNotOptimize(sum);
   });
 }

@@ -69,6 +69,22 @@ namespace fm::kernels {
   return x == x ? result : x;
 }
 
+// tanh(x) in fp32 from basic operations only; NaN for NaN. Cephes tanhf (S. Moshier): an odd
+// polynomial near 0, else by e^(2 |x|); error below 2 ulp.
+[[gnu::always_inline]] inline float tanh_float(float x) {
+  const float size = x < 0.0F ? -x : x;
+  const float far = 1.0F - 2.0F / (exp_float(2.0F * size) + 1.0F);
+  const float square = x * x;
+  float poly = -5.70498872745e-3F;
+  poly = poly * square + 2.06390887954e-2F;
+  poly = poly * square + -5.37397155531e-2F;
+  poly = poly * square + 1.33314422036e-1F;
+  poly = poly * square + -3.33332819422e-1F;
+  const float near = x + x * (poly * square);
+  const float signed_far = x < 0.0F ? -far : far;
+  return size < 0.625F ? near : signed_far;
+}
+
 // erf(x) in fp32 from basic operations only. The rational approximation of Eigen
 // (generic_fast_erf_float): odd over even polynomial on [-4, 4], where erf rounds to 1; error below
 // 4e-7.

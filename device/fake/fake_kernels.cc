@@ -49,6 +49,7 @@ void fill_the_rest(kernels::DeviceKernels& table) {
   table.cross_entropy_of_parts = Later<&kernels::cross_entropy_of_parts>::run;
   table.divide_by_norm = Later<&kernels::divide_by_norm>::run;
   table.exponentials = Later<&kernels::exponentials>::run;
+  table.form_logits = Later<&kernels::form_logits>::run;
   table.label_logits = Later<&kernels::label_logits>::run;
   table.lamb_direction = Later<&kernels::lamb_direction>::run;
   table.lamb_move = Later<&kernels::lamb_move>::run;

@@ -34,10 +34,12 @@ struct AttentionShape {
   std::int64_t first_head = 0;
   std::int64_t all_heads = 0;  // 0: these are all heads
   RunsOfRow runs = {};
+  float scale = 0.0F;    // of a score before the softmax, above 0; 0: 1 / sqrt(head_dim)
+  float softcap = 0.0F;  // 0: none; else scaled scores s become softcap tanh(s / softcap) (Gemma 2)
 };
 
 // q, out [B, T, heads, head_dim]; k, v [B, T, kv_heads, head_dim], or [B, runs.keys, kv_heads,
-// head_dim]; logsumexp [B, heads, T], of scores before their scaling by 1 / sqrt(head_dim)
+// head_dim]; logsumexp [B, heads, T], of scores before their scaling
 // (kernels/attention/head_group.h).
 template <class T>  // element: float, core::Bf16 or core::F16
 struct AttentionForward {

@@ -13,6 +13,8 @@ struct CachedShape {
   std::int64_t kv_heads = 0;  // divides heads
   std::int64_t head_dim = 0;
   std::int64_t window = 0;  // keys that a query attends to, its own last; 0: all up to its own
+  float scale = 0.0F;       // these two as in AttentionShape
+  float softcap = 0.0F;
 };
 
 // The new tokens of a sequence whose earlier tokens are in a cache; their rows follow those of the

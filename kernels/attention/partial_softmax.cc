@@ -10,7 +10,7 @@ namespace fm::kernels {
 
 void merge_partial_softmax_here(const core::Work& work, const PartialShape& shape,
                                 const PartialSoftmax& now, const PartialSoftmax& all) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
+  const double scale = scale_of(shape);
 #pragma omp parallel for num_threads(work.threads) schedule(static)
   for (std::int64_t t = 0; t < shape.queries; ++t) {
     for (std::int64_t head = 0; head < shape.heads; ++head) {

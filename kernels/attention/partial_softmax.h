@@ -2,6 +2,7 @@
 // 2310.01889).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "core/work.h"
@@ -12,7 +13,12 @@ struct PartialShape {
   std::int64_t queries = 0;
   std::int64_t heads = 0;
   std::int64_t head_dim = 0;  // d
+  float scale = 0.0F;         // of a score; 0: 1 / sqrt(d)
 };
+inline double scale_of(const PartialShape& shape) {
+  if (shape.scale > 0.0F) return static_cast<double>(shape.scale);
+  return 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
+}
 // Of the same queries.
 struct PartialSoftmax {
   float* out = nullptr;        // [queries, heads, d]

@@ -87,14 +87,16 @@ __global__ void __launch_bounds__(kTileColumns* kTileWarps)
   }
   shared.sums[warp][lane] = sum;
   __syncthreads();
-  if (warp != 0 || column >= kCount * width) return;
+  const std::int64_t wanted = into[1] == nullptr ? width : kCount * width;
+  if (warp != 0 || column >= wanted) return;
 #pragma unroll
   for (int i = 1; i < kTileWarps; ++i) sum += shared.sums[i][lane];
   float* const to = column < width ? into[0] + column : into[1] + (column - width);
   *to += sum;
 }
 
-// partial [tiles, kCount, width], of ColumnSums; into: kCount arrays [width] that are added to.
+// partial [tiles, kCount, width], of ColumnSums; into: kCount arrays [width] that are added to; the
+// second may be null.
 template <int kCount>
 void add_tiles(const core::Work& work, std::int64_t tiles, std::int64_t width, const float* partial,
                const std::array<float*, 2>& into) {

@@ -147,9 +147,28 @@ struct Gradient {
     return i == label ? all - scale : all;
   }
 };
+// The derivative of softcap tanh(x / softcap) where it is `logit`.
+__device__ __forceinline__ float slope_of(float logit, float softcap) {
+  const float share = logit / softcap;
+  return 1.0F - share * share;
+}
+struct SlopedExponential {
+  float max;
+  float softcap;
+  __device__ float operator()(std::int64_t /*i*/, float logit) const {
+    return expf(logit - max) * slope_of(logit, softcap);
+  }
+};
+struct SlopedGradient {
+  Gradient of_logit;
+  float softcap;
+  __device__ float operator()(std::int64_t i, float logit) const {
+    return of_logit(i, logit) * slope_of(logit, softcap);
+  }
+};
 struct GradientOfPart {
   float factor;
-  float scale;
+  float scale;  // of the label
   std::int64_t label;
   __device__ float operator()(std::int64_t i, float exponential) const {
     const float all = exponential * factor;
@@ -161,8 +180,8 @@ struct GradientOfPart {
 enum class Rows : std::uint8_t { kStay, kBecomeGradients };
 template <Rows kRows>
 __global__ void __launch_bounds__(kLongThreads)
-    losses_of_rows(RowShape shape, float* logits, const std::int32_t* labels, double scale,
-                   double* losses) {
+    losses_of_rows(RowShape shape, float* logits, const std::int32_t* labels,
+                   LogitGradient gradient, double* losses) {
   auto& memory = shared_memory<RowMemory>();
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
     float* const row = logits + r * shape.width;
@@ -179,15 +198,19 @@ __global__ void __launch_bounds__(kLongThreads)
           log(of_row.sum) + (static_cast<double>(of_row.max) - static_cast<double>(label_logit));
     }
     if constexpr (kRows == Rows::kBecomeGradients) {
-      const auto factor = static_cast<float>(scale / of_row.sum);
-      map_row(row, shape.width,
-              Gradient{of_row.max, factor, static_cast<float>(scale), std::int64_t{label}});
+      const Gradient of_logit{of_row.max, static_cast<float>(gradient.scale / of_row.sum),
+                              static_cast<float>(gradient.scale), std::int64_t{label}};
+      if (gradient.softcap > 0.0F) {
+        map_row(row, shape.width, SlopedGradient{of_logit, gradient.softcap});
+      } else {
+        map_row(row, shape.width, of_logit);
+      }
     }
   }
 }
 
 __global__ void __launch_bounds__(kLongThreads)
-    exponentials_of_rows(RowShape shape, float* logits, double* max, double* sum) {
+    exponentials_of_rows(RowShape shape, float softcap, float* logits, double* max, double* sum) {
   auto& memory = shared_memory<RowMemory>();
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
     float* const row = logits + r * shape.width;
@@ -196,7 +219,11 @@ __global__ void __launch_bounds__(kLongThreads)
       max[r] = static_cast<double>(of_row.max);
       sum[r] = of_row.sum;
     }
-    map_row(row, shape.width, Exponential{of_row.max});
+    if (softcap > 0.0F) {
+      map_row(row, shape.width, SlopedExponential{of_row.max, softcap});
+    } else {
+      map_row(row, shape.width, Exponential{of_row.max});
+    }
   }
 }
 
@@ -259,14 +286,20 @@ struct PartsOfRows {
 };
 
 __global__ void __launch_bounds__(kLongThreads)
-    gradients_of_parts(RowShape shape, float* logits, const std::int32_t* labels,
-                       std::int64_t first, float scale, const float* factors) {
+    gradients_of_parts(RowShape shape, float* logits, const std::int32_t* labels, VocabParts parts,
+                       LogitGradient gradient, const float* factors) {
+  // The logits of labels that are here.
+  const double* const of_labels = parts.numbers + (3 * parts.rank + 2) * shape.rows;
+  const auto scale = static_cast<float>(gradient.scale);
   for (std::int64_t r = blockIdx.x; r < shape.rows; r += gridDim.x) {
     float* const row = logits + r * shape.width;
     if (labels[r] == kIgnoredLabel) {
       map_row(row, shape.width, Zero{});
     } else {
-      map_row(row, shape.width, GradientOfPart{factors[r], scale, labels[r] - first});
+      const bool sloped = gradient.softcap > 0.0F;
+      const auto label = static_cast<float>(of_labels[r]);
+      const float of_label = sloped ? scale * slope_of(label, gradient.softcap) : scale;
+      map_row(row, shape.width, GradientOfPart{factors[r], of_label, labels[r] - parts.first});
     }
   }
 }
@@ -294,28 +327,51 @@ void add_in_order(const core::Work& work, std::int64_t rows, const double* losse
 
 template <Rows kRows>
 void losses_by(const core::Work& work, RowShape shape, float* logits, const std::int32_t* labels,
-               double scale, double* sum) {
+               const LogitGradient& gradient, double* sum) {
   if (shape.rows == 0) return;
   double* const losses = numbers_of_rows(work, shape.rows, sizeof(double));
   launch(work, "cross_entropy", for_rows(work, shape, sizeof(RowMemory)), losses_of_rows<kRows>,
-         shape, logits, labels, scale, losses);
+         shape, logits, labels, gradient, losses);
   add_in_order(work, shape.rows, losses, sum);
 }
 
 void cross_entropy(const core::Work& work, RowShape shape, float* logits,
-                   const std::int32_t* labels, double scale, double* sum) {
-  losses_by<Rows::kBecomeGradients>(work, shape, logits, labels, scale, sum);
+                   const std::int32_t* labels, const LogitGradient& gradient, double* sum) {
+  losses_by<Rows::kBecomeGradients>(work, shape, logits, labels, gradient, sum);
 }
 
 void cross_entropy_loss(const core::Work& work, RowShape shape, const float* logits,
                         const std::int32_t* labels, double* sum) {
-  losses_by<Rows::kStay>(work, shape, const_cast<float*>(logits), labels, 0.0, sum);
+  losses_by<Rows::kStay>(work, shape, const_cast<float*>(logits), labels, {}, sum);
 }
 
-void exponentials(const core::Work& work, RowShape shape, float* logits, double* max, double* sum) {
+struct FormLogits {
+  LogitForm form;
+  float inner;  // scale / softcap
+  float* logits;
+  template <int kWidth>
+  __device__ void run(std::int64_t at) const {
+    auto pack = load<kWidth>(logits + at);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      pack.at[i] =
+          form.softcap > 0.0F ? form.softcap * tanhf(pack.at[i] * inner) : pack.at[i] * form.scale;
+    }
+    store(logits + at, pack);
+  }
+};
+
+void form_logits(const core::Work& work, RowShape shape, const LogitForm& form, float* logits) {
+  const float inner = form.softcap > 0.0F ? form.scale / form.softcap : 0.0F;
+  walk<kWide>(work, "form_logits", shape.rows * shape.width, aligned(logits),
+              FormLogits{form, inner, logits});
+}
+
+void exponentials(const core::Work& work, RowShape shape, float softcap, float* logits, double* max,
+                  double* sum) {
   if (shape.rows == 0) return;
   launch(work, "exponentials", for_rows(work, shape, sizeof(RowMemory)), exponentials_of_rows,
-         shape, logits, max, sum);
+         shape, softcap, logits, max, sum);
 }
 
 struct LabelLogits {
@@ -339,15 +395,15 @@ void label_logits(const core::Work& work, RowShape shape, const float* logits,
 }
 
 void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logits,
-                            const std::int32_t* labels, const VocabParts& parts, double scale,
-                            double* sum) {
+                            const std::int32_t* labels, const VocabParts& parts,
+                            const LogitGradient& gradient, double* sum) {
   if (shape.rows == 0) return;
   double* const losses = numbers_of_rows(work, shape.rows, sizeof(double) + sizeof(float));
   auto* const factors = reinterpret_cast<float*>(losses + shape.rows);
   walk<1>(work, "cross_entropy_of_parts", shape.rows, false,
-          PartsOfRows{shape.rows, labels, parts, scale, losses, factors});
+          PartsOfRows{shape.rows, labels, parts, gradient.scale, losses, factors});
   launch(work, "cross_entropy_of_parts", for_rows(work, shape, 0), gradients_of_parts, shape,
-         logits, labels, parts.first, static_cast<float>(scale), factors);
+         logits, labels, parts, gradient, factors);
   add_in_order(work, shape.rows, losses, sum);
 }
 
@@ -358,6 +414,7 @@ void fill_cross_entropy(DeviceKernels& table) {
   table.cross_entropy_loss = cross_entropy_loss;
   table.cross_entropy_of_parts = cross_entropy_of_parts;
   table.exponentials = exponentials;
+  table.form_logits = form_logits;
   table.label_logits = label_logits;
 }
 

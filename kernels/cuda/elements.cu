@@ -363,7 +363,7 @@ void merge_partial_softmax(const core::Work& work, const PartialShape& shape,
   constexpr int kFour = kWide<float>;
   const std::int64_t items = shape.heads * core::ceil_div(shape.queries, kWarp);
   if (items == 0 || shape.head_dim == 0) return;
-  const Merge at{shape, now, all, 1.0 / std::sqrt(static_cast<double>(shape.head_dim))};
+  const Merge at{shape, now, all, scale_of(shape)};
   const Launch how{{row_blocks(work, items * kWarp), 1, 1}};
   if (shape.head_dim % kFour == 0 && aligned(now.out, all.out)) {
     launch(work, "merge_partial_softmax", how, merge_queries<kFour>, at);

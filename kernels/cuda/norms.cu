@@ -94,7 +94,8 @@ void layernorm_statistics(const core::Work& work, RowShape shape, const T* x, do
   statistics<Norm::kLayer>(work, shape, x, eps, mean, rstd);
 }
 
-// y = (offset + weight) (x - mean) rstd + bias; RMSNorm has neither mean nor bias.
+// y = (offset + weight) (x - mean) rstd + bias; RMSNorm has neither mean nor bias, and a null bias
+// is zeros.
 template <Norm kNorm, class T>
 struct Apply {
   const T* x;
@@ -117,7 +118,7 @@ struct Apply {
   template <int kWidth>
   __device__ OfColumns<kWidth> columns(std::int64_t column) const {
     OfColumns<kWidth> of{load<kWidth>(weight + column), {}};
-    if constexpr (kNorm == Norm::kLayer) of.bias = load<kWidth>(bias + column);
+    if (kNorm == Norm::kLayer && bias != nullptr) of.bias = load<kWidth>(bias + column);
     return of;
   }
   template <int kWidth>
@@ -293,7 +294,7 @@ __global__ void __launch_bounds__(Form::kThreads, Form::kBlocks)
 // So many blocks at most walk the rows of a backward, on every card: each has its partial sums.
 constexpr std::int64_t kTiles = 512;
 
-// sums: [0] is dweight_sum, [1] is dbias_sum.
+// sums: [0] is dweight_sum, [1] is dbias_sum, or null.
 template <Norm kNorm, class T>
 void backward(const core::Work& work, const char* name, RowShape shape, Backward<T> at,
               const std::array<float*, 2>& sums) {

@@ -35,6 +35,13 @@ double exp_sum(const float* row, std::int64_t vocab, float max) {
   return sum;
 }
 
+// A row's slope of the soft-capping: the derivative of softcap tanh(x / softcap) where it is
+// `logit`.
+[[gnu::always_inline]] inline float slope_of(float logit, float softcap) {
+  const float share = logit / softcap;
+  return 1.0F - share * share;
+}
+
 // The same with e^(x - max) stored.
 double exp_sum_in_place(float* row, std::int64_t vocab, float max) {
   for (std::int64_t i = 0; i < vocab; ++i) row[i] = exp_float(row[i] - max);
@@ -47,14 +54,52 @@ double exp_sum_in_place(float* row, std::int64_t vocab, float max) {
   return sum;
 }
 
+// The same with e^(x - max) slope_of(x) stored.
+double sloped_exp_sum_in_place(float* row, std::int64_t vocab, float max, float softcap) {
+  float exponentials[kBlock];
+  double sum = 0.0;
+  for (std::int64_t from = 0; from < vocab; from += kBlock) {
+    float* block = row + from;
+    const std::int64_t count = std::min(kBlock, vocab - from);
+    for (std::int64_t i = 0; i < count; ++i) exponentials[i] = exp_float(block[i] - max);
+    for (std::int64_t i = 0; i < count; ++i) {
+      block[i] = exponentials[i] * slope_of(block[i], softcap);
+    }
+    sum += static_cast<double>(lane_sum<float>(count, [&](auto i) { return exponentials[i]; }));
+  }
+  return sum;
+}
+
+// Of logits that are what the gradient says.
+double weights_in_place(float* row, std::int64_t vocab, float max, float softcap) {
+  return softcap > 0.0F ? sloped_exp_sum_in_place(row, vocab, max, softcap)
+                        : exp_sum_in_place(row, vocab, max);
+}
+
+// What the gradient of a label's logit is beside that of all logits.
+float of_label(const LogitGradient& gradient, float label_logit) {
+  const auto scale = static_cast<float>(gradient.scale);
+  return gradient.softcap > 0.0F ? scale * slope_of(label_logit, gradient.softcap) : scale;
+}
+
 double token_loss(double exp_total, float max, float label_logit) {
   return std::log(exp_total) + (static_cast<double>(max) - static_cast<double>(label_logit));
 }
 
 }  // namespace
 
-void cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, double scale,
-                   double* sum) {
+void form_logits(RowShape shape, const LogitForm& form, float* logits) {
+  const std::int64_t count = shape.rows * shape.width;
+  if (form.softcap <= 0.0F) {
+    for (std::int64_t i = 0; i < count; ++i) logits[i] *= form.scale;
+    return;
+  }
+  const float inner = form.scale / form.softcap;
+  for (std::int64_t i = 0; i < count; ++i) logits[i] = form.softcap * tanh_float(logits[i] * inner);
+}
+
+void cross_entropy(RowShape shape, float* logits, const std::int32_t* labels,
+                   const LogitGradient& gradient, double* sum) {
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     float* row = logits + r * shape.width;
     if (labels[r] == kIgnoredLabel) {
@@ -63,11 +108,11 @@ void cross_entropy(RowShape shape, float* logits, const std::int32_t* labels, do
     }
     const float max = row_max(row, shape.width);
     const float label_logit = row[labels[r]];
-    const double total = exp_sum_in_place(row, shape.width, max);
+    const double total = weights_in_place(row, shape.width, max, gradient.softcap);
     *sum += token_loss(total, max, label_logit);
-    const auto factor = static_cast<float>(scale / total);
+    const auto factor = static_cast<float>(gradient.scale / total);
     for (std::int64_t i = 0; i < shape.width; ++i) row[i] *= factor;
-    row[labels[r]] -= static_cast<float>(scale);
+    row[labels[r]] -= of_label(gradient, label_logit);
   }
 }
 
@@ -81,12 +126,12 @@ void cross_entropy_loss(RowShape shape, const float* logits, const std::int32_t*
   }
 }
 
-void exponentials(RowShape shape, float* logits, double* max, double* sum) {
+void exponentials(RowShape shape, float softcap, float* logits, double* max, double* sum) {
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     float* row = logits + r * shape.width;
     const float most = row_max(row, shape.width);
     max[r] = static_cast<double>(most);
-    sum[r] = exp_sum_in_place(row, shape.width, most);
+    sum[r] = weights_in_place(row, shape.width, most, softcap);
   }
 }
 
@@ -100,7 +145,7 @@ void label_logits(RowShape shape, const float* logits, const std::int32_t* label
 }
 
 void cross_entropy_of_parts(RowShape shape, float* logits, const std::int32_t* labels,
-                            const VocabParts& parts, double scale, double* sum) {
+                            const VocabParts& parts, const LogitGradient& gradient, double* sum) {
   const std::int64_t apart = 3 * shape.rows;
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     float* const here = logits + row * shape.width;
@@ -122,10 +167,12 @@ void cross_entropy_of_parts(RowShape shape, float* logits, const std::int32_t* l
     }
     *sum += std::log(total) + (most - label_logit);
     const double mine = parts.numbers[apart * parts.rank + row];
-    const auto factor = static_cast<float>(scale * std::exp(mine - most) / total);
+    const auto factor = static_cast<float>(gradient.scale * std::exp(mine - most) / total);
     for (std::int64_t i = 0; i < shape.width; ++i) here[i] *= factor;
     const std::int64_t column = labels[row] - parts.first;
-    if (column >= 0 && column < shape.width) here[column] -= static_cast<float>(scale);
+    if (column < 0 || column >= shape.width) continue;
+    const double of_mine = parts.numbers[apart * parts.rank + 2 * shape.rows + row];
+    here[column] -= of_label(gradient, static_cast<float>(of_mine));
   }
 }
 

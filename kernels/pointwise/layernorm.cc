@@ -38,6 +38,12 @@ void layernorm_apply(RowShape shape, const LayernormApply<T>& at) {
     T* y_D = at.y + row * shape.width;
     const float mean = at.mean[row];
     const float rstd = at.rstd[row];
+    if (bias == nullptr) {
+      for (std::int64_t i = 0; i < shape.width; ++i) {
+        y_D[i] = to_element<T>((to_float(x_D[i]) - mean) * rstd * to_float(weight[i]));
+      }
+      continue;
+    }
     for (std::int64_t i = 0; i < shape.width; ++i) {
       y_D[i] =
           to_element<T>((to_float(x_D[i]) - mean) * rstd * to_float(weight[i]) + to_float(bias[i]));
@@ -69,7 +75,8 @@ void layernorm_backward(RowShape shape, const LayernormBackward<T>& at) {
     for (std::int64_t i = 0; i < shape.width; ++i) {
       dweight[i] += dy_D[i] * ((to_float(x_D[i]) - mean) * rstd);
     }
-    for (std::int64_t i = 0; i < shape.width; ++i) dbias[i] += dy_D[i];
+    const std::int64_t biased = dbias == nullptr ? 0 : shape.width;
+    for (std::int64_t i = 0; i < biased; ++i) dbias[i] += dy_D[i];
     for (std::int64_t i = 0; i < shape.width; ++i) {
       const float normed = (to_float(x_D[i]) - mean) * rstd;
       const float residual = residual_D == nullptr ? 0.0F : to_float(residual_D[i]);

@@ -1,6 +1,6 @@
-// LayerNorm (arXiv 1607.06450) over rows of D: y = w * (x - mean) * rstd + b, with mean the row's
-// and rstd = 1 / sqrt(mean((x - mean)^2) + eps). RMSNorm is in rmsnorm.h. T as in
-// elements.h.
+// LayerNorm (arXiv 1607.06450) over rows of D: y = w * (x - mean) * rstd + b (b may be absent),
+// with mean the row's and rstd = 1 / sqrt(mean((x - mean)^2) + eps). RMSNorm is in rmsnorm.h. T as
+// in elements.h.
 #pragma once
 
 #include "core/work.h"
@@ -17,7 +17,7 @@ template <class T>
 struct LayernormApply {
   const T* x = nullptr;         // [rows, width]
   const T* weight = nullptr;    // [width]
-  const T* bias = nullptr;      // [width]
+  const T* bias = nullptr;      // [width], or null: none
   const float* mean = nullptr;  // [rows]
   const float* rstd = nullptr;
   T* y = nullptr;  // overlaps no input
@@ -35,7 +35,7 @@ struct LayernormBackward {
   const T* residual = nullptr;   // [rows, width] added to dx, or null
   T* dx = nullptr;               // [rows, width]; may be x
   float* dweight_sum = nullptr;  // [width]; added to, row after row in fp32
-  float* dbias_sum = nullptr;    // the same
+  float* dbias_sum = nullptr;    // the same, or null: there is no bias
 };
 
 // With n = (x - mean) * rstd and g = dy * w:

@@ -40,6 +40,7 @@ constexpr TraceForm kMuonBegin = of_elements("muon_begin");
 constexpr TraceForm kMuonMove = of_elements("muon_move");
 constexpr TraceForm kDivideByNorm = of_elements("divide_by_norm");
 constexpr TraceForm kQuinticFactor = of_elements("quintic_factor");
+constexpr TraceForm kFormLogits = of_rows("form_logits");
 constexpr TraceForm kExponentials = of_rows("exponentials");
 constexpr TraceForm kLambDirection = of_elements("lamb_direction");
 constexpr TraceForm kLambMove = of_elements("lamb_move");
@@ -214,11 +215,16 @@ template void cast_rows(const core::Work&, RowShape, const core::Bf16*, std::int
 template void cast_rows(const core::Work&, RowShape, const core::F16*, std::int64_t, float*,
                         std::int64_t);
 
+void form_logits(const core::Work& work, RowShape shape, const LogitForm& form, float* logits) {
+  const TraceScope scope(work.queue, kFormLogits, rows(shape.rows, shape.width, 2));
+  launch(work, &DeviceKernels::form_logits, &CpuKernels::form_logits, shape, form, logits);
+}
+
 void cross_entropy(const core::Work& work, RowShape shape, float* logits,
-                   const std::int32_t* labels, double scale, double* sum) {
+                   const std::int32_t* labels, const LogitGradient& gradient, double* sum) {
   const TraceScope scope(work.queue, kCrossEntropy, rows(shape.rows, shape.width, 2));
   launch(work, &DeviceKernels::cross_entropy, &CpuKernels::cross_entropy, shape, logits, labels,
-         scale, sum);
+         gradient, sum);
 }
 
 void cross_entropy_loss(const core::Work& work, RowShape shape, const float* logits,
@@ -229,11 +235,11 @@ void cross_entropy_loss(const core::Work& work, RowShape shape, const float* log
 }
 
 void cross_entropy_of_parts(const core::Work& work, RowShape shape, float* logits,
-                            const std::int32_t* labels, const VocabParts& parts, double scale,
-                            double* sum) {
+                            const std::int32_t* labels, const VocabParts& parts,
+                            const LogitGradient& gradient, double* sum) {
   const TraceScope scope(work.queue, kCrossEntropyOfParts, rows(shape.rows, shape.width, 2));
   launch(work, &DeviceKernels::cross_entropy_of_parts, &CpuKernels::cross_entropy_of_parts, shape,
-         logits, labels, parts, scale, sum);
+         logits, labels, parts, gradient, sum);
 }
 
 void label_logits(const core::Work& work, RowShape shape, const float* logits,
@@ -280,9 +286,11 @@ void quintic_factor(const core::Work& work, const Quintic& by, std::int64_t side
          factor);
 }
 
-void exponentials(const core::Work& work, RowShape shape, float* logits, double* max, double* sum) {
+void exponentials(const core::Work& work, RowShape shape, float softcap, float* logits, double* max,
+                  double* sum) {
   const TraceScope scope(work.queue, kExponentials, rows(shape.rows, shape.width, 2));
-  launch(work, &DeviceKernels::exponentials, &CpuKernels::exponentials, shape, logits, max, sum);
+  launch(work, &DeviceKernels::exponentials, &CpuKernels::exponentials, shape, softcap, logits, max,
+         sum);
 }
 
 std::int64_t normals(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,

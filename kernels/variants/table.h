@@ -77,6 +77,7 @@ struct KernelTable {
   Form<decltype(kernels::divide_by_norm)>* divide_by_norm = nullptr;
   Form<decltype(kernels::quintic_factor)>* quintic_factor = nullptr;
   Form<decltype(kernels::exponentials)>* exponentials = nullptr;
+  Form<decltype(kernels::form_logits)>* form_logits = nullptr;
   Form<decltype(kernels::rope_table)>* rope_table = nullptr;
   Form<decltype(kernels::adagrad)>* adagrad = nullptr;
   Form<decltype(kernels::lamb_direction)>* lamb_direction = nullptr;

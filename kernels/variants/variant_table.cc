@@ -117,6 +117,7 @@ extern WithoutWork<decltype(kernels::muon_move)> muon_move;
 extern WithoutWork<decltype(kernels::divide_by_norm)> divide_by_norm;
 extern WithoutWork<decltype(kernels::quintic_factor)> quintic_factor;
 extern WithoutWork<decltype(kernels::exponentials)> exponentials;
+extern WithoutWork<decltype(kernels::form_logits)> form_logits;
 extern decltype(kernels::normals) normals;
 extern WithoutWork<decltype(kernels::rope_table)> rope_table;
 extern WithoutWork<decltype(kernels::adagrad)> adagrad;
@@ -147,6 +148,7 @@ constexpr CpuKernels kKernels = {.fp32 = kElements<float>,
                                  .divide_by_norm = divide_by_norm,
                                  .quintic_factor = quintic_factor,
                                  .exponentials = exponentials,
+                                 .form_logits = form_logits,
                                  .rope_table = rope_table,
                                  .adagrad = adagrad,
                                  .lamb_direction = lamb_direction,

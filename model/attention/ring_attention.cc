@@ -242,7 +242,8 @@ void ring_forward(const AttentionShape& shape, const AttentionForward<T>& arrays
           work, shape_of(shape, chunks, pair),
           {q + q_at(sizes, pair), keys, keys + sizes.k(), to.out, to.logsumexp});
       if (!pair.own)
-        kernels::merge_partial_softmax(work, {sizes.chunk, shape.heads, shape.head_dim}, now, all);
+        kernels::merge_partial_softmax(
+            work, {sizes.chunk, shape.heads, shape.head_dim, shape.scale}, now, all);
     }
   });
   if constexpr (!kIsFp32<T>) kernels::cast(work, sizes.q(), out, arrays.out);

@@ -158,6 +158,11 @@ void add_block(const DecoderConfig& config, nlohmann::json& values) {
   add("embedding_dropout", config.dropout.embedding, 0.0);
   add("attention_dropout", config.dropout.attention, 0.0);
   add("residual_dropout", config.dropout.residual, 0.0);
+  add("norm_without_bias", block.norm == NormKind::kLayerNoBias, false);
+  add("logits_scale", config.logits_scale, 1.0);
+  add("logits_softcap", config.logits_softcap, 0.0);
+  add("attention_scale", config.attention_scale, 0.0);
+  add("attention_softcap", config.attention_softcap, 0.0);
   add("rotary_dim", config.rope.rotary_dim, config.head_dim);
   add("attention_factor", config.rope.attention_factor, 1.0);
   add("beta_fast", config.rope.beta_fast, RopeConfig().beta_fast);

@@ -14,8 +14,11 @@
 
 namespace fm::model {
 
-// RMSNorm, RMSNorm that multiplies by 1 + weight, or LayerNorm with bias.
-enum class NormKind : std::uint8_t { kRms, kRmsOnePlus, kLayer };
+// RMSNorm, RMSNorm that multiplies by 1 + weight, LayerNorm with bias, or without.
+enum class NormKind : std::uint8_t { kRms, kRmsOnePlus, kLayer, kLayerNoBias };
+constexpr bool centers(NormKind kind) {
+  return kind == NormKind::kLayer || kind == NormKind::kLayerNoBias;
+}
 // Pre-norm: of the inputs of attention and MLP. Post-norm: of their outputs, before the residual.
 enum class NormPlace : std::uint8_t { kBefore, kAfter };
 // The MLP after attention; or both on the block's input, with a norm each or one norm for both.
@@ -88,7 +91,11 @@ struct DecoderConfig {
   bool tied = false;
   bool head_bias = false;
   double embedding_scale = 1.0;
-  std::int64_t pad_id = -1;  // its row of the embedding gets no gradient; -1: none
+  double logits_scale = 1.0;       // of the head's products; what follows is of scaled numbers
+  double logits_softcap = 0.0;     // logits become softcap tanh(l / softcap); 0: none
+  double attention_scale = 0.0;    // of scores; 0: 1 / sqrt(head_dim)
+  double attention_softcap = 0.0;  // of scores, as of logits
+  std::int64_t pad_id = -1;        // its row of the embedding gets no gradient; -1: none
   RopeConfig rope;
   BlockConfig block;
   DropoutConfig dropout;

@@ -33,7 +33,9 @@ AttentionShape Block<T>::attention_of(const UnitInput& input) const {
           .dropout = dropout_at(input, config_.dropout.attention, layer_, DropPlace::kAttention),
           .first_sample = input.dropout ? input.dropout->first_sample : 0,
           .first_head = parts_.heads.first,
-          .all_heads = parts_.heads_of_all};
+          .all_heads = parts_.heads_of_all,
+          .scale = static_cast<float>(config_.attention_scale),
+          .softcap = static_cast<float>(config_.attention_softcap)};
 }
 
 template <class T>
@@ -352,7 +354,9 @@ kernels::CachedShape Block<T>::cached_shape() const {
   return {.heads = config_.heads,
           .kv_heads = config_.kv_heads,
           .head_dim = config_.head_dim,
-          .window = window_};
+          .window = window_,
+          .scale = static_cast<float>(config_.attention_scale),
+          .softcap = static_cast<float>(config_.attention_softcap)};
 }
 
 template <class T>

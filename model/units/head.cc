@@ -5,7 +5,6 @@
 #include "core/check.h"
 #include "kernels/gemm/few_rows.h"
 #include "kernels/pointwise/biases.h"
-#include "kernels/pointwise/cross_entropy.h"
 #include "kernels/pointwise/elements.h"
 #include "model/units/linear.h"
 
@@ -69,6 +68,7 @@ Head<T>::Head(const DecoderConfig& config, const ModelChoices& choices, const Un
       choices_(choices),
       vocab_(columns_.count),
       hidden_(config.hidden),
+      form_{static_cast<float>(config.logits_scale), static_cast<float>(config.logits_softcap)},
       norm_{config.block.norm, config.norm_eps},
       tables_(make_tables(config, choices)),
       norm_at_(place_of(tables_, config.names.base + config.names.final_norm + ".weight")),
@@ -88,8 +88,8 @@ UnitSizes Head<T>::sizes(core::BatchShape shape) const {
                         Arena::aligned<float>(rows * hidden_) +
                         Arena::aligned<float>(rows * vocab_) + Arena::aligned<float>(hidden_);
   if (!kIsFp32<T>) scratch += Arena::aligned<T>(rows * vocab_);
-  if (norm_bias_at_.there())
-    scratch += Arena::aligned<float>(rows) + Arena::aligned<float>(hidden_);
+  if (centers(norm_.kind)) scratch += Arena::aligned<float>(rows);
+  if (norm_bias_at_.there()) scratch += Arena::aligned<float>(hidden_);
   if (bias_at_.there()) scratch += Arena::aligned<float>(vocab_) * 2;
   if (!alone()) scratch += Arena::aligned<double>(rows * 3) * (share_.count + 1);
   if (choices_.split_tokens) scratch += Arena::aligned<T>(shape.tokens() * hidden_);
@@ -144,7 +144,7 @@ typename Head<T>::Chunk Head<T>::take_chunk(core::BatchShape shape, core::Work& 
                  .dnormed_ND = work.arena.take<float>(rows * hidden_),
                  .logits_NV = work.arena.take<float>(rows * vocab_),
                  .dlogits_NV = nullptr};
-  if (norm_bias_at_.there()) chunk.kept.mean = work.arena.take<float>(rows);
+  if (centers(norm_.kind)) chunk.kept.mean = work.arena.take<float>(rows);
   if constexpr (kIsFp32<T>) {
     chunk.dlogits_NV = chunk.logits_NV;
   } else {
@@ -162,9 +162,11 @@ void Head<T>::norm_chunk(const core::Work& work, const Weights& weights, const T
 }
 
 template <class T>
-void Head<T>::add_bias(const core::Work& work, const Chunk& chunk) const {
+void Head<T>::finish_logits(const core::Work& work, const Chunk& chunk) const {
   if (chunk.bias_V != nullptr)
     kernels::add_bias(work, chunk.logit_rows(), chunk.bias_V, chunk.logits_NV);
+  if (form_.scale != 1.0F || form_.softcap != 0.0F)
+    kernels::form_logits(work, chunk.logit_rows(), form_, chunk.logits_NV);
 }
 
 template <class T>
@@ -172,7 +174,7 @@ void Head<T>::forward_chunk(const core::Work& work, const Weights& weights, cons
                             const Chunk& chunk) const {
   norm_chunk(work, weights, hidden_ND, chunk);
   linear(work, chunk.shape, chunk.normed_ND, matrix_of(weights), chunk.logits_NV);
-  add_bias(work, chunk);
+  finish_logits(work, chunk);
 }
 
 template <class T>
@@ -207,7 +209,8 @@ template <class T>
 void Head<T>::cross_entropy(const UnitCall& call, const Chunk& chunk, const std::int32_t* labels_N,
                             double scale, double* sum) const {
   if (!alone()) return cross_entropy_of_parts(call, chunk, labels_N, scale, sum);
-  kernels::cross_entropy(call.work, chunk.logit_rows(), chunk.logits_NV, labels_N, scale, sum);
+  kernels::cross_entropy(call.work, chunk.logit_rows(), chunk.logits_NV, labels_N,
+                         {scale * form_.scale, form_.softcap}, sum);
 }
 
 // Cross-entropy of a split vocabulary: ranks exchange three numbers once for every row.
@@ -223,13 +226,14 @@ void Head<T>::cross_entropy_of_parts(const UnitCall& call, const Chunk& chunk,
   double* const all = call.work.arena.take<double>(3 * rows * share_.count);
   kernels::label_logits(call.work, shape, chunk.logits_NV, labels_N, columns_.first,
                         mine + 2 * rows);
-  kernels::exponentials(call.work, shape, chunk.logits_NV, mine, mine + rows);
+  kernels::exponentials(call.work, shape, form_.softcap, chunk.logits_NV, mine, mine + rows);
   call.peers.tensor
       ->all_gather({mine, core::Elements(3 * rows), core::DType::kF64},
                    {all, core::Elements(3 * rows * share_.count), core::DType::kF64})
       .wait(call.work);
   const kernels::VocabParts parts{columns_.first, call.peers.tensor->rank(), share_.count, all};
-  kernels::cross_entropy_of_parts(call.work, shape, chunk.logits_NV, labels_N, parts, scale, sum);
+  kernels::cross_entropy_of_parts(call.work, shape, chunk.logits_NV, labels_N, parts,
+                                  {scale * form_.scale, form_.softcap}, sum);
 }
 
 template <class T>
@@ -334,7 +338,7 @@ void Head<T>::logits(const Weights& weights, std::int64_t rows, const void* hidd
     kernels::gemm_few_rows<T, float>(
         work, {chunk.shape.tokens, vocab_, hidden_}, {chunk.normed_ND, hidden_},
         {matrix_of(weights), hidden_, kernels::Form::kTransposed}, {chunk.logits_NV, vocab_});
-    add_bias(work, chunk);
+    finish_logits(work, chunk);
   }
 }
 

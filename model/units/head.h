@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/pointwise/cross_entropy.h"
 #include "model/unit.h"
 #include "model/units/linear.h"
 #include "model/units/norm.h"
@@ -60,7 +61,8 @@ class Head final : public LossUnit {
   // hidden rows -> chunk.kept, chunk.normed
   void norm_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                   const Chunk& chunk) const;
-  void add_bias(const core::Work& work, const Chunk& chunk) const;
+  // What products leave of the logits: the bias, their scale and soft-capping.
+  void finish_logits(const core::Work& work, const Chunk& chunk) const;
   // The same as norm_chunk, and writes chunk.logits
   void forward_chunk(const core::Work& work, const Weights& weights, const T* hidden_ND,
                      const Chunk& chunk) const;
@@ -83,6 +85,7 @@ class Head final : public LossUnit {
   ModelChoices choices_;
   std::int64_t vocab_;  // of this rank
   std::int64_t hidden_;
+  kernels::LogitForm form_;
   Norm norm_;
   UnitTables tables_;
   std::optional<core::ParamTable> tied_;  // the embedding's table, which holds the matrix

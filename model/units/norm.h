@@ -13,7 +13,7 @@ struct Norm {
   double eps = 0.0;
 };
 
-// [width] each; only LayerNorm has a bias.
+// [width] each; only LayerNorm may have a bias.
 template <class T>
 struct NormWeights {
   const T* weight = nullptr;
@@ -27,7 +27,7 @@ struct NormRows {
 
   static NormRows take(const Norm& norm, std::int64_t rows, Carver& carver) {
     float* const rstd = carver.take<float>(rows);
-    return {rstd, norm.kind == NormKind::kLayer ? carver.take<float>(rows) : nullptr};
+    return {rstd, centers(norm.kind) ? carver.take<float>(rows) : nullptr};
   }
 };
 
@@ -50,7 +50,7 @@ inline kernels::NormGain gain_of(const Norm& norm) {
 template <class T>
 void norm_rows(const core::Work& work, const Norm& norm, kernels::RowShape shape, const T* x,
                const NormRows& kept) {
-  if (norm.kind == NormKind::kLayer) {
+  if (centers(norm.kind)) {
     kernels::layernorm_statistics(work, shape, x, norm.eps, kept.mean, kept.rstd);
   } else {
     kernels::rmsnorm_rstd(work, shape, x, norm.eps, kept.rstd);
@@ -68,7 +68,7 @@ struct NormApply {
 template <class T>
 void norm_apply(const core::Work& work, const Norm& norm, kernels::RowShape shape,
                 const NormApply<T>& arrays) {
-  if (norm.kind == NormKind::kLayer) {
+  if (centers(norm.kind)) {
     kernels::layernorm_apply<T>(work, shape,
                                 {.x = arrays.x,
                                  .weight = arrays.weights.weight,
@@ -96,7 +96,7 @@ struct NormBackward {
 template <class T>
 void norm_backward(const core::Work& work, const Norm& norm, kernels::RowShape shape,
                    const NormBackward<T>& arrays) {
-  if (norm.kind == NormKind::kLayer) {
+  if (centers(norm.kind)) {
     kernels::layernorm_backward<T>(work, shape,
                                    {.x = arrays.x,
                                     .weight = arrays.weights.weight,

@@ -70,7 +70,7 @@ struct Outcome {
 Outcome run_of(const RowShape& shape, const Floats& before, std::size_t off, const Labels& labels,
                double scale) {
   Outcome run{before, 2.5};
-  table().cross_entropy(kHere, shape, run.logits.data() + off, labels.data(), scale, &run.sum);
+  table().cross_entropy(kHere, shape, run.logits.data() + off, labels.data(), {scale}, &run.sum);
   return run;
 }
 // Of all that a run leaves.
@@ -120,7 +120,8 @@ TEST(EmulatedCrossEntropy, EveryBarrierIsNeeded) {
   expect_every_barrier_needed([&] {
     Floats logits = before;
     Doubles numbers = poisoned<double>(2 * shape.rows);
-    table().exponentials(kHere, shape, logits.data(), numbers.data(), numbers.data() + shape.rows);
+    table().exponentials(kHere, shape, 0.0F, logits.data(), numbers.data(),
+                         numbers.data() + shape.rows);
     return numbers;
   });
 }
@@ -138,7 +139,8 @@ TEST(EmulatedCrossEntropy, ChunksChainToTheSameBits) {
       for (const std::int64_t first : {std::int64_t{0}, cut}) {
         const std::int64_t rows = first == 0 ? cut : shape.rows - cut;
         Floats part(before.begin() + first * width, before.begin() + (first + rows) * width);
-        table().cross_entropy(kHere, {rows, width}, part.data(), labels.data() + first, 0.25, &sum);
+        table().cross_entropy(kHere, {rows, width}, part.data(), labels.data() + first, {0.25},
+                              &sum);
         parts.insert(parts.end(), part.begin(), part.end());
       }
       EXPECT_EQ(sum, whole.sum) << width;
@@ -167,7 +169,7 @@ TEST(EmulatedCrossEntropy, IgnoredRowIsExactlyZeroWhateverItHolds) {
     Floats logits = poisoned<float>(2 * width);
     const Labels labels = {kIgnoredLabel, kIgnoredLabel};
     double sum = 0.5;
-    table().cross_entropy(kHere, {2, width}, logits.data(), labels.data(), 1.0, &sum);
+    table().cross_entropy(kHere, {2, width}, logits.data(), labels.data(), {1.0}, &sum);
     EXPECT_EQ(sum, 0.5);
     EXPECT_EQ(logits, Floats(logits.size(), 0.0F));
   }
@@ -182,7 +184,7 @@ TEST(EmulatedCrossEntropy, MinusInfinityHasNoPart) {
   const Labels labels = {3};
   const Result expected = expected_of(shape, logits.data(), labels, 1.0, 0.0);
   double sum = 0.0;
-  table().cross_entropy(kHere, shape, logits.data(), labels.data(), 1.0, &sum);
+  table().cross_entropy(kHere, shape, logits.data(), labels.data(), {1.0}, &sum);
   EXPECT_NEAR(sum, expected.sum, 1e-6);
   EXPECT_LT(distance(expected.gradients, logits.data()), 1e-6);
 }
@@ -191,7 +193,7 @@ TEST(EmulatedCrossEntropy, HugeLogitsStayFiniteAndWhatIsNoNumberIsSeen) {
   Floats logits = {1e4F, -1e4F, 0.0F};
   const Labels labels = {1};
   double sum = 0.0;
-  table().cross_entropy(kHere, {1, 3}, logits.data(), labels.data(), 1.0, &sum);
+  table().cross_entropy(kHere, {1, 3}, logits.data(), labels.data(), {1.0}, &sum);
   EXPECT_NEAR(sum, 2e4, 1e-2);
   EXPECT_EQ(logits, (Floats{1.0F, -1.0F, 0.0F}));
   for (const float value : {NAN, INFINITY}) {
@@ -201,22 +203,22 @@ TEST(EmulatedCrossEntropy, HugeLogitsStayFiniteAndWhatIsNoNumberIsSeen) {
       sum = 0.0;
       table().cross_entropy_loss(kHere, {1, 3000}, poisoned_row.data(), labels.data(), &sum);
       EXPECT_FALSE(std::isfinite(sum));
-      table().cross_entropy(kHere, {1, 3000}, poisoned_row.data(), labels.data(), 1.0, &sum);
+      table().cross_entropy(kHere, {1, 3000}, poisoned_row.data(), labels.data(), {1.0}, &sum);
       EXPECT_FALSE(std::isfinite(sum));
       EXPECT_TRUE(std::isnan(poisoned_row[7]));
     }
   }
   Floats all(100, -INFINITY);
-  table().cross_entropy(kHere, {1, 100}, all.data(), labels.data(), 1.0, &sum);
+  table().cross_entropy(kHere, {1, 100}, all.data(), labels.data(), {1.0}, &sum);
   EXPECT_TRUE(std::isnan(sum));
 }
 
 TEST(EmulatedCrossEntropy, NoRowsAddNothing) {
   double sum = 0.5;
-  table().cross_entropy(kHere, {0, 5}, nullptr, nullptr, 1.0, &sum);
+  table().cross_entropy(kHere, {0, 5}, nullptr, nullptr, {1.0}, &sum);
   table().cross_entropy_loss(kHere, {0, 5}, nullptr, nullptr, &sum);
-  table().cross_entropy_of_parts(kHere, {0, 5}, nullptr, nullptr, {}, 1.0, &sum);
-  table().exponentials(kHere, {0, 5}, nullptr, nullptr, nullptr);
+  table().cross_entropy_of_parts(kHere, {0, 5}, nullptr, nullptr, {}, {1.0}, &sum);
+  table().exponentials(kHere, {0, 5}, 0.0F, nullptr, nullptr, nullptr);
   table().label_logits(kHere, {0, 5}, nullptr, nullptr, 0, nullptr);
   EXPECT_EQ(sum, 0.5);
 }
@@ -239,7 +241,8 @@ Parts parts_of(RowShape shape, const std::vector<std::int64_t>& firsts, const Fl
     Doubles numbers = poisoned<double>(3 * shape.rows);
     table().label_logits(kHere, part, logits.data(), labels.data(), firsts[rank],
                          numbers.data() + 2 * shape.rows);
-    table().exponentials(kHere, part, logits.data(), numbers.data(), numbers.data() + shape.rows);
+    table().exponentials(kHere, part, 0.0F, logits.data(), numbers.data(),
+                         numbers.data() + shape.rows);
     parts.logits.push_back(logits);
     parts.numbers.insert(parts.numbers.end(), numbers.begin(), numbers.end());
   }
@@ -258,7 +261,7 @@ TEST(EmulatedCrossEntropy, PartsOfRanksMakeTheWhole) {
     const RowShape part{shape.rows, firsts[rank + 1] - first};
     double sum = 2.5;
     table().cross_entropy_of_parts(kHere, part, parts.logits[rank].data(), labels.data(),
-                                   {first, static_cast<int>(rank), 3, parts.numbers.data()}, 0.25,
+                                   {first, static_cast<int>(rank), 3, parts.numbers.data()}, {0.25},
                                    &sum);
     EXPECT_NEAR(sum, expected.sum, 3e-5);
     Doubles gradients;
@@ -284,7 +287,7 @@ TEST(EmulatedCrossEntropy, ExponentialsAndLabelsEqualTheFormulaInDouble) {
     }
     labels[0] = 39;  // of another rank
     table().label_logits(kHere, shape, logits.data(), labels.data(), first, numbers.data());
-    table().exponentials(kHere, shape, logits.data(), max.data(), sum.data());
+    table().exponentials(kHere, shape, 0.0F, logits.data(), max.data(), sum.data());
     Doubles expected;
     for (std::size_t r = 0; r < max.size(); ++r) {
       const float* const row = before.data() + static_cast<std::int64_t>(r) * shape.width;

@@ -71,7 +71,7 @@ struct Head final : Toy<LossUnit> {
     const kernels::RowShape chunk{shape.tokens, rows};
     float* y = call.work.arena.take<float>(shape.tokens * rows);
     linear(call.work, shape, f32(x), f32(call.weights.own), y);
-    kernels::cross_entropy(call.work, chunk, y, call.input.labels_BT, scale, sum);
+    kernels::cross_entropy(call.work, chunk, y, call.input.labels_BT, {scale}, sum);
     linear_weight(call.work, shape, y, f32(x), out.own, beta_of(write));
     linear_input(call.work, shape, y, f32(call.weights.own), f32(x));
   }

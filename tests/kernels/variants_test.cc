@@ -111,10 +111,10 @@ TEST_P(Variants, PartsOfRowsAndVocabularies) {
     const std::int32_t labels[] = {0, kIgnoredLabel, static_cast<std::int32_t>(size())};
     Doubles parts(2 * 9, 1.0);
     variant.label_logits({3, size()}, logits.data(), labels, 0, parts.data() + 6);
-    variant.exponentials({3, size()}, logits.data(), parts.data(), parts.data() + 3);
+    variant.exponentials({3, size()}, 0.0F, logits.data(), parts.data(), parts.data() + 3);
     double sum = 0.0;
     variant.cross_entropy_of_parts({3, size()}, logits.data(), labels, {0, 0, 2, parts.data()},
-                                   0.125, &sum);
+                                   {0.125}, &sum);
     append(out, logits);
     out.push_back(static_cast<float>(sum));
     const std::vector<std::int32_t> tokens = {1, 9, 0, 2};
@@ -203,7 +203,7 @@ TEST_P(Variants, CrossEntropyAndItsLoss) {
       double before = 0.5;
       variant.cross_entropy_loss(shape, logits.data(), labels, &before);
       double after = 0.5;
-      variant.cross_entropy(shape, logits.data(), labels, 0.125, &after);
+      variant.cross_entropy(shape, logits.data(), labels, {0.125}, &after);
       EXPECT_TRUE(before == after || std::isnan(before)) << before << ' ' << after;
       logits.push_back(static_cast<float>(after));
       logits.push_back(static_cast<float>((after - std::floor(after)) * 1e7));

@@ -91,6 +91,7 @@ void fill_the_rest(kernels::DeviceKernels& to) {
   pass<&real, &Table::cross_entropy>(to.cross_entropy);
   pass<&real, &Table::cross_entropy_loss>(to.cross_entropy_loss);
   pass<&real, &Table::cross_entropy_of_parts>(to.cross_entropy_of_parts);
+  pass<&real, &Table::form_logits>(to.form_logits);
   pass<&real, &Table::label_logits>(to.label_logits);
   pass<&real, &Table::exponentials>(to.exponentials);
   pass<&real, &Table::split_squares>(to.split_squares);
