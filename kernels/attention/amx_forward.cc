@@ -48,7 +48,7 @@ struct ForwardBuffers {
       : group(of),
         dims(strips_of(group.head_dim)),
         strips(strips_of(group.seq_len)),
-        scale(kLog2E / std::sqrt(static_cast<float>(group.head_dim))) {
+        scale(score_scale_of(group, kLog2E)) {
     Taker take(memory);
     k_parts = take.steps(strips * dims);
     v_parts = take.steps(strips * dims);

@@ -54,7 +54,7 @@ struct BackwardBuffers {
       : group(at),
         dims(strips_of(group.head_dim)),
         block_strips(std::min(kBlockStrips, strips_of(group.seq_len))),
-        scale(1.0F / std::sqrt(static_cast<float>(group.head_dim))),
+        scale(score_scale_of(group)),
         padded(strips_of(group.seq_len) * kStrip) {
     Taker take(memory);
     for (std::byte** keys : {&k_right, &v_right, &k_terms}) *keys = take.steps(block_strips * dims);

@@ -44,7 +44,9 @@ HeadGroup group_of(const AttentionShape& shape) {
           .row = shape.runs.row,
           .first_query = shape.runs.first_query,
           .first_key = shape.runs.first_key,
-          .keys = shape.runs.keys};
+          .keys = shape.runs.keys,
+          .scale = shape.scale,
+          .softcap = shape.softcap};
 }
 
 HeadGroup group_at(const AttentionShape& shape, std::int64_t row, std::int64_t kv_head) {

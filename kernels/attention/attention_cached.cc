@@ -22,7 +22,9 @@ CachedKeys keys_of(const CachedShape& shape, std::int64_t keys) {
   return {.keys = keys,
           .heads = shape.heads / shape.kv_heads,
           .head_dim = shape.head_dim,
-          .stride = shape.kv_heads * shape.head_dim};
+          .stride = shape.kv_heads * shape.head_dim,
+          .scale = shape.scale,
+          .softcap = shape.softcap};
 }
 
 // fp32 elements, a whole number of cache lines.

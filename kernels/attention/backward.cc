@@ -4,6 +4,7 @@
 #include "kernels/attention/paths.h"
 #include "kernels/attention/tile_product.h"
 #include "kernels/dropout_words.h"
+#include "kernels/float_math.h"
 #include "kernels/rows.h"
 
 namespace fm::kernels::FM_SIMD {
@@ -18,7 +19,8 @@ constexpr float kLog2E = 1.44269504088896341F;
 struct BackwardBuffers {
   HeadGroup group;
   std::int64_t dim, keys, queries;
-  float scale;       // of a score
+  float scale;  // of a score
+  ScoreCap cap;
   float* k_columns;  // [dim, keys]
   float* v_columns;  // [dim, keys]
   float* k_rows;     // [keys, dim], times `scale`
@@ -38,7 +40,8 @@ struct BackwardBuffers {
         dim(up_to_16(group.head_dim)),
         keys(std::min(kBackwardKeys, up_to_16(key_count_of(group)))),
         queries(std::min(kBackwardQueries, up_to_16(group.seq_len))),
-        scale(1.0F / std::sqrt(static_cast<float>(group.head_dim))) {
+        scale(score_scale_of(group)),
+        cap(score_cap_of(group)) {
     const auto take = [&](std::int64_t elements) {
       float* taken = scratch;
       scratch += elements;
@@ -140,6 +143,29 @@ void differentiate(const BackwardBuffers& work, std::int64_t row, std::int64_t w
   }
 }
 
+// Scores become capped ones, and `slopes` the derivatives of these. Not inlined: GCC 12 makes no
+// vectors of the loop where it is.
+[[gnu::noinline]] void cap_scores(const ScoreCap& cap, std::int64_t width, float* scores,
+                                  float* slopes) {
+  const auto [inner, outer] = cap;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < width; ++i) {
+    const float share = tanh_float(scores[i] * inner);
+    scores[i] = outer * share;
+    slopes[i] = 1.0F - share * share;
+  }
+}
+
+// The same as differentiate(), of scores that are capped first.
+[[gnu::noinline]] void differentiate_capped(const BackwardBuffers& work, std::int64_t row,
+                                            std::int64_t width, const Seen& seen) {
+  float slopes[kBackwardKeys];
+  cap_scores(work.cap, width, work.probs + row * work.keys, slopes);
+  differentiate(work, row, width, seen);
+  float* const dscores = work.dscores + row * work.keys;
+  for (std::int64_t i = 0; i < width; ++i) dscores[i] *= slopes[i];
+}
+
 // What eight and eight products of a block of queries and the block of keys give. The first query
 // stands `ahead` keys behind the first key; `from`: the queries before it stand before these keys.
 // Where keys are of an earlier run, all queries stand behind the block.
@@ -180,15 +206,16 @@ void attend(const BackwardBuffers& work, const BlockPair& pair) {
     const std::int64_t query = pair.query + r;
     const std::int64_t first = padded_first_key_of(work.group, query) - pair.first_key;
     const Seen seen{first, seen_end(work.group, pair.first_key, pair.ahead + r)};
+    const auto backward = work.cap.outer > 0.0F ? differentiate_capped : differentiate;
     if (work.group.dropout.dropped == 0) {
-      differentiate(work, pair.from + r, width, seen);
+      backward(work, pair.from + r, width, seen);
       continue;
     }
     const std::uint64_t number = probability_of(work.group, pair.head, query) +
                                  static_cast<std::uint64_t>(work.group.first_key + pair.first_key);
     const std::int64_t at = (pair.from + r) * work.keys;
     drop(work.group.dropout, number, width, work.dscores + at);
-    differentiate(work, pair.from + r, width, seen);
+    backward(work, pair.from + r, width, seen);
     drop(work.group.dropout, number, width, work.probs + at);
   }
   FM_SIMD::tile_product({pair.queries, work.dim, pair.keys}, {work.dscores + square, work.keys},

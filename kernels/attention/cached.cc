@@ -31,6 +31,11 @@ void softmax(std::int64_t count, float* scores) {
   for (std::int64_t i = 0; i < count; ++i) scores[i] /= sum;
 }
 
+void cap_scores(std::int64_t count, float softcap, float* scores) {
+  const float inner = 1.0F / softcap;
+  for (std::int64_t i = 0; i < count; ++i) scores[i] = softcap * tanh_float(scores[i] * inner);
+}
+
 }  // namespace
 
 template <class T>
@@ -41,7 +46,7 @@ void attend_cached(const CachedKeys& shape, const CachedRow<T>& at, float* scrat
   float* const wide_q = sums + shape.heads * d;
   float* const wide_row = wide_q + shape.heads * d;
   const float* const q = widened(shape.heads * d, at.q, wide_q);
-  const float scale = 1.0F / std::sqrt(static_cast<float>(d));
+  const float scale = shape.scale > 0.0F ? shape.scale : 1.0F / std::sqrt(static_cast<float>(d));
   for (std::int64_t key = 0; key < shape.keys; ++key) {
     const float* const k = widened(d, at.k + key * shape.stride, wide_row);
     for (std::int64_t head = 0; head < shape.heads; ++head) {
@@ -50,6 +55,7 @@ void attend_cached(const CachedKeys& shape, const CachedRow<T>& at, float* scrat
       scores[head * shape.keys + key] = dot * scale;
     }
   }
+  if (shape.softcap > 0.0F) cap_scores(shape.heads * shape.keys, shape.softcap, scores);
   for (std::int64_t head = 0; head < shape.heads; ++head) {
     softmax(shape.keys, scores + head * shape.keys);
   }

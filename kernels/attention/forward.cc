@@ -22,7 +22,8 @@ constexpr int kLaneVectors = static_cast<int>(kLanes) / kVectorFloats;
 struct ForwardBuffers {
   HeadGroup group;
   std::int64_t dim, keys, queries, key_blocks;
-  float scale;      // of a score, times log2(e): probabilities are powers of 2
+  float scale;  // of a score, times log2(e): probabilities are powers of 2
+  ScoreCap cap;
   float* k_blocks;  // per block of keys [dim, keys]
   float* v_rows;    // [T padded, dim]
   float* q_rows;    // [queries, dim]
@@ -37,7 +38,8 @@ struct ForwardBuffers {
         keys(std::min(kForwardKeys, up_to_16(key_count_of(group)))),
         queries(std::min(kForwardQueries, up_to_16(group.seq_len))),
         key_blocks((key_count_of(group) + keys - 1) / keys),
-        scale(kLog2E / std::sqrt(static_cast<float>(group.head_dim))) {
+        scale(score_scale_of(group, kLog2E)),
+        cap(score_cap_of(group)) {
     const auto take = [&](std::int64_t elements) {
       float* taken = scratch;
       scratch += elements;
@@ -64,6 +66,12 @@ void pack_keys_and_values(const HeadGroup& group, const GroupForward& at,
     pack({at.v + from, group.k_stride, count, group.head_dim}, 1.0F,
          {work.v_rows + first * work.dim, work.keys, work.dim});
   }
+}
+
+// Not inlined: GCC 12 makes no vectors of the loop where it is.
+[[gnu::noinline]] void cap_scores(const ScoreCap& cap, std::int64_t width, float* scores) {
+  const auto [inner, outer] = cap;
+  for (std::int64_t i = 0; i < width; ++i) scores[i] = outer * tanh_float(scores[i] * inner);
 }
 
 Vector row_max(const float* row, std::int64_t width) {
@@ -126,6 +134,7 @@ void soften_tile(const ForwardBuffers& work, std::int64_t row, std::int64_t widt
   Vector largest[kTileRows];
   for (std::int64_t r = 0; r < kTileRows; ++r) {
     float* scores = work.scores + (row + r) * work.keys;
+    if (work.cap.outer > 0.0F) cap_scores(work.cap, width, scores);
     hide_from(scores, seen_end(work.group, at.first_key, at.ahead + r), width);
     hide_before(scores, padded_first_key_of(work.group, at.query + r) - at.first_key, width);
     largest[r] = row_max(scores, width);

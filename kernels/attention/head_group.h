@@ -1,12 +1,12 @@
 // Causal attention of one key/value head and the query heads that share it, in one row of the
-// batch, block by block (FlashAttention-2, arXiv 2307.08691). Scores are scaled by 1 / sqrt(d).
-// Where the CPU has AMX its tiles compute (kernels/attention/paths.h), else chains of fused
-// multiply-adds with the same bits in every instruction set; FME_GEMM=onednn chooses these, and so
-// does dropout.
-// Either way the bits depend on the group alone.
+// batch, block by block (FlashAttention-2, arXiv 2307.08691). Scores are scaled, by 1 / sqrt(d) by
+// default. Where the CPU has AMX its tiles compute (kernels/attention/paths.h), else chains of
+// fused multiply-adds with the same bits in every instruction set; FME_GEMM=onednn chooses these,
+// and so do dropout and soft-capping. Either way the bits depend on the group alone.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/dropout.h"
@@ -31,7 +31,27 @@ struct HeadGroup {
   std::int64_t first_query = 0;
   std::int64_t first_key = 0;
   std::int64_t keys = 0;  // of an earlier run than the queries'; 0: those of the queries' tokens
+  float scale = 0.0F;     // these two as in AttentionShape (kernels/attention/attention.h)
+  float softcap = 0.0F;
 };
+
+// What a score is multiplied by before the softmax; `unit`: times this.
+[[gnu::always_inline]] inline float score_scale_of(const HeadGroup& group, float unit = 1.0F) {
+  if (group.scale > 0.0F) return unit * group.scale;
+  return unit / std::sqrt(static_cast<float>(group.head_dim));
+}
+
+// Soft-capping in the unit of scores before their scaling, so that all that follows scales, shifts
+// and sums capped scores like others: a score s becomes outer tanh(s inner).
+struct ScoreCap {
+  float inner = 0.0F;  // scale / softcap
+  float outer = 0.0F;  // softcap / scale; 0: scores are not capped
+};
+[[gnu::always_inline]] inline ScoreCap score_cap_of(const HeadGroup& group) {
+  if (group.softcap <= 0.0F) return {};
+  const float scale = score_scale_of(group);
+  return {scale / group.softcap, group.softcap / scale};
+}
 
 constexpr std::int64_t key_count_of(const HeadGroup& group) {
   return group.keys > 0 ? group.keys : group.seq_len;
@@ -57,8 +77,9 @@ constexpr std::int64_t key_count_of(const HeadGroup& group) {
 }
 
 // Every pointer is at the group's first head in the row's first token; logsumexp is [heads, T], the
-// logarithm of the sum of e^(score scale), divided by the scale: a query that sees one key stores
-// its score, bit for bit; one that sees none -infinity, and zeros in out.
+// logarithm of the sum of e^(score scale), divided by the scale, of capped scores where there is a
+// softcap: a query that sees one key stores its score, bit for bit; one that sees none -infinity,
+// and zeros in out.
 struct GroupForward {
   const float* q = nullptr;
   const float* k = nullptr;

@@ -53,9 +53,9 @@ constexpr TraceForm kAnyReaches = of_elements("any_reaches");
 constexpr TraceForm kTileProduct = {"tile_product", TraceKind::kKernel, {"m", "n", "k"}};
 constexpr TraceForm kTreeAdd = {"tree_add", TraceKind::kKernel, {"elements", "bytes", "rows"}};
 
-// The AMX path supports neither dropout nor ring attention (keys of other tokens).
+// The AMX path supports neither dropout nor soft-capping nor ring attention (keys of other tokens).
 bool on_amx(const HeadGroup& group) {
-  return group.dropout.dropped == 0 && group.keys == 0 && amx_chosen();
+  return group.dropout.dropped == 0 && group.softcap == 0.0F && group.keys == 0 && amx_chosen();
 }
 
 }  // namespace

@@ -314,7 +314,7 @@ TEST(EmulatedCrossEntropy, AdditionOfLossesNeedsItsBarriers) {
     Floats logits = parts.logits[0];
     Doubles sum = {0.0};
     table().cross_entropy_of_parts(kHere, {kRows, 2}, logits.data(), labels.data(),
-                                   {0, 0, 1, parts.numbers.data()}, 1.0, sum.data());
+                                   {0, 0, 1, parts.numbers.data()}, {1.0}, sum.data());
     return sum;
   });
 }

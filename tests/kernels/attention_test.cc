@@ -53,13 +53,19 @@ struct Problem {
   // One query: adds its share of the gradients.
   void attend(std::int64_t head, std::int64_t t, Expected& to) const {
     const std::int64_t d = group.head_dim;
-    const double scale = 1.0 / std::sqrt(static_cast<double>(d));
+    const double scale = group.scale > 0.0F ? static_cast<double>(group.scale)
+                                            : 1.0 / std::sqrt(static_cast<double>(d));
+    const auto cap = static_cast<double>(group.softcap);
     std::int64_t from = starts.empty() ? 0 : starts[index(t)];
     if (group.window > 0) from = std::max(from, t + 1 - group.window);
     Doubles probs(index(from));  // of what is hidden, 0
+    Doubles slopes(index(from));
     double total = 0.0;
     for (std::int64_t j = from; j <= t; ++j) {
-      probs.push_back(std::exp(scale * dot(row(q, t, head), row(k, j), d)));
+      const double score = scale * dot(row(q, t, head), row(k, j), d);
+      const double share = cap > 0.0 ? std::tanh(score / cap) : 0.0;
+      probs.push_back(std::exp(cap > 0.0 ? cap * share : score));
+      slopes.push_back(1.0 - share * share);
       total += probs.back();
     }
     to.logsumexp[index(head * group.seq_len + t)] = std::log(total) / scale;
@@ -79,7 +85,7 @@ struct Problem {
     const std::int64_t at = t * group.q_stride + head * d;
     for (std::int64_t j = from; j <= t; ++j) {
       const double dprob = kept(j) * dot(row(dout, t, head), row(v, j), d);
-      const double dscore = probs[index(j)] * (dprob - inner) * scale;
+      const double dscore = probs[index(j)] * (dprob - inner) * slopes[index(j)] * scale;
       const double prob = kept(j) * probs[index(j)];
       for (std::int64_t i = 0; i < d; ++i) {
         const std::int64_t key = j * group.k_stride + i;
@@ -122,7 +128,8 @@ Attention fused() {
 // Those that compute a group.
 std::vector<Attention> all(const HeadGroup& group = {}) {
   std::vector<Attention> found = {fused()};
-  if (amx_runs_here() && group.dropout.dropped == 0) found.push_back(kAmx);
+  const bool plain = group.dropout.dropped == 0 && group.softcap == 0.0F;
+  if (amx_runs_here() && plain) found.push_back(kAmx);
   return found;
 }
 
@@ -235,6 +242,49 @@ TEST(AttentionKernel, DropoutLeavesOutProbabilities) {
   }
 }
 
+TEST(AttentionKernel, TheScaleOfScoresIsTheGivenOne) {
+  for (const std::int64_t seq_len : {1, 17, 65, 300}) {
+    for (const float scale : {0.05F, 0.7F}) {
+      HeadGroup group{seq_len, 2, 33, 66, 33};
+      group.scale = scale;
+      expect_formula(group);
+    }
+  }
+}
+
+// Caps that scores rarely reach, that most of them are near to, and far above.
+TEST(AttentionKernel, ASoftcapBoundsScores) {
+  for (const std::int64_t seq_len : {1, 2, 17, 64, 65, 130, 300}) {
+    for (const float softcap : {50.0F, 2.0F, 0.25F}) {
+      HeadGroup group{seq_len, 3, 10, 30, 10};
+      group.softcap = softcap;
+      expect_formula(group);
+      group.scale = 0.6F;
+      expect_formula(group, random_starts(seq_len, 40));
+      group.window = 30;
+      expect_formula(group);
+      group.dropout = {.key = 99, .dropped = 1U << 30, .scale = 4.0F / 3.0F};
+      group.first_probability = 64 * 1234567;
+      expect_formula(group, random_starts(seq_len, 90));
+    }
+  }
+  HeadGroup group{577, 2, 64, 128, 64};
+  group.softcap = 1.5F;
+  expect_formula(group);
+}
+
+// tanh(x) is x where x is small: a softcap far above all scores is none.
+TEST(AttentionKernel, AHugeSoftcapIsNone) {
+  const Problem plain({100, 2, 24, 48, 24});
+  Problem capped = plain;
+  capped.group.softcap = 1e6F;
+  const Results expected = compute(fused(), plain);
+  const Results got = compute(fused(), capped);
+  EXPECT_LT(difference(to_double(expected.out), got.out), 2e-6);
+  EXPECT_LT(difference(to_double(expected.logsumexp), got.logsumexp), 2e-6);
+  EXPECT_LT(difference(to_double(expected.dk), got.dk), 2e-6);
+}
+
 TEST(AttentionKernel, HiddenKeysChangeNoBit) {
   std::vector<std::int32_t> starts(300);
   std::fill(starts.begin() + 219, starts.end(), 200);
@@ -341,9 +391,7 @@ TEST(AttentionKernel, WorkSpaceGrowsWithTheSequenceNotItsSquare) {
   }
 }
 
-TEST(AttentionKernel, TheAnnouncedWorkSpaceIsThatOfWhatComputes) {
-  const HeadGroup group{300, 2, 40, 80, 40};
-  const Attention chosen = amx_chosen() ? kAmx : fused();
+void expect_announced(const HeadGroup& group, const Attention& chosen) {
   EXPECT_EQ(group_attention_forward_scratch(group), chosen.forward_scratch(group));
   EXPECT_EQ(group_attention_backward_scratch(group), chosen.backward_scratch(group));
   const Problem at(group);
@@ -354,6 +402,12 @@ TEST(AttentionKernel, TheAnnouncedWorkSpaceIsThatOfWhatComputes) {
   EXPECT_EQ(got.out, expected.out);
   EXPECT_EQ(got.dq, expected.dq);
   EXPECT_EQ(got.dk, expected.dk);
+}
+TEST(AttentionKernel, TheAnnouncedWorkSpaceIsThatOfWhatComputes) {
+  HeadGroup group{300, 2, 40, 80, 40};
+  expect_announced(group, amx_chosen() ? kAmx : fused());
+  group.softcap = 3.0F;
+  expect_announced(group, fused());
 }
 
 }  // namespace

@@ -62,6 +62,48 @@ TEST(CrossEntropy, LossAndGradientEqualTheFormulaInDouble) {
   }
 }
 
+// Finite differences of the loss by the numbers that the logits are formed of.
+TEST(CrossEntropy, TheGradientOfFormedLogitsIsThatOfWhatTheyAreFormedOf) {
+  const Labels labels = {0, 36, -100, 5};
+  const Floats raw = random_values(4 * 37, 9, 6.0F);
+  for (const LogitForm& form : {LogitForm{0.25F, 0.0F}, LogitForm{0.7F, 3.0F}, {1.0F, 30.0F}}) {
+    const auto formed = [&](double x) {
+      const auto cap = static_cast<double>(form.softcap);
+      const double scaled = x * static_cast<double>(form.scale);
+      return cap > 0.0 ? cap * std::tanh(scaled / cap) : scaled;
+    };
+    Floats logits = raw;
+    form_logits({}, {4, 37}, form, logits.data());
+    Doubles expected;
+    double loss = 0.0;
+    for (std::size_t row = 0; row < 4; ++row) {
+      const auto loss_of = [&](std::size_t at, double step) {
+        if (labels[row] == kIgnoredLabel) return 0.0;
+        double sum = 0.0;
+        double of_label = 0.0;
+        for (std::size_t i = 0; i < 37; ++i) {
+          const double x = formed(double{raw[row * 37 + i]} + (i == at ? step : 0.0));
+          sum += std::exp(x);
+          if (i == static_cast<std::size_t>(labels[row])) of_label = x;
+        }
+        return std::log(sum) - of_label;
+      };
+      loss += loss_of(0, 0.0);
+      for (std::size_t i = 0; i < 37; ++i) {
+        EXPECT_NEAR(double{logits[row * 37 + i]}, formed(double{raw[row * 37 + i]}), 2e-6);
+        expected.push_back(0.5 * (loss_of(i, 1e-5) - loss_of(i, -1e-5)) / 2e-5);
+      }
+    }
+    const double alone = sum_of_loss({4, 37}, logits.data(), labels.data(), 0.0);
+    double sum = 0.0;
+    cross_entropy({}, {4, 37}, logits.data(), labels.data(),
+                  {0.5 * static_cast<double>(form.scale), form.softcap}, &sum);
+    EXPECT_EQ(sum, alone);
+    EXPECT_NEAR(sum, loss, 1e-5);
+    EXPECT_LT(difference(expected, logits), 2e-6);
+  }
+}
+
 TEST(CrossEntropy, IgnoredRowIsExactlyZeroWhateverItHolds) {
   Floats logits(20, std::numeric_limits<float>::quiet_NaN());
   const Labels labels = {-100};

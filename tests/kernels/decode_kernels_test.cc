@@ -32,7 +32,7 @@ constexpr std::int64_t kHeads = 3;
 
 TEST_P(DecodeKernels, AttendCached) {
   for_types([&]<class T>(T) {
-    const CachedKeys shape{kKeys, kHeads, size(), size() + 5};
+    const CachedKeys shape{kKeys, kHeads, size(), size() + 5, 0.0F, size() % 2 == 0 ? 3.0F : 0.0F};
     const Narrows<T> q = narrowed<T>(values(kHeads * size(), 1, false));
     const Narrows<T> k = narrowed<T>(values(kKeys * shape.stride, 2, false));
     const Narrows<T> v = narrowed<T>(values(kKeys * shape.stride, 3, false));
@@ -70,10 +70,13 @@ double at(const Floats& from, std::int64_t place) {
   return static_cast<double>(from[static_cast<std::size_t>(place)]);
 }
 
-// softmax(q k^T / sqrt(d)) v of one query head, in fp64.
-TEST(AttendCached, IsSoftmaxAttentionOverTheKeys) {
+// softmax(q k^T scale) v of every query head, in fp64.
+void expect_softmax_attention(float given_scale, float softcap) {
   constexpr std::int64_t kDim = 20;
-  const CachedKeys shape{kKeys, kHeads, kDim, kDim};
+  const CachedKeys shape{kKeys, kHeads, kDim, kDim, given_scale, softcap};
+  const double scale = given_scale > 0.0F ? static_cast<double>(given_scale)
+                                          : 1.0 / std::sqrt(static_cast<double>(kDim));
+  const auto cap = static_cast<double>(softcap);
   const Floats q = values(kHeads * kDim, 1, false);
   const Floats k = values(kKeys * kDim, 2, false);
   const Floats v = values(kKeys * kDim, 3, false);
@@ -88,7 +91,8 @@ TEST(AttendCached, IsSoftmaxAttentionOverTheKeys) {
       for (std::int64_t i = 0; i < kDim; ++i) {
         score += at(q, head * kDim + i) * at(k, key * kDim + i);
       }
-      const double weight = std::exp(score / std::sqrt(static_cast<double>(kDim)));
+      score *= scale;
+      const double weight = std::exp(cap > 0.0 ? cap * std::tanh(score / cap) : score);
       total += weight;
       for (std::int64_t i = 0; i < kDim; ++i) {
         expected[static_cast<std::size_t>(i)] += weight * at(v, key * kDim + i);
@@ -98,6 +102,12 @@ TEST(AttendCached, IsSoftmaxAttentionOverTheKeys) {
       EXPECT_NEAR(at(out, head * kDim + i), expected[static_cast<std::size_t>(i)] / total, 2e-5);
     }
   }
+}
+TEST(AttendCached, IsSoftmaxAttentionOverTheKeys) {
+  expect_softmax_attention(0.0F, 0.0F);
+  expect_softmax_attention(0.06F, 0.0F);
+  expect_softmax_attention(0.0F, 30.0F);
+  expect_softmax_attention(0.5F, 2.0F);
 }
 
 }  // namespace

@@ -70,6 +70,11 @@ TEST_P(Layernorm, ForwardEqualsTheFormulaInDouble) {
     }
   }
   EXPECT_LT(difference(expected, y), 3e-6);
+  // Without a bias.
+  layernorm_apply<float>(core::Work(), c.shape(),
+                         {c.x.data(), c.w.data(), nullptr, mean.data(), rstd.data(), y.data()});
+  for (std::size_t i = 0; i < y.size(); ++i) expected[i] -= double{c.b[i % c.width]};
+  EXPECT_LT(difference(expected, y), 3e-6);
 }
 
 TEST_P(Layernorm, BackwardEqualsFiniteDifferencesAndAddsToItsSums) {
@@ -119,6 +124,20 @@ TEST_P(Layernorm, BackwardEqualsFiniteDifferencesAndAddsToItsSums) {
   at.dx = in_place.data();
   layernorm_backward(core::Work(), c.shape(), at);
   EXPECT_EQ(in_place, dx);
+
+  Floats unbiased(c.x.size());
+  Floats unbiased_dw(c.width, 0.5F);
+  at = {.x = c.x.data(),
+        .weight = c.w.data(),
+        .mean = mean.data(),
+        .rstd = rstd.data(),
+        .dy = c.dy.data(),
+        .residual = c.residual.data(),
+        .dx = unbiased.data(),
+        .dweight_sum = unbiased_dw.data()};
+  layernorm_backward(core::Work(), c.shape(), at);
+  EXPECT_EQ(unbiased, dx);
+  EXPECT_LT(difference(expected_dw, unbiased_dw), 3e-6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Widths, Layernorm, testing::Values(7, 50, 96, 250));

@@ -29,8 +29,8 @@ struct Result {
   Floats logsumexp = Floats(kRows);
   PartialSoftmax view() { return {out.data(), logsumexp.data()}; }
 };
-Result attend(const std::vector<Keys>& all) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(kShape.head_dim));
+Result attend(const std::vector<Keys>& all, const PartialShape& shape = kShape) {
+  const double scale = scale_of(shape);
   Result result;
   for (std::int64_t row = 0; row < kRows; ++row) {
     double total = 0.0;
@@ -66,6 +66,19 @@ TEST(PartialSoftmax, TwoPartsAreTheWhole) {
     EXPECT_LT(difference(to_double(expected.out), all.out), 1e-5);
     EXPECT_LT(difference(to_double(expected.logsumexp), all.logsumexp), 1e-5);
   }
+}
+
+TEST(PartialSoftmax, ScoresMayHaveAnotherScale) {
+  PartialShape shape = kShape;
+  shape.scale = 0.125F;
+  const Keys first = random_keys(5, 1);
+  const Keys second = random_keys(2, 3);
+  const Result expected = attend({first, second}, shape);
+  Result all = attend({first}, shape);
+  Result now = attend({second}, shape);
+  merge_partial_softmax({}, shape, now.view(), all.view());
+  EXPECT_LT(difference(to_double(expected.out), all.out), 1e-5);
+  EXPECT_LT(difference(to_double(expected.logsumexp), all.logsumexp), 1e-5);
 }
 
 TEST(PartialSoftmax, WhatSawNoKeyChangesNothing) {

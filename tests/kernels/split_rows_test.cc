@@ -94,12 +94,13 @@ TEST(SplitNorm, PartsAreTheWholeRow) {
   }
 }
 
-TEST(SplitVocabulary, PartsAreTheWholeCrossEntropy) {
+void expect_parts_are_the_whole(float softcap) {
   const std::int32_t labels[] = {30, -100, 5};
   const Floats logits = random_values(kRows * kWidth, 4, 3.0F);
   Floats whole = logits;
   double expected = 0.5;
-  cross_entropy({}, {kRows, kWidth}, whole.data(), labels, {0.25}, &expected);
+  const LogitGradient gradient{0.25, softcap};
+  cross_entropy({}, {kRows, kWidth}, whole.data(), labels, gradient, &expected);
 
   const std::int64_t firsts[] = {0, kFirst};
   const std::int64_t widths[] = {kFirst, kWidth - kFirst};
@@ -110,15 +111,19 @@ TEST(SplitVocabulary, PartsAreTheWholeCrossEntropy) {
     parts[rank] = columns(logits, firsts[rank], widths[rank]);
     double* const mine = numbers.data() + 3 * kRows * rank;
     label_logits({}, shape, parts[rank].data(), labels, firsts[rank], mine + 2 * kRows);
-    exponentials({}, shape, 0.0F, parts[rank].data(), mine, mine + kRows);
+    exponentials({}, shape, softcap, parts[rank].data(), mine, mine + kRows);
   }
   for (int rank = 0; rank < 2; ++rank) {
     double sum = 0.5;
     cross_entropy_of_parts({}, {kRows, widths[rank]}, parts[rank].data(), labels,
-                           {firsts[rank], rank, 2, numbers.data()}, {0.25}, &sum);
+                           {firsts[rank], rank, 2, numbers.data()}, gradient, &sum);
     EXPECT_NEAR(sum, expected, 1e-6);
     EXPECT_LT(difference(to_double(columns(whole, firsts[rank], widths[rank])), parts[rank]), 1e-6);
   }
+}
+TEST(SplitVocabulary, PartsAreTheWholeCrossEntropy) {
+  expect_parts_are_the_whole(0.0F);
+  expect_parts_are_the_whole(4.0F);
 }
 
 TEST(SplitEmbedding, ARowIsReadAndWrittenByItsRankAlone) {

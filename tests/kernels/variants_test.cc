@@ -116,6 +116,11 @@ TEST_P(Variants, PartsOfRowsAndVocabularies) {
     variant.cross_entropy_of_parts({3, size()}, logits.data(), labels, {0, 0, 2, parts.data()},
                                    {0.125}, &sum);
     append(out, logits);
+    logits = values(3 * size(), 5, false);
+    variant.form_logits({3, size()}, {.scale = 0.5F}, logits.data());
+    append(out, logits);
+    variant.exponentials({3, size()}, 9.0F, logits.data(), parts.data(), parts.data() + 3);
+    append(out, logits);
     out.push_back(static_cast<float>(sum));
     const std::vector<std::int32_t> tokens = {1, 9, 0, 2};
     Floats rows(4 * w.size());
@@ -170,6 +175,7 @@ TEST_P(Variants, AttentionAndItsBackward) {
   for (const auto& [special, apart] : {std::pair{false, false}, {true, false}, {false, true}}) {
     HeadGroup group = plain;
     if (apart) group.starts = starts.data();
+    if (apart) group.softcap = 2.0F;
     if (apart) group.dropout = {.key = 7, .dropped = 1U << 30, .scale = 4.0F / 3.0F};
     expect_as_baseline([&](const Variant& variant) {
       const Floats q = values(queries, 1, special);
@@ -207,6 +213,11 @@ TEST_P(Variants, CrossEntropyAndItsLoss) {
       EXPECT_TRUE(before == after || std::isnan(before)) << before << ' ' << after;
       logits.push_back(static_cast<float>(after));
       logits.push_back(static_cast<float>((after - std::floor(after)) * 1e7));
+      Floats capped = values(3 * size(), 1, special);
+      variant.form_logits(shape, {.scale = 0.5F, .softcap = 1.5F}, capped.data());
+      append(logits, capped);
+      variant.cross_entropy(shape, capped.data(), labels, {0.125, 1.5F}, &after);
+      append(logits, capped);
       return logits;
     });
   }

@@ -48,6 +48,20 @@ TEST(Log2, IsWithinOneTenMillionthOfItsSize) {
   EXPECT_TRUE(std::isnan(log2_float(std::numeric_limits<float>::quiet_NaN())));
 }
 
+TEST(Tanh, IsWithinTwoUnitsInTheLastPlace) {
+  double worst = 0.0;
+  for (float x = 1e-30F; x < 30.0F; x *= 1.0003F) {
+    const double exact = std::tanh(static_cast<double>(x));
+    worst = std::max(worst, std::abs(static_cast<double>(tanh_float(x)) - exact) / exact);
+    EXPECT_EQ(tanh_float(-x), -tanh_float(x));
+  }
+  EXPECT_LT(worst, 2.0 * 0x1p-23);
+  EXPECT_EQ(tanh_float(0.0F), 0.0F);
+  EXPECT_EQ(tanh_float(100.0F), 1.0F);
+  EXPECT_EQ(tanh_float(-kInfinity), -1.0F);
+  EXPECT_TRUE(std::isnan(tanh_float(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(Vector, LargestLaneIsFoundWhereverItStands) {
   for (int place = 0; place < kVectorFloats; ++place) {
     Vector value = splat(-3.0F);
