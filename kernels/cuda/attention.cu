@@ -48,6 +48,16 @@ __device__ __forceinline__ void hide(float (&scores)[kTiles][4], const Softmax& 
   }
 }
 
+// Scores become capped ones.
+template <int kTiles>
+__device__ __forceinline__ void cap(float (&scores)[kTiles][4], const AttentionProblem& problem) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) scores[n][i] = capped_score<true>(problem, scores[n][i]).score;
+  }
+}
+
 // Scores become probabilities relative to the largest score so far; what is summed of a query until
 // now becomes relative to it, too. `power`: of a score, to the base 2.
 template <int kTiles, int kSums>
@@ -171,6 +181,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     } else {
       multiply_rows<T>(scores, memory.q, own, memory.k[turn]);
     }
+    if (problem.outer > 0.0F) cap(scores, problem);
     if (first < seen.all_begin || first + kKeys > seen.all_end) hide(scores, softmax, first);
     soften(scores, power, softmax, sums);
     if (problem.kept.dropped != 0) {

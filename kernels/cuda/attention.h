@@ -46,10 +46,17 @@ struct AttentionProblem {
   int kv_heads = 0;
   int dim = 0;
   float scale = 0.0F;  // of a score
-  bool wide = false;   // rows may be moved by 16 bytes
+  // A score s becomes outer tanh(s inner), in the unit before its scaling; outer 0: it stays.
+  float inner = 0.0F;
+  float outer = 0.0F;
+  bool wide = false;  // rows may be moved by 16 bytes
   Positions positions;
   KeptNumbers kept;
 };
+
+inline float score_scale_of(float scale, std::int64_t dim) {
+  return scale > 0.0F ? scale : 1.0F / std::sqrt(static_cast<float>(dim));
+}
 
 inline AttentionProblem problem_of(const AttentionShape& shape) {
   const RunsOfRow& runs = shape.runs;
@@ -74,11 +81,15 @@ inline AttentionProblem problem_of(const AttentionShape& shape) {
                          .all_heads = all_heads,
                          .row = row,
                          .width = core::ceil_div(row, kDropoutGroup) * kDropoutGroup};
+  const float scale = score_scale_of(shape.scale, shape.head_dim);
+  const bool capped = shape.softcap > 0.0F;
   return {.batch = static_cast<int>(shape.batch.batch),
           .heads = static_cast<int>(shape.heads),
           .kv_heads = static_cast<int>(shape.kv_heads),
           .dim = static_cast<int>(shape.head_dim),
-          .scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim)),
+          .scale = scale,
+          .inner = capped ? scale / shape.softcap : 0.0F,
+          .outer = capped ? shape.softcap / scale : 0.0F,
           .positions = positions,
           .kept = kept};
 }
@@ -95,6 +106,24 @@ inline dim3 grid_of(std::int64_t blocks) {
   FM_CHECK(blocks > 0 && blocks <= std::numeric_limits<std::int32_t>::max(),
            "the blocks of a kernel (blocks=", blocks, ")");
   return {static_cast<unsigned>(blocks), 1, 1};
+}
+
+// What a score is before its scaling, and its derivative by what it was; kCapped: with a softcap.
+struct CappedScore {
+  float score;
+  float slope;
+};
+template <bool kCapped>
+__device__ __forceinline__ CappedScore capped_score(const AttentionProblem& problem, float score) {
+  if constexpr (!kCapped) return {score, 1.0F};
+  const float share = tanhf(score * problem.inner);
+  return {problem.outer * share, 1.0F - share * share};
+}
+// Calls run(std::bool_constant<whether the problem has a softcap>). All threads of a warp agree.
+template <class Run>
+__device__ __forceinline__ void with_softcap(const AttentionProblem& problem, const Run& run) {
+  if (problem.outer > 0.0F) return run(std::true_type());
+  run(std::false_type());
 }
 
 __device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x % 32); }

@@ -18,10 +18,13 @@ struct Pair {
   float prob;
   float dscore;
 };
-__device__ __forceinline__ Pair differentiated(float score, float dprob, bool seen, float power,
-                                               float logsumexp, float dot, float stays) {
-  const float prob = seen ? exp2f_fast((score - logsumexp) * power) : 0.0F;
-  return {prob * stays, prob * (dprob * stays - dot)};
+template <bool kCapped>
+__device__ __forceinline__ Pair differentiated(const CappedScore& of, float dprob, bool seen,
+                                               float power, float logsumexp, float dot,
+                                               float stays) {
+  const float prob = seen ? exp2f_fast((of.score - logsumexp) * power) : 0.0F;
+  const float dscore = prob * (dprob * stays - dot);
+  return {prob * stays, kCapped ? dscore * of.slope : dscore};
 }
 
 // Gradients of queries.
@@ -58,7 +61,7 @@ __device__ __forceinline__ QueryPair query_pair(const AttentionProblem& problem,
 
 // Gradients of the scores of 16 queries and a tile of keys, from scores and gradients of
 // probabilities, in the place of scores.
-template <int kTiles>
+template <bool kCapped, int kTiles>
 __device__ __forceinline__ void differentiate_queries(
     const AttentionProblem& problem, const QueryPair& pair, int first, const unsigned char* upper,
     const unsigned char* lower, float (&scores)[kTiles][4], const float (&dprobs)[kTiles][4]) {
@@ -75,9 +78,10 @@ __device__ __forceinline__ void differentiate_queries(
       const bool seen = key >= pair.seen[half].begin && key < pair.seen[half].end;
       const bool stays = (bits[half] >> (column + i % 2)) % 2 != 0;
       const float left = drops ? (stays ? problem.kept.scale : 0.0F) : 1.0F;
-      scores[n][i] = differentiated(scores[n][i], dprobs[n][i], seen, power, pair.logsumexp[half],
-                                    pair.dot[half], left)
-                         .dscore;
+      scores[n][i] =
+          differentiated<kCapped>(capped_score<kCapped>(problem, scores[n][i]), dprobs[n][i], seen,
+                                  power, pair.logsumexp[half], pair.dot[half], left)
+              .dscore;
     }
   }
 }
@@ -123,8 +127,10 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     float dprobs[kWalkedRows / 8][4];
     multiply_rows<T>(scores, memory.q, own, memory.k[turn]);
     multiply_rows<T>(dprobs, memory.dout, own, memory.v[turn]);
-    differentiate_queries(problem, pair, first, kept_of(memory.q, own + lane / 4, turn),
-                          kept_of(memory.q, own + lane / 4 + 8, turn), scores, dprobs);
+    with_softcap(problem, [&](auto capped) {
+      differentiate_queries<capped()>(problem, pair, first, kept_of(memory.q, own + lane / 4, turn),
+                                      kept_of(memory.q, own + lane / 4 + 8, turn), scores, dprobs);
+    });
     std::uint32_t dscores[kWalkedRows / 16][4];
     to_left<T>(scores, dscores);
     multiply_columns<T>(sums, dscores, memory.k[turn], 0);
@@ -213,7 +219,7 @@ __device__ void load_queries(const AttentionProblem& problem, const AttentionBac
 
 // Of 16 keys and a tile of queries: scores become probabilities after dropout, gradients of
 // probabilities those of scores.
-template <class T, int kDim, int kTiles>
+template <bool kCapped, class T, int kDim, int kTiles>
 __device__ __forceinline__ void differentiate_keys(const AttentionProblem& problem, int own,
                                                    int first, Tile<T, kWalkedRows, kDim>& q,
                                                    Tile<T, kWalkedRows, kDim>& dout,
@@ -238,8 +244,9 @@ __device__ __forceinline__ void differentiate_keys(const AttentionProblem& probl
           left = (bits >> (lane / 4)) % 2 != 0 ? problem.kept.scale : 0.0F;
         }
         const int i = 2 * half + j;
-        const Pair pair = differentiated(scores[n][i], dprobs[n][i], seen, power, numbers.logsumexp,
-                                         numbers.dot, left);
+        const Pair pair =
+            differentiated<kCapped>(capped_score<kCapped>(problem, scores[n][i]), dprobs[n][i],
+                                    seen, power, numbers.logsumexp, numbers.dot, left);
         scores[n][i] = pair.prob;
         dprobs[n][i] = pair.dscore;
       }
@@ -296,7 +303,10 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     float dprobs[kWalkedRows / 8][4];
     multiply_rows<T>(scores, memory.k, own, memory.q[turn]);
     multiply_rows<T>(dprobs, memory.v, own, memory.dout[turn]);
-    differentiate_keys(problem, own, at.first, memory.q[turn], memory.dout[turn], scores, dprobs);
+    with_softcap(problem, [&](auto capped) {
+      differentiate_keys<capped()>(problem, own, at.first, memory.q[turn], memory.dout[turn],
+                                   scores, dprobs);
+    });
     std::uint32_t left[kWalkedRows / 16][4];
     to_left<T>(scores, left);
     multiply_columns<T>(dv, left, memory.dout[turn], column);

@@ -28,6 +28,8 @@ struct CachedProblem {
   int dim = 0;
   bool wide = false;
   float power = 0.0F;  // of a score, to the base 2
+  float inner = 0.0F;  // as in AttentionProblem
+  float outer = 0.0F;
   std::int64_t window = 0;
   std::int64_t position = 0;
   std::int64_t capacity = 0;
@@ -61,10 +63,11 @@ __device__ __forceinline__ Columns load_columns(const T* row, int column, int di
 
 // kKeysAhead keys and their values; those whose score is -infinity do not exist.
 template <int kTeam>
-__device__ __forceinline__ void attend(float power, const Columns& q,
+__device__ __forceinline__ void attend(const CachedProblem& problem, const Columns& q,
                                        const Columns (&k)[kKeysAhead],
                                        const Columns (&v)[kKeysAhead],
                                        const bool (&exists)[kKeysAhead], TeamSoftmax& softmax) {
+  const float power = problem.power;
   float scores[kKeysAhead];
   float largest = softmax.largest;
 #pragma unroll
@@ -78,6 +81,12 @@ __device__ __forceinline__ void attend(float power, const Columns& q,
 #pragma unroll
     for (int j = 0; j < kKeysAhead; ++j) {
       scores[j] += __shfl_xor_sync(0xffffffffU, scores[j], by);
+    }
+  }
+  if (problem.outer > 0.0F) {
+#pragma unroll
+    for (int j = 0; j < kKeysAhead; ++j) {
+      scores[j] = problem.outer * tanhf(scores[j] * problem.inner);
     }
   }
 #pragma unroll
@@ -132,7 +141,7 @@ __global__ void __launch_bounds__(kCachedThreads)
       k[j] = load_columns(keys + at, column, problem.dim, problem.wide, exists[j]);
       v[j] = load_columns(values + at, column, problem.dim, problem.wide, exists[j]);
     }
-    attend<kTeam>(problem.power, q, k, v, exists, softmax);
+    attend<kTeam>(problem, q, k, v, exists, softmax);
   }
 #pragma unroll
   for (int i = 0; i < kColumns; ++i) memory.sums[team][column + i] = softmax.sums.at[i];
@@ -164,12 +173,17 @@ void attention_cached(core::Work& work, const CachedShape& shape, const CachedSe
   FM_CHECK(shape.head_dim <= kMostDim, "attention of a device: a head of at most ", kMostDim,
            " (head_dim=", shape.head_dim, ")");
   const auto* const cache = static_cast<const T*>(sequence.cache);
+  const float scale = score_scale_of(shape.scale, shape.head_dim);
+  const bool capped = shape.softcap > 0.0F;
   const CachedProblem problem{
       .heads = static_cast<int>(shape.heads),
       .kv_heads = static_cast<int>(shape.kv_heads),
       .dim = static_cast<int>(shape.head_dim),
       .wide = shape.head_dim % kColumns == 0 && aligned(cache, q_THd, out_THd),
-      .power = kLog2E / std::sqrt(static_cast<float>(shape.head_dim)),
+      .power = shape.scale > 0.0F ? kLog2E * scale
+                                  : kLog2E / std::sqrt(static_cast<float>(shape.head_dim)),
+      .inner = capped ? scale / shape.softcap : 0.0F,
+      .outer = capped ? shape.softcap / scale : 0.0F,
       .window = shape.window,
       .position = sequence.position,
       .capacity = sequence.capacity};

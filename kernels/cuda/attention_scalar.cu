@@ -144,6 +144,19 @@ __device__ __forceinline__ float warp_sum(float value) {
   return value;
 }
 
+// Scores become capped ones, and `slopes` their derivatives, where there is a softcap.
+__device__ __forceinline__ void cap(const AttentionProblem& problem, float (&scores)[kWarpRows],
+                                    float (&slopes)[kWarpRows]) {
+  with_softcap(problem, [&](auto is_capped) {
+#pragma unroll
+    for (int r = 0; r < kWarpRows; ++r) {
+      const CappedScore capped = capped_score<is_capped()>(problem, scores[r]);
+      scores[r] = capped.score;
+      slopes[r] = capped.slope;
+    }
+  });
+}
+
 // The first key of the first tile that a block's queries see, and the end of their keys.
 __device__ __forceinline__ Seen walked_keys(const Positions& positions, const QueryTile& at) {
   const int last = min(at.first + kBlockRows, positions.queries) - 1;
@@ -192,7 +205,9 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     next_tiles(memory, first == walked.begin, k, v, first);
     const int key = first + lane;
     float probs[kWarpRows];
+    float slopes[kWarpRows];
     multiply_rows(probs, memory, 0);
+    cap(problem, probs, slopes);
 #pragma unroll
     for (int r = 0; r < kWarpRows; ++r) {
       const bool sees = key >= seen[r].begin && key < seen[r].end;
@@ -268,12 +283,15 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     const int key = first + lane_of_thread();
     float scores[kWarpRows];
     float dprobs[kWarpRows];
+    float slopes[kWarpRows];
     multiply_rows(scores, memory, 0);
+    cap(problem, scores, slopes);
     multiply_rows(dprobs, memory, 1);
 #pragma unroll
     for (int r = 0; r < kWarpRows; ++r) {
       const float dprob = dprobs[r] * left_of(problem, at.row, at.head, own + r, key);
-      scores[r] = probability(problem, scores[r], key, queries[r]) * (dprob - queries[r].dot);
+      scores[r] =
+          probability(problem, scores[r], key, queries[r]) * (dprob - queries[r].dot) * slopes[r];
     }
     add_walked<kDim>(sums, scores, memory, 0);
   }
@@ -310,14 +328,16 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
       const QueryNumbers numbers = numbers_of(problem, row, head, query, arrays.logsumexp, dots);
       float scores[kWarpRows];
       float dprobs[kWarpRows];
+      float slopes[kWarpRows];
       multiply_rows(scores, memory, 0);
+      cap(problem, scores, slopes);
       multiply_rows(dprobs, memory, 1);
 #pragma unroll
       for (int r = 0; r < kWarpRows; ++r) {
         const float left = left_of(problem, row, head, query, own + r);
         const float prob = probability(problem, scores[r], own + r, numbers);
         scores[r] = prob * left;
-        dprobs[r] = prob * (dprobs[r] * left - numbers.dot);
+        dprobs[r] = prob * (dprobs[r] * left - numbers.dot) * slopes[r];
       }
       add_walked<kDim>(dv, scores, memory, 1);
       add_walked<kDim>(dk, dprobs, memory, 0);

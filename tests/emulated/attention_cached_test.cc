@@ -15,7 +15,9 @@ template <class T>
 Doubles cached_formula(const CachedCase& at, const Narrows<T>& q, const Narrows<T>& cache) {
   const std::int64_t d = at.shape.head_dim;
   const std::int64_t width = at.shape.kv_heads * d;
-  const double scale = 1.0 / std::sqrt(static_cast<double>(d));
+  const double scale = at.shape.scale > 0.0F ? static_cast<double>(at.shape.scale)
+                                             : 1.0 / std::sqrt(static_cast<double>(d));
+  const auto cap = static_cast<double>(at.shape.softcap);
   const Doubles wide_q = to_doubles(q);
   const Doubles wide_cache = to_doubles(cache);
   Doubles out(q.size());
@@ -31,7 +33,8 @@ Doubles cached_formula(const CachedCase& at, const Narrows<T>& q, const Narrows<
       for (std::int64_t i = 0; i < d; ++i) {
         score += wide_q[index(row * d + i)] * wide_cache[index(key * width + column + i)];
       }
-      const double weight = std::exp(score * scale);
+      score *= scale;
+      const double weight = std::exp(cap > 0.0 ? cap * std::tanh(score / cap) : score);
       total += weight;
       for (std::int64_t i = 0; i < d; ++i) {
         sums[index(i)] += weight * wide_cache[index((at.capacity + key) * width + column + i)];
@@ -77,6 +80,10 @@ TEST(EmulatedCachedAttention, EqualsTheFormula) {
       expect_cached<Bf16>(at);
       expect_cached<F16>(at, 1);
       at.shape.window = 40;
+      expect_cached<Bf16>(at);
+      at.shape.softcap = 2.0F;
+      expect_cached<float>(at);
+      at.shape.scale = 0.3F;
       expect_cached<Bf16>(at);
     }
   }

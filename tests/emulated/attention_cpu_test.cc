@@ -40,6 +40,10 @@ TEST(EmulatedAttention, IsNearTheCpus) {
   expect_the_cpus<float>(shape);
   expect_the_cpus<Bf16>(shape);
   expect_the_cpus<F16>(shape);
+  shape.scale = 0.4F;
+  shape.softcap = 2.0F;
+  expect_the_cpus<float>(shape);
+  expect_the_cpus<Bf16>(shape);
   shape = shape_of_all(24);
   shape.window = 260;  // each query sees a key: this CPU's gradients of one that sees none are NaN
   shape.runs = {.row = 400, .first_query = 150, .first_key = 30, .keys = 120};

@@ -63,12 +63,22 @@ class Formula {
   void attend(std::int64_t row, std::int64_t head, std::int64_t t) {
     const std::int64_t tokens = shape_.batch.seq_len;
     const std::int64_t at = ((row * tokens + t) * shape_.heads + head) * shape_.head_dim;
-    const double scale = 1.0 / std::sqrt(static_cast<double>(shape_.head_dim));
+    const double scale = shape_.scale > 0.0F
+                             ? static_cast<double>(shape_.scale)
+                             : 1.0 / std::sqrt(static_cast<double>(shape_.head_dim));
+    const auto cap = static_cast<double>(shape_.softcap);
     Doubles probs(index(keys_));
+    Doubles slopes(index(keys_), 1.0);
     double total = 0.0;
     for (std::int64_t j = 0; j < keys_; ++j) {
       if (!sees(row, t, j)) continue;
-      probs[index(j)] = std::exp(scale * dot(q_, at, k_, key_at(row, head, j)));
+      double score = scale * dot(q_, at, k_, key_at(row, head, j));
+      if (cap > 0.0) {
+        const double share = std::tanh(score / cap);
+        score = cap * share;
+        slopes[index(j)] = 1.0 - share * share;
+      }
+      probs[index(j)] = std::exp(score);
       total += probs[index(j)];
     }
     to_.logsumexp[index((row * shape_.heads + head) * tokens + t)] = std::log(total) / scale;
@@ -91,7 +101,8 @@ class Formula {
       const std::int64_t key = key_at(row, head, j);
       const double stays = kept(row, head, t, j);
       const double prob = stays * probs[index(j)];
-      const double dscore = probs[index(j)] * (stays * dot(dout_, at, v_, key) - inner) * scale;
+      const double dprob = stays * dot(dout_, at, v_, key);
+      const double dscore = probs[index(j)] * (dprob - inner) * slopes[index(j)] * scale;
       for (std::int64_t i = 0; i < shape_.head_dim; ++i) {
         to_.dv[index(key + i)] += prob * dout_[index(at + i)];
         to_.dq[index(at + i)] += dscore * k_[index(key + i)];

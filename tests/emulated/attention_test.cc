@@ -14,7 +14,7 @@ void expect_formula(const AttentionShape& shape) {
                                   << tokens << " heads " << shape.heads << '/' << shape.kv_heads
                                   << " d " << shape.head_dim << " window " << shape.window
                                   << " keys " << shape.runs.keys << " dropped "
-                                  << shape.dropout.dropped);
+                                  << shape.dropout.dropped << " softcap " << shape.softcap);
   const Inputs<T> in(shape);
   const Formula<T> formula(in);
   const Expected& expected = formula.results();
@@ -99,6 +99,29 @@ TEST(EmulatedAttention, DropoutLeavesOutProbabilities) {
       expect_formula_of_all(shape);
     }
   }
+}
+
+// Caps that scores rarely reach, and that most of them are near to; with everything else.
+TEST(EmulatedAttention, ScoresHaveAScaleAndASoftcap) {
+  std::size_t turn = 0;
+  for (const std::int64_t tokens : {1, 37, 100}) {
+    for (const std::int64_t dim : {16, 40, 136}) {
+      AttentionShape shape = shape_of(1, tokens, 2, 1, dim);
+      shape.scale = ++turn % 2 == 0 ? 0.0F : 0.3F;
+      expect_formula_of_all(shape);
+      shape.softcap = turn % 3 == 0 ? 20.0F : 1.5F;
+      expect_formula_of_all(shape);
+      const auto starts = random_starts(1, tokens, 60);
+      shape.starts_BT = starts.data();
+      shape.window = 50;
+      shape.dropout = {.key = 5, .dropped = 1U << 30, .scale = 4.0F / 3.0F};
+      expect_formula_of_all(shape);
+    }
+  }
+  AttentionShape shape = shape_of(2, 70, 2, 1, 24);
+  shape.softcap = 1.0F;
+  shape.runs = {.row = 400, .first_query = 201, .first_key = 5, .keys = 100};
+  expect_formula_of_all(shape);
 }
 
 // Keys of an earlier run, and the queries' own run, that begin anywhere in the row.

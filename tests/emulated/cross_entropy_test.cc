@@ -104,6 +104,41 @@ TEST(EmulatedCrossEntropy, LossAndGradientEqualTheFormulaInDouble) {
   }
 }
 
+Floats formed(const kernels::LogitForm& form, const Floats& raw) {
+  Floats logits = raw;
+  for (float& logit : logits) {
+    const auto cap = static_cast<double>(form.softcap);
+    const double scaled = double{logit} * static_cast<double>(form.scale);
+    logit = static_cast<float>(cap > 0.0 ? cap * std::tanh(scaled / cap) : scaled);
+  }
+  return logits;
+}
+Doubles times_slopes(Doubles gradients, float softcap, const Floats& logits) {
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    gradients[i] *= 1.0 - std::pow(double{logits[i]} / static_cast<double>(softcap), 2.0);
+  }
+  return gradients;
+}
+
+TEST(EmulatedCrossEntropy, LogitsAreFormedAndTheirGradientHasTheSlope) {
+  for (const RowShape& shape : kShapes) {
+    for (const kernels::LogitForm& form : {kernels::LogitForm{0.3F, 0.0F}, {0.7F, 4.0F}}) {
+      const Labels labels = some_labels(shape);
+      const Floats raw = random_values(shape.rows * shape.width, 7, 5.0F);
+      const Floats logits = formed(form, raw);
+      Floats got = raw;
+      table().form_logits(kHere, shape, form, got.data());
+      EXPECT_LT(distance(kernels::to_double(logits), got.data()), 1e-6);
+      if (form.softcap == 0.0F) continue;
+      const Result expected = expected_of(shape, logits.data(), labels, 0.5, 2.5);
+      double sum = 2.5;
+      table().cross_entropy(kHere, shape, got.data(), labels.data(), {0.5, form.softcap}, &sum);
+      EXPECT_NEAR(sum, expected.sum, 1e-6 * static_cast<double>(shape.rows)) << shape.width;
+      EXPECT_LT(distance(times_slopes(expected.gradients, form.softcap, logits), got.data()), 2e-6);
+    }
+  }
+}
+
 TEST(EmulatedCrossEntropy, TheOrderOfThreadsChangesNothing) {
   for (const RowShape& shape : {RowShape{27, 33}, RowShape{3, 2051}, RowShape{4, 16501}}) {
     const Labels labels = some_labels(shape);
@@ -229,7 +264,7 @@ struct Parts {
   Doubles numbers;  // [ranks, 3, rows]
 };
 Parts parts_of(RowShape shape, const std::vector<std::int64_t>& firsts, const Floats& whole,
-               const Labels& labels) {
+               const Labels& labels, float softcap = 0.0F) {
   Parts parts;
   for (std::size_t rank = 0; rank + 1 < firsts.size(); ++rank) {
     const RowShape part{shape.rows, firsts[rank + 1] - firsts[rank]};
@@ -241,7 +276,7 @@ Parts parts_of(RowShape shape, const std::vector<std::int64_t>& firsts, const Fl
     Doubles numbers = poisoned<double>(3 * shape.rows);
     table().label_logits(kHere, part, logits.data(), labels.data(), firsts[rank],
                          numbers.data() + 2 * shape.rows);
-    table().exponentials(kHere, part, 0.0F, logits.data(), numbers.data(),
+    table().exponentials(kHere, part, softcap, logits.data(), numbers.data(),
                          numbers.data() + shape.rows);
     parts.logits.push_back(logits);
     parts.numbers.insert(parts.numbers.end(), numbers.begin(), numbers.end());
@@ -249,20 +284,23 @@ Parts parts_of(RowShape shape, const std::vector<std::int64_t>& firsts, const Fl
   return parts;
 }
 
-TEST(EmulatedCrossEntropy, PartsOfRanksMakeTheWhole) {
+void expect_parts_make_the_whole(float softcap) {
   const RowShape shape{30, 1237};
   const std::vector<std::int64_t> firsts = {0, 400, 403, shape.width};
   const Labels labels = some_labels(shape);
   const Floats whole = random_values(shape.rows * shape.width, 5, 5.0F);
-  const Result expected = expected_of(shape, whole.data(), labels, 0.25, 2.5);
-  Parts parts = parts_of(shape, firsts, whole, labels);
+  Result expected = expected_of(shape, whole.data(), labels, 0.25, 2.5);
+  if (softcap > 0.0F) {
+    expected.gradients = times_slopes(expected.gradients, softcap, whole);
+  }
+  Parts parts = parts_of(shape, firsts, whole, labels, softcap);
   for (std::size_t rank = 0; rank < parts.logits.size(); ++rank) {
     const std::int64_t first = firsts[rank];
     const RowShape part{shape.rows, firsts[rank + 1] - first};
     double sum = 2.5;
     table().cross_entropy_of_parts(kHere, part, parts.logits[rank].data(), labels.data(),
-                                   {first, static_cast<int>(rank), 3, parts.numbers.data()}, {0.25},
-                                   &sum);
+                                   {first, static_cast<int>(rank), 3, parts.numbers.data()},
+                                   {0.25, softcap}, &sum);
     EXPECT_NEAR(sum, expected.sum, 3e-5);
     Doubles gradients;
     for (std::int64_t r = 0; r < shape.rows; ++r) {
@@ -271,6 +309,10 @@ TEST(EmulatedCrossEntropy, PartsOfRanksMakeTheWhole) {
     }
     EXPECT_LT(distance(gradients, parts.logits[rank].data()), 1e-6) << rank;
   }
+}
+TEST(EmulatedCrossEntropy, PartsOfRanksMakeTheWhole) {
+  expect_parts_make_the_whole(0.0F);
+  expect_parts_make_the_whole(20.0F);
 }
 
 TEST(EmulatedCrossEntropy, ExponentialsAndLabelsEqualTheFormulaInDouble) {

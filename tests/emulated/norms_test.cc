@@ -293,6 +293,37 @@ TYPED_TEST(EmulatedNorms, ApplyEqualsTheFormula) {
   });
 }
 
+TYPED_TEST(EmulatedNorms, LayerNormMayHaveNoBias) {
+  for_every_case<TypeParam>([](const Case<TypeParam>& c) {
+    if (c.kind != Kind::kLayer) return;
+    const std::int64_t count = c.shape.rows * c.shape.width;
+    const auto& all = elements_of<TypeParam>(table());
+    Array<TypeParam> y = nothing<TypeParam>(count, c.off);
+    all.layernorm_apply(
+        kHere, c.shape,
+        {c.x.data(), c.weight.data(), nullptr, c.mean.data(), c.rstd.data(), y.data()});
+    Doubles expected;
+    for (std::int64_t i = 0; i < count; ++i) {
+      expected.push_back(c.gain(i % c.shape.width) *
+                         c.normed(i / c.shape.width, i % c.shape.width));
+    }
+    EXPECT_LT(distance(expected, y), kTolerance<TypeParam>);
+    const Gradients<TypeParam> biased = backward(c, false, Place::kApart);
+    Gradients<TypeParam> plain = biased;
+    plain.dx = nothing<TypeParam>(count, c.off);
+    plain.dweight = {Floats(static_cast<std::size_t>(c.shape.width) + c.off, 0.5F), c.off};
+    all.layernorm_backward(kHere, c.shape,
+                           {.x = c.x.data(),
+                            .weight = c.weight.data(),
+                            .mean = c.mean.data(),
+                            .rstd = c.rstd.data(),
+                            .dy = c.dy.data(),
+                            .dx = plain.dx.data(),
+                            .dweight_sum = plain.dweight.data()});
+    EXPECT_EQ(bits_of(biased), bits_of(plain));
+  });
+}
+
 TYPED_TEST(EmulatedNorms, BackwardEqualsTheFormulaAndAddsToItsSums) {
   for_every_case<TypeParam>([](const Case<TypeParam>& c) {
     Gradients<TypeParam> got = backward(c, true, Place::kApart);
