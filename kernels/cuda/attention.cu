@@ -132,7 +132,7 @@ __device__ __forceinline__ void finish(const AttentionProblem& problem, const Qu
   }
 }
 
-template <class T, int kDim>
+template <class T, int kDim, bool kCapped>
 __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_forward_tiles(AttentionProblem problem, AttentionForward<T> arrays) {
   using Memory = ForwardMemory<T, kDim>;
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     } else {
       multiply_rows<T>(scores, memory.q, own, memory.k[turn]);
     }
-    if (problem.outer > 0.0F) cap(scores, problem);
+    if constexpr (kCapped) cap(scores, problem);
     if (first < seen.all_begin || first + kKeys > seen.all_end) hide(scores, softmax, first);
     soften(scores, power, softmax, sums);
     if (problem.kept.dropped != 0) {
@@ -205,10 +205,11 @@ void attention_forward(core::Work& work, const AttentionShape& shape,
   if (problem.batch == 0 || problem.positions.queries == 0) return;
   problem.wide = problem.dim % 8 == 0 && aligned(arrays.q, arrays.k, arrays.v, arrays.out);
   const dim3 grid = grid_of(query_tiles<kOwnRows>(problem) * problem.batch * problem.heads);
-  with_padded_dim(problem.dim, [&](auto dim) {
+  const auto with_dim = [](int dim, const auto& run) { with_padded_dim(dim, run); };
+  with_kernel(problem, with_dim, [&](auto dim, auto capped) {
     launch(work, "attention_forward",
            {grid, {kAttentionThreads, 1, 1}, shared_bytes_of<ForwardMemory<T, dim()>>()},
-           attention_forward_tiles<T, dim()>, problem, arrays);
+           attention_forward_tiles<T, dim(), capped()>, problem, arrays);
   });
 }
 

@@ -94,6 +94,17 @@ inline AttentionProblem problem_of(const AttentionShape& shape) {
           .kept = kept};
 }
 
+// Calls run(std::integral_constant<int, d>, std::bool_constant<whether there is a softcap>). With a
+// softcap kernels are made for two widths only, without it for those of with_dim(dim, run of d).
+template <class WithDim, class Run>
+void with_kernel(const AttentionProblem& problem, const WithDim& with_dim, const Run& run) {
+  if (problem.outer == 0.0F) {
+    return with_dim(problem.dim, [&](auto dim) { run(dim, std::false_type()); });
+  }
+  if (problem.dim <= 128) return run(std::integral_constant<int, 128>(), std::true_type());
+  run(std::integral_constant<int, kMostDim>(), std::true_type());
+}
+
 // What every device that the kernels are made for gives a block.
 template <class Memory>
 constexpr std::size_t shared_bytes_of() {
@@ -119,13 +130,6 @@ __device__ __forceinline__ CappedScore capped_score(const AttentionProblem& prob
   const float share = tanhf(score * problem.inner);
   return {problem.outer * share, 1.0F - share * share};
 }
-// Calls run(std::bool_constant<whether the problem has a softcap>). All threads of a warp agree.
-template <class Run>
-__device__ __forceinline__ void with_softcap(const AttentionProblem& problem, const Run& run) {
-  if (problem.outer > 0.0F) return run(std::true_type());
-  run(std::false_type());
-}
-
 __device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x % 32); }
 
 // Which keys a query sees.

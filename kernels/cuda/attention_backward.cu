@@ -86,7 +86,7 @@ __device__ __forceinline__ void differentiate_queries(
   }
 }
 
-template <class T, int kDim>
+template <class T, int kDim, bool kCapped>
 __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_backward_queries(AttentionProblem problem, AttentionBackward<T> arrays, Dots dots) {
   constexpr int kTurns = kStages<kDim>;
@@ -127,10 +127,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     float dprobs[kWalkedRows / 8][4];
     multiply_rows<T>(scores, memory.q, own, memory.k[turn]);
     multiply_rows<T>(dprobs, memory.dout, own, memory.v[turn]);
-    with_softcap(problem, [&](auto capped) {
-      differentiate_queries<capped()>(problem, pair, first, kept_of(memory.q, own + lane / 4, turn),
-                                      kept_of(memory.q, own + lane / 4 + 8, turn), scores, dprobs);
-    });
+    differentiate_queries<kCapped>(problem, pair, first, kept_of(memory.q, own + lane / 4, turn),
+                                   kept_of(memory.q, own + lane / 4 + 8, turn), scores, dprobs);
     std::uint32_t dscores[kWalkedRows / 16][4];
     to_left<T>(scores, dscores);
     multiply_columns<T>(sums, dscores, memory.k[turn], 0);
@@ -254,7 +252,7 @@ __device__ __forceinline__ void differentiate_keys(const AttentionProblem& probl
   }
 }
 
-template <class T, int kDim>
+template <class T, int kDim, bool kCapped>
 __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_backward_keys(AttentionProblem problem, AttentionBackward<T> arrays, Dots dots) {
   constexpr int kTurns = kStages<kDim>;
@@ -303,10 +301,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     float dprobs[kWalkedRows / 8][4];
     multiply_rows<T>(scores, memory.k, own, memory.q[turn]);
     multiply_rows<T>(dprobs, memory.v, own, memory.dout[turn]);
-    with_softcap(problem, [&](auto capped) {
-      differentiate_keys<capped()>(problem, own, at.first, memory.q[turn], memory.dout[turn],
-                                   scores, dprobs);
-    });
+    differentiate_keys<kCapped>(problem, own, at.first, memory.q[turn], memory.dout[turn], scores,
+                                dprobs);
     std::uint32_t left[kWalkedRows / 16][4];
     to_left<T>(scores, left);
     multiply_columns<T>(dv, left, memory.dout[turn], column);
@@ -321,7 +317,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
              at.first, column);
 }
 
-template <class T, int kDim>
+template <class T, int kDim, bool kCapped>
 void launch_backward(const core::Work& work, const AttentionProblem& problem,
                      const AttentionBackward<T>& arrays, const Dots& dots) {
   const std::int64_t lead = problem.positions.first_key % kDropoutGroup;
@@ -331,11 +327,11 @@ void launch_backward(const core::Work& work, const AttentionProblem& problem,
   const std::int64_t key_blocks = key_tiles * groups * kParts<kDim>;
   launch(work, "attention_backward_keys",
          {grid_of(key_blocks), threads, shared_bytes_of<KeyMemory<T, kDim>>()},
-         attention_backward_keys<T, kDim>, problem, arrays, dots);
+         attention_backward_keys<T, kDim, kCapped>, problem, arrays, dots);
   const std::int64_t query_blocks = query_tiles<kOwnRows>(problem) * dots.heads;
   launch(work, "attention_backward_queries",
          {grid_of(query_blocks), threads, shared_bytes_of<QueryMemory<T, kDim>>()},
-         attention_backward_queries<T, kDim>, problem, arrays, dots);
+         attention_backward_queries<T, kDim, kCapped>, problem, arrays, dots);
 }
 
 template <class T>
@@ -345,8 +341,10 @@ void attention_backward(core::Work& work, const AttentionShape& shape,
   problem.wide = problem.dim % 8 == 0 && aligned(arrays.q, arrays.k, arrays.v, arrays.out,
                                                  arrays.dout, arrays.dq, arrays.dk, arrays.dv);
   for_pieces_of_dots(work, problem, arrays.out, arrays.dout, [&](const Dots& dots) {
-    with_padded_dim(problem.dim,
-                    [&](auto dim) { launch_backward<T, dim()>(work, problem, arrays, dots); });
+    const auto with_dim = [](int dim, const auto& run) { with_padded_dim(dim, run); };
+    with_kernel(problem, with_dim, [&](auto dim, auto capped) {
+      launch_backward<T, dim(), capped()>(work, problem, arrays, dots);
+    });
   });
 }
 

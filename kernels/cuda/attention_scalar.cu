@@ -145,16 +145,15 @@ __device__ __forceinline__ float warp_sum(float value) {
 }
 
 // Scores become capped ones, and `slopes` their derivatives, where there is a softcap.
+template <bool kCapped>
 __device__ __forceinline__ void cap(const AttentionProblem& problem, float (&scores)[kWarpRows],
                                     float (&slopes)[kWarpRows]) {
-  with_softcap(problem, [&](auto is_capped) {
 #pragma unroll
-    for (int r = 0; r < kWarpRows; ++r) {
-      const CappedScore capped = capped_score<is_capped()>(problem, scores[r]);
-      scores[r] = capped.score;
-      slopes[r] = capped.slope;
-    }
-  });
+  for (int r = 0; r < kWarpRows; ++r) {
+    const CappedScore capped = capped_score<kCapped>(problem, scores[r]);
+    scores[r] = capped.score;
+    slopes[r] = capped.slope;
+  }
 }
 
 // The first key of the first tile that a block's queries see, and the end of their keys.
@@ -177,7 +176,7 @@ __device__ __forceinline__ void next_tiles(ScalarMemory<kDim>& memory, bool is_f
   __syncthreads();
 }
 
-template <int kDim>
+template <int kDim, bool kCapped>
 __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_forward_rows(AttentionProblem problem, AttentionForward<float> arrays) {
   auto& memory = shared_memory<ScalarMemory<kDim>>();
@@ -207,7 +206,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     float probs[kWarpRows];
     float slopes[kWarpRows];
     multiply_rows(probs, memory, 0);
-    cap(problem, probs, slopes);
+    cap<kCapped>(problem, probs, slopes);
 #pragma unroll
     for (int r = 0; r < kWarpRows; ++r) {
       const bool sees = key >= seen[r].begin && key < seen[r].end;
@@ -259,7 +258,7 @@ __device__ __forceinline__ float probability(const AttentionProblem& problem, fl
   return exp2f_fast((score - query.logsumexp) * (problem.scale * kLog2E));
 }
 
-template <int kDim>
+template <int kDim, bool kCapped>
 __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_backward_query_rows(AttentionProblem problem, AttentionBackward<float> arrays,
                                   Dots dots) {
@@ -285,7 +284,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     float dprobs[kWarpRows];
     float slopes[kWarpRows];
     multiply_rows(scores, memory, 0);
-    cap(problem, scores, slopes);
+    cap<kCapped>(problem, scores, slopes);
     multiply_rows(dprobs, memory, 1);
 #pragma unroll
     for (int r = 0; r < kWarpRows; ++r) {
@@ -300,7 +299,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
   store_rows<kDim>(sums, factor, query_rows(problem, arrays.dq, at.row, at.head), own);
 }
 
-template <int kDim>
+template <int kDim, bool kCapped>
 __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     attention_backward_key_rows(AttentionProblem problem, AttentionBackward<float> arrays,
                                 Dots dots) {
@@ -330,7 +329,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
       float dprobs[kWarpRows];
       float slopes[kWarpRows];
       multiply_rows(scores, memory, 0);
-      cap(problem, scores, slopes);
+      cap<kCapped>(problem, scores, slopes);
       multiply_rows(dprobs, memory, 1);
 #pragma unroll
       for (int r = 0; r < kWarpRows; ++r) {
@@ -352,16 +351,22 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
 
 constexpr dim3 kThreads = {kAttentionThreads, 1, 1};
 
+template <class Run>
+void with_form(const AttentionProblem& problem, const Run& run) {
+  const auto with_dim = [](int dim, const auto& run_dim) { with_scalar_dim(dim, run_dim); };
+  with_kernel(problem, with_dim, run);
+}
+
 void attention_forward(core::Work& work, const AttentionShape& shape,
                        const AttentionForward<float>& arrays) {
   AttentionProblem problem = problem_of(shape);
   if (problem.batch == 0 || problem.positions.queries == 0) return;
   problem.wide = problem.dim % 4 == 0 && aligned(arrays.q, arrays.k, arrays.v, arrays.out);
   const std::int64_t blocks = query_tiles<kBlockRows>(problem) * problem.batch * problem.heads;
-  with_scalar_dim(problem.dim, [&](auto dim) {
+  with_form(problem, [&](auto dim, auto capped) {
     launch(work, "attention_forward",
            {grid_of(blocks), kThreads, shared_bytes_of<ScalarMemory<dim()>>()},
-           attention_forward_rows<dim()>, problem, arrays);
+           attention_forward_rows<dim(), capped()>, problem, arrays);
   });
 }
 
@@ -374,12 +379,12 @@ void attention_backward(core::Work& work, const AttentionShape& shape,
   for_pieces_of_dots(work, problem, arrays.out, arrays.dout, [&](const Dots& dots) {
     const std::int64_t key_blocks = key_tiles * (dots.heads * problem.kv_heads / problem.heads);
     const std::int64_t query_blocks = query_tiles<kBlockRows>(problem) * dots.heads;
-    with_scalar_dim(problem.dim, [&](auto dim) {
+    with_form(problem, [&](auto dim, auto capped) {
       constexpr std::size_t kShared = shared_bytes_of<ScalarMemory<dim()>>();
       launch(work, "attention_backward_keys", {grid_of(key_blocks), kThreads, kShared},
-             attention_backward_key_rows<dim()>, problem, arrays, dots);
+             attention_backward_key_rows<dim(), capped()>, problem, arrays, dots);
       launch(work, "attention_backward_queries", {grid_of(query_blocks), kThreads, kShared},
-             attention_backward_query_rows<dim()>, problem, arrays, dots);
+             attention_backward_query_rows<dim(), capped()>, problem, arrays, dots);
     });
   });
 }

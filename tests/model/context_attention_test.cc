@@ -233,6 +233,7 @@ TEST(UlyssesAttention, HasTheBitsOfOneRank) {
         shape.window = window;
         shape.starts_BT = apart ? starts.data() : nullptr;
         shape.dropout = apart ? kDrop : kernels::Dropout{};
+        shape.softcap = apart ? 3.0F : 0.0F;
         shape.first_sample = 3;
         const auto whole = attend<float>(shape, {});
         const auto parts = attend<float>(shape, {.ulysses = at.ranks});
@@ -282,6 +283,9 @@ TEST(RingAttention, IsThatOfOneRank) {
     shape.starts_BT = at.apart ? starts.data() : nullptr;
     shape.dropout = at.drops ? kDrop : kernels::Dropout{};
     shape.first_sample = 5;
+    expect_near(attend<float>(shape, {}), attend<float>(shape, at.split), 8e-6);
+    shape.scale = 0.5F;
+    shape.softcap = 2.0F;
     expect_near(attend<float>(shape, {}), attend<float>(shape, at.split), 8e-6);
   }
 }
