@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kTemplateFile = "chat_template.jinja";
 constexpr const char* kMoreTemplates = "additional_chat_templates";
+constexpr const char* kCarriedFile = "model-carried.safetensors";
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "tokenizer.model",
                                            "tokenizer_config.json",
@@ -34,6 +35,9 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "vocab.txt",
                                            "merges.txt",
                                            "chat_template.json",
+                                           "preprocessor_config.json",
+                                           "processor_config.json",
+                                           "video_preprocessor_config.json",
                                            "generation_config.json"};
 
 core::Bytes bytes_of(const TensorSpec& tensor, core::DType dtype) {
@@ -56,9 +60,10 @@ std::vector<FileSpec> split_by_size(const ExportRequest& request, core::Bytes li
     used += bytes;
   }
   char name[64];
+  const bool alone = files.size() == 1 && request.carried.empty();
   for (std::size_t f = 0; f < files.size(); ++f) {
     std::snprintf(name, sizeof(name), "model-%05zu-of-%05zu.safetensors", f + 1, files.size());
-    files[f].file = files.size() == 1 ? kWeightsFile : name;
+    files[f].file = alone ? kWeightsFile : name;
   }
   return files;
 }
@@ -110,9 +115,15 @@ std::vector<FileSpec> split_files(const ExportRequest& request, comm::Communicat
   return files.empty() ? split_by_size(request, request.shard_limit) : files;
 }
 
-std::string index_json(const std::vector<FileSpec>& files, core::DType dtype) {
+// `carried`: the plan of their file.
+std::string index_json(const std::vector<FileSpec>& files, core::DType dtype,
+                       const SafetensorsPlan& carried) {
   core::Bytes total;
   std::map<std::string, std::string> weight_map;
+  for (const StoredTensor& tensor : carried.tensors) {
+    total += tensor.end - tensor.begin;
+    weight_map[tensor.name] = kCarriedFile;
+  }
   for (const FileSpec& file : files) {
     for (const TensorSpec& tensor : file.tensors) {
       total += bytes_of(tensor, dtype);
@@ -134,6 +145,8 @@ std::string stating(core::DType dtype, const std::string& config_json) {
   if (!given.contains("torch_dtype")) stated["dtype"] = nullptr;
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (stated.contains(key)) stated[key] = name;
+    const bool inner = stated.contains("text_config") && stated["text_config"].contains(key);
+    if (inner) stated["text_config"][key] = name;
   }
   return stated == given ? config_json : stated.dump(2) + "\n";
 }
@@ -268,8 +281,9 @@ class Exporter {
       file.write_at(core::Bytes(0), std::as_bytes(std::span(plans_[f].head)));
       file.sync_and_close();
     }
-    if (files_.size() > 1) {
-      core::write_new_file(temporary_ / kWeightsIndex, index_json(files_, request_.dtype));
+    const SafetensorsPlan carried = write_carried();
+    if (files_.size() > 1 || !request_.carried.empty()) {
+      core::write_new_file(temporary_ / kWeightsIndex, index_json(files_, request_.dtype, carried));
     }
     if (request_.kind == ExportRequest::Content::kAdapter) {
       core::write_new_file(temporary_ / "adapter_config.json", request_.config_json);
@@ -282,6 +296,28 @@ class Exporter {
     names.erase(core::kDraftLock);
     const nlohmann::json marker = {{"files", names}};
     core::write_new_file(temporary_ / kExportMarker, marker.dump() + "\n");
+  }
+
+  // Returns the plan of the file, which is empty where nothing is carried.
+  SafetensorsPlan write_carried() const {
+    if (request_.carried.empty()) return {};
+    const HfFolder source(request_.carried_from);
+    std::map<std::string, HfFolder::RawTensor> tensors;
+    std::vector<TensorToStore> planned;
+    for (const ExportRequest::Carried& each : request_.carried) {
+      HfFolder::RawTensor tensor = source.raw(each.stored);
+      planned.push_back({each.name, tensor.dtype, tensor.shape});
+      tensors.emplace(each.name, std::move(tensor));
+    }
+    SafetensorsPlan plan = plan_safetensors(planned, {{"format", "pt"}});
+    core::WritableFile file =
+        core::WritableFile::create(temporary_ / kCarriedFile, plan.file_bytes);
+    file.write_at(core::Bytes(0), std::as_bytes(std::span(plan.head)));
+    for (const StoredTensor& place : plan.tensors) {
+      file.write_at(place.begin, tensors.at(place.name).bytes);
+    }
+    file.sync_and_close();
+    return plan;
   }
 
   void write_tokenizer() const {

@@ -28,6 +28,13 @@ struct ExportRequest {
   // A Hugging Face folder: a model with its tensors has its files. Elsewhere the limit counts.
   std::filesystem::path shards_like = {};
   core::Bytes shard_limit = core::Bytes(5'000'000'000);
+  // Tensors of that folder that are copied as they are, into a file of their own.
+  std::filesystem::path carried_from = {};
+  struct Carried {
+    std::string stored;  // there
+    std::string name;    // here
+  };
+  std::vector<Carried> carried = {};  // the same on all ranks
   // One rank alone: whether the work shall end, asked between tensors.
   std::function<bool()> stop = {};
 };

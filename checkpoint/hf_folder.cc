@@ -226,6 +226,15 @@ bool HfFolder::same(const std::string& name, const std::string& other) const {
 
 std::vector<std::string> HfFolder::names() const { return files_->names; }
 
+HfFolder::RawTensor HfFolder::raw(const std::string& name) const {
+  const auto found = files_->where.find(name);
+  FM_CHECK(found != files_->where.end(), "no tensor ", name);
+  const TensorFile& file = files_->files[found->second.file];
+  const StoredTensor* const tensor = file.find(found->second.stored);
+  FM_CHECK(tensor != nullptr, "no stored tensor ", found->second.stored);
+  return {tensor->dtype, tensor->shape, file.bytes_of(*tensor)};
+}
+
 const std::string& HfFolder::stored_type() const {
   const TensorFile& file = files_->files.front();
   for (const StoredTensor& tensor : file.header().tensors) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,13 @@ class HfFolder {
   // numbers of the slice must be finite.
   void read(const core::TensorSlice& slice) const;
   std::vector<std::string> names() const;
+  // A tensor as it is stored; its bytes live as long as the folder.
+  struct RawTensor {
+    std::string dtype;  // of safetensors: "BF16"
+    std::vector<std::int64_t> shape;
+    std::span<const std::byte> bytes;
+  };
+  RawTensor raw(const std::string& name) const;
   // Of the first tensor that is not of integers, as safetensors names it: "BF16".
   const std::string& stored_type() const;
   // Whether two of them are of one type, one shape, and the same bytes.

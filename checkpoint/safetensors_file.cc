@@ -135,6 +135,12 @@ void TensorFile::read(const core::TensorSlice& slice) const {
   file_.check_uncut();
 }
 
+std::span<const std::byte> TensorFile::bytes_of(const StoredTensor& tensor) const {
+  check_sums(tensor);
+  return file_.bytes().subspan(static_cast<std::size_t>(tensor.begin.count()),
+                               static_cast<std::size_t>((tensor.end - tensor.begin).count()));
+}
+
 void TensorFile::check_sums(const StoredTensor& tensor) const {
   constexpr std::size_t kPiece = std::size_t{1} << 24;  // is let go, as below
   summed_.resize(header_.sums.size());

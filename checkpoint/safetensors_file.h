@@ -27,6 +27,8 @@ class TensorFile {
   // absent, has another shape, cannot become fp32, or a number in the slice is not finite; also
   // when the part that holds it has another sum than the file says, which is looked at once.
   void read(const core::TensorSlice& slice) const;
+  // The bytes of a tensor as they are stored, while the file is open. UserError (11) as of read.
+  std::span<const std::byte> bytes_of(const StoredTensor& tensor) const;
   // Whether a tensor here and one there are of one type, one shape, and the same bytes.
   bool same(const std::string& name, const TensorFile& other, const std::string& other_name) const;
 

@@ -23,6 +23,12 @@ struct TensorNames {
   std::vector<std::pair<std::string, std::string>> copies = {};
   // Suffixes of stored tensors that follow from config.json; these are not read.
   std::vector<std::string> derived_suffixes = {};
+  // Prefixes in published folders, which are written too, and in the tables: of a part of a larger
+  // model.
+  std::vector<std::pair<std::string, std::string>> stored_prefixes = {};
+  // Prefixes, by the names of the tables, of tensors of the larger model that have no place here;
+  // exports take them from the folder of the start.
+  std::vector<std::string> carried = {};
 };
 
 struct ModelFacts {

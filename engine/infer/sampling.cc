@@ -34,6 +34,14 @@ class Keys {
     return found == nullptr || found->is<jinja::None>() ? nullptr : found;
   }
 
+  // The keys of an object of the file; none where it has no such object.
+  Keys inner(const char* key) const {
+    Keys keys(*this);
+    const jinja::Value* found = find(key);
+    keys.root_ = found == nullptr ? jinja::Value() : *found;
+    return keys;
+  }
+
   bool flag(const char* key) const {
     const jinja::Value* found = find(key);
     if (found == nullptr) return false;
@@ -226,8 +234,9 @@ Sampling choose_sampling(const fs::path& folder, const SamplingFlags& flags) {
 }
 
 std::vector<std::int32_t> end_ids(const fs::path& folder) {
-  return Keys(fs::exists(folder / kFile) ? folder / kFile : folder / "config.json")
-      .ids("eos_token_id");
+  const Keys keys(fs::exists(folder / kFile) ? folder / kFile : folder / "config.json");
+  constexpr const char* kKey = "eos_token_id";
+  return keys.find(kKey) != nullptr ? keys.ids(kKey) : keys.inner("text_config").ids(kKey);
 }
 
 }  // namespace fm::engine

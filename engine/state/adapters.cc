@@ -250,8 +250,20 @@ nlohmann::ordered_json whole_or_not(double value) {
   return value;
 }
 
+// In a larger model, whose other parts may have modules of these names, too, whole names.
+std::vector<std::string> named_targets(const model::ModelFacts& facts, const model::Model& model) {
+  if (facts.names.carried.empty()) return facts.lora_targets;
+  std::vector<std::string> modules;
+  for (const checkpoint::TensorSpec& spec : trained_specs(model)) {
+    const std::string module = model::adapted_module(spec.name);
+    if (!module.empty() && (modules.empty() || modules.back() != module)) modules.push_back(module);
+  }
+  return modules;
+}
+
 // What peft and vLLM read (peft/tuners/lora/config.py).
-std::string adapter_config(const TrainOptions& options, const model::ModelFacts& facts) {
+std::string adapter_config(const TrainOptions& options, const model::ModelFacts& facts,
+                           const model::Model& model) {
   const LoraOptions& lora = options.lora;
   nlohmann::ordered_json base;
   if (!options.init_ckpt.empty()) base = fs::absolute(options.init_ckpt).string();
@@ -262,7 +274,7 @@ std::string adapter_config(const TrainOptions& options, const model::ModelFacts&
                                          {"r", lora.r},
                                          {"lora_alpha", whole_or_not(lora.alpha)},
                                          {"lora_dropout", lora.dropout},
-                                         {"target_modules", facts.lora_targets},
+                                         {"target_modules", named_targets(facts, model)},
                                          {"bias", "none"},
                                          {"fan_in_fan_out", facts.transposed},
                                          {"inference_mode", true},
@@ -284,7 +296,7 @@ void export_adapter(const TrainOptions& options, const model::ModelFacts& facts,
   checkpoint::ExportRequest request;
   request.kind = checkpoint::ExportRequest::Content::kAdapter;
   request.folder = target.adapter;
-  request.config_json = adapter_config(options, facts);
+  request.config_json = adapter_config(options, facts, state.model);
   put_tokenizer(target.about, request);
   request.tensors = trained_specs(state.model);
   for (checkpoint::TensorSpec& spec : request.tensors) spec.name = stored_name(spec.name);

@@ -215,6 +215,7 @@ std::string export_checkpoint(const ExportOptions& options) {
     if (frozen_weights_of(state).empty()) {
       const Files files = weights_of(found->folder);
       add_tensors(files, request);
+      put_in_whole(about, request);
       checkpoint::export_hf_folder(request, world);
     } else {
       const ExportTarget target{.hf = options.out,

@@ -169,6 +169,10 @@ void fill_random(const TrainOptions& options, const model::OpenedModel& opened, 
 
 void fill_state(const TrainOptions& options, const model::OpenedModel& opened, RankState& state) {
   const std::filesystem::path folder = weights_folder(options);
+  FM_USER_CHECK(!folder.empty() || opened.facts.names.carried.empty(),
+                "the part of text of a model of text and images begins with that model's weights, "
+                "as an export needs the other parts; name the folder by --init_ckpt (model_config=",
+                options.model_config, ")");
   if (folder.empty()) {
     fill_random(options, opened, state);
   } else {
@@ -286,13 +290,33 @@ ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& f
           .byte_tokenizer = knows_tokenizer(options),
           .start = start_of_part(options),
           .chat_template = absolute(options.chat_template),
-          .weights_from = options.pretrain ? "" : absolute(options.init_ckpt)};
+          .weights_from = options.pretrain ? "" : absolute(options.init_ckpt),
+          .stored_prefixes = facts.names.stored_prefixes,
+          .carried = facts.names.carried};
 }
 
 void put_tokenizer(const ExportFacts& about, checkpoint::ExportRequest& request) {
   request.tokenizer_from = about.tokenizer_from;
   request.byte_tokenizer = about.byte_tokenizer;
   request.chat_template = about.chat_template;
+}
+
+void put_in_whole(const ExportFacts& about, checkpoint::ExportRequest& request) {
+  if (about.carried.empty()) return;
+  FM_USER_CHECK(std::filesystem::exists(about.weights_from),
+                "an export takes what was not trained from the folder that the run began with; put "
+                "it back (",
+                about.weights_from, " is gone)");
+  const model::TensorNames names{.stored_prefixes = about.stored_prefixes,
+                                 .carried = about.carried};
+  for (auto& tensor : request.tensors) tensor.name = stored_as(names, tensor.name);
+  for (auto& slice : request.mine) slice.name = stored_as(names, slice.name);
+  const checkpoint::HfFolder source(about.weights_from);
+  for (const std::string& stored : source.names()) {
+    const std::string name = meant_by(names, stored);
+    if (is_carried(names, name)) request.carried.push_back({stored, stored_as(names, name)});
+  }
+  request.carried_from = about.weights_from;
 }
 
 ExportTarget export_target(const TrainOptions& options, const model::ModelFacts& facts) {
@@ -315,6 +339,7 @@ void export_model(const TrainOptions& options, const model::ModelFacts& facts, R
                                     : param_slices(state, Part::kOwned);
   request.shards_like = target.about.weights_from;
   put_tokenizer(target.about, request);
+  put_in_whole(target.about, request);
   checkpoint::export_hf_folder(request, state.world);
   if (options.lora.r > 0) export_adapter(options, facts, state, target);
 }

@@ -58,6 +58,10 @@ ExportFacts export_facts(const TrainOptions& options, const model::ModelFacts& f
 // Which files of a tokenizer an export has.
 void put_tokenizer(const ExportFacts& about, checkpoint::ExportRequest& request);
 
+// Where the run trained a part of a larger model: the names of its files, and what they hold
+// beside.
+void put_in_whole(const ExportFacts& about, checkpoint::ExportRequest& request);
+
 struct ExportTarget {
   std::filesystem::path hf, adapter;  // folders, for transformers and for peft
   ExportFacts about;

@@ -34,6 +34,10 @@ std::string to_json(const ProgressState& state) {
                       {"byte_tokenizer", state.exports.byte_tokenizer},
                       {"chat_template", state.exports.chat_template},
                       {"weights_from", state.exports.weights_from}};
+    if (!state.exports.carried.empty()) {
+      json["export"]["stored_prefixes"] = state.exports.stored_prefixes;
+      json["export"]["carried"] = state.exports.carried;
+    }
     if (!state.exports.start.empty()) {
       json["export"]["start"] = nlohmann::json::parse(state.exports.start);
     }
@@ -75,6 +79,9 @@ ProgressState progress_from_json(const std::string& text) {
                        .byte_tokenizer = exports.at("byte_tokenizer")};
       state.exports.chat_template = exports.value("chat_template", "");
       state.exports.weights_from = exports.value("weights_from", "");
+      state.exports.stored_prefixes =
+          exports.value("stored_prefixes", state.exports.stored_prefixes);
+      state.exports.carried = exports.value("carried", state.exports.carried);
       if (exports.contains("start")) state.exports.start = exports["start"].dump();
     }
     if (json.contains("best_evaluation")) {

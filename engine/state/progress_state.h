@@ -30,6 +30,9 @@ struct ExportFacts {
   std::string start = {};  // engine/plan/part_start.h; empty: the checkpoint holds all weights
   std::string chat_template = {};  // the file that takes the place of the tokenizer's, or empty
   std::string weights_from = {};   // the folder with the weights of the start, or empty
+  // Of a part of a larger model: model::TensorNames.
+  std::vector<std::pair<std::string, std::string>> stored_prefixes = {};
+  std::vector<std::string> carried = {};
 };
 
 struct ProgressState {

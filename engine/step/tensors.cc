@@ -79,6 +79,14 @@ void add_base_prefix(const std::string& prefix, const std::set<std::string>& kno
   }
 }
 
+// Gives tensors of a larger model the names of the tables.
+void rename_stored(const model::TensorNames& names, checkpoint::HfFolder& folder) {
+  for (const std::string& stored : folder.names()) {
+    const std::string name = meant_by(names, stored);
+    if (name != stored) folder.rename(stored, name);
+  }
+}
+
 bool is_derived(const model::TensorNames& names, const std::string& stored) {
   return std::ranges::any_of(names.derived_suffixes,
                              [&](const auto& suffix) { return stored.ends_with(suffix); });
@@ -206,18 +214,41 @@ void dump_gradients(const std::string& name, double loss_scale, RankState& state
   state.world.barrier().finish();
 }
 
+std::string meant_by(const model::TensorNames& names, const std::string& stored) {
+  for (const auto& [prefix, meant] : names.stored_prefixes) {
+    if (stored.starts_with(meant)) return stored;
+  }
+  for (const auto& [prefix, meant] : names.stored_prefixes) {
+    if (stored.starts_with(prefix)) return meant + stored.substr(prefix.size());
+  }
+  return stored;
+}
+
+std::string stored_as(const model::TensorNames& names, const std::string& name) {
+  for (const auto& [prefix, meant] : names.stored_prefixes) {
+    if (name.starts_with(meant)) return prefix + name.substr(meant.size());
+  }
+  return name;
+}
+
+bool is_carried(const model::TensorNames& names, const std::string& name) {
+  return std::ranges::any_of(names.carried,
+                             [&](const auto& prefix) { return name.starts_with(prefix); });
+}
+
 void match_tensors(const model::OpenedModel& opened, checkpoint::HfFolder& folder,
                    const std::filesystem::path& path) {
   const model::TensorNames& names = opened.facts.names;
   std::set<std::string> known;
   for (const checkpoint::TensorSpec& spec : tensor_specs(opened.model)) known.insert(spec.name);
+  rename_stored(names, folder);
   add_base_prefix(names.base_prefix, known, folder);
   for (const auto& [stored, meant] : names.copies) folder.stand_in(stored, meant);
   std::vector<std::string> unused;
   for (const std::string& name : folder.names()) {
-    if (!known.contains(name) && !is_derived(names, name) && !is_copy(names, folder, name)) {
-      unused.push_back(name);
-    }
+    const bool has_place = known.contains(name) || is_carried(names, name) ||
+                           is_derived(names, name) || is_copy(names, folder, name);
+    if (!has_place) unused.push_back(name);
   }
   FM_DATA_CHECK(unused.empty(), path.string(),
                 ": every tensor must have a place in the model of config.json; correct the config "

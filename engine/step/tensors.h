@@ -38,6 +38,12 @@ std::vector<checkpoint::FileSlice> checkpoint_slices(RankState& state,
                                                      const optim::OptimizerOptions& optimizer,
                                                      Part part);
 
+// The name that a stored tensor has in the tables, and the other way round.
+std::string meant_by(const model::TensorNames& names, const std::string& stored);
+std::string stored_as(const model::TensorNames& names, const std::string& name);
+// Whether a tensor, by our name, is carried from folder to folder.
+bool is_carried(const model::TensorNames& names, const std::string& name);
+
 // Before tensors are read: gives them the names of the model's tables (model::TensorNames).
 // Weights that the model has no place for would be dropped without a word: UserError (11) names the
 // first. `path` of the folder, for the message.

@@ -108,6 +108,10 @@ struct DecoderConfig {
   // configuration (model::TensorNames).
   std::vector<std::pair<std::string, std::string>> other_names = {};
   std::vector<std::string> derived_suffixes = {".rotary_emb.inv_freq"};
+  // Of a part of a larger model (model/families/text_part.h): prefixes in files and ours, and those
+  // of tensors that are carried through, by our names.
+  std::vector<std::pair<std::string, std::string>> stored_prefixes = {};
+  std::vector<std::string> carried = {};
 
   std::int64_t q_width() const { return heads * head_dim; }
   std::int64_t kv_width() const { return kv_heads * head_dim; }

@@ -14,6 +14,7 @@
 #include "model/families/phi3.h"
 #include "model/families/qwen2.h"
 #include "model/families/qwen3.h"
+#include "model/families/text_part.h"
 
 namespace fm::model {
 namespace {
@@ -35,14 +36,23 @@ std::string supported_types() {
   return core::join(types, ", ");
 }
 
+DecoderConfig read_family(const ConfigReader& reader, const std::string& type) {
+  const auto* family = std::ranges::find(kFamilies, type, &Family::model_type);
+  FM_USER_CHECK(family != std::end(kFamilies), reader.where("model_type"), ": supported are ",
+                supported_types(), "; choose such a model (value \"", type, "\")");
+  return family->read(reader);
+}
+
 }  // namespace
 
 DecoderConfig read_config(const ConfigReader& file) {
   const std::string type = file.text_or("model_type", "");
-  const auto* family = std::ranges::find(kFamilies, type, &Family::model_type);
-  FM_USER_CHECK(family != std::end(kFamilies), file.where("model_type"), ": supported are ",
-                supported_types(), "; choose such a model (value \"", type, "\")");
-  return family->read(file);
+  const WholeModel* const whole = whole_model(type);
+  if (whole == nullptr) return read_family(file, type);
+  const ConfigReader text = text_config(file);
+  DecoderConfig config = read_family(text, text_family(*whole, text));
+  place_in_whole(*whole, file, text, config);
+  return config;
 }
 
 }  // namespace fm::model

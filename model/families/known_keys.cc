@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/check.h"
+#include "model/families/text_part.h"
 
 namespace fm::model {
 namespace {
@@ -107,6 +108,7 @@ constexpr std::string_view kQwen2[] = {"layer_types", "max_window_layers", "slid
                                        "use_sliding_window"};
 constexpr std::string_view kQwen3[] = {"attention_bias",    "head_dim",       "layer_types",
                                        "max_window_layers", "sliding_window", "use_sliding_window"};
+constexpr std::string_view kQwen3VlText[] = {"attention_bias", "head_dim"};
 constexpr std::string_view kPhi3[] = {"embd_pdrop", "original_max_position_embeddings",
                                       "resid_pdrop", "sliding_window"};
 constexpr std::string_view kGemma[] = {"attention_bias", "head_dim", "use_bidirectional_attention"};
@@ -152,11 +154,18 @@ struct FamilyKeys {
   Keys shared;
   Keys own;
 };
-constexpr FamilyKeys kFamilies[] = {{"llama", kUsual, kLlama}, {"mistral", kUsual, kMistral},
-                                    {"qwen2", kUsual, kQwen2}, {"qwen3", kUsual, kQwen3},
-                                    {"phi3", kUsual, kPhi3},   {"gemma", kUsual, kGemma},
-                                    {"olmo2", kUsual, kOlmo2}, {"gpt_neox", {}, kNeox},
-                                    {"gptj", kGpt, kGptj},     {"gpt2", kGpt, kGpt2}};
+constexpr FamilyKeys kFamilies[] = {{"llama", kUsual, kLlama},
+                                    {"mistral", kUsual, kMistral},
+                                    {"qwen2", kUsual, kQwen2},
+                                    {"qwen3", kUsual, kQwen3},
+                                    {"qwen2_5_vl_text", kUsual, kQwen2},
+                                    {"qwen3_vl_text", kUsual, kQwen3VlText},
+                                    {"phi3", kUsual, kPhi3},
+                                    {"gemma", kUsual, kGemma},
+                                    {"olmo2", kUsual, kOlmo2},
+                                    {"gpt_neox", {}, kNeox},
+                                    {"gptj", kGpt, kGptj},
+                                    {"gpt2", kGpt, kGpt2}};
 
 bool has(Keys keys, std::string_view key) { return std::ranges::find(keys, key) != keys.end(); }
 
@@ -169,9 +178,12 @@ bool is_known_key(std::string_view model_type, std::string_view key) {
 }
 
 std::vector<std::string> unknown_keys(const ConfigReader& file) {
-  const std::string type = file.text_or("model_type", "");
+  const WholeModel* const whole = whole_model(file.text_or("model_type", ""));
+  if (whole != nullptr && !file.has("text_config")) return {};  // among keys of the images
+  const ConfigReader text = whole == nullptr ? file : text_config(file);
+  const std::string type = text.text_or("model_type", whole == nullptr ? "" : whole->text_type);
   std::vector<std::string> unknown;
-  for (const auto& [key, value] : file.not_asked_for()) {
+  for (const auto& [key, value] : text.not_asked_for()) {
     if (!is_known_key(type, key)) unknown.push_back(core::concat(key, " (", value, ")"));
   }
   return unknown;

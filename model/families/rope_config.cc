@@ -24,6 +24,8 @@ Type read_type(const ConfigReader& reader, const RopeDefaults& defaults) {
   const char* key = reader.has("rope_type") || !reader.has("type") ? "rope_type" : "type";
   const std::string name = reader.text_or(key, "default");
   if (defaults.yarn_is_longrope && (name == "yarn" || name == "su")) return Type::kLongrope;
+  // Text alone has the same position in every section, which makes it the default.
+  if (name == "mrope" && reader.has("mrope_section")) return Type::kDefault;
   std::vector<std::string> known;
   for (const TypeName& row : kTypes) {
     if (name == row.name) return row.type;

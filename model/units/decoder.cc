@@ -51,6 +51,8 @@ ModelFacts facts_of(const DecoderConfig& config, const ConfigReader& file) {
   // Frequencies and masks that earlier versions of transformers stored.
   facts.names.derived_suffixes = config.derived_suffixes;
   facts.names.copies = config.other_names;
+  facts.names.stored_prefixes = config.stored_prefixes;
+  facts.names.carried = config.carried;
   if (config.tied) {
     facts.names.copies.emplace_back(config.names.head + ".weight", embedding_name(config));
   }

@@ -99,6 +99,12 @@ bool is_adapter(const std::string& name) {
   return name.ends_with(kFirst) || name.ends_with(kSecond);
 }
 
+std::string adapted_module(const std::string& name) {
+  const std::string prefix = kPeftPrefix;
+  if (!is_adapter(name) || !name.starts_with(prefix)) return "";
+  return name.substr(prefix.size(), name.rfind(".lora_") - prefix.size());
+}
+
 bool is_one_of(const std::string& module, const std::vector<std::string>& names) {
   return std::ranges::any_of(names, [&](const std::string& name) {
     return module == name || module.ends_with("." + name);

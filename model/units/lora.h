@@ -18,6 +18,8 @@ enum class LoraFactor : std::uint8_t { kA, kB };  // [rank, in] and [out, rank]
 // "base_model.model.MODULE.lora_A.weight"
 std::string adapter_name(const std::string& module, LoraFactor factor);
 bool is_adapter(const std::string& name);
+// The MODULE of such a name of either factor, else "".
+std::string adapted_module(const std::string& name);
 
 // The targets: the family's defaults where none are given, and all names for kAllLinear. Throws
 // UserError (10) for a target that matches no linear layer of a block.

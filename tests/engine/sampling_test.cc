@@ -121,6 +121,8 @@ TEST(EndIds, AreThoseOfTheModelsFolder) {
   EXPECT_EQ(end_ids(folder.path()), Ids());
   folder.write("config.json", R"({"eos_token_id": 7})");
   EXPECT_EQ(end_ids(folder.path()), Ids{7});
+  folder.write("config.json", R"({"text_config": {"eos_token_id": [9, 2]}})");
+  EXPECT_EQ(end_ids(folder.path()), (Ids{9, 2}));
   folder.write("generation_config.json", R"({"eos_token_id": [3, 5]})");
   EXPECT_EQ(end_ids(folder.path()), (Ids{3, 5}));
   folder.write("generation_config.json", R"({"eos_token_id": null})");

@@ -128,6 +128,37 @@ TEST(FamilyConfig, WindowsAreOfTheLayersThatTheFileNames) {
           {"layer_types", "sliding_window"});
 }
 
+// The keys of the text beside those of the images, as transformers 4 wrote them, or in text_config.
+TEST(FamilyConfig, TextOfAModelOfImagesIsItsFamily) {
+  const std::string sizes = R"("vocab_size": 400, "hidden_size": 64, "intermediate_size": 96,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2)";
+  const std::string rope = R"(, "rope_theta": 1e6,
+    "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]})";
+  const std::string vision = R"(, "vision_config": {"depth": 1, "hidden_size": 16})";
+  const DecoderConfig flat = read(R"({"model_type": "qwen2_5_vl", "tie_word_embeddings": true, )" +
+                                  sizes + rope + vision + "}");
+  const DecoderConfig nested =
+      read(R"({"model_type": "qwen2_5_vl", "tie_word_embeddings": true, "text_config": {)" + sizes +
+           rope + R"(, "tie_word_embeddings": false})" + vision + "}");
+  for (const DecoderConfig* config : {&flat, &nested}) {
+    EXPECT_EQ(config->architecture, "Qwen2_5_VLForConditionalGeneration");
+    EXPECT_EQ(config->names.base, "model.language_model.");
+    EXPECT_EQ(config->hidden, 64);
+    EXPECT_EQ(config->rope.theta, 1e6);
+    EXPECT_EQ(config->rope.type, RopeConfig::Type::kDefault);
+    EXPECT_EQ(config->norm_eps, 1e-5);  // Qwen 2 has 1e-6
+    EXPECT_TRUE(config->block.qkv_bias);
+    EXPECT_TRUE(config->tied);
+  }
+  const DecoderConfig qwen3 =
+      read(R"({"model_type": "qwen3_vl", "text_config": {)" + sizes + "}" + vision + "}");
+  EXPECT_EQ(qwen3.max_positions, 128000);  // Qwen 3 has 32768
+  EXPECT_EQ(qwen3.head_dim, 128);
+  EXPECT_FALSE(qwen3.tied);
+  refused([&] { read(R"({"model_type": "mistral3", "text_config": {"model_type": "odd"}})"); },
+          {"text_config.model_type", "odd"});
+}
+
 TEST(FamilyConfig, LongropeHasTheFactorOfTransformers) {
   const std::string factors = R"("short_factor": [1, 1.1, 1.2, 1.3, 1.4, 1.5],
     "long_factor": [1, 2, 3, 4, 5, 6])";

@@ -5,7 +5,8 @@ import sys
 
 from transformers import CONFIG_MAPPING, GenerationConfig, PretrainedConfig
 
-FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj", "gpt2"]
+FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "phi3", "gemma", "olmo2", "gpt_neox", "gptj", "gpt2",
+            "qwen2_5_vl_text", "qwen3_vl_text"]
 # What PretrainedConfig takes beside its fields (__post_init__), and writes.
 TAKEN = {"torch_dtype", "num_labels", "name_or_path", "_name_or_path", "_commit_hash", "output_attentions",
          "attn_implementation", "experts_implementation", "_attn_implementation_internal",
