@@ -1,7 +1,10 @@
-// Which launcher started this process: torchrun's variables, OpenMPI's, or none.
+// Which launcher started this process: one row of a table, or none.
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdlib>
 
+#include "comm/meet/slurm_nodes.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
 
@@ -38,6 +41,19 @@ void check_ranks(const LaunchInfo& launch, const char* rank_name, const char* si
                 launch.local_rank, ", local world size ", launch.local_size, ")");
 }
 
+int port_in(const Environment& environment) {
+  const int port = number_in(environment, "MASTER_PORT");
+  FM_USER_CHECK(port >= 1 && port <= 65535,
+                "MASTER_PORT must be a port from 1 to 65535; choose a free one (MASTER_PORT=", port,
+                ")");
+  return port;
+}
+
+std::string meeting(const LaunchInfo& launch) {
+  return core::concat(", meeting at ", launch.master_addr, ":", launch.master_port,
+                      launch.agent_store ? " (store of the agent)" : " (port of rank 0)");
+}
+
 LaunchInfo from_variables(const Environment& environment) {
   const bool elastic = environment("TORCHELASTIC_RUN_ID").has_value();
   LaunchInfo launch;
@@ -54,21 +70,15 @@ LaunchInfo from_variables(const Environment& environment) {
   FM_USER_CHECK(!launch.master_addr.empty(),
                 "MASTER_ADDR must name the host of rank 0; set it on every rank (RANK=",
                 launch.world_rank, ", WORLD_SIZE=", launch.world_size, ")");
-  launch.master_port = number_in(environment, "MASTER_PORT");
-  FM_USER_CHECK(launch.master_port >= 1 && launch.master_port <= 65535,
-                "MASTER_PORT must be a port from 1 to 65535; choose a free one (MASTER_PORT=",
-                launch.master_port, ")");
+  launch.master_port = port_in(environment);
   launch.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.restart_count = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
   launch.run_id = environment("TORCHELASTIC_RUN_ID").value_or("");
   launch.job_id = environment("FME_JOB_ID").value_or("");
-  launch.host_label = environment("FME_HOST").value_or("");
-  launch.decision =
-      core::concat("rank ", launch.world_rank, " of ", launch.world_size, ", from ",
-                   elastic ? "torchrun (TORCHELASTIC_RUN_ID is set)"
-                           : "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
-                   ", meeting at ", launch.master_addr, ":", launch.master_port,
-                   launch.agent_store ? " (store of the agent)" : " (port of rank 0)");
+  launch.decision = core::concat("from ",
+                                 elastic ? "torchrun (TORCHELASTIC_RUN_ID is set)"
+                                         : "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+                                 meeting(launch));
   return launch;
 }
 
@@ -85,7 +95,6 @@ LaunchInfo from_openmpi(const Environment& environment) {
   launch.local_rank = number_or(environment, {"OMPI_COMM_WORLD_LOCAL_RANK"}, 0);
   launch.local_size = number_or(environment, {"OMPI_COMM_WORLD_LOCAL_SIZE"}, launch.local_rank + 1);
   launch.restart_count = "0";
-  launch.host_label = environment("FME_HOST").value_or("");
   check_ranks(launch, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   FM_USER_CHECK(launch.world_size > 1 || !many(environment, "WORLD_SIZE"),
                 "mpirun must start as many processes as WORLD_SIZE says; pass it -np, or unset "
@@ -100,10 +109,131 @@ LaunchInfo from_openmpi(const Environment& environment) {
                                            "unset it (",
                                            name, "=", *stale, ", OpenMPI says ", real, ")"));
   }
-  launch.decision = core::concat("rank ", launch.world_rank, " of ", launch.world_size,
-                                 ", from OpenMPI (OMPI_COMM_WORLD_SIZE is set)");
+  launch.decision = "from OpenMPI (OMPI_COMM_WORLD_SIZE is set)";
   return launch;
 }
+
+// A step of srun, with any --mpi: tasks of it are ranks. A bare sbatch shell has no SLURM_STEP_ID.
+bool is_slurm_step(const Environment& environment) {
+  return environment("SLURM_STEP_ID") && environment("SLURM_PROCID") &&
+         (many(environment, "SLURM_STEP_NUM_TASKS") || many(environment, "SLURM_NTASKS"));
+}
+
+// Below the ports that systems give away by themselves (32768 on), another one for each step.
+int slurm_port(const Environment& environment) {
+  constexpr int kFirst = 12'000;
+  constexpr int kPorts = 20'000;
+  const std::int64_t job = number_or(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}, 0);
+  return kFirst + static_cast<int>((7 * job + number_in(environment, "SLURM_STEP_ID")) % kPorts);
+}
+
+// The tasks of this node, by the list of all nodes.
+int slurm_local_size(const Environment& environment, int local_rank) {
+  for (const char* const name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
+    const std::string list = environment(name).value_or("");
+    if (list.empty()) continue;
+    const std::vector<int> counts = slurm_counts(list);
+    const auto node = static_cast<std::size_t>(number_or(environment, {"SLURM_NODEID"}, 0));
+    if (node < counts.size()) return counts[node];
+  }
+  return local_rank + 1;
+}
+
+LaunchInfo from_slurm(const Environment& environment) {
+  LaunchInfo launch;
+  launch.launcher = Launcher::kEnvironment;
+  launch.world_rank = number_in(environment, "SLURM_PROCID");
+  launch.world_size = number_or(environment, {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"}, 1);
+  launch.local_rank = number_or(environment, {"SLURM_LOCALID"}, 0);
+  launch.local_size = slurm_local_size(environment, launch.local_rank);
+  check_ranks(launch, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  const std::string hosts =
+      environment("SLURM_STEP_NODELIST").value_or(environment("SLURM_JOB_NODELIST").value_or(""));
+  launch.master_addr = environment("MASTER_ADDR").value_or("");
+  if (launch.master_addr.empty()) launch.master_addr = slurm_hosts(hosts).front();
+  launch.master_port = environment("MASTER_PORT") ? port_in(environment) : slurm_port(environment);
+  launch.restart_count = environment("SLURM_RESTART_COUNT").value_or("0");
+  const std::string step = core::concat(environment("SLURM_JOB_ID").value_or("?"), ".",
+                                        environment("SLURM_STEP_ID").value_or("?"));
+  launch.job_id = environment("FME_JOB_ID").value_or("slurm " + step);
+  launch.decision =
+      core::concat("from srun (SLURM_STEP_ID is set, step ", step, ")", meeting(launch));
+  return launch;
+}
+
+// MPICH's mpiexec and Intel MPI's mpirun. They tell of no host to meet at, so ranks of one host
+// meet at a port that follows from the process that started them all.
+LaunchInfo from_pmi(const Environment& environment) {
+  LaunchInfo launch;
+  launch.launcher = Launcher::kEnvironment;
+  launch.world_rank = number_in(environment, "PMI_RANK");
+  launch.world_size = number_in(environment, "PMI_SIZE");
+  launch.local_rank = number_or(environment, {"MPI_LOCALRANKID"}, 0);
+  launch.local_size = number_or(environment, {"MPI_LOCALNRANKS"}, launch.local_rank + 1);
+  check_ranks(launch, "PMI_RANK", "PMI_SIZE");
+  const bool given = environment("MASTER_ADDR") && environment("MASTER_PORT");
+  FM_USER_CHECK(given || launch.local_size == launch.world_size,
+                "under an MPI other than OpenMPI, ranks of several hosts need MASTER_ADDR and "
+                "MASTER_PORT, of the host of rank 0; pass both with -genv (PMI_SIZE=",
+                launch.world_size, ", MPI_LOCALNRANKS=", launch.local_size, ")");
+  constexpr int kFirst = 12'000;
+  constexpr int kPorts = 20'000;
+  launch.master_addr = given ? *environment("MASTER_ADDR") : "127.0.0.1";
+  launch.master_port = given ? port_in(environment) : kFirst + static_cast<int>(getppid()) % kPorts;
+  launch.restart_count = "0";
+  launch.job_id = environment("FME_JOB_ID").value_or("");
+  launch.decision =
+      core::concat("from an MPI other than OpenMPI (PMI_SIZE is set)", meeting(launch));
+  return launch;
+}
+
+// Kubeflow's variables are torchrun's flags: they describe this node, not a rank.
+bool is_pet_node(const Environment& environment) {
+  return many(environment, "PET_NNODES") || many(environment, "PET_NPROC_PER_NODE");
+}
+
+LaunchInfo from_pet(const Environment& environment) {
+  const std::string per_node = environment("PET_NPROC_PER_NODE").value_or("1");
+  FM_USER_CHECK(per_node == "1",
+                "PET_NPROC_PER_NODE is for a program that starts ranks; start this one by "
+                "torchrun --no-python, or ask for one process per node (PET_NPROC_PER_NODE=",
+                per_node, ")");
+  LaunchInfo launch;
+  launch.launcher = Launcher::kEnvironment;
+  launch.world_rank = number_in(environment, "PET_NODE_RANK");
+  launch.world_size = number_in(environment, "PET_NNODES");
+  check_ranks(launch, "PET_NODE_RANK", "PET_NNODES");
+  launch.master_addr = environment("PET_MASTER_ADDR").value_or("");
+  FM_USER_CHECK(!launch.master_addr.empty(),
+                "PET_MASTER_ADDR must name the host of node 0; set it on every node "
+                "(PET_NODE_RANK=",
+                launch.world_rank, ", PET_NNODES=", launch.world_size, ")");
+  launch.master_port = number_or(environment, {"PET_MASTER_PORT"}, 29500);
+  launch.restart_count = "0";
+  launch.job_id = environment("FME_JOB_ID").value_or("");
+  launch.decision = core::concat("from PET_NNODES, one rank per node", meeting(launch));
+  return launch;
+}
+
+bool has_all_four(const Environment& environment) {
+  return environment("RANK") && environment("WORLD_SIZE") && environment("MASTER_ADDR") &&
+         environment("MASTER_PORT");
+}
+
+// The first row whose variables are there reads them. OpenMPI stands before RANK and the like: a
+// leftover RANK may be right on one rank by accident, and the ranks of one job would then choose
+// differently. Slurm stands behind both, as its variables are in every shell of a job.
+struct Engine {
+  bool (*shows)(const Environment&);
+  LaunchInfo (*read)(const Environment&);
+};
+constexpr Engine kEngines[] = {
+    {[](const Environment& e) { return e("TORCHELASTIC_RUN_ID").has_value(); }, from_variables},
+    {[](const Environment& e) { return e("OMPI_COMM_WORLD_SIZE").has_value(); }, from_openmpi},
+    {has_all_four, from_variables},
+    {is_slurm_step, from_slurm},
+    {[](const Environment& e) { return many(e, "PMI_SIZE"); }, from_pmi},
+    {is_pet_node, from_pet}};
 
 // Without these refusals every process would silently be a world of its own.
 void refuse_what_looks_like_many(const Environment& environment) {
@@ -118,18 +248,10 @@ void refuse_what_looks_like_many(const Environment& environment) {
                 "unset RANK and leave out --rank to run alone (RANK=",
                 rank, ", WORLD_SIZE=", text("WORLD_SIZE"), ", MASTER_ADDR=", text("MASTER_ADDR"),
                 ", MASTER_PORT=", text("MASTER_PORT"), ")");
-  // A bare sbatch shell has SLURM_NTASKS too, but no SLURM_STEP_ID.
-  const bool slurm = environment("SLURM_STEP_ID") && environment("SLURM_PROCID") &&
-                     many(environment, "SLURM_NTASKS");
-  FM_USER_CHECK(!slurm && !many(environment, "PMI_SIZE"),
-                slurm ? "srun" : "an MPI other than OpenMPI",
-                " is not supported yet; start with OpenMPI's mpirun, with torchrun, or set RANK, "
-                "WORLD_SIZE, MASTER_ADDR and MASTER_PORT on every rank (SLURM_NTASKS=",
-                text("SLURM_NTASKS"), ", PMI_SIZE=", text("PMI_SIZE"), ")");
   FM_USER_CHECK(!many(environment, "WORLD_SIZE"),
                 "WORLD_SIZE above 1 needs RANK, MASTER_ADDR and MASTER_PORT beside it; start with "
-                "mpirun or torchrun, set all four, or leave out WORLD_SIZE and --world_size to run "
-                "alone (WORLD_SIZE=",
+                "mpirun, torchrun or srun, set all four, or leave out WORLD_SIZE and --world_size "
+                "to run alone (WORLD_SIZE=",
                 text("WORLD_SIZE"), ")");
 }
 
@@ -144,18 +266,18 @@ Environment process_environment() {
 }
 
 LaunchInfo detect_launch(const Environment& environment) {
-  const auto set = [&environment](const char* name) { return environment(name).has_value(); };
-  if (set("TORCHELASTIC_RUN_ID")) return from_variables(environment);
-  // Before RANK and the like: a leftover RANK may be right on one rank by accident, and the ranks
-  // of one job would then choose differently.
-  if (set("OMPI_COMM_WORLD_SIZE")) return from_openmpi(environment);
-  if (set("RANK") && set("WORLD_SIZE") && set("MASTER_ADDR") && set("MASTER_PORT")) {
-    return from_variables(environment);
+  for (const Engine& engine : kEngines) {
+    if (!engine.shows(environment)) continue;
+    LaunchInfo launch = engine.read(environment);
+    launch.host_label = environment("FME_HOST").value_or("");
+    launch.decision =
+        core::concat("rank ", launch.world_rank, " of ", launch.world_size, ", ", launch.decision);
+    return launch;
   }
   refuse_what_looks_like_many(environment);
   LaunchInfo alone;
   alone.restart_count = "0";
-  alone.decision = "alone: neither torchrun-style variables nor OpenMPI";
+  alone.decision = "alone: no variables of a launcher";
   return alone;
 }
 

@@ -37,10 +37,11 @@ struct LaunchInfo {
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-// Detection order: torchrun-style variables, OpenMPI, alone. Under mpirun, RANK and WORLD_SIZE
-// without TORCHELASTIC_* are leftovers of the shell and are ignored.
-// Throws UserError for values that are not numbers or contradict each other, and for launchers that
-// are not supported yet (otherwise every process would silently be a world of its own).
+// By the first launcher whose variables are there: torchrun, OpenMPI, RANK and the like by hand,
+// srun, another MPI, Kubeflow's PET_*; else alone. Under mpirun, RANK and WORLD_SIZE without
+// TORCHELASTIC_* are leftovers of the shell and are ignored.
+// Throws UserError for values that are not numbers or contradict each other, and where several
+// processes seem to be started in another way (each would silently be a world of its own).
 LaunchInfo detect_launch(const Environment& environment);
 
 // The world rank that detect_launch finds, 0 where it finds an error. Never throws UserError.

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "comm/meet/slurm_nodes.h"
 #include "comm/meet/world.h"
 
 namespace fm::comm {
@@ -174,11 +175,9 @@ TEST(DetectLaunch, ValuesThatAreNoRanksAreRefusedWithTheirText) {
 TEST(DetectLaunch, ManyProcessesNeverRunAloneSilently) {
   EXPECT_NE(refusal_with({{"RANK", "1"}, {"WORLD_SIZE", "4"}}).find("MASTER_ADDR=unset"),
             std::string::npos);
-  EXPECT_NE(refusal_with({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}})
-                .find("SLURM_NTASKS=4"),
+  EXPECT_NE(refusal_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).find("(PMI_SIZE=2"),
             std::string::npos);
-  EXPECT_NE(refusal_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).find("PMI_SIZE=2"),
-            std::string::npos);
+  EXPECT_NE(refusal_with({{"PET_NNODES", "2"}}).find("PET_NODE_RANK must be"), std::string::npos);
 }
 
 TEST(DetectLaunch, AWorldSizeWithoutARankIsRefused) {
@@ -196,9 +195,6 @@ TEST(DetectLaunch, AWorldSizeWithoutARankIsRefused) {
   Variables mpirun = kOpenMpi;
   mpirun["WORLD_SIZE"] = "4";
   EXPECT_EQ(launch_with(mpirun).world_size, 2);
-  const Variables srun = {
-      {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}, {"WORLD_SIZE", "4"}};
-  EXPECT_NE(refusal_with(srun).find("SLURM_NTASKS=4"), std::string::npos);
 }
 
 // Each rank would train alone, into the same folder.
@@ -231,6 +227,101 @@ TEST(DetectLaunch, OneProcessOfMpirunThatIsToldOfManyIsRefused) {
   EXPECT_NE(refusal_with(variables).find("(WORLD_SIZE=8, mpirun started 1)"), std::string::npos);
   variables["RANK"] = "0";
   EXPECT_NE(refusal_with(variables).find("(WORLD_SIZE=8, mpirun started 1)"), std::string::npos);
+}
+
+// What Slurm 22.05 sets for the second task of the second of three nodes, of the fields that count.
+const Variables kSrun = {{"SLURM_JOB_ID", "5071"},
+                         {"SLURM_STEP_ID", "2"},
+                         {"SLURM_PROCID", "3"},
+                         {"SLURM_LOCALID", "1"},
+                         {"SLURM_NODEID", "1"},
+                         {"SLURM_NTASKS", "5"},
+                         {"SLURM_STEP_NUM_TASKS", "5"},
+                         {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                         {"SLURM_STEP_NODELIST", "gpu[08-09],big1"},
+                         {"SLURM_RESTART_COUNT", "1"}};
+
+TEST(DetectLaunch, SrunTellsRanksAndTheHostToMeetAt) {
+  const LaunchInfo launch = launch_with(kSrun);
+  EXPECT_EQ(launch.launcher, Launcher::kEnvironment);
+  EXPECT_EQ(launch.world_rank, 3);
+  EXPECT_EQ(launch.world_size, 5);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.local_size, 2);
+  EXPECT_EQ(launch.master_addr, "gpu08");
+  EXPECT_EQ(launch.master_port, 12'000 + (7 * 5071 + 2) % 20'000);
+  EXPECT_EQ(launch.restart_count, "1");
+  EXPECT_EQ(launch.job_id, "slurm 5071.2");
+  EXPECT_EQ(launch.decision,
+            "rank 3 of 5, from srun (SLURM_STEP_ID is set, step 5071.2), meeting at gpu08:27499 "
+            "(port of rank 0)");
+}
+
+TEST(DetectLaunch, WhatIsSaidByHandHoldsUnderSrun) {
+  Variables variables = kSrun;
+  variables.insert({{"MASTER_ADDR", "ib-gpu08"}, {"MASTER_PORT", "29500"}, {"FME_JOB_ID", "mine"}});
+  const LaunchInfo launch = launch_with(variables);
+  EXPECT_EQ(launch.world_rank, 3);
+  EXPECT_EQ(launch.master_addr, "ib-gpu08");
+  EXPECT_EQ(launch.master_port, 29500);
+  EXPECT_EQ(launch.job_id, "mine");
+  variables.insert(kOpenMpi.begin(), kOpenMpi.end());
+  EXPECT_EQ(launch_with(variables).launcher, Launcher::kOpenMpi);  // mpirun in a job of Slurm
+}
+
+TEST(DetectLaunch, AnotherMpiOnOneHostMeetsThere) {
+  const Variables pmi = {
+      {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+  const LaunchInfo launch = launch_with(pmi);
+  EXPECT_EQ(launch.world_rank, 1);
+  EXPECT_EQ(launch.world_size, 2);
+  EXPECT_EQ(launch.local_size, 2);
+  EXPECT_EQ(launch.master_addr, "127.0.0.1");
+  EXPECT_EQ(launch.master_port, launch_with(pmi).master_port);
+  Variables hosts = pmi;
+  hosts["MPI_LOCALNRANKS"] = "1";
+  hosts["MPI_LOCALRANKID"] = "0";
+  EXPECT_NE(refusal_with(hosts).find("(PMI_SIZE=2, MPI_LOCALNRANKS=1)"), std::string::npos);
+  hosts.insert({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(launch_with(hosts).master_addr, "a");
+}
+
+TEST(DetectLaunch, NodesOfKubeflowAreRanks) {
+  Variables pet = {{"PET_NNODES", "2"},
+                   {"PET_NPROC_PER_NODE", "1"},
+                   {"PET_NODE_RANK", "1"},
+                   {"PET_MASTER_ADDR", "job-0"},
+                   {"PET_MASTER_PORT", "23456"}};
+  const LaunchInfo launch = launch_with(pet);
+  EXPECT_EQ(launch.world_rank, 1);
+  EXPECT_EQ(launch.world_size, 2);
+  EXPECT_EQ(launch.local_size, 1);
+  EXPECT_EQ(launch.master_addr, "job-0");
+  EXPECT_EQ(launch.master_port, 23456);
+  pet["PET_NPROC_PER_NODE"] = "8";
+  EXPECT_NE(refusal_with(pet).find("torchrun --no-python"), std::string::npos);
+}
+
+// By scontrol show hostnames.
+TEST(SlurmLists, AreExpandedAsScontrolDoes) {
+  using Hosts = std::vector<std::string>;
+  EXPECT_EQ(slurm_hosts("n1"), (Hosts{"n1"}));
+  EXPECT_EQ(slurm_hosts("gpu[01-03,7],login"), (Hosts{"gpu01", "gpu02", "gpu03", "gpu7", "login"}));
+  EXPECT_EQ(slurm_hosts("n[9-11]"), (Hosts{"n9", "n10", "n11"}));
+  EXPECT_EQ(slurm_hosts("r[1-2]n[1-2]"), (Hosts{"r1n1", "r1n2", "r2n1", "r2n2"}));
+  EXPECT_EQ(slurm_hosts("a[1]-ib,b"), (Hosts{"a1-ib", "b"}));
+  EXPECT_EQ(slurm_counts("2(x3),1"), (std::vector<int>{2, 2, 2, 1}));
+  EXPECT_EQ(slurm_counts("4"), (std::vector<int>{4}));
+}
+
+TEST(SlurmLists, ThatAreNoneAreRefusedWithTheirText) {
+  for (const char* const list : {"", "a,,b", "a[1-", "a]", "a[[1]]", "a[3-1]", "a[x]", "a[]",
+                                 "a[1-]", "a[1-99999999999999999999]", "a[1-60000],b[1-60000]"}) {
+    EXPECT_THROW(slurm_hosts(list), core::UserError) << list;
+  }
+  for (const char* const list : {"", "2(x", "x(x2)", "2(x0)", "2(x-1)", "-1", "1(x999999999999)"}) {
+    EXPECT_THROW(slurm_counts(list), core::UserError) << list;
+  }
 }
 
 int known_rank_with(const Variables& variables) {
