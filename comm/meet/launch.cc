@@ -155,7 +155,7 @@ LaunchInfo detect_launch(const Environment& environment) {
   refuse_what_looks_like_many(environment);
   LaunchInfo alone;
   alone.restart_count = "0";
-  alone.decision = "alone: neither torchrun-style variables nor OpenMPI";
+  alone.decision = "started alone, not by mpirun or torchrun";
   return alone;
 }
 

@@ -46,12 +46,18 @@ std::vector<ZeroPrice> zero_prices(const TrainOptions& options, const model::Mod
 std::string text_of(const ZeroPrice& price, int zero_stage) {
   const bool once = price.reductions == core::Reductions::kOncePerStep;
   const bool by_phase = price.regather == core::Regather::kPhase;
-  return core::concat("reduce_every_micro ", once ? "false" : "true",
+  return core::concat(price.chosen ? "this run: " : "it could: ", "gradients are reduced ",
+                      once ? "once per step" : "after every micro-batch",
+                      zero_stage < 3 ? ""
+                      : by_phase     ? ", weights gathered once per phase"
+                                     : ", weights gathered for every micro-batch",
+                      ": ", core::human(price.sent), " sent per rank and step, ",
+                      core::human(price.memory), " of memory (pipeline.reduce_every_micro ",
+                      once ? "false" : "true",
                       zero_stage < 3 ? ""
                       : by_phase     ? ", regather phase"
                                      : ", regather micro",
-                      ": ", core::human(price.sent), " sent per rank and step, ",
-                      core::human(price.memory), " of memory", price.chosen ? " (this run)" : "");
+                      ")");
 }
 
 }  // namespace fm::engine
