@@ -148,8 +148,9 @@ std::string text_of(const ScheduleAccount& account) {
                          in_unit(account.step_ahead, account.time_unit))
           : "";
   return core::concat(
-      "schedule ", account.schedule, ": ", account.shape.chunk_count(), " chunks on ",
-      account.shape.pipe_ranks, " pipe ranks, ", account.shape.micros, " micro-batches; makespan ",
+      "schedule ", account.schedule, ": ", core::counted(account.shape.chunk_count(), "chunk"),
+      " on ", core::counted(account.shape.pipe_ranks, "pipe rank"), ", ", account.shape.micros,
+      account.shape.micros == 1 ? " micro-batch; makespan " : " micro-batches; makespan ",
       in_unit(account.makespan, account.time_unit), ", longest stage ",
       in_unit(account.longest_stage, account.time_unit), "; bubble ",
       number("%.1f %%", 100 * account.bubble), ahead,

@@ -1,7 +1,5 @@
 #include "engine/shown/next_commands.h"
 
-#include <string_view>
-
 #include "comm/agree.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -9,7 +7,7 @@
 #include "engine/plan/run_model.h"
 #include "engine/state/persistence.h"
 #include "text/data/data_paths.h"
-#include "text/data/text_pieces.h"
+#include "text/prepare/line_batches.h"
 
 namespace fm::engine {
 
@@ -40,9 +38,10 @@ bool begins_with_chat(const TrainOptions& options) {
     const auto parts = data::find_data(options.data_path, options.data_format);
     const data::DataFile& file = parts.front().files.front();
     if (file.format != data::DataFormat::kJsonl) return;
-    data::TextPieces pieces(file.path);
-    const std::string_view head = pieces.next().substr(0, 1 << 16);
-    const auto has = [&](const char* field) { return head.find(field) != std::string_view::npos; };
+    prepare::LineBatches lines(file.path, 0, 1);
+    std::string head;
+    lines.next(1, head);
+    const auto has = [&](const char* field) { return head.find(field) != std::string::npos; };
     chat = has("\"messages\"") || has("\"conversations\"");
   });
   return chat;

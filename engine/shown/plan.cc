@@ -228,8 +228,10 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
         "--ranks_per_host)\n";
   }
   out += rank_map(plan) + units_text(plan) + memory_text(plan) + wire_text(plan);
-  for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
-    out += core::concat(text_of(price, options.zero_stage), "\n");
+  const std::vector<ZeroPrice> prices = zero_prices(options, opened.model, world);
+  if (!prices.empty()) out += "messages against memory (keys of the block \"pipeline\")\n";
+  for (const ZeroPrice& price : prices) {
+    out += wrapped("  " + text_of(price, options.zero_stage), {host.columns, 4}) + "\n";
   }
   return out + text_of(account_of(options, plan)) + programs_text(plan.train, host.columns) +
          programs_text(plan.ahead, host.columns, " of steps that end before the norm is known");

@@ -76,7 +76,8 @@ std::string batch_words(const RunPlan* plan) {
   if (plan == nullptr) return "";
   return concat(plan->batch.train_batch, " samples = ", plan->batch.micro_batch,
                 " per micro-batch x ", plan->batch.accumulation, " accumulation x ",
-                plan->mesh.data, " data ranks; ", plan->tokens_per_step(), " tokens per step");
+                core::counted(plan->mesh.data, "data rank"), "; ", plan->tokens_per_step(),
+                " tokens per step");
 }
 
 Json lora_json(const LoraOptions& lora, const model::OpenedModel& opened) {

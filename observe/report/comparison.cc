@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "core/check.h"
@@ -79,12 +80,13 @@ Table settings_of(const std::vector<NamedRun>& runs) {
     const Start& start = runs[at].metrics.starts.back();
     put("version", at, start.version);
     put("ranks", at, start.ranks > 0 ? std::to_string(start.ranks) : "");
-    for (const auto& [name, words] : start.lines) put(name, at, words);
+    // Facts are exact, but of these the words are for people.
+    constexpr std::array<std::string_view, 3> kInWords = {"model", "weights", "data"};
+    for (const auto& [name, words] : start.lines) {
+      if (std::ranges::find(kInWords, name) != kInWords.end()) put(name, at, words);
+    }
     for (const auto& [name, value] : start.facts) {
-      const bool said = std::ranges::any_of(start.lines, [&](const auto& line) {
-        return line.first == name && line.second == value;
-      });
-      if (!said) put(name, at, value);
+      if (std::ranges::find(kInWords, name) == kInWords.end()) put(name, at, value);
     }
   }
   for (const std::string& name : order) {

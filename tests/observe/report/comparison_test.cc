@@ -11,7 +11,8 @@ namespace {
 Metrics run_of(int steps, double fall, const std::string& rate) {
   std::string text = core::concat(
       R"({"start": {"time": 1700000000, "version": "0.1.0", "from_step": 0, "ranks": 2, )",
-      R"("facts": {"seed": 7, "lr": )", rate, R"(}, "lines": [["model", "Llama"], )",
+      R"("facts": {"seed": 7, "data": "hash", "lr": )", rate,
+      R"(}, "lines": [["model", "Llama"], ["data", "rows )", steps, R"("], )",
       R"(["optimizer", "AdamW, lr )", rate, R"("]]}})", "\n");
   for (int step = 1; step <= steps; ++step) {
     text += core::concat("{\"step\": ", step, ", \"loss\": ", 5 - fall * step, ", \"lr\": ", rate,
@@ -49,7 +50,8 @@ TEST(Comparison, HasResultsAndOnlySettingsThatDiffer) {
                      "<td class=\"text\">40 (none skipped)</td>",
                      "<td class=\"text\">lr</td><td class=\"text\">0.1</td>"
                      "<td class=\"text\">0.2</td>",
-                     "AdamW, lr 0.2"});
+                     "<td class=\"text\">data</td><td class=\"text\">rows 20</td>"
+                     "<td class=\"text\">rows 40</td>"});
   EXPECT_EQ(got.find("seed"), std::string::npos);
   EXPECT_EQ(got.find("Llama"), std::string::npos);
 }

@@ -42,8 +42,8 @@ TEST(BestFit, TheLongestComesFirstIntoTheTightestRoom) {
   EXPECT_EQ(testing::epoch_of(*source, 0, 5), expected);
   EXPECT_EQ(testing::epoch_of(*source, 3, 5), expected);
   // 20 ids in 4 rows of 6.
-  EXPECT_NE(source->describe().find("4 rows of 6 ids (whole documents, 83.3 % full; 1 empty ones "
-                                    "left out, 1 cut by 3 ids)"),
+  EXPECT_NE(source->describe().find("4 rows of 6 ids (whole documents, 83.3 % full; 1 empty left "
+                                    "out, 1 cut by 3 ids)"),
             std::string::npos)
       << source->describe();
 }
