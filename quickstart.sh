@@ -40,3 +40,11 @@ say "5/5 200 bytes from the trained model"
 build/fmengine-generate --ckpt demo/run/hf --prompt "#include <" --max_new_tokens 200 \
   --temperature 0.5 --seed 1
 printf '\n\ncheckpoint:          demo/run/%s\nHugging Face folder: demo/run/hf\n' "$(cat demo/run/latest)"
+build/fmengine-report demo/run
+cat <<'NEXT'
+
+next, a model of your own (docs/finetuning.md):
+  build/fmengine-train --init_ckpt HF_FOLDER --data_path chats.jsonl --output_dir output
+  build/fmengine-generate --ckpt output/hf --chat
+  build/fmengine-report output
+NEXT

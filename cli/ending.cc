@@ -78,13 +78,20 @@ int Ending::follow(const comm::PeerLoss& loss) {
   const bool once = loss.exit_code == static_cast<int>(ExitCode::kConfigError) ||
                     loss.exit_code == static_cast<int>(ExitCode::kDataError) ||
                     loss.exit_code == static_cast<int>(ExitCode::kOutOfMemory);
-  announce(loss.message, loss.message, once ? Said::kOnce : Said::kByEverybody);
+  // In the words of an error that this rank found by itself.
+  const std::string line =
+      once && !loss.reason.empty() ? line_of(loss.world_rank, loss.reason) : loss.message;
+  announce(line, line, once ? Said::kOnce : Said::kByEverybody);
   return loss.exit_code;
 }
 
+std::string Ending::line_of(int world_rank, const std::string& message) const {
+  const std::string who = world_rank > 0 ? core::concat("rank ", world_rank, ": ") : "";
+  return program_ + ": " + who + message;
+}
+
 int Ending::fail(int exit_code, const std::string& message, Said said) {
-  const std::string who = world_rank_ > 0 ? core::concat("rank ", world_rank_, ": ") : "";
-  announce(program_ + ": " + who + message, message, said);
+  announce(line_of(world_rank_, message), message, said);
   if (shut_down_) shut_down_(exit_code, message);
   return exit_code;
 }

@@ -51,6 +51,8 @@ class Ending {
  private:
   enum class Said : std::uint8_t { kOnce, kByEverybody };
 
+  // "fmengine-train: rank 3: message"
+  std::string line_of(int world_rank, const std::string& message) const;
   int fail(int exit_code, const std::string& message, Said said);
   void announce(const std::string& line, const std::string& message, Said said);
 

@@ -123,6 +123,11 @@ std::string split_adapter(std::string& model_folder, const std::string& adapter,
   if (!fs::exists(folder / kConfig, ignored) || fs::exists(folder / "config.json", ignored)) {
     return adapter;
   }
+  const fs::path other = adapter;
+  const bool swapped = !adapter.empty() && !fs::exists(other / kConfig, ignored) &&
+                       fs::exists(other / "config.json", ignored);
+  FM_USER_CHECK(!swapped, flag, " names a PEFT folder and --adapter a model; swap them: ", flag,
+                " ", adapter, " --adapter ", model_folder);
   const Json config = read_adapter_config(folder / kConfig);
   const Json base = config.value("base_model_name_or_path", Json());
   FM_USER_CHECK(base.is_string() && fs::is_directory(base.get<std::string>(), ignored),

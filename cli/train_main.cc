@@ -1,6 +1,4 @@
 // fmengine-train: words in, a trained model and an exit code out.
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -16,6 +14,7 @@
 #include "cli/machine_report.h"
 #include "cli/outputs.h"
 #include "cli/run_device.h"
+#include "cli/terminal.h"
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -138,7 +137,10 @@ int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : launch.world_size;
   if (launch.world_rank != 0) return 0;
   if (command.micros > 0) return print_study(command);
-  const fm::engine::PlanHost host = plan_host(command);
+  fm::engine::PlanHost host = plan_host(command);
+  if (const fm::cli::Terminal seen = fm::cli::terminal_of(launch); seen.shown) {
+    host.columns = seen.columns();
+  }
   const bool shared = command.options.shared_memory && ranks <= command.options.ranks_per_host &&
                       command.options.device.kind == fm::engine::DeviceKind::kCpu;
   const fm::engine::WorldShape world{
@@ -179,15 +181,6 @@ void print_warnings(const fm::comm::LaunchInfo& launch) {
   for (const std::string& warning : launch.warnings) {
     std::fprintf(stderr, "fmengine-train: warning: %s\n", warning.c_str());
   }
-}
-
-// mpirun gives its ranks a pseudo terminal even when its own output goes into a file.
-bool shows_on_terminal(const fm::comm::LaunchInfo& launch) {
-  if (isatty(STDOUT_FILENO) != 1) return false;
-  if (launch.launcher != fm::comm::Launcher::kOpenMpi) return true;
-  std::error_code none;
-  const std::string parent = "/proc/" + std::to_string(getppid()) + "/fd/1";
-  return std::filesystem::read_symlink(parent, none).string().starts_with("/dev/pts/");
 }
 
 // What lives as long as the process, so that nothing ends it while it says why it stops.
@@ -254,12 +247,16 @@ int train(const std::vector<std::string>& words, Command command,
                                  std::_Exit(process.ending.end_by(error));
                                });
   const fm::engine::DeviceOptions device = command.options.device;
+  const fm::cli::Terminal terminal = fm::cli::terminal_of(launch);
   const fm::engine::RunContext context{
-      .launch_decision = launch.decision + "; " + world->describe() +
+      .launch_decision = launch.decision +
+                         (world->size() > 1 ? "; " + world->describe() : std::string()) +
                          (computes.device ? ", each with a " + computes.device->name() : ""),
       .machine = fm::cli::machine_line(process.cores.why) +
                  (computes.line.empty() ? "" : "; " + computes.line),
-      .terminal = shows_on_terminal(launch),
+      .terminal = terminal.shown,
+      .columns = terminal.columns,
+      .programs = fm::cli::programs_prefix(),
       .version = fm::cli::version_text(),
       .computes = {computes.device.get(), computes.link},
       .peak_flops = computes.peak_flops,

@@ -21,9 +21,10 @@ std::string name_of(const Member& member);  // "rank 1 (host node7, pid 4711)"
 
 // The watch's report of a lost rank.
 struct PeerLoss {
-  int world_rank = 0;   // the lost rank
-  int exit_code = 20;   // for this process to return: the lost rank's own code, or 20
-  std::string message;  // one complete line for stderr, without the newline
+  int world_rank = 0;       // the lost rank
+  int exit_code = 20;       // for this process to return: the lost rank's own code, or 20
+  std::string message;      // one complete line for stderr, without the newline
+  std::string reason = {};  // what the rank said as it stopped; "": it said nothing
 };
 
 // Called once, on the thread of the watch. This process must end like the lost rank; usually the

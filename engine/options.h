@@ -13,6 +13,7 @@
 #include "core/param_table.h"
 #include "core/shard_plan.h"
 #include "engine/device_options.h"
+#include "engine/monitor_options.h"
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
@@ -41,25 +42,6 @@ struct BatchTriad {
 using optim::OptimizerOptions;
 using optim::SchedulerOptions;
 using optim::WarmupType;
-
-// Steps of one start, from 1; both ends belong to it.
-struct TraceSteps {
-  std::int64_t first = 3;
-  std::int64_t last = 5;
-};
-
-// Where numbers of a step go beside its line and metrics.jsonl; "", none and 0: nowhere.
-struct MonitorOptions {
-  std::vector<std::string> tensorboard;  // folders
-  std::vector<std::string> csv;          // folders
-  std::string prometheus_file;
-  // DeepSpeed's wall_clock_breakdown, memory_breakdown, flops_profiler
-  bool wall_clock = false;
-  bool memory = false;
-  std::int64_t profile_step = 0;
-  std::string profile_file;  // "": stdout
-  bool comms = false;        // comms_logger
-};
 
 // Low-rank adapters beside frozen weights, as peft's LoraConfig.
 struct LoraOptions {
@@ -124,6 +106,7 @@ struct TrainOptions {
   std::vector<std::string> eval_data_path;  // words, as data_path
   std::int64_t eval_steps = 100;
   std::int64_t eval_batches = 0;  // 0: the whole evaluation set once
+  bool eval_only = false;         // of the weights that a run would go on with; nothing is trained
   // layout
   int pipe_parallel_size = 1;
   int model_parallel_size = 1;
@@ -181,6 +164,9 @@ struct TrainOptions {
   checkpoint::Resume resume = checkpoint::Resume::kAuto;
   std::string resume_path;
   int keep_last = 0;
+  // Of the weights in output_dir/hf; unset: the type of those in init_ckpt, fp32 where there are
+  // none (engine/state/export_dtype.h).
+  std::optional<core::DType> export_dtype;
   bool dry_run = false;        // the plan is printed first, and nothing is written
   std::string dump_gradients;  // safetensors file: gradients of the first step, then stop
   std::string trace;           // Chrome trace of some steps, or empty

@@ -13,6 +13,7 @@ if echo "$libraries" | grep -E "not found|$root"; then
   exit 1
 fi
 echo "$libraries" | grep -E "$prefix/(bin/../)?lib/libtorch_cpu.so"
+cmp "$root/LICENSE" "$prefix/share/doc/fmengine/LICENSE"
 cd "$prefix"
 "$prefix/bin/fmengine-train" --report
 "$prefix/bin/fmengine-train" --help >/dev/null

@@ -39,6 +39,41 @@ std::string default_of(const KeyRow& row) {
   return row.type == KeyType::kText && plain != "null" ? quoted(plain) : plain;
 }
 
+struct AsJson {
+  const optim::SchedulerOptions& scheduler;
+
+  std::string operator()(optim::WarmupType optim::SchedulerOptions::*at) const {
+    return scheduler.*at == optim::WarmupType::kLog ? "\"log\"" : "\"linear\"";
+  }
+  std::string operator()(optim::Shape optim::SchedulerOptions::*at) const {
+    constexpr const char* kNames[] = {"\"linear\"", "\"cosine\"", "\"1-sqrt\""};
+    return kNames[static_cast<std::size_t>(scheduler.*at)];
+  }
+  template <class Value>
+  std::string operator()(std::optional<Value> optim::SchedulerOptions::*at) const {
+    return scheduler.*at ? nlohmann::json(*(scheduler.*at)).dump() : "null";
+  }
+  template <class Value>
+  std::string operator()(Value optim::SchedulerOptions::*at) const {
+    return nlohmann::json(scheduler.*at).dump();
+  }
+};
+
+// The scheduler of a run whose JSON names none.
+void add_trainers_scheduler(const optim::SchedulerOptions& scheduler,
+                            std::vector<ConfigValue>& values) {
+  const bool given = std::ranges::any_of(
+      values, [](const ConfigValue& each) { return each.path == "scheduler.type"; });
+  if (given) return;
+  constexpr const char* kFrom = "Trainer, --lr_scheduler_type";
+  values.push_back({"scheduler.type", quoted(std::string(scheduler.rule->name)), kFrom});
+  for (const optim::SchedulerParam& param : scheduler.rule->params) {
+    values.push_back({concat("scheduler.params.", param.name),
+                      std::visit(AsJson{scheduler}, param.value), kFrom});
+  }
+  std::ranges::stable_sort(values, {}, &ConfigValue::path);
+}
+
 class Listing {
  public:
   Listing(const std::string& name, const Findings& findings) : name_(name), findings_(findings) {}
@@ -106,6 +141,7 @@ std::vector<ConfigValue> config_values(const JsonTree& root, const std::string& 
 
 void complete(std::vector<ConfigValue>& values, const engine::TrainOptions& options, int dp_size,
               std::int64_t hidden) {
+  add_trainers_scheduler(options.scheduler, values);
   const engine::ResolvedBatch batch = engine::resolve_batch(options.batch, dp_size);
   const auto h = static_cast<double>(hidden);
   const bool gathers = options.zero_stage == 3;

@@ -42,7 +42,8 @@ void read_model(const FlagValues& flags, engine::TrainOptions& options) {
                 "for random weights in the shape of DIR (",
                 flags.text("init_ckpt"), ", ", options.model_config, ")");
   if (!options.model_config.empty()) return;
-  options.init_ckpt = flags.text("init_ckpt");
+  constexpr const char* kFmengines = "llama-7B-init-test-ckpt";
+  options.init_ckpt = flags.given("init_ckpt") ? flags.text("init_ckpt") : kFmengines;
   std::error_code ignored;
   FM_USER_CHECK(flags.given("init_ckpt") || std::filesystem::exists(options.init_ckpt, ignored),
                 "a model is required; give --init_ckpt DIR (a Hugging Face folder) or "
@@ -108,6 +109,11 @@ void read_output(const FlagValues& flags, engine::TrainOptions& options) {
     options.resume = checkpoint::Resume::kPath;
     options.resume_path = resume;
   }
+  const std::string dtype = flags.text("export_dtype");
+  if (core::lower(dtype) == "as_init") return;
+  options.export_dtype = dtype_named(dtype);
+  FM_USER_CHECK(options.export_dtype,
+                "--export_dtype must be fp32, bf16, fp16 or as_init; correct it (", dtype, ")");
 }
 
 // "3-5", or "3" for one step.
@@ -158,7 +164,7 @@ void read_length(const FlagValues& flags, std::optional<std::int64_t> steps_of_e
   const bool in_epochs =
       flags.given("num_train_epochs") && (!flags.given("train_steps") || steps < 0);
   FM_USER_CHECK(in_epochs || steps > 0, "--max_steps must be at least 1; correct it, or give ",
-                "--num_train_epochs (", steps, ")");
+                "--num_train_epochs, or --eval_only to evaluate without training (", steps, ")");
   options.train_steps = steps;
   const double epochs = in_epochs ? flags.number("num_train_epochs", 0.0) : 0.0;
   FM_USER_CHECK(!in_epochs || (epochs > 0.0 && epochs < 1e9), "--num_train_epochs must be greater ",
@@ -198,6 +204,20 @@ void read_evaluation(const FlagValues& flags, engine::TrainOptions& options) {
     options.eval_data_path.clear();
     options.split.evaluation = 0.0;
   }
+}
+
+// Training data may be missing where nothing is trained.
+void read_eval_only(engine::TrainOptions& options) {
+  if (!options.eval_only) return;
+  FM_USER_CHECK(
+      options.evaluates(),
+      "--eval_only needs evaluation data; give --eval_data_path FILE, or --data_path with "
+      "--validation_split, and no --eval_strategy no");
+  FM_USER_CHECK(options.trace.empty() && options.dump_gradients.empty(),
+                "--eval_only makes no step of training; leave it out, or --trace and "
+                "--dump_gradients (trace=",
+                options.trace, ", dump_gradients=", options.dump_gradients, ")");
+  if (!options.eval_data_path.empty()) options.data_path = options.eval_data_path;
 }
 
 // A row of one document is attended to as it is.
@@ -318,6 +338,7 @@ Command read_command(const FlagValues& flags, std::optional<std::int64_t> steps_
   read_evaluation(flags, command.options);
   read_reports(flags, command.options);
   read_best_model(flags, command.options);
+  read_eval_only(command.options);
   note_document_attention(command.options);
   note_compatible(flags, command.options);
   read_config(flags, command);

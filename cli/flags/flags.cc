@@ -50,7 +50,7 @@ std::string schedule_names() {
 }
 
 constexpr FlagRow kRows[] = {
-    {"init_ckpt", kText, "llama-7B-init-test-ckpt", kModel,
+    {"init_ckpt", kText, "", kModel,
      "Hugging Face folder: config.json, safetensors or pytorch_model.bin, tokenizer files"},
     {"model_config", kText, "", kModel, "Hugging Face config.json; weights start random",
      into<&O::model_config>},
@@ -115,9 +115,15 @@ constexpr FlagRow kRows[] = {
     {"split", kText, "", kData,
      "shares of --data_path for training, evaluation and neither: 949,50,1"},
     {"validation_split", kText, "", kData, "share of --data_path for evaluation: 0.05"},
+    {"shuffle_split", kBool, "true", kData,
+     "documents of a split are chosen by --seed; false: the first ones, then the next ones"},
     {"eval_batches", kInt, "0", kData, "steps' worth of samples per evaluation; 0: all",
      into<&O::eval_batches>},
     {"train_steps", kInt, "100", kLength, "optimizer steps"},
+    {"eval_only", kBool, "false", kLength,
+     "print loss and perplexity of the evaluation data for the checkpoint of --output_dir, else "
+     "--init_ckpt; train and save nothing",
+     into<&O::eval_only>},
     {"num_train_epochs", kText, "", kLength,
      "passes over the training data instead; where --max_steps is given, that counts"},
     {"eval_steps", kInt, "100", kLength,
@@ -219,6 +225,10 @@ constexpr FlagRow kRows[] = {
     {"keep_last", kInt, "0", kOutput,
      "newest checkpoints to keep, and the newest that a later step has proven good; 0: all",
      into<&O::keep_last>},
+    {"export_dtype", kText, "as_init", kOutput,
+     "of the weights in OUTPUT_DIR/hf: fp32, bf16, fp16, or as_init (as --init_ckpt has them, "
+     "random "
+     "ones fp32)"},
     {"prometheus_file", kText, "", kOutput,
      "FILE.prom: newest values for node_exporter's textfile collector"},
     {"dry_run", kBool, "false", kOutput,

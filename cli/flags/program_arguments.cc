@@ -8,7 +8,9 @@
 #include "cli/flags/device_words.h"
 #include "cli/flags/flag_values.h"
 #include "cli/peft_folder.h"
+#include "core/text.h"
 #include "machine/cores.h"
+#include "observe/report/comparison.h"
 
 namespace fm::cli {
 namespace {
@@ -34,7 +36,8 @@ Program export_program() {
 // fmengine-report.
 
 constexpr FlagRow kReportRows[] = {
-    {"out", FlagKind::kText, "", "Flags", "file of the page; else OUT/report.html"},
+    {"out", FlagKind::kText, "", "Flags",
+     "file of the page; else OUT/report.html, of several runs comparison.html in the first"},
     {"trace", FlagKind::kText, "", "Flags", "file of fmengine-train --trace, for a timeline"},
     {"text", FlagKind::kBool, "false", "Flags", "print a summary instead, and write no page"},
 };
@@ -42,7 +45,9 @@ constexpr FlagRow kReportRows[] = {
 Program report_program() {
   return {.name = "fmengine-report",
           .purpose = "Makes one HTML page of a run from the metrics.jsonl in its folder OUT.",
-          .usage = "OUT [flags]",
+          .usage =
+              "OUT [OUT2 ...] [flags]\n"
+              "  Several runs are compared: losses in one chart, results, settings that differ.",
           .flags = kReportRows};
 }
 
@@ -200,20 +205,26 @@ std::string export_help_text() { return help_text(export_program()); }
 ReportCommand parse_report_command(std::span<const std::string> words) {
   ReportCommand command;
   const SplitWords split = split_words(words, kReportRows);
-  FM_USER_CHECK(split.plain.size() < 2, "one folder of a run is required; name only one (",
-                core::join(split.plain, ", "), ")");
-  if (!split.plain.empty()) command.run = split.plain[0];
+  command.runs = split.plain;
   const std::vector<std::string> normal = normalise_argv(split.flagged, kReportRows).words;
   command.help = std::find(normal.begin(), normal.end(), "--help") != normal.end();
   command.version = std::find(normal.begin(), normal.end(), "--version") != normal.end();
   if (command.help || command.version) return command;
   const FlagValues flags(report_program(), normal);
-  FM_USER_CHECK(!command.run.empty(),
-                "the folder of a run is required; give what --output_dir was: fmengine-report OUT");
+  FM_USER_CHECK(!command.runs.empty() && command.runs.size() <= report::kMostRuns,
+                "the folder of a run is required, or those of up to ", report::kMostRuns,
+                " to compare; give what --output_dir was: fmengine-report OUT (",
+                core::counted(command.runs.size(), "folder"), ")");
+  const bool one = command.runs.size() == 1;
   command.out = flags.text("out");
-  if (command.out.empty()) command.out = std::filesystem::path(command.run) / "report.html";
+  if (command.out.empty()) {
+    command.out =
+        std::filesystem::path(command.runs[0]) / (one ? "report.html" : "comparison.html");
+  }
   command.trace = flags.text("trace");
   command.text = flags.flag("text");
+  FM_USER_CHECK(one || command.trace.empty(),
+                "--trace is of one run; name one folder, or leave it out (", command.trace, ")");
   return command;
 }
 

@@ -27,10 +27,10 @@ std::string export_help_text();
 struct ReportCommand {
   bool help = false;
   bool version = false;
-  std::string run;    // the run's folder
-  std::string out;    // the page
-  std::string trace;  // or empty
-  bool text = false;  // a summary on stdout instead of the page
+  std::vector<std::string> runs;  // their folders; several are compared
+  std::string out;                // the page
+  std::string trace;              // or empty
+  bool text = false;              // a summary on stdout instead of the page
 };
 
 // Words without the program's name. Throws UserError (10).

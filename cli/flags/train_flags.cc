@@ -154,6 +154,10 @@ void read_data(const FlagValues& flags, engine::TrainOptions& options) {
                                               {"none", data::Packing::kOneDocument},
                                               {"one_document", data::Packing::kOneDocument}});
   options.split = read_split(flags);
+  FM_USER_CHECK(!flags.given("shuffle_split") || options.split.evaluation > 0.0,
+                "--shuffle_split belongs to --split and --validation_split; give one of them, or "
+                "leave it out");
+  options.split.shuffled = options.split.evaluation > 0.0 && flags.flag("shuffle_split");
   FM_USER_CHECK(options.split.evaluation == 0.0 || options.eval_data_path.empty(),
                 "evaluation data are a file or a part of the training data; leave out "
                 "--eval_data_path, or --split and --validation_split (eval_data_path=",

@@ -277,7 +277,7 @@ LaunchInfo detect_launch(const Environment& environment) {
   refuse_what_looks_like_many(environment);
   LaunchInfo alone;
   alone.restart_count = "0";
-  alone.decision = "alone: no variables of a launcher";
+  alone.decision = "started alone, by no launcher";
   return alone;
 }
 

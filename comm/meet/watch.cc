@@ -249,7 +249,8 @@ void Watch::lose(const Notice& cause) {
                       .exit_code = cause.exit_code,
                       .message = cause.kind == NoticeKind::kStopped
                                      ? stopped_message(who, cause.exit_code, cause.text)
-                                     : lost_message(who)};
+                                     : lost_message(who),
+                      .reason = cause.text};
   if (options_.world_rank == 0) send_to_all(cause, cause.world_rank);
   report_loss(loss);
 }

@@ -101,6 +101,10 @@ void ChatSession::answer(const Prompt& prompt, const Console& console) {
 void ChatSession::run(const Console& console) {
   while (const std::optional<std::string> line = console.read_line("> ")) {
     if (*line == "/exit") return;
+    if (*line == "/help") {
+      console.write("A line is a question; /exit or the end of the input ends the talk.\n");
+      continue;
+    }
     if (line->empty()) continue;
     if (const std::optional<Prompt> prompt = ask(*line, console)) answer(*prompt, console);
   }

@@ -5,12 +5,15 @@
 
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/plan/export_dtype.h"
 #include "optim/optimizer.h"
 
 namespace fm::engine {
 
-DiskNeed disk_need(const TrainOptions& options, const model::Model& model, std::int64_t done) {
-  if (!options.saves || options.dry_run) return {};
+DiskNeed disk_need(const TrainOptions& options, const model::OpenedModel& opened,
+                   std::int64_t done) {
+  if (!options.saves || options.dry_run || options.eval_only) return {};
+  const model::Model& model = opened.model;
   core::Elements trained;
   core::Elements frozen;
   for (int unit = 0; unit < model.unit_count(); ++unit) {
@@ -18,7 +21,8 @@ DiskNeed disk_need(const TrainOptions& options, const model::Model& model, std::
     if (model.frozen_table(unit) != nullptr) frozen += model.frozen_table(unit)->parameters();
   }
   const core::Bytes weights = core::bytes_of(trained, core::DType::kF32);
-  const core::Bytes exported = core::bytes_of(trained + frozen, core::DType::kF32);
+  const core::Bytes exported =
+      core::bytes_of(trained + frozen, export_dtype_of(options, opened.facts));
   const auto moments = static_cast<std::int64_t>(optim::moments_of(options.optimizer).size());
   const std::int64_t left = std::max<std::int64_t>(0, options.train_steps - done);
   // The last step is saved whatever the rhythm.

@@ -18,7 +18,8 @@ struct DiskNeed {
 
 // Of the steps behind `done`. With --keep_last there is also the newest proven checkpoint, and the
 // one that is being written.
-DiskNeed disk_need(const TrainOptions& options, const model::Model& model, std::int64_t done);
+DiskNeed disk_need(const TrainOptions& options, const model::OpenedModel& opened,
+                   std::int64_t done);
 
 // "3 checkpoints of 6.7 MB and the export, 22.3 MB; 71.0 GB are free"; "" where nothing is saved.
 // `free`: absent when unknown.

@@ -112,6 +112,28 @@ ScheduleStudy study_schedule(const TrainOptions& options, int micros) {
   return std::move(*best);
 }
 
+namespace {
+
+// "300.4 MFLOP", "1.2 ms", "15": of ScheduleAccount::time_unit.
+std::string in_unit(double time, const std::string& unit) {
+  if (unit == "us") return core::human_duration(time / 1e6);
+  char text[48];
+  if (unit == "given") {
+    std::snprintf(text, sizeof(text), "%.4g", time);
+    return text;
+  }
+  constexpr const char* kPrefixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  std::size_t prefix = 0;
+  while (time >= 1e3 && prefix + 1 < std::size(kPrefixes)) {
+    time /= 1e3;
+    ++prefix;
+  }
+  std::snprintf(text, sizeof(text), "%.4g %sFLOP", time, kPrefixes[prefix]);
+  return text;
+}
+
+}  // namespace
+
 std::string text_of(const ScheduleAccount& account) {
   const auto number = [](const char* pattern, double value) {
     char text[48];
@@ -123,14 +145,15 @@ std::string text_of(const ScheduleAccount& account) {
   const std::string ahead =
       account.step_ahead > 0.0
           ? core::concat("\n  a step between others that end before their norm is known: ",
-                         number("%.6g", account.step_ahead))
+                         in_unit(account.step_ahead, account.time_unit))
           : "";
   return core::concat(
-      "schedule ", account.schedule, ": ", account.shape.chunk_count(), " chunks on ",
-      account.shape.pipe_ranks, " pipe ranks, ", account.shape.micros, " micro-batches; makespan ",
-      number("%.6g", account.makespan), ", longest stage ", number("%.6g", account.longest_stage),
-      account.time_unit == "given" ? "" : " " + account.time_unit, "; bubble ",
-      number("%.4f", account.bubble), ahead,
+      "schedule ", account.schedule, ": ", core::counted(account.shape.chunk_count(), "chunk"),
+      " on ", core::counted(account.shape.pipe_ranks, "pipe rank"), ", ", account.shape.micros,
+      account.shape.micros == 1 ? " micro-batch; makespan " : " micro-batches; makespan ",
+      in_unit(account.makespan, account.time_unit), ", longest stage ",
+      in_unit(account.longest_stage, account.time_unit), "; bubble ",
+      number("%.1f %%", 100 * account.bubble), ahead,
       "\n  micro-batches kept per pipe rank, at most: ", core::join(peaks, ", "), "\n");
 }
 

@@ -46,12 +46,17 @@ std::vector<ZeroPrice> zero_prices(const TrainOptions& options, const model::Mod
 std::string text_of(const ZeroPrice& price, int zero_stage) {
   const bool once = price.reductions == core::Reductions::kOncePerStep;
   const bool by_phase = price.regather == core::Regather::kPhase;
-  return core::concat("reduce_every_micro ", once ? "false" : "true",
+  const char* const gathers = zero_stage < 3 ? ""
+                              : by_phase     ? ", weights gathered once per phase"
+                                             : ", weights gathered for every micro-batch";
+  return core::concat("gradients reduced ", once ? "once per step" : "after every micro-batch",
+                      gathers, ": ", core::human(price.sent), " sent per rank and step, ",
+                      core::human(price.memory), " of memory (reduce_every_micro ",
+                      once ? "false" : "true",
                       zero_stage < 3 ? ""
                       : by_phase     ? ", regather phase"
                                      : ", regather micro",
-                      ": ", core::human(price.sent), " sent per rank and step, ",
-                      core::human(price.memory), " of memory", price.chosen ? " (this run)" : "");
+                      price.chosen ? "; this run)" : ")");
 }
 
 }  // namespace fm::engine

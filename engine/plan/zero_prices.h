@@ -21,7 +21,8 @@ struct ZeroPrice {
 std::vector<ZeroPrice> zero_prices(const TrainOptions& options, const model::Model& model,
                                    const WorldShape& world);
 
-// "reductions every micro-batch, gathers per phase: 1.2 MB sent per rank and step, 3 MB of memory"
+// "gradients reduced once per step, weights gathered once per phase: 1.2 MB sent per rank and step,
+// 3.0 MB of memory (reduce_every_micro false, regather phase; this run)"
 std::string text_of(const ZeroPrice& price, int zero_stage);
 
 }  // namespace fm::engine

@@ -16,12 +16,14 @@
 #include "engine/run/run_text.h"
 #include "engine/run/step_course.h"
 #include "engine/shown/explain_skip.h"
+#include "engine/shown/next_commands.h"
 #include "engine/shown/plan.h"
 #include "engine/shown/run_log.h"
 #include "engine/shown/run_monitors.h"
 #include "engine/shown/step_profile.h"
 #include "engine/shown/step_trace.h"
 #include "engine/state/persistence.h"
+#include "engine/state/rate_change.h"
 #include "engine/state/run_facts.h"
 #include "engine/state/run_identity.h"
 #include "engine/step/evaluation.h"
@@ -70,7 +72,8 @@ class Trainer {
         monitors_({.options = options, .opened = opened, .plan = &plan_}, log_, world.rank() == 0),
         saves_(options, state_, log_),
         speculative_(options, plan_, context.signals, rows_.evaluation != nullptr) {
-    check_samples(plan_.batch, rows_.training->samples_per_epoch(), options.allow_repeat);
+    const bool repeats = options.allow_repeat || options.eval_only;
+    check_samples(plan_.batch, rows_.training->samples_per_epoch(), repeats);
     if (rows_.evaluation)
       evaluation_.emplace(std::move(rows_.evaluation), state_, runtime_, options);
   }
@@ -85,6 +88,7 @@ class Trainer {
  private:
   int run_to_the_end(checkpoint::OutputLock* lock) {
     const bool resumes = restore();
+    if (options_.eval_only) return evaluate_only(resumes);
     saves_.begin(lock, resumes ? progress_.step : -1);
     log_.begin_after(progress_.step);
     KnownRun introduced = known();
@@ -108,6 +112,17 @@ class Trainer {
     }
     if (trace_ != nullptr && trace_->unwritten()) write_trace();
     finish();
+    return static_cast<int>(ExitCode::kFinished);
+  }
+
+  int evaluate_only(bool resumes) {
+    log_.introduce(known(), context_, progress_.step);
+    const std::filesystem::path weights = weights_folder(options_);
+    log_.say(resumes           ? core::concat("evaluating the checkpoint of step ", progress_.step)
+             : weights.empty() ? "evaluating random weights: there is no checkpoint"
+                               : "evaluating " + weights.string());
+    const double loss = evaluation_->run();
+    log_.evaluation(progress_.step, loss, evaluation_->rows());
     return static_cast<int>(ExitCode::kFinished);
   }
 
@@ -140,12 +155,21 @@ class Trainer {
       frozen_weights_ = fingerprint_of_frozen(state_);
     }
     const std::vector<Fact> facts = run_facts(known());
-    const RunIdentity now = identity_of(
+    RunIdentity now = identity_of(
         options_, data_text(rows_.training->fingerprint(), core::join(options_.data_path, " ")),
         arithmetic, facts);
     const std::optional<ProgressState> found = resume_state(options_, state_);
     if (found) {
+      if (options_.eval_only) {  // of any data, and no optimizer
+        now.data = found->run.data;
+        now.optimizer = found->run.optimizer;
+        now.optimization.clear();
+      }
       for (const std::string& warning : compare_runs(found->run, now)) log_.warn(warning);
+      if (!options_.eval_only && found->step < options_.train_steps) {
+        const std::string jump = rate_change(found->run.optimization, options_, found->applied);
+        if (!jump.empty()) log_.warn(jump);
+      }
       progress_ = *found;
     } else if (!opened_.model.has_frozen()) {
       fill_state(options_, opened_, state_);
@@ -222,8 +246,11 @@ class Trainer {
       log_.say_untrained(untrained_text(*rows_.training, progress_, plan_.batch.train_batch));
     }
     monitors_.step(line, progress_.skipped);
+    // Lines of steps have the epoch; where it is short, this would be most of the screen.
+    constexpr std::int64_t kLongEpoch = 50;
     const std::int64_t ended = epochs_.ended(progress_.samples);
-    if (ended > epochs_.ended(progress_.samples - epochs_.train_batch)) {
+    const bool just_now = ended > epochs_.ended(progress_.samples - epochs_.train_batch);
+    if (just_now && epochs_.steps > kLongEpoch) {
       log_.say(core::concat("epoch ", ended, " ended in step ", progress_.step));
     }
     core::fault({"step.post", state_.world.rank(), done.request.step});
@@ -320,12 +347,10 @@ class Trainer {
     }
     export_model(options_, opened_.facts, state_, export_target(options_, opened_.facts));
     const std::string folder = options_.output_dir + "/hf";
-    const bool speaks_text = knows_tokenizer(options_);
-    log_.say(
-        core::concat("exported ", folder,
-                     speaks_text ? "" : " without a tokenizer: put that of the token file there"));
-    log_.summary(folder, speaks_text ? "fmengine-generate --ckpt " + folder + " --prompt \"...\""
-                                     : "from_pretrained(\"" + folder + "\") of transformers");
+    log_.say(core::concat(
+        "exported ", folder,
+        knows_tokenizer(options_) ? "" : " without a tokenizer: put that of the token file there"));
+    log_.summary(exported_words(options_, opened_.facts), next_commands(options_, context_));
   }
 
   const TrainOptions& options_;

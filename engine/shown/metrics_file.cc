@@ -129,6 +129,13 @@ KeptRows MetricsFile::keep_until(std::int64_t last_step) {
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const Rows rows(text, last_step);
   KeptRows done{.rows = rows.kept_count(), .missing = rows.missing(last_step)};
+  constexpr std::string_view kStart = "{\"start\":";
+  const std::size_t start = rows.kept().rfind(std::string("\n").append(kStart));
+  if (start != std::string::npos) {
+    done.last_start = rows.kept().substr(start + 1);
+  } else if (rows.kept().starts_with(kStart)) {
+    done.last_start = rows.kept();
+  }
   if (rows.cut_count() == 0) return done;
   done.problem = comm::attempt([&] {
     append_to(path_.parent_path() / (path_.stem().string() + ".replaced.jsonl"), rows.cut());

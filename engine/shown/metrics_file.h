@@ -11,10 +11,11 @@ namespace fm::engine {
 
 // What keep_until found.
 struct KeptRows {
-  std::int64_t rows = 0;     // that stay
-  std::int64_t cut = 0;      // that went to the other file
-  std::string missing = {};  // "3, 7 to 9": steps from 1 on that have no row
-  std::string problem = {};  // why nothing was cut, or ""
+  std::int64_t rows = 0;        // that stay
+  std::int64_t cut = 0;         // that went to the other file
+  std::string missing = {};     // "3, 7 to 9": steps from 1 on that have no row
+  std::string problem = {};     // why nothing was cut, or ""
+  std::string last_start = {};  // the newest {"start": ...} line and those behind it that stay
 };
 
 // Rows are lines that begin with {"step": N; other lines stay what and where they are.

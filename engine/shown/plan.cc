@@ -135,12 +135,15 @@ std::string wire_text(const RunPlan& plan) {
   return out;
 }
 
-std::string programs_text(const std::vector<pipeline::Program>& programs, const char* which = "") {
+std::string programs_text(const std::vector<pipeline::Program>& programs, int columns,
+                          const char* which = "") {
   if (programs.empty()) return "";
   std::string out =
       core::concat("programs", which, " (see pipeline/instruction.h for the pictures)\n");
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
-    out += core::concat("  pipe rank ", rank, ": ", pipeline::print(programs[rank]), "\n");
+    const std::string head = core::concat("  pipe rank ", rank, ": ");
+    const std::string line = head + pipeline::print(programs[rank]);
+    out += wrapped(line, {columns, static_cast<int>(head.size())}) + "\n";
   }
   return out;
 }
@@ -207,7 +210,7 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
   for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
   const Fit fit = fit_of(options, opened, plan, world, host.memory);
   if (fit.demand) out += "memory " + fit.text + "\n";
-  if (const std::string disk = text_of(disk_need(options, opened.model, 0), std::nullopt);
+  if (const std::string disk = text_of(disk_need(options, opened, 0), std::nullopt);
       !disk.empty()) {
     out += "disk " + disk + "\n";
   }
@@ -225,11 +228,13 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
         "--ranks_per_host)\n";
   }
   out += rank_map(plan) + units_text(plan) + memory_text(plan) + wire_text(plan);
-  for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
-    out += core::concat("price of ", text_of(price, options.zero_stage), "\n");
+  const std::vector<ZeroPrice> prices = zero_prices(options, opened.model, world);
+  if (!prices.empty()) out += "messages against memory (keys of the block \"pipeline\")\n";
+  for (const ZeroPrice& price : prices) {
+    out += wrapped("  " + text_of(price, options.zero_stage), {host.columns, 4}) + "\n";
   }
-  return out + text_of(account_of(options, plan)) + programs_text(plan.train) +
-         programs_text(plan.ahead, " of steps that end before the norm is known");
+  return out + text_of(account_of(options, plan)) + programs_text(plan.train, host.columns) +
+         programs_text(plan.ahead, host.columns, " of steps that end before the norm is known");
 }
 
 std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole,
@@ -264,7 +269,7 @@ std::string plan_json(const TrainOptions& given, const model::OpenedModel& whole
                     {cuda ? "cards" : "cores", rate->computers},
                     {cuda ? "card_gflops" : "core_gflops", rate->flops / rate->computers / 1e9}};
   }
-  json["disk_bytes"] = disk_need(options, opened.model, 0).total().count();
+  json["disk_bytes"] = disk_need(options, opened, 0).total().count();
   json["tokens_per_step"] = plan.tokens_per_step();
   json["flops_per_step"] = plan.flops_per_step();
   for (const ZeroPrice& price : zero_prices(options, opened.model, world)) {
@@ -308,7 +313,7 @@ std::string plan_csv(const TrainOptions& given, const model::OpenedModel& whole,
 
 std::string study_text(const TrainOptions& options, int micros) {
   const ScheduleStudy study = study_schedule(options, micros);
-  return text_of(study.account) + programs_text(study.programs);
+  return text_of(study.account) + programs_text(study.programs, kFileColumns);
 }
 
 std::string study_json(const TrainOptions& options, int micros) {

@@ -8,6 +8,7 @@
 
 #include "engine/options.h"
 #include "engine/plan/run_plan.h"
+#include "engine/shown/wrapped_text.h"
 #include "machine/limits.h"
 #include "model/opened_model.h"
 
@@ -18,7 +19,8 @@ struct PlanHost {
   std::vector<machine::MemoryLimit> memory = {};
   int cores = 0;  // 0: nothing is said of the time
   // Of each rank, for options.device.kind kCuda: memory is its card's.
-  std::string card = {};  // "": not known, and nothing is said of the time
+  std::string card = {};       // "": not known, and nothing is said of the time
+  int columns = kFileColumns;  // that programs are wrapped at
 };
 
 // `opened`: of the same options (open_run_model). Both throw UserError as training would, but for a

@@ -1,6 +1,7 @@
 // What only the program that was started knows.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,9 +15,11 @@ namespace fm::engine {
 class SignalInbox;  // engine/run/signals.h
 
 struct RunContext {
-  std::string launch_decision;  // how ranks were found, one line
-  std::string machine;          // CPU and libraries, one line for the banner
-  bool terminal = false;        // stdout is a terminal: a live line instead of many
+  std::string launch_decision;             // how ranks were found, one line
+  std::string machine;                     // CPU and libraries, one line for the banner
+  bool terminal = false;                   // stdout is a terminal: a live line instead of many
+  std::function<int()> columns = nullptr;  // of the terminal, now; null: kFileColumns
+  std::string programs = "";  // how its user calls them: this, then "fmengine-generate"
   std::string version = "";
   RankDevice computes = {};        // of options.device
   double peak_flops = 0.0;         // per second, of all devices' data sheets; 0: not known

@@ -1,8 +1,5 @@
 #include "engine/shown/run_log.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -46,19 +43,15 @@ std::string megabytes(core::Bytes bytes) {
   return text;
 }
 
-// Lines of at most 100 columns, where there are spaces; what goes on stands below its first word.
-std::string wrapped(const std::string& text) {
-  constexpr std::size_t kColumns = 100;
+int columns_of(const RunContext& context) {
+  return context.columns ? context.columns() : kFileColumns;
+}
+
+// Facts of the banner: what goes on stands below the fact's first word.
+std::string wrapped_facts(const std::string& text, int columns) {
   std::string out;
-  for (std::string line : core::split(text, '\n')) {
-    std::string indent(line.starts_with("  - ") ? 4 : 13, ' ');
-    while (line.size() > kColumns) {
-      const std::size_t space = line.rfind(' ', kColumns);
-      if (space == std::string::npos || space <= indent.size()) break;
-      out += line.substr(0, space) + "\n";
-      line.replace(0, space + 1, indent);
-    }
-    out += line + "\n";
+  for (const std::string& line : core::split(text, '\n')) {
+    out += wrapped(line, {columns, line.starts_with("  ") ? 13 : 4}) + "\n";
   }
   out.pop_back();
   return out;
@@ -93,12 +86,6 @@ std::string high_rate_note(const TrainOptions& options) {
                       "(configs/sft.json), 2e-4 with adapters (configs/lora.json)");
 }
 
-int terminal_columns() {
-  winsize size{};
-  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
-}
-
 }  // namespace
 
 std::vector<std::string> notes_of(const KnownRun& run) {
@@ -125,7 +112,8 @@ std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast
   return notes;
 }
 
-std::string banner(const KnownRun& run, const RunContext& context, std::int64_t done) {
+std::string banner(const KnownRun& run, const RunContext& context, std::int64_t done,
+                   const std::optional<MeasuredTime>& measured) {
   const TrainOptions& options = run.options;
   std::string out = "fmengine: " + options.project_name + " / " + options.experiment_name + "\n";
   out += banner_lines(run_facts(run));
@@ -141,19 +129,22 @@ std::string banner(const KnownRun& run, const RunContext& context, std::int64_t 
     if (!words.empty()) out += head + words + "\n";
   };
   row("  disk       ",
-      text_of(disk_need(options, run.opened.model, done), free_on_disk(options.output_dir)));
-  if (const auto rate = rate_of(run, context)) {
-    row("  time       ",
-        estimate_text(run.plan->flops_per_step(),
-                      std::max<std::int64_t>(0, options.train_steps - done), *rate));
+      text_of(disk_need(options, run.opened, done), free_on_disk(options.output_dir)));
+  const std::int64_t left = std::max<std::int64_t>(0, options.train_steps - done);
+  if (measured) {
+    row("  time       ", text_of(*measured, left));
+  } else if (const auto rate = options.eval_only ? std::nullopt : rate_of(run, context)) {
+    row("  time       ", estimate_text(run.plan->flops_per_step(), left, *rate));
   }
   row("  machine    ", context.machine);
-  if (context.terminal) out = wrapped(out);  // a file is searched for whole lines
+  out = wrapped_facts(out, columns_of(context));
   const std::vector<std::string> notes = notes_of(run);
   const bool colours = has_colours(context);
   if (!notes.empty()) out += std::string(colours ? kYellow : "") + "notes\n";
   for (const std::string& note : notes) {
-    out += (context.terminal ? wrapped("  - " + note) : "  - " + note) + "\n";
+    // A file is searched for whole messages.
+    out += (context.terminal ? wrapped("  - " + note, {columns_of(context), 4}) : "  - " + note) +
+           "\n";
   }
   return out + (colours && !notes.empty() ? kPlain : "");
 }
@@ -165,9 +156,12 @@ std::string start_line(const KnownRun& run, const RunContext& context, std::int6
                            ? nlohmann::json(fact.words)
                            : nlohmann::json::parse(fact.json);
   }
+  nlohmann::json lines = nlohmann::json::array();
+  for (const auto& [name, words] : lines_of(run_facts(run))) lines.push_back({name, words});
   const nlohmann::json start = {{"time", unix_time()},    {"version", context.version},
                                 {"from_step", done},      {"ranks", run.plan->mesh.size()},
-                                {"notes", notes_of(run)}, {"facts", facts}};
+                                {"notes", notes_of(run)}, {"facts", facts},
+                                {"lines", lines}};
   return nlohmann::json{{"start", start}}.dump(-1, ' ', false,
                                                nlohmann::json::error_handler_t::replace);
 }
@@ -176,6 +170,7 @@ RunLog::RunLog(const TrainOptions& options, const RunContext& context, bool spea
     : speaks_(speaks),
       terminal_(context.terminal),
       colours_(has_colours(context)),
+      columns_(context.columns ? context.columns : [] { return kFileColumns; }),
       peak_flops_(context.peak_flops),
       log_steps_(options.log_steps),
       log_phases_(options.log_phases),
@@ -188,7 +183,8 @@ RunLog::~RunLog() { end_live_line(); }
 
 void RunLog::begin_after(std::int64_t step) {
   if (!metrics_) return;
-  const KeptRows found = metrics_->keep_until(step);
+  KeptRows found = metrics_->keep_until(step);
+  start_before_ = std::move(found.last_start);
   if (!found.problem.empty()) {
     warn("metrics.jsonl keeps rows of steps that are done again; for each the last row counts (" +
          found.problem + ")");
@@ -211,12 +207,25 @@ void RunLog::sync() {
 
 void RunLog::introduce(const KnownRun& run, const RunContext& context, std::int64_t done) {
   if (!speaks_) return;
-  say(banner(run, context, done));
-  const std::string full = warning_of(disk_need(run.options, run.opened.model, done), run.options,
+  const std::string start = start_line(run, context, done);
+  const bool left = done < run.options.train_steps && !start_before_.empty();
+  say(banner(run, context, done, left ? measured_time(start_before_, start) : std::nullopt));
+  const std::string full = warning_of(disk_need(run.options, run.opened, done), run.options,
                                       free_on_disk(run.options.output_dir));
   if (!full.empty()) warn(full);
   // If it cannot be written, the first step's line says so.
-  if (metrics_) metrics_->append(start_line(run, context, done));
+  if (metrics_ && !run.options.eval_only) metrics_->append(start);
+}
+
+void RunLog::evaluation(std::int64_t step, double loss, std::int64_t rows) {
+  if (!speaks_) return;
+  StepLine line;
+  line.step = step;
+  line.unix_time = unix_time();
+  line.eval_loss = loss;
+  say(painted(kBold, evaluation_of(line, rows)));
+  const std::string problem = metrics_ ? metrics_->append(evaluation_json(line, rows)) : "";
+  if (!problem.empty()) warn("metrics.jsonl lacks this evaluation (" + problem + ")");
 }
 
 void RunLog::step(StepLine line) {
@@ -236,19 +245,23 @@ void RunLog::step(StepLine line) {
   const bool due = rhythm > 0 && (line.step % rhythm == 0 || line.step == line.last_step);
   if (due || line.skipped) print(line);
   if (line.eval_loss) say(painted(kBold, evaluation_of(line)));
-  if (terminal_ && line.step < line.last_step) draw_bar(line);
+  bar_ = terminal_ && line.step < line.last_step ? std::optional(line) : std::nullopt;
+  draw_bar();
 }
 
 void RunLog::print(const StepLine& line) {
   StepLine shown = line;
   shown.mean_loss = totals_.mean_loss();
-  say(line.skipped ? painted(kYellow, text_of(shown)) : text_of(shown));
-  if (log_phases_ || lines_++ % kPhasesEvery == kPhasesEvery - 1) say(phases_of(line));
+  const int columns = std::min(columns_(), kFileColumns);
+  say(line.skipped ? painted(kYellow, text_of(shown, columns)) : text_of(shown, columns));
+  const bool phases = log_phases_ || lines_++ % kPhasesEvery == kPhasesEvery - 1;
+  if (phases) say(wrapped(phases_of(line), {columns, 10}));
 }
 
 // Not wrapped at the terminal's edge: what runs over it could not be taken back.
-void RunLog::draw_bar(const StepLine& line) {
-  std::printf("\r\033[K\033[?7l%s\033[?7h", bar_of(line, terminal_columns()).c_str());
+void RunLog::draw_bar() {
+  if (!bar_) return;
+  std::printf("\r\033[K\033[?7l%s\033[?7h", bar_of(*bar_, columns_()).c_str());
   std::fflush(stdout);
   live_ = true;
 }
@@ -264,7 +277,8 @@ std::string RunLog::painted(const char* colour, const std::string& text) const {
   return colours_ ? colour + text + kPlain : text;
 }
 
-void RunLog::summary(const std::string& model, const std::string& next) {
+void RunLog::summary(const std::string& model, const std::vector<std::string>& next) {
+  bar_.reset();
   if (const std::string text = totals_.summary(model, next); !text.empty()) say(text);
 }
 
@@ -273,16 +287,21 @@ void RunLog::say(const std::string& text) {
   end_live_line();
   std::printf("%s\n", text.c_str());
   std::fflush(stdout);
+  draw_bar();
 }
 
 void RunLog::warn(const std::string& text) {
   if (!speaks_) return;
   end_live_line();
   std::fprintf(stderr, "fmengine: %s\n", text.c_str());
+  draw_bar();
 }
 
 void RunLog::end_live_line() {
-  if (live_) std::printf("\r\033[K");
+  if (live_) {
+    std::printf("\r\033[K");
+    std::fflush(stdout);  // before what stands on stderr
+  }
   live_ = false;
 }
 

@@ -1,11 +1,12 @@
 // What the user sees: the start banner, the line of a step, and output_dir/metrics.jsonl.
 #pragma once
 
-#include <cstdio>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/shown/measured_time.h"
 #include "engine/shown/metrics_file.h"
 #include "engine/shown/run_context.h"
 #include "engine/shown/run_totals.h"
@@ -22,7 +23,9 @@ std::vector<std::string> notes_of(const TrainOptions& options, bool gemm_is_fast
 
 // Lines of the start banner: the run's facts, what it needs, the machine, and the notes under a
 // heading of their own. `run` has a plan; `done`: steps of the checkpoint that it goes on from.
-std::string banner(const KnownRun& run, const RunContext& context, std::int64_t done);
+// `measured`: what steps took in the start before.
+std::string banner(const KnownRun& run, const RunContext& context, std::int64_t done,
+                   const std::optional<MeasuredTime>& measured = std::nullopt);
 
 // What metrics.jsonl says of a start: {"start": {"time", "version", "from_step", "ranks",
 // "facts"}}.
@@ -46,8 +49,10 @@ class RunLog {
   // Banner, a warning where the disk is too small, and the line of the start in metrics.jsonl.
   void introduce(const KnownRun& run, const RunContext& context, std::int64_t done);
   void step(StepLine line);
-  // Behind the last step.
-  void summary(const std::string& model, const std::string& next);
+  // Of a start that only evaluates the model of `step`, on so many rows.
+  void evaluation(std::int64_t step, double loss, std::int64_t rows);
+  // Behind the last step. `next`: commands, as they can be pasted.
+  void summary(const std::string& model, const std::vector<std::string>& next);
   // Behind the line of a step that trained nothing: of some of them, where there are many.
   void say_untrained(const std::string& text);
   void sync();  // lines of finished steps are on the disk, or it is said why not
@@ -57,21 +62,24 @@ class RunLog {
  private:
   void end_live_line();
   void print(const StepLine& line);
-  void draw_bar(const StepLine& line);
+  void draw_bar();
   std::string painted(const char* colour, const std::string& text) const;
 
   bool speaks_;
   bool terminal_;
   bool colours_;
+  std::function<int()> columns_;
   double peak_flops_;
   std::int64_t log_steps_;
   bool log_phases_;
   std::int64_t lines_ = 0;
   int untrained_ = 0;  // steps of which it was said
   RunTotals totals_;
-  bool from_elsewhere_;  // --resume PATH: rows of earlier steps may be in another folder
-  bool live_ = false;    // a live line stands on the terminal
+  bool from_elsewhere_;          // --resume PATH: rows of earlier steps may be in another folder
+  std::optional<StepLine> bar_;  // what the terminal's last line shows, also behind other lines
+  bool live_ = false;            // it stands there
   std::optional<MetricsFile> metrics_;
+  std::string start_before_;  // KeptRows::last_start
   bool lacks_lines_ = false;  // one could not be written, and that was said
 };
 

@@ -1,5 +1,6 @@
 #include "engine/shown/run_monitors.h"
 
+#include <cmath>
 #include <utility>
 
 #include "core/check.h"
@@ -14,10 +15,22 @@ std::vector<monitor::Event> events_of(const StepLine& line, bool with_times) {
   const auto add = [&](const char* name, double value) {
     events.push_back({core::concat("Train/Samples/", name), value, line.samples});
   };
+  const auto add_as_trainer = [&](const char* name, double value) {
+    events.push_back({name, value, line.samples});
+  };
   if (line.loss) add("train_loss", *line.loss);
   add("lr", line.lr);
   if (line.loss_scale) add("loss_scale", *line.loss_scale);
   if (line.eval_loss) add("eval_loss", *line.eval_loss);
+  if (line.loss) add_as_trainer("train/loss", *line.loss);
+  add_as_trainer("train/learning_rate", line.lr);
+  add_as_trainer("train/grad_norm", line.grad_norm);
+  add_as_trainer("train/epoch", line.epoch);
+  add_as_trainer("train/tokens_per_second", line.tokens_per_second());
+  if (line.eval_loss) {
+    add_as_trainer("eval/loss", *line.eval_loss);
+    add_as_trainer("eval/perplexity", std::exp(*line.eval_loss));
+  }
   if (!with_times) return events;
   const StepParts parts = parts_of(line.phases);
   add("elapsed_time_ms_forward", parts.forward);

@@ -12,7 +12,9 @@
 
 namespace fm::engine {
 
-// Names are DeepSpeed's, and so is the x axis (samples); `with_times`: wall_clock_breakdown.
+// Names are DeepSpeed's, then the Trainer's; the x axis is DeepSpeed's (samples) for all of them,
+// because what a resume makes again is dropped by its place on it. `with_times`:
+// wall_clock_breakdown.
 std::vector<monitor::Event> events_of(const StepLine& line, bool with_times);
 
 // Silent on ranks other than 0. What cannot be written is said once, and training goes on.

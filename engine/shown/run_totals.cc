@@ -58,7 +58,8 @@ std::optional<double> RunTotals::seconds_left(const StepLine& line) const {
   return mean * static_cast<double>(line.last_step - line.step);
 }
 
-std::string RunTotals::summary(const std::string& model, const std::string& next) const {
+std::string RunTotals::summary(const std::string& model,
+                               const std::vector<std::string>& next) const {
   if (steps_ == 0) return "";
   std::string out = core::concat("done: ", steps_, steps_ == 1 ? " step, " : " steps, ",
                                  with_commas(static_cast<double>(tokens_)), " tokens in ",
@@ -96,7 +97,7 @@ std::string RunTotals::summary(const std::string& model, const std::string& next
                      redone_, " of them done again"));
   }
   if (!model.empty()) row("model", model);
-  if (!next.empty()) row("next", next);
+  for (std::size_t at = 0; at < next.size(); ++at) row(at == 0 ? "next" : "", next[at]);
   return out;
 }
 

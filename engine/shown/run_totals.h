@@ -6,6 +6,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/shown/step_line.h"
 
@@ -20,7 +21,7 @@ class RunTotals {
   // for the first time.
   std::optional<double> seconds_left(const StepLine& line) const;
   // Several lines; "" when no step was made. `model`: the folder, "" where nothing was exported.
-  std::string summary(const std::string& model, const std::string& next) const;
+  std::string summary(const std::string& model, const std::vector<std::string>& next) const;
 
  private:
   std::int64_t steps_ = 0;

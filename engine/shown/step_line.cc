@@ -12,8 +12,6 @@
 namespace fm::engine {
 namespace {
 
-constexpr std::size_t kColumns = 100;
-
 // What is no number has no sign: "nan", not "-nan".
 template <class Value>
 Value shown(Value value) {
@@ -43,6 +41,12 @@ std::string loss_of(const StepLine& line) {
   return line.loss ? format("loss %.4f", *line.loss) : "no loss";
 }
 
+// Small ones need more digits to be seen to grow.
+std::string epoch_of(const StepLine& line) {
+  if (line.epoch <= 0.0) return "";
+  return format(line.epoch < 0.1 ? "epoch %.2g" : "epoch %.2f", line.epoch);
+}
+
 std::string left_of(const StepLine& line) {
   return line.seconds_left ? core::human_duration(*line.seconds_left) + " left" : "";
 }
@@ -59,23 +63,30 @@ std::string joined(const std::vector<std::string>& parts) {
 
 std::string with_commas(double value) { return core::grouped(format("%.0f", value)); }
 
-std::string text_of(const StepLine& line) {
-  const auto row = [&](bool mean, bool memory) {
-    const std::string means = mean && line.mean_loss ? format(" mean %.4f", *line.mean_loss) : "";
-    return joined({format("step %lld/%lld %.0f%%", static_cast<long long>(line.step),
-                          static_cast<long long>(line.last_step), std::floor(100 * share_of(line))),
-                   loss_of(line) + means, format("lr %.2e", line.lr),
-                   format("norm %.4g", line.grad_norm),
-                   with_commas(line.tokens_per_second()) + " tokens/s",
-                   line.peak_flops > 0.0 ? format("MFU %.0f%%", 100 * line.mfu()) : "",
-                   memory ? core::human(line.mem_peak) : "", left_of(line),
-                   line.loss_scale ? format("scale %.6g", *line.loss_scale) : "",
-                   line.skipped ? "SKIPPED" : ""});
+std::string text_of(const StepLine& line, int columns) {
+  enum Part { kAll, kNoMemory, kNoMean, kNoTime, kNoPercents, kNoEpoch };
+  const auto row = [&](int without) {
+    const bool mean = without < kNoMean && line.mean_loss;
+    return joined(
+        {format("step %lld/%lld", static_cast<long long>(line.step),
+                static_cast<long long>(line.last_step)) +
+             (without < kNoPercents ? format(" %.0f%%", std::floor(100 * share_of(line))) : ""),
+         without < kNoEpoch ? epoch_of(line) : "",
+         loss_of(line) + (mean ? format(" mean %.4f", *line.mean_loss) : ""),
+         format("lr %.2e", line.lr), format("norm %.4g", line.grad_norm),
+         with_commas(line.tokens_per_second()) + " tokens/s",
+         line.peak_flops > 0.0 ? format("MFU %.0f%%", 100 * line.mfu()) : "",
+         without < kNoMemory ? core::human(line.mem_peak) : "",
+         without < kNoTime ? left_of(line) : "",
+         line.loss_scale ? format("scale %.6g", *line.loss_scale) : "",
+         line.skipped ? "SKIPPED" : ""});
   };
-  if (std::string all = row(true, true); all.size() <= kColumns) return all;
-  std::string shorter = row(true, false);
-  if (shorter.size() <= kColumns) return shorter;
-  return row(false, false);
+  std::string text = row(kAll);
+  for (int without = kNoMemory; without <= kNoEpoch; ++without) {
+    if (std::ssize(text) <= columns) break;
+    text = row(without);
+  }
+  return text;
 }
 
 std::string phases_of(const StepLine& line) {
@@ -98,6 +109,21 @@ std::string evaluation_of(const StepLine& line) {
          (best ? ", the best so far"
                : format(", best %.4f in step %lld", line.best.loss,
                         static_cast<long long>(line.best.step)));
+}
+
+std::string evaluation_of(const StepLine& line, std::int64_t rows) {
+  const double loss = line.eval_loss.value_or(std::nan(""));
+  return format("evaluation of step %lld: loss %.4f, perplexity %.4g, ",
+                static_cast<long long>(line.step), loss, std::exp(loss)) +
+         core::counted(rows, "row");
+}
+
+std::string evaluation_json(const StepLine& line, std::int64_t rows) {
+  const double loss = line.eval_loss.value_or(std::nan(""));
+  return core::concat(
+      "{\"evaluation\": {\"step\": ", line.step, ", \"time\": ", number("%.3f", line.unix_time),
+      ", \"eval_loss\": ", number("%.9g", loss),
+      ", \"perplexity\": ", number("%.9g", std::exp(loss)), ", \"rows\": ", rows, "}}");
 }
 
 std::string bar_of(const StepLine& line, int columns) {

@@ -7,6 +7,7 @@
 
 #include "core/trace.h"
 #include "core/types.h"
+#include "engine/shown/wrapped_text.h"
 #include "engine/state/progress_state.h"
 
 namespace fm::engine {
@@ -44,15 +45,20 @@ struct StepLine {
   double mfu() const { return peak_flops > 0.0 ? flops / step_time_s / peak_flops : 0.0; }
 };
 
-// "step 12/100 12%  loss 5.4321 mean 5.5012  lr 3.00e-04  norm 1.23  1,234 tokens/s  MFU 51%
-// 345.0 MB  38s left", at most 100 columns: memory, then the mean are left out where they have no
-// room.
-std::string text_of(const StepLine& line);
+// "step 12/100 12%  epoch 1.25  loss 5.4321 mean 5.5012  lr 3.00e-04  norm 1.23  1,234 tokens/s
+// MFU 51%  345.0 MB  38s left" in so many columns: what has no room is left out, in this order:
+// memory, the mean, the time that is left, the percents, the epoch.
+std::string text_of(const StepLine& line, int columns = kFileColumns);
 // "  phases: forward 29%, loss 31%, backward 36%, reduce 3%; 12.3 GFLOP/s"; what is less than half
 // a percent is left out.
 std::string phases_of(const StepLine& line);
 // "evaluation of step 12: loss 5.4321, perplexity 228.6, the best so far"
 std::string evaluation_of(const StepLine& line);
+// Of a start that only evaluates: "evaluation of step 12: loss 5.4321, perplexity 228.6, 40 rows",
+// and its line in metrics.jsonl: {"evaluation": {"step", "time", "eval_loss", "perplexity",
+// "rows"}}.
+std::string evaluation_of(const StepLine& line, std::int64_t rows);
+std::string evaluation_json(const StepLine& line, std::int64_t rows);
 // For the foot of a terminal `columns` wide: "[=====>     ] 12%  12/100  loss 5.4321  38s left".
 std::string bar_of(const StepLine& line, int columns);
 // One JSON object, loss with 9 and grad_norm with 17 significant digits; null for what is not

@@ -17,6 +17,7 @@
 #include "core/check.h"
 #include "core/files/files.h"
 #include "core/text.h"
+#include "engine/plan/export_dtype.h"
 #include "engine/plan/part_start.h"
 #include "engine/state/persistence.h"
 
@@ -79,58 +80,23 @@ void add_tensors(const Files& files, checkpoint::ExportRequest& request) {
   }
 }
 
-// Names of flags, of torch (older versions wrote "torch.bfloat16"), and of safetensors.
-std::optional<DType> dtype_named(std::string_view text) {
-  std::string name = core::lower(text);
-  if (name.starts_with("torch.")) name.erase(0, 6);
-  constexpr std::pair<std::string_view, DType> kNames[] = {
-      {"fp32", DType::kF32}, {"float32", DType::kF32}, {"float", DType::kF32},
-      {"f32", DType::kF32},  {"bf16", DType::kBF16},   {"bfloat16", DType::kBF16},
-      {"fp16", DType::kF16}, {"float16", DType::kF16}, {"half", DType::kF16},
-      {"f16", DType::kF16}};
-  for (const auto& [known, dtype] : kNames) {
-    if (known == name) return dtype;
-  }
-  return std::nullopt;
-}
-
-// What config.json says, else the type of the weights in the folder of the start, as transformers'
-// dtype="auto" finds it; of random weights fp32.
-DType dtype_as_init(const std::string& config_json, const std::string& weights_from) {
-  constexpr const char* kCure = "name a type with --dtype";
-  const auto config = nlohmann::json::parse(config_json);
-  std::string said = "no dtype";
-  for (const char* key : {"dtype", "torch_dtype"}) {
-    const auto value = config.find(key);
-    if (value == config.end() || value->is_null()) continue;
-    said = core::concat('"', key, "\": ", value->dump());
-    if (*value == "auto") break;
-    const std::optional<DType> found =
-        value->is_string() ? dtype_named(value->get<std::string>()) : std::nullopt;
-    FM_USER_CHECK(found,
-                  "--dtype as_init takes the type of the model's config.json, which must be ",
-                  "float32, bfloat16 or float16; ", kCure, " (", said, ")");
-    return *found;
-  }
-  if (weights_from.empty()) return DType::kF32;
-  FM_USER_CHECK(
-      fs::exists(weights_from),
-      "--dtype as_init needs the weights that the run began with, as config.json does not "
-      "say their type; put them back, or ",
-      kCure, " (", said, "; ", weights_from, " is gone)");
-  const std::string stored = checkpoint::HfFolder(weights_from).stored_type();
-  const std::optional<DType> found = dtype_named(stored);
-  FM_USER_CHECK(found, "--dtype as_init takes the type of the weights that the run began with, ",
-                "which must be F32, BF16 or F16; ", kCure, " (", said, "; ", stored, " in ",
-                weights_from, ")");
-  return *found;
-}
-
 DType dtype_of(const std::string& asked, const ExportFacts& about) {
-  if (core::lower(asked) == "as_init") return dtype_as_init(about.config_json, about.weights_from);
-  const std::optional<DType> found = dtype_named(asked);
-  FM_USER_CHECK(found, "--dtype must be ", kDTypes, "; correct it (", asked, ")");
-  return *found;
+  if (core::lower(asked) != "as_init") {
+    const std::optional<DType> named = export_dtype_named(asked);
+    FM_USER_CHECK(named, "--dtype must be ", kDTypes, "; correct it (", asked, ")");
+    return *named;
+  }
+  const InitDType init = dtype_as_init(about.config_json, about.weights_from);
+  FM_USER_CHECK(!init.lacks_weights,
+                "--dtype as_init needs the weights that the run began with, as config.json does "
+                "not say their type; put them back, or name a type with --dtype (",
+                init.said, ")");
+  FM_USER_CHECK(init.dtype,
+                "--dtype as_init takes the type of the model's config.json, or of the weights that "
+                "the run began with, which must be float32 (F32), bfloat16 (BF16) or float16 "
+                "(F16); name a type with --dtype (",
+                init.said, ")");
+  return *init.dtype;
 }
 
 // The fingerprint of what the run did not train, "" where the checkpoint holds all weights.

@@ -15,6 +15,7 @@
 #include "core/files/output_file.h"
 #include "core/finite.h"
 #include "core/philox.h"
+#include "engine/plan/export_dtype.h"
 #include "engine/plan/part_start.h"
 #include "engine/state/adapters.h"
 #include "engine/step/tensors.h"
@@ -84,7 +85,7 @@ void check_gradient_file(const TrainOptions& options) {
 }
 
 bool exports(const TrainOptions& options) {
-  return options.saves && !options.dry_run && options.dump_gradients.empty();
+  return options.saves && !options.dry_run && !options.eval_only && options.dump_gradients.empty();
 }
 
 // The export takes the place of an older one alone. Of rank 0.
@@ -217,9 +218,10 @@ std::optional<ProgressState> resume_state(const TrainOptions& options, RankState
                                                         options.resume_path, state.world)) {
     newest = std::max(newest, found->newest);
     try {
-      load(*found, options, Moments::kRead, state);
+      load(*found, options, options.eval_only ? Moments::kLeaveOut : Moments::kRead, state);
     } catch (const checkpoint::DamagedCheckpoint& damage) {  // on all ranks alike
-      if (options.resume == checkpoint::Resume::kPath || options.dry_run) throw;
+      const bool changes_nothing = options.dry_run || options.eval_only;
+      if (options.resume == checkpoint::Resume::kPath || changes_nothing) throw;
       if (state.world.rank() == 0) std::fprintf(stderr, "fmengine: %s\n", damage.what());
       checkpoint::quarantine_checkpoint(*found, state.world);
       continue;
@@ -322,7 +324,8 @@ void put_in_whole(const ExportFacts& about, checkpoint::ExportRequest& request) 
 ExportTarget export_target(const TrainOptions& options, const model::ModelFacts& facts) {
   return {.hf = export_folder(options),
           .adapter = adapter_folder(options),
-          .about = export_facts(options, facts)};
+          .about = export_facts(options, facts),
+          .dtype = export_dtype_of(options, facts)};
 }
 
 void export_model(const TrainOptions& options, const model::ModelFacts& facts, RankState& state,

@@ -59,6 +59,7 @@ std::string weights_words(const TrainOptions& options) {
 std::string ranks_words(const KnownRun& run) {
   if (run.plan == nullptr) return "";
   const core::Mesh& mesh = run.plan->mesh;
+  if (mesh.size() == 1) return concat("1; ", run.launch_decision);
   const std::string sequence = sequence_words(run.plan->shape.split);
   return concat(mesh.size(), " = pipe ", mesh.pipe, " x data ", mesh.data, " x model ", mesh.model,
                 run.options.megatron_sequence_parallel ? " with split tokens" : "",
@@ -75,7 +76,8 @@ std::string batch_words(const RunPlan* plan) {
   if (plan == nullptr) return "";
   return concat(plan->batch.train_batch, " samples = ", plan->batch.micro_batch,
                 " per micro-batch x ", plan->batch.accumulation, " accumulation x ",
-                plan->mesh.data, " data ranks; ", plan->tokens_per_step(), " tokens per step");
+                core::counted(plan->mesh.data, "data rank"), "; ", plan->tokens_per_step(),
+                " tokens per step");
 }
 
 Json lora_json(const LoraOptions& lora, const model::OpenedModel& opened) {
@@ -254,6 +256,9 @@ Facts course_facts(const TrainOptions& o) {
           fact("--save_steps", o.save_steps, kRanksAgree),
           fact("--save_strategy", o.saves ? "steps" : "no", kRanksAgree),
           fact("--keep_last", o.keep_last, kRanksAgree),
+          fact("--export_dtype", o.export_dtype ? core::name_of(*o.export_dtype) : "as_init",
+               kRanksAgree),
+          fact("--eval_only", o.eval_only, kRanksAgree),
           fact("--eval_steps", o.eval_steps, kRanksAgree),
           fact("--eval_batches", o.eval_batches, kRanksAgree),
           fact("--resume", enum_name(o.resume, {"auto", "must", "never", "a path"}), kRanksAgree),
@@ -284,21 +289,27 @@ std::string values_for(Uses use, const std::vector<Fact>& facts) {
   return values.dump();
 }
 
-std::string banner_lines(const std::vector<Fact>& facts) {
-  std::string out;
-  const char* open = "";  // the line that `out` ends in
+std::vector<std::pair<std::string, std::string>> lines_of(const std::vector<Fact>& facts) {
+  std::vector<std::pair<std::string, std::string>> lines;
   for (const Fact& one : facts) {
     if (one.words.empty()) continue;
-    if (std::string_view(open) == one.line) {
-      out += ", " + one.words;
+    if (!lines.empty() && lines.back().first == one.line) {
+      lines.back().second += ", " + one.words;
     } else {
-      std::string head = concat("  ", one.line);
-      head.resize(13, ' ');
-      out += (out.empty() ? "" : "\n") + head + one.words;
+      lines.emplace_back(one.line, one.words);
     }
-    open = one.line;
   }
-  return out + "\n";
+  return lines;
+}
+
+std::string banner_lines(const std::vector<Fact>& facts) {
+  std::string out;
+  for (const auto& [name, words] : lines_of(facts)) {
+    std::string head = "  " + name;
+    head.resize(13, ' ');
+    out += head + words + "\n";
+  }
+  return out;
 }
 
 double decayed_of(const model::OpenedModel& opened) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/options.h"
@@ -53,6 +54,8 @@ std::vector<Fact> run_facts(const KnownRun& run);
 // The values of the facts with this use, by name: a JSON object.
 std::string values_for(Uses use, const std::vector<Fact>& facts);
 
+// What the banner says, line by line: "ZeRO", "stage 3, sums in fast order, recomputation off".
+std::vector<std::pair<std::string, std::string>> lines_of(const std::vector<Fact>& facts);
 // "  ZeRO       stage 3, sums in fast order, recomputation off\n" and so on.
 std::string banner_lines(const std::vector<Fact>& facts);
 

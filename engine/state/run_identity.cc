@@ -42,6 +42,28 @@ std::string fingerprint_of(const std::string& data) {
   return data.substr(0, kind) + data.substr(bytes);
 }
 
+// What is known of the difference: "; its tokenizer differs", or "".
+std::string why_data_differ(const std::string& saved, const std::string& now) {
+  const auto has = [](const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+  };
+  if (has(saved, " part=") && has(now, " chosen=")) {
+    return "; the checkpoint's evaluation data are the last documents of the files: add "
+           "--shuffle_split false";
+  }
+  // "text CONTENT-RECIPE": text/prepare/prepare_text.cc
+  const auto text_of_file = [](const std::string& text) {
+    return text.substr(0, text.find(' ', 5));
+  };
+  const std::string before = text_of_file(saved);
+  const std::string after = text_of_file(now);
+  const bool same_text = before.starts_with("text ") && before != after &&
+                         before.substr(0, before.rfind('-')) == after.substr(0, after.rfind('-'));
+  return same_text ? "; the text is the same, but it is read in another way: the tokenizer, the "
+                     "chat template, --text_field or --train_on_inputs differs"
+                   : "";
+}
+
 std::vector<Arithmetic> gather(const Arithmetic& mine, comm::Communicator& world) {
   std::vector<Arithmetic> all;
   for (const std::string& text :
@@ -75,8 +97,9 @@ std::vector<std::string> compare_runs(const RunIdentity& saved, const RunIdentit
   FM_USER_CHECK(fingerprint_of(saved.data) == fingerprint_of(now.data),
                 "a run resumes on the data it was saved with, or its position would mean nothing;"
                 " use the same data, --max_seq_len and --seed, or start anew from the exported "
-                "model with --init_ckpt and another --output_dir (checkpoint: ",
-                saved.data, ", now: ", now.data, ")");
+                "model with --init_ckpt and another --output_dir",
+                why_data_differ(saved.data, now.data), " (checkpoint: ", saved.data,
+                ", now: ", now.data, ")");
   const std::vector<std::string> model = differences(saved.model, now.model);
   FM_USER_CHECK(model.empty(),
                 "a run resumes the model it was saved with: these weights mean nothing to another "

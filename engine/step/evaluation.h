@@ -17,6 +17,7 @@ class Evaluation {
              const TrainOptions& options);
 
   double run();  // mean token loss, nats
+  std::int64_t rows() const { return samples_; }
   std::string fingerprint() const { return source_->fingerprint(); }
 
  private:

@@ -47,6 +47,13 @@ Start start_of(const json& object) {
               .from_step = count_in(object, "from_step"),
               .ranks = count_in(object, "ranks"),
               .facts = {}};
+  const auto lines = object.find("lines");
+  if (lines != object.end() && lines->is_array()) {
+    for (const json& line : *lines) {
+      const bool pair = line.is_array() && line.size() == 2;
+      if (pair) start.lines.emplace_back(text_of(line[0]), text_of(line[1]));
+    }
+  }
   const auto facts = object.find("facts");
   if (facts == object.end() || !facts->is_object()) return start;
   for (const auto& [name, value] : facts->items()) start.facts.emplace_back(name, text_of(value));

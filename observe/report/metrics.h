@@ -41,8 +41,9 @@ struct Start {
   double time = 0;  // unix seconds, NaN when unknown
   std::string version;
   std::int64_t from_step = 0;
-  std::int64_t ranks = 0;                                  // 0: unknown
-  std::vector<std::pair<std::string, std::string>> facts;  // name, value
+  std::int64_t ranks = 0;                                       // 0: unknown
+  std::vector<std::pair<std::string, std::string>> facts;       // name, value
+  std::vector<std::pair<std::string, std::string>> lines = {};  // of the banner: name, words
 };
 
 // A run may be writing while its report is made: the file counts as long as it was when opened.

@@ -51,8 +51,8 @@ class Charts {
         steps_(metrics[Field::kStep]),
         memory_(memory_of(metrics[Field::kMemPeak])) {
     if (steps_.empty()) return;
-    span_ = std::max(10.0, std::round(static_cast<double>(steps_.size()) / 100));
-    loss_ = smoothed(metrics[Field::kLoss], span_);
+    span_ = loss_span(metrics);
+    loss_ = smoothed_from_start(metrics[Field::kLoss], span_);
     speed_ = smoothed(metrics[Field::kTokensPerSecond], span_);
     for (std::size_t row = 0; row < steps_.size(); ++row) {
       if (metrics[Field::kSkipped][row] > 0) skipped_.push_back(steps_[row]);
@@ -146,6 +146,17 @@ class Charts {
   std::vector<double> starts_;
 };
 
+// What the run is, in the words of its last start.
+std::string header_of(const Metrics& metrics) {
+  if (metrics.starts.empty() || metrics.starts.back().lines.empty()) return "";
+  std::string out;
+  for (const auto& [name, words] : metrics.starts.back().lines) {
+    out += concat("<tr><td>", escaped(name), "</td><td class=\"text\">", escaped(words),
+                  "</td></tr>\n");
+  }
+  return "<table id=\"run\">\n" + out + "</table>\n";
+}
+
 std::string tiles(const Metrics& metrics) {
   std::string out;
   for (const Headline& line : headlines(metrics)) {
@@ -220,7 +231,7 @@ std::string pictures_of(const TraceStep& trace) {
   return (predicted ? figure_of(pipe_picture(&*predicted, &trace)) : "") + draw(timeline_of(trace));
 }
 
-// f0 to f11 fill and s0 to s3 stroke with --0 to --11: forward, backward, reduce, gather,
+// f0 to f11 fill and s0 to s9 stroke with --0 to --11: forward, backward, reduce, gather,
 // optimizer, loss, pipe, data, other, three for names that nobody knows.
 constexpr const char* kColourSheet = R"(
 :root{--page:#f6f7f8;--card:#fff;--ink:#1a1e23;--dim:#59626d;--line:#d5d9de;--grid:#e9ecef;
@@ -238,6 +249,9 @@ constexpr const char* kColourSheet = R"(
 .f10{fill:var(--10);background:var(--10)}.f11{fill:var(--11);background:var(--11)}
 .s0{stroke:var(--0);background:var(--0)}.s1{stroke:var(--1);background:var(--1)}
 .s2{stroke:var(--2);background:var(--2)}.s3{stroke:var(--3);background:var(--3)}
+.s4{stroke:var(--4);background:var(--4)}.s5{stroke:var(--5);background:var(--5)}
+.s6{stroke:var(--6);background:var(--6)}.s7{stroke:var(--7);background:var(--7)}
+.s9{stroke:var(--9);background:var(--9)}
 )";
 
 constexpr const char* kPageSheet = R"(
@@ -332,15 +346,19 @@ std::string page(const Metrics& metrics, const TraceStep* trace, const PageWords
     notes += concat("<p class=\"note\">", escaped(complaint), "</p>\n");
   }
   const std::string charts = Charts(metrics).all() + (trace == nullptr ? "" : pictures_of(*trace));
-  const std::string run = escaped(words.run);
+  return html_page(words.run, "Training run", words,
+                   concat(notes, header_of(metrics), tiles(metrics), "<div class=\"charts\">\n",
+                          charts, "</div>\n", evaluation_table(metrics), start_table(metrics)));
+}
+
+std::string html_page(const std::string& title, const char* what, const PageWords& words,
+                      const std::string& body) {
   return concat(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
-      run, ": training run</title>\n<style>", style(),
-      "</style></head>\n<body><main>\n<header><h1>", run, "</h1><p>Training run, as of ",
-      date(words.now), "</p></header>\n", notes, tiles(metrics), "<div class=\"charts\">\n", charts,
-      "</div>\n", evaluation_table(metrics), start_table(metrics), "<footer>Made by ",
-      escaped(words.program),
+      escaped(title), ": ", core::lower(what), "</title>\n<style>", style(),
+      "</style></head>\n<body><main>\n<header><h1>", escaped(title), "</h1><p>", what, ", as of ",
+      date(words.now), "</p></header>\n", body, "<footer>Made by ", escaped(words.program),
       " from metrics.jsonl. Lines are thinned to what the pixels can show; the least and the "
       "greatest values stay.</footer>\n</main></body></html>\n");
 }

@@ -14,6 +14,10 @@ struct PageWords {
   double now = 0;       // unix seconds
 };
 
+// The frame of a page; `what` follows the title: "Training run".
+std::string html_page(const std::string& title, const char* what, const PageWords& words,
+                      const std::string& body);
+
 // `trace` may be null.
 std::string page(const Metrics& metrics, const TraceStep* trace, const PageWords& words);
 

@@ -7,8 +7,10 @@
 
 namespace fm::report {
 
-std::vector<double> smoothed(std::span<const double> values, double span) {
-  const double fall = 1 - 2 / (span + 1);
+namespace {
+
+template <class SpanOf>
+std::vector<double> smoothed_by(std::span<const double> values, const SpanOf& span_of) {
   long double weighted = 0;  // a sum of values near the largest double
   double weight = 0;
   std::vector<double> out;
@@ -18,11 +20,24 @@ std::vector<double> smoothed(std::span<const double> values, double span) {
       out.push_back(std::numeric_limits<double>::quiet_NaN());
       continue;
     }
+    const double fall = 1 - 2 / (span_of(out.size()) + 1);
     weighted = fall * weighted + value;
     weight = fall * weight + 1;
     out.push_back(static_cast<double>(weighted / weight));
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<double> smoothed(std::span<const double> values, double span) {
+  return smoothed_by(values, [span](std::size_t) { return span; });
+}
+
+std::vector<double> smoothed_from_start(std::span<const double> values, double span) {
+  return smoothed_by(values, [span](std::size_t before) {
+    return std::min(span, 1 + static_cast<double>(before) / 4);
+  });
 }
 
 double median(std::span<const double> values) {

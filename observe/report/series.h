@@ -17,6 +17,10 @@ struct Point {
 // is the mean, which goes on behind it.
 std::vector<double> smoothed(std::span<const double> values, double span);
 
+// The same with a span that begins at one value and is never more than a quarter of those before:
+// where a run begins, a loss falls faster than a long mean can follow.
+std::vector<double> smoothed_from_start(std::span<const double> values, double span);
+
 // Of the finite ones; NaN when there are none.
 double median(std::span<const double> values);
 double sum(std::span<const double> values);

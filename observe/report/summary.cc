@@ -107,15 +107,29 @@ class Headlines {
            std::isfinite(metrics_[Field::kGradNorm][row]) && !(metrics_[Field::kSkipped][row] > 0);
   }
 
+  // The luck of one batch is not the model's.
+  static std::string mean_words(const Column& loss) {
+    constexpr std::size_t kLast = 10;
+    Column last;
+    for (std::size_t row = loss.size(); row-- > 0 && last.size() < kLast;) {
+      if (std::isfinite(loss[row])) last.push_back(loss[row]);
+    }
+    if (last.size() < kLast) return "";
+    return concat("; mean of the last ", kLast, ": ",
+                  loss_text(sum(last) / static_cast<double>(kLast)));
+  }
+
   void add_losses() {
     const Column& loss = metrics_[Field::kLoss];
     if (const std::size_t row = last_row(loss); row != kNowhere) {
       add("last-loss", "Last loss", loss_text(loss[row]),
-          at_step(row) + (row + 1 == loss.size()             ? ""
-                          : trained_nothing(loss.size() - 1) ? ", then none"
-                                                             : ", then not finite"));
+          at_step(row) +
+              (row + 1 == loss.size()             ? ""
+               : trained_nothing(loss.size() - 1) ? ", then none"
+                                                  : ", then not finite") +
+              mean_words(loss));
       const std::size_t best = least_row(loss);
-      add("best-loss", "Best loss", loss_text(loss[best]), at_step(best));
+      add("lowest-loss", "Lowest step", loss_text(loss[best]), at_step(best));
     }
     const Column& evaluated = metrics_[Field::kEvalLoss];
     if (const std::size_t best = least_row(evaluated); best != kNowhere) {
@@ -144,6 +158,10 @@ class Headlines {
 };
 
 }  // namespace
+
+double loss_span(const Metrics& metrics) {
+  return std::max(10.0, std::round(static_cast<double>(metrics.rows()) / 100));
+}
 
 std::vector<Headline> headlines(const Metrics& metrics) { return Headlines(metrics).all(); }
 
@@ -198,12 +216,16 @@ std::string summary_text(const Metrics& metrics, const std::string& name) {
     word.resize(std::max<std::size_t>(word.size() + 1, 17), ' ');
     out += word + value + (detail.empty() ? "" : " (" + detail + ")") + "\n";
   };
+  if (!metrics.starts.empty()) {
+    for (const auto& [word, words] : metrics.starts.back().lines) add(word, words, "");
+  }
   for (const Headline& line : headlines(metrics)) {
     add(core::lower(line.name), line.value, line.detail);
   }
   for (const Start& one : metrics.starts) {
     add("start", date(one.time),
-        concat("version ", one.version, ", from step ", one.from_step, ", ", one.ranks, " ranks"));
+        concat("version ", one.version, ", from step ", one.from_step, ", ",
+               core::counted(one.ranks, "rank")));
   }
   for (const std::string& complaint : complaints(metrics)) add("note", complaint, "");
   return core::readable(out);

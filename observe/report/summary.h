@@ -19,6 +19,9 @@ struct Headline {
 // Those that the file has numbers for, in their order on the page.
 std::vector<Headline> headlines(const Metrics& metrics);
 
+// Over how many steps a loss is averaged in charts.
+double loss_span(const Metrics& metrics);
+
 struct Evaluation {
   double step = 0;
   double loss = 0;

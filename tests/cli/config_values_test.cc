@@ -58,6 +58,16 @@ TEST(ConfigValues, SayWhereEachIsFrom) {
   EXPECT_NE(at.at("my key").find("not a key of DeepSpeed's"), std::string::npos);
 }
 
+// transformers' TrainingArguments: lr_scheduler_type linear, warmup_steps 0.
+TEST(ConfigValues, ListTheSchedulerThatARunHas) {
+  const auto at = listed("{}", {"--train_steps", "30"});
+  EXPECT_EQ(at.at("scheduler.type"), "\"linear\" | Trainer, --lr_scheduler_type");
+  EXPECT_EQ(at.at("scheduler.params.warmup_steps"), "0 | Trainer, --lr_scheduler_type");
+  const auto own = listed(R"({"scheduler": {"type": "WarmupLR", "params": {}}})", {});
+  EXPECT_TRUE(own.at("scheduler.type").starts_with("\"WarmupLR\" | "));
+  EXPECT_FALSE(own.contains("scheduler.params.warmup_steps"));
+}
+
 TEST(ConfigValues, ThePrecisionThatIsForcedIsShown) {
   EXPECT_EQ(listed(R"({"bf16": {"enabled": true}})", {"--precision", "fp32"}).at("precision"),
             "\"fp32\" | --precision");

@@ -81,6 +81,36 @@ TEST(DataFlags, NothingIsHeldOutWhereNothingIsEvaluated) {
   EXPECT_DOUBLE_EQ(options.split.training, 0.9);
 }
 
+TEST(DataFlags, ASplitIsShuffledUnlessItIsAskedNotToBe) {
+  EXPECT_TRUE(options_of({"--data_path=d", "--validation_split=0.1"}).split.shuffled);
+  EXPECT_TRUE(options_of({"--data_path=d", "--split=9,1", "--eval_strategy=no"}).split.shuffled);
+  EXPECT_FALSE(
+      options_of({"--data_path=d", "--split=9,1", "--shuffle_split", "false"}).split.shuffled);
+  EXPECT_FALSE(options_of({"--data_path=d"}).split.shuffled);
+  EXPECT_TRUE(holds(refused({"--data_path=d", "--shuffle_split=false"}),
+                    "--shuffle_split belongs to --split and --validation_split"));
+}
+
+TEST(DataFlags, AnEvaluationAloneNeedsDataOfItsOwnOrASplit) {
+  const engine::TrainOptions own = options_of({"--eval_only", "--eval_data_path=e"});
+  EXPECT_TRUE(own.eval_only);
+  EXPECT_EQ(own.data_path, std::vector<std::string>{"e"});
+  EXPECT_EQ(options_of({"--data_path=d", "--split=9,1", "--eval_only"}).data_path[0], "d");
+  EXPECT_TRUE(
+      holds(refused({"--data_path=d", "--eval_only"}), "--eval_only needs evaluation data"));
+  EXPECT_TRUE(holds(refused({"--data_path=d", "--train_steps=0"}),
+                    "--eval_only to evaluate without training (0)"));
+}
+
+TEST(DataFlags, AnExportHasTheTypeThatIsAskedFor) {
+  EXPECT_FALSE(options_of({"--data_path=d"}).export_dtype);
+  EXPECT_FALSE(options_of({"--data_path=d", "--export_dtype=as_init"}).export_dtype);
+  EXPECT_EQ(options_of({"--data_path=d", "--export_dtype=bf16"}).export_dtype, core::DType::kBF16);
+  EXPECT_EQ(options_of({"--data_path=d", "--export_dtype=FP32"}).export_dtype, core::DType::kF32);
+  EXPECT_TRUE(holds(refused({"--data_path=d", "--export_dtype=int8"}),
+                    "--export_dtype must be fp32, bf16, fp16 or as_init"));
+}
+
 TEST(DataFlags, DocumentAttentionOfOneDocumentPerRowHasNoEffect) {
   const auto has_effect = [](const std::string& packing) {
     const engine::TrainOptions options =

@@ -116,6 +116,20 @@ TEST(Ending, FollowingALostRankSaysSoOnceAndTakesItsCode) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "rank 1 was lost\n");
 }
 
+TEST(Ending, AnErrorOfTheUserReadsTheSameWhoeverFoundIt) {
+  ::testing::internal::CaptureStderr();
+  Ending ending("prog");
+  EXPECT_EQ(ending.follow({.world_rank = 2,
+                           .exit_code = 10,
+                           .message = "fmengine: rank 2 (host h, pid 5) reports exit code 10: no",
+                           .reason = "no"}),
+            10);
+  Ending own("prog");
+  own.set_world_rank(2);
+  EXPECT_EQ(own.run([]() -> int { FM_USER_CHECK(false, "no"); }), 10);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "prog: rank 2: no\nprog: rank 2: no\n");
+}
+
 TEST(Ending, AQuietRankFollowsAnErrorOfTheUserQuietly) {
   Ending ending("prog");
   ending.set_speaks(false);

@@ -131,6 +131,18 @@ TEST(PeftFolder, InThePlaceOfTheModelNamesIt) {
                     "base model must be a folder here"));
 }
 
+TEST(PeftFolder, AModelAndAnAdapterThatAreSwappedAreTold) {
+  const std::filesystem::path model = folder() / "model";
+  std::filesystem::create_directories(model);
+  std::ofstream(model / "config.json") << "{}";
+  write(R"({"peft_type": "LORA", "base_model_name_or_path": "here"})");
+  std::string ckpt = folder().string();
+  const std::string said = refusal_of([&] { split_adapter(ckpt, model.string(), "--ckpt"); });
+  EXPECT_TRUE(holds(said, "--ckpt names a PEFT folder and --adapter a model; swap them: --ckpt " +
+                              model.string() + " --adapter " + folder().string()))
+      << said;
+}
+
 // peft 0.21 changes the base as it loads an adapter of these, tuners/lora/layer.py: update_layer.
 TEST(PeftFolder, AdaptersThatChangeTheirBaseAreRefused) {
   const auto refused = [](const std::string& start) {

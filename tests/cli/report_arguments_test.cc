@@ -3,6 +3,7 @@
 
 #include "cli/flags/program_arguments.h"
 #include "cli/subcommand.h"
+#include "core/text.h"
 #include "tests/cli/expect_refusal.h"
 
 namespace fm::cli {
@@ -12,7 +13,8 @@ using Words = std::vector<std::string>;
 
 std::string parsed(const Words& words) {
   const ReportCommand command = parse_report_command(words);
-  return command.run + "|" + command.out + "|" + command.trace + (command.text ? "|text" : "");
+  return core::join(command.runs, ",") + "|" + command.out + "|" + command.trace +
+         (command.text ? "|text" : "");
 }
 
 std::string refusal(const Words& words) {
@@ -26,6 +28,11 @@ TEST(ReportArguments, TheFolderStandsAnywhereAndThePageIsInIt) {
   EXPECT_EQ(parsed({"--out", "p.html", "o"}), "o|p.html|");
 }
 
+TEST(ReportArguments, SeveralFoldersAreComparedInTheFirst) {
+  EXPECT_EQ(parsed({"a", "b/c"}), "a,b/c|a/comparison.html|");
+  EXPECT_EQ(parsed({"a", "b", "--text"}), "a,b|a/comparison.html||text");
+}
+
 TEST(ReportArguments, ABooleanDoesNotTakeTheFolder) {
   EXPECT_EQ(parsed({"--text", "o"}), "o|o/report.html||text");
   EXPECT_EQ(parsed({"--text", "false", "o"}), "o|o/report.html|");
@@ -34,8 +41,9 @@ TEST(ReportArguments, ABooleanDoesNotTakeTheFolder) {
 
 TEST(ReportArguments, WrongWordsAreRefused) {
   EXPECT_TRUE(holds(refusal({}), "the folder of a run is required"));
-  EXPECT_TRUE(holds(refusal({"a", "b"}), "name only one (a, b)"));
-  EXPECT_TRUE(holds(refusal({"o", "--trac", "t"}), "name only one (o, t)"));
+  EXPECT_TRUE(holds(refusal({"a", "b", "--trace=t"}), "--trace is of one run"));
+  EXPECT_TRUE(holds(refusal(Words(9, "o")), "those of up to 8 to compare"));
+  EXPECT_TRUE(holds(refusal({"o", "--trac", "t"}), "did you mean --trace?"));
   EXPECT_TRUE(holds(refusal({"o", "--trac=t"}), "did you mean --trace?"));
   EXPECT_TRUE(holds(refusal({"o", "--out"}), "--out needs a value"));
 }

@@ -80,6 +80,35 @@ TEST(StepLineText, FitsIntoAHundredColumns) {
   EXPECT_NE(text_of(line).find("12h05m left"), std::string::npos);
 }
 
+// 83 columns without the epoch.
+TEST(StepLineText, SaysTheEpochAndFitsANarrowTerminal) {
+  StepLine line = long_line();
+  line.step = 12;
+  line.last_step = 100;
+  line.epoch = 1.254;
+  line.mean_loss = 5.5;
+  EXPECT_EQ(text_of(line, 120),
+            "step 12/100 12%  epoch 1.25  loss 5.4321 mean 5.5000  lr 3.00e-04  norm 1.234  "
+            "500,000 tokens/s  12.3 GB  12h05m left");
+  EXPECT_EQ(text_of(line, 80),
+            "step 12/100  epoch 1.25  loss 5.4321  lr 3.00e-04  norm 1.234  500,000 tokens/s");
+  EXPECT_EQ(text_of(line, 70),
+            "step 12/100  loss 5.4321  lr 3.00e-04  norm 1.234  500,000 tokens/s");
+  line.epoch = 0.00123;
+  EXPECT_NE(text_of(line, 120).find("  epoch 0.0012  "), std::string::npos);
+}
+
+TEST(StepLineText, OfAnEvaluationAloneHasItsRows) {
+  StepLine line;
+  line.step = 7;
+  line.eval_loss = std::log(10.0);
+  line.unix_time = 1.5;
+  EXPECT_EQ(evaluation_of(line, 1), "evaluation of step 7: loss 2.3026, perplexity 10, 1 row");
+  EXPECT_EQ(evaluation_json(line, 40),
+            "{\"evaluation\": {\"step\": 7, \"time\": 1.500, \"eval_loss\": 2.30258509, "
+            "\"perplexity\": 10, \"rows\": 40}}");
+}
+
 TEST(StepLineText, PhasesAreTheSplitOfTheStepsTime) {
   StepLine line = long_line();
   line.phases.add(core::Phase::kForward, 60.0);   // of 200 ms: 30 %
@@ -149,7 +178,7 @@ TEST(RunTotals, LeaveOutStepsWithoutALoss) {
     totals.add(line);
   }
   EXPECT_EQ(totals.mean_loss(), 7.0);
-  const std::string said = totals.summary("", "");
+  const std::string said = totals.summary("", {});
   EXPECT_NE(
       said.find("  loss       8.0000 in step 2, 6.0000 in step 4, mean of the last 2 7.0000\n"),
       std::string::npos)
@@ -159,20 +188,20 @@ TEST(RunTotals, LeaveOutStepsWithoutALoss) {
   line.loss.reset();
   none.add(line);
   EXPECT_FALSE(none.mean_loss());
-  EXPECT_NE(none.summary("", "").find("  loss       none\n"), std::string::npos);
+  EXPECT_NE(none.summary("", {}).find("  loss       none\n"), std::string::npos);
   RunTotals one;
   line.loss = 5.0;
   one.add(line);
   line.loss.reset();
   one.add(line);
-  EXPECT_NE(one.summary("", "").find("  loss       5.0000 in step 5\n"), std::string::npos);
+  EXPECT_NE(one.summary("", {}).find("  loss       5.0000 in step 5\n"), std::string::npos);
 }
 
 TEST(RunTotals, GiveMeansAndWhatIsLeft) {
   RunTotals totals;
   StepLine line = long_line();
   line.last_step = 10;
-  EXPECT_EQ(totals.summary("", ""), "");
+  EXPECT_EQ(totals.summary("", {}), "");
   for (int step = 1; step <= 4; ++step) {
     line.step = step;
     line.loss = 10.0 - step;  // 9 8 7 6
@@ -186,13 +215,14 @@ TEST(RunTotals, GiveMeansAndWhatIsLeft) {
   EXPECT_FALSE(totals.mean_loss());
   line.step = 10;
   EXPECT_FALSE(totals.seconds_left(line));
-  EXPECT_EQ(totals.summary("out/hf", "sleep"),
+  EXPECT_EQ(totals.summary("out/hf", {"sleep", "eat"}),
             "done: 4 steps, 400,000 tokens in 14s of steps, 28,571 tokens/s\n"
             "  loss       9.0000 in step 1, 6.0000 in step 4, mean of the last 4 7.5000\n"
             "  evaluation best 7.5000 in step 2\n"
             "  memory     at most 12.3 GB on rank 0\n"
             "  model      out/hf\n"
-            "  next       sleep");
+            "  next       sleep\n"
+            "             eat");
 }
 
 // Weights of 4 P bytes, with two moments 12 P.
@@ -207,7 +237,7 @@ TEST(DiskNeed, CountsWhatLiesThereAtOnce) {
   const model::OpenedModel opened = open_run_model(options);
   options.train_steps = 100;
   options.save_steps = 10;
-  const auto need = [&](std::int64_t done) { return disk_need(options, opened.model, done); };
+  const auto need = [&](std::int64_t done) { return disk_need(options, opened, done); };
   EXPECT_EQ(need(0).checkpoint, core::Bytes(3 * weights));
   EXPECT_EQ(need(0).exported, core::Bytes(weights));
   EXPECT_EQ(need(0).checkpoints, 10);

@@ -21,6 +21,8 @@ StepLine timed_line() {
   line.samples = 96;
   line.loss = 2.5;
   line.lr = 0.25;
+  line.grad_norm = 1.5;
+  line.epoch = 0.75;
   line.tokens = 1000;
   line.step_time_s = 0.125;
   line.flops = 3e9;
@@ -44,23 +46,33 @@ std::string listed(const std::vector<monitor::Event>& events) {
 // deepspeed/runtime/engine.py has the tags.
 TEST(MonitorEvents, HaveDeepSpeedsTagsAndSamplesAsX) {
   StepLine line = timed_line();
+  // 1000 tokens in 0.125 s.
+  const std::string trainers =
+      "train/learning_rate 0.25 at 96\ntrain/grad_norm 1.5 at 96\ntrain/epoch 0.75 at 96\n"
+      "train/tokens_per_second 8000 at 96\n";
   EXPECT_EQ(listed(events_of(line, false)),
-            "Train/Samples/train_loss 2.5 at 96\nTrain/Samples/lr 0.25 at 96\n");
+            "Train/Samples/train_loss 2.5 at 96\nTrain/Samples/lr 0.25 at 96\n"
+            "train/loss 2.5 at 96\n" +
+                trainers);
   StepLine untrained = line;  // a curve has no point there
   untrained.loss.reset();
-  EXPECT_EQ(listed(events_of(untrained, false)), "Train/Samples/lr 0.25 at 96\n");
+  EXPECT_EQ(listed(events_of(untrained, false)), "Train/Samples/lr 0.25 at 96\n" + trainers);
   line.loss_scale = 1024.0;
-  line.eval_loss = 3.5;
+  line.eval_loss = 0.0;
   EXPECT_EQ(listed(events_of(line, true)),
             "Train/Samples/train_loss 2.5 at 96\n"
             "Train/Samples/lr 0.25 at 96\n"
             "Train/Samples/loss_scale 1024 at 96\n"
-            "Train/Samples/eval_loss 3.5 at 96\n"
-            "Train/Samples/elapsed_time_ms_forward 42 at 96\n"
-            "Train/Samples/elapsed_time_ms_backward 68 at 96\n"
-            "Train/Samples/elapsed_time_ms_backward_inner 60 at 96\n"
-            "Train/Samples/elapsed_time_ms_backward_allreduce 8 at 96\n"
-            "Train/Samples/elapsed_time_ms_step 6 at 96\n");
+            "Train/Samples/eval_loss 0 at 96\n"
+            "train/loss 2.5 at 96\n" +
+                trainers +
+                "eval/loss 0 at 96\n"
+                "eval/perplexity 1 at 96\n"
+                "Train/Samples/elapsed_time_ms_forward 42 at 96\n"
+                "Train/Samples/elapsed_time_ms_backward 68 at 96\n"
+                "Train/Samples/elapsed_time_ms_backward_inner 60 at 96\n"
+                "Train/Samples/elapsed_time_ms_backward_allreduce 8 at 96\n"
+                "Train/Samples/elapsed_time_ms_step 6 at 96\n");
 }
 
 TEST(Breakdown, LinesAreDeepSpeedsTimers) {

@@ -35,12 +35,23 @@ def expected_curves(metrics):
     def add(tag, line, value):
         curves.setdefault(PREFIX + tag, []).append((line["samples"], value))
 
+    def add_as_trainer(tag, line, value):
+        curves.setdefault(tag, []).append((line["samples"], value))
+
     for line in metrics:
         add("train_loss", line, line["loss"])
         add("lr", line, line["lr"])
         add("loss_scale", line, line["loss_scale"])
         if "eval_loss" in line:
             add("eval_loss", line, line["eval_loss"])
+        add_as_trainer("train/loss", line, line["loss"])
+        add_as_trainer("train/learning_rate", line, line["lr"])
+        add_as_trainer("train/grad_norm", line, line["grad_norm"])
+        add_as_trainer("train/epoch", line, line["epoch"])
+        add_as_trainer("train/tokens_per_second", line, line["tokens_per_second"])
+        if "eval_loss" in line:
+            add_as_trainer("eval/loss", line, line["eval_loss"])
+            add_as_trainer("eval/perplexity", line, line["perplexity"])
         for tag, phases in TIMES.items():
             add(tag, line, sum(line["phases"][phase] for phase in phases))
     return curves
@@ -51,8 +62,10 @@ def check_curve(tag, found, expected):
         raise compare.Mismatch(f"{tag}: {found} is not at the steps of {expected}")
     # metrics.jsonl has 9 digits of a number and microseconds of a time; TensorBoard has floats.
     slack = 0.002 if "elapsed" in tag else 1e-9
+    # Six digits of a rate.
+    scale = 1e-5 if "tokens_per_second" in tag else 2e-7
     for (step, value), (_, want) in zip(found, expected, strict=True):
-        if not abs(value - want) <= slack + 2e-7 * abs(want):
+        if not abs(value - want) <= slack + scale * abs(want):
             raise compare.Mismatch(f"{tag} at {step}: {value} is not {want}")
 
 

@@ -3,6 +3,7 @@ save_pretrained does and that transformers loads; the engine's first loss is tra
 """
 
 import dataclasses
+import glob
 import json
 import os
 import shutil
@@ -38,6 +39,10 @@ def head_alone(folder):
 
 def in_half_precision(folder):
     tiny_llama.load_model(folder).half().save_pretrained(folder)
+
+
+def in_bfloat16(folder):
+    tiny_llama.load_model(folder).bfloat16().save_pretrained(folder)
 
 
 def edit_config(folder, edit):
@@ -111,6 +116,7 @@ FORMS = [  # and whether the loss must be another one
     (cases.ODD_TIED, of_the_part, False),
     (cases.ODD_TIED, head_alone, False),
     (cases.ODD_TIED, in_half_precision, False),
+    (cases.ODD_TIED, in_bfloat16, False),
     (LONG_ROPE, without_trained_length, True),
     (LONG_ROPE, trained_length_outside, True),
     (cases.FAMILIES["gpt2"], masks_of_old_versions, False),
@@ -133,12 +139,31 @@ ARCHITECTURES = {
 }
 
 
-def check_export(name, folder):
+# An export has the type of the weights that the run began with.
+DTYPES = {in_half_precision: torch.float16, in_bfloat16: torch.bfloat16}
+
+
+def check_export(name, folder, dtype):
     exported = transformers.AutoConfig.from_pretrained(folder)
     if exported.architectures != [ARCHITECTURES[exported.model_type]]:
         sys.exit(f"{name}: the export names {exported.architectures}")
-    if exported.dtype != torch.float32:
-        sys.exit(f"{name}: the export says {exported.dtype} of fp32 weights")
+    if exported.dtype != dtype:
+        sys.exit(f"{name}: the export says {exported.dtype} of {dtype} weights")
+
+
+def check_rounding(name, output, dtype):
+    """The export is what torch makes of the checkpoint's fp32 masters."""
+    masters = {}
+    for file in glob.glob(os.path.join(output, "global_step1", "weights-*.safetensors")):
+        masters |= safetensors.torch.load_file(file)
+    found = safetensors.torch.load_file(os.path.join(output, "hf", "model.safetensors"))
+    if set(found) != set(masters) or not found:
+        sys.exit(f"{name}: {sorted(found)} are not {sorted(masters)}")
+    for tensor, values in found.items():
+        if masters[tensor].dtype != torch.float32 or values.dtype != dtype:
+            sys.exit(f"{name}: {tensor} is {masters[tensor].dtype} and {values.dtype}")
+        if not torch.equal(values, masters[tensor].to(dtype)):
+            sys.exit(f"{name}: {tensor} is not rounded as torch does")
 
 
 def check_form(shape, change, other_loss, build):
@@ -159,7 +184,10 @@ def check_form(shape, change, other_loss, build):
     # Another RoPE must show, other names or the rounding of small weights must not.
     if (compare.relative(want, before) > compare.FP32.first_loss) != other_loss:
         sys.exit(f"{change.__name__}: loss {want:.9g} beside {before:.9g} before the change")
-    check_export(change.__name__, os.path.join(output, "hf"))
+    dtype = DTYPES.get(change, torch.float32)
+    check_export(change.__name__, os.path.join(output, "hf"), dtype)
+    if change in DTYPES:
+        check_rounding(change.__name__, output, dtype)
 
 
 def main():

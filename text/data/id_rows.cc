@@ -83,8 +83,8 @@ class IdRows : public SampleSource {
     std::string out;
     const std::vector<Segment> segments = segments_of(position);
     for (const Segment& segment : segments) {
-      const std::int64_t first = document_behind(segment.first);
-      const std::int64_t last = document_behind(segment.first + segment.count - 1);
+      const std::int64_t first = number_at(segment.first);
+      const std::int64_t last = number_at(segment.first + segment.count - 1);
       out += core::concat(out.empty() ? "" : ", ", first, last > first ? "-" : "");
       if (last > first) out += std::to_string(last);
     }
@@ -216,6 +216,11 @@ class IdRows : public SampleSource {
       }
     }
     return low;
+  }
+
+  // Of the document that holds an id.
+  std::int64_t number_at(std::int64_t id) const {
+    return stream_->number_of(document_behind(id) - 1);
   }
 
   // Documents that begin within a segment, which is at `at` in the row.

@@ -1,6 +1,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "text/data/data_paths.h"
+#include "text/data/document_choice.h"
 #include "text/data/documents.h"
 #include "text/data/formats/mds.h"
 #include "text/data/formats/megatron.h"
@@ -63,12 +64,16 @@ SplitSource open_split(const SourceOptions& options, const Split& split) {
   std::vector<std::unique_ptr<SampleSource>> rows;
   std::vector<StreamPtr> held_out;
   const double border = split.training + split.evaluation;
+  const auto part_of = [&](const StreamPtr& stream, double begin, double end) {
+    return split.shuffled ? choose_documents(stream, begin, end, options.seed)
+                          : slice_stream(stream, begin, end);
+  };
   for (std::size_t at = 0; at < streams.size(); ++at) {
     const bool last = at + 1 == streams.size();
     rows.push_back(
-        make_rows(slice_stream(streams[at], 0.0, split.training), options, last ? notes : ""));
+        make_rows(part_of(streams[at], 0.0, split.training), options, last ? notes : ""));
     if (split.evaluation > 0.0) {
-      held_out.push_back(slice_stream(streams[at], split.training, border));
+      held_out.push_back(part_of(streams[at], split.training, border));
     }
   }
   SplitSource opened;

@@ -51,8 +51,13 @@ struct Losses {
     cut_ids += length - row_ids;
   }
   std::string words() const {
-    return core::concat(short_documents, " empty ones left out, ", cut_documents, " cut by ",
-                        core::human_count(static_cast<double>(cut_ids)), " ids");
+    std::vector<std::string> parts;
+    if (short_documents > 0) parts.push_back(core::concat(short_documents, " empty left out"));
+    if (cut_documents > 0) {
+      parts.push_back(core::concat(cut_documents, " cut by ",
+                                   core::human_count(static_cast<double>(cut_ids)), " ids"));
+    }
+    return parts.empty() ? "none cut" : core::join(parts, ", ");
   }
 };
 

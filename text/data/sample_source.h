@@ -47,10 +47,12 @@ enum class Packing : std::uint8_t {  // text/data/packing.h
 };
 
 // The parts of the data for training and for evaluation, in shares of 1: its first documents in
-// their order, then the next ones (of ids, where documents are not known).
+// their order, then the next ones (of ids, where documents are not known). `shuffled`: the first
+// and the next ones of an order that follows from the seed; in a part they keep their order.
 struct Split {
   double training = 1.0;
   double evaluation = 0.0;
+  bool shuffled = false;
 };
 
 class TokenStream;

@@ -102,6 +102,9 @@ class StreamSlice : public TokenStream {
   std::int64_t begin_of(std::int64_t index) const override {
     return whole_->begin_of(first_ + index) - first_id_;
   }
+  std::int64_t number_of(std::int64_t index) const override {
+    return whole_->number_of(first_ + index);
+  }
   void read(std::int64_t first, std::span<std::int32_t> ids) const override {
     whole_->read(first_id_ + first, ids);
   }

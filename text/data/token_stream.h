@@ -18,6 +18,8 @@ class TokenStream {
   virtual std::int64_t documents() const = 0;
   // The id at which document `index` begins; of index documents() it is size().
   virtual std::int64_t begin_of(std::int64_t index) const = 0;
+  // Of a document, for people: its place in the data, from 1.
+  virtual std::int64_t number_of(std::int64_t index) const { return index + 1; }
   // Ids [first, first + ids.size()).
   virtual void read(std::int64_t first, std::span<std::int32_t> ids) const = 0;
   // The same as targets: kIgnored where the loss does not count one.

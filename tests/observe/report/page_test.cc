@@ -21,7 +21,8 @@ std::string run_of_fifty() {
   for (int step = 1; step <= 50; ++step) {
     if (step == 31) {
       text += R"({"start": {"time": 1700000100, "version": "0.1.1", "from_step": 30, "ranks": 4, )"
-              R"("facts": {"<model>": "tiny & small", "lr": 0.2}}})"
+              R"("facts": {"<model>": "tiny & small", "lr": 0.2}, )"
+              R"("lines": [["model", "Llama <5 M>"], ["batch", "4 samples"]]}})"
               "\n";
     }
     text +=
@@ -54,8 +55,9 @@ TEST(Headlines, AreTheNumbersOfTheRun) {
             "steps|50|1 skipped\n"
             "tokens|25,600|200 samples, epoch 0.5\n"
             "time|25.0 s|50.0 s since the first start\n"
-            "last-loss|5.0000|at step 50\n"
-            "best-loss|5.0000|at step 50\n"
+            // 5.0 to 5.9
+            "last-loss|5.0000|at step 50; mean of the last 10: 5.4500\n"
+            "lowest-loss|5.0000|at step 50\n"
             "best-evaluation|4.0000|at step 40, perplexity 54.6\n"  // e^4 = 54.598
             "speed|1,026|median; 20 GFLOP/s\n"                      // between 1025 and 1026
             "memory|100.0 MB|resident, of rank 0\n");
@@ -95,6 +97,15 @@ TEST(Page, HasEveryChartAndTable) {
   EXPECT_EQ(got.find("id=\"loss-scale\""), std::string::npos);
   EXPECT_EQ(got.find("<first>"), std::string::npos);
   EXPECT_EQ(got.find("<model>"), std::string::npos);
+}
+
+TEST(Page, BeginsWithWhatTheRunIs) {
+  const std::string got = page(parse_metrics(run_of_fifty()), nullptr, kWords);
+  expect_parts(got, {"<tr><td>model</td><td class=\"text\">Llama &lt;5 M&gt;</td></tr>",
+                     "<tr><td>batch</td><td class=\"text\">4 samples</td></tr>"});
+  EXPECT_LT(got.find("<td>model</td>"), got.find("id=\"steps\""));
+  const std::string text = summary_text(parse_metrics(run_of_fifty()), "run");
+  expect_parts(text, {"model            Llama <5 M>\n", "lowest step      5.0000 (at step 50)\n"});
 }
 
 TEST(Page, TakesNothingFromElsewhere) {

@@ -28,6 +28,28 @@ TEST(Smoothed, GoesOnBehindWhatIsNotFinite) {
   EXPECT_DOUBLE_EQ(got[4], 3.0);
 }
 
+// Spans 1, 5/4, 3/2, 7/4, 2 keep 0, 1/9, 1/5, 3/11, 1/3 of what was before.
+TEST(Smoothed, FromTheStartFollowsWhatFallsThere) {
+  const std::vector<double> got = smoothed_from_start(std::vector<double>{9, 3, 1, 1, 1}, 10);
+  ASSERT_EQ(got.size(), 5U);
+  EXPECT_DOUBLE_EQ(got[0], 9.0);
+  EXPECT_DOUBLE_EQ(got[1], (9.0 / 9 + 3) / (1.0 / 9 + 1));
+  EXPECT_DOUBLE_EQ(got[2], (4.0 / 5 + 1) / (10.0 / 9 / 5 + 1));
+  std::vector<double> flat(200, 2.0);
+  for (const double value : smoothed_from_start(flat, 10)) EXPECT_DOUBLE_EQ(value, 2.0);
+}
+
+// The mean of a line is behind it by (span - 1) / 2 places, and no more than an eighth at first.
+TEST(Smoothed, FromTheStartIsBehindByAnEighthAtMost) {
+  std::vector<double> falling;
+  for (int at = 0; at < 300; ++at) falling.push_back(1000.0 - at);
+  const std::vector<double> got = smoothed_from_start(falling, 20);
+  for (std::size_t at = 0; at < got.size(); ++at) {
+    EXPECT_LE(got[at] - falling[at], static_cast<double>(at) / 8 + 1e-9) << at;
+    EXPECT_LE(got[at] - falling[at], 9.5 + 1e-9) << at;
+  }
+}
+
 TEST(Median, IsTheMiddleOrTheMeanOfTwo) {
   EXPECT_EQ(median(std::vector<double>{5, kNone, 1, 3}), 3);
   EXPECT_EQ(median(std::vector<double>{4, 1, 3, 2}), 2.5);

@@ -66,7 +66,7 @@ TEST_F(DocumentRows, OneDocumentIsCutOrPaddedWithOneEosThatCounts) {
       {{'q', E, P}, {E, kIgnored, kIgnored}},
   };
   EXPECT_EQ(epoch_of(*source, 0, 3), expected);
-  EXPECT_NE(source->describe().find("1 empty ones left out"), std::string::npos);
+  EXPECT_NE(source->describe().find("1 empty left out"), std::string::npos);
 }
 
 std::string numbered_documents(int count) {

@@ -42,8 +42,8 @@ TEST(BestFit, TheLongestComesFirstIntoTheTightestRoom) {
   EXPECT_EQ(testing::epoch_of(*source, 0, 5), expected);
   EXPECT_EQ(testing::epoch_of(*source, 3, 5), expected);
   // 20 ids in 4 rows of 6.
-  EXPECT_NE(source->describe().find("4 rows of 6 ids (whole documents, 83.3 % full; 1 empty ones "
-                                    "left out, 1 cut by 3 ids)"),
+  EXPECT_NE(source->describe().find("4 rows of 6 ids (whole documents, 83.3 % full; 1 empty left "
+                                    "out, 1 cut by 3 ids)"),
             std::string::npos)
       << source->describe();
 }
@@ -88,8 +88,7 @@ TEST(OneDocument, ShortDocumentsAreLeftOutWhereverTheyAre) {
   const auto source = rows_of({1, 0, 2, 3, 1, 1, 2, 0}, Packing::kOneDocument, 2);
   const std::set<Row> expected = {{{1, 2}, {-2, X}}, {{3, 4}, {-4, -5}}, {{8, 9}, {-9, X}}};
   EXPECT_EQ(testing::epoch_of(*source, 0, 2), expected);
-  EXPECT_NE(source->describe().find("5 empty ones left out, 0 cut by 0"), std::string::npos)
-      << source->describe();
+  EXPECT_NE(source->describe().find("5 empty left out"), std::string::npos) << source->describe();
 }
 
 std::set<std::vector<std::int32_t>> starts_of(const SampleSource& source) {

@@ -55,6 +55,43 @@ TEST_F(OpenSplit, TheFirstDocumentsTrainAndTheNextOnesEvaluate) {
   EXPECT_EQ(open_split(options({documents("b.jsonl", 0, 3)}), {}).evaluation, nullptr);
 }
 
+// What scikit-learn and datasets promise of a shuffled split: disjoint parts of the right sizes,
+// chosen from everywhere, the same for the same seed.
+TEST_F(OpenSplit, ShuffledPartsAreChosenFromEverywhere) {
+  SourceOptions asked = options({documents("a.jsonl", 100, 400)});
+  const Split split = {.training = 0.75, .evaluation = 0.2, .shuffled = true};
+  const SplitSource both = open_split(asked, split);
+  const std::set<std::int32_t> training = firsts(*both.training);
+  const std::set<std::int32_t> evaluation = firsts(*both.evaluation);
+  EXPECT_EQ(training.size(), 300U);
+  EXPECT_EQ(evaluation.size(), 80U);
+  std::set<std::int32_t> all = training;
+  all.insert(evaluation.begin(), evaluation.end());
+  EXPECT_EQ(all.size(), 380U);
+  for (int quarter = 0; quarter < 4; ++quarter) {  // 20 are expected of 80, by chance 9 to 31
+    const auto begin = evaluation.lower_bound(100 + 100 * quarter);
+    const auto end = evaluation.lower_bound(200 + 100 * quarter);
+    EXPECT_GT(std::distance(begin, end), 8) << quarter;
+  }
+  EXPECT_EQ(firsts(*open_split(asked, split).evaluation), evaluation);
+  EXPECT_NE(both.training->fingerprint(), both.evaluation->fingerprint());
+  asked.seed = 1;
+  EXPECT_NE(firsts(*open_split(asked, split).evaluation), evaluation);
+}
+
+TEST_F(OpenSplit, ShuffledPartsTellDocumentsByTheirPlaceInTheFile) {
+  SourceOptions asked = options({documents("a.jsonl", 100, 40)});
+  asked.packing = Packing::kOneDocument;
+  const SplitSource both =
+      open_split(asked, {.training = 0.5, .evaluation = 0.5, .shuffled = true});
+  for (const auto* rows : {both.training.get(), both.evaluation.get()}) {
+    for (std::int64_t p = 0; p < rows->samples_per_epoch(); ++p) {
+      const int number = testing::read_row(*rows, p, 3).tokens[0] - 99;
+      EXPECT_EQ(rows->name_of(p), core::concat("document ", number));
+    }
+  }
+}
+
 // Ids 0 to 79: rows of 4 in file order.
 TEST_F(OpenSplit, FlatFilesAreSplitByIds) {
   SourceOptions asked = options({flat("t.bin", 80)});

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/check.h"
 #include "tests/text/data/read_rows.h"
 #include "tests/text/data/scratch_folder.h"
 #include "tests/text/data/small_streams.h"
+#include "text/data/document_choice.h"
 
 namespace fm::data {
 namespace {
@@ -78,6 +81,36 @@ TEST(StreamSlice, AnEmptyPartIsRefused) {
     slice_stream(address_stream(1, {5, 5, 5}), 0.9, 1.0);
   });
   EXPECT_NE(said.find("(documents 3 to 3 of 3)"), std::string::npos) << said;
+}
+
+// Lengths 1 to 9: what a part has is the whole's documents, in their order.
+TEST(ChosenDocuments, AreWholeAndInOrder) {
+  const StreamPtr whole = address_stream(0, {1, 2, 3, 4, 5, 6, 7, 8, 9});
+  std::set<std::int64_t> seen;
+  for (const auto& [begin, end] : {std::pair(0.0, 2.0 / 3), std::pair(2.0 / 3, 1.0)}) {
+    const StreamPtr part = choose_documents(whole, begin, end, 3);
+    EXPECT_EQ(part->documents(), begin == 0.0 ? 6 : 3);
+    std::int64_t before = 0;
+    std::vector<std::int32_t> all(static_cast<std::size_t>(part->size()));
+    part->read(0, all);
+    for (std::int64_t at = 0; at < part->documents(); ++at) {
+      const std::int64_t number = part->number_of(at);
+      EXPECT_GT(number, before);
+      before = number;
+      EXPECT_TRUE(seen.insert(number).second) << number;
+      const std::int64_t first = part->begin_of(at);
+      EXPECT_EQ(part->begin_of(at + 1) - first, number);
+      for (std::int64_t id = 0; id < number; ++id) {
+        std::int32_t one[1];
+        part->read(first + id, one);
+        EXPECT_EQ(one[0], whole->begin_of(number - 1) + id);
+        EXPECT_EQ(all[static_cast<std::size_t>(first + id)], one[0]);
+        part->read_labels(first + id, one);
+        EXPECT_EQ(one[0], -(whole->begin_of(number - 1) + id));
+      }
+    }
+  }
+  EXPECT_EQ(seen.size(), 9U);
 }
 
 }  // namespace

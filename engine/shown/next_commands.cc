@@ -1,0 +1,66 @@
+#include "engine/shown/next_commands.h"
+
+#include "comm/agree.h"
+#include "core/check.h"
+#include "core/text.h"
+#include "engine/plan/export_dtype.h"
+#include "engine/plan/run_model.h"
+#include "engine/state/persistence.h"
+#include "text/data/data_paths.h"
+#include "text/prepare/line_batches.h"
+
+namespace fm::engine {
+
+std::string exported_words(const TrainOptions& options, const model::ModelFacts& facts) {
+  const core::DType dtype = export_dtype_of(options, facts);
+  const bool as_init = !options.export_dtype && !weights_folder(options).empty();
+  std::string words = core::concat(options.output_dir, "/hf, ", core::name_of(dtype));
+  if (as_init && dtype != core::DType::kF32) {
+    words += " as in " + weights_folder(options).string() + " (see --export_dtype)";
+  }
+  if (options.lora.r > 0) words += core::concat("; ", options.output_dir, "/adapter for peft");
+  return words;
+}
+
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:,=@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+// A hint depends on it, so what cannot be read is none.
+bool begins_with_chat(const TrainOptions& options) {
+  bool chat = false;
+  comm::attempt([&] {
+    const auto parts = data::find_data(options.data_path, options.data_format);
+    const data::DataFile& file = parts.front().files.front();
+    if (file.format != data::DataFormat::kJsonl) return;
+    prepare::LineBatches lines(file.path, 0, 1);
+    std::string head;
+    lines.next(1, head);
+    const auto has = [&](const char* field) { return head.find(field) != std::string::npos; };
+    chat = has("\"messages\"") || has("\"conversations\"");
+  });
+  return chat;
+}
+
+std::vector<std::string> next_commands(const TrainOptions& options, const RunContext& context) {
+  const auto command = [&](const char* program) { return shell_word(context.programs + program); };
+  const std::string model = shell_word(options.output_dir + "/hf");
+  std::vector<std::string> commands;
+  if (!knows_tokenizer(options)) {
+    commands.push_back("AutoModelForCausalLM.from_pretrained(\"" + options.output_dir +
+                       "/hf\") of transformers");
+  } else {
+    commands.push_back(
+        core::concat(command("fmengine-generate"), " --ckpt ", model,
+                     begins_with_chat(options) ? " --chat" : " --prompt \"Once upon a time\""));
+  }
+  commands.push_back(core::concat(command("fmengine-report"), " ", shell_word(options.output_dir)));
+  return commands;
+}
+
+}  // namespace fm::engine
