@@ -6,6 +6,7 @@
 #include "checkpoint/hf_folder.h"
 #include "core/check.h"
 #include "core/files/files.h"
+#include "core/text.h"
 
 namespace fm::checkpoint {
 namespace {
@@ -35,6 +36,20 @@ class Listing {
     }
     return "";
   }
+  // Of the folders checkpoint-N that Hugging Face's Trainer writes, the newest; "" without one.
+  std::string last_checkpoint() const {
+    std::string last;
+    std::int64_t last_step = -1;
+    for (const std::string& name : names_) {
+      constexpr std::string_view kBegin = "checkpoint-";
+      if (!name.starts_with(kBegin)) continue;
+      const std::int64_t step = core::integer_of(name.substr(kBegin.size())).value_or(-1);
+      if (step <= last_step) continue;
+      last = name;
+      last_step = step;
+    }
+    return last;
+  }
   bool has_safetensors() const { return has(kWeightsFile) || has(kWeightsIndex); }
   // A whole model's weights in a form that we read.
   bool has_weights() const { return has_safetensors() || any("pytorch_model", ".bin"); }
@@ -57,11 +72,59 @@ class Listing {
   std::vector<std::string> names_;
 };
 
+// "organisation/model" or "model", where no file or folder has such a path.
+std::string hub_model(const std::string& name) {
+  const bool path = name.empty() || name.front() == '/' || name.front() == '.' ||
+                    name.front() == '~' || name.back() == '/' || std::ranges::count(name, '/') > 1;
+  if (path) return "";
+  return core::concat(name,
+                      " is no folder; check the path, or, if it is a model of Hugging Face's ",
+                      "hub, fetch it with hf download ", name, " --local-dir ",
+                      name.substr(name.find('/') + 1), " and give that folder");
+}
+
+std::string foreign_file(const fs::path& file) {
+  const std::string name = file.string();
+  if (name.ends_with(".gguf")) {
+    return core::concat(name,
+                        " is a GGUF file, which is for inference; get the model as a Hugging ",
+                        "Face folder of safetensors");
+  }
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  return core::concat(name, " is a file, and a Hugging Face folder is required; give the folder ",
+                      "with config.json and the weights: ", folder.string());
+}
+
+// A folder models--ORGANISATION--MODEL of the hub's cache has the model in snapshots/HASH.
+std::string hub_cache(const fs::path& folder) {
+  const core::SmallFile main = core::read_small_file(folder / "refs" / "main", core::Bytes(1024));
+  fs::path snapshot = folder / "snapshots" / main.text.substr(0, main.text.find_first_of(" \r\n"));
+  std::error_code error;
+  if (main.text.empty() || !fs::is_directory(snapshot, error)) {
+    snapshot = "";
+    for (fs::directory_iterator at(folder / "snapshots", error), end; !error && at != end;
+         at.increment(error)) {
+      snapshot = std::max(snapshot, at->path());
+    }
+  }
+  const std::string name = folder.string();
+  if (snapshot.empty()) {
+    return core::concat(
+        name, " is a folder of the hub's cache without a snapshot; fetch the model ", "again");
+  }
+  return core::concat(
+      name, " is a folder of the hub's cache; give the snapshot in it: ", snapshot.string());
+}
+
 }  // namespace
 
 std::string foreign_folder(const fs::path& folder) {
+  std::error_code error;
+  if (fs::is_regular_file(folder, error)) return foreign_file(folder);
+  if (!fs::exists(folder, error)) return hub_model(folder.string());
   const Listing here(folder);
   const std::string name = folder.string();
+  if (here.has("snapshots") && (here.has("refs") || here.has("blobs"))) return hub_cache(folder);
   if (here.has("MANIFEST.json") && here.has("state.json")) {
     return core::concat(name, " is a checkpoint of fmengine; go on from it with --resume ", name,
                         ", or make a Hugging Face folder of it with fmengine-export ", name,
@@ -84,6 +147,11 @@ std::string foreign_folder(const fs::path& folder) {
   if (here.has("latest") && here.any("global_step", "")) {
     return core::concat(name, " is an output directory of fmengine; give its export, ", name,
                         "/hf, or go on with --output_dir ", name);
+  }
+  const std::string trainers = here.last_checkpoint();
+  if (!here.has_weights() && !here.has("adapter_config.json") && !trainers.empty()) {
+    return core::concat(name, " is an output directory of Hugging Face's Trainer without a final ",
+                        "model; give a checkpoint in it: ", (folder / trainers).string());
   }
   if (!here.has_weights() && here.has("adapter_config.json")) {
     return core::concat(

@@ -26,6 +26,7 @@ std::string write(fm::cli::TokenizeCommand command) {
                                {.text_field = command.text_field,
                                 .text_first = command.text_first,
                                 .train_on_inputs = command.train_on_inputs,
+                                .columns = command.options.rows.columns,
                                 .now = std::time(nullptr)});
   return fm::prepare::write_tokens(command.options, recipe);
 }

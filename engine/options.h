@@ -89,7 +89,8 @@ struct TrainOptions {
   data::Packing packing = data::Packing::kConcat;
   bool document_attention = false;  // attention and positions stay inside a document
   std::string text_field = "text";
-  bool text_first = false;    // text_field was given: a line that has it is text
+  bool text_first = false;  // text_field was given: a line that has it is text
+  data::RowOptions rows = {};
   std::string tokenizer;      // folder or file; "": that of init_ckpt, else the byte tokenizer
   std::string chat_template;  // file; "": that of the tokenizer's folder
   std::string cache_dir;      // of tokens that were made of text; "": output_dir/tokens

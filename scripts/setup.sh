@@ -4,6 +4,8 @@
 #   --tests    also what the tests need: more packages, and .deps/oracle, a Python environment
 #              with the reference implementations (tests/oracle/requirements.txt)
 #   --no-oracle  with --tests: not that environment (./test.sh --quick does not use it)
+#   --arrow    also Apache Arrow's library out of the wheel pyarrow (.deps/arrow), which reads Parquet
+#              and Arrow files; where the oracle is, the build takes the one in there
 #   --no-apt   never touch packages, only say which ones seem to be missing
 #   TORCH_DIR=folder          use this `torch` folder of an installed wheel; nothing is downloaded
 #   FM_ORACLE_PYTHON=program  use this Python for --tests if it has what is pinned
@@ -14,6 +16,7 @@ deps=$root/.deps
 torch_version=2.11.0
 cudart_version=13.0.96
 cupti_version=13.0.85
+arrow_version=26.0.1  # as in tests/oracle/requirements.txt
 
 build_packages=(g++ cmake ninja-build ccache mold ca-certificates python3 python3-venv
   libopenmpi-dev openmpi-bin nlohmann-json3-dev libcxxopts-dev libdnnl-dev libonig-dev
@@ -23,13 +26,15 @@ test_packages=(libgtest-dev libbenchmark-dev clang-format clang-tidy git procps 
 
 want_tests=0
 want_oracle=1
+want_arrow=0
 use_apt=1
 for argument in "$@"; do
   case $argument in
     --tests) want_tests=1 ;;
     --no-oracle) want_oracle=0 ;;
+    --arrow) want_arrow=1 ;;
     --no-apt) use_apt=0 ;;
-    *) echo "setup: --tests, --no-oracle or --no-apt is expected; see the head of $0 (got $argument)" >&2; exit 10 ;;
+    *) echo "setup: --tests, --no-oracle, --arrow or --no-apt is expected; see the head of $0 (got $argument)" >&2; exit 10 ;;
   esac
 done
 
@@ -118,6 +123,27 @@ install_libtorch() {
   has_libtorch || fail "the wheels must hold LibTorch $torch_version; see .deps/torch and .deps/nvidia"
 }
 
+# The headers and two libraries: 45 MB are downloaded, 80 MB stay.
+install_arrow() {
+  local folder=$deps/arrow/pyarrow
+  if ls "$folder/include/arrow/api.h" "$folder"/libarrow.so.* "$folder"/libparquet.so.* \
+    >/dev/null 2>&1; then return; fi
+  say "Apache Arrow $arrow_version: downloading 45 MB, keeping 80 MB in .deps/arrow"
+  need_space 300 "Apache Arrow"
+  make_pip
+  rm -rf "$deps/arrow" "$deps/arrow.new"
+  mkdir -p "$deps/wheels" "$deps/arrow.new"
+  "$deps/pip/bin/pip" download --quiet --no-deps --only-binary :all: -d "$deps/wheels" \
+    "pyarrow==$arrow_version"
+  "$deps/pip/bin/python" - "$deps/arrow.new" "$deps"/wheels/pyarrow-*.whl <<'END'
+import re, sys, zipfile
+kept = re.compile(r"pyarrow/(include/(arrow|parquet)/.*\.h|lib(arrow|parquet)\.so\..*)$")
+wheel = zipfile.ZipFile(sys.argv[2])
+wheel.extractall(sys.argv[1], [name for name in wheel.namelist() if kept.match(name)])
+END
+  mv "$deps/arrow.new" "$deps/arrow"
+}
+
 # True when Python $1 has every pinned package of the oracle.
 has_oracle() {
   [ -x "$1" ] && "$1" "$root/scripts/check_requirements.py" "$root/tests/oracle/requirements.txt"
@@ -131,10 +157,14 @@ install_oracle() {
     return
   fi
   if has_oracle "$python"; then return; fi
-  say "test oracle: downloading 2.5 GB, keeping 5 GB in .deps/oracle"
-  need_space 8000 "the test oracle"
-  rm -rf "$deps/oracle"
-  "$(system_python)" -m venv "$deps/oracle"
+  if [ -x "$python" ]; then
+    say "test oracle: downloading what .deps/oracle lacks"
+  else
+    say "test oracle: downloading 2.5 GB, keeping 5 GB in .deps/oracle"
+    need_space 8000 "the test oracle"
+    rm -rf "$deps/oracle"
+    "$(system_python)" -m venv "$deps/oracle"
+  fi
   mkdir -p "$deps/wheels"
   "$python" -m pip install --quiet --disable-pip-version-check --find-links "$deps/wheels" \
     -r "$root/tests/oracle/requirements.txt"
@@ -148,6 +178,7 @@ if [ -n "${TORCH_DIR:-}" ]; then
 elif ! has_libtorch; then
   install_libtorch
 fi
+if [ "$want_arrow" = 1 ]; then install_arrow; fi
 if [ "$want_tests" = 1 ] && [ "$want_oracle" = 1 ]; then install_oracle; fi
 rm -rf "$deps/wheels"
 say "ready"

@@ -57,6 +57,7 @@ const Limits kLimits = {
             {"machine", {"core", "comm"}},
             {"text", {"core", "comm"}},
             {"text/jinja", {}},
+            {"text/arrow", {}},
             {"text/chat", {"text/jinja"}},
             {"text/data", {}},
             {"text/tokenizer", {}},

@@ -74,8 +74,13 @@ constexpr FlagRow kRows[] = {
      "training data: files, folders, patterns; or WEIGHT PATH WEIGHT PATH ... for a mixture",
      into<&O::data_path>},
     {"data_format", kText, "auto", kData,
-     "auto (by name and first bytes), jsonl (text or input_ids; also .gz, .zst), "
-     "tokens (or tokens_i32; flat, .npy, llm.c), megatron, mds"},
+     "auto (by name and first bytes), jsonl (text or input_ids; also .gz, .zst), text, csv, tsv, "
+     "parquet, arrow, tokens (or tokens_i32; flat, .npy, llm.c), megatron, mds"},
+    {"columns", kList, "", kData,
+     "what columns of rows mean, where their names are others: question=prompt,answer=completion"},
+    {"sample_by", kText, "line", kData,
+     "what of a .txt file is a document: line, paragraph (empty lines between them), document (the "
+     "whole file)"},
     {"token_dtype", kText, "auto", kData,
      "of the ids in a token file: auto (by its bytes), uint16, int32, int64"},
     {"shuffle_windows", kBool, "false", kData,

@@ -7,6 +7,7 @@
 #include "cli/flags/argv.h"
 #include "cli/flags/device_words.h"
 #include "cli/flags/flag_values.h"
+#include "cli/flags/row_flags.h"
 #include "cli/peft_folder.h"
 #include "core/text.h"
 #include "machine/cores.h"
@@ -57,7 +58,12 @@ constexpr FlagRow kTokenizeRows[] = {
     {"tokenizer", FlagKind::kText, "", "Flags",
      "folder with tokenizer.json, tokenizer.model, or vocab.json and merges.txt"},
     {"data_path", FlagKind::kList, "", "Flags",
-     "JSONL files (.gz and .zst too), folders, patterns, in their order"},
+     "files of text (JSONL, .txt, .csv, .tsv, also .gz and .zst; .parquet, .arrow), folders, "
+     "patterns, in their order"},
+    {"columns", FlagKind::kList, "", "Flags",
+     "what columns of rows mean: question=prompt,answer=completion"},
+    {"sample_by", FlagKind::kText, "line", "Flags",
+     "what of a .txt file is a document: line, paragraph, document"},
     {"out", FlagKind::kText, "", "Flags",
      "the file to write, a new one; of megatron OUT.bin and OUT.idx"},
     {"data_format", FlagKind::kText, "tokens_i32", "Flags",
@@ -251,6 +257,7 @@ TokenizeCommand parse_tokenize_command(std::span<const std::string> words) {
     command.threads = static_cast<int>(flags.integer("threads", 1, machine::kMostThreads));
   }
   command.options.paths = flags.list("data_path");
+  command.options.rows = read_row_options(flags);
   command.options.out = flags.text("out");
   command.options.layout = flags.choice<prepare::TokenLayout>(
       "data_format", {{"tokens_i32", prepare::TokenLayout::kFlat},

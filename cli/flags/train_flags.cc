@@ -9,6 +9,7 @@
 #include "cli/deepspeed/ds_monitor.h"
 #include "cli/deepspeed/ds_pipeline.h"
 #include "cli/flags/flag_values.h"
+#include "cli/flags/row_flags.h"
 #include "cli/peft_folder.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -136,9 +137,15 @@ std::optional<core::NoDecay> read_no_decay(const FlagValues& flags) {
 
 void read_data(const FlagValues& flags, engine::TrainOptions& options) {
   options.text_first = flags.given("text_field");
+  options.rows = read_row_options(flags);
   options.data_format =
       flags.choice<data::DataFormat>("data_format", {{"auto", data::DataFormat::kAuto},
                                                      {"jsonl", data::DataFormat::kJsonl},
+                                                     {"text", data::DataFormat::kText},
+                                                     {"csv", data::DataFormat::kCsv},
+                                                     {"tsv", data::DataFormat::kTsv},
+                                                     {"parquet", data::DataFormat::kParquet},
+                                                     {"arrow", data::DataFormat::kArrow},
                                                      {"tokens", data::DataFormat::kTokens},
                                                      {"tokens_i32", data::DataFormat::kTokens},
                                                      {"megatron", data::DataFormat::kMegatron},

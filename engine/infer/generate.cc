@@ -146,10 +146,10 @@ std::string tokenizer_folder(const GenerateOptions& options) {
 
 void generate(const GenerateOptions& options, const Console& console, core::Device* device) {
   const std::filesystem::path folder = options.ckpt;
-  FM_DATA_CHECK(std::filesystem::is_directory(folder),
-                "--ckpt must be a Hugging Face folder; check the path (", options.ckpt, ")");
   const std::string foreign = checkpoint::foreign_folder(folder);
   FM_DATA_CHECK(foreign.empty(), foreign);
+  FM_DATA_CHECK(std::filesystem::is_directory(folder),
+                "--ckpt must be a Hugging Face folder; check the path (", options.ckpt, ")");
   const model::OpenedModel opened =
       model::open_model(folder / "config.json", {.element = options.dtype});
   const ModelText text(tokenizer_folder(options), opened.model.vocab, end_ids(folder));

@@ -14,13 +14,24 @@ using Words = std::vector<std::string>;
 
 std::string text_of(const Words& words) { return core::join(words, " "); }
 
-bool is_text(const Words& words, data::DataFormat format) {
-  return !words.empty() && data::reads_text(words, format);
+bool is_text(const Words& words, const TrainOptions& options) {
+  return !words.empty() && data::reads_text(words, options.data_format, options.rows);
+}
+
+void check_rows(const TrainOptions& options) {
+  std::vector<data::DataPart> parts;
+  for (const Words& words : {options.data_path, options.eval_data_path}) {
+    if (words.empty()) continue;
+    for (data::DataPart& part : data::find_data(words, options.data_format, options.rows)) {
+      parts.push_back(std::move(part));
+    }
+  }
+  data::check_row_options(parts, options.rows);
 }
 
 void check_token_file(const TrainOptions& options, bool eval_text) {
   FM_USER_CHECK(options.packing == data::Packing::kConcat ||
-                    !data::is_flat(options.data_path, options.data_format),
+                    !data::is_flat(options.data_path, options.data_format, options.rows),
                 "--packing needs documents, as in JSONL, Megatron's and MDS datasets: a flat "
                 "token file is read in rows of --max_seq_len + 1 ids, wherever documents end; "
                 "leave it out (data_path=",
@@ -60,6 +71,7 @@ void check_byte_vocabulary(const model::Model& model) {
 
 void check_data(const TrainOptions& options, const model::Model& model) {
   if (options.data_path.empty()) return;
+  if (!options.rows.columns.empty() || options.rows.sample_by) check_rows(options);
   const bool text = reads_text(options);
   const bool eval_text = evaluates_text(options);
   if (text) {
@@ -73,12 +85,10 @@ void check_data(const TrainOptions& options, const model::Model& model) {
 
 }  // namespace
 
-bool reads_text(const TrainOptions& options) {
-  return is_text(options.data_path, options.data_format);
-}
+bool reads_text(const TrainOptions& options) { return is_text(options.data_path, options); }
 
 bool evaluates_text(const TrainOptions& options) {
-  return is_text(options.eval_data_path, options.data_format);
+  return is_text(options.eval_data_path, options);
 }
 
 std::filesystem::path tokenizer_folder(const TrainOptions& options) {

@@ -37,6 +37,7 @@ data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, cor
                             .packing = options.packing,
                             .needs_documents = options.document_attention,
                             .text_field = options.text_field,
+                            .rows = options.rows,
                             .open_jsonl = {},
                             .seq_len = options.max_seq_len,
                             .vocab = vocab,

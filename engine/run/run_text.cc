@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "engine/plan/run_model.h"
 #include "kernels/threads.h"
+#include "text/data/data_paths.h"
 #include "text/prepare/line_batches.h"
 #include "text/prepare/text_recipe.h"
 
@@ -27,6 +28,7 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
                                                 {.text_field = options.text_field,
                                                  .text_first = options.text_first,
                                                  .train_on_inputs = options.train_on_inputs,
+                                                 .columns = options.rows.columns,
                                                  .now = std::time(nullptr)});
   FM_USER_CHECK(recipe.vocab <= vocab,
                 "every id of the tokenizer must have a row in the model's embedding; use the "
@@ -37,12 +39,13 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
 
 // What the first rank of the host finds: a file may be written meanwhile. One that cannot be read
 // is named by who opens it.
-bool is_large(const std::string& path, comm::Communicator& host) {
+bool is_large(const data::DataFile& file, comm::Communicator& host) {
   std::int64_t large = 0;
   const std::string unread = comm::attempt([&] {
     const auto most = static_cast<std::uintmax_t>(kMostInMemory);
-    const std::uintmax_t bytes = host.rank() == 0 ? std::filesystem::file_size(path) : 0;
-    large = bytes > most || (bytes > most / 8 && prepare::is_packed(path)) ? 1 : 0;
+    const std::uintmax_t bytes = host.rank() == 0 ? std::filesystem::file_size(file.path) : 0;
+    const auto packed = [&] { return data::is_table(file.rows) || prepare::is_packed(file.path); };
+    large = bytes > most || (bytes > most / 8 && packed()) ? 1 : 0;
   });
   return comm::gather_numbers(host, unread.empty() ? large : 0).front() != 0;
 }
@@ -79,14 +82,19 @@ data::OpenJsonl jsonl_opener(const TrainOptions& options, std::int64_t vocab, bo
           "tokenizer_config.json");
     }
   }
-  return [tokenizer, how, vocab, field = options.text_field, &host](
-             const std::string& path, data::DataFormat format, data::BadLines& bad) {
-    const bool ids = format == data::DataFormat::kJsonlIds;
-    if (!ids && tokenizer) return prepare::prepare_text(path, *tokenizer, how, bad, host);
-    const bool fits = ids || vocab >= core::kByteVocab;  // else refused by who holds it in memory
-    if (!fits || !is_large(path, host)) return data::StreamPtr();
-    const prepare::Recipe plain = ids ? prepare::id_recipe(vocab) : prepare::byte_recipe(field);
-    return prepare::prepare_text(path, plain, how, bad, host);
+  return [tokenizer, how, vocab, field = options.text_field, columns = options.rows.columns, &host](
+             const data::DataFile& file, data::BadLines& bad) {
+    const bool ids = file.format == data::DataFormat::kJsonlIds;
+    prepare::Recipe recipe;
+    if (!ids && tokenizer) {
+      recipe = *tokenizer;
+    } else {
+      const bool fits = ids || vocab >= core::kByteVocab;  // else refused by who holds it in memory
+      if (!fits || !is_large(file, host)) return data::StreamPtr();
+      recipe = ids ? prepare::id_recipe(vocab, columns) : prepare::byte_recipe(field, columns);
+    }
+    recipe.rows = file.rows;
+    return prepare::prepare_text(file.path, recipe, how, bad, host);
   };
 }
 

@@ -74,6 +74,54 @@ TEST(ForeignFolder, PointersOfOldWeightsCountWhereNoOthersAre) {
   EXPECT_EQ(foreign_folder(folder.path()), "");
 }
 
+TEST(ForeignFolder, AModelOfTheHubIsFetchedByOneLine) {
+  EXPECT_NE(foreign_folder("meta-llama/Llama-3.2-1B")
+                .find("hf download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B"),
+            std::string::npos);
+  EXPECT_NE(foreign_folder("gpt2").find("hf download gpt2 --local-dir gpt2"), std::string::npos);
+  for (const char* path : {"a/b/c", "./a", "../a", "~/a", "a/", "/a"}) {
+    EXPECT_EQ(foreign_folder(path), "") << path;
+  }
+}
+
+// As huggingface_hub lays its cache out.
+TEST(ForeignFolder, OfTheHubsCacheTheSnapshotIsNamed) {
+  const testing::ScratchFolder folder;
+  const auto said = [&] { return foreign_folder(folder.path()); };
+  for (const char* name : {"blobs", "refs", "snapshots", "snapshots/aa", "snapshots/bb"}) {
+    std::filesystem::create_directories(folder.path() / name);
+  }
+  EXPECT_TRUE(said().ends_with("snapshots/bb")) << said();
+  folder.write("refs/main", "aa");
+  EXPECT_TRUE(said().ends_with("is a folder of the hub's cache; give the snapshot in it: " +
+                               (folder.path() / "snapshots/aa").string()))
+      << said();
+  folder.write("blobs/x", "x");
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    std::filesystem::create_symlink("../../blobs/x", folder.path() / "snapshots/aa" / name);
+  }
+  EXPECT_EQ(foreign_folder(folder.path() / "snapshots/aa"), "");
+}
+
+TEST(ForeignFolder, OfATrainersFolderTheNewestCheckpointIsNamed) {
+  const testing::ScratchFolder folder;
+  for (const char* name : {"checkpoint-500", "checkpoint-1000", "checkpoint-x"}) {
+    std::filesystem::create_directories(folder.path() / name);
+  }
+  const std::string said = foreign_folder(folder.path());
+  EXPECT_TRUE(said.ends_with((folder.path() / "checkpoint-1000").string())) << said;
+  folder.write("model.safetensors", "x");
+  EXPECT_EQ(foreign_folder(folder.path()), "");
+}
+
+TEST(ForeignFolder, AFileIsNoFolder) {
+  const testing::ScratchFolder folder;
+  EXPECT_NE(foreign_folder(folder.write("m.gguf", "GGUF")).find("is a GGUF file"),
+            std::string::npos);
+  const std::string said = foreign_folder(folder.write("model.safetensors", "x"));
+  EXPECT_TRUE(said.ends_with("weights: " + folder.path().string())) << said;
+}
+
 TEST(ForeignFolder, AWholeModelIsNone) {
   EXPECT_EQ(said_of({"config.json", "model.safetensors"}), "");
   EXPECT_EQ(said_of({"config.json", "model.safetensors", "pytorch_model.bin"}), "");

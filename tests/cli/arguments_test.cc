@@ -234,7 +234,8 @@ TEST(Arguments, WrongValuesNameTheFlag) {
   EXPECT_TRUE(holds(refusal({"--seed", "-1"}), "--seed must be a whole number"));
   EXPECT_TRUE(holds(refusal({"--seed", "99999999999999999999"}), "--seed must be"));
   EXPECT_TRUE(holds(refusal({"--schedule", "1f1bb"}), "did you mean 1f1b?"));
-  EXPECT_TRUE(holds(refusal({"--data_format", "csv"}), "one of auto, jsonl, tokens, tokens_i32"));
+  EXPECT_TRUE(
+      holds(refusal({"--data_format", "xml"}), "one of auto, jsonl, text, csv, tsv, parquet, "));
   EXPECT_TRUE(holds(refusal({"--no_decay", "norms"}), "none or a list of norm, bias, embedding"));
   EXPECT_TRUE(holds(refusal({"--resume="}), "--resume must be"));
   EXPECT_TRUE(holds(refusal({"--json"}), "--json belongs to --plan"));

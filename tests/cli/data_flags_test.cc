@@ -68,10 +68,23 @@ TEST(DataFlags, FormatsAndPackingsHaveTheirWords) {
   EXPECT_EQ(options_of({"--data_path=d", "--data_format=megatron"}).data_format,
             data::DataFormat::kMegatron);
   EXPECT_EQ(options_of({"--data_path=d", "--data_format=mds"}).data_format, data::DataFormat::kMds);
+  EXPECT_EQ(options_of({"--data_path=d", "--data_format=csv"}).data_format, data::DataFormat::kCsv);
   EXPECT_EQ(options_of({"--data_path=d", "--packing=best_fit"}).packing, data::Packing::kBestFit);
   EXPECT_EQ(options_of({"--data_path=d", "--packing=none"}).packing, data::Packing::kOneDocument);
   EXPECT_EQ(options_of({"--data_path=d", "--skip_bad_lines=9"}).skip_bad_lines, 9);
   EXPECT_TRUE(holds(refused({"--skip_bad_lines=-1"}), "--skip_bad_lines must be a whole number"));
+}
+
+TEST(DataFlags, ColumnsAndDocumentsOfTextAreTheUsersWords) {
+  const data::RowOptions rows =
+      options_of({"--data_path=d", "--columns", "q=prompt,a=completion", "c=input",
+                  "--columns=s=system", "--sample-by", "paragraph"})
+          .rows;
+  EXPECT_EQ(rows.columns.words(), "a=completion,c=input,q=prompt,s=system");
+  EXPECT_EQ(rows.sample_by, data::SampleBy::kParagraph);
+  EXPECT_FALSE(options_of({"--data_path=d"}).rows.sample_by.has_value());
+  EXPECT_TRUE(holds(refused({"--columns", "q"}), "--columns must be COLUMN=MEANING"));
+  EXPECT_TRUE(holds(refused({"--sample_by", "file"}), "one of line, paragraph, document"));
 }
 
 TEST(DataFlags, NothingIsHeldOutWhereNothingIsEvaluated) {

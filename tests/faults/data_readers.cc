@@ -8,6 +8,7 @@
 #include "tests/text/data/written_numbers.h"
 #include "tests/text/prepare/small_tokenizer.h"
 #include "text/data/sample_source.h"
+#include "text/data/saved_dataset.h"
 #include "text/prepare/prepared_stream.h"
 #include "text/prepare/text_recipe.h"
 #include "text/prepare/write_tokens.h"
@@ -94,6 +95,11 @@ const std::string kIds =
     "{\"input_ids\": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}\n"
     "{\"input_ids\": [5, 6, 7, 8], \"labels\": [-100, 6, 7, 8], \"attention_mask\": [1, 1, 1, 1]}\n"
     "{\"input_ids\": [9, 8, 7, 6, 5, 4, 3, 2, 1], \"x\": {\"y\": [1.5, \"z\"]}}\n";
+
+const std::string kPlain = "\xef\xbb\xbfone line of text\r\n\r\nand \u00e9 one more\n\n\n last";
+const std::string kValues =
+    "id,text,more\tx\r\n1,\"a \"\"quoted\"\" text,\nof two lines\",\n\n2,plain "
+    "text,y\n3,\"\",z\t\"w";
 
 const std::string kChats =
     R"({"messages": [{"role": "system", "content": "a"}, {"role": "user", "content": "b ab"},)"
@@ -183,6 +189,14 @@ std::vector<Reader> data_readers() {
        {{{"a.jsonl", kIds, Kind::kJsonLines}}},
        rows_of("a.jsonl", DataFormat::kJsonlIds)},
       {"gzip", {{{"a.jsonl.gz", kTexts}}}, rows_of("a.jsonl.gz"), {}, Packed::kGzip},
+      {"text", {{{"a.txt", kPlain}}}, rows_of("a.txt")},
+      {"CSV", {{{"a.csv", kValues}}}, rows_of("a.csv")},
+      {"TSV", {{{"a.tsv.gz", kValues}}}, rows_of("a.tsv.gz"), {}, Packed::kGzip},
+      {"saved data set",
+       {{{"state.json", R"({"_data_files": [{"filename": "a.arrow"}], "_split": null})",
+          Kind::kJson},
+         {"dataset_info.json", "{}", Kind::kJson, true}}},
+       [](const fs::path& folder) { data::files_of_saved_dataset(folder.string()); }},
       {"zstd", {{{"a.jsonl.zst", kTexts}}}, rows_of("a.jsonl.zst"), {}, Packed::kZstd},
       {"flat ids",
        {{{"a.bin", bytes_of_all(some_ids(64), 4)}}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/chat/column_advice.h"
 #include "text/jinja/json_text.h"
 
 namespace fm::chat {
@@ -345,8 +346,8 @@ void refuse_preferences(const jinja::Value& line, const std::string& where) {
     const jinja::Value* answer = find_field(line, name);
     const bool flag = !says(line, name) || answer->get<bool>() != nullptr;
     FM_DATA_CHECK(flag, where, ": preference data is not trained here, and \"", name,
-                  "\" is a part of it; write the good answers as \"completion\" or \"messages\", ",
-                  "and leave \"chosen\" and \"rejected\" out");
+                  "\" is a part of it; train the chosen answers alone by ", columns_of_chosen(line),
+                  ", or leave \"chosen\" and \"rejected\" out");
   }
   for (const char* name : {"label", "kto_tag"}) {
     const jinja::Value* label = find_field(line, name);

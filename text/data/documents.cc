@@ -7,8 +7,7 @@
 #include "core/buffer.h"
 #include "core/check.h"
 #include "core/text.h"
-#include "text/data/array_lines.h"
-#include "text/data/text_pieces.h"
+#include "text/data/data_paths.h"
 
 namespace fm::data {
 
@@ -88,29 +87,30 @@ struct LineFormat {
 
 class StoredDocuments : public TokenStream {
  public:
-  StoredDocuments(const std::string& path, core::Ledger* ledger, const LineFormat& kind,
-                  BadLines& bad)
-      : path_(path),
+  StoredDocuments(const DataFile& file, core::Ledger* ledger, const LineFormat& kind, BadLines& bad)
+      : path_(file.path),
         ledger_(ledger == nullptr ? own_ledger_ : *ledger),
         filler_(kind.filler),
         tokens_(kind.tokens),
         ignored_(static_cast<std::int32_t>(kind.vocab)),
         ids_(ledger_, kind.vocab) {
-    TextPieces pieces(path);
-    ArrayLines lines(path);
+    FileRows rows(path_, file.rows);
     std::vector<std::int64_t> begins;
     std::int64_t longest = 0;
-    read_jsonl([&] { return lines.put(pieces.next()); }, path, kind.read_line, bad,
+    read_jsonl([&] { return rows.next(); }, path_, kind.read_line, bad,
                [&](const Document& document) {
                  begins.push_back(ids_.size());
                  longest = std::max(longest, std::ssize(document.ids));
                  add(document);
                });
-    FM_DATA_CHECK(longest > 1, path, ": at least one document with text is required; ", kind.advice,
-                  " (", core::counted(begins.size(), "document"), ", all empty)");
+    FM_DATA_CHECK(longest > 1, path_, ": at least one document with text is required; ",
+                  kind.advice, " (", core::counted(begins.size(), "document"), ", all empty)");
     keep(begins);
     fingerprint_ =
-        core::concat(kind.name, " bytes=", pieces.bytes(), " crc32c=", pieces.crc(), kind.options);
+        core::concat(kind.name, " bytes=", rows.bytes(), " crc32c=", rows.crc(), kind.options);
+    if (file.rows != RowLayout::kJsonLines) {
+      fingerprint_ += core::concat(" rows=", name_of(file.rows));
+    }
   }
 
   std::int64_t size() const override { return ids_.size(); }
@@ -177,29 +177,39 @@ class StoredDocuments : public TokenStream {
 
 }  // namespace
 
-StreamPtr open_text(const std::string& path, const SourceOptions& options, BadLines& bad) {
-  FM_DATA_CHECK(options.vocab >= core::kByteVocab, path,
+namespace {
+
+// Of the fingerprint.
+std::string words_of(const Columns& columns) {
+  return columns.empty() ? "" : " columns=" + columns.words();
+}
+
+}  // namespace
+
+StreamPtr open_text(const DataFile& file, const SourceOptions& options, BadLines& bad) {
+  FM_DATA_CHECK(options.vocab >= core::kByteVocab, file.path,
                 ": JSONL is read with the byte tokenizer, whose ids reach ", core::kByteVocab - 1,
                 "; use a model with a larger vocab_size or --data_format tokens_i32 (vocab_size=",
                 options.vocab, ")");
-  const LineFormat kind{.read_line = text_reader(options.text_field),
+  const LineFormat kind{.read_line = text_reader(options.text_field, options.rows.columns),
                         .vocab = core::kByteVocab,
                         .filler = core::kPadId,
                         .tokens = "byte tokens",
                         .name = "jsonl",
-                        .options = core::concat(" field=", options.text_field, " tokenizer=bytes"),
+                        .options = core::concat(" field=", options.text_field, " tokenizer=bytes",
+                                                words_of(options.rows.columns)),
                         .advice = "look at the file, or name its field with --text_field"};
-  return std::make_shared<StoredDocuments>(path, options.ledger, kind, bad);
+  return std::make_shared<StoredDocuments>(file, options.ledger, kind, bad);
 }
 
-StreamPtr open_ids(const std::string& path, const SourceOptions& options, BadLines& bad) {
-  const LineFormat kind{.read_line = ids_reader(options.vocab),
+StreamPtr open_ids(const DataFile& file, const SourceOptions& options, BadLines& bad) {
+  const LineFormat kind{.read_line = ids_reader(options.vocab, options.rows.columns),
                         .vocab = options.vocab,
                         .tokens = "tokens (input_ids)",
                         .name = "jsonl_ids",
-                        .options = "",
+                        .options = words_of(options.rows.columns),
                         .advice = "look at its input_ids"};
-  return std::make_shared<StoredDocuments>(path, options.ledger, kind, bad);
+  return std::make_shared<StoredDocuments>(file, options.ledger, kind, bad);
 }
 
 }  // namespace fm::data

@@ -11,11 +11,15 @@
 
 #include "core/buffer.h"
 #include "core/text.h"
+#include "text/data/columns.h"
+#include "text/data/row_lines.h"
 #include "text/data/sample_source.h"
 #include "text/data/token_stream.h"
 #include "text/data/unused_field_counts.h"
 
 namespace fm::data {
+
+struct DataFile;
 
 struct Document {
   std::vector<std::int32_t> ids;
@@ -28,16 +32,19 @@ struct Document {
 using LineReader = std::function<std::string(std::string_view line, Document& document)>;
 
 // {"text": "..."}: its UTF-8 bytes, then EOS; `field` is the name of the text.
-LineReader text_reader(const std::string& field);
+LineReader text_reader(const std::string& field, const Columns& columns = {});
 // {"input_ids": [...], "labels": [...], "attention_mask": [...], ...} (text/data/row_fields.h): ids
 // below `vocab`, labels (the ids themselves where there are none) not shifted, as in Hugging Face's
 // datasets; what the mask has 0 for is left out. Nothing is added.
-LineReader ids_reader(std::int64_t vocab);
-// Whether the first line that is a JSON object has "input_ids". False of a file that is not there.
-// UserError (11) for a file without such a line, naming its first one.
-bool holds_ids(const std::string& path);
+LineReader ids_reader(std::int64_t vocab, const Columns& columns = {});
+// Whether the first row of a file has "input_ids". False of a file that is not there. UserError
+// (11) for a file without a line that is a JSON object, naming its first one.
+bool holds_ids(const std::string& path, RowLayout layout = RowLayout::kJsonLines,
+               const Columns& columns = {});
 // The same of one line. Returns why it is no JSON object, or "".
-std::string find_input_ids(std::string_view line, bool& found);
+std::string find_input_ids(std::string_view line, const Columns& columns, bool& found);
+// What a line that holds no row says is wrong with it (kBadRow), or "".
+std::string problem_in(std::string_view line);
 
 // So much memory is asked for before a line is known to end: a compressed file may hold more than
 // any machine has.
@@ -53,9 +60,6 @@ struct BadLines {
   UnusedFields unused = {};  // of the other lines
 };
 
-// The next piece of a text, wherever it is cut; empty at the end. Valid until the next call.
-using NextPiece = std::function<std::string_view()>;
-
 // Calls `on_document` with the document of every line of the text, in order. Lines end with \n or
 // \r\n; blank lines are skipped. UserError (11) says `file_name`:line for one bad line too many,
 // and for a file without documents.
@@ -69,9 +73,9 @@ std::vector<std::int32_t> encode_bytes(std::string_view text);
 // Special ids and ids beyond the byte vocabulary decode to nothing.
 std::string decode_bytes(std::span<const std::int32_t> ids);
 
-// A JSONL file, compressed or not, held in memory. Throws UserError (11), see read_jsonl.
-StreamPtr open_text(const std::string& path, const SourceOptions& options, BadLines& bad);
-StreamPtr open_ids(const std::string& path, const SourceOptions& options, BadLines& bad);
+// A file of rows, compressed or not, held in memory. Throws UserError (11), see read_jsonl.
+StreamPtr open_text(const DataFile& file, const SourceOptions& options, BadLines& bad);
+StreamPtr open_ids(const DataFile& file, const SourceOptions& options, BadLines& bad);
 
 // A corpus as one stream of ids in memory: two bytes per id where the vocabulary fits.
 //

@@ -3,9 +3,7 @@
 
 #include "core/check.h"
 #include "core/text.h"
-#include "text/data/array_lines.h"
 #include "text/data/documents.h"
-#include "text/data/text_pieces.h"
 
 namespace fm::data {
 namespace {
@@ -80,7 +78,8 @@ void read_jsonl(const NextPiece& next_piece, const std::string& file_name,
   Document document;
   while (const std::optional<std::string_view> line = lines.next()) {
     if (blank(*line)) continue;
-    const std::string problem = read_line(*line, document);
+    std::string problem = problem_in(*line);
+    if (problem.empty()) problem = read_line(*line, document);
     if (!problem.empty()) {
       take_bad_line(bad, core::concat(lines.place(), ": ", problem));
       continue;
@@ -102,18 +101,23 @@ void check_line(std::size_t bytes, const std::function<std::string()>& place) {
                 core::human(core::Bytes(static_cast<std::int64_t>(bytes))), " and no end)");
 }
 
-bool holds_ids(const std::string& path) {
+std::string problem_in(std::string_view line) {
+  return std::string(line.starts_with(kBadRow) ? line.substr(1) : "");
+}
+
+bool holds_ids(const std::string& path, RowLayout layout, const Columns& columns) {
+  if (layout != RowLayout::kJsonLines && !is_table(layout)) return false;  // values are texts
+
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  TextPieces pieces(path);
-  ArrayLines array(path);
-  const NextPiece next_piece = [&] { return array.put(pieces.next()); };
+  FileRows rows(path, layout);
+  const NextPiece next_piece = [&] { return rows.next(); };
   Lines lines(next_piece, path);
   std::string bad;  // the first line that is no object
   while (const std::optional<std::string_view> line = lines.next()) {
     if (blank(*line)) continue;
     bool found = false;
-    const std::string problem = find_input_ids(*line, found);
+    const std::string problem = find_input_ids(*line, columns, found);
     if (problem.empty()) return found;
     if (bad.empty()) bad = core::concat(lines.place(), ": ", problem);
   }

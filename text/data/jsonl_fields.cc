@@ -43,7 +43,7 @@ std::string read_line(std::string_view line, LineVisitor& visitor) {
 // Keeps the wanted field of a top-level object, looks at nothing else.
 class FieldVisitor final : public LineVisitor {
  public:
-  explicit FieldVisitor(std::string_view field) : field_(field) {}
+  FieldVisitor(std::string_view field, const Columns& columns) : field_(field), columns_(columns) {}
 
   bool scalar(core::JsonScalar& value) override {
     if (depth() != 1 || !at_field_) return LineVisitor::scalar(value);
@@ -62,7 +62,7 @@ class FieldVisitor final : public LineVisitor {
     return depth() == 1 && at_field_ ? refuse_kind(kind) : LineVisitor::open(kind);
   }
   bool key(std::string& name) override {
-    if (depth() != 1 || name != field_) return true;
+    if (depth() != 1 || columns_.meaning_of(name) != field_) return true;
     at_field_ = true;
     return ++seen_ == 1 || refuse_field("it is there twice");
   }
@@ -80,6 +80,7 @@ class FieldVisitor final : public LineVisitor {
   }
 
   std::string_view field_;
+  const Columns& columns_;
   std::string text_;
   int seen_ = 0;
   bool at_field_ = false;
@@ -88,23 +89,24 @@ class FieldVisitor final : public LineVisitor {
 // Looks for a key of a top-level object, whatever its value.
 class KeyVisitor final : public LineVisitor {
  public:
-  explicit KeyVisitor(std::string_view key) : key_(key) {}
+  KeyVisitor(std::string_view key, const Columns& columns) : key_(key), columns_(columns) {}
 
   bool key(std::string& name) override {
-    found_ = found_ || (depth() == 1 && name == key_);
+    found_ = found_ || (depth() == 1 && columns_.meaning_of(name) == key_);
     return true;
   }
   bool found() const { return found_; }
 
  private:
   std::string_view key_;
+  const Columns& columns_;
   bool found_ = false;
 };
 
 // Keeps the lists of a tokenized document.
 class IdsVisitor final : public LineVisitor {
  public:
-  explicit IdsVisitor(std::int64_t vocab) : vocab_(vocab) {}
+  IdsVisitor(std::int64_t vocab, const Columns& columns) : vocab_(vocab), columns_(columns) {}
 
   bool scalar(core::JsonScalar& value) override {
     if (numbers_ == nullptr) {
@@ -128,6 +130,10 @@ class IdsVisitor final : public LineVisitor {
   }
   bool key(std::string& name) override {
     if (depth() != 1) return true;
+    if (!columns_.empty()) {
+      names_.push_back(name);
+      name = columns_.meaning_of(name);
+    }
     const std::string_view why = why_refused(name);
     why_refused_ = why.empty() ? "" : core::concat("field \"", name, "\" ", why);
     at_ = find_row_field(name);
@@ -142,6 +148,10 @@ class IdsVisitor final : public LineVisitor {
 
   // "" when the document is whole.
   std::string finish(Document& document) {
+    if (!columns_.empty()) {
+      std::string problem = columns_.check(names_);
+      if (!problem.empty()) return problem;
+    }
     if (!row_[0]) return "field \"input_ids\" is required; add it";
     document.unused = std::move(unused_);
     return make_document(row_, document);
@@ -173,6 +183,8 @@ class IdsVisitor final : public LineVisitor {
   Row row_;
   std::vector<std::string> unused_;
   std::int64_t vocab_;
+  const Columns& columns_;
+  std::vector<std::string> names_;                // of all columns, where some have meanings
   std::optional<std::size_t> at_;                 // the field whose value comes next, or is open
   std::vector<std::int32_t>* numbers_ = nullptr;  // of its list, where that is open
   std::string why_refused_;                       // if the value that comes next is a list
@@ -180,9 +192,9 @@ class IdsVisitor final : public LineVisitor {
 
 }  // namespace
 
-LineReader text_reader(const std::string& field) {
-  return [field](std::string_view line, Document& document) -> std::string {
-    FieldVisitor visitor(field);
+LineReader text_reader(const std::string& field, const Columns& columns) {
+  return [field, columns](std::string_view line, Document& document) -> std::string {
+    FieldVisitor visitor(field, columns);
     if (std::string problem = read_line(line, visitor); !problem.empty()) return problem;
     if (visitor.seen() == 0) {
       return core::concat("field \"", field,
@@ -194,17 +206,17 @@ LineReader text_reader(const std::string& field) {
   };
 }
 
-LineReader ids_reader(std::int64_t vocab) {
-  return [vocab](std::string_view line, Document& document) -> std::string {
-    IdsVisitor visitor(vocab);
+LineReader ids_reader(std::int64_t vocab, const Columns& columns) {
+  return [vocab, columns](std::string_view line, Document& document) -> std::string {
+    IdsVisitor visitor(vocab, columns);
     if (std::string problem = read_line(line, visitor); !problem.empty()) return problem;
     document = {};
     return visitor.finish(document);
   };
 }
 
-std::string find_input_ids(std::string_view line, bool& found) {
-  KeyVisitor visitor("input_ids");
+std::string find_input_ids(std::string_view line, const Columns& columns, bool& found) {
+  KeyVisitor visitor("input_ids", columns);
   std::string problem = read_line(line, visitor);
   found = visitor.found();
   return problem;

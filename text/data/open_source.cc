@@ -15,10 +15,10 @@ namespace {
 
 StreamPtr open_lines(const DataFile& file, const SourceOptions& options, BadLines& bad) {
   if (options.open_jsonl) {
-    if (StreamPtr stream = options.open_jsonl(file.path, file.format, bad)) return stream;
+    if (StreamPtr stream = options.open_jsonl(file, bad)) return stream;
   }
-  return file.format == DataFormat::kJsonl ? open_text(file.path, options, bad)
-                                           : open_ids(file.path, options, bad);
+  return file.format == DataFormat::kJsonl ? open_text(file, options, bad)
+                                           : open_ids(file, options, bad);
 }
 
 StreamPtr open_file(const DataFile& file, const SourceOptions& options, BadLines& bad) {
@@ -28,7 +28,13 @@ StreamPtr open_file(const DataFile& file, const SourceOptions& options, BadLines
     case DataFormat::kTokens: return open_tokens(file.path, options);
     case DataFormat::kMegatron: return open_megatron(file.path, options);
     case DataFormat::kMds: return open_mds(file.path, options, bad.unused);
-    case DataFormat::kAuto: break;
+    case DataFormat::kAuto:
+    case DataFormat::kRows:
+    case DataFormat::kText:
+    case DataFormat::kCsv:
+    case DataFormat::kTsv:
+    case DataFormat::kParquet:
+    case DataFormat::kArrow: break;
   }
   FM_CHECK(false, "data format was not resolved");
 }
@@ -56,7 +62,7 @@ SplitSource open_split(const SourceOptions& options, const Split& split) {
   BadLines bad{.allowed = options.skip_bad_lines, .found = 0, .first = ""};
   std::vector<StreamPtr> streams;
   std::vector<double> weights;
-  for (const DataPart& part : find_data(options.paths, options.format)) {
+  for (const DataPart& part : find_data(options.paths, options.format, options.rows)) {
     streams.push_back(open_part(part, options, bad));
     if (part.weight > 0.0) weights.push_back(part.weight);
   }

@@ -10,6 +10,7 @@
 
 #include "core/check.h"
 #include "core/ledger.h"
+#include "text/data/columns.h"
 #include "text/data/id_array.h"
 
 namespace fm::data {
@@ -39,7 +40,23 @@ class SampleSource {
   virtual std::string fingerprint() const = 0;
 };
 
-enum class DataFormat : std::uint8_t { kAuto, kJsonl, kJsonlIds, kTokens, kMegatron, kMds };
+enum class DataFormat : std::uint8_t {
+  kAuto,  // text/data/data_paths.h
+  // What files of rows hold:
+  kJsonl,     // text
+  kJsonlIds,  // ids
+  // What may be asked for, and comes out as one of these two:
+  kRows,  // kAuto for text alone: what a name does not tell is JSONL
+  kText,
+  kCsv,
+  kTsv,
+  kParquet,
+  kArrow,
+  // Ids:
+  kTokens,
+  kMegatron,
+  kMds
+};
 enum class Packing : std::uint8_t {  // text/data/packing.h
   kConcat,                           // documents behind each other, cut into rows of seq_len + 1
   kOneDocument,                      // FMEngine: one document per sample, truncated or padded
@@ -57,10 +74,11 @@ struct Split {
 
 class TokenStream;
 struct BadLines;
-// Opens a JSONL file (kJsonl or kJsonlIds) in a way of the caller's: by another tokenizer than that
-// of bytes, or without holding it in memory. Null: it has none for this file.
-using OpenJsonl = std::function<std::shared_ptr<const TokenStream>(
-    const std::string& path, DataFormat format, BadLines& bad)>;
+struct DataFile;  // text/data/data_paths.h
+// Opens a file of rows (kJsonl or kJsonlIds) in a way of the caller's: by another tokenizer than
+// that of bytes, or without holding it in memory. Null: it has none for this file.
+using OpenJsonl =
+    std::function<std::shared_ptr<const TokenStream>(const DataFile& file, BadLines& bad)>;
 
 struct SourceOptions {
   // Files, folders, patterns and prefixes of Megatron's datasets; with numbers before each, as in
@@ -71,6 +89,7 @@ struct SourceOptions {
   Packing packing = Packing::kConcat;
   bool needs_documents = false;  // UserError (10) where nothing tells where they begin
   std::string text_field = "text";
+  RowOptions rows = {};
   OpenJsonl open_jsonl = {};  // may be null: bytes are ids, and all is held in memory
   std::int64_t seq_len = 128;
   std::int64_t vocab = 0;  // ids must be below; UserError (11) with file and position otherwise

@@ -16,10 +16,7 @@ constexpr std::size_t kBatch = std::size_t{1} << 20;  // bytes of lines for one 
 }  // namespace
 
 FileTokenizer::FileTokenizer(const FilePart& part, const ReadLine& read_line, int threads)
-    : path_(part.path),
-      read_line_(read_line),
-      threads_(threads),
-      batches_(part.path, part.part, part.parts) {}
+    : path_(part.path), read_line_(read_line), threads_(threads), batches_(part) {}
 
 void FileTokenizer::work(std::int64_t allowed, std::chrono::steady_clock::time_point end,
                          const Sink& sink) {

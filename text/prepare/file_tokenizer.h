@@ -1,4 +1,4 @@
-// A part of a JSONL file as tokens, by several threads, in memory that does not grow with it.
+// A part of a file of rows as tokens, by several threads, in memory that does not grow with it.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,6 @@
 #include "text/prepare/tokenized_lines.h"
 
 namespace fm::prepare {
-
-struct FilePart {
-  std::string path;
-  int part = 0;
-  int parts = 1;
-};
 
 // Invariant: what the sink has got is the documents of the part's first lines, in order.
 // Thread:    one; its helpers end before a call returns.

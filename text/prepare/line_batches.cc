@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <vector>
 
 #include "core/check.h"
@@ -74,11 +75,12 @@ std::int64_t line_ends(std::string_view text) {
   return count;
 }
 
-// Whether lines begin where line ends are.
-bool has_places(const std::string& path) {
-  if (is_packed(path)) return false;
+// Whether rows begin where line ends are.
+bool has_places(const FilePart& part) {
+  const bool lines = part.rows == data::RowLayout::kTextLines;
+  if ((!lines && part.rows != data::RowLayout::kJsonLines) || is_packed(part.path)) return false;
   std::vector<char> buffer;
-  return !data::begins_array(Reader(path).read(0, kPiece, buffer));
+  return lines || !data::begins_array(Reader(part.path).read(0, kPiece, buffer));
 }
 
 }  // namespace
@@ -89,12 +91,13 @@ bool is_packed(const std::string& path) {
   return data::make_decoder(file.read(0, kMagic, buffer), path) != nullptr;
 }
 
-LineRange lines_of_part(const std::string& path, int part, int parts) {
-  const Reader file(path);
-  if (!has_places(path)) return {0, part == 0 ? file.size() : 0};
+LineRange lines_of_part(const FilePart& part) {
+  const Reader file(part.path);
+  if (!has_places(part)) return {0, part.part == 0 ? file.size() : 0};
+  const bool is_last = part.part + 1 == part.parts;
   const std::int64_t last =
-      part + 1 == parts ? file.size() : line_from(file, share(file.size(), part + 1, parts));
-  return {line_from(file, share(file.size(), part, parts)), last};
+      is_last ? file.size() : line_from(file, share(file.size(), part.part + 1, part.parts));
+  return {line_from(file, share(file.size(), part.part, part.parts)), last};
 }
 
 std::int64_t lines_before(const std::string& path, std::int64_t byte) {
@@ -111,16 +114,30 @@ std::int64_t lines_before(const std::string& path, std::int64_t byte) {
   return lines;
 }
 
-// Bytes of the range, unpacked.
+// The rows of the range, as lines of JSONL.
 class LineBatches::Pieces {
  public:
-  Pieces(const std::string& path, const LineRange& range)
-      : file_(path), array_(path), at_(range.first), last_(range.last) {
-    if (last_ > 0 && !has_places(path)) whole_.emplace(path);
+  Pieces(const FilePart& part, const LineRange& range)
+      : file_(part.path), at_(range.first), last_(range.last) {
+    if (last_ == 0) return;
+    if (!has_places(part)) {
+      whole_.emplace(part.path, part.rows);
+    } else if (part.rows != data::RowLayout::kJsonLines) {
+      data::RowText text{.next_piece = [this] { return next_of_range(); }, .path = part.path};
+      if (at_ > 0) {
+        text.lines_before = [path = part.path, at = at_] { return lines_before(path, at); };
+      }
+      rows_ = data::make_row_lines(part.rows, std::move(text));
+    }
   }
 
   std::string_view next() {
-    if (whole_) return array_.put(whole_->next());
+    if (whole_) return whole_->next();
+    return rows_ ? rows_->next() : next_of_range();
+  }
+
+ private:
+  std::string_view next_of_range() {
     const auto most = static_cast<std::size_t>(std::min<std::int64_t>(last_ - at_, kPiece));
     const std::string_view piece = most == 0 ? "" : file_.read(at_, most, buffer_);
     at_ += static_cast<std::int64_t>(piece.size());
@@ -128,24 +145,21 @@ class LineBatches::Pieces {
     return piece;
   }
 
- private:
   Reader file_;
-  data::ArrayLines array_;
   std::int64_t at_;
   std::int64_t last_;
   std::vector<char> buffer_;
-  std::optional<data::TextPieces> whole_;  // of a file without places
+  std::unique_ptr<data::RowLines> rows_;  // null: the lines are those of the file
+  std::optional<data::FileRows> whole_;   // of a file without places
 };
 
-LineBatches::LineBatches(const std::string& path, int part, int parts)
-    : path_(path),
-      range_(lines_of_part(path, part, parts)),
-      pieces_(std::make_unique<Pieces>(path, range_)) {}
+LineBatches::LineBatches(const FilePart& part)
+    : part_(part), range_(lines_of_part(part)), pieces_(std::make_unique<Pieces>(part, range_)) {}
 
 LineBatches::~LineBatches() = default;
 
 std::string LineBatches::place() const {
-  return core::concat(path_, ":", lines_before(path_, range_.first) + lines_ + 1);
+  return core::concat(part_.path, ":", lines_before(part_.path, range_.first) + lines_ + 1);
 }
 
 bool LineBatches::next(std::size_t bytes, std::string& batch) {

@@ -1,4 +1,4 @@
-// The lines of a JSONL file in batches, for ranks that each read a part of it.
+// The rows of a file as lines of JSONL in batches, for ranks that each read a part of it.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,25 @@
 #include <string>
 
 #include "text/data/documents.h"
+#include "text/data/row_lines.h"
 
 namespace fm::prepare {
 
-// Bytes of a file: lines that begin in [size p / parts, size (p + 1) / parts). A packed file, and
-// one JSON array (text/data/array_lines.h), has no such places: all of it is the first part.
+struct FilePart {
+  std::string path;
+  int part = 0;
+  int parts = 1;
+  data::RowLayout rows = data::RowLayout::kJsonLines;
+};
+
+// Bytes of a file: lines that begin in [size p / parts, size (p + 1) / parts). A packed file, one
+// JSON array (text/data/array_lines.h), and what has rows of several lines or none, has no such
+// places: all of it is the first part.
 struct LineRange {
   std::int64_t first = 0;
   std::int64_t last = 0;
 };
-LineRange lines_of_part(const std::string& path, int part, int parts);
+LineRange lines_of_part(const FilePart& part);
 
 // Whether a file is gzip or zstd.
 bool is_packed(const std::string& path);
@@ -29,7 +38,7 @@ std::int64_t lines_before(const std::string& path, std::int64_t byte);
 class LineBatches {
  public:
   // Throws UserError (11) naming the file when it cannot be read.
-  LineBatches(const std::string& path, int part, int parts);
+  explicit LineBatches(const FilePart& part);
   ~LineBatches();
 
   // About `bytes` of lines, at least one; false at the end. Throws UserError (11) when the file has
@@ -41,7 +50,7 @@ class LineBatches {
   class Pieces;
   std::string place() const;  // "file:7", of the line that is carried
 
-  std::string path_;
+  FilePart part_;
   LineRange range_;
   std::unique_ptr<Pieces> pieces_;
   std::string carried_;     // the beginning of a line

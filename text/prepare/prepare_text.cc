@@ -29,7 +29,10 @@ constexpr std::size_t kMostName = 150;     // bytes of a name that has more behi
 
 // Of the bytes in the file and of the recipe.
 std::string identity_of(const std::string& path, const Recipe& recipe, const fs::path& cache_dir) {
-  return content_of(path, cache_dir) + "-" + hex_of(core::crc32c(recipe.words)).substr(8);
+  const std::string rows = recipe.rows == data::RowLayout::kJsonLines
+                               ? ""
+                               : core::concat(", rows ", data::name_of(recipe.rows));
+  return content_of(path, cache_dir) + "-" + hex_of(core::crc32c(recipe.words + rows)).substr(8);
 }
 
 std::int64_t sum_of(comm::Communicator& host, std::int64_t mine) {
@@ -109,7 +112,8 @@ void make_parts(const std::string& path, const Recipe& recipe, const PrepareOpti
   std::optional<FileTokenizer> maker;
   std::optional<PartWriter> writer;
   together(host, [&] {
-    maker.emplace(FilePart{path, host.rank(), host.size()}, recipe.read_line, options.threads);
+    maker.emplace(FilePart{path, host.rank(), host.size(), recipe.rows}, recipe.read_line,
+                  options.threads);
     writer.emplace(folder / part_name(static_cast<std::size_t>(host.rank())), recipe.vocab);
   });
   const auto take = [&](const TokenizedLines& lines) {

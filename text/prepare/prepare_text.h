@@ -16,9 +16,10 @@
 
 namespace fm::prepare {
 
-// How lines become ids.
+// How the rows of a file become ids.
 struct Recipe {
   ReadLine read_line;
+  data::RowLayout rows = data::RowLayout::kJsonLines;
   std::string words;        // what decides the ids: tokenizer, template, fields
   std::string tokens;       // "tokens of tokenizer.json", for people
   std::int64_t vocab = 0;   // ids are below

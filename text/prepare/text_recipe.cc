@@ -9,8 +9,10 @@
 #include "core/files/files.h"
 #include "core/text.h"
 #include "text/chat/answers.h"
+#include "text/chat/column_advice.h"
 #include "text/chat/unused_fields.h"
 #include "text/jinja/json_text.h"
+#include "text/prepare/renamed_row.h"
 #include "text/prepare/token_spans.h"
 
 namespace fm::prepare {
@@ -34,14 +36,18 @@ class LineTokenizer {
       : tokenizer_(std::move(tokenizer)),
         format_(std::move(format)),
         options_(std::move(options)),
+        text_first_(options_.text_first || options_.columns.has_meaning(options_.text_field)),
         eos_(tokenizer_->special_ids().eos),
         eos_token_(eos_ < 0 ? "" : tokenizer_->id_to_token(eos_).value_or("")) {}
 
   std::string read(std::string_view line, std::vector<Document>& documents) const {
     documents.clear();
     try {
-      const jinja::Value value = jinja::parse_json(line, "");
+      jinja::Value value = jinja::parse_json(line, "");
       if (value.dict() == nullptr) return "each line must be one JSON object; correct the line";
+      if (std::string problem = rename_columns(options_.columns, value); !problem.empty()) {
+        return problem;
+      }
       return add(value, documents);
     } catch (const core::UserError& error) {
       std::string text = error.what();
@@ -54,7 +60,7 @@ class LineTokenizer {
     const jinja::Value* const text = chat::find_field(line, options_.text_field);
     const std::optional<chat::Form> form = chat::form_of(line);
     const bool text_counts =
-        text != nullptr && (options_.text_first || !form || !chat::is_filled(line, *form));
+        text != nullptr && (text_first_ || !form || !chat::is_filled(line, *form));
     if (form && !text_counts) return add_record(line, *form, documents);
     if (text != nullptr) return add_text(line, *text, documents);
     if (const jinja::Value* segments = chat::find_field(line, "segments")) {
@@ -65,10 +71,14 @@ class LineTokenizer {
     for (const auto& [name, value] : line.dict()->entries) {
       if (chat::is_filled(value)) fields += (fields.empty() ? "" : ", ") + name;
     }
+    const std::string cure = chat::advice_on_columns(line);
     return core::concat("a field \"", options_.text_field, "\" (--text_field), \"messages\", ",
                         "\"conversations\", \"prompt\" and \"completion\", \"instruction\" and ",
-                        "\"output\" or \"segments\" is required; name the fields so (",
-                        fields.empty() ? "the line has none" : "the line has " + fields, ")");
+                        "\"output\" or \"segments\" is required; ",
+                        cure.empty() ? "name the fields so, or say with --columns FIELD=MEANING "
+                                       "what they are"
+                                     : cure,
+                        " (the line has ", fields.empty() ? "none" : core::shortened(fields), ")");
   }
 
   std::string add_text(const jinja::Value& line, const jinja::Value& value,
@@ -212,6 +222,7 @@ class LineTokenizer {
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
   std::shared_ptr<const chat::ChatFormat> format_;
   TextOptions options_;
+  bool text_first_;  // the user has named the text: it comes before other forms
   mutable std::once_flag spans_made_;
   mutable std::optional<TokenSpans> spans_;
   TokenId eos_;
@@ -244,6 +255,10 @@ ReadLine one_document(data::LineReader read) {
   };
 }
 
+std::string words_of(const data::Columns& columns) {
+  return columns.empty() ? "" : ", columns " + columns.words();
+}
+
 }  // namespace
 
 Recipe read_recipe(const std::filesystem::path& path, const std::filesystem::path& template_file,
@@ -269,7 +284,8 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
   recipe.words =
       core::concat("tokenizer ", tokenizer->identity(), ", template ", options.template_identity,
                    ", field ", options.text_field, options.text_first ? ", first" : "",
-                   options.train_on_inputs ? ", all trained" : "", ", rules ", kRules);
+                   options.train_on_inputs ? ", all trained" : "", words_of(options.columns),
+                   ", rules ", kRules);
   recipe.tokens = "tokens";
   recipe.vocab = tokenizer->id_limit();
   const tokenizer::SpecialIds& special = tokenizer->special_ids();
@@ -283,16 +299,16 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
   return recipe;
 }
 
-Recipe id_recipe(std::int64_t vocab) {
-  return {.read_line = one_document(data::ids_reader(vocab)),
-          .words = core::concat("input_ids, vocab_size ", vocab),
+Recipe id_recipe(std::int64_t vocab, const data::Columns& columns) {
+  return {.read_line = one_document(data::ids_reader(vocab, columns)),
+          .words = core::concat("input_ids, vocab_size ", vocab, words_of(columns)),
           .tokens = "tokens (input_ids)",
           .vocab = vocab};
 }
 
-Recipe byte_recipe(const std::string& field) {
-  return {.read_line = one_document(data::text_reader(field)),
-          .words = core::concat("bytes, field ", field),
+Recipe byte_recipe(const std::string& field, const data::Columns& columns) {
+  return {.read_line = one_document(data::text_reader(field, columns)),
+          .words = core::concat("bytes, field ", field, words_of(columns)),
           .tokens = "byte tokens",
           .vocab = core::kByteVocab,
           .filler = core::kPadId,

@@ -19,6 +19,7 @@ struct TextOptions {
   std::string text_field = "text";
   bool text_first = false;                 // the user named the field: it comes before other forms
   bool train_on_inputs = false;            // prompts count, too
+  data::Columns columns = {};              // what they mean, before a form is recognised
   std::time_t now = 0;                     // what a template prints as today
   std::string template_identity = "none";  // of the chat template
 };
@@ -44,9 +45,9 @@ Recipe read_recipe(const std::filesystem::path& tokenizer,
 // JSONL that needs no tokenizer of a folder, in the words of prepare_text.
 
 // {"input_ids": [...], "labels": [...], "attention_mask": [...]}, see data::ids_reader.
-Recipe id_recipe(std::int64_t vocab);
+Recipe id_recipe(std::int64_t vocab, const data::Columns& columns = {});
 
 // The bytes of the text in `field`, see data::text_reader.
-Recipe byte_recipe(const std::string& field);
+Recipe byte_recipe(const std::string& field, const data::Columns& columns = {});
 
 }  // namespace fm::prepare

@@ -32,7 +32,8 @@ TokenizedLines tokenize_lines(std::string_view text, const ReadLine& read_line) 
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     ++out.lines;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    std::string problem = read_line(line, documents);
+    std::string problem = data::problem_in(line);
+    if (problem.empty()) problem = read_line(line, documents);
     if (problem.empty()) {
       for (const data::Document& document : documents) {
         add(document, out);

@@ -79,16 +79,19 @@ fs::path prefix_of(const WriteOptions& options) {
   return strip ? out.substr(0, out.size() - 4) : out;
 }
 
-std::vector<std::string> text_files(const WriteOptions& options) {
-  std::vector<std::string> files;
-  for (const data::DataPart& part : data::find_data(options.paths, data::DataFormat::kJsonl)) {
+std::vector<data::DataFile> text_files(const WriteOptions& options) {
+  std::vector<data::DataFile> files;
+  const std::vector<data::DataPart> parts =
+      data::find_data(options.paths, data::DataFormat::kRows, options.rows);
+  data::check_row_options(parts, options.rows);
+  for (const data::DataPart& part : parts) {
     FM_USER_CHECK(part.weight == 0.0, "--data_path of fmengine-tokenize must be files without ",
                   "weights; give the weights to fmengine-train (", part.weight, ")");
     for (const data::DataFile& file : part.files) {
       FM_USER_CHECK(file.format == data::DataFormat::kJsonl, file.path,
-                    ": JSONL with text is required, and this has \"input_ids\"; give it to ",
+                    ": text is required, and this has \"input_ids\"; give it to ",
                     "fmengine-train as it is");
-      files.push_back(file.path);
+      files.push_back(file);
     }
   }
   return files;
@@ -130,10 +133,10 @@ void check_new(const fs::path& path) {
                 "--out must be new; delete it or choose another name (", path.string(), ")");
 }
 
-void add_file(const std::string& path, const WriteOptions& options, const ReadLine& read_line,
+void add_file(const data::DataFile& file, const WriteOptions& options, const ReadLine& read_line,
               data::BadLines& bad, OutputLayout& layout) {
   const Clock::time_point begin = Clock::now();
-  FileTokenizer tokenizer({.path = path}, read_line, options.threads);
+  FileTokenizer tokenizer({.path = file.path, .rows = file.rows}, read_line, options.threads);
   const auto add = [&](const TokenizedLines& lines) {
     core::fault({"tokenize.lines"});
     check_stop(options);
@@ -141,7 +144,7 @@ void add_file(const std::string& path, const WriteOptions& options, const ReadLi
   };
   while (!tokenizer.done() && tokenizer.bad_lines() <= bad.allowed - bad.found) {
     tokenizer.work(bad.allowed - bad.found, Clock::now() + kRound, add);
-    say_progress(options, path, tokenizer.bytes(), begin);
+    say_progress(options, file.path, tokenizer.bytes(), begin);
   }
   count_bad(tokenizer.bad_lines(), tokenizer.first_bad(), bad);
   data::add_unused(tokenizer.unused(), bad.unused);
@@ -160,7 +163,7 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
                 "flat files need an end-of-text id behind each document, "
                 "and the tokenizer names no eos_token; name one in tokenizer_config.json, or write "
                 "--data_format megatron");
-  const std::vector<std::string> files = text_files(options);
+  const std::vector<data::DataFile> files = text_files(options);
   check_stop(options);  // the first question: from now on who asks removes the draft
   core::sweep_drafts(out.parent_path(), out.filename().string());
   const core::DraftFolder draft(out.parent_path(), out.filename().string());
@@ -173,12 +176,12 @@ std::string write_tokens(const WriteOptions& options, const Recipe& recipe) {
   }
   data::BadLines bad{.allowed = options.skip_bad_lines, .found = 0, .first = ""};
   const ReadLine read_line = flat ? without_masks(recipe.read_line) : recipe.read_line;
-  for (const std::string& path : files) add_file(path, options, read_line, bad, *layout);
+  for (const data::DataFile& file : files) add_file(file, options, read_line, bad, *layout);
   const PartCounts counts = layout->finish();
   check_stop(options);
-  FM_DATA_CHECK(counts.documents > 0, files.front(), ":1: at least one line with a JSON object is ",
-                "required; give a file with documents (", core::counted(bad.found, "bad line"),
-                ")");
+  FM_DATA_CHECK(
+      counts.documents > 0, files.front().path, ":1: at least one line with a JSON object is ",
+      "required; give a file with documents (", core::counted(bad.found, "bad line"), ")");
   for (const char* ending : endings) {
     const fs::path from = with_ending(made, ending);
     const fs::path to = with_ending(out, ending);

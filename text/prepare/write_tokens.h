@@ -18,6 +18,7 @@ enum class TokenLayout : std::uint8_t {
 
 struct WriteOptions {
   std::vector<std::string> paths = {};  // the words of --data_path, see text/data/data_paths.h
+  data::RowOptions rows = {};           // the recipe knows the columns, too
   std::filesystem::path out = {};       // must not be there
   TokenLayout layout = TokenLayout::kFlat;
   int threads = 1;

@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "tests/text/data/read_rows.h"
 #include "tests/text/data/scratch_folder.h"
+#include "text/data/data_paths.h"
 #include "text/data/documents.h"
 
 namespace fm::data {
@@ -113,14 +114,14 @@ TEST(ArrayLines, AreReadAsDocumentsOfIds) {
   EXPECT_TRUE(holds_ids(array));
   EXPECT_FALSE(holds_ids(folder.write("t.json", "[{\"text\": \"a\"}]")));
   BadLines bad;
-  const StreamPtr stream = open_ids(array, {.vocab = 9}, bad);
+  const StreamPtr stream = open_ids({array, DataFormat::kJsonlIds}, {.vocab = 9}, bad);
   testing::Ids ids(4);
   stream->read(0, ids);
   EXPECT_EQ(ids, (testing::Ids{1, 2, 3, 4}));
   EXPECT_EQ(stream->begin_of(1), 3);
   const std::string wrong = folder.write("w.json", "[{\"input_ids\": [1]},\n{\"input_ids\": 2}]");
   try {
-    open_ids(wrong, {.vocab = 9}, bad);
+    open_ids({wrong, DataFormat::kJsonlIds}, {.vocab = 9}, bad);
     ADD_FAILURE();
   } catch (const core::UserError& error) {
     EXPECT_NE(std::string(error.what()).find("w.json:2: "), std::string::npos) << error.what();

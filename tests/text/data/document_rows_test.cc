@@ -188,7 +188,7 @@ TEST_F(DocumentRows, SmallVocabulariesMissingFilesAndUnknownNamesAreRefused) {
             std::string::npos);
   const std::string missing = (folder_.path() / "absent.jsonl").string();
   EXPECT_NE(refusal({.paths = {missing}, .vocab = 259}).find(missing), std::string::npos);
-  const std::string text = folder_.write("corpus.txt", kThree);
+  const std::string text = folder_.write("corpus.md", kThree);
   EXPECT_NE(refusal({.paths = {text}, .vocab = 259}).find("--data_format"), std::string::npos);
 }
 

@@ -247,7 +247,7 @@ TEST_F(Mds, ShardsFollowEachOtherPackedOrNot) {
   }
   write_index(entries);
   EXPECT_EQ(documents(), expected);
-  EXPECT_EQ(format_of(folder(), DataFormat::kAuto), DataFormat::kMds);
+  EXPECT_EQ(file_of(folder(), DataFormat::kAuto).format, DataFormat::kMds);
   const auto source = open_source(
       {.paths = {folder()}, .packing = Packing::kOneDocument, .seq_len = 2, .vocab = 1000});
   EXPECT_EQ(source->samples_per_epoch(), 6);

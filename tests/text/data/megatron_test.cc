@@ -93,7 +93,7 @@ TEST_F(Megatron, DocumentsOfEveryTypeAreRead) {
 TEST_F(Megatron, EitherFileOrThePrefixNamesIt) {
   const std::string prefix = write(written(8, 2, {{6}, {6}}));
   for (const char* const end : {"", ".bin", ".idx"}) {
-    EXPECT_EQ(format_of(prefix + end, DataFormat::kAuto), DataFormat::kMegatron) << end;
+    EXPECT_EQ(file_of(prefix + end, DataFormat::kAuto).format, DataFormat::kMegatron) << end;
     const auto source = open_source({.paths = {prefix + end}, .seq_len = 3, .vocab = 100});
     const std::set<Row> expected = {
         {{1, 2, 3}, {2, 3, 4}}, {{5, 6, 7}, {6, 7, 8}}, {{9, 10, 11}, {10, 11, 12}}};
@@ -103,7 +103,7 @@ TEST_F(Megatron, EitherFileOrThePrefixNamesIt) {
         << source->describe();
   }
   folder_.write("d.idx", "no index");
-  EXPECT_EQ(format_of(prefix + ".bin", DataFormat::kAuto), DataFormat::kTokens);
+  EXPECT_EQ(file_of(prefix + ".bin", DataFormat::kAuto).format, DataFormat::kTokens);
 }
 
 TEST_F(Megatron, DocumentsArePackedWhole) {

@@ -112,12 +112,12 @@ TEST_F(LineForms, WhatIsWrongIsSaidWithItsCure) {
       {"[1]", "each line must be one JSON object"},
       {"{\"text\": ", "correct the JSON at byte 10"},
       {R"({"text": 3})", "\"text\" must be a string"},
-      {R"({"body": "c", "n": 1, "no": null})",
+      {R"({"poem": "c", "n": 1, "no": null})",
        "a field \"text\" (--text_field), \"messages\", \"conversations\", \"prompt\" and "
        "\"completion\", \"instruction\" and \"output\" or \"segments\" is required; name the "
-       "fields "
-       "so (the line has body, n)"},
-      {R"({"text": null})", "name the fields so (the line has none)"},
+       "fields so, or say with --columns FIELD=MEANING what they are (the line has poem, n)"},
+      {R"({"text": null})",
+       "name the fields so, or say with --columns FIELD=MEANING what they are (the line has none)"},
       {R"({"prompt": "c", "chosen": "d", "rejected": "a"})", "\"chosen\" is a part of it"},
       {R"({"prompt": "c", "completion": "d", "label": false})", "preference data is not trained"},
       {R"({"messages": [{"role": "assistant", "content": "c", "weight": 0}]})",
@@ -290,6 +290,61 @@ TEST_F(LineForms, AFolderWithoutATokenizerIsRefused) {
   std::filesystem::create_directories(folder_ / "empty");
   const std::string said = refusal([&] { read_recipe(folder_ / "empty", "", {}); });
   EXPECT_NE(said.find("tokenizer.json"), std::string::npos) << said;
+}
+
+TextOptions with_columns(std::string_view words) {
+  TextOptions options;
+  options.columns.add(words);
+  return options;
+}
+
+TEST_F(LineForms, ColumnsAreRenamedBeforeAFormIsRecognised) {
+  const data::Document pair = document(R"({"prompt": "c", "completion": " ad"})");
+  const auto same = [&](const char* line, const char* words) {
+    const data::Document renamed = document(line, with_columns(words));
+    EXPECT_EQ(renamed.ids, pair.ids) << line;
+    EXPECT_EQ(renamed.labels, pair.labels) << line;
+    EXPECT_TRUE(renamed.unused.empty()) << line;
+  };
+  same(R"({"question": "c", "answer": " ad"})", "question=prompt,answer=completion");
+  same(R"({"completion": "c", "prompt": " ad"})", "prompt=completion,completion=prompt");
+  same(R"({"q": "c", "a": " ad", "prompt": ""})", "q=prompt,a=completion");
+  EXPECT_EQ(
+      document(R"({"story": "c", "prompt": "a", "completion": "d"})", with_columns("story=text"))
+          .ids,
+      (Ids{kBos, 2, kEos}));
+}
+
+TEST_F(LineForms, ColumnsThatARowDoesNotHaveOrHasTwiceAreRefused) {
+  EXPECT_EQ(problem(R"({"q": "c", "answer": "d"})", with_columns("question=prompt")),
+            "a column \"question\" is required by --columns question=prompt; name one that the row "
+            "has (q, answer)");
+  EXPECT_EQ(
+      problem(R"({"q": "c", "prompt": "d"})", with_columns("q=prompt")),
+      "one column may be \"prompt\", and by --columns q=prompt two are; rename the other, too, "
+      "as in prompt=other_prompt");
+}
+
+// The columns of public data sets: gsm8k, Dolly, OpenHermes-like lists, C4-like texts.
+TEST_F(LineForms, KnownColumnsAreNamedInTheRefusal) {
+  const auto advice = [&](const char* line) {
+    const std::string said = problem(line);
+    const std::size_t at = said.find("--columns ");
+    return at == said.npos ? said : said.substr(at + 10, said.find(" (", at) - at - 10);
+  };
+  EXPECT_EQ(advice(R"({"question": "c", "answer": "d"})"), "question=prompt,answer=completion");
+  EXPECT_EQ(advice(R"({"prompt": "c", "response": "d"})"), "response=completion");
+  EXPECT_EQ(advice(R"({"instruction": "c", "context": "", "response": "d", "category": "x"})"),
+            "context=input,response=output");
+  EXPECT_EQ(advice(R"({"chat": [{"role": "user", "content": "a"}]})"), "chat=messages");
+  EXPECT_EQ(advice(R"({"items": [{"from": "human", "value": "a"}]})"), "items=conversations");
+  EXPECT_EQ(advice(R"({"content": "a", "url": "b"})"), "content=text");
+  EXPECT_EQ(advice(R"({"prompt": "c", "chosen": "d", "rejected": "e"})"),
+            "chosen=completion,rejected=not_trained, or leave \"chosen\" and \"rejected\" out");
+  EXPECT_EQ(document(R"({"prompt": "c", "chosen": "d", "rejected": "e"})",
+                     with_columns("chosen=completion,rejected=not_trained"))
+                .ids,
+            (Ids{kBos, 2, 3, kEos}));
 }
 
 }  // namespace

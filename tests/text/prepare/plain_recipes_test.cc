@@ -5,6 +5,7 @@
 
 #include "comm/meet/world.h"
 #include "tests/text/prepare/scratch.h"
+#include "text/data/data_paths.h"
 #include "text/data/documents.h"
 #include "text/prepare/text_recipe.h"
 
@@ -70,7 +71,8 @@ TEST_F(PlainRecipes, AnyNumberOfRanksGivesWhatMemoryHolds) {
   }
   const std::string path = write("b.jsonl", text);
   data::BadLines bad;
-  const data::StreamPtr held = data::open_ids(path, {.vocab = 100}, bad);
+  const data::StreamPtr held =
+      data::open_ids({path, data::DataFormat::kJsonlIds}, {.vocab = 100}, bad);
   for (const int ranks : {1, 2, 3}) {
     const data::StreamPtr stream = open(path, id_recipe(100), ranks);
     EXPECT_EQ(ids_of(*stream), ids_of(*held)) << ranks;
@@ -102,6 +104,54 @@ TEST_F(PlainRecipes, BytesEndWithTheEndOfTextId) {
   EXPECT_EQ(ids_of(*stream), (Ids{'h', 0xc3, 0xa9, core::kEosId, core::kEosId}));
   EXPECT_EQ(stream->filler(), core::kPadId);
   EXPECT_EQ(stream->describe(), path + ": 2 documents, 5 byte tokens");
+}
+
+// Lines of text keep their numbers in messages, whichever rank reads them; a CSV file is read by
+// one.
+TEST_F(PlainRecipes, RowsOfTextAndCsvAreTheSameOnAnyNumberOfRanks) {
+  std::string text = "\xef\xbb\xbf";
+  std::string csv = "id,text\n";
+  for (int line = 0; line < 2000; ++line) {
+    const std::string word(static_cast<std::size_t>(line % 50), 'w');
+    text += word + (line % 3 == 0 ? "\r\n" : "\n");
+    csv += std::to_string(line) + ",\"" + word + (line % 5 == 0 ? "\n\"\n" : "\"\n");
+  }
+  Recipe lines = byte_recipe("text");
+  lines.rows = data::RowLayout::kTextLines;
+  Recipe table = byte_recipe("text");
+  table.rows = data::RowLayout::kCsv;
+  for (const auto& [path, recipe] :
+       {std::pair(write("t.txt", text), lines), std::pair(write("t.csv", csv), table)}) {
+    const data::StreamPtr alone = open(path, recipe, 1);
+    EXPECT_EQ(alone->documents(), recipe.rows == data::RowLayout::kCsv ? 2000 : 1960);
+    for (const int ranks : {2, 3}) {
+      EXPECT_EQ(ids_of(*open(path, recipe, ranks)), ids_of(*alone)) << path << " " << ranks;
+    }
+  }
+  const std::string bad = write("bad.txt", text + "\xff\n");
+  for (const int ranks : {1, 3}) {
+    const std::string said = refusal([&] { open(bad, lines, ranks); });
+    EXPECT_NE(said.find("bad.txt:2001: text must be UTF-8"), std::string::npos) << said;
+  }
+}
+
+TEST_F(PlainRecipes, ColumnsHaveTheirMeanings) {
+  data::Columns columns;
+  columns.add("tokens=input_ids,trained=loss_mask");
+  const std::string path = write("g.jsonl", R"({"tokens": [1, 2], "trained": [0, 1], "id": 7})");
+  const data::StreamPtr stream = open(path, id_recipe(10, columns));
+  EXPECT_EQ(ids_of(*stream), (Ids{1, 2}));
+  EXPECT_EQ(labels_of(*stream), (Ids{data::kIgnored, 2}));
+  const std::string other = write("h.jsonl", R"({"tokens": [1, 2]})");
+  const std::string said = refusal([&] { open(other, id_recipe(10, columns)); });
+  EXPECT_NE(said.find("h.jsonl:1: a column \"trained\" is required by --columns trained=loss_mask; "
+                      "name one that the row has (tokens)"),
+            std::string::npos)
+      << said;
+  data::Columns texts;
+  texts.add("body=text");
+  const std::string bytes = write("i.jsonl", R"({"body": "x", "id": 1})");
+  EXPECT_EQ(ids_of(*open(bytes, byte_recipe("text", texts))), (Ids{'x', core::kEosId}));
 }
 
 TEST_F(PlainRecipes, LostLabelsAreNoticed) {

@@ -1,0 +1,22 @@
+// Parquet files and Arrow IPC files or streams (as datasets.save_to_disk writes them) as JSONL.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "text/data/row_lines.h"
+
+struct ArrowArrayStream;  // text/data/formats/arrow_c_data.h
+
+namespace fm::data {
+
+// By libfm_arrow.so, which is built where Arrow's headers are (FM_ARROW), and Arrow's libraries
+// behind it. Throws UserError (10) with a way to JSONL where they are not there, (11) naming the
+// file where it is damaged.
+std::unique_ptr<RowLines> open_table(const std::string& path, RowLayout layout);
+
+// Rows of batches in memory, as Arrow's C data interface hands them over; takes the stream. Of a
+// type that JSON has no value for (dates, bytes, ...) a row has {"unread": FORMAT}.
+std::unique_ptr<RowLines> make_table_rows(ArrowArrayStream stream, const std::string& path);
+
+}  // namespace fm::data
