@@ -18,6 +18,7 @@
 #include "comm/meet/world.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "engine/plan/choose_rows.h"
 #include "engine/plan/device_cards.h"
 #include "engine/plan/run_model.h"
 #include "engine/run/run_data.h"
@@ -147,6 +148,7 @@ int print_plan(Command& command, const fm::comm::LaunchInfo& launch) {
       .ranks = ranks,
       .sharing = shared ? fm::core::ParamSharing::kOneHost : fm::core::ParamSharing::kPrivate,
       .threads = fm::kernels::kernel_threads()};
+  fm::engine::choose_rows(command.options);
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   add_folder_notes(command, opened.facts);
   if (!command.svg.empty()) {
@@ -170,6 +172,7 @@ int print_config(Command& command, const fm::comm::LaunchInfo& launch) {
   const int dp_size =
       std::max(1, ranks / (options.pipe_parallel_size * options.model_parallel_size *
                            options.sequence_parallel_size));
+  fm::engine::choose_rows(command.options);
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   complete(command.config, command.options, dp_size, opened.model.hidden);
   print(command.json ? json_of(command.config) : text_of(command.config));
@@ -199,9 +202,10 @@ std::string name_of_job(const std::string& output_dir) {
 
 // Lengths in epochs become steps: the words are read again, with the steps of one. `host`: ranks
 // that share its disks.
-Command count_epochs(const std::vector<std::string>& words, const Command& command,
-                     int started_ranks, fm::comm::Communicator& host, std::function<bool()> stop) {
+Command count_epochs(const std::vector<std::string>& words, Command command, int started_ranks,
+                     fm::comm::Communicator& host, std::function<bool()> stop) {
   const int ranks = command.plan_ranks > 0 ? command.plan_ranks : started_ranks;
+  fm::engine::choose_rows(command.options);
   const std::int64_t vocab = fm::engine::open_run_model(command.options).model.vocab;
   return fm::cli::parse_command(words, fm::engine::count_steps_of_epoch(
                                            command.options, vocab, ranks, host, std::move(stop)));
@@ -267,6 +271,7 @@ int train(const std::vector<std::string>& words, Command command,
                            fm::engine::asked_to_end(&*process.signals));
     command.options.device = device;  // "auto" is decided
   }
+  fm::engine::choose_rows(command.options);
   const fm::model::OpenedModel opened = fm::engine::open_run_model(command.options);
   if (launch.world_rank == 0) add_folder_notes(command, opened.facts);
   const int code = fm::engine::train(command.options, opened, *world, context);

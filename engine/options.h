@@ -14,6 +14,7 @@
 #include "core/shard_plan.h"
 #include "engine/device_options.h"
 #include "engine/monitor_options.h"
+#include "engine/rows_left_open.h"
 #include "optim/loss_scaler.h"
 #include "optim/lr_schedule.h"
 #include "optim/optimizer.h"
@@ -96,6 +97,7 @@ struct TrainOptions {
   std::string cache_dir;      // of tokens that were made of text; "": output_dir/tokens
   bool train_on_inputs = false;
   std::int64_t max_seq_len = 128;
+  RowsLeftOpen left_open;     // of packing, document_attention and max_seq_len
   bool allow_repeat = false;  // a step may hold a sample more than once
   std::uint64_t seed = 3407;
   // length and rhythm
@@ -120,8 +122,7 @@ struct TrainOptions {
   const pipeline::ScheduleRow* schedule = &pipeline::default_schedule();
   bool auto_schedule = false;  // the one with the least predicted time that fits (auto_schedule.h)
   std::shared_ptr<const pipeline::OwnSchedule> own_schedule;  // instead of `schedule`
-  // Steps of several pipe ranks end before the norm of all of them is known, once so many steps in
-  // a row were neither clipped nor skipped.
+  // Pipe ranks end a step before its whole norm is known, after so many not clipped nor skipped.
   bool post_validation = false;
   int unclipped_before_ahead = 10;
   int virtual_stages = 0;  // chunks per pipe rank; 0: the schedule's own number
@@ -135,8 +136,7 @@ struct TrainOptions {
   core::Reductions reductions = core::Reductions::kOfStage;
   core::Regather regather = core::Regather::kMicro;
   bool recompute = false;
-  // Blocks whose first input alone is kept with `recompute`; or how many such segments the model
-  // has.
+  // With `recompute`: blocks whose first input alone is kept; or how many such segments there are.
   int checkpoint_interval = 1;
   std::optional<int> checkpoint_segments;
   // Between hosts, messages of gathers, reductions and publications travel while units compute.

@@ -86,12 +86,13 @@ constexpr FlagRow kRows[] = {
     {"shuffle_windows", kBool, "false", kData,
      "shuffle the rows of flat token files in each epoch; else they come in file order",
      into<&O::shuffle_windows>},
-    {"packing", kText, "concat", kData,
+    {"packing", kText, "", kData,
      "concat (documents joined, cut into rows), best_fit (whole documents side by side), none "
-     "(one per row; or one_document, FMEngine's word)"},
-    {"document_attention", kBool, "false", kData,
-     "attention and positions stay inside a document of a row; also in evaluation",
-     into<&O::document_attention>},
+     "(one per row; or one_document, FMEngine's word); else best_fit for chats and other answers, "
+     "concat for text and ids"},
+    {"document_attention", kBool, "", kData,
+     "attention and positions stay inside a document of a row; also in evaluation; else true where "
+     "best_fit packs answers"},
     {"text_field", kText, "text", kData,
      "field of a JSONL line that holds the text; given, it comes before chats",
      into<&O::text_field>},
@@ -106,7 +107,9 @@ constexpr FlagRow kRows[] = {
      into<&O::train_on_inputs>},
     {"cache_dir", kText, "", kData, "where tokens of text are kept; else in OUTPUT_DIR/tokens",
      into<&O::cache_dir>},
-    {"max_seq_len", kInt, "128", kData, "tokens per row", into<&O::max_seq_len, 1, 1 << 24>},
+    {"max_seq_len", kInt, "", kData,
+     "tokens per row; else 1024, or less where the model's or its tokenizer's length is (128 for "
+     "text and ids with --model_config)"},
     {"allow_repeat", kBool, "false", kData,
      "train on fewer samples than a step takes, some of them more than once in it",
      into<&O::allow_repeat>},

@@ -156,10 +156,16 @@ void read_data(const FlagValues& flags, engine::TrainOptions& options) {
                                                     {"int32", data::TokenType::kI32},
                                                     {"int64", data::TokenType::kI64}});
   options.packing =
-      flags.choice<data::Packing>("packing", {{"concat", data::Packing::kConcat},
+      flags.choice<data::Packing>("packing", {{"", data::Packing::kConcat},
+                                              {"concat", data::Packing::kConcat},
                                               {"best_fit", data::Packing::kBestFit},
                                               {"none", data::Packing::kOneDocument},
                                               {"one_document", data::Packing::kOneDocument}});
+  options.document_attention = flags.flag("document_attention");
+  if (flags.given("max_seq_len")) options.max_seq_len = flags.integer("max_seq_len", 1, 1 << 24);
+  options.left_open = {.packing = !flags.given("packing"),
+                       .document_attention = !flags.given("document_attention"),
+                       .max_seq_len = !flags.given("max_seq_len")};
   options.split = read_split(flags);
   FM_USER_CHECK(!flags.given("shuffle_split") || options.split.evaluation > 0.0,
                 "--shuffle_split belongs to --split and --validation_split; give one of them, or "

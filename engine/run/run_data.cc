@@ -44,9 +44,12 @@ data::SplitSource open_rows(const TrainOptions& options, std::int64_t vocab, cor
                             .shuffle_windows = options.shuffle_windows,
                             .skip_bad_lines = options.skip_bad_lines,
                             .seed = options.seed,
+                            .ends = {},
                             .ledger = &ledger};
   const bool text = reads_text(options) || evaluates_text(options);
-  asked.open_jsonl = jsonl_opener(options, vocab, text, host, std::move(stop));
+  const TextReader reader = text_reader(options, vocab, text, host, std::move(stop));
+  asked.open_jsonl = reader.open;
+  asked.ends = reader.ends;
   data::SplitSource rows = data::open_split(asked, options.split);
   if (!options.eval_data_path.empty()) {
     asked.paths = options.eval_data_path;

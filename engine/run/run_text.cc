@@ -1,12 +1,15 @@
 #include "engine/run/run_text.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "comm/agree.h"
 #include "core/check.h"
+#include "core/files/files.h"
 #include "core/process.h"
 #include "core/text.h"
 #include "engine/plan/run_model.h"
@@ -37,6 +40,26 @@ prepare::Recipe recipe_of(const TrainOptions& options, std::int64_t vocab) {
   return recipe;
 }
 
+// eos_token_id of generation_config.json, of config.json where there is no such file, as generation
+// reads them (engine/infer/sampling.h).
+void add_named_ends(const std::filesystem::path& folder, data::EndTokens& ends) {
+  const std::filesystem::path generation = folder / "generation_config.json";
+  std::error_code ignored;
+  const bool has_one = std::filesystem::exists(generation, ignored);
+  const core::SmallFile file =
+      core::read_small_file(has_one ? generation : folder / "config.json", core::kMostConfig);
+  const auto json = nlohmann::json::parse(file.text, nullptr, false);
+  const auto at = json.is_object() ? json.find("eos_token_id") : json.end();
+  if (at == json.end()) return;
+  for (const auto& id : at->is_array() ? *at : nlohmann::json::array({*at})) {
+    const bool is_new =
+        id.is_number_integer() && std::ranges::count(ends.ids, id.get<std::int32_t>()) == 0;
+    if (!is_new) continue;
+    ends.ids.push_back(id.get<std::int32_t>());
+    ends.words += core::concat(ends.words.empty() ? "" : ", ", "id ", ends.ids.back());
+  }
+}
+
 // What the first rank of the host finds: a file may be written meanwhile. One that cannot be read
 // is named by who opens it.
 bool is_large(const data::DataFile& file, comm::Communicator& host) {
@@ -63,8 +86,8 @@ std::unique_ptr<comm::Communicator> ranks_of_host(comm::Communicator& world) {
   return world.split(members);
 }
 
-data::OpenJsonl jsonl_opener(const TrainOptions& options, std::int64_t vocab, bool text,
-                             comm::Communicator& host, std::function<bool()> stop) {
+TextReader text_reader(const TrainOptions& options, std::int64_t vocab, bool text,
+                       comm::Communicator& host, std::function<bool()> stop) {
   const std::filesystem::path cache = options.cache_dir.empty()
                                           ? std::filesystem::path(options.output_dir) / "tokens"
                                           : std::filesystem::path(options.cache_dir);
@@ -82,8 +105,11 @@ data::OpenJsonl jsonl_opener(const TrainOptions& options, std::int64_t vocab, bo
           "tokenizer_config.json");
     }
   }
-  return [tokenizer, how, vocab, field = options.text_field, columns = options.rows.columns, &host](
-             const data::DataFile& file, data::BadLines& bad) {
+  TextReader reader;
+  if (tokenizer) reader.ends = tokenizer->ends;
+  if (!weights_folder(options).empty()) add_named_ends(options.init_ckpt, reader.ends);
+  reader.open = [tokenizer, how, vocab, field = options.text_field, columns = options.rows.columns,
+                 &host](const data::DataFile& file, data::BadLines& bad) {
     const bool ids = file.format == data::DataFormat::kJsonlIds;
     prepare::Recipe recipe;
     if (!ids && tokenizer) {
@@ -96,6 +122,7 @@ data::OpenJsonl jsonl_opener(const TrainOptions& options, std::int64_t vocab, bo
     recipe.rows = file.rows;
     return prepare::prepare_text(file.path, recipe, how, bad, host);
   };
+  return reader;
 }
 
 }  // namespace fm::engine

@@ -137,8 +137,9 @@ class Trainer {
             .opened = opened_,
             .plan = &plan_,
             .launch_decision = context_.launch_decision,
-            .data = {.description = core::concat(rows_.training->describe(), "; ",
-                                                 epochs_.words(options_.train_steps)),
+            .data = {.description = core::concat(
+                         rows_.training->describe(), "; ", epochs_.words(options_.train_steps),
+                         options_.left_open.chosen.empty() ? "" : "; ", options_.left_open.chosen),
                      .training = rows_.training->fingerprint(),
                      .evaluation = evaluation_ ? evaluation_->fingerprint() : ""},
             .frozen_weights = frozen_weights_};

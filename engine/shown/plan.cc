@@ -205,7 +205,8 @@ std::string plan_text(const TrainOptions& given, const model::OpenedModel& whole
       sequence, ", ZeRO stage ", options.zero_stage, ", ", precision_text(options),
       recomputation_text(options, plan), "\n", "batch ", plan.batch.train_batch, " = micro ",
       plan.batch.micro_batch, " x accumulation ", plan.batch.accumulation, " x data ranks ",
-      plan.mesh.data, "; ", plan.tokens_per_step(), " tokens per step\noptimizer ",
+      plan.mesh.data, "; ", plan.tokens_per_step(), " tokens per step",
+      options.left_open.chosen.empty() ? "" : "; ", options.left_open.chosen, "\noptimizer ",
       optimizer_text(options, opened), "\n");
   for (const std::string& note : notes_of(options)) out += "note: " + note + "\n";
   const Fit fit = fit_of(options, opened, plan, world, host.memory);

@@ -64,6 +64,28 @@ std::string why_data_differ(const std::string& saved, const std::string& now) {
                    : "";
 }
 
+// The word behind " KEY=" in a fingerprint of rows (text/data/id_rows.cc); "": it has none.
+std::string word_of(const std::string& fingerprint, const std::string& key) {
+  const std::string start = " " + key + "=";
+  const std::size_t at = fingerprint.find(start);
+  if (at == std::string::npos) return "";
+  const std::size_t begin = at + start.size();
+  return fingerprint.substr(begin, fingerprint.find_first_of(" ,;", begin) - begin);
+}
+
+// The flags by which rows become those of the checkpoint again, where they are what differs.
+std::string flags_of_rows(const std::string& saved, const std::string& now) {
+  constexpr std::pair<const char*, const char*> kFlags[] = {{"packing", "--packing"},
+                                                            {"seq_len", "--max_seq_len"}};
+  std::string flags;
+  for (const auto& [key, flag] : kFlags) {
+    const std::string before = word_of(saved, key);
+    if (before.empty() || before == word_of(now, key)) continue;
+    flags += core::concat(flags.empty() ? "" : " ", flag, " ", before);
+  }
+  return flags;
+}
+
 std::vector<Arithmetic> gather(const Arithmetic& mine, comm::Communicator& world) {
   std::vector<Arithmetic> all;
   for (const std::string& text :
@@ -94,6 +116,14 @@ std::vector<std::string> compare_runs(const RunIdentity& saved, const RunIdentit
                 "a run resumes with the optimizer it was saved with; use the same, or --resume "
                 "never with another --output_dir (checkpoint: ",
                 saved.optimizer, ", now: ", now.optimizer, ")");
+  const std::string rows = flags_of_rows(fingerprint_of(saved.data), fingerprint_of(now.data));
+  FM_USER_CHECK(rows.empty(),
+                "a run resumes with the rows it was saved with, or its position would mean "
+                "nothing; pass ",
+                rows,
+                ", or start anew from the exported model with --init_ckpt and another "
+                "--output_dir (checkpoint: ",
+                saved.data, ", now: ", now.data, ")");
   FM_USER_CHECK(fingerprint_of(saved.data) == fingerprint_of(now.data),
                 "a run resumes on the data it was saved with, or its position would mean nothing;"
                 " use the same data, --max_seq_len and --seed, or start anew from the exported "

@@ -87,6 +87,19 @@ TEST(DataFlags, ColumnsAndDocumentsOfTextAreTheUsersWords) {
   EXPECT_TRUE(holds(refused({"--sample_by", "file"}), "one of line, paragraph, document"));
 }
 
+TEST(DataFlags, WhatIsNotSaidOfRowsIsLeftOpen) {
+  const auto open = [](const Words& flags) {
+    const engine::RowsLeftOpen left = options_of(flags).left_open;
+    return std::string(left.packing ? "packing " : "") +
+           (left.document_attention ? "attention " : "") + (left.max_seq_len ? "length" : "");
+  };
+  EXPECT_EQ(open({"--data_path=d"}), "packing attention length");
+  EXPECT_EQ(open({"--data_path=d", "--packing=concat"}), "attention length");
+  EXPECT_EQ(open({"--data_path=d", "--document_attention=false"}), "packing length");
+  EXPECT_EQ(open({"--data_path=d", "--max_seq_len=128"}), "packing attention ");
+  EXPECT_TRUE(holds(refused({"--max_seq_len=0"}), "--max_seq_len must be a whole number"));
+}
+
 TEST(DataFlags, NothingIsHeldOutWhereNothingIsEvaluated) {
   const engine::TrainOptions options =
       options_of({"--data_path=d", "--split=9,1", "--eval_strategy=no"});

@@ -69,11 +69,11 @@ TEST_F(ResumeTest, LatestNamesTheCheckpointThatIsResumedAlsoWhereNothingIsLeftTo
   EXPECT_EQ(tag, "global_step4");
 }
 
-TEST_F(ResumeTest, RefusesOtherData) {
+TEST_F(ResumeTest, RefusesOtherRows) {
   ASSERT_EQ(run(options("run", 1)), 0);
   TrainOptions other = options("run", 2);
   other.max_seq_len = 8;
-  expect_error(core::ExitCode::kConfigError, "same data", [&] { run(other); });
+  expect_error(core::ExitCode::kConfigError, "pass --max_seq_len 16, or", [&] { run(other); });
 }
 
 TEST_F(ResumeTest, TheDataMayBeMoved) {
@@ -97,6 +97,23 @@ TEST_F(ResumeTest, AStateOfAnOlderBuildNamesThePathBeforeTheContent) {
   EXPECT_TRUE(compare_runs(old, now).empty());
   now.data = data_text("jsonl bytes=3 crc32c=5 seed=1", "/old place/d.jsonl");
   expect_error(core::ExitCode::kConfigError, "crc32c=5", [&] { compare_runs(old, now); });
+}
+
+// As where --max_seq_len was 128 when nothing was said, and today is the model's.
+TEST_F(ResumeTest, OtherRowsAreRefusedWithTheFlagsOfThoseInTheCheckpoint) {
+  RunIdentity old;
+  old.data = data_text("text 7-8 packing=concat seq_len=128 seed=3407", "c.jsonl");
+  RunIdentity now;
+  now.data = data_text("text 7-8 packing=best_fit seq_len=1024 seed=3407", "c.jsonl");
+  expect_error(core::ExitCode::kConfigError, "pass --packing concat --max_seq_len 128, or",
+               [&] { compare_runs(old, now); });
+  now.data = data_text("text 7-8 packing=concat seq_len=1024 seed=3407", "c.jsonl");
+  expect_error(core::ExitCode::kConfigError, "pass --max_seq_len 128, or",
+               [&] { compare_runs(old, now); });
+  old.data = data_text("tokens crc32c=4 seq_len=128 order=file", "t.bin");
+  now.data = data_text("tokens crc32c=4 seq_len=512 order=file", "t.bin");
+  expect_error(core::ExitCode::kConfigError, "pass --max_seq_len 128, or",
+               [&] { compare_runs(old, now); });
 }
 
 TEST_F(ResumeTest, RefusesAnotherKindOfOptimizer) {

@@ -75,6 +75,7 @@ class IdRows : public SampleSource {
     // Without masks, documents are joined and cut on purpose.
     const bool loses = options_.packing != Packing::kConcat || stream_->ignores_some();
     if (has_documents_ && loses) add_long_documents(out);
+    if (!options_.ends.ids.empty()) add_endless(out);
     return out;
   }
 
@@ -201,6 +202,44 @@ class IdRows : public SampleSource {
             ? "answers are trained without what stands before them in other rows; raise "
               "--max_seq_len, or take --packing best_fit"
             : "what is behind the row is cut off; raise --max_seq_len"));
+  }
+
+  bool is_end(std::int32_t label) const {
+    return std::ranges::find(options_.ends.ids, label) != options_.ends.ids.end();
+  }
+
+  // Whether an end is among the labels of ids [first, last); looks from the end.
+  bool trains_end(std::int64_t first, std::int64_t last) const {
+    constexpr std::int64_t kPiece = 256;
+    std::array<std::int32_t, kPiece> labels{};
+    for (std::int64_t end = last; end > first; end -= kPiece) {
+      const std::int64_t at = std::max(first, end - kPiece);
+      const auto piece = part(labels, 0, end - at);
+      stream_->read_labels(at, piece);
+      if (std::ranges::any_of(piece, [&](std::int32_t label) { return is_end(label); }))
+        return true;
+    }
+    return false;
+  }
+
+  // Of documents (rows, where they are not known) evenly spaced; the first of them tells mostly.
+  void add_endless(std::vector<std::string>& notes) const {
+    constexpr std::int64_t kMost = 10'000;
+    const std::int64_t all = has_documents_ ? stream_->documents() : plan_->rows();
+    const std::int64_t every = core::ceil_div(all, kMost);
+    for (std::int64_t at = 0; at < all; at += every) {
+      const std::int64_t first = has_documents_ ? stream_->begin_of(at) : at * row_ids();
+      const std::int64_t last = has_documents_ ? stream_->begin_of(at + 1) : first + row_ids();
+      if (trains_end(first + 1, last)) return;
+    }
+    notes.push_back(core::concat(
+        "the model will not learn where to stop: in none of ", core::ceil_div(all, every),
+        has_documents_ ? " documents" : " rows", every > 1 ? ", evenly spaced," : "",
+        " a token is trained at which generation ends (", options_.ends.words, "); ",
+        stream_->ignores_some()
+            ? "end answers with one (--chat_template FILE), or name the token that ends them in "
+              "eos_token_id of generation_config.json"
+            : "end documents with one"));
   }
 
   // The first document that begins behind an id: from 1, the number of the one that holds it.

@@ -72,6 +72,12 @@ struct Split {
   bool shuffled = false;
 };
 
+// Tokens at which a model's generation stops; none: nobody names them.
+struct EndTokens {
+  std::vector<std::int32_t> ids = {};
+  std::string words = {};  // "</s>" (2), for people
+};
+
 class TokenStream;
 struct BadLines;
 struct DataFile;  // text/data/data_paths.h
@@ -96,6 +102,7 @@ struct SourceOptions {
   bool shuffle_windows = false;     // where documents are not known, anew in each epoch
   std::int64_t skip_bad_lines = 0;  // lines of JSONL files, of all together
   std::uint64_t seed = 3407;
+  EndTokens ends = {};  // a note says where no document trains one
   core::Ledger* ledger = nullptr;
 };
 

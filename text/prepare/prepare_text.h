@@ -25,6 +25,7 @@ struct Recipe {
   std::int64_t vocab = 0;   // ids are below
   std::int32_t filler = 0;  // of a short row
   std::int32_t eos = -1;    // ends a text; -1: the tokenizer names none
+  data::EndTokens ends = {};  // generation stops there
 };
 
 struct PrepareOptions {

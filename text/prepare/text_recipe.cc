@@ -259,6 +259,17 @@ std::string words_of(const data::Columns& columns) {
   return columns.empty() ? "" : ", columns " + columns.words();
 }
 
+// "</s>" (2), "<|im_end|>" (7)
+data::EndTokens end_tokens(const tokenizer::Tokenizer& tokenizer) {
+  data::EndTokens ends;
+  for (const TokenId id : tokenizer.special_ids().ends) {
+    ends.ids.push_back(id);
+    ends.words += core::concat(ends.words.empty() ? "" : ", ", '"',
+                               tokenizer.id_to_token(id).value_or(""), "\" (", id, ')');
+  }
+  return ends;
+}
+
 }  // namespace
 
 Recipe read_recipe(const std::filesystem::path& path, const std::filesystem::path& template_file,
@@ -291,6 +302,7 @@ Recipe make_recipe(std::shared_ptr<const tokenizer::Tokenizer> tokenizer,
   const tokenizer::SpecialIds& special = tokenizer->special_ids();
   recipe.eos = special.eos;
   recipe.filler = special.pad >= 0 ? special.pad : std::max<TokenId>(special.eos, 0);
+  recipe.ends = end_tokens(*tokenizer);
   const auto reader =
       std::make_shared<const LineTokenizer>(std::move(tokenizer), std::move(format), options);
   recipe.read_line = [reader](std::string_view line, std::vector<Document>& documents) {

@@ -107,6 +107,52 @@ TEST_F(RowNotes, CountDocumentsThatAreLongerThanARow) {
   EXPECT_EQ(notes(text, 1524, Packing::kOneDocument), Notes{});
 }
 
+// Id 9 ends a text. What is not trained teaches nothing, nor does the first id of a document.
+TEST_F(RowNotes, SayWhereNoEndIsTrained) {
+  const auto said = [&](const std::string& jsonl, std::vector<std::int32_t> ends,
+                        Packing packing = Packing::kBestFit) {
+    return open_source({.paths = {folder_.write("ends.jsonl", jsonl)},
+                        .packing = packing,
+                        .seq_len = 3,
+                        .vocab = 300,
+                        .ends = {std::move(ends), "</s> (9)"}})
+        ->notes();
+  };
+  const std::string masked = R"({"input_ids":[1,2,9],"labels":[-100,2,-100]})"
+                             "\n";
+  const std::string head = "the model will not learn where to stop: in none of ";
+  const std::string end = " a token is trained at which generation ends (</s> (9)); ";
+  EXPECT_EQ(said(masked + masked, {9}),
+            Notes{head + "2 documents" + end +
+                  "end answers with one (--chat_template FILE), or name the token that ends them "
+                  "in eos_token_id of generation_config.json"});
+  EXPECT_EQ(said(masked + masked, {9, 2}), Notes{});
+  EXPECT_EQ(said(masked + masked, {}), Notes{});
+  const std::string first = "{\"input_ids\":[9,1,2]}\n";
+  EXPECT_EQ(said(first + first, {9}), Notes{head + "2 documents" + end + "end documents with one"});
+  EXPECT_EQ(said(first + "{\"input_ids\":[1,9]}\n", {9}), Notes{});
+  std::string many;
+  for (int at = 0; at < 25'000; ++at) many += "{\"input_ids\":[1,2]}\n";
+  EXPECT_EQ(said(many, {9}),
+            Notes{head + "8334 documents, evenly spaced," + end + "end documents with one"});
+}
+
+TEST_F(RowNotes, LookForAnEndInRowsOfFlatFiles) {
+  const auto said = [&](const std::vector<std::int32_t>& ids) {
+    const std::string bytes(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0]));
+    return open_source({.paths = {folder_.write("flat.bin", bytes)},
+                        .token_type = TokenType::kI32,
+                        .seq_len = 2,
+                        .vocab = 300,
+                        .ends = {{9}, "id 9"}})
+        ->notes();
+  };
+  EXPECT_EQ(said({1, 2, 3, 4, 5, 9}), Notes{});
+  EXPECT_EQ(said({1, 2, 3, 4, 5, 6}),
+            Notes{"the model will not learn where to stop: in none of 2 rows a token is trained at "
+                  "which generation ends (id 9); end documents with one"});
+}
+
 TEST_F(RowNotes, AMedianOfAnEvenNumberLiesBetweenTwo) {
   EXPECT_EQ(
       notes("{\"input_ids\":[1,2]}\n{\"input_ids\":[1,2,3,4,5,6]}\n", 3, Packing::kOneDocument),

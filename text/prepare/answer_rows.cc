@@ -1,0 +1,96 @@
+#include "text/prepare/answer_rows.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "core/check.h"
+#include "core/text.h"
+#include "text/chat/conversation.h"
+#include "text/data/data_paths.h"
+#include "text/data/documents.h"
+#include "text/data/formats/mds_index.h"
+#include "text/jinja/json_text.h"
+#include "text/prepare/line_batches.h"
+
+namespace fm::prepare {
+namespace {
+
+// Null for a line that is none.
+std::optional<jinja::Value> object_of(const std::string& line) {
+  try {
+    jinja::Value value = jinja::parse_json(line, "");
+    if (value.dict() != nullptr) return value;
+  } catch (const core::UserError&) {  // who prepares the line says what is wrong
+  }
+  return std::nullopt;
+}
+
+// The first row of a JSONL file that is an object, of the first ones.
+std::optional<std::string> first_object(const std::string& path) {
+  constexpr int kBatches = 100;
+  LineBatches batches(path, 0, 1);
+  std::string batch;
+  for (int at = 0; at < kBatches && batches.next(1, batch); ++at) {
+    for (std::string& line : core::split(batch, '\n')) {
+      if (object_of(line)) return std::move(line);
+    }
+  }
+  return std::nullopt;
+}
+
+// In the order in which a line's fields count (text/prepare/text_recipe.h).
+bool is_answer(const jinja::Value& line, const TextOptions& options) {
+  const bool has_text = chat::find_field(line, options.text_field) != nullptr;
+  const std::optional<chat::Form> form = chat::form_of(line);
+  if (form) return !has_text || (!options.text_first && chat::is_filled(line, *form));
+  return !has_text && chat::find_field(line, "segments") != nullptr;
+}
+
+bool masks_some(const std::string& line) {
+  data::Document document;
+  const std::string problem =
+      data::ids_reader(std::numeric_limits<std::int32_t>::max())(line, document);
+  return problem.empty() && std::ranges::count(document.labels, data::kIgnored) > 0;
+}
+
+bool holds_answers(const data::DataFile& file, const TextOptions& options) {
+  using data::DataFormat;
+  switch (file.format) {
+    case DataFormat::kJsonl:
+    case DataFormat::kJsonlIds: {
+      const std::optional<std::string> line = first_object(file.path);
+      if (!line) return false;
+      return file.format == DataFormat::kJsonlIds ? masks_some(*line)
+                                                  : is_answer(*object_of(*line), options);
+    }
+    case DataFormat::kMegatron: {
+      const bool named = file.path.ends_with(".bin") || file.path.ends_with(".idx");
+      const std::string prefix = file.path.substr(0, file.path.size() - (named ? 4 : 0));
+      std::error_code ignored;
+      return std::filesystem::exists(prefix + ".counted", ignored);
+    }
+    case DataFormat::kMds: {
+      const auto shards = data::read_mds_index(file.path, data::TokenType::kAuto);
+      return !shards.empty() && !shards.front().columns.others.empty();
+    }
+    case DataFormat::kTokens:
+    case DataFormat::kAuto: break;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool holds_answers(std::span<const std::string> words, data::DataFormat format,
+                   const TextOptions& options) {
+  for (const data::DataPart& part : data::find_data(words, format)) {
+    for (const data::DataFile& file : part.files) {
+      if (!holds_answers(file, options)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace fm::prepare

@@ -1,0 +1,18 @@
+// Whether data are answers, before any of it is tokenized.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "text/data/sample_source.h"
+#include "text/prepare/text_recipe.h"
+
+namespace fm::prepare {
+
+// Whether documents mean nothing in parts, because an answer is learnt after its question: the
+// first row of every file is a conversation, a prompt with its completion, segments, or ids some of
+// which are not trained. `words` and `format` as in data::find_data, which throws.
+bool holds_answers(std::span<const std::string> words, data::DataFormat format,
+                   const TextOptions& options);
+
+}  // namespace fm::prepare
