@@ -156,13 +156,8 @@ void differentiate(const BackwardBuffers& work, std::int64_t row, std::int64_t w
   }
 }
 
-// The same as differentiate(), of scores that are capped first.
-[[gnu::noinline]] void differentiate_capped(const BackwardBuffers& work, std::int64_t row,
-                                            std::int64_t width, const Seen& seen) {
-  float slopes[kBackwardKeys];
-  cap_scores(work.cap, width, work.probs + row * work.keys, slopes);
-  differentiate(work, row, width, seen);
-  float* const dscores = work.dscores + row * work.keys;
+[[gnu::noinline]] void multiply(std::int64_t width, const float* slopes, float* dscores) {
+#pragma GCC ivdep
   for (std::int64_t i = 0; i < width; ++i) dscores[i] *= slopes[i];
 }
 
@@ -199,6 +194,8 @@ void attend(const BackwardBuffers& work, const BlockPair& pair) {
                         {work.probs + square, work.keys, Beta::kZero}, columns);
   FM_SIMD::tile_product(scores, {work.dout_rows + row, work.dim}, {work.v_columns, work.keys},
                         {work.dscores + square, work.keys, Beta::kZero}, columns);
+  const bool capped = work.cap.outer > 0.0F;
+  float slopes[kBackwardKeys];
   for (std::int64_t r = 0; r < pair.queries; ++r) {
     const std::int64_t width =
         std::min(pair.keys, up_to_16(pair.ahead + r / kTileRows * kTileRows + kTileRows));
@@ -206,17 +203,19 @@ void attend(const BackwardBuffers& work, const BlockPair& pair) {
     const std::int64_t query = pair.query + r;
     const std::int64_t first = padded_first_key_of(work.group, query) - pair.first_key;
     const Seen seen{first, seen_end(work.group, pair.first_key, pair.ahead + r)};
-    const auto backward = work.cap.outer > 0.0F ? differentiate_capped : differentiate;
-    if (work.group.dropout.dropped == 0) {
-      backward(work, pair.from + r, width, seen);
-      continue;
-    }
-    const std::uint64_t number = probability_of(work.group, pair.head, query) +
-                                 static_cast<std::uint64_t>(work.group.first_key + pair.first_key);
     const std::int64_t at = (pair.from + r) * work.keys;
-    drop(work.group.dropout, number, width, work.dscores + at);
-    backward(work, pair.from + r, width, seen);
-    drop(work.group.dropout, number, width, work.probs + at);
+    if (capped) cap_scores(work.cap, width, work.probs + at, slopes);
+    if (work.group.dropout.dropped == 0) {
+      differentiate(work, pair.from + r, width, seen);
+    } else {
+      const std::uint64_t number =
+          probability_of(work.group, pair.head, query) +
+          static_cast<std::uint64_t>(work.group.first_key + pair.first_key);
+      drop(work.group.dropout, number, width, work.dscores + at);
+      differentiate(work, pair.from + r, width, seen);
+      drop(work.group.dropout, number, width, work.probs + at);
+    }
+    if (capped) multiply(width, slopes, work.dscores + at);
   }
   FM_SIMD::tile_product({pair.queries, work.dim, pair.keys}, {work.dscores + square, work.keys},
                         {work.k_rows, work.dim},

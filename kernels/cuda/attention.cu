@@ -48,13 +48,13 @@ __device__ __forceinline__ void hide(float (&scores)[kTiles][4], const Softmax& 
   }
 }
 
-// Scores become capped ones.
+// Scores become capped ones over problem.outer: one number less is held while they are softened.
 template <int kTiles>
 __device__ __forceinline__ void cap(float (&scores)[kTiles][4], const AttentionProblem& problem) {
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) scores[n][i] = capped_score<true>(problem, scores[n][i]).score;
+    for (int i = 0; i < 4; ++i) scores[n][i] = tanhf(scores[n][i] * problem.inner);
   }
 }
 
@@ -115,7 +115,7 @@ __device__ __forceinline__ void drop(float (&probs)[kTiles][4], const unsigned c
 
 // Of the thread's two queries, each sum and its logarithm; all four threads of a query have parts.
 __device__ __forceinline__ void finish(const AttentionProblem& problem, const QueryTile& at,
-                                       int own, const Softmax& softmax, float power,
+                                       int own, const Softmax& softmax, float unit, float power,
                                        float* logsumexp, float (&factor)[2]) {
   const int lane = lane_of_thread();
 #pragma unroll
@@ -127,7 +127,7 @@ __device__ __forceinline__ void finish(const AttentionProblem& problem, const Qu
     const int query = at.first + own + lane / 4 + 8 * half;
     if (lane % 4 == 0 && query < problem.positions.queries) {
       logsumexp[std::int64_t{at.all} * problem.positions.queries + query] =
-          softmax.largest[half] + log2f(sum) / power;
+          (softmax.largest[half] + log2f(sum) / power) * unit;
     }
   }
 }
@@ -144,7 +144,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
   const QueryTile at = query_tile<kOwnRows>(problem, 0, heads);
   const int lane = lane_of_thread();
   const int own = static_cast<int>(threadIdx.x) / 32 * 16;  // the warp's queries of the block's
-  const float power = problem.scale * kLog2E;
+  const float unit = kCapped ? problem.outer : 1.0F;        // of scores
+  const float power = problem.scale * unit * kLog2E;
 
   Softmax softmax = begin_softmax(positions, at, own);
   const WarpKeys seen = keys_of_warp(positions, at.row, at.first + own);
@@ -193,7 +194,7 @@ __global__ void __launch_bounds__(kAttentionThreads, kLeastBlocks)
     multiply_columns<T>(sums, probs, memory.v[turn], 0);
   }
   float factor[2];
-  finish(problem, at, own, softmax, power, arrays.logsumexp, factor);
+  finish(problem, at, own, softmax, unit, power, arrays.logsumexp, factor);
   store_tile(sums, factor, memory.q, own, query_rows(problem, arrays.out, at.row, at.head),
              at.first, 0);
 }

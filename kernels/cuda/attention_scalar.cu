@@ -2,6 +2,7 @@
 // and walks over tiles of 32 others; in a product of rows each lane has one of these.
 #include "kernels/cuda/attention_backward.h"
 #include "kernels/cuda/attention_numbers.h"
+#include "kernels/cuda/attention_rows.h"
 #include "kernels/cuda/table.h"
 
 namespace fm::kernels::cuda {

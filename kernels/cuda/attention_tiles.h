@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention_numbers.h"
+#include "kernels/cuda/attention_rows.h"
 
 namespace fm::kernels::cuda {
 

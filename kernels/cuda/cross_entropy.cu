@@ -177,7 +177,7 @@ struct GradientOfPart {
 };
 
 // losses [rows], 0 of those that are ignored.
-enum class Rows : std::uint8_t { kStay, kBecomeGradients };
+enum class Rows : std::uint8_t { kStay, kBecomeGradients, kBecomeSlopedGradients };
 template <Rows kRows>
 __global__ void __launch_bounds__(kLongThreads)
     losses_of_rows(RowShape shape, float* logits, const std::int32_t* labels,
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kLongThreads)
     float* const row = logits + r * shape.width;
     const std::int32_t label = labels[r];
     if (label == kIgnoredLabel) {
-      if constexpr (kRows == Rows::kBecomeGradients) map_row(row, shape.width, Zero{});
+      if constexpr (kRows != Rows::kStay) map_row(row, shape.width, Zero{});
       if (threadIdx.x == 0) losses[r] = 0.0;
       continue;
     }
@@ -197,13 +197,13 @@ __global__ void __launch_bounds__(kLongThreads)
       losses[r] =
           log(of_row.sum) + (static_cast<double>(of_row.max) - static_cast<double>(label_logit));
     }
-    if constexpr (kRows == Rows::kBecomeGradients) {
+    if constexpr (kRows != Rows::kStay) {
       const Gradient of_logit{of_row.max, static_cast<float>(gradient.scale / of_row.sum),
                               static_cast<float>(gradient.scale), std::int64_t{label}};
-      if (gradient.softcap > 0.0F) {
-        map_row(row, shape.width, SlopedGradient{of_logit, gradient.softcap});
-      } else {
+      if constexpr (kRows == Rows::kBecomeGradients) {
         map_row(row, shape.width, of_logit);
+      } else {
+        map_row(row, shape.width, SlopedGradient{of_logit, gradient.softcap});
       }
     }
   }
@@ -337,7 +337,11 @@ void losses_by(const core::Work& work, RowShape shape, float* logits, const std:
 
 void cross_entropy(const core::Work& work, RowShape shape, float* logits,
                    const std::int32_t* labels, const LogitGradient& gradient, double* sum) {
-  losses_by<Rows::kBecomeGradients>(work, shape, logits, labels, gradient, sum);
+  if (gradient.softcap > 0.0F) {
+    losses_by<Rows::kBecomeSlopedGradients>(work, shape, logits, labels, gradient, sum);
+  } else {
+    losses_by<Rows::kBecomeGradients>(work, shape, logits, labels, gradient, sum);
+  }
 }
 
 void cross_entropy_loss(const core::Work& work, RowShape shape, const float* logits,

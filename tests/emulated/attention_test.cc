@@ -105,13 +105,13 @@ TEST(EmulatedAttention, DropoutLeavesOutProbabilities) {
 TEST(EmulatedAttention, ScoresHaveAScaleAndASoftcap) {
   std::size_t turn = 0;
   for (const std::int64_t tokens : {1, 37, 100}) {
-    for (const std::int64_t dim : {16, 40, 136}) {
-      AttentionShape shape = shape_of(1, tokens, 2, 1, dim);
+    for (const std::int64_t dim : {16, 136}) {
+      AttentionShape shape = shape_of(1, dim == 136 ? tokens / 2 + 1 : tokens, 2, 1, dim);
       shape.scale = ++turn % 2 == 0 ? 0.0F : 0.3F;
-      expect_formula_of_all(shape);
+      expect_formula<Bf16>(shape);
       shape.softcap = turn % 3 == 0 ? 20.0F : 1.5F;
       expect_formula_of_all(shape);
-      const auto starts = random_starts(1, tokens, 60);
+      const auto starts = random_starts(1, shape.batch.seq_len, 60);
       shape.starts_BT = starts.data();
       shape.window = 50;
       shape.dropout = {.key = 5, .dropped = 1U << 30, .scale = 4.0F / 3.0F};
